@@ -1,0 +1,50 @@
+# Each target is one command; README lists the plain ones for people without make.
+PYTHON ?= python3
+# python3 gets .venv; another interpreter (PYTHON=python3.12) gets an environment of its own.
+VENV   := $(if $(filter python3 python,$(PYTHON)),.venv,.venv-$(notdir $(patsubst %/bin/python3,%,$(PYTHON))))
+BIN    := $(CURDIR)/$(VENV)/bin
+READY  := $(VENV)/.ready
+export PATH := $(BIN):$(PATH)
+export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
+ASSIGNMENT ?= ch01_rooflines
+FORCE  ?=
+
+.PHONY: lab test test-all book release grade demo check bench env
+
+lab: $(READY)
+	jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
+
+test: $(READY)
+	python -m pytest -n 2
+
+test-all: $(READY)
+	python -m tests.everything
+
+book: $(READY)
+	jupyter-book build . -W -n --keep-going
+
+release: $(READY)
+	python -m autograder.release $(if $(FORCE),--force)
+
+grade: $(READY)
+	python -m autograder.grade $(ASSIGNMENT)
+
+demo: $(READY)
+	python -m autograder.demo
+
+check: $(READY)
+	python -m autograder.own
+
+bench: $(READY)
+	python -m tests.bench
+
+env: $(READY)
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c '' 2>/dev/null || { echo "There is no working $(PYTHON) here: install Python 3.11, 3.12 or 3.13, or name one with PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "The course needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is %d.%d: name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12" % v)'
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv), then run make again." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)

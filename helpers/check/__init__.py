@@ -1,0 +1,190 @@
+"""What a learner's answer is told.
+
+A check cell states what must hold of an answer, and ends in `report`, which prints what it found and returns the points:
+
+>>> def double(x):
+...     return x + 2
+>>> a = Answer(double, points=2)
+>>> a.gives(6, 3)
+>>> a.wrong("that adds 2; multiply by 2", lambda x: x + 2)
+>>> report("0.1", a)
+Exercise 0.1: 0 of 2 points
+  double(3) returned 5: that adds 2; multiply by 2.
+0
+
+Statements are collected and evaluated by `report`, so one failure hides no other answer.
+Checks judge values and traced programs, never attributes of a learner's objects and never time.
+Messages name the likely mistake and never the expected value.
+"""
+
+import codecs
+import numbers
+import textwrap
+from collections.abc import Callable, Mapping
+
+from .compare import OffLimits, closed, same, shown
+from .draws import choice, floats, inputs, ints
+from .solutions import solution, tried
+
+__all__ = ["Answer", "Entries", "choice", "floats", "ints", "report", "solution"]
+
+GENERIC = (
+    (2, "that is exactly 2 times too much: an add counted as well as a multiply-add, both directions of a link, or 2 bytes for 1?"),
+    (1 / 2, "that is exactly half: a multiply-add is 2 FLOPs, bf16 takes 2 bytes, a link counted one way or both ways?"),
+    (8, "that is exactly 8 times too much: bits where bytes are asked for?"),
+    (1 / 8, "that is exactly 8 times too little: bytes where bits are asked for?"),
+    (1e3, "that is 1000 times too much: which prefix?"),
+    (1e-3, "that is 1000 times too little: which prefix, which unit of time?"),
+    (1e6, "that is a million times too much: seconds are asked for, not microseconds?"),
+    (1e-6, "that is a million times too little: which prefix?"),
+    (1e9, "that is 1e9 times too much: which prefix?"),
+    (1e-9, "that is 1e9 times too little: plain bytes and seconds are asked for, no prefix"),
+    (2**30 / 1e9, "GiB for GB: here a GB is 1e9 bytes"),
+    (1e9 / 2**30, "GB for GiB: here a GiB is 2**30 bytes"),
+    (-1, "the sign is wrong"),
+)
+
+
+class Answer:
+    """A learner's function (or value) and what must hold of it; all or nothing for its points.
+
+    rtol  relative tolerance of every comparison
+    """
+
+    def __init__(self, answer, points: float, rtol: float = 1e-3):
+        self.answer, self.points, self.rtol = answer, points, rtol
+        self.name = getattr(answer, "__name__", "your answer")
+        self.todo: list[Callable[[], str | None]] = []
+        self.mistakes: list[tuple[str, Callable]] = []
+
+    def gives(self, expected, *args, **kwargs) -> None:
+        """For these arguments the value is `expected`, to within rtol; `...` in it matches anything."""
+        self.todo.append(lambda: self._compare(expected, args, kwargs))
+
+    def equals(self, reference: Callable, n: int = 20, **draws) -> None:
+        """On n random settings of the named draws the answer equals `reference`, called by keyword."""
+        def run():
+            for kwargs in inputs(n, f"{self.name}", draws):
+                if message := self._compare(reference(**kwargs), (), kwargs):
+                    return message
+        self.todo.append(run)
+
+    def law(self, sentence: str, holds: Callable) -> None:
+        """`holds(f)` is true; if not, the learner reads the sentence."""
+        self.todo.append(lambda: None if holds(self._call) else f"{self.name} breaks a rule: {sentence}.")
+
+    def refuses(self, *args, **kwargs) -> None:
+        """For these arguments the answer raises ValueError."""
+        def run():
+            try:
+                got = self._call(*args, **kwargs)
+            except ValueError:
+                return None
+            return f"{self._said(args, kwargs, got)}: this input makes no sense, so raise a ValueError that says why."
+        self.todo.append(run)
+
+    def wrong(self, message: str, mistake: Callable) -> None:
+        """A named mistake, by the value it leads to: tried whenever a value is off. `...` matches anything."""
+        self.mistakes.append((message, mistake))
+
+    def evaluate(self) -> tuple[float, list[str]]:
+        """Points earned and the first complaint."""
+        for run in self.todo:
+            try:
+                message = run()
+            except NotImplementedError:
+                message = f"{self.name} is not done yet."
+            except OffLimits as e:
+                message = f"{e}."
+            except Exception as e:                  # whatever a learner's code may raise
+                message = f"{self.name} raised {type(e).__name__}: {_first_line(e)}"
+            if message:
+                return 0, [message]
+        return self.points, []
+
+    def _call(self, *args, **kwargs):
+        if not callable(self.answer):
+            return self.answer
+        with closed():
+            return self.answer(*args, **kwargs)
+
+    def _compare(self, expected, args, kwargs) -> str | None:
+        got = self._call(*args, **kwargs)
+        if got is Ellipsis or got is NotImplemented:
+            raise NotImplementedError
+        where = same(got, expected, self.rtol)
+        if where is None:
+            return None
+        return f"{self._said(args, kwargs, got)}: {self._why(got, expected, args, kwargs, where)}."
+
+    def _said(self, args, kwargs, got) -> str:
+        if not callable(self.answer):
+            return f"your answer is {shown(got)}"
+        listed = [shown(a) for a in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]
+        return f"{self.name}({', '.join(listed)}) returned {shown(got)}"
+
+    def _why(self, got, expected, args, kwargs, where) -> str:
+        for message, mistake in self.mistakes:
+            try:
+                value = mistake(*args, **kwargs)
+            except Exception:                       # a mistake need not make sense for every input
+                continue
+            if same(got, value, self.rtol) is None and same(value, expected, self.rtol) is not None:
+                return message.rstrip(".")
+        if isinstance(got, numbers.Real) and isinstance(expected, numbers.Real) and not isinstance(expected, bool):
+            for factor, message in GENERIC:
+                if expected and same(got, expected * factor, 1e-9) is None:
+                    return message
+        return where
+
+
+class Entries:
+    """A learner's dict of values, each with an equal share of the points.
+
+    wrong  {entry: {message: value}}, the named mistakes
+    """
+
+    def __init__(self, answer: Mapping, points: float, rtol: float = 1e-3, wrong: Mapping | None = None, **expected):
+        self.answer, self.points, self.rtol, self.mistakes, self.expected = answer, points, rtol, wrong or {}, expected
+
+    def evaluate(self) -> tuple[float, list[str]]:
+        """Points earned and a complaint for each entry that is off."""
+        if not isinstance(self.answer, Mapping):
+            return 0, [f"the answer is a dict with the entries {', '.join(self.expected)}, not a {type(self.answer).__name__}."]
+        complaints = [m for name in self.expected if (m := self._complaint(name))]
+        return self.points * (1 - len(complaints) / len(self.expected)), complaints
+
+    def _complaint(self, name: str) -> str | None:
+        got, expected = self.answer.get(name), self.expected[name]
+        if got is None or got is Ellipsis:
+            return f"entry {name!r} is not done yet."
+        if (where := same(got, expected, self.rtol)) is None:
+            return None
+        for message, value in self.mistakes.get(name, {}).items():
+            if same(got, value, self.rtol) is None:
+                return f"entry {name!r}: {message.rstrip('.')}."
+        return f"entry {name!r} is {shown(got)}: {where}."
+
+
+def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> float:
+    """Print what was found and return the points earned: the last line of a check cell.
+
+    insight  what to think about after passing, in rot13 so that nobody reads it by accident
+    """
+    results = [a.evaluate() for a in answers]
+    earned, points = sum(e for e, _ in results), sum(a.points for a in answers)
+    earned = round(earned * 4) // 1 / 4 if earned < points else points       # partial credit in quarters
+    passed = all(not messages for _, messages in results)
+    print(f"Exercise {exercise}: {earned:g} of {points:g} points")
+    for message in (m for _, messages in results for m in messages):
+        print(textwrap.fill(message, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+    tries = tried(exercise, passed)
+    if passed and insight:
+        print(f"\n{codecs.decode(insight, 'rot13')}")
+    elif tries >= 3:
+        print(f"  After three tries you may look: check.solution({exercise!r})")
+    return int(earned) if earned == int(earned) else earned
+
+
+def _first_line(e: Exception) -> str:
+    return (str(e).splitlines() or [""])[0][:200]

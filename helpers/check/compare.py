@@ -1,0 +1,123 @@
+"""Comparing a learner's values with ours, and closing what an answer may not import."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import contextmanager
+from numbers import Number
+from types import FunctionType
+
+import numpy as np
+
+OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric")
+"""Modules of helpers.costs that an answer may use: data and arithmetic. The formulas are what exercises ask for."""
+
+
+class OffLimits(Exception):
+    """An answer called a function that it was asked to write."""
+
+
+@contextmanager
+def closed():
+    """Close the functions of helpers.costs while an answer runs, under whatever name it imported them.
+
+    A function's code is exchanged rather than its name, because `from … import f` keeps the function itself.
+    """
+    kept = [(f, f.__code__) for f in _formulas()]
+    for f, _ in kept:
+        f.__code__ = _refusal(f).__code__
+    try:
+        yield
+    except PermissionError as e:
+        if "is off limits inside an answer" in str(e):
+            raise OffLimits(str(e)) from None
+        raise
+    finally:
+        for f, code in kept:
+            f.__code__ = code
+
+
+def _formulas() -> list[FunctionType]:
+    modules = [m for name, m in sys.modules.items() if name.startswith("helpers.costs.") and name not in OPEN]
+    found = [f for m in modules for f in vars(m).values()
+             if isinstance(f, FunctionType) and f.__module__ == m.__name__ and not f.__closure__]
+    return [f for f in found if not f.__name__.startswith("_")]
+
+
+def _refusal(f: FunctionType) -> FunctionType:
+    text = f"{f.__module__}.{f.__name__} is off limits inside an answer: write it out"
+    scope: dict = {}
+    exec(f"def refusal(*a, **k): raise PermissionError({text!r})", scope)   # no free names but a builtin: it runs in f's module
+    return scope["refusal"]
+
+
+def same(got, expected, rtol: float) -> str | None:
+    """None if the value is the expected one, else what differs, without saying what was expected."""
+    if expected is Ellipsis:
+        return None
+    if expected is None or isinstance(expected, (str, bool)):
+        got = got.item() if isinstance(got, np.generic) else got
+        if type(got) is type(expected):
+            return None if got == expected else "that is not it"
+        return f"a {_kind(expected)} is asked for, this is a {_kind(got)}"
+    if isinstance(expected, Mapping):
+        return _same_mapping(got, expected, rtol)
+    if isinstance(expected, (tuple, list)) and not (isinstance(got, np.ndarray) or hasattr(got, "__array_namespace__")):
+        return _same_sequence(got, expected, rtol)
+    return _same_number(got, expected, rtol)
+
+
+def _same_mapping(got, expected, rtol):
+    if not isinstance(got, Mapping):
+        return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is a {_kind(got)}"
+    if missing := [str(k) for k in expected if k not in got]:
+        return f"the entry {missing[0]!r} is missing"
+    return next((f"in entry {k!r}, {w}" for k, v in expected.items() if (w := same(got[k], v, rtol))), None)
+
+
+def _same_sequence(got, expected, rtol):
+    if not isinstance(got, (tuple, list)):
+        return f"{len(expected)} values are asked for, this is a {_kind(got)}"
+    if len(got) != len(expected):
+        return f"{len(expected)} values are asked for, these are {len(got)}"
+    return next((f"value {i + 1} of {len(expected)}: {w}" for i, (g, e) in enumerate(zip(got, expected)) if (w := same(g, e, rtol))), None)
+
+
+def _same_number(got, expected, rtol):
+    try:
+        g, e = np.asarray(got), np.asarray(expected)
+        if g.dtype == object or g.dtype.kind in "USb":
+            raise TypeError
+        g, e = (g, e) if "c" in g.dtype.kind + e.dtype.kind else (g.astype(float), e.astype(float))
+    except (TypeError, ValueError):
+        return f"a {_kind(expected)} is asked for, this is a {_kind(got)}"
+    if g.shape != e.shape:
+        return f"the shape is {g.shape or 'that of a single number'}, which is not what was asked for"
+    scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * 1e-6 + 1e-12)
+    with np.errstate(all="ignore"):
+        close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g)
+    if close.all():
+        return None
+    if e.ndim == 0:
+        return "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
+    return f"{int((~close).sum())} of {e.size} numbers are off, the first at index {tuple(int(i) for i in np.argwhere(~close)[0])}"
+
+
+def _kind(x) -> str:
+    names = ((bool, "truth value"), (str, "string"), (Mapping, "dict"), (tuple, "tuple"), (list, "list"), (Number, "number"))
+    if x is None:
+        return "None"
+    return next((n for t, n in names if isinstance(x, t)), "array" if getattr(x, "ndim", 0) else type(x).__name__)
+
+
+def shown(x) -> str:
+    """A short text for a value in a message."""
+    if hasattr(x, "ndim") and hasattr(x, "dtype"):
+        return f"{x:.6g}" if x.ndim == 0 and x.dtype.kind == "f" else str(x) if x.ndim == 0 else f"an array of shape {tuple(x.shape)}"
+    if isinstance(x, float):
+        return f"{x:.6g}"
+    if isinstance(x, Mapping):
+        return "{" + ", ".join(f"{k!r}: {shown(v)}" for k, v in x.items()) + "}"
+    if isinstance(x, (tuple, list)) and len(x) <= 6:
+        return "(" + ", ".join(map(shown, x)) + ")"
+    text = getattr(x, "name", None) if type(x).__name__ in ("Chip", "Slice") else repr(x)
+    return text if text and len(text) <= 80 else f"a {type(x).__name__}"

@@ -1,0 +1,67 @@
+"""Numbers in prose, computed: `{{ expression | format }}` in a source becomes the figure.
+
+The expression is Python over `helpers.costs` and `math`; a line `% let name = expression` names something for the rest of the file.
+The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci) or a Python format spec such as `.1f`.
+Code between fences is left alone.
+
+>>> render("% let v5e = chip('v5e')\\nA v5e does {{ v5e.rate() | flops_rate }}; C/W is {{ v5e.alpha_hbm() | .0f }}.\\n")
+'A v5e does 197 TFLOPs/s; C/W is 243.\\n'
+"""
+
+import math
+import re
+
+from . import show
+from .costs import chips, hardware, roofline, topology
+
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+_LET = re.compile(r"^% let (\w+) = (.+)$")
+_NUMBER = re.compile(r"\{\{(.+?)\}\}")
+
+
+def names() -> dict:
+    """What expressions may use."""
+    found = {"math": math}
+    for module in (hardware, chips, roofline, topology):
+        found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
+    return found
+
+
+def figure(text: str, scope: dict) -> str:
+    """The value of `expression | format`, as printed."""
+    expression, bar, spec = (part.strip() for part in text.rpartition("|"))
+    if not bar:
+        expression, spec = spec, ""
+    value = eval(expression, scope)                 # sources are the course's own text
+    known = {"seconds", "bytes", "ibytes", "flops", "flops_rate", "rate", "sci"}
+    return getattr(show, spec)(value) if spec in known else format(value, spec)
+
+
+def render(text: str, where: str = "text") -> str:
+    """The source with every expression replaced by its figure and let-lines dropped.
+
+    where  the file's name, for messages
+    """
+    scope, out, fences = names(), [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            if mark := _FENCE.match(line):
+                _fence(mark[1], line.strip()[len(mark[1]):], fences)
+            elif not any(code for _, code in fences):
+                if let := _LET.match(line):
+                    scope[let[1]] = eval(let[2], scope)
+                    continue
+                line = _NUMBER.sub(lambda m: figure(m[1], scope), line)
+        except Exception as e:
+            raise ValueError(f"{where}, line {number}: cannot compute {line.strip()!r}: {type(e).__name__}: {e}") from None
+        out.append(line)
+    return "\n".join(out)
+
+
+def _fence(mark: str, info: str, fences: list[tuple[str, bool]]) -> None:
+    """Open or close a fence: (its mark, whether it holds code) for each open one; directives of text and maths hold none."""
+    if not info and fences and fences[-1][0][0] == mark[0] and len(mark) >= len(fences[-1][0]):
+        fences.pop()
+    elif not (fences and fences[-1][1]):
+        directive = re.match(r"\{([\w-]+)\}", info)
+        fences.append((mark, directive is None or directive[1] in ("code-cell", "code", "code-block", "literalinclude")))
