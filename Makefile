@@ -7,7 +7,6 @@ READY  := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 ASSIGNMENT ?= ch01_rooflines
-FORCE  ?=
 
 .PHONY: lab test test-all book release grade demo check bench env
 
@@ -24,7 +23,7 @@ book: $(READY)
 	jupyter-book build . -W -n --keep-going
 
 release: $(READY)
-	python -m autograder.release $(if $(FORCE),--force)
+	python -m autograder.release
 
 grade: $(READY)
 	python -m autograder.grade $(ASSIGNMENT)

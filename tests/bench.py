@@ -1,0 +1,91 @@
+"""`make bench`: what imports, builds and start-up cost, as ratios measured in one run on this machine."""
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from pathlib import Path
+
+from tqdm import tqdm
+
+from tests import scratch
+from tests.scratch import ROOT
+
+COSTS = "import helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology"
+
+
+def seconds(command: list[str], cwd: Path = ROOT, env: dict | None = None) -> float:
+    """Wall seconds of a command that must succeed."""
+    start = time.perf_counter()
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return time.perf_counter() - start
+
+
+def imports(rounds: int = 15) -> dict[str, float]:
+    """Median seconds of a Python that imports nothing, json, and helpers.costs, taken in turn."""
+    cases = {"nothing": "pass", "json": "import json", "helpers.costs": COSTS}
+    taken = {name: [] for name in cases}
+    for _ in tqdm(range(rounds), desc="imports", leave=False):
+        for name, code in cases.items():
+            taken[name].append(seconds([sys.executable, "-c", code]))
+    return {name: statistics.median(t) for name, t in taken.items()}
+
+
+def builds() -> dict[str, float]:
+    """Seconds of a first build of the book, and of a second one with nothing changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [shutil.which("jupyter-book"), "build", ".", "-W", "-n", "--keep-going"]
+        tree = scratch.copy(Path(folder))
+        return {name: seconds(command, cwd=tree) for name in tqdm(("cold", "warm"), desc="builds", leave=False)}
+
+
+def first_cell() -> float:
+    """Seconds from starting JupyterLab, as `make lab` does, to the result of a first cell that imports helpers and JAX."""
+    import websocket                                # a dependency of jupyter_server
+
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        with scratch.jupyterlab(ROOT, Path(folder)) as url:
+            request = urllib.request.Request(f"{url}api/kernels?token=t", data=b"{}", method="POST")
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                kernel = json.load(reply)["id"]
+            socket = websocket.create_connection(f"{url.replace('http', 'ws')}api/kernels/{kernel}/channels?token=t", timeout=120)
+            _execute(socket, "import jax, helpers.costs.roofline\nprint(jax.__version__)")
+            socket.close()
+            return time.perf_counter() - start
+
+
+def _execute(socket, code: str) -> None:
+    header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "username": "", "session": uuid.uuid4().hex, "version": "5.3"}
+    socket.send(json.dumps({"header": header, "parent_header": {}, "metadata": {}, "channel": "shell", "buffers": [],
+                            "content": {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}}))
+    while True:
+        message = json.loads(socket.recv())
+        if message["msg_type"] == "execute_reply" and message["parent_header"].get("msg_id") == header["msg_id"]:
+            if message["content"]["status"] != "ok":
+                raise RuntimeError(message["content"])
+            return
+
+
+def main() -> None:
+    """Print every figure as soon as it is there."""
+    t = imports()
+    costs, js = t["helpers.costs"] - t["nothing"], t["json"] - t["nothing"]
+    print(f"import helpers.costs: {costs * 1e3:.0f} ms on top of a bare Python, {costs / js:.1f} times import json ({js * 1e3:.0f} ms)", flush=True)
+    b = builds()
+    print(f"book: cold {b['cold']:.0f} s, warm {b['warm']:.0f} s, ratio {b['cold'] / b['warm']:.1f}", flush=True)
+    first = first_cell()
+    print(f"JupyterLab start to first executed cell: {first:.1f} s, {first / t['nothing']:.0f} times the start of a bare Python", flush=True)
+    tests = seconds([sys.executable, "-m", "pytest", "-n", "2"])
+    print(f"make test: {tests:.0f} s, {tests / 600:.2f} of the ten minutes it may take", flush=True)
+
+
+if __name__ == "__main__":
+    main()

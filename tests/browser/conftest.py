@@ -1,0 +1,38 @@
+"""One JupyterLab on a scratch copy of the course, as `make lab` starts it, and a page that reaches nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import scratch
+from tests.browser import chromium
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with chromium.browser() as b:
+        yield b
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory) -> Path:
+    """A copy of the course, with answers and submissions of its own."""
+    return scratch.copy(tmp_path_factory.mktemp("lab") / "course")
+
+
+@pytest.fixture(scope="session")
+def lab(course, browser):
+    """The URL of a running JupyterLab; its token is `t`."""
+    with scratch.jupyterlab(course, course.parent / "jupyter") as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser, lab):
+    """A page that reaches nothing but that server."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.route("**/*", lambda r: r.continue_() if r.request.url.startswith((lab, lab.replace("http", "ws"), "data:", "blob:")) else r.abort())
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    yield page
+    context.close()

@@ -1,0 +1,15 @@
+"""The benchmark runs; what it measures is for people to read, but for the one figure that is promised."""
+
+import pytest
+
+from tests import bench
+
+
+def test_costs_import_in_under_a_fifth_of_a_second():
+    t = bench.imports(3)
+    assert t["helpers.costs"] - t["nothing"] < 0.2
+
+
+@pytest.mark.slow
+def test_jupyterlab_comes_to_a_first_cell():
+    assert bench.first_cell() > 0
