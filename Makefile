@@ -6,6 +6,8 @@ BIN    := $(CURDIR)/$(VENV)/bin
 READY  := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
+# JAX reads this once, on import; without it the C++ side writes warnings into cells.
+export TF_CPP_MIN_LOG_LEVEL ?= 2
 ASSIGNMENT ?= ch01_rooflines
 
 .PHONY: lab test test-all book release grade demo check bench env

@@ -4,46 +4,89 @@ import re
 
 import pytest
 
+from autograder import trial
+
 pytestmark = pytest.mark.slow
-EXERCISES = "notebooks/ch01_rooflines/exercises.ipynb"
-
-
-def open_lab(page, lab, path):
-    page.goto(f"{lab}lab/tree/{path}?token=t&reset")
-    page.locator("#jp-main-dock-panel").wait_for()
+CHAPTER = "notebooks/ch01_rooflines"
 
 
 def open_notebook(page, lab, path):
-    open_lab(page, lab, path)
-    page.locator(".jp-Notebook").first.wait_for()
-    page.get_by_text(re.compile(r"Python 3.*\| Idle")).first.wait_for()
+    """Open a notebook in a fresh workspace and wait for its kernel."""
+    page.goto(f"{lab}lab/tree/{path}?token=t&reset")
+    page.locator(".jp-Notebook-cell").first.wait_for()
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'")
 
 
-def menu(page, *names):
-    page.get_by_role("menuitem", name=names[0], exact=True).first.click()
-    for name in names[1:]:
-        page.locator(".lm-Menu .lm-Menu-itemLabel").get_by_text(re.compile(f"^{re.escape(name)}")).first.click()
+def command(page, name):
+    """Run a command of JupyterLab to its end."""
+    page.evaluate("async name => { await window.jupyterapp.commands.execute(name); }", name)
 
 
-def in_notebook(page, script):
-    """The value of a script over `nb`, the open notebook's model as JSON."""
-    return page.evaluate("(s) => { const w = window.jupyterapp.shell.currentWidget; const nb = w.context.model.toJSON(); return eval(s); }", script)
+def cells(page):
+    """The open notebook as JSON."""
+    return page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.toJSON().cells")
 
 
-def run_all(page, minutes):
-    menu(page, "Run", "Run All Cells")
-    page.wait_for_timeout(1500)
-    page.wait_for_function("() => document.querySelectorAll('.jp-Notebook .jp-InputPrompt').length && "
-                           "![...document.querySelectorAll('.jp-Notebook .jp-InputPrompt')].some(e => e.textContent.includes('*')) && "
-                           "/Idle/.test(document.querySelector('#jp-main-statusbar').textContent)", timeout=60_000 * minutes)
+def write(page, grade_id, source):
+    """Put text into the cell of that grade_id."""
+    done = page.evaluate(
+        """([id, source]) => { for (const c of window.jupyterapp.shell.currentWidget.content.widgets)
+             if ((c.model.getMetadata('nbgrader') || {}).grade_id === id) { c.model.sharedModel.setSource(source); return true; } }""", [grade_id, source])
+    assert done, f"no cell {grade_id}"
+
+
+def output(page, grade_id):
+    """What the check cell printed."""
+    cell = next(c for c in cells(page) if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
+    return "".join("".join(o.get("text", o.get("data", {}).get("text/plain", o.get("traceback", "")))) for o in cell["outputs"])
 
 
 def test_the_start_page_leads_to_reading_and_exercises(page, lab):
-    page.goto(f"{lab}lab?token=t&reset")
-    start = page.locator(".jp-MarkdownViewer")
-    start.wait_for()
-    for name in ("Reading", "Exercises"):
-        assert start.get_by_role("link", name=name).first.is_visible()
-    start.get_by_role("link", name="Exercises").first.click()
-    page.locator(".jp-Notebook").first.wait_for()
+    page.goto(f"{lab}?token=t")
+    start = page.locator(".jp-RenderedMarkdown").first
+    start.get_by_role("heading", name="Rooflines to Racks").wait_for()
+    assert start.get_by_role("link", name="reading", exact=True).first.is_visible()
     assert not page.get_by_text("official Jupyter news").is_visible()
+    start.get_by_role("link", name=re.compile("exercises")).first.click()
+    page.locator(".jp-Notebook-cell").first.wait_for()
+    assert page.get_by_role("heading", name=re.compile("Exercise 1.1")).first.is_visible()
+
+
+def test_the_reading_runs_to_its_end(page, lab):
+    open_notebook(page, lab, f"{CHAPTER}/reading.ipynb")
+    command(page, "notebook:run-all-cells")
+    code = [c for c in cells(page) if c["cell_type"] == "code"]
+    assert all(c["execution_count"] for c in code)
+    assert not [o for c in code for o in c["outputs"] if o["output_type"] == "error"]
+    assert page.locator("img[alt*='FLOPs per byte']").count()
+    rendered = page.locator(".jp-Notebook .jp-RenderedMarkdown").all_inner_texts()
+    assert not [t for t in rendered if re.search(r"\{(math|eq|ref|note|dropdown)\}|:::|\{\{", t)]
+
+
+def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, lab):
+    ours = {c.metadata.nbgrader.grade_id: c.source for c in trial.solved("ch01_rooflines").cells if "nbgrader" in c.metadata}
+    open_notebook(page, lab, f"{CHAPTER}/exercises.ipynb")
+    write(page, "ch01-q01", ours["ch01-q01"])
+    write(page, "ch01-q02", "def bounds(flops, n_bytes, C, W):\n    return min(flops / C, n_bytes / W), flops / C + n_bytes / W, 'compute'")
+    command(page, "notebook:run-all-cells")
+    assert "Exercise 1.1: 1 of 1 points" in output(page, "ch01-q01-check")
+    assert "Exercise 1.2: 0 of 2 points" in output(page, "ch01-q02-check")
+    assert "the shorter of the two is not a bound" in output(page, "ch01-q02-check")
+    assert "not done yet" in output(page, "ch01-q03-check")
+    command(page, "docmanager:save")
+    page.get_by_role("button", name="Validate").first.click()
+    dialog = page.locator(".jp-Dialog")
+    dialog.get_by_text("Validation Results").wait_for(timeout=240_000)
+    text = dialog.inner_text()
+    assert "Exercise 1.2" in text and "Exercise 1.1" not in text
+
+
+def test_the_instructor_finds_formgrader_and_the_learner_assignment_list(page, lab):
+    page.goto(f"{lab}?token=t")
+    page.locator(".jp-RenderedMarkdown").first.wait_for()
+    command(page, "nbgrader:open-formgrader")
+    grader = page.frame_locator("iframe[src*='formgrader']")
+    grader.get_by_text("ch01_rooflines").first.wait_for()
+    command(page, "nbgrader:open-assignment-list")
+    page.get_by_text("Released assignments").first.wait_for()
+    assert not page.get_by_text(re.compile("exchange.*(does not exist|not writable)", re.I)).count()
