@@ -8,11 +8,12 @@ export PATH := $(BIN):$(PATH)
 export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 # JAX reads this once, on import; without it the C++ side writes warnings into cells.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+COURSE := $(VENV)/.course
 ASSIGNMENT ?= ch01_rooflines
 
 .PHONY: lab test test-all book release grade demo check bench env
 
-lab: $(READY)
+lab: $(READY) $(COURSE)
 	jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
 test: $(READY)
@@ -40,6 +41,10 @@ bench: $(READY)
 	python -m tests.bench
 
 env: $(READY)
+
+# nbgrader's own folders, so that Formgrader shows the assignments; notebooks/ is left alone.
+$(COURSE): $(READY) $(wildcard solutions/ch*.md)
+	-python -m autograder.release --course && touch $(COURSE)
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c '' 2>/dev/null || { echo "There is no working $(PYTHON) here: install Python 3.11, 3.12 or 3.13, or name one with PYTHON=…" >&2; exit 1; }

@@ -69,7 +69,8 @@ def lines(x, curves: dict, xlabel: str, ylabel: str, alt: str, *, log: str = "",
                     markersize=5)
         for i, (label, at) in enumerate((marks or {}).items()):
             ax.axvline(at, color="#555", linewidth=1, linestyle=DASHES[(i + 1) % 6])
-            ax.annotate(label, (at, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom", fontsize=8, color="#333")
+            ax.annotate(label, (at, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom", fontsize=8,
+                        color="#333")
         _dress(ax, xlabel, ylabel, log)
         if len(curves) > 1:
             ax.legend()
@@ -111,13 +112,15 @@ def bars(values: dict, ylabel: str, alt: str, *, log: bool = False, caption: str
 def timeline(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture:
     """Bars along a time axis, one row for each resource.
 
-    rows  {label: [(start, seconds, text), …]}
+    rows  {label: [(start, length, text), …]}; rows whose labels agree up to the first comma share a colour
     """
+    kinds = list(dict.fromkeys(label.split(",")[0] for label in rows))
     with matplotlib.rc_context(STYLE):
         figure, ax = canvas(6.4, 0.9 + 0.45 * len(rows))
         for y, (label, spans) in enumerate(rows.items()):
             for start, length, text in spans:
-                ax.barh(y, length, left=start, color=COLOURS[y % 6], edgecolor="#222", height=0.6, alpha=0.75)
+                colour = COLOURS[kinds.index(label.split(",")[0]) % 6]
+                ax.barh(y, length, left=start, color=colour, edgecolor="#222", height=0.6, alpha=0.75)
                 ax.annotate(text, (start + length, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
         ax.set_yticks(range(len(rows)), list(rows))
         ax.invert_yaxis()
@@ -162,9 +165,9 @@ def _array(ax, frame) -> None:
 
 
 def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
-    """The chips of a two-axis slice, its links (those that wrap are bent), and the shortest paths from src to dst along one axis first.
+    """The chips of a two-axis slice and its links; those that wrap are bent. Every chip carries its hops from src.
 
-    Every chip carries its hops from src.
+    Two paths from src to dst are drawn, one axis first; they share no link if the chips differ along both axes.
     """
     from .costs.topology import distance
 

@@ -13,7 +13,7 @@ def _prefixed(x: float, unit: str, digits: int) -> str:
 
 def _digits(x: float, digits: int) -> str:
     rounded = float(f"{x:.{digits}g}")
-    whole = len(f"{abs(rounded):.0f}") if abs(rounded) >= 1 else 1 if rounded else digits
+    whole = len(str(int(abs(rounded)))) if abs(rounded) >= 1 else 1 if rounded else digits
     return f"{rounded:.{max(0, digits - whole)}f}" if abs(rounded) >= 0.1 or rounded == 0 else f"{rounded:.{digits}g}"
 
 

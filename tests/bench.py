@@ -48,7 +48,7 @@ def builds() -> dict[str, float]:
 
 def first_cell() -> float:
     """Seconds from starting JupyterLab, as `make lab` does, to the result of a first cell that imports helpers and JAX."""
-    import websocket                                # a dependency of jupyter_server
+    import websocket  # a dependency of jupyter_server
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

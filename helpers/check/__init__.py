@@ -7,10 +7,11 @@ A check cell states what must hold of an answer, and ends in `report`, which pri
 >>> a = Answer(double, points=2)
 >>> a.gives(6, 3)
 >>> a.wrong("that adds 2; multiply by 2", lambda x: x + 2)
->>> report("0.1", a)
+>>> import contextlib
+>>> with contextlib.redirect_stderr(sys.stdout):
+...     points = report("0.1", a)
 Exercise 0.1: 0 of 2 points
   double(3) returned 5: that adds 2; multiply by 2.
-0
 
 Statements are collected and evaluated by `report`, so one failure hides no other answer.
 Checks judge values and traced programs, never attributes of a learner's objects and never time.
@@ -19,14 +20,15 @@ Messages name the likely mistake and never the expected value.
 
 import codecs
 import numbers
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 
 from .compare import OffLimits, closed, same, shown
 from .draws import choice, floats, inputs, ints
-from .solutions import solution, tried
+from .solutions import passed, solution, tried
 
-__all__ = ["Answer", "Entries", "choice", "floats", "ints", "report", "solution"]
+__all__ = ["Answer", "Entries", "choice", "floats", "ints", "passed", "report", "solution"]
 
 GENERIC = (
     (2, "that is exactly 2 times too much: an add counted as well as a multiply-add, both directions of a link, or 2 bytes for 1?"),
@@ -84,29 +86,22 @@ class Answer:
         self.todo.append(run)
 
     def wrong(self, message: str, mistake: Callable) -> None:
-        """A named mistake, by the value it leads to: tried whenever a value is off. `...` matches anything."""
+        """A named mistake, by the value it leads to: tried whenever a value is off.
+
+        `...` matches anything, and so does an entry that a dict leaves out: what is stated must differ from the right value.
+        """
         self.mistakes.append((message, mistake))
 
     def evaluate(self) -> tuple[float, list[str]]:
         """Points earned and the first complaint."""
         for run in self.todo:
-            try:
-                message = run()
-            except NotImplementedError:
-                message = f"{self.name} is not done yet."
-            except OffLimits as e:
-                message = f"{e}."
-            except Exception as e:                  # whatever a learner's code may raise
-                message = f"{self.name} raised {type(e).__name__}: {_first_line(e)}"
-            if message:
-                return 0, [message]
+            message, fault = _attempt(run, self.name)
+            if message or fault:
+                return 0, [message or fault]
         return self.points, []
 
     def _call(self, *args, **kwargs):
-        if not callable(self.answer):
-            return self.answer
-        with closed():
-            return self.answer(*args, **kwargs)
+        return _called(self.answer, *args, **kwargs)
 
     def _compare(self, expected, args, kwargs) -> str | None:
         got = self._call(*args, **kwargs)
@@ -115,7 +110,7 @@ class Answer:
         where = same(got, expected, self.rtol)
         if where is None:
             return None
-        return f"{self._said(args, kwargs, got)}: {self._why(got, expected, args, kwargs, where)}."
+        return _sentence(f"{self._said(args, kwargs, got)}: {self._why(got, expected, args, kwargs, where)}")
 
     def _said(self, args, kwargs, got) -> str:
         if not callable(self.answer):
@@ -129,11 +124,11 @@ class Answer:
                 value = mistake(*args, **kwargs)
             except Exception:                       # a mistake need not make sense for every input
                 continue
-            if same(got, value, self.rtol) is None and same(value, expected, self.rtol) is not None:
-                return message.rstrip(".")
+            if same(got, value, self.rtol) is None and same(expected, value, self.rtol) is not None:
+                return message
         if isinstance(got, numbers.Real) and isinstance(expected, numbers.Real) and not isinstance(expected, bool):
             for factor, message in GENERIC:
-                if expected and same(got, expected * factor, 1e-9) is None:
+                if expected and same(got, expected * factor, min(self.rtol, 0.01)) is None:
                     return message
         return where
 
@@ -141,33 +136,37 @@ class Answer:
 class Entries:
     """A learner's dict of values, each with an equal share of the points.
 
-    wrong  {entry: {message: value}}, the named mistakes
+    answer  the dict, or a function without arguments that returns it
+    wrong   {entry: {message: value}}, the named mistakes
     """
 
-    def __init__(self, answer: Mapping, points: float, rtol: float = 1e-3, wrong: Mapping | None = None, **expected):
+    def __init__(self, answer: Mapping | Callable, points: float, rtol: float = 1e-3, wrong: Mapping | None = None, **expected):
         self.answer, self.points, self.rtol, self.mistakes, self.expected = answer, points, rtol, wrong or {}, expected
 
     def evaluate(self) -> tuple[float, list[str]]:
         """Points earned and a complaint for each entry that is off."""
-        if not isinstance(self.answer, Mapping):
-            return 0, [f"the answer is a dict with the entries {', '.join(self.expected)}, not a {type(self.answer).__name__}."]
-        complaints = [m for name in self.expected if (m := self._complaint(name))]
+        found, fault = _attempt(lambda: _called(self.answer), getattr(self.answer, "__name__", "your answer"))
+        if fault:
+            return 0, [fault]
+        if not isinstance(found, Mapping):
+            return 0, [f"the answer is a dict with the entries {', '.join(self.expected)}, not a {type(found).__name__}."]
+        complaints = [m for name in self.expected if (m := self._complaint(name, found.get(name)))]
         return self.points * (1 - len(complaints) / len(self.expected)), complaints
 
-    def _complaint(self, name: str) -> str | None:
-        got, expected = self.answer.get(name), self.expected[name]
+    def _complaint(self, name: str, got) -> str | None:
+        expected = self.expected[name]
         if got is None or got is Ellipsis:
             return f"entry {name!r} is not done yet."
         if (where := same(got, expected, self.rtol)) is None:
             return None
         for message, value in self.mistakes.get(name, {}).items():
             if same(got, value, self.rtol) is None:
-                return f"entry {name!r}: {message.rstrip('.')}."
+                return _sentence(f"entry {name!r}: {message}")
         return f"entry {name!r} is {shown(got)}: {where}."
 
 
 def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> float:
-    """Print what was found and return the points earned: the last line of a check cell.
+    """Print what was found (on stderr if it earns nothing) and return the points earned: the last line of a check cell.
 
     insight  what to think about after passing, in rot13 so that nobody reads it by accident
     """
@@ -175,15 +174,40 @@ def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> floa
     earned, points = sum(e for e, _ in results), sum(a.points for a in answers)
     earned = round(earned * 4) // 1 / 4 if earned < points else points       # partial credit in quarters
     passed = all(not messages for _, messages in results)
-    print(f"Exercise {exercise}: {earned:g} of {points:g} points")
-    for message in (m for _, messages in results for m in messages):
-        print(textwrap.fill(message, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+    lines = [f"Exercise {exercise}: {earned:g} of {points:g} points"]
+    lines += [textwrap.fill(m, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False) for _, ms in results for m in ms]
     tries = tried(exercise, passed)
     if passed and insight:
-        print(f"\n{codecs.decode(insight, 'rot13')}")
+        lines.append(f"\n{codecs.decode(insight, 'rot13')}")
     elif tries >= 3:
-        print(f"  After three tries you may look: check.solution({exercise!r})")
+        lines.append(f"  After three tries you may look: check.solution({exercise!r})")
+    # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
+    print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)
     return int(earned) if earned == int(earned) else earned
+
+
+def _called(answer, *args, **kwargs):
+    """The answer's value: that of a function for these arguments, with the formulas closed while it runs."""
+    if not callable(answer):
+        return answer
+    with closed():
+        return answer(*args, **kwargs)
+
+
+def _attempt(run: Callable, name: str) -> tuple:
+    """(value, "") or (None, a sentence), whatever a learner's code may raise."""
+    try:
+        return run(), ""
+    except NotImplementedError:
+        return None, f"{name} is not done yet."
+    except OffLimits as e:
+        return None, f"{e}."
+    except Exception as e:
+        return None, f"{name} raised {type(e).__name__}: {_first_line(e)}".rstrip(": ")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _first_line(e: Exception) -> str:

@@ -1,8 +1,12 @@
 """Comparing a learner's values with ours, and closing what an answer may not import."""
 
+import pkgutil
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from inspect import isgeneratorfunction
 from numbers import Number
 from types import FunctionType
 
@@ -11,6 +15,9 @@ import numpy as np
 OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric")
 """Modules of helpers.costs that an answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
+CLOSED = ("helpers.costs.", "helpers.kernels.systolic", "helpers.trace.")
+"""Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
+
 
 class OffLimits(Exception):
     """An answer called a function that it was asked to write."""
@@ -18,9 +25,10 @@ class OffLimits(Exception):
 
 @contextmanager
 def closed():
-    """Close the functions of helpers.costs while an answer runs, under whatever name it imported them.
+    """Close the functions of `CLOSED` while an answer runs, under whatever name it imported them.
 
     A function's code is exchanged rather than its name, because `from … import f` keeps the function itself.
+    A result that `jax.jit` remembers from an earlier call is not seen.
     """
     kept = [(f, f.__code__) for f in _formulas()]
     for f, _ in kept:
@@ -37,16 +45,30 @@ def closed():
 
 
 def _formulas() -> list[FunctionType]:
-    modules = [m for name, m in sys.modules.items() if name.startswith("helpers.costs.") and name not in OPEN]
-    found = [f for m in modules for f in vars(m).values()
-             if isinstance(f, FunctionType) and f.__module__ == m.__name__ and not f.__closure__]
-    return [f for f in found if not f.__name__.startswith("_")]
+    """Functions, methods and properties of the closed modules."""
+    _load()
+    found = []
+    for m in [m for name, m in sys.modules.items() if name.startswith(CLOSED) and name not in OPEN]:
+        classes = [c for c in vars(m).values() if isinstance(c, type) and c.__module__ == m.__name__]
+        things = [(name, x) for owner in (m, *classes) for name, x in vars(owner).items() if not name.startswith("_")]
+        plain = [x.fget if isinstance(x, property) else x for _, x in things]
+        found += [f for f in plain if isinstance(f, FunctionType) and f.__module__ == m.__name__ and not f.__closure__]
+    return found
+
+
+@cache
+def _load() -> None:
+    """Import what is to be closed, so that an answer cannot be the first to do so."""
+    for info in pkgutil.iter_modules(import_module("helpers.costs").__path__, "helpers.costs."):
+        import_module(info.name)
+    import_module("helpers.kernels.systolic")
 
 
 def _refusal(f: FunctionType) -> FunctionType:
-    text = f"{f.__module__}.{f.__name__} is off limits inside an answer: write it out"
+    text = f"{f.__module__}.{f.__qualname__} is off limits inside an answer: write it out"
     scope: dict = {}
-    exec(f"def refusal(*a, **k): raise PermissionError({text!r})", scope)   # no free names but a builtin: it runs in f's module
+    # No free names but a builtin, for it runs in f's module; a generator may only be exchanged for a generator.
+    exec(f"def refusal(*a, **k):\n raise PermissionError({text!r})\n" + " yield" * isgeneratorfunction(f), scope)
     return scope["refusal"]
 
 
@@ -94,7 +116,7 @@ def _same_number(got, expected, rtol):
         return f"the shape is {g.shape or 'that of a single number'}, which is not what was asked for"
     scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * 1e-6 + 1e-12)
     with np.errstate(all="ignore"):
-        close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g)
+        close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g) & np.isfinite(e)
     if close.all():
         return None
     if e.ndim == 0:

@@ -16,6 +16,15 @@ def tried(exercise: str, passed: bool) -> int:
     return _tries.get(exercise, 0)
 
 
+def passed(exercise: str) -> bool:
+    """Whether the exercise has passed in this session: for a cell that shows what an answer draws.
+
+    >>> passed("0.2")
+    False
+    """
+    return exercise in _passed
+
+
 def solution(exercise: str) -> None:
     """Print our answer to an exercise, after a pass or three tries."""
     if exercise not in _passed and _tries.get(exercise, 0) < 3:

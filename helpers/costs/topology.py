@@ -195,8 +195,8 @@ def wave_efficiency(blocks, sms, per_sm=1):
     return blocks / (waves(blocks, sms, per_sm) * sms * per_sm)
 
 
-GPU_LATENCY = {"register": 1, "shared memory": 3, "L1": 10, "L2": 55, "HBM": 300}
-"""Rough cost of an access relative to a register; shared memory is 2 to 3, L2 is 50 to 60 (orders of magnitude, not a datasheet)."""
+GPU_LATENCY = {"SM": (1, 1), "L2": (2, 3), "HBM": (10, 10), "NVLink": (50, 60), "PCIe": (300, 300)}
+"""Rough time of an access, (low, high), relative to one to the SM's own memory (shared memory and L1): orders of magnitude, not a datasheet."""
 
 
 def mxu_rate(clock=1.5e9, size=128, rows=8, cycles=8):

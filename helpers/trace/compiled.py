@@ -85,7 +85,7 @@ class Comparison:
             f'<tr><th scope="row">{escape(what)}</th><td>{_number(a)}</td><td>{_number(b)}</td></tr>' for what, a, b in self.rows()
         )
         why = "".join(f"<li>{escape(r)}</li>" for r in self.reasons)
-        return f"<table>{head}{body}</table>" + (f"<ul>{why}</ul>" if why else "")
+        return f'<table class="table">{head}{body}</table>' + (f"<ul>{why}</ul>" if why else "")
 
 
 def xla(f: Callable, *args) -> Compiled:

@@ -7,8 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.costs.hardware import chip
-from helpers.costs.roofline import (Calibration, Move, Time, Work, attainable, batched_matmul, bound_by, critical_batch,
-                                    critical_batch_limit, dot, elementwise, matmul, on_chip, split_D, split_matmul, time)
+from helpers.costs.roofline import (
+    Calibration,
+    Move,
+    Time,
+    Work,
+    attainable,
+    batched_matmul,
+    bound_by,
+    critical_batch,
+    critical_batch_limit,
+    dot,
+    elementwise,
+    matmul,
+    on_chip,
+    split_D,
+    split_matmul,
+    time,
+)
 
 sizes = st.integers(1, 20_000)
 rates = st.floats(1e9, 1e16)

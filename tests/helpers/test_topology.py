@@ -8,8 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.costs.hardware import Slice, chip
-from helpers.costs.topology import (SM, Stages, diameter, distance, gather_to_one, line_distance, mxu_rate, offloaded_matmul, ports, send,
-                                    vpu_rate, wave_efficiency, waves)
+from helpers.costs.topology import (
+    SM,
+    Stages,
+    diameter,
+    distance,
+    gather_to_one,
+    line_distance,
+    mxu_rate,
+    offloaded_matmul,
+    ports,
+    send,
+    vpu_rate,
+    wave_efficiency,
+    waves,
+)
 
 SLICES = [Slice(chip("v5e"), (4, 4)), Slice(chip("v5e"), (4, 16)), Slice(chip("v4p"), (4, 4, 4)), Slice(chip("v4p"), (2, 2, 4)),
           Slice(chip("v5e"), (3, 5), wraps=(True, False)), Slice(chip("v5e"), (2, 6), wraps=(True, True)), Slice(chip("v5e"), (1, 8))]

@@ -1,0 +1,207 @@
+"""Exercises of a source: their parts are checked against each other, their insight goes into the check."""
+
+import ast
+import codecs
+import re
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from .cells import notebook, setup_cell, translated
+from .links import Links
+from .places import SourceError
+from .translate import plain
+
+HEADING = re.compile(r"^### Exercise (\d+)\.(\d+) — (.+)$", re.M)
+DATA = re.compile(r"^[★☆]{3} · \d+ min · (\d+(?:\.\d+)?) points?(?: · .+)?$", re.M)
+INSIGHT = re.compile(r"<details><summary>After you pass</summary>\n(.*?)\n</details>", re.S)
+
+
+@dataclass
+class Exercise:
+    """The cells from one `### Exercise` heading to the next."""
+
+    number: str  # "1.4"
+    title: str
+    points: float
+    grade_id: str  # "ch01-q04"
+    cells: list[NotebookNode] = field(default_factory=list)
+
+    def _marked(self, solution: bool, grade: bool) -> list[NotebookNode]:
+        return [
+            c for c in self.cells
+            if (m := meta(c)) and (bool(m.get("solution")), bool(m.get("grade"))) == (solution, grade)
+        ]  # fmt: skip
+
+    @property
+    def answers(self) -> list[NotebookNode]:
+        """Cells that the learner fills and a check cell judges."""
+        return self._marked(True, False)
+
+    @property
+    def checks(self) -> list[NotebookNode]:
+        return self._marked(False, True)
+
+    @property
+    def manual(self) -> list[NotebookNode]:
+        """Answers that a person grades."""
+        return self._marked(True, True)
+
+
+def meta(cell: NotebookNode) -> dict:
+    """nbgrader's part of a cell's metadata."""
+    return cell.metadata.get("nbgrader", {})
+
+
+def exercises(cells: list[NotebookNode], name: str) -> list[Exercise]:
+    """The exercises among the cells of a source, each one checked for its form."""
+    found: list[Exercise] = []
+    for cell in cells:
+        heading = HEADING.search(cell.source) if cell.cell_type == "markdown" and not meta(cell) else None
+        if heading:
+            number, data = f"{heading[1]}.{heading[2]}", DATA.search(cell.source)
+            if not data:
+                raise SourceError(
+                    f'{name}: exercise {number} needs a data line such as "★★☆ · 15 min · 3 points · needs 1.3".'
+                )
+            grade_id = f"ch{int(heading[1]):02d}-q{int(heading[2]):02d}"
+            found.append(Exercise(number, heading[3].strip(), float(data[1]), grade_id))
+            if f'<a id="ex-{heading[1]}-{heading[2]}"></a>' not in cell.source:
+                raise SourceError(
+                    f"{name}: exercise {number} needs the line (ex-{heading[1]}-{heading[2]})= before its heading."
+                )
+        if found:
+            found[-1].cells.append(cell)
+        elif meta(cell):
+            raise SourceError(f"{name}: the cell {meta(cell).get('grade_id')} stands before the first exercise.")
+    return found
+
+
+def problems(found: list[Exercise]) -> list[str]:
+    """Everything that is wrong with the exercises of one source, a sentence each."""
+    wrong = []
+    seen: set[str] = set()
+    for ex in found:
+        for cell in ex.cells:
+            grade_id = meta(cell).get("grade_id")
+            if meta(cell) and not grade_id:
+                wrong.append(f"exercise {ex.number} has a graded cell without grade_id.")
+            elif grade_id in seen:
+                wrong.append(f"the grade_id {grade_id} stands twice.")
+            elif grade_id and not re.fullmatch(ex.grade_id + r"(-[a-z0-9-]+)?", grade_id):
+                wrong.append(f"{grade_id} stands in exercise {ex.number}, whose grade_ids begin with {ex.grade_id}.")
+            seen |= {grade_id} - {None}
+        wrong += _pairs(ex) + _points(ex)
+        for cell in ex.checks:
+            wrong += _check_cell(cell, ex)
+        for cell in ex.answers + ex.manual:
+            if cell.source.count("### BEGIN SOLUTION") != cell.source.count("### END SOLUTION"):
+                wrong.append(f"{meta(cell)['grade_id']} has a solution region that is not closed.")
+    return wrong
+
+
+def _pairs(ex: Exercise) -> list[str]:
+    """Every answer has a check and every check an answer."""
+    if not (ex.answers or ex.manual):
+        return [f"exercise {ex.number} has no answer cell."]
+    answers = [meta(c)["grade_id"] for c in ex.answers]
+    checks = [meta(c)["grade_id"] for c in ex.checks]
+    lonely = [a for a in answers if not any(c.startswith(f"{a}-check") for c in checks)]
+    orphans = [c for c in checks if not any(c.startswith(f"{a}-check") for a in answers)]
+    wrong = [f"the answer {a} has no check cell {a}-check." for a in lonely]
+    wrong += [f"the check {c} has no answer cell {c.split('-check')[0]}." for c in orphans]
+    wrong += [f"the check {meta(c)['grade_id']} must be locked." for c in ex.checks if not meta(c).get("locked")]
+    return wrong
+
+
+def _points(ex: Exercise) -> list[str]:
+    """The data line, the cells' metadata and the `points=` of the checks agree."""
+    total = sum(float(meta(c).get("points", 0)) for c in ex.checks + ex.manual)
+    if total != ex.points:
+        return [f"exercise {ex.number} says {ex.points:g} points, its cells have {total:g}."]
+    return []
+
+
+def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
+    """A check cell judges its points, and ends in `check.report` of its exercise."""
+    grade_id = meta(cell)["grade_id"]
+    if "### BEGIN SOLUTION" in cell.source:
+        return [f"the check {grade_id} holds a solution region."]
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError as error:
+        return [f"the check {grade_id} is not Python: {error.msg} in its line {error.lineno}."]
+    calls = [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.Call)]
+    points = [k.value.value for c in calls for k in c.keywords
+              if k.arg == "points" and isinstance(k.value, ast.Constant)]  # fmt: skip
+    wrong = []
+    if sum(points) != float(meta(cell).get("points", 0)):
+        wrong.append(f"{grade_id} is worth {meta(cell).get('points', 0)} points, its answers' points= sum to {sum(points)}.")
+    last = _report(body)
+    if last is None:
+        wrong.append(f"the check {grade_id} must end in check.report(\"{ex.number}\", …).")
+    elif not (last.args and isinstance(last.args[0], ast.Constant) and last.args[0].value == ex.number):
+        wrong.append(f"the check {grade_id} must report exercise \"{ex.number}\".")
+    return wrong
+
+
+def _report(body: list[ast.stmt]) -> ast.Call | None:
+    """The `check.report(...)` that ends a check cell."""
+    last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
+    is_report = isinstance(last, ast.Call) and ast.unparse(last.func) == "check.report"
+    return last if is_report else None
+
+
+def move_insight(ex: Exercise, name: str) -> None:
+    """Take the dropdown "After you pass" out of the text and hand it to the check, by rot13."""
+    for cell in ex.cells:
+        m = INSIGHT.search(cell.source) if cell.cell_type == "markdown" else None
+        if not m:
+            continue
+        if not ex.checks:
+            raise SourceError(f'{name}: exercise {ex.number} has no check that could print "After you pass".')
+        cell.source = INSIGHT.sub("", cell.source).strip("\n")
+        _add_insight(ex.checks[-1], plain(m[1]))
+
+
+def fold_checks(ex: Exercise) -> None:
+    """Fold the check cells: what they say is for after the answer, and their first line tells what they are."""
+    for cell in ex.checks:
+        cell.source = f"# The check of exercise {ex.number}: run this cell.\n{cell.source}"
+        cell.metadata["jupyter"] = {"source_hidden": True}  # in JupyterLab
+        cell.metadata["tags"] = ["hide-input"]  # on the site
+
+
+def _add_insight(cell: NotebookNode, text: str) -> None:
+    call = _report(ast.parse(cell.source).body)
+    if call is None:
+        return  # `problems` says so
+    if any(k.arg == "insight" for k in call.keywords):
+        raise SourceError(f"{meta(cell)['grade_id']} already has an insight; keep the dropdown only.")
+    pieces = []
+    for part in text.split("\n"):
+        pieces += [line + " " for line in textwrap.wrap(part, 90)]
+        pieces[-1] = pieces[-1][:-1] + "\n"
+    pieces[-1] = pieces[-1].rstrip()
+    body = "\n".join(f"    {codecs.encode(piece, 'rot13')!r}" for piece in pieces)
+    code = cell.source.split("\n")
+    row = call.end_lineno - 1
+    column = len(code[row].encode()[: call.end_col_offset - 1].decode())  # ast counts bytes
+    code[row] = f"{code[row][:column].rstrip(', ')}, insight=(\n{body}\n)" + code[row][column:]
+    cell.source = "\n".join(code)
+
+
+def source_notebook(path: Path, text: str, links: Links, root: Path) -> tuple[NotebookNode, list[Exercise]]:
+    """nbgrader's source version: solutions and hidden tests in it."""
+    name = f"{path.parent.name}/{path.name}"
+    cells = translated(path, text, links, root)
+    found = exercises(cells, name)
+    if wrong := problems(found):
+        raise SourceError("\n".join(f"{name}: {sentence}" for sentence in wrong))
+    for ex in found:
+        move_insight(ex, name)
+        fold_checks(ex)
+    cells.insert(1, setup_cell(f"{path.stem[:4]}-setup"))
+    return notebook([c for c in cells if c.source.strip()]), found

@@ -1,0 +1,12 @@
+"""JupyterLab's settings for the course: start page, and the mathematics of the Formgrader without the internet."""
+
+import importlib.util
+from pathlib import Path
+
+c = get_config()  # noqa: F821  (traitlets defines it)
+
+c.LabApp.default_url = "/lab/tree/notebooks/README.md"
+
+package = importlib.util.find_spec("sphinx-mathjax-offline")  # the same MathJax as the book's
+if package and package.submodule_search_locations:
+    c.ServerApp.extra_static_paths = [str(Path(package.submodule_search_locations[0]) / "static")]

@@ -1,0 +1,81 @@
+"""nbgrader's settings. Its commands work from this folder; JupyterLab finds them by JUPYTER_CONFIG_PATH=autograder.
+
+An instructor changes this file: the name of the course, the exchange, the limits, the rule for late work.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from nbgrader import preprocessors as stock
+
+HERE = Path(__file__).resolve().parent
+HOME = HERE.parent
+
+c = get_config()  # noqa: F821  (traitlets defines it)
+
+# --- what every process needs -------------------------------------------------------------------------------------
+if str(HOME) not in sys.path:
+    sys.path.insert(0, str(HOME))  # this course's own steps, below
+from autograder import preprocessors as ours  # noqa: E402  (the path has to be set first)
+
+
+def first(variable: str, folder: Path) -> None:
+    """Put `folder` before the others of a list of paths in the environment."""
+    others = [p for p in os.environ.get(variable, "").split(os.pathsep) if p and p != str(folder)]
+    os.environ[variable] = os.pathsep.join([str(folder), *others])
+
+
+first("PATH", Path(sys.executable).parent)  # the first use of a gradebook calls `alembic` by name
+first("PYTHONPATH", HOME)  # kernels find `helpers`
+first("JUPYTER_PATH", HERE / "share")  # templates of feedback and formgrader that need no other host
+first("JUPYTER_CONFIG_PATH", HERE)  # a relative path in it would get lost when nbgrader changes folders
+
+# --- the course ---------------------------------------------------------------------------------------------------
+c.CourseDirectory.root = str(HERE)
+c.CourseDirectory.course_id = "rooflines"
+# SQLite beside this file, or for example COURSE_DB_URL=postgresql+psycopg2://grader@host/rooflines
+c.CourseDirectory.db_url = os.environ.get("COURSE_DB_URL") or f"sqlite:///{HERE / 'gradebook.db'}"
+
+# Only notebooks travel: a file beside one could stand in for a module of the kernel or of a test.
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.py", "*.pyc", "*.pth", "*.so", "*.pyd", "*.dylib", "*.zip", "*.egg",
+                            "__pycache__", "feedback", "*.db"]  # fmt: skip
+c.CourseDirectory.max_file_size = 20_000  # kB
+c.CourseDirectory.max_dir_size = 50_000  # kB
+
+# --- the exchange: handing out and collecting on one machine ------------------------------------------------------
+c.Exchange.root = str(HERE / "exchange")
+c.Exchange.cache = str(HERE / "exchange" / "cache")
+c.Exchange.assignment_dir = str(HOME / "work")  # where fetched assignments land
+for folder in (HERE / "exchange", HOME / "work"):
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        pass  # a read-only copy: nbgrader says what it misses when it is asked to exchange
+
+# --- release ------------------------------------------------------------------------------------------------------
+c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
+
+# --- grading ------------------------------------------------------------------------------------------------------
+# A submission gives its answers only: tests, tags, points, order and metadata come from the release.
+c.Autograde.sanitize_preprocessors = [
+    ours.Rebuild, stock.ClearOutput, stock.DeduplicateIds, stock.OverwriteKernelspec, stock.OverwriteCells,
+    stock.CheckCellMetadata,
+]  # fmt: skip
+c.ExecutePreprocessor.skip_cells_with_tag = "__never__"  # else the tag "skip-execution" on a test is full marks
+c.ExecutePreprocessor.timeout = 60  # seconds a cell
+c.ExecutePreprocessor.interrupt_on_timeout = True  # and on to the next cell
+c.ExecutePreprocessor.startup_timeout = 120
+c.ExecutePreprocessor.raise_on_iopub_timeout = True  # a kernel that says nothing any more is an error, not a pass
+c.ExecutePreprocessor.shutdown_kernel = "immediate"
+c.ExecutePreprocessor.extra_arguments = ["--IPKernelApp.log_level=40"]  # no word about local connections
+c.OverwriteCells.add_missing_cells = True
+c.LimitOutput.max_lines = 1000
+c.LimitOutput.max_traceback = 100
+
+# --- feedback and formgrader: no hidden test, no live script ------------------------------------------------------
+c.GenerateFeedback.preprocessors = [
+    stock.GetGrades, ours.HideTests, ours.Sanitize, CSSHTMLHeaderPreprocessor,
+]  # fmt: skip
+c.HTMLExporter.preprocessors = [ours.Sanitize]

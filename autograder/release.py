@@ -1,0 +1,143 @@
+"""From sources to notebooks: `python -m autograder.release [--check | --course]`.
+
+book/chNN_topic.md       -> notebooks/chNN_topic/reading.ipynb
+solutions/chNN_topic.md  -> autograder/source, nbgrader's generate_assignment, autograder/release
+                         -> notebooks/chNN_topic/exercises.ipynb
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+
+from . import cells, course
+from .exercises import source_notebook
+from .links import Links
+from .places import COURSE, NOTEBOOK, SourceError, Tree
+from .startpage import start_page
+
+
+def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
+    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`."""
+    texts = cells.sources(tree)
+    links = Links.of(tree, texts)
+    for path in tree.chapters:
+        write(into / path.stem / "reading.ipynb", cells.dumps(cells.reading(path, texts[path], links, tree.root)))
+    made = {}
+    for path in tree.exercises:
+        nb, made[path.stem] = source_notebook(path, texts[path], links, tree.root)
+        write(scratch / "source" / path.stem / f"{NOTEBOOK}.ipynb", cells.dumps(nb))
+    api = None
+    for topic in made:
+        c = course.config(None if scratch == COURSE else scratch, database)
+        api = api or course.api(c)
+        worked, why = course.run(api.generate_assignment, topic, force=True)
+        if not worked:
+            raise SourceError(f"nbgrader could not release {topic}: {why}")
+        released = scratch / "release" / topic / f"{NOTEBOOK}.ipynb"
+        text = cells.dumps(cells.normal(nbformat.read(released, as_version=4)))
+        write(released, text)
+        write(into / topic / f"{NOTEBOOK}.ipynb", text)
+    write(into / "README.md", start_page(tree, texts, made))
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def own_answers(released: Path) -> list[str]:
+    """grade_ids of the answers in a notebook that differ from what was released."""
+    from nbgrader.utils import compute_checksum, is_solution
+
+    if not released.is_file():
+        return []
+    nb = nbformat.read(released, as_version=4)
+    return [
+        c.metadata.nbgrader.grade_id
+        for c in nb.cells
+        if is_solution(c) and c.metadata.nbgrader.get("checksum") not in (None, compute_checksum(c))
+    ]
+
+
+def refuse_to_overwrite(tree: Tree) -> None:
+    """Stop before a learner's answers get lost."""
+    for path in tree.exercises:
+        if done := own_answers(tree.released(path.stem)):
+            shown = ", ".join(done[:3]) + (f" and {len(done) - 3} more" if len(done) > 3 else "")
+            raise SourceError(
+                f"{tree.released(path.stem).relative_to(tree.root)} holds answers ({shown}) that a release would "
+                "overwrite: copy it elsewhere first, or set FORCE=1."
+            )
+
+
+def release(tree: Tree, scratch: Path, database: bool = True, force: bool = False) -> None:
+    """Bring `notebooks/` up to date; everything is made before anything is replaced."""
+    if not force:
+        refuse_to_overwrite(tree)
+    with tempfile.TemporaryDirectory() as folder:
+        generate(tree, scratch, Path(folder), database)
+        for old in outdated(Path(folder), tree.notebooks):
+            if (Path(folder) / old).exists():
+                write(tree.notebooks / old, (Path(folder) / old).read_text(encoding="utf-8"))
+            else:
+                (tree.notebooks / old).unlink()
+
+
+def outdated(fresh: Path, notebooks: Path) -> list[Path]:
+    """Generated files that differ between two folders, or are in one of them only."""
+
+    def files(folder: Path) -> set[Path]:
+        found = [*folder.glob("README.md"), *folder.glob("ch[0-9][0-9]_*/*.ipynb")]
+        return {p.relative_to(folder) for p in found if p.name in ("README.md", "reading.ipynb", f"{NOTEBOOK}.ipynb")}
+
+    every = sorted(files(fresh) | files(notebooks))
+    return [
+        p for p in every
+        if not ((fresh / p).is_file() and (notebooks / p).is_file())
+        or (fresh / p).read_bytes() != (notebooks / p).read_bytes()
+    ]  # fmt: skip
+
+
+def check(tree: Tree) -> list[Path]:
+    """Generated files that are not what the sources say; nothing is written outside of a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch, fresh = Path(folder).resolve() / "course", Path(folder).resolve() / "notebooks"
+        generate(tree, scratch, fresh, database=False)
+        return outdated(fresh, tree.notebooks)
+
+
+def course_only(tree: Tree) -> None:
+    """Fill nbgrader's folders and leave `notebooks/`, and so a learner's answers, alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(tree, COURSE, Path(folder), database=True)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m autograder.release", description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only name the files that are out of date")
+    parser.add_argument("--course", action="store_true", help="only fill nbgrader's folders; notebooks/ stays as it is")
+    options = parser.parse_args(argv)
+    tree = Tree()
+    try:
+        if options.course:
+            course_only(tree)
+            return 0
+        if options.check:
+            old = check(tree)
+            for path in old:
+                print(f"notebooks/{path.as_posix()} is not what the sources give: run `make release`.")
+            return 1 if old else 0
+        release(tree, COURSE, force=os.environ.get("FORCE") == "1")
+    except SourceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"Released {len(tree.exercises)} assignment(s) and {len(tree.chapters)} reading notebook(s).")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""notebooks/README.md: the page that JupyterLab opens."""
+
+import re
+from pathlib import Path
+
+from .exercises import Exercise
+from .links import TITLE
+from .places import Tree
+
+
+def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise]]) -> str:
+    """Every chapter with its reading and its exercises, and how to check one's work."""
+    lines = ["# Rooflines to Racks", "", "Read a chapter, then do its exercises.", ""]
+    lines += ["| chapter | read | do |", "|---|---|---|"]
+    sources = {path.stem: path for path in (*tree.exercises, *tree.chapters)}  # a chapter's own title wins
+    chapters = {path.stem for path in tree.chapters}
+    for topic, path in sorted(sources.items()):
+        title = TITLE.search(texts[path])
+        number = int(re.match(r"ch(\d\d)", topic)[1])
+        shown = re.sub(r"^(Chapter )?\d+[.:]? +", "", title[1].strip()) if title else topic
+        read = f"[reading]({topic}/reading.ipynb)" if topic in chapters else "in preparation"
+        found = made.get(topic, [])
+        points = sum(ex.points for ex in found)
+        do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {points:g} points" if found else "in preparation"
+        lines.append(f"| {number} · {shown} | {read} | {do} |")
+    return "\n".join(lines) + HOW
+
+
+HOW = """
+
+## How it works
+
+- Run a cell with Shift+Enter.
+- An exercise is a cell to fill in and, below it, a cell that checks what you wrote: run it as often as you like.
+- The check names the mistake and never the answer; each exercise has hints to unfold.
+- **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
+- `make check` (or `python -m autograder.own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
+- Your answers live in these notebooks: a new release does not overwrite them unless told to.
+"""

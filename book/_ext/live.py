@@ -1,0 +1,43 @@
+"""Sphinx extension: `{live} name` puts a figure with sliders on the page.
+
+`book/figures/<name>.py` (with _ for -) holds its data as FIGURE.  The page gets the drawn figure, its table and
+the traced function; without JavaScript the first two stay as they are.
+"""
+
+import importlib.util
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+FIGURES = Path(__file__).resolve().parents[1] / "figures"
+
+
+def load(name: str):
+    """The FIGURE of book/figures/<name>.py."""
+    path = FIGURES / f"{name.replace('-', '_')}.py"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem.replace("_", "-") for p in FIGURES.glob("*.py")))
+        raise ExtensionError(f"there is no live figure {name!r}; book/figures has {known}")
+    spec = importlib.util.spec_from_file_location(f"live_figure_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.FIGURE
+
+
+class Live(SphinxDirective):
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        figure = load(self.arguments[0])
+        self.env.note_dependency(str(FIGURES / f"{figure.name.replace('-', '_')}.py"))
+        root = "../" * self.env.docname.count("/")
+        # Not deferred: the sliders work as soon as they are on the page, before the scripts of theme and maths.
+        page = f'{figure.html()}\n<script>{figure.script()}</script><script src="{root}_static/live.js"></script>\n'
+        return [nodes.raw("", page, format="html")]
+
+
+def setup(app) -> dict:
+    app.add_directive("live", Live)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,78 @@
+// Drives live figures: read the controls, call the traced cost function, move the marks and fill the table.
+// The function comes from helpers/live.py and the data from helpers/sliders.py; nothing is loaded from anywhere.
+(() => {
+  const PREFIX = { "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
+  const PREFIXED = ["s", "FLOPs/s", "B/s"];
+  const whole = v => Math.round(v).toLocaleString("en-US");
+
+  // Three digits and the unit, as `reading` in helpers/sliders.py writes them.
+  function text(value, unit) {
+    if (Number.isNaN(value)) return "unknown";
+    if (!Number.isFinite(value)) return unit === "s" ? "for ever" : "infinite";
+    const [mantissa, exponent] = value.toExponential(2).split("e").map(Number), prefixed = PREFIXED.includes(unit);
+    if (exponent > 2 && !prefixed) return `${whole(value)} ${unit}`.trim();
+    const [least, most] = unit === "s" ? [-9, 0] : [0, 18];
+    const group = prefixed ? Math.min(most, Math.max(least, 3 * Math.floor(exponent / 3))) : 0, shift = exponent - group;
+    return `${(mantissa * 10 ** shift).toFixed(Math.max(0, 2 - shift))} ${PREFIX[group]}${unit}`.trim();
+  }
+
+  function start([data, compute]) {
+    const box = document.getElementById(data.id), form = box.querySelector("form");
+    if (!form.hidden) return; // a second figure on the page loads this file again
+    const status = box.querySelector("[role=status]");
+    const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
+    const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
+    const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
+
+    // What the controls say: arguments for the function, words for the reader.
+    function settings() {
+      const args = {}, said = {};
+      for (const control of data.controls) {
+        const field = form.elements[control.name];
+        if (control.options) {
+          Object.assign(args, control.options[field.value]);
+          said[control.name] = field.value;
+        } else {
+          args[control.name] = Math.round(2 ** field.value);
+          said[control.name] = whole(args[control.name]);
+          field.setAttribute("aria-valuetext", said[control.name]);
+          field.nextElementSibling.textContent = said[control.name];
+        }
+      }
+      return [args, said];
+    }
+
+    function update() {
+      const [args, said] = settings(), values = compute(...data.args.map(name => args[name]));
+      data.results.forEach((r, n) => {
+        const v = values[r.name];
+        said[r.name] = r.words.length ? r.words[v] ?? "unknown" : text(v, r.unit);
+        cells[n].textContent = said[r.name];
+      });
+      data.marks.forEach(({ points }, n) => {
+        const at = points.map(([x, y]) => [px(values[x]), py(values[y])]);
+        marks[n].style.display = at.flat().every(Number.isFinite) ? "" : "none";
+        if (marks[n].style.display) return;
+        if (data.marks[n].kind === "line") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
+        else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
+      });
+      const sentence = data.say.replace(/\{(\w+)\}/g, (_, name) => said[name]);
+      if (status.textContent !== sentence) status.textContent = sentence;
+    }
+
+    // A setting can be linked to: #live-name?B=7&chip=H100
+    const [target, query] = location.hash.slice(1).split("?");
+    if (target === data.id && query) {
+      for (const [name, value] of new URLSearchParams(query)) if (form.elements[name]) form.elements[name].value = value;
+      for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
+      box.scrollIntoView();
+    }
+    form.addEventListener("submit", event => event.preventDefault());
+    form.addEventListener("input", update);
+    form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(new FormData(form))}`));
+    form.hidden = false;
+    update();
+  }
+
+  (window.liveFigures || []).forEach(start);
+})();

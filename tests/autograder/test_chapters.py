@@ -1,0 +1,73 @@
+"""Every chapter, and the sample: blank is 0, solved is full, mutants lose their points, variants keep them."""
+
+from functools import cache
+
+import pytest
+
+from autograder import bank, trial
+from autograder.exercises import meta
+from autograder.places import COURSE, ROOT, Tree
+
+SAMPLE = ROOT / "tests" / "autograder" / "sample"
+
+COURSES = [(Tree(SAMPLE), SAMPLE), (Tree(ROOT), COURSE)]
+CHAPTERS = [(tree, path.stem, folder) for tree, folder in COURSES for path in tree.exercises]
+
+
+@cache
+def solved(tree: Tree, topic: str):
+    return trial.solved(topic, tree)
+
+
+@pytest.fixture(params=CHAPTERS, ids=[c[1] for c in CHAPTERS])
+def chapter(request):
+    tree, topic, folder = request.param
+    return solved(tree, topic), topic, folder
+
+
+def test_blank_earns_nothing(chapter):
+    for name, verdict in trial.judge(trial.blank(chapter[0])).items():
+        assert verdict.score == 0, f"{name}: {verdict.message}"
+
+
+def test_solved_earns_everything(chapter):
+    verdicts = trial.judge(chapter[0])
+    assert verdicts
+    for name, verdict in verdicts.items():
+        assert verdict.score == verdict.points, f"{name}: {verdict.message}"
+
+
+def changes(kind: str) -> list:
+    found = []
+    for tree, topic, folder in CHAPTERS:
+        found += [pytest.param(tree, topic, c, id=f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else ""))
+                  for c in getattr(bank, kind)(topic, folder)]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
+def test_mutant_loses_points(tree, topic, mutant):
+    verdicts = trial.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
+    mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
+    assert mine
+    assert sum(v.score for v in mine) < sum(v.points for v in mine), mine[0].message
+    said = " ".join(" ".join(v.message for v in mine).split())
+    assert " ".join(mutant.says.split()) in said
+
+
+@pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants"))
+def test_variant_keeps_points(tree, topic, variant):
+    verdicts = trial.judge(bank.applied(solved(tree, topic), [variant]), variant.grade_id)
+    assert verdicts
+    for name, verdict in verdicts.items():
+        assert verdict.score == verdict.points, f"{name}: {verdict.message}"
+
+
+@pytest.mark.parametrize("topic", [p.stem for p in Tree(ROOT).exercises])
+def test_every_exercise_has_its_bank(topic):
+    """Five mutants and two variants for each answer that is graded by a check."""
+    answers = [meta(c)["grade_id"] for c in solved(Tree(ROOT), topic).cells if meta(c).get("solution") and not meta(c).get("grade")]
+    for found, least in ((bank.mutants(topic), 5), (bank.variants(topic), 2)):
+        count = {a: sum(c.grade_id == a for c in found) for a in answers}
+        assert {a: n for a, n in count.items() if n < least} == {}
+        assert {c.grade_id for c in found} <= set(answers)

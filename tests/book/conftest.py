@@ -1,0 +1,95 @@
+"""One build of the book for all tests that look at pages, and one Chromium that reaches no network."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.browser import chromium
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "site: looks at the built book")
+
+
+def build(to: Path) -> str:
+    """The book built into `to`, from nothing, warnings as errors, as `make book` does; its log."""
+    program = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "build", ".", "-W", "-n", "--keep-going", "--path-output", str(to)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
+    log = done.stdout + done.stderr
+    (to / "log.txt").write_text(log)
+    if done.returncode:
+        shutil.rmtree(to / "_build", ignore_errors=True)
+    return log
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The folder of the built pages; workers of one run share it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "book"
+    shared.mkdir(exist_ok=True)
+    with open(shared / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "log.txt").exists():
+            build(shared)
+    pages = shared / "_build/html"
+    if not pages.is_dir():
+        pytest.fail("the book does not build:\n" + (shared / "log.txt").read_text()[-6000:], pytrace=False)
+    return pages
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with chromium.browser() as b:
+        yield b
+
+
+@pytest.fixture
+def visit(browser, site):
+    """Open a page of the site from its file; `visit.asked` lists what it wanted from elsewhere, `visit.errors` what went wrong."""
+
+    class Visit:
+        def __init__(self):
+            self.asked, self.errors, self.contexts = [], [], []
+
+        def __call__(self, page: str, *, scheme="light", width=1280, height=900, javascript=True):
+            context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height}, java_script_enabled=javascript)
+            self.contexts.append(context)
+            context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), self.refuse)
+            opened = context.new_page()
+            opened.on("pageerror", lambda error: self.errors.append(str(error)))
+            opened.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+            opened.goto(f"{site.as_uri()}/{page}", wait_until="load")
+            return opened
+
+        def refuse(self, route):
+            self.asked.append(route.request.url)
+            route.abort()
+
+    v = Visit()
+    yield v
+    for context in v.contexts:
+        context.close()
+
+
+def page_names() -> list[str]:
+    """Every page in the table of contents, as the site names it."""
+    import yaml
+
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+
+    def files(entry):
+        yield from ([entry["file"]] if "file" in entry else [])
+        for key in ("parts", "chapters", "sections"):
+            for child in entry.get(key, ()):
+                yield from files(child)
+
+    return [f"{name}.html" for name in (toc["root"], *files(toc))]

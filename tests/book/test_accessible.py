@@ -1,0 +1,58 @@
+"""Pages for everybody: axe-core in light and dark, on desktop and phone; nothing sideways on a phone; nothing from another host."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, page_names
+
+pytestmark = pytest.mark.site
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+SIZES = {"desktop": (1280, 900), "phone": (390, 800)}
+PAGES = [*page_names(), "search.html", "genindex.html"]
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """axe-core's source, from npm."""
+    package = "node_modules/axe-core/axe.min.js"
+    places = [Path(os.environ["AXE_CORE"])] if "AXE_CORE" in os.environ else [ROOT / "tests/browser" / package, ROOT / package]
+    found = next((p for p in places if p.is_file()), None)
+    if found is None:
+        pytest.skip("no axe-core: npm install --prefix tests/browser, or point AXE_CORE at its axe.min.js")
+    return found.read_text(encoding="utf-8")
+
+
+def settle(page) -> None:
+    """Wait until MathJax has set the page, where it is used."""
+    page.evaluate("async () => { if (window.MathJax?.startup?.promise) await MathJax.startup.promise; await document.fonts.ready; }")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(visit, axe, name, scheme, size):
+    page = visit(name, scheme=scheme, width=SIZES[size][0], height=SIZES[size][1])
+    settle(page)
+    page.evaluate("document.querySelectorAll('article details').forEach(d => { d.open = true })")  # what is folded is judged too
+    page.evaluate("Promise.all(document.getAnimations().map(a => a.finished))")
+    page.evaluate(axe)
+    found = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)["violations"]
+    assert [f"{v['id']}: {n['html'][:160]}: {n.get('failureSummary', '')}" for v in found for n in v["nodes"]] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_never_scrolls_sideways_and_nothing_is_asked_of_other_hosts(visit, name):
+    page = visit(name, width=390, height=800)
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert visit.asked == [] and visit.errors == []
+
+
+def test_maths_is_set_from_the_files_of_the_site(visit):
+    page = visit("book/ch01_rooflines.html")
+    settle(page)
+    assert page.locator("mjx-container").count() > 5
+    assert visit.asked == []

@@ -1,0 +1,78 @@
+"""No number is typed twice: a figure with a unit in the text is computed, `{{ expression | spec }}`, or stands in a data line."""
+
+import re
+
+import pytest
+
+from .conftest import ROOT
+
+SOURCES = sorted([*(ROOT / "book").glob("*.md"), *(ROOT / "solutions").glob("*.md")])
+
+NUMBER = r"(?<![\w.\[^{])(?<!\w-)\d(?:[\d,.]*\d)?(?:e[+-]?\d+)?(?:\s*(?:\\times|\\cdot|×|·)\s*10(?:\^\{?-?\d+\}?|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))?"
+PREFIX = r"(?:[kKMGTPE]i?|[mµμnp])?"
+UNIT = (
+    rf"(?:{PREFIX}(?:s|FLOPs?|OPs?|B|bytes?|bits?|b)(?:/s|ps|/byte|/B)?|FLOPs? per (?:second|byte)"
+    r"|(?:milli|micro|nano)?seconds?|minutes|hours|[MG]Hz|watts?)"
+)
+TYPED = re.compile(rf"({NUMBER})(?:\s|~|\\,|\\;|-|\\ |\$)*(?:\\(?:text|mathrm|,text)\{{\s*)?({UNIT})(?![\w(\[-])")
+EXACT = re.compile(r"^(?:1?\d[ -](?:bytes?|bits?)|1e9 bytes)$")  # definitions: bf16 has 2 bytes, a GB has 1e9 bytes
+STARS = re.compile(r"^[★☆]+ · ")
+FENCE = re.compile(r"^\s*(`{3,})(?:\{([\w-]+)\})?")
+
+
+def prose(text: str):
+    """(line number, text) outside front matter, code, data lines, star lines, computed numbers, code spans and quotations."""
+    lines = text.splitlines()
+    start = lines.index("---", 1) + 1 if lines and lines[0] == "---" else 0
+    code, closing = False, None
+    for number, line in enumerate(lines[start:], start + 1):
+        if mark := FENCE.match(line):
+            if closing is None:
+                closing, code = mark[1], mark[2] not in ("math", "note", "tip", "important", "warning", "admonition", "dropdown")
+            elif line.strip() == closing:
+                closing, code = None, False
+            continue
+        if code or STARS.match(line) or line.startswith("% "):
+            continue
+        line = re.sub(r"\*Data:.*?\*(?!\w)", "", line)
+        line = re.sub(r"\{\{.*?\}\}", "", line)
+        line = re.sub(r"(`+).+?\1", "", line)
+        yield number, re.sub(r'"[^"]*"|“[^”]*”', "", line)  # what a source says is quoted
+
+
+def typed(text: str) -> list[tuple[int, str]]:
+    """Every typed number with a unit, and its line."""
+    found = [(n, m[0].strip()) for n, line in prose(text) for m in TYPED.finditer(line)]
+    return [(n, what) for n, what in found if not EXACT.match(what)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_numbers_with_units_are_computed(path):
+    assert [f"{path.name}, line {n}: {what}" for n, what in typed(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("line", [
+    "It takes 327 µs.", "A v5e does 1.97e14 FLOPs/s.", "HBM holds 16 GB.", "It holds 16GiB.", "about 8.1e11 bytes/s",
+    r"$8.1 \times 10^{11}$ bytes/s", "243 FLOPs per byte", r"$T = 5\,\text{ms}$", "a 400 Gb/s card", "1.2 seconds", "10⁶ and 3 × 10⁹ B",
+])  # fmt: skip
+def test_a_typed_number_is_found(line):
+    assert typed(f"# T\n\n{line}\n")
+
+
+@pytest.mark.parametrize("line", [
+    "It takes {{ t.lower | seconds }}.", "*Data: W = 8.1e11 bytes/s; HBM 16 GB.*", "★★☆ · 15 min · 3 points · needs 1.3",
+    "`time(1e12 FLOPs)`", 'The text says "373 µs".', "bf16 has 2 bytes", "8 devices, 4 × 4 chips, Section 3, Exercise 1.4",
+    "% let x = 5 # 5 ms", "```{code-cell}\nx = 5  # 5 ms\n```", "a [128, 8192] matrix in 2 steps", "figure 5 shows", "bf16[8, 16] B",
+    "an A100-80GB", "the sides 128, 8192, B times", r"$10^9$ bytes",
+])  # fmt: skip
+def test_other_numbers_are_left_alone(line):
+    assert typed(f"# T\n\n{line}\n") == []
+
+
+def test_computed_numbers_of_every_source_evaluate():
+    """As the site and the generator do it, without building either."""
+    from helpers import prose as numbers
+
+    for path in SOURCES:
+        text = numbers.render(path.read_text(encoding="utf-8"), where=path.name)
+        assert "{{" not in re.sub(r"```.*?```", "", text, flags=re.DOTALL), path.name

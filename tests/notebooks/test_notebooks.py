@@ -1,0 +1,93 @@
+"""The notebooks that learners open: only what JupyterLab and Colab render, and exactly what the sources give."""
+
+import re
+
+import nbformat
+import pytest
+
+from autograder import cells, release, trial
+from autograder.bank import REGION
+from autograder.places import ROOT, Tree
+
+TREE = Tree(ROOT)
+NOTEBOOKS = sorted(TREE.notebooks.glob("ch*/*.ipynb"))
+HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.S)
+MYST = re.compile(r":::|```\{|^\([\w:.-]+\)=\s*$|(?<!`)\{[a-z]+\}`|\{\{", re.M)
+
+
+def name(path):
+    return "/".join(path.parts[-2:])
+
+
+def test_up_to_date():
+    assert [p.as_posix() for p in release.check(TREE)] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_no_myst_is_left(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            text = re.sub(r"`[^`\n]+`", "", cell.source)  # code spans may speak of anything
+            assert not MYST.search(text), f"{cell.id}: {MYST.search(text)[0]}"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_valid_clean_and_the_same_everywhere(path):
+    nb = nbformat.read(path, as_version=4)
+    nbformat.validate(nb)
+    assert dict(nb.metadata) == cells.METADATA
+    assert path.read_text(encoding="utf-8") == nbformat.writes(nb, version=nbformat.NO_CONVERT) + "\n"
+    for cell in nb.cells:
+        assert not cell.get("outputs")
+        assert not cell.get("execution_count")
+        assert set(cell.metadata) <= {"nbgrader", "jupyter", "deletable", "editable"}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_links_lead_somewhere(path):
+    texts = {p: nbformat.read(p, as_version=4).cells for p in NOTEBOOKS}
+    anchors = {p: {a for c in found for a in re.findall(r'<a id="([^"]+)"', c.source)} for p, found in texts.items()}
+    for cell in texts[path]:
+        if cell.cell_type != "markdown":
+            continue
+        for href in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", cell.source)):
+            page, _, anchor = href.partition("#")
+            if re.match(r"[a-z]+:", href):
+                continue
+            target = (path.parent / page).resolve() if page else path
+            assert target.is_file(), f"{cell.id}: {href}"
+            assert not anchor or target not in anchors or anchor in anchors[target], f"{cell.id}: {href}"
+
+
+@pytest.mark.parametrize("source", TREE.exercises, ids=lambda p: p.stem)
+def test_no_solution_and_no_hidden_test_leaks(source):
+    solved = trial.solved(source.stem, TREE)
+    secret, public = set(), ""
+    for cell in solved.cells:
+        regions = [m[2] for m in REGION.finditer(cell.source)] + HIDDEN.findall(cell.source)
+        secret |= {line.split("  #")[0].strip() for region in regions for line in region.splitlines()}
+        public += HIDDEN.sub("", REGION.sub("", cell.source)) + "\n"
+    shown = {line.split("  #")[0].strip() for line in public.splitlines()}
+    secret = {s for s in secret - shown if len(s) > 12}
+    assert secret
+    text = "\n".join(c.source for c in nbformat.read(TREE.released(source.stem), as_version=4).cells)
+    assert {s for s in secret if s in text} == set()
+    assert "BEGIN SOLUTION" not in text
+    assert "HIDDEN TESTS" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("path", [p for p in NOTEBOOKS if p.name == "reading.ipynb"], ids=name)
+def test_reading_runs_to_its_end(path):
+    from nbclient import NotebookClient
+
+    nb = nbformat.read(path, as_version=4)
+    NotebookClient(nb, timeout=300, resources={"metadata": {"path": str(path.parent)}}).execute()
+    assert all(c.execution_count for c in nb.cells if c.cell_type == "code")
+
+
+def test_start_page_links_to_every_notebook():
+    text = (TREE.notebooks / "README.md").read_text(encoding="utf-8")
+    for path in NOTEBOOKS:
+        assert f"({name(path)})" in text
