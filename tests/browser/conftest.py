@@ -1,5 +1,7 @@
 """One JupyterLab on a scratch copy of the course, as `make lab` starts it, and a page that reaches nothing else."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ def course(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def lab(course, browser):
     """The URL of a running JupyterLab; its token is `t`."""
+    subprocess.run([sys.executable, "-m", "autograder.release", "--course"], cwd=course, check=True)
     with scratch.jupyterlab(course, course.parent / "jupyter") as url:
         yield url
 
