@@ -16,6 +16,9 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 
+FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input"}
+"""Tags that notebooks keep: they fold a cell on the site."""
+
 SETUP = '''\
 # Makes the course's package `helpers` importable, wherever this notebook lies in the course's folder.
 import pathlib
@@ -97,15 +100,15 @@ def at_headings(text: str) -> list[str]:
 
 
 def tidy(cell: NotebookNode) -> NotebookNode:
-    """Tags of the site become what JupyterLab knows; nothing else but nbgrader's metadata stays."""
-    tags = set(cell.metadata.get("tags", []))
+    """Tags of the site are joined by what JupyterLab knows; nothing else but nbgrader's metadata stays."""
+    tags = set(cell.metadata.get("tags", [])) & FOLDING
     folded = {}
     if tags & {"hide-input", "remove-input", "hide-cell"}:
         folded["source_hidden"] = True
     if tags & {"hide-output", "hide-cell"}:
         folded["outputs_hidden"] = True
     kept = {k: cell.metadata[k] for k in ("nbgrader", "deletable", "editable") if k in cell.metadata}
-    cell.metadata = nbformat.from_dict(kept | ({"jupyter": folded} if folded else {}))
+    cell.metadata = nbformat.from_dict(kept | ({"jupyter": folded, "tags": sorted(tags)} if folded else {}))
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
     return cell

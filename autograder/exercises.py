@@ -170,8 +170,7 @@ def fold_checks(ex: Exercise) -> None:
     """Fold the check cells: what they say is for after the answer, and their first line tells what they are."""
     for cell in ex.checks:
         cell.source = f"# The check of exercise {ex.number}: run this cell.\n{cell.source}"
-        cell.metadata["jupyter"] = {"source_hidden": True}  # in JupyterLab
-        cell.metadata["tags"] = ["hide-input"]  # on the site
+        cell.metadata["tags"] = ["hide-input"]
 
 
 def _add_insight(cell: NotebookNode, text: str) -> None:

@@ -40,7 +40,8 @@ def test_valid_clean_and_the_same_everywhere(path):
     for cell in nb.cells:
         assert not cell.get("outputs")
         assert not cell.get("execution_count")
-        assert set(cell.metadata) <= {"nbgrader", "jupyter", "deletable", "editable"}
+        assert set(cell.metadata) <= {"nbgrader", "jupyter", "deletable", "editable", "tags"}
+        assert set(cell.metadata.get("tags", [])) <= cells.FOLDING  # no tag that changes what runs
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
