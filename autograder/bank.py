@@ -91,7 +91,9 @@ def _entries(path: Path, needed: set[str], allowed: set[str]) -> list[tuple[str,
 
 def mutants(topic: str, folder: Path = COURSE) -> list[Mutant]:
     """The wrong answers of a chapter."""
-    entries = _entries(folder / "mutants" / f"{topic}.yaml", {"name", "replace", "with"}, {"name", "replace", "with", "says"})
+    entries = _entries(
+        folder / "mutants" / f"{topic}.yaml", {"name", "replace", "with"}, {"name", "replace", "with", "says"}
+    )
     return [Mutant(g, e["name"], e["replace"], e["with"], e.get("says", "")) for g, e in entries]
 
 

@@ -11,7 +11,8 @@ FIXED = ("Student", "ID", "SIS Login ID", "Section")
 class Canvas(ExportPlugin):
     """A row for each student and a column for each assignment, after a row with the points possible.
 
-    Canvas matches a student by `ID` (nbgrader's lms_user_id) or by `SIS Login ID` (nbgrader's student id), and makes a column that it lacks.
+    Canvas matches a student by `ID` (nbgrader's lms_user_id) or by `SIS Login ID` (nbgrader's student id).
+    It makes a column that it lacks.
     An assignment that was not handed in stays empty, which Canvas reads as "no grade yet".
     """
 
@@ -24,7 +25,9 @@ class Canvas(ExportPlugin):
             table.writerow(["    Points Possible", "", "", "", *(f"{a.max_score:g}" for a in wanted)])
             for s in students:
                 name = ", ".join(part for part in (s.last_name, s.first_name) if part) or s.id
-                table.writerow([name, s.lms_user_id or "", s.id, "", *(self._score(gradebook, a.name, s.id) for a in wanted)])
+                table.writerow(
+                    [name, s.lms_user_id or "", s.id, "", *(self._score(gradebook, a.name, s.id) for a in wanted)]
+                )
 
     @staticmethod
     def _score(gradebook: Gradebook, assignment: str, student: str) -> str:

@@ -19,7 +19,7 @@ METADATA = {
 FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input"}
 """Tags that notebooks keep: they fold a cell on the site."""
 
-SETUP = '''\
+SETUP = """\
 # Makes the course's package `helpers` importable, wherever this notebook lies in the course's folder.
 import pathlib
 import sys
@@ -35,7 +35,7 @@ except ImportError:
         raise ModuleNotFoundError(
             "The package `helpers` was not found: open this notebook inside of the course's folder, "
             "or run `pip install .` there first."
-        ) from None'''
+        ) from None"""
 
 
 def rendered(path: Path) -> str:

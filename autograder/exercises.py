@@ -138,12 +138,14 @@ def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
               if k.arg == "points" and isinstance(k.value, ast.Constant)]  # fmt: skip
     wrong = []
     if sum(points) != float(meta(cell).get("points", 0)):
-        wrong.append(f"{grade_id} is worth {meta(cell).get('points', 0)} points, its answers' points= sum to {sum(points)}.")
+        wrong.append(
+            f"{grade_id} is worth {meta(cell).get('points', 0)} points, its answers' points= sum to {sum(points)}."
+        )
     last = _report(body)
     if last is None:
-        wrong.append(f"the check {grade_id} must end in check.report(\"{ex.number}\", …).")
+        wrong.append(f'the check {grade_id} must end in check.report("{ex.number}", …).')
     elif not (last.args and isinstance(last.args[0], ast.Constant) and last.args[0].value == ex.number):
-        wrong.append(f"the check {grade_id} must report exercise \"{ex.number}\".")
+        wrong.append(f'the check {grade_id} must report exercise "{ex.number}".')
     return wrong
 
 

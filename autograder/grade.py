@@ -83,7 +83,10 @@ def grade(what: Class, limit: float = LIMIT) -> list[Result]:
     if not what.students:
         raise SourceError(f"No submission of {what.topic} lies in {what.root.name}/submitted.")
     why = {}
-    with ThreadPoolExecutor(WORKERS) as pool, tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False) as bar:
+    with (
+        ThreadPoolExecutor(WORKERS) as pool,
+        tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False) as bar,
+    ):
         jobs = {pool.submit(autograde, what, s, limit): s for s in what.students}
         for job in as_completed(jobs):
             why[jobs[job]] = job.result()
@@ -177,7 +180,9 @@ def row(what: Class, gradebook, student: str, why: str) -> Result:
 
 def notes(what: Class, student: str) -> list[str]:
     """What was put right in a submission, and where it was stopped."""
-    submitted, released = (nbformat.read(what.notebook(*at), as_version=4) for at in (("submitted", student), ("release",)))
+    submitted, released = (
+        nbformat.read(what.notebook(*at), as_version=4) for at in (("submitted", student), ("release",))
+    )
     found = rebuild(submitted, released)[1]
     for cell in nbformat.read(what.notebook("autograded", student), as_version=4).cells:
         if any(o.output_type == "error" and o.ename == "CellTimeoutError" for o in cell.get("outputs", [])):
@@ -233,7 +238,9 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     print(table(results))
-    print("\nFeedback pages lie in autograder/feedback, the grades in autograder/grades.csv and, for Canvas, in autograder/canvas.csv.")
+    print(
+        "\nFeedback pages lie in autograder/feedback, the grades in autograder/grades.csv and, for Canvas, in autograder/canvas.csv."
+    )
     return 0
 
 

@@ -59,12 +59,18 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
         if not m.get("grade"):
             continue
         exercise = trial.exercise_of(m["grade_id"])
-        got, most = (0.0, float(m["points"])) if cell.source == empty[cell.id] and m.get("solution") else determine_grade(cell)
+        got, most = (
+            (0.0, float(m["points"])) if cell.source == empty[cell.id] and m.get("solution") else determine_grade(cell)
+        )
         if got is None:
             result.open.add(exercise)
         elif got < most:
-            said += [o.text.strip() for o in cell.get("outputs", []) if o.output_type == "stream" and o.name == "stdout"]
-            said += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in cell.get("outputs", []) if o.output_type == "error"]
+            said += [
+                o.text.strip() for o in cell.get("outputs", []) if o.output_type == "stream" and o.name == "stdout"
+            ]
+            said += [
+                f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in cell.get("outputs", []) if o.output_type == "error"
+            ]
         before = result.scores.get(exercise, (0.0, 0.0))
         result.scores[exercise] = (before[0] + (got or 0), before[1] + most)
     return result, said

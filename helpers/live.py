@@ -30,7 +30,17 @@ REDUCE = {
     "reduce_max": "Math.max(...{0})", "reduce_min": "Math.min(...{0})",
     "reduce_and": "{0}.every(p=>p)", "reduce_or": "{0}.some(p=>p)",
 }  # fmt: skip
-CALLS = {"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"}
+CALLS = {
+    "jit",
+    "pjit",
+    "closed_call",
+    "core_call",
+    "remat",
+    "checkpoint",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
+}
 # Math.round rounds halves up; Python and JAX round them to even.
 EVEN = "const E=x=>{const r=Math.round(x);return r-x===.5&&r%2?r-1:r};"
 AWAY = "const A=x=>Math.sign(x)*Math.floor(Math.abs(x)+.5);"
@@ -92,7 +102,9 @@ def _literal(x) -> str:
         return "true" if x else "false"
     if isinstance(x, np.integer):
         if abs(int(x)) > _EXACT:
-            raise ValueError(f"the integer {x} is larger than 2**53, which JavaScript cannot hold exactly: make it a float")
+            raise ValueError(
+                f"the integer {x} is larger than 2**53, which JavaScript cannot hold exactly: make it a float"
+            )
         text = str(int(x))
     elif np.isfinite(x):
         text = repr(float(x)).removesuffix(".0").replace("e+", "e")
@@ -104,7 +116,27 @@ def _literal(x) -> str:
 class _Writer:
     """Collects lines `name = expression`; one that occurs twice is written once, one that nobody needs not at all."""
 
-    RESERVED = {"do", "if", "in", "of", "as", "is", "for", "let", "new", "try", "var", "E", "A", "i", "p", "q", "r", "x", "f"}
+    RESERVED = {
+        "do",
+        "if",
+        "in",
+        "of",
+        "as",
+        "is",
+        "for",
+        "let",
+        "new",
+        "try",
+        "var",
+        "E",
+        "A",
+        "i",
+        "p",
+        "q",
+        "r",
+        "x",
+        "f",
+    }
 
     def __init__(self):
         self.count, self.lines, self.known, self.helpers = 0, {}, {}, set()
@@ -231,7 +263,9 @@ class _Writer:
             raise NotImplementedError("helpers.live cannot write 'slice' with a stride as JavaScript yet")
         if not ins[0].row:
             return ins[0]
-        return self.line(f"{ins[0].text}.slice({eqn.params['start_indices'][0]},{eqn.params['limit_indices'][0]})", ins, row=True)
+        return self.line(
+            f"{ins[0].text}.slice({eqn.params['start_indices'][0]},{eqn.params['limit_indices'][0]})", ins, row=True
+        )
 
     def do_iota(self, eqn, aval, ins):
         return self.constant(np.arange(aval.shape[0]))
@@ -256,6 +290,8 @@ def _cast(old, new) -> str:
 def _check(shape, dtype, what: str) -> None:
     """Refuse what a JavaScript number or row of numbers cannot stand for."""
     if len(shape) > 1:
-        raise NotImplementedError(f"helpers.live writes numbers and rows of numbers; {what} makes an array of shape {tuple(shape)}")
+        raise NotImplementedError(
+            f"helpers.live writes numbers and rows of numbers; {what} makes an array of shape {tuple(shape)}"
+        )
     if dtype not in (np.float64, np.int64, np.int32, bool):
         raise NotImplementedError(f"helpers.live computes in float64; {what} makes {dtype}")

@@ -17,9 +17,18 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLE = {
-    "font.size": 10, "font.family": "DejaVu Sans", "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.alpha": 0.25, "axes.axisbelow": True, "legend.frameon": False, "lines.linewidth": 2, "figure.constrained_layout.use": True,
-    "svg.fonttype": "none", "svg.hashsalt": "rooflines",   # text stays text, and the same figure is the same bytes
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "figure.constrained_layout.use": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rooflines",  # text stays text, and the same figure is the same bytes
 }
 
 
@@ -41,8 +50,10 @@ class Picture:
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.svg().encode()).decode()
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
-        return (f'<figure class="picture"><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{data}" '
-                f'style="max-width:100%;background:#fff">{caption}</figure>')
+        return (
+            f'<figure class="picture"><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{data}" '
+            f'style="max-width:100%;background:#fff">{caption}</figure>'
+        )
 
     def __repr__(self) -> str:
         return f"[figure: {self.alt}]"
@@ -55,7 +66,9 @@ def canvas(width: float = 6.4, height: float = 3.8, rows: int = 1, columns: int 
         return figure, figure.subplots(rows, columns)
 
 
-def lines(x, curves: dict, xlabel: str, ylabel: str, alt: str, *, log: str = "", caption: str = "", marks: dict | None = None) -> Picture:
+def lines(
+    x, curves: dict, xlabel: str, ylabel: str, alt: str, *, log: str = "", caption: str = "", marks: dict | None = None
+) -> Picture:
     """Curves over a common x.
 
     curves  {label: y}; a y may hold None or nan where there is no value
@@ -65,12 +78,27 @@ def lines(x, curves: dict, xlabel: str, ylabel: str, alt: str, *, log: str = "",
     with matplotlib.rc_context(STYLE):
         figure, ax = canvas()
         for i, (label, y) in enumerate(curves.items()):
-            ax.plot(x, y, label=label, color=COLOURS[i % 6], linestyle=DASHES[i % 6], marker=MARKERS[i % 6] if len(x) <= 16 else "",
-                    markersize=5)
+            ax.plot(
+                x,
+                y,
+                label=label,
+                color=COLOURS[i % 6],
+                linestyle=DASHES[i % 6],
+                marker=MARKERS[i % 6] if len(x) <= 16 else "",
+                markersize=5,
+            )
         for i, (label, at) in enumerate((marks or {}).items()):
             ax.axvline(at, color="#555", linewidth=1, linestyle=DASHES[(i + 1) % 6])
-            ax.annotate(label, (at, 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="bottom", fontsize=8,
-                        color="#333")
+            ax.annotate(
+                label,
+                (at, 0.02),
+                xycoords=("data", "axes fraction"),
+                rotation=90,
+                ha="right",
+                va="bottom",
+                fontsize=8,
+                color="#333",
+            )
         _dress(ax, xlabel, ylabel, log)
         if len(curves) > 1:
             ax.legend()
@@ -121,7 +149,9 @@ def timeline(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture
             for start, length, text in spans:
                 colour = COLOURS[kinds.index(label.split(",")[0]) % 6]
                 ax.barh(y, length, left=start, color=colour, edgecolor="#222", height=0.6, alpha=0.75)
-                ax.annotate(text, (start + length, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
+                ax.annotate(
+                    text, (start + length, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+                )
         ax.set_yticks(range(len(rows)), list(rows))
         ax.invert_yaxis()
         ax.margins(x=0.15)
@@ -141,7 +171,7 @@ def systolic(frames, alt: str, *, columns: int = 4, caption: str = "") -> Pictur
     down = -(-len(frames) // columns)
     with matplotlib.rc_context(STYLE):
         figure, axes = canvas(1.65 * columns, (1.65 * K / N + 0.35) * down, down, columns)
-        for ax in np.ravel(axes)[len(frames):]:
+        for ax in np.ravel(axes)[len(frames) :]:
             ax.set_axis_off()
         for ax, frame in zip(np.ravel(axes), frames):
             _array(ax, frame)
@@ -158,7 +188,15 @@ def _array(ax, frame) -> None:
             ax.add_patch(Rectangle((n, k), 1, 1, facecolor=colour, edgecolor="#555", linewidth=0.8, alpha=0.6))
             ax.text(n + 0.5, k + 0.5, "" if b < 0 else str(b), ha="center", va="center", fontsize=9)
     for (b, n), _ in frame.finished:
-        ax.annotate(str(b), (n + 0.5, K), xytext=(n + 0.5, K + 0.7), ha="center", va="center", fontsize=8, arrowprops={"arrowstyle": "<-"})
+        ax.annotate(
+            str(b),
+            (n + 0.5, K),
+            xytext=(n + 0.5, K + 0.7),
+            ha="center",
+            va="center",
+            fontsize=8,
+            arrowprops={"arrowstyle": "<-"},
+        )
     ax.set(xlim=(-0.1, N + 0.1), ylim=(K + 1, -0.1), aspect="equal")
     ax.set_title(f"cycle {frame.cycle}", fontsize=9)
     ax.set_axis_off()
@@ -183,7 +221,16 @@ def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
         for a, b in np.ndindex(*s.shape):
             end = (a, b) in (tuple(src), tuple(dst))
             ax.plot([b], [a], "s", markersize=18, color="#222" if end else "#fff", markeredgecolor="#222", zorder=3)
-            ax.text(b, a, str(distance(src, (a, b), s)), ha="center", va="center", color="#fff" if end else "#222", fontsize=9, zorder=4)
+            ax.text(
+                b,
+                a,
+                str(distance(src, (a, b), s)),
+                ha="center",
+                va="center",
+                color="#fff" if end else "#222",
+                fontsize=9,
+                zorder=4,
+            )
         ax.set(xlim=(-0.6, s.shape[1] - 0.4), ylim=(s.shape[0] - 0.4, -0.6), aspect="equal")
         ax.set_axis_off()
     return Picture(figure, alt, caption)
@@ -197,7 +244,11 @@ def _link(ax, s, at, axis: int) -> None:
     if s.shape[axis] < 2 or (closes and not s.wraps[axis]):
         return
     style = "arc3,rad=0.25" if closes else "arc3,rad=0"
-    ax.add_patch(FancyArrowPatch(at[::-1], to[::-1], arrowstyle="-", connectionstyle=style, color="#888", linewidth=1.2, zorder=1))
+    ax.add_patch(
+        FancyArrowPatch(
+            at[::-1], to[::-1], arrowstyle="-", connectionstyle=style, color="#888", linewidth=1.2, zorder=1
+        )
+    )
 
 
 def levels(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture:

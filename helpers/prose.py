@@ -32,7 +32,7 @@ def figure(text: str, scope: dict) -> str:
     expression, bar, spec = (part.strip() for part in text.rpartition("|"))
     if not bar:
         expression, spec = spec, ""
-    value = eval(expression, scope)                 # sources are the course's own text
+    value = eval(expression, scope)  # sources are the course's own text
     known = {"seconds", "bytes", "ibytes", "flops", "flops_rate", "rate", "sci"}
     return getattr(show, spec)(value) if spec in known else format(value, spec)
 
@@ -46,14 +46,16 @@ def render(text: str, where: str = "text") -> str:
     for number, line in enumerate(text.split("\n"), 1):
         try:
             if mark := _FENCE.match(line):
-                _fence(mark[1], line.strip()[len(mark[1]):], fences)
+                _fence(mark[1], line.strip()[len(mark[1]) :], fences)
             elif not any(code for _, code in fences):
                 if let := _LET.match(line):
                     scope[let[1]] = eval(let[2], scope)
                     continue
                 line = _NUMBER.sub(lambda m: figure(m[1], scope), line)
         except Exception as e:
-            raise ValueError(f"{where}, line {number}: cannot compute {line.strip()!r}: {type(e).__name__}: {e}") from None
+            raise ValueError(
+                f"{where}, line {number}: cannot compute {line.strip()!r}: {type(e).__name__}: {e}"
+            ) from None
         out.append(line)
     return "\n".join(out)
 
@@ -64,4 +66,6 @@ def _fence(mark: str, info: str, fences: list[tuple[str, bool]]) -> None:
         fences.pop()
     elif not (fences and fences[-1][1]):
         directive = re.match(r"\{([\w-]+)\}", info)
-        fences.append((mark, directive is None or directive[1] in ("code-cell", "code", "code-block", "literalinclude")))
+        fences.append(
+            (mark, directive is None or directive[1] in ("code-cell", "code", "code-block", "literalinclude"))
+        )

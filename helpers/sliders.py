@@ -162,7 +162,10 @@ class LiveFigure:
 
     def svg(self, values: dict[str, float]) -> str:
         """Axes, grid and marks; the colours are the page's own, so that dark mode needs nothing else."""
-        key, corners = f"live-{self.name}", f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
+        key, corners = (
+            f"live-{self.name}",
+            f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"',
+        )
         out = [
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">',
             f'<title id="{key}-alt">{escape(self.alt)}</title>',
@@ -173,9 +176,13 @@ class LiveFigure:
         for n, mark in enumerate(self.marks):
             points = [(_across(self.x, values[a]), _up(self.y, values[b])) for a, b in mark.points]
             if mark.kind == "line":
-                out.append(f'<polyline data-mark="{n}" class="live-line" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>')
+                out.append(
+                    f'<polyline data-mark="{n}" class="live-line" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+                )
             else:
-                out.append(f'<circle data-mark="{n}" class="live-{mark.kind}" r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>')
+                out.append(
+                    f'<circle data-mark="{n}" class="live-{mark.kind}" r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>'
+                )
         out.append("</g>")
         out += _legend(self.marks)
         return "".join(out) + "</svg>"
@@ -207,10 +214,14 @@ def _grid(x: Axis, y: Axis) -> list[str]:
     out, foot, end = ['<g class="live-grid">'], HEIGHT - BOTTOM, WIDTH - RIGHT
     for e in range(x.low, x.high + 1):
         px = f"{_across(x, 10.0**e):.1f}"
-        out.append(f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{_tick(e, x)}</text>')
+        out.append(
+            f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{_tick(e, x)}</text>'
+        )
     for e in range(y.low, y.high + 1):
         py = _up(y, 10.0**e)
-        out.append(f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_tick(e, y)}</text>')
+        out.append(
+            f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_tick(e, y)}</text>'
+        )
     out.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x.label)}</text>')
     return [*out, f'<text x="2" y="14">{escape(y.label)}</text></g>']
 
@@ -218,7 +229,9 @@ def _grid(x: Axis, y: Axis) -> list[str]:
 def _tick(exponent: int, axis: Axis) -> str:
     """A power of ten in the units of the axis: '10 T', or '10,000' where prefixes do not fit."""
     if axis.unit in PREFIXED:
-        return PREFIXED[axis.unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(axis.unit).strip()
+        return (
+            PREFIXED[axis.unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(axis.unit).strip()
+        )
     return f"{10.0**exponent:,g}"
 
 
@@ -251,5 +264,7 @@ def _control_html(key: str, control: Slider | Choice) -> str:
             f'<div>{label}<input type="range" id="{name}" name="{control.name}" min="{control.low}" max="{control.high}" '
             f'step="{control.step}" value="{at:g}" aria-valuetext="{control.spoken()}"><span>{control.spoken()}</span></div>'
         )
-    options = "".join(f'<option{" selected" if o == control.value else ""}>{escape(o)}</option>' for o in control.options)
+    options = "".join(
+        f"<option{' selected' if o == control.value else ''}>{escape(o)}</option>" for o in control.options
+    )
     return f'<div>{label}<select id="{name}" name="{control.name}" autocomplete="off">{options}</select></div>'

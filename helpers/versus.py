@@ -52,8 +52,11 @@ class Versus:
     def _cells(self) -> tuple[list[tuple[str, ...]], str]:
         head = (self.what, "predicted", self.got, f"{self.got}/predicted")
         body = [(w, self.unit(p), self.unit(m), f"{m / p:.2f}") for w, p, m in self.rows]
-        foot = "" if len({row[3] for row in body}) < 2 else (
-            f"typical ratio {self.typical:.2f}, from {min(self.ratios):.2f} to {max(self.ratios):.2f}")
+        foot = (
+            ""
+            if len({row[3] for row in body}) < 2
+            else (f"typical ratio {self.typical:.2f}, from {min(self.ratios):.2f} to {max(self.ratios):.2f}")
+        )
         return [head, *body], foot
 
     def __repr__(self) -> str:
@@ -65,7 +68,10 @@ class Versus:
     def _repr_html_(self) -> str:
         (head, *body), foot = self._cells()
         top = "".join(f'<th scope="col">{escape(c)}</th>' for c in head)
-        rows = "".join(f'<tr><th scope="row">{escape(r[0])}</th>' + "".join(f"<td>{escape(c)}</td>" for c in r[1:]) + "</tr>" for r in body)
+        rows = "".join(
+            f'<tr><th scope="row">{escape(r[0])}</th>' + "".join(f"<td>{escape(c)}</td>" for c in r[1:]) + "</tr>"
+            for r in body
+        )
         below = f"<p>{escape(foot)}.</p>" if foot else ""
         table = f"<caption>{escape(self.title)}</caption><thead><tr>{top}</tr></thead><tbody>{rows}</tbody>"
         return f'<table class="table versus">{table}</table>{below}'

@@ -56,16 +56,40 @@ def first_cell() -> float:
             request = urllib.request.Request(f"{url}api/kernels?token=t", data=b"{}", method="POST")
             with urllib.request.urlopen(request, timeout=60) as reply:
                 kernel = json.load(reply)["id"]
-            socket = websocket.create_connection(f"{url.replace('http', 'ws')}api/kernels/{kernel}/channels?token=t", timeout=120)
+            socket = websocket.create_connection(
+                f"{url.replace('http', 'ws')}api/kernels/{kernel}/channels?token=t", timeout=120
+            )
             _execute(socket, "import jax, helpers.costs.roofline\nprint(jax.__version__)")
             socket.close()
             return time.perf_counter() - start
 
 
 def _execute(socket, code: str) -> None:
-    header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "username": "", "session": uuid.uuid4().hex, "version": "5.3"}
-    socket.send(json.dumps({"header": header, "parent_header": {}, "metadata": {}, "channel": "shell", "buffers": [],
-                            "content": {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}}))
+    header = {
+        "msg_id": uuid.uuid4().hex,
+        "msg_type": "execute_request",
+        "username": "",
+        "session": uuid.uuid4().hex,
+        "version": "5.3",
+    }
+    socket.send(
+        json.dumps(
+            {
+                "header": header,
+                "parent_header": {},
+                "metadata": {},
+                "channel": "shell",
+                "buffers": [],
+                "content": {
+                    "code": code,
+                    "silent": False,
+                    "store_history": True,
+                    "user_expressions": {},
+                    "allow_stdin": False,
+                },
+            }
+        )
+    )
     while True:
         message = json.loads(socket.recv())
         if message["msg_type"] == "execute_reply" and message["parent_header"].get("msg_id") == header["msg_id"]:
@@ -78,11 +102,17 @@ def main() -> None:
     """Print every figure as soon as it is there."""
     t = imports()
     costs, js = t["helpers.costs"] - t["nothing"], t["json"] - t["nothing"]
-    print(f"import helpers.costs: {costs * 1e3:.0f} ms on top of a bare Python, {costs / js:.1f} times import json ({js * 1e3:.0f} ms)", flush=True)
+    print(
+        f"import helpers.costs: {costs * 1e3:.0f} ms on top of a bare Python, {costs / js:.1f} times import json ({js * 1e3:.0f} ms)",
+        flush=True,
+    )
     b = builds()
     print(f"book: cold {b['cold']:.0f} s, warm {b['warm']:.0f} s, ratio {b['cold'] / b['warm']:.1f}", flush=True)
     first = first_cell()
-    print(f"JupyterLab start to first executed cell: {first:.1f} s, {first / t['nothing']:.0f} times the start of a bare Python", flush=True)
+    print(
+        f"JupyterLab start to first executed cell: {first:.1f} s, {first / t['nothing']:.0f} times the start of a bare Python",
+        flush=True,
+    )
     tests = seconds([sys.executable, "-m", "pytest", "-n", "2"])
     print(f"make test: {tests:.0f} s, {tests / 600:.2f} of the ten minutes it may take", flush=True)
 

@@ -13,11 +13,23 @@ SUPPORTED = ("3.11", "3.12", "3.13")
 def other_pythons() -> dict[str, str]:
     """Interpreters of the other supported versions that work here: on PATH, or where pyenv and uv keep theirs."""
     this, found = f"{sys.version_info.major}.{sys.version_info.minor}", {}
-    homes = [Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions", Path.home() / ".local/share/uv/python"]
+    homes = [
+        Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions",
+        Path.home() / ".local/share/uv/python",
+    ]
     for version in SUPPORTED:
-        named = [shutil.which(f"python{version}")] + [str(p) for h in homes for p in sorted(h.glob(f"*{version}*/bin/python3"))]
-        works = (p for p in named if p and subprocess.run([p, "-c", f"import sys, ensurepip; assert sys.version.startswith('{version}.')"],
-                                                         capture_output=True).returncode == 0)
+        named = [shutil.which(f"python{version}")] + [
+            str(p) for h in homes for p in sorted(h.glob(f"*{version}*/bin/python3"))
+        ]
+        works = (
+            p
+            for p in named
+            if p
+            and subprocess.run(
+                [p, "-c", f"import sys, ensurepip; assert sys.version.startswith('{version}.')"], capture_output=True
+            ).returncode
+            == 0
+        )
         if version != this and (python := next(works, None)):
             found[version] = python
     return found

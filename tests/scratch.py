@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def copy(to: Path) -> Path:
     """The working tree as git would clone it, with what is not committed yet."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
@@ -30,12 +32,31 @@ def jupyterlab(course: Path, own: Path):
     own  a folder for settings and workspaces, so that those of the person at this machine play no part
     """
     folders = ("_CONFIG_DIR", "_DATA_DIR", "_RUNTIME_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR")
-    env = {**os.environ, "JUPYTER_CONFIG_PATH": str(course / "autograder"), **{f"JUPYTER{f}": str(own / f) for f in folders},
-           "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(course)}
+    env = {
+        **os.environ,
+        "JUPYTER_CONFIG_PATH": str(course / "autograder"),
+        **{f"JUPYTER{f}": str(own / f) for f in folders},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(course),
+    }
     own.mkdir(parents=True, exist_ok=True)
     with open(own / "log", "w") as log:
-        server = subprocess.Popen([sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
-                                   "--ServerApp.port=0", "--IdentityProvider.token=t"], cwd=course, env=env, stdout=log, stderr=log)
+        server = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "jupyterlab",
+                "--no-browser",
+                "--allow-root",
+                "--expose-app-in-browser",
+                "--ServerApp.port=0",
+                "--IdentityProvider.token=t",
+            ],
+            cwd=course,
+            env=env,
+            stdout=log,
+            stderr=log,
+        )
     try:
         yield _address(own / "_RUNTIME_DIR", own / "log")
     finally:

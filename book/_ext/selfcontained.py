@@ -21,17 +21,26 @@ def _spoken(classes: str, rest: str, tex: str) -> str:
 
 # (what the theme writes, what should stand there)
 REPAIRS = [
-    (r'\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>', ""),  # 1.5 MB; the web font draws the icons
+    (r"\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>", ""),  # 1.5 MB; the web font draws the icons
     (r'\s*<script type="text/x-thebe-config">.*?</script>', ""),
-    (r'\s*<script>kernelName = .*?</script>', ""),
+    (r"\s*<script>kernelName = .*?</script>", ""),
     (r'(?<!<meta charset="utf-8" />\n    )<meta name="viewport"[^>]*>', ""),  # it stands there three times
     (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),  # label must hold the text
     (r'<summary aria-label="[^"]*">', "<summary>"),
-    (r'<summary><span class="toctree-toggle"', '<summary aria-label="Pages of this chapter"><span class="toctree-toggle"'),
+    (
+        r'<summary><span class="toctree-toggle"',
+        '<summary aria-label="Pages of this chapter"><span class="toctree-toggle"',
+    ),
     (r'<th class="[^"]*head[^"]*">(?:<p></p>)?</th>', "<td></td>"),  # the corner of a table heads nothing
-    (r'<th class="([^"]*head[^"]*)">(<p><span class="math [^>]*>\\\(([^<]*)\\\)</span></p></th>)', lambda m: _spoken(*m.groups())),
+    (
+        r'<th class="([^"]*head[^"]*)">(<p><span class="math [^>]*>\\\(([^<]*)\\\)</span></p></th>)',
+        lambda m: _spoken(*m.groups()),
+    ),
     (r' role="(?:doc-biblioentry|list)"', ""),  # one is deprecated, the other holds what a list may not
-    (r'<div id="pst-primary-sidebar" class', '<div id="pst-primary-sidebar" role="complementary" aria-label="Book" class'),
+    (
+        r'<div id="pst-primary-sidebar" class',
+        '<div id="pst-primary-sidebar" role="complementary" aria-label="Book" class',
+    ),
 ]
 REPAIRS = [(re.compile(pattern, re.DOTALL), new) for pattern, new in REPAIRS]
 

@@ -69,7 +69,10 @@ FIGURE = LiveFigure(
             "chip",
             "Chip",
             "v5e",
-            {name: {r: c.flops.get(r, float("nan")) for r in RATES} | {"W": c.hbm_bandwidth} for name, c in CHIPS.items()},
+            {
+                name: {r: c.flops.get(r, float("nan")) for r in RATES} | {"W": c.hbm_bandwidth}
+                for name, c in CHIPS.items()
+            },
         ),
     ),
     results=(

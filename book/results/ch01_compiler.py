@@ -15,9 +15,16 @@ from pathlib import Path
 
 # libtpu looks for a TPU and for the cloud that it is in, unless it is told where it is.
 ENVIRONMENT = {
-    "TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-4", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0",
-    "TPU_LOG_DIR": "disabled", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "2",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "TPU_LOG_DIR": "disabled",
+    "TPU_STDERR_LOG_LEVEL": "3",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "JAX_PLATFORMS": "cpu",
 }
 for name, value in ENVIRONMENT.items():
     os.environ.setdefault(name, value)
@@ -44,17 +51,22 @@ def seconds(device, f, *shapes) -> float:
 
 def main() -> None:
     out = {
-        "command": "python book/results/ch01_compiler.py", "date": date.today().isoformat(),
+        "command": "python book/results/ch01_compiler.py",
+        "date": date.today().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}, no TPU",
-        "versions": {p: version(p) for p in ("jax", "jaxlib", "libtpu")}, "D": D, "F": F, "dtype": "bf16", "chips": {},
+        "versions": {p: version(p) for p in ("jax", "jaxlib", "libtpu")},
+        "D": D,
+        "F": F,
+        "dtype": "bf16",
+        "chips": {},
     }
     for chip, topology in TOPOLOGIES.items():
         device = topologies.get_topology_desc(topology, platform="tpu").devices[0]
         N, n = 8192, 2**28
         out["chips"][chip] = {
             "topology": topology,
-            "C": 2 * N**3 / seconds(device, jnp.matmul, (N, N), (N, N)),      # FLOPs/s that the model believes in
-            "W": 4 * n / seconds(device, lambda a: a + 1, (n,)),               # bytes/s: two read and two written for each number
+            "C": 2 * N**3 / seconds(device, jnp.matmul, (N, N), (N, N)),  # FLOPs/s that the model believes in
+            "W": 4 * n / seconds(device, lambda a: a + 1, (n,)),  # bytes/s: two read and two written for each number
             "seconds": {B: seconds(device, jnp.matmul, (B, D), (D, F)) for B in tqdm(BATCHES, desc=chip)},
         }
     Path(__file__).with_suffix(".json").write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")

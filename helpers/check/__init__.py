@@ -31,8 +31,14 @@ from .solutions import passed, solution, tried
 __all__ = ["Answer", "Entries", "choice", "floats", "ints", "passed", "report", "solution"]
 
 GENERIC = (
-    (2, "that is exactly 2 times too much: an add counted as well as a multiply-add, both directions of a link, or 2 bytes for 1?"),
-    (1 / 2, "that is exactly half: a multiply-add is 2 FLOPs, bf16 takes 2 bytes, a link counted one way or both ways?"),
+    (
+        2,
+        "that is exactly 2 times too much: an add counted as well as a multiply-add, both directions of a link, or 2 bytes for 1?",
+    ),
+    (
+        1 / 2,
+        "that is exactly half: a multiply-add is 2 FLOPs, bf16 takes 2 bytes, a link counted one way or both ways?",
+    ),
     (8, "that is exactly 8 times too much: bits where bytes are asked for?"),
     (1 / 8, "that is exactly 8 times too little: bytes where bits are asked for?"),
     (1e3, "that is 1000 times too much: which prefix?"),
@@ -65,10 +71,12 @@ class Answer:
 
     def equals(self, reference: Callable, n: int = 20, **draws) -> None:
         """On n random settings of the named draws the answer equals `reference`, called by keyword."""
+
         def run():
             for kwargs in inputs(n, f"{self.name}", draws):
                 if message := self._compare(reference(**kwargs), (), kwargs):
                     return message
+
         self.todo.append(run)
 
     def law(self, sentence: str, holds: Callable) -> None:
@@ -77,12 +85,14 @@ class Answer:
 
     def refuses(self, *args, **kwargs) -> None:
         """For these arguments the answer raises ValueError."""
+
         def run():
             try:
                 got = self._call(*args, **kwargs)
             except ValueError:
                 return None
             return f"{self._said(args, kwargs, got)}: this input makes no sense, so raise a ValueError that says why."
+
         self.todo.append(run)
 
     def wrong(self, message: str, mistake: Callable) -> None:
@@ -122,7 +132,7 @@ class Answer:
         for message, mistake in self.mistakes:
             try:
                 value = mistake(*args, **kwargs)
-            except Exception:                       # a mistake need not make sense for every input
+            except Exception:  # a mistake need not make sense for every input
                 continue
             if same(got, value, self.rtol) is None and same(expected, value, self.rtol) is not None:
                 return message
@@ -140,7 +150,9 @@ class Entries:
     wrong   {entry: {message: value}}, the named mistakes
     """
 
-    def __init__(self, answer: Mapping | Callable, points: float, rtol: float = 1e-3, wrong: Mapping | None = None, **expected):
+    def __init__(
+        self, answer: Mapping | Callable, points: float, rtol: float = 1e-3, wrong: Mapping | None = None, **expected
+    ):
         self.answer, self.points, self.rtol, self.mistakes, self.expected = answer, points, rtol, wrong or {}, expected
 
     def evaluate(self) -> tuple[float, list[str]]:
@@ -149,7 +161,9 @@ class Entries:
         if fault:
             return 0, [fault]
         if not isinstance(found, Mapping):
-            return 0, [f"the answer is a dict with the entries {', '.join(self.expected)}, not a {type(found).__name__}."]
+            return 0, [
+                f"the answer is a dict with the entries {', '.join(self.expected)}, not a {type(found).__name__}."
+            ]
         complaints = [m for name in self.expected if (m := self._complaint(name, found.get(name)))]
         return self.points * (1 - len(complaints) / len(self.expected)), complaints
 
@@ -172,10 +186,14 @@ def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> floa
     """
     results = [a.evaluate() for a in answers]
     earned, points = sum(e for e, _ in results), sum(a.points for a in answers)
-    earned = round(earned * 4) // 1 / 4 if earned < points else points       # partial credit in quarters
+    earned = round(earned * 4) // 1 / 4 if earned < points else points  # partial credit in quarters
     passed = all(not messages for _, messages in results)
     lines = [f"Exercise {exercise}: {earned:g} of {points:g} points"]
-    lines += [textwrap.fill(m, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False) for _, ms in results for m in ms]
+    lines += [
+        textwrap.fill(m, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
+        for _, ms in results
+        for m in ms
+    ]
     tries = tried(exercise, passed)
     if passed and insight:
         lines.append(f"\n{codecs.decode(insight, 'rot13')}")

@@ -101,7 +101,14 @@ def _same_sequence(got, expected, rtol):
         return f"{len(expected)} values are asked for, this is a {_kind(got)}"
     if len(got) != len(expected):
         return f"{len(expected)} values are asked for, these are {len(got)}"
-    return next((f"value {i + 1} of {len(expected)}: {w}" for i, (g, e) in enumerate(zip(got, expected)) if (w := same(g, e, rtol))), None)
+    return next(
+        (
+            f"value {i + 1} of {len(expected)}: {w}"
+            for i, (g, e) in enumerate(zip(got, expected))
+            if (w := same(g, e, rtol))
+        ),
+        None,
+    )
 
 
 def _same_number(got, expected, rtol):
@@ -120,12 +127,21 @@ def _same_number(got, expected, rtol):
     if close.all():
         return None
     if e.ndim == 0:
-        return "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
+        return (
+            "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
+        )
     return f"{int((~close).sum())} of {e.size} numbers are off, the first at index {tuple(int(i) for i in np.argwhere(~close)[0])}"
 
 
 def _kind(x) -> str:
-    names = ((bool, "truth value"), (str, "string"), (Mapping, "dict"), (tuple, "tuple"), (list, "list"), (Number, "number"))
+    names = (
+        (bool, "truth value"),
+        (str, "string"),
+        (Mapping, "dict"),
+        (tuple, "tuple"),
+        (list, "list"),
+        (Number, "number"),
+    )
     if x is None:
         return "None"
     return next((n for t, n in names if isinstance(x, t)), "array" if getattr(x, "ndim", 0) else type(x).__name__)
@@ -134,7 +150,13 @@ def _kind(x) -> str:
 def shown(x) -> str:
     """A short text for a value in a message."""
     if hasattr(x, "ndim") and hasattr(x, "dtype"):
-        return f"{x:.6g}" if x.ndim == 0 and x.dtype.kind == "f" else str(x) if x.ndim == 0 else f"an array of shape {tuple(x.shape)}"
+        return (
+            f"{x:.6g}"
+            if x.ndim == 0 and x.dtype.kind == "f"
+            else str(x)
+            if x.ndim == 0
+            else f"an array of shape {tuple(x.shape)}"
+        )
     if isinstance(x, float):
         return f"{x:.6g}"
     if isinstance(x, Mapping):

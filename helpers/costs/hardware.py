@@ -107,7 +107,9 @@ class Slice:
 
     def __post_init__(self):
         if self.chip.axes and len(self.shape) != self.chip.axes:
-            raise ValueError(f"a {self.chip.name} slice has {self.chip.axes} axes, so {self.shape} needs {self.chip.axes} sizes")
+            raise ValueError(
+                f"a {self.chip.name} slice has {self.chip.axes} axes, so {self.shape} needs {self.chip.axes} sizes"
+            )
         if any(not isinstance(n, int) or n < 1 for n in self.shape):
             raise ValueError(f"every axis of a slice has 1 or more chips, got {self.shape}")
         if any(n > m for n, m in zip(sorted(self.shape), sorted(self.chip.pod))):

@@ -25,7 +25,9 @@ class Move:
 
     def __post_init__(self):
         if self.link not in LINKS:
-            raise ValueError(f"a move goes over one of {', '.join(LINKS)}, not {self.link!r}; HBM traffic is Work.bytes")
+            raise ValueError(
+                f"a move goes over one of {', '.join(LINKS)}, not {self.link!r}; HBM traffic is Work.bytes"
+            )
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Work:
         if not isinstance(other, Work):
             return NotImplemented
         if self.dtype != other.dtype:
-            raise ValueError(f"work in {self.dtype} and work in {other.dtype} run at different rates: price them apart and add the times")
+            raise ValueError(
+                f"work in {self.dtype} and work in {other.dtype} run at different rates: price them apart and add the times"
+            )
         return Work(self.flops + other.flops, self.bytes + other.bytes, self.moves + other.moves, self.dtype)
 
     def __mul__(self, n: float) -> "Work":
@@ -147,8 +151,16 @@ def on_chip(work: Work, chip: Chip, *, hop: float = 1e-6) -> Time:
     >>> on_chip(matmul(128, 8192, 8192), chip("v5e")).bound
     'hbm'
     """
-    return time(work, chip.rate(work.dtype), chip.hbm_bandwidth, hop=hop, ici=chip.link_bandwidth,
-                dcn=chip.dcn_bandwidth, pcie=chip.pcie_bandwidth, fast=chip.fast_bandwidth)
+    return time(
+        work,
+        chip.rate(work.dtype),
+        chip.hbm_bandwidth,
+        hop=hop,
+        ici=chip.link_bandwidth,
+        dcn=chip.dcn_bandwidth,
+        pcie=chip.pcie_bandwidth,
+        fast=chip.fast_bandwidth,
+    )
 
 
 def attainable(intensity, C, W):
@@ -240,7 +252,9 @@ def split_matmul(B, D, F, bytes_each=2, dtype="bf16") -> Work:
     >>> f"{split_D(1.97e14, 4.5e10):.1f}"
     '8755.6'
     """
-    return Work(B * D * F, bytes_each * (B * D + D * F + 2 * B * F) / 2, (Move("ici", bytes_each * B * F, hops=1),), dtype)
+    return Work(
+        B * D * F, bytes_each * (B * D + D * F + 2 * B * F) / 2, (Move("ici", bytes_each * B * F, hops=1),), dtype
+    )
 
 
 def split_D(C, W, bytes_each=2):
@@ -258,7 +272,7 @@ def weight_load(params, bytes_each, chips, W):
 
 
 def bound_by(t: Time, launch: float = 0.0) -> str:
-    """"compute", "memory" or "overhead": what a measured or predicted kernel waits for.
+    """ "compute", "memory" or "overhead": what a measured or predicted kernel waits for.
 
     launch  seconds that the host needs to launch it; the kernel is overhead-bound when its work takes less.
     """

@@ -139,8 +139,14 @@ def offloaded_matmul(rows: int, D: int, F: int, s: Slice, w: float = 1, dtype: s
     ('pcie 71.6ms ici 179.0ms hbm 21.2ms math 1.4ms', 'ici')
     """
     n_bytes = w * D * F
-    return Stages({"pcie": n_bytes / (s.chips * s.chip.pcie_bandwidth), "ici": gather_to_one(n_bytes, (0,) * len(s.shape), s),
-                   "hbm": n_bytes / s.chip.hbm_bandwidth, "math": 2 * rows * D * F / s.chip.rate(dtype)})
+    return Stages(
+        {
+            "pcie": n_bytes / (s.chips * s.chip.pcie_bandwidth),
+            "ici": gather_to_one(n_bytes, (0,) * len(s.shape), s),
+            "hbm": n_bytes / s.chip.hbm_bandwidth,
+            "math": 2 * rows * D * F / s.chip.rate(dtype),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,9 @@ class SM:
         (2, 2, 2)
         """
         if threads < 1 or registers < 1 or smem_bytes < 0:
-            raise ValueError(f"a block has 1 or more threads with 1 or more registers each, got {threads} and {registers}")
+            raise ValueError(
+                f"a block has 1 or more threads with 1 or more registers each, got {threads} and {registers}"
+            )
         per_block = self.warp * ceil(threads / self.warp)
         limits = [self.blocks, self.threads // per_block, self.registers // (per_block * registers)]
         return minimum(*limits, *([self.smem_bytes // smem_bytes] if smem_bytes else []))
@@ -196,7 +204,7 @@ def wave_efficiency(blocks, sms, per_sm=1):
 
 
 GPU_LATENCY = {"SM": (1, 1), "L2": (2, 3), "HBM": (10, 10), "NVLink": (50, 60), "PCIe": (300, 300)}
-"""Rough time of an access, (low, high), relative to one to the SM's own memory (shared memory and L1): orders of magnitude, not a datasheet."""
+"""Rough time of an access, (low, high), relative to the SM's own memory (shared memory and L1): orders of magnitude."""
 
 
 def mxu_rate(clock=1.5e9, size=128, rows=8, cycles=8):

@@ -63,4 +63,6 @@ def mesh(shape: tuple[int, ...], names: tuple[str, ...]) -> Mesh:
     """
     if len(shape) != len(names):
         raise ValueError(f"a mesh needs one name for each axis, got shape {shape} and names {names}")
-    return jax.make_mesh(tuple(shape), tuple(names), axis_types=(AxisType.Auto,) * len(names), devices=devices(prod(shape)))
+    return jax.make_mesh(
+        tuple(shape), tuple(names), axis_types=(AxisType.Auto,) * len(names), devices=devices(prod(shape))
+    )

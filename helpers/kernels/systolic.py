@@ -173,6 +173,10 @@ def _right(a, edge):
 def _checked(matmuls):
     Xs, Ws = ([np.asarray(m[i]) for m in matmuls] for i in (0, 1))
     shapes = [(X.shape, W.shape) for X, W in zip(Xs, Ws, strict=True)]
-    if not shapes or any(len(x) != 2 or w != shapes[0][1] or len(w) != 2 or x[1] != w[0] or 0 in x + w for x, w in shapes):
-        raise ValueError(f"each matmul is X[B, K] and W[K, N] with one K, N for all of them and no empty side, got {shapes}")
+    if not shapes or any(
+        len(x) != 2 or w != shapes[0][1] or len(w) != 2 or x[1] != w[0] or 0 in x + w for x, w in shapes
+    ):
+        raise ValueError(
+            f"each matmul is X[B, K] and W[K, N] with one K, N for all of them and no empty side, got {shapes}"
+        )
     return Xs, Ws

@@ -82,7 +82,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         head = f'<tr><td></td><th scope="col">ours</th><th scope="col">XLA ({escape(self.xla.platform)})</th></tr>'
         body = "".join(
-            f'<tr><th scope="row">{escape(what)}</th><td>{_number(a)}</td><td>{_number(b)}</td></tr>' for what, a, b in self.rows()
+            f'<tr><th scope="row">{escape(what)}</th><td>{_number(a)}</td><td>{_number(b)}</td></tr>'
+            for what, a, b in self.rows()
         )
         why = "".join(f"<li>{escape(r)}</li>" for r in self.reasons)
         return f'<table class="table">{head}{body}</table>' + (f"<ul>{why}</ul>" if why else "")
@@ -162,4 +163,6 @@ def _number(x: float | None) -> str:
     return "" if x is None else f"{x:,.0f}"
 
 
-_XLA_COUNTS = frozenset("eq ne lt le gt ge select_n convert_element_type is_finite and or xor not argmax argmin".split())
+_XLA_COUNTS = frozenset(
+    "eq ne lt le gt ge select_n convert_element_type is_finite and or xor not argmax argmin".split()
+)

@@ -41,7 +41,11 @@ def test_errors(tmp_path, text, said):
 
 
 def test_kth_of_every_exercise():
-    found = [bank.Mutant("ch01-q01", "a", "", ""), bank.Mutant("ch01-q02", "b", "", ""), bank.Mutant("ch01-q01", "c", "", "")]
+    found = [
+        bank.Mutant("ch01-q01", "a", "", ""),
+        bank.Mutant("ch01-q02", "b", "", ""),
+        bank.Mutant("ch01-q01", "c", "", ""),
+    ]
     assert [m.name for m in bank.kth(found, 0)] == ["a", "b"]
     assert [m.name for m in bank.kth(found, 1)] == ["c"]
     assert bank.kth(found, 2) == []

@@ -66,7 +66,11 @@ def test_variant_keeps_points(tree, topic, variant):
 @pytest.mark.parametrize("topic", [p.stem for p in Tree(ROOT).exercises])
 def test_every_exercise_has_its_bank(topic):
     """Five mutants and two variants for each answer that is graded by a check."""
-    answers = [meta(c)["grade_id"] for c in solved(Tree(ROOT), topic).cells if meta(c).get("solution") and not meta(c).get("grade")]
+    answers = [
+        meta(c)["grade_id"]
+        for c in solved(Tree(ROOT), topic).cells
+        if meta(c).get("solution") and not meta(c).get("grade")
+    ]
     for found, least in ((bank.mutants(topic), 5), (bank.variants(topic), 2)):
         count = {a: sum(c.grade_id == a for c in found) for a in answers}
         assert {a: n for a, n in count.items() if n < least} == {}

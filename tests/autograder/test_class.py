@@ -71,7 +71,11 @@ def test_chapters_class(source, tmp_path):
     """nbgrader gives the demo's class of a real chapter what `trial` gives it."""
     what = demo.open_class(source.stem, Tree(ROOT), tmp_path / "course")
     made = demo.sample_class(source.stem, Tree(ROOT), COURSE)
-    made = {s: nb for s, nb in made.items() if s in ("reference", "untouched", "mutant-1", "mutant-6", "variant-1", "variant-2")}
+    made = {
+        s: nb
+        for s, nb in made.items()
+        if s in ("reference", "untouched", "mutant-1", "mutant-6", "variant-1", "variant-2")
+    }
     demo.hand_in(what, made)
     for result in grade.grade(what):
         expected = {}
@@ -131,7 +135,11 @@ def newer_schema(nb):
 
 
 def doubled_tests(nb):
-    nb.cells += [new_code_cell("2.0", id=f"again-{i}", metadata=c.metadata) for i, c in enumerate(nb.cells) if c.id.endswith("-check")]
+    nb.cells += [
+        new_code_cell("2.0", id=f"again-{i}", metadata=c.metadata)
+        for i, c in enumerate(nb.cells)
+        if c.id.endswith("-check")
+    ]
 
 
 def other_kernel(nb):
@@ -166,7 +174,10 @@ def test_holes(tmp_path):
     newer_schema(honest), skip_execution(honest), doubled_tests(honest)
     release.write(what.notebook("submitted", "honest-but-damaged"), nbformat.writes(honest, version=4))
     release.write(what.notebook("submitted", "shadow"), nbformat.writes(solved_wrong(released), version=4))
-    release.write(what.notebook("submitted", "shadow").parent / "ipykernel_launcher.py", f"open({str(tmp_path / 'escaped')!r}, 'w')")
+    release.write(
+        what.notebook("submitted", "shadow").parent / "ipykernel_launcher.py",
+        f"open({str(tmp_path / 'escaped')!r}, 'w')",
+    )
     what.notebook("submitted", "link").parent.mkdir(parents=True)
     what.notebook("submitted", "link").symlink_to(what.notebook("source"))
     (what.root / "submitted" / "empty" / TOPIC).mkdir(parents=True)
@@ -197,7 +208,9 @@ def test_own_work_is_graded_and_left_alone(tree, tmp_path, capsys):
     release.release(tree, tmp_path / "course", database=False)
     mine = tree.released(TOPIC)
     # Passes the visible case, fails the hidden ones.
-    mine.write_text(mine.read_text(encoding="utf-8").replace("raise NotImplementedError()", "return V / 2", 1), encoding="utf-8")
+    mine.write_text(
+        mine.read_text(encoding="utf-8").replace("raise NotImplementedError()", "return V / 2", 1), encoding="utf-8"
+    )
     before = {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()}
     assert own.main([], tree) == 0
     assert {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()} == before
@@ -219,7 +232,9 @@ def test_commands_of_nbgrader(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER_CONFIG", "COURSE_", "PYTHONPATH"))}
 
     def nbgrader(*words, ok=True):
-        done = subprocess.run([sys.executable, "-m", "nbgrader", *words], cwd=course, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "nbgrader", *words], cwd=course, env=environment, capture_output=True, text=True
+        )
         assert (done.returncode == 0) == ok, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -39,7 +39,10 @@ def test_insight_moves_into_the_check(generated):
     assert "After you pass" not in text
     assert "nothing takes time" not in text
     verdicts = trial.judge(trial.solved("ch01_sample", Tree(SAMPLE)))
-    assert "At W → ∞ nothing takes time: so what else bounds it? Latency does.\nSee (1)." in verdicts["ch01-q01-check"].message
+    assert (
+        "At W → ∞ nothing takes time: so what else bounds it? Latency does.\nSee (1)."
+        in verdicts["ch01-q01-check"].message
+    )
     check = next(c for c in nb.cells if c.id == "ch01-q01-check")
     assert codecs.encode("so what else bounds it", "rot13") in check.source
 
@@ -87,7 +90,11 @@ def test_a_learners_answers_are_not_overwritten(tree, tmp_path):
 WRONG = [
     ("grade_id: ch01-q02,", "grade_id: ch01-q01,", "the grade_id ch01-q01 stands twice"),
     ("grade_id: ch01-q02-check", "grade_id: ch01-q02-test", "the answer ch01-q02 has no check cell ch01-q02-check"),
-    ("grade_id: ch01-q01, solution: true", "grade_id: ch01-q01b, solution: true", "the check ch01-q01-check has no answer cell"),
+    (
+        "grade_id: ch01-q01, solution: true",
+        "grade_id: ch01-q01b, solution: true",
+        "the check ch01-q01-check has no answer cell",
+    ),
     ("grade_id: ch01-q02, ", "grade_id: ch01-q07, ", "ch01-q07 stands in exercise 1.2"),
     ("10 min · 3 points", "10 min · 4 points", "exercise 1.2 says 4 points, its cells have 3"),
     ("points: 3, task", "points: 5, task", "ch01-q02-check is worth 5 points, its answers' points= sum to 3"),

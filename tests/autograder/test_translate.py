@@ -12,7 +12,10 @@ HERE = "notebooks/ch01_sample/reading.ipynb"
 @pytest.fixture
 def links() -> Links:
     made = Links(cited={"austin2025": ("Austin et al. 2025", "https://example.org/")})
-    made.add(HERE, "# Reading\n\n(sec-a)=\n## A section\n\n```{math}\n:label: eq-a\nx\n```\n\n```{math}\n:label: eq-b\ny\n```\n")
+    made.add(
+        HERE,
+        "# Reading\n\n(sec-a)=\n## A section\n\n```{math}\n:label: eq-a\nx\n```\n\n```{math}\n:label: eq-b\ny\n```\n",
+    )
     made.add("notebooks/ch01_sample/exercises.ipynb", "# Exercises\n\n(ex-1-1)=\n### Exercise 1.1 — One\n")
     made.add("book/notation.md", "# Notation\n")
     return made
@@ -63,7 +66,10 @@ def test_unknown_is_named_with_its_line(source, said):
 
 
 def test_code_may_hold_anything():
-    lint('```{code-cell} ipython3\nprint(":::{figure}", "{term}`x`")\n:::{figure}\n```\n`{term}` and `` {term}`x` ``', "f.md")
+    lint(
+        '```{code-cell} ipython3\nprint(":::{figure}", "{term}`x`")\n:::{figure}\n```\n`{term}` and `` {term}`x` ``',
+        "f.md",
+    )
 
 
 @pytest.mark.parametrize("source", ["{ref}`nowhere`", "{eq}`eq-z`", "{doc}`nothing`", "{cite}`nobody1999`"])

@@ -15,7 +15,16 @@ from urllib.parse import unquote, urlsplit
 
 LEAKS = re.compile(r"BEGIN (?:SOLUTION|HIDDEN TESTS|MARK SCHEME)|### END SOLUTION|/solutions/ch\d")
 LEFTOVERS = re.compile(r"\{\{.+?\}\}|\{[a-z-]+\}`|(?:```|:::)\s*\{[a-z-]+\}|^:::", re.MULTILINE)
-LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "embed": "src", "object": "data"}
+LOADS = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "embed": "src",
+    "object": "data",
+}
 REMOTE_CSS = re.compile(r"(?:@import\s+(?:url\()?|url\()\s*['\"]?(?:https?:)?//")
 REMOTE_JS = re.compile(r"""(?:import\(|import\s+[^;'"]*from\s*|fetch\(|\.src\s*=\s*)\s*["'`](?:https?:)?//""")
 TEXT = {".html", ".js", ".css", ".json", ".ipynb", ".md", ".txt", ".py", ".inv"}
@@ -117,7 +126,11 @@ def _files(root: Path) -> list[Fault]:
             faults.append(Fault(name, "leak", leak[0]))
         if (path.suffix == ".css" and REMOTE_CSS.search(text)) or (path.suffix == ".js" and REMOTE_JS.search(text)):
             faults.append(Fault(name, "code that loads from another host", ""))
-        if path.suffix == ".ipynb" and any("outputs" in c and c["outputs"] for c in json.loads(text)["cells"]) and "exercises" in name:
+        if (
+            path.suffix == ".ipynb"
+            and any("outputs" in c and c["outputs"] for c in json.loads(text)["cells"])
+            and "exercises" in name
+        ):
             faults.append(Fault(name, "exercises with outputs", ""))
     return faults
 

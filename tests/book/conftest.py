@@ -14,10 +14,6 @@ from tests.browser import chromium
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "site: looks at the built book")
-
-
 def build(to: Path) -> str:
     """The book built into `to`, from nothing, warnings as errors, as `make book` does; its log."""
     program = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
@@ -61,7 +57,9 @@ def visit(browser, site):
             self.asked, self.errors, self.contexts = [], [], []
 
         def __call__(self, page: str, *, scheme="light", width=1280, height=900, javascript=True):
-            context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height}, java_script_enabled=javascript)
+            context = browser.new_context(
+                color_scheme=scheme, viewport={"width": width, "height": height}, java_script_enabled=javascript
+            )
             self.contexts.append(context)
             context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), self.refuse)
             opened = context.new_page()

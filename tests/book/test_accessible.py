@@ -17,7 +17,11 @@ PAGES = [*page_names(), "search.html", "genindex.html"]
 def axe() -> str:
     """axe-core's source, from npm."""
     package = "node_modules/axe-core/axe.min.js"
-    places = [Path(os.environ["AXE_CORE"])] if "AXE_CORE" in os.environ else [ROOT / "tests/browser" / package, ROOT / package]
+    places = (
+        [Path(os.environ["AXE_CORE"])]
+        if "AXE_CORE" in os.environ
+        else [ROOT / "tests/browser" / package, ROOT / package]
+    )
     found = next((p for p in places if p.is_file()), None)
     if found is None:
         pytest.skip("no axe-core: npm install --prefix tests/browser, or point AXE_CORE at its axe.min.js")
@@ -26,7 +30,9 @@ def axe() -> str:
 
 def settle(page) -> None:
     """Wait until MathJax has set the page, where it is used."""
-    page.evaluate("async () => { if (window.MathJax?.startup?.promise) await MathJax.startup.promise; await document.fonts.ready; }")
+    page.evaluate(
+        "async () => { if (window.MathJax?.startup?.promise) await MathJax.startup.promise; await document.fonts.ready; }"
+    )
 
 
 @pytest.mark.slow
@@ -36,7 +42,9 @@ def settle(page) -> None:
 def test_axe_finds_nothing(visit, axe, name, scheme, size):
     page = visit(name, scheme=scheme, width=SIZES[size][0], height=SIZES[size][1])
     settle(page)
-    page.evaluate("document.querySelectorAll('article details').forEach(d => { d.open = true })")  # what is folded is judged too
+    page.evaluate(
+        "document.querySelectorAll('article details').forEach(d => { d.open = true })"
+    )  # what is folded is judged too
     page.evaluate("Promise.all(document.getAnimations().map(a => a.finished))")
     page.evaluate(axe)
     found = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)["violations"]

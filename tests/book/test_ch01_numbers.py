@@ -13,7 +13,16 @@ import pytest
 from helpers import prose
 from helpers.costs import roofline, topology
 from helpers.costs.hardware import Slice, chip
-from helpers.costs.roofline import attainable, critical_batch, critical_batch_limit, elementwise, matmul, on_chip, time, weight_load
+from helpers.costs.roofline import (
+    attainable,
+    critical_batch,
+    critical_batch_limit,
+    elementwise,
+    matmul,
+    on_chip,
+    time,
+    weight_load,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 INF = float("inf")
@@ -127,7 +136,9 @@ def test_no_batch_suffices_over_pcie():
     """TP Q3: at D = 8192, F = 4D the intensity never gets above 4D/5 = 6554."""
     assert critical_batch(8192, 32768, 9.2e14, 1.5e10) == INF
     assert matmul(10**12, 8192, 32768).intensity == pytest.approx(6553.6, rel=1e-4) and 6553.6 < 9.2e14 / 1.5e10
-    assert critical_batch(76_600, 4 * 76_600, 9.2e14, 1.5e10) == INF > critical_batch(76_700, 4 * 76_700, 9.2e14, 1.5e10)
+    assert (
+        critical_batch(76_600, 4 * 76_600, 9.2e14, 1.5e10) == INF > critical_batch(76_700, 4 * 76_700, 9.2e14, 1.5e10)
+    )
 
 
 @pytest.mark.parametrize("B", [1, 16, 64, 121, 122, 240, 243, 244, 1000])
@@ -213,7 +224,12 @@ def test_every_exercise_of_the_index_and_every_link_exists():
 def test_stored_opinion_of_a_compiler_agrees_with_the_roofline(name, most):
     """The page says of the v5e: within about 15 percent everywhere, with the compiler's own rates."""
     stored = json.loads((ROOT / "book/results/ch01_compiler.json").read_text(encoding="utf-8"))
-    assert stored["command"] and stored["date"] and stored["machine"] and set(stored["versions"]) == {"jax", "jaxlib", "libtpu"}
+    assert (
+        stored["command"]
+        and stored["date"]
+        and stored["machine"]
+        and set(stored["versions"]) == {"jax", "jaxlib", "libtpu"}
+    )
     c = stored["chips"][name]
     for B, seconds in c["seconds"].items():
         assert 0.99 <= seconds / time(matmul(int(B), stored["D"], stored["F"]), c["C"], c["W"]).lower <= most

@@ -26,12 +26,16 @@ def settings(figure, chosen: dict) -> dict[str, float]:
     args = {}
     for control in figure.controls:
         value = chosen[control.name]
-        args |= control.options[value] if hasattr(control, "options") else {control.name: float(math.floor(2**value + 0.5))}
+        args |= (
+            control.options[value] if hasattr(control, "options") else {control.name: float(math.floor(2**value + 0.5))}
+        )
     return {k: float(v) for k, v in args.items()}
 
 
 def table(page) -> dict[str, str]:
-    return page.eval_on_selector_all("[data-result]", "cells => Object.fromEntries(cells.map(c => [c.dataset.result, c.textContent]))")
+    return page.eval_on_selector_all(
+        "[data-result]", "cells => Object.fromEntries(cells.map(c => [c.dataset.result, c.textContent]))"
+    )
 
 
 def expected(figure, chosen: dict) -> dict[str, str]:
@@ -42,7 +46,9 @@ def expected(figure, chosen: dict) -> dict[str, str]:
 def draw(figure, seed: int) -> dict:
     r = random.Random(seed)
     return {
-        c.name: r.choice(list(c.options)) if hasattr(c, "options") else r.randint(round(c.low / c.step), round(c.high / c.step)) * c.step
+        c.name: r.choice(list(c.options))
+        if hasattr(c, "options")
+        else r.randint(round(c.low / c.step), round(c.high / c.step)) * c.step
         for c in figure.controls
     }
 
@@ -119,7 +125,9 @@ def test_forty_settings_read_as_python_prints_them(visit, figure):
 def test_a_rate_that_nobody_publishes_is_unknown(visit, figure):
     page = visit(PAGE)
     page.get_by_label("Types", exact=True).select_option("f32 × f32")
-    assert table(page)["lower"] == "unknown" and table(page)["bound"] == "unknown" and table(page)["critical"] == "unknown"
+    assert (
+        table(page)["lower"] == "unknown" and table(page)["bound"] == "unknown" and table(page)["critical"] == "unknown"
+    )
     assert table(page)["intensity"] != "unknown"
 
 
@@ -137,4 +145,7 @@ def test_two_thousand_settings_in_chromium(visit, figure):
         assert dict(found).keys() == want.keys()
         for name, text in found:
             value = float(text.replace("Infinity", "inf"))
-            assert math.isclose(value, want[name], rel_tol=1e-12) or (math.isnan(value) and math.isnan(want[name])), (case, name)
+            assert math.isclose(value, want[name], rel_tol=1e-12) or (math.isnan(value) and math.isnan(want[name])), (
+                case,
+                name,
+            )

@@ -28,7 +28,10 @@ def prose(text: str):
     for number, line in enumerate(lines[start:], start + 1):
         if mark := FENCE.match(line):
             if closing is None:
-                closing, code = mark[1], mark[2] not in ("math", "note", "tip", "important", "warning", "admonition", "dropdown")
+                closing, code = (
+                    mark[1],
+                    mark[2] not in ("math", "note", "tip", "important", "warning", "admonition", "dropdown"),
+                )
             elif line.strip() == closing:
                 closing, code = None, False
             continue

@@ -29,7 +29,11 @@ def test_every_page_of_the_contents_is_built_and_no_other(site):
 def test_nothing_of_the_solutions_is_published(site):
     """No line of an answer: neither in pages, nor in the search index, nor in the sources that Sphinx copies."""
     assert not any(p.name == "solutions" for p in site.rglob("*"))
-    secret = {line.strip() for source in (ROOT / "solutions").glob("*.md") for line in _secret_lines(source.read_text(encoding="utf-8"))}
+    secret = {
+        line.strip()
+        for source in (ROOT / "solutions").glob("*.md")
+        for line in _secret_lines(source.read_text(encoding="utf-8"))
+    }
     secret = {line for line in secret if len(line) > 40}
     published = (p for p in site.rglob("*") if p.suffix in (".html", ".js", ".ipynb", ".md", ".txt"))
     public = "\n".join(p.read_text(encoding="utf-8", errors="ignore") for p in published)

@@ -34,7 +34,12 @@ def lab(course, browser):
 def page(browser, lab):
     """A page that reaches nothing but that server."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    context.route("**/*", lambda r: r.continue_() if r.request.url.startswith((lab, lab.replace("http", "ws"), "data:", "blob:")) else r.abort())
+    context.route(
+        "**/*",
+        lambda r: (
+            r.continue_() if r.request.url.startswith((lab, lab.replace("http", "ws"), "data:", "blob:")) else r.abort()
+        ),
+    )
     page = context.new_page()
     page.set_default_timeout(60_000)
     yield page

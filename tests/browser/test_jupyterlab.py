@@ -14,7 +14,9 @@ def open_notebook(page, lab, path):
     """Open a notebook in a fresh workspace and wait for its kernel."""
     page.goto(f"{lab}lab/tree/{path}?token=t&reset")
     page.locator(".jp-Notebook-cell").first.wait_for()
-    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'")
+    page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+    )
 
 
 def command(page, name):
@@ -31,7 +33,9 @@ def write(page, grade_id, source):
     """Put text into the cell of that grade_id."""
     done = page.evaluate(
         """([id, source]) => { for (const c of window.jupyterapp.shell.currentWidget.content.widgets)
-             if ((c.model.getMetadata('nbgrader') || {}).grade_id === id) { c.model.sharedModel.setSource(source); return true; } }""", [grade_id, source])
+             if ((c.model.getMetadata('nbgrader') || {}).grade_id === id) { c.model.sharedModel.setSource(source); return true; } }""",
+        [grade_id, source],
+    )
     assert done, f"no cell {grade_id}"
 
 
@@ -65,10 +69,16 @@ def test_the_reading_runs_to_its_end(page, lab):
 
 
 def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, lab):
-    ours = {c.metadata.nbgrader.grade_id: c.source for c in trial.solved("ch01_rooflines").cells if "nbgrader" in c.metadata}
+    ours = {
+        c.metadata.nbgrader.grade_id: c.source for c in trial.solved("ch01_rooflines").cells if "nbgrader" in c.metadata
+    }
     open_notebook(page, lab, f"{CHAPTER}/exercises.ipynb")
     write(page, "ch01-q01", ours["ch01-q01"])
-    write(page, "ch01-q02", "def bounds(flops, n_bytes, C, W):\n    return min(flops / C, n_bytes / W), flops / C + n_bytes / W, 'compute'")
+    write(
+        page,
+        "ch01-q02",
+        "def bounds(flops, n_bytes, C, W):\n    return min(flops / C, n_bytes / W), flops / C + n_bytes / W, 'compute'",
+    )
     command(page, "notebook:run-all-cells")
     assert "Exercise 1.1: 1 of 1 points" in output(page, "ch01-q01-check")
     assert "Exercise 1.2: 0 of 2 points" in output(page, "ch01-q02-check")

@@ -47,27 +47,30 @@ def test_jax_numbers_and_arrays_pass(capsys):
     assert told(capsys, answer(lambda: (jnp.arange(3), jnp.bfloat16(2)), (np.arange(3), 2)))[0] == 2
 
 
-@pytest.mark.parametrize("got, expected, says", [
-    (6.1, 6, "too large"),
-    (-5.9, -6, "too large"),
-    (float("nan"), 6, "not a number"),
-    (math.inf, 6, "too large"),
-    (6, math.inf, "too small"),
-    (None, 6, "a number is asked for, this is a None"),
-    ("6", 6, "a number is asked for, this is a string"),
-    (True, "compute", "a string is asked for, this is a truth value"),
-    (1, True, "a truth value is asked for, this is a number"),
-    ("memory", "compute", "that is not it"),
-    ((1, 2), (1, 2, 3), "3 values are asked for, these are 2"),
-    (1, (1, 2), "2 values are asked for, this is a number"),
-    ((1, 3), (1, 2), "value 2 of 2: that is not it: too large"),
-    ({"a": 1}, {"a": 1, "b": 2}, "the entry 'b' is missing"),
-    ({"a": 1, "b": 3}, {"a": 1, "b": 2}, "in entry 'b', that is not it"),
-    (3, {"a": 1}, "a dict with the entries a is asked for, this is a number"),
-    (np.zeros((2, 3)), np.zeros((3, 2)), "the shape is (2, 3)"),
-    (np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0]), "1 of 3 numbers are off, the first at index (2,)"),
-    (np.ones(1), 1.0, "the shape is (1,)"),
-])
+@pytest.mark.parametrize(
+    "got, expected, says",
+    [
+        (6.1, 6, "too large"),
+        (-5.9, -6, "too large"),
+        (float("nan"), 6, "not a number"),
+        (math.inf, 6, "too large"),
+        (6, math.inf, "too small"),
+        (None, 6, "a number is asked for, this is a None"),
+        ("6", 6, "a number is asked for, this is a string"),
+        (True, "compute", "a string is asked for, this is a truth value"),
+        (1, True, "a truth value is asked for, this is a number"),
+        ("memory", "compute", "that is not it"),
+        ((1, 2), (1, 2, 3), "3 values are asked for, these are 2"),
+        (1, (1, 2), "2 values are asked for, this is a number"),
+        ((1, 3), (1, 2), "value 2 of 2: that is not it: too large"),
+        ({"a": 1}, {"a": 1, "b": 2}, "the entry 'b' is missing"),
+        ({"a": 1, "b": 3}, {"a": 1, "b": 2}, "in entry 'b', that is not it"),
+        (3, {"a": 1}, "a dict with the entries a is asked for, this is a number"),
+        (np.zeros((2, 3)), np.zeros((3, 2)), "the shape is (2, 3)"),
+        (np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0]), "1 of 3 numbers are off, the first at index (2,)"),
+        (np.ones(1), 1.0, "the shape is (1,)"),
+    ],
+)
 def test_wrong_values_are_described_without_giving_the_answer(got, expected, says, capsys):
     earned, out = told(capsys, answer(lambda: got, expected))
     assert earned == 0 and says in out
@@ -109,11 +112,23 @@ def test_an_exception_is_one_line(capsys):
     assert earned == 0 and "broken raised KeyError" in out and "Traceback" not in out
 
 
-@pytest.mark.parametrize("factor, says", [
-    (2, "exactly 2 times too much"), (0.5, "exactly half"), (8, "bits where bytes"), (1 / 8, "bytes where bits"), (1e3, "which prefix"),
-    (1e-3, "which unit of time"), (1e6, "microseconds"), (1e9, "1e9 times too much"), (1e-9, "plain bytes and seconds"),
-    (2**30 / 1e9, "GiB for GB"), (1e9 / 2**30, "GB for GiB"), (-1, "the sign is wrong"),
-])
+@pytest.mark.parametrize(
+    "factor, says",
+    [
+        (2, "exactly 2 times too much"),
+        (0.5, "exactly half"),
+        (8, "bits where bytes"),
+        (1 / 8, "bytes where bits"),
+        (1e3, "which prefix"),
+        (1e-3, "which unit of time"),
+        (1e6, "microseconds"),
+        (1e9, "1e9 times too much"),
+        (1e-9, "plain bytes and seconds"),
+        (2**30 / 1e9, "GiB for GB"),
+        (1e9 / 2**30, "GB for GiB"),
+        (-1, "the sign is wrong"),
+    ],
+)
 def test_generic_slips_are_named_though_the_expected_value_is_rounded(factor, says, capsys):
     assert says in told(capsys, answer(lambda: 123.456 * factor, 123.5))[1]
 
@@ -250,6 +265,7 @@ def test_formulas_are_closed_under_every_name():
 
     def imported_inside(*args):
         from helpers.costs.topology import diameter
+
         return diameter(*args)
 
     assert refused(roofline.critical_batch, 512, 512, 1e14, 1e12)
@@ -270,7 +286,7 @@ def test_simulators_and_counters_are_closed():
     from helpers.kernels.systolic import cycles, frames
 
     assert refused(lambda: cycles([1], 2, 3))
-    assert refused(lambda: len(list(frames((np.ones((2, 2)), np.ones((2, 2)))))))         # a generator
+    assert refused(lambda: len(list(frames((np.ones((2, 2)), np.ones((2, 2)))))))  # a generator
     assert refused(lambda: trace.count(lambda x: x, 1.0))
 
 
@@ -285,7 +301,7 @@ def test_data_and_arithmetic_stay_open_and_everything_opens_again(capsys):
     assert told(capsys, answer(lambda: maximum(1.0, hardware.chip("v5e").alpha_hbm()), 243.2))[0] == 2
     assert told(capsys, answer(lambda: hardware.Slice(hardware.chip("v5e"), (16, 16)).hosts, 32))[0] == 2
     assert refused(lambda: roofline.critical_batch_limit(1e14, 1e12))
-    assert roofline.critical_batch_limit(1e14, 1e12) == 100         # and again afterwards
+    assert roofline.critical_batch_limit(1e14, 1e12) == 100  # and again afterwards
 
 
 def test_formulas_open_again_after_an_exception_and_for_references(capsys):

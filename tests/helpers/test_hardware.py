@@ -16,8 +16,17 @@ def test_every_field_has_a_source(c):
     assert {f.name for f in fields(Chip)} - own == set(c.sources)
 
 
-@pytest.mark.parametrize("name,kind,cores", [("v3", "TPU v3", 2), ("v4p", "TPU v4", 2), ("v5e", "TPU v5e", 1), ("v5p", "TPU v5p", 2),
-                                             ("v6e", "TPU v6e", 1), ("v7", "TPU7x", 2)])
+@pytest.mark.parametrize(
+    "name,kind,cores",
+    [
+        ("v3", "TPU v3", 2),
+        ("v4p", "TPU v4", 2),
+        ("v5e", "TPU v5e", 1),
+        ("v5p", "TPU v5p", 2),
+        ("v6e", "TPU v6e", 1),
+        ("v7", "TPU7x", 2),
+    ],
+)
 def test_tpus_against_the_table_inside_jax(name, kind, cores):
     """JAX carries its own table for Pallas. Sources round differently, so 15 % apart is a different number."""
     tpu_info = pytest.importorskip("jax._src.tpu_info", reason="JAX 0.12 holds this table; 0.10 keeps it elsewhere")
@@ -34,7 +43,10 @@ def test_tpus_against_the_table_inside_jax(name, kind, cores):
         assert not theirs or c.rate(dtype) == pytest.approx(theirs * per_chip, rel=0.01)
 
 
-@pytest.mark.parametrize("name,hbm,per_axis", [("v3", 156, 700), ("v4p", 229, 3056), ("v5p", 164, 2550), ("v5e", 243, 2189), ("v6e", 575, 5111)])
+@pytest.mark.parametrize(
+    "name,hbm,per_axis",
+    [("v3", 156, 700), ("v4p", 229, 3056), ("v5p", 164, 2550), ("v5e", 243, 2189), ("v6e", 575, 5111)],
+)
 def test_published_intensities(name, hbm, per_axis):
     c = chip(name)
     assert round(c.alpha_hbm()) == hbm
@@ -75,16 +87,32 @@ def test_pods():
     assert Slice(chip("v7"), (16, 24, 24)).chips == 9216
 
 
-@pytest.mark.parametrize("name,shape,wraps", [
-    ("v5e", (16, 16), (True, True)), ("v5e", (8, 16), (False, True)), ("v5e", (4, 4), (False, False)), ("v3", (32, 16), (True, False)),
-    ("v4p", (4, 4, 4), (True, True, True)), ("v5p", (8, 4, 12), (True, True, True)), ("v4p", (2, 2, 4), (False, False, False)),
-])
+@pytest.mark.parametrize(
+    "name,shape,wraps",
+    [
+        ("v5e", (16, 16), (True, True)),
+        ("v5e", (8, 16), (False, True)),
+        ("v5e", (4, 4), (False, False)),
+        ("v3", (32, 16), (True, False)),
+        ("v4p", (4, 4, 4), (True, True, True)),
+        ("v5p", (8, 4, 12), (True, True, True)),
+        ("v4p", (2, 2, 4), (False, False, False)),
+    ],
+)
 def test_when_an_axis_wraps(name, shape, wraps):
     assert Slice(chip(name), shape).wraps == wraps
 
 
-@pytest.mark.parametrize("shape,message", [((4,), "has 2 axes"), ((4, 4, 4), "has 2 axes"), ((0, 4), "1 or more"), ((4.0, 4), "1 or more"),
-                                           ((4, 32), "larger than a v5e pod")])
+@pytest.mark.parametrize(
+    "shape,message",
+    [
+        ((4,), "has 2 axes"),
+        ((4, 4, 4), "has 2 axes"),
+        ((0, 4), "1 or more"),
+        ((4.0, 4), "1 or more"),
+        ((4, 32), "larger than a v5e pod"),
+    ],
+)
 def test_impossible_slices_are_refused(shape, message):
     with pytest.raises(ValueError, match=message):
         Slice(chip("v5e"), shape)

@@ -32,7 +32,9 @@ def run():
 
         def in_node(source, cases):
             program = f"console.log(JSON.stringify(({RUN})({source}, {json.dumps(cases)})))"
-            return json.loads(subprocess.run([node, "-"], input=program, capture_output=True, text=True, check=True).stdout)
+            return json.loads(
+                subprocess.run([node, "-"], input=program, capture_output=True, text=True, check=True).stdout
+            )
 
         yield in_node
     else:
@@ -54,7 +56,11 @@ def agree(run, f, cases):
         parts = [result[k] for k in sorted(result)] if isinstance(result, dict) else result
         expected = [float(v) for part in parts for v in np.ravel(np.asarray(part, dtype=np.float64))]
         for text, want in zip(texts, expected, strict=True):
-            assert math.isclose(number(text), want, rel_tol=1e-12) or (math.isnan(want) and text == "NaN"), (case, text, want)
+            assert math.isclose(number(text), want, rel_tol=1e-12) or (math.isnan(want) and text == "NaN"), (
+                case,
+                text,
+                want,
+            )
 
 
 def product(B, D, F, x, w, C, W):
@@ -85,6 +91,7 @@ FUNCTIONS = {
     "logic": lambda np, a, b: ((a > 2) & (b > 2), (a > 2) | (b > 2), ~(a > 2), (a > 2) ^ (b > 2)),
     "choose": lambda np, a, b: (np.where(a > b, a, b), np.maximum(a, b), np.minimum(a, 2.0), np.clip(a, 1.0, 2.0), (a > 2) * 3.0),
     "whole": lambda np, a, b: (np.floor(a), np.ceil(a), np.round(a), np.round(a + 0.5), a // b, a % b, np.round(a, 1)),
+    "halves": lambda np, a, b: (np.round(0 * a - 2.5), np.round(0 * a - 1.5), np.round(0 * a + 0.5), np.round(a - 3.5)),
     "casts": lambda np, a, b: (a.astype(np.int64), np.float64(3) * (a > 1), np.isfinite(a / (b - b + 1)), a.astype(np.int64) // 2),
     "rows": lambda np, a, b: (
         np.array([1.0, 2.0, 4.0]) * a, np.stack([a, b]), np.concatenate([np.array([1.0]) * b, np.zeros(2)]), np.arange(3) * b,
@@ -121,7 +128,19 @@ def test_the_battery_reaches_the_rules():
         with jax.enable_x64(True):
             seen |= set(re.findall(r"= ([a-z_0-9]+)", str(jax.make_jaxpr(partial(f, jnp))(1.0, 2.0))))
     # other spellings of what the battery has: from gradients, from transfers, and what one JAX version writes for another's
-    spare = {"add_any", "copy", "copy_p", "stop_gradient", "clamp", "rsqrt", "logistic", "exp2", "square", "log2", "abs"}
+    spare = {
+        "add_any",
+        "copy",
+        "copy_p",
+        "stop_gradient",
+        "clamp",
+        "rsqrt",
+        "logistic",
+        "exp2",
+        "square",
+        "log2",
+        "abs",
+    }
     assert (RULES.keys() | LOGIC.keys() | REDUCE.keys()) - seen <= spare
 
 

@@ -12,9 +12,13 @@ from helpers.kernels import mesh
 
 def fresh(code: str, **env: str) -> str:
     """What a new Python prints; its error's last line if it fails."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "TF_CPP_MIN_LOG_LEVEL")}
+    clean = {
+        k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "TF_CPP_MIN_LOG_LEVEL")
+    }
     clean |= {"JAX_PLATFORMS": "cpu", **env}
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], env=clean, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=clean, capture_output=True, text=True, timeout=120
+    )
     return (done.stdout or done.stderr).strip().splitlines()[-1]
 
 
@@ -65,7 +69,9 @@ def test_jax_imported_but_not_started_is_fine():
 
 def test_jax_already_started_is_one_clear_sentence():
     said = fresh("import jax; jax.random.key(0); from helpers.kernels import mesh as m; m.devices()")
-    assert said.startswith("RuntimeError: JAX has already started with 1 CPU device, so it cannot give you 8: restart the kernel")
+    assert said.startswith(
+        "RuntimeError: JAX has already started with 1 CPU device, so it cannot give you 8: restart the kernel"
+    )
 
 
 def test_jax_started_with_enough_is_fine_and_a_chosen_log_level_stays():

@@ -19,17 +19,33 @@ V5E = chip("v5e")
 FORMULAS = {
     "attainable": (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
     "dot": (lambda N: roofline.dot(N).intensity, [(1.0,), (4096.0,)]),
-    "matmul": (lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes), [(3.0, 5.0, 7.0)]),
+    "matmul": (
+        lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes),
+        [(3.0, 5.0, 7.0)],
+    ),
     "batched_matmul": (lambda B, D, F: roofline.batched_matmul(B, D, F).intensity, [(3.0, 5.0, 7.0), (1e3, 4e3, 4e3)]),
     "elementwise": (lambda n: roofline.elementwise(n, reads=2).intensity, [(7.0,)]),
-    "critical_batch": (roofline.critical_batch, [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)]),
+    "critical_batch": (
+        roofline.critical_batch,
+        [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)],
+    ),
     "critical_batch_limit": (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]),
-    "split_matmul": (lambda B, D, F: roofline.time(roofline.split_matmul(B, D, F), 2e14, 8e11, ici=4.5e10, hop=1e-6).lower, [(64.0, 8192.0, 8192.0)]),
+    "split_matmul": (
+        lambda B, D, F: roofline.time(roofline.split_matmul(B, D, F), 2e14, 8e11, ici=4.5e10, hop=1e-6).lower,
+        [(64.0, 8192.0, 8192.0)],
+    ),
     "split_D": (roofline.split_D, [(1.97e14, 4.5e10)]),
     "weight_load": (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]),
-    "time": (lambda B, C, W: (lambda t: (t.math, t.comms, t.lower, t.upper))(roofline.time(roofline.matmul(B, 4096, 4096), C, W)),
-             [(8.0, 2e14, 8e11), (4096.0, 2e14, 8e11)]),
-    "estimate": (lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)), [(300.0, 2e14, 8e11)]),
+    "time": (
+        lambda B, C, W: (lambda t: (t.math, t.comms, t.lower, t.upper))(
+            roofline.time(roofline.matmul(B, 4096, 4096), C, W)
+        ),
+        [(8.0, 2e14, 8e11), (4096.0, 2e14, 8e11)],
+    ),
+    "estimate": (
+        lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)),
+        [(300.0, 2e14, 8e11)],
+    ),
     "on_chip": (lambda n: roofline.on_chip(Work(n, n, (Move("pcie", n),)), V5E).upper, [(1e9,)]),
     "waves": (topology.waves, [(108.0, 108.0), (109.0, 108.0)]),
     "wave_efficiency": (topology.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]),
@@ -44,12 +60,26 @@ FORMULAS = {
     "sqrt": (numeric.sqrt, [(2.0,)]),
 }
 # Formulas over chips of a slice and whole numbers of blocks: their tests are in test_topology.py.
-DISCRETE = {"line_distance", "distance", "diameter", "send", "ports", "gather_to_one", "offloaded_matmul", "time", "bound_by"}
+DISCRETE = {
+    "line_distance",
+    "distance",
+    "diameter",
+    "send",
+    "ports",
+    "gather_to_one",
+    "offloaded_matmul",
+    "time",
+    "bound_by",
+}
 
 
 def test_every_formula_is_listed():
-    public = {n for m in (roofline, topology, numeric) for n, f in vars(m).items()
-              if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")}
+    public = {
+        n
+        for m in (roofline, topology, numeric)
+        for n, f in vars(m).items()
+        if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")
+    }
     assert public - DISCRETE <= set(FORMULAS)
 
 
@@ -58,7 +88,11 @@ def test_floats_arrays_and_jit_agree(name):
     f, settings = FORMULAS[name]
     plain = np.array([f(*s) for s in settings], dtype=float)
     columns = [np.array(c) for c in zip(*settings)]
-    as_array = np.stack(np.broadcast_arrays(*np.atleast_1d(f(*columns))), axis=-1) if plain.ndim > 1 else np.broadcast_to(f(*columns), len(settings))
+    as_array = (
+        np.stack(np.broadcast_arrays(*np.atleast_1d(f(*columns))), axis=-1)
+        if plain.ndim > 1
+        else np.broadcast_to(f(*columns), len(settings))
+    )
     np.testing.assert_allclose(as_array, plain, rtol=1e-12)
     with jax.enable_x64():
         jitted = jax.jit(f)
@@ -67,7 +101,14 @@ def test_floats_arrays_and_jit_agree(name):
 
 
 def test_costs_need_the_standard_library_alone():
-    code = "import sys, helpers.costs, helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    foreign = {m for m in loaded if m not in sys.stdlib_module_names and m not in ("helpers", "__main__") and not m.startswith("_")}
+    code = """import sys, helpers.costs, helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology
+print(*{m.split('.')[0] for m in sys.modules})"""
+    loaded = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    foreign = {
+        m
+        for m in loaded
+        if m not in sys.stdlib_module_names and m not in ("helpers", "__main__") and not m.startswith("_")
+    }
     assert not foreign

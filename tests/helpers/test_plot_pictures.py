@@ -27,13 +27,18 @@ def test_systolic_frames_show_each_pe_and_what_leaves():
         assert len(shown) == np.sum(frame.row != systolic.IDLE) + len(frame.finished)
 
 
-@pytest.mark.parametrize("shape, wraps, links", [((4, 4), (False, False), 24), ((4, 4), (True, True), 32), ((2, 3), (False, True), 9)])
+@pytest.mark.parametrize(
+    "shape, wraps, links", [((4, 4), (False, False), 24), ((4, 4), (True, True), 32), ((2, 3), (False, True), 9)]
+)
 def test_torus_draws_every_link_once_and_hops_on_every_chip(shape, wraps, links):
     s = Slice(chip("v5e"), shape, wraps)
     ax = plot.torus(s, (0, 0), (1, 1), ALT).figure.axes[0]
     assert sum(isinstance(p, FancyArrowPatch) for p in ax.patches) == links
-    assert sorted(texts(ax)) == sorted(str(min(a, shape[0] - a if wraps[0] else a) + min(b, shape[1] - b if wraps[1] else b))
-                                       for a in range(shape[0]) for b in range(shape[1]))
+    assert sorted(texts(ax)) == sorted(
+        str(min(a, shape[0] - a if wraps[0] else a) + min(b, shape[1] - b if wraps[1] else b))
+        for a in range(shape[0])
+        for b in range(shape[1])
+    )
 
 
 def test_timeline_places_spans_and_shares_colours():

@@ -6,12 +6,28 @@ from helpers import show
 from helpers.prose import render
 
 
-@pytest.mark.parametrize("f,x,text", [
-    (show.seconds, 0, "0 s"), (show.seconds, 9.9996e-4, "1.00 ms"), (show.seconds, 9.9e-3, "9.90 ms"), (show.seconds, 5e-13, "0.0005 ns"), (show.seconds, float("inf"), "for ever"),
-    (show.bytes, 999, "999 B"), (show.bytes, 2**20, "1.05 MB"), (show.bytes, 8.6e14, "860 TB"), (show.bytes, 999.6e9, "1.00 TB"),
-    (show.ibytes, 2**34, "16.0 GiB"), (show.ibytes, 512, "512 B"), (show.flops, 3.5, "3.50 FLOPs"), (show.rate, float("inf"), "infinite"),
-    (show.flops_rate, 4.112e18, "4.11 EFLOPs/s"), (show.sci, 4.112e18, "4.11e18"), (show.sci, 1e14, "1e14"), (show.sci, 2.5e-7, "2.5e-7"),
-])
+@pytest.mark.parametrize(
+    "f,x,text",
+    [
+        (show.seconds, 0, "0 s"),
+        (show.seconds, 9.9996e-4, "1.00 ms"),
+        (show.seconds, 9.9e-3, "9.90 ms"),
+        (show.seconds, 5e-13, "0.0005 ns"),
+        (show.seconds, float("inf"), "for ever"),
+        (show.bytes, 999, "999 B"),
+        (show.bytes, 2**20, "1.05 MB"),
+        (show.bytes, 8.6e14, "860 TB"),
+        (show.bytes, 999.6e9, "1.00 TB"),
+        (show.ibytes, 2**34, "16.0 GiB"),
+        (show.ibytes, 512, "512 B"),
+        (show.flops, 3.5, "3.50 FLOPs"),
+        (show.rate, float("inf"), "infinite"),
+        (show.flops_rate, 4.112e18, "4.11 EFLOPs/s"),
+        (show.sci, 4.112e18, "4.11e18"),
+        (show.sci, 1e14, "1e14"),
+        (show.sci, 2.5e-7, "2.5e-7"),
+    ],
+)
 def test_formats(f, x, text):
     assert f(x) == text
 
@@ -41,7 +57,10 @@ Then {{ B | sci }}.
     assert "B = 243.2" in out and "Then 2.43e2." in out and "{dropdown} 2 answers\n3.0" in out
 
 
-@pytest.mark.parametrize("line,message", [("{{ 1 / 0 }}", "ZeroDivisionError"), ("{{ chip('v5f') }}", "did you mean"), ("% let a = b", "NameError")])
+@pytest.mark.parametrize(
+    "line,message",
+    [("{{ 1 / 0 }}", "ZeroDivisionError"), ("{{ chip('v5f') }}", "did you mean"), ("% let a = b", "NameError")],
+)
 def test_a_broken_expression_names_its_line(line, message):
     with pytest.raises(ValueError, match=rf"book/x.md, line 2: cannot compute .*{message}"):
         render("one\n" + line, "book/x.md")

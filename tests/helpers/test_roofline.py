@@ -75,7 +75,7 @@ def test_compute_bound_exactly_when_intensity_exceeds_C_over_W(B, D, F, C, W):
 def test_critical_batch_is_where_the_bound_flips(D, F, C, W, w, x):
     B = critical_batch(D, F, C, W, x=x, w=w, out=x)
     if math.isinf(B):
-        limit = 2 * D * F / (x * (D + F))              # the intensity of an endless batch
+        limit = 2 * D * F / (x * (D + F))  # the intensity of an endless batch
         assert limit <= C / W * (1 + 1e-9)
     else:
         assert time(matmul(B * 1.001, D, F, x, w, x), C, W).bound == "math" or B > 1e12

@@ -24,8 +24,15 @@ from helpers.costs.topology import (
     waves,
 )
 
-SLICES = [Slice(chip("v5e"), (4, 4)), Slice(chip("v5e"), (4, 16)), Slice(chip("v4p"), (4, 4, 4)), Slice(chip("v4p"), (2, 2, 4)),
-          Slice(chip("v5e"), (3, 5), wraps=(True, False)), Slice(chip("v5e"), (2, 6), wraps=(True, True)), Slice(chip("v5e"), (1, 8))]
+SLICES = [
+    Slice(chip("v5e"), (4, 4)),
+    Slice(chip("v5e"), (4, 16)),
+    Slice(chip("v4p"), (4, 4, 4)),
+    Slice(chip("v4p"), (2, 2, 4)),
+    Slice(chip("v5e"), (3, 5), wraps=(True, False)),
+    Slice(chip("v5e"), (2, 6), wraps=(True, True)),
+    Slice(chip("v5e"), (1, 8)),
+]
 
 
 def neighbours(at, s):
@@ -34,7 +41,7 @@ def neighbours(at, s):
         for step in (-1, 1):
             to = at[axis] + step
             if s.wraps[axis] or 0 <= to < n:
-                yield at[:axis] + (to % n,) + at[axis + 1:]
+                yield at[:axis] + (to % n,) + at[axis + 1 :]
 
 
 def bfs(src, s):
@@ -150,6 +157,6 @@ def test_warps_and_waves():
 
 def test_rates_of_the_units():
     assert mxu_rate() == pytest.approx(4.92e13, rel=1e-3)
-    assert 4 * mxu_rate() / 2 == pytest.approx(9.8e13, rel=5e-3)             # multiply-adds per second of a v5e
+    assert 4 * mxu_rate() / 2 == pytest.approx(9.8e13, rel=5e-3)  # multiply-adds per second of a v5e
     assert 4 * mxu_rate() == pytest.approx(chip("v5e").rate(), rel=5e-3)
     assert vpu_rate() == 8 * 128 * 2 * 1.5e9

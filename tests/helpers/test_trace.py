@@ -57,7 +57,11 @@ def test_dot_general_is_two_per_multiply_add(data):
     sizes = st.integers(1, 3)
     batch, contract = (data.draw(st.lists(sizes, max_size=2)) for _ in range(2))
     free_a, free_b = (data.draw(st.lists(sizes, max_size=2)) for _ in range(2))
-    labels_a = [("b", i) for i in range(len(batch))] + [("c", i) for i in range(len(contract))] + [("f", i) for i in range(len(free_a))]
+    labels_a = (
+        [("b", i) for i in range(len(batch))]
+        + [("c", i) for i in range(len(contract))]
+        + [("f", i) for i in range(len(free_a))]
+    )
     labels_b = labels_a[: len(batch) + len(contract)] + [("f", i) for i in range(len(free_b))]
     order_a, order_b = data.draw(st.permutations(labels_a)), data.draw(st.permutations(labels_b))
     size_a, size_b = ({"b": batch, "c": contract, "f": free} for free in (free_a, free_b))
@@ -87,7 +91,9 @@ def conv_by_hand(x, w, stride, pads, grow_x, grow_w, groups):
                 pos = [at[i] * stride[i] + tap[i] * grow_w[i] - pads[i][0] for i in range(space)]
                 if all(0 <= p < wide[i] and p % grow_x[i] == 0 for i, p in enumerate(pos)):
                     source = o // (w.shape[0] // groups) * w.shape[1] + c
-                    out[(b, o, *at)] += x[(b, source, *(p // g for p, g in zip(pos, grow_x, strict=True)))] * w[(o, c, *tap)]
+                    out[(b, o, *at)] += (
+                        x[(b, source, *(p // g for p, g in zip(pos, grow_x, strict=True)))] * w[(o, c, *tap)]
+                    )
                     adds += 1
     return out, adds
 
@@ -98,9 +104,18 @@ def test_convolution_is_two_per_multiply_add_on_real_inputs(data):
     draw, space = data.draw, data.draw(st.integers(1, 2))
     small = lambda lo, hi: [draw(st.integers(lo, hi)) for _ in range(space)]  # noqa: E731
     groups, per, fan = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    x = np.random.default_rng(0).integers(-3, 4, (draw(st.integers(1, 2)), groups * per, *small(4, 6))).astype(np.float32)
+    x = (
+        np.random.default_rng(0)
+        .integers(-3, 4, (draw(st.integers(1, 2)), groups * per, *small(4, 6)))
+        .astype(np.float32)
+    )
     w = np.random.default_rng(1).integers(-3, 4, (groups * fan, per, *small(1, 2))).astype(np.float32)
-    how = dict(stride=small(1, 2), pads=list(zip(small(0, 2), small(0, 2), strict=True)), grow_x=small(1, 2), grow_w=small(1, 2))
+    how = dict(
+        stride=small(1, 2),
+        pads=list(zip(small(0, 2), small(0, 2), strict=True)),
+        grow_x=small(1, 2),
+        grow_w=small(1, 2),
+    )
 
     def f(x, w):
         return lax.conv_general_dilated(
@@ -110,7 +125,9 @@ def test_convolution_is_two_per_multiply_add_on_real_inputs(data):
     out, adds = conv_by_hand(x, w, **how, groups=groups)
     assert np.array_equal(f(x, w), out)
     assert one(f, x, w) == 2 * adds
-    both = trace.count(jax.grad(lambda x, w: jnp.sum(f(x, w)), (0, 1)), x, w)  # each pair again, once for dx and once for dw
+    both = trace.count(
+        jax.grad(lambda x, w: jnp.sum(f(x, w)), (0, 1)), x, w
+    )  # each pair again, once for dx and once for dw
     assert both.matmul_flops == 2 * 2 * adds
 
 
@@ -141,7 +158,10 @@ def test_convolution_is_two_per_multiply_add_on_real_inputs(data):
         (lambda x: x.at[0].add(1.0), 7),
         (lambda x: jnp.zeros((9, 7)).at[jnp.array([1, 1, 3, 8, 0])].add(x), 35),
         (jax.nn.relu, 35),
-        (lambda x: jax.nn.softmax(x, axis=-1), 30 + 5 + 35 + 35 + 30 + 35),  # max, its floor, subtract, exp, sum, divide
+        (
+            lambda x: jax.nn.softmax(x, axis=-1),
+            30 + 5 + 35 + 35 + 30 + 35,
+        ),  # max, its floor, subtract, exp, sum, divide
     ],
 )
 def test_one_flop_per_element_and_none_for_moving(f, flops):
@@ -316,7 +336,10 @@ def test_partly_manual_shard_map_counts_its_own_axes():
 
 def test_the_walk_knows_where_it_is():
     mesh = AbstractMesh((4,), ("X",), axis_types=(AxisType.Auto,))
-    body = lambda x: lax.scan(lambda c, _: (lax.psum(c, "X") * 0.5, None), lax.pcast(x, "X", to="varying"), None, length=3)[0]  # noqa: E731
+
+    def body(x):
+        return lax.scan(lambda c, _: (lax.psum(c, "X") * 0.5, None), lax.pcast(x, "X", to="varying"), None, length=3)[0]
+
     f = jax.shard_map(body, mesh=mesh, in_specs=jax.P(), out_specs=jax.P(), check_vma=False)
     (psum,) = [v for v in trace.walk(jax.make_jaxpr(f)(arr(8))) if v.name.startswith("psum")]
     assert psum.path == ("shard_map", "scan x3") and psum.times == 12 and psum.axes == {"X": 4}
@@ -338,7 +361,11 @@ def test_the_walk_knows_where_it_is():
         (lambda x: lax.slice(x, (0,), (3,)), [arr(1000)], 24),
         (lambda x, i: lax.dynamic_index_in_dim(x, i, keepdims=False), [arr(1000, 7), arr(dtype=jnp.uint32)], None),
         (lambda x: x @ x, [arr(8, 8, dtype=BF16)], 256),
-        (lambda x, w: lax.dot_general(x, w, (((1,), (0,)), ((), ()))), [arr(2, 3, dtype=jnp.int4), arr(3, 5, dtype=jnp.int4)], 3 + 8 + 5),
+        (
+            lambda x, w: lax.dot_general(x, w, (((1,), (0,)), ((), ()))),
+            [arr(2, 3, dtype=jnp.int4), arr(3, 5, dtype=jnp.int4)],
+            3 + 8 + 5,
+        ),
     ],
 )
 def test_unfused_bytes(f, args, moved):
@@ -359,7 +386,10 @@ def test_fused_bytes_are_arguments_closed_over_arrays_and_results():
     w = jnp.ones((8, 16))
     f = lambda x, unused: jnp.tanh(x @ w) + 1  # noqa: E731
     for g in (f, jax.jit(f), jax.jit(lambda *a: jax.jit(f)(*a))):
-        assert trace.count(g, arr(4, 8), arr(3)).io_bytes in (4 * (4 * 8 + 8 * 16 + 4 * 16), 4 * (4 * 8 + 8 * 16 + 4 * 16 + 3))
+        assert trace.count(g, arr(4, 8), arr(3)).io_bytes in (
+            4 * (4 * 8 + 8 * 16 + 4 * 16),
+            4 * (4 * 8 + 8 * 16 + 4 * 16 + 3),
+        )
     assert trace.count(f, arr(4, 8), arr(3)).io_bytes == 4 * (4 * 8 + 8 * 16 + 4 * 16)
     assert trace.count(lambda x: x, arr(5)).io_bytes == 40
 
@@ -385,7 +415,9 @@ def test_a_transformer_layer_by_hand():
         x = x + jnp.einsum("bnts,bsnh,nhd->btd", a, v, p["o"])
         return x + jax.nn.gelu(x @ p["in"]) @ p["out"], None
 
-    p = dict(q=arr(L, D, N, H), k=arr(L, D, N, H), v=arr(L, D, N, H), o=arr(L, N, H, D), out=arr(L, F, D)) | {"in": arr(L, D, F)}
+    p = dict(q=arr(L, D, N, H), k=arr(L, D, N, H), v=arr(L, D, N, H), o=arr(L, N, H, D), out=arr(L, F, D)) | {
+        "in": arr(L, D, F)
+    }
     params = sum(prod(a.shape) for a in p.values())
     c = trace.count(lambda x, p: lax.scan(block, x, p)[0], arr(B, T, D), p)
     assert c.matmul_flops == 2 * B * T * params + L * 4 * B * T * T * N * H
