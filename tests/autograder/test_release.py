@@ -142,7 +142,8 @@ def test_setup_cell_finds_helpers(tmp_path, monkeypatch):
     deep = tmp_path / "course" / "notebooks" / "ch01"
     deep.mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(tmp_path / "nowhere")])
-    monkeypatch.setattr(sys, "meta_path", sys.meta_path[:])
+    # an editable install brings a finder of its own
+    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if "editable" not in getattr(f, "__module__", "")])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="open this notebook inside of the course's folder"):
         exec(cells.SETUP, {})
