@@ -65,9 +65,7 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
         if got is None:
             result.open.add(exercise)
         elif got < most:
-            said += [
-                o.text.strip() for o in cell.get("outputs", []) if o.output_type == "stream" and o.name == "stdout"
-            ]
+            said += [o.text.strip() for o in cell.get("outputs", []) if o.output_type == "stream"]
             said += [
                 f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in cell.get("outputs", []) if o.output_type == "error"
             ]

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import chromium
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,12 +38,6 @@ def site(tmp_path_factory) -> Path:
     if not pages.is_dir():
         pytest.fail("the book does not build:\n" + (shared / "log.txt").read_text()[-6000:], pytrace=False)
     return pages
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with chromium.browser() as b:
-        yield b
 
 
 @pytest.fixture

@@ -7,13 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests import scratch
-from tests.browser import chromium
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with chromium.browser() as b:
-        yield b
 
 
 @pytest.fixture(scope="session")
