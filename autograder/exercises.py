@@ -94,6 +94,8 @@ def problems(found: list[Exercise]) -> list[str]:
                 wrong.append(f"{grade_id} stands in exercise {ex.number}, whose grade_ids begin with {ex.grade_id}.")
             seen |= {grade_id} - {None}
         wrong += _pairs(ex) + _points(ex)
+        for cell in ex.cells:
+            wrong += _marks(cell, ex)
         for cell in ex.checks:
             wrong += _check_cell(cell, ex)
         for cell in ex.answers + ex.manual:
@@ -142,6 +144,8 @@ def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
             f"{grade_id} is worth {meta(cell).get('points', 0)} points, its answers' points= sum to {sum(points)}."
         )
     last = _report(body)
+    if cell.source.rstrip().endswith(";"):
+        wrong.append(f"the check {grade_id} ends in a semicolon, which hides its points from nbgrader.")
     if last is None:
         wrong.append(f'the check {grade_id} must end in check.report("{ex.number}", …).')
     elif not (last.args and isinstance(last.args[0], ast.Constant) and last.args[0].value == ex.number):
@@ -168,10 +172,47 @@ def move_insight(ex: Exercise, name: str) -> None:
         _add_insight(ex.checks[-1], plain(m[1]))
 
 
+def enclosed(source: str, grade_id: str) -> str:
+    """A check as a function, so that its names are not the learner's, nor the learner's names its own.
+
+    >>> print(enclosed("a = 1\\ncheck.report('1.1', a)", "ch01-q01-check"))
+    def ch01_q01_check():
+        a = 1
+        return check.report('1.1', a)
+    <BLANKLINE>
+    <BLANKLINE>
+    ch01_q01_check()
+    """
+    lines, name = source.rstrip().split("\n"), grade_id.replace("-", "_")
+    last = ast.parse(source).body[-1]
+    lines[last.lineno - 1] = f"return {lines[last.lineno - 1]}"
+    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\n{name}()"
+
+
+MARKS = {f"### {edge} {what}" for edge in ("BEGIN", "END") for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")}
+
+
+def _marks(cell: NotebookNode, ex: Exercise) -> list[str]:
+    """nbgrader's marks are spelled as it reads them, in pairs; another spelling would publish what it should hide."""
+    wrong, open_ = [], None
+    for line in (s.strip() for s in cell.source.split("\n")):
+        if not re.match(r"#+\s*(begin|end)\s+(solution|hidden|mark)", line, re.I):
+            continue
+        if line not in MARKS:
+            wrong.append(f"exercise {ex.number} has a mark that nbgrader does not know: {line!r}.")
+        elif line.startswith("### BEGIN") == (open_ is not None) or (open_ and line.split(" ", 2)[2] != open_):
+            wrong.append(f"exercise {ex.number} has marks that are not in pairs, at {line!r}.")
+        open_ = line.split(" ", 2)[2] if line.startswith("### BEGIN") else None
+    return wrong + ([f"exercise {ex.number} has {open_!r} without an end."] if open_ else [])
+
+
 def fold_checks(ex: Exercise) -> None:
     """Fold the check cells: what they say is for after the answer, and their first line tells what they are."""
     for cell in ex.checks:
-        cell.source = f"# The check of exercise {ex.number}: run this cell.\n{cell.source}"
+        cell.source = enclosed(cell.source, meta(cell)["grade_id"])
+        cell.source = (
+            f"# Check of exercise {ex.number}: run with Shift+Enter (a click unfolds what it tests).\n{cell.source}"
+        )
         cell.metadata["tags"] = ["hide-input"]
 
 
@@ -183,7 +224,7 @@ def _add_insight(cell: NotebookNode, text: str) -> None:
         raise SourceError(f"{meta(cell)['grade_id']} already has an insight; keep the dropdown only.")
     pieces = []
     for part in text.split("\n"):
-        pieces += [line + " " for line in textwrap.wrap(part, 90)]
+        pieces += [line + " " for line in textwrap.wrap(part, 90, break_on_hyphens=False)]
         pieces[-1] = pieces[-1][:-1] + "\n"
     pieces[-1] = pieces[-1].rstrip()
     body = "\n".join(f"    {codecs.encode(piece, 'rot13')!r}" for piece in pieces)

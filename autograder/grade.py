@@ -5,8 +5,10 @@ One that cannot be graded has zero points, with the reason in its feedback and o
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -27,6 +29,10 @@ from .trial import exercise_of
 
 LIMIT = 900  # seconds for one submission, whatever it does
 WORKERS = min(4, os.cpu_count() or 1)  # submissions at a time, each in a process of its own
+
+
+NAME = re.compile(r"[\w.@+-][\w.@+ -]*")
+"""A student's id: letters of any language, digits, and . @ + - space."""
 
 
 @dataclass
@@ -58,7 +64,15 @@ class Class:
 
     @property
     def students(self) -> list[str]:
-        return sorted(p.parent.name for p in (self.root / "submitted").glob(f"*/{self.topic}"))
+        return sorted(s for s in self._folders() if NAME.fullmatch(s))
+
+    @property
+    def strangers(self) -> list[str]:
+        """Folders whose names no gradebook should hold."""
+        return sorted(ascii(s) for s in self._folders() if not NAME.fullmatch(s))
+
+    def _folders(self) -> list[str]:
+        return [p.parent.name for p in (self.root / "submitted").glob(f"*/{self.topic}")]
 
     def config(self):
         c = course.config(self.scratch)
@@ -88,9 +102,14 @@ def grade(what: Class, limit: float = LIMIT) -> list[Result]:
         tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False) as bar,
     ):
         jobs = {pool.submit(autograde, what, s, limit): s for s in what.students}
-        for job in as_completed(jobs):
-            why[jobs[job]] = job.result()
-            bar.update()
+        try:
+            for job in as_completed(jobs):
+                fault = job.exception()
+                why[jobs[job]] = f"{type(fault).__name__}: {fault}" if fault else job.result()
+                bar.update()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     with what.gradebook() as gradebook:
         for student in filter(why.get, why):
             record_zero(what, gradebook, student, why[student])
@@ -152,7 +171,7 @@ def record_zero(what: Class, gradebook, student: str, why: str) -> None:
         submission = gradebook.update_or_create_submission(what.topic, student)
     for notebook in submission.notebooks:
         for one in notebook.grades:
-            one.auto_score, one.manual_score, one.needs_manual_grade = 0, None, False
+            one.auto_score, one.needs_manual_grade = 0, False  # what a person gave stays
     gradebook.db.commit()
     nb = nbformat.read(what.notebook("release"), as_version=4)
     for cell in nb.cells:
@@ -162,6 +181,9 @@ def record_zero(what: Class, gradebook, student: str, why: str) -> None:
     shutil.rmtree(to.parent, ignore_errors=True)
     to.parent.mkdir(parents=True)
     nbformat.write(nb, to)
+    for name in ("timestamp.txt", "submission_secret.txt"):  # nbgrader's release_feedback wants them
+        if (own := what.notebook("submitted", student).with_name(name)).is_file() and not own.is_symlink():
+            shutil.copyfile(own, to.with_name(name))
 
 
 def row(what: Class, gradebook, student: str, why: str) -> Result:
@@ -200,9 +222,30 @@ def write_feedback(what: Class) -> None:
     worked, why = course.run(course.api(what.config()).generate_feedback, what.topic, force=True)
     if not worked:
         print(f"Feedback could not be written: {why}", file=sys.stderr)
+    for page in (what.root / "feedback").glob(f"*/{what.topic}/*"):
+        if page.is_symlink() or page.name not in (f"{NOTEBOOK}.html", "timestamp.txt", "submission_secret.txt"):
+            page.unlink() if page.is_symlink() or page.is_file() else shutil.rmtree(
+                page
+            )  # a student's file is no feedback
     with what.gradebook() as gradebook:
         CsvExportPlugin(to=str(what.root / "grades.csv"), assignment=[what.topic]).export(gradebook)
         Canvas(to=str(what.root / "canvas.csv"), assignment=[what.topic]).export(gradebook)
+
+
+@contextlib.contextmanager
+def alone(what: Class):
+    """One grading at a time: two would tread on each other's folders."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with open(what.root / ".grading", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SourceError("Another grading is under way in this course: wait for it, or stop it first.") from None
+        yield
 
 
 def table(results: list[Result], who: str = "student") -> str:
@@ -233,10 +276,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("assignment", help="for example ch01_rooflines")
     what = Class(parser.parse_args(argv).assignment)
     try:
-        results = grade(what)
+        with alone(what):
+            results = grade(what)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)
+        return 130
+    for name in what.strangers:
+        print(f"Not graded: the folder {name}; a student's id has letters, digits and . @ + - only.")
     print(table(results))
     print(
         "\nFeedback pages lie in autograder/feedback, the grades in autograder/grades.csv and, for Canvas, in autograder/canvas.csv."

@@ -19,6 +19,9 @@ c = get_config()  # noqa: F821  (traitlets defines it)
 if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))  # this course's own steps, below
 from autograder import preprocessors as ours  # noqa: E402  (the path has to be set first)
+from autograder.validate import name_checks_by_their_first_line  # noqa: E402
+
+name_checks_by_their_first_line()
 
 
 def first(variable: str, folder: Path) -> None:
@@ -40,7 +43,7 @@ c.CourseDirectory.db_url = os.environ.get("COURSE_DB_URL") or f"sqlite:///{HERE 
 
 # Only notebooks travel: a file beside one could stand in for a module of the kernel or of a test.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.py", "*.pyc", "*.pth", "*.so", "*.pyd", "*.dylib", "*.zip", "*.egg",
-                            "__pycache__", "feedback", "*.db"]  # fmt: skip
+                            "__pycache__", "feedback", "*.db", "*.html", "*.htm"]  # fmt: skip
 c.CourseDirectory.max_file_size = 20_000  # kB
 c.CourseDirectory.max_dir_size = 50_000  # kB
 
@@ -78,4 +81,5 @@ c.LimitOutput.max_traceback = 100
 c.GenerateFeedback.preprocessors = [
     stock.GetGrades, ours.HideTests, ours.Sanitize, CSSHTMLHeaderPreprocessor,
 ]  # fmt: skip
+c.HTMLExporter.filters = {"markdown2html": ours.safe_markdown}
 c.HTMLExporter.preprocessors = [ours.Sanitize]

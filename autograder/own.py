@@ -83,6 +83,8 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
         found = own_notebooks(tree)
         if missing := [w for w in wanted if w not in found]:
             raise SourceError(f'There is no notebook of "{missing[0]}"; there are: {", ".join(found) or "none"}.')
+        if not found:
+            raise SourceError("There is no notebook of exercises under notebooks/ or work/: run `make release`.")
         for topic in wanted or found:
             result, said = row(topic, found[topic], tree)
             print(found[topic].relative_to(tree.root).as_posix())

@@ -31,7 +31,8 @@ HOW = """
 ## How it works
 
 - Run a cell with Shift+Enter.
-- An exercise is a cell to fill in and, below it, a cell that checks what you wrote: run it as often as you like.
+- An exercise is a cell to fill in and, folded below it, a cell that checks what you wrote.
+- Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
 - The check names the mistake and never the answer; each exercise has hints to unfold.
 - **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
 - `make check` (or `python -m autograder.own`) in a terminal grades your notebooks with the full tests and changes nothing in them.

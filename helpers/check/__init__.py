@@ -11,7 +11,7 @@ A check cell states what must hold of an answer, and ends in `report`, which pri
 >>> with contextlib.redirect_stderr(sys.stdout):
 ...     points = report("0.1", a)
 Exercise 0.1: 0 of 2 points
-  double(3) returned 5: that adds 2; multiply by 2.
+  that adds 2; multiply by 2. (double(3) returned 5.)
 
 Statements are collected and evaluated by `report`, so one failure hides no other answer.
 Checks judge values and traced programs, never attributes of a learner's objects and never time.
@@ -19,10 +19,13 @@ Messages name the likely mistake and never the expected value.
 """
 
 import codecs
+import copy
 import numbers
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from .compare import OffLimits, closed, same, shown
 from .draws import choice, floats, inputs, ints
@@ -70,18 +73,31 @@ class Answer:
         self.todo.append(lambda: self._compare(expected, args, kwargs))
 
     def equals(self, reference: Callable, n: int = 20, **draws) -> None:
-        """On n random settings of the named draws the answer equals `reference`, called by keyword."""
+        """On n random settings of the draws the answer equals `reference`.
+
+        Draws stand in the order of the answer's parameters, whose names are the learner's own affair.
+        """
 
         def run():
-            for kwargs in inputs(n, f"{self.name}", draws):
-                if message := self._compare(reference(**kwargs), (), kwargs):
+            for named in inputs(n, self.name, draws):
+                if message := self._compare(reference(**named), tuple(named.values()), {}, named):
                     return message
 
         self.todo.append(run)
 
     def law(self, sentence: str, holds: Callable) -> None:
         """`holds(f)` is true; if not, the learner reads the sentence."""
-        self.todo.append(lambda: None if holds(self._call) else f"{self.name} breaks a rule: {sentence}.")
+
+        def run():
+            try:
+                kept = holds(self._call)
+            except Exception as e:
+                if isinstance(e, (NotImplementedError, OffLimits)) or _raised_by_answer(e):
+                    raise
+                return f"{_sentence(sentence)} What {self.name} returns does not even allow to ask."
+            return None if kept else f"{self.name} breaks a rule: {_sentence(sentence)}"
+
+        self.todo.append(run)
 
     def refuses(self, *args, **kwargs) -> None:
         """For these arguments the answer raises ValueError."""
@@ -91,7 +107,7 @@ class Answer:
                 got = self._call(*args, **kwargs)
             except ValueError:
                 return None
-            return f"{self._said(args, kwargs, got)}: this input makes no sense, so raise a ValueError that says why."
+            return f"This input makes no sense, so raise a ValueError that says why. ({self._said(args, kwargs, got)}.)"
 
         self.todo.append(run)
 
@@ -113,14 +129,15 @@ class Answer:
     def _call(self, *args, **kwargs):
         return _called(self.answer, *args, **kwargs)
 
-    def _compare(self, expected, args, kwargs) -> str | None:
+    def _compare(self, expected, args, kwargs, named=None) -> str | None:
         got = self._call(*args, **kwargs)
         if got is Ellipsis or got is NotImplemented:
             raise NotImplementedError
         where = same(got, expected, self.rtol)
         if where is None:
             return None
-        return _sentence(f"{self._said(args, kwargs, got)}: {self._why(got, expected, args, kwargs, where)}")
+        why = self._why(got, expected, args, kwargs, where)
+        return f"{_sentence(why)} ({self._said(*((), named) if named else (args, kwargs), got)}.)"
 
     def _said(self, args, kwargs, got) -> str:
         if not callable(self.answer):
@@ -133,6 +150,8 @@ class Answer:
             try:
                 value = mistake(*args, **kwargs)
             except Exception:  # a mistake need not make sense for every input
+                continue
+            if value is None:  # the mistake leads nowhere with these arguments
                 continue
             if same(got, value, self.rtol) is None and same(expected, value, self.rtol) is not None:
                 return message
@@ -174,7 +193,7 @@ class Entries:
         if (where := same(got, expected, self.rtol)) is None:
             return None
         for message, value in self.mistakes.get(name, {}).items():
-            if same(got, value, self.rtol) is None:
+            if same(got, value, self.rtol) is None and same(expected, value, self.rtol) is not None:
                 return _sentence(f"entry {name!r}: {message}")
         return f"entry {name!r} is {shown(got)}: {where}."
 
@@ -194,9 +213,9 @@ def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> floa
         for _, ms in results
         for m in ms
     ]
-    tries = tried(exercise, passed)
+    tries = tried(exercise, passed, any(not m.endswith("not done yet.") for _, ms in results for m in ms))
     if passed and insight:
-        lines.append(f"\n{codecs.decode(insight, 'rot13')}")
+        lines += ["", *(textwrap.fill(line, 110) for line in codecs.decode(insight, "rot13").splitlines())]
     elif tries >= 3:
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
@@ -208,8 +227,11 @@ def _called(answer, *args, **kwargs):
     """The answer's value: that of a function for these arguments, with the formulas closed while it runs."""
     if not callable(answer):
         return answer
+    own = [
+        copy.deepcopy(a) if isinstance(a, (dict, list, np.ndarray)) else a for a in args
+    ]  # what it changes is its own
     with closed():
-        return answer(*args, **kwargs)
+        return answer(*own, **kwargs)
 
 
 def _attempt(run: Callable, name: str) -> tuple:
@@ -222,6 +244,16 @@ def _attempt(run: Callable, name: str) -> tuple:
         return None, f"{e}."
     except Exception as e:
         return None, f"{name} raised {type(e).__name__}: {_first_line(e)}".rstrip(": ")
+
+
+def _raised_by_answer(e: Exception) -> bool:
+    """Whether an exception came out of the learner's code, rather than out of a rule that looked at its result."""
+    frame = e.__traceback__
+    while frame:
+        if frame.tb_frame.f_code is _called.__code__:
+            return True
+        frame = frame.tb_next
+    return False
 
 
 def _sentence(text: str) -> str:

@@ -4,6 +4,8 @@ import pkgutil
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from inspect import isgeneratorfunction
@@ -80,7 +82,7 @@ def same(got, expected, rtol: float) -> str | None:
         got = got.item() if isinstance(got, np.generic) else got
         if type(got) is type(expected):
             return None if got == expected else "that is not it"
-        return f"a {_kind(expected)} is asked for, this is a {_kind(got)}"
+        return _asked(expected, got)
     if isinstance(expected, Mapping):
         return _same_mapping(got, expected, rtol)
     if isinstance(expected, (tuple, list)) and not (isinstance(got, np.ndarray) or hasattr(got, "__array_namespace__")):
@@ -90,7 +92,7 @@ def same(got, expected, rtol: float) -> str | None:
 
 def _same_mapping(got, expected, rtol):
     if not isinstance(got, Mapping):
-        return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is a {_kind(got)}"
+        return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {_kind(got)}"
     if missing := [str(k) for k in expected if k not in got]:
         return f"the entry {missing[0]!r} is missing"
     return next((f"in entry {k!r}, {w}" for k, v in expected.items() if (w := same(got[k], v, rtol))), None)
@@ -98,7 +100,7 @@ def _same_mapping(got, expected, rtol):
 
 def _same_sequence(got, expected, rtol):
     if not isinstance(got, (tuple, list)):
-        return f"{len(expected)} values are asked for, this is a {_kind(got)}"
+        return f"{len(expected)} values are asked for, this is {_kind(got)}"
     if len(got) != len(expected):
         return f"{len(expected)} values are asked for, these are {len(got)}"
     return next(
@@ -113,12 +115,14 @@ def _same_sequence(got, expected, rtol):
 
 def _same_number(got, expected, rtol):
     try:
+        if isinstance(got, (Fraction, Decimal)):
+            got = float(got)
         g, e = np.asarray(got), np.asarray(expected)
         if g.dtype == object or g.dtype.kind in "USb":
             raise TypeError
         g, e = (g, e) if "c" in g.dtype.kind + e.dtype.kind else (g.astype(float), e.astype(float))
     except (TypeError, ValueError):
-        return f"a {_kind(expected)} is asked for, this is a {_kind(got)}"
+        return _asked(expected, got)
     if g.shape != e.shape:
         return f"the shape is {g.shape or 'that of a single number'}, which is not what was asked for"
     scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * 1e-6 + 1e-12)
@@ -133,35 +137,37 @@ def _same_number(got, expected, rtol):
     return f"{int((~close).sum())} of {e.size} numbers are off, the first at index {tuple(int(i) for i in np.argwhere(~close)[0])}"
 
 
+def _asked(expected, got) -> str:
+    return f"{_kind(expected)} is asked for, this is {_kind(got)}"
+
+
 def _kind(x) -> str:
-    names = (
-        (bool, "truth value"),
-        (str, "string"),
-        (Mapping, "dict"),
-        (tuple, "tuple"),
-        (list, "list"),
-        (Number, "number"),
-    )
+    """What a value is, with its article."""
     if x is None:
         return "None"
-    return next((n for t, n in names if isinstance(x, t)), "array" if getattr(x, "ndim", 0) else type(x).__name__)
+    names = (
+        (bool, "a truth value"), (str, "a string"), (Mapping, "a dict"), (tuple, "a tuple"), (list, "a list"),
+        (complex, "a complex number"), (Number, "a number"),
+    )  # fmt: skip
+    return next(
+        (n for t, n in names if isinstance(x, t)), "an array" if getattr(x, "ndim", 0) else f"a {type(x).__name__}"
+    )
 
 
 def shown(x) -> str:
-    """A short text for a value in a message."""
+    """A short text for a value in a message, for numbers one that can be pasted back."""
     if hasattr(x, "ndim") and hasattr(x, "dtype"):
-        return (
-            f"{x:.6g}"
-            if x.ndim == 0 and x.dtype.kind == "f"
-            else str(x)
-            if x.ndim == 0
-            else f"an array of shape {tuple(x.shape)}"
-        )
+        if x.ndim == 0:
+            return f"{x:.6g}" if x.dtype.kind == "f" else str(x)
+        if x.size <= 12:
+            return np.array2string(np.asarray(x), precision=6, separator=", ", max_line_width=10_000)
+        return f"an array of shape {tuple(x.shape)}"
     if isinstance(x, float):
         return f"{x:.6g}"
     if isinstance(x, Mapping):
         return "{" + ", ".join(f"{k!r}: {shown(v)}" for k, v in x.items()) + "}"
-    if isinstance(x, (tuple, list)) and len(x) <= 6:
-        return "(" + ", ".join(map(shown, x)) + ")"
+    if isinstance(x, (tuple, list)) and len(x) <= 12:
+        open_, close = "[]" if isinstance(x, list) else "()"
+        return open_ + ", ".join(map(shown, x)) + ("," if len(x) == 1 and open_ == "(" else "") + close
     text = getattr(x, "name", None) if type(x).__name__ in ("Chip", "Slice") else repr(x)
     return text if text and len(text) <= 80 else f"a {type(x).__name__}"

@@ -3,15 +3,17 @@
 import re
 from pathlib import Path
 
+from ..prose import render
+
 _tries: dict[str, int] = {}
 _passed: set[str] = set()
 
 
-def tried(exercise: str, passed: bool) -> int:
-    """Note a try; the number of failed ones in this session."""
+def tried(exercise: str, passed: bool, counts: bool = True) -> int:
+    """Note a try; the number of failed ones in this session. A cell that nobody has filled in does not count."""
     if passed:
         _passed.add(exercise)
-    else:
+    elif counts:
         _tries[exercise] = _tries.get(exercise, 0) + 1
     return _tries.get(exercise, 0)
 
@@ -26,30 +28,42 @@ def passed(exercise: str) -> bool:
 
 
 def solution(exercise: str) -> None:
-    """Print our answer to an exercise, after a pass or three tries."""
-    if exercise not in _passed and _tries.get(exercise, 0) < 3:
-        left = 3 - _tries.get(exercise, 0)
-        print(
-            f"Exercise {exercise} opens after a pass or {left} more {'try' if left == 1 else 'tries'}: run its check cell."
-        )
-        return
-    chapter, number = exercise.split(".")
-    grade_id = f"ch{int(chapter):02d}-q{int(number):02d}"
+    """Print our answer to an exercise, after a pass or three tries; a text that a person grades, at once."""
+    if not isinstance(exercise, str) or not re.fullmatch(r"\d+\.\d+", exercise):
+        raise ValueError(f'an exercise is named by a string such as "1.10", got {exercise!r}')
+    chapter, number = map(int, exercise.split("."))
     source = next(
         (
             p
             for root in (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
-            for p in sorted((root / "solutions").glob(f"ch{int(chapter):02d}_*.md"))
+            for p in sorted((root / "solutions").glob(f"ch{chapter:02d}_*.md"))
         ),
         None,
     )
     if source is None:
-        print("This copy of the course carries no solutions; the repository has them under solutions/.")
+        print(
+            "This copy of the course carries no solutions for that chapter; the repository has them under solutions/."
+        )
         return
-    cell = re.search(
-        r"```\{code-cell\}[^`]*?grade_id: " + grade_id + r",.*?---\n(.*?)```", source.read_text(encoding="utf8"), re.S
+    code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
+    left = 3 - _tries.get(exercise, 0)
+    if not code and not text:
+        print(f"There is no exercise {exercise}.")
+    elif code and exercise not in _passed and left > 0:
+        print(
+            f"Exercise {exercise} opens after a pass or {left} more {'try' if left == 1 else 'tries'}: run its check cell."
+        )
+    else:
+        print("\n\n".join(code + text))
+
+
+def _answers(source: str, grade_id: str) -> tuple[list[str], list[str]]:
+    """Our code and our texts for an exercise, which may have several parts."""
+    cells = re.findall(r"```\{code-cell\}[^`]*?grade_id: (" + grade_id + r"[\w-]*),.*?---\n(.*?)```", source, re.S)
+    code = [
+        re.sub(r"^[ \t]*### (BEGIN|END) SOLUTION\n", "", c, flags=re.M).strip() for i, c in cells if "check" not in i
+    ]
+    texts = re.findall(
+        r'^\+\+\+ \{"nbgrader": [^\n]*"grade_id": "' + grade_id + r'"[^\n]*\n(.*?)^\+\+\+', source, re.S | re.M
     )
-    if cell is None:
-        print(f"There is no exercise {exercise} with code.")
-        return
-    print(re.sub(r"^[ \t]*### (BEGIN|END) SOLUTION\n", "", cell[1], flags=re.M).strip())
+    return code, [t.strip() for t in texts]

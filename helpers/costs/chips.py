@@ -107,7 +107,22 @@ def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, **flops):
 
 
 _ALL = (
-    _tpu("v3", 1.4e14, 1.4e14, 32e9, 9.0e11, 32, 1e11, (32, 32), 2, 4),
+    _tpu(
+        "v3",
+        1.4e14,
+        1.4e14,
+        32e9,
+        9.0e11,
+        32,
+        1e11,
+        (32, 32),
+        2,
+        4,
+        sources={
+            "flops": f"{BOOK}; it repeats the bf16 rate for int8, which JAX's own table does not list",
+            "chips_per_host": "four chips, that is the eight cores of the 4x2 in the book's table",
+        },
+    ),
     _tpu("v4p", 2.75e14, 2.75e14, 32e9, 1.2e12, 32, 4.5e10, (16, 16, 16), 2, 4),
     # 8.2e11 stands in some texts; the vendor's page says 819 GB/s and the specs table 8.1e11, which the course computes with.
     _tpu(

@@ -153,6 +153,8 @@ class Slice:
 
 
 def _wraps(chip: Chip, shape: tuple[int, ...]) -> tuple[bool, ...]:
+    if chip.axes == 0:
+        return (False,) * len(shape)
     if chip.axes == 2:
         return tuple(n == max(chip.pod) for n in shape)
     return (all(n % 4 == 0 for n in shape),) * len(shape)

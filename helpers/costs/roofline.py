@@ -116,7 +116,7 @@ class Calibration:
             raise ValueError(f"shares of peak lie above 0 and up to 1, launch is 0 or more seconds, got {self}")
 
     def estimate(self, t: Time) -> float:
-        """Seconds to expect: between overlapped and not at reached rates (their root mean square sum), plus a launch.
+        """Seconds to expect: between overlapped and not at reached rates (the root of the sum of squares), plus a launch.
 
         sqrt(a² + b² + …) lies between the longest part and the sum of all; near the knee, where neither bound is close,
         it is 1.41 times the lower one.

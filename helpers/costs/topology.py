@@ -45,6 +45,7 @@ def diameter(s: Slice) -> int:
     >>> diameter(Slice(chip("v5e"), (16, 16))), diameter(Slice(chip("v5e"), (4, 4)))
     (16, 6)
     """
+    _check(s)
     return sum(n // 2 if w else n - 1 for n, w in zip(s.shape, s.wraps))
 
 
@@ -219,13 +220,17 @@ def mxu_rate(clock=1.5e9, size=128, rows=8, cycles=8):
 def vpu_rate(clock=1.5e9, lanes=128, sublanes=8, alus=2):
     """Elementwise operations per second of one vector unit: `sublanes` x `lanes` positions with `alus` units each.
 
-    >>> f"{vpu_rate():.2e}"
-    '3.07e+12'
+    alus  2 on a v4, 4 on a v5e and v5p
+
+    >>> f"{vpu_rate():.2e}", f"{vpu_rate(alus=4):.2e}"
+    ('3.07e+12', '6.14e+12')
     """
     return lanes * sublanes * alus * clock
 
 
 def _check(s: Slice, *chips: Sequence[int]) -> None:
+    if not s.chip.axes:
+        raise ValueError(f"{s.chip.name}s hang on a switch, one hop from each other: they have no place on a torus")
     for c in chips:
         if len(c) != len(s.shape) or any(not 0 <= a < n for a, n in zip(c, s.shape)):
             raise ValueError(f"{tuple(c)} is no chip of a {'x'.join(map(str, s.shape))} slice of {prod(s.shape)}")

@@ -119,7 +119,7 @@ def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None
     """
     n = n or _large()
     out = []
-    for k in tqdm(list(ks), desc="elementwise sweep", leave=False):
+    for k in tqdm(list(ks), desc="elementwise sweep", leave=False, delay=5):
         out.append(Timing(k, poly_work(k, n, chains), _time_poly(k, n, chains)))
     return out
 
@@ -128,7 +128,7 @@ def sweep_matmuls(Bs: Iterable[int], D: int, F: int, dtype: str = "f32") -> list
     """Time x[B, D] @ w[D, F] for each B."""
     w = _random((D, F), dtype)
     out = []
-    for B in tqdm(list(Bs), desc="matmul sweep", leave=False):
+    for B in tqdm(list(Bs), desc="matmul sweep", leave=False, delay=5):
         x = _random((B, D), dtype)
         out.append(Timing(B, matmul_work(B, D, F, dtype), best(lambda x=x: _matmul(x, w))))
     return out
@@ -139,7 +139,7 @@ def measure() -> Machine:
 
     About three seconds on two idle cores.
     """
-    with tqdm(total=5, desc="measuring this machine", leave=False) as bar:
+    with tqdm(total=5, desc="measuring this machine", leave=False, delay=5) as bar:
         rates = {}
         for dtype in DTYPES:
             rates[dtype] = _matmul_rate(dtype)

@@ -90,6 +90,7 @@ def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, l
     dialog.get_by_text("Validation Results").wait_for(timeout=240_000)
     text = dialog.inner_text()
     assert "Exercise 1.2:" in text and "Exercise 1.1:" not in text
+    assert "a.wrong(" not in text  # a failed check is named, not printed
 
 
 def test_an_assignment_travels_from_formgrader_to_assignment_list_and_back(page, lab, course):

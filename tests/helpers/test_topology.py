@@ -160,3 +160,9 @@ def test_rates_of_the_units():
     assert 4 * mxu_rate() / 2 == pytest.approx(9.8e13, rel=5e-3)  # multiply-adds per second of a v5e
     assert 4 * mxu_rate() == pytest.approx(chip("v5e").rate(), rel=5e-3)
     assert vpu_rate() == 8 * 128 * 2 * 1.5e9
+
+
+def test_gpus_are_on_no_torus():
+    for ask in (lambda s: diameter(s), lambda s: distance((0,), (3,), s), lambda s: send(1.0, (0,), (3,), s)):
+        with pytest.raises(ValueError, match="H100s hang on a switch"):
+            ask(Slice(chip("H100"), (8,)))

@@ -1,5 +1,6 @@
 """Exercises of chapter 1: their form, their mutants and variants as data, and the sources' numbers from the solved functions."""
 
+import ast
 import math
 import re
 
@@ -51,6 +52,36 @@ def test_form(text):
         assert "### BEGIN HIDDEN TESTS" in text or "check.Entries(" in text
 
 
+PARTS = re.findall(
+    r"grade_id: (ch01-q\d\d(?:-[a-z]+)*?), solution: true.*?\n---\n(.*?)^```.*?grade_id: \1-check,.*?\n---\n(.*?)^```",
+    TEXT,
+    re.S | re.M,
+)
+
+
+@pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
+def test_check_calls_the_answer_by_position(answer, check):
+    """Parameter names are a learner's affair: draws stand in their order from the first; a case names defaults only."""
+    functions = [n for n in ast.parse(answer).body if isinstance(n, ast.FunctionDef)]
+    assert len(functions) == 1
+    spec = functions[0].args
+    names = [a.arg for a in spec.args]
+    optional = set(names[len(names) - len(spec.defaults) :])
+    calls = [n for n in ast.walk(ast.parse(check)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    for call in calls:
+        words = [k.arg for k in call.keywords]
+        if call.func.attr == "equals":
+            draws = [w for w in words if w != "n"]
+            assert draws and draws == names[: len(draws)], f"line {call.lineno}"
+            assert set(names) - set(draws) <= optional, f"line {call.lineno}"
+        elif call.func.attr in ("gives", "refuses"):
+            assert set(words) <= optional, f"line {call.lineno}"
+
+
+def test_every_checked_answer_was_looked_at():
+    assert sorted(p[0] for p in PARTS) == AUTO
+
+
 def test_every_answer_has_its_mutants_and_variants():
     mutants, variants = bank.mutants(TOPIC), bank.variants(TOPIC)
     for answer in AUTO:
@@ -73,7 +104,7 @@ def test_visible_checks_alone_accept_the_solutions_and_refuse_stubs():
     nb = trial.solved(TOPIC)
     for cell in nb.cells:
         if cell.cell_type == "code":
-            cell.source = re.sub(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS\n", "", cell.source, flags=re.S)
+            cell.source = re.sub(r"[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS\n", "", cell.source, flags=re.S)
     assert all(v.score == v.points for v in trial.judge(nb).values())
     assert all(v.score == 0 and "not done yet" in v.message for v in trial.judge(trial.blank(nb)).values())
 
