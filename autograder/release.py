@@ -55,7 +55,12 @@ def own_answers(released: Path) -> list[str]:
 
     if not released.is_file():
         return []
-    nb = nbformat.read(released, as_version=4)
+    try:
+        nb = nbformat.read(released, as_version=4)
+    except Exception as error:
+        raise SourceError(
+            f"{released.name} of {released.parent.name} is not a notebook any more: move it away first."
+        ) from error
     return [
         c.metadata.nbgrader.grade_id
         for c in nb.cells
@@ -65,11 +70,11 @@ def own_answers(released: Path) -> list[str]:
 
 def refuse_to_overwrite(tree: Tree) -> None:
     """Stop before a learner's answers get lost."""
-    for path in tree.exercises:
-        if done := own_answers(tree.released(path.stem)):
+    for path in sorted(tree.notebooks.glob(f"ch*/{NOTEBOOK}.ipynb")):  # also those whose source is gone
+        if done := own_answers(path):
             shown = ", ".join(done[:3]) + (f" and {len(done) - 3} more" if len(done) > 3 else "")
             raise SourceError(
-                f"{tree.released(path.stem).relative_to(tree.root)} holds answers ({shown}) that a release would "
+                f"{path.relative_to(tree.root)} holds answers ({shown}) that a release would "
                 "overwrite: copy it elsewhere first, or set FORCE=1."
             )
 

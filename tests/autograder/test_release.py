@@ -150,3 +150,21 @@ def test_setup_cell_finds_helpers(tmp_path, monkeypatch):
     monkeypatch.chdir(deep)
     exec(cells.SETUP, {})
     assert sys.path[0] == str(tmp_path / "course")
+
+
+def test_answers_to_a_chapter_that_is_gone_are_kept(tree, tmp_path):
+    release.release(tree, tmp_path / "course", database=False)
+    mine = tree.released("ch01_sample")
+    mine.write_text(
+        mine.read_text(encoding="utf-8").replace("raise NotImplementedError()", "return V / W", 1), encoding="utf-8"
+    )
+    mine.parent.rename(tree.notebooks / "ch09_sample")
+    with pytest.raises(SourceError, match="ch09_sample/exercises.ipynb holds answers"):
+        release.refuse_to_overwrite(tree)
+
+
+def test_a_broken_notebook_is_named(tree, tmp_path):
+    release.release(tree, tmp_path / "course", database=False)
+    tree.released("ch01_sample").write_text("{", encoding="utf-8")
+    with pytest.raises(SourceError, match="exercises.ipynb of ch01_sample is not a notebook any more"):
+        release.refuse_to_overwrite(tree)
