@@ -181,12 +181,12 @@ def enclosed(source: str, grade_id: str) -> str:
         return check.report('1.1', a)
     <BLANKLINE>
     <BLANKLINE>
-    ch01_q01_check()
+    check.run(ch01_q01_check)
     """
     lines, name = source.rstrip().split("\n"), grade_id.replace("-", "_")
     last = ast.parse(source).body[-1]
     lines[last.lineno - 1] = f"return {lines[last.lineno - 1]}"
-    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\n{name}()"
+    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\ncheck.run({name})"
 
 
 MARKS = {f"### {edge} {what}" for edge in ("BEGIN", "END") for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")}

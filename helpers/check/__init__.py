@@ -31,7 +31,7 @@ from .compare import OffLimits, closed, same, shown
 from .draws import choice, floats, inputs, ints
 from .solutions import passed, solution, tried
 
-__all__ = ["Answer", "Entries", "choice", "floats", "ints", "passed", "report", "solution"]
+__all__ = ["Answer", "Entries", "choice", "floats", "ints", "passed", "report", "run", "solution"]
 
 GENERIC = (
     (
@@ -221,6 +221,15 @@ def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> floa
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
     print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)
     return int(earned) if earned == int(earned) else earned
+
+
+def run(cell: Callable) -> float:
+    """The points of a check cell, and a sentence instead of its lines if the answer above it was not run yet."""
+    try:
+        return cell()
+    except NameError as e:
+        print(f"Run the cell above first: {_first_line(e)}.", file=sys.stderr)
+        return 0
 
 
 def _called(answer, *args, **kwargs):
