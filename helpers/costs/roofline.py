@@ -17,7 +17,10 @@ LINKS = ("ici", "dcn", "pcie", "fast")
 
 @dataclass(frozen=True)
 class Move:
-    """`bytes` over one kind of link ("ici", "dcn", "pcie", or "fast" for VMEM and SMEM), after `hops` hops of latency."""
+    """`bytes` over one kind of link ("ici", "dcn", "pcie", or "fast" for VMEM and SMEM) in `hops` hops, one after the other.
+
+    However few the bytes, a hop takes its time: the move is bound by bandwidth or by latency, whichever takes longer.
+    """
 
     link: str
     bytes: float
@@ -128,7 +131,7 @@ class Calibration:
 def time(work: Work, C: float, W: float, *, hop: float = 0.0, **rates: float) -> Time:
     """Seconds of `work` at C FLOPs/s, W bytes/s of HBM and, by name, bytes/s of each link that it uses.
 
-    hop  seconds of latency per hop.
+    hop  seconds that a hop takes at least.
 
     >>> t = time(matmul(256, 8192, 8192), C=1.97e14, W=8.1e11)
     >>> f"{t.lower:.3e} {t.upper:.3e} {t.bound}"
@@ -140,7 +143,7 @@ def time(work: Work, C: float, W: float, *, hop: float = 0.0, **rates: float) ->
     for m in work.moves:
         if rates.get(m.link) is None:
             raise ValueError(f"this work moves bytes over {m.link}: give its bytes/s as {m.link}=…")
-        parts[m.link] = parts.get(m.link, 0.0) + m.bytes / rates[m.link] + hop * m.hops
+        parts[m.link] = parts.get(m.link, 0.0) + maximum(m.bytes / rates[m.link], hop * m.hops)
     return Time(parts)
 
 

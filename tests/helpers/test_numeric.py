@@ -9,11 +9,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs import numeric, roofline, topology
+from helpers.costs import collectives, numeric, roofline, topology
 from helpers.costs.hardware import chip
 from helpers.costs.roofline import Calibration, Move, Work
+from helpers.costs.sharding import Axis
 
 V5E = chip("v5e")
+
+
+def _moved(formula):
+    """Bytes and hops of a collective over a ring of n and a line of m."""
+
+    def both(V, n, m):
+        ring, line, torus = (formula(V, a) for a in (Axis(n), Axis(m, False), (Axis(n), Axis(m, False))))
+        return ring.bytes, ring.hops, line.bytes, line.hops, torus.bytes, torus.hops
+
+    return both
+
+
+SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
@@ -51,6 +65,19 @@ FORMULAS = {
     "wave_efficiency": (topology.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]),
     "mxu_rate": (topology.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
     "vpu_rate": (topology.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]),
+    "all_gather": (_moved(collectives.all_gather), SIZES),
+    "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
+    "all_reduce": (_moved(collectives.all_reduce), SIZES),
+    "all_to_all": (_moved(collectives.all_to_all), SIZES),
+    "scramble": (_moved(collectives.scramble), SIZES),
+    "permute": (lambda V, n, k: collectives.permute(V, Axis(n), k).bytes, [(1e3, 8.0, 1.0), (1e3, 8.0, 6.0)]),
+    "seconds": (lambda b, W: collectives.seconds(Move("ici", b, 3), W), [(1e3, 4.5e10), (1e9, 4.5e10)]),
+    "bandwidth": (lambda V, n: collectives.bandwidth(V, Axis(n), 4.5e10), [(1e3, 8.0), (1e9, 5.0)]),
+    "crossover": (lambda n, W: collectives.crossover(Axis(n), W), [(8.0, 4.5e10), (3.0, 9e10)]),
+    "over_dcn": (
+        lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)),
+        [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)],
+    ),
     "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
     "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
@@ -76,7 +103,7 @@ DISCRETE = {
 def test_every_formula_is_listed():
     public = {
         n
-        for m in (roofline, topology, numeric)
+        for m in (roofline, topology, collectives, numeric)
         for n, f in vars(m).items()
         if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")
     }
@@ -101,7 +128,9 @@ def test_floats_arrays_and_jit_agree(name):
 
 
 def test_costs_need_the_standard_library_alone():
-    code = """import sys, helpers.costs, helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology
+    code = """import sys, pkgutil, importlib, helpers.costs
+for m in pkgutil.iter_modules(helpers.costs.__path__):
+    importlib.import_module("helpers.costs." + m.name)
 print(*{m.split('.')[0] for m in sys.modules})"""
     loaded = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True

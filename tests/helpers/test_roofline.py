@@ -111,8 +111,9 @@ def test_work_adds_up():
     two = matmul(3, 5, 7) + Work(10, 20, (Move("ici", 5, 2),))
     assert (two * 3).flops == 3 * (2 * 3 * 5 * 7 + 10)
     assert (two * 3).moves == (Move("ici", 15, 6),)
-    t = time(two * 3, 1.0, 1.0, ici=1.0, hop=0.5)
-    assert t.parts["ici"] == 15 + 0.5 * 6
+    assert time(two * 3, 1.0, 1.0, ici=1.0, hop=0.5).parts["ici"] == 15  # bound by bandwidth
+    assert time(two * 3, 1.0, 1.0, ici=1.0, hop=5.0).parts["ici"] == 5.0 * 6  # by latency
+    t = time(two, 1.0, 1.0, ici=1.0)
     assert (t + t).upper == 2 * t.upper
 
 
