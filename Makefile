@@ -9,20 +9,33 @@ export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 # JAX reads this once, on import; without it the C++ side writes warnings into cells.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 COURSE := $(VENV)/.course
+# EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here.
+EXTRA  ?=
+ifneq ($(filter-out tpu,$(EXTRA)),)
+$(error There is no EXTRA=$(EXTRA): the one there is, is EXTRA=tpu)
+endif
+ADDED  := $(sort $(EXTRA:%=$(VENV)/.extra-%) $(wildcard $(VENV)/.extra-tpu))
+# Without a TPU, libtpu looks for one and writes into cells, unless it is told where it is.
+ifneq ($(ADDED),)
+ifeq ($(wildcard /dev/accel* /dev/vfio/[0-9]*),)
+export TPU_ACCELERATOR_TYPE ?= v5litepod-16
+export TPU_WORKER_HOSTNAMES ?= localhost
+endif
+endif
 ASSIGNMENT ?= ch01_rooflines
 
 .PHONY: lab test test-all book release grade demo check bench env
 
-lab: $(READY) $(COURSE)
+lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
-test: $(READY)
+test: $(READY) $(ADDED)
 	python -m pytest -n 2
 
 test-all: $(READY)
 	python -m tests.everything
 
-book: $(READY) $(COURSE)
+book: $(READY) $(ADDED) $(COURSE)
 	jupyter-book build . -W -n --keep-going
 
 release: $(READY)
@@ -40,7 +53,7 @@ check: $(READY)
 bench: $(READY)
 	python -m tests.bench
 
-env: $(READY)
+env: $(READY) $(ADDED)
 
 # nbgrader's own folders, so that Formgrader shows the assignments; notebooks/ is left alone.
 $(COURSE): $(READY) $(wildcard solutions/ch*.md)
@@ -55,3 +68,9 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+$(VENV)/.extra-tpu: $(READY)
+	@$(BIN)/python -c 'import platform as p, sys; sys.exit(0 if (p.system(), p.machine()) == ("Linux", "x86_64") else "libtpu exists for Linux on x86-64 only: leave out EXTRA=tpu")'
+	@echo "Installing libtpu, 205 MB to download and 640 MB unpacked, proprietary under the terms of Google Cloud."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[tpu]'
+	@touch $@

@@ -12,7 +12,7 @@ import math
 import re
 
 from . import show
-from .costs import chips, hardware, roofline, topology
+from .costs import chips, collectives, designs, hardware, matmul, resharding, roofline, sharding, topology
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
@@ -21,8 +21,8 @@ _NUMBER = re.compile(r"\{\{(.+?)\}\}")
 
 def names() -> dict:
     """What expressions may use."""
-    found = {"math": math}
-    for module in (hardware, chips, roofline, topology):
+    found = {"math": math, "collectives": collectives, "sharding": sharding}
+    for module in (resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):
         found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
     return found
 

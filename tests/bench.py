@@ -1,5 +1,6 @@
 """`make bench`: what imports, builds and start-up cost, as ratios measured in one run on this machine."""
 
+import itertools
 import json
 import shutil
 import statistics
@@ -16,7 +17,7 @@ from tqdm import tqdm
 from tests import scratch
 from tests.scratch import ROOT
 
-COSTS = "import helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology"
+COSTS = "import helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology, helpers.costs.designs"
 
 
 def seconds(command: list[str], cwd: Path = ROOT, env: dict | None = None) -> float:
@@ -36,6 +37,55 @@ def imports(rounds: int = 15) -> dict[str, float]:
         for name, code in cases.items():
             taken[name].append(seconds([sys.executable, "-c", code]))
     return {name: statistics.median(t) for name, t in taken.items()}
+
+
+def planning() -> tuple[float, float]:
+    """Calls of the planner and plans it makes per second, over all shardings of one product on a 4x2 mesh, with their times."""
+    from helpers.costs import matmul
+    from helpers.costs.hardware import chip
+    from helpers.costs.resharding import shardings
+    from helpers.costs.sharding import Mesh
+
+    mesh, v5e, sizes = Mesh({"X": 4, "Y": 2}), chip("v5e"), dict(I=4096, J=8192, K=1024)
+    every = list(itertools.product(*(shardings(n, tuple(d), mesh) for n, d in (("A", "IJ"), ("B", "JK"), ("C", "IK")))))
+    start, plans = time.perf_counter(), 0
+    for abc in every:
+        found = matmul.plans(*abc, sizes, mesh)
+        min(found, key=lambda p: matmul.order(p.time(v5e)))
+        plans += len(found)
+    taken = time.perf_counter() - start
+    return len(every) / taken, plans / taken
+
+
+def tracing(layers: int, rounds: int = 5) -> float:
+    """Least seconds to read every collective of a program of that many layers and of its gradient."""
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import PartitionSpec as P
+
+    from helpers import trace
+    from helpers.kernels import mesh
+
+    def loss(x, weights):  # x[B, D_X], weights[L, D, D_X]
+        def layer(x, w):
+            return jax.lax.all_gather(x, "X", axis=1, tiled=True) @ w, None
+
+        x, _ = jax.lax.scan(layer, x, weights)
+        return jax.lax.psum(jnp.sum(x * x).astype(jnp.float32), "X")
+
+    shapes = jax.ShapeDtypeStruct((8, 64), jnp.bfloat16), jax.ShapeDtypeStruct((layers, 64, 64), jnp.bfloat16)
+    taken = []
+    for _ in range(rounds):
+        f = jax.shard_map(
+            loss,
+            mesh=mesh.mesh((8,), ("X",)),
+            in_specs=(P(None, "X"), P(None, None, "X")),
+            out_specs=P(),
+        )
+        start = time.perf_counter()
+        trace.sent(jax.grad(f, argnums=1), *shapes)
+        taken.append(time.perf_counter() - start)
+    return min(taken)
 
 
 def builds() -> dict[str, float]:
@@ -104,6 +154,16 @@ def main() -> None:
     costs, js = t["helpers.costs"] - t["nothing"], t["json"] - t["nothing"]
     print(
         f"import helpers.costs: {costs * 1e3:.0f} ms on top of a bare Python, {costs / js:.1f} times import json ({js * 1e3:.0f} ms)",
+        flush=True,
+    )
+    calls, plans = planning()
+    print(
+        f"planner: {calls:,.0f} products and {plans:,.0f} plans a second, {plans / 1000:.0f} times the 1,000 promised",
+        flush=True,
+    )
+    one, hundred = tracing(1), tracing(100)
+    print(
+        f"collectives of 100 layers and their gradient: {hundred:.2f} s, {hundred / one:.2f} times those of one layer",
         flush=True,
     )
     b = builds()

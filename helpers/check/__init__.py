@@ -24,6 +24,7 @@ import numbers
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +32,20 @@ from .compare import OffLimits, closed, same, shown
 from .draws import choice, floats, inputs, ints
 from .solutions import passed, solution, tried
 
-__all__ = ["Answer", "Entries", "choice", "floats", "ints", "passed", "report", "run", "solution"]
+if TYPE_CHECKING:
+    from .program import Program
+
+__all__ = ["Answer", "Entries", "Program", "choice", "floats", "ints", "passed", "report", "run", "solution"]
+
+
+def __getattr__(name: str):
+    """`Program`, when it is first asked for: it needs JAX, which other checks do without."""
+    if name != "Program":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .program import Program
+
+    return Program
+
 
 GENERIC = (
     (
@@ -198,7 +212,7 @@ class Entries:
         return f"entry {name!r} is {shown(got)}: {where}."
 
 
-def report(exercise: str, *answers: Answer | Entries, insight: str = "") -> float:
+def report(exercise: str, *answers: "Answer | Entries | Program", insight: str = "") -> float:
     """Print what was found (on stderr if it earns nothing) and return the points earned: the last line of a check cell.
 
     insight  what to think about after passing, in rot13 so that nobody reads it by accident

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import isgeneratorfunction
 from numbers import Number
 from types import FunctionType
@@ -17,7 +18,9 @@ import numpy as np
 OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric")
 """Modules of helpers.costs that an answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
-CLOSED = ("helpers.costs.", "helpers.kernels.systolic", "helpers.trace.")
+CLOSED = (
+    "helpers.costs.", "helpers.kernels.systolic", "helpers.kernels.collectives", "helpers.kernels.matmul", "helpers.trace.",
+)  # fmt: skip
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 
 
@@ -48,7 +51,7 @@ def closed():
 
 def _formulas() -> list[FunctionType]:
     """Functions, methods and properties of the closed modules."""
-    _load()
+    _load("jax" in sys.modules)
     found = []
     for m in [m for name, m in sys.modules.items() if name.startswith(CLOSED) and name not in OPEN]:
         classes = [c for c in vars(m).values() if isinstance(c, type) and c.__module__ == m.__name__]
@@ -59,11 +62,14 @@ def _formulas() -> list[FunctionType]:
 
 
 @cache
-def _load() -> None:
-    """Import what is to be closed, so that an answer cannot be the first to do so."""
+def _load(jax: bool) -> None:
+    """Import what is to be closed, so that an answer cannot be the first to do so; JAX programs only beside JAX."""
     for info in pkgutil.iter_modules(import_module("helpers.costs").__path__, "helpers.costs."):
         import_module(info.name)
     import_module("helpers.kernels.systolic")
+    for name in ("helpers.kernels.collectives", "helpers.kernels.matmul") if jax else ():
+        if find_spec(name):
+            import_module(name)
 
 
 def _refusal(f: FunctionType) -> FunctionType:

@@ -183,8 +183,9 @@ def _exchanges(here: State, mesh: Mesh, grains: tuple[int, ...]) -> Iterator[Hop
     usable = tuple(a for a in mesh.names if a not in unreduced)
     for other in _cuts(usable, len(axes), mesh):
         if other != axes and [mesh.size(cut) for cut in other] == sizes:
-            moved = tuple(a for a in mesh.names if _place(axes, a) != _place(other, a))
-            yield from _hop("Permute", moved, 0, 0, here, (other, unreduced), mesh, grains)
+            moved = tuple(a for a in mesh.names if mesh[a] > 1 and _place(axes, a, mesh) != _place(other, a, mesh))
+            kind = "Permute" if moved else "Slice"  # only axes of one device change their places: nothing is sent
+            yield from _hop(kind, moved, 0, 0, here, (other, unreduced), mesh, grains)
 
 
 @cache
@@ -239,5 +240,6 @@ def _with(axes, d: int, cut: tuple[str, ...]):
     return (*axes[:d], cut, *axes[d + 1 :])
 
 
-def _place(axes, a: str):
-    return next(((d, cut.index(a)) for d, cut in enumerate(axes) if a in cut), None)
+def _place(axes, a: str, mesh: Mesh):
+    """The dimension that an axis cuts, and how many blocks further one step along the axis leads."""
+    return next(((d, mesh.size(cut[cut.index(a) + 1 :])) for d, cut in enumerate(axes) if a in cut), None)

@@ -11,10 +11,17 @@ import os
 if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
+from collections.abc import Callable, Mapping  # noqa: E402
 from math import prod  # noqa: E402
 
 import jax  # noqa: E402
 from jax.sharding import AxisType, Mesh  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
+
+from ..costs import sharding  # noqa: E402
+from ..costs.matmul import sizes_of  # noqa: E402
+
+Slices = tuple[tuple[int, int], ...]  # (start, stop) along each dimension
 
 SIMULATED = 8  # never start fewer, so that a later cell can still ask for eight
 
@@ -66,3 +73,86 @@ def mesh(shape: tuple[int, ...], names: tuple[str, ...]) -> Mesh:
     return jax.make_mesh(
         tuple(shape), tuple(names), axis_types=(AxisType.Auto,) * len(names), devices=devices(prod(shape))
     )
+
+
+def like(grid: sharding.Mesh) -> Mesh:
+    """The devices for a mesh of `costs`: like(costs.sharding.Mesh({"X": 4, "Y": 2}))."""
+    return mesh(tuple(grid.sizes.values()), grid.names)
+
+
+def costs_mesh(mesh: Mesh) -> sharding.Mesh:
+    """The mesh of `costs` with the same names and sizes; every axis counts as a ring."""
+    return sharding.Mesh(dict(mesh.shape))
+
+
+def spec(array) -> P:
+    """The PartitionSpec of a sharding in the notation; a PartitionSpec as it is.
+
+    An array with {U_X} is held as its summands, stacked in front: of C[I, K] {U_X}, an array [|X|, I, K] cut over X.
+
+    >>> spec("A[I_X, J_YZ]") == P("X", ("Y", "Z")), spec("A[I, J] {U_X}") == P("X", None, None)
+    (True, True)
+    """
+    if isinstance(array, P):
+        return array
+    a = sharding.parse(array)
+    cuts = [a.unreduced, *a.axes] if a.unreduced else a.axes
+    return P(*(axes[0] if len(axes) == 1 else axes or None for axes in cuts))
+
+
+def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
+    """The program in which every device runs f on its own blocks.
+
+    ins  the sharding of each argument, in the notation or as a PartitionSpec: ("A[I_X, J]", "B[J, K]")
+    out  that of the result; with {U_X} the result is the stack of the devices' partial sums (see `spec`)
+
+    Arguments whose shapes do not fit the notation are refused.
+    JAX is not asked to prove that a result without X is the same all along X (check_vma): it cannot see that of an
+    all_gather, or of anything made of ppermutes.
+    """
+    ins = tuple(ins)
+    written = [None if isinstance(a, P) else sharding.parse(a) for a in (*ins, out)]
+    grid = costs_mesh(mesh) if any(written) else None
+    for a in filter(None, written):
+        a.check(grid)
+    stacked = [bool(a and a.unreduced) for a in written]
+
+    def on_device(*blocks):
+        result = f(*(b[0] if s else b for b, s in zip(blocks, stacked)))
+        return result[None] if stacked[-1] else result
+
+    run = jax.shard_map(on_device, mesh=mesh, in_specs=tuple(map(spec, ins)), out_specs=spec(out), check_vma=False)
+
+    def program(*arrays):
+        shapes = [(a, x.shape[len(a.unreduced) > 0 :]) for a, x in zip(written, arrays) if a]
+        sizes = sizes_of(*shapes)
+        for a, _ in shapes:
+            a.check(grid, sizes)
+        return run(*arrays)
+
+    return jax.jit(program)
+
+
+def put(array, mesh: Mesh, how) -> jax.Array:
+    """The array, cut over the mesh as the notation or PartitionSpec says."""
+    return jax.device_put(array, jax.NamedSharding(mesh, spec(how)))
+
+
+def holds(array: jax.Array) -> dict[int, Slices]:
+    """Which part of a sharded array each device of its mesh really holds, by the device's number in the mesh."""
+    number = {d: i for i, d in enumerate(array.sharding.mesh.devices.flat)}
+    index = array.sharding.devices_indices_map(array.shape)
+    found = {number[d]: tuple(s.indices(n)[:2] for s, n in zip(cut, array.shape)) for d, cut in index.items()}
+    return dict(sorted(found.items()))
+
+
+def holders(how, mesh: sharding.Mesh | Mesh, sizes: Mapping[str, int]) -> dict[int, Slices]:
+    """Which part each device holds by the notation: what `holds` says once the array is there.
+
+    >>> holders("A[I_X, J]", sharding.Mesh({"X": 2, "Y": 2}), {"I": 8, "J": 3})
+    {0: ((0, 4), (0, 3)), 1: ((0, 4), (0, 3)), 2: ((4, 8), (0, 3)), 3: ((4, 8), (0, 3))}
+    """
+    grid = costs_mesh(mesh) if isinstance(mesh, Mesh) else mesh
+    a = sharding.parse(how)
+    a.check(grid, sizes)
+    return {d: a.slices(where, sizes, grid) for d, where in enumerate(grid.coordinates())}

@@ -1,12 +1,24 @@
 """Count: what a JAX program does, read from the program and not from a clock.
 
 `count(f, *args)` reads FLOPs and bytes from the jaxpr; nothing is run and nothing is allocated.
+`sent(f, *args)` reads the collectives of a sharded program, `sent_by(exported, mesh)` those of an exported one, and
+`merged` joins those that are one on paper.
 `xla(f, *args)` asks the compiler for its own figures, and `compare` sets the two side by side.
+`made(f, *args)` reads the collectives of the compiled program, and `beside` sets them next to ours; `absent` compiles for
+TPUs that are not here.
 `walk` is the reading itself: one visit per equation, with how often it runs and on how many devices.
 """
 
+from . import absent
+from .beside import Beside, beside
+from .collectives import Sent, merged, sent
 from .compiled import Comparison, Compiled, compare, xla
 from .counting import Count, Tally, count
+from .outcome import Program, made
 from .program import Visit, walk
+from .stablehlo import sent_by
 
-__all__ = ["Compiled", "Comparison", "Count", "Tally", "Visit", "compare", "count", "walk", "xla"]
+__all__ = [
+    "Beside", "Comparison", "Compiled", "Count", "Program", "Sent", "Tally", "Visit",
+    "absent", "beside", "compare", "count", "made", "merged", "sent", "sent_by", "walk", "xla",
+]  # fmt: skip

@@ -3,7 +3,7 @@
 All that is counted about a program is a sum over this walk, so each quantity is one function of one equation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -55,35 +55,35 @@ class Visit:
         return self.loops * self.devices
 
 
-def walk(jaxpr, around: Visit | None = None) -> Iterator[Visit]:
+def walk(jaxpr, around: Visit | None = None, choose: Callable | None = None) -> Iterator[Visit]:
     """Every equation that the program needs, with its multipliers; containers before their contents.
 
     jaxpr   a Jaxpr or ClosedJaxpr, as from `jax.make_jaxpr(f)(*args)`
     around  where that jaxpr stands; leave it out for a whole program
+    choose  (branches of a `cond`, its Visit) -> the one branch to visit; without it, the one with the most FLOPs
 
     Equations whose results nobody uses are left out, as the compiler leaves them out.
-    Of a `cond`, only the branch with the most FLOPs is visited.
     """
-    around = around or Visit(None)
+    around, choose = around or Visit(None), choose or largest
     for eqn in needed(open_jaxpr(jaxpr)):
         here = replace(around, eqn=eqn, opens=False, trips=1)
         name = here.name
         if name in CALLS:
             yield replace(here, opens=True)
             label = f"{name} {eqn.params['name']}" if eqn.params.get("name") else name
-            yield from walk(eqn.params[CALLS[name]], _inside(here, label))
+            yield from walk(eqn.params[CALLS[name]], _inside(here, label), choose)
         elif name == "scan":
             n = eqn.params["length"]
             yield replace(here, opens=True, trips=n)
-            yield from walk(eqn.params["jaxpr"], _inside(here, f"scan x{n}", loops=n))
+            yield from walk(eqn.params["jaxpr"], _inside(here, f"scan x{n}", loops=n), choose)
         elif name == "while":
-            yield from _while(here)
+            yield from _while(here, choose)
         elif name == "cond":
             yield replace(here, opens=True)
-            yield from walk(largest(eqn.params["branches"]), _inside(here, "cond"))
+            yield from walk(choose(eqn.params["branches"], here), _inside(here, "cond"), choose)
         elif name == "shard_map":
             yield replace(here, opens=True)
-            yield from walk(eqn.params["jaxpr"], _inside(here, "shard_map", axes=manual_axes(eqn)))
+            yield from walk(eqn.params["jaxpr"], _inside(here, "shard_map", axes=manual_axes(eqn)), choose)
         else:
             yield here
 
@@ -99,13 +99,13 @@ def _inside(here: Visit, label: str, loops: int = 1, axes: dict[str, int] | None
     )
 
 
-def _while(here: Visit) -> Iterator[Visit]:
+def _while(here: Visit, choose: Callable) -> Iterator[Visit]:
     eqn, n = here.eqn, while_trips(here.eqn)
     yield replace(here, opens=True, trips=n)
     label = "while x?" if n is None else f"while x{n}"
     tests = 1 if n is None else n + 1
-    yield from walk(eqn.params["cond_jaxpr"], _inside(here, label, loops=tests))
-    yield from walk(eqn.params["body_jaxpr"], _inside(here, label, loops=1 if n is None else n))
+    yield from walk(eqn.params["cond_jaxpr"], _inside(here, label, loops=tests), choose)
+    yield from walk(eqn.params["body_jaxpr"], _inside(here, label, loops=1 if n is None else n), choose)
 
 
 def open_jaxpr(jaxpr):
@@ -122,10 +122,15 @@ def needed(jaxpr) -> list:
     """The equations of one jaxpr whose results reach its outputs or that have an effect."""
     live, kept = {v for v in jaxpr.outvars if not is_literal(v)}, []
     for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or any(v in live for v in eqn.outvars):
+        if has_effect(eqn) or any(v in live for v in eqn.outvars):
             kept.append(eqn)
             live.update(v for v in eqn.invars if not is_literal(v))
     return kept[::-1]
+
+
+def has_effect(eqn) -> bool:
+    """True if an equation does something besides its results; that it names a mesh axis is no effect here."""
+    return any(type(e).__name__ != "NamedAxisEffect" for e in eqn.effects)
 
 
 def manual_axes(eqn) -> dict[str, int]:
@@ -135,7 +140,7 @@ def manual_axes(eqn) -> dict[str, int]:
     return {a: mesh.shape[a] for a in mesh.axis_names if a in names}
 
 
-def largest(branches):
+def largest(branches, here: Visit | None = None):
     """The branch of a `cond` with the most FLOPs; the first of equals."""
     from .rules import flops
 
@@ -145,7 +150,7 @@ def largest(branches):
 def while_trips(eqn) -> int | None:
     """How often a `while` runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
     test, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
-    if len(test.eqns) != 1 or test.eqns[0].primitive.name != "lt" or any(e.effects for e in body.eqns):
+    if len(test.eqns) != 1 or test.eqns[0].primitive.name != "lt" or any(has_effect(e) for e in body.eqns):
         return None
     counter, limit = (_carried(v, eqn) for v in test.eqns[0].invars)
     if counter is None or limit is None or counter[1] <= 0 or limit[1] != 0:

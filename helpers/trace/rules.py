@@ -5,6 +5,7 @@ FLOPs
   add, mul, max, exp ...     1 per element of the result, transcendental or not
   reductions                 elements in minus elements out: n numbers take n - 1 additions
   comparing, selecting, converting, moving, integer and bit arithmetic, random bits: 0
+  collectives: 0. The additions of an AllReduce or ReduceScatter are at most one per number sent, and sending takes longer
 Bytes
   every array operand and every result of the equation once, as if nothing were fused
   a view (reshape, squeeze, a new axis of length 1 ...) moves nothing; numbers written into the program move nothing
@@ -28,7 +29,7 @@ REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod cumsum cump
 WINDOWS = frozenset("reduce_window_sum reduce_window_max reduce_window_min".split())
 VIEWS = frozenset(
     "reshape squeeze bitcast_convert_type stop_gradient optimization_barrier sharding_constraint layout_constraint name "
-    "pvary reduced_vary_cast reduced_vary_cast_p vary_unreduced_cast vary_unreduced_cast_p axis_index "
+    "pvary preduced reduced_vary_cast reduced_vary_cast_p vary_unreduced_cast vary_unreduced_cast_p axis_index "
     "random_seed random_wrap random_unwrap debug_print".split()
 )
 TAKES = frozenset("slice dynamic_slice gather split".split())
@@ -172,4 +173,27 @@ _FLOPS = {
     "one_minus_square": lambda eqn: 3 * size(eqn.outvars[0]),  # (1 + x) * (1 - x)
     "polynomial": lambda eqn: 2 * (len(eqn.invars) - 2) * size(eqn.outvars[0]),  # Horner's rule
 }
-KNOWN = ARITHMETIC | TRANSCENDENTAL | REDUCTIONS | WINDOWS | VIEWS | TAKES | PUTS | ACCUMULATES | MOVES
+COLLECTIVES = {
+    "all_gather": "AllGather",
+    "all_gather_invariant": "AllGather",
+    "all_gather_reduced": "AllGather",
+    "reduce_scatter": "ReduceScatter",
+    "unreduced_reduce_scatter": "ReduceScatter",
+    "all_to_all": "AllToAll",
+    "ppermute": "Permute",
+} | {
+    name: "AllReduce"
+    for name in "psum psum2 psum_invariant unreduced_psum pmax pmin unreduced_pmax unreduced_pmin".split()
+}
+KNOWN = (
+    ARITHMETIC
+    | TRANSCENDENTAL
+    | REDUCTIONS
+    | WINDOWS
+    | VIEWS
+    | TAKES
+    | PUTS
+    | ACCUMULATES
+    | MOVES
+    | frozenset(COLLECTIVES)
+)

@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
 
+from helpers.costs import sharding
 from helpers.kernels import mesh
 
 
@@ -107,3 +109,68 @@ def test_wrong_requests():
         mesh.mesh((4, 2), ("X",))
     with pytest.raises(ValueError, match="at least one device"):
         mesh.devices(0)
+
+
+# Shardings in the notation, on devices.
+
+
+def test_a_mesh_of_costs_and_one_of_devices_name_each_other():
+    grid = sharding.Mesh({"X": 4, "Y": 2})
+    assert mesh.costs_mesh(mesh.like(grid)) == grid
+
+
+@pytest.mark.parametrize(
+    "text, spec",
+    [
+        ("A[I, J]", jax.P(None, None)),
+        ("A[I_X, J]", jax.P("X", None)),
+        ("A[I, J_YX]", jax.P(None, ("Y", "X"))),
+        ("A[I_X, J, K_Y]", jax.P("X", None, "Y")),
+        ("A[I_X, J] {U_Y}", jax.P("Y", "X", None)),
+        ("A[I, J] {U_XY}", jax.P(("X", "Y"), None, None)),
+        (sharding.parse("A[I_Y]"), jax.P("Y")),
+        (jax.P("X"), jax.P("X")),
+    ],
+)
+def test_specs(text, spec):
+    assert mesh.spec(text) == spec
+
+
+@pytest.mark.parametrize("text", ["A[I, J]", "A[I_X, J_Y]", "A[I_XY, J]", "A[I_YX, J]", "A[I, J_Y]"])
+def test_an_array_lies_where_the_notation_says(text):
+    xy = mesh.mesh((4, 2), ("X", "Y"))
+    a = mesh.put(np.arange(128.0).reshape(8, 16), xy, text)
+    assert mesh.holds(a) == mesh.holders(text, xy, {"I": 8, "J": 16})
+    number = {d: i for i, d in enumerate(xy.devices.flat)}
+    for shard in a.addressable_shards:
+        (i0, i1), (j0, j1) = mesh.holds(a)[number[shard.device]]
+        assert np.array_equal(shard.data, np.asarray(a)[i0:i1, j0:j1])
+
+
+def test_sharded_programs_see_their_blocks_and_stack_their_summands():
+    xy, a = mesh.mesh((4, 2), ("X", "Y")), np.arange(32.0).reshape(8, 4)
+    seen = []
+    f = mesh.sharded(lambda x: seen.append(x.shape) or x.sum(0, keepdims=True), xy, ["A[I_X, J_Y]"], "B[K, J_Y] {U_X}")
+    parts = f(a)
+    assert seen[0] == (2, 2) and parts.shape == (4, 1, 4)
+    assert np.array_equal(np.asarray(parts).sum(0), a.sum(0, keepdims=True))
+    back = mesh.sharded(lambda x: jax.lax.psum(x, "X"), xy, ["B[K, J_Y] {U_X}"], jax.P(None, "Y"))(parts)
+    assert np.array_equal(back, a.sum(0, keepdims=True))
+
+
+def test_an_axis_that_the_mesh_has_not():
+    with pytest.raises(ValueError, match="A.I_Z, J. names axis Z, and the mesh has X, Y"):
+        mesh.sharded(lambda x: x, mesh.mesh((4, 2), ("X", "Y")), ["A[I_Z, J]"], "A[I, J]")
+    with pytest.raises(ValueError, match="names axis Z, and the mesh has X, Y"):
+        mesh.holders("A[I_Z, J]", mesh.mesh((4, 2), ("X", "Y")), {"I": 8, "J": 16})
+
+
+def test_arguments_that_do_not_fit_the_notation():
+    xy = mesh.mesh((4, 2), ("X", "Y"))
+    product = mesh.sharded(lambda a, b: a @ b, xy, ("A[I_X, J]", "B[J, K_Y]"), "C[I_X, K_Y]")
+    with pytest.raises(ValueError, match="X is 4 and does not divide I = 6; the nearest that it divides are 4 and 8"):
+        product(np.ones((6, 8)), np.ones((8, 8)))
+    with pytest.raises(ValueError, match="J is 8 in A.* and 4 in B.*: a dimension that two arrays share has one size"):
+        product(np.ones((8, 8)), np.ones((4, 8)))
+    with pytest.raises(ValueError, match="has 2 dimensions, and the shape .* has 1"):
+        product(np.ones(8), np.ones((8, 8)))

@@ -1,0 +1,61 @@
+"""Comparing a sharded result with a whole one, device by device."""
+
+from itertools import combinations
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+CLOSE = {"bf16": 0.03, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.3}
+"""How far a number may be off, as a share of the largest one; whole numbers are exact."""
+
+
+def drawn(rng, like: jax.ShapeDtypeStruct, scale: float) -> jax.Array:
+    """A random array: floats of that standard deviation, or whole numbers from -4 to 4."""
+    if jnp.issubdtype(like.dtype, jnp.floating):
+        return jnp.asarray(scale * rng.standard_normal(like.shape), like.dtype)
+    return jnp.asarray(rng.integers(-4, 5, like.shape), like.dtype)
+
+
+def differs(got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stacked: bool, dtype: str) -> str | None:
+    """None if every device holds its block of what is expected, else a sentence that does not say what that is.
+
+    got      the sharded result; copies that it promises are compared one by one
+    stacked  the result is a stack of summands, and their sum is compared
+    dtype    type that was computed in, which sets the tolerance
+    """
+    expected = np.asarray(expected, np.float64)
+    if stacked:
+        got = jax.device_put(np.asarray(got, np.float32).sum(0), jax.NamedSharding(mesh, jax.P()))
+    if got.shape != expected.shape:
+        return f"the result has shape {got.shape}, which is not what was asked for."
+    order = {d: i for i, d in enumerate(mesh.devices.flat)}
+    shards = sorted(got.addressable_shards, key=lambda b: order[b.device])
+    held = [np.asarray(b.data, np.float64) for b in shards]
+    wanted = [expected[b.index] for b in shards]
+    within = CLOSE.get(dtype, 0) * np.abs(expected).max(initial=0)
+    close = lambda a, b: a.shape == b.shape and bool(np.all(np.abs(a - b) <= within))  # noqa: E731  (NaN is not close)
+    off = [i for i, (h, w) in enumerate(zip(held, wanted)) if not close(h, w)]
+    if not off:
+        return None
+    if np.isfinite(expected).all() and not all(np.isfinite(h).all() for h in held):
+        return "the result holds NaN or infinity."
+    for n in _products(mesh.devices.shape):
+        if all(close(h, n * w) for h, w in zip(held, wanted)):
+            return f"every number is {n} times too large: was something summed that was already whole?"
+        if all(close(n * h, w) for h, w in zip(held, wanted)):
+            return f"every number is {n} times too small: is a sum missing?"
+    if all(any(close(h, w) for w in wanted) for h in held):
+        return "the blocks are right and on the wrong devices: which axis of a subscript is the major one?"
+    copies = combinations([(str(b.index), h) for b, h in zip(shards, held)], 2)
+    if any(i == j and not close(a, b) for (i, a), (j, b) in copies):
+        return "devices that should hold copies of a block hold different numbers: is a sum or a gather missing?"
+    at = ", ".join(f"{a} = {i}" for a, i in zip(mesh.axis_names, np.unravel_index(off[0], mesh.devices.shape)))
+    wrong = int((~(np.abs(held[off[0]] - wanted[off[0]]) <= within)).sum())
+    return f"the result is wrong: on the device at {at}, {wrong} of {held[off[0]].size} numbers are off."
+
+
+def _products(sizes) -> list[int]:
+    """Products of some of the sizes, above 1."""
+    return sorted({prod(c) for n in range(1, len(sizes) + 1) for c in combinations(sizes, n)} - {1})

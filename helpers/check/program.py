@@ -1,0 +1,384 @@
+"""What a sharded program is told: what it sends, what it holds, and whether its result is right.
+
+    a = check.Program(
+        block, points=4, mesh={"X": 4, "Y": 2}, in_specs=["A[I_X, J]", "B[J, K_Y]"], out_specs="C[I_X, K_Y]",
+        sizes=dict(I=1024, J=8192, K=4096),
+    )
+    a.wrong("who needs the whole result?", AllReduce=1)
+    a.sends(AllGather=1, ReduceScatter=1)
+    a.fits(300e6)
+    a.equals(lambda A, B: A @ B, I=check.ints(8, 64, 8), J=check.ints(8, 64, 8), K=check.ints(8, 64, 8))
+    check.report("2.7", a)
+
+The answer is the function of one device. It is never called by hand: JAX exports the program made of it, and the
+exported program is read. Sizes as large as in life are traced only; `equals` runs small ones.
+"""
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import show, trace
+from ..costs import sharding
+from ..costs.collectives import KINDS, Collective
+from ..kernels import mesh as meshes
+from ..trace.collectives import largest_result, read, short
+from ..trace.stablehlo import axis_sizes, largest_result_by
+from .blocks import differs, drawn
+from .compare import OffLimits, closed
+from .draws import inputs
+
+NAMES = {
+    "all_gather": "AllGather",
+    "psum_scatter": "ReduceScatter",
+    "psum": "AllReduce",
+    "pmean": "AllReduce",
+    "all_to_all": "AllToAll",
+    "ppermute": "Permute",
+} | {k: k for k in KINDS}
+LONG = {
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+    "fp4": "float4_e2m1fn",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+}
+LARGEST = 2**22  # numbers in the arrays that `equals` makes
+
+
+class Program:
+    """A learner's function of one device and what must hold of the program made of it; all or nothing for its points.
+
+    block      the function: blocks in, the block of the result out
+    mesh       {"X": 4, "Y": 2} or a JAX mesh
+    in_specs   for each argument how it is cut: "A[I_X, J]" or a PartitionSpec; a function if a learner's names occur in it
+    out_specs  the same for the result; copies that it promises are compared
+    shapes     for each argument its dimensions, as numbers or as names whose sizes are given; not needed with "A[I_X, J]"
+    sizes      size of each named dimension
+    dtype      type of the arguments, or a list of types
+
+    JAX's own proof that copies are equal (check_vma) is off, for it knows none for all_gather and ppermute.
+    """
+
+    def __init__(self, block, points, mesh, in_specs, out_specs, shapes=None, sizes=None, dtype="bf16"):
+        self.answer, self.points = block, points
+        self.name = getattr(block, "__name__", "your answer")
+        self.given = (mesh, in_specs, out_specs, shapes, dict(sizes or {}), dtype)
+        self.todo: list[Callable[[], str | None]] = []
+        self.mistakes: list[tuple[str, dict[str, int]]] = []
+
+    # -- what must hold
+
+    def sends(self, **kinds: int) -> None:
+        """The program sends exactly these: AllGather=1, ReduceScatter=2. Gathering over X, then Y, counts as one."""
+        self._kinds(kinds)
+        self.todo.append(lambda: self._off(kinds) if self.logical.kinds != kinds else None)
+
+    def sends_only(self, collectives: Iterable[Collective]) -> None:
+        """The program sends exactly these, in any order: those of a plan, say."""
+        wanted = _sorted(trace.merged(tuple(collectives)))
+
+        def run():
+            sent = _sorted(self.logical)
+            if extra := [c for c in sent if sent.count(c) > wanted.count(c)]:
+                return self._named() or f"your program sends {extra[0]}, which is not among what is asked for."
+            return (
+                None
+                if sent == wanted
+                else self._named() or f"your program sends {_kinds(self.logical.kinds)}: not all that is asked for."
+            )
+
+        self.todo.append(run)
+
+    def sends_bytes(self, at_most: float) -> None:
+        """Each device sends no more than this many bytes, by the ring algorithms."""
+
+        def run():
+            if self.logical.wire <= at_most * (1 + 1e-9):
+                return None
+            return (
+                self._named()
+                or f"your program sends {show.bytes(self.logical.wire)} from each device, the limit is {show.bytes(at_most)}."
+            )
+
+        self.todo.append(run)
+
+    def only(self, *names: str) -> None:
+        """The program sends by these alone, as jax.lax calls them: "ppermute"."""
+        kinds = self._kinds(names)
+
+        def run():
+            other = {k: n for k, n in self.logical.kinds.items() if k not in kinds}
+            return f"use {' and '.join(names)} alone: your program sends {_kinds(other)}." if other else None
+
+        self.todo.append(run)
+
+    def uses_no(self, *names: str) -> None:
+        """The program sends by none of these, as jax.lax calls them: "all_gather"."""
+        kinds = self._kinds(names)
+
+        def run():
+            found = {k: n for k, n in self.logical.kinds.items() if k in kinds}
+            return f"do it without {' and '.join(names)}: your program sends {_kinds(found)}." if found else None
+
+        self.todo.append(run)
+
+    def fits(self, limit: float) -> None:
+        """A device holds its blocks of the arguments, and beside them the result or the largest array that it makes."""
+
+        def run():
+            args, out, made = self.holds
+            if args + max(out, made) <= limit:
+                return None
+            parts = f"arguments {show.bytes(args)}, result {show.bytes(out)}, the largest array on the way {show.bytes(made)}"
+            return f"{show.bytes(args + max(out, made))} per device, the limit is {show.bytes(limit)} ({parts})."
+
+        self.todo.append(run)
+
+    def equals(self, dense: Callable, n: int = 2, shapes=None, scale: float = 1.0, **sizes) -> None:
+        """On n random inputs the program's result equals that of `dense`, which gets the whole arrays.
+
+        shapes  those of the arguments, if not named dimensions are given by
+        sizes   numbers or draws, small ones: the program runs
+        scale   standard deviation of the inputs
+        """
+        fixed = {k: v for k, v in sizes.items() if not callable(v)}
+        draws = {k: v for k, v in sizes.items() if callable(v)}
+
+        def run():
+            for i, picked in enumerate(inputs(n, self.name, draws)):
+                if message := self._compare(dense, shapes, fixed | picked, scale, i):
+                    return message
+
+        self.todo.append(run)
+
+    def wrong(self, message: str, **kinds: int) -> None:
+        """A named mistake, by all that it sends: tried whenever a program sends what it should not."""
+        self._kinds(kinds)
+        self.mistakes.append((message, kinds))
+
+    def evaluate(self) -> tuple[float, list[str]]:
+        """Points earned and the first complaint."""
+        for key in ("setting", "reading"):
+            self.__dict__.pop(key, None)
+        try:
+            if not callable(self.answer):
+                return 0, [f"{self.name} is not done yet."]
+            complaint = next((m for run in [self._shape, *self.todo] if (m := run())), None)
+        except Exception as e:
+            complaint = _told(e, self.name, self.setting if "setting" in self.__dict__ else None)
+        return (0, [complaint]) if complaint else (self.points, [])
+
+    # -- the program
+
+    @cached_property
+    def setting(self) -> "_Setting":
+        return _Setting(*(x() if callable(x) else x for x in self.given[:4]), *self.given[4:])
+
+    @cached_property
+    def reading(self) -> "_Reading":
+        """What the program says, in full size. Nothing is run and nothing is allocated."""
+        s = self.setting
+        return _Reading(self._sharded(), s.arrays(s.sizes), s.mesh)
+
+    def _sharded(self) -> Callable:
+        """The program that the answer makes; with {U_X} the result is the stack of the devices' summands."""
+        s, stacked = self.setting, self.setting.stacked
+        f = (lambda *blocks: self.answer(*blocks)[None]) if stacked else self.answer
+        specs = tuple(meshes.spec(a) for a in s.ins)
+        return jax.jit(jax.shard_map(f, mesh=s.mesh, in_specs=specs, out_specs=meshes.spec(s.out), check_vma=False))
+
+    @property
+    def logical(self) -> trace.Sent:
+        """What is sent, as logical collectives; ValueError if the program does not say exactly."""
+        if self.reading.sent.doubts:
+            raise _Unclear(f"what your program sends cannot be counted exactly. {self.reading.sent.doubts[0]}")
+        return trace.merged(self.reading.sent)
+
+    @property
+    def holds(self) -> tuple[float, float, float]:
+        """Bytes on one device: arguments, result, largest array made."""
+        s, args = self.setting, self.setting.arrays(self.setting.sizes)
+        local = [s.local(a, spec) for a, spec in zip(args, s.ins)]
+        return sum(map(_bytes, local)), _bytes(s.local(self.reading.out[0], s.out)), self.reading.largest
+
+    def _shape(self) -> str | None:
+        """The result is one array, of the shape that the notation asks for."""
+        out, s = self.reading.out, self.setting
+        if not out:
+            return f"{self.name} is not done yet."
+        if len(out) > 1:
+            return f"{self.name} returns {len(out)} arrays; one array is asked for."
+        if isinstance(s.out, str | sharding.Sharding):
+            want = sharding.parse(s.out)
+            if not s.stacked and set(want.dims) <= set(s.sizes):
+                whole = jax.ShapeDtypeStruct(tuple(s.sizes[d] for d in want.dims), out[0].dtype)
+                if whole.shape != out[0].shape:
+                    got, asked = (s.local(x, s.out).shape for x in (out[0], whole))
+                    return f"{self.name} returns a block of shape {got} on each device; {want} has blocks of shape {asked}."
+        return None
+
+    def _compare(self, dense, shapes, sizes, scale, i) -> str | None:
+        s = self.setting
+        if any("cond" in c.note.split(" > ") for c in self.logical):  # it would end the process after a minute
+            return "a collective inside lax.cond or switch can wait for ever for devices that chose otherwise: send outside."
+        like = s.arrays(s.sizes | sizes, shapes)
+        if sum(a.size for a in like) > LARGEST:
+            raise ValueError(f"equals runs the program: give it sizes that make fewer than {LARGEST:,} numbers")
+        rng = np.random.default_rng(zlib.crc32(f"{os.environ.get('COURSE_SEED', '0')}/{self.name}/{i}".encode()))
+        arrays = [drawn(rng, a, scale) for a in like]
+        wide = [
+            a.astype(jnp.float32) if a.dtype.itemsize < 4 and jnp.issubdtype(a.dtype, jnp.floating) else a
+            for a in arrays
+        ]
+        expected = np.asarray(dense(*wide))
+        put = [meshes.put(a, s.mesh, spec) for a, spec in zip(arrays, s.ins)]
+        program = self._sharded()
+        with closed():
+            got = jax.block_until_ready(program(*put))
+        return differs(got, expected, s.mesh, s.stacked, short(like[0].dtype))
+
+    def _off(self, kinds) -> str:
+        return self._named() or f"expected {_kinds(kinds)}, your program sends {_kinds(self.logical.kinds)}."
+
+    def _named(self) -> str | None:
+        sent = self.logical.kinds
+        return next(
+            (
+                f"{m}{'' if m.endswith(('.', '?', '!')) else '.'} (Your program sends {_kinds(sent)}.)"
+                for m, kinds in self.mistakes
+                if kinds == sent
+            ),
+            None,
+        )
+
+    def _kinds(self, names) -> set[str]:
+        if unknown := [n for n in names if n not in NAMES]:
+            raise ValueError(f"{unknown[0]!r} is no collective: there are {', '.join(NAMES)}")
+        return {NAMES[n] for n in names}
+
+
+class _Setting:
+    """A mesh, how arguments and result are cut over it, and their shapes."""
+
+    def __init__(self, mesh, ins, out, shapes, sizes: Mapping[str, int], dtype):
+        self.mesh = meshes.mesh(tuple(mesh.values()), tuple(mesh)) if isinstance(mesh, Mapping) else mesh
+        self.ins, self.out, self.sizes, self.shapes = list(ins), out, sizes, shapes
+        self.stacked = isinstance(out, str | sharding.Sharding) and bool(sharding.parse(out).unreduced)
+        self.types = [dtype] * len(self.ins) if isinstance(dtype, str) else list(dtype)
+        for how in (*self.ins, out):
+            if how is None or how is Ellipsis:
+                raise NotImplementedError
+            if not isinstance(how, str | sharding.Sharding | jax.sharding.PartitionSpec):
+                raise _Unclear(f"arrays are cut by a PartitionSpec such as P('X', None), this is {how!r}")
+            axes = [a for a in jax.tree.leaves(tuple(meshes.spec(how))) if a is not None]
+            if missing := [a for a in axes if a not in self.mesh.axis_names]:
+                has = ", ".join(self.mesh.axis_names)
+                raise _Unclear(f"{_said(how)} names axis {missing[0]}, and the mesh has {has}")
+            if twice := [a for a in axes if axes.count(a) > 1]:
+                raise _Unclear(f"{_said(how)} names axis {twice[0]} twice: an axis cuts one dimension, once")
+
+    def arrays(self, sizes: Mapping[str, int], shapes=None) -> list[jax.ShapeDtypeStruct]:
+        """The arguments, whole; ValueError in a sentence if one cannot be cut as its spec says."""
+        shapes = shapes or self.shapes or [sharding.parse(a).dims for a in self.ins]
+        shapes = [tuple(sizes[d] if isinstance(d, str) else d for d in dims) for dims in shapes]
+        out = [jax.ShapeDtypeStruct(s, LONG.get(t, t)) for s, t in zip(shapes, self.types)]
+        for a, spec in zip(out, self.ins):
+            self.local(a, spec)
+        return out
+
+    def local(self, a, spec) -> jax.ShapeDtypeStruct:
+        """One device's block of an array."""
+        cuts, n = tuple(meshes.spec(spec)), axis_sizes(self.mesh)
+        if len(cuts) > len(a.shape):
+            raise _Unclear(f"{_said(spec)} is for {len(cuts)} dimensions, and the array has shape {a.shape}")
+        shape = list(a.shape)
+        for d, axes in enumerate(cuts):
+            by = prod(n[x] for x in ((axes,) if isinstance(axes, str) else axes or ()))
+            if shape[d] % by:
+                raise _Unclear(f"{_said(spec)} cuts {shape[d]} numbers into {by} equal parts, which cannot be")
+            shape[d] //= by
+        return jax.ShapeDtypeStruct(tuple(shape), a.dtype)
+
+
+class _Reading:
+    """A program as exported, or as its jaxpr where JAX cannot export it: out, sent, largest."""
+
+    def __init__(self, program, args: Sequence[jax.ShapeDtypeStruct], mesh):
+        exported = None
+        with closed():
+            try:
+                exported = jax.export.export(program)(*args)
+            except Exception:  # either the program is wrong, which the jaxpr tells as well, or export cannot carry it
+                jaxpr = jax.make_jaxpr(program)(*args)
+        if exported is not None and exported.nr_devices == mesh.size:  # 1 if nothing of it is needed
+            self.out, self.sent = exported.out_avals, trace.sent_by(exported, mesh)
+            self.largest = largest_result_by(exported)
+        elif exported is not None:
+            self.out, self.sent, self.largest = exported.out_avals, trace.Sent(), 0
+        else:
+            self.out, self.sent, self.largest = jaxpr.out_avals, read(jaxpr), largest_result(jaxpr)
+
+
+class _Unclear(Exception):
+    """A sentence for the learner."""
+
+
+def _told(e: Exception, name: str, s: _Setting | None) -> str:
+    """One sentence for whatever the learner's code raised."""
+    text = str(e)
+    if isinstance(e, NotImplementedError) or "ellipsis" in text.lower():
+        return f"{name} is not done yet."
+    if isinstance(e, KeyError):
+        return f"the entry {text} is not done yet."
+    if isinstance(e, (OffLimits, _Unclear)):
+        return f"{text.rstrip('.')}."
+    if axis := re.search(r"unbound axis name:? ['\"]?(\w+)", text, re.I):
+        return f"{name} names the mesh axis {axis[1]}, and the mesh has {', '.join(s.mesh.axis_names)}."
+    if isinstance(e, jax.errors.ConcretizationTypeError) or isinstance(e, jax.errors.TracerArrayConversionError):
+        return (
+            f"{name} looks at numbers that are not there yet: a program is the same on every device, so choose by "
+            "jnp.where or by lax.axis_index inside an index, not by if."
+        )
+    if "too long to be compatible with the corresponding output" in text:
+        return f"{name} returns a block with fewer dimensions than {_said(s.out)} has."
+    if "in the same order as the axis_names" in text:
+        return "ppermute wants its axes in the order of the mesh."
+    blocks = ""
+    if s:
+        try:
+            local = [s.local(a, spec) for a, spec in zip(s.arrays(s.sizes), s.ins)]
+            blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
+        except Exception:
+            pass
+    first = (text.splitlines() or [""])[0][:200]
+    return f"{name} raised {type(e).__name__}: {first}".rstrip(": .") + "." + blocks
+
+
+def _sorted(collectives) -> list[Collective]:
+    """In an order of their own; of an AllReduce's axes the order says nothing."""
+    plain = [
+        c if c.kind != "AllReduce" else Collective(c.kind, tuple(sorted(c.axes)), c.shape, c.out, c.dtype, c.times)
+        for c in collectives
+    ]
+    return sorted(plain, key=str)
+
+
+def _kinds(kinds: Mapping[str, int]) -> str:
+    return str({k: kinds[k] for k in KINDS if k in kinds}) if kinds else "nothing"
+
+
+def _said(how) -> str:
+    return how if isinstance(how, str) else str(how).replace("PartitionSpec", "P")
+
+
+def _bytes(a) -> float:
+    return sharding.bytes_each(short(a.dtype)) * prod(a.shape)
