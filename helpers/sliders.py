@@ -13,7 +13,7 @@ from html import escape
 from . import show
 from .live import javascript
 
-PREFIXED = {"s": show.seconds, "FLOPs/s": show.flops_rate, "B/s": show.rate}
+PREFIXED = {"s": show.seconds, "FLOPs/s": show.flops_rate, "B/s": show.rate, "B": show.bytes}
 
 
 def reading(value: float, unit: str = "") -> str:
@@ -52,6 +52,11 @@ class Slider:
     def spoken(self) -> str:
         return f"{self.value:,.0f}"
 
+    @property
+    def first(self) -> float:
+        """Where the slider stands at first: log2 of the value."""
+        return math.log2(self.value)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -66,6 +71,11 @@ class Choice:
         return self.options[self.value]
 
     def spoken(self) -> str:
+        return self.value
+
+    @property
+    def first(self) -> str:
+        """What the menu shows at first."""
         return self.value
 
 
@@ -117,6 +127,7 @@ class LiveFigure:
     y: Axis
     marks: tuple[Mark, ...]
     sentence: str  # said after each change: {name} of a control or result stands for its text
+    runners = ("live.js",)
 
     def settings(self) -> dict[str, float]:
         """The arguments of the function at the controls' first values."""
@@ -133,7 +144,7 @@ class LiveFigure:
         data = {
             "id": f"live-{self.name}",
             "args": names,
-            "controls": [_control_data(c) for c in self.controls],
+            "controls": [control_data(c) for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in self.results],
             "marks": [{"kind": m.kind, "points": m.points} for m in self.marks],
             "x": _scale(self.x, LEFT, WIDTH - RIGHT),
@@ -147,17 +158,12 @@ class LiveFigure:
         """The figure, its table, and its controls, which stay hidden until the script has started."""
         values, key = self.values(), f"live-{self.name}"
         said = {c.name: c.spoken() for c in self.controls} | {r.name: r.text(values[r.name]) for r in self.results}
-        rows = "".join(
-            f'<tr><th scope="row">{escape(r.label)}</th><td data-result="{r.name}">{escape(said[r.name])}</td></tr>'
-            for r in self.results
-        )
         return (
             f'<figure class="live" id="{key}">'
             f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden>'
-            + "".join(_control_html(key, c) for c in self.controls)
+            + "".join(control_html(key, c) for c in self.controls)
             + f'</form><p role="status" aria-live="polite">{escape(self.sentence.format(**said))}</p>{self.svg(values)}'
-            f'<div class="pst-scrollable-table-container"><table class="table"><caption>{escape(self.title)}</caption>'
-            f'<thead><tr><th scope="col">quantity</th><th scope="col">value</th></tr></thead><tbody>{rows}</tbody></table></div></figure>'
+            f"{table_html(self.title, self.results, said)}</figure>"
         )
 
     def svg(self, values: dict[str, float]) -> str:
@@ -248,21 +254,32 @@ def _legend(marks: tuple[Mark, ...]) -> list[str]:
     return [*out, "</g>"]
 
 
-def _control_data(control: Slider | Choice) -> dict:
+def table_html(title: str, results: tuple[Result, ...], said: dict[str, str]) -> str:
+    """A row for each result, with its text."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(r.label)}</th><td data-result="{r.name}">{escape(said[r.name])}</td></tr>'
+        for r in results
+    )
+    return (
+        f'<div class="pst-scrollable-table-container"><table class="table"><caption>{escape(title)}</caption>'
+        f'<thead><tr><th scope="col">quantity</th><th scope="col">value</th></tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def control_data(control: Slider | Choice) -> dict:
     if isinstance(control, Slider):
         return {"name": control.name}
     return {"name": control.name, "options": control.options}
 
 
-def _control_html(key: str, control: Slider | Choice) -> str:
+def control_html(key: str, control: Slider | Choice) -> str:
     """A label with its slider or menu; the browser's own controls, so the keyboard works."""
     name = f"{key}-{control.name}"
     label = f'<label for="{name}">{escape(control.label)}</label>'
     if isinstance(control, Slider):
-        at = math.log2(control.value)
         return (
             f'<div>{label}<input type="range" id="{name}" name="{control.name}" min="{control.low}" max="{control.high}" '
-            f'step="{control.step}" value="{at:g}" aria-valuetext="{control.spoken()}"><span>{control.spoken()}</span></div>'
+            f'step="{control.step}" value="{control.first:g}" aria-valuetext="{control.spoken()}"><span>{control.spoken()}</span></div>'
         )
     options = "".join(
         f"<option{' selected' if o == control.value else ''}>{escape(o)}</option>" for o in control.options

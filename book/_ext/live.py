@@ -1,7 +1,8 @@
 """Sphinx extension: `{live} name` puts a figure with sliders on the page.
 
-`book/figures/<name>.py` (with _ for -) holds its data as FIGURE.  The page gets the drawn figure, its table and
-the traced function; without JavaScript the first two stay as they are.
+`book/figures/<name>.py` (with _ for -) holds its data as FIGURE: a `sliders.LiveFigure`, an `explorer.PlanExplorer`
+or a `film.LiveFilm`.  The page gets the drawn figure, its table and the traced function; without JavaScript the
+first two stay as they are.
 """
 
 import importlib.util
@@ -34,7 +35,9 @@ class Live(SphinxDirective):
         self.env.note_dependency(str(FIGURES / f"{figure.name.replace('-', '_')}.py"))
         root = "../" * self.env.docname.count("/")
         # Not deferred: the sliders work as soon as they are on the page, before the scripts of theme and maths.
-        page = f'{figure.html()}\n<script>{figure.script()}</script><script src="{root}_static/live.js"></script>\n'
+        data = f"<script>{script}</script>" if (script := figure.script()) else ""
+        files = "".join(f'<script src="{root}_static/{name}"></script>' for name in figure.runners)
+        page = f"{figure.html()}\n{data}{files}\n"
         return [nodes.raw("", page, format="html")]
 
 

@@ -2,16 +2,21 @@
 // The function comes from helpers/live.py and the data from helpers/sliders.py; nothing is loaded from anywhere.
 (() => {
   const PREFIX = { "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
-  const PREFIXED = ["s", "FLOPs/s", "B/s"];
+  const PREFIXED = ["s", "FLOPs/s", "B/s", "B"];
   const whole = v => Math.round(v).toLocaleString("en-US");
 
   // Three digits and the unit, as `reading` in helpers/sliders.py writes them.
   function text(value, unit) {
     if (Number.isNaN(value)) return "unknown";
+    if (value === 0 && unit === "s") return "0 s";
     if (!Number.isFinite(value)) return unit === "s" ? "for ever" : "infinite";
     const [mantissa, exponent] = value.toExponential(2).split("e").map(Number), prefixed = PREFIXED.includes(unit);
     if (exponent > 2 && !prefixed) return `${whole(value)} ${unit}`.trim();
     const [least, most] = unit === "s" ? [-9, 0] : [0, 18];
+    if (unit === "s" && exponent < -9) { // less than a nanosecond
+      const ns = Number((value * 1e9).toPrecision(3));
+      return `${ns >= 0.1 ? ns.toFixed(2) : ns} ns`;
+    }
     const group = prefixed ? Math.min(most, Math.max(least, 3 * Math.floor(exponent / 3))) : 0, shift = exponent - group;
     return `${(mantissa * 10 ** shift).toFixed(Math.max(0, 2 - shift))} ${PREFIX[group]}${unit}`.trim();
   }
@@ -22,6 +27,7 @@
     const status = box.querySelector("[role=status]");
     const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
     const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
+    const find = data.plans ? window.livePlans(data, compute, box, text) : args => compute(...data.args.map(name => args[name]));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
     // What the controls say: arguments for the function, words for the reader.
@@ -43,7 +49,7 @@
     }
 
     function update() {
-      const [args, said] = settings(), values = compute(...data.args.map(name => args[name]));
+      const [args, said] = settings(), values = find(args, said);
       data.results.forEach((r, n) => {
         const v = values[r.name];
         said[r.name] = r.words.length ? r.words[v] ?? "unknown" : text(v, r.unit);

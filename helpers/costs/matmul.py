@@ -242,11 +242,11 @@ def _plans(starts, dims, ijk, mesh: Mesh, grains: tuple[int, ...]) -> tuple:
         )
         if None not in routes:
             out.append((local, routes))
-            out += [(local, (*routes[:2], r)) for r in _deferred(routes[2], mesh, grained[2])]
+            out += [(local, (*routes[:2], r)) for r in deferred(routes[2], mesh, grained[2])]
     return tuple(out)
 
 
-def _deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, ...]]:
+def deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, ...]]:
     """The same with the AllReduce as a ReduceScatter and an AllGather, for each dimension that divides."""
     for at, h in enumerate(hops):
         if h.kind == "AllReduce":

@@ -1,0 +1,39 @@
+// Steps through the frames of a collective, which stand in the page: a menu chooses the film, a slider the frame.
+(() => {
+  function start(box) {
+    const form = box.querySelector("form"), strips = [...box.querySelectorAll(".film-strip")];
+    if (!form.hidden) return; // a second figure on the page loads this file again
+    const { links, step } = form.elements, status = box.querySelector("[role=status]");
+
+    function update() {
+      const strip = strips[links.selectedIndex], frames = [...strip.children];
+      strips.forEach(s => { s.hidden = s !== strip; });
+      step.max = frames.length - 1;
+      const now = frames[step.value];
+      for (const frame of frames) frame.style.display = frame === now ? "" : "none";
+      step.setAttribute("aria-valuetext", now.dataset.label);
+      step.nextElementSibling.textContent = now.dataset.label;
+      const said = `${strip.dataset.said} ${now.getAttribute("aria-label")}`;
+      if (status.textContent !== said) status.textContent = said;
+    }
+
+    // A step can be linked to: #live-all-gather?links=line&step=2
+    const [target, query] = location.hash.slice(1).split("?");
+    if (target === box.id && query) {
+      const wanted = new URLSearchParams(query);
+      if (wanted.has("links")) links.value = wanted.get("links");
+      if (links.selectedIndex < 0) links.selectedIndex = 0;
+      step.max = strips[links.selectedIndex].children.length - 1;
+      if (wanted.has("step")) step.value = wanted.get("step");
+      box.scrollIntoView();
+    }
+    form.addEventListener("submit", event => event.preventDefault());
+    form.addEventListener("input", update);
+    form.addEventListener("change", () => history.replaceState(null, "", `#${box.id}?${new URLSearchParams(new FormData(form))}`));
+    form.hidden = false;
+    box.classList.add("film-stepped");
+    update();
+  }
+
+  document.querySelectorAll("figure.film").forEach(start);
+})();

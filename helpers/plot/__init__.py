@@ -1,0 +1,14 @@
+"""Every figure of the course, in one style: readable in grey and by the colour-blind, with alt text.
+
+Each function returns a `Picture`, which a notebook and the site show as an image with its alt text.
+"""
+
+from .charts import bars, levels, lines, roofline, timeline
+from .chips import systolic, torus
+from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
+from .sharded import frames, layout
+
+__all__ = [
+    "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "bars", "canvas", "frames", "layout", "levels", "lines", "roofline",
+    "systolic", "timeline", "torus",
+]  # fmt: skip

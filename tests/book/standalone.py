@@ -1,0 +1,40 @@
+"""One live figure on a page of its own, without the book around it."""
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name: str):
+    """The FIGURE of book/figures/<name>.py."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"book/figures/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.FIGURE
+
+
+def size(figure) -> int:
+    """Bytes of everything that the figure alone adds to a page, compressed as a server sends it."""
+    import gzip
+
+    files = b"".join((ROOT / "book/_static" / name).read_bytes() for name in figure.runners)
+    return len(gzip.compress(figure.html().encode() + figure.script().encode() + files))
+
+
+def write(figure, to: Path) -> Path:
+    """The page, with the theme's colours in place of the theme."""
+    css = (ROOT / "book/_static/course.css").read_text(encoding="utf-8")
+    ink = ":root { --pst-color-primary: #0f5ecb; --pst-color-background: #fff; --pst-color-text-muted: #555; }"
+    files = "".join(
+        f"<script>{(ROOT / 'book/_static' / name).read_text(encoding='utf-8')}</script>" for name in figure.runners
+    )
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A live figure</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{ink}{css}</style></head>'
+        f'<body><main class="bd-article"><h1>A live figure</h1>{figure.html()}<script>{figure.script()}</script>{files}'
+        "</main></body></html>"
+    )
+    path = to / f"{figure.name}.html"
+    path.write_text(page, encoding="utf-8")
+    return path
