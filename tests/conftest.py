@@ -1,8 +1,11 @@
-"""One Chromium for all tests of a process: playwright allows no second one."""
+"""Eight devices, asked for before anything starts JAX, and one Chromium for all tests of a process (playwright's limit)."""
 
 import pytest
 
+from helpers.kernels import mesh
 from tests.browser import chromium
+
+mesh.devices()
 
 
 @pytest.fixture(scope="session")

@@ -64,12 +64,13 @@ class Program:
     shapes     for each argument its dimensions, as numbers or as names whose sizes are given; not needed with "A[I_X, J]"
     sizes      size of each named dimension
     dtype      type of the arguments, or a list of types
+    static     plain values that the function gets by position after its blocks, the same on all devices: an axis, a dimension
 
     JAX's own proof that copies are equal (check_vma) is off, for it knows none for all_gather and ppermute.
     """
 
-    def __init__(self, block, points, mesh, in_specs, out_specs, shapes=None, sizes=None, dtype="bf16"):
-        self.answer, self.points = block, points
+    def __init__(self, block, points, mesh, in_specs, out_specs, shapes=None, sizes=None, dtype="bf16", static=()):
+        self.answer, self.points, self.static = block, points, tuple(static)
         self.name = getattr(block, "__name__", "your answer")
         self.given = (mesh, in_specs, out_specs, shapes, dict(sizes or {}), dtype)
         self.todo: list[Callable[[], str | None]] = []
@@ -192,7 +193,11 @@ class Program:
     def _sharded(self) -> Callable:
         """The program that the answer makes; with {U_X} the result is the stack of the devices' summands."""
         s, stacked = self.setting, self.setting.stacked
-        f = (lambda *blocks: self.answer(*blocks)[None]) if stacked else self.answer
+
+        def f(*blocks):
+            out = self.answer(*blocks, *self.static)
+            return out[None] if stacked else out
+
         specs = tuple(meshes.spec(a) for a in s.ins)
         return jax.jit(jax.shard_map(f, mesh=s.mesh, in_specs=specs, out_specs=meshes.spec(s.out), check_vma=False))
 

@@ -138,6 +138,24 @@ def crossover(axes, W, hop=HOP, ways: int = 2):
     return hop * whole.hops * W / whole.bytes
 
 
+def overlapped(c, s, n, ways: int = 2):
+    """Seconds of an AllGather over a ring of n whose blocks are multiplied as they pass: a collective matmul.
+
+    c  seconds to multiply one block, of n
+    s  seconds of one block over a link
+
+    Beside the first hop a chip multiplies its own block, beside each later one what has just come (two blocks if both ways
+    are used), and after the last hop what came last. The reversed ring, a product that is scattered, takes the same.
+
+    >>> overlapped(1.0, 1.0, 4), overlapped(1.0, 1.0, 4, ways=1), overlapped(0.0, 3.0, 8), overlapped(1.0, 0.0, 8)
+    (4.0, 4.0, 12.0, 8.0)
+    """
+    if ways == 1:
+        return (n - 1) * maximum(c, s) + c
+    last = where(n % 2 == 0, 1, 2) * c
+    return where(n > 1, maximum(c, s) + (floor(n / 2) - 1) * maximum(2 * c, s) + last, c)
+
+
 def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
     """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
 

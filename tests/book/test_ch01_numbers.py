@@ -215,7 +215,7 @@ def test_every_exercise_of_the_index_and_every_link_exists():
         pytest.skip("the exercises are not there yet")
     anchors = set(re.findall(r"^\((ex-1-\d+)\)=", source.read_text(encoding="utf-8"), re.M))
     methods = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-    wanted = {f"ex-{e.replace('.', '-')}" for m in methods for e in m["exercises"]}
+    wanted = {f"ex-{e.replace('.', '-')}" for m in methods for e in m["exercises"] if e.startswith("1.")}
     wanted |= set(re.findall(r"<(ex-1-\d+)>", (ROOT / "book/ch01_rooflines.md").read_text(encoding="utf-8")))
     assert wanted <= anchors, sorted(wanted - anchors)
 

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from helpers import frames
 from helpers.costs import collectives
 from helpers.costs.collectives import Collective, seconds
 from helpers.costs.hardware import Slice, chip
@@ -193,3 +194,13 @@ def test_errors_say_what_would_be_right():
     ):
         with pytest.raises(ValueError, match=says):
             wrong()
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
+def test_overlapped_products_against_the_frames(n, ways):
+    """Frame by frame: as long as its sends or its products take, whichever is longer."""
+    film = frames.gather_matmul(Axis(n), ways=ways).frames
+    for c, s in ((1.0, 0.1), (1.0, 1.5), (1.0, 7.0)):
+        by_frame = sum(max(c * len(f.works[0]), s * bool(f.sends)) for f in film)
+        assert collectives.overlapped(c, s, n, ways) == pytest.approx(by_frame)

@@ -74,6 +74,10 @@ FORMULAS = {
     "seconds": (lambda b, W: collectives.seconds(Move("ici", b, 3), W), [(1e3, 4.5e10), (1e9, 4.5e10)]),
     "bandwidth": (lambda V, n: collectives.bandwidth(V, Axis(n), 4.5e10), [(1e3, 8.0), (1e9, 5.0)]),
     "crossover": (lambda n, W: collectives.crossover(Axis(n), W), [(8.0, 4.5e10), (3.0, 9e10)]),
+    "overlapped": (
+        lambda c, s, n: collectives.overlapped(c, s, n),
+        [(1.0, 3.0, 8.0), (2.0, 3.0, 5.0), (1.0, 9.0, 1.0)],
+    ),
     "over_dcn": (
         lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)),
         [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)],

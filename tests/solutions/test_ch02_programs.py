@@ -1,0 +1,239 @@
+"""Exercises 2.15 to 2.26: their form, and the programs and constants held against something else."""
+
+import math
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+
+from autograder import bank, trial
+from autograder.exercises import meta
+from autograder.places import ROOT
+from helpers.costs import designs, matmul, sharding
+from helpers.costs.collectives import Collective
+from helpers.costs.hardware import chip
+from helpers.costs.resharding import shardings
+from helpers.kernels import mesh
+
+mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
+
+TOPIC = "ch02_sharding"
+TEXT = (ROOT / "solutions" / f"{TOPIC}.md").read_text(encoding="utf-8")
+EXERCISES = [
+    e
+    for e in re.split(r"^(?=\(ex-2-\d+\)=$)", TEXT, flags=re.M)[1:]
+    if 15 <= int(re.match(r"\(ex-2-(\d+)", e)[1]) <= 26
+]
+ANSWERS = re.findall(r"grade_id: (ch02-q\d\d(?:-[a-z]+)?), solution: true", "".join(EXERCISES))
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Every answer of the exercises, by name."""
+    scope = {"__name__": "__main__", "display": lambda *things: None}
+    for cell in trial.solved(TOPIC).cells:
+        if cell.cell_type == "code" and not meta(cell).get("grade"):
+            _, _, fault = trial.execute(cell.source, "<answers>", scope)
+            assert not fault, fault
+    return scope
+
+
+def run(per_device, mesh, in_specs, out_specs, *arrays):
+    import jax
+
+    f = jax.shard_map(per_device, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return np.asarray(jax.jit(f)(*arrays))
+
+
+def test_all_are_there():
+    assert [int(re.match(r"\(ex-2-(\d+)", e)[1]) for e in EXERCISES] == list(range(15, 27))
+    assert len(ANSWERS) == len(set(ANSWERS)) == 15
+
+
+@pytest.mark.parametrize("text", EXERCISES, ids=[re.search(r"Exercise (\S+)", e)[1] for e in EXERCISES])
+def test_form(text):
+    """Two dropdowns that name a confusion and an insight; three named mistakes or rules; six lines of statement."""
+    titles = re.findall(r"^:::\{dropdown\} (.+)$", text, re.M)
+    assert len(titles) == 3 and titles[-1] == "After you pass"
+    statement = re.split(r"^```\{code-cell\}", text, flags=re.M)[0].strip().split("\n")
+    assert len([line for line in statement[3:] if line and not line.startswith("|")]) <= 7
+    assert text.count(".wrong(") + text.count(".law(") + text.count("within(") >= 3
+    assert "### BEGIN HIDDEN TESTS" in text
+    assert "{{" in text.split("After you pass")[1] or "2.25" in text[:60]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_mutants_and_variants(answer):
+    mine = [m for m in bank.mutants(TOPIC) if m.grade_id == answer]
+    assert len(mine) >= 5 and sum(bool(m.says) for m in mine) >= 2
+    assert len([v for v in bank.variants(TOPIC) if v.grade_id == answer]) >= 2
+
+
+def test_b3_the_first_program_of_the_sources(solved):
+    """Local shapes of A[8, 2048] cut by X and Y, and of B[2048, 8192] cut by Y, on X = 4, Y = 2."""
+    sizes = {"X": 4, "Y": 2}
+    assert solved["entries"]((8, 2048), (2, 1024), sizes) == ("X", "Y")
+    assert solved["entries"]((2048, 8192), (2048, 4096), sizes) == (None, "Y")
+
+
+def test_b4_and_b9_terms_add_up_for_any_cut(solved):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((7, 6)), rng.standard_normal((6, 5))
+    for rows, inner, columns in (((7,), (6,), (5,)), ((3, 4), (1,) * 6, (5,)), ((1, 1, 5), (2, 4), (4, 1))):
+        found = solved["terms"](A, B, rows, inner, columns)
+        blocks = [
+            [sum(found[i, j, k] for j in range(len(inner))) for k in range(len(columns))] for i in range(len(rows))
+        ]
+        np.testing.assert_allclose(np.block(blocks), A @ B)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 8])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_b10_b15_b16_rings_equal_jax_on_other_sizes(solved, n, dim):
+    import jax
+    from jax.sharding import PartitionSpec as P
+
+    on = mesh.mesh((n,), ("R",))
+    x = np.random.default_rng(n).integers(-9, 9, (2 * n * n, 3 * n)).astype(np.float32)
+    cut = P("R") if dim == 0 else P(None, "R")
+    pairs = (
+        (lambda a: solved["ring_all_gather"](a, "R", dim), lambda a: jax.lax.all_gather(a, "R", axis=dim, tiled=True), cut, P()),
+        (
+            lambda a: solved["ring_reduce_scatter"](a, "R", dim),
+            lambda a: jax.lax.psum_scatter(a, "R", scatter_dimension=dim, tiled=True),
+            P("R"),
+            cut,
+        ),
+        (lambda a: solved["ring_all_reduce"](a, "R"), lambda a: jax.lax.psum(a, "R"), P("R"), P()),
+    )  # fmt: skip
+    for ours, theirs, ins, out in pairs:
+        np.testing.assert_array_equal(run(ours, on, ins, out, x), run(theirs, on, ins, out, x))
+
+
+def test_b21_the_overlapped_product_has_n_products_and_n_minus_1_permutes(solved):
+    """Interleaved: a product, then a permute, and a product last."""
+    import jax
+    from jax.sharding import PartitionSpec as P
+
+    on = mesh.mesh((4,), ("X",))
+    f = jax.shard_map(
+        lambda A, B: solved["gathered_product"](A, B, "X"),
+        mesh=on, in_specs=(P(None, "X"), P(None, "X")), out_specs=P(None, "X"), check_vma=False,
+    )  # fmt: skip
+    (inner,) = [
+        e for e in jax.make_jaxpr(f)(np.ones((8, 16)), np.ones((16, 12))).eqns if e.primitive.name == "shard_map"
+    ]
+    body = inner.params["jaxpr"]
+    names = [e.primitive.name for e in getattr(body, "jaxpr", body).eqns]
+    assert [n for n in names if n in ("dot_general", "ppermute")] == ["dot_general", "ppermute"] * 3 + ["dot_general"]
+
+
+def test_b19_transposes_for_two_numbers_on_three_devices(solved):
+    gather, scatter = solved["matrices"](2, 3)
+    assert gather.shape == (18, 6) and np.array_equal(gather.T, scatter)
+
+
+def test_e002_3_the_activations_of_the_block_are_2_mb(solved):
+    """In is 2.1 MB, not 1; two halves of the weights do not fit in 300 MB, two quarters do."""
+    sizes, grid = dict(B=128, D=8192, F=32768), sharding.Mesh({"X": 2, "Y": 2})
+    laid = {k: sharding.parse(v) for k, v in solved["layout"]().items()}
+    assert 4 * laid["In"].bytes(sizes, grid) == 2 * 128 * 8192 == 2_097_152
+    assert sum(a.bytes(sizes, grid) for a in laid.values()) == pytest.approx(268.96e6, rel=1e-3)
+    assert 2 * sharding.parse("W[D, F_X]").bytes(sizes, grid) > 300e6
+
+
+def test_the_traces_of_plans_are_explained(solved):
+    """2.24 on what plans of the planner send, over a mesh of one axis, where it uses no detours."""
+    grid, sizes, cuts = sharding.Mesh({"X": 2}), dict(I=24, J=40, K=56), [("", ""), ("_X", ""), ("", "_X")]
+    seen = 0
+    for a, b, c in product(cuts, repeat=3):
+        A, B, C = f"A[I{a[0]}, J{a[1]}]", f"B[J{b[0]}, K{b[1]}]", f"C[I{c[0]}, K{c[1]}]"
+        for p in matmul.plans(A, B, C, sizes, grid):
+            if {s.kind for s in p.steps} <= {"AllGather", "ReduceScatter", "AllReduce", "Matmul"}:
+                sent = [(k.kind, *k.axes, k.shape, k.out) for k in p.collectives]
+                blocks = {t[0]: sharding.parse(t).local(sizes, grid) for t in (A, B, C)}
+                found = solved["recover"](sent, blocks, sizes)
+                assert found and {n: sharding.parse(t).local(sizes, grid) for n, t in found.items()} == blocks
+                if sent:
+                    seen += 1
+                    assert found == {"A": A, "B": B, "C": C}
+    assert seen > 20
+
+
+PROBLEMS = [
+    (eval(case), float(best))  # numbers of the course's own text
+    for case, best in re.findall(r"^    \((\(.*\)), ([\d.]+e-6)\),$", EXERCISES[-1] if EXERCISES else "", re.M)
+]
+
+
+def test_the_contest_has_its_problems():
+    assert len(PROBLEMS) == 9
+    assert len({p[0][5] for p in PROBLEMS}) == 3
+
+
+def best_of_all(B, D, F, axes, wraps, name, limit):
+    """Least seconds over all shardings of In, W_in and W_out, tried one by one.
+
+    The parts of `designs.block`, each pair of a product priced once.
+    """
+    grid, c = sharding.Mesh({a: sharding.Axis(n, wraps) for a, n in axes.items()}), chip(name)
+    sizes = dict(B=B, D=D, F=F)
+    options = [
+        [a for a in shardings(n, dims, grid) if all(sizes[d] % grid.size(x) == 0 for d, x in zip(a.dims, a.axes))]
+        for n, dims in (("In", ("B", "D")), ("W", ("D", "F")), ("Tmp", ("B", "F")), ("V", ("F", "D")))
+    ]
+    ins, ws, tmps, vs = options
+    out = {i: sharding.parse(str(i).replace("In", "Out")) for i in ins}
+    first, second = (
+        {k: (p, p.time(c)) for k, args in pairs for p in designs._best(*args, sizes, grid, c, "bf16", limit)}
+        for pairs in (
+            [((i, w, t), (i, w, t)) for i in ins for w in ws for t in tmps],
+            [((t, v, i), (t, v, out[i])) for i in ins for v in vs for t in tmps],
+        )
+    )
+    least = math.inf
+    for i, w, v in product(ins, ws, vs):
+        ways = [
+            first[i, w, t][1] + second[t, v, i][1]
+            for t in tmps
+            if (i, w, t) in first
+            and (t, v, i) in second
+            and designs.Block(first[i, w, t][0], second[t, v, i][0]).peak <= limit
+        ]
+        if ways:
+            least = min(least, min(ways, key=matmul.order).upper)
+    return least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem, best", PROBLEMS)
+def test_the_best_design_is_the_best_of_all(problem, best):
+    assert best_of_all(*problem) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("problem, best", PROBLEMS)
+def test_our_design_comes_near_the_best(solved, problem, best):
+    B, D, F, axes, wraps, name, limit = problem
+    found = solved["design"](*problem)
+    grid = sharding.Mesh({a: sharding.Axis(n, wraps) for a, n in axes.items()})
+    block = designs.block(
+        found["In"], found["W_in"], found["W_out"], found["In"], dict(B=B, D=D, F=F), grid, chip(name), limit=limit
+    )
+    assert best * 0.999 <= block.time(chip(name)).upper <= best * 1.01
+
+
+def test_what_the_block_sends_is_what_the_plan_says(solved):
+    """2.21: the trace of our program equals the collectives of the cheapest plan for our layout."""
+    import jax
+
+    from helpers import trace
+
+    laid = solved["layout"]()
+    on, shapes = mesh.mesh((2, 2), ("X", "Y")), ((128, 8192), (8192, 32768), (32768, 8192))
+    f = mesh.sharded(solved["block"], on, [laid[n] for n in ("In", "W_in", "W_out")], laid["In"])
+    sent = trace.sent(f, *(jax.ShapeDtypeStruct(s, "bfloat16") for s in shapes))
+    assert tuple(trace.merged(sent)) == (
+        Collective("AllGather", ("X", "Y"), (128, 2048), (128, 8192)),
+        Collective("ReduceScatter", ("X", "Y"), (128, 8192), (128, 2048)),
+    )
