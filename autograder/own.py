@@ -4,6 +4,7 @@ Nothing is written: neither into the notebooks nor into a gradebook.
 """
 
 import argparse
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -74,6 +75,22 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
     return result, said
 
 
+def _shortened(said: list[str]) -> list[str]:
+    """Exercises that nobody has begun in one line.
+
+    >>> _shortened(["Exercise 1.1: 0 of 2 points\\n  f is not done yet.", "Exercise 1.2: 0 of 1 points\\n  too large."])
+    ['Not done yet: 1.1.', 'Exercise 1.2: 0 of 1 points\\n  too large.']
+    """
+    begun, open_ = [], {}
+    for text in said:
+        first = re.match(r"Exercise (\S+): 0 of", text)
+        if first and all(line.endswith("not done yet.") for line in text.splitlines()[1:]):
+            open_[first[1]] = None
+        else:
+            begun.append(text)
+    return ([f"Not done yet: {', '.join(open_)}."] if open_ else []) + begun
+
+
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.own", description=__doc__.split("\n")[0])
     parser.add_argument("assignment", nargs="*", help="default: all")
@@ -89,7 +106,7 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             result, said = row(topic, found[topic], tree)
             print(found[topic].relative_to(tree.root).as_posix())
             print(table([result], "assignment"), end="\n\n")
-            print("\n".join(said))
+            print("\n".join(_shortened(said)))
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1

@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 
 from .costs.collectives import all_gather, all_reduce, all_to_all, scramble, seconds
-from .costs.hardware import Chip, chip
+from .costs.hardware import Chip, Slice, chip
 from .costs.matmul import Plan, deferred, local_products, order, plans
 from .costs.numeric import maximum, where
 from .costs.resharding import Hop, State, named, path, shardings
@@ -227,9 +228,12 @@ class PlanExplorer:
         ]  # fmt: skip
         named_chips = {n: chip(n) for n in self.chips}
         rates = {
-            n: {"C": c.rate(), "W": c.hbm_bandwidth, "L": c.link_bandwidth, "hbm": c.hbm_bytes}
+            n: {
+                "C": c.rate(), "W": c.hbm_bandwidth, "L": c.link_bandwidth, "hbm": c.hbm_bytes,
+                "wired": sum(wired(c, *xy) << k for k, xy in enumerate(product(self.meshes.options.values(), repeat=2))),
+            }
             for n, c in named_chips.items()
-        }
+        }  # fmt: skip
         return (*sizes, *axes, *arrays, Choice("chip", "Chip", self.chips[0], rates))
 
     @property
@@ -264,7 +268,9 @@ class PlanExplorer:
 
     def sentence(self, chosen: Mapping[str, float | str] | None = None) -> str:
         """What is said after each change."""
-        return SENTENCE.format(**({c.name: c.first for c in self.controls} | dict(chosen or {}) | self.said(chosen)))
+        at = {c.name: c.first for c in self.controls} | dict(chosen or {})
+        known = wired(chip(at["chip"]), *(self.meshes.options[at[a]] for a in "xy"))
+        return SENTENCE.format(**(at | self.said(chosen))) + ("" if known else UNWIRED.format(**at))
 
     def lines(self, chosen: Mapping[str, float | str] | None = None) -> list[list[tuple[str, str]]]:
         """The rows of both plans: (what, time)."""
@@ -276,10 +282,10 @@ class PlanExplorer:
         rows = [[0.0] * 4, [0.0] * 6] + [[0.0] * 3 * LONGEST] * len(ROWS)
         function = javascript(price, *[1.0] * len(NUMBERS), *rows)
         data = {
-            "id": f"live-{self.name}", "args": NUMBERS, "marks": [], "say": SENTENCE,
+            "id": f"live-{self.name}", "args": NUMBERS, "marks": [], "say": SENTENCE + "{unwired}",
             "controls": [control_data(c) for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in self.results],
-            "plans": self.meshes.tables() | {"kinds": KINDS, "dims": DIMS, "longest": LONGEST},
+            "plans": self.meshes.tables() | {"kinds": KINDS, "dims": DIMS, "longest": LONGEST, "unwired": UNWIRED},
         }  # fmt: skip
         written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
         return f"(window.liveFigures=window.liveFigures||[]).push([{written},\n{function}]);"
@@ -295,18 +301,45 @@ class PlanExplorer:
         )
         return (
             f'<figure class="live" id="{key}">'
-            f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden>'
+            f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden><p>{HINT}</p>'
             + "".join(control_html(key, c) for c in self.controls)
             + f'</form><p role="status" aria-live="polite">{escape(self.sentence())}</p>'
             f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
             f'<thead><tr><th scope="col">step</th><th scope="col">time</th></tr></thead>{bodies}</table></div>'
             + table_html("The cheapest plan in numbers", self.results, said)
-            + "</figure>"
+            + f"<figcaption>{escape(WIRING)}</figcaption></figure>"
         )
 
 
 HEADS = ("The cheapest plan", "The runner-up: the next best that takes another time")
 SENTENCE = "{chip}, X = {x}, Y = {y}: of {count} plans the cheapest is bound by {bound}, between {lower} and {upper}."
+
+UNWIRED = " No {chip} slice is wired so: its axes are rings or lines by the rule below."
+HINT = (
+    "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie: "
+    "every legal plan is priced, and the best two are shown."
+)
+WIRING = (
+    "All arrays are bf16. The lower bound is the longest of arithmetic, HBM traffic and the sum of the sends; the upper bound "
+    "adds them all. An axis is a ring or a line of chips: on v3, v5e and v6e it is a ring if it spans the pod (32 chips on v3, "
+    "else 16); on v4p, v5p and v7 all axes are rings if each is a multiple of 4, else all are lines."
+)
+
+
+def wired(c: Chip, x: Axis, y: Axis) -> bool:
+    """Whether some slice has these two axes: for a chip with three, the third is 1 or 4.
+
+    >>> wired(chip("v5e"), Axis(4), Axis(16)), wired(chip("v5e"), Axis(4, wraps=False), Axis(16))
+    (False, True)
+    >>> wired(chip("v5p"), Axis(4), Axis(8)), wired(chip("v5p"), Axis(4), Axis(2, wraps=False))
+    (True, False)
+    """
+    for z in [()] if c.axes == 2 else [(1,), (4,)]:
+        shape = (x.n, y.n, *z)
+        fits = all(n <= m for n, m in zip(sorted(shape), sorted(c.pod)))
+        if fits and Slice(c, shape).wraps[:2] == (x.wraps, y.wraps):
+            return True
+    return False
 
 
 def plan_lines(plan: Plan, c: Chip) -> list[tuple[str, float | None]]:

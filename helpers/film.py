@@ -9,7 +9,7 @@ from html import escape
 from .frames import Film, Frame
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-BOX, GAP, ROW, HEAD, FOOT = 62, 40, 24, 40, 6
+BOX, GAP, ROW, HEAD, FOOT = 66, 30, 24, 42, 6
 
 
 def size(film: Film) -> tuple[int, int]:
@@ -22,7 +22,7 @@ def drawing(film: Film, frame: Frame) -> str:
     """What is inside of one frame's <svg>: a box for each device, a row for each block, arrows for what is sent."""
     n = film.axis.n
     out = [
-        f'<g font-family="sans-serif" font-size="11" fill="currentColor"><text x="{GAP}" y="12">{frame.label}</text>'
+        f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="{GAP}" y="13">{frame.label}</text>'
     ]
     for d in range(n):
         left = _left(d)
@@ -67,7 +67,7 @@ def _column(film: Film, frame: Frame, d: int) -> list[str]:
         out.append(
             f'<rect x="{x}" y="{y}" width="{BOX - 4}" height="{ROW - 4}" fill="{colour}" fill-opacity="{share:.2g}" '
             f'stroke="currentColor" stroke-width="{2 if bold else 0.6}"{_dashed(b in frame.works[d])}/>'
-            f'<text x="{x + BOX / 2 - 2}" y="{y + 14}" text-anchor="middle">{text}</text>'
+            f'<text x="{x + BOX / 2 - 2}" y="{y + 15}" text-anchor="middle">{text}</text>'
         )
     return out
 
@@ -145,7 +145,7 @@ def _grid(film: Film, frame: Frame, d: int) -> list[str]:
             f'stroke="currentColor" stroke-width="{1.8 if (a, b) in sent else 0.4}"/>'
         )
         if n <= 4 and half == 1:
-            out.append(f'<text x="{x + w / 2:g}" y="{y + 16}" font-size="8" text-anchor="middle">{a}{b}</text>')
+            out.append(f'<text x="{x + w / 2:g}" y="{y + 16}" font-size="9" text-anchor="middle">{a}{b}</text>')
     return out
 
 
@@ -199,7 +199,7 @@ class LiveFilm:
             f'<div><label for="{key}-step">Step</label><input type="range" id="{key}-step" name="step" min="0" '
             f'max="{len(first.frames) - 1}" value="0" step="1" aria-valuetext="{first.frames[0].label}">'
             f"<span>{first.frames[0].label}</span></div></form>"
-            f'{strips}<p role="status" aria-live="polite">{escape(summary(first))}</p>'
+            f'{strips}<p role="status" aria-live="polite"><span>{escape(summary(first))}</span> <span class="visually-hidden"></span></p>'
             f"<figcaption>{escape(self.title)}</figcaption></figure>"
         )
 

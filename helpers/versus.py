@@ -2,7 +2,7 @@
 
 >>> Versus("matmul", "B").add(8, 1.0e-3, 1.2e-3).add(64, 2.0e-3, 5.0e-3)
 matmul
-B   predicted  measured  measured/predicted
+B   predicted  measured  ratio
 8   1.00 ms    1.20 ms   1.20
 64  2.00 ms    5.00 ms   2.50
 typical ratio 1.73, from 1.20 to 2.50
@@ -37,7 +37,7 @@ class Versus:
 
     @property
     def ratios(self) -> list[float]:
-        """Measured / predicted, row by row."""
+        """What was got / predicted, row by row."""
         return [m / p for _, p, m in self.rows]
 
     @property
@@ -50,7 +50,7 @@ class Versus:
         return exp(sum(abs(log(r)) for r in self.ratios) / len(self.rows))
 
     def _cells(self) -> tuple[list[tuple[str, ...]], str]:
-        head = (self.what, "predicted", self.got, f"{self.got}/predicted")
+        head = (self.what, "predicted", self.got, "ratio")
         body = [(w, self.unit(p), self.unit(m), f"{m / p:.2f}") for w, p, m in self.rows]
         foot = (
             ""

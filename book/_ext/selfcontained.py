@@ -21,6 +21,10 @@ def _spoken(classes: str, rest: str, tex: str) -> str:
 
 # (what the theme writes, what should stand there)
 REPAIRS = [
+    (
+        r'(<html [^>]*data-theme=)"auto"',
+        r'\1"light"',
+    ),  # "auto" has no colours; a script sets it at once where there is one
     (r"\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>", ""),  # 1.5 MB; the web font draws the icons
     (r'\s*<script type="text/x-thebe-config">.*?</script>', ""),
     (r"\s*<script>kernelName = .*?</script>", ""),

@@ -13,8 +13,9 @@
       for (const frame of frames) frame.style.display = frame === now ? "" : "none";
       step.setAttribute("aria-valuetext", now.dataset.label);
       step.nextElementSibling.textContent = now.dataset.label;
-      const said = `${strip.dataset.said} ${now.getAttribute("aria-label")}`;
-      if (status.textContent !== said) status.textContent = said;
+      const [whole, frame] = status.children; // what the frame shows is said, and written nowhere: one sees it
+      if (whole.textContent !== strip.dataset.said) whole.textContent = strip.dataset.said;
+      frame.textContent = now.getAttribute("aria-label");
     }
 
     // A step can be linked to: #live-all-gather?links=line&step=2
@@ -26,6 +27,7 @@
       step.max = strips[links.selectedIndex].children.length - 1;
       if (wanted.has("step")) step.value = wanted.get("step");
       box.scrollIntoView();
+      addEventListener("load", async () => { await window.MathJax?.startup?.promise; box.scrollIntoView(); }); // formulas above have grown
     }
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", update);

@@ -72,6 +72,7 @@
       for (const [name, value] of new URLSearchParams(query)) if (form.elements[name]) form.elements[name].value = value;
       for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
       box.scrollIntoView();
+      addEventListener("load", async () => { await window.MathJax?.startup?.promise; box.scrollIntoView(); }); // formulas above have grown
     }
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", update);

@@ -61,6 +61,8 @@ window.livePlans = ({ plans: t, args: numbers }, compute, box, text) => {
     const other = rest.find(p => before(best, p));
     show(other ? [best, other] : [best]);
     said.count = String(priced.length);
+    const place = args.x * Math.sqrt(t.patches.length) + args.y;
+    said.unwired = Math.floor(args.wired / 2 ** place) % 2 ? "" : t.unwired.replace("{chip}", said.chip);
     return best;
   };
 };

@@ -224,10 +224,10 @@ def report(exercise: str, *answers: "Answer | Entries | Program", insight: str =
     lines = [f"Exercise {exercise}: {earned:g} of {points:g} points"]
     lines += [
         textwrap.fill(m, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
-        for _, ms in results
-        for m in ms
+        for m in dict.fromkeys(m for _, ms in results for m in ms)
     ]
-    tries = tried(exercise, passed, any(not m.endswith("not done yet.") for _, ms in results for m in ms))
+    part = ", ".join(getattr(a, "name", "") for a in answers)
+    tries = tried(exercise, passed, any(not m.endswith("not done yet.") for _, ms in results for m in ms), part)
     if passed and insight:
         lines += ["", *(textwrap.fill(line, 110) for line in codecs.decode(insight, "rot13").splitlines())]
     elif tries >= 3 and not passed:

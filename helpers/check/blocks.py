@@ -47,10 +47,15 @@ def differs(got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stack
         if all(close(n * h, w) for h, w in zip(held, wanted)):
             return f"every number is {n} times too small: is a sum missing?"
     if all(any(close(h, w) for w in wanted) for h in held):
+        if sum(n > 1 for n in mesh.devices.shape) == 1:
+            return "the blocks are right and on the wrong devices: device i is to hold block i."
         return "the blocks are right and on the wrong devices: which axis of a subscript is the major one?"
     copies = combinations([(str(b.index), h) for b, h in zip(shards, held)], 2)
     if any(i == j and not close(a, b) for (i, a), (j, b) in copies):
-        return "devices that should hold copies of a block hold different numbers: is a sum or a gather missing?"
+        return (
+            "devices that should hold copies of a block hold different numbers: is a sum or a gather missing, "
+            "or does each join its blocks in an order of its own?"
+        )
     at = ", ".join(f"{a} = {i}" for a, i in zip(mesh.axis_names, np.unravel_index(off[0], mesh.devices.shape)))
     wrong = int((~(np.abs(held[off[0]] - wanted[off[0]]) <= within)).sum())
     return f"the result is wrong: on the device at {at}, {wrong} of {held[off[0]].size} numbers are off."

@@ -87,7 +87,8 @@ def same(got, expected, rtol: float) -> str | None:
     if expected is None or isinstance(expected, (str, bool)):
         got = got.item() if isinstance(got, np.generic) else got
         if type(got) is type(expected):
-            return None if got == expected else "that is not it"
+            alike = "".join(got.split()) == "".join(expected.split()) if isinstance(got, str) else got == expected
+            return None if alike else "that is not it"
         return _asked(expected, got)
     if isinstance(expected, Mapping):
         return _same_mapping(got, expected, rtol)

@@ -15,9 +15,8 @@ exported program is read. Sizes as large as in life are traced only; `equals` ru
 """
 
 import os
-import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from math import prod
 
@@ -29,11 +28,11 @@ from .. import show, trace
 from ..costs import sharding
 from ..costs.collectives import KINDS, Collective
 from ..kernels import mesh as meshes
-from ..trace.collectives import largest_result, read, short
-from ..trace.stablehlo import axis_sizes, largest_result_by
+from ..trace.collectives import short
 from .blocks import differs, drawn
-from .compare import OffLimits, closed
+from .compare import closed
 from .draws import inputs
+from .reading import Reading, Setting, Unclear, hops, listed, told
 
 NAMES = {
     "all_gather": "AllGather",
@@ -43,14 +42,6 @@ NAMES = {
     "all_to_all": "AllToAll",
     "ppermute": "Permute",
 } | {k: k for k in KINDS}
-LONG = {
-    "bf16": "bfloat16",
-    "fp8": "float8_e4m3fn",
-    "fp4": "float4_e2m1fn",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-}
 LARGEST = 2**22  # numbers in the arrays that `equals` makes
 
 
@@ -105,9 +96,12 @@ class Program:
         def run():
             if self.logical.wire <= at_most * (1 + 1e-9):
                 return None
+            widest = max(self.setting.types, key=sharding.bytes_each)
+            wide = [c.dtype for c in self.logical if sharding.bytes_each(c.dtype) > sharding.bytes_each(widest)]
             return (
                 self._named()
                 or f"your program sends {show.bytes(self.logical.wire)} from each device, the limit is {show.bytes(at_most)}."
+                + (f" Some of it travels as {wide[0]}, and the arguments are {widest}." if wide else "")
             )
 
         self.todo.append(run)
@@ -118,7 +112,23 @@ class Program:
 
         def run():
             other = {k: n for k, n in self.logical.kinds.items() if k not in kinds}
-            return f"use {' and '.join(names)} alone: your program sends {_kinds(other)}." if other else None
+            return (
+                self._named() or f"use {' and '.join(names)} alone: your program sends {_kinds(other)}."
+                if other
+                else None
+            )
+
+        self.todo.append(run)
+
+    def to_neighbours(self) -> None:
+        """Whatever the program permutes goes to the next device of a ring, up or down, as links do."""
+
+        def run():
+            program, args = self._sharded(), self.setting.arrays(self.setting.sizes)
+            with closed():
+                jaxpr = jax.make_jaxpr(program)(*args)
+            far = hops(jaxpr)
+            return f"a link leads to a neighbour, and one of your permutes goes {far} places on." if far > 1 else None
 
         self.todo.append(run)
 
@@ -175,20 +185,20 @@ class Program:
                 return 0, [f"{self.name} is not done yet."]
             complaint = next((m for run in [self._shape, *self.todo] if (m := run())), None)
         except Exception as e:
-            complaint = _told(e, self.name, self.setting if "setting" in self.__dict__ else None)
+            complaint = told(e, self.name, self.setting if "setting" in self.__dict__ else None)
         return (0, [complaint]) if complaint else (self.points, [])
 
     # -- the program
 
     @cached_property
-    def setting(self) -> "_Setting":
-        return _Setting(*(x() if callable(x) else x for x in self.given[:4]), *self.given[4:])
+    def setting(self) -> Setting:
+        return Setting(*(x() if callable(x) else x for x in self.given[:4]), *self.given[4:])
 
     @cached_property
-    def reading(self) -> "_Reading":
+    def reading(self) -> Reading:
         """What the program says, in full size. Nothing is run and nothing is allocated."""
         s = self.setting
-        return _Reading(self._sharded(), s.arrays(s.sizes), s.mesh)
+        return Reading(self._sharded(), s.arrays(s.sizes), s.mesh)
 
     def _sharded(self) -> Callable:
         """The program that the answer makes; with {U_X} the result is the stack of the devices' summands."""
@@ -205,7 +215,7 @@ class Program:
     def logical(self) -> trace.Sent:
         """What is sent, as logical collectives; ValueError if the program does not say exactly."""
         if self.reading.sent.doubts:
-            raise _Unclear(f"what your program sends cannot be counted exactly. {self.reading.sent.doubts[0]}")
+            raise Unclear(f"what your program sends cannot be counted exactly. {self.reading.sent.doubts[0]}")
         return trace.merged(self.reading.sent)
 
     @property
@@ -233,8 +243,6 @@ class Program:
 
     def _compare(self, dense, shapes, sizes, scale, i) -> str | None:
         s = self.setting
-        if any("cond" in c.note.split(" > ") for c in self.logical):  # it would end the process after a minute
-            return "a collective inside lax.cond or switch can wait for ever for devices that chose otherwise: send outside."
         like = s.arrays(s.sizes | sizes, shapes)
         if sum(a.size for a in like) > LARGEST:
             raise ValueError(f"equals runs the program: give it sizes that make fewer than {LARGEST:,} numbers")
@@ -248,7 +256,20 @@ class Program:
         put = [meshes.put(a, s.mesh, spec) for a, spec in zip(arrays, s.ins)]
         program = self._sharded()
         with closed():
-            got = jax.block_until_ready(program(*put))
+            program = program.trace(*put)
+        sent = listed(program.jaxpr)  # of the very program that is run
+        if any(
+            "cond" in c.note.split(" > ") for c in (*sent, *self.logical)
+        ):  # it would end the process after a minute
+            return "a collective inside lax.cond or switch can wait for ever for devices that chose otherwise: send outside."
+        small = trace.merged(sent).kinds
+        if not sent.doubts and small != self.logical.kinds:
+            return (
+                f"what is sent must not depend on the sizes: for large blocks it is {_kinds(self.logical.kinds)}, "
+                f"for small ones {_kinds(small)}."
+            )
+        with closed():
+            got = jax.block_until_ready(program.lower().compile()(*put))
         return differs(got, expected, s.mesh, s.stacked, short(like[0].dtype))
 
     def _off(self, kinds) -> str:
@@ -271,103 +292,6 @@ class Program:
         return {NAMES[n] for n in names}
 
 
-class _Setting:
-    """A mesh, how arguments and result are cut over it, and their shapes."""
-
-    def __init__(self, mesh, ins, out, shapes, sizes: Mapping[str, int], dtype):
-        self.mesh = meshes.mesh(tuple(mesh.values()), tuple(mesh)) if isinstance(mesh, Mapping) else mesh
-        self.ins, self.out, self.sizes, self.shapes = list(ins), out, sizes, shapes
-        self.stacked = isinstance(out, str | sharding.Sharding) and bool(sharding.parse(out).unreduced)
-        self.types = [dtype] * len(self.ins) if isinstance(dtype, str) else list(dtype)
-        for how in (*self.ins, out):
-            if how is None or how is Ellipsis:
-                raise NotImplementedError
-            if not isinstance(how, str | sharding.Sharding | jax.sharding.PartitionSpec):
-                raise _Unclear(f"arrays are cut by a PartitionSpec such as P('X', None), this is {how!r}")
-            axes = [a for a in jax.tree.leaves(tuple(meshes.spec(how))) if a is not None]
-            if missing := [a for a in axes if a not in self.mesh.axis_names]:
-                has = ", ".join(self.mesh.axis_names)
-                raise _Unclear(f"{_said(how)} names axis {missing[0]}, and the mesh has {has}")
-            if twice := [a for a in axes if axes.count(a) > 1]:
-                raise _Unclear(f"{_said(how)} names axis {twice[0]} twice: an axis cuts one dimension, once")
-
-    def arrays(self, sizes: Mapping[str, int], shapes=None) -> list[jax.ShapeDtypeStruct]:
-        """The arguments, whole; ValueError in a sentence if one cannot be cut as its spec says."""
-        shapes = shapes or self.shapes or [sharding.parse(a).dims for a in self.ins]
-        shapes = [tuple(sizes[d] if isinstance(d, str) else d for d in dims) for dims in shapes]
-        out = [jax.ShapeDtypeStruct(s, LONG.get(t, t)) for s, t in zip(shapes, self.types)]
-        for a, spec in zip(out, self.ins):
-            self.local(a, spec)
-        return out
-
-    def local(self, a, spec) -> jax.ShapeDtypeStruct:
-        """One device's block of an array."""
-        cuts, n = tuple(meshes.spec(spec)), axis_sizes(self.mesh)
-        if len(cuts) > len(a.shape):
-            raise _Unclear(f"{_said(spec)} is for {len(cuts)} dimensions, and the array has shape {a.shape}")
-        shape = list(a.shape)
-        for d, axes in enumerate(cuts):
-            by = prod(n[x] for x in ((axes,) if isinstance(axes, str) else axes or ()))
-            if shape[d] % by:
-                raise _Unclear(f"{_said(spec)} cuts {shape[d]} numbers into {by} equal parts, which cannot be")
-            shape[d] //= by
-        return jax.ShapeDtypeStruct(tuple(shape), a.dtype)
-
-
-class _Reading:
-    """A program as exported, or as its jaxpr where JAX cannot export it: out, sent, largest."""
-
-    def __init__(self, program, args: Sequence[jax.ShapeDtypeStruct], mesh):
-        exported = None
-        with closed():
-            try:
-                exported = jax.export.export(program)(*args)
-            except Exception:  # either the program is wrong, which the jaxpr tells as well, or export cannot carry it
-                jaxpr = jax.make_jaxpr(program)(*args)
-        if exported is not None and exported.nr_devices == mesh.size:  # 1 if nothing of it is needed
-            self.out, self.sent = exported.out_avals, trace.sent_by(exported, mesh)
-            self.largest = largest_result_by(exported)
-        elif exported is not None:
-            self.out, self.sent, self.largest = exported.out_avals, trace.Sent(), 0
-        else:
-            self.out, self.sent, self.largest = jaxpr.out_avals, read(jaxpr), largest_result(jaxpr)
-
-
-class _Unclear(Exception):
-    """A sentence for the learner."""
-
-
-def _told(e: Exception, name: str, s: _Setting | None) -> str:
-    """One sentence for whatever the learner's code raised."""
-    text = str(e)
-    if isinstance(e, NotImplementedError) or "ellipsis" in text.lower():
-        return f"{name} is not done yet."
-    if isinstance(e, KeyError):
-        return f"the entry {text} is not done yet."
-    if isinstance(e, (OffLimits, _Unclear)):
-        return f"{text.rstrip('.')}."
-    if axis := re.search(r"unbound axis name:? ['\"]?(\w+)", text, re.I):
-        return f"{name} names the mesh axis {axis[1]}, and the mesh has {', '.join(s.mesh.axis_names)}."
-    if isinstance(e, jax.errors.ConcretizationTypeError) or isinstance(e, jax.errors.TracerArrayConversionError):
-        return (
-            f"{name} looks at numbers that are not there yet: a program is the same on every device, so choose by "
-            "jnp.where or by lax.axis_index inside an index, not by if."
-        )
-    if "too long to be compatible with the corresponding output" in text:
-        return f"{name} returns a block with fewer dimensions than {_said(s.out)} has."
-    if "in the same order as the axis_names" in text:
-        return "ppermute wants its axes in the order of the mesh."
-    blocks = ""
-    if s:
-        try:
-            local = [s.local(a, spec) for a, spec in zip(s.arrays(s.sizes), s.ins)]
-            blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
-        except Exception:
-            pass
-    first = (text.splitlines() or [""])[0][:200]
-    return f"{name} raised {type(e).__name__}: {first}".rstrip(": .") + "." + blocks
-
-
 def _sorted(collectives) -> list[Collective]:
     """In an order of their own; of an AllReduce's axes the order says nothing."""
     plain = [
@@ -379,10 +303,6 @@ def _sorted(collectives) -> list[Collective]:
 
 def _kinds(kinds: Mapping[str, int]) -> str:
     return str({k: kinds[k] for k in KINDS if k in kinds}) if kinds else "nothing"
-
-
-def _said(how) -> str:
-    return how if isinstance(how, str) else str(how).replace("PartitionSpec", "P")
 
 
 def _bytes(a) -> float:

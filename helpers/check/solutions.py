@@ -5,17 +5,20 @@ from pathlib import Path
 
 from ..prose import render
 
-_tries: dict[str, int] = {}
-_passed: set[str] = set()
+_tries: dict[tuple[str, str], int] = {}
+_passed: set[tuple[str, str]] = set()
 
 
-def tried(exercise: str, passed: bool, counts: bool = True) -> int:
-    """Note a try; the number of failed ones in this session. A cell that nobody has filled in does not count."""
+def tried(exercise: str, passed: bool, counts: bool = True, part: str = "") -> int:
+    """Note a try at one part of an exercise; the number of failed ones in this session.
+
+    A cell that nobody has filled in does not count.
+    """
     if passed:
-        _passed.add(exercise)
+        _passed.add((exercise, part))
     elif counts:
-        _tries[exercise] = _tries.get(exercise, 0) + 1
-    return _tries.get(exercise, 0)
+        _tries[exercise, part] = _tries.get((exercise, part), 0) + 1
+    return _tries.get((exercise, part), 0)
 
 
 def passed(exercise: str) -> bool:
@@ -24,7 +27,7 @@ def passed(exercise: str) -> bool:
     >>> passed("0.2")
     False
     """
-    return exercise in _passed
+    return any(e == exercise for e, _ in _passed)
 
 
 def solution(exercise: str) -> None:
@@ -46,12 +49,14 @@ def solution(exercise: str) -> None:
         )
         return
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
-    left = 3 - _tries.get(exercise, 0)
+    left = 3 - max((n for (e, _), n in _tries.items() if e == exercise), default=0)
+    parts = max(1, source.read_text(encoding="utf8").count(f'check.report("{exercise}"'))
     if not code and not text:
         print(f"There is no exercise {exercise}.")
-    elif code and exercise not in _passed and left > 0:
+    elif code and sum(e == exercise for e, _ in _passed) < parts and left > 0:
         print(
-            f"Exercise {exercise} opens after a pass or {left} more {'try' if left == 1 else 'tries'}: run its check cell."
+            f"Exercise {exercise} opens after a pass{' of every part' * (parts > 1)} "
+            f"or {left} more {'try' if left == 1 else 'tries'}: run its check cell."
         )
     else:
         print("\n\n".join(code + text))

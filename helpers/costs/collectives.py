@@ -31,8 +31,9 @@ def all_gather(V, axes, ways: int = 2) -> Move:
     One way round a ring of n, a shard of V/n crosses each link n-1 times.
     Both ways, `Axis.steps` times: n//2 on a ring, n-1 on a line (the end hears from everybody over one link).
     So an axis delivers n·W/steps bytes/s, 2W on a ring of even n; several axes add up, and so do their hops.
-    Nor can the worst-placed chip receive what it lacks faster than its links carry it: on several lines or odd rings
-    that decides. (No one schedule reaches both limits, bytes and hops; their maximum is what texts and we call the time.
+    Nor can the worst-placed chip receive what it lacks faster than its links carry it: over several axes of which one
+    is a line, an odd ring or two chips, that may decide. (No one schedule reaches both limits, bytes and hops; their
+    maximum is what texts and we call the time.
     On an even ring the farthest shard could come half from each side, which saves V/(2n) a link; it is not counted on.)
 
     >>> e = 2 * 2048 * 8192                                    # bf16[E_Y, F] on Y = 4 of a v5e
@@ -96,14 +97,15 @@ def permute(V, axis: Axis, shift=1) -> Move:
     (Move(link='ici', bytes=3000000.0, hops=3), 1)
     """
     d = where(axis.wraps, minimum(shift % axis.n, -shift % axis.n), minimum(abs(shift), axis.n - 1))
-    return Move("ici", V * d, d)
+    return Move("ici", V * where(axis.wraps, d, minimum(d, axis.n - d)), d)  # a line has n - d senders only
 
 
 def scramble(V, axes) -> Move:
     """A permutation of devices along these axes, at worst: every device sends V bytes to some other one.
 
     Reordering a subscript, I_XY to I_YX, is one. At worst all those on one side of an axis cross its middle,
-    half of them over each of the two cuts of a ring.
+    half of them over each of the two cuts of a ring. No routing does better; one that goes axis by axis may load a link
+    up to twice as much.
     """
     axes = _axes(axes)
     loads = [V * where(a.wraps, maximum(1, floor(a.n / 2) / 2), floor(a.n / 2)) * (a.n > 1) for a in axes]
@@ -129,7 +131,7 @@ def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
 
 
 def crossover(axes, W, hop=HOP, ways: int = 2):
-    """V below which an AllGather is bound by latency: a hop's worth of bytes in each shard, W·hop.
+    """V below which an AllGather is bound by latency. Over one axis each shard is then a hop's worth of bytes, W·hop.
 
     >>> round(crossover(Axis(8), 4.5e10)), round(crossover(Axis(8), 4.5e10) / 8)
     (360000, 45000)
@@ -159,7 +161,8 @@ def overlapped(c, s, n, ways: int = 2):
 def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
     """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
 
-    Inside first, so that only 1/n of the bytes leaves a slice of n chips: ReduceScatter, then across pods, then AllGather.
+    ReduceScatter inside, then across pods, then AllGather inside: so over the network each of a slice's n chips
+    works on V/n bytes only. An AllGather is the last two of these, a ReduceScatter the first two.
     Every chip of a slice talks to its counterparts in the other pods, round a ring over its own share of the network.
     Between pods bytes are those that one chip sends; a hop of the network is not a hop of ICI, so none is counted.
 
@@ -215,7 +218,9 @@ class Collective:
         return self.bytes * (mesh.size(self.axes) if self.kind == "AllToAll" else 1)
 
     def wire(self, mesh: Mesh) -> float:
-        """Bytes that one device sends in all runs, by the ring algorithms.
+        """Bytes that one device sends in all runs, by the ring algorithms that turn one way.
+
+        Of an AllToAll its own blocks are counted, not those that it passes on; `move` has the load of a link.
 
         >>> Collective("AllReduce", ("X",), (8, 16), (8, 16), "f32").wire(Mesh({"X": 4}))
         768.0

@@ -80,6 +80,7 @@ def block(
 ) -> Block | None:
     """The cheapest way through In[B, D] · W_in[D, F] · W_out[F, D] -> Out[B, D], over all shardings of Tmp; None if none fits.
 
+    For each sharding of Tmp both products take their cheapest plans that fit; pairs that do not fit together are left out.
     What stands between the products costs no time: an activation function is elementwise.
 
     >>> from .hardware import Slice, chip

@@ -119,7 +119,7 @@ class Plan:
 
 
 def plans(A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
-    """Every plan from A and B to C, those that send nothing to those that gather all.
+    """The plans from A and B to C: for each local product, the way to it and from it to C that puts fewest bytes on links.
 
     A, B, C  shardings, or texts in the notation; C may be a partial sum, C[I, K] {U_X}
     sizes    {"I": …, "J": …, "K": …}
@@ -206,7 +206,9 @@ def _roles(A: Sharding, B: Sharding, C: Sharding) -> tuple[str, str, str]:
             raise ValueError(f"a matrix has two dimensions, {a} has {len(a.dims)}")
     shared = [d for d in A.dims if d in B.dims]
     if nobody := [d for d in C.dims if d not in A.dims + B.dims]:
-        raise ValueError(f"{C} names dimension {nobody[0]}, which neither {A} nor {B} has")
+        raise ValueError(
+            f"{C} names dimension {nobody[0]}, which neither {A} nor {B} has: theirs are {', '.join(dict.fromkeys(A.dims + B.dims))}"
+        )
     if len(shared) != 1 or shared[0] in C.dims:
         raise ValueError(
             f"{A} · {B} -> {C}: exactly one dimension is shared by the operands and summed over, not in the result"

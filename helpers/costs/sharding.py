@@ -177,7 +177,7 @@ class Sharding:
         """
         for a in self.used:
             if a not in mesh.sizes:
-                raise ValueError(f"{self} names axis {a}, and the mesh has {', '.join(mesh.names) or 'none'}")
+                raise ValueError(f"{self} names axis {a}: use one that the mesh has, {', '.join(mesh.names) or 'none'}")
         for dim, axes in zip(self.dims, self.axes) if sizes is not None else ():
             if dim not in sizes:
                 raise ValueError(f"{self} has a dimension {dim} whose size is not given; sizes: {dict(sizes)}")

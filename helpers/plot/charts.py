@@ -33,6 +33,8 @@ def lines(
                 label,
                 (at, 0.02),
                 xycoords=("data", "axes fraction"),
+                xytext=(-2, 0),
+                textcoords="offset points",
                 rotation=90,
                 ha="right",
                 va="bottom",
@@ -113,6 +115,6 @@ def levels(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture:
         ax.bar_label(drawn, [t for _, t in rows.values()], fontsize=8, padding=4)
         ax.invert_yaxis()
         dress(ax, xlabel, "", "x")
-        ax.set_xlim(min(values) / 5, max(values) * 30)
+        ax.set_xlim(min(values) / 5, max(values) * 100)
         ax.grid(axis="y", visible=False)
     return Picture(figure, alt, caption)

@@ -58,7 +58,7 @@ class Picture:
         return f"[figure: {self.alt}]"
 
 
-def canvas(width: float = 6.4, height: float = 3.8, rows: int = 1, columns: int = 1):
+def canvas(width: float = 5.2, height: float = 3.5, rows: int = 1, columns: int = 1):
     """An empty figure in the course's style and its axes (an array of them if there are several)."""
     with rc_context(STYLE):
         figure = Figure(figsize=(width, height))

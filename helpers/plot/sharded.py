@@ -31,13 +31,13 @@ def layout(
         a.check(mesh, sizes)
         if len(a.dims) > 2:
             raise ValueError(f"a layout is drawn of arrays with one or two dimensions, and {a} has {len(a.dims)}")
-    columns = min(len(arrays), 3)
+    columns = min(len(arrays), 2)  # legible on a phone
     down = -(-len(arrays) // columns)
     with rc_context(STYLE):
-        figure, axes = canvas(3.0 * columns, 3.2 * down, down, columns)
+        figure, axes = canvas(2.5 * columns, 2.85 * down, down, columns)
         figure.get_layout_engine().set(h_pad=0.12)
         for ax in np.ravel(axes)[len(arrays) :]:
-            ax.set_axis_off()
+            ax.remove()
         for ax, array in zip(np.ravel(axes), arrays):
             _array(ax, array, mesh, sizes)
     names = ", ".join(f"{n} = {s}" for n, s in mesh.sizes.items())
@@ -99,7 +99,7 @@ def _array(ax, array: Sharding, mesh: Mesh, sizes) -> None:
         if hatch:  # apart from the fill, whose transparency it would take
             ax.add_patch(Rectangle(*at, fill=False, edgecolor="#999", hatch=hatch, linewidth=0))
         text = _listed(groups)
-        size = min(11, 150 * width / max(3, len(text)) + 2, 130 * height)
+        size = min(11, 120 * width / max(3, len(text)) + 2, 105 * height)
         box = {"facecolor": "#fff", "edgecolor": "none", "pad": 1.5, "alpha": 0.85}
         ax.text((c + 0.5) * width, (r + 0.5) * height, text, ha="center", va="center", fontsize=size, bbox=box)
     ax.set_yticks(
@@ -137,4 +137,4 @@ def _under(array: Sharding, mesh: Mesh, sizes) -> str:
         said.append(f"{copies} copies of each {'summand' if array.unreduced else 'block'}")
     if array.unreduced:
         said.append(f"{mesh.size(array.unreduced)} summands")
-    return "; ".join(said)
+    return "\n".join(said)

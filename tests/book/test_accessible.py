@@ -64,3 +64,18 @@ def test_maths_is_set_from_the_files_of_the_site(visit):
     settle(page)
     assert page.locator("mjx-container").count() > 5
     assert visit.asked == []
+
+
+@pytest.mark.site
+def test_without_javascript_pages_have_colours(visit):
+    """The theme leaves them to a script, and the bar at the top would be transparent over the text."""
+    page = visit("book/ch02_sharding.html", width=360, javascript=False)
+    assert page.locator("html").get_attribute("data-theme") == "light"
+
+
+@pytest.mark.site
+def test_a_link_to_a_setting_leads_to_its_figure(visit):
+    """Formulas above it grow while MathJax sets them."""
+    page = visit("book/ch02_sharding.html#live-reduce-scatter?links=line&step=2", width=360, height=740)
+    settle(page)
+    page.wait_for_function("Math.abs(document.getElementById('live-reduce-scatter').getBoundingClientRect().top) < 300")

@@ -139,6 +139,14 @@ def test_latency_or_bandwidth():
     assert 16 * 8192 < crossover(Axis(8), W)  # one step of sampling, int8
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("V", [10, 1e4, 1e5, 1e7])
+def test_hops_of_the_page(n, V):
+    """h max(t_hop, V/n/W), with n//2 hops on a ring and n - 1 on a line."""
+    for axis, h in ((Axis(n), n // 2), (Axis(n, wraps=False), n - 1)):
+        assert seconds(all_gather(V, axis), W) == pytest.approx(h * max(1e-6, V / n / W))
+
+
 def test_bandwidth_curve():
     reached = [bandwidth(V, Axis(16), W) for V in (1e3, 1e5, 7.2e5, 1e7, 1e9)]
     assert reached == sorted(reached) and reached[-1] == reached[-2] == 9e10

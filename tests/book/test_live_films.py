@@ -95,3 +95,21 @@ def test_a_step_can_be_linked_to(visit):
     assert frames(page) == [figure.films["line"].frames[2].text]
     page = visit(figure, anchor="#live-reduce-scatter?links=nonsense&step=99")
     assert frames(page) == [figure.films["ring, both ways"].frames[-1].text]
+
+
+def test_what_a_frame_shows_is_written_for_readers_of_the_screen_alone(visit):
+    """Else a long list of sends pushes the caption down at every step."""
+    page = visit(load("all_to_all"))
+    whole, frame = page.locator(f"{STATUS} span").all()
+    assert "visually-hidden" not in (whole.get_attribute("class") or "")
+    assert frame.get_attribute("class") == "visually-hidden" and frame.inner_text() == frames(page)[0]
+
+
+@pytest.mark.parametrize("kind", ["screen", "print"])
+def test_paper_gets_every_frame_and_no_controls(visit, kind):
+    figure = load("reduce_scatter")
+    page = visit(figure)
+    page.emulate_media(media=kind)
+    every = [f.text for f in next(iter(figure.films.values())).frames]
+    assert frames(page) == (every if kind == "print" else every[:1])
+    assert page.locator("form").is_visible() == (kind == "screen")

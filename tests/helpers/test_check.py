@@ -373,7 +373,7 @@ def test_solutions_are_asked_for_by_name(name):
 
 
 def test_solutions_show_all_parts_and_texts(capsys, monkeypatch):
-    monkeypatch.setattr(solutions, "_passed", {"1.16"})
+    monkeypatch.setattr(solutions, "_passed", {("1.16", "a"), ("1.16", "b")})
     check.solution("1.16")
     code = capsys.readouterr().out
     assert code.count("def ") >= 2 and "check.report" not in code and "### " not in code
@@ -396,3 +396,14 @@ def test_a_check_before_its_answer_says_what_to_do(capsys):
     assert check.run(lambda: check.report("0.1", check.Answer(not_there_yet, points=1))) == 0  # noqa: F821
     assert "Run the cell above first: name 'not_there_yet' is not defined." in capsys.readouterr().err
     assert check.run(lambda: 3) == 3
+
+
+def test_a_pass_of_one_part_does_not_open_the_other(capsys):
+    for name, wait in (("one", True), ("two", False)):
+        a = check.Answer(lambda x: x, points=1)
+        a.name = name
+        a.gives(1, 1)
+        assert check.report("1.16", a) == 1
+        capsys.readouterr()
+        check.solution("1.16")
+        assert ("opens after a pass of every part" in capsys.readouterr().out) == wait

@@ -272,7 +272,8 @@ def test_copies_that_are_promised_are_compared():
     a.equals(lambda A: A.sum() * jnp.ones_like(A), I=8, J=4)
     assert told(a) == (
         0,
-        "devices that should hold copies of a block hold different numbers: is a sum or a gather missing?",
+        "devices that should hold copies of a block hold different numbers: is a sum or a gather missing, "
+        "or does each join its blocks in an order of its own?",
     )
 
 

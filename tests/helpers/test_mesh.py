@@ -159,9 +159,9 @@ def test_sharded_programs_see_their_blocks_and_stack_their_summands():
 
 
 def test_an_axis_that_the_mesh_has_not():
-    with pytest.raises(ValueError, match="A.I_Z, J. names axis Z, and the mesh has X, Y"):
+    with pytest.raises(ValueError, match="A.I_Z, J. names axis Z: use one that the mesh has, X, Y"):
         mesh.sharded(lambda x: x, mesh.mesh((4, 2), ("X", "Y")), ["A[I_Z, J]"], "A[I, J]")
-    with pytest.raises(ValueError, match="names axis Z, and the mesh has X, Y"):
+    with pytest.raises(ValueError, match="names axis Z: use one that the mesh has, X, Y"):
         mesh.holders("A[I_Z, J]", mesh.mesh((4, 2), ("X", "Y")), {"I": 8, "J": 16})
 
 

@@ -195,10 +195,10 @@ def test_the_block_that_must_fit():
 def test_bad_input_gets_one_sentence():
     for args, says in (
         (("A[I, J]", "B[L, K]", "C[I, K]"), "exactly one dimension is shared"),
-        (("A[I, J]", "B[J, K]", "C[I, M]"), "names dimension M, which neither"),
+        (("A[I, J]", "B[J, K]", "C[I, M]"), "names dimension M, which neither .* theirs are I, J, K"),
         (("A[I, J]", "B[J, K]", "C[I, J]"), "exactly one dimension is shared"),
         (("A[I, J, L]", "B[J, K]", "C[I, K]"), "a matrix has two dimensions, A.I, J, L. has 3"),
-        (("A[I_Q, J]", "B[J, K]", "C[I, K]"), "names axis Q, and the mesh has X, Y"),
+        (("A[I_Q, J]", "B[J, K]", "C[I, K]"), "names axis Q: use one that the mesh has, X, Y"),
         (("A[I_X, J_X]", "B[J, K]", "C[I, K]"), "names axis X twice"),
     ):
         with pytest.raises(ValueError, match=says) as e:

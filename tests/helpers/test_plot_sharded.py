@@ -40,7 +40,7 @@ def test_a_layout_draws_each_block_with_its_devices():
     ]
     assert hatches == [set(), {"//"}, {"..."}]
     assert [ax.get_title() for ax in picture.figure.axes] == ["A[I_X, J_Y]", "A[I_X, J]", "A[I, J] {U_Y}"]
-    assert copied.get_xlabel() == "each device [4, 4]; 2 copies of each block"
+    assert copied.get_xlabel() == "each device [4, 4]\n2 copies of each block"
     assert "A[I_X, J]: 2 blocks: block 0, 0 on 0, 1; block 1, 0 on 2, 3." in picture.alt
 
 

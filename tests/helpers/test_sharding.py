@@ -69,7 +69,7 @@ def test_forbidden_notation(text, says):
 
 
 def test_shardings_that_do_not_fit_the_mesh_or_the_array():
-    with pytest.raises(ValueError, match="names axis W, and the mesh has X, Y, Z"):
+    with pytest.raises(ValueError, match="names axis W: use one that the mesh has, X, Y, Z"):
         parse("A[I_W, J]").check(MESH)
     with pytest.raises(ValueError, match="XY is 8 and does not divide I = 12; .* 8 and 16"):
         parse("A[I_XY, J]").local({"I": 12, "J": 4}, MESH)

@@ -237,3 +237,20 @@ def test_what_the_block_sends_is_what_the_plan_says(solved):
         Collective("AllGather", ("X", "Y"), (128, 2048), (128, 8192)),
         Collective("ReduceScatter", ("X", "Y"), (128, 8192), (128, 2048)),
     )
+
+
+@pytest.mark.parametrize("In", ["In[B_X, D_Y]", "In[B_Y, D_X]", "In[B_YX, D]", "In[B, D_YX]"])
+def test_2_21_any_cut_of_the_activations_over_four_chips_will_do(In):
+    """What is gathered and scattered dimension by dimension sends as much as along one of them."""
+    cuts = [(i, a) for i, axes in enumerate(sharding.parse(In).axes) for a in axes]
+    lines = [f'In = jax.lax.all_gather(In, "{a}", axis={i}, tiled=True)' for i, a in cuts[::-1]]
+    lines += ["Out = jax.nn.relu(In @ W_in) @ W_out"]
+    lines += [f'Out = jax.lax.psum_scatter(Out, "{a}", scatter_dimension={i}, tiled=True)' for i, a in cuts]
+    answers = [
+        bank.Variant(
+            "ch02-q21-layout", "", f'return {{"In": "{In}", "W_in": "W_in[D,F_YX]", "W_out": "W_out[F_YX,D]"}}'
+        ),
+        bank.Variant("ch02-q21", "", "\n".join([*lines, "return Out"])),
+    ]
+    for name, v in trial.judge(bank.applied(trial.solved(TOPIC), answers), "ch02-q21").items():
+        assert v.score == v.points, f"{name}: {v.message}"
