@@ -55,7 +55,7 @@ def _formulas() -> list[FunctionType]:
     found = []
     for m in [m for name, m in sys.modules.items() if name.startswith(CLOSED) and name not in OPEN]:
         classes = [c for c in vars(m).values() if isinstance(c, type) and c.__module__ == m.__name__]
-        things = [(name, x) for owner in (m, *classes) for name, x in vars(owner).items() if not name.startswith("_")]
+        things = [(name, x) for owner in (m, *classes) for name, x in vars(owner).items() if not name.startswith("__")]
         plain = [x.fget if isinstance(x, property) else x for _, x in things]
         found += [f for f in plain if isinstance(f, FunctionType) and f.__module__ == m.__name__ and not f.__closure__]
     return found

@@ -407,3 +407,13 @@ def test_a_pass_of_one_part_does_not_open_the_other(capsys):
         capsys.readouterr()
         check.solution("1.16")
         assert ("opens after a pass of every part" in capsys.readouterr().out) == wait
+
+
+def test_private_formulas_are_closed_too(capsys):
+    from helpers.costs.collectives import _steps
+    from helpers.costs.sharding import Axis
+
+    a = check.Answer(lambda n: _steps(Axis(n), 2), points=1)
+    a.gives(2, 4)
+    earned, said = told(capsys, a)
+    assert earned == 0 and "off limits inside an answer" in said
