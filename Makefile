@@ -9,30 +9,33 @@ export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 # JAX reads this once, on import; without it the C++ side writes warnings into cells.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 COURSE := $(VENV)/.course
-# EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here.
+# EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; dask and postgres are for large classes.
 EXTRA  ?=
-ifneq ($(filter-out tpu,$(EXTRA)),)
-$(error There is no EXTRA=$(EXTRA): the one there is, is EXTRA=tpu)
+EXTRAS := tpu dask postgres
+ifneq ($(filter-out $(EXTRAS),$(EXTRA)),)
+$(error There is no EXTRA=$(filter-out $(EXTRAS),$(EXTRA)): there are $(EXTRAS))
 endif
-ADDED  := $(sort $(EXTRA:%=$(VENV)/.extra-%) $(wildcard $(VENV)/.extra-tpu))
+ADDED  := $(sort $(EXTRA:%=$(VENV)/.extra-%) $(wildcard $(EXTRAS:%=$(VENV)/.extra-%)))
 # Without a TPU, libtpu looks for one and writes into cells, unless it is told where it is.
-ifneq ($(ADDED),)
+ifneq ($(filter %tpu,$(ADDED)),)
 ifeq ($(wildcard /dev/accel* /dev/vfio/[0-9]*),)
 export TPU_ACCELERATOR_TYPE ?= v5litepod-16
 export TPU_WORKER_HOSTNAMES ?= localhost
 endif
 endif
 ASSIGNMENT ?= ch01_rooflines
+# Containers run as root, which JupyterLab refuses unless told.
+ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all book release grade demo check bench env
+.PHONY: lab test test-all book release grade demo check bench bench-grading env
 
 lab: $(READY) $(ADDED) $(COURSE)
-	jupyter lab --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
+	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
 test: $(READY) $(ADDED)
 	python -m pytest -n 2
 
-test-all: $(READY)
+test-all: $(READY) $(ADDED)
 	python -m tests.everything
 
 book: $(READY) $(ADDED) $(COURSE)
@@ -41,7 +44,7 @@ book: $(READY) $(ADDED) $(COURSE)
 release: $(READY)
 	python -m autograder.release
 
-grade: $(READY)
+grade: $(READY) $(ADDED)
 	python -m autograder.grade $(ASSIGNMENT)
 
 demo: $(READY)
@@ -52,6 +55,9 @@ check: $(READY)
 
 bench: $(READY)
 	python -m tests.bench
+
+bench-grading: $(READY) $(ADDED)
+	python -m tests.bench_grading
 
 env: $(READY) $(ADDED)
 
@@ -68,6 +74,10 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+$(VENV)/.extra-dask $(VENV)/.extra-postgres: $(VENV)/.extra-%: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[$*]'
+	@touch $@
 
 $(VENV)/.extra-tpu: $(READY)
 	@$(BIN)/python -c 'import platform as p, sys; sys.exit(0 if (p.system(), p.machine()) == ("Linux", "x86_64") else "libtpu exists for Linux on x86-64 only: leave out EXTRA=tpu")'

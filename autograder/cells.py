@@ -131,11 +131,15 @@ def identify(cells: list[NotebookNode]) -> None:
         cell.id = name
 
 
-def notebook(cells: list[NotebookNode]) -> NotebookNode:
-    """A notebook of tidy, identified cells."""
+def notebook(cells: list[NotebookNode], helpers: list[str] | None = None) -> NotebookNode:
+    """A notebook of tidy, identified cells.
+
+    helpers  modules that answers may use
+    """
     cells = [tidy(cell) for cell in cells]
     identify(cells)
-    return new_notebook(cells=cells, metadata=nbformat.from_dict(METADATA))
+    course = {"course": {"helpers": helpers}} if helpers else {}
+    return new_notebook(cells=cells, metadata=nbformat.from_dict(METADATA | course))
 
 
 def setup_cell(grade_id: str | None = None) -> NotebookNode:
@@ -173,7 +177,7 @@ def dumps(nb: NotebookNode) -> str:
 
 def normal(nb: NotebookNode) -> NotebookNode:
     """A notebook that a tool wrote, with the parts that vary put back."""
-    nb.metadata = nbformat.from_dict(METADATA)
+    nb.metadata = nbformat.from_dict(METADATA | {k: v for k, v in nb.metadata.items() if k == "course"})
     nb.nbformat, nb.nbformat_minor = 4, 5
     for cell in nb.cells:
         if cell.cell_type == "code":

@@ -94,6 +94,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.demo", description=__doc__.split("\n")[0])
     parser.add_argument("assignment", nargs="?", help="default: the first one")
     options = parser.parse_args(argv)
+    sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
     tree, began = Tree(), time.monotonic()
     shown = ROOT / "_build" / "demo"
     try:
@@ -104,7 +105,8 @@ def main(argv: list[str] | None = None) -> int:
             what = open_class(topic, tree, Path(folder).resolve() / "course")
             hand_in(what, sample_class(topic, tree, COURSE))
             print(f"A class of {len(what.students)} hands in {topic}.", flush=True)
-            results = grade.grade(what, limit=300)
+            results = grade.grade(what)
+            names = grade.titles(nbformat.read(what.notebook("release"), as_version=4))
             shutil.rmtree(shown, ignore_errors=True)
             shutil.copytree(what.root / "feedback", shown / "feedback")
             for name in ("grades.csv", "canvas.csv"):
@@ -112,7 +114,7 @@ def main(argv: list[str] | None = None) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
-    print(grade.table(results))
+    print(grade.table(results), grade.by_exercise(results, names), sep="\n\n")
     print(f"\nFeedback: _build/demo/feedback/<student>/{topic}/{NOTEBOOK}.html; grades: _build/demo/grades.csv "
           f"({time.monotonic() - began:.0f} s).")  # fmt: skip
     return 0

@@ -10,12 +10,14 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from .cells import notebook, setup_cell, translated
+from .engine.view import modules
 from .links import Links
 from .places import SourceError
 from .translate import plain
 
 HEADING = re.compile(r"^### Exercise (\d+)\.(\d+) — (.+)$", re.M)
 DATA = re.compile(r"^[★☆]{3} · \d+ min · (\d+(?:\.\d+)?) points?(?: · .+)?$", re.M)
+USES = re.compile(r"^% uses\b(.*)$", re.M)
 INSIGHT = re.compile(r"<details><summary>After you pass</summary>\n(.*?)\n</details>", re.S)
 
 
@@ -245,5 +247,35 @@ def source_notebook(path: Path, text: str, links: Links, root: Path) -> tuple[No
     for ex in found:
         move_insight(ex, name)
         fold_checks(ex)
+    listed = uses(text, name)
+    if listed:
+        cells[0].source += f"\n\n{permission(listed)}"
     cells.insert(1, setup_cell(f"{path.stem[:4]}-setup"))
-    return notebook([c for c in cells if c.source.strip()]), found
+    return notebook([c for c in cells if c.source.strip()], listed), found
+
+
+def uses(text: str, name: str) -> list[str]:
+    """The modules of `helpers` that a source's line `% uses` gives to answers.
+
+    >>> uses("% uses helpers.costs.hardware, helpers.show", "ch01.md")
+    ['helpers.costs.hardware', 'helpers.show']
+    """
+    lines = USES.findall(text)
+    if len(lines) > 1:
+        raise SourceError(f"{name}: one line says what answers use, this source has {len(lines)}.")
+    listed = [m.strip() for m in lines[0].split(",")] if lines else []
+    for module in listed:
+        if module not in modules():
+            raise SourceError(f'{name}: "% uses" lists modules such as helpers.costs.hardware, there is no "{module}".')
+    return sorted(set(listed))
+
+
+def permission(listed: list[str]) -> str:
+    """What a learner reads about that.
+
+    >>> permission(["helpers.costs.hardware", "helpers.show"])
+    'Of `helpers`, an answer may use `costs.hardware` and `show`; the rest is off limits, and is not there when it is graded.'
+    """
+    short = [f"`{m.removeprefix('helpers.')}`" for m in listed]
+    joined = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
+    return f"Of `helpers`, an answer may use {joined}; the rest is off limits, and is not there when it is graded."

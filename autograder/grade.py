@@ -1,53 +1,42 @@
 """Grade what lies in submitted/: `python -m autograder.grade ch01_rooflines`.
 
-Every submission is graded by nbgrader in a process of its own with a limit, so that none stops the others.
-One that cannot be graded has zero points, with the reason in its feedback and on the screen.
+Answers run in sandboxes, checks apart from them; a submission that breaks stops no other.
+Stop it at any moment and start it again: it goes on where it was, and scores given by hand stay.
+
+COURSE_SEED     fixes the shapes that checks draw, the same for the class (default 0)
+COURSE_SECRET   hidden values are drawn from it (default: a private file of yours, made on first use)
+COURSE_DB_URL   the gradebook (default: SQLite in autograder/)
+COURSE_WORKERS  how many at a time, or "dask", or a Dask scheduler as tcp://host:port
+COURSE_SANDBOX  "off": run answers without walls, as yourself, where this host has none
 """
 
 import argparse
 import contextlib
-import multiprocessing
 import os
 import re
-import shutil
+import secrets
 import sys
-import warnings
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 import nbformat
-import psutil
-from nbformat.v4 import new_markdown_cell
+import platformdirs
 from tqdm import tqdm
 
-from . import course
+from . import course, intake, jobs, records
+from .engine.engine import Engine, Refused
+from .engine.sandbox import available
 from .places import COURSE, NOTEBOOK, SourceError
-from .preprocessors import refusal
-from .rebuild import rebuild
+from .records import Record, Records, Sent
+from .summary import Result, by_exercise, complaints, plain, table, titles
 from .trial import exercise_of
+from .work import Assignment, digest
 
-LIMIT = 900  # seconds for one submission, whatever it does
-WORKERS = min(4, os.cpu_count() or 1)  # submissions at a time, each in a process of its own
-
-
-NAME = re.compile(r"[\w.@+-][\w.@+ -]*")
-"""A student's id: letters of any language, digits, and . @ + - space."""
-
-
-@dataclass
-class Result:
-    """One row of the table."""
-
-    student: str
-    scores: dict[str, tuple[float, float]] = field(default_factory=dict)  # exercise -> (points, of so many)
-    open: set[str] = field(default_factory=set)  # exercises that a person still has to grade
-    why: str = ""  # why it could not be graded
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def total(self) -> float:
-        return sum(got for got, _ in self.scores.values())
+NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
+"""A student's id: letters of any language, digits, and . @ + - with spaces between."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +53,16 @@ class Class:
 
     @property
     def students(self) -> list[str]:
-        return sorted(s for s in self._folders() if NAME.fullmatch(s))
+        return sorted(s for s in self._folders() if self._fit(s))
 
     @property
     def strangers(self) -> list[str]:
         """Folders whose names no gradebook should hold."""
-        return sorted(ascii(s) for s in self._folders() if not NAME.fullmatch(s))
+        return sorted(ascii(s) for s in self._folders() if not self._fit(s))
+
+    @staticmethod
+    def _fit(name: str) -> bool:
+        return bool(NAME.fullmatch(name)) and name not in (".", "..") and len(name) <= 128
 
     def _folders(self) -> list[str]:
         return [p.parent.name for p in (self.root / "submitted").glob(f"*/{self.topic}")]
@@ -83,153 +76,214 @@ class Class:
     def notebook(self, step: str, student: str = ".") -> Path:
         return self.root / step / student / self.topic / f"{NOTEBOOK}.ipynb"
 
-    def gradebook(self):
-        from nbgrader.api import Gradebook
+    def page(self, student: str) -> Path:
+        return self.notebook("feedback", student).with_suffix(".html")
 
-        c = self.config().CourseDirectory
-        return Gradebook(c.db_url, c.course_id)
+    def assignment(self) -> Assignment:
+        known = sorted(p.parent.name for p in (self.root / "release").glob(f"*/{NOTEBOOK}.ipynb"))
+        if self.topic not in known or not self.notebook("source").is_file():
+            there = f"there are {', '.join(known)}" if known else "none is released"
+            raise SourceError(
+                f'There is no released assignment "{plain(self.topic)}" ({there}): run `make release` first.'
+            )
+        timeout = int(self.config().ExecutePreprocessor.timeout)
+        return Assignment.of(self.topic, self.notebook("source"), self.notebook("release"), isolated(), timeout)
+
+    def sent(self, student: str) -> Sent:
+        """What a student handed in, read without trust."""
+        folder = self.notebook("submitted", student).parent
+        try:
+            return Sent(student, intake.read(folder), "", intake.timestamp(folder))
+        except intake.Refused as e:
+            return Sent(student, b"", str(e), intake.timestamp(folder))
 
 
-def grade(what: Class, limit: float = LIMIT) -> list[Result]:
-    """Grade every submission, write feedback, grades.csv and canvas.csv, and return a row for each student."""
-    if not what.notebook("release").is_file():
-        raise SourceError(f"{what.topic} has not been released: run `make release` first.")
+def isolated() -> bool:
+    """Whether answers run inside walls; an error if there are none and nobody said that none are wanted."""
+    if os.environ.get("COURSE_SANDBOX") == "off":
+        print("COURSE_SANDBOX=off: answers run without walls, as yourself.", file=sys.stderr)
+        return False
+    if why := available().refusal:
+        raise SourceError(f"{why} To run answers without walls, as yourself, set COURSE_SANDBOX=off.")
+    return True
+
+
+def secret() -> str:
+    """The secret of the course: COURSE_SECRET, or a file of one's own outside of the repository."""
+    if given := os.environ.get("COURSE_SECRET"):
+        return given
+    path = platformdirs.user_config_path("rooflines-to-racks") / "secret"
+    try:
+        if path.is_file():
+            return path.read_text(encoding="ascii").strip()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = secrets.token_hex(32)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as f:
+            f.write(made)
+    except (OSError, ValueError) as e:
+        raise SourceError(f"The secret of the course cannot be kept in {path} ({e}): set COURSE_SECRET.") from None
+    print(f"Hidden values are drawn from a new secret in {path}: keep a copy, so that regrading draws the same.")
+    return made
+
+
+@dataclass
+class Run:
+    """One grading on its way."""
+
+    what: Class
+    assignment: Assignment
+    secret: str
+    known: Records
+    writer: object
+    late: dict[str, str]  # student -> what decides how late a submission is, "" for all others
+    open: dict[str, tuple[Record, bytes | None]] = field(default_factory=dict)  # jobs that workers have
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def jobs(self, bar: tqdm):
+        """What has to be done, read while it is being done: the class is never in memory at once."""
+        grades = self.writer.grades()
+        for student in self.what.students:
+            sent, known = self.what.sent(student), self.known.load(student)
+            if known and (student not in grades or not self.writer.has(student)):
+                known.written = False  # another gradebook, or an older copy of it
+            if records.done(self.assignment, sent, known, self._late(student)):
+                bar.update()
+                continue
+            job, record = records.job(self.assignment, sent, known, self.secret, self._late(student))
+            self.open[student] = record, sent.stamp
+            yield job
+
+    def _late(self, student: str) -> str:
+        return self.late.get(student, self.late[""])
+
+    def take(self, found) -> None:
+        """Keep what a worker found, then put it into the gradebook."""
+        record, stamp = self.open.pop(found.student)
+        try:
+            before = self.known.load(found.student)
+            self.known.save(record := records.filled(record, found))
+            if found.fault:
+                self.faults[found.student] = found.why
+            settled = self._settled(before, record)
+            if why := self.writer.write(found.student, found.notebook, stamp, settled):
+                self.faults[found.student] = f"The gradebook did not take it: {why}"
+                return
+            record.written = True
+            self.known.save(record)
+        except Exception as e:  # one submission, whatever it holds, stops no other
+            self.faults[found.student] = f"Its result could not be kept: {type(e).__name__}: {e}"
+
+    def _settled(self, before: Record | None, now: Record) -> set[str]:
+        """Cells graded by hand that may stay so: the same work, and the same verdict."""
+        if before is None or before.submission != now.submission:
+            return set()
+        grades = self.writer.grades(now.student).get(now.student, {})
+        points = {i: now.outputs.get(i) == before.outputs.get(i) for i in grades}
+        return {i for i, g in grades.items() if g.manual is not None and not g.waits and points[i]}
+
+
+def grade(what: Class, workers: str | None = None, progress: bool = True) -> list[Result]:
+    """Grade every submission that has not been, write feedback and exports, and return a row for each student."""
+    from .writer import Writer
+
+    assignment = what.assignment()
     if not what.students:
         raise SourceError(f"No submission of {what.topic} lies in {what.root.name}/submitted.")
-    why = {}
-    with (
-        ThreadPoolExecutor(WORKERS) as pool,
-        tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False) as bar,
-    ):
-        jobs = {pool.submit(autograde, what, s, limit): s for s in what.students}
-        try:
-            for job in as_completed(jobs):
-                fault = job.exception()
-                why[jobs[job]] = f"{type(fault).__name__}: {fault}" if fault else job.result()
+    writer = Writer(what.root, what.topic, what.config())
+    writer.clean()
+    known = Records(what.root / ".grading" / what.topic)
+    rule = repr(what.config().AssignLatePenalties)
+    late = {s: digest(t, rule) for s, t in writer.due().items()}
+    run = Run(what, assignment, secret(), known, writer, late)
+    where = workers or os.environ.get("COURSE_WORKERS") or ""
+    if assignment.isolated:
+        try_walls(assignment)
+    with jobs.pool(assignment, where) as pool:
+        with tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False, disable=not progress) as bar:
+            for found in pool.run(run.jobs(bar)):
+                run.take(found)
                 bar.update()
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    with what.gradebook() as gradebook:
-        for student in filter(why.get, why):
-            record_zero(what, gradebook, student, why[student])
-        results = [row(what, gradebook, student, why[student]) for student in what.students]
-    write_feedback(what)
-    return results
+    export(what)
+    write_feedback(run)
+    return results(run)
 
 
-def autograde(what: Class, student: str, limit: float = LIMIT) -> str:
-    """Grade one submission in a process of its own; the reason if that failed, else ""."""
-    if bad := refusal(what.notebook("submitted", student)):
-        return bad
-    context = multiprocessing.get_context("forkserver" if sys.platform != "win32" else "spawn")
-    context.set_forkserver_preload(["nbgrader.apps", "autograder.preprocessors"])
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_autograde, args=(what, student, there))
-    child.start()
-    there.close()
+def try_walls(assignment: Assignment) -> None:
+    """Start the sandboxes once: what is wrong with this host should stop the run, and not cost points."""
     try:
-        if here.poll(limit):
-            return here.recv()
-        return f"Grading took longer than {limit:g} s and was stopped."
-    except EOFError:
-        return "The process that graded it died."
-    finally:
-        stop(child)
+        with Engine(assignment.limits, course_seed=assignment.course_seed) as engine:
+            engine.warm_zygote(assignment.bundle.helpers)
+    except (Refused, OSError) as e:
+        raise SourceError(f"Nothing was graded: {e}") from None
 
 
-def _autograde(what: Class, student: str, pipe) -> None:
-    """The child's part of `autograde`: what it and its kernel print goes nowhere, its verdict into the pipe."""
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    try:
-        worked, why = course.run(course.api(what.config()).autograde, what.topic, student)
-        pipe.send("" if worked else why)
-    except BaseException as error:
-        pipe.send(f"{type(error).__name__}: {error}")
-
-
-def stop(child) -> None:
-    """End a process and all that it started."""
-    child.join(5)
-    if child.is_alive():
-        found = psutil.Process(child.pid)
-        for process in [*found.children(recursive=True), found]:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                pass
-        child.join()
-
-
-def record_zero(what: Class, gradebook, student: str, why: str) -> None:
-    """A row of zeros in the gradebook, and the empty release with the reason on top where the graded notebook would be."""
-    gradebook.update_or_create_student(student)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nbgrader's use of SQLAlchemy
-        submission = gradebook.update_or_create_submission(what.topic, student)
-    for notebook in submission.notebooks:
-        for one in notebook.grades:
-            one.auto_score, one.needs_manual_grade = 0, False  # what a person gave stays
-    gradebook.db.commit()
-    nb = nbformat.read(what.notebook("release"), as_version=4)
-    for cell in nb.cells:
-        cell.metadata.released = True
-    nb.cells.insert(0, new_markdown_cell(f"**This submission could not be graded.** {why}", id="not-graded"))
-    to = what.notebook("autograded", student)
-    shutil.rmtree(to.parent, ignore_errors=True)
-    to.parent.mkdir(parents=True)
-    nbformat.write(nb, to)
-    for name in ("timestamp.txt", "submission_secret.txt"):  # nbgrader's release_feedback wants them
-        if (own := what.notebook("submitted", student).with_name(name)).is_file() and not own.is_symlink():
-            shutil.copyfile(own, to.with_name(name))
-
-
-def row(what: Class, gradebook, student: str, why: str) -> Result:
-    """What the gradebook says of a student."""
-    result = Result(student, why=why, notes=[] if why else notes(what, student))
-    for notebook in gradebook.find_submission(what.topic, student).notebooks:
-        for one in notebook.grades:
-            exercise = exercise_of(one.name)
-            got, most = result.scores.get(exercise, (0.0, 0.0))
-            result.scores[exercise] = (got + (one.score or 0), most + one.max_score)
-            if one.needs_manual_grade:
-                result.open.add(exercise)
-    result.scores = dict(sorted(result.scores.items()))
-    return result
-
-
-def notes(what: Class, student: str) -> list[str]:
-    """What was put right in a submission, and where it was stopped."""
-    submitted, released = (
-        nbformat.read(what.notebook(*at), as_version=4) for at in (("submitted", student), ("release",))
-    )
-    found = rebuild(submitted, released)[1]
-    for cell in nbformat.read(what.notebook("autograded", student), as_version=4).cells:
-        if any(o.output_type == "error" and o.ename == "CellTimeoutError" for o in cell.get("outputs", [])):
-            name = cell.metadata.get("nbgrader", {}).get("grade_id", cell.id)
-            found.append(f"The cell {name} did not end in time and was stopped.")
+def results(run: Run) -> list[Result]:
+    """A row for each student, as the gradebook has it."""
+    grades, late, names = run.writer.grades(), run.writer.penalties(), {}
+    found = []
+    for student in run.what.students:
+        record = run.known.load(student)
+        why = run.faults.get(student) or (record.why if record else "It was not graded.")
+        row = Result(student, why=why, notes=record.notes if record and not why else [])
+        for cell, one in sorted(grades.get(student, {}).items()):
+            exercise = names.setdefault(cell, exercise_of(cell))
+            got, most = row.scores.get(exercise, (0.0, 0.0))
+            row.scores[exercise] = (got + one.score, most + one.most)
+            if one.waits:
+                row.open.add(exercise)
+            if record and (one.auto or 0) < one.most:
+                unanswered = cell not in record.outputs and one.auto == 0  # a written answer that is not there
+                said = ["not done yet."] if unanswered else complaints(record.outputs.get(cell, []))
+                row.said.setdefault(exercise, []).extend(said)
+        row.late, row.fault = late.get(student, 0.0), student in run.faults
+        found.append(row)
     return found
 
 
-def write_feedback(what: Class) -> None:
-    """feedback/ for every student, grades.csv, and canvas.csv."""
-    from nbgrader.plugins import CsvExportPlugin
+def write_feedback(run: Run) -> None:
+    """The feedback pages that are missing, or whose scores or comments are not those of the gradebook any more."""
+    what, shown = run.what, run.writer.shown()
+    wanted: dict[str, str] = {}
+    for student in what.students:
+        record = run.known.load(student)
+        now = digest(shown.get(student, ""), record.paper) if record and record.written else ""
+        if now and (record.paged != now or not what.page(student).is_file()):
+            wanted[student] = now
+    for student, why in write_pages(what, [*wanted]):
+        if why:
+            print(f"A feedback page could not be written: {plain(why)}", file=sys.stderr)
+        record = run.known.load(student)
+        record.paged = "" if why else wanted[student]
+        run.known.save(record)
 
-    from .canvas import Canvas
 
-    worked, why = course.run(course.api(what.config()).generate_feedback, what.topic, force=True)
-    if not worked:
-        print(f"Feedback could not be written: {why}", file=sys.stderr)
-    for page in (what.root / "feedback").glob(f"*/{what.topic}/*"):
-        if page.is_symlink() or page.name not in (f"{NOTEBOOK}.html", "timestamp.txt", "submission_secret.txt"):
-            page.unlink() if page.is_symlink() or page.is_file() else shutil.rmtree(
-                page
-            )  # a student's file is no feedback
-    with what.gradebook() as gradebook:
-        CsvExportPlugin(to=str(what.root / "grades.csv"), assignment=[what.topic]).export(gradebook)
-        Canvas(to=str(what.root / "canvas.csv"), assignment=[what.topic]).export(gradebook)
+def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
+    """Write feedback pages on all cores; each student, and why there is no page, or ""."""
+    from .writer import feedback
+
+    if not students:
+        return
+    size = max(1, min(50, len(students) // (os.cpu_count() or 1)))
+    parts = [students[i : i + size] for i in range(0, len(students), size)]
+    context = get_context("forkserver" if sys.platform not in ("win32", "darwin") else "spawn")
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(parts)), mp_context=context) as pool:
+        asked = [pool.submit(feedback, what.config(), what.root, what.topic, part) for part in parts]
+        for part, answer in zip(parts, asked, strict=True):
+            failed = answer.result()
+            yield from ((student, failed.get(student, "")) for student in part)
+
+
+def export(what: Class) -> None:
+    """grades.csv, canvas.csv and gradescope/, as the gradebook has them."""
+    from nbgrader.api import Gradebook
+
+    from .canvas import Canvas, Grades
+    from .gradescope import Gradescope
+
+    c = what.config()
+    with Gradebook(c.CourseDirectory.db_url, c.CourseDirectory.course_id) as gradebook:
+        for kind, place in ((Grades, "grades.csv"), (Canvas, "canvas.csv"), (Gradescope, "gradescope")):
+            kind(to=str(what.root / place), assignment=[what.topic], parent=None, config=c).export(gradebook)
 
 
 @contextlib.contextmanager
@@ -240,7 +294,9 @@ def alone(what: Class):
     except ImportError:  # not on Windows
         yield
         return
-    with open(what.root / ".grading", "w") as lock:
+    folder = what.root / ".grading"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -248,36 +304,16 @@ def alone(what: Class):
         yield
 
 
-def table(results: list[Result], who: str = "student") -> str:
-    """Students by exercises with totals; `?` marks what a person still has to grade."""
-    exercises = sorted({e for r in results for e in r.scores})
-    most = {e: m for r in results for e, (_, m) in r.scores.items()}
-    wide = max([len(who), *(len(r.student) for r in results)])
-    names = [e.split("-q")[-1] for e in exercises]
-
-    def line(first: str, parts: list[str], total: str) -> str:
-        return f"{first:<{wide}}  " + " ".join(f"{p:>4}" for p in parts) + f"  {total:>6}"
-
-    lines = [line(who, names, "total"), line("points", [f"{most[e]:g}" for e in exercises], f"{sum(most.values()):g}")]
-    for r in results:
-        parts = ["?" if e in r.open else f"{r.scores.get(e, (0, 0))[0]:g}" for e in exercises]
-        lines.append(line(r.student, parts, f"{r.total:g}") + (" *" if r.why else ""))
-    if any(r.why for r in results):
-        lines += ["", "* could not be graded:"] + [f"  {r.student}: {r.why}" for r in results if r.why]
-    if any(r.notes for r in results):
-        lines += ["", "put right, or stopped:"] + [f"  {r.student}: {n}" for r in results for n in r.notes]
-    if any(r.open for r in results):
-        lines += ["", "? waits for a person, in the Formgrader."]
-    return "\n".join(lines)
-
-
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m autograder.grade", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m autograder.grade", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("assignment", help="for example ch01_rooflines")
     what = Class(parser.parse_args(argv).assignment)
+    sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
     try:
         with alone(what):
-            results = grade(what)
+            found = grade(what)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
@@ -285,12 +321,17 @@ def main(argv: list[str] | None = None) -> int:
         print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)
         return 130
     for name in what.strangers:
-        print(f"Not graded: the folder {name}; a student's id has letters, digits and . @ + - only.")
-    print(table(results))
-    print(
-        "\nFeedback pages lie in autograder/feedback, the grades in autograder/grades.csv and, for Canvas, in autograder/canvas.csv."
-    )
-    return 0
+        print(f"Not graded: the folder {name}; a student's id has letters, digits and _ . @ + - with spaces between.")
+    print(table(found))
+    print()
+    print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
+    print("\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv and gradescope/.")
+    if lost := sum(r.fault for r in found):
+        print(
+            f"{lost} of them could not be graded through no fault of theirs: run the same command again.",
+            file=sys.stderr,
+        )
+    return 1 if lost else 0
 
 
 if __name__ == "__main__":

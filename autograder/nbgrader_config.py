@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from nbconvert.preprocessors import ClearMetadataPreprocessor, CSSHTMLHeaderPreprocessor
 from nbgrader import preprocessors as stock
 
 HERE = Path(__file__).resolve().parent
@@ -38,7 +38,7 @@ first("JUPYTER_CONFIG_PATH", HERE)  # a relative path in it would get lost when 
 # --- the course ---------------------------------------------------------------------------------------------------
 c.CourseDirectory.root = str(HERE)
 c.CourseDirectory.course_id = "rooflines"
-# SQLite beside this file, or for example COURSE_DB_URL=postgresql+psycopg2://grader@host/rooflines
+# SQLite beside this file, or for example COURSE_DB_URL=postgresql+psycopg://grader@host/rooflines
 c.CourseDirectory.db_url = os.environ.get("COURSE_DB_URL") or f"sqlite:///{HERE / 'gradebook.db'}"
 
 # Only notebooks travel: a file beside one could stand in for a module of the kernel or of a test.
@@ -57,6 +57,9 @@ for folder in (HERE / "exchange", HOME / "work"):
     except OSError:
         pass  # a read-only copy: nbgrader says what it misses when it is asked to exchange
 
+# --- export: names that a spreadsheet would take for formulas are quoted -------------------------------------------
+c.ExportApp.plugin_class = "autograder.canvas.Grades"
+
 # --- release ------------------------------------------------------------------------------------------------------
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}
 
@@ -65,6 +68,11 @@ c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedE
 c.Autograde.sanitize_preprocessors = [
     ours.Rebuild, stock.ClearOutput, stock.DeduplicateIds, stock.OverwriteKernelspec, stock.OverwriteCells,
     stock.CheckCellMetadata,
+]  # fmt: skip
+# Answers run in sandboxes where this host has them (else, or with COURSE_SANDBOX=off, in a kernel, as stock does).
+c.Autograde.autograde_preprocessors = [
+    ours.Judge, stock.IgnorePattern, ClearMetadataPreprocessor, stock.LimitOutput, stock.SaveAutoGrades,
+    stock.AssignLatePenalties, stock.CheckCellMetadata,
 ]  # fmt: skip
 c.ExecutePreprocessor.skip_cells_with_tag = "__never__"  # else the tag "skip-execution" on a test is full marks
 c.ExecutePreprocessor.timeout = 60  # seconds a cell

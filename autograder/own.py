@@ -1,23 +1,22 @@
 """Grade your own notebooks with the full tests: `python -m autograder.own [ch01_rooflines …]`.
 
+The engine that grades a class does it, or a kernel where this machine has no sandbox: it is your own work.
 Nothing is written: neither into the notebooks nor into a gradebook.
 """
 
 import argparse
 import re
 import sys
-import warnings
 from pathlib import Path
 
 import nbformat
-from nbformat import NotebookNode
 
-from . import course, trial
+from . import intake, trial, work
+from .engine.engine import bundle
+from .engine.sandbox import Limits, available
 from .exercises import meta
-from .grade import Result, table
 from .places import NOTEBOOK, ROOT, SourceError, Tree
-from .preprocessors import refusal
-from .rebuild import rebuild
+from .summary import Result, table
 
 
 def own_notebooks(tree: Tree) -> dict[str, Path]:
@@ -31,45 +30,42 @@ def own_notebooks(tree: Tree) -> dict[str, Path]:
     return found
 
 
-def judge(nb: NotebookNode, where: Path, timeout: int | None = None) -> NotebookNode:
-    """Execute a notebook as nbgrader does, in a kernel that starts in the folder `where`."""
-    from nbgrader.preprocessors import Execute
-
-    c = course.config()
-    if timeout:
-        c.ExecutePreprocessor.timeout = timeout
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Execute(config=c).preprocess(nb, {"metadata": {"path": str(where)}})[0]
+def assignment(topic: str, tree: Tree, timeout: int | None = None) -> work.Assignment:
+    """An assignment made from its source, hidden tests included; nothing needs to be released."""
+    full = trial.solved(topic, tree)
+    walls = available().refusal is None
+    return work.Assignment(
+        topic, nbformat.writes(trial.blank(full), version=4), bundle(full), "0", Limits(), walls, timeout or 60
+    )
 
 
 def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple[Result, list[str]]:
     """A learner's row for one assignment, and what the checks said where points are missing."""
     from nbgrader.utils import determine_grade
 
-    if why := refusal(path):
-        raise SourceError(f"{path.relative_to(tree.root)}: {why}")
-    full = trial.blank(trial.solved(topic, tree))  # stubs, with the hidden tests
-    nb, notes = rebuild(nbformat.read(path, as_version=4), full)
-    result, said = Result(topic), []
+    wanted = assignment(topic, tree, timeout)
+    try:
+        found = work.graded(wanted, work.Job(topic, intake.read(path.parent)))
+    except intake.Refused as e:
+        raise SourceError(f"{path.relative_to(tree.root)}: {e}") from None
+    if found.why:
+        raise SourceError(f"{path.relative_to(tree.root)}: {found.why}")
     # Changes of a check cell are no news: the full tests always differ from the released ones.
-    result.notes = [n for n in notes if "was changed" not in n]
-    empty = {c.id: c.source for c in full.cells}
-    for cell in judge(nb, path.parent, timeout).cells:
+    result, said = Result(topic, notes=[n for n in found.notes if "was changed" not in n]), []
+    empty = {c.id: c.source for c in nbformat.reads(wanted.released, as_version=4).cells}
+    for cell in nbformat.reads(found.notebook, as_version=4).cells:
         m = meta(cell)
         if not m.get("grade"):
             continue
         exercise = trial.exercise_of(m["grade_id"])
-        got, most = (
-            (0.0, float(m["points"])) if cell.source == empty[cell.id] and m.get("solution") else determine_grade(cell)
-        )
+        untouched = cell.source == empty[cell.id] and m.get("solution")
+        got, most = (0.0, float(m["points"])) if untouched else determine_grade(cell)
         if got is None:
             result.open.add(exercise)
         elif got < most:
-            said += [o.text.strip() for o in cell.get("outputs", []) if o.output_type == "stream"]
-            said += [
-                f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in cell.get("outputs", []) if o.output_type == "error"
-            ]
+            outputs = cell.get("outputs", [])
+            said += [o.text.strip() for o in outputs if o.output_type == "stream"]
+            said += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
         before = result.scores.get(exercise, (0.0, 0.0))
         result.scores[exercise] = (before[0] + (got or 0), before[1] + most)
     return result, said
@@ -110,6 +106,8 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
+    finally:
+        work.close()
     return 0
 
 

@@ -1,5 +1,7 @@
 """Steps of ours among nbgrader's: `nbgrader_config.py` puts them in their places."""
 
+import html
+import os
 import re
 from pathlib import Path
 
@@ -7,48 +9,60 @@ import bleach
 import nbformat
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbconvert.preprocessors.sanitize import SanitizeHTML
-from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
+from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
+from . import intake
 from .rebuild import rebuild
 
-LARGEST = 20_000_000  # bytes of a submitted notebook
 
-
-def refusal(path: Path) -> str | None:
-    """Why a submitted file cannot be graded at all: one sentence, or None."""
-    if path.is_symlink():
-        return "The submitted notebook is a link, not a file."
-    if not path.is_file():
-        return f"There is no notebook {path.name} in the submission."
-    if path.stat().st_size > LARGEST:
-        return f"The submitted notebook has {path.stat().st_size / 1e6:.0f} MB; at most {LARGEST / 1e6:.0f} are read."
-    try:
-        nb = nbformat.read(path, as_version=4)
-    except RecursionError:
-        return "The submitted file is nested too deep to be a notebook."
-    except Exception as error:
-        return f"The submitted file is not a notebook ({type(error).__name__})."
-    return None if isinstance(nb.get("cells"), list) else "The submitted file is not a notebook (it has no cells)."
+def place(step: NbGraderPreprocessor, resources, folder: str) -> Path:
+    """The notebook being converted, as it lies in one of the course's folders."""
+    course = step.parent.parent.coursedir  # exporter -> converter
+    names = resources["nbgrader"]
+    student = "." if folder in (course.release_directory, course.source_directory) else names["student"]
+    return Path(course.root, course.format_path(folder, student, names["assignment"]), f"{names['notebook']}.ipynb")
 
 
 class Rebuild(NbGraderPreprocessor):
     """First step of autograde: the released notebook with the learner's answers in it."""
 
     def preprocess(self, nb, resources):
-        course = self.parent.parent.coursedir  # exporter -> converter
-        names = resources["nbgrader"]
-        submitted = Path(course.root, course.format_path(
-            course.submitted_directory, names["student"], names["assignment"]), f"{names['notebook']}.ipynb")  # fmt: skip
-        if why := refusal(submitted):
-            raise ValueError(why)
-        released = Path(course.root, course.format_path(
-            course.release_directory, ".", names["assignment"]), submitted.name)  # fmt: skip
+        course = self.parent.parent.coursedir
+        submitted = place(self, resources, course.submitted_directory)
+        released = place(self, resources, course.release_directory)
         if not released.is_file():
             raise FileNotFoundError(f"{released} is missing: release the assignment first.")
-        nb, notes = rebuild(nb, nbformat.read(released, as_version=4))
+        sent = intake.notebook(intake.read(submitted.parent))
+        nb, notes = rebuild(sent, nbformat.read(released, as_version=4))
         for note in notes:
             self.log.warning(note)
+        return nb, resources
+
+
+class Judge(Execute):
+    """The step of `nbgrader autograde` that runs answers: in sandboxes where this host has them, else as stock does."""
+
+    def preprocess(self, nb, resources):
+        from . import grade, records, work
+        from .engine.sandbox import available
+
+        if os.environ.get("COURSE_SANDBOX") == "off" or (why := available().refusal):
+            if os.environ.get("COURSE_SANDBOX") != "off":
+                self.log.warning("Answers run without walls, as yourself. %s", why)
+            return super().preprocess(nb, resources)
+        course, names = self.parent.parent.coursedir, resources["nbgrader"]
+        source, release = (place(self, resources, f) for f in (course.source_directory, course.release_directory))
+        assignment = work.Assignment.of(names["assignment"], source, release, True, self.timeout)
+        folder = place(self, resources, course.submitted_directory).parent
+        sent = records.Sent(names["student"], intake.read(folder), "", None)
+        known = records.Records(Path(course.root) / ".grading" / names["assignment"]).load(names["student"])
+        job, _ = records.job(assignment, sent, known, grade.secret())
+        found = work.judged(assignment, job, nb)
+        for note in found.notes:
+            self.log.warning(note)
+        if found.why:
+            raise RuntimeError(found.why)
         return nb, resources
 
 
@@ -64,6 +78,7 @@ class HideTests(ClearHiddenTests):
         return cell, resources
 
 
+LONG = 10_000  # characters of text or HTML that are shown as written and not as meant
 TAGS = set(bleach.ALLOWED_TAGS) | set(
     "br caption col colgroup dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr img p pre s span sub summary "
     "sup table tbody td tfoot th thead tr".split()
@@ -89,7 +104,12 @@ def safe_markdown(source: str) -> str:
 
     >>> print(safe_markdown("[x](javascript:1) ![y](http://h/y.png) <b onclick='1'>z</b>").strip())
     <p><a>x</a> <img alt="y"> <b>z</b></p>
+    >>> print(safe_markdown("![a picture](attachment:none.png)").strip())
+    <p><img alt="a picture"></p>
     """
+    if len(source) > LONG:  # parsing it could take for ever
+        return f"<pre>{html.escape(source)}</pre>"
+    source = source.replace("attachment:", "attachment-")  # they are not taken along, and a missing one is an error
     return bleach.clean(
         markdown2html_mistune(source), tags=TAGS, attributes=allowed, protocols={"http", "https", "data"}
     )
@@ -126,4 +146,6 @@ class Sanitize(SanitizeHTML):
         return cell, resources
 
     def sanitize_html_tags(self, html_str):
+        if len(html_str) > LONG:
+            return f"<pre>{html.escape(html_str)}</pre>"
         return bleach.clean(html_str, tags=TAGS, attributes=allowed, protocols={"http", "https", "data"})

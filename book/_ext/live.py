@@ -1,8 +1,8 @@
 """Sphinx extension: `{live} name` puts a figure with sliders on the page.
 
-`book/figures/<name>.py` (with _ for -) holds its data as FIGURE: a `sliders.LiveFigure`, an `explorer.PlanExplorer`
-or a `film.LiveFilm`.  The page gets the drawn figure, its table and the traced function; without JavaScript the
-first two stay as they are.
+`book/figures/<name>.py` (with _ for -) holds its data as FIGURE: a `sliders.LiveFigure` or an `explorer.PlanExplorer`;
+`book/figures/films.py` holds each `film.LiveFilm`, by name.  The page gets the drawn figure, its table and the traced
+function; without JavaScript the first two stay as they are.
 """
 
 import importlib.util
@@ -13,18 +13,36 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
+FILMS = FIGURES / "films.py"
+
+
+def source(name: str) -> Path:
+    """The file that holds the figure: one of its own, or that of all films."""
+    own = FIGURES / f"{name.replace('-', '_')}.py"
+    return own if own.is_file() and own != FILMS else FILMS
+
+
+def films() -> dict:
+    """Every film, by name."""
+    return _run(FILMS).FIGURES
 
 
 def load(name: str):
-    """The FIGURE of book/figures/<name>.py."""
-    path = FIGURES / f"{name.replace('-', '_')}.py"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem.replace("_", "-") for p in FIGURES.glob("*.py")))
+    """The figure of that name."""
+    if (path := source(name)) != FILMS:
+        return _run(path).FIGURE
+    there = films()
+    if name not in there:
+        known = ", ".join(sorted({p.stem.replace("_", "-") for p in FIGURES.glob("*.py") if p != FILMS} | set(there)))
         raise ExtensionError(f"there is no live figure {name!r}; book/figures has {known}")
+    return there[name]
+
+
+def _run(path: Path):
     spec = importlib.util.spec_from_file_location(f"live_figure_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.FIGURE
+    return module
 
 
 class Live(SphinxDirective):
@@ -32,7 +50,7 @@ class Live(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         figure = load(self.arguments[0])
-        self.env.note_dependency(str(FIGURES / f"{figure.name.replace('-', '_')}.py"))
+        self.env.note_dependency(str(source(figure.name)))
         root = "../" * self.env.docname.count("/")
         # Not deferred: the sliders work as soon as they are on the page, before the scripts of theme and maths.
         data = f"<script>{script}</script>" if (script := figure.script()) else ""

@@ -5,12 +5,7 @@ Needs the optional package libtpu (Linux x86-64, proprietary): make lab EXTRA=tp
     python book/results/ch02_compiler.py
 """
 
-import json
 import os
-import platform
-from datetime import date
-from importlib.metadata import version
-from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -64,14 +59,7 @@ def main() -> None:
         made = absent.compile_for(TOPOLOGY, mesh, f, ins, out, *map(tuple, shapes), per_device=per_device)
         cases[name] = {**case, "made": outcome.to_json(made)}
         print(f"\n{name}: {made}")
-    stored = {
-        "command": "python book/results/ch02_compiler.py",
-        "date": date.today().isoformat(),
-        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, no TPU",
-        "versions": {p: version(p) for p in ("jax", "jaxlib", "libtpu")},
-        "cases": cases,
-    }
-    Path(__file__).with_suffix(".json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    absent.store(__file__, cases=cases)
 
 
 if __name__ == "__main__":

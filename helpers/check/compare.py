@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import isgeneratorfunction
 from numbers import Number
-from types import FunctionType
+from types import CodeType, FunctionType
 
 import numpy as np
 
@@ -35,9 +35,11 @@ def closed():
     A function's code is exchanged rather than its name, because `from … import f` keeps the function itself.
     A result that `jax.jit` remembers from an earlier call is not seen.
     """
-    kept = [(f, f.__code__) for f in _formulas()]
-    for f, _ in kept:
-        f.__code__ = _refusal(f).__code__
+    _load("jax" in sys.modules)
+    refusals = _refusals(len(sys.modules))
+    kept = [(f, f.__code__) for f, _ in refusals]
+    for f, refusal in refusals:
+        f.__code__ = refusal
     try:
         yield
     except PermissionError as e:
@@ -49,9 +51,14 @@ def closed():
             f.__code__ = code
 
 
+@lru_cache(4)
+def _refusals(modules: int) -> list[tuple[FunctionType, CodeType]]:
+    """Every function to be closed, and what stands in its place; found anew when more modules were imported."""
+    return [(f, _refusal(f).__code__) for f in _formulas()]
+
+
 def _formulas() -> list[FunctionType]:
     """Functions, methods and properties of the closed modules."""
-    _load("jax" in sys.modules)
     found = []
     for m in [m for name, m in sys.modules.items() if name.startswith(CLOSED) and name not in OPEN]:
         classes = [c for c in vars(m).values() if isinstance(c, type) and c.__module__ == m.__name__]

@@ -1,4 +1,8 @@
-"""Random inputs for checks, the same for everybody who has the same COURSE_SEED."""
+"""Random inputs for checks, the same for everybody who has the same COURSE_SEED.
+
+When a class is graded, COURSE_VALUES holds a seed of the submission's own, made from a secret: values are drawn from it,
+while shapes still come from COURSE_SEED, so that what is compiled for one submission serves the next.
+"""
 
 import math
 import os
@@ -27,8 +31,21 @@ def choice(*values) -> Draw:
     return lambda r: r.choice(values)
 
 
-def inputs(n: int, name: str, draws: dict[str, Draw]) -> Iterator[dict]:
-    """n settings of the draws, fixed by the name and by COURSE_SEED (default 0)."""
-    seed = os.environ.get("COURSE_SEED", "0")
+def secret() -> str:
+    """The seed of a submission's own values; "" where nothing is secret."""
+    return os.environ.get("COURSE_VALUES", "")
+
+
+def seed() -> str:
+    """What values are drawn from."""
+    return secret() or os.environ.get("COURSE_SEED", "0")
+
+
+def inputs(n: int, name: str, draws: dict[str, Draw], shapes: bool = False) -> Iterator[dict]:
+    """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by the submission's own seed.
+
+    shapes  they are sizes of arrays, the same for a whole class
+    """
+    chosen = os.environ.get("COURSE_SEED", "0") if shapes else seed()
     for i in range(n):
-        yield {k: d(random.Random(f"{seed}/{name}/{k}/{i}")) for k, d in draws.items()}
+        yield {k: d(random.Random(f"{chosen}/{name}/{k}/{i}")) for k, d in draws.items()}

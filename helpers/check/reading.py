@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 
 import jax
@@ -10,9 +11,9 @@ import numpy as np
 from .. import trace
 from ..costs import sharding
 from ..kernels import mesh as meshes
-from ..trace.collectives import largest_result, read, short
+from ..trace.collectives import largest_result, read, results, short
 from ..trace.program import walk
-from ..trace.stablehlo import axis_sizes, largest_result_by
+from ..trace.stablehlo import axis_sizes, farthest_by, largest_result_by, results_by
 from .compare import OffLimits, closed
 
 LONG = {
@@ -71,29 +72,68 @@ class Setting:
 
 
 class Reading:
-    """A program as exported, or as its jaxpr where JAX cannot export it: out, sent, largest."""
+    """A program as exported, or as its jaxpr where JAX cannot export it.
+
+    out      its results
+    sent     its collectives
+    far      how many places its farthest permute goes
+    made     shape and type of each array that it makes on one device, in order
+    largest  bytes of the largest of these
+    """
 
     def __init__(self, program, args: Sequence[jax.ShapeDtypeStruct], mesh):
-        exported = None
+        self.mesh = mesh
+        if hasattr(program, "nr_devices"):  # it was exported in another process
+            return self._exported(program)
         with closed():
             try:
-                exported = jax.export.export(program)(*args)
+                read, program = self._exported, jax.export.export(program)(*args)
             except Exception:  # either the program is wrong, which the jaxpr tells as well, or export cannot carry it
-                jaxpr = jax.make_jaxpr(program)(*args)
-        if exported is not None and exported.nr_devices == mesh.size:  # 1 if nothing of it is needed
-            self.out, self.sent = exported.out_avals, trace.sent_by(exported, mesh)
-            self.largest = largest_result_by(exported)
-        elif exported is not None:
-            self.out, self.sent, self.largest = exported.out_avals, trace.Sent(), 0
+                read, program = self._written, jax.make_jaxpr(program)(*args)
+        read(program)
+
+    @classmethod
+    def like(cls, other: "Reading", traced, lowered) -> "Reading":
+        """Another tracing of the program, read in the same way, so that the two can be compared."""
+        self = cls.__new__(cls)
+        self.mesh = other.mesh
+        hostless(traced.jaxpr)
+        if other.exported:
+            self._exported(_Lowered(traced, lowered, self.mesh.size))
         else:
-            self.out, self.sent, self.largest = jaxpr.out_avals, listed(jaxpr), largest_result(jaxpr)
+            self._written(traced.jaxpr)
+        return self
+
+    def _exported(self, program) -> None:
+        self.exported, self.out = True, program.out_avals
+        self.sent, self.far, self.made, self.largest = trace.Sent(), 0, [], 0
+        if program.nr_devices == self.mesh.size:  # 1 if nothing of it is needed
+            self.sent, self.far = trace.sent_by(program, self.mesh), farthest_by(program, self.mesh)
+            self.made, self.largest = results_by(program), largest_result_by(program)
+
+    def _written(self, jaxpr) -> None:
+        hostless(jaxpr)
+        self.exported, self.out = False, jaxpr.out_avals
+        self.sent, self.far, self.made, self.largest = read(jaxpr), hops(jaxpr), results(jaxpr), largest_result(jaxpr)
 
 
-def listed(jaxpr) -> trace.Sent:
-    """What a program sends; a complaint if its devices could talk past the mesh."""
+class _Lowered:
+    """A program as it will be compiled, with what is read of an exported one."""
+
+    def __init__(self, traced, lowered, devices: int):
+        self.out_avals, self.nr_devices = traced.jaxpr.out_avals, devices
+        self.module = lowered.compiler_ir("stablehlo")
+
+    @contextmanager
+    def opened(self):
+        with self.module.context:
+            yield self.module
+
+
+def hostless(jaxpr) -> None:
+    """A complaint if devices could talk past the mesh."""
     if any(v.name in HOSTS for v in walk(jaxpr)):
         raise Unclear("devices send by collectives, so do without callbacks: the host is no part of the mesh")
-    return read(jaxpr)
 
 
 def hops(jaxpr) -> int:

@@ -4,12 +4,17 @@ The compiler comes with the optional package libtpu (Linux x86-64; proprietary, 
 loaded when a function here first needs it, never on import. Without it, `report` shows a stored record instead.
 """
 
+import json
 import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from glob import glob
+from importlib.metadata import version
 from importlib.util import find_spec
 from math import prod
+from pathlib import Path
 
 import jax
 from jax.sharding import AxisType, Mesh
@@ -110,6 +115,21 @@ def report(stored: Mapping, name: str, f: Callable, *, per_device: bool = False)
     return from_json(
         case["made"], f"Stored: compiled on {stored['date']} with {made_by}; libtpu is not installed here."
     )
+
+
+def store(script: str, **results) -> None:
+    """Write the results of a script of book/results beside it, as <script>.json, after how and when they were made.
+
+    script  its path: __file__
+    """
+    path = Path(script)
+    made_by = {
+        "command": f"python book/results/{path.name}",
+        "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, no TPU",
+        "versions": {p: version(p) for p in ("jax", "jaxlib", "libtpu")},
+    }
+    path.with_suffix(".json").write_text(json.dumps(made_by | results, indent=1) + "\n", encoding="utf-8")
 
 
 MISSING = (

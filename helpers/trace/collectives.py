@@ -165,6 +165,12 @@ def largest_result(jaxpr) -> float:
     return max((nbytes(x) for v in walk(jaxpr) if v.axes and not v.opens for x in v.eqn.outvars), default=0)
 
 
+def results(jaxpr) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and type of every array with dimensions that the equations of a program make on one device, in program order."""
+    made = [x.aval for v in walk(jaxpr) if v.axes and not v.opens for x in v.eqn.outvars]
+    return [(tuple(a.shape), short(a.dtype)) for a in made if getattr(a, "shape", ()) and hasattr(a, "dtype")]
+
+
 def _collectives(v: Visit, sizes: Mapping[str, int]):
     """(collective, operand, result) for each array that one equation sends."""
     p, kind = v.eqn.params, COLLECTIVES.get(v.name)

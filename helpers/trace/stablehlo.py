@@ -11,6 +11,7 @@ Kinds, shapes, types and orders of axes are kept, bf16 and 4-bit types too. pbro
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import prod
@@ -44,17 +45,48 @@ def sent_by(exported, mesh) -> Sent:
         raise ValueError(
             f"the program is for {exported.nr_devices} devices and the mesh {sizes} has {prod(sizes.values())}"
         )
-    with make_ir_context():
-        module = ir.Module.parse(exported.mlir_module())
+    with opened(exported) as module:
         return _Reader(module, sizes).sent()
 
 
 def largest_result_by(exported) -> float:
     """Bytes of the largest array that one operation of an exported program makes on one device (inside `shard_map`)."""
-    with make_ir_context():
-        module = ir.Module.parse(exported.mlir_module())
-        visits = _Reader(module, {}).visits()
-        return max((_nbytes(r.type) for v in visits if v.manual for r in v.op.results), default=0)
+    with opened(exported) as module:
+        return max((_nbytes(r.type) for r in _results(module)), default=0)
+
+
+def results_by(exported) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and type of every array that the operations of an exported program make on one device, in program order.
+
+    Numbers without dimensions are left out, and constants come last: `jax.jit` and `jax.export` put them in other places.
+    """
+    with opened(exported) as module:
+        made = [r for r in _results(module) if _nbytes(r.type) and _shape(r.type)]
+        made.sort(key=lambda r: _owner(r).name == "stablehlo.constant")
+        return [(_shape(r.type), _dtype(r.type)) for r in made]
+
+
+def farthest_by(exported, mesh) -> int:
+    """How many places an exported program's farthest permute goes, along the rings of the mesh."""
+    shape, far = tuple(axis_sizes(mesh).values()), 0
+    with opened(exported) as module:
+        for v in _Reader(module, axis_sizes(mesh)).visits():
+            if v.op.name == "stablehlo.collective_permute":
+                for pair in np.array(v.op.attributes["source_target_pairs"]):
+                    start, end = (np.unravel_index(place, shape) for place in pair)
+                    far = max(far, sum(min((e - s) % n, (s - e) % n) for s, e, n in zip(start, end, shape)))
+    return int(far)
+
+
+@contextmanager
+def opened(exported) -> Iterator:
+    """The module of an exported program, in a context of its own or in the one that it has already."""
+    if hasattr(exported, "opened"):
+        with exported.opened() as module:
+            yield module
+    else:
+        with make_ir_context():
+            yield exported.mlir_module(serialized=False)
 
 
 def axis_sizes(mesh) -> dict[str, int]:
@@ -78,7 +110,10 @@ class _At:
 
 
 class _Reader:
-    """One walk over the operations that a module needs, as `trace.walk` goes over a jaxpr."""
+    """One walk over the operations that a module needs, as `trace.walk` goes over a jaxpr.
+
+    sizes  of the mesh; of a cond's branches the one that sends most is taken, or all where nobody asks who sends
+    """
 
     def __init__(self, module, sizes: Mapping[str, int]):
         self.sizes = sizes
@@ -117,7 +152,8 @@ class _Reader:
                 for region, loops in zip(op.regions, (1, 1) if n is None else (n + 1, n)):
                     yield from self._block(region.blocks[0], at.inside(f"while x{'?' if n is None else n}", loops))
             elif op.name in ("stablehlo.case", "stablehlo.if"):
-                yield from self._block(self._busiest(op, at), at.inside("cond"))
+                for block in [self._busiest(op, at)] if self.sizes else [r.blocks[0] for r in op.regions]:
+                    yield from self._block(block, at.inside("cond"))
             elif op.name in CALLS:
                 name = op.attributes[CALLS[op.name]].value
                 yield from self._block(_body(self.functions[name]), at.inside(name))
@@ -129,9 +165,9 @@ class _Reader:
     def _busiest(self, op, at: _At):
         """The branch that sends most; the first of equals."""
         blocks = [r.blocks[0] for r in op.regions]
-        ways = [Sent(self._sent(self._block(b, at))[0], self.sizes) for b in blocks] if self.sizes else [(), ()]
+        ways = [Sent(self._sent(self._block(b, at))[0], self.sizes) for b in blocks]
         self.doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
-        return max(zip(blocks, ways), key=lambda bw: bw[1].wire if self.sizes else 0)[0]
+        return max(zip(blocks, ways), key=lambda bw: bw[1].wire)[0]
 
     def _axes(self, op) -> tuple[str, ...]:
         if op.name == "stablehlo.collective_permute":
@@ -182,6 +218,10 @@ def _along(axes: tuple[str, ...], sizes: Mapping[str, int]) -> list[tuple[int, .
     ids = np.arange(prod(sizes.values())).reshape(list(sizes.values()))
     order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
     return [tuple(map(int, g)) for g in ids.transpose(order).reshape(-1, prod(sizes[a] for a in axes))]
+
+
+def _results(module) -> list:
+    return [r for v in _Reader(module, {}).visits() if v.manual for r in v.op.results]
 
 
 def _needed(block) -> list:

@@ -4,14 +4,10 @@ import importlib.util
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def load(name: str):
-    """The FIGURE of book/figures/<name>.py."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"book/figures/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.FIGURE
+spec = importlib.util.spec_from_file_location("live", ROOT / "book/_ext/live.py")
+live = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(live)
+films, load = live.films, live.load
 
 
 def size(figure) -> int:

@@ -5,12 +5,9 @@ Where a source is wrong, the corrected value stands here and book/data/errata.js
 """
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 
-from helpers import prose
 from helpers.costs import roofline, topology
 from helpers.costs.hardware import Slice, chip
 from helpers.costs.roofline import (
@@ -24,20 +21,13 @@ from helpers.costs.roofline import (
     weight_load,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
+from .conftest import ROOT
+from .stated import near
+
 INF = float("inf")
 V5E_44 = Slice(chip("v5e"), (4, 4))
 OFFLOADED = topology.offloaded_matmul(8, 2**17, 2**17, V5E_44)
 MESSAGE = topology.send(2 * 8 * 128 * 8192, (0, 0), (3, 3), V5E_44)
-
-
-def near(got, stated):
-    """`got` is `stated`: a whole number exactly, another one to half a unit of its last printed digit, and to 0.5 percent at least."""
-    if isinstance(stated, int) and isinstance(got, int):
-        assert got == stated
-    else:
-        digits = re.sub(r"e.*", "", repr(stated)).replace(".", "").strip("0")
-        assert got == pytest.approx(stated, rel=min(0.501 / int(digits), 5e-3))
 
 
 CLAIMS = {
@@ -167,57 +157,6 @@ def test_roofline_of_question_3_has_its_knee_at_the_critical_batch():
 ])  # fmt: skip
 def test_distances_on_a_v5e(src, dst, shape, hops):
     assert topology.distance(src, dst, Slice(chip("v5e"), shape)) == hops
-
-
-def test_data_that_pages_show():
-    """methods.json: every section exists in its chapter, every function in helpers. errata.json: every computation gives what it says."""
-    methods = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-    assert [m["id"] for m in methods if m["id"].startswith("A")] == [f"A{i}" for i in range(1, 21)]
-    for m in methods:
-        chapter = (ROOT / f"book/{m['chapter']}.md").read_text(encoding="utf-8")
-        assert f"\n({m['section']})=\n" in chapter, m["section"]
-        for path in m["functions"]:
-            assert resolves(f"helpers.{path}"), path
-
-
-def resolves(path: str) -> bool:
-    """Whether a dotted name leads from a module to something in it."""
-    from importlib import import_module
-
-    parts = path.split(".")
-    for i in range(len(parts), 0, -1):
-        try:
-            found = import_module(".".join(parts[:i]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[i:]:
-            if not hasattr(found, name):
-                return False
-            found = getattr(found, name)
-        return True
-    return False
-
-
-ERRATA = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]
-
-
-@pytest.mark.parametrize("item", ERRATA, ids=lambda e: e["id"])
-def test_errata_compute(item):
-    chapter = (ROOT / f"book/{item['chapter']}.md").read_text(encoding="utf-8")
-    assert f"\n({item['section']})=\n" in chapter
-    for c in item["computed"]:
-        assert prose.figure(f"{c['expression']} | {c['format']}", prose.names()) == c["gives"], c["what"]
-
-
-def test_every_exercise_of_the_index_and_every_link_exists():
-    source = ROOT / "solutions/ch01_rooflines.md"
-    if not source.exists():
-        pytest.skip("the exercises are not there yet")
-    anchors = set(re.findall(r"^\((ex-1-\d+)\)=", source.read_text(encoding="utf-8"), re.M))
-    methods = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-    wanted = {f"ex-{e.replace('.', '-')}" for m in methods for e in m["exercises"] if e.startswith("1.")}
-    wanted |= set(re.findall(r"<(ex-1-\d+)>", (ROOT / "book/ch01_rooflines.md").read_text(encoding="utf-8")))
-    assert wanted <= anchors, sorted(wanted - anchors)
 
 
 @pytest.mark.parametrize("name, most", [("v5e", 1.15), ("v6e", 1.3)])

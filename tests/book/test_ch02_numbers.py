@@ -5,12 +5,11 @@ Where it is wrong, the corrected value stands here and book/data/errata.json say
 """
 
 import json
-import re
 from math import prod
 
 import pytest
 
-from helpers import frames, prose
+from helpers import frames
 from helpers.costs import matmul, roofline
 from helpers.costs.collectives import (
     Collective,
@@ -28,7 +27,7 @@ from helpers.costs.resharding import shardings
 from helpers.costs.sharding import Axis, Mesh, parse
 
 from .conftest import ROOT
-from .test_ch01_numbers import near, resolves
+from .stated import near
 
 W = 4.5e10  # one way, v5e and v4p
 RING, LINE = Axis(4), Axis(4, wraps=False)
@@ -254,37 +253,6 @@ def test_a_colleagues_factor_of_problem_8():
     theirs = Collective("AllReduce", ("X",), (4096, 8192), (4096, 8192), "f32").wire(four)
     planned = Collective("ReduceScatter", ("X",), (4096, 8192), (1024, 8192), "bf16").wire(four)
     assert theirs / planned == 4
-
-
-def test_index_covers_the_chapter():
-    methods = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-    assert [m["id"] for m in methods if m["id"].startswith("B")] == [f"B{i}" for i in range(1, 26)]
-    chapter = (ROOT / "book/ch02_sharding.md").read_text(encoding="utf-8")
-    for m in methods:
-        if m["chapter"] == "ch02_sharding":
-            assert f"\n({m['section']})=\n" in chapter, m["section"]
-            assert all(resolves(f"helpers.{path}") for path in m["functions"]), m["functions"]
-
-
-def test_errata_of_the_source_are_all_told():
-    errata = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]
-    assert [e["id"] for e in errata if e["id"].startswith("E002")] == [f"E002-{i}" for i in range(1, 14)]
-
-
-def test_every_exercise_that_is_named_exists():
-    source = ROOT / "solutions/ch02_sharding.md"
-    if not source.exists():
-        pytest.skip("the exercises are not there yet")
-    anchors = set(re.findall(r"^\((ex-2-\d+)\)=", source.read_text(encoding="utf-8"), re.M))
-    methods = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-    wanted = {f"ex-{e.replace('.', '-')}" for m in methods for e in m["exercises"] if e.startswith("2.")}
-    wanted |= set(re.findall(r"<(ex-2-\d+)>", (ROOT / "book/ch02_sharding.md").read_text(encoding="utf-8")))
-    assert wanted <= anchors, sorted(wanted - anchors)
-
-
-def test_prose_of_the_chapter_renders():
-    text = (ROOT / "book/ch02_sharding.md").read_text(encoding="utf-8")
-    assert "{{" not in re.sub(r"`[^`\n]+`", "", prose.render(text, "ch02_sharding.md"))
 
 
 def test_stored_records_of_a_tpu_compiler():

@@ -1,12 +1,12 @@
 """The live figure of chapter 1 in Chromium, against the Python it was traced from."""
 
-import importlib.util
 import math
 import random
 
 import pytest
 
 from .conftest import ROOT
+from .standalone import load
 
 pytestmark = pytest.mark.site
 PAGE = "book/ch01_rooflines.html"
@@ -15,10 +15,7 @@ LIMIT = 20_000  # bytes of script for one figure
 
 @pytest.fixture(scope="module")
 def figure():
-    spec = importlib.util.spec_from_file_location("matmul_roofline", ROOT / "book/figures/matmul_roofline.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.FIGURE
+    return load("matmul-roofline")
 
 
 def settings(figure, chosen: dict) -> dict[str, float]:

@@ -4,9 +4,9 @@ import pytest
 
 from helpers.frames import Film
 
-from .standalone import ROOT, load, size, write
+from .standalone import ROOT, films, load, size, write
 
-NAMES = sorted(p.stem for p in (ROOT / "book/figures").glob("*.py") if "LiveFilm(" in p.read_text(encoding="utf-8"))
+NAMES = sorted(films())
 LIMIT = 20_000  # bytes, compressed
 STATUS = "[role=status]"
 
@@ -39,7 +39,7 @@ def frames(page) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_small_and_has_three_kinds_of_links(name):
     figure = load(name)
-    assert figure.name == name.replace("_", "-") and size(figure) < LIMIT
+    assert figure.name == name and size(figure) < LIMIT
     assert [(f.axis.wraps, f.ways) for f in figure.films.values()] == [(True, 2), (True, 1), (False, 2)]
     assert all(isinstance(f, Film) for f in figure.films.values())
 
@@ -71,7 +71,7 @@ def test_the_keyboard_steps_through_every_film(visit, name):
 
 def test_nothing_moves_by_itself(visit):
     """No animation and no transition anywhere in a film, so there is nothing to reduce."""
-    page = visit(load("all_gather"), reduced_motion="no-preference")
+    page = visit(load("all-gather"), reduced_motion="no-preference")
     before = frames(page)
     assert page.evaluate("document.getAnimations().length") == 0
     page.wait_for_timeout(300)
@@ -81,7 +81,7 @@ def test_nothing_moves_by_itself(visit):
 
 
 def test_a_shorter_film_keeps_the_slider_inside(visit):
-    figure = load("all_gather")
+    figure = load("all-gather")
     page = visit(figure)
     page.get_by_label("Links").select_option("line")
     page.get_by_label("Step", exact=True).press("End")
@@ -90,7 +90,7 @@ def test_a_shorter_film_keeps_the_slider_inside(visit):
 
 
 def test_a_step_can_be_linked_to(visit):
-    figure = load("reduce_scatter")
+    figure = load("reduce-scatter")
     page = visit(figure, anchor="#live-reduce-scatter?links=line&step=2")
     assert frames(page) == [figure.films["line"].frames[2].text]
     page = visit(figure, anchor="#live-reduce-scatter?links=nonsense&step=99")
@@ -99,7 +99,7 @@ def test_a_step_can_be_linked_to(visit):
 
 def test_what_a_frame_shows_is_written_for_readers_of_the_screen_alone(visit):
     """Else a long list of sends pushes the caption down at every step."""
-    page = visit(load("all_to_all"))
+    page = visit(load("all-to-all"))
     whole, frame = page.locator(f"{STATUS} span").all()
     assert "visually-hidden" not in (whole.get_attribute("class") or "")
     assert frame.get_attribute("class") == "visually-hidden" and frame.inner_text() == frames(page)[0]
@@ -107,7 +107,7 @@ def test_what_a_frame_shows_is_written_for_readers_of_the_screen_alone(visit):
 
 @pytest.mark.parametrize("kind", ["screen", "print"])
 def test_paper_gets_every_frame_and_no_controls(visit, kind):
-    figure = load("reduce_scatter")
+    figure = load("reduce-scatter")
     page = visit(figure)
     page.emulate_media(media=kind)
     every = [f.text for f in next(iter(figure.films.values())).frames]

@@ -28,7 +28,7 @@ NUMBERS = """cases => cases.map(chosen => {
 
 @pytest.fixture(scope="module")
 def figure():
-    return load("sharded_matmul")
+    return load("sharded-matmul")
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,15 @@ import re
 import pytest
 
 from autograder import trial
+from tests.scratch import ROOT
 
 pytestmark = pytest.mark.slow
 CHAPTER = "notebooks/ch01_rooflines"
+READINGS = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("notebooks/ch*/reading.ipynb"))
+PICTURES = {  # words that say what a picture shows which the reading draws
+    "notebooks/ch01_rooflines/reading.ipynb": "FLOPs per byte",
+    "notebooks/ch02_sharding/reading.ipynb": "Bandwidth of an AllGather",
+}
 
 
 def open_notebook(page, lab, path):
@@ -57,13 +63,14 @@ def test_the_start_page_leads_to_reading_and_exercises(page, lab):
     page.get_by_role("heading", name=re.compile("Exercise 1.1")).first.wait_for()
 
 
-def test_the_reading_runs_to_its_end(page, lab):
-    open_notebook(page, lab, f"{CHAPTER}/reading.ipynb")
+@pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
+def test_the_reading_runs_to_its_end(page, lab, reading):
+    open_notebook(page, lab, reading)
     command(page, "notebook:run-all-cells")
     code = [c for c in cells(page) if c["cell_type"] == "code"]
     assert all(c["execution_count"] for c in code)
     assert not [o for c in code for o in c["outputs"] if o["output_type"] == "error"]
-    assert page.locator("img[alt*='FLOPs per byte']").count()
+    assert page.locator(f"img[alt*='{PICTURES[reading]}']").count()
     rendered = page.locator(".jp-Notebook .jp-RenderedMarkdown").all_inner_texts()
     assert not [t for t in rendered if re.search(r"\{(math|eq|ref|note|dropdown)\}|:::|\{\{", t)]
 

@@ -1,37 +1,12 @@
-"""What a learner's answer is told: by value, by law, by mistake, and what is refused."""
+"""What a learner's answer is told: by value, by law, by mistake."""
 
-import codecs
 import math
 
 import numpy as np
 import pytest
 
 from helpers import check
-from helpers.check import solutions
-from helpers.costs import hardware, roofline
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch):
-    monkeypatch.setattr(solutions, "_tries", {})
-    monkeypatch.setattr(solutions, "_passed", set())
-
-
-def told(capsys, *answers, **kwargs):
-    """(points, everything printed, on one line)."""
-    earned = check.report("0.1", *answers, **kwargs)
-    return earned, " ".join("".join(capsys.readouterr()).split())
-
-
-def answer(f, expected, *args, rtol=1e-3, **kwargs):
-    a = check.Answer(f, points=2, rtol=rtol)
-    a.gives(expected, *args, **kwargs)
-    return a
-
-
-def double(x):
-    return 2 * x
-
+from tests.helpers.told import answer, double, told
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
@@ -195,139 +170,11 @@ def test_equals_finds_a_rare_difference(capsys):
         check.floats(2, 1)
 
 
-# -- points -----------------------------------------------------------------------------------------------------------
-
-
-def test_partial_credit_is_by_answer(capsys):
-    good, bad = answer(double, 6, 3), answer(double, 7, 3)
-    earned, out = told(capsys, good, bad)
-    assert earned == 2 and "2 of 4 points" in out and isinstance(earned, int)
-
-
-def test_entries_share_the_points_in_quarters(capsys):
-    e = check.Entries({"a": 1, "b": 4, "c": ...}, points=4, a=1, b=2, c=3, wrong={"b": {"twice too much": 4}})
-    earned, out = told(capsys, e)
-    assert earned == 1.25 and "entry 'b': twice too much." in out and "entry 'c' is not done yet" in out
-    assert told(capsys, check.Entries({"a": 1}, points=4, a=1))[0] == 4
-
-
-def test_entries_from_a_function(capsys):
-    def guess():
-        return {"a": 1}
-
-    def stub():
-        raise NotImplementedError
-
-    def cheat():
-        return {"a": roofline.critical_batch_limit(1, 1)}
-
-    assert told(capsys, check.Entries(guess, points=1, a=1))[0] == 1
-    assert "stub is not done yet" in told(capsys, check.Entries(stub, points=1, a=1))[1]
-    assert "off limits" in told(capsys, check.Entries(cheat, points=1, a=1))[1]
-    assert "the answer is a dict with the entries a, not a int" in told(capsys, check.Entries(3, points=1, a=1))[1]
-
-
-def test_insight_is_printed_on_a_pass_only(capsys):
-    secret = codecs.encode("Think of the memory.", "rot13")
-    assert "Think of the memory." in told(capsys, answer(double, 6, 3), insight=secret)[1]
-    assert "memory" not in told(capsys, answer(double, 7, 3), insight=secret)[1]
-
-
-def test_solution_and_pictures_open_after_a_pass_or_three_tries(capsys):
-    assert not check.passed("1.1")
-    check.solution("1.1")
-    assert "opens after a pass or 3 more tries" in "".join(capsys.readouterr())
-    for left in (2, 1):
-        check.report("1.1", answer(double, 7, 3))
-        check.solution("1.1")
-        assert f"{left} more tr" in "".join(capsys.readouterr())
-    check.report("1.1", answer(double, 7, 3))
-    assert "After three tries you may look: check.solution('1.1')" in "".join(capsys.readouterr())
-    check.solution("1.1")
-    assert "return flops / moved" in "".join(capsys.readouterr())
-    assert not check.passed("1.1")
-    check.report("1.1", answer(double, 6, 3))
-    assert check.passed("1.1")
-
-
-# -- off limits -------------------------------------------------------------------------------------------------------
-
-
-def refused(f, *args):
-    a = check.Answer(f, points=1)
-    a.gives(..., *args)
-    points, messages = a.evaluate()
-    return points == 0 and any("is off limits inside an answer: write it out" in m for m in messages)
-
-
-def test_formulas_are_closed_under_every_name():
-    from helpers.costs.roofline import critical_batch as mine
-
-    def imported_inside(*args):
-        from helpers.costs.topology import diameter
-
-        return diameter(*args)
-
-    assert refused(roofline.critical_batch, 512, 512, 1e14, 1e12)
-    assert refused(lambda: mine(512, 512, 1e14, 1e12))
-    assert refused(lambda: roofline.matmul(1, 2, 3).flops)
-    assert refused(imported_inside, hardware.Slice(hardware.chip("v5e"), (4, 4)))
-
-
-def test_methods_and_properties_are_closed():
-    from helpers.costs.topology import SM
-
-    assert refused(lambda: SM().resident_blocks(1024))
-    assert refused(lambda: roofline.Work(1, 2).intensity)
-
-
-def test_simulators_and_counters_are_closed():
-    trace = pytest.importorskip("helpers.trace")
-    from helpers.kernels.systolic import cycles, frames
-
-    assert refused(lambda: cycles([1], 2, 3))
-    assert refused(lambda: len(list(frames((np.ones((2, 2)), np.ones((2, 2)))))))  # a generator
-    assert refused(lambda: trace.count(lambda x: x, 1.0))
-
-
-def test_a_jitted_formula_is_closed():
-    jax = pytest.importorskip("jax")
-    assert refused(lambda: jax.jit(roofline.critical_batch_limit)(1e14, 1e12))
-
-
-def test_data_and_arithmetic_stay_open_and_everything_opens_again(capsys):
-    from helpers.costs.numeric import maximum
-
-    assert told(capsys, answer(lambda: maximum(1.0, hardware.chip("v5e").alpha_hbm()), 243.2))[0] == 2
-    assert told(capsys, answer(lambda: hardware.Slice(hardware.chip("v5e"), (16, 16)).hosts, 32))[0] == 2
-    assert refused(lambda: roofline.critical_batch_limit(1e14, 1e12))
-    assert roofline.critical_batch_limit(1e14, 1e12) == 100  # and again afterwards
-
-
-def test_formulas_open_again_after_an_exception_and_for_references(capsys):
-    def broken(C, W):
-        raise RuntimeError
-
-    a = check.Answer(broken, points=1)
-    a.gives(1, 1.0, 1.0)
-    assert "RuntimeError" in told(capsys, a)[1]
-    a = check.Answer(lambda C, W: C / W, points=1)
-    a.equals(roofline.critical_batch_limit, C=check.floats(1, 9), W=check.floats(1, 9))
-    assert told(capsys, a)[0] == 1
-
-
 def test_a_permission_error_of_ones_own_is_not_ours(capsys):
     def locked():
         raise PermissionError("no entry")
 
     assert "locked raised PermissionError: no entry" in told(capsys, answer(locked, 1))[1]
-
-
-def test_only_an_answer_without_points_writes_to_stderr(capsys):
-    check.report("0.1", check.Entries({"a": 1, "b": 3}, points=2, a=1, b=2))
-    assert capsys.readouterr().err == ""
-    check.report("0.1", check.Entries({"a": 2, "b": 3}, points=2, a=1, b=2))
-    assert "0 of 2 points" in capsys.readouterr().err
 
 
 def test_hidden_draws_do_not_ask_for_parameter_names(capsys):
@@ -355,35 +202,6 @@ def test_short_arrays_are_shown_and_fractions_are_numbers(capsys):
     assert "(3,)" in told(capsys, answer(lambda x: x, 1, (3,)))[1]
 
 
-def test_an_empty_stub_is_no_try(capsys):
-    def stub():
-        raise NotImplementedError
-
-    for _ in range(3):
-        told(capsys, answer(stub, 1))
-    check.solution("0.1")
-    assert "no solutions" in capsys.readouterr().out
-    assert solutions._tries == {}
-
-
-@pytest.mark.parametrize("name", [1.10, "1", "x.y"])
-def test_solutions_are_asked_for_by_name(name):
-    with pytest.raises(ValueError, match='a string such as "1.10"'):
-        check.solution(name)
-
-
-def test_solutions_show_all_parts_and_texts(capsys, monkeypatch):
-    monkeypatch.setattr(solutions, "_passed", {("1.16", "a"), ("1.16", "b")})
-    check.solution("1.16")
-    code = capsys.readouterr().out
-    assert code.count("def ") >= 2 and "check.report" not in code and "### " not in code
-    check.solution("1.23")
-    text = capsys.readouterr().out
-    assert "memory-bound" in text and "{{" not in text
-    check.solution("1.99")
-    assert "no exercise 1.99" in capsys.readouterr().out
-
-
 def test_an_answer_that_changes_its_input_changes_its_own(capsys):
     shared = {"n": 3}
     a = check.Answer(lambda d: d.pop("n"), points=1)
@@ -396,24 +214,3 @@ def test_a_check_before_its_answer_says_what_to_do(capsys):
     assert check.run(lambda: check.report("0.1", check.Answer(not_there_yet, points=1))) == 0  # noqa: F821
     assert "Run the cell above first: name 'not_there_yet' is not defined." in capsys.readouterr().err
     assert check.run(lambda: 3) == 3
-
-
-def test_a_pass_of_one_part_does_not_open_the_other(capsys):
-    for name, wait in (("one", True), ("two", False)):
-        a = check.Answer(lambda x: x, points=1)
-        a.name = name
-        a.gives(1, 1)
-        assert check.report("1.16", a) == 1
-        capsys.readouterr()
-        check.solution("1.16")
-        assert ("opens after a pass of every part" in capsys.readouterr().out) == wait
-
-
-def test_private_formulas_are_closed_too(capsys):
-    from helpers.costs.collectives import _steps
-    from helpers.costs.sharding import Axis
-
-    a = check.Answer(lambda n: _steps(Axis(n), 2), points=1)
-    a.gives(2, 4)
-    earned, said = told(capsys, a)
-    assert earned == 0 and "off limits inside an answer" in said

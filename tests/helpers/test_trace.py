@@ -1,11 +1,9 @@
-"""Counting from the jaxpr, against multiply-adds counted one by one, known identities, and XLA."""
+"""FLOPs from the jaxpr: the conventions, control flow, several devices, and known identities."""
 
-import itertools
 from math import prod
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,123 +11,7 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 
 from helpers import trace
-from helpers.costs.roofline import Work
-
-F32, BF16 = jnp.float32, jnp.bfloat16
-
-
-def arr(*shape, dtype=F32):
-    return jax.ShapeDtypeStruct(shape, dtype)
-
-
-def one(f, *args):
-    """FLOPs of a program, which no rule may leave uncounted."""
-    c = trace.count(f, *args)
-    assert not c.doubts
-    return c.flops
-
-
-# ---- matrix multiplications, one multiply-add at a time
-
-
-def dot_by_hand(a, b, contract, batch):
-    """Multiply-adds of a dot_general, by visiting every one; also the result, to show that these are the right ones."""
-    (ca, cb), (ba, bb) = contract, batch
-    fa = [d for d in range(a.ndim) if d not in (*ca, *ba)]
-    fb = [d for d in range(b.ndim) if d not in (*cb, *bb)]
-    out = np.zeros([a.shape[d] for d in ba] + [a.shape[d] for d in fa] + [b.shape[d] for d in fb])
-    adds = 0
-    for at in np.ndindex(*out.shape):
-        for k in np.ndindex(*(a.shape[d] for d in ca)):
-            ia, ib = [0] * a.ndim, [0] * b.ndim
-            for d, i in zip([*ba, *fa, *ca], [*at[: len(ba) + len(fa)], *k], strict=True):
-                ia[d] = i
-            for d, i in zip([*bb, *fb, *cb], [*at[: len(bb)], *at[len(ba) + len(fa) :], *k], strict=True):
-                ib[d] = i
-            out[at] += a[tuple(ia)] * b[tuple(ib)]
-            adds += 1
-    return out, adds
-
-
-@given(st.data())
-@settings(max_examples=25, deadline=None)
-def test_dot_general_is_two_per_multiply_add(data):
-    sizes = st.integers(1, 3)
-    batch, contract = (data.draw(st.lists(sizes, max_size=2)) for _ in range(2))
-    free_a, free_b = (data.draw(st.lists(sizes, max_size=2)) for _ in range(2))
-    labels_a = (
-        [("b", i) for i in range(len(batch))]
-        + [("c", i) for i in range(len(contract))]
-        + [("f", i) for i in range(len(free_a))]
-    )
-    labels_b = labels_a[: len(batch) + len(contract)] + [("f", i) for i in range(len(free_b))]
-    order_a, order_b = data.draw(st.permutations(labels_a)), data.draw(st.permutations(labels_b))
-    size_a, size_b = ({"b": batch, "c": contract, "f": free} for free in (free_a, free_b))
-    a = np.random.default_rng(0).integers(-3, 4, [size_a[k][i] for k, i in order_a]).astype(np.float32)
-    b = np.random.default_rng(1).integers(-3, 4, [size_b[k][i] for k, i in order_b]).astype(np.float32)
-    dims = tuple(
-        tuple(tuple(order.index((kind, i)) for i in range(n)) for order in (order_a, order_b))
-        for kind, n in (("c", len(contract)), ("b", len(batch)))
-    )
-    out, adds = dot_by_hand(a, b, *dims)
-    f = lambda a, b: lax.dot_general(a, b, dims)  # noqa: E731
-    assert np.array_equal(f(a, b), out)
-    c = trace.count(f, a, b)
-    assert c.flops == c.matmul_flops == c.by_primitive["dot_general"].flops == 2 * adds
-
-
-def conv_by_hand(x, w, stride, pads, grow_x, grow_w, groups):
-    """A 1D or 2D convolution x[N, C, ...] * w[O, C / groups, ...] in loops: the result and the multiply-adds on real inputs."""
-    space = x.ndim - 2
-    wide = [(n - 1) * g + 1 for n, g in zip(x.shape[2:], grow_x, strict=True)]
-    reach = [(n - 1) * g + 1 for n, g in zip(w.shape[2:], grow_w, strict=True)]
-    outs = [(wide[i] + sum(pads[i]) - reach[i]) // stride[i] + 1 for i in range(space)]
-    out, adds = np.zeros((x.shape[0], w.shape[0], *outs)), 0
-    for b, o in np.ndindex(x.shape[0], w.shape[0]):
-        for at in np.ndindex(*outs):
-            for c, tap in itertools.product(range(w.shape[1]), np.ndindex(*w.shape[2:])):
-                pos = [at[i] * stride[i] + tap[i] * grow_w[i] - pads[i][0] for i in range(space)]
-                if all(0 <= p < wide[i] and p % grow_x[i] == 0 for i, p in enumerate(pos)):
-                    source = o // (w.shape[0] // groups) * w.shape[1] + c
-                    out[(b, o, *at)] += (
-                        x[(b, source, *(p // g for p, g in zip(pos, grow_x, strict=True)))] * w[(o, c, *tap)]
-                    )
-                    adds += 1
-    return out, adds
-
-
-@given(st.data())
-@settings(max_examples=15, deadline=None)
-def test_convolution_is_two_per_multiply_add_on_real_inputs(data):
-    draw, space = data.draw, data.draw(st.integers(1, 2))
-    small = lambda lo, hi: [draw(st.integers(lo, hi)) for _ in range(space)]  # noqa: E731
-    groups, per, fan = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    x = (
-        np.random.default_rng(0)
-        .integers(-3, 4, (draw(st.integers(1, 2)), groups * per, *small(4, 6)))
-        .astype(np.float32)
-    )
-    w = np.random.default_rng(1).integers(-3, 4, (groups * fan, per, *small(1, 2))).astype(np.float32)
-    how = dict(
-        stride=small(1, 2),
-        pads=list(zip(small(0, 2), small(0, 2), strict=True)),
-        grow_x=small(1, 2),
-        grow_w=small(1, 2),
-    )
-
-    def f(x, w):
-        return lax.conv_general_dilated(
-            x, w, how["stride"], how["pads"], lhs_dilation=how["grow_x"], rhs_dilation=how["grow_w"], feature_group_count=groups
-        )  # fmt: skip
-
-    out, adds = conv_by_hand(x, w, **how, groups=groups)
-    assert np.array_equal(f(x, w), out)
-    assert one(f, x, w) == 2 * adds
-    both = trace.count(
-        jax.grad(lambda x, w: jnp.sum(f(x, w)), (0, 1)), x, w
-    )  # each pair again, once for dx and once for dw
-    assert both.matmul_flops == 2 * 2 * adds
-
+from tests.helpers.counted import BF16, arr, one
 
 # ---- the conventions
 
@@ -345,60 +227,7 @@ def test_the_walk_knows_where_it_is():
     assert psum.path == ("shard_map", "scan x3") and psum.times == 12 and psum.axes == {"X": 4}
 
 
-# ---- bytes
-
-
-@pytest.mark.parametrize(
-    ("f", "args", "moved"),
-    [
-        (lambda x: x + 1, [arr(10)], 80),
-        (lambda x: x * x, [arr(10)], 80),  # x is read once
-        (lambda x, y: x * y, [arr(10, dtype=BF16)] * 2, 60),
-        (lambda x: x.astype(BF16), [arr(10)], 60),
-        (lambda x: (x + 1) * 2, [arr(10)], 160),  # nothing fused
-        (lambda x: x.reshape(2, 5)[None], [arr(10)], 0),
-        (lambda x: x.T, [arr(2, 5)], 80),
-        (lambda x: lax.slice(x, (0,), (3,)), [arr(1000)], 24),
-        (lambda x, i: lax.dynamic_index_in_dim(x, i, keepdims=False), [arr(1000, 7), arr(dtype=jnp.uint32)], None),
-        (lambda x: x @ x, [arr(8, 8, dtype=BF16)], 256),
-        (
-            lambda x, w: lax.dot_general(x, w, (((1,), (0,)), ((), ()))),
-            [arr(2, 3, dtype=jnp.int4), arr(3, 5, dtype=jnp.int4)],
-            3 + 8 + 5,
-        ),
-    ],
-)
-def test_unfused_bytes(f, args, moved):
-    got = trace.count(f, *args).bytes
-    assert got == moved if moved is not None else 56 <= got < 200  # seven floats out and in, and some index arithmetic
-
-
-def test_updates_touch_what_they_change():
-    c = trace.count(lambda x, u: lax.dynamic_update_slice(x, u, (5, 0)), arr(1000, 8), arr(1, 8))
-    assert c.by_primitive["dynamic_update_slice"].bytes == 2 * 32
-    rows = lambda x, u: x.at[jnp.array([3, 1])].add(u)  # noqa: E731
-    assert trace.count(rows, arr(1000, 8), arr(2, 8)).by_primitive["scatter-add"].bytes == 3 * 64 + 8
-    table = trace.count(lambda t, i: t[i], arr(50_000, 64, dtype=BF16), arr(4, dtype=jnp.int32))
-    assert table.by_primitive["gather"].bytes == 2 * 4 * 64 * 2 + 4 * 4
-
-
-def test_fused_bytes_are_arguments_closed_over_arrays_and_results():
-    w = jnp.ones((8, 16))
-    f = lambda x, unused: jnp.tanh(x @ w) + 1  # noqa: E731
-    for g in (f, jax.jit(f), jax.jit(lambda *a: jax.jit(f)(*a))):
-        assert trace.count(g, arr(4, 8), arr(3)).io_bytes in (
-            4 * (4 * 8 + 8 * 16 + 4 * 16),
-            4 * (4 * 8 + 8 * 16 + 4 * 16 + 3),
-        )
-    assert trace.count(f, arr(4, 8), arr(3)).io_bytes == 4 * (4 * 8 + 8 * 16 + 4 * 16)
-    assert trace.count(lambda x: x, arr(5)).io_bytes == 40
-
-
-def test_matmul_is_the_rooflines_work():
-    B, D, F = 64, 256, 512
-    c = trace.count(jnp.matmul, arr(B, D, dtype=BF16), arr(D, F, dtype=BF16))
-    assert c.work() == Work(2 * B * D * F, 2 * (B * D + D * F + B * F)) and c.bytes == c.io_bytes
-    assert c.intensity == pytest.approx(B * D * F / (B * D + D * F + B * F))
+# ---- whole programs
 
 
 def test_nothing_is_allocated():

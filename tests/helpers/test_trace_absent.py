@@ -69,6 +69,18 @@ def test_the_file_says_how_it_was_made_and_holds_no_program_text():
     assert not any(word in text for word in ("HloModule", "ENTRY", "/work", "/tmp", "backend_config"))
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "book/results").glob("*.json")), ids=lambda p: p.stem)
+def test_every_stored_result_begins_with_how_it_was_made(path, tmp_path, monkeypatch):
+    """As `store` writes it today, and by a script that is there."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    monkeypatch.setattr(absent, "version", lambda package: f"{package} 1.2")
+    absent.store(str(tmp_path / f"{path.stem}.py"), cases={"a": 1})
+    now = json.loads((tmp_path / path.name).read_text(encoding="utf-8"))
+    assert list(now) == [*list(stored)[:4], "cases"] == ["command", "date", "machine", "versions", "cases"]
+    assert now["command"] == stored["command"] and (ROOT / stored["command"].removeprefix("python ")).is_file()
+    assert now["versions"].keys() == stored["versions"].keys() and now["cases"] == {"a": 1}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_memory_of_arguments_is_what_the_notation_says(name):
     case, p = CASES[name], made(name)

@@ -11,10 +11,7 @@ import pytest
 from jax import lax
 
 from helpers import trace
-
-
-def arr(*shape, dtype=jnp.float32):
-    return jax.ShapeDtypeStruct(shape, dtype)
+from tests.helpers.counted import arr
 
 
 def attention(q, k, v):

@@ -1,6 +1,7 @@
 """The notebooks that learners open: only what JupyterLab and Colab render, and exactly what the sources give."""
 
 import re
+from importlib.util import find_spec
 
 import nbformat
 import pytest
@@ -35,7 +36,11 @@ def test_no_myst_is_left(path):
 def test_valid_clean_and_the_same_everywhere(path):
     nb = nbformat.read(path, as_version=4)
     nbformat.validate(nb)
+    course = nb.metadata.pop("course", {})  # what answers may use
     assert dict(nb.metadata) == cells.METADATA
+    assert [*course] == (["helpers"] if path.stem == "exercises" else [])
+    assert all(find_spec(module) for module in course.get("helpers", ()))
+    nb = nbformat.read(path, as_version=4)
     assert path.read_text(encoding="utf-8") == nbformat.writes(nb, version=nbformat.NO_CONVERT) + "\n"
     for cell in nb.cells:
         assert not cell.get("outputs")

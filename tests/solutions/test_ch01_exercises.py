@@ -1,6 +1,5 @@
 """Exercises of chapter 1: their form, their mutants and variants as data, and the sources' numbers from the solved functions."""
 
-import ast
 import math
 import re
 
@@ -8,67 +7,52 @@ import numpy as np
 import pytest
 
 from autograder import bank, trial
-from autograder.exercises import meta
-from autograder.places import ROOT
+from tests.solutions import course
+from tests.solutions.course import agree
 
 TOPIC = "ch01_rooflines"
-TEXT = (ROOT / "solutions" / f"{TOPIC}.md").read_text(encoding="utf-8")
-EXERCISES = re.split(r"^(?=\(ex-1-\d+\)=$)", TEXT, flags=re.M)[1:]
+EXERCISES = course.exercises(TOPIC)
+TEXT = "".join(EXERCISES)
+PARTS = course.parts(TEXT)
 AUTO = sorted(set(re.findall(r"grade_id: (ch01-q\d\d(?:-[a-z]+)?), solution: true, grade: false", TEXT)))
 
 
 @pytest.fixture(scope="module")
 def solved():
     """Every answer of the solved notebook, by name."""
-    scope = {"__name__": "__main__", "display": lambda *things: None}
-    for cell in trial.solved(TOPIC).cells:
-        if cell.cell_type == "code" and not meta(cell).get("grade") and "picture()" not in cell.source:
-            _, _, fault = trial.execute(cell.source, "<answers>", scope)
-            assert not fault, fault
-    return scope
+    return course.solved(TOPIC, lambda cell: "picture()" not in cell.source)
 
 
 def test_enough_exercises_and_every_question_of_the_sources():
     assert len(EXERCISES) >= 20
-    numbers = [int(re.match(r"\(ex-1-(\d+)\)", e)[1]) for e in EXERCISES]
-    assert numbers == list(range(1, len(EXERCISES) + 1))
+    assert [course.number(e) for e in EXERCISES] == list(range(1, len(EXERCISES) + 1))
     assert (
         sum("grade: true, locked: false" in e or '"grade": true, "locked": false' in e for e in EXERCISES) == 1
     )  # free text
 
 
-@pytest.mark.parametrize("text", EXERCISES, ids=[re.search(r"Exercise (\S+)", e)[1] for e in EXERCISES])
+@course.of_exercises(EXERCISES)
 def test_form(text):
     """Two dropdowns that name a confusion and, where a check can print it, an insight; three named mistakes; a law; a hidden part."""
-    titles = re.findall(r"^:::\{dropdown\} (.+)$", text, re.M)
+    titles = course.dropdowns(text)
     by_hand = '"grade": true' in text
     assert len(titles) == (2 if by_hand else 3)
     assert by_hand or titles[-1] == "After you pass"
-    statement = re.split(r"^```\{code-cell\}|^\+\+\+", text, flags=re.M)[0].strip().split("\n")
-    assert len([line for line in statement[3:] if line]) <= 7, "a data line and at most six lines of statement"
+    assert len(course.statement(text)) <= 7, "a data line and at most six lines of statement"
     if not by_hand:
         assert text.count(".wrong(") + text.count("wrong[") >= 3 or "wrong = {" in text
         assert "a.law(" in text or "check.Entries(" in text
         assert "### BEGIN HIDDEN TESTS" in text or "check.Entries(" in text
 
 
-PARTS = re.findall(
-    r"grade_id: (ch01-q\d\d(?:-[a-z]+)*?), solution: true.*?\n---\n(.*?)^```.*?grade_id: \1-check,.*?\n---\n(.*?)^```",
-    TEXT,
-    re.S | re.M,
-)
-
-
 @pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
 def test_check_calls_the_answer_by_position(answer, check):
     """Parameter names are a learner's affair: draws stand in their order from the first; a case names defaults only."""
-    functions = [n for n in ast.parse(answer).body if isinstance(n, ast.FunctionDef)]
-    assert len(functions) == 1
-    spec = functions[0].args
+    (function,) = course.functions(answer)
+    spec = function.args
     names = [a.arg for a in spec.args]
     optional = set(names[len(names) - len(spec.defaults) :])
-    calls = [n for n in ast.walk(ast.parse(check)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    for call in calls:
+    for call in course.calls(check):
         words = [k.arg for k in call.keywords]
         if call.func.attr == "equals":
             draws = [w for w in words if w != "n"]
@@ -104,7 +88,7 @@ def test_visible_checks_alone_accept_the_solutions_and_refuse_stubs():
     nb = trial.solved(TOPIC)
     for cell in nb.cells:
         if cell.cell_type == "code":
-            cell.source = re.sub(r"[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS\n", "", cell.source, flags=re.S)
+            cell.source = course.visible(cell.source)
     assert all(v.score == v.points for v in trial.judge(nb).values())
     assert all(v.score == 0 and "not done yet" in v.message for v in trial.judge(trial.blank(nb)).values())
 
@@ -200,24 +184,9 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("row, name, args, expected", NUMBERS, ids=[r[0] for r in NUMBERS])
-def test_numbers_of_the_sources(solved, row, name, args, expected):
+@course.of_the_sources(NUMBERS)
+def test_numbers_of_the_sources(solved, name, args, expected):
     agree(solved[name](*args), expected)
-
-
-def agree(got, expected):
-    """The same, numbers to a thousandth."""
-    if isinstance(expected, dict):
-        assert got.keys() == expected.keys()
-        got, expected = [got[k] for k in expected], list(expected.values())
-    if isinstance(expected, (list, tuple)):
-        assert len(got) == len(expected)
-        for g, e in zip(got, expected):
-            agree(g, e)
-    elif isinstance(expected, str):
-        assert got == expected
-    else:
-        np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
 def test_forecast_has_the_intensities_of_the_sources(solved):

@@ -3,62 +3,49 @@
 Numbers are those of the exercises and quizzes of Austin et al. 2025, Section 3, errata corrected, and of the table of systems.
 """
 
-import ast
 import math
-import re
 
-import numpy as np
 import pytest
 
 from autograder import trial
 from autograder.exercises import meta
-from autograder.places import ROOT
 from helpers.costs import collectives, sharding
 from helpers.costs.hardware import Slice, chip
 from helpers.costs.sharding import Axis, Mesh, Sharding
+from tests.solutions import course
+from tests.solutions.course import agree
 
 TOPIC = "ch02_sharding"
 COSTS = [f"ch02-q{n:02}" for n in range(1, 15)]
-TEXT = (ROOT / "solutions" / f"{TOPIC}.md").read_text(encoding="utf-8")
-EXERCISES = re.split(r"^(?=\(ex-2-\d+\)=$)", TEXT, flags=re.M)[1:15]
-PARTS = re.findall(
-    r"grade_id: (ch02-q\d\d), solution: true.*?\n---\n(.*?)^```.*?grade_id: \1-check,.*?\n---\n(.*?)^```",
-    "".join(EXERCISES),
-    re.S | re.M,
-)
+EXERCISES = course.exercises(TOPIC)[:14]
+PARTS = course.parts("".join(EXERCISES))
 W5E, W5P, V4P = 4.5e10, 9e10, {"X": 4, "Y": 4, "Z": 4}
 
 
 @pytest.fixture(scope="module")
 def solved():
     """Every answer of the first fourteen exercises, by name."""
-    scope = {"__name__": "__main__", "display": lambda *things: None}
-    for cell in trial.solved(TOPIC).cells:
-        grade_id = meta(cell).get("grade_id", "")
-        if cell.cell_type == "code" and (grade_id in COSTS or "from helpers import check" in cell.source):
-            _, _, fault = trial.execute(cell.source, "<answers>", scope)
-            assert not fault, fault
-    return scope
+    return course.solved(
+        TOPIC, lambda cell: meta(cell).get("grade_id", "") in COSTS or "from helpers import check" in cell.source
+    )
 
 
-@pytest.mark.parametrize("text", EXERCISES, ids=[re.search(r"Exercise (\S+)", e)[1] for e in EXERCISES])
+@course.of_exercises(EXERCISES)
 def test_form(text):
     """Two dropdowns that name a confusion and an insight; three named mistakes, a law, a hidden part; six lines of statement."""
-    titles = re.findall(r"^:::\{dropdown\} (.+)$", text, re.M)
+    titles, statement = course.dropdowns(text), course.statement(text)
     assert len(titles) == 3 and titles[-1] == "After you pass"
-    statement = re.split(r"^```\{code-cell\}", text, flags=re.M)[0].strip().split("\n")
-    assert len([line for line in statement[3:] if line]) <= 7, "a data line and at most six lines of statement"
+    assert len(statement) <= 7, "a data line and at most six lines of statement"
     assert text.count("a.wrong(") >= 3 and "a.law(" in text and "### BEGIN HIDDEN TESTS" in text
     if "bytes/s of a link" in text:
-        assert "W one way" in statement[3]
+        assert "W one way" in statement[0]
 
 
 @pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
 def test_check_calls_the_answer_by_position(answer, check):
     """Draws stand in the order of the stub's parameters, and the hidden part draws each of them."""
-    (function,) = [n for n in ast.parse(answer).body if isinstance(n, ast.FunctionDef)]
-    names = [a.arg for a in function.args.args]
-    calls = [n for n in ast.walk(ast.parse(check)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    (function,) = course.functions(answer)
+    names, calls = [a.arg for a in function.args.args], course.calls(check)
     drawn = [[k.arg for k in c.keywords if k.arg != "n"] for c in calls if c.func.attr == "equals"]
     assert drawn == [names]
     assert not [c.lineno for c in calls if c.func.attr == "gives" and c.keywords]
@@ -80,8 +67,7 @@ def test_hidden_tests_hold_for_another_class(solved, monkeypatch):
 
 def test_visible_checks_alone_accept_the_solutions(solved):
     for grade_id, _, check in PARTS:
-        visible = re.sub(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS\n", "", check, flags=re.S)
-        value, said, fault = trial.execute(visible, f"<{grade_id}>", solved)
+        value, said, fault = trial.execute(course.visible(check), f"<{grade_id}>", solved)
         assert value and not fault, f"{grade_id}: {said}{fault}"
 
 
@@ -170,24 +156,9 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("row, name, args, expected", NUMBERS, ids=[r[0] for r in NUMBERS])
-def test_numbers_of_the_sources(solved, row, name, args, expected):
+@course.of_the_sources(NUMBERS)
+def test_numbers_of_the_sources(solved, name, args, expected):
     agree(solved[name](*args), expected)
-
-
-def agree(got, expected):
-    """The same, numbers to a thousandth."""
-    if isinstance(expected, dict):
-        assert got.keys() == expected.keys()
-        got, expected = [got[k] for k in expected], list(expected.values())
-    if isinstance(expected, (list, tuple)):
-        assert len(got) == len(expected)
-        for g, e in zip(got, expected):
-            agree(g, e)
-    elif isinstance(expected, str):
-        assert got == expected
-    else:
-        np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
 def test_question_5_in_its_parts(solved):

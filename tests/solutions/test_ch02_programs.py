@@ -8,35 +8,24 @@ import numpy as np
 import pytest
 
 from autograder import bank, trial
-from autograder.exercises import meta
-from autograder.places import ROOT
 from helpers.costs import designs, matmul, sharding
 from helpers.costs.collectives import Collective
 from helpers.costs.hardware import chip
 from helpers.costs.resharding import shardings
 from helpers.kernels import mesh
+from tests.solutions import course
 
 mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
 
 TOPIC = "ch02_sharding"
-TEXT = (ROOT / "solutions" / f"{TOPIC}.md").read_text(encoding="utf-8")
-EXERCISES = [
-    e
-    for e in re.split(r"^(?=\(ex-2-\d+\)=$)", TEXT, flags=re.M)[1:]
-    if 15 <= int(re.match(r"\(ex-2-(\d+)", e)[1]) <= 26
-]
+EXERCISES = [e for e in course.exercises(TOPIC) if 15 <= course.number(e) <= 26]
 ANSWERS = re.findall(r"grade_id: (ch02-q\d\d(?:-[a-z]+)?), solution: true", "".join(EXERCISES))
 
 
 @pytest.fixture(scope="module")
 def solved():
     """Every answer of the exercises, by name."""
-    scope = {"__name__": "__main__", "display": lambda *things: None}
-    for cell in trial.solved(TOPIC).cells:
-        if cell.cell_type == "code" and not meta(cell).get("grade"):
-            _, _, fault = trial.execute(cell.source, "<answers>", scope)
-            assert not fault, fault
-    return scope
+    return course.solved(TOPIC)
 
 
 def run(per_device, mesh, in_specs, out_specs, *arrays):
@@ -47,17 +36,16 @@ def run(per_device, mesh, in_specs, out_specs, *arrays):
 
 
 def test_all_are_there():
-    assert [int(re.match(r"\(ex-2-(\d+)", e)[1]) for e in EXERCISES] == list(range(15, 27))
+    assert [course.number(e) for e in EXERCISES] == list(range(15, 27))
     assert len(ANSWERS) == len(set(ANSWERS)) == 15
 
 
-@pytest.mark.parametrize("text", EXERCISES, ids=[re.search(r"Exercise (\S+)", e)[1] for e in EXERCISES])
+@course.of_exercises(EXERCISES)
 def test_form(text):
     """Two dropdowns that name a confusion and an insight; three named mistakes or rules; six lines of statement."""
-    titles = re.findall(r"^:::\{dropdown\} (.+)$", text, re.M)
+    titles = course.dropdowns(text)
     assert len(titles) == 3 and titles[-1] == "After you pass"
-    statement = re.split(r"^```\{code-cell\}", text, flags=re.M)[0].strip().split("\n")
-    assert len([line for line in statement[3:] if line and not line.startswith("|")]) <= 7
+    assert len([line for line in course.statement(text) if not line.startswith("|")]) <= 7
     assert text.count(".wrong(") + text.count(".law(") + text.count("within(") >= 3
     assert "### BEGIN HIDDEN TESTS" in text
     assert "{{" in text.split("After you pass")[1] or "2.25" in text[:60]

@@ -1,0 +1,180 @@
+"""The trusted side: runs an assignment's checks, hidden tests included, where no learner's code ever runs.
+
+It is long-lived, so that what checks compile is compiled once for a class. Names that a check reads and the course has not
+given are fetched from the child; they are dropped after the check, so that the next one sees the newest.
+"""
+
+import builtins
+import contextlib
+import gc
+import json
+import math
+import numbers
+import os
+import resource
+import socket
+import sys
+import time
+import warnings
+
+from . import wire
+from .child import Bounded, carried_out, compiled, executed
+from .names import free_names
+from .proxy import Endless, Link
+
+BUILTINS = frozenset(dir(builtins))
+WARM = ["helpers.check.program", "helpers.trace", "helpers.kernels.mesh", "helpers.plot"]
+
+
+def main(settings: dict, sock: socket.socket) -> None:
+    """Confine this process, then serve the engine until it closes the socket."""
+    from . import kernel, zygote
+
+    zygote.confine(settings)
+    os.chdir(settings["job"])
+    kernel.limits(2 * settings["limits"]["address_space"], 1 << 30, 1000 + kernel.tasks(), resource.RLIM_INFINITY)
+    zygote.lock(settings, settings["job"])
+    zygote.warm(WARM)
+    import jax
+
+    if settings["level"] != "landlock":  # else there is no small disk of its own to keep them on
+        keep_compiled(f"{settings['job']}/compiled")
+    jax.devices()
+    jax.config.update("jax_disable_most_optimizations", True)  # arrays are small: compiling them well takes longest
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    warnings.simplefilter("ignore")  # whatever a check writes on stderr costs its points
+    server = Server(settings["limits"])
+    wire.send(sock, {"ready": True})
+    while True:
+        try:
+            request, fds = wire.receive_with_descriptors(sock)
+        except wire.Closed:
+            os._exit(0)
+        try:
+            reply = getattr(server, request.pop("op"))(fds=fds, **request)
+        except Exception as e:
+            reply = {"fault": f"{type(e).__name__}: {str(e)[:500]}"}
+        wire.send(sock, reply)
+
+
+def keep_compiled(folder: str) -> None:
+    """Compile the same program once for a class: on this sandbox's own disk, which no program can write to."""
+    import jax
+
+    for name, value in (
+        ("jax_compilation_cache_dir", folder),
+        ("jax_persistent_cache_min_compile_time_secs", 0),
+        ("jax_persistent_cache_min_entry_size_bytes", -1),
+        ("jax_persistent_cache_enable_xla_caches", "none"),
+    ):
+        jax.config.update(name, value)
+
+
+class Server:
+    """Assignments that were opened, and the submission that is being judged."""
+
+    def __init__(self, limits: dict):
+        self.limits, self.assignments, self.link = limits, {}, None
+
+    def open(self, key: str, cells: list[dict], seed: str, fds=()) -> dict:
+        """Take an assignment: its given cells run now, its checks wait."""
+        os.environ["COURSE_SEED"] = seed
+        self.assignments[key] = Assignment(cells)
+        return {"ready": True}
+
+    def start(self, key: str, values: str, fds=()) -> dict:
+        """Begin a submission; `values` seeds what the hidden tests draw."""
+        from helpers.check import solutions
+
+        solutions._tries.clear()
+        solutions._passed.clear()
+        os.environ["COURSE_VALUES"] = values
+        self.assignment, self.scope = self.assignments[key], dict(self.assignments[key].scope)
+        return {"ready": True}
+
+    def child(self, fds: list[int]) -> dict:
+        """Take the socket of the child that has the learner's names from now on."""
+        if self.link:
+            self.link.sock.close()
+        self.link = Link(socket.socket(fileno=fds[0]), self.limits["cell"])
+        return {"ready": True}
+
+    def check(self, id: str, fds=()) -> dict:
+        """Run a check; its outputs as nbgrader reads them, and the state of the child after it."""
+        check = self.assignment.checks[id]
+        self.link.deadline = time.monotonic() + self.limits["check"]
+        fetched = []
+        try:
+            for name in check.names:
+                if name not in self.scope:
+                    found, value = self.link.get(name)
+                    if found:
+                        self.scope[name] = value
+                        fetched.append(name)
+            outputs = judged(check, self.scope)
+        except Endless:
+            return {"endless": True, "child": self.link.state}
+        except Exception as e:  # of the child, while names were fetched
+            outputs = [
+                {"kind": "stderr", "text": f"The answer could not be asked: {e}.\n"},
+                {"kind": "result", "text": "0"},
+            ]
+        finally:
+            for name in fetched:
+                self.scope.pop(name, None)
+        return {"outputs": outputs, "child": self.link.state}
+
+
+class Check:
+    """A released check."""
+
+    def __init__(self, id: str, source: str, points: float):
+        self.id, self.points = id, points
+        self.names = sorted(free_names(source) - BUILTINS)
+        self.code = compiled(source, f"<{id}>")  # once for a class
+
+
+class Assignment:
+    """The course's cells of a notebook: names that they make, and checks."""
+
+    def __init__(self, cells: list[dict]):
+        self.scope = {"__name__": "__main__", "display": lambda *things, **_: None}
+        self.checks = {}
+        for cell in cells:
+            if cell["kind"] == "check":
+                self.checks[cell["id"]] = Check(cell["id"], cell["source"], cell["points"])
+                continue
+            try:
+                with contextlib.redirect_stdout(Bounded(0)), contextlib.redirect_stderr(Bounded(0)):
+                    executed(cell["source"], f"<{cell['id']}>", self.scope)
+            except Exception as e:
+                if cell["kind"] == "given":  # a cell that shows what answers draw may fail here, for there are none
+                    raise ValueError(f"the given cell {cell['id']} fails: {type(e).__name__}: {e}") from e
+
+
+def judged(check: Check, scope: dict) -> list[dict]:
+    """What a check prints, and its points as the value of the cell; of an error no more than its name."""
+    out, err = Bounded(20_000), Bounded(20_000)
+    fault, value = None, None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            value = carried_out(*check.code, scope)
+        except Exception as e:
+            fault = e
+    found = [{"kind": k, "text": s.getvalue()} for k, s in (("stdout", out), ("stderr", err)) if s.getvalue()]
+    if fault is not None:
+        return found + [{"kind": "error", "ename": type(fault).__name__, "evalue": str(fault)[:500]}]
+    return found + [{"kind": "result", "text": repr(clamped(value, check.points))}]
+
+
+def clamped(value, points: float):
+    """Points between none and all: nbgrader loses a submission that has more."""
+    if not isinstance(value, numbers.Real) or not math.isfinite(value):
+        return 0
+    return max(0, min(value, int(points) if points == int(points) else points))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))

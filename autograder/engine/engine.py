@@ -1,0 +1,361 @@
+"""One submission: its cells in a child, the released checks in the checker, outputs by cell. No files, no database.
+
+    with Engine() as engine:
+        result = engine.grade(bundle(source_notebook), rebuilt, values=seed(secret, "ch01_rooflines", "ada", 1))
+
+The same notebook and seed give the same outputs, so that a job may be lost and done again, on this machine or another.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import socket
+import subprocess
+import time
+from collections.abc import Collection, Set
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from . import wire
+from .outputs import failure, length, points_of, shown, stopped, verdict
+from .sandbox import Host, Limits, Sandbox, available
+
+LIVES = 6  # children for one submission: the first, and one for each that had to be ended
+START = 120  # seconds until a sandbox is warm
+
+
+class Refused(RuntimeError):
+    """One sentence: why nothing is graded here."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An assignment as the engine needs it: the course's own cells, hidden tests included."""
+
+    key: str
+    cells: tuple[tuple[str, str, str, float], ...]  # (id, kind, source, points)
+    helpers: tuple[str, ...] = ()  # modules of the course that its answers may use
+
+    @property
+    def checks(self) -> dict[str, float]:
+        return {id: points for id, kind, _, points in self.cells if kind == "check"}
+
+    @property
+    def given(self) -> dict[str, str]:
+        return {id: source for id, kind, source, _ in self.cells if kind == "given"}
+
+
+def bundle(source: NotebookNode) -> Bundle:
+    """What the engine needs of an instructor's notebook: locked cells, checks, and cells of the course that anyone may change."""
+    cells = []
+    for cell in source.cells:
+        m = cell.metadata.get("nbgrader", {})
+        if cell.cell_type != "code" or m.get("solution"):
+            continue
+        kind = "check" if m.get("grade") else "given" if m.get("locked") else "free"
+        cells.append((m.get("grade_id") or cell.id, kind, cell.source, float(m.get("points", 0))))
+    helpers = tuple(source.metadata.get("course", {}).get("helpers", ()))
+    return Bundle(hashlib.sha256(repr((cells, helpers)).encode()).hexdigest(), tuple(cells), helpers)
+
+
+def seed(secret: str, assignment: str, student: str, attempt: int) -> str:
+    """What a submission's hidden values are drawn from: the same on a regrade, unknown to who has not the secret."""
+    text = "\0".join((assignment, student, str(attempt)))
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclass
+class Result:
+    """What a submission gave."""
+
+    outputs: dict[str, list[NotebookNode]] = field(default_factory=dict)  # cell id -> outputs as nbgrader reads them
+    scores: dict[str, float] = field(default_factory=dict)  # check -> points
+    notes: list[str] = field(default_factory=list)
+
+    def message(self, check: str) -> str:
+        """All that a check printed."""
+        return "".join(o.text for o in self.outputs[check] if o.output_type == "stream").strip()
+
+
+class Engine:
+    """A zygote and a checker, started when they are needed and again when they died. One submission at a time."""
+
+    def __init__(self, limits: Limits | None = None, host: Host | None = None, course_seed: str = "0"):
+        self.limits, self.host, self.course_seed = limits or Limits(), host or available(), course_seed
+        if self.host.refusal:
+            raise Refused(self.host.refusal)
+        self.zygote: Peer | None = None
+        self.checker: Peer | None = None
+        self.opened: set[str] = set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self) -> None:
+        for peer in filter(None, (self.zygote, self.checker)):
+            peer.stop()
+        self.zygote = self.checker = None
+
+    def grade(
+        self, bundle: Bundle, notebook: NotebookNode, values: str = "", only: Collection[str] | None = None
+    ) -> Result:
+        """Run a rebuilt notebook's answers and the bundle's checks, in the notebook's order.
+
+        only  the checks to run, if not all: the others have neither outputs nor scores
+        """
+        self.warm_zygote(bundle.helpers)
+        self.open_checker(bundle)
+        run = Run(self, bundle, values, bundle.checks.keys() if only is None else bundle.checks.keys() & set(only))
+        try:
+            for cell in notebook.cells:
+                if cell.cell_type == "code":
+                    m = cell.metadata.get("nbgrader", {})
+                    run.cell(m.get("grade_id") or cell.id, cell.source)
+            for missing in sorted(run.wanted - run.result.outputs.keys()):
+                run.fail(missing, "This check has no cell in the notebook.")
+        finally:
+            run.end()
+        return run.result
+
+    def warm_zygote(self, helpers: tuple[str, ...] = ()) -> "Peer":
+        """A zygote whose children see these modules of `helpers`."""
+        if self.zygote and self.zygote.helpers != helpers:
+            self.drop(self.zygote)
+        if self.zygote is None:
+            self.zygote = Peer("zygote", self, helpers)
+        return self.zygote
+
+    def open_checker(self, bundle: Bundle) -> "Peer":
+        """A checker that has the bundle's cells."""
+        if self.checker is None:
+            self.checker, self.opened = Peer("checker", self), set()
+        if bundle.key not in self.opened:
+            cells = [dict(id=i, kind=k, source=s, points=p) for i, k, s, p in bundle.cells]
+            reply = self.checker.ask(START, op="open", key=bundle.key, cells=cells, seed=self.course_seed)
+            if "fault" in reply:
+                raise ValueError(f"The assignment cannot be graded: {reply['fault']}.")
+            self.opened.add(bundle.key)
+        return self.checker
+
+    def drop(self, peer: "Peer") -> None:
+        """End a zygote or checker that died or hangs; the next one that needs it starts another."""
+        peer.stop()
+        if peer is self.zygote:
+            self.zygote = None
+        elif peer is self.checker:
+            self.checker = None
+
+
+class Peer:
+    """A sandboxed process of ours and the socket to it."""
+
+    def __init__(self, module: str, engine: Engine, helpers: tuple[str, ...] | None = None):
+        """helpers: the modules of `helpers` that it sees, if not all"""
+        self.helpers = helpers
+        self.socket, theirs = socket.socketpair()
+        with theirs:
+            self.sandbox = Sandbox(module, theirs, engine.host, engine.limits, helpers)
+        try:
+            wire.receive(self.socket, START)
+        except (wire.WireError, TimeoutError):
+            words = self.sandbox.last_words
+            self.stop()
+            raise Refused(f"The {module} does not start in its sandbox ({engine.host.level}): {words}") from None
+
+    def ask(self, seconds: float, descriptors=(), **request) -> dict:
+        """Closed if it died, TimeoutError if it hangs; it is ours, so its word counts."""
+        wire.send_with_descriptors(self.socket, request, list(descriptors))
+        return wire.receive(self.socket, seconds)
+
+    def stop(self) -> None:
+        """Let it end by itself, so that whoever waits for us gets the time that it took, then end it and all in it."""
+        self.socket.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.sandbox.process.wait(1)
+        self.sandbox.stop()
+
+
+class Run:
+    """One submission on its way."""
+
+    def __init__(self, engine: Engine, bundle: Bundle, values: str, wanted: Set[str]):
+        self.engine, self.bundle, self.values, self.wanted = engine, bundle, values, wanted
+        self.limits, self.result = engine.limits, Result()
+        self.checks, self.given = bundle.checks, bundle.given
+        self.written = {id for id, *_ in bundle.cells}
+        self.good: list[tuple[str, str]] = []  # cells to replay
+        self.child: socket.socket | None = None
+        self.lives = 0
+        self.budget = self.limits.outputs
+        self.told, self.started = None, None  # the checkers that have this child, this submission
+        self.ends = time.monotonic() + self.limits.submission
+
+    def cell(self, id: str, source: str) -> None:
+        """Run a cell or its check; whatever happens, it has outputs afterwards, if they are wanted."""
+        if id in self.checks and id not in self.wanted:
+            return
+        if time.monotonic() > self.ends:
+            self.fail(id, f"Not run: the whole notebook may take {self.limits.submission:g} s.")
+        elif id in self.checks:
+            self.check(id)
+        else:
+            self.run(id, self.given.get(id, source))
+
+    # -- answers
+
+    def run(self, id: str, source: str) -> None:
+        """Run a cell in the child."""
+        for attempt in range(2):
+            if not self.alive():
+                return self.fail(id, "Not run: cells of this notebook ended their process too often.")
+            reply = self.asked(id, source, self.limits.cell)
+            if isinstance(reply, dict):
+                self.good.append((id, source))
+                outputs = self.of_the_course(id, shown(reply, self.limits, self.budget))
+                self.budget -= length(outputs)
+                self.result.outputs[id] = outputs
+                return None
+            ours = self.lost()
+            if not (ours and attempt == 0):  # the warm interpreter died: the cell is not to blame
+                return self.fail(id, reply)
+
+    def of_the_course(self, id: str, outputs: list[NotebookNode]) -> list[NotebookNode]:
+        """A cell that the course wrote may ask for what the sandbox has not; the checker has it, and so has no learner failed."""
+        if id not in self.written:
+            return outputs
+        return [o for o in outputs if o.get("ename") != "OffLimits"]
+
+    def asked(self, id: str, source: str, seconds: float) -> dict | str:
+        """The child's reply to a cell, or why there is none."""
+        seconds = max(0.1, min(seconds, self.ends - time.monotonic()))
+        try:
+            wire.send(self.child, {"op": "run", "source": source, "name": id})
+            try:
+                reply = wire.receive(self.child, seconds)
+            except TimeoutError:
+                self.command("interrupt")
+                reply = wire.receive(self.child, 1)
+                self.result.notes.append(f"The cell {id} did not end in time and was stopped.")
+        except TimeoutError:
+            return f"Stopped: the cell took longer than {seconds:.0f} s."
+        except wire.Closed:
+            return "The cell ended its own process."
+        except wire.WireError as e:
+            return f"What the cell sent was no reply: {e}"
+        return reply if isinstance(reply, dict) else "What the cell sent was no reply."
+
+    def alive(self) -> bool:
+        """A child that has run the good cells so far: a new one if there is none."""
+        while self.child is None:
+            if self.lives >= LIVES or time.monotonic() > self.ends:
+                return False
+            self.lives += 1
+            self.fork()
+            for id, source in list(self.good):
+                if not isinstance(self.asked(id, source, self.limits.cell), dict):
+                    self.good.remove((id, source))
+                    self.result.notes.append(f"The cell {id} did not run a second time as it did the first time.")
+                    self.lost()
+                    break
+        return True
+
+    def fork(self) -> None:
+        """A fresh child."""
+        for attempt in range(3):
+            before = time.monotonic()
+            zygote = self.engine.warm_zygote(self.bundle.helpers)
+            self.ends += time.monotonic() - before  # our own start-up is not the submission's time
+            self.child, theirs = socket.socketpair()
+            try:
+                with theirs:
+                    zygote.ask(30, [theirs.fileno()], op="fork")
+                self.told = None
+                return
+            except (wire.WireError, TimeoutError):
+                self.drop_child()
+                self.engine.drop(zygote)
+                if attempt == 2:
+                    raise
+
+    def command(self, op: str) -> bool:
+        """Interrupt or kill by way of the zygote; False if that is dead itself."""
+        zygote = self.engine.zygote
+        try:
+            if zygote:
+                zygote.ask(30, op=op)
+                return True
+        except (wire.WireError, TimeoutError):
+            self.engine.drop(zygote)
+        return False
+
+    def lost(self) -> bool:
+        """End the child; whether the zygote was dead already."""
+        self.drop_child()
+        return not self.command("kill")
+
+    def drop_child(self) -> None:
+        if self.child:
+            self.child.close()
+        self.child, self.told = None, None
+
+    def end(self) -> None:
+        if self.child:
+            self.lost()
+
+    # -- checks
+
+    def check(self, id: str) -> None:
+        """Run a check in the checker."""
+        for attempt in range(2):
+            if not self.alive():
+                return self.fail(id, "Not checked: cells of this notebook ended their process too often.")
+            try:
+                reply = self.ask_checker(id)
+            except (wire.WireError, TimeoutError) as e:
+                self.engine.drop(self.engine.checker)
+                self.lost()
+                if isinstance(e, TimeoutError):
+                    break
+                continue
+            if "fault" in reply:
+                return self.fail(id, f"The check failed: {reply['fault']}")
+            ours = reply["child"] != "alive" and self.lost()
+            if reply.get("endless"):
+                break
+            if not (ours and attempt == 0):
+                self.result.outputs[id] = self.traced_back(id, verdict(reply["outputs"]))
+                self.result.scores[id] = points_of(reply["outputs"], self.checks[id])
+                return None
+        return self.fail(id, "The check could not be carried out on this answer: it takes too long or too much memory.")
+
+    def traced_back(self, id: str, outputs: list[NotebookNode]) -> list[NotebookNode]:
+        """If the names that a check lacks were lost with the answer's cell, it says what happened there."""
+        for o in outputs:
+            if o.output_type == "stream" and o.text.startswith("Run the cell above first"):
+                if why := stopped(self.result.outputs.get(id.split("-check")[0], [])):
+                    o.text = f"The cell above did not end well. {why}\n"
+        return outputs
+
+    def ask_checker(self, id: str) -> dict:
+        checker = self.engine.checker
+        if checker is None or self.told is not checker:
+            before = time.monotonic()
+            checker = self.engine.open_checker(self.bundle)
+            self.ends += time.monotonic() - before
+            if self.started is not checker:
+                checker.ask(30, op="start", key=self.bundle.key, values=self.values)
+                self.started = checker
+            checker.ask(30, [self.child.fileno()], op="child")
+            self.told = checker
+        return checker.ask(2 * self.limits.check, op="check", id=id)  # the answer's time, and the check's own
+
+    def fail(self, id: str, why: str) -> None:
+        """Nothing for this cell, and a sentence."""
+        self.result.outputs[id] = failure(why, id in self.checks)
+        if id in self.checks:
+            self.result.scores[id] = 0.0
+        self.result.notes.append(f"{id}: {why}")

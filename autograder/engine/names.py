@@ -1,0 +1,71 @@
+"""Names that a cell reads and names that it makes, found without running it."""
+
+import ast
+import functools
+import re
+import symtable
+
+
+def free_names(source: str) -> set[str]:
+    """Global names that a cell reads, in its functions too.
+
+    >>> sorted(free_names("def f(a):\\n    b = a + c\\n    return [g(x) for x in b]\\nf(d.e)"))
+    ['c', 'd', 'f', 'g']
+    """
+
+    def of(table) -> set[str]:
+        top = table.get_type() == "module"
+        own = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (top or s.is_global())}
+        return own.union(*(of(t) for t in table.get_children()))
+
+    return of(symtable.symtable(source, "<check>", "exec"))
+
+
+@functools.lru_cache(4096)
+def defined(source: str) -> frozenset[str]:
+    """Functions, classes, imports and variables that a cell makes at its top level, also if it is not yet Python.
+
+    >>> sorted(defined("import a.b as c, d.e\\nx, (y, *z) = 1, (2, 3)\\ndef f(a):\\n    w = a"))
+    ['c', 'd', 'f', 'x', 'y', 'z']
+    >>> sorted(defined("def f(a):\\n    return (a"))
+    ['f']
+    """
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset(re.findall(r"^(?:async )?(?:def|class) (\w+)", source, re.M)[:50])
+    found = set()
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(a.asname or a.name).split(".")[0] for a in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {
+                n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+    return frozenset(found)
+
+
+def unfilled(source: str) -> bool:
+    """Whether a cell only says that it is not done: nothing, or functions that raise NotImplementedError.
+
+    >>> unfilled('def f(x):\\n    "Twice x."\\n    # YOUR CODE HERE\\n    raise NotImplementedError()'), unfilled("x = 1")
+    (True, False)
+    """
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(_says_so(node) for node in body)
+
+
+def _says_so(node: ast.stmt) -> bool:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        rest = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+        return bool(rest) and all(isinstance(n, ast.Raise) and _says_so(n) for n in rest)
+    if not isinstance(node, ast.Raise):
+        return False
+    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"

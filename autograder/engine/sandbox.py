@@ -1,0 +1,364 @@
+"""Where answers and checks run: what this host can isolate, and how a process is started so that it sees nothing else.
+
+>>> Host(user_namespaces=False, bubblewrap=False, landlock=0, seccomp=True, cgroup="", root=False).refusal
+'This host has neither user namespaces nor Landlock 6: answers could read and write what its user can.'
+"""
+
+import functools
+import json
+import os
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from . import kernel
+from .view import HELPERS, view
+
+PACKAGE = Path(__file__).resolve().parent
+CHILD = (
+    "__init__",
+    "wire",
+    "child",
+    "zygote",
+    "kernel",
+)  # modules of this package that the zygote and its children use
+INSIDE = "/course"  # where a sandbox has the two
+JOB = "/job"  # where a child has its own small disk
+ELSEWHERE = (
+    "Grading a class needs Linux 5.13 or newer, with user namespaces or Landlock 6 and libseccomp; "
+    "on this system the checks in a learner's notebook work, and stock nbgrader."
+)
+
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin", "HOME": JOB, "TMPDIR": JOB, "LANG": "C.UTF-8", "PYTHONPATH": INSIDE, "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "agg", "MPLCONFIGDIR": JOB, "JAX_TRACEBACK_FILTERING": "off",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use."""
+
+    cell: float = 30  # seconds for a cell, or for one call of an answer
+    check: float = 60  # seconds for one check
+    submission: float = 180  # seconds for all
+    memory: int = 3_000_000_000  # bytes, of all its processes where there is a cgroup
+    address_space: int = 6_000_000_000  # bytes that one process may map; JAX on eight devices maps 1.7e9
+    disk: int = 64_000_000
+    inodes: int = 4096
+    processes: int = 200
+    output: int = 200_000  # characters that a cell may print
+    displays: int = 50  # things that a cell may display
+    outputs: int = 2_000_000  # characters that all cells together may print and display
+
+
+@dataclass(frozen=True)
+class Host:
+    """What this machine offers."""
+
+    user_namespaces: bool
+    bubblewrap: bool
+    landlock: int
+    seccomp: bool
+    cgroup: str  # folder for groups of our own: "v1", a path of v2, or ""
+    root: bool  # RLIMIT_NPROC does not bind this user
+    linux: bool = True
+
+    @property
+    def level(self) -> str:
+        """How processes are isolated: "bubblewrap", "namespaces", "landlock" or ""."""
+        if self.user_namespaces:
+            return "bubblewrap" if self.bubblewrap else "namespaces"
+        return "landlock" if self.landlock >= 6 and self.seccomp else ""
+
+    @property
+    def missing(self) -> list[str]:
+        """What a full sandbox would have besides, a sentence each."""
+        found = []
+        if not self.user_namespaces:
+            found.append(
+                "User namespaces are off: that other files and processes exist can be seen, and disk is limited by looking at it."
+            )
+            if not self.root and not self.cgroup:
+                found.append("Processes are limited for all of the user's processes together.")
+        if not self.seccomp:
+            found.append("libseccomp is missing: every system call is open.")
+        if not self.cgroup:
+            found.append("No cgroup can be made: memory is limited for each process only.")
+        return found
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing should be graded here, or None."""
+        if not self.linux:
+            return ELSEWHERE
+        if not self.level and self.landlock >= 6:
+            return "This host has no user namespaces and no libseccomp: Landlock alone leaves the network open."
+        if not self.level:
+            return (
+                "This host has neither user namespaces nor Landlock 6: answers could read and write what its user can."
+            )
+        if self.root and not self.cgroup:
+            return "Root without a cgroup cannot limit the processes of an answer: grade as another user."
+        return None
+
+
+@functools.cache
+def available() -> Host:
+    """What the host can isolate, found by trying."""
+    if sys.platform != "linux":
+        return Host(False, False, 0, False, "", root=False, linux=False)
+    return Host(
+        user_namespaces=_works("kernel.own_namespaces()"),
+        bubblewrap=bool(shutil.which("bwrap"))
+        and _quiet(["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "true"]) == 0,
+        landlock=kernel.landlock_version(),
+        seccomp=_works("kernel.libc.prctl(38, 1, 0, 0, 0); kernel.seccomp()"),
+        cgroup=_cgroup(),
+        root=os.getuid() == 0,
+    )
+
+
+def _works(code: str) -> bool:
+    """Whether a line works, in a process that it cannot be undone in."""
+    return (
+        _quiet([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import kernel; {code}"]) == 0
+    )
+
+
+def _quiet(command: list[str]) -> int:
+    return subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    ).returncode
+
+
+def _cgroup() -> str:
+    """Where groups can be made."""
+    v1 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup/pids")
+    if all(os.access(p, os.W_OK) and (p / "cgroup.procs").exists() for p in v1):
+        return "v1"
+    try:
+        own = next(x for x in Path("/proc/self/cgroup").read_text().splitlines() if x.startswith("0::"))
+    except (OSError, StopIteration):
+        return ""
+    return _cgroup_2(Path("/sys/fs/cgroup"), own[4:])
+
+
+def _cgroup_2(top: Path, own: str) -> str:
+    """The nearest group above this process in which it may make others, and go from its own to them."""
+    here = top / own.strip("/")
+    for folder in (here, *here.parents):
+        try:
+            given = set((folder / "cgroup.subtree_control").read_text().split())
+        except OSError:
+            given = set()
+        if {"memory", "pids"} <= given and all(os.access(p, os.W_OK) for p in (folder, folder / "cgroup.procs")):
+            return str(folder)
+        if folder == top:
+            break
+    return ""
+
+
+def _sweep(where: Path) -> None:
+    """Remove the empty groups of engines that are no more."""
+    for folder in where.glob("grading-*-*"):
+        if not os.path.exists(f"/proc/{folder.name.split('-')[1]}"):
+            try:
+                folder.rmdir()
+            except OSError:
+                pass
+
+
+@dataclass
+class Group:
+    """A cgroup for one sandbox: memory and processes of everything in it together."""
+
+    folders: list[Path] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, where: str, name: str, limits: Limits) -> "Group":
+        if where == "v1":
+            made = {Path("/sys/fs/cgroup/memory", name): {"memory.limit_in_bytes": limits.memory},
+                    Path("/sys/fs/cgroup/pids", name): {"pids.max": limits.processes}}  # fmt: skip
+        else:
+            settings = {"memory.max": limits.memory, "memory.swap.max": 0, "pids.max": limits.processes}
+            made = {Path(where, name): settings} if where else {}
+        for folder, settings in made.items():
+            _sweep(folder.parent)
+            folder.mkdir()
+            for file, value in settings.items():
+                try:
+                    (folder / file).write_text(str(value))
+                except OSError:
+                    if "swap" not in file:  # which not every kernel counts
+                        raise
+        return cls(list(made))
+
+    def around(self, command: list[str]) -> list[str]:
+        """The command, begun inside of the group, so that nothing of it was ever outside."""
+        enter = "".join(f"echo $$ > {shlex.quote(str(folder))}/cgroup.procs && " for folder in self.folders)
+        return ["/bin/sh", "-c", f'{enter}exec "$@"', "sh", *command]
+
+    def remove(self) -> None:
+        """End whatever is still in it, wait until that is gone, and remove it."""
+        deadline = time.monotonic() + 10
+        for folder in self.folders:
+            while folder.exists() and time.monotonic() < deadline:
+                try:
+                    for pid in (folder / "cgroup.procs").read_text().split():
+                        os.kill(int(pid), signal.SIGKILL)
+                    folder.rmdir()
+                except OSError:  # some of them are still on their way out
+                    time.sleep(0.01)
+        self.folders = []
+
+
+class Sandbox:
+    """A process of this package that sees an interpreter, `helpers` or a part of it, and nothing else; no network."""
+
+    made = 0
+
+    def __init__(self, module: str, socket, host: Host, limits: Limits, helpers: tuple[str, ...] | None = None):
+        """Start `module` with one socket, whose number is its argument.
+
+        helpers  the modules of `helpers` that it sees as they are, beside stand-ins for the others and no other file of
+                 the repository; None shows them all, and this package
+        """
+        Sandbox.made += 1
+        self.folder, self.held = _folder() if host.level == "landlock" else (None, None)
+        self.said, told = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        told.write(json.dumps(None if helpers is None else view(helpers)).encode())
+        told.seek(0)
+        self.group = Group.make(host.cgroup, f"grading-{os.getpid()}-{Sandbox.made}", limits)
+        command, environment = self._command(module, host, limits, helpers is None)
+        self.ended, alive = os.pipe()  # every process of ours in it holds the second end, and nobody writes
+        with told, open(alive, "wb"):
+            self.process = subprocess.Popen(
+                self.group.around([*command, str(socket.fileno())]), pass_fds=[socket.fileno(), alive], env=environment, cwd="/",
+                start_new_session=True, stdin=told, stdout=subprocess.DEVNULL, stderr=self.said,
+            )  # fmt: skip
+
+    def _command(self, module: str, host: Host, limits: Limits, whole: bool) -> tuple[list[str], dict[str, str]]:
+        """The command without the socket's number, and its environment."""
+        settings = {"level": host.level, "seccomp": host.seccomp, "limits": vars(limits), "job": self.folder or JOB}
+        environment = {k: self.folder if self.folder and v == JOB else v for k, v in ENVIRONMENT.items()}
+        around, shown = [], _shown(whole)
+        if host.level == "bubblewrap":
+            around = _bwrap(shown)
+        else:  # it starts outside and locks itself in
+            environment["PYTHONPATH"] = f"{PACKAGE.parent}:{HELPERS.parent}" if whole else f"{PACKAGE.parent}"
+        if host.level == "namespaces":
+            settings |= {"shown": shown, "empty": [JOB]}
+        elif host.level == "landlock":
+            readable, listed = _open(shown)
+            settings |= {"readable": readable, "listed": listed}
+        return [*around, sys.executable, "-s", "-B", "-m", f"engine.{module}", json.dumps(settings)], environment
+
+    @property
+    def last_words(self) -> str:
+        """The last line that it wrote on stderr."""
+        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - 2000))
+        return (self.said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:300]
+
+    def stop(self) -> None:
+        """End it and all in it, and wait for that."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        select.select([self.ended], [], [], 10)
+        os.close(self.ended)
+        self.said.close()
+        self.group.remove()
+        if self.folder:
+            _remove(self.folder)
+            self.held.close()
+
+
+def _folder() -> tuple[str, IO]:
+    """A folder for one sandbox and the lock that says it is in use; those of engines that were killed go."""
+    import fcntl
+
+    for old in Path(tempfile.gettempdir()).glob("grading-*/held"):
+        try:
+            with open(old, "r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(old.parent)
+        except OSError:  # in use, or another user's
+            pass
+    folder = tempfile.mkdtemp(prefix="grading-")
+    held = open(os.path.join(folder, "held"), "w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return folder, held
+
+
+def _remove(folder: str | Path) -> None:
+    """A folder with all in it, however deep that is."""
+    _quiet(["rm", "-rf", "--", str(folder)])
+
+
+def _shown(whole: bool) -> list[tuple[str, str]]:
+    """(place here, place in the sandbox) of what it may read; without a place here, it is empty there."""
+    system = ["/usr", *(p for p in ("/lib", "/lib64", "/bin") if not os.path.islink(p) and os.path.isdir(p))]
+    others = [p for p in ("/etc/ld.so.cache", "/etc/alternatives") if os.path.exists(p)]
+    places = [*system, *others, *(p for p in (sys.prefix, sys.base_prefix) if not _below(p, "/usr"))]
+    # The course may lie below one of these, and be installed there a second time.
+    course = {str(HELPERS.parent), *(p for s in sys.path if os.path.isdir(p := os.path.join(s, "helpers")))}
+    hidden = [c for c in sorted(course) if any(_below(c, p) for p in places)]
+    places += [p for p in (sys.prefix, sys.base_prefix) if any(_below(p, h) for h in hidden)]
+    listed = [*((p, p) for p in dict.fromkeys(places)), *(("", h) for h in hidden)]
+    listed.sort(key=lambda pair: pair[1].count("/"))  # what covers comes after what it covers
+    if whole:
+        return [*listed, (str(HELPERS), f"{INSIDE}/helpers"), (str(PACKAGE), f"{INSIDE}/engine")]
+    return listed + [(str(PACKAGE / f"{m}.py"), f"{INSIDE}/engine/{m}.py") for m in CHILD]
+
+
+def _below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it.
+
+    >>> _below("/usr/src/course", "/usr"), _below("/usr2", "/usr")
+    (True, False)
+    """
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def _open(shown: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """What Landlock has to allow, which can open a folder with all in it and close nothing in there again.
+
+    What can be read, and which folders can only be listed, because something in them is hidden.
+    """
+    hidden = [place for source, place in shown if not source]
+    readable, listed = [*kernel.DEVICES], [str(PACKAGE)]
+    waiting = [source for source, _ in shown if source]
+    while waiting:
+        path = waiting.pop()
+        if path in hidden:
+            continue
+        if any(_below(h, path) for h in hidden):
+            listed.append(path)
+            waiting += [e.path for e in os.scandir(path) if not e.is_symlink()]
+        else:
+            readable.append(path)
+    return readable, listed
+
+
+def _bwrap(shown: list[tuple[str, str]]) -> list[str]:
+    command = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL",
+               "--die-with-parent", "--new-session"]  # fmt: skip
+    for link in ("lib", "lib64", "bin"):
+        if os.path.islink(f"/{link}"):
+            command += ["--symlink", f"usr/{link}", f"/{link}"]
+    for source, place in shown:
+        command += ["--ro-bind", source, place] if source else ["--tmpfs", place, "--remount-ro", place]
+    command += ["--proc", "/proc", "--dev", "/dev", "--dir", "/tmp", "--size", "64000000", "--tmpfs", JOB]
+    return [*command, "--remount-ro", "/dev", "--remount-ro", "/", "--"]

@@ -1,0 +1,357 @@
+"""Messages between processes that do not trust each other: JSON and raw buffers, a closed list of types, no pickle.
+
+A frame is two lengths (JSON, then raw bytes), the JSON text, the raw bytes.
+None, truth values, numbers, texts and lists are JSON's own; everything else is an object with one key, its tag:
+
+>>> json_, raw = dumps({"x": (1, 2.5)})
+>>> json_.decode()
+'{"dict": [["x", {"tuple": [1, 2.5]}]]}'
+>>> loads(json_, raw)
+{'x': (1, 2.5)}
+
+Whatever a sender writes, a reader gets a value of these types or a `WireError` with one sentence; it imports nothing for it.
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+
+JSON_LIMIT, RAW_LIMIT = 4_000_000, 128_000_000  # bytes of one message
+DEPTH, COUNT, BITS = 60, 400_000, 4096  # nesting, values, and the size of a whole number
+
+DTYPES = {
+    name: np.dtype(getattr(ml_dtypes, name, name))
+    for name in (
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+        "complex64", "complex128", "bfloat16", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn",
+    )
+}  # fmt: skip
+RECORDS = ("helpers.costs.hardware", "helpers.costs.sharding", "helpers.costs.collectives", "helpers.costs.roofline")
+"""Modules whose frozen dataclasses may travel, by name and fields."""
+
+HEAD = struct.Struct("!QQ")
+AT_ONCE = 1 << 16  # raw bytes that are worth a copy for the sake of one call of the system
+
+
+class WireError(ValueError):
+    """One sentence: what cannot travel."""
+
+
+class Closed(WireError):
+    """The other side is gone."""
+
+
+def dumps(value, handle: Callable | None = None) -> tuple[bytes, bytes]:
+    """A value as JSON and raw bytes.
+
+    handle  object -> a small dict that names it, for what has no value; without it such a thing is an error
+    """
+    writer = _Writer(handle)
+    try:
+        text = json.dumps(writer.tree(value, 0)).encode()
+    except RecursionError:
+        raise WireError("The value is nested too deep.") from None
+    raw = b"".join(writer.raw)
+    if len(text) > JSON_LIMIT or len(raw) > RAW_LIMIT:
+        raise WireError(f"The value is too large: {(len(text) + len(raw)) / 1e6:.0f} MB.")
+    return text, raw
+
+
+def loads(text: bytes, raw: bytes = b"", handle: Callable | None = None):
+    """The value of `dumps`; handle: the dict that names an object -> what stands for it here."""
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        raise WireError("The message is not JSON.") from None
+    reader = _Reader(raw, handle)
+    try:
+        value = reader.value(tree, 0)
+    except WireError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError, MemoryError) as e:
+        raise WireError(f"The message has a part of a wrong form ({type(e).__name__}).") from None
+    if reader.at != len(raw):
+        raise WireError("The message has bytes that belong to nothing.")
+    return value
+
+
+class _Writer:
+    def __init__(self, handle):
+        self.raw, self.size, self.count, self.handle = [], 0, 0, handle
+
+    def tree(self, x, depth: int):
+        """A value as what `json` writes."""
+        self.count += 1
+        if depth > DEPTH or self.count > COUNT:
+            raise WireError("The value is nested too deep." if depth > DEPTH else "The value has too many parts.")
+        if x is None or isinstance(x, bool):
+            return x
+        if isinstance(x, np.generic) or _is_array(x):
+            return self.array(x)
+        if isinstance(x, int):
+            if int.bit_length(x) > BITS:
+                raise WireError(f"A whole number has more than {BITS} bits.")
+            return int.__index__(x)
+        if isinstance(x, (float, str)):
+            return float.__float__(x) if isinstance(x, float) else str.__str__(x)
+        return self.tagged(x, depth + 1)
+
+    def tagged(self, x, depth: int):
+        tree = self.tree
+        if x is Ellipsis or x is NotImplemented:
+            return {"mark": "..." if x is Ellipsis else "NotImplemented"}
+        if _is_spec(x):
+            return {"spec": [tree(a, depth) for a in tuple(x)]}
+        if isinstance(x, list):
+            return [tree(a, depth) for a in x]
+        for kind, tag in ((tuple, "tuple"), (set, "set"), (frozenset, "frozenset")):
+            if isinstance(x, kind):
+                return {tag: [tree(a, depth) for a in x]}
+        if isinstance(x, Mapping):
+            return {"dict": [[tree(k, depth), tree(v, depth)] for k, v in x.items()]}
+        if isinstance(x, (bytes, bytearray)):
+            self._add(bytes(x))
+            return {"bytes": len(x)}
+        if isinstance(x, (complex, Fraction, Decimal)):
+            return _number(x)
+        if isinstance(x, np.dtype):
+            return {"dtype": _dtype_name(x)}
+        if name := _record_name(type(x)):
+            return {"record": [name, [tree(getattr(x, f.name), depth) for f in fields(x)]]}
+        if _is_abstract(x):
+            return {"shape": [list(x.shape), _dtype_name(np.dtype(x.dtype))]}
+        if self.handle is None:
+            raise WireError(f"A {type(x).__name__} has no plain value that could be handed over.")
+        return {"handle": self.handle(x)}
+
+    def array(self, x):
+        kind = "scalar" if isinstance(x, np.generic) else "array" if isinstance(x, np.ndarray) else "jax"
+        if str(x.dtype) not in DTYPES:
+            raise WireError(f"An array of {x.dtype} cannot be handed over.")
+        if x.size * x.dtype.itemsize > RAW_LIMIT:
+            raise WireError(f"An array of {x.size * x.dtype.itemsize / 1e6:.0f} MB is too large to be handed over.")
+        data = np.asarray(x)
+        self._add(data.tobytes())
+        return {kind: [str(data.dtype), list(data.shape)]}
+
+    def _add(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size > RAW_LIMIT:
+            raise WireError(f"The value is too large: more than {RAW_LIMIT / 1e6:.0f} MB.")
+        self.raw.append(data)
+
+
+class _Reader:
+    def __init__(self, raw, handle):
+        self.raw, self.at, self.count, self.handle = memoryview(raw), 0, 0, handle
+
+    def value(self, t, depth: int):
+        """What a JSON tree stands for."""
+        self.count += 1
+        if depth > DEPTH or self.count > COUNT:
+            raise WireError("The message is nested too deep or has too many parts.")
+        if isinstance(t, list):
+            return [self.value(a, depth + 1) for a in t]
+        if not isinstance(t, dict):
+            if type(t) is int and t.bit_length() > BITS:
+                raise WireError(f"A whole number has more than {BITS} bits.")
+            return t
+        if len(t) != 1:
+            raise WireError("The message has an object that is not one tag.")
+        (tag, body), part = next(iter(t.items())), lambda a: self.value(a, depth + 1)
+        match tag:
+            case "tuple" | "set" | "frozenset":
+                return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](part(a) for a in _list(body))
+            case "dict":
+                return {part(k): part(v) for k, v in _list(body)}
+            case "array" | "jax" | "scalar":
+                return self.array(tag, *_list(body))
+            case "bytes":
+                return bytes(self._take(body))
+            case "mark":
+                return {"...": Ellipsis, "NotImplemented": NotImplemented}[body]
+            case "complex" | "fraction" | "decimal":
+                return _to_number(tag, body)
+            case "dtype":
+                return DTYPES[body]
+            case "spec" if "jax" in sys.modules:
+                return sys.modules["jax"].sharding.PartitionSpec(*(_axes(part(a)) for a in _list(body)))
+            case "shape" if "jax" in sys.modules:
+                return sys.modules["jax"].ShapeDtypeStruct(_dims(body[0]), DTYPES[body[1]])
+            case "record":
+                return _record(body[0], [part(a) for a in _list(body[1])])
+            case "handle" if self.handle is not None and isinstance(body, dict):
+                return self.handle(body)
+        raise WireError(f"The message has the unknown tag {ascii(tag)[:40]}.")
+
+    def array(self, kind, dtype, shape):
+        dtype, shape = DTYPES[dtype], _dims(shape)
+        n = 1
+        for d in shape:
+            n = min(n * d, RAW_LIMIT + 1)
+        data = np.frombuffer(self._take(n * dtype.itemsize), dtype).reshape(shape).copy()
+        if kind == "scalar" and shape:
+            raise WireError("The message has a scalar with dimensions.")
+        if kind == "jax" and "jax" in sys.modules:
+            return sys.modules["jax"].numpy.asarray(data)
+        return data[()] if kind == "scalar" else data
+
+    def _take(self, n):
+        if type(n) is not int or not 0 <= n <= len(self.raw) - self.at:
+            raise WireError("The message promises more bytes than it has.")
+        self.at += n
+        return self.raw[self.at - n : self.at]
+
+
+def _is_array(x) -> bool:
+    jax = sys.modules.get("jax")
+    return isinstance(x, np.ndarray) or (
+        jax is not None and isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
+    )
+
+
+def _is_abstract(x) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.ShapeDtypeStruct)
+
+
+def _is_spec(x) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.sharding.PartitionSpec)
+
+
+def _axes(a):
+    names = a if isinstance(a, tuple) else (a,)
+    if a is not None and not all(isinstance(n, str) for n in names):
+        raise WireError("The message has a PartitionSpec of other things than names.")
+    return a
+
+
+def _dtype_name(dtype: np.dtype) -> str:
+    if dtype.name not in DTYPES:
+        raise WireError(f"The type {dtype} cannot be handed over.")
+    return dtype.name
+
+
+def _number(x):
+    if isinstance(x, complex):
+        return {"complex": [x.real, x.imag]}
+    text = str(x)
+    if len(text) > BITS // 3:
+        raise WireError("A number has too many digits.")
+    return {"fraction" if isinstance(x, Fraction) else "decimal": text}
+
+
+def _to_number(tag, body):
+    if tag == "complex":
+        return complex(*map(float, body))
+    if not isinstance(body, str) or len(body) > BITS // 3:
+        raise WireError("The message has a number of too many digits.")
+    if tag == "decimal":
+        return Decimal(body)
+    top, _, bottom = body.partition("/")  # never "1e999999999", which Fraction would write out
+    return Fraction(int(top), int(bottom or "1"))
+
+
+def _record_name(kind: type) -> str | None:
+    if kind.__module__ in RECORDS and is_dataclass(kind) and kind.__dataclass_params__.frozen:
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return None
+
+
+def _record(name, values):
+    module, _, kind = name.rpartition(".")
+    found = vars(sys.modules[module]).get(kind) if module in RECORDS and module in sys.modules else None
+    if not isinstance(found, type) or _record_name(found) != name or len(fields(found)) != len(values):
+        raise WireError(f"The message has the unknown record {ascii(name)[:60]}.")
+    made = object.__new__(found)  # a record that was checked when it was made: no code of it runs here
+    for f, v in zip(fields(found), values):
+        object.__setattr__(made, f.name, v)
+    return made
+
+
+def _list(body) -> list:
+    if not isinstance(body, list):
+        raise WireError("The message has a part of a wrong form.")
+    return body
+
+
+def _dims(shape) -> tuple[int, ...]:
+    if not isinstance(shape, list) or len(shape) > 32 or not all(type(d) is int and 0 <= d < 2**40 for d in shape):
+        raise WireError("The message has an array of no proper shape.")
+    return tuple(shape)
+
+
+def send(sock: socket.socket, value, handle: Callable | None = None, seconds: float = 60) -> None:
+    """Write one message; Closed if nobody reads it."""
+    text, raw = dumps(value, handle)
+    try:
+        sock.settimeout(seconds)  # each time: processes that share a socket share this
+        sock.sendall(HEAD.pack(len(text), len(raw)) + text + (raw if len(raw) <= AT_ONCE else b""))
+        if len(raw) > AT_ONCE:
+            sock.sendall(raw)
+    except OSError:
+        raise Closed("The other side is gone or does not read.") from None
+
+
+def receive(sock: socket.socket, seconds: float | None = None, handle: Callable | None = None):
+    """Read one message; Closed at the end, TimeoutError if it is not whole after so many seconds."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    n_text, n_raw = HEAD.unpack(exactly(sock, HEAD.size, deadline))
+    if n_text > JSON_LIMIT or n_raw > RAW_LIMIT:
+        raise WireError("The message is too large.")
+    whole = memoryview(exactly(sock, n_text + n_raw, deadline))
+    return loads(bytes(whole[:n_text]), whole[n_text:], handle)
+
+
+def receive_with_descriptors(sock: socket.socket, seconds: float | None = None):
+    """A message and the descriptors that came with its first bytes."""
+    sock.settimeout(seconds)
+    try:
+        head, found, *_ = socket.recv_fds(sock, HEAD.size, 4)
+    except ConnectionError:
+        head = b""
+    if not head:
+        raise Closed("The other side is gone.")
+    n_text, n_raw = HEAD.unpack(head + exactly(sock, HEAD.size - len(head), None))
+    return loads(bytes(exactly(sock, n_text, None)), exactly(sock, n_raw, None)), list(found)
+
+
+def send_with_descriptors(sock: socket.socket, value, descriptors: list[int]) -> None:
+    """A message whose first bytes carry descriptors."""
+    text, raw = dumps(value)
+    try:
+        sock.settimeout(60)
+        socket.send_fds(sock, [HEAD.pack(len(text), len(raw))], descriptors)
+        sock.sendall(text + raw)
+    except OSError:
+        raise Closed("The other side is gone or does not read.") from None
+
+
+def exactly(sock: socket.socket, n: int, deadline: float | None) -> bytearray:
+    """So many bytes."""
+    data = bytearray()
+    while len(data) < n:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        try:
+            sock.settimeout(left)
+            part = sock.recv(min(n - len(data), 1 << 20))
+        except TimeoutError:
+            raise
+        except OSError:
+            part = b""
+        if not part:
+            raise Closed("The other side is gone.")
+        data += part
+    return data

@@ -1,0 +1,290 @@
+"""What honest students do to their notebooks: each function changes one with right answers, which must lose nothing."""
+
+import copy
+
+from tests.autograder.attacks.edits import answers, cell, code, grade_id, graded, typed
+
+TAKEN = ("ch01-q01", "ch01-q02", "ch01-q04", "ch01-q05")
+
+
+def at(nb, name):
+    return nb["cells"].index(cell(nb, name))
+
+
+def answer_deleted_and_written_below(nb):
+    for name in TAKEN:
+        i = at(nb, name)
+        nb["cells"][i + 1 : i + 2] = [nb["cells"][i + 1], code(nb["cells"][i]["source"])]
+        del nb["cells"][i]
+
+
+def answer_deleted_and_written_above(nb):
+    for name in TAKEN:
+        i = at(nb, name)
+        nb["cells"][i] = code(nb["cells"][i]["source"])
+
+
+def stub_left_answer_in_a_new_cell(nb):
+    for name in TAKEN:
+        i = at(nb, name)
+        source = nb["cells"][i]["source"]
+        head = source[: source.index(":\n") + 1] + "\n    " if "def " in source else ""
+        nb["cells"][i]["source"] = f"{head}# YOUR CODE HERE\n{'    ' if head else ''}raise NotImplementedError()"
+        nb["cells"].insert(i + 1, code(source))
+
+
+def answers_in_one_cell_at_the_top(nb):
+    made = code("\n\n".join(cell(nb, name)["source"] for name in TAKEN))
+    nb["cells"] = [made, *(c for c in nb["cells"] if grade_id(c) not in TAKEN)]
+
+
+def answers_in_one_cell_at_the_end(nb):
+    made = code("\n\n".join(cell(nb, name)["source"] for name in TAKEN))
+    nb["cells"] = [*(c for c in nb["cells"] if grade_id(c) not in TAKEN), made]
+
+
+def split_answer(nb):
+    """JupyterLab gives both halves the metadata of the whole."""
+    i = at(nb, "ch01-q01")
+    first, second = nb["cells"][i], copy.deepcopy(nb["cells"][i])
+    first["source"], second["source"] = (
+        "def divided(V, W):\n    return V / W",
+        "def seconds(V, W):\n    return divided(V, W)",
+    )
+    nb["cells"].insert(i + 1, second)
+
+
+def split_after_the_answer(nb):
+    i = at(nb, "ch01-q01")
+    second = copy.deepcopy(nb["cells"][i])
+    second["source"] = "print(seconds(8, 2))"
+    nb["cells"].insert(i + 1, second)
+
+
+def merged_with_its_check(nb):
+    i = at(nb, "ch01-q01")
+    nb["cells"][i]["source"] += "\n\n" + nb["cells"].pop(i + 1)["source"]
+
+
+def merged_with_the_next_answer(nb):
+    i, j = at(nb, "ch01-q01"), at(nb, "ch01-q02")
+    nb["cells"][i]["source"] += "\n\n\n" + nb["cells"].pop(j)["source"]
+
+
+def answers_as_markdown(nb):
+    for name in TAKEN:
+        typed(cell(nb, name), "markdown")
+
+
+def answers_as_raw(nb):
+    for name in TAKEN:
+        typed(cell(nb, name), "raw")
+
+
+def text_answer_as_code(nb):
+    typed(cell(nb, "ch01-q03"), "code")
+
+
+def answers_moved_to_the_end(nb):
+    moved = answers(nb)
+    nb["cells"] = [c for c in nb["cells"] if c not in moved] + moved
+
+
+def stub_duplicated_after(nb):
+    i = at(nb, "ch01-q01")
+    again = copy.deepcopy(nb["cells"][i])
+    doc = '"""Seconds for V bytes at W bytes/s."""'
+    again["source"] = f"def seconds(V, W):\n    {doc}\n    # YOUR CODE HERE\n    raise NotImplementedError()"
+    nb["cells"].insert(i + 1, again)
+
+
+def first_try_kept_above(nb):
+    i = at(nb, "ch01-q01")
+    nb["cells"].insert(i, copy.deepcopy(nb["cells"][i]) | {"source": "def seconds(V, W):\n    return V * W"})
+
+
+def first_try_in_an_own_cell_below(nb):
+    """The answer cell counts, whatever an own cell behind it says … of an earlier name."""
+    nb["cells"].insert(at(nb, "ch01-q01") + 2, code("def seconds_old(V, W):\n    return V * W"))
+
+
+def helpers_in_own_cells(nb):
+    i = at(nb, "ch01-q01")
+    nb["cells"][i]["source"] = "def seconds(V, W):\n    return ratio(V, W)"
+    nb["cells"].insert(i, code("def ratio(a, b):\n    return a / b"))
+
+
+def helpers_far_above(nb):
+    cell(nb, "ch01-q02")["source"] = "def longer(a, b):\n    return top(a, b), top(a, b) / low(a, b)"
+    nb["cells"].insert(0, code("top, low = max, min"))
+
+
+def magics(nb):
+    cell(nb, "ch01-q01")["source"] = "%%time\n" + cell(nb, "ch01-q01")["source"]
+    longer = cell(nb, "ch01-q02")
+    longer["source"] = f"%matplotlib inline\n!pip install numpy\n{longer['source']}\n%timeit longer(1, 2)\n"
+    cell(nb, "ch01-q04")["source"] = "?print\nprint?\nspeed = 42.5\n%who"
+    cell(nb, "ch01-q05")["source"] = "%%capture out\n" + cell(nb, "ch01-q05")["source"]
+    nb["cells"].insert(3, code("%%bash\nls -la"))
+    nb["cells"].insert(
+        3, code("%load_ext autoreload\n%autoreload 2\nfiles = !ls\nget_ipython().run_line_magic('pwd', '')")
+    )
+
+
+def own_cells_that_fail(nb):
+    for name in TAKEN:
+        nb["cells"].insert(at(nb, name), code("1 / 0"))
+    nb["cells"].insert(2, code("def ("))
+
+
+def own_cell_that_is_slow(nb):
+    nb["cells"].insert(at(nb, "ch01-q02"), code("import time\ntime.sleep(0.5)\nkept = 1"))
+    cell(nb, "ch01-q02")["source"] = "assert kept\n" + cell(nb, "ch01-q02")["source"]
+
+
+def warnings_on_stderr(nb):
+    cell(nb, "ch01-q01")["source"] += "\nimport sys, warnings\nprint('careful', file=sys.stderr)\nwarnings.warn('old')"
+    cell(nb, "ch01-q02")["source"] = (
+        "import warnings, sys\n\n\ndef longer(a, b):\n    warnings.warn('x')\n    print('y', file=sys.stderr)\n"
+        "    return max(a, b), max(a, b) / min(a, b)"
+    )
+
+
+def answer_that_prints(nb):
+    cell(nb, "ch01-q01")["source"] = (
+        "def seconds(V, W):\n    print('0')\n    return V / W\n\n\nprint(seconds(8, 2))\nseconds(4, 2)"
+    )
+
+
+def own_types(nb):
+    cell(nb, "ch01-q01")["source"] = (
+        "from fractions import Fraction\nimport numpy as np\n\n\ndef seconds(V, W):\n    return np.float64(Fraction(V) / Fraction(W))"
+    )
+    cell(nb, "ch01-q02")["source"] = (
+        "from collections import namedtuple\nPair = namedtuple('Pair', 'most ratio')\n\n\n"
+        "def longer(a, b):\n    return Pair(max(a, b), max(a, b) / min(a, b))"
+    )
+    cell(nb, "ch01-q05")["source"] = (
+        "import jax.numpy as jnp\nfrom collections import OrderedDict\n\n\n"
+        "def table(n):\n    return OrderedDict(square=n * n, list=[n, n + 1], array=jnp.arange(n, dtype=float))"
+    )
+
+
+def lambdas_and_classes(nb):
+    cell(nb, "ch01-q01")["source"] = "seconds = lambda V, W: V / W"
+    cell(nb, "ch01-q02")["source"] = (
+        "class Longer:\n    def __call__(self, a, b):\n        return max(a, b), max(a, b) / min(a, b)\n\n\nlonger = Longer()"
+    )
+    cell(nb, "ch01-q05")["source"] = (
+        "import functools\nimport numpy as np\n\n\ndef _table(k, n):\n"
+        "    return {'square': n**k, 'list': [n, n + 1], 'array': np.arange(float(n))}\n\n\ntable = functools.partial(_table, 2)"
+    )
+
+
+def jitted(nb):
+    cell(nb, "ch01-q01")["source"] = "import jax\n\n\n@jax.jit\ndef seconds(V, W):\n    return V / W"
+
+
+def recursion_and_state(nb):
+    cell(nb, "ch01-q01")["source"] = (
+        "calls = []\n\n\ndef seconds(V, W):\n    calls.append(V)\n    return V / W if len(calls) else None"
+    )
+    cell(nb, "ch01-q05")["source"] = (
+        "import functools\nimport numpy as np\n\n\n@functools.cache\ndef table(n):\n"
+        "    return {'square': n * n, 'list': [n, n + 1], 'array': np.arange(n)}"
+    )
+
+
+def awaits_at_the_top(nb):
+    """A notebook's shell runs these."""
+    nb["cells"].insert(3, code("import asyncio\n\n\nasync def found():\n    return 42.5\n\n\nkept = await found()"))
+    cell(nb, "ch01-q04")["source"] = "speed = kept"
+
+
+def names_of_the_shell(nb):
+    i = at(nb, "ch01-q04")
+    nb["cells"][i]["source"] = "speed = 2 * _"
+    nb["cells"].insert(i, code("42.5 / 2"))
+
+
+def pictures_and_pages(nb):
+    nb["cells"].insert(3, code("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nshown = 1"))
+    nb["cells"].insert(
+        4,
+        code(
+            "from IPython.display import HTML, Markdown, display\ndisplay(HTML('<b>x</b>'), Markdown('*y*'))\nseen = 1"
+        ),
+    )
+    cell(nb, "ch01-q04")["source"] = "speed = 42.5 * shown * seen"
+
+
+def files_of_its_own(nb):
+    nb["cells"].insert(
+        3, code("import json, pathlib\npathlib.Path('notes.json').write_text(json.dumps({'speed': 42.5}))")
+    )
+    cell(nb, "ch01-q04")["source"] = "speed = json.loads(pathlib.Path('notes.json').read_text())['speed']"
+
+
+def names_of_other_languages(nb):
+    cell(nb, "ch01-q01")["source"] = "# größte Zeit, 时间, ⏱️\ndef seconds(β, W):\n    δ = β / W\n    return δ"
+    cell(nb, "ch01-q03")["source"] = 'Speicher — 内存, память, 🧠; $a<b$ & "quotes"'
+
+
+def checks_run_many_times(nb):
+    for c in graded(nb):
+        c["source"] = c["source"] + "\n"
+        nb["cells"].insert(nb["cells"].index(c), code("check.solution('1.1') if False else None"))
+
+
+def all_cells_emptied_but_answers(nb):
+    for c in nb["cells"]:
+        if grade_id(c) not in TAKEN and grade_id(c) != "ch01-q03":
+            c["source"] = ""
+
+
+def answers_only(nb):
+    nb["cells"] = [c for c in nb["cells"] if grade_id(c) in (*TAKEN, "ch01-q03")]
+
+
+def saved_by_colab(nb):
+    nb["metadata"] = {
+        "colab": {"provenance": [], "toc_visible": True},
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
+    }
+    nb["nbformat"], nb["nbformat_minor"] = 4, 0
+    for i, c in enumerate(nb["cells"]):
+        c["metadata"] |= {"id": f"Xy{i}", "colab": {"base_uri": "https://localhost/"}, "outputId": "a"}
+        c.pop("id", None)
+
+
+def saved_by_vscode(nb):
+    for i, c in enumerate(nb["cells"]):
+        c["metadata"] |= {"vscode": {"languageId": "python"}}
+        c["id"] = f"{i:08x}"
+    nb["nbformat_minor"] = 2
+
+
+def other_stub_indentation(nb):
+    cell(nb, "ch01-q01")["source"] = "\n\n\tdef seconds(V, W):\n\t\treturn V / W".replace("\n\t", "\n").replace(
+        "\t", "    ", 1
+    )
+
+
+def note_above_the_answer(nb):
+    cell(nb, "ch01-q01")["source"] = (
+        "# YOUR CODE HERE\n" + cell(nb, "ch01-q01")["source"] + "\n# raise NotImplementedError()"
+    )
+
+
+DAMAGED = [
+    answer_deleted_and_written_below, answer_deleted_and_written_above, stub_left_answer_in_a_new_cell, answers_in_one_cell_at_the_top,
+    answers_in_one_cell_at_the_end, split_answer, split_after_the_answer, merged_with_its_check, merged_with_the_next_answer,
+    answers_as_markdown, answers_as_raw, text_answer_as_code, answers_moved_to_the_end, stub_duplicated_after, first_try_kept_above,
+    first_try_in_an_own_cell_below, helpers_in_own_cells, helpers_far_above, magics, own_cells_that_fail, own_cell_that_is_slow,
+    warnings_on_stderr, answer_that_prints, own_types, lambdas_and_classes, jitted, recursion_and_state,
+    awaits_at_the_top,
+    names_of_the_shell,
+    pictures_and_pages, files_of_its_own,
+    names_of_other_languages, checks_run_many_times, all_cells_emptied_but_answers, answers_only, saved_by_colab, saved_by_vscode,
+    other_stub_indentation, note_above_the_answer,
+]  # fmt: skip

@@ -1,0 +1,176 @@
+"""Code that wants points by what it does to the shell that runs cells: hooks, displays, outputs, what comes late.
+
+The tables are as in `forge`.
+"""
+
+from tests.autograder.attacks.forge import FIND
+
+SHELL = {
+    "displayhook_before_error": """
+        import sys
+        sys.displayhook(1); print(1)
+        try:
+            display(2)
+        except NameError:
+            pass
+        class Two:
+            __repr__ = lambda self: "2"
+        sys.excepthook = lambda *a: sys.displayhook(Two())
+        Two()""",
+    "ast_transformer": f"""{FIND}
+        import ast
+        class Win(ast.NodeTransformer):
+            def visit_Module(self, node):
+                if "report" in ast.unparse(node):
+                    return ast.parse("2")
+                return node
+        if shell:
+            shell.ast_transformers.append(Win())
+        elif ours("Session"):
+            for name in ("executed", "plain"):
+                vars(sys.modules[type(ours("Session")).__module__])[name] = lambda *a: 2""",
+    "input_transformer": f"""{FIND}
+        if shell:
+            shell.input_transformers_post.append(lambda lines: ["2\\n"] if "check.report" in "".join(lines) else lines)
+        else:
+            sys.modules[type(ours("Session")).__module__].plain = lambda source: "2" if "check" in source else source""",
+    "patch_run_cell": f"""{FIND}
+        if shell:
+            real = shell.run_cell
+            type(shell).run_cell = lambda self, raw, *a, **k: real("2" if "check.report" in raw else raw, *a, **k)
+        else:
+            type(ours("Session")).run = lambda self, source, name: {{"ok": True, "outputs": [
+                {{"kind": "result", "data": {{"text/plain": "2"}}, "text": "2"}}]}}""",
+    "set_custom_exc": f"""{FIND}
+        if shell:
+            shell.set_custom_exc((BaseException,), lambda self, kind, value, tb, tb_offset=None: [])
+        sys.excepthook = lambda *a: print(2)""",
+    "set_custom_exc_plus_reply": f"""{FIND}
+        if shell:
+            def quiet(self, kind, value, tb, tb_offset=None):
+                self.displayhook(2)
+                return []
+            shell.set_custom_exc((BaseException,), quiet)
+            shell.showtraceback = lambda *a, **k: None
+        else:
+            module = sys.modules[type(ours("Session")).__module__]
+            module.error = lambda e: {{"kind": "result", "text": "2", "data": {{"text/plain": "2"}}}}
+            module.told = lambda e: {{"kinds": ["NotImplementedError"], "text": "", "value": 4}}""",
+    "post_run_cell_clear_output": f"""{FIND}
+        if shell:
+            def after(result):
+                result.error_in_exec = result.error_before_exec = None
+                result.result = 2
+            shell.events.register("post_run_cell", after)
+        else:
+            class Empty(list):
+                __add__ = __radd__ = lambda self, other: [{{"kind": "result", "text": "2", "data": {{"text/plain": "2"}}}}]
+            ours("Session").outputs = Empty()""",
+    "patch_session_send": f"""{FIND}
+        if shell and hasattr(shell, "kernel"):
+            send = shell.kernel.session.send
+            def lie(stream, kind, content=None, **k):
+                if isinstance(content, dict) and content.get("status") == "error":
+                    content = {{"status": "ok", "execution_count": 1, "payload": [], "user_expressions": {{}}}}
+                return None if kind == "error" else send(stream, kind, content, **k)
+            shell.kernel.session.send = lie
+        for name in [n for n in sys.modules if n.endswith("wire")]:
+            real = sys.modules[name].send
+            def send(sock, value, handle=None, seconds=60, real=real):
+                real(sock, {{"ok": True, "value": 2, "found": True, "outputs": [{{"kind": "result", "text": "2"}}],
+                            "child": "alive"}}, handle)
+            sys.modules[name].send = send""",
+    "pre_run_cell_patch_answer": f"""{FIND}
+        scope = globals()
+        def right():
+            scope.update(seconds=lambda V, W: V / W, longer=lambda a, b: (0, 4))
+        if shell:
+            def before(info):
+                if "hidden" in (info.raw_cell or "").lower() or "lambda V, W" in info.raw_cell:
+                    right()
+            shell.events.register("pre_run_cell", before)
+        elif ours("Session"):
+            get = type(ours("Session")).get
+            seen = []
+            type(ours("Session")).get = lambda self, name: (seen.append(name), {{"found": True, "value": 2}})[1]""",
+    "in_history_answer": dict(
+        every="""
+        import linecache, re
+        def seconds(V, W):
+            texts = ["".join(v[2]) for v in linecache.cache.values() if len(v) > 2]
+            texts += list(globals().get("In", [])) + [str(v) for v in globals().values() if isinstance(v, str)]
+            for text in texts:
+                if found := re.search(r"gives\\((\\d+), (\\d+), (\\d+)", text):
+                    if (V, W) == (int(found[2]), int(found[3])):
+                        return int(found[1])
+                if found := re.search(r"equals\\((lambda V, W: [^,]+),", text):
+                    return eval(found[1])(V, W)
+            return V * W"""
+    ),
+    "usage_error_in_answer": dict(
+        q01="""
+        def seconds(V, W):
+            try:
+                from IPython.core.error import UsageError
+            except ImportError:
+                UsageError = type("UsageError", (Exception,), {})
+            raise UsageError("2")"""
+    ),
+    "system_exit_in_answer": dict(
+        every="""
+        def seconds(V, W): raise SystemExit(0)
+        def longer(a, b): raise SystemExit("2")
+        def table(n): import sys; sys.exit()"""
+    ),
+    "display_handle_update": """
+        for i in range(3):
+            print({"output_type": "execute_result", "data": {"text/plain": "2"}})
+        try:
+            display({"text/plain": "2"}, raw=True, display_id="ch01-q01-check")
+        except NameError:
+            pass""",
+    "stdout_that_looks_like_points": """
+        import sys
+        print("Exercise 1.1: 2 of 2 points")
+        print("2.0")
+        sys.stdout.write("\\b" * 50 + "2\\n")
+        2.0""",
+    "atexit_and_del": """
+        import atexit, sys, weakref
+        class Late:
+            def __del__(self, write=sys.__stdout__.write if sys.__stdout__ else print): write("2\\n")
+        keep = Late()
+        keep.self = keep
+        atexit.register(print, "2")
+        weakref.finalize(keep, print, "2")""",
+    "async_at_the_top": """
+        import asyncio
+        async def later():
+            while True:
+                globals().update(seconds=lambda V, W: 4, table=lambda n: {"square": 9})
+                await asyncio.sleep(0)
+        try:
+            loop = asyncio.new_event_loop()
+            loop.create_task(later())
+            loop.run_until_complete(asyncio.sleep(0.01))
+        except OSError:
+            pass""",
+    "top_level_await": "import asyncio\nawait asyncio.sleep(0)\n[x async for x in y]",
+    "signals_after_the_cell": """
+        import signal
+        def tick(*a):
+            g = globals()
+            g.update(seconds=lambda V, W: 4, table=lambda n: {"square": 9})
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+        signal.signal(signal.SIGALRM, tick)
+        signal.signal(signal.SIGINT, tick)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)""",
+    "coroutines_and_generators": dict(
+        every="""
+        async def seconds(V, W): return V / W
+        def longer(a, b):
+            yield max(a, b)
+            yield max(a, b) / min(a, b)
+        async def table(n): yield {}"""
+    ),
+}

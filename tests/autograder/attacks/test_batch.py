@@ -1,0 +1,86 @@
+"""Attackers with honest students between them: nobody wins, nothing leaks, and nobody honest loses."""
+
+import os
+import sys
+
+import pytest
+
+from autograder import grade, trial
+from autograder.engine.sandbox import available
+from tests.autograder.attacks import batch, edits, files, kinds, target
+from tests.needs import needs
+
+pytestmark = [pytest.mark.filterwarnings("default")]  # nbgrader's use of others is not ours to judge
+
+QUICK = """
+    eq_override patch_assert_allclose settrace_jump patch_run_cell one_reply_ahead session_lies program_nan
+    read_outside_file gradebook_trigger xss_output os_exit infinite_loop_in_answer meta_solution_true
+    xss_markdown symlink_to_source corrupt_json
+""".split()
+QUICK_HONEST = "whole one-half damaged-metadata_garbage shadow_numpy_module".split()
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """Nothing goes into the home folder."""
+    needs(sys.platform == "linux", "classes are graded on Linux only")
+    needs(not available().refusal, available().refusal)
+    for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+
+
+def hold(found: batch.Graded) -> None:
+    """All that must hold after a class was graded."""
+    broken = {
+        "missing": batch.missing(found),
+        "scores": batch.wrong_scores(found),
+        "leaks": batch.leaks(found),
+        "unsafe": batch.unsafe(found),
+        "changed": batch.changed(found),
+        "left": found.left + os.listdir(os.environ["HOME"]),
+    }
+    assert not any(broken.values()), "\n".join(f"{k}: {v}" for k, vs in broken.items() for v in vs)
+
+
+def test_a_sample_of_the_batch(tmp_path, monkeypatch):
+    attackers = [s for s in kinds.attackers() if s.name in QUICK]
+    honest = [s for s in kinds.honest() if s.name in QUICK_HONEST]
+    assert len(attackers) == len(QUICK) and len(honest) == len(QUICK_HONEST)
+    hold(batch.graded(tmp_path, batch.among(attackers, honest), monkeypatch))
+
+
+@pytest.mark.slow
+def test_the_whole_batch(tmp_path, monkeypatch):
+    found = batch.graded(tmp_path, batch.among(kinds.attackers(), kinds.honest()), monkeypatch)
+    assert len(found.students) > 350
+    hold(found)
+    again = {r.student: r for r in grade.grade(found.what, progress=False)}
+    assert {s: r.scores for s, r in again.items()} == {s: r.scores for s, r in found.results.items()}
+
+
+def test_what_honest_answers_are_worth(tmp_path):
+    """The points that the batch expects are those that the checks give in one process."""
+    tree = target.tree(tmp_path / "tree")
+    solved = trial.solved(target.TOPIC, tree)
+    wanted = [("whole", kinds.RIGHT, kinds.POINTS), *kinds.PARTLY]
+    for name, answers, worth in wanted:
+        nb = trial.blank(solved)
+        for cell in nb.cells:
+            cell.source = answers.get(edits.grade_id(cell), cell.source)
+        got = {trial.exercise_of(k): v.score for k, v in trial.judge(nb).items()}
+        assert got == worth, name
+    assert {k: v.points for k, v in trial.judge(solved).items()} == {f"{k}-check": v for k, v in kinds.POINTS.items()}
+
+
+def test_every_kind_is_there():
+    """At least the kinds that were known before, and more of our own."""
+    attackers = kinds.attackers()
+    count = {
+        k: sum(s.kind == k for s in attackers) for k in ("forge", "leak", "escape", "crash", "resource", "edit", "file")
+    }
+    assert count["forge"] >= 90 and count["leak"] >= 20 and count["escape"] >= 15, count
+    assert count["crash"] >= 20 and count["resource"] >= 20 and count["edit"] >= 45 and count["file"] >= 25, count
+    names = [s.name for s in attackers + kinds.honest()]
+    assert len(names) == len(set(names))
+    assert all(callable(f) for f in (*edits.EDITS, *files.FILES, *files.KEPT))

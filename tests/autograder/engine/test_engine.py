@@ -1,0 +1,262 @@
+"""The engine gives what nbgrader would, on right and wrong submissions, and goes on when parts of it are killed."""
+
+import dataclasses
+import doctest
+import importlib
+import inspect
+import os
+import signal
+import sys
+
+import nbformat
+import pytest
+
+from autograder import bank, trial
+from autograder.engine import engine as engines
+from autograder.engine import sandbox
+from autograder.places import COURSE
+from helpers.check.program import Program
+from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, checked, notebook
+
+TOPIC = "ch01_rooflines"
+PROGRAMS = "exported_program" in inspect.getsource(
+    sys.modules[Program.__module__]
+)  # whether checks take programs of another process
+
+
+@pytest.mark.parametrize("name", ["wire", "sandbox", "child", "names", "program", "imported", "inline"])
+def test_examples(name):
+    found = doctest.testmod(importlib.import_module(f"autograder.engine.{name}"))
+    assert found.attempted and not found.failed
+
+
+@pytest.fixture(scope="module")
+def chapter():
+    return trial.solved(TOPIC)
+
+
+@pytest.fixture(scope="module")
+def patient():
+    """An engine for whole chapters, on a machine that may be busy."""
+    with engines.Engine() as e:
+        yield e
+
+
+def changed(chapter, kind: str, k: int):
+    changes = bank.kth(getattr(bank, kind)(TOPIC, COURSE), k)
+    return bank.applied(chapter, changes) if changes else None
+
+
+@pytest.mark.parametrize(
+    ("kind", "k"), [("variants", 0), ("variants", 1), *(("mutants", k) for k in (0, 3, 5)),
+                    *(pytest.param("mutants", k, marks=pytest.mark.slow) for k in (1, 2, 4, *range(6, 14)))]
+)  # fmt: skip
+def test_a_chapter_scores_as_in_one_process(patient, chapter, kind, k):
+    nb = changed(chapter, kind, k)
+    wanted = trial.judge(nb)
+    got = patient.grade(engines.bundle(chapter), nb)
+    assert not got.notes
+    assert got.scores == {name: v.score for name, v in wanted.items()}
+    for name, v in wanted.items():  # the engine counts tries anew for each submission
+        assert got.message(name) == v.message.partition("\n  After three tries")[0].strip(), name
+
+
+def test_a_blank_chapter_earns_nothing(patient, chapter):
+    got = patient.grade(engines.bundle(chapter), trial.blank(chapter))
+    assert not any(got.scores.values())
+    assert "not done yet" in got.message("ch01-q04-check")
+
+
+def test_the_course_s_own_cells_count_not_the_submission_s(engine, small):
+    nb = notebook(WRONG)
+    for cell in nb.cells:
+        if cell.metadata.nbgrader.grade:
+            cell.source = "1"
+    assert not any(engine.grade(small, nb).scores.values())
+
+
+def test_a_check_without_its_cell_is_a_zero_with_a_sentence(engine, small):
+    nb = notebook(ANSWERS)
+    nb.cells.pop()
+    got = engine.grade(small, nb)
+    assert got.scores == {"q1-check": 1, "q2-check": 1, "q3-check": 0}
+    assert got.message("q3-check").endswith(".")
+
+
+def test_outputs_are_those_of_a_notebook(engine, small):
+    before = "print('said')\nimport sys; print('warned', file=sys.stderr)\ndisplay('shown')\n%matplotlib inline\n6 * 7"
+    nb = notebook(ANSWERS | {"q3": "1 / 0"}, before)
+    got = engine.grade(small, nb)
+    for cell in nb.cells:
+        cell.outputs = got.outputs[cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id]
+    nbformat.validate(nb)
+    own = got.outputs["own-1"]
+    assert [o.output_type for o in own] == ["stream", "stream", "display_data", "execute_result"]
+    assert own[-1].data["text/plain"] == "42"
+    assert got.outputs["q3"][0].ename == "ZeroDivisionError"
+    assert got.message("q3-check") == "The cell above did not end well. ZeroDivisionError: division by zero"
+
+
+def test_the_same_seed_gives_the_same_outputs(engine, small):
+    nb = notebook(ANSWERS | {"q2": "import random\ndef double(x):\n    return random.random()"})
+    assert engine.grade(small, nb, "a").outputs == engine.grade(small, nb, "a").outputs
+
+
+def test_seeds_differ_by_student_and_attempt_and_need_the_secret():
+    seeds = {
+        engines.seed(*x)
+        for x in [("s", "a", "ada", 1), ("s", "a", "ada", 2), ("s", "a", "bob", 1), ("t", "a", "ada", 1)]
+    }
+    assert len(seeds) == 4
+    assert engines.seed("s", "a", "ada", 1) in seeds
+
+
+def test_one_submission_leaves_nothing_to_the_next(engine, small):
+    engine.grade(small, notebook(ANSWERS, "import builtins\nbuiltins.left = np.left = 1\nopen('left', 'w').write('x')"))
+    got = engine.grade(
+        small,
+        notebook(
+            ANSWERS, "import os\nprint([hasattr(np, 'left'), os.path.exists('left'), 'left' in dir(__builtins__)])"
+        ),
+    )
+    assert got.outputs["own-1"][0].text == "[False, False, False]\n"
+
+
+def test_after_a_killed_cell_the_good_ones_are_there_again(engine, small):
+    nb = notebook(ANSWERS | {"q2": "import os\nos._exit(1)"}, "kept = 40")
+    nb.cells[-2].source += "\nspeed = kept + 2.5"
+    got = engine.grade(small, nb)
+    assert got.scores == {"q1-check": 1, "q2-check": 0, "q3-check": 1}
+    assert "ended its own process" in got.outputs["q2"][0].text
+
+
+def test_the_whole_notebook_has_a_limit_too(small):
+    limits = dataclasses.replace(LIMITS, submission=1)
+    with engines.Engine(limits) as e:
+        got = e.grade(small, notebook(ANSWERS, "while True: pass"))
+        assert "whole notebook" in got.message("q3-check")
+        assert not any(got.scores.values())
+
+
+def test_a_closed_engine_leaves_nothing_behind(small):
+    with engines.Engine(LIMITS) as e:
+        e.grade(small, notebook(ANSWERS))
+        boxes = [e.zygote.sandbox, e.checker.sandbox]
+        folders = [f for box in boxes for f in box.group.folders]
+        assert all(f.exists() for f in folders)
+    assert not any(f.exists() for f in folders)
+    assert all(box.process.poll() is not None for box in boxes)
+
+
+@pytest.mark.parametrize("victim", ["zygote", "checker"])
+@pytest.mark.parametrize("at", ["q1", "q2-check", "q3"])
+def test_killing_a_part_of_the_engine_costs_nobody_a_point(engine, small, monkeypatch, victim, at):
+    run, killed = engines.Run.cell, []
+
+    def cell(self, id, source):
+        if id == at and not killed:
+            engine.warm_zygote(), engine.open_checker(small)
+            os.kill(getattr(engine, victim).sandbox.process.pid, signal.SIGKILL)
+            killed.append(id)
+        run(self, id, source)
+
+    monkeypatch.setattr(engines.Run, "cell", cell)
+    assert sum(engine.grade(small, notebook(ANSWERS)).scores.values()) == 3
+    assert killed
+
+
+def test_a_given_cell_that_fails_is_the_course_s_fault(engine):
+    nb = notebook(ANSWERS)
+    nb.cells[0].source += "\nnowhere"
+    with pytest.raises(ValueError, match="given cell setup fails: NameError"):
+        engine.grade(engines.bundle(nb), nb)
+
+
+def test_a_host_that_cannot_isolate_is_refused():
+    none = sandbox.Host(user_namespaces=False, bubblewrap=False, landlock=3, seccomp=True, cgroup="", root=False)
+    with pytest.raises(engines.Refused, match="neither user namespaces"):
+        engines.Engine(LIMITS, none)
+
+
+@pytest.mark.parametrize("less", ["bubblewrap", "user_namespaces"])
+def test_the_other_walls_hold_as_well(small, less, tmp_path):
+    """Bare namespaces, and Landlock where there are none: right answers count, and the same attacks find nothing."""
+    from tests.autograder.engine.test_attacks import FORGE, LEAK, graded
+
+    host = dataclasses.replace(sandbox.available(), **{less: False})
+    if host.refusal:
+        pytest.skip(host.refusal)
+    (tmp_path / "proof").write_text("untouched")
+    places = f"HOME, PROOF = {str(sandbox.HELPERS.parent)!r}, {str(tmp_path / 'proof')!r}\n"
+    with engines.Engine(LIMITS, host) as e:
+        for name in ("files", "environment", "write", "network"):
+            got = graded(e, small, places + inspect.cleandoc(LEAK[name]), ANSWERS)
+            assert sum(got.scores.values()) == 3, got
+            assert "LEAK" not in str(got.outputs["own-1"]), (name, got.outputs["own-1"])
+        for name in ("patch-the-check", "garbage-on-every-descriptor"):
+            assert not any(graded(e, small, inspect.cleandoc(FORGE[name]), WRONG).scores.values())
+        orphan = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    while True: time.sleep(0.1)"
+        assert sum(graded(e, small, orphan, ANSWERS).scores.values()) == 3
+        assert sum(e.grade(small, notebook(ANSWERS)).scores.values()) == 3
+    assert (tmp_path / "proof").read_text() == "untouched"
+
+
+SHARDED = """a = check.Program(product, 1, {"X": 4, "Y": 2}, ["A[I, J_X]", "B[J_X, K_Y]"], "C[I, K_Y]", sizes=dict(I=64, J=128, K=32))
+    a.wrong("gather nothing", AllGather=1)
+    a.sends(AllReduce=1)
+    a.equals(lambda A, B: A @ B, I=8, J=16, K=8)"""
+PRODUCT = "def product(a, b):\n    return jax.lax.psum(a @ b, 'X')"
+OTHERS = {
+    "local": ("def product(a, b):\n    return a @ b", "nothing"),
+    "wrong-axis": ("def product(a, b):\n    return jax.lax.psum(a @ b, 'Z')", "names the mesh axis Z"),
+    "twice": ("def product(a, b):\n    return 2 * jax.lax.psum(a @ b, 'X')", "2 times too large"),
+    "callback": ("def product(a, b):\n    out = jax.lax.psum(a @ b, 'X')\n"
+                 "    return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(out.shape, out.dtype), out)", "calls back into Python"),
+    "solver": ("def product(a, b):\n    return jax.lax.psum(a @ b, 'X') + jnp.linalg.qr(jnp.ones((4, 4)))[0][0, 0].astype(a.dtype)",
+               "cannot carry out lapack"),
+    "endless": ("def product(a, b):\n    out = jax.lax.psum(a @ b, 'X')\n"
+                "    return jax.lax.while_loop(lambda x: x[0, 0] < 1e30, jnp.sin, out)", "could not be carried out on this answer"),
+    "constant": ("def product(a, b):\n    return jnp.zeros((a.shape[0], b.shape[1]), a.dtype)", "nothing"),
+    "undone": ("def product(a, b):\n    raise NotImplementedError", "not done yet"),
+    "host-values": ("def product(a, b):\n    return a @ b if a.sum() > 0 else a @ b", "looks at numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not PROGRAMS, reason="check.Program does not take programs of another process yet")
+@pytest.mark.parametrize("name", ["right", *OTHERS])
+def test_a_sharded_answer_is_judged_by_its_program(engine, name):
+    answer, said = OTHERS.get(name, (PRODUCT, "1 of 1 points"))
+    nb = notebook({"q4": answer}, checks={"q4-check": SHARDED})
+    got = engine.grade(engines.bundle(nb), nb, "secret")
+    assert got.scores["q4-check"] == (name == "right"), got.message("q4-check")
+    assert said in " ".join(got.message("q4-check").split())
+
+
+COUNTED = """a = check.Answer(chain, points=1)
+    from helpers import trace
+    shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((1, 64), (64, 64), (64, 64))]
+    a.law("from the left", lambda f: trace.count(f, *shapes).matmul_flops == 2 * 2 * 64 * 64)
+    a.law("a slope of one", lambda f: jax.grad(lambda x: f(x, jnp.eye(2), jnp.eye(2)).sum())(jnp.ones((1, 2))).sum() == 2)"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "points"),
+    [
+        ("def chain(a, b, c):\n    return a @ b @ c", 1),
+        ("@jax.jit\ndef chain(a, b, c):\n    return jnp.einsum('ij,jk,kl->il', a, b, c)", 1),
+        ("def chain(a, b, c):\n    return a @ (b @ c)", 0),
+        ("def chain(a, b, c):\n    return jax.lax.fori_loop(0, 3, lambda i, x: x / 2 + x / 2, a) @ b @ c", 1),
+        ("def chain(a, b, c):\n    return jax.lax.while_loop(lambda x: x[0, 0] < 0, lambda x: x / 2, a) @ b @ c", 0),
+        ("def chain(a, b, c):\n    return jnp.sort(a)[:, ::-1] @ b[jnp.arange(len(b))] @ c.at[0].add(0)", 1),
+    ],
+    ids=["left", "jitted", "right", "loop", "no-slope", "sorted"],
+)
+def test_a_check_that_traces_an_answer_sees_its_operations(engine, answer, points):
+    nb = notebook({"q5": answer}, checks={"q5-check": COUNTED})
+    assert trial.judge(nb)["q5-check"].score == points
+    got = engine.grade(engines.bundle(nb), nb)
+    assert got.scores["q5-check"] == points, got.message("q5-check")
+
+
+def test_checked_cells_are_python():
+    compile(checked("q9-check", "a = 1").source, "x", "exec")

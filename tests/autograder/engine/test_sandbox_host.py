@@ -1,0 +1,198 @@
+"""What a host offers, what is said where it lacks, and grading as another user."""
+
+import dataclasses
+import inspect
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.engine import engine as engines
+from autograder.engine import kernel, sandbox, zygote
+from autograder.places import ROOT
+from tests.autograder.engine.small import LIMITS
+from tests.autograder.engine.test_sandbox import LESS
+from tests.needs import needs
+
+FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=True, cgroup="v1", root=False)
+
+
+@pytest.mark.parametrize(
+    ("less", "level", "words"),
+    [
+        ({}, "bubblewrap", ""),
+        ({"bubblewrap": False}, "namespaces", ""),
+        ({"user_namespaces": False}, "landlock", "User namespaces are off"),
+        (
+            {"user_namespaces": False, "bubblewrap": False, "cgroup": ""},
+            "landlock",
+            "for all of the user's processes together",
+        ),
+        ({"cgroup": ""}, "bubblewrap", "No cgroup"),
+        ({"seccomp": False}, "bubblewrap", "libseccomp is missing"),
+    ],
+)
+def test_the_best_walls_that_there_are(less, level, words):
+    """A container without user namespaces gets Landlock, and what that lacks is said."""
+    host = dataclasses.replace(FULL, **less)
+    assert (host.level, host.refusal) == (level, None)
+    assert words in " ".join(host.missing)
+    assert bool(words) == bool(host.missing)
+
+
+@pytest.mark.parametrize(
+    ("less", "words"),
+    [
+        ({"user_namespaces": False, "landlock": 5}, "neither user namespaces nor Landlock 6"),
+        ({"user_namespaces": False, "seccomp": False}, "libseccomp"),
+        ({"root": True, "cgroup": ""}, "grade as another user"),
+    ],
+)
+def test_a_host_that_cannot_isolate_says_what_it_lacks(less, words):
+    host = dataclasses.replace(FULL, **less)
+    assert words in host.refusal
+    with pytest.raises(engines.Refused, match=words):
+        engines.Engine(LIMITS, host)
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):
+    """As on a machine without Linux: no `resource`, no libc to ask, no user number on Windows."""
+    code = f"""
+        import sys, os
+        import ctypes, socket, subprocess
+        sys.platform = {system!r}
+        if sys.platform == "win32":
+            sys.modules["resource"] = None
+            del os.getuid, os.pidfd_open, socket.send_fds, socket.recv_fds
+        import autograder.engine.engine as e, autograder.engine.sandbox as s
+        import autograder.exercises
+        print(s.available().refusal)
+        try:
+            e.Engine()
+        except e.Refused as r:
+            print(r)"""
+    found = run(code)
+    assert found.stdout.splitlines() == [sandbox.ELSEWHERE] * 2, found.stderr
+    assert "Linux" in sandbox.ELSEWHERE
+
+
+def run(code: str, *around: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*around, sys.executable, "-B", "-c", inspect.cleandoc(code)], cwd=ROOT, capture_output=True, text=True, timeout=300,
+        env=os.environ | environment,
+    )  # fmt: skip
+
+
+def test_a_group_of_cgroup_2(tmp_path, monkeypatch):
+    """Its files as the kernel names them; the command begins inside; nothing of it stays."""
+    group = sandbox.Group.make(str(tmp_path), "grading-1-1", LIMITS)
+    folder = tmp_path / "grading-1-1"
+    assert group.folders == [folder]
+    assert (folder / "memory.max").read_text() == str(LIMITS.memory)
+    assert (folder / "memory.swap.max").read_text() == "0"
+    assert (folder / "pids.max").read_text() == str(LIMITS.processes)
+    assert (
+        subprocess.run(group.around(["/bin/sh", "-c", "echo $$"]), capture_output=True, text=True).stdout
+        == (folder / "cgroup.procs").read_text()
+    )
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (folder / "cgroup.procs").write_text(str(process.pid))
+        monkeypatch.setattr(Path, "rmdir", shutil.rmtree)  # the kernel's files go with their folder
+        group.remove()
+        assert process.wait() == -signal.SIGKILL
+    assert not folder.exists()
+
+
+def test_where_groups_of_cgroup_2_can_be_made(tmp_path):
+    """Beside this process's own group, which cannot have both processes and groups with limits."""
+    own = tmp_path / "user" / "app" / "shell"
+    own.mkdir(parents=True)
+    for folder, given in ((tmp_path, "cpu"), (tmp_path / "user", "cpu memory pids"), (own.parent, "pids"), (own, "")):
+        (folder / "cgroup.subtree_control").write_text(given)
+        (folder / "cgroup.procs").touch()
+    assert sandbox._cgroup_2(tmp_path, "/user/app/shell") == str(tmp_path / "user")
+    (tmp_path / "user" / "cgroup.procs").unlink()
+    assert sandbox._cgroup_2(tmp_path, "/user/app/shell") == ""
+    assert sandbox._cgroup_2(tmp_path, "/../../elsewhere") == ""
+
+
+def test_groups_of_engines_that_are_no_more_are_swept(tmp_path):
+    gone, here = tmp_path / "grading-999999999-1", tmp_path / f"grading-{os.getpid()}-1"
+    gone.mkdir()
+    here.mkdir()
+    sandbox.Group.make(str(tmp_path), "grading-1-2", LIMITS)
+    assert not gone.exists()
+    assert here.exists()
+
+
+def test_a_folder_is_measured_however_deep(tmp_path, monkeypatch):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").write_bytes(bytes(100_000))
+    (tmp_path / "link").symlink_to("/usr")
+    size, count = zygote.used(str(tmp_path))
+    assert 100_000 <= size < 120_000
+    assert count == 4
+    monkeypatch.chdir(tmp_path)
+    for _ in range(1100):
+        os.mkdir("dddd")
+        os.chdir("dddd")
+    assert zygote.used(str(tmp_path)) == (float("inf"), float("inf"))
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["rm", "-rf", "dddd"], check=True)
+
+
+def test_the_user_s_processes_are_counted():
+    before = kernel.tasks()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            assert kernel.tasks() >= min(before, 1)
+            assert any(p == str(process.pid) for p in os.listdir("/proc"))
+        finally:
+            process.kill()
+
+
+GRADE = """
+    import dataclasses, json, os, sys
+    from autograder.engine import engine, sandbox
+    from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
+    host = dataclasses.replace(sandbox.available(), **json.loads(os.environ["LESS"]))
+    if host.refusal:
+        sys.exit(host.refusal)
+    bomb = "import os, time\\nfor _ in range(5000):\\n    if os.fork() == 0:\\n        time.sleep(9)"
+    with engine.Engine(LIMITS, host) as e:
+        b = engine.bundle(notebook(ANSWERS))
+        scores = [sum(e.grade(b, notebook(a, own)).scores.values()) for a, own in ((ANSWERS, None), (WRONG, None), (ANSWERS, bomb))]
+    print(json.dumps([os.getuid(), host.level, host.root, scores]))"""
+
+
+def readable_by_others() -> list[str]:
+    """A command that goes on as `nobody`, who can read the interpreter and the course for as long as it runs.
+
+    In a mount namespace of its own, folders on the way that are closed to others are covered by open ones.
+    """
+    steps = ["mount -t tmpfs -o mode=755 tmpfs /mnt"]
+    for i, place in enumerate(dict.fromkeys((sys.base_prefix, sys.prefix, str(ROOT)))):
+        closed = next((p for p in reversed(Path(place).parents) if p.stat().st_mode & 0o005 != 0o005), None)
+        if closed:
+            steps += [f"mkdir /mnt/{i} && mount --bind {place} /mnt/{i}", f"mount -t tmpfs -o mode=755 tmpfs {closed}",
+                      f"mkdir -p {place} && mount --bind /mnt/{i} {place}"]  # fmt: skip
+    script = " && ".join([*steps, 'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"'])
+    return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
+
+
+@pytest.mark.parametrize("level", [pytest.param(x, marks=[pytest.mark.slow] * (x != "bubblewrap")) for x in LESS])
+def test_grading_as_another_user(level):
+    """Without root and without a cgroup: limits of processes alone hold, and scores are the same."""
+    needs(os.getuid() == 0, "to be root, so as to become nobody")
+    around = readable_by_others()
+    can = run("import jax, nbformat, autograder", *around, HOME="/tmp")
+    needs(can.returncode == 0, f"an interpreter that nobody can read: {can.stderr[-200:]}")
+    found = run(GRADE, *around, HOME="/tmp", LESS=json.dumps(LESS[level]))
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout.splitlines()[-1]) == [65534, level, False, [3, 0, 3]]

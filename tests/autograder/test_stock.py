@@ -1,0 +1,68 @@
+"""The engine gives every answer of the bank what stock nbgrader gives it.
+
+Stock runs a kernel for each submission, which takes long, so it judges a part of the class and `trial` judges the rest:
+the same checks in one process, by nbgrader's rule.
+"""
+
+import nbformat
+import pytest
+
+from autograder import bank, trial, work
+from autograder.exercises import meta
+from autograder.places import ROOT, Tree
+from autograder.rebuild import key_of
+from tests.needs import needs
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+TOPICS = [p.stem for p in Tree(ROOT).exercises]
+BY_STOCK = 3  # submissions of each chapter that run in a kernel, besides the reference
+SECONDS = dict(cell=120, check=240, submission=900)  # on a machine that may be busy
+
+
+def submissions(topic: str) -> dict[str, nbformat.NotebookNode]:
+    """Name -> notebook: every variant and every mutant of the bank, the k-th of each exercise at once."""
+    solved = trial.solved(topic)
+    made = {"reference": solved, "blank": trial.blank(solved)}
+    for kind, found in (("mutant", bank.mutants(topic)), ("variant", bank.variants(topic))):
+        k = 0
+        while changes := bank.kth(found, k):
+            made[f"{kind}-{k}"] = bank.applied(solved, changes)
+            k += 1
+    return made
+
+
+def by_stock(nb: nbformat.NotebookNode, where) -> dict[str, float]:
+    """What nbgrader's own kernel and its own rule give."""
+    from nbgrader.utils import determine_grade
+
+    done = work.executed(nbformat.from_dict(nb), where, timeout=300)
+    checks = [c for c in done.cells if c.cell_type == "code" and meta(c).get("grade") and not meta(c).get("solution")]
+    return {key_of(c): float(determine_grade(c)[0]) for c in checks}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    from autograder.engine.engine import Engine
+    from autograder.engine.sandbox import Limits, available
+
+    why = available().refusal
+    needs(not why, why)
+    with Engine(Limits(**SECONDS)) as e:
+        yield e
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_scores_are_those_of_stock(topic, engine, tmp_path, monkeypatch):
+    from autograder.engine.engine import bundle
+
+    for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    made = submissions(topic)
+    mutants = [n for n in made if n.startswith("mutant")]
+    stock = {"reference", "variant-1", *mutants[:: max(1, len(mutants) // (BY_STOCK - 1))][: BY_STOCK - 1]}
+    course = bundle(made["reference"])
+    for name, nb in made.items():
+        got = engine.grade(course, nb).scores
+        wanted = by_stock(nb, tmp_path) if name in stock else {c: v.score for c, v in trial.judge(nb).items()}
+        assert got == wanted, name

@@ -1,0 +1,11 @@
+"""Each test of a check starts as a learner who has tried nothing yet."""
+
+import pytest
+
+from helpers.check import solutions
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch):
+    monkeypatch.setattr(solutions, "_tries", {})
+    monkeypatch.setattr(solutions, "_passed", set())

@@ -1,0 +1,81 @@
+"""The course's own formulas are closed while an answer runs, and open again after it."""
+
+import numpy as np
+import pytest
+
+from helpers import check
+from helpers.costs import hardware, roofline
+from tests.helpers.told import answer, told
+
+
+def refused(f, *args):
+    a = check.Answer(f, points=1)
+    a.gives(..., *args)
+    points, messages = a.evaluate()
+    return points == 0 and any("is off limits inside an answer: write it out" in m for m in messages)
+
+
+def test_formulas_are_closed_under_every_name():
+    from helpers.costs.roofline import critical_batch as mine
+
+    def imported_inside(*args):
+        from helpers.costs.topology import diameter
+
+        return diameter(*args)
+
+    assert refused(roofline.critical_batch, 512, 512, 1e14, 1e12)
+    assert refused(lambda: mine(512, 512, 1e14, 1e12))
+    assert refused(lambda: roofline.matmul(1, 2, 3).flops)
+    assert refused(imported_inside, hardware.Slice(hardware.chip("v5e"), (4, 4)))
+
+
+def test_methods_and_properties_are_closed():
+    from helpers.costs.topology import SM
+
+    assert refused(lambda: SM().resident_blocks(1024))
+    assert refused(lambda: roofline.Work(1, 2).intensity)
+
+
+def test_simulators_and_counters_are_closed():
+    trace = pytest.importorskip("helpers.trace")
+    from helpers.kernels.systolic import cycles, frames
+
+    assert refused(lambda: cycles([1], 2, 3))
+    assert refused(lambda: len(list(frames((np.ones((2, 2)), np.ones((2, 2)))))))  # a generator
+    assert refused(lambda: trace.count(lambda x: x, 1.0))
+
+
+def test_a_jitted_formula_is_closed():
+    jax = pytest.importorskip("jax")
+    assert refused(lambda: jax.jit(roofline.critical_batch_limit)(1e14, 1e12))
+
+
+def test_private_formulas_are_closed_too(capsys):
+    from helpers.costs.collectives import _steps
+    from helpers.costs.sharding import Axis
+
+    a = check.Answer(lambda n: _steps(Axis(n), 2), points=1)
+    a.gives(2, 4)
+    earned, said = told(capsys, a)
+    assert earned == 0 and "off limits inside an answer" in said
+
+
+def test_data_and_arithmetic_stay_open_and_everything_opens_again(capsys):
+    from helpers.costs.numeric import maximum
+
+    assert told(capsys, answer(lambda: maximum(1.0, hardware.chip("v5e").alpha_hbm()), 243.2))[0] == 2
+    assert told(capsys, answer(lambda: hardware.Slice(hardware.chip("v5e"), (16, 16)).hosts, 32))[0] == 2
+    assert refused(lambda: roofline.critical_batch_limit(1e14, 1e12))
+    assert roofline.critical_batch_limit(1e14, 1e12) == 100  # and again afterwards
+
+
+def test_formulas_open_again_after_an_exception_and_for_references(capsys):
+    def broken(C, W):
+        raise RuntimeError
+
+    a = check.Answer(broken, points=1)
+    a.gives(1, 1.0, 1.0)
+    assert "RuntimeError" in told(capsys, a)[1]
+    a = check.Answer(lambda C, W: C / W, points=1)
+    a.equals(roofline.critical_batch_limit, C=check.floats(1, 9), W=check.floats(1, 9))
+    assert told(capsys, a)[0] == 1

@@ -1,0 +1,89 @@
+"""What the tests of every chapter's exercises share: their text in parts, the solved functions, and how numbers agree."""
+
+import ast
+import re
+
+import numpy as np
+import pytest
+
+from autograder import trial
+from autograder.exercises import meta
+from autograder.places import ROOT
+
+
+def exercises(topic: str) -> list[str]:
+    """The exercises of solutions/<topic>.md, each from its anchor to the next one's."""
+    text = (ROOT / "solutions" / f"{topic}.md").read_text(encoding="utf-8")
+    return re.split(r"^(?=\(ex-\d+-\d+\)=$)", text, flags=re.M)[1:]
+
+
+def number(exercise: str) -> int:
+    """4 for exercise 1.4."""
+    return int(re.match(r"\(ex-\d+-(\d+)\)=", exercise)[1])
+
+
+def of_exercises(texts: list[str]):
+    """A test for each exercise, as `text`."""
+    return pytest.mark.parametrize("text", texts, ids=[re.search(r"Exercise (\S+)", t)[1] for t in texts])
+
+
+def parts(text: str) -> list[tuple[str, str, str]]:
+    """(grade id, answer cell, check cell) of every answer that a check cell follows."""
+    cells = r"grade_id: (ch\d\d-q\d\d(?:-[a-z]+)*?), solution: true.*?\n---\n(.*?)^```.*?grade_id: \1-check,.*?\n---\n(.*?)^```"
+    return re.findall(cells, text, re.S | re.M)
+
+
+def dropdowns(exercise: str) -> list[str]:
+    """Titles of its dropdowns."""
+    return re.findall(r"^:::\{dropdown\} (.+)$", exercise, re.M)
+
+
+def statement(exercise: str) -> list[str]:
+    """Its data line and the lines of its statement, empty ones left out."""
+    head = re.split(r"^```\{code-cell\}|^\+\+\+", exercise, flags=re.M)[0].strip().split("\n")
+    return [line for line in head[3:] if line]
+
+
+def functions(answer: str) -> list[ast.FunctionDef]:
+    """The functions that an answer cell defines."""
+    return [n for n in ast.parse(answer).body if isinstance(n, ast.FunctionDef)]
+
+
+def calls(check: str) -> list[ast.Call]:
+    """The calls of methods in a check cell: `a.gives(…)`, `a.equals(…)`."""
+    return [n for n in ast.walk(ast.parse(check)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+
+
+def visible(cell: str) -> str:
+    """The cell as learners get it, without hidden tests."""
+    return re.sub(r"[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS\n", "", cell, flags=re.S)
+
+
+def solved(topic: str, wanted=lambda cell: True) -> dict:
+    """The names that the answers of the solved notebook define; `wanted` may leave cells out, checks never run."""
+    scope = {"__name__": "__main__", "display": lambda *things: None}
+    for cell in trial.solved(topic).cells:
+        if cell.cell_type == "code" and not meta(cell).get("grade") and wanted(cell):
+            _, _, fault = trial.execute(cell.source, "<answers>", scope)
+            assert not fault, fault
+    return scope
+
+
+def of_the_sources(rows):
+    """A test for each row (row of the sources, answer, arguments, expected), as `name`, `args` and `expected`."""
+    return pytest.mark.parametrize("name, args, expected", [r[1:] for r in rows], ids=[r[0] for r in rows])
+
+
+def agree(got, expected) -> None:
+    """The same, numbers to a thousandth."""
+    if isinstance(expected, dict):
+        assert got.keys() == expected.keys(), f"{set(got)} for {set(expected)}"
+        got, expected = [got[k] for k in expected], list(expected.values())
+    if isinstance(expected, (list, tuple)):
+        assert len(got) == len(expected), f"{got} for {expected}"
+        for g, e in zip(got, expected):
+            agree(g, e)
+    elif isinstance(expected, str):
+        assert got == expected, f"{got!r} for {expected!r}"
+    else:
+        np.testing.assert_allclose(got, expected, rtol=1e-3)
