@@ -27,7 +27,6 @@ import platformdirs
 from tqdm import tqdm
 
 from . import course, intake, jobs, records
-from .engine.engine import Engine, Refused
 from .engine.sandbox import available
 from .places import COURSE, NOTEBOOK, SourceError
 from .records import Record, Records, Sent
@@ -196,8 +195,6 @@ def grade(what: Class, workers: str | None = None, progress: bool = True) -> lis
     late = {s: digest(t, rule) for s, t in writer.due().items()}
     run = Run(what, assignment, secret(), known, writer, late)
     where = workers or os.environ.get("COURSE_WORKERS") or ""
-    if assignment.isolated:
-        try_walls(assignment)
     with jobs.pool(assignment, where) as pool:
         with tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False, disable=not progress) as bar:
             for found in pool.run(run.jobs(bar)):
@@ -206,15 +203,6 @@ def grade(what: Class, workers: str | None = None, progress: bool = True) -> lis
     export(what)
     write_feedback(run)
     return results(run)
-
-
-def try_walls(assignment: Assignment) -> None:
-    """Start the sandboxes once: what is wrong with this host should stop the run, and not cost points."""
-    try:
-        with Engine(assignment.limits, course_seed=assignment.course_seed) as engine:
-            engine.warm_zygote(assignment.bundle.helpers)
-    except (Refused, OSError) as e:
-        raise SourceError(f"Nothing was graded: {e}") from None
 
 
 def results(run: Run) -> list[Result]:

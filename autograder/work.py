@@ -206,6 +206,14 @@ def engine(course_seed: str, limits: Limits) -> Engine:
     return _engines[key]
 
 
+def warm(assignment: Assignment) -> None:
+    """Start this process's sandboxes: what is wrong with its host should stop the run, and not cost points."""
+    if assignment.isolated:
+        mine = engine(assignment.course_seed, assignment.limits)
+        mine.warm_zygote(assignment.bundle.helpers)
+        mine.open_checker(assignment.bundle)
+
+
 @atexit.register
 def close() -> None:
     """End this process's sandboxes."""

@@ -131,6 +131,13 @@ class Engine:
 
     def open_checker(self, bundle: Bundle) -> "Peer":
         """A checker that has the bundle's cells."""
+        try:
+            return self._open_checker(bundle)
+        except wire.Closed:  # it died after the last submission
+            self.drop(self.checker)
+            return self._open_checker(bundle)
+
+    def _open_checker(self, bundle: Bundle) -> "Peer":
         if self.checker is None:
             self.checker, self.opened = Peer("checker", self), set()
         if bundle.key not in self.opened:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import IO
 
@@ -42,6 +43,10 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "agg", "MPLCONFIGDIR": JOB, "JAX_TRACEBACK_FILTERING": "off",
 }  # fmt: skip
+if metadata.version("jaxlib").startswith(
+    "0.10."
+):  # a third of the time to compile; later ones end at a flag they do not know
+    ENVIRONMENT["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from .hardware import Chip
 from .matmul import Plan, local_products, order, plans
@@ -103,8 +104,7 @@ def block(
 
 
 def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:
-    """The cheapest plan that fits, if any."""
+    """The cheapest plan that fits, if any: the memory is counted of those only that come before it."""
     sizes = {d: sizes[d] for d in {*A.dims, *B.dims}}
-    found = plans(A, B, C, sizes, mesh, dtype, limit)
-    if found:
-        yield min(found, key=lambda p: order(p.time(chip)))
+    found = sorted(plans(A, B, C, sizes, mesh, dtype), key=lambda p: order(p.time(chip)))
+    return islice((p for p in found if limit is None or p.peak <= limit), 1)

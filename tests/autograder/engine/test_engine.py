@@ -165,6 +165,17 @@ def test_killing_a_part_of_the_engine_costs_nobody_a_point(engine, small, monkey
     assert killed
 
 
+@pytest.mark.parametrize("victim", ["zygote", "checker"])
+@pytest.mark.parametrize("other", [False, True])
+def test_a_part_that_died_between_two_submissions_is_replaced(engine, small, victim, other):
+    engine.grade(small, notebook(ANSWERS))
+    peer = getattr(engine, victim).sandbox.process
+    peer.kill()
+    peer.wait()
+    again = notebook({"q1": ANSWERS["q1"]} if other else ANSWERS, before=f"'after the {victim}'")
+    assert engine.grade(engines.bundle(again), again).scores["q1-check"] == 1
+
+
 def test_a_given_cell_that_fails_is_the_course_s_fault(engine):
     nb = notebook(ANSWERS)
     nb.cells[0].source += "\nnowhere"
