@@ -211,6 +211,7 @@ def _marks(cell: NotebookNode, ex: Exercise) -> list[str]:
 def fold_checks(ex: Exercise) -> None:
     """Fold the check cells: what they say is for after the answer, and their first line tells what they are."""
     for cell in ex.checks:
+        cell.source = cell.source.replace("### BEGIN HIDDEN TESTS", "### BEGIN HIDDEN TESTS\ncheck.hidden()")
         cell.source = enclosed(cell.source, meta(cell)["grade_id"])
         cell.source = (
             f"# Check of exercise {ex.number}: run with Shift+Enter (a click unfolds what it tests).\n{cell.source}"

@@ -36,7 +36,7 @@ from .solutions import passed, solution, tried
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["Answer", "Entries", "Program", "choice", "floats", "ints", "passed", "report", "run", "solution"]
+__all__ = ["Answer", "Entries", "Program", "choice", "floats", "hidden", "ints", "passed", "report", "run", "solution"]
 
 
 def __getattr__(name: str):
@@ -85,7 +85,8 @@ class Answer:
 
     def gives(self, expected, *args, **kwargs) -> None:
         """For these arguments the value is `expected`, to within rtol; `...` in it matches anything."""
-        self.todo.append(lambda: self._compare(expected, args, kwargs))
+        unseen = _Hidden.now
+        self.todo.append(self._stated(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen))
 
     def equals(self, reference: Callable, n: int = 20, **draws) -> None:
         """On n random settings of the draws the answer equals `reference`.
@@ -96,18 +97,10 @@ class Answer:
         def run():
             for named in inputs(n, self.name, draws):
                 expected = reference(**named)
-                try:
-                    message = self._compare(expected, tuple(named.values()), {}, named)
-                except (NotImplementedError, OffLimits):
-                    raise
-                except Exception as e:
-                    if not secret() or getattr(e, "ours", False):  # an answer's text may hold the numbers
-                        raise
-                    message = f"{self.name} raised {type(e).__name__} for numbers that it has not seen."
-                if message:
+                if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
 
-        self.todo.append(run)
+        self.todo.append(self._stated(run, unseen=True))
 
     def law(self, sentence: str, holds: Callable) -> None:
         """`holds(f)` is true; if not, the learner reads the sentence."""
@@ -121,19 +114,22 @@ class Answer:
                 return f"{_sentence(sentence)} What {self.name} returns does not even allow to ask."
             return None if kept else f"{self.name} breaks a rule: {_sentence(sentence)}"
 
-        self.todo.append(run)
+        self.todo.append(self._stated(run, _Hidden.now))
 
     def refuses(self, *args, **kwargs) -> None:
         """For these arguments the answer raises ValueError."""
+
+        unseen = _Hidden.now
 
         def run():
             try:
                 got = self._call(*args, **kwargs)
             except ValueError:
                 return None
-            return f"This input makes no sense, so raise a ValueError that says why. ({self._said(args, kwargs, got)}.)"
+            said = "" if unseen and secret() else f" ({self._said(args, kwargs, got)}.)"
+            return f"This input makes no sense, so raise a ValueError that says why.{said}"
 
-        self.todo.append(run)
+        self.todo.append(self._stated(run, unseen))
 
     def wrong(self, message: str, mistake: Callable) -> None:
         """A named mistake, by the value it leads to: tried whenever a value is off.
@@ -153,7 +149,22 @@ class Answer:
     def _call(self, *args, **kwargs):
         return _called(self.answer, *args, **kwargs)
 
-    def _compare(self, expected, args, kwargs, named=None) -> str | None:
+    def _stated(self, run: Callable, unseen: bool) -> Callable:
+        """The same; if nobody has seen its numbers, what an answer raises there gives its type only: its text may hold them."""
+
+        def told():
+            try:
+                return run()
+            except (NotImplementedError, OffLimits):
+                raise
+            except Exception as e:
+                if not (unseen and secret()) or getattr(e, "ours", False):
+                    raise
+                return f"{self.name} raised {type(e).__name__} for numbers that it has not seen."
+
+        return told
+
+    def _compare(self, expected, args, kwargs, named=None, unseen=False) -> str | None:
         got = self._call(*args, **kwargs)
         if got is Ellipsis or got is NotImplemented:
             raise NotImplementedError
@@ -161,7 +172,7 @@ class Answer:
         if where is None:
             return None
         why = self._why(got, expected, args, kwargs, where)
-        if named and secret():  # a hidden test gives its hint and no values
+        if unseen and secret():  # a hidden test gives its hint and no values
             return _sentence(why)
         return f"{_sentence(why)} ({self._said(*((), named) if named else (args, kwargs), got)}.)"
 
@@ -249,8 +260,18 @@ def report(exercise: str, *answers: "Answer | Entries | Program", insight: str =
     return int(earned) if earned == int(earned) else earned
 
 
+class _Hidden:
+    now = False
+
+
+def hidden() -> None:
+    """What this check states from here on is hidden: to a class it gives its hint and no numbers. The generator writes this call."""
+    _Hidden.now = True
+
+
 def run(cell: Callable) -> float:
     """The points of a check cell, and a sentence instead of its lines if the answer above it was not run yet."""
+    _Hidden.now = False
     try:
         return cell()
     except NameError as e:

@@ -107,3 +107,37 @@ def test_a_pass_of_one_part_does_not_open_the_other(capsys):
         capsys.readouterr()
         check.solution("1.16")
         assert ("opens after a pass of every part" in capsys.readouterr().out) == wait
+
+
+def test_hidden_statements_show_no_numbers_to_a_class(capsys, monkeypatch):
+    def stated(unseen):
+        def odd(x):
+            return 2 * x + 271 if x == 828 else 2 * x
+
+        def checked():
+            a = check.Answer(odd, points=2)
+            if unseen:
+                check.hidden()
+            a.gives(1656, 828)
+            return check.report("0.1", a)
+
+        check.run(checked)
+        return "".join(capsys.readouterr())
+
+    def raising(x):
+        raise ValueError(f"I was given {x}")
+
+    def raised():
+        a = check.Answer(raising, points=2)
+        check.hidden()
+        a.gives(1656, 828)
+        a.refuses(828)
+        return check.report("0.1", a)
+
+    assert "828" in stated(unseen=True)
+    monkeypatch.setenv("COURSE_VALUES", "a student's")
+    assert "828" in stated(unseen=False)
+    assert "828" not in (out := stated(unseen=True)) and "1927" not in out and "0 of 2" in out
+    check.run(raised)
+    out = "".join(capsys.readouterr())
+    assert "raising raised ValueError for numbers that it has not seen" in out and "828" not in out
