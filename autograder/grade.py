@@ -253,7 +253,7 @@ def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
         return
     size = max(1, min(50, len(students) // (os.cpu_count() or 1)))
     parts = [students[i : i + size] for i in range(0, len(students), size)]
-    context = get_context("forkserver" if sys.platform not in ("win32", "darwin") else "spawn")
+    context = get_context("spawn")  # a fork server that is killed leaves a folder
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(parts)), mp_context=context) as pool:
         asked = [pool.submit(feedback, what.config(), what.root, what.topic, part) for part in parts]
         for part, answer in zip(parts, asked, strict=True):
