@@ -261,8 +261,8 @@ def main(argv: list[str] | None = None) -> int:
             found[topic] = one(topic, options, Path(folder).resolve())
     if options.store:
         command = f"python -m tests.bench_grading --students {options.students} --stock {options.stock}"
-        head = {"command": command, "date": datetime.date.today().isoformat(), "machine": machine()} | versions()
-        STORE.write_text(json.dumps(head | {"assignments": found}, indent=1) + "\n", encoding="utf-8")
+        head = {"command": command, "date": datetime.date.today().isoformat(), "machine": machine()}
+        STORE.write_text(json.dumps(head | {"versions": versions(), "cases": found}, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

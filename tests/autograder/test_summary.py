@@ -1,5 +1,6 @@
 """The summary of a class: readable at 80 columns, and nothing that a student wrote acts on a terminal."""
 
+import json
 import re
 import unicodedata
 
@@ -8,6 +9,7 @@ import pytest
 
 from autograder.places import ROOT
 from autograder.summary import WIDE, Result, by_exercise, columns, complaints, mistake, plain, standing, table, titles
+from tests.bench_grading import STORE
 
 OFF = "that is exactly half: a multiply-add is 2 FLOPs. (f({0}) returned {0}.5.)"
 
@@ -161,3 +163,16 @@ def test_titles_of_a_release():
     for path in sorted((ROOT / "notebooks").glob("*/exercises.ipynb")):
         found = titles(nbformat.read(path, as_version=4))
         assert len(found) > 5 and all(re.fullmatch(r"\d+\.\d+", n) and t for n, t in found.items())
+
+
+def test_the_stored_measurement_says_how_it_was_made():
+    """What the instructor's page computes with: ratios are those of the numbers beside them, of classes as large as it says."""
+    stored = json.loads(STORE.read_text(encoding="utf-8"))
+    assert list(stored) == ["command", "date", "machine", "versions", "cases"]
+    for case in stored["cases"].values():
+        assert f"--students {case['students']} --stock {case['stock_students']}" in stored["command"]
+        stock = case["seconds_each"]["stock"]
+        for way in case["cpu_ratio"]:
+            ours = case["seconds_each"][way]
+            assert case["cpu_ratio"][way] == stock["cpu"] / ours["cpu"]
+            assert case["wall_ratio"][way] == stock["wall"] / ours["wall"]
