@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs import collectives, numeric, roofline, topology
+from helpers.costs import activations, collectives, einsum, numeric, ratios, roofline, topology, transformer
+from helpers.costs.config import Config, MoE
 from helpers.costs.hardware import chip
 from helpers.costs.roofline import Calibration, Move, Work
 from helpers.costs.sharding import Axis
@@ -27,6 +28,18 @@ def _moved(formula):
     return both
 
 
+def _decoder(D, L, N, F, **kw):
+    """A decoder of any size: N heads of 16 on half as many KV heads."""
+    return Config(D, L, N, N / 2, 16, F, 1000, **kw)
+
+
+def _mixed(D, L, N, F):
+    """The same with windows, and experts in every other layer."""
+    return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
+
+
+SAVING = ("everything", "matmuls", "block")
+DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
 SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
@@ -82,6 +95,44 @@ FORMULAS = {
         lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)),
         [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)],
     ),
+    "parameters": (
+        lambda *s: (lambda p: (p.total, p.active, p.matmul))(transformer.parameters(_mixed(*s))),
+        DECODERS,
+    ),
+    "attention_matrices": (lambda *s: transformer.attention_matrices(_decoder(*s))["k"], DECODERS),
+    "pairs": (lambda T, S: transformer.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
+    "flops": (lambda *s: tuple(transformer.flops(_mixed(*s), 2, 128, count="causal").by_role.values()), DECODERS),
+    "works": (
+        lambda *s: tuple(w.bytes for w in transformer.works(_decoder(*s), 2, 128).values()),
+        DECODERS,
+    ),
+    "kv_cache": (lambda S, N: transformer.kv_cache(_mixed(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
+    "saved_limit": (activations.saved_limit, [(4e6, 8192.0, 64.0)]),
+    "products": (lambda *s: tuple(activations.products(c := _decoder(*s), c.kind(0)).values()), DECODERS),
+    "arrays": (
+        lambda *s: tuple(sum(activations.arrays(c := _decoder(*s), c.kind(0), p, 99).values()) for p in SAVING),
+        DECODERS,
+    ),
+    "saved": (lambda *s: activations.saved(_mixed(*s), 2, 128, "everything"), DECODERS),
+    "recomputed": (lambda *s: activations.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
+    "train_flops": (lambda *s: activations.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
+    "training_memory": (lambda *s: activations.training_memory(_mixed(*s), 2, 128).total, DECODERS),
+    "six_nd": (ratios.six_nd, [(7e9, 1e12)]),
+    "six_nd_ratio": (lambda *s: ratios.six_nd_ratio(_mixed(*s), 4096), DECODERS),
+    "attention_ratio": (lambda *s: ratios.attention_ratio(_mixed(*s), 4096, "causal"), DECODERS),
+    "attention_ratio_limit": (ratios.attention_ratio_limit, [(8192.0, 4096.0)]),
+    "crossover of attention": (
+        lambda *s: (ratios.crossover(_decoder(*s)), ratios.crossover(_mixed(*s), "projections", "causal")),
+        DECODERS,
+    ),
+    "attention_intensity": (ratios.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
+    "attention_threshold": (ratios.attention_threshold, [(240.0, 8.0)]),
+    "moe_critical_batch": (ratios.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
+    "capacity": (ratios.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]),
+    "train_seconds": (ratios.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
+    "mfu": (ratios.mfu, [(7e9, 1e12, 1e5, 1e18)]),
+    "hfu": (ratios.hfu, [(1e21, 1e5, 1e18)]),
+    "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
     "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
     "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
@@ -90,7 +141,7 @@ FORMULAS = {
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
 }
-# Formulas over chips of a slice and whole numbers of blocks: their tests are in test_topology.py.
+# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in test_topology.py and test_transformer_costs.py.
 DISCRETE = {
     "line_distance",
     "distance",
@@ -101,13 +152,16 @@ DISCRETE = {
     "offloaded_matmul",
     "time",
     "bound_by",
+    "backward",  # of an einsum: text
+    "sharded_flops",
+    "unread",  # names of products
 }
 
 
 def test_every_formula_is_listed():
     public = {
         n
-        for m in (roofline, topology, collectives, numeric)
+        for m in (roofline, topology, collectives, numeric, transformer, activations, ratios, einsum)
         for n, f in vars(m).items()
         if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")
     }

@@ -1,0 +1,245 @@
+"""What a decoder is made of: one record for GPT-2, Llama, Gemma, Mixtral, DeepSeek and their kin (chapter 3).
+
+Symbols: D model width, L layers, N query heads, K KV heads, G = N/K, H width of a head, F width of the MLP, V vocabulary;
+E experts of which a token uses k.
+Sizes may be arrays or tracers, which are not checked; plain numbers are checked where the record is made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import lcm
+
+NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
+QK_NORMS = ("", "head", "full")
+BIASES = ("qkv", "o", "mlp", "router", "unembed")
+
+
+def _plain(*sizes) -> bool:
+    """Whether all of these are Python numbers, whose values may be looked at."""
+    return all(isinstance(x, int | float) for x in sizes)
+
+
+def _check(sizes: Mapping[str, object], least: int = 1) -> None:
+    for name, x in sizes.items():
+        if isinstance(x, bool) or isinstance(x, str) or x is None:
+            raise ValueError(f"{name} is a number, got {x!r}")
+        if _plain(x) and (x < least or x != int(x)):
+            raise ValueError(f"{name} is a whole number of {least} or more, got {x}")
+
+
+@dataclass(frozen=True)
+class MoE:
+    """Experts in place of the MLP.
+
+    E            experts, each an MLP of width F
+    k            experts that a token goes to
+    shared       experts, of the same width, that every token goes to besides
+    first_dense  layers at the start that keep a dense MLP
+    every        after these, the n-th, 2n-th, … layer of the model has experts, the others a dense MLP
+    """
+
+    E: int
+    k: int
+    F: int
+    shared: int = 0
+    first_dense: int = 0
+    every: int = 1
+
+    def __post_init__(self):
+        _check({"E": self.E, "k": self.k, "F": self.F, "every": self.every})
+        _check({"shared": self.shared, "first_dense": self.first_dense}, least=0)
+        if _plain(self.E, self.k) and self.k > self.E:
+            raise ValueError(f"a token cannot go to k={self.k} of E={self.E} experts: k is at most E")
+
+
+@dataclass(frozen=True)
+class MLA:
+    """Multi-head latent attention: keys and values of all heads are made from one short vector for each token.
+
+    q_rank   width of the vector that queries are made from; None: straight from the D inputs
+    kv_rank  width of the vector that keys and values are made from, which is what the cache holds
+    nope     width of the part of a query or key that has no positions in it
+    rope     width of the part that has; one such key serves all heads, and the cache holds it too
+    v        width of a value
+    """
+
+    q_rank: int | None
+    kv_rank: int
+    nope: int
+    rope: int
+    v: int
+
+    def __post_init__(self):
+        _check({"kv_rank": self.kv_rank, "nope": self.nope, "rope": self.rope, "v": self.v})
+        if self.q_rank is not None:
+            _check({"q_rank": self.q_rank})
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """What tells layers of one model apart.
+
+    window  keys that a token sees at most, itself included; None: all up to itself
+    moe     experts, or a dense MLP
+    """
+
+    window: int | None = None
+    moe: bool = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """A decoder.
+
+    H           width of a head; None: D/N
+    gated       an MLP of three matrices (two of them multiplied together), or of two
+    tied        the unembedding is the embedding, transposed
+    norm        "rms" (a scale), "layer" (scale and shift), "layer-no-bias" (a scale), "none" (no parameters)
+    norms       norms of width D in a layer: 2; after attention and MLP too: 4; one for a parallel block that shares it: 1
+    qk_norm     "head": one norm of width H for queries, one for keys; "full": of widths NH and KH; "": none
+    biases      where vectors are added: any of "qkv", "o", "mlp" (experts too), "router", "unembed"
+    positions   rows of a learned table of positions; 0: none (rotary and the like have no parameters)
+    window      keys that a local layer sees, the token itself included; None: every layer is full
+    full_every  the n-th, 2n-th, … layer is full and the others local; None: all are local, if there is a window
+    sinks       a learned logit for each head that takes part in the softmax
+    final_norm, embed_norm   a norm before the unembedding, and after the embedding
+    parallel    attention and MLP read the same input, and both are added to it
+    moe, mla    see there; with `mla`, K = N and H is its v
+
+    >>> Config(D=64, L=2, N=8, K=2, H=None, F=256, V=1000).H
+    8
+    >>> Config(D=64, L=2, N=8, K=3, H=8, F=256, V=1000)
+    Traceback (most recent call last):
+    ValueError: N=8 query heads cannot share K=3 KV heads evenly: make N a multiple of K
+    """
+
+    D: int
+    L: int
+    N: int
+    K: int
+    H: int | None
+    F: int
+    V: int
+    gated: bool = True
+    tied: bool = False
+    norm: str = "rms"
+    norms: int = 2
+    qk_norm: str = ""
+    biases: tuple[str, ...] = ()
+    positions: int = 0
+    window: int | None = None
+    full_every: int | None = None
+    sinks: bool = False
+    final_norm: bool = True
+    embed_norm: bool = False
+    parallel: bool = False
+    moe: MoE | None = None
+    mla: MLA | None = None
+    name: str = ""
+
+    def __post_init__(self):
+        if self.H is None:
+            object.__setattr__(self, "H", self._head())
+        asked = (self.biases,) if isinstance(self.biases, str) else tuple(self.biases)
+        self._check_words(asked)
+        object.__setattr__(self, "biases", tuple(b for b in BIASES if b in asked))
+        _check({s: getattr(self, s) for s in ("D", "L", "N", "K", "H", "F", "V")})
+        _check({"norms": self.norms, "positions": self.positions}, least=0)
+        if _plain(self.N, self.K) and self.N % self.K:
+            raise ValueError(f"N={self.N} query heads cannot share K={self.K} KV heads evenly: make N a multiple of K")
+        self._check_windows()
+        if self.mla:
+            self._check_mla()
+        if self.moe and _plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
+            raise ValueError(
+                f"all L={self.L} layers are among the first_dense={self.moe.first_dense} without experts: drop moe or lower first_dense"
+            )
+
+    def _head(self):
+        if self.mla:
+            return self.mla.v
+        if _plain(self.D, self.N) and (self.N < 1 or self.D % self.N):
+            raise ValueError(f"D={self.D} does not split into N={self.N} heads: give the width of a head as H")
+        return self.D // self.N if _plain(self.D, self.N) else self.D / self.N
+
+    def _check_words(self, biases):
+        for what, got, known in (("norm", self.norm, tuple(NORMS)), ("qk_norm", self.qk_norm, QK_NORMS)):
+            if got not in known:
+                raise ValueError(f"{what} is one of {', '.join(map(repr, known))}, not {got!r}")
+        for b in biases:
+            if b not in BIASES:
+                raise ValueError(f"biases are any of {', '.join(map(repr, BIASES))}, not {b!r}")
+
+    def _check_windows(self):
+        if self.window is not None:
+            _check({"window": self.window})
+        if self.full_every is not None:
+            _check({"full_every": self.full_every})
+            if self.window is None:
+                raise ValueError("full_every says which layers have no window: give the others a window too")
+
+    def _check_mla(self):
+        if _plain(self.N, self.K) and self.K != self.N:
+            raise ValueError(f"with mla every query head has keys of its own: K is N={self.N}, not {self.K}")
+        if _plain(self.H, self.mla.v) and self.H != self.mla.v:
+            raise ValueError(f"with mla a head is as wide as its values: H is None or v={self.mla.v}, not {self.H}")
+        if self.qk_norm or {"qkv", "o"} & set(self.biases):
+            raise ValueError("mla brings norms of its own and has no biases: leave qk_norm, 'qkv' and 'o' out")
+
+    @property
+    def G(self):
+        """Query heads for each KV head."""
+        return self.N // self.K if isinstance(self.N, int) and isinstance(self.K, int) else self.N / self.K
+
+    @property
+    def qk(self):
+        """Width of one head's query or key."""
+        return self.mla.nope + self.mla.rope if self.mla else self.H
+
+    @property
+    def matrices(self) -> int:
+        """Weight matrices of one MLP or expert."""
+        return 3 if self.gated else 2
+
+    def kind(self, layer: int) -> LayerKind:
+        """What layer 0, 1, … L-1 is.
+
+        >>> c = Config(64, 4, 8, 8, 8, 256, 1000, window=16, full_every=2, moe=MoE(E=4, k=2, F=128, first_dense=1))
+        >>> [(k.window, k.moe) for k in map(c.kind, range(4))]
+        [(16, False), (None, True), (16, True), (None, True)]
+        """
+        full = self.full_every is not None and (layer + 1) % self.full_every == 0
+        moe = self.moe is not None and layer >= self.moe.first_dense and (layer + 1) % self.moe.every == 0
+        return LayerKind(None if full else self.window, moe)
+
+    @property
+    def groups(self) -> tuple[tuple[LayerKind, int], ...]:
+        """Kinds of layers, and how many there are of each: counted by division, not one by one.
+
+        >>> Config(64, 126, 8, 8, 8, 256, 1000).groups
+        ((LayerKind(window=None, moe=False), 126),)
+        >>> mixed = Config(64, 48, 8, 8, 8, 256, 1000, window=1024, full_every=6)
+        >>> [(kind.window, n) for kind, n in mixed.groups]
+        [(1024, 40), (None, 8)]
+        """
+        m, L = self.moe, self.L
+        full = 0 if self.window is not None else L
+        if self.window is not None and self.full_every is not None:
+            full = _multiples(self.full_every, 0, L)
+        moe = both = 0
+        if m is not None:
+            moe = both = _multiples(m.every, m.first_dense, L)
+            if self.window is not None:
+                both = _multiples(lcm(m.every, self.full_every), m.first_dense, L) if self.full_every else 0
+        counts = (
+            (LayerKind(self.window, False), L - full - moe + both if self.window is not None else 0),
+            (LayerKind(self.window, True), moe - both),
+            (LayerKind(None, False), full - both),
+            (LayerKind(None, True), both),
+        )
+        return tuple((kind, n) for kind, n in counts if not (_plain(n) and n == 0))
+
+
+def _multiples(step: int, low, high):
+    """Multiples of `step` among low + 1, …, high."""
+    return high - low if step == 1 else high // step - low // step

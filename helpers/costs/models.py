@@ -1,0 +1,161 @@
+"""Public models as `Config`s: data only, each with the place where its sizes stand (chapter 3).
+
+`book/data/parameter_counts.json` holds the counts that others published for them, and where each was read.
+A source without "://" is a repository of huggingface.co, whose config.json has the sizes.
+"""
+
+from dataclasses import replace
+from difflib import get_close_matches
+from types import MappingProxyType as Frozen
+
+from .config import MLA, Config, MoE
+
+GPT2 = dict(gated=False, tied=True, norm="layer", biases=("qkv", "o", "mlp"))
+NEOX = dict(gated=False, norm="layer", biases=("qkv", "o", "mlp"), parallel=True)
+FALCON = dict(gated=False, tied=True, norm="layer", parallel=True)
+GEMMA2 = dict(tied=True, norms=4, window=4096, full_every=2)
+GEMMA3 = dict(tied=True, norms=4, qk_norm="head", window=1024, full_every=6)
+QWEN25 = dict(biases=("qkv",))
+QWEN3 = dict(qk_norm="head")
+GPT_OSS = dict(biases=("qkv", "o", "mlp", "router"), window=128, full_every=2, sinks=True)
+LLAMA4 = dict(window=8192, full_every=4)  # chunks of 8192 rather than windows; the cache holds as much
+V3 = MLA(q_rank=1536, kv_rank=512, nope=128, rope=64, v=128)
+V2_LITE = MLA(q_rank=None, kv_rank=512, nope=128, rope=64, v=128)
+
+# name: (source, D, L, N, K, H, F, V, what else)
+ROWS = {
+    "gpt-2": ("openai-community/gpt2", 768, 12, 12, 12, 64, 3072, 50257, GPT2 | dict(positions=1024)),
+    "gpt-2-medium": ("openai-community/gpt2-medium", 1024, 24, 16, 16, 64, 4096, 50257, GPT2 | dict(positions=1024)),
+    "gpt-2-large": ("openai-community/gpt2-large", 1280, 36, 20, 20, 64, 5120, 50257, GPT2 | dict(positions=1024)),
+    "gpt-2-xl": ("openai-community/gpt2-xl", 1600, 48, 25, 25, 64, 6400, 50257, GPT2 | dict(positions=1024)),
+    "gpt-3": ("https://arxiv.org/abs/2005.14165", 12288, 96, 96, 96, 128, 49152, 50257, GPT2 | dict(positions=2048)),
+    "opt-125m": ("facebook/opt-125m", 768, 12, 12, 12, 64, 3072, 50272, GPT2 | dict(positions=2050)),
+    "opt-1.3b": ("facebook/opt-1.3b", 2048, 24, 32, 32, 64, 8192, 50272, GPT2 | dict(positions=2050)),
+    "opt-175b": ("https://arxiv.org/abs/2205.01068", 12288, 96, 96, 96, 128, 49152, 50272, GPT2 | dict(positions=2050)),
+    "gpt-j-6b": (
+        "EleutherAI/gpt-j-6b", 4096, 28, 16, 16, 256, 16384, 50400,
+        dict(gated=False, norm="layer", norms=1, parallel=True, biases=("mlp", "unembed")),
+    ),
+    "gpt-neox-20b": ("EleutherAI/gpt-neox-20b", 6144, 44, 64, 64, 96, 24576, 50432, NEOX),
+    "pythia-1.4b": ("EleutherAI/pythia-1.4b", 2048, 24, 16, 16, 128, 8192, 50304, NEOX),
+    "pythia-6.9b": ("EleutherAI/pythia-6.9b", 4096, 32, 32, 32, 128, 16384, 50432, NEOX),
+    "pythia-12b": ("EleutherAI/pythia-12b", 5120, 36, 40, 40, 128, 20480, 50688, NEOX),
+    "palm-540b": (
+        "https://arxiv.org/abs/2204.02311", 18432, 118, 48, 1, 256, 73728, 256000,
+        dict(tied=True, norm="layer-no-bias", norms=1, parallel=True),
+    ),
+    "bloom-560m": ("bigscience/bloom-560m", 1024, 24, 16, 16, 64, 4096, 250880, GPT2 | dict(embed_norm=True)),
+    "bloom-3b": ("bigscience/bloom-3b", 2560, 30, 32, 32, 80, 10240, 250880, GPT2 | dict(embed_norm=True)),
+    "bloom-176b": ("bigscience/bloom", 14336, 70, 112, 112, 128, 57344, 250880, GPT2 | dict(embed_norm=True)),
+    "falcon-7b": ("tiiuae/falcon-7b", 4544, 32, 71, 1, 64, 18176, 65024, FALCON | dict(norms=1)),
+    "falcon-40b": ("tiiuae/falcon-40b", 8192, 60, 128, 8, 64, 32768, 65024, FALCON),
+    "falcon-180b": ("tiiuae/falcon-180B", 14848, 80, 232, 8, 64, 59392, 65024, FALCON),
+    "mpt-7b": ("mosaicml/mpt-7b", 4096, 32, 32, 32, 128, 16384, 50432, dict(gated=False, tied=True, norm="layer-no-bias")),
+    "starcoder-15b": ("bigcode/starcoder", 6144, 40, 48, 1, 128, 24576, 49152, GPT2 | dict(positions=8192)),
+    "starcoder2-15b": (
+        "bigcode/starcoder2-15b", 6144, 40, 48, 4, 128, 24576, 49152,
+        GPT2 | dict(tied=False, window=4096),
+    ),
+    "llama-1-7b": ("https://arxiv.org/abs/2302.13971", 4096, 32, 32, 32, 128, 11008, 32000, {}),
+    "llama-1-65b": ("https://arxiv.org/abs/2302.13971", 8192, 80, 64, 64, 128, 22016, 32000, {}),
+    "llama-2-7b": ("meta-llama/Llama-2-7b-hf", 4096, 32, 32, 32, 128, 11008, 32000, {}),
+    "llama-2-13b": ("meta-llama/Llama-2-13b-hf", 5120, 40, 40, 40, 128, 13824, 32000, {}),
+    "llama-2-70b": ("meta-llama/Llama-2-70b-hf", 8192, 80, 64, 8, 128, 28672, 32000, {}),
+    "llama-3-8b": ("meta-llama/Meta-Llama-3-8B", 4096, 32, 32, 8, 128, 14336, 128256, {}),
+    "llama-3-70b": ("meta-llama/Meta-Llama-3-70B", 8192, 80, 64, 8, 128, 28672, 128256, {}),
+    "llama-3.1-405b": ("meta-llama/Llama-3.1-405B", 16384, 126, 128, 8, 128, 53248, 128256, {}),
+    "llama-3.2-1b": ("meta-llama/Llama-3.2-1B", 2048, 16, 32, 8, 64, 8192, 128256, dict(tied=True)),
+    "llama-3.2-3b": ("meta-llama/Llama-3.2-3B", 3072, 28, 24, 8, 128, 8192, 128256, dict(tied=True)),
+    "llama-4-scout": (
+        "meta-llama/Llama-4-Scout-17B-16E", 5120, 48, 40, 8, 128, 16384, 202048,
+        LLAMA4 | dict(moe=MoE(E=16, k=1, F=8192, shared=1)),
+    ),
+    "llama-4-maverick": (
+        "meta-llama/Llama-4-Maverick-17B-128E", 5120, 48, 40, 8, 128, 16384, 202048,
+        LLAMA4 | dict(moe=MoE(E=128, k=1, F=8192, shared=1, every=2)),
+    ),
+    "tinyllama-1.1b": ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", 2048, 22, 32, 4, 64, 5632, 32000, {}),
+    "smollm2-135m": ("HuggingFaceTB/SmolLM2-135M", 576, 30, 9, 3, 64, 1536, 49152, dict(tied=True)),
+    "yi-34b": ("01-ai/Yi-34B", 7168, 60, 56, 8, 128, 20480, 64000, {}),
+    "mistral-7b": ("mistralai/Mistral-7B-v0.1", 4096, 32, 32, 8, 128, 14336, 32000, dict(window=4096)),
+    "mistral-nemo-12b": ("mistralai/Mistral-Nemo-Base-2407", 5120, 40, 32, 8, 128, 14336, 131072, {}),
+    "mistral-small-24b": ("mistralai/Mistral-Small-24B-Base-2501", 5120, 40, 32, 8, 128, 32768, 131072, {}),
+    "mistral-large-123b": ("mistralai/Mistral-Large-Instruct-2407", 12288, 88, 96, 8, 128, 28672, 32768, {}),
+    "mixtral-8x7b": ("mistralai/Mixtral-8x7B-v0.1", 4096, 32, 32, 8, 128, 14336, 32000, dict(moe=MoE(8, 2, 14336))),
+    "mixtral-8x22b": ("mistralai/Mixtral-8x22B-v0.1", 6144, 56, 48, 8, 128, 16384, 32000, dict(moe=MoE(8, 2, 16384))),
+    "dbrx": ("databricks/dbrx-base", 6144, 40, 48, 8, 128, 10752, 100352, dict(norm="layer-no-bias", moe=MoE(16, 4, 10752))),
+    "gemma-2b": ("google/gemma-2b", 2048, 18, 8, 1, 256, 16384, 256000, dict(tied=True)),
+    "gemma-7b": ("google/gemma-7b", 3072, 28, 16, 16, 256, 24576, 256000, dict(tied=True)),
+    "gemma-2-2b": ("google/gemma-2-2b", 2304, 26, 8, 4, 256, 9216, 256000, GEMMA2),
+    "gemma-2-9b": ("google/gemma-2-9b", 3584, 42, 16, 8, 256, 14336, 256000, GEMMA2),
+    "gemma-2-27b": ("google/gemma-2-27b", 4608, 46, 32, 16, 128, 36864, 256000, GEMMA2),
+    "gemma-3-1b": ("google/gemma-3-1b-pt", 1152, 26, 4, 1, 256, 6912, 262144, GEMMA3 | dict(window=512)),
+    "gemma-3-12b": ("google/gemma-3-12b-pt", 3840, 48, 16, 8, 256, 15360, 262144, GEMMA3),
+    "gemma-3-27b": ("google/gemma-3-27b-pt", 5376, 62, 32, 16, 128, 21504, 262144, GEMMA3),
+    "phi-2": (
+        "microsoft/phi-2", 2560, 32, 32, 32, 80, 10240, 51200,
+        NEOX | dict(norms=1, biases=("qkv", "o", "mlp", "unembed")),
+    ),
+    "phi-3-mini": ("microsoft/Phi-3-mini-4k-instruct", 3072, 32, 32, 32, 96, 8192, 32064, dict(window=2047)),
+    "phi-4": ("microsoft/phi-4", 5120, 40, 40, 10, 128, 17920, 100352, {}),
+    "olmo-7b": ("allenai/OLMo-7B-hf", 4096, 32, 32, 32, 128, 11008, 50304, dict(norm="none")),
+    "olmo-2-7b": ("allenai/OLMo-2-1124-7B", 4096, 32, 32, 32, 128, 11008, 100352, dict(qk_norm="full")),
+    "command-r": (
+        "CohereForAI/c4ai-command-r-v01", 8192, 40, 64, 64, 128, 22528, 256000,
+        dict(tied=True, norm="layer-no-bias", norms=1, parallel=True),
+    ),
+    "command-r-plus": (
+        "CohereForAI/c4ai-command-r-plus", 12288, 64, 96, 8, 128, 33792, 256000,
+        dict(tied=True, norm="layer-no-bias", norms=1, parallel=True, qk_norm="full"),
+    ),
+    "qwen-2.5-0.5b": ("Qwen/Qwen2.5-0.5B", 896, 24, 14, 2, 64, 4864, 151936, QWEN25 | dict(tied=True)),
+    "qwen-2.5-7b": ("Qwen/Qwen2.5-7B", 3584, 28, 28, 4, 128, 18944, 152064, QWEN25),
+    "qwen-2.5-72b": ("Qwen/Qwen2.5-72B", 8192, 80, 64, 8, 128, 29568, 152064, QWEN25),
+    "qwen-3-0.6b": ("Qwen/Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151936, QWEN3 | dict(tied=True)),
+    "qwen-3-8b": ("Qwen/Qwen3-8B", 4096, 36, 32, 8, 128, 12288, 151936, QWEN3),
+    "qwen-3-32b": ("Qwen/Qwen3-32B", 5120, 64, 64, 8, 128, 25600, 151936, QWEN3),
+    "qwen-3-30b-a3b": ("Qwen/Qwen3-30B-A3B", 2048, 48, 32, 4, 128, 6144, 151936, QWEN3 | dict(moe=MoE(128, 8, 768))),
+    "qwen-3-235b-a22b": ("Qwen/Qwen3-235B-A22B", 4096, 94, 64, 4, 128, 12288, 151936, QWEN3 | dict(moe=MoE(128, 8, 1536))),
+    "gpt-oss-20b": ("openai/gpt-oss-20b", 2880, 24, 64, 8, 64, 2880, 201088, GPT_OSS | dict(moe=MoE(32, 4, 2880))),
+    "gpt-oss-120b": ("openai/gpt-oss-120b", 2880, 36, 64, 8, 64, 2880, 201088, GPT_OSS | dict(moe=MoE(128, 4, 2880))),
+    "deepseek-moe-16b": (
+        "deepseek-ai/deepseek-moe-16b-base", 2048, 28, 16, 16, 128, 10944, 102400,
+        dict(moe=MoE(64, 6, 1408, shared=2, first_dense=1)),
+    ),
+    "deepseek-v2-lite": (
+        "deepseek-ai/DeepSeek-V2-Lite", 2048, 27, 16, 16, 128, 10944, 102400,
+        dict(mla=V2_LITE, moe=MoE(64, 6, 1408, shared=2, first_dense=1)),
+    ),
+    "deepseek-v2": (
+        "deepseek-ai/DeepSeek-V2", 5120, 60, 128, 128, 128, 12288, 102400,
+        dict(mla=V3, moe=MoE(160, 6, 1536, shared=2, first_dense=1)),
+    ),
+    "deepseek-v3": (
+        "deepseek-ai/DeepSeek-V3", 7168, 61, 128, 128, 128, 18432, 129280,
+        dict(mla=V3, moe=MoE(256, 8, 2048, shared=1, first_dense=3)),
+    ),
+    "kimi-k2": (
+        "moonshotai/Kimi-K2-Base", 7168, 61, 64, 64, 128, 18432, 163840,
+        dict(mla=V3, moe=MoE(384, 8, 2048, shared=1, first_dense=1)),
+    ),
+}  # fmt: skip
+
+MODELS = Frozen({name: Config(*row[1:8], **row[8], name=name) for name, row in ROWS.items()})
+SOURCES = Frozen({name: r[0] if "://" in r[0] else f"https://huggingface.co/{r[0]}" for name, r in ROWS.items()})
+
+
+def model(name: str, **changes) -> Config:
+    """The public model of that name, with changes if any; an unknown name is answered with the near ones.
+
+    >>> model("gpt-2").D, model("Llama 3 8B").L, model("gpt-2", L=2).L
+    (768, 32, 2)
+    >>> model("lama-3-7b")
+    Traceback (most recent call last):
+    ValueError: no model is called 'lama-3-7b'; did you mean llama-3-70b, llama-3-8b, llama-2-7b or llama-1-7b?
+    """
+    asked = "-".join(str(name).lower().replace("_", "-").split())
+    if asked in MODELS:
+        return replace(MODELS[asked], **changes) if changes else MODELS[asked]
+    near = get_close_matches(asked, MODELS, n=4, cutoff=0.5) or [n for n in MODELS if asked[:4] == n[:4]][:4]
+    listed = ", ".join(near[:-1]) + " or " * (len(near) > 1) + near[-1] if near else "one of " + ", ".join(MODELS)
+    raise ValueError(f"no model is called {name!r}; did you mean {listed}?")
