@@ -12,7 +12,23 @@ import math
 import re
 
 from . import show
-from .costs import chips, collectives, designs, hardware, matmul, resharding, roofline, sharding, topology
+from .costs import (
+    activations,
+    chips,
+    collectives,
+    config,
+    designs,
+    einsum,
+    hardware,
+    matmul,
+    models,
+    ratios,
+    resharding,
+    roofline,
+    sharding,
+    topology,
+    transformer,
+)
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
@@ -21,8 +37,15 @@ _NUMBER = re.compile(r"\{\{(.+?)\}\}")
 
 def names() -> dict:
     """What expressions may use."""
-    found = {"math": math, "collectives": collectives, "sharding": sharding}
-    for module in (resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):
+    found = {
+        "math": math,
+        "collectives": collectives,
+        "sharding": sharding,
+        "ratios": ratios,
+        "activations": activations,
+    }
+    chapter3 = (activations, einsum, config, models, ratios, transformer)
+    for module in (*chapter3, resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):
         found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
     return found
 

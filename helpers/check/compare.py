@@ -18,9 +18,11 @@ import numpy as np
 OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric")
 """Modules of helpers.costs that an answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
-CLOSED = (
-    "helpers.costs.", "helpers.kernels.systolic", "helpers.kernels.collectives", "helpers.kernels.matmul", "helpers.trace.",
-)  # fmt: skip
+PROGRAMS = tuple(
+    f"helpers.kernels.{m}"
+    for m in ("collectives", "matmul", "transformer", "layers", "moe", "remat", "flash", "backward")
+)
+CLOSED = ("helpers.costs.", "helpers.kernels.systolic", *PROGRAMS, "helpers.trace.")
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 
 
@@ -74,7 +76,7 @@ def _load(jax: bool) -> None:
     for info in pkgutil.iter_modules(import_module("helpers.costs").__path__, "helpers.costs."):
         import_module(info.name)
     import_module("helpers.kernels.systolic")
-    for name in ("helpers.kernels.collectives", "helpers.kernels.matmul") if jax else ():
+    for name in PROGRAMS if jax else ():
         if find_spec(name):
             import_module(name)
 

@@ -1,8 +1,8 @@
 """What a training step keeps for its backward pass, and what it computes twice to keep less (chapter 3).
 
-Policies, from the most memory to the least:
+Policies, from the most bytes held between the two passes to the least:
 
-    everything   all that the backward pass reads
+    everything   all that the backward pass reads, each array once: the least; plain JAX keeps about twice as much
     matmuls      of each layer its input and the outputs of the products with weights; attention's T·S weights again
     block        of each layer its input; the layer again
     nothing      the tokens; the whole forward pass again, which then keeps everything: it saves no memory by itself
@@ -170,4 +170,5 @@ def training_memory(c: Config, B, T, policy: str = "block", weight=2, gradient=2
     (26, 104, 130)
     """
     N = parameters(c).total
-    return Memory(weight * N, gradient * N, state * N, saved(c, B, T, policy, activation), 4 * B * T * c.V)
+    peak = "everything" if policy == "nothing" else policy  # the second forward pass keeps all of it
+    return Memory(weight * N, gradient * N, state * N, saved(c, B, T, peak, activation), 4 * B * T * c.V)

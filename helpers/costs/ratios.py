@@ -1,6 +1,7 @@
 """6ND and where it fails, attention against the rest, experts and batches, utilisation (chapter 3).
 
-Source: Austin et al. 2025, Section 4; PaLM (Chowdhery et al. 2022), appendix B, for MFU and HFU.
+Source: Austin et al. 2025, Section 4; PaLM (Chowdhery et al. 2022), appendix B, for MFU and HFU; its MFU counts
+attention too, ours does not.
 """
 
 from .config import Config

@@ -2,7 +2,7 @@
 
 B sequences of T tokens, each of which sees S keys; other symbols as in `config`.
 A multiply-add is 2 FLOPs. Norms, softmax, rotations, masks, biases and activation functions are left out of FLOPs:
-they grow with B·T·D or B·T·S·N, without a factor of D, F or H.
+they grow with B·T·D, B·T·F or B·T·S·N, without a second factor of D, F or H.
 Layers of one kind are counted together, so a model of 126 layers costs no more than one of two.
 
 Source: Austin et al. 2025, Section 4; errors of its text are listed in the course's errata.

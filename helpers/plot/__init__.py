@@ -7,8 +7,9 @@ from .charts import bars, levels, lines, roofline, timeline
 from .chips import systolic, torus
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .sharded import frames, layout
+from .transformer import shares, stacked
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "bars", "canvas", "frames", "layout", "levels", "lines", "roofline",
-    "systolic", "timeline", "torus",
+    "shares", "stacked", "systolic", "timeline", "torus",
 ]  # fmt: skip

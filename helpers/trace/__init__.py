@@ -6,6 +6,7 @@
 `xla(f, *args)` asks the compiler for its own figures, and `compare` sets the two side by side.
 `made(f, *args)` reads the collectives of the compiled program, and `beside` sets them next to ours; `absent` compiles for
 TPUs that are not here.
+`saved(f, *args)` lists what the forward pass keeps for the backward pass.
 `walk` is the reading itself: one visit per equation, with how often it runs and on how many devices.
 """
 
@@ -16,9 +17,10 @@ from .compiled import Comparison, Compiled, compare, xla
 from .counting import Count, Tally, count
 from .outcome import Program, made
 from .program import Visit, walk
+from .residuals import Saved, saved
 from .stablehlo import sent_by
 
 __all__ = [
-    "Beside", "Comparison", "Compiled", "Count", "Program", "Sent", "Tally", "Visit",
-    "absent", "beside", "compare", "count", "made", "merged", "sent", "sent_by", "walk", "xla",
+    "Beside", "Comparison", "Compiled", "Count", "Program", "Saved", "Sent", "Tally", "Visit",
+    "absent", "beside", "compare", "count", "made", "merged", "saved", "sent", "sent_by", "walk", "xla",
 ]  # fmt: skip

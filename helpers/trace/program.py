@@ -14,6 +14,7 @@ CALLS = {
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
     "call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",  # what JAX 0.12 calls a closed_call
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vmap_call": "call",

@@ -2,6 +2,7 @@
 
 FLOPs
   dot_general, convolution   2 per multiply-add, whatever the number type; a convolution's padding is free
+  ragged_dot_general         2 per multiply-add of a row with the matrix of its own group
   add, mul, max, exp ...     1 per element of the result, transcendental or not
   reductions                 elements in minus elements out: n numbers take n - 1 additions
   comparing, selecting, converting, moving, integer and bit arithmetic, random bits: 0
@@ -97,6 +98,20 @@ def dot_flops(eqn) -> int:
     return 2 * size(eqn.outvars[0]) * prod(eqn.invars[0].aval.shape[d] for d in contract)
 
 
+def ragged_dot_flops(eqn) -> int:
+    """2 per multiply-add of a product in which each row belongs to one group, as a token to an expert.
+
+    The groups are taken to hold all rows. Where the rows are summed over (the slope of the experts' weights), each
+    group's result sums its own rows only.
+    """
+    dims = eqn.params["ragged_dot_dimension_numbers"]
+    (contract, _), _ = dims.dot_dimension_numbers
+    out, groups = size(eqn.outvars[0]), size(eqn.invars[2])
+    if set(dims.lhs_ragged_dimensions) & set(contract):
+        out //= groups
+    return 2 * out * prod(eqn.invars[0].aval.shape[d] for d in contract)
+
+
 def conv_flops(eqn) -> int:
     """2 per multiply-add of a convolution that meets a real input element, not padding or dilation."""
     p = eqn.params
@@ -164,9 +179,10 @@ def _lanes(eqn) -> int:
     return size(eqn.invars[0]) // max(1, eqn.invars[0].aval.shape[eqn.params["axis"]])
 
 
-MATMULS = frozenset(["dot_general", "conv_general_dilated"])
+MATMULS = frozenset(["dot_general", "ragged_dot_general", "conv_general_dilated"])
 _FLOPS = {
     "dot_general": dot_flops,
+    "ragged_dot_general": ragged_dot_flops,
     "conv_general_dilated": conv_flops,
     "integer_pow": power_flops,
     "select_and_scatter_add": lambda eqn: size(eqn.invars[0]),

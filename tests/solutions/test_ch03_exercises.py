@@ -1,0 +1,282 @@
+"""Exercises 3.1 to 3.22: their form, the sources' numbers from the solved functions, and the functions against programs.
+
+Numbers are those of the questions of Austin et al. 2025, Section 4, errata corrected, of the table of systems, and counts that
+the models' authors published.
+"""
+
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.ad_checkpoint import checkpoint_name
+
+from autograder import bank, trial
+from helpers import trace
+from helpers.kernels import mesh
+from tests.solutions import course
+from tests.solutions.course import agree
+
+mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
+
+TOPIC = "ch03_transformers"
+EXERCISES = course.exercises(TOPIC)
+PARTS = course.parts("".join(EXERCISES))
+AUTO = [f"ch03-q{n:02}" for n in range(1, 22)]
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Every answer, by name."""
+    return course.solved(TOPIC)
+
+
+def test_all_are_there():
+    assert [course.number(e) for e in EXERCISES] == list(range(1, 23))
+    assert [p[0] for p in PARTS] == AUTO
+    points = [float(re.search(r"· (\d+) points?", e)[1]) for e in EXERCISES]
+    assert 60 <= sum(points) <= 72
+
+
+@course.of_exercises(EXERCISES)
+def test_form(text):
+    """Two dropdowns that name a confusion and an insight; four named mistakes or rules; six lines of statement."""
+    titles, statement = course.dropdowns(text), course.statement(text)
+    if "graded by hand" in statement[0]:
+        assert len(titles) == 2
+        return
+    assert len(titles) == 3 and titles[-1] == "After you pass"
+    assert len(statement) <= 7, "a data line and at most six lines of statement"
+    assert text.count(".wrong(") + text.count(".law(") + text.count("within(") >= 4
+    assert "### BEGIN HIDDEN TESTS" in text and "{{" in text.split("After you pass")[1] or "3.11" in text[:60]
+
+
+@pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
+def test_check_calls_the_answer_by_position(answer, check):
+    """Draws stand in the order of the stub's parameters, and the hidden part draws each of them."""
+    (function,) = course.functions(answer)
+    names, calls = [a.arg for a in function.args.args], course.calls(check)
+    for drawn in [[k.arg for k in c.keywords if k.arg != "n"] for c in calls if c.func.attr == "equals"]:
+        assert [n if n != "sizes" else "mesh" for n in drawn] == names
+    assert not [c.lineno for c in calls if c.func.attr == "gives" and c.keywords]
+
+
+@pytest.mark.parametrize("answer", AUTO)
+def test_mutants_and_variants(answer):
+    mine = [m for m in bank.mutants(TOPIC) if m.grade_id == answer]
+    assert len(mine) >= 5 and sum(bool(m.says) for m in mine) >= 5
+    assert len([v for v in bank.variants(TOPIC) if v.grade_id == answer]) >= 2
+
+
+def test_hidden_tests_hold_for_another_class(solved, monkeypatch):
+    """Other seeds draw other inputs and other shapes, other values with a secret: the solutions pass them all."""
+    for seed, values in (("spring", ""), ("0", "a secret")):
+        monkeypatch.setenv("COURSE_SEED", seed)
+        monkeypatch.setenv("COURSE_VALUES", values)
+        for grade_id, _, check in PARTS:
+            value, said, fault = trial.execute(check, f"<{grade_id}>", solved)
+            assert not fault and "\n  " not in said.split("\n\n")[0], f"{grade_id}: {said}{fault}"
+            assert value > 0
+
+
+def test_visible_checks_alone_accept_the_solutions(solved):
+    for grade_id, _, check in PARTS:
+        value, said, fault = trial.execute(course.visible(check), f"<{grade_id}>", solved)
+        assert value and not fault, f"{grade_id}: {said}{fault}"
+
+
+# (row of the sources, answer, arguments, expected)
+Q1 = {"params": 17.44e9, "attention": 0.246, "kv": 2**19}
+Q3 = {"contracted": "ij", "batch": "", "flops": 2 * 210 * 192}
+X4Y8Z4 = {"X": 4, "Y": 8, "Z": 4}
+NUMBERS = [
+    ("Q1, C4, E000-9: 512 KiB a token", "dense_model", (4096, 16384, 32000, 64), Q1),
+    ("Q2, C15", "sharded_flops", (8, 8, 8, {"B": "X", "D": "Y", "F": ""}, X4Y8Z4), {"useful": 1024, "each": 32, "all": 4096}),
+    ("Q3, C1", "einsum_flops", ("ijkl,ijmno->klmno", (2, 3, 5, 7), (2, 3, 4, 6, 8)), Q3),
+    ("Q4, E000-2: 480 for one head each", "attention_intensity", (480, 480, 16, 16, 240), {"intensity": 240, "prompt": 480, "decode": 1}),
+    ("Q4, E000-2: 270 for G = 8", "attention_intensity", (270, 270, 64, 8, 240), {"intensity": 240, "prompt": 270, "decode": 8}),
+    ("Q5, C8: T = 2D", "crossover", (4096, 32, 32, 128, 16384, False), {"projections": 8192, "layer": 32768}),
+    ("C6: T = 8D", "crossover", (8192, 64, 64, 128, 32768, False), {"projections": 16384, "layer": 65536}),
+    ("C6, E000-7: Gemma 2 27B", "crossover", (4608, 32, 16, 128, 36864, False), {"projections": 6912, "layer": 69120}),
+    ("C11: block inputs, 4.2 TB", "rematerialised", ("inputs", 1, 4_000_000, 8192, 64, 64, 128, 32768, 64), (4.194e12, ...)),
+    ("Q6, C12: 4BT²NH", "rematerialised", ("matmuls", 3, 1000, 512, 8, 8, 64, 2048, 1), (..., 4 * 3 * 1000**2 * 512)),
+    ("Q7, C14, E000-6: SXM", "utilisation", (37e9, 14.8e12, 2.79e6, 3.958e15, True, 2048, 0.5), {"mfu": 0.1653, "hfu": ..., "days": ...}),
+    ("Q7: the PCIe card", "utilisation", (37e9, 14.8e12, 2.79e6, 3.026e15, True, 2048, 0.5), {"mfu": 0.2162, "hfu": ..., "days": ...}),
+    ("C5: 16.9 days", "utilisation", (70e9, 15e12, 1e7, 4.59e14, False, 18823, 0.5), {"mfu": ..., "hfu": ..., "days": 16.88}),
+    ("Q8, C10: int8", "expert_batch", (256, 8, 240, 1, 0), (3840, 0)),
+    ("C10: bf16, E = 16, k = 2", "expert_batch", (16, 2, 240, 2, 0), (1920, 0)),
+    ("E000-1", "mended", (1, 1, 1, 1, 1, 1, 1, 1, 240), {"mlp": 18, "attention": 36, "vocabulary": 6, "wins": 3.5, "bound": 480}),
+]  # fmt: skip
+
+
+def some(got, expected):
+    """As `agree`, where `...` matches anything."""
+    for key in expected if isinstance(expected, dict) else range(len(expected)):
+        if expected[key] is not ...:
+            agree(got[key], expected[key])
+
+
+@course.of_the_sources(NUMBERS)
+def test_numbers_of_the_sources(solved, name, args, expected):
+    some(solved[name](*args), expected)
+
+
+def cache(L, K, H, window=None, full_every=None, mla=None):
+    return dict(L=L, K=K, H=H, window=window, full_every=full_every, mla=mla)
+
+
+@pytest.mark.parametrize("config, S, bytes_each, expected", [
+    (cache(64, 64, 128), 8192, 1, 8 * 2**30),                                   # C13
+    (cache(64, 8, 128), 128000, 1, 16.777e9),
+    (cache(40, 40, 128), 8192, 1, 3.355e9),
+    (cache(96, 96, 128), 2048, 2, 96 * 2 * 2048 * 12288 * 2),
+    (cache(61, 128, 128, mla=dict(kv_rank=512, rope=64)), 1, 2, 70272),         # DeepSeek-V3's report
+])  # fmt: skip
+def test_c13_caches(solved, config, S, bytes_each, expected):
+    agree(solved["kv_cache"](config, S, bytes_each), expected)
+
+
+def dense(D, L, N, K, H, F, V, gated=True, tied=False, moe=None):
+    return dict(D=D, L=L, N=N, K=K, H=H, F=F, V=V, gated=gated, tied=tied, moe=moe)
+
+
+@pytest.mark.parametrize("config, total", [
+    (dense(4096, 32, 32, 32, 128, 11008, 32000), 6738415616),                   # LLaMA 7B
+    (dense(5120, 40, 40, 40, 128, 13824, 32000), 13015864320),                  # Llama 2 13B, C4
+    (dense(8192, 80, 64, 8, 128, 28672, 32000), 68976648192),                   # Llama 2 70B
+    (dense(4096, 32, 32, 8, 128, 14336, 128256), 8030261248),                   # Llama 3 8B
+    (dense(2048, 16, 32, 8, 64, 8192, 128256, tied=True), 1235814400),          # Llama 3.2 1B
+    (dense(4096, 32, 32, 8, 128, 14336, 32000), 7241732096),                    # Mistral 7B
+    (dense(3072, 28, 16, 16, 256, 24576, 256000, tied=True), 8537680896),       # Gemma 7B
+    (dense(4096, 32, 32, 8, 128, 14336, 32000, moe=dict(E=8, k=2, F=14336, shared=0, first_dense=0)), 46702792704),  # Mixtral
+    (dense(8192, 64, 64, 8, 128, 22016, 32768), 64 * (3 * 8192 * 22016 + 2 * 8192 * 72 * 128) + 2 * 8192 * 32768 + 129 * 8192),
+])  # fmt: skip
+def test_c4_published_counts_exactly(solved, config, total):
+    assert solved["count_parameters"](config)["total"] == total
+
+
+SIZES = dict(B=2, T=8, D=12, N=4, K=2, H=6, F=20)
+
+
+def layer_of(solved, sizes):
+    """The solved layer's arguments, as shapes."""
+    B, T, D, N, K, H, F = sizes.values()
+    shapes = [(B, T, D), (D, N, H), (D, K, H), (D, K, H), (N, H, D), (D, F), (D, F), (F, D)]
+    return solved["decoder_layer"], [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes]
+
+
+def test_c4_and_q6_the_layer_does_the_flops_that_3_6_says(solved):
+    """Forward exactly; with the backward pass three times that."""
+    layer, args = layer_of(solved, SIZES)
+    said = solved["layer_flops"](*SIZES.values(), False)
+    assert trace.count(layer, *args).matmul_flops == said["weights"] + said["attention"]
+
+    def step(*a):
+        out, back = jax.vjp(layer, *a)
+        return out, back(out)
+
+    assert trace.count(step, *args).matmul_flops == said["training"]
+
+
+def test_c11_and_c12_what_is_done_again_is_what_jax_does_again(solved):
+    """A layer whose seven outputs have names, under policies that save them."""
+    layer, args = layer_of(solved, SIZES)
+
+    def named(x, q, k, v, o, gate, up, down):
+        name, norm = checkpoint_name, lambda x: x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+        z, G = norm(x), q.shape[1] // k.shape[1]
+        Q, K, V = (name(jnp.einsum("btd,dnh->btnh", z, w), n) for w, n in ((q, "q"), (k, "k"), (v, "v")))
+        s = jnp.einsum("btnh,bsnh->bnts", Q, jnp.repeat(K, G, 2))
+        mixed = jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(s), jnp.repeat(V, G, 2))
+        y = x + name(jnp.einsum("btnh,nhd->btd", mixed, o), "o")
+        z = norm(y)
+        return y + name((jax.nn.silu(name(z @ gate, "gate")) * name(z @ up, "up")) @ down, "down")
+
+    def flops(policy):
+        def step(*a):
+            out, back = jax.vjp(jax.checkpoint(named, policy=policy) if policy else named, *a)
+            return out, back(out)
+
+        return trace.count(step, *args).matmul_flops
+
+    policies = jax.checkpoint_policies
+    B, T, D, N, K, H, F = SIZES.values()
+    seven = policies.save_only_these_names("q", "k", "v", "o", "gate", "up", "down")
+    assert flops(seven) - flops(None) == solved["rematerialised"]("matmuls", *SIZES.values(), 1)[1]
+    unused = 2 * B * T * F * D  # JAX leaves out the last product, whose result nothing needs
+    assert (
+        flops(policies.nothing_saveable) - flops(None)
+        == solved["rematerialised"]("inputs", *SIZES.values(), 1)[1] - unused
+    )
+    assert (
+        flops(policies.everything_saveable) - flops(None)
+        == solved["rematerialised"]("products", *SIZES.values(), 1)[1]
+        == 0
+    )
+
+
+def test_c2_gradients_of_a_matmul(solved):
+    rng = np.random.default_rng(0)
+    A, W, dC = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((2, 3, 4), (4, 5), (2, 3, 5)))
+    for got, expected in zip(
+        solved["matmul_backward"](A, W, dC), jax.grad(lambda A, W: ((A @ W) * dC).sum(), (0, 1))(A, W)
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_c16_and_c17_chunks_in_any_order_and_the_way_back(solved):
+    rng = np.random.default_rng(1)
+    q, k, v, dO = (jnp.asarray(rng.standard_normal((n, 8)), jnp.float32) for n in (6, 24, 24, 6))
+    whole = lambda q, k, v: jax.nn.softmax(q @ k.T / 8**0.5) @ v  # noqa: E731
+    for chunk in (1, 3, 8, 24):
+        np.testing.assert_allclose(solved["chunked_attention"](q, k, v, chunk), whole(q, k, v), rtol=1e-4, atol=1e-5)
+
+    def part(keys):
+        x = q @ k[keys].T / 8**0.5
+        return x.max(1), jnp.exp(x - x.max(1, keepdims=True)).sum(1), jax.nn.softmax(x) @ v[keys]
+
+    a, b, c = (part(slice(*s)) for s in ((0, 5), (5, 20), (20, 24)))
+    merge = solved["merge"]
+    for order in (merge(merge(a, b), c), merge(a, merge(b, c)), merge(merge(c, a), b)):
+        np.testing.assert_allclose(order[2], whole(q, k, v), rtol=1e-4, atol=1e-5)
+    expected = jax.vjp(whole, q, k, v)[1](dO)
+    for got, e in zip(
+        solved["attention_backward"](*(np.asarray(x, np.float64) for x in (q, k, v, dO)), 8**-0.5), expected
+    ):
+        np.testing.assert_allclose(got, e, rtol=1e-3, atol=1e-5)
+
+
+def test_c9_no_token_is_dropped_at_sufficient_capacity_and_no_slot_is_taken_twice(solved):
+    logits = np.random.default_rng(2).standard_normal((32, 8))
+    free = solved["route"](logits, 2, 8.0)
+    assert free["slots"].min() >= 0
+    tight = solved["route"](logits, 2, 1.0)
+    taken = list(zip(tight["experts"][tight["slots"] >= 0], tight["slots"][tight["slots"] >= 0]))
+    assert len(taken) == len(set(taken)) and max(s for _, s in taken) < 8
+    dropped = sum(max(0, n - 8) for n in np.bincount(tight["experts"].ravel(), minlength=8))
+    assert (tight["slots"] < 0).sum() == dropped > 0
+    every = solved["route"](logits, 8, 1.0)
+    np.testing.assert_allclose(every["weights"].sum(1), 1)
+    np.testing.assert_allclose(np.sort(every["experts"]), np.arange(8)[None].repeat(32, 0))
+
+
+def test_c10_share_of_experts_by_drawing(solved):
+    rng, E, k, B = np.random.default_rng(3), 16, 3, 7
+    used = [len({int(e) for _ in range(B) for e in rng.permutation(E)[:k]}) / E for _ in range(2000)]
+    assert math.isclose(np.mean(used), solved["expert_batch"](E, k, 240, 2, B)[1], rel_tol=0.01)
+
+
+def test_c9_dispatch_and_combine_equal_a_dense_mixture(solved):
+    """With slots for everybody; with k = E and equal weights the mixture is the mean of the experts."""
+    rng = np.random.default_rng(4)
+    x, up, down = (rng.standard_normal(s).astype(np.float32) for s in ((12, 6), (4, 6, 10), (4, 10, 6)))
+    each = jnp.einsum("tef,efd->ted", jax.nn.relu(jnp.einsum("td,edf->tef", x, up)), down)
+    found = solved["route"](rng.standard_normal((12, 4)), 2, 4.0)
+    args = (found["experts"], found["weights"].astype(np.float32), found["slots"])
+    dense = (jnp.take_along_axis(each, args[0][..., None], 1) * args[1][..., None]).sum(1)
+    np.testing.assert_allclose(solved["expert_layer"](x, *args, up, down, 24), dense, rtol=1e-3, atol=1e-5)
+    every = solved["route"](np.tile(np.arange(4.0), (12, 1)), 4, 1.0)
+    mean = solved["expert_layer"](x, every["experts"], np.full((12, 4), 0.25, np.float32), every["slots"], up, down, 12)
+    np.testing.assert_allclose(mean, each.mean(1), rtol=1e-3, atol=1e-5)
