@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -207,10 +206,11 @@ def test_settings():
 LONG = "99731"  # seconds, and how a process in a sandbox is recognised
 
 
-def test_sandboxes_end_with_a_worker_that_is_killed():
+def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
     """A real engine, in the middle of a cell: first the worker is killed, then the next one is told to end."""
     host = sandbox.available()
     needs(not host.refusal, host.refusal)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the workers
     released = small.notebook(dict.fromkeys(small.ANSWERS, ""))
     stuck = small.notebook(small.ANSWERS | {"q1": f"import subprocess\nsubprocess.run(['sleep', '{LONG}'])"})
     limits = dataclasses.replace(small.LIMITS, cell=100, submission=100)
@@ -232,7 +232,7 @@ def test_sandboxes_end_with_a_worker_that_is_killed():
     thread.join()
     for worker in (first[0], second[0]):
         assert not [*Path("/sys/fs/cgroup").rglob(f"grading-{worker}-*")]
-        assert not [*Path(tempfile.gettempdir()).glob(f"grading-{worker}-*")]
+    assert not [*tmp_path.iterdir()]
 
 
 def busy(pool) -> list[int]:

@@ -5,6 +5,7 @@ import pytest
 from autograder.engine import engine as engines
 from autograder.engine import sandbox
 from tests.autograder.engine.small import ANSWERS, LIMITS, notebook
+from tests.needs import needs
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,6 @@ def small():
 @pytest.fixture(scope="session")
 def engine():
     host = sandbox.available()
-    if host.refusal:
-        pytest.skip(host.refusal)
+    needs(not host.refusal, host.refusal)
     with engines.Engine(LIMITS, host) as e:
         yield e

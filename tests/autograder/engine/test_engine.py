@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 import os
 import signal
-import sys
 
 import nbformat
 import pytest
@@ -13,13 +12,10 @@ from autograder import bank, trial
 from autograder.engine import engine as engines
 from autograder.engine import sandbox
 from autograder.places import COURSE
-from helpers.check.program import Program
-from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, checked, notebook
+from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
+from tests.needs import needs
 
 TOPIC = "ch01_rooflines"
-PROGRAMS = "exported_program" in inspect.getsource(
-    sys.modules[Program.__module__]
-)  # whether checks take programs of another process
 
 
 @pytest.fixture(scope="module")
@@ -187,8 +183,7 @@ def test_the_other_walls_hold_as_well(small, less, tmp_path):
     from tests.autograder.engine.test_attacks import FORGE, LEAK, graded
 
     host = dataclasses.replace(sandbox.available(), **{less: False})
-    if host.refusal:
-        pytest.skip(host.refusal)
+    needs(not host.refusal, host.refusal)
     (tmp_path / "proof").write_text("untouched")
     places = f"HOME, PROOF = {str(sandbox.HELPERS.parent)!r}, {str(tmp_path / 'proof')!r}\n"
     with engines.Engine(LIMITS, host) as e:
@@ -225,7 +220,6 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not PROGRAMS, reason="check.Program does not take programs of another process yet")
 @pytest.mark.parametrize("name", ["right", *OTHERS])
 def test_a_sharded_answer_is_judged_by_its_program(engine, name):
     answer, said = OTHERS.get(name, (PRODUCT, "1 of 1 points"))
@@ -259,7 +253,3 @@ def test_a_check_that_traces_an_answer_sees_its_operations(engine, answer, point
     assert trial.judge(nb)["q5-check"].score == points
     got = engine.grade(engines.bundle(nb), nb)
     assert got.scores["q5-check"] == points, got.message("q5-check")
-
-
-def test_checked_cells_are_python():
-    compile(checked("q9-check", "a = 1").source, "x", "exec")
