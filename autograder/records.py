@@ -28,7 +28,7 @@ class Record:
 
 
 class Records:
-    """The records of one assignment, and the notebooks that wait for the gradebook."""
+    """The records of one assignment."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -48,13 +48,6 @@ class Records:
         """All of it or nothing, also if the machine stops in the middle."""
         self.folder.mkdir(parents=True, exist_ok=True)
         replace(self.path(record.student), json.dumps(asdict(record), ensure_ascii=False))
-
-    def forget(self, students: set[str]) -> None:
-        """Drop the records of students who have no submission any more."""
-        kept = {self.path(s) for s in students}
-        for path in self.folder.glob("*.json"):
-            if path not in kept:
-                path.unlink()
 
 
 def replace(path: Path, text: str) -> None:

@@ -131,7 +131,7 @@ class Check:
     """A released check."""
 
     def __init__(self, id: str, source: str, points: float):
-        self.id, self.points = id, points
+        self.points = points
         self.names = sorted(free_names(source) - BUILTINS)
         self.code = compiled(source, f"<{id}>")  # once for a class
 

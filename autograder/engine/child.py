@@ -12,6 +12,7 @@ import gc
 import inspect
 import io
 import linecache
+import math
 import re
 import traceback
 
@@ -137,7 +138,7 @@ class Session:
 
         mesh = jax.make_mesh(
             tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
-            devices=jax.devices()[: _product(axes.values())],
+            devices=jax.devices()[: math.prod(axes.values())],
         )  # fmt: skip
 
         def f(*blocks):
@@ -287,10 +288,3 @@ def _text(e: BaseException) -> str:
         return str(e)
     except BaseException:
         return ""
-
-
-def _product(sizes) -> int:
-    n = 1
-    for s in sizes:
-        n *= s
-    return n
