@@ -19,7 +19,8 @@ import dask
 from distributed import Client, KilledWorker, LocalCluster, Reschedule, WorkerPlugin
 
 from . import jobs, work
-from .places import ROOT, SourceError
+from .engine.sandbox import last_words
+from .places import SourceError
 from .work import Assignment, Graded, Job
 
 LOST = "The Dask worker that graded it died again and again."
@@ -130,17 +131,12 @@ class Dask:
 def here():
     """Address and credentials of a scheduler with a worker for each core: in a process of its own, without our settings."""
     with tempfile.TemporaryFile() as said:
-        host = subprocess.Popen(
-            [sys.executable, "-m", __name__], cwd=ROOT, env=jobs.environment(), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=said, **jobs.apart(),
-        )  # fmt: skip
+        host = jobs.started(__name__, said)
         try:
             try:
                 found = pickle.load(host.stdout)
             except EOFError:
-                said.seek(0)
-                words = said.read()[-2000:].decode(errors="replace").strip().splitlines() or ["it said nothing"]
-                raise SourceError(f"Dask does not start on this machine: {words[-1][:300]}") from None
+                raise SourceError(f"Dask does not start on this machine: {last_words(said)}") from None
             yield found
         finally:
             host.stdin.close()  # which ends it, as our death would

@@ -23,8 +23,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from typing import IO
 
 from . import work
+from .engine.sandbox import last_words
 from .places import ROOT, SourceError
 from .work import Assignment, Graded, Job
 
@@ -168,10 +170,7 @@ class Worker:
 
     def __init__(self):
         self.said = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__], cwd=ROOT, env=environment(), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self.said, **apart(),
-        )  # fmt: skip
+        self.process = started(__name__, self.said)
 
     def open(self, opening: bytes) -> None:
         """Give it the assignment, and wait until it is ready."""
@@ -179,9 +178,7 @@ class Worker:
             self._send(opening)
             self._receive(START)
         except Lost:
-            self.said.seek(0)
-            words = self.said.read()[-2000:].decode(errors="replace").strip().splitlines()
-            raise Lost(words[-1][:300] if words else "it said nothing") from None
+            raise Lost(last_words(self.said)) from None
 
     @property
     def alive(self) -> bool:
@@ -234,9 +231,15 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("COURSE_", "PGPASS"))}
 
 
-def apart() -> dict:
-    """Started like this, a process gets no Ctrl-C of ours, and who ends its group ends nothing of ours."""
-    return {"start_new_session": True, "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+def started(module: str, said: IO[bytes]) -> subprocess.Popen:
+    """A process of ours at the other end of two pipes; it gets no Ctrl-C of ours, and who ends its group ends nothing of ours.
+
+    said  where it complains
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", module], cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=said, start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )  # fmt: skip
 
 
 # -- in the worker

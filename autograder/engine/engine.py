@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 from . import wire
 from .outputs import failure, length, points_of, shown, stopped, verdict
-from .sandbox import Host, Limits, Sandbox, available
+from .sandbox import Host, Limits, Sandbox, available, last_words
 
 LIVES = 6  # children for one submission: the first, and one for each that had to be ended
 START = 120  # seconds until a sandbox is warm
@@ -169,7 +169,7 @@ class Peer:
         try:
             wire.receive(self.socket, START)
         except (wire.WireError, TimeoutError):
-            words = self.sandbox.last_words
+            words = last_words(self.sandbox.said)
             self.stop()
             raise Refused(f"The {module} does not start in its sandbox ({engine.host.level}): {words}") from None
 

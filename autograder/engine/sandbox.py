@@ -268,12 +268,6 @@ class Sandbox:
             settings |= {"readable": readable, "listed": listed}
         return [*around, sys.executable, "-s", "-B", "-m", f"engine.{module}", json.dumps(settings)], environment
 
-    @property
-    def last_words(self) -> str:
-        """The last line that it wrote on stderr."""
-        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - 2000))
-        return (self.said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:300]
-
     def stop(self) -> None:
         """End it and all in it, and wait for that."""
         try:
@@ -288,6 +282,17 @@ class Sandbox:
         if self.folder:
             _remove(self.folder)
             self.held.close()
+
+
+def last_words(said: IO[bytes]) -> str:
+    """The last line that a process wrote into a file.
+
+    >>> import io
+    >>> last_words(io.BytesIO(b"Traceback\\nOSError: no\\n")), last_words(io.BytesIO())
+    ('OSError: no', 'it said nothing')
+    """
+    said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
+    return (said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:300]
 
 
 def _folder() -> tuple[str, IO]:
