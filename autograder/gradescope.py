@@ -7,6 +7,7 @@ https://gradescope-autograders.readthedocs.io/en/latest/specs/
 import json
 from collections import Counter
 from pathlib import Path
+from string import ascii_lowercase
 
 import nbformat
 from nbgrader.api import Gradebook
@@ -68,25 +69,22 @@ def read(path: Path):
 
 
 def tests(notebook, nb) -> list[dict]:
-    """An entry for each graded cell, in the order of the notebook."""
-    cells = {m["grade_id"]: (i, c) for i, c in enumerate(nb.cells) if (m := meta(c)).get("grade_id")}
+    """An entry for each graded cell, in the order of the notebook; last come those that it has not."""
+    at = {m["grade_id"]: i for i, c in enumerate(nb.cells) if (m := meta(c)).get("grade_id")}
     names, comments = titles(nb), {c.name: c.comment for c in notebook.comments}
     several, times = Counter(number_of(exercise_of(g.name)) for g in notebook.grades), Counter()
     found = []
-    for one in sorted(notebook.grades, key=lambda g: (cells.get(g.name, (len(cells), None))[0], g.name)):
+    for one in sorted(notebook.grades, key=lambda g: (at.get(g.name, len(nb.cells)), g.name)):
         exercise = exercise_of(one.name)
         number = number_of(exercise)
-        lines = (
-            [plain(line, 1000) for line in complaints(cells[one.name][1].get("outputs", []))]
-            if one.name in cells
-            else []
-        )
+        outputs = nb.cells[at[one.name]].get("outputs", []) if one.name in at else []
+        lines = [plain(line, 1000) for line in complaints(outputs)]
         if one.needs_manual_grade:
             lines.append("A person still has to look at this one.")
         if comment := comments.get(one.name):
             lines.append(f"Comment: {plain(comment, 10_000)}")
+        part = f"{number}{ascii_lowercase[times[number]]}" if several[number] > 1 else number
         times[number] += 1
-        part = f"{number}{' abcdefghij'[times[number]]}" if several[number] > 1 else number
         entry = {
             "name": f"Exercise {part}" + (f": {plain(names[number])}" if number in names else ""),
             "number": part,

@@ -42,7 +42,7 @@ ADA = new_notebook(cells=[
                                             traceback=["assert secret == 42", "  ### BEGIN HIDDEN TESTS"])),
 ])  # fmt: skip
 BOB = new_notebook(cells=[new_markdown_cell("**This submission could not be graded.** It is empty.", id="not-graded"),
-                          check_cell("ch01-q01-check", number("0"))])  # fmt: skip
+                          new_markdown_cell("Text."), check_cell("ch01-q04-check", number("0"))])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,10 @@ def test_points_and_messages(written):
     assert [t["output"] for t in ada["tests"]] == [
         "", "half of it.\nthe sign is wrong.", "A person still has to look at this one.\nComment: See me.",
         "CellTimeoutError: not in time"]  # fmt: skip
+
+
+def test_cells_that_a_notebook_has_not_come_last(written):
+    assert [t["number"] for t in written["bob"]["tests"]] == ["1.4", "1.1", "1.2", "1.3"]
 
 
 def test_neither_source_nor_values_of_hidden_tests(written):
