@@ -76,17 +76,9 @@ class Writer:
         """Student -> cell -> grade, of all submissions of the assignment (or one student's), in one question."""
         found: dict[str, dict[str, Grade]] = defaultdict(dict)
         with self.gradebook() as gradebook:
-            rows = (
-                gradebook.db.query(
-                    api.SubmittedAssignment.student_id, api.GradeCell.name, api.GradeCell.max_score, api.Grade.auto_score,
-                    api.Grade.manual_score, api.Grade.extra_credit, api.Grade.needs_manual_grade,
-                )
-                .select_from(api.Grade)
-                .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Grade.notebook_id)
-                .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-                .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-                .join(api.GradeCell, api.GradeCell.id == api.Grade.cell_id)
-                .filter(api.Assignment.name == self.topic)
+            rows = self._by_cell(
+                gradebook, api.Grade, api.GradeCell, api.GradeCell.max_score, api.Grade.auto_score, api.Grade.manual_score,
+                api.Grade.extra_credit, api.Grade.needs_manual_grade,
             )  # fmt: skip
             if student is not None:
                 rows = rows.filter(api.SubmittedAssignment.student_id == student)
@@ -94,22 +86,29 @@ class Writer:
                 found[who][cell] = Grade(auto, manual, extra or 0, most, bool(waits))
         return dict(found)
 
+    def _by_cell(self, gradebook: api.Gradebook, kind, cell, *columns):
+        """Student, name of a cell and these columns, of all that the assignment's submissions have of a kind, in one question.
+
+        kind  grades or comments; cell: the kind of their cells
+        """
+        return (
+            gradebook.db.query(api.SubmittedAssignment.student_id, cell.name, *columns)
+            .select_from(kind)
+            .join(api.SubmittedNotebook, api.SubmittedNotebook.id == kind.notebook_id)
+            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
+            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
+            .join(cell, cell.id == kind.cell_id)
+            .filter(api.Assignment.name == self.topic)
+        )
+
     def shown(self) -> dict[str, str]:
         """Student -> digest of what a feedback page shows from the gradebook: scores and comments."""
         found: dict[str, list] = defaultdict(list)
         for student, cells in self.grades().items():
             found[student] += [(name, g.score, g.waits) for name, g in sorted(cells.items())]
         with self.gradebook() as gradebook:
-            rows = (
-                gradebook.db.query(api.SubmittedAssignment.student_id, api.BaseCell.name, api.Comment.auto_comment,
-                                   api.Comment.manual_comment)
-                .select_from(api.Comment)
-                .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Comment.notebook_id)
-                .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-                .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-                .join(api.BaseCell, api.BaseCell.id == api.Comment.cell_id)
-                .filter(api.Assignment.name == self.topic)
-            )  # fmt: skip
+            said = api.Comment.auto_comment, api.Comment.manual_comment
+            rows = self._by_cell(gradebook, api.Comment, api.BaseCell, *said)
             for student, *rest in rows:
                 found[student].append(tuple(map(str, rest)))
         return {student: digest(repr(sorted(map(repr, parts)))) for student, parts in found.items()}
