@@ -5,6 +5,7 @@ Everything here acts on the calling process and cannot be undone by it.
 
 import ctypes
 import os
+import signal
 import struct
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ except ImportError:  # Windows, where nothing here is called
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
+PDEATHSIG, CAPBSET_DROP, CHILD_SUBREAPER, NO_NEW_PRIVS = 1, 24, 36, 38  # of prctl
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system calls of Landlock, the same on every machine
+EXECUTE, WRITE, READ, LIST, TRUNCATE = 1, 2, 4, 8, 1 << 14  # rights that it knows
 DEVICES = tuple(f"/dev/{d}" for d in ("null", "zero", "full", "random", "urandom"))
 SECCOMP_ALLOW, SECCOMP_EPERM, SECCOMP_ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 NEW_NAMESPACE = NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x02000000  # and NEWCGROUP
@@ -50,6 +54,21 @@ def _checked(result: int, what: str) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
     return result
+
+
+def die_with_parent() -> None:
+    """If the parent ends, so does this process."""
+    _checked(libc.prctl(PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
+
+
+def adopt_orphans() -> None:
+    """Processes below this one that lose their parent become its own children."""
+    _checked(libc.prctl(CHILD_SUBREAPER, 1, 0, 0, 0), "child_subreaper")
+
+
+def no_new_privs() -> None:
+    """No program gives this process more rights than it has; seccomp and Landlock ask for it."""
+    _checked(libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
 def own_namespaces() -> None:
@@ -116,10 +135,10 @@ def confine(shown: list[tuple[str, str]], empty: list[str]) -> None:
     For hosts without bubblewrap.
     """
     own_namespaces()
-    libc.prctl(1, 9, 0, 0, 0)  # if the parent ends, so does this
+    die_with_parent()
     if pid := os.fork():
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
-    libc.prctl(1, 9, 0, 0, 0)
+    die_with_parent()
     new_root(shown, empty)
     os.setsid()
     no_new_rights()
@@ -127,9 +146,9 @@ def confine(shown: list[tuple[str, str]], empty: list[str]) -> None:
 
 def no_new_rights() -> None:
     """No capability, none by a program with the set-user bit, and no look into its memory by others."""
-    _checked(libc.prctl(38, 1, 0, 0, 0), "no_new_privs")
+    no_new_privs()
     for capability in range(64):
-        libc.prctl(24, capability, 0, 0, 0)  # the bounding set
+        libc.prctl(CAPBSET_DROP, capability, 0, 0, 0)
     header, data = struct.pack("=Ii", 0x20080522, 0), b"\0" * 24
     _checked(libc.capset(header, data), "capset")
 
@@ -194,7 +213,7 @@ def seccomp(also: Sequence[str] = ()) -> None:
 
 def landlock_version() -> int:
     """0 where the kernel has no Landlock."""
-    return max(0, libc.syscall(444, None, ctypes.c_size_t(0), 1))
+    return max(0, libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1))
 
 
 def landlock(readable: list[str], writable: list[str], listed: Sequence[str] = ()) -> None:
@@ -206,16 +225,16 @@ def landlock(readable: list[str], writable: list[str], listed: Sequence[str] = (
     if version < 1:
         raise OSError("this kernel has no Landlock")
     every = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
-    read = 1 | 4 | 8  # execute, read file, read folder
+    read = EXECUTE | READ | LIST
     rules = struct.pack("=QQQ", every, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
-    ruleset = _checked(libc.syscall(444, rules, ctypes.c_size_t(size), 0), "Landlock")
-    for path, rights in [(p, read) for p in readable] + [(p, every) for p in writable] + [(p, 8) for p in listed]:
+    ruleset = _checked(libc.syscall(CREATE_RULESET, rules, ctypes.c_size_t(size), 0), "Landlock")
+    for path, rights in [(p, read) for p in readable] + [(p, every) for p in writable] + [(p, LIST) for p in listed]:
         fd = os.open(path, os.O_PATH)
         if not os.path.isdir(path):
-            rights &= 1 | 2 | 4 | (1 << 14 if version >= 3 else 0)
-        _checked(libc.syscall(445, ruleset, 1, struct.pack("=Qi", rights, fd), 0), f"Landlock {path}")
+            rights &= EXECUTE | WRITE | READ | (TRUNCATE if version >= 3 else 0)  # none of a folder's
+        _checked(libc.syscall(ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, fd), 0), f"Landlock {path}")
         os.close(fd)
-    _checked(libc.prctl(38, 1, 0, 0, 0), "no_new_privs")
-    _checked(libc.syscall(446, ruleset, 0), "Landlock")
+    no_new_privs()
+    _checked(libc.syscall(RESTRICT_SELF, ruleset, 0), "Landlock")
     os.close(ruleset)

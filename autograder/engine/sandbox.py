@@ -24,13 +24,9 @@ from . import kernel
 from .view import HELPERS, view
 
 PACKAGE = Path(__file__).resolve().parent
-CHILD = (
-    "__init__",
-    "wire",
-    "child",
-    "zygote",
-    "kernel",
-)  # modules of this package that the zygote and its children use
+CHILD = ("__init__", "wire", "child", "zygote", "kernel")
+"""Modules of this package that the zygote and its children use."""
+
 INSIDE = "/course"  # where a sandbox has the two
 JOB = "/job"  # where a child has its own small disk
 ELSEWHERE = (
@@ -43,9 +39,8 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "agg", "MPLCONFIGDIR": JOB, "JAX_TRACEBACK_FILTERING": "off",
 }  # fmt: skip
-if metadata.version("jaxlib").startswith(
-    "0.10."
-):  # a third of the time to compile; later ones end at a flag they do not know
+if metadata.version("jaxlib").startswith("0.10."):  # later ones end at a flag that they do not know
+    # A third of the time to compile.
     ENVIRONMENT["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
 
 
@@ -127,7 +122,7 @@ def available() -> Host:
         bubblewrap=bool(shutil.which("bwrap"))
         and _quiet(["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "true"]) == 0,
         landlock=kernel.landlock_version(),
-        seccomp=_works("kernel.libc.prctl(38, 1, 0, 0, 0); kernel.seccomp()"),
+        seccomp=_works("kernel.no_new_privs(); kernel.seccomp()"),
         cgroup=_cgroup(),
         root=os.getuid() == 0,
     )

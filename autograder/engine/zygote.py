@@ -160,7 +160,7 @@ def outer(settings: dict, fd: int, tell: int, zygote: int) -> None:
     if separate:
         kernel.own_namespaces()
     else:
-        kernel.libc.prctl(36, 1, 0, 0, 0)  # orphans come to this process, which ends them
+        kernel.adopt_orphans()  # and end them
         os.setsid()  # and outlives the zygote for it
     inner = os.fork()
     if not inner:
