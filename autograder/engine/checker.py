@@ -18,7 +18,7 @@ import time
 import warnings
 
 from . import wire
-from .child import Bounded, carried_out, compiled, executed
+from .child import Bounded, carried_out, compiled, executed, save_time
 from .names import free_names
 from .proxy import Endless, Link
 
@@ -40,10 +40,9 @@ def main(settings: dict, sock: socket.socket) -> None:
     if settings["level"] != "landlock":  # else there is no small disk of its own to keep them on
         keep_compiled(f"{settings['job']}/compiled")
     jax.devices()
-    jax.config.update("jax_disable_most_optimizations", True)  # arrays are small: compiling them well takes longest
+    save_time()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
     warnings.simplefilter("ignore")  # whatever a check writes on stderr costs its points
     server = Server(settings["limits"])
     wire.send(sock, {"ready": True})

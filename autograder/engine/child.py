@@ -30,6 +30,7 @@ SHELL = (  # lines of IPython's own, and what stands for them
 def serve(sock, limits: dict) -> None:
     """Answer requests until the socket closes."""
     save_time()
+    share_context()
     session = Session(limits)
     while True:
         try:
@@ -51,13 +52,18 @@ def serve(sock, limits: dict) -> None:
 
 
 def save_time() -> None:
-    """Leave out what a process that lives for seconds gains nothing from; it changes no result."""
+    """Leave out what small work gains nothing from; it changes no result. The checker does so, too."""
     import jax
-    from jax._src.interpreters import mlir
 
     gc.set_threshold(50_000, 20, 100)
     jax.config.update("jax_disable_most_optimizations", True)  # arrays are small: compiling them well takes longest
-    mlir.make_ir_context = functools.cache(mlir.make_ir_context)  # else two are made for every program exported
+
+
+def share_context() -> None:
+    """Make one context for all programs, where JAX makes two for each; it grows, but this process lives for seconds."""
+    from jax._src.interpreters import mlir
+
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
 
 class Session:
