@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.utils import compute_checksum
 
 from . import intake
-from .engine.names import defined, free_names, unfilled
+from .engine.names import defined, free_names, key_of, unfilled
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -23,11 +23,6 @@ def role(cell: NotebookNode) -> str | None:
     if m.get("solution"):
         return "answer"
     return "locked" if m.get("grade") or m.get("locked") else None
-
-
-def key_of(cell: NotebookNode) -> str:
-    """The name of a released cell: its grade_id, else its cell id."""
-    return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id
 
 
 def rebuild(submitted: dict, released: NotebookNode) -> tuple[NotebookNode, list[str]]:

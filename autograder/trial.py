@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from . import cells
+from .engine.names import key_of
 from .exercises import meta, source_notebook
 from .links import Links
 from .places import SourceError, Tree
@@ -68,7 +69,7 @@ def judge(nb: NotebookNode, only: str | None = None) -> dict[str, Verdict]:
         graded = bool(m.get("grade"))
         if graded and only and exercise_of(m["grade_id"]) != exercise_of(only):
             continue
-        value, said, fault = execute(cell.source, f"<{m.get('grade_id') or cell.id}>", scope)
+        value, said, fault = execute(cell.source, f"<{key_of(cell)}>", scope)
         if graded:
             score, message = grade(value, said, fault, float(m["points"]))
             found[m["grade_id"]] = Verdict(score, float(m["points"]), message)

@@ -21,8 +21,9 @@ from nbformat.v4 import new_markdown_cell, new_output
 
 from . import intake
 from .engine.engine import Bundle, Engine, bundle, seed
+from .engine.names import key_of
 from .engine.sandbox import HELPERS, Limits
-from .rebuild import key_of, rebuild
+from .rebuild import rebuild
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from . import wire
+from .names import key_of
 from .outputs import failure, length, points_of, shown, stopped, verdict
 from .sandbox import Host, Limits, Sandbox, available, last_words
 
@@ -54,7 +55,7 @@ def bundle(source: NotebookNode) -> Bundle:
         if cell.cell_type != "code" or m.get("solution"):
             continue
         kind = "check" if m.get("grade") else "given" if m.get("locked") else "free"
-        cells.append((m.get("grade_id") or cell.id, kind, cell.source, float(m.get("points", 0))))
+        cells.append((key_of(cell), kind, cell.source, float(m.get("points", 0))))
     helpers = tuple(source.metadata.get("course", {}).get("helpers", ()))
     return Bundle(hashlib.sha256(repr((cells, helpers)).encode()).hexdigest(), tuple(cells), helpers)
 
@@ -113,8 +114,7 @@ class Engine:
         try:
             for cell in notebook.cells:
                 if cell.cell_type == "code":
-                    m = cell.metadata.get("nbgrader", {})
-                    run.cell(m.get("grade_id") or cell.id, cell.source)
+                    run.cell(key_of(cell), cell.source)
             for missing in sorted(run.wanted - run.result.outputs.keys()):
                 run.fail(missing, "This check has no cell in the notebook.")
         finally:

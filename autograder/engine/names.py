@@ -1,9 +1,14 @@
-"""Names that a cell reads and names that it makes, found without running it."""
+"""The name of a cell, names that it reads and names that it makes, found without running it."""
 
 import ast
 import functools
 import re
 import symtable
+
+
+def key_of(cell) -> str:
+    """The name of a released cell: its grade_id, else its cell id."""
+    return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id
 
 
 def free_names(source: str) -> set[str]:

@@ -8,9 +8,9 @@ import nbformat
 import pytest
 
 from autograder import bank, trial, work
+from autograder.engine.names import key_of
 from autograder.exercises import meta
 from autograder.places import ROOT, Tree
-from autograder.rebuild import key_of
 from tests.needs import needs
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -11,6 +11,7 @@ import pytest
 from autograder import bank, trial
 from autograder.engine import engine as engines
 from autograder.engine import sandbox
+from autograder.engine.names import key_of
 from autograder.places import COURSE
 from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
 from tests.needs import needs
@@ -76,7 +77,7 @@ def test_outputs_are_those_of_a_notebook(engine, small):
     nb = notebook(ANSWERS | {"q3": "1 / 0"}, before)
     got = engine.grade(small, nb)
     for cell in nb.cells:
-        cell.outputs = got.outputs[cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id]
+        cell.outputs = got.outputs[key_of(cell)]
     nbformat.validate(nb)
     own = got.outputs["own-1"]
     assert [o.output_type for o in own] == ["stream", "stream", "display_data", "execute_result"]
