@@ -72,6 +72,13 @@ class Class:
             c.ExecutePreprocessor.timeout = self.timeout
         return c
 
+    def gradebook(self):
+        """nbgrader's gradebook, to be closed."""
+        from nbgrader.api import Gradebook
+
+        c = self.config().CourseDirectory
+        return Gradebook(c.db_url, c.course_id)
+
     def notebook(self, step: str, student: str = ".") -> Path:
         return self.root / step / student / self.topic / f"{NOTEBOOK}.ipynb"
 
@@ -263,13 +270,11 @@ def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
 
 def export(what: Class) -> None:
     """grades.csv, canvas.csv and gradescope/, as the gradebook has them."""
-    from nbgrader.api import Gradebook
-
     from .canvas import Canvas, Grades
     from .gradescope import Gradescope
 
     c = what.config()
-    with Gradebook(c.CourseDirectory.db_url, c.CourseDirectory.course_id) as gradebook:
+    with what.gradebook() as gradebook:
         for kind, place in ((Grades, "grades.csv"), (Canvas, "canvas.csv"), (Gradescope, "gradescope")):
             kind(to=str(what.root / place), assignment=[what.topic], parent=None, config=c).export(gradebook)
 

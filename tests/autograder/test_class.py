@@ -267,8 +267,6 @@ def test_commands_of_nbgrader(tmp_path):
 @pytest.mark.filterwarnings("default")
 def test_feedback_pages_are_there_and_up_to_date(tmp_path, monkeypatch):
     """A page that is missing, or older than a score given by hand, is written by the next grading, and no other."""
-    from nbgrader.api import Gradebook
-
     what = open_class(tmp_path)
     released = nbformat.read(what.notebook("release"), as_version=4)
     for student in ("ada", "bob", "eve"):
@@ -279,8 +277,7 @@ def test_feedback_pages_are_there_and_up_to_date(tmp_path, monkeypatch):
     monkeypatch.setattr(grade, "write_pages", lambda what, students: written.append(students) or pages(what, students))
     grade.grade(what)
     (what.page("bob")).unlink()
-    c = what.config().CourseDirectory
-    with Gradebook(c.db_url, c.course_id) as gradebook:
+    with what.gradebook() as gradebook:
         gradebook.find_comment("ch01-q03", "exercises", TOPIC, "eve").manual_comment = "Say which latency."
         gradebook.db.commit()
     grade.grade(what)

@@ -55,7 +55,7 @@ class Course:
         """What happens after the k-th grading: by turns a person grades, a check is mended, students send anew."""
         chance = random.Random(k)
         if k % 3 == 0:
-            with Writer(self.what.root, TOPIC, self.what.config()).gradebook() as gradebook:
+            with self.what.gradebook() as gradebook:
                 for student in chance.sample(STUDENTS[:5], 2):
                     found = gradebook.find_grade("ch01-q03", "exercises", TOPIC, student)
                     found.manual_score, found.needs_manual_grade = chance.randint(0, 1), False

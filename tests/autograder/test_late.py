@@ -59,7 +59,7 @@ def what(tmp_path_factory):
     for student, stamp in STAMPS.items():
         if stamp:
             made.notebook("submitted", student).with_name("timestamp.txt").write_text(stamp, encoding="utf-8")
-    with gradebook(made) as g:
+    with made.gradebook() as g:
         g.update_or_create_assignment(TOPIC, duedate=DUE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COURSE_SECRET", "of this test")
@@ -69,15 +69,8 @@ def what(tmp_path_factory):
         yield made
 
 
-def gradebook(what):
-    from nbgrader.api import Gradebook
-
-    c = what.config().CourseDirectory
-    return Gradebook(c.db_url, c.course_id)
-
-
 def penalties(what) -> dict[str, float]:
-    with gradebook(what) as g:
+    with what.gradebook() as g:
         return {s.student_id: s.late_submission_penalty for s in g.assignment_submissions(TOPIC)}
 
 
@@ -117,7 +110,7 @@ def test_penalties_are_in_every_export(what):
 
 def test_extra_credit_manual_grades_and_comments_stay(what):
     """Set in the gradebook, as the Formgrader does; a mended check is graded again; all of it counts everywhere."""
-    with gradebook(what) as g:
+    with what.gradebook() as g:
         for student in ("early", "late"):
             written = g.find_grade("ch01-q03", "exercises", TOPIC, student)
             written.manual_score, written.needs_manual_grade = 3.5, False
@@ -128,7 +121,7 @@ def test_extra_credit_manual_grades_and_comments_stay(what):
         g.db.commit()
     mend(what)
     results = {r.student: r for r in grade.grade(what, progress=False)}
-    with gradebook(what) as g:
+    with what.gradebook() as g:
         for student in ("early", "late"):
             written = g.find_grade("ch01-q03", "exercises", TOPIC, student)
             assert (written.manual_score, written.needs_manual_grade) == (3.5, False)
@@ -148,7 +141,7 @@ def test_extra_credit_manual_grades_and_comments_stay(what):
 def test_another_due_date_counts_at_the_next_grading(what):
     """The deadline moves a day: nobody but the last is late any more, and what people gave stays."""
     before = exports(what)
-    with gradebook(what) as g:
+    with what.gradebook() as g:
         g.update_or_create_assignment(TOPIC, duedate="2030-02-02 12:00:00 UTC")
     grade.grade(what, progress=False)
     assert {s: p for s, p in penalties(what).items() if p} == {"very-late": 5}

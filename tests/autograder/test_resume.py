@@ -99,7 +99,7 @@ class grade_of:
     """One grade in the gradebook, to look at or to change."""
 
     def __init__(self, what, student, cell):
-        self.at, self.gradebook = (cell, "exercises", what.topic, student), gradebook(what)
+        self.at, self.gradebook = (cell, "exercises", what.topic, student), what.gradebook()
 
     def __enter__(self):
         return self.gradebook.find_grade(*self.at)
@@ -109,18 +109,11 @@ class grade_of:
         self.gradebook.close()
 
 
-def gradebook(what):
-    from nbgrader.api import Gradebook
-
-    c = what.config().CourseDirectory
-    return Gradebook(c.db_url, c.course_id)
-
-
 def test_a_lost_gradebook_is_filled_without_running_anything(what):
     scores(what)
     jobs()
     shutil.rmtree(what.root / "autograded")
-    with gradebook(what) as book:
+    with what.gradebook() as book:
         book.remove_submission(what.topic, "bob")
     assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
     assert jobs() == {"ada": set(), "bob": set(), "eve": None}
@@ -179,13 +172,13 @@ def test_the_time_of_submission_is_kept(what):
     folder = what.notebook("submitted", "ada").parent
     (folder / "timestamp.txt").write_text("2030-01-01 12:00:00 UTC")
     scores(what)
-    with gradebook(what) as book:
+    with what.gradebook() as book:
         assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-01-01 12:00:00"
     jobs()
     (folder / "timestamp.txt").write_text("2030-01-02 12:00:00 UTC")
     scores(what)
     assert jobs() == {"ada": set()}
-    with gradebook(what) as book:
+    with what.gradebook() as book:
         assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-01-02 12:00:00"
 
 
