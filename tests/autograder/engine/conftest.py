@@ -14,8 +14,14 @@ def small():
 
 
 @pytest.fixture(scope="session")
-def engine():
+def walls() -> sandbox.Host:
+    """What this host isolates with."""
     host = sandbox.available()
     needs(not host.refusal, host.refusal)
-    with engines.Engine(LIMITS, host) as e:
+    return host
+
+
+@pytest.fixture(scope="session")
+def engine(walls):
+    with engines.Engine(LIMITS, walls) as e:
         yield e

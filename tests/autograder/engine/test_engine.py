@@ -25,9 +25,9 @@ def chapter():
 
 
 @pytest.fixture(scope="module")
-def patient():
+def patient(walls):
     """An engine for whole chapters, on a machine that may be busy."""
-    with engines.Engine() as e:
+    with engines.Engine(host=walls) as e:
         yield e
 
 
@@ -119,16 +119,16 @@ def test_after_a_killed_cell_the_good_ones_are_there_again(engine, small):
     assert "ended its own process" in got.outputs["q2"][0].text
 
 
-def test_the_whole_notebook_has_a_limit_too(small):
+def test_the_whole_notebook_has_a_limit_too(small, walls):
     limits = dataclasses.replace(LIMITS, submission=1)
-    with engines.Engine(limits) as e:
+    with engines.Engine(limits, walls) as e:
         got = e.grade(small, notebook(ANSWERS, "while True: pass"))
         assert "whole notebook" in got.message("q3-check")
         assert not any(got.scores.values())
 
 
-def test_a_closed_engine_leaves_nothing_behind(small):
-    with engines.Engine(LIMITS) as e:
+def test_a_closed_engine_leaves_nothing_behind(small, walls):
+    with engines.Engine(LIMITS, walls) as e:
         e.grade(small, notebook(ANSWERS))
         boxes = [e.zygote.sandbox, e.checker.sandbox]
         folders = [f for box in boxes for f in box.group.folders]
