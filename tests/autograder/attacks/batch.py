@@ -47,7 +47,7 @@ class Graded:
 
     def page(self, student: str) -> str:
         path = self.what.notebook("feedback", student).with_suffix(".html")
-        return path.read_text("utf-8") if path.is_file() else ""  # `rows` says that it is missing
+        return path.read_text("utf-8") if path.is_file() else ""  # `missing` says so
 
 
 def among(attackers: list[Student], honest: list[Student], every: int = 5) -> list[Student]:
