@@ -105,16 +105,24 @@ def _mlp(c: Config, F: int, biases: bool) -> dict:
 def init(c: Config, key, dtype=jnp.float32) -> dict:
     """Parameters: weights as small random numbers, scales 1, biases, shifts and sinks 0."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(shapes(c), is_leaf=lambda s: isinstance(s, tuple))
-    made = []
-    for draw, (path, shape) in zip(jax.random.split(key, len(leaves)), leaves):
-        name = path[-1].key
-        if "norm" in name:
+    # All weights are cut from one draw: the compiler needs a second for each shape that is drawn.
+    total = sum(prod(shape) for path, shape in leaves if _is_weight(path))
+    weights = jax.random.normal(key, (total,), dtype) * jnp.asarray(c.D**-0.5, dtype)
+    made, at = [], 0
+    for path, shape in leaves:
+        if _is_weight(path):
+            made.append(weights[at : at + prod(shape)].reshape(shape))
+            at += prod(shape)
+        elif "norm" in path[-1].key:
             made.append(jnp.zeros(shape, dtype).at[..., 0, :].set(1))
-        elif name == "sinks" or name.startswith("b_"):
-            made.append(jnp.zeros(shape, dtype))
         else:
-            made.append(jax.random.normal(draw, shape, dtype) * jnp.asarray(c.D**-0.5, dtype))
+            made.append(jnp.zeros(shape, dtype))
     return jax.tree_util.tree_unflatten(tree, made)
+
+
+def _is_weight(path) -> bool:
+    name = path[-1].key
+    return not ("norm" in name or name == "sinks" or name.startswith("b_"))
 
 
 # The whole sequence.
