@@ -13,7 +13,13 @@ from html import escape
 from . import show
 from .live import javascript
 
-PREFIXED = {"s": show.seconds, "FLOPs/s": show.flops_rate, "B/s": show.rate, "B": show.bytes}
+PREFIXED = {
+    "s": show.seconds,
+    "FLOPs/s": show.flops_rate,
+    "FLOPs": show.flops,
+    "B/s": show.rate,
+    "B": show.bytes,
+}
 
 
 def reading(value: float, unit: str = "") -> str:
@@ -21,8 +27,8 @@ def reading(value: float, unit: str = "") -> str:
 
     >>> reading(1.7612e-4, "s"), reading(1.97e14, "FLOPs/s"), reading(252.93), reading(8755.6, "FLOPs/byte")
     ('176 µs', '197 TFLOPs/s', '253', '8,756 FLOPs/byte')
-    >>> reading(math.inf), reading(math.nan, "s")
-    ('infinite', 'unknown')
+    >>> reading(math.inf), reading(math.nan, "s"), reading(0.0)
+    ('infinite', 'unknown', '0')
     """
     if math.isnan(value):
         return "unknown"
@@ -30,6 +36,8 @@ def reading(value: float, unit: str = "") -> str:
         return PREFIXED[unit](value)
     if math.isinf(value):
         return "infinite"
+    if value == 0:
+        return f"0 {unit}".rstrip()
     exponent = int(f"{value:.2e}".split("e")[1])
     number = f"{value:,.0f}" if exponent > 2 else f"{value:.{2 - exponent}f}"
     return f"{number} {unit}".rstrip()

@@ -2,13 +2,13 @@
 // The function comes from helpers/live.py and the data from helpers/sliders.py; nothing is loaded from anywhere.
 (() => {
   const PREFIX = { "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
-  const PREFIXED = ["s", "FLOPs/s", "B/s", "B"];
+  const PREFIXED = ["s", "FLOPs/s", "FLOPs", "B/s", "B"];
   const whole = v => Math.round(v).toLocaleString("en-US");
 
   // Three digits and the unit, as `reading` in helpers/sliders.py writes them.
   function text(value, unit) {
     if (Number.isNaN(value)) return "unknown";
-    if (value === 0 && unit === "s") return "0 s";
+    if (value === 0) return `0 ${unit}`.trim();
     if (!Number.isFinite(value)) return unit === "s" ? "for ever" : "infinite";
     const [mantissa, exponent] = value.toExponential(2).split("e").map(Number), prefixed = PREFIXED.includes(unit);
     if (exponent > 2 && !prefixed) return `${whole(value)} ${unit}`.trim();
@@ -27,7 +27,8 @@
     const status = box.querySelector("[role=status]");
     const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
     const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
-    const find = data.plans ? window.livePlans(data, compute, box, text) : args => compute(...data.args.map(name => args[name]));
+    const own = data.decoder && window.liveDecoder(data, compute, box, text);
+    const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, text) : args => compute(...data.args.map(name => args[name]));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
     // What the controls say: arguments for the function, words for the reader.
@@ -39,7 +40,7 @@
           Object.assign(args, control.options[field.value]);
           said[control.name] = field.value;
         } else {
-          args[control.name] = Math.round(2 ** field.value);
+          args[control.name] = own ? own.size(control) : Math.round(2 ** field.value);
           said[control.name] = whole(args[control.name]);
           field.setAttribute("aria-valuetext", said[control.name]);
           field.nextElementSibling.textContent = said[control.name];
@@ -62,21 +63,23 @@
         if (data.marks[n].kind === "line") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
         else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
       });
-      const sentence = data.say.replace(/\{(\w+)\}/g, (_, name) => said[name]);
+      const sentence = (said.say ?? data.say).replace(/\{(\w+)\}/g, (_, name) => said[name]);
       if (status.textContent !== sentence) status.textContent = sentence;
     }
 
     // A setting can be linked to: #live-name?B=7&chip=H100
     const [target, query] = location.hash.slice(1).split("?");
     if (target === data.id && query) {
-      for (const [name, value] of new URLSearchParams(query)) if (form.elements[name]) form.elements[name].value = value;
+      const asked = new URLSearchParams(query);
+      if (own) own.link(asked);
+      else for (const [name, value] of asked) if (form.elements[name]) form.elements[name].value = value;
       for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
       box.scrollIntoView();
       addEventListener("load", async () => { await window.MathJax?.startup?.promise; box.scrollIntoView(); }); // formulas above have grown
     }
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", update);
-    form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(new FormData(form))}`));
+    form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : new FormData(form))}`));
     form.hidden = false;
     update();
   }
