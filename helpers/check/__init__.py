@@ -246,13 +246,13 @@ def report(exercise: str, *answers: "Answer | Entries | Program", insight: str =
     passed = all(not messages for _, messages in results)
     lines = [f"Exercise {exercise}: {earned:g} of {points:g} points"]
     lines += [
-        textwrap.fill(m, 110, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
+        textwrap.fill(m, 96, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
         for m in dict.fromkeys(m for _, ms in results for m in ms)
     ]
     part = ", ".join(getattr(a, "name", "") for a in answers)
     tries = tried(exercise, passed, any(not m.endswith("not done yet.") for _, ms in results for m in ms), part)
     if passed and insight:
-        lines += ["", *(textwrap.fill(line, 110) for line in codecs.decode(insight, "rot13").splitlines())]
+        lines += ["", *(textwrap.fill(line, 96) for line in codecs.decode(insight, "rot13").splitlines())]
     elif tries >= 3 and not passed:
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.

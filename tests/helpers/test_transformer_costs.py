@@ -1,6 +1,7 @@
 """FLOPs against a walk over every query, key and matrix; the course's numbers; crossovers against a search."""
 
 import itertools
+import sys
 
 import pytest
 from hypothesis import given
@@ -317,3 +318,19 @@ def test_replicated_work():
         sharded_flops("A[B_X, D_Y]", "W[D, F]", sizes, mesh)
     with pytest.raises(ValueError, match="one mesh axis for two letters"):
         sharded_flops("A[B_X, D]", "W[D, F_X]", sizes, mesh)
+
+
+@pytest.mark.parametrize("like", ["llama-3.1-405b", "gemma-3-27b", "deepseek-v3"])
+def test_no_loop_over_layers(like):
+    """As many calls for 120 layers as for 12."""
+
+    def calls(L):
+        c, made = model(like, L=L), []
+        sys.setprofile(lambda _, event, __: event == "call" and made.append(event))
+        try:
+            parameters(c), flops(c, 1, 8192, count="causal"), kv_cache(c, 8192)
+        finally:
+            sys.setprofile(None)
+        return len(made)
+
+    assert calls(12) == calls(120) > 0
