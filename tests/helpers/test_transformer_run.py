@@ -13,7 +13,11 @@ from helpers.costs.transformer import flops, kv_cache, parameters
 from helpers.kernels import transformer as kernels
 from tests.helpers.families import COUNTED, FAMILIES, random_params, tokens, toy
 
-EACH = pytest.mark.parametrize("c", FAMILIES.values(), ids=FAMILIES)
+DISTINCT = "gpt-2 phi bloom command-r olmo-2 gemma-2 llama-4 gpt-oss deepseek-v2-lite deepseek-v3".split()
+# Programs to compile: those that differ most at once, the others in the long battery.
+EACH = pytest.mark.parametrize(
+    "c", [pytest.param(c, id=n, marks=() if n in DISTINCT else pytest.mark.slow) for n, c in FAMILIES.items()]
+)
 ALL = pytest.mark.parametrize("c", COUNTED.values(), ids=COUNTED)
 B, T = 2, 8
 
@@ -98,9 +102,6 @@ def test_a_cache_changes_nothing(c, prompt=5):
         np.testing.assert_allclose(logits, whole[:, t - 1], rtol=2e-3, atol=2e-4)
         logits, cache = step(cache, x[:, t], t)
     np.testing.assert_allclose(logits, whole[:, -1], rtol=2e-3, atol=2e-4)
-
-
-DISTINCT = "gpt-2 phi bloom command-r olmo-2 gemma-2 llama-4 gpt-oss deepseek-v2-lite deepseek-v3".split()
 
 
 @pytest.mark.parametrize("name", DISTINCT)
