@@ -59,7 +59,7 @@ def test_check_calls_the_answer_by_position(answer, check):
     (function,) = course.functions(answer)
     names, calls = [a.arg for a in function.args.args], course.calls(check)
     for drawn in [[k.arg for k in c.keywords if k.arg != "n"] for c in calls if c.func.attr == "equals"]:
-        assert [n if n != "sizes" else "mesh" for n in drawn] == names
+        assert drawn == names
     assert not [c.lineno for c in calls if c.func.attr == "gives" and c.keywords]
 
 
