@@ -41,7 +41,7 @@ def stacked(bars: dict, xlabel: str, alt: str, *, caption: str = "", marks: dict
     """
     roles = list(dict.fromkeys(role for parts in bars.values() for role in parts))
     with rc_context(STYLE):
-        figure, ax = canvas(8.0, 1.5 + 0.4 * len(bars))
+        figure, ax = canvas(6.4, 1.5 + 0.4 * len(bars))
         _cut(ax, bars, roles)
         ax.margins(x=0.02)
         ax.set_xlim(left=0)
