@@ -13,6 +13,7 @@ READINGS = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("notebooks/c
 PICTURES = {  # words that say what a picture shows which the reading draws
     "notebooks/ch01_rooflines/reading.ipynb": "FLOPs per byte",
     "notebooks/ch02_sharding/reading.ipynb": "Bandwidth of an AllGather",
+    "notebooks/ch03_transformers/reading.ipynb": "Two bar charts side by side",
 }
 
 
