@@ -326,7 +326,12 @@ def test_no_loop_over_layers(like):
 
     def calls(L):
         c, made = model(like, L=L), []
-        sys.setprofile(lambda _, event, __: event == "call" and made.append(event))
+
+        def count(frame, event, _):  # costs alone: a garbage collection calls JAX, whenever it likes
+            if event == "call" and frame.f_globals["__name__"].startswith("helpers.costs."):
+                made.append(frame)
+
+        sys.setprofile(count)
         try:
             parameters(c), flops(c, 1, 8192, count="causal"), kv_cache(c, 8192)
         finally:
