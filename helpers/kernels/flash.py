@@ -5,8 +5,8 @@ Of those seen so far a query keeps
 
     M   its largest score          L   the sum of e^(score - M)          O   the sum of e^(score - M) · v
 
-and the result is O / L in the end. The forward pass keeps O and M + log L, T(H + 1) numbers for each head instead of T · S; the
-backward pass makes a chunk's softmax from them again.
+and the result is O / L in the end. The forward pass keeps O and M + log L, T(H + 1) numbers for each head instead of
+T · S; the backward pass makes a chunk's softmax from them again.
 
 Source: Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021); Dao et al., "FlashAttention" (2022).
 """

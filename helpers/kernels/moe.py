@@ -89,8 +89,9 @@ def experts(p: dict, x, c: Config):
 def with_capacity(p: dict, x, c: Config, C: int):
     """A layer of experts with C places each, x[T, D] -> (y[T, D], choices dropped).
 
-    Its products have the same shapes whatever the router says: E·C rows pass through experts, used or not. A token's result depends
-    on who came before it in the batch: with a full queue, generating token by token differs from the whole sequence.
+    Its products have the same shapes whatever the router says: E·C rows pass through experts, used or not. A token's
+    result depends on who came before it in the batch: with a full queue, generating token by token differs from the whole
+    sequence.
     """
     r = route(product(p, "W_R", "td,de->te", x), c.moe.k)
     y = combine(experts(p["experts"], dispatch(x, r, c.moe.E, C), c), r)
