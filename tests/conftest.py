@@ -4,12 +4,18 @@ import os
 
 import pytest
 
+from autograder.engine import checker, sandbox
 from helpers.kernels import mesh
 from tests.browser import chromium
 
-# Most programs of the tests run once: half of the suite's time went into making them fast.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Most programs of the tests run once: three quarters of the suite's time went into making them fast.
+os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0 {sandbox.ENVIRONMENT['XLA_FLAGS']}")
 mesh.devices()
+
+
+def pytest_configure(config):
+    """What one run compiles the next one, and the other process of this one, need not; `--cache-clear` empties it."""
+    checker.keep_compiled(str(config.cache.mkdir("jax")))
 
 
 @pytest.fixture(scope="session")
