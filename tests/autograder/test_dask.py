@@ -42,6 +42,7 @@ def below() -> list[int]:
     return [p.pid for p in psutil.Process().children(recursive=True)]
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
     """One Dask worker of this machine's, with jobs under way; besides, a job that kills its process, and one that raises."""
     monkeypatch.setenv("COURSE_SECRET", "hush")
@@ -127,6 +128,7 @@ def somebody(tmp_path):
     made.stop()
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_runs_already(somebody, tmp_path, capfd):
     """Its workers may come later; a worker with two threads grades two at a time; afterwards it is as it was."""
     todo = faked.jobs(*(f"slow-{i}" for i in range(8)), marks=tmp_path)

@@ -100,6 +100,7 @@ def test_a_fault_of_ours_is_no_verdict():
     assert not found["a"].why and not found["b"].why
 
 
+@pytest.mark.slow
 def test_workers_killed_at_random():
     """Idle, in the middle of a job, or while it hands over a result."""
     todo, chance, kills, found = faked.jobs(*(f"s-{i}" for i in range(2000))), random.Random(7), 0, []
@@ -115,6 +116,7 @@ def test_workers_killed_at_random():
     assert not any(g.why for g in found)  # none was lost twice
 
 
+@pytest.mark.slow
 def test_a_worker_that_died_idle_costs_no_job_its_try():
     with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
         first = next(pool.run(faked.jobs("a")))
@@ -175,7 +177,13 @@ with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(n, id=n.name, marks=m)
+        for n, m in ((signal.SIGKILL, ()), (signal.SIGINT, pytest.mark.slow), (signal.SIGTERM, pytest.mark.slow))
+    ],
+)
 def test_workers_end_with_the_coordinator(number, tmp_path):
     """Also in the middle of a job."""
     coordinator = subprocess.Popen(
@@ -206,6 +214,7 @@ def test_settings():
 LONG = "99731"  # seconds, and how a process in a sandbox is recognised
 
 
+@pytest.mark.slow
 def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
     """A real engine, in the middle of a cell: first the worker is killed, then the next one is told to end."""
     host = sandbox.available()

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from helpers.costs.config import MLA, Config, MoE
 from helpers.kernels.transformer import init
@@ -46,6 +47,14 @@ FAMILIES = {
 
 # For tests that run nothing: those of the cost functions too.
 COUNTED = FAMILIES | {f"toy {name}": c for name, c in TOYS.items()}
+
+DISTINCT = "gpt-2 phi bloom command-r olmo-2 gemma-2 llama-4 gpt-oss deepseek-v2-lite deepseek-v3".split()
+
+
+def each(families: dict[str, Config]):
+    """A test for each; those that differ most at once, the others in the long battery."""
+    named = ((n, c, () if n in DISTINCT else pytest.mark.slow) for n, c in families.items())
+    return pytest.mark.parametrize("c", [pytest.param(c, id=n, marks=marks) for n, c, marks in named])
 
 
 def random_params(c: Config, seed: int = 0, scale: float = 0.4) -> dict:

@@ -11,9 +11,9 @@ from helpers.costs.config import MoE
 from helpers.costs.transformer import flops
 from helpers.kernels import remat
 from helpers.kernels import transformer as kernels
-from tests.helpers.families import COUNTED, random_params, tokens, toy
+from tests.helpers.families import COUNTED, each, random_params, tokens, toy
 
-EACH = pytest.mark.parametrize("c", COUNTED.values(), ids=COUNTED)
+EACH = each(COUNTED)
 POLICY = pytest.mark.parametrize("policy", remat.POLICIES)
 B, T = 2, 7
 

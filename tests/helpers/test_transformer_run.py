@@ -11,13 +11,9 @@ from helpers import trace
 from helpers.costs.config import Config
 from helpers.costs.transformer import flops, kv_cache, parameters
 from helpers.kernels import transformer as kernels
-from tests.helpers.families import COUNTED, FAMILIES, random_params, tokens, toy
+from tests.helpers.families import COUNTED, DISTINCT, FAMILIES, each, random_params, tokens, toy
 
-DISTINCT = "gpt-2 phi bloom command-r olmo-2 gemma-2 llama-4 gpt-oss deepseek-v2-lite deepseek-v3".split()
-# Programs to compile: those that differ most at once, the others in the long battery.
-EACH = pytest.mark.parametrize(
-    "c", [pytest.param(c, id=n, marks=() if n in DISTINCT else pytest.mark.slow) for n, c in FAMILIES.items()]
-)
+EACH = each(FAMILIES)
 ALL = pytest.mark.parametrize("c", COUNTED.values(), ids=COUNTED)
 B, T = 2, 8
 
