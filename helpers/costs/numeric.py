@@ -62,3 +62,8 @@ def sqrt(x):
     """Square root."""
     xp = _namespace(x)
     return xp.sqrt(x) if xp else math.sqrt(x)
+
+
+def plain(*xs) -> bool:
+    """Whether all of these are Python numbers, whose values may be looked at."""
+    return all(isinstance(x, int | float) for x in xs)
