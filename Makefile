@@ -27,7 +27,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all book release grade demo check bench bench-grading env
+.PHONY: lab test test-all book release grade demo check bench bench-grading bench-estimate bench-layouts env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -58,6 +58,12 @@ bench: $(READY)
 
 bench-grading: $(READY) $(ADDED)
 	python -m tests.bench_grading
+
+bench-estimate: $(READY)
+	python -m tests.bench_estimate
+
+bench-layouts: $(READY)
+	python -m tests.bench_layouts
 
 env: $(READY) $(ADDED)
 

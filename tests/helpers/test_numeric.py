@@ -9,13 +9,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs import activations, collectives, einsum, numeric, ratios, roofline, topology, transformer
+from helpers.costs import (
+    activations,
+    collectives,
+    einsum,
+    estimate,
+    numeric,
+    placement,
+    ratios,
+    roofline,
+    schedules,
+    strategies,
+    topology,
+    traffic,
+    training,
+    transformer,
+)
 from helpers.costs.config import Config, MoE
-from helpers.costs.hardware import chip
+from helpers.costs.hardware import Slice, chip
 from helpers.costs.roofline import Calibration, Move, Work
 from helpers.costs.sharding import Axis
 
 V5E = chip("v5e")
+SQUARE = Slice(V5E, (8, 8))
 
 
 def _moved(formula):
@@ -36,6 +52,33 @@ def _decoder(D, L, N, F, **kw):
 def _mixed(D, L, N, F):
     """The same with windows, and experts in every other layer."""
     return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
+
+
+def _layout(fsdp, tp, pp, ep, zero):
+    """A layout of 64 chips and 4 microbatches, dp and cp what is left."""
+    return placement.Layout(64 / (fsdp * tp * pp * ep), fsdp, tp, pp, ep, 1.0, 2.0, zero, 4.0)
+
+
+def _step(*a):
+    """Bounds and memory of a step of a decoder with experts."""
+    at = training.step(_mixed(512, 8, 8, 1024), _layout(*a), 2**20, 1024, SQUARE)
+    return at.time.lower, at.hidden, at.time.upper, at.memory.total, at.bubble, at.missing, at.mfu(at.hidden)
+
+
+LAYOUTS = [(4.0, 4.0, 2.0, 2.0, 1.0), (16.0, 1.0, 1.0, 4.0, 0.0), (1.0, 2.0, 4.0, 8.0, 3.0), (1.0, 1.0, 1.0, 1.0, 2.0)]
+
+
+def _estimated(D, tp, micro):
+    """Low, mid and high of a step, and the baselines, on a machine of each kind."""
+    c, k = Config(D, 8, 16, 8, 128, 4 * D, 32000), dict(dp=4, tp=tp, micro=micro, zero=1)
+    gpu, tpu = estimate.Setup(**k, pp=4, fused=False, policy="matmuls"), estimate.Setup(**k, fsdp=16, pods=2)
+    e, f = (estimate.step_seconds(c, chip(n), s, 1024, 2048) for n, s in (("H100", gpu), ("v5e", tpu)))
+    return e.low, e.mid, e.high, f.low, f.mid, f.high
+
+
+def _baselines(B, T):
+    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), estimate.Setup(dp=8), B, T
+    return estimate.six_nd_seconds(*args), estimate.half_of_peak_seconds(*args)
 
 
 SAVING = ("everything", "matmuls", "block")
@@ -117,6 +160,9 @@ FORMULAS = {
     "recomputed": (lambda *s: activations.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
     "train_flops": (lambda *s: activations.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: activations.training_memory(_mixed(*s), 2, 128).total, DECODERS),
+    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
+    "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
+    "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
     "six_nd": (ratios.six_nd, [(7e9, 1e12)]),
     "six_nd_ratio": (lambda *s: ratios.six_nd_ratio(_mixed(*s), 4096), DECODERS),
     "attention_ratio": (lambda *s: ratios.attention_ratio(_mixed(*s), 4096, "causal"), DECODERS),
@@ -133,6 +179,38 @@ FORMULAS = {
     "mfu": (ratios.mfu, [(7e9, 1e12, 1e5, 1e18)]),
     "hfu": (ratios.hfu, [(1e21, 1e5, 1e18)]),
     "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
+    "cost": (
+        lambda B, D, F, X, Y: tuple(
+            x for p in strategies.cost("FSDP+TP", B, D, F, X, Y) for x in (p.flops, *p.bytes.values())
+        ),
+        [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
+    ),
+    "data_ratio": (strategies.data_ratio, [(1e6, 64.0, 2550.0, 3.0)]),
+    "tensor_ratio": (strategies.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
+    "mixed_ratio": (strategies.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
+    "data_batch": (strategies.data_batch, [(2550.0, 3.0)]),
+    "tensor_limit": (strategies.tensor_limit, [(28672.0, 2550.0, 1.0)]),
+    "X_opt": (strategies.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
+    "mixed_batch": (strategies.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
+    "chips_limit": (strategies.chips_limit, [(4e7, 850.0)]),
+    "slice_batch": (strategies.slice_batch, [(73440.0,)]),
+    "idle": (
+        lambda p, m, v, F: tuple(schedules.idle(n, p, m, v, F) for n in schedules.PIPELINES),
+        [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
+    ),
+    "bubble": (
+        lambda p, m: tuple(schedules.bubble(n, p, m, 2.0) for n in schedules.PIPELINES),
+        [(4.0, 8.0), (1.0, 2.0)],
+    ),
+    "in_flight": (
+        lambda p, m: tuple(schedules.in_flight(n, p, m, 2.0) for n in schedules.PIPELINES),
+        [(4.0, 8.0), (4.0, 2.0)],
+    ),
+    "step": (_step, LAYOUTS),
+    "held": (lambda *a: tuple(vars(traffic.held(_mixed(512, 8, 8, 1024), _layout(*a))).values()), LAYOUTS),
+    "zero_memory": (lambda P, X: tuple(training.zero_memory(P, X, 2)), [(7e9, 64.0)]),
+    "largest_model": (training.largest_model, [(96e9, 10.0)]),
+    "three_checkpoints": (training.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
     "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
     "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
@@ -141,7 +219,8 @@ FORMULAS = {
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
 }
-# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in test_topology.py and test_transformer_costs.py.
+# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in test_topology.py,
+# test_transformer_costs.py, test_strategies.py, test_schedules.py and test_training.py.
 DISCRETE = {
     "line_distance",
     "distance",
@@ -155,13 +234,49 @@ DISCRETE = {
     "backward",  # of an einsum: text
     "sharded_flops",
     "unread",  # names of products
+    "algorithm",  # lines of text
+    "times",  # on the axes of a mesh
+    "best_split",
+    "meshes",
+    "best_mesh",
+    *schedules.PIPELINES,  # orders of tasks
+    "gpipe",
+    "one_f_one_b",
+    "zb_h1",
+    "zb_h2",
+    "pipeline",
+    "simulate",
+    "plain",
+    "divisors",
+    "collectives",  # records: their seconds are in those of "step"
+    "check",
+    "wires",
+    "together",
+    "lies",  # what "step" is made of
+    "share",
+    "rules",
 }
 
 
 def test_every_formula_is_listed():
     public = {
         n
-        for m in (roofline, topology, collectives, numeric, transformer, activations, ratios, einsum)
+        for m in (
+            roofline,
+            topology,
+            collectives,
+            numeric,
+            transformer,
+            activations,
+            ratios,
+            einsum,
+            estimate,
+            strategies,
+            schedules,
+            placement,
+            traffic,
+            training,
+        )
         for n, f in vars(m).items()
         if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")
     }
