@@ -26,7 +26,8 @@ from tqdm import tqdm
 from .machine import best
 from .mesh import put, sharded
 
-RIGHT, LEFT = 1, -1
+RIGHT = 1
+LEFT = -1
 
 
 def all_gather(x: jax.Array, names, axis: int = 0, ways: int = 2, wraps: bool = True) -> jax.Array:

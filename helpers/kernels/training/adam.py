@@ -1,0 +1,55 @@
+"""Adam, on arrays cut in any way: it works number by number, so a device that holds a shard updates that shard (chapter 4).
+
+Ten bytes for a parameter in bf16: 2 for itself and 4 for each of the two averages, which are f32.
+
+Source: Kingma and Ba, "Adam" (2015); Rajbhandari et al., "ZeRO" (2020) for cutting its state.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Moments(NamedTuple):
+    """Running averages of the slope and of its square, trees like the parameters, in f32; steps so far."""
+
+    mean: Any
+    square: Any
+    t: jax.Array
+
+
+@dataclass(frozen=True)
+class Adam:
+    """rate: how far a step goes; b1, b2: what an average keeps of itself; eps: added to the root of the square."""
+
+    rate: float = 1e-3
+    b1: float = 0.9
+    b2: float = 0.999
+    eps: float = 1e-8
+
+    @staticmethod
+    def start(params) -> Moments:
+        zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), params)
+        return Moments(zeros, zeros, jnp.zeros((), jnp.int32))
+
+    def update(self, params, slopes, moments: Moments):
+        """(parameters, moments) after one more step; both averages are scaled up while they are young.
+
+        >>> adam, w = Adam(rate=0.5), jnp.zeros(2)
+        >>> w, moments = adam.update(w, jnp.array([3.0, -0.01]), adam.start(w))
+        >>> w.round(4).tolist()                               # the first step is the rate, whatever the slope
+        [-0.5, 0.5]
+        """
+        t = moments.t + 1
+        mean = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, moments.mean, slopes)
+        square = jax.tree.map(
+            lambda v, g: self.b2 * v + (1 - self.b2) * jnp.square(g.astype(v.dtype)), moments.square, slopes
+        )
+        young1, young2 = 1 - self.b1**t, 1 - self.b2**t
+
+        def one(p, m, v):
+            return (p - self.rate * (m / young1) / (jnp.sqrt(v / young2) + self.eps)).astype(p.dtype)
+
+        return jax.tree.map(one, params, mean, square), Moments(mean, square, t)
