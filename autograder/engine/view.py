@@ -66,10 +66,11 @@ def _within(name: str, real: set[str]) -> bool:
 def stand_in(name: str, source: str) -> str:
     r"""A module with the same public names.
 
-    >>> print(stand_in("helpers.costs.x", "from .y import z\nHOP = 1e-6\ndef f(a):\n    return a\n"))
+    >>> print(stand_in("helpers.costs.x", "from .y import z\nHOP, W = 1e-6, 2\ndef f(a):\n    return a\n"))
     from helpers.check import compare as _compare
     from .y import z
     HOP = 1e-06
+    W = 2
     f = _compare.function('helpers.costs.x.f')
     """
     if name in BY_HAND:
@@ -87,6 +88,9 @@ def _replaced(module: str, node: ast.stmt) -> Iterator[str]:
             yield f"{own} = _compare.function({f'{module}.{own}'!r})"
         case ast.ClassDef(name=own) if not own.startswith("_"):
             yield f"{own} = _compare.kind({', '.join(_members(module, node))})"
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):  # A, B = 1, 2
+            for one, value in zip(names, values):
+                yield from _replaced(module, ast.Assign(targets=[one], value=value))
         case ast.Assign(targets=[ast.Name(id=own)], value=value) | ast.AnnAssign(target=ast.Name(id=own), value=value):
             if not own.startswith("_") and value is not None:
                 yield f"{own} = {_constant(module, own, value)}"

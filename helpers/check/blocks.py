@@ -11,11 +11,14 @@ CLOSE = {"bf16": 0.03, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.3}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
 
 
-def drawn(rng, like: jax.ShapeDtypeStruct, scale: float) -> jax.Array:
-    """A random array: floats of that standard deviation, or whole numbers from -4 to 4."""
+def drawn(rng, like: jax.ShapeDtypeStruct, scale: float) -> np.ndarray:
+    """A random array: floats of that standard deviation, or whole numbers from -4 to 4.
+
+    NumPy's, for JAX compiles a program for each shape that it cuts over devices.
+    """
     if jnp.issubdtype(like.dtype, jnp.floating):
-        return jnp.asarray(scale * rng.standard_normal(like.shape), like.dtype)
-    return jnp.asarray(rng.integers(-4, 5, like.shape), like.dtype)
+        return (scale * rng.standard_normal(like.shape)).astype(like.dtype)
+    return rng.integers(-4, 5, like.shape).astype(like.dtype)
 
 
 def differs(got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stacked: bool, dtype: str) -> str | None:

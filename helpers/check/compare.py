@@ -20,7 +20,7 @@ OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric"
 
 PROGRAMS = tuple(
     f"helpers.kernels.{m}"
-    for m in ("collectives", "matmul", "transformer", "layers", "moe", "remat", "flash", "backward")
+    for m in ("collectives", "matmul", "transformer", "layers", "moe", "remat", "flash", "backward", "training")
 )
 CLOSED = ("helpers.costs.", "helpers.kernels.systolic", *PROGRAMS, "helpers.trace.")
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
@@ -73,12 +73,17 @@ def _formulas() -> list[FunctionType]:
 @cache
 def _load(jax: bool) -> None:
     """Import what is to be closed, so that an answer cannot be the first to do so; JAX programs only beside JAX."""
-    for info in pkgutil.iter_modules(import_module("helpers.costs").__path__, "helpers.costs."):
-        import_module(info.name)
+    _whole("helpers.costs")
     import_module("helpers.kernels.systolic")
     for name in PROGRAMS if jax else ():
         if find_spec(name):
-            import_module(name)
+            _whole(name)
+
+
+def _whole(name: str) -> None:
+    """Import a module, or a package with all of its modules."""
+    for info in pkgutil.iter_modules(getattr(import_module(name), "__path__", ()), f"{name}."):
+        import_module(info.name)
 
 
 def _refusal(f: FunctionType) -> FunctionType:
@@ -94,7 +99,7 @@ def same(got, expected, rtol: float) -> str | None:
     if expected is Ellipsis:
         return None
     if expected is None or isinstance(expected, (str, bool)):
-        got = got.item() if isinstance(got, np.generic) else got
+        got = got.item() if getattr(got, "shape", None) == () else got  # NumPy's or JAX's
         if type(got) is type(expected):
             alike = "".join(got.split()) == "".join(expected.split()) if isinstance(got, str) else got == expected
             return None if alike else "that is not it"

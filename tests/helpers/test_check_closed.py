@@ -1,5 +1,7 @@
 """The course's own formulas are closed while an answer runs, and open again after it."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,21 @@ def test_simulators_and_counters_are_closed():
     assert refused(lambda: cycles([1], 2, 3))
     assert refused(lambda: len(list(frames((np.ones((2, 2)), np.ones((2, 2)))))))  # a generator
     assert refused(lambda: trace.count(lambda x: x, 1.0))
+
+
+PROGRAMS = [
+    "collectives.all_gather", "matmul.case1", "layers.mlp", "moe.route", "flash.chunk", "training.data.fsdp_forward",
+    "training.tensor.tensor_backward", "training.mixed.mixed_backward", "training.context.attention",
+    "training.experts.mixed", "training.pipeline.ticks", "training.stages.one_after_the_other",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_closed(name):
+    """Those of packages within `kernels`, too."""
+    pytest.importorskip("jax")
+    module, _, function = name.rpartition(".")
+    assert refused(lambda: getattr(import_module(f"helpers.kernels.{module}"), function)(1))
 
 
 def test_a_jitted_formula_is_closed():

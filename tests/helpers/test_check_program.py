@@ -49,6 +49,29 @@ def full(block):
     return told(a)
 
 
+def test_a_wrong_result_has_the_name_of_the_mistake_that_leads_to_it():
+    def halved(*blocks):
+        return gather_scatter(*blocks) / 2 + 1
+
+    a = mlp(halved)
+    a.wrong("twice too large", lambda *arrays: 2 * dense(*arrays))
+    a.wrong("that is half of it, and one more", lambda *arrays: dense(*arrays) / 2 + 1)
+    a.equals(dense, **SMALL)
+    assert told(a) == (0, "that is half of it, and one more")
+
+
+def test_arguments_may_be_made_of_what_is_drawn():
+    def rooted(x, w_in, w_out):
+        return gather_scatter(jnp.sqrt(x) ** 2, w_in, w_out)
+
+    found = []
+    for how in ({}, {"prepared": lambda x, *weights: (abs(x), *weights)}):
+        a = mlp(rooted)
+        a.equals(dense, **SMALL, **how)
+        found.append(told(a))
+    assert found == [(0, "the result holds NaN or infinity."), (4, "")]
+
+
 @pytest.mark.parametrize("block", [gather_scatter, one_axis_at_a_time])
 def test_right_programs_pass_however_written(block):
     assert full(block) == (4, "")
