@@ -5,7 +5,7 @@ primitive operation; here every one of them becomes a line of JavaScript.  Numbe
 An operation without a rule below is an error that names it, so a page never shows a wrong figure instead.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -24,6 +24,9 @@ RULES = {
     "eq": "{0}==={1}", "ne": "{0}!=={1}", "lt": "{0}<{1}", "le": "{0}<={1}", "gt": "{0}>{1}", "ge": "{0}>={1}",
     "copy": "{0}", "copy_p": "{0}", "stop_gradient": "{0}",
 }  # fmt: skip
+# Rules that give back their other operand when operand n is this literal.
+SAME = {("{0}+{1}", 0, "0"), ("{0}+{1}", 1, "0"), ("{0}-{1}", 1, "0"),
+        ("{0}*{1}", 0, "1"), ("{0}*{1}", 1, "1"), ("{0}/{1}", 1, "1")}  # fmt: skip
 LOGIC = {"and": "{0}&&{1}", "or": "{0}||{1}", "xor": "{0}!=={1}", "not": "!{0}"}
 REDUCE = {
     "reduce_sum": "{0}.reduce((p,q)=>p+q,0)", "reduce_prod": "{0}.reduce((p,q)=>p*q,1)",
@@ -54,19 +57,12 @@ def javascript(f: Callable, *args: float) -> str:
 
     >>> print(javascript(lambda C, W, I: max(1.0, 2.0) * (C / W) + I, 1.0, 1.0, 1.0))
     (a,b,c)=>{
-    const d=a/b;
-    const e=2*d;
-    const g=e+c;
+    const d=a/b,
+    e=2*d,
+    g=e+c;
     return g}
     """
-    args = [np.asarray(a, dtype=np.float64) for a in args]
-    with jax.enable_x64(True):
-        closed, shape = jax.make_jaxpr(f, return_shape=True)(*args)
-    writer = _Writer()
-    names = [writer.name() for _ in args]
-    values = [_Value(n, a.ndim == 1) for n, a in zip(names, args)]
-    outs = writer.inline(closed.jaxpr, closed.consts, values)
-    outs = [writer.whole(v, var.aval) for v, var in zip(outs, closed.jaxpr.outvars)]
+    writer, names, outs, shape = traced(f, args)
     if isinstance(shape, Mapping):  # JAX hands out the values of a dict in the order of its keys
         if not all(isinstance(k, str) and k.isidentifier() for k in shape) or len(outs) != len(shape):
             raise ValueError("a live function returns a flat dict whose keys are plain names")
@@ -80,6 +76,18 @@ def javascript(f: Callable, *args: float) -> str:
     return f"({','.join(names)})=>{{\n{writer.body(outs)}return {result}}}"
 
 
+def traced(f: Callable, args: Sequence) -> tuple:
+    """The lines of `f` in a `Writer`, the names of its arguments and of its results, and the shape of what it returns."""
+    args = [np.asarray(a, dtype=np.float64) for a in args]
+    with jax.enable_x64(True):
+        closed, shape = jax.make_jaxpr(f, return_shape=True)(*args)
+    writer = Writer()
+    names = [writer.name() for _ in args]
+    values = [_Value(n, a.ndim == 1) for n, a in zip(names, args)]
+    outs = writer.inline(closed.jaxpr, closed.consts, values)
+    return writer, names, [writer.whole(v, var.aval) for v, var in zip(outs, closed.jaxpr.outvars)], shape
+
+
 class _Value:
     """The text of one operand: an atom (a name or a literal); `row` if it is a JavaScript array."""
 
@@ -89,6 +97,16 @@ class _Value:
     @property
     def element(self) -> str:
         return f"{self.text}[i]" if self.row else self.text
+
+
+def constants(lines: Iterable[tuple[str, str]]) -> str:
+    """Names and expressions as one statement.
+
+    >>> constants([("a", "1"), ("b", "a+1")])
+    'const a=1,\\nb=a+1;\\n'
+    """
+    text = ",\n".join(f"{name}={expression}" for name, expression in lines)
+    return text and f"const {text};\n"
 
 
 def _literal(x) -> str:
@@ -113,7 +131,7 @@ def _literal(x) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-class _Writer:
+class Writer:
     """Collects lines `name = expression`; one that occurs twice is written once, one that nobody needs not at all."""
 
     RESERVED = {
@@ -158,13 +176,17 @@ class _Writer:
             self.lines[name] = (expression, [u.text for u in uses])
         return _Value(self.known[expression], row)
 
-    def body(self, wanted) -> str:
-        """The lines that `wanted` names depend on, in order, behind the helpers that they call."""
+    def needed(self, wanted) -> list[tuple[str, str]]:
+        """The lines that `wanted` names depend on, in order: names and expressions."""
         alive = set(wanted)
         for name, (_, uses) in reversed(self.lines.items()):
             if name in alive:
                 alive.update(uses)
-        text = "".join(f"const {n}={e};\n" for n, (e, _) in self.lines.items() if n in alive)
+        return [(n, e) for n, (e, _) in self.lines.items() if n in alive]
+
+    def body(self, wanted) -> str:
+        """The same as text, behind the helpers that they call."""
+        text = constants(self.needed(wanted))
         used = [h for h in sorted(self.helpers) if f"{h[6]}(" in text]
         return "".join(h + "\n" for h in used) + text
 
@@ -214,6 +236,9 @@ class _Writer:
         """`rule` once for a number, for every element of a row otherwise."""
         if rule == "{0}":
             return ins[0]
+        for n, other in ((0, 1), (1, 0)):  # x+0 and the like are x
+            if len(ins) == 2 and (rule, n, ins[n].text) in SAME and ins[n].row <= ins[other].row:
+                return ins[other]
         text = rule.format(*(v.element for v in ins))
         if any(v.row for v in ins):
             return self.line(f"Array.from({{length:{aval.shape[0]}}},(_,i)=>{text})", ins, row=True)

@@ -1,0 +1,162 @@
+// The best layout: loops over the layouts of helpers/candidates.py, in its order, and prices each with the functions
+// traced from helpers/costs. live.js calls what this hands out.
+window.liveLayouts = ({ layouts: t, controls, results }, F, box, text) => {
+  const fields = box.querySelector("form").elements;
+  const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
+  const words = v => v.toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
+  const width = t.names.length, brief = 2 * t.kept.length;
+
+  // Every mesh, as [tp, cp, ep, fsdp, dp, pp], with the most microbatches that it may have.
+  function* meshes({ may }, n, tokens, T) {
+    const sequences = tokens / T;
+    for (const pp of may.pp) for (const ep of may.ep) for (let cp = 1; cp <= Math.min(T, t.cp); cp *= 2) for (const tp of may.tp) {
+      const rest = Math.floor(n / (pp * ep * cp * tp)), most = sequences / (ep * rest);
+      if (!rest || most < 1) continue;
+      yield [[tp, cp, ep, rest, 1, pp], most];
+      if (rest > 1) yield [[tp, cp, ep, 1, rest, pp], most];
+    }
+  }
+
+  // What prices layouts of a setting: the wires of a mesh, and a step, mesh by mesh.
+  function pricing(model, chip, [place, inside], tokens, T) {
+    const [C, through, hbm, W, dcn] = chip.speeds, [first, then] = model.at[chip.kind];
+    const step = F[then](F[first](...model.sizes, tokens, T, C, through, hbm, inside, place.at(-1)));
+    return { wires: mesh => F[chip.kind](W, dcn, ...place, ...mesh), step, hbm };
+  }
+
+  // The least by the first of its numbers, then the second, then the third; after these the earlier policy, mesh, microbatches.
+  function least() {
+    let some = [], edge = Infinity;
+    return {
+      offer(entry) {
+        if (entry[0] > edge * t.near) return;
+        edge = Math.min(edge, entry[0]);
+        some.push(entry);
+      },
+      get found() {
+        for (const n of [0, 1, 2]) {
+          const low = Math.min(...some.map(e => e[n]));
+          some = some.filter(e => e[n] <= low * t.near);
+        }
+        return some.sort((a, b) => a[3] - b[3] || a[4] - b[4] || a[5] - b[5])[0];
+      },
+    };
+  }
+
+  // Entries of `least`: seconds, bytes (or bytes, seconds if nothing fits), zero, policy, number of the mesh, microbatches, mesh.
+  function search(model, chip, place, n, tokens, T, policies, any) {
+    const { wires, step, hbm } = pricing(model, chip, place, tokens, T), fast = least(), small = least();
+    let tried = 0, fitting = 0, number = 0;
+    for (const [mesh, most] of meshes(model, n, tokens, T)) {
+      const on = wires(mesh), zeros = mesh[1] * mesh[2] * mesh[4] > 1 ? 4 : 1;
+      number++;
+      for (let zero = 0; zero < zeros; zero++) {
+        const price = step(...mesh, zero, ...on);
+        tried += policies.length * (1 + Math.log2(most));
+        for (let micro = most, fits = true; micro >= 1 && fits; micro /= 2) { // fewer microbatches need more memory
+          const row = price(micro);
+          fits = false;
+          for (const p of policies) {
+            const seconds = row[2 * p], bytes = row[2 * p + 1];
+            if (bytes <= hbm) {
+              fitting++;
+              fits = true;
+              fast.offer([seconds, bytes, zero, p, number, micro, mesh]);
+            } else if (!fitting) small.offer([bytes, seconds, zero, p, number, micro, mesh]);
+          }
+          if (any && fits) return { tried, fitting };
+        }
+      }
+    }
+    const best = fitting ? fast.found : small.found;
+    if (!best) return { tried, fitting };
+    const [, , zero, policy, , micro, mesh] = best, row = step(...mesh, zero, ...wires(mesh))(micro, true);
+    return { tried, fitting, zero, policy, micro, mesh, row: row.slice(brief + width * policy, brief + width * (policy + 1)) };
+  }
+
+  // What is sent beside the products, if a step takes its time for that.
+  function heldUp(hidden, [math, through, ...sent]) {
+    const most = Math.max(...sent);
+    return most * t.near >= hidden && most > Math.max(math, through) ? 2 + sent.indexOf(most) : 0;
+  }
+
+  // What a step takes its time for, in words.
+  function bound({ row }) {
+    const parts = row.slice(t.times, t.times + t.parts), names = Object.keys(t.sent), sent = heldUp(row[0], parts);
+    if (sent) return t.sent[names[sent]];
+    const most = t.most[parts[0] >= parts[1] ? 0 : 1], axes = t.waited.filter(a => parts[names.indexOf(a)]).join(" and ");
+    return axes ? fill(t.waiting, { most, axes }) : most;
+  }
+
+  // The first batch that arithmetic bounds on this mesh, with some microbatches that fit.
+  function enough(model, chip, place, T, { mesh, zero, policy }) {
+    for (let tokens = 2 ** t.tokens[0]; tokens <= 2 ** t.tokens[1]; tokens *= 2) {
+      const { wires, step, hbm } = pricing(model, chip, place, tokens, T), price = step(...mesh, zero, ...wires(mesh));
+      for (let micro = tokens / T / (mesh[2] * mesh[3] * mesh[4]); micro >= 1; micro /= 2) {
+        const row = price(micro, true).slice(brief + width * policy), parts = row.slice(t.times, t.times + t.parts);
+        if (row[1] <= hbm && parts[0] >= parts[1] && !heldUp(row[0], parts)) return `${words(tokens)} tokens`;
+      }
+    }
+    return fill(t.never, { most: words(2 ** t.tokens[1]) });
+  }
+
+  function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, micro }, pods) {
+    const all = Object.entries({ dp, fsdp, tp, pp, ep, cp, pods, zero, micro });
+    return all.filter(([name, x]) => x !== (name === "zero" ? 0 : 1)).map(([name, x]) => `${name}=${x}`).join(" ") || "one chip";
+  }
+
+  // Why nothing was found, in words.
+  function problem(said, args, found, model, chip, policies) {
+    const { n, tokens, T } = args, hbm = chip.speeds[2], last = chip.places.length - 1, place = chip.places[Math.log2(n)];
+    if (!place) return fill(t.many, { ...said, most: words(2 ** last), place: chip.places[last][2] });
+    if (tokens < T) return t.short;
+    if (!found.row) {
+      let need = 2 * tokens;
+      while (meshes(model, n, need, T).next().done) need *= 2;
+      return fill(t.few, { ...said, sequences: words(tokens / T), need: words(need) });
+    }
+    const more = chip.places.findIndex((p, k) => 2 ** k > n && search(model, chip, p, 2 ** k, tokens, T, policies, true).fitting);
+    const larger = more < 0 ? t.noMore : fill(t.more, { least: words(2 ** more), larger: chip.places[more][2] });
+    return fill(t.lacks, { ...said, missing: text(found.row[1] - hbm, "B"), more: larger });
+  }
+
+  return {
+    size: c => 2 ** fields[c.name].value,
+    find(args, said) {
+      const model = t.models[said.model], chip = t.chips[said.chip], { n, tokens, T } = args, place = chip.places[Math.log2(n)];
+      const policies = said.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(said.keep)];
+      const found = place && tokens >= T ? search(model, chip, place, n, tokens, T, policies) : { tried: 0, fitting: 0 };
+      const values = Object.fromEntries(t.names.map((name, k) => {
+        const shown = found.row && (found.fitting || k === 1 || k >= t.times + t.parts);
+        return [name, shown ? found.row[k] * (["mfu", "bubble"].includes(name) ? 100 : 1) : NaN];
+      }));
+      values.waits = values.hidden - values.t0;
+      for (const cell of cells) said[cell.dataset.say] = t.none;
+      const { tried, fitting, policy } = found;
+      if (found.row) Object.assign(said, { tried: words(tried), fitting: words(fitting), layout: layout(found, place[0].at(-1)), policy: t.kept[policy] });
+      if (found.fitting) {
+        said.bound = bound(found);
+        said.enough = enough(model, chip, place, T, found);
+      }
+      Object.assign(said, { place: place?.[2], hbm: text(chip.speeds[2], "B") });
+      for (const r of results) said[r.name] = text(values[r.name], r.unit);
+      said.say = found.fitting ? t.best : problem(said, args, found, model, chip, policies);
+      for (const cell of cells) cell.textContent = said[cell.dataset.say];
+      for (const bar of bars) {
+        const name = bar.dataset.bar, of = name[0] === "t" ? values.upper : Math.max(chip.speeds[2], values.memory);
+        bar.style.width = `${(100 * values[name]) / of || 0}%`;
+        bar.closest("tr").hidden = values[name] === 0;
+      }
+      return values;
+    },
+    // A link has numbers of chips and tokens, not places on a slider.
+    link(asked) {
+      for (const c of controls) {
+        const value = asked.get(c.name) ?? "", place = Math.log2(value);
+        if (c.options ? Object.hasOwn(c.options, value) : Number.isInteger(place) && place >= fields[c.name].min && place <= fields[c.name].max)
+          fields[c.name].value = c.options ? value : place;
+      }
+    },
+    query: () => controls.map(c => [c.name, c.options ? fields[c.name].value : 2 ** fields[c.name].value]),
+  };
+};
