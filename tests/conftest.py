@@ -18,6 +18,13 @@ def pytest_configure(config):
     checker.keep_compiled(str(config.cache.mkdir("jax")))
 
 
+def pytest_collection_modifyitems(items):
+    """All that looks at the site in one process: another would only wait until it is built."""
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("site"))
+
+
 @pytest.fixture(scope="session")
 def browser():
     with chromium.browser() as b:
