@@ -1,6 +1,7 @@
 """Numbers in prose, computed: `{{ expression | format }}` in a source becomes the figure.
 
-The expression is Python over `helpers.costs` and `math`; a line `% let name = expression` names something for the rest of the file.
+The expression is Python over `helpers.costs`, `math` and `results("name")`, a file of book/results.
+A line `% let name = expression` names something for the rest of the file.
 The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci) or a Python format spec such as `.1f`.
 Code between fences is left alone.
 
@@ -8,8 +9,10 @@ Code between fences is left alone.
 'A v5e does 197 TFLOPs/s; C/W is 243.\\n'
 """
 
+import json
 import math
 import re
+from pathlib import Path
 
 from . import show
 from .costs import (
@@ -22,11 +25,15 @@ from .costs import (
     hardware,
     matmul,
     models,
+    placement,
     ratios,
     resharding,
     roofline,
+    schedules,
     sharding,
+    strategies,
     topology,
+    training,
     transformer,
 )
 
@@ -35,14 +42,32 @@ _LET = re.compile(r"^% let (\w+) = (.+)$")
 _NUMBER = re.compile(r"\{\{(.+?)\}\}")
 
 
+def results(name: str) -> dict:
+    """What was measured once and stored in book/results, with its command, date, machine and versions."""
+    stored = Path(__file__).parents[1] / f"book/results/{name}.json"
+    return json.loads(stored.read_text(encoding="utf-8"))
+
+
 def names() -> dict:
     """What expressions may use."""
-    found = {
+    found = {}
+    for module in (
+        training,
+        placement,
+        schedules,
+        strategies,
+    ):  # chapter 4; where two have a name, the others keep theirs
+        found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
+    found |= {
         "math": math,
+        "results": results,
         "collectives": collectives,
         "sharding": sharding,
         "ratios": ratios,
         "activations": activations,
+        "schedules": schedules,
+        "strategies": strategies,
+        "training": training,
     }
     chapter3 = (activations, einsum, config, models, ratios, transformer)
     for module in (*chapter3, resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):

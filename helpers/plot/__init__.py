@@ -7,9 +7,10 @@ from .charts import bars, levels, lines, roofline, timeline
 from .chips import systolic, torus
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .sharded import frames, layout
+from .training import pipelines, plane, predicted
 from .transformer import shares, stacked
 
 __all__ = [
-    "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "bars", "canvas", "frames", "layout", "levels", "lines", "roofline",
-    "shares", "stacked", "systolic", "timeline", "torus",
+    "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "bars", "canvas", "frames", "layout", "levels", "lines",
+    "pipelines", "plane", "predicted", "roofline", "shares", "stacked", "systolic", "timeline", "torus",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from matplotlib import rc_context
 
 from .picture import COLOURS, DASHES, STYLE, Picture, canvas, dress
 
-HATCHES = ("", "//", "..", "\\\\", "xx", "++")
+FILLS = tuple(zip((*COLOURS, "#bbb"), ("", "//", "..", "\\\\", "xx", "++", "--")))
 
 
 def shares(panels: dict, alt: str, *, caption: str = "") -> Picture:
@@ -65,13 +65,14 @@ def _cut(ax, bars: dict, roles: list[str]) -> None:
     left = np.zeros(len(bars))
     for i, role in enumerate(roles):
         part = np.array([parts.get(role, 0) for parts in bars.values()], float)
+        fill, hatch = FILLS[i % len(FILLS)]
         ax.barh(
             list(bars),
             part,
             left=left,
             label=role,
-            color=COLOURS[i % 6],
-            hatch=HATCHES[i % 6],
+            color=fill,
+            hatch=hatch,
             edgecolor="#222",
             height=0.65,
         )

@@ -15,8 +15,13 @@ METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8
 ERRATA = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]
 
 # Rows of the sources that a chapter covers: letter and number of its methods, errata of the section that it follows.
-COVERED = {"ch01_rooflines": ("A", 20), "ch02_sharding": ("B", 25), "ch03_transformers": ("C", 17)}
-MENDED = {"ch02_sharding": ("E002", 13), "ch03_transformers": ("E000", 9)}
+COVERED = {
+    "ch01_rooflines": ("A", 20),
+    "ch02_sharding": ("B", 25),
+    "ch03_transformers": ("C", 17),
+    "ch04_training": ("D", 20),
+}
+MENDED = {"ch02_sharding": ("E002", 13), "ch03_transformers": ("E000", 9), "ch04_training": ("E001", 25)}
 
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS)
 

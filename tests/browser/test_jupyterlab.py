@@ -14,6 +14,7 @@ PICTURES = {  # words that say what a picture shows which the reading draws
     "notebooks/ch01_rooflines/reading.ipynb": "FLOPs per byte",
     "notebooks/ch02_sharding/reading.ipynb": "Bandwidth of an AllGather",
     "notebooks/ch03_transformers/reading.ipynb": "Two bar charts side by side",
+    "notebooks/ch04_training/reading.ipynb": "A wedge of layouts is compute-bound",
 }
 
 
@@ -66,6 +67,7 @@ def test_the_start_page_leads_to_reading_and_exercises(page, lab):
 
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
 def test_the_reading_runs_to_its_end(page, lab, reading):
+    assert reading in PICTURES, f"PICTURES has no words of a picture that {reading} draws: add some."
     open_notebook(page, lab, reading)
     command(page, "notebook:run-all-cells")
     code = [c for c in cells(page) if c["cell_type"] == "code"]

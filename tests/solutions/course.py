@@ -44,6 +44,44 @@ def statement(exercise: str) -> list[str]:
     return [line for line in head[3:] if line]
 
 
+def points(texts: list[str]) -> float:
+    """What all exercises give together."""
+    return sum(float(re.search(r"· (\d+) points?", t)[1]) for t in texts)
+
+
+def well_formed(text: str, told: tuple[str, ...]) -> None:
+    """Two dropdowns that name a confusion, six lines of statement; with a check an insight and a hidden part, too.
+
+    told  beginnings of calls by which a check tells a learner something: four of them at least
+    """
+    titles, lines = dropdowns(text), statement(text)
+    if "graded by hand" in lines[0]:
+        assert len(titles) == 2
+        return
+    assert len(titles) == 3 and titles[-1] == "After you pass"
+    assert len(lines) <= 7, "a data line and at most six lines of statement"
+    assert sum(text.count(t) for t in told) >= 4
+    assert "### BEGIN HIDDEN TESTS" in text
+
+
+def computed(text: str) -> bool:
+    """What is said after a pass has a number in it that is computed; nothing is where a person grades."""
+    return "graded by hand" in text or "{{" in text.split("After you pass")[1]
+
+
+def by_position(answer: str, check: str) -> None:
+    """Draws stand in the order of the stub's parameters, and the hidden part draws each of them.
+
+    Sizes that a sharded program is drawn have names of their own.
+    """
+    (function,) = functions(answer)
+    names, found = [a.arg for a in function.args.args], calls(check)
+    if "check.Program(" not in check:
+        for drawn in [[k.arg for k in c.keywords if k.arg != "n"] for c in found if c.func.attr == "equals"]:
+            assert drawn == names
+    assert not [c.lineno for c in found if c.func.attr == "gives" and c.keywords]
+
+
 def functions(answer: str) -> list[ast.FunctionDef]:
     """The functions that an answer cell defines."""
     return [n for n in ast.parse(answer).body if isinstance(n, ast.FunctionDef)]

@@ -1,0 +1,149 @@
+"""Every number that the sources of chapter 4 state, computed again by `helpers`; values are typed here with where they stand.
+
+S5 is section 5 ("training") of How To Scale Your Model (2025); Dn is the row of the course's table of methods.
+Where one is wrong, the corrected value stands here and book/data/errata.json says why.
+"""
+
+from math import floor
+
+import pytest
+
+from helpers.costs import schedules, strategies
+from helpers.costs.hardware import chip
+from helpers.costs.models import model
+from helpers.costs.ratios import six_nd, train_seconds
+from helpers.costs.strategies import (
+    X_opt,
+    best_split,
+    chips_limit,
+    cost,
+    data_batch,
+    data_ratio,
+    mixed_batch,
+    mixed_ratio,
+)
+from helpers.costs.training import largest_model, three_checkpoints, zero_memory
+from helpers.costs.transformer import parameters
+
+from .conftest import ROOT
+from .stated import near
+
+V5P = chip("v5p")
+A, DAY = V5P.alpha_ici(), 24 * 3600
+LLAMA_13B = parameters(model("llama-2-13b"))
+B, D, F, X, Y = 4096, 1024, 8192, 8, 4
+
+
+def sent(strategy, keep=False, **axes):
+    """Bytes of the forward and of the backward pass."""
+    there, back = cost(strategy, B, D, F, keep=keep, **axes)
+    return there.total * 1.0, back.total * 1.0
+
+
+def recipe(X, Y, B=1e6, F=30000):
+    """The longer of the two transfers over arithmetic, of 1M tokens on 8,192 chips: two axes for X, one for Y."""
+    there, _ = cost("FSDP+TP", B, 8192, F, X=X, Y=Y)
+    parts = there.time(V5P.rate(), V5P.link_bandwidth, {"X": 2, "Y": 1}).parts
+    return max(parts["X"], parts["Y"]) / parts["math"]
+
+
+CLAIMS = {
+    # D10, D20: data parallelism and FSDP
+    "S5: C/W of one axis": (A, 2550.0),
+    "S5: three axes": (data_batch(A, 3), 850.0),
+    "S5: tokens of a pod": (data_batch(A, 3) * 8960, 7.6e6),
+    "S5: chips for DeepSeek's batch": (chips_limit(40e6, data_batch(A, 3)), 47e3),
+    "S5: chips for LLaMA 3 70B": (floor(chips_limit(16e6, data_batch(A, 3))), 18823),
+    "S5: FLOPs of LLaMA 3 70B": (six_nd(70e9, 15e12), 6.3e24),
+    "S5: its days at half of peak": (train_seconds(70e9, 15e12, 18823 * V5P.rate(), 0.5) / DAY, 16.9),
+    "S5, corrected: 4.6e14 would be": (4.6e14 / 1.8e11, 2556.0),
+    # D15: Adam
+    "S5: bytes of a parameter": (sum(zero_memory(1, 1, 0)) - 2, 10),
+    "S5: largest model on 96 GB": (largest_model(V5P.hbm_bytes), 9.6e9),
+    # D5: tensor parallelism
+    "S5: from 8 ways": (floor(strategies.tensor_limit(8 * 2550, A, 1)), 8),
+    "S5: for LLaMA 3 70B": (floor(strategies.tensor_limit(28672, A, 1)), 11),
+    "S5: int8 sends half and computes twice": (
+        strategies.tensor_limit(F, V5P.rate("int8") / (2 * V5P.link_bandwidth) / 2, 1),
+        strategies.tensor_limit(F, A, 1),
+    ),
+    # D7: both
+    "S5, corrected: X for 64 chips": (X_opt(48000, 32768, 64, 2, 1), 13.69),
+    "S5: so X = 16": (best_split(48000, 32768, 64)[0], 16),
+    "S5: B/N above 99": (mixed_batch(32768, A, 2, 1), 99.2),
+    "S5: eight times less": (floor(data_batch(A, 3) / mixed_batch(32768, A, 2, 1)), 8),
+    "S5, corrected: root of the batch": (
+        mixed_ratio(4e6, 32768, 4096, A, 2, 1) / mixed_ratio(1e6, 32768, 4096, A, 2, 1),
+        2.0,
+    ),
+    # D8, D9
+    "S5, corrected: crossing at 16x16x16": (mixed_batch(32768, A, 2, 1) * 4096, 4.06e5),
+    "S5: FSDP alone there": (data_batch(A, 3) * 4096, 3.48e6),
+    # D19: the table, bytes forward and backward
+    "S5: DP": (sent("DP", X=X), (0.0, 8.0 * D * F)),
+    "S5: FSDP": (sent("FSDP", X=X), (4.0 * D * F, 8.0 * D * F)),
+    "S5, corrected: TP": (sent("TP", keep=True, Y=Y), (4.0 * B * D, 4.0 * B * D)),
+    "S5, corrected: TP, In gathered again": (sent("TP", Y=Y), (4.0 * B * D, 6.0 * B * D)),
+    "S5, corrected: FSDP + TP": (
+        sent("FSDP+TP", X=X, Y=Y),
+        (4.0 * B * D / X + 4 * D * F / Y, 6.0 * B * D / X + 8 * D * F / Y),
+    ),
+    "S5: FLOPs forward and backward": (
+        tuple(p.flops for p in cost("FSDP+TP", B, D, F, X=X, Y=Y)),
+        (4.0 * B * D * F / (X * Y), 8.0 * B * D * F / (X * Y)),
+    ),
+    "S5, corrected: FSDP sends 1.5 times what DP sends": (sum(sent("FSDP", X=X)) / sum(sent("DP", X=X)), 1.5),
+    # D14: pods
+    "S5, corrected: C/W of the network": (strategies.slice_batch(V5P.alpha_dcn()), 73440.0),
+    "S5: tokens of a chip, 2M on two pods": (2e6 / (2 * 8960), 111.6),
+    "S5, corrected: 1M as 1024 x 8 waits": (recipe(1024, 8), 1.31),
+    "S5, corrected: the best X of that": (X_opt(1e6, 30000, 8192, 2, 1), 739.0),
+    # D16, D17: questions
+    "S5 Q1, corrected": (LLAMA_13B.total * 1.0, 13.02e9),
+    "S5 Q1: MLP": (LLAMA_13B.mlp * 1.0, 8.5e9),
+    "S5 Q1: attention": (LLAMA_13B.attention * 1.0, 4.2e9),
+    "S5 Q1, corrected: vocabulary": ((LLAMA_13B.embedding + LLAMA_13B.unembedding) * 1.0, 0.328e9),
+    "S5 Q2: weights and state": (10 * 13e9, 130e9),
+    "S5 Q2: activations": (three_checkpoints(16e6, 5120, 13824, 40) * 1.0, 41.9e12),
+    "S5 Q3: activations": (three_checkpoints(3e6, 5120, 13824, 40) * 1.0, 7.864e12),
+    "S5 Q3: all HBM of the slice": (4096 * V5P.hbm_bytes, 393e12),
+    "S5 Q3: a chip's share": ((three_checkpoints(3e6, 5120, 13824, 40) + 10 * 13e9) / 4096, 1.95e9),
+    "S5 Q3: least tokens of a chip": (mixed_batch(13824, A, 2, 1), 235.0),
+    "S5 Q3, corrected: X": (X_opt(3e6, 13824, 4096, 2, 1), 1333.0),
+    "S5 Q3: 1024 ways": (best_split(3e6, 13824, 4096)[0], 1024),
+    "S5 Q3: a step": (train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4), 0.31),
+    "S5 Q3, corrected: sequences": (3e6 / 32e3, 93.75),
+    # D12: pipelines
+    "Narayanan 2021: bubble of p = 4, m = 8": (schedules.bubble("1F1B", 4, 8), 3 / 11),
+    "the same, over the time without it": (schedules.idle("1F1B", 4, 8) / (8 * 3.0), 3 / 8),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_number(claim):
+    got, stated = CLAIMS[claim]
+    for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:
+        if other:
+            near(one, other)
+        assert other or one == 0
+
+
+def test_no_power_of_two_passes_where_the_source_has_one():
+    """S5, several pods: 1M tokens on 8,192 chips wait under every split of powers of two, and not at the real optimum."""
+    assert min(recipe(2**i, 2 ** (13 - i)) for i in range(14)) > 1
+    best = X_opt(1e6, 30000, 8192, 2, 1)
+    assert recipe(best, 8192 / best) < 1
+
+
+def test_worked_problems_of_the_page():
+    """Question 3 of section 5: FSDP alone waits, and is bound by arithmetic with TP beside it."""
+    assert data_ratio(3e6, 4096, A, 3) < 1 < mixed_ratio(3e6, 13824, 4096, A, 2, 1)
+    assert schedules.bubble("1F1B", 8, 39) <= schedules.bubble("1F1B", 8, 16) / 2 < schedules.bubble("1F1B", 8, 38)
+
+
+@pytest.mark.parametrize(
+    "what", [r"\frac{B}{N} > \frac{\alpha}{M}", r"Y < \frac{MF}{\alpha}", r"\sqrt{\frac{B}{F} \cdot \frac{M_X}{M_Y} \cdot N}",
+             r"\frac{\alpha^2}{M_X M_Y F}", "6BD/X + 8DF/Y", r"\frac{p - 1}{m + p - 1}", "2LB(D + 2F)"],
+)  # fmt: skip
+def test_formulas_stand_on_the_page(what):
+    assert what in (ROOT / "book/ch04_training.md").read_text(encoding="utf-8")

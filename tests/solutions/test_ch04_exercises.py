@@ -1,0 +1,245 @@
+"""Exercises 4.1 to 4.22: their form, the sources' numbers from the solved functions, and the functions against programs.
+
+Numbers are those of Austin et al. 2025, Section 5, and of the table of systems, errata corrected.
+"""
+
+import math
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import bank
+from helpers import trace
+from helpers.costs.schedules import interleaved, simulate
+from helpers.kernels import mesh
+from tests.solutions import course
+from tests.solutions.course import agree
+
+mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
+
+TOPIC = "ch04_training"
+EXERCISES = course.exercises(TOPIC)
+PARTS = course.parts("".join(EXERCISES))
+AUTO = [f"ch04-q{n:02}" for n in range(1, 22)]
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Every answer, by name."""
+    return course.solved(TOPIC)
+
+
+def test_all_are_there():
+    assert [course.number(e) for e in EXERCISES] == list(range(1, 23))
+    assert [p[0] for p in PARTS] == AUTO
+    assert 70 <= course.points(EXERCISES) <= 84
+
+
+@course.of_exercises(EXERCISES)
+def test_form(text):
+    course.well_formed(
+        text, told=(".wrong(", ".law(", "within(", ".sends", ".uses_no(", ".only(", ".fits(", ".equals(")
+    )
+    assert course.computed(text)
+
+
+@pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
+def test_check_calls_the_answer_by_position(answer, check):
+    course.by_position(answer, check)
+
+
+@pytest.mark.parametrize("answer", AUTO)
+def test_mutants_and_variants(answer):
+    assert len([m for m in bank.mutants(TOPIC) if m.grade_id == answer]) >= 6
+    assert len([v for v in bank.variants(TOPIC) if v.grade_id == answer]) >= 2
+
+
+def test_hidden_tests_hold_for_another_class(solved, monkeypatch):
+    """Other seeds draw other inputs and other shapes, other values with a secret: the solutions pass them all."""
+    for seed, values in (("spring", ""), ("0", "a secret")):
+        monkeypatch.setenv("COURSE_SEED", seed)
+        monkeypatch.setenv("COURSE_VALUES", values)
+        course.hold(PARTS, solved)
+
+
+def test_visible_checks_alone_accept_the_solutions(solved):
+    course.hold(PARTS, solved, course.visible)
+
+
+V5P = 4.59e14, 1.8e11
+LLAMA2 = 40, 5120, 13824, 40, 128, 32000
+Q3 = dict(P=13.0159e9, L=40, D=5120, F=13824, B=3e6, X=4096, hbm=96e9)
+
+# (row of the sources, answer, arguments, expected)
+NUMBERS = [
+    ("Q1, E001-14: 13.02e9", "training_memory", (*LLAMA2, 16e6), {"params": 13.0159e9, "state": 130.159e9, "activations": 41.94e12}),
+    ("D16, Q3: 7.864 TB", "training_memory", (*LLAMA2, 3e6), {"params": ..., "state": ..., "activations": 7.864e12}),
+    ("D15: 9.6e9 on 96 GB", "zero_memory", (1e9, 64, 0, 0, 96e9), {"weights": 2e9, "grads": 0, "moments": 8e9, "largest": 9.6e9}),
+    ("D4: 10P/X", "zero_memory", (64e9, 64, 3, 0, 96e9), {"weights": 2e9, "grads": 0, "moments": 8e9, "largest": 614.4e9}),
+    ("D19: DP", "layer_bytes", ("dp", 7, 11, 13, 2, 4, False), (0, 8 * 11 * 13)),
+    ("D19: FSDP", "layer_bytes", ("fsdp", 7, 11, 13, 2, 4, False), (4 * 11 * 13, 8 * 11 * 13)),
+    ("D19, E001-12: TP", "layer_bytes", ("tp", 7, 11, 13, 2, 4, False), (4 * 7 * 11, 4 * 7 * 11)),
+    ("D6, E001-13: mixed", "layer_bytes", ("mixed", 8, 11, 16, 2, 4, True), (2 * 8 * 11 + 11 * 16, 3 * 8 * 11 + 2 * 11 * 16)),
+    ("D10: 7.6M for a pod", "busy", (8960, 32768, *V5P, 2, 1), {"fsdp": 7.616e6, "mixed": 8960 * 99.22, "tp": 12.85}),
+    ("D10: 2550, 850", "busy", (1, 32768, *V5P, 2, 1), {"fsdp": 850, "mixed": 99.22, "tp": ...}),
+    ("D9, E001-15: 4.06e5", "busy", (4096, 32768, *V5P, 2, 1), {"fsdp": 3.4816e6, "mixed": 4.064e5, "tp": ...}),
+    ("D5: 11 and 22 ways at F = 28672", "busy", (8, 28672, *V5P, 1, 2), {"fsdp": ..., "mixed": ..., "tp": 22.49}),
+    ("D7, E001-10: 13.69", "best_split", (48000, 32768, 64, 2, 1, 2550), {"X": 13.693, "pair": (16, 4), "busy": True}),
+    ("D7, E001-9: 1333", "best_split", (3e6, 13824, 4096, 2, 1, 2550), {"X": 1333.3, "pair": ..., "busy": True}),
+    ("E001-16: bound by links", "best_split", (1e6, 30000, 8192, 2, 1, 2550), {"X": 739.0, "pair": ..., "busy": False}),
+    ("D14, E001-7: 73,440", "pods", (2e6, 70e9, 8960, 4.59e14, 6.25e9), {"tokens": 73440, "seconds": 5e-3, "pods": 27}),
+    ("D17, Q3: 310 ms", "run_time", (13e9, 1e12, 3e6, 4096, 4.6e14, 0.4), {"step": 0.3105, "days": ..., "chip_hours": ...}),
+    ("D17: 16.9 days", "run_time", (70e9, 15e12, 4e6, 18823, 4.59e14, 0.5), {"step": ..., "days": 16.88, "chip_hours": 16.88 * 24 * 18823}),
+    ("D12", "bubbles", (4, 8, 1, 0.5), {"gpipe": 3 / 11, "1f1b": 3 / 11, "interleaved": 3 / 11, "held_1f1b": 4, "least": 3}),
+]  # fmt: skip
+
+
+@course.of_the_sources(NUMBERS)
+def test_numbers_of_the_sources(solved, name, args, expected):
+    got = solved[name](*args)
+    for key in expected if isinstance(expected, dict) else range(len(expected)):
+        if expected[key] is not ...:
+            agree(got[key], expected[key])
+
+
+def test_q3_fsdp_memory(solved):
+    """systems D16: 1.95 GB on each device, gradients not counted."""
+    got = solved["make_fit"](*Q3.values())
+    agree(got["stages"][3] - 2 * Q3["P"] / Q3["X"], 1.952e9)
+    assert got["stages"][0] > Q3["hbm"] > got["stages"][1] and got["stage"] == 1 and got["parts"] == 1
+
+
+def test_d1_backward_is_jax_grad(solved):
+    """systems D1."""
+    rng = np.random.default_rng(0)
+    In, W_in, W_out, dOut = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((3, 4), (4, 5), (5, 4), (3, 4)))
+    loss = lambda W_in, W_out, In: jnp.sum(In @ W_in @ W_out * dOut)  # noqa: E731
+    for got, expected in zip(
+        solved["layer_backward"](In, W_in, W_out, dOut), jax.grad(loss, (0, 1, 2))(W_in, W_out, In), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+STRATEGIES = [
+    ("dp_step", {"X": 4}, ["W[M, D, F]", "In[B_X, D]", "Target[B_X, D]"], "W[M, D, F]"),
+    ("fsdp_step", {"X": 4}, ["W[M, D_X, F]", "In[B_X, D]", "Target[B_X, D]"], "W[M, D_X, F]"),
+    ("mixed_step", {"X": 4, "Y": 2}, ["W[M, D_X, F_Y]", "In[B_X, D_Y]", "Target[B_X, D_Y]"], "W[M, D_X, F_Y]"),
+]
+
+
+@pytest.mark.parametrize("name, on, ins, out", STRATEGIES, ids=[s[0] for s in STRATEGIES])
+def test_d2_d3_d6_weights_equal_the_run_on_one_device(solved, name, on, ins, out):
+    """systems D2, D3, D6: ten steps, weights after each equal those of one device."""
+    m = mesh.mesh(tuple(on.values()), tuple(on))
+    rng = np.random.default_rng(1)
+    W, In, Target = (jnp.asarray(0.3 * rng.standard_normal(s), jnp.float32) for s in ((2, 8, 12), (16, 8), (16, 8)))
+    specs = tuple(mesh.spec(a) for a in ins)
+    step = jax.jit(
+        jax.shard_map(
+            lambda *a: solved[name](*a, 0.02), mesh=m, in_specs=specs, out_specs=mesh.spec(out), check_vma=False
+        )
+    )
+    alone = W
+    for _ in range(10):
+        loss = lambda W: 0.5 * jnp.sum((In @ W[0] @ W[1].T - Target) ** 2)  # noqa: E731
+        alone = alone - 0.02 * jax.grad(loss)(alone)
+        W = step(W, In, Target)
+        np.testing.assert_allclose(np.asarray(W), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_d19_the_table_is_what_the_programs_send(solved):
+    """systems D19, D5: bytes that the traced programs gather, scatter and reduce are those of 4.4 (in float32, twice as many)."""
+    B, D, F = 64, 16, 24
+
+    def bytes_of(name, on, ins, out, *static):
+        m = mesh.mesh(tuple(on.values()), tuple(on))
+        specs = tuple(mesh.spec(a) for a in ins)
+        program = jax.shard_map(
+            lambda *a: solved[name](*a, *static), mesh=m, in_specs=specs, out_specs=mesh.spec(out), check_vma=False
+        )
+        args = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((2, D, F), (B, D), (B, D))]
+        sent = trace.merged(trace.sent(program, *args))
+        weigh = {"AllGather": lambda c: c.out, "ReduceScatter": lambda c: c.shape, "AllReduce": lambda c: (2, *c.shape)}
+        return sum(4 * math.prod(weigh[c.kind](c)) for c in sent)
+
+    table = solved["layer_bytes"]
+    assert bytes_of("dp_step", *STRATEGIES[0][1:], 0.1) == 2 * sum(table("dp", B, D, F, 4, 1, False))
+    fsdp = table("fsdp", B, D, F, 4, 1, False)
+    assert bytes_of("fsdp_step", *STRATEGIES[1][1:], 0.1) == 2 * (
+        sum(fsdp) - fsdp[0]
+    )  # weights are kept, gathered once
+    tp = "tp_layer", {"Y": 4}, ["W[M, D, F_Y]", "In[B, D_Y]", "dOut[B, D_Y]"], "S[M, B, D_Y]"
+    assert bytes_of(*tp) == 2 * sum(table("tp", B, D, F, 1, 4, False))
+    mixed = table("mixed", B, D, F, 4, 2, False)
+    no_din, kept = 2 * B * D / 4, 4 * D * F / 2
+    assert bytes_of("mixed_step", *STRATEGIES[2][1:], 0.1) == 2 * (sum(mixed) - no_din - kept)
+
+
+def test_d11_the_printed_pipeline_updates_nothing(solved):
+    """systems D11: broken as printed; mended it is the gradient of the whole net."""
+    rng = np.random.default_rng(2)
+    x, weights = rng.standard_normal((8, 3)), [rng.standard_normal((3, 3)) for _ in range(4)]
+    assert all(a is b for a, b in zip(weights, solved["broken_pipeline"](x, list(weights), 0.1)[1]))
+
+    def loss(ws):
+        out = jnp.asarray(x)
+        for w in ws:
+            out = out @ w
+        return jnp.mean(out**2)
+
+    grads = jax.grad(loss)([jnp.asarray(w) for w in weights])
+    for m in (1, 2, 8):  # systems D12: the same for any number of microbatches
+        got, new = solved["mended_pipeline"](x, weights, 0.1, m)
+        agree(got, float(loss(weights)))
+        for w, g, n in zip(weights, grads, new, strict=True):
+            np.testing.assert_allclose(n, w - 0.1 * np.asarray(g), rtol=1e-3, atol=1e-3)
+
+
+def played(solved, orders, lasts):
+    """Slots from the first start to the last end, and whether all entries were reached."""
+    start = solved["played"](orders, lasts)
+    assert len(start) == sum(map(len, orders))
+    return max(t + lasts[k] for (k, _, _), t in start.items())
+
+
+@pytest.mark.parametrize("p, m", [(2, 2), (4, 8), (3, 3), (5, 9), (6, 6)])
+def test_d12_and_d13_bubbles_of_the_schedules(solved, p, m):
+    """systems D12, D13: GPipe and 1F1B wait 3(p - 1) slots, the split backward pass p - 1, in slots of a forward."""
+    both = {"F": 1, "B": 2}
+    gpipe, one = (played(solved, solved["schedule"](kind, p, m), both) for kind in ("gpipe", "1f1b"))
+    split = played(solved, solved["golf"](p, m), {"F": 1, "B": 1, "W": 1})
+    assert gpipe == one == 3 * (m + p - 1) and split == 3 * m + p - 1
+    assert math.isclose((gpipe - 3 * m) / gpipe, solved["bubbles"](p, m, 1, 0.5)["gpipe"])
+    for v in (2, 3) if m % p == 0 else ():
+        thin = simulate(interleaved(p, m, v))
+        assert math.isclose(thin.bubble, solved["bubbles"](p, m, v, 0.5)["interleaved"])
+
+
+def test_golf_par_cannot_be_beaten(solved):
+    """For two stages and two microbatches all orders are tried."""
+    from itertools import permutations
+
+    entries = [(k, i) for k in "FBW" for i in range(2)]
+    legal = [
+        o
+        for o in permutations(entries)
+        if all(o.index((a, i)) < o.index((b, i)) for a, b in ("FB", "BW") for i in (0, 1))
+    ]
+    times = []
+    for a, b in product(legal, legal):
+        start = solved["played"]([list(a), list(b)], {"F": 1, "B": 1, "W": 1})
+        if len(start) == 12:
+            times.append(max(start.values()) + 1)
+    assert min(times) == 3 * 2 + 2 - 1
+
+
+def test_d20_layouts_turn_from_fsdp_to_mixed_and_on_slow_links_to_pipelines(solved):
+    """systems D20: with the batch fixed, more chips want tensor parallelism; the same few chips on slower links stages."""
+    best = solved["best_layout"]
+    assert best(512, 256, 95e9, *V5P)[1:3] == (1, 1)
+    assert best(128, 2048, 95e9, *V5P)[1] > 1
+    slow, fast = (best(480, 80, 141e9, 4.59e14, W)[2] for W in (1e10, 1.8e11))
+    assert slow > fast == 1
