@@ -96,7 +96,7 @@ class _Writer:
         if x is None or isinstance(x, bool):
             return x
         if isinstance(x, np.generic) or _is_array(x):
-            return self.array(x)
+            return {"words": self.tree(x.tolist(), depth + 1)} if x.dtype.kind == "U" else self.array(x)
         if isinstance(x, int):
             if int.bit_length(x) > BITS:
                 raise WireError(f"A whole number has more than {BITS} bits.")
@@ -181,6 +181,8 @@ class _Reader:
                 return {"...": Ellipsis, "NotImplemented": NotImplemented}[body]
             case "complex" | "fraction" | "decimal":
                 return _to_number(tag, body)
+            case "words":
+                return _words(part(body))
             case "dtype":
                 return DTYPES[body]
             case "spec" if "jax" in sys.modules:
@@ -234,6 +236,24 @@ def _axes(a):
     if a is not None and not all(isinstance(n, str) for n in names):
         raise WireError("The message has a PartitionSpec of other things than names.")
     return a
+
+
+def _words(x):
+    """An array of text, or one NumPy string, from lists of strings as deep as it has dimensions."""
+    rest, n, longest = [x], 0, 1
+    while rest:
+        if isinstance(one := rest.pop(), list):
+            rest += one
+            continue
+        if type(one) is not str:
+            raise WireError("An array of text has something else in it.")
+        n, longest = n + 1, max(longest, len(one))
+    if 4 * n * longest > RAW_LIMIT:  # every place is as wide as the longest text
+        raise WireError("An array of text is too large to be handed over.")
+    try:
+        return np.array(x, dtype=str)[()]
+    except ValueError:
+        raise WireError("An array of text has rows of different lengths.") from None
 
 
 def _dtype_name(dtype: np.dtype) -> str:

@@ -50,6 +50,19 @@ def test_arrays_come_back_with_their_type(name):
         assert got.tobytes() == sent.tobytes()
 
 
+def test_arrays_of_text_come_back():
+    values = np.array([["a", "longer"], ["", "ä"]])
+    back, one = there_and_back([values, values[0, 1]])
+    assert back.dtype == values.dtype and back.shape == (2, 2) and (back == values).all()
+    assert type(one) is np.str_ and one == "longer"
+
+
+def test_an_array_as_wide_as_its_longest_text_may_be_too_large():
+    text = json.dumps({"words": ["x" * 100_000, *["a"] * 10_000]})
+    with pytest.raises(wire.WireError, match="An array of text is too large"):
+        wire.loads(text.encode())
+
+
 def test_a_jax_array_comes_back_as_one():
     back = there_and_back(jnp.ones((2, 3), jnp.bfloat16))
     assert isinstance(back, jax.Array) and back.dtype == jnp.bfloat16 and back.shape == (2, 3)
@@ -93,6 +106,7 @@ def test_what_cannot_travel_is_a_sentence(value):
         '{"record": ["helpers.costs.hardware.Slice", []]}', '{"record": ["helpers.costs.hardware.dataclass", [1]]}',
         '{"spec": [1]}', '{"dict": [[[1], 2]]}', '{"dict": [1]}', '{"dict": {"a": 1}}', '{"a": 1, "b": 2}', "{}", '{"py/object": "x"}',
         '{"handle": {"id": 1}}', '{"decimal": 1}', '{"fraction": "1/0"}', '{"fraction": "1e9999"}', '{"mark": "x"}', '{"complex": ["x"]}',
+        '{"words": [1]}', '{"words": [["a"], ["b", "c"]]}', '{"words": {"tuple": ["a"]}}',
         "1" * 2000, "[" * 100_000, "nope", '{"dtype": "object"}', '{"shape": [[1], 3]}', '{"set": [[1]]}',
     ],
     ids=lambda t: t[:40],
