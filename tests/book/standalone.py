@@ -1,6 +1,7 @@
 """One live figure on a page of its own, without the book around it."""
 
 import importlib.util
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,3 +35,20 @@ def write(figure, to: Path) -> Path:
     path = to / f"{figure.name}.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+@contextmanager
+def alone(browser, address: str):
+    """A page that reaches nothing, as wide as a phone; at the end it has asked nobody and had no error."""
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    asked, errors = [], []
+    context.route(
+        lambda url: not url.startswith(("file:", "data:")), lambda r: (asked.append(r.request.url), r.abort())
+    )
+    page = context.new_page()
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.on("console", lambda m: m.type == "error" and errors.append(m.text))
+    page.goto(address)
+    yield page
+    context.close()
+    assert asked == [] and errors == []

@@ -10,7 +10,7 @@ from helpers.builder import KEPT, RESULTS, SIZES, sizes, unused
 from helpers.costs import activations, transformer
 from helpers.costs.models import MODELS, model
 
-from .standalone import ROOT, load, size, write
+from .standalone import ROOT, alone, load, size, write
 
 LIMIT = 25_000  # bytes, compressed
 FIGURE = "#live-decoder"
@@ -46,19 +46,8 @@ def address(figure, tmp_path_factory):
 
 @pytest.fixture
 def page(browser, address):
-    """The figure on a page that reaches nothing, as wide as a phone."""
-    context = browser.new_context(viewport={"width": 390, "height": 800})
-    asked, errors = [], []
-    context.route(
-        lambda url: not url.startswith(("file:", "data:")), lambda r: (asked.append(r.request.url), r.abort())
-    )
-    opened = context.new_page()
-    opened.on("pageerror", lambda e: errors.append(str(e)))
-    opened.on("console", lambda m: m.type == "error" and errors.append(m.text))
-    opened.goto(address)
-    yield opened
-    context.close()
-    assert asked == [] and errors == []
+    with alone(browser, address) as opened:
+        yield opened
 
 
 def grid(figure, name: str) -> tuple[int, ...]:

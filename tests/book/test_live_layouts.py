@@ -12,7 +12,7 @@ from helpers.costs.hardware import chip
 from helpers.costs.models import model
 from helpers.finder import ANY, NAMES, RESULTS, TEXTS
 
-from .standalone import ROOT, load, size, write
+from .standalone import ROOT, alone, load, size, write
 
 LIMIT = 40_000  # bytes, compressed
 FIGURE = "#live-layout"
@@ -43,19 +43,8 @@ def address(figure, tmp_path_factory):
 
 @pytest.fixture
 def page(browser, address):
-    """The figure on a page that reaches nothing, as wide as a phone."""
-    context = browser.new_context(viewport={"width": 390, "height": 800})
-    asked, errors = [], []
-    context.route(
-        lambda url: not url.startswith(("file:", "data:")), lambda r: (asked.append(r.request.url), r.abort())
-    )
-    opened = context.new_page()
-    opened.on("pageerror", lambda e: errors.append(str(e)))
-    opened.on("console", lambda m: m.type == "error" and errors.append(m.text))
-    opened.goto(address)
-    yield opened
-    context.close()
-    assert asked == [] and errors == []
+    with alone(browser, address) as opened:
+        yield opened
 
 
 def draw(figure, seed: int) -> dict:

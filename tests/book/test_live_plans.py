@@ -7,7 +7,7 @@ import pytest
 
 from helpers.explorer import step_time
 
-from .standalone import load, size, write
+from .standalone import alone, load, size, write
 
 LIMIT = 20_000  # bytes, compressed
 SET = """chosen => {
@@ -33,18 +33,8 @@ def figure():
 
 @pytest.fixture(scope="module")
 def page(browser, figure, tmp_path_factory):
-    """The figure on a page that reaches nothing."""
-    context = browser.new_context()
-    asked, errors = [], []
-    context.route(
-        lambda url: not url.startswith(("file:", "data:")), lambda r: (asked.append(r.request.url), r.abort())
-    )
-    opened = context.new_page()
-    opened.on("pageerror", lambda e: errors.append(str(e)))
-    opened.goto(write(figure, tmp_path_factory.mktemp("plans")).as_uri())
-    yield opened
-    context.close()
-    assert asked == [] and errors == []
+    with alone(browser, write(figure, tmp_path_factory.mktemp("plans")).as_uri()) as opened:
+        yield opened
 
 
 def draw(figure, seed: int) -> dict:
