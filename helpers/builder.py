@@ -20,7 +20,7 @@ from .costs.models import model
 from .costs.numeric import floor, maximum, where
 from .costs.transformer import flops, kv_cache, parameters
 from .live import javascript
-from .sliders import Choice, Result, control_html, reading
+from .sliders import Choice, Result, control_html, head_html, reading
 
 SIZES = ("D", "L", "N", "K", "H", "F", "V", "E", "k", "FE")
 ARGS = (*SIZES, "T", "B", "policy", "weight", "gradient", "state", "activation")
@@ -333,15 +333,15 @@ class DecoderBuilder:
         """Controls, which stay hidden until the script has started; the sentence and the table."""
         key, values = f"live-{self.name}", self.values()
         still = unused(model(self.first))
-        return (
-            f'<figure class="live live-many" id="{key}">'
-            f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden><p>{HINT}</p>'
-            + control_html(key, self.start)
+        controls = (
+            control_html(key, self.start)
             + "".join(s.html(key, s.name not in still) for s in self.sliders)
             + "".join(control_html(key, m) for m in self.menus)
-            + f'<p class="live-unused" aria-live="polite">{escape(self.unused_text(self.first))}</p></form>'
-            f'<p role="status" aria-live="polite">{escape(self.sentence())}</p>'
-            f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
+            + f'<p class="live-unused" aria-live="polite">{escape(self.unused_text(self.first))}</p>'
+        )
+        return (
+            head_html(key, self.title, HINT, controls, self.sentence(), "live live-many")
+            + f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
             '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>'
             + "".join(_group(heading, rows, values) for heading, rows in TABLE.items())
             + f"</table></div><figcaption>{escape(RULES)}</figcaption></figure>"

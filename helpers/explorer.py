@@ -20,7 +20,7 @@ from .costs.roofline import Move
 from .costs.sharding import Axis, Mesh, bytes_each
 from .costs.topology import HOP
 from .live import javascript
-from .sliders import Choice, Result, Slider, control_data, control_html, reading, table_html
+from .sliders import Choice, Result, Slider, control_data, control_html, head_html, reading, table_html
 
 KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Slice")
 NONE = len(KINDS)  # the kind of a row without a step
@@ -300,11 +300,8 @@ class PlanExplorer:
             for n, p in enumerate(both)
         )
         return (
-            f'<figure class="live" id="{key}">'
-            f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden><p>{HINT}</p>'
-            + "".join(control_html(key, c) for c in self.controls)
-            + f'</form><p role="status" aria-live="polite">{escape(self.sentence())}</p>'
-            f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
+            head_html(key, self.title, HINT, "".join(control_html(key, c) for c in self.controls), self.sentence())
+            + f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
             f'<thead><tr><th scope="col">step</th><th scope="col">time</th></tr></thead>{bodies}</table></div>'
             + table_html("The cheapest plan in numbers", self.results, said)
             + f"<figcaption>{escape(WIRING)}</figcaption></figure>"

@@ -33,7 +33,7 @@ from .candidates import (
 )
 from .costs.hardware import Chip, chip
 from .costs.models import model
-from .sliders import Choice, Result, Slider, control_data, control_html, reading
+from .sliders import Choice, Result, Slider, control_data, control_html, head_html, reading
 
 SENT = {
     "math": "arithmetic",
@@ -247,15 +247,13 @@ class LayoutFinder:
         """Controls, which stay hidden until the script has started; the sentence and the table."""
         key, found = f"live-{self.name}", self.found()
         values, said = self.values(found), self.said(found)
+        controls = "".join(control_html(key, c) for c in self.controls)
         texts = "".join(
             _line(label, f'<span data-say="{name}">{escape(said[name])}</span>') for name, label in TEXTS.items()
         )
         return (
-            f'<figure class="live live-many" id="{key}">'
-            f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden><p>{HINT}</p>'
-            + "".join(control_html(key, c) for c in self.controls)
-            + f'</form><p role="status" aria-live="polite">{escape(self.sentence(found))}</p>'
-            f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
+            head_html(key, self.title, HINT, controls, self.sentence(found), "live live-many")
+            + f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
             '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>'
             f'<tbody><tr><th colspan="2" scope="rowgroup">Found</th></tr>{texts}</tbody>'
             + "".join(_group(heading, rows, values, self.chosen()[1]) for heading, rows in TABLE.items())

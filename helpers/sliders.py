@@ -167,11 +167,10 @@ class LiveFigure:
         values, key = self.values(), f"live-{self.name}"
         said = {c.name: c.spoken() for c in self.controls} | {r.name: r.text(values[r.name]) for r in self.results}
         return (
-            f'<figure class="live" id="{key}">'
-            f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden>'
-            + "".join(control_html(key, c) for c in self.controls)
-            + f'</form><p role="status" aria-live="polite">{escape(self.sentence.format(**said))}</p>{self.svg(values)}'
-            f"{table_html(self.title, self.results, said)}</figure>"
+            head_html(
+                key, self.title, "", "".join(control_html(key, c) for c in self.controls), self.sentence.format(**said)
+            )
+            + f"{self.svg(values)}{table_html(self.title, self.results, said)}</figure>"
         )
 
     def svg(self, values: dict[str, float]) -> str:
@@ -293,3 +292,13 @@ def control_html(key: str, control: Slider | Choice) -> str:
         f"<option{' selected' if o == control.value else ''}>{escape(o)}</option>" for o in control.options
     )
     return f'<div>{label}<select id="{name}" name="{control.name}" autocomplete="off">{options}</select></div>'
+
+
+def head_html(key: str, title: str, hint: str, controls: str, sentence: str, kind: str = "live") -> str:
+    """How a figure begins: the controls, which stay hidden until the script has started, and what it says."""
+    hint = hint and f"<p>{hint}</p>"
+    return (
+        f'<figure class="{kind}" id="{key}">'
+        f'<form class="live-controls" aria-label="Settings of the figure: {escape(title)}" hidden>{hint}{controls}</form>'
+        f'<p role="status" aria-live="polite">{escape(sentence)}</p>'
+    )
