@@ -10,6 +10,7 @@ import ast
 import contextlib
 import io
 import linecache
+import re
 import traceback
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from .engine.names import key_of
 from .exercises import meta, source_notebook
 from .links import Links
 from .places import SourceError, Tree
+
+HEADING = re.compile(r'<a id="ex-(\d+)-(\d+)"></a>')
 
 
 @dataclass(frozen=True)
@@ -58,21 +61,30 @@ def exercise_of(grade_id: str) -> str:
 def judge(nb: NotebookNode, only: str | None = None) -> dict[str, Verdict]:
     """Run every code cell from the top in one fresh namespace; what each check cell gave.
 
-    only   a grade_id: other exercises' checks are left out (their answers still run)
+    only   a grade_id: of other exercises just the answers run, which later ones may build on
     """
     scope = {"__name__": "__main__", "display": lambda *things: None}
     found = {}
-    for cell in nb.cells:
+    for cell in cells_of(nb, only) if only else nb.cells:
         m = meta(cell)
         if cell.cell_type != "code":
             continue
         graded = bool(m.get("grade"))
-        if graded and only and exercise_of(m["grade_id"]) != exercise_of(only):
-            continue
         value, said, fault = execute(cell.source, f"<{key_of(cell)}>", scope)
         if graded:
             score, message = grade(value, said, fault, float(m["points"]))
             found[m["grade_id"]] = Verdict(score, float(m["points"]), message)
+    return found
+
+
+def cells_of(nb: NotebookNode, grade_id: str) -> list[NotebookNode]:
+    """The cells of one exercise, those in front of the first, and all answers."""
+    under, found = None, []
+    for cell in nb.cells:
+        if cell.cell_type == "markdown" and (heading := HEADING.match(cell.source)):
+            under = "ch{:02}-q{:02}".format(*map(int, heading.groups()))
+        if under in (None, exercise_of(grade_id)) or meta(cell).get("solution"):
+            found.append(cell)
     return found
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from math import prod
 
 import jax
@@ -13,7 +12,7 @@ from ..costs import sharding
 from ..kernels import mesh as meshes
 from ..trace.collectives import largest_result, read, results, short
 from ..trace.program import walk
-from ..trace.stablehlo import axis_sizes, farthest_by, largest_result_by, results_by
+from ..trace.stablehlo import Held, axis_sizes, farthest_by, largest_result_by, opened, results_by
 from .compare import OffLimits, closed
 
 LONG = {
@@ -99,7 +98,7 @@ class Reading:
         self.mesh = other.mesh
         hostless(traced.jaxpr)
         if other.exported:
-            self._exported(_Lowered(traced, lowered, self.mesh.size))
+            self._exported(Held(lowered.compiler_ir("stablehlo"), self.mesh.size, traced.jaxpr.out_avals))
         else:
             self._written(traced.jaxpr)
         return self
@@ -107,27 +106,17 @@ class Reading:
     def _exported(self, program) -> None:
         self.exported, self.out = True, program.out_avals
         self.sent, self.far, self.made, self.largest = trace.Sent(), 0, [], 0
-        if program.nr_devices == self.mesh.size:  # 1 if nothing of it is needed
-            self.sent, self.far = trace.sent_by(program, self.mesh), farthest_by(program, self.mesh)
-            self.made, self.largest = results_by(program), largest_result_by(program)
+        if program.nr_devices != self.mesh.size:  # 1 if nothing of it is needed
+            return
+        with opened(program) as module:
+            held = Held(module, program.nr_devices)
+            self.sent, self.far = trace.sent_by(held, self.mesh), farthest_by(held, self.mesh)
+            self.made, self.largest = results_by(held), largest_result_by(held)
 
     def _written(self, jaxpr) -> None:
         hostless(jaxpr)
         self.exported, self.out = False, jaxpr.out_avals
         self.sent, self.far, self.made, self.largest = read(jaxpr), hops(jaxpr), results(jaxpr), largest_result(jaxpr)
-
-
-class _Lowered:
-    """A program as it will be compiled, with what is read of an exported one."""
-
-    def __init__(self, traced, lowered, devices: int):
-        self.out_avals, self.nr_devices = traced.jaxpr.out_avals, devices
-        self.module = lowered.compiler_ir("stablehlo")
-
-    @contextmanager
-    def opened(self):
-        with self.module.context:
-            yield self.module
 
 
 def hostless(jaxpr) -> None:

@@ -82,17 +82,6 @@ def test_no_solution_and_no_hidden_test_leaks(source):
     assert "HIDDEN TESTS" not in text
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("path", [p for p in NOTEBOOKS if p.name == "reading.ipynb"], ids=name)
-def test_reading_runs_to_its_end(path):
-    from nbclient import NotebookClient
-
-    nb = nbformat.read(path, as_version=4)
-    NotebookClient(nb, timeout=300, resources={"metadata": {"path": str(path.parent)}}).execute()
-    assert all(c.execution_count for c in nb.cells if c.cell_type == "code")
-
-
 def test_start_page_links_to_every_notebook():
     text = (TREE.notebooks / "README.md").read_text(encoding="utf-8")
     for path in NOTEBOOKS:
