@@ -58,14 +58,14 @@ def exercise_of(grade_id: str) -> str:
     return "-".join(grade_id.split("-")[:2])
 
 
-def judge(nb: NotebookNode, only: str | None = None) -> dict[str, Verdict]:
+def judge(nb: NotebookNode, *only: str) -> dict[str, Verdict]:
     """Run every code cell from the top in one fresh namespace; what each check cell gave.
 
-    only   a grade_id: of other exercises just the answers run, which later ones may build on
+    only   grade_ids: of other exercises just the answers run, which later ones may build on
     """
     scope = {"__name__": "__main__", "display": lambda *things: None}
     found = {}
-    for cell in cells_of(nb, only) if only else nb.cells:
+    for cell in cells_of(nb, {exercise_of(g) for g in only}) if only else nb.cells:
         m = meta(cell)
         if cell.cell_type != "code":
             continue
@@ -77,13 +77,13 @@ def judge(nb: NotebookNode, only: str | None = None) -> dict[str, Verdict]:
     return found
 
 
-def cells_of(nb: NotebookNode, grade_id: str) -> list[NotebookNode]:
-    """The cells of one exercise, those in front of the first, and all answers."""
+def cells_of(nb: NotebookNode, exercises: set[str]) -> list[NotebookNode]:
+    """The cells of these exercises, those in front of the first, and all answers."""
     under, found = None, []
     for cell in nb.cells:
         if cell.cell_type == "markdown" and (heading := HEADING.match(cell.source)):
             under = "ch{:02}-q{:02}".format(*map(int, heading.groups()))
-        if under in (None, exercise_of(grade_id)) or meta(cell).get("solution"):
+        if under is None or under in exercises or meta(cell).get("solution"):
             found.append(cell)
     return found
 
