@@ -33,7 +33,7 @@ lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
 test: $(READY) $(ADDED)
-	python -m pytest -n 2
+	python -m pytest -n 2 $(TESTS)
 
 test-all: $(READY) $(ADDED)
 	python -m tests.everything

@@ -1,5 +1,6 @@
 """Every chapter, and the sample: blank is 0, solved is full, mutants lose their points, variants keep them."""
 
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -37,15 +38,20 @@ def test_solved_earns_everything(chapter):
         assert verdict.score == verdict.points, f"{name}: {verdict.message}"
 
 
-def changes(kind: str) -> list:
+def changes(kind: str, quick: int) -> list:
+    """Every change, the first few of each answer among the quick tests."""
     found = []
     for tree, topic, folder in CHAPTERS:
-        found += [pytest.param(tree, topic, c, id=f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else ""))
-                  for c in getattr(bank, kind)(topic, folder)]  # fmt: skip
+        seen = Counter()
+        for c in getattr(bank, kind)(topic, folder):
+            seen[c.grade_id] += 1
+            marks = [pytest.mark.slow] if seen[c.grade_id] > quick else []
+            name = f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else "")
+            found.append(pytest.param(tree, topic, c, id=name, marks=marks))
     return found
 
 
-@pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
+@pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants", quick=3))
 def test_mutant_loses_points(tree, topic, mutant):
     verdicts = trial.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
     mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
@@ -55,7 +61,7 @@ def test_mutant_loses_points(tree, topic, mutant):
     assert " ".join(mutant.says.split()) in said
 
 
-@pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants"))
+@pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants", quick=2))
 def test_variant_keeps_points(tree, topic, variant):
     verdicts = trial.judge(bank.applied(solved(tree, topic), [variant]), variant.grade_id)
     assert verdicts

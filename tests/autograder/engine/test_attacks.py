@@ -52,6 +52,7 @@ BREAK = (
     | {"great-value": kinds.clean(protocol.WIRES["huge_value"]["every"]) + "\ndouble = seconds"}
     | {"deep-value": kinds.clean(protocol.WIRES["deep_value"]["every"]) + "\ndouble = seconds"}
 )  # fmt: skip
+QUICK = "exit segfault loop memory fork-bomb output orphan deep-value".split()
 
 
 def graded(engine, small, code: str, answers: dict):
@@ -89,7 +90,7 @@ def test_nothing_leaks(engine, small, name, tmp_path):
     assert proof.read_text() == SECRET
 
 
-@pytest.mark.parametrize("name", BREAK)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in BREAK])
 def test_nothing_breaks(engine, small, name):
     """The right answers after it still count where they can, no wrong one does, and the next submission is whole."""
     right = graded(engine, small, BREAK[name], ANSWERS)

@@ -17,6 +17,7 @@ from tests.autograder.engine.walls import PROBES
 from tests.needs import needs
 
 LESS = {"bubblewrap": {}, "namespaces": {"bubblewrap": False}, "landlock": {"user_namespaces": False}}
+LEVELS = [pytest.param(x, marks=[pytest.mark.slow] * (x != "bubblewrap")) for x in LESS]
 
 
 def host_of(level: str) -> sandbox.Host:
@@ -25,7 +26,7 @@ def host_of(level: str) -> sandbox.Host:
     return host
 
 
-@pytest.fixture(scope="module", params=LESS)
+@pytest.fixture(scope="module", params=LEVELS)
 def walled(request):
     """An engine behind each kind of wall."""
     with engines.Engine(LIMITS, host_of(request.param)) as e:

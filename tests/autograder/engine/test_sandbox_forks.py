@@ -12,7 +12,7 @@ import pytest
 from autograder.engine import engine as engines
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS, notebook
-from tests.autograder.engine.test_sandbox import LESS, host_of
+from tests.autograder.engine.test_sandbox import LESS, LEVELS, host_of
 
 LEFT = "x = np.ones(1000)\nopen('left', 'w').write('x')\nimport os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass"
 
@@ -52,7 +52,7 @@ def state(engine) -> dict:
     }
 
 
-@pytest.mark.parametrize("level", LESS)
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("times", [12, pytest.param(500, marks=pytest.mark.slow)])
 def test_forks_leave_nothing(level, times):
     empty = notebook({})
@@ -96,7 +96,7 @@ KILLED = """
     e.grade(engine.bundle(notebook({})), notebook({}, sys.argv[2]))"""
 
 
-@pytest.mark.parametrize("level", LESS)
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_killed_engine_takes_all_with_it(level, tmp_path):
     """Whatever an answer does at that moment; its folder goes with the next engine."""
     host_of(level)

@@ -18,7 +18,7 @@ from autograder.engine import engine as engines
 from autograder.engine import kernel, sandbox, zygote
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS
-from tests.autograder.engine.test_sandbox import LESS
+from tests.autograder.engine.test_sandbox import LESS, LEVELS
 from tests.needs import needs
 
 FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=True, cgroup="v1", root=False)
@@ -197,7 +197,7 @@ def readable_by_others() -> list[str]:
     return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
 
 
-@pytest.mark.parametrize("level", [pytest.param(x, marks=[pytest.mark.slow] * (x != "bubblewrap")) for x in LESS])
+@pytest.mark.parametrize("level", LEVELS)
 def test_grading_as_another_user(level):
     """Without root and without a cgroup: limits of processes alone hold, and scores are the same."""
     needs(os.getuid() == 0, "to be root, so as to become nobody")

@@ -12,7 +12,7 @@ from autograder.engine import engine as engines
 from autograder.engine import sandbox
 from autograder.engine.view import HELPERS, modules, view
 from tests.autograder.engine.small import ANSWERS, LIMITS, notebook
-from tests.autograder.engine.test_sandbox import LESS, host_of
+from tests.autograder.engine.test_sandbox import LEVELS, host_of
 
 LISTED = ("helpers.costs.hardware", "helpers.kernels.mesh")
 SECRET = ("helpers.costs.", "helpers.kernels.", "helpers.trace", "helpers.check")  # where answers could be read off
@@ -133,7 +133,7 @@ def test_no_file_of_the_course_is_there(engine):
     assert said(engine, code) == f"{[f'/course/engine/{f}.py' for f in files]}\n[]\n0\n"
 
 
-@pytest.mark.parametrize("level", LESS)
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_course_below_what_is_shown_is_covered(level, monkeypatch):
     """Where /usr or the environment has the course in it, say as an installed package, that folder is empty."""
     course = Path(yaml.__file__).parent  # some package that nobody needs
