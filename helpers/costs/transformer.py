@@ -11,7 +11,7 @@ Source: Austin et al. 2025, Section 4; errors of its text are listed in the cour
 from dataclasses import dataclass
 
 from .config import NORMS, Config
-from .numeric import minimum
+from .numeric import ceil, minimum, plain
 from .roofline import Work
 
 PAIRS = {
@@ -262,12 +262,18 @@ def _attention_flops(c: Config, B, T, S, absorbed):
     return c.N * (c.qk + m.v), 2 * B * T * sum(size.values()) + 2 * B * S * every
 
 
-def works(c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16") -> dict[str, Work]:
+def works(
+    c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16", cache=None, logits=None, absorbed=False
+) -> dict[str, Work]:
     """The forward pass as roofline's `Work`, by role, with w bytes for each weight and x for each activation.
+
+    cache     bytes of a cached number, its scales included; None: x
+    logits, absorbed  as in `flops`
 
     Every weight crosses HBM once, experts too if tokens go to all of them; a product reads its rows and writes its results.
     Attention keeps its T·S weights on the chip and reads queries, keys and values once, each query head's group together.
-    Two products that share their rows read them twice: a compiler may do better. `mla` is not covered here.
+    Two products that share their rows read them twice: a compiler may do better. Latent attention reads its short
+    vectors if absorbed, and otherwise the keys and values that kv_up has made of them.
 
     >>> from .models import model
     >>> from .roofline import on_chip
@@ -276,26 +282,19 @@ def works(c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16") -> dict[
     >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
     ('hbm', 1.0)
     """
-    if c.mla:
-        raise ValueError(
-            "works() has no latent attention: take flops() and kv_cache() for the two sides of its roofline"
-        )
     S, tokens, moe, L_moe = T if S is None else S, B * T, c.moe, _expert_layers(c)
-    f = flops(c, B, T, S, count)
+    f, last = flops(c, B, T, S, count, logits, absorbed=absorbed), T if logits is None else logits
 
     def product(rows, matrices, reads, n, flops):
         return Work(flops, n * (w * matrices + x * rows * reads), dtype=dtype)
 
-    sides = sum(a + b for a, b in attention_matrices(c).values())
-    held = sum(n * (S if kind.window is None else minimum(S, kind.window + T - 1)) for kind, n in c.groups)
-    traffic = c.L * 2 * tokens * c.N * c.H + 2 * B * held * c.K * c.H
     mlp = lambda F: (c.matrices * c.D * F, c.matrices * (c.D + F))  # noqa: E731
-    attention = sum(a * b for a, b in attention_matrices(c).values())
+    numbers, sides, traffic, held = _attention_traffic(c, B, T, S, absorbed)
     out = {
-        "projections": product(tokens, attention, sides, c.L, f.projections),
-        "attention": Work(f.attention, x * traffic, dtype=dtype),
+        "projections": Work(f.projections, c.L * (w * numbers + x * sides), dtype=dtype),
+        "attention": Work(f.attention, c.L * x * traffic + (x if cache is None else cache) * held, dtype=dtype),
         "mlp": product(tokens, *mlp(c.F), c.L - L_moe, f.mlp),
-        "unembedding": product(tokens, c.D * c.V, c.D + c.V, 1, f.unembedding),
+        "unembedding": product(B * last, c.D * c.V, c.D + c.V, 1, f.unembedding),
     }
     if moe:
         matrices, reads = mlp(moe.F)
@@ -306,11 +305,32 @@ def works(c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16") -> dict[
     return {role: work for role, work in out.items() if not isinstance(work.flops, int) or work.flops}
 
 
-def kv_cache(c: Config, S, B=1, bytes_each=2):
+def _attention_traffic(c: Config, B, T, S, absorbed):
+    """Of one layer: weights, numbers that its projections read and write, and queries and results; then all keys and values."""
+    m, tokens, size = c.mla, B * T, attention_matrices(c)
+    weights = sum(a * b for a, b in size.values())
+    seen = sum(n * (S if kind.window is None else minimum(S, kind.window + T - 1)) for kind, n in c.groups)
+    if m is None:
+        return weights, tokens * sum(a + b for a, b in size.values()), 2 * tokens * c.N * c.H, 2 * B * seen * c.K * c.H
+    up = size.pop("kv_up")
+    sides = tokens * sum(a + b for a, b in size.values())
+    if absorbed:  # queries go into the latent space, results come out of it
+        sides = sides + tokens * c.N * (m.nope + 2 * m.kv_rank + m.v)
+        return weights, sides, tokens * c.N * (2 * m.kv_rank + m.rope), B * seen * (m.kv_rank + m.rope)
+    return weights, sides + B * S * sum(up), tokens * c.N * (c.qk + m.v), B * seen * c.N * (c.qk + m.v)
+
+
+def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0):
     """Bytes of the KV cache of B sequences of S tokens.
 
     A full layer keeps 2·K·H numbers for each token, a local layer for the last `window` tokens only,
     and latent attention keeps kv_rank + rope, whatever N is.
+
+    bytes_each  of a number: 2 for bf16, 1 for int8 and fp8, 0.5 for int4
+    share       layers of one kind that keep one cache together. A step reads it once for each of them all the same,
+                so share=1 gives the bytes that are read
+    keep        tokens at the start that local layers keep beside their window (attention sinks)
+    scale       bytes of the scales of one vector: a token's key, value, or latent vector in one KV head; 0: not quantised
 
     >>> from .models import model
     >>> kv_cache(Config(8192, 64, 64, 64, 128, 4 * 8192, 32000), 8192, bytes_each=1) / 2**30     # in GiB
@@ -319,7 +339,13 @@ def kv_cache(c: Config, S, B=1, bytes_each=2):
     6710886400
     >>> kv_cache(model("deepseek-v3"), 1), kv_cache(model("llama-3-70b"), 1)
     (70272, 327680)
+    >>> c = model("llama-3-8b")
+    >>> kv_cache(c, 1), kv_cache(c, 1, share=2), kv_cache(c, 1, bytes_each=1), kv_cache(c, 1, bytes_each=1, scale=4)
+    (131072, 65536, 65536, 67584)
     """
-    width = c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.K * c.H
-    held = sum(n * (S if kind.window is None else minimum(S, kind.window)) for kind, n in c.groups)
-    return B * held * width * bytes_each
+    if plain(share, keep, scale) and (share < 1 or keep < 0 or scale < 0):
+        raise ValueError(f"share is 1 or more, keep and scale are 0 or more, got share={share}, {keep=}, {scale=}")
+    width, vectors = (c.mla.kv_rank + c.mla.rope, 1) if c.mla else (2 * c.K * c.H, 2 * c.K)
+    each = width * bytes_each + vectors * scale
+    held = sum(ceil(n / share) * (S if k.window is None else minimum(S, k.window + keep)) for k, n in c.groups)
+    return B * held * each

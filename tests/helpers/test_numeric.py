@@ -29,6 +29,7 @@ from helpers.costs.config import Config, MoE
 from helpers.costs.hardware import Slice, chip
 from helpers.costs.roofline import Calibration, Move, Work
 from helpers.costs.sharding import Axis
+from tests.helpers import answering
 
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -218,9 +219,10 @@ FORMULAS = {
     "ceil": (numeric.ceil, [(1.2,), (2.0,)]),
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
+    **answering.FORMULAS,
 }
 # Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in test_topology.py,
-# test_transformer_costs.py, test_strategies.py, test_schedules.py and test_training.py.
+# test_transformer_costs.py, test_strategies.py, test_schedules.py, test_training.py; of chapter 5 see answering.py.
 DISCRETE = {
     "line_distance",
     "distance",
@@ -255,6 +257,7 @@ DISCRETE = {
     "lies",  # what "step" is made of
     "share",
     "rules",
+    *answering.DISCRETE,
 }
 
 
@@ -276,6 +279,7 @@ def test_every_formula_is_listed():
             placement,
             traffic,
             training,
+            *answering.MODULES,
         )
         for n, f in vars(m).items()
         if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")

@@ -27,7 +27,7 @@ from helpers.costs.ratios import (
     train_seconds,
 )
 from helpers.costs.sharding import Mesh
-from helpers.costs.transformer import flops, kv_cache, pairs, parameters, works
+from helpers.costs.transformer import attention_matrices, flops, kv_cache, pairs, parameters, works
 from tests.helpers.decoders import TOYS, counted, layer
 
 USUAL = Config(8192, 4, 64, 64, 128, 4 * 8192, 1000)
@@ -241,7 +241,7 @@ def test_utilisation():
 # Work (bytes and FLOPs together).
 
 
-@pytest.mark.parametrize("name", [n for n, c in TOYS.items() if not c.mla])
+@pytest.mark.parametrize("name", TOYS)
 def test_works_have_the_flops_and_read_every_weight(name):
     c, B, T = TOYS[name], 2, 64
     f, w = flops(c, B, T), works(c, B, T)
@@ -260,8 +260,18 @@ def test_bytes_of_one_dense_layer_matrix_by_matrix():
     assert w["mlp"].bytes == c.L * sum(p.bytes for p in products[4:])
     assert w["unembedding"].bytes == roofline.matmul(B * T, c.D, c.V).bytes
     assert w["attention"].intensity == pytest.approx(attention_intensity(T, T, c.G))
-    with pytest.raises(ValueError, match="flops\\(\\) and kv_cache\\(\\)"):
-        works(TOYS["mla"], 1, 1)
+
+
+def test_bytes_of_latent_attention_matrix_by_matrix():
+    """Keys and values of all S tokens are made; or queries go into the latent space and results come out, head by head."""
+    c, B, T, S = TOYS["mla"], 3, 2, 9
+    m, shapes = c.mla, attention_matrices(c)
+    rows = {name: B * (S if name == "kv_up" else T) for name in shapes}
+    made = sum(roofline.matmul(rows[name], *shape).bytes for name, shape in shapes.items())
+    assert works(c, B, T, S)["projections"].bytes == c.L * made
+    kept = sum(roofline.matmul(B * T, *shape).bytes for name, shape in shapes.items() if name != "kv_up")
+    heads = c.N * (roofline.matmul(B * T, m.nope, m.kv_rank).bytes + roofline.matmul(B * T, m.kv_rank, m.v).bytes)
+    assert works(c, B, T, S, absorbed=True)["projections"].bytes == c.L * (kept + heads)
 
 
 # Products of two arrays (C1, C2, C15).
