@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..costs.config import NORMS, Config, LayerKind
-from .layers import attention, empty, latent_attention, mlp, normalise, store
+from .layers import attention, empty, latent_attention, mlp, normalise, remember, store, visible
 from .moe import dropless
 
 
@@ -128,12 +128,15 @@ def _is_weight(path) -> bool:
 # The whole sequence.
 
 
-def block(p: dict, x, at, c: Config, kind: LayerKind, cache: dict | None = None):
-    """One layer: x[B, T, D] at positions `at` -> (x[B, T, D], the keys and values that a cache has to hold)."""
+def block(p: dict, x, at, c: Config, kind: LayerKind, recall: Callable | None = None):
+    """One layer: x[B, T, D] at positions `at` -> (x[B, T, D], the keys and values that a cache has to hold).
+
+    recall   what the tokens look at besides each other, as in `layers.attention`
+    """
     norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
     after = lambda i, x: norm(i, x) if c.norms == 4 else x  # noqa: E731
     attend = latent_attention if c.mla else attention
-    y, held = attend(p, norm(0, x), at, c, kind.window, cache)
+    y, held = attend(p, norm(0, x), at, c, kind.window, recall)
     if c.parallel:
         return x + y + _mixed(p, norm(c.norms - 1, x), c, kind), held
     x = x + after(2, y)
@@ -146,7 +149,7 @@ def _mixed(p: dict, x, c: Config, kind: LayerKind):
 
 
 def embed(params: dict, tokens, at, c: Config):
-    """tokens[B, T] at positions at[T] -> x[B, T, D]."""
+    """tokens[B, T] at positions at[T] or at[B, T] -> x[B, T, D]."""
     x = params["embedding"][tokens]
     if c.positions:
         x = x + params["positions"][at]
@@ -213,39 +216,48 @@ def cache_bytes(cache) -> int:
     return sum(prod(a.shape) * a.dtype.itemsize for a in jax.tree.leaves(cache))
 
 
+def through(params: dict, x, at, c: Config, caches: list[dict], recall: Callable, plain: Callable = lambda p: p):
+    """All layers, each with its cache: x[B, T, D] at positions `at` -> (x[B, T, D], the caches afterwards).
+
+    recall   (kind of layer, its cache, the new keys and values) -> (its cache afterwards, what the tokens look at,
+             which of it each sees)
+    plain    what makes arrays of a layer's parameters, if they are kept as something else
+    """
+    after = []
+    for (kind, _), stack, cache in zip(runs(c), params["layers"], caches):
+
+        def layer(x, both, kind=kind):
+            p, old = both
+            return block(plain(p), x, at, c, kind, partial(recall, kind, old))
+
+        x, cache = lax.scan(layer, x, (stack, cache))
+        after.append(cache)
+    return x, after
+
+
 def prefill(params: dict, tokens, c: Config, size: int):
     """A prompt at once: tokens[B, T] -> (logits[B, V] of the token after the last one, a cache with room for `size`)."""
     B, T = tokens.shape
     if T > size:
         raise ValueError(f"a prompt of {T} tokens does not fit a cache of {size}: make it at least {T}")
     _fits(T, c)
-    at, caches = jnp.arange(T), []
+    at = jnp.arange(T)
+    rows = jnp.broadcast_to(at, (B, T))
+
+    def recall(kind, cache, new):
+        return store(cache, new, rows, kind.window), new, visible(at, at, kind.window)
+
     x = embed(params, tokens, at, c)
-    for (kind, _), stack, old in zip(runs(c), params["layers"], empty_cache(c, B, size, x.dtype)):
-
-        def layer(x, both, kind=kind):
-            p, old = both
-            x, new = block(p, x, at, c, kind)
-            return x, store(old, new, at)
-
-        x, cache = lax.scan(layer, x, (stack, old))
-        caches.append(cache)
+    x, caches = through(params, x, at, c, empty_cache(c, B, size, x.dtype), recall)
     return unembed(params, x[:, -1], c), caches
 
 
 def decode(params: dict, cache: list[dict], token, t, c: Config):
     """One step: token[B], which stands at position t -> (logits[B, V] of the next one, the cache with it).
 
-    t is below the cache's size; in a full one the token would take the first one's place.
+    t is below the cache's size: in a full one there is no place for the token.
     """
-    at, caches = jnp.reshape(t, (1,)), []
+    at = jnp.broadcast_to(t, (len(token), 1))
     x = embed(params, token[:, None], at, c)
-    for (kind, _), stack, old in zip(runs(c), params["layers"], cache):
-
-        def layer(x, both, kind=kind):
-            p, old = both
-            return block(p, x, at, c, kind, old)
-
-        x, new = lax.scan(layer, x, (stack, old))
-        caches.append(new)
+    x, caches = through(params, x, at, c, cache, lambda kind, old, new: remember(old, new, at, kind.window))
     return unembed(params, x[:, 0], c), caches

@@ -7,10 +7,12 @@
 `made(f, *args)` reads the collectives of the compiled program, and `beside` sets them next to ours; `absent` compiles for
 TPUs that are not here.
 `saved(f, *args)` lists what the forward pass keeps for the backward pass.
+`attended(f, *args)` reads what attention does: tokens, scores, the largest block of them, bytes of the cache.
 `walk` is the reading itself: one visit per equation, with how often it runs and on how many devices.
 """
 
 from . import absent
+from .attention import Attended, attended
 from .beside import Beside, beside
 from .collectives import Sent, merged, sent
 from .compiled import Comparison, Compiled, compare, xla
@@ -21,6 +23,6 @@ from .residuals import Saved, saved
 from .stablehlo import sent_by
 
 __all__ = [
-    "Beside", "Comparison", "Compiled", "Count", "Program", "Saved", "Sent", "Tally", "Visit",
-    "absent", "beside", "compare", "count", "made", "merged", "saved", "sent", "sent_by", "walk", "xla",
+    "Attended", "Beside", "Comparison", "Compiled", "Count", "Program", "Saved", "Sent", "Tally", "Visit",
+    "absent", "attended", "beside", "compare", "count", "made", "merged", "saved", "sent", "sent_by", "walk", "xla",
 ]  # fmt: skip
