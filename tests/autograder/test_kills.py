@@ -97,7 +97,7 @@ def test_fifty_kills(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     calm, torn = Course(tmp_path / "calm"), Course(tmp_path / "torn")
     chance, kills, k = random.Random(50), 0, 0
-    while kills < KILLS:
+    while kills < KILLS or k < 4:  # and something of each kind has happened in between
         began, pages = time.monotonic(), k % 3 == 0  # nbgrader makes them, which takes half of the time
         calm.finish(pages)
         kills += survive(torn, chance, time.monotonic() - began, pages)
@@ -107,7 +107,7 @@ def test_fifty_kills(tmp_path, monkeypatch):
         assert not [*torn.temporary.iterdir()]
         calm.step(k), torn.step(k)
         k += 1
-    assert k >= 3 and any(g.manual is not None for cells in torn.gradebook().values() for g in cells.values())
+    assert any(g.manual is not None for cells in torn.gradebook().values() for g in cells.values())
 
 
 def survive(torn: Course, chance: random.Random, longest: float, pages: bool) -> int:
