@@ -1,6 +1,7 @@
 """One build of the book for all tests that look at pages, and one Chromium that reaches no network."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,6 +11,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def digest() -> str:
+    """Of every file that a build may read, and of what builds."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    found = hashlib.sha256(sys.version.encode())
+    for name in sorted(listed.stdout.splitlines()) if listed.returncode == 0 else [os.urandom(8).hex()]:
+        path = ROOT / name
+        found.update(name.encode() + b"\0" + (path.read_bytes() if path.is_file() else b""))
+    return found.hexdigest()[:16]
 
 
 def build(to: Path) -> str:
@@ -25,19 +36,20 @@ def build(to: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Path:
-    """The folder of the built pages; workers of one run share it."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "book"
-    shared.mkdir(exist_ok=True)
-    with open(shared / "lock", "w") as lock:
+def site(pytestconfig) -> Path:
+    """The folder of the built pages; processes share it, and so does the next run if no file has changed."""
+    kept = pytestconfig.cache.mkdir("site")
+    with open(kept / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "log.txt").exists():
+        shared = kept / digest()
+        if not (shared / "_build/html").is_dir():
+            for old in kept.iterdir():
+                shutil.rmtree(old) if old.is_dir() else None
+            shared.mkdir()
             build(shared)
-    pages = shared / "_build/html"
-    if not pages.is_dir():
+    if not (shared / "_build/html").is_dir():
         pytest.fail("the book does not build:\n" + (shared / "log.txt").read_text()[-6000:], pytrace=False)
-    return pages
+    return shared / "_build/html"
 
 
 @pytest.fixture
