@@ -32,6 +32,7 @@ ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
+# TESTS="helpers tests/helpers" runs these only.
 test: $(READY) $(ADDED)
 	python -m pytest -n 2 $(TESTS)
 

@@ -56,6 +56,12 @@ def test_every_job_comes_back_as_it_would_from_here():
     assert not gone(pids)
 
 
+def test_a_worker_starts_without_a_parser_of_web_addresses():
+    """jsonschema builds one when notebooks are read, which took longer than all else that a worker imports."""
+    said = "import sys, autograder.work, nbformat; print('lark' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", said], cwd=ROOT, text=True) == "False\n"
+
+
 def test_jobs_are_taken_when_workers_are_free():
     taken, most = 0, 0
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest() -> str:
-    """Of every file that a build may read, and of what builds."""
+    """Of every file that a build may read, and of the Python and the packages that build."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
-    found = hashlib.sha256(sys.version.encode())
+    packages = sorted(f"{d.name} {d.version}" for d in distributions())
+    found = hashlib.sha256("\n".join([sys.version, *packages]).encode())
     for name in sorted(listed.stdout.splitlines()) if listed.returncode == 0 else [os.urandom(8).hex()]:
         path = ROOT / name
         found.update(name.encode() + b"\0" + (path.read_bytes() if path.is_file() else b""))
@@ -42,13 +44,15 @@ def site(pytestconfig) -> Path:
     with open(kept / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shared = kept / digest()
-        if not (shared / "_build/html").is_dir():
+        if not (shared / "log.txt").is_file():  # written last: a build that was stopped is none
             for old in kept.iterdir():
                 shutil.rmtree(old) if old.is_dir() else None
             shared.mkdir()
             build(shared)
-    if not (shared / "_build/html").is_dir():
-        pytest.fail("the book does not build:\n" + (shared / "log.txt").read_text()[-6000:], pytrace=False)
+        if not (shared / "_build/html").is_dir():
+            log = (shared / "log.txt").read_text()
+            shutil.rmtree(shared)  # the next run tries again
+            pytest.fail(f"the book does not build:\n{log[-6000:]}", pytrace=False)
     return shared / "_build/html"
 
 
