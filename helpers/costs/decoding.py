@@ -180,12 +180,38 @@ def attention_collectives(
 def combine_bytes(B, N, H, x=4):
     """Bytes that one device adds to the result when the cache is cut along S: for each head a maximum, a sum and H numbers.
 
-    Each device attends to its own keys; the (m, l, o) of all are combined in an AllReduce. S is not in it.
+    Each device attends to its own keys, with the queries of N heads; `sequence_collectives` says how the (m, l, o) of all
+    come together. S is not in it.
 
     >>> combine_bytes(1, 32, 256)
     33024
     """
     return x * B * N * (H + 2)
+
+
+def sequence_collectives(
+    B: int, N: int, H: int, D: int, Y: int, Z: int, dtype="bf16", reduced: bool = False
+) -> tuple[Collective, ...]:
+    """What one layer of attention sends in a decode step with its cache [B, S_Z, K_Y, H]. Nothing depends on S.
+
+    Queries of Z's heads are gathered, the (m, l, o) of all combined in float32, and the sum taken of what W_O[N_YZ, H, D] gives.
+    One AllToAll of (m, l, o); or `reduced`, an AllReduce of the largest m and a ReduceScatter of the (l, o).
+
+    >>> for sent in sequence_collectives(32, 32, 256, 4096, Y=8, Z=2): print(sent)
+    AllGather_Z bf16[32, 2, 256] -> [32, 4, 256]
+    AllToAll_Z f32[1, 32, 4, 258] -> [2, 32, 2, 258]
+    AllReduce_YZ bf16[32, 4096] -> [32, 4096]
+    """
+    if N % (Y * Z):
+        raise ValueError(f"Y·Z={Y * Z} must divide N={N} heads: take fewer ways")
+    own, all_of_Y = N // (Y * Z), N // Y
+    gather = Collective("AllGather", ("Z",), (B, own, H), (B, all_of_Y, H), dtype)
+    exchange = Collective("AllToAll", ("Z",), (1, B, all_of_Y, H + 2), (Z, B, own, H + 2), "f32")
+    largest = Collective("AllReduce", ("Z",), (B, all_of_Y), (B, all_of_Y), "f32")
+    sums = Collective("ReduceScatter", ("Z",), (B, all_of_Y, H + 1), (B, own, H + 1), "f32")
+    axes = tuple(a for a, n in (("Y", Y), ("Z", Z)) if n > 1)
+    total = (Collective("AllReduce", axes, (B, D), (B, D), dtype),)
+    return ((gather, *((largest, sums) if reduced else (exchange,))) if Z > 1 else ()) + (total if axes else ())
 
 
 # 2D weight-stationary: W_in[D_X, F_YZ], W_out[F_YZ, D_X]; M_X and M_YZ are the torus axes of X and of YZ.

@@ -183,9 +183,10 @@ def waiting(rate, service):
     return where(rho < 1, rho * service / (2 * where(rho < 1, 1 - rho, 1.0)), float("inf"))
 
 
-def ttft(queue, prefill, transfer=0.0):
-    """Time to first token: seconds in the queue, then of the prefill, which ends in one; and of the cache's way elsewhere."""
-    return queue + prefill + transfer
+def ttft(queue, prefill):
+    """Time to first token: seconds in the queue, then of the prefill, which ends in one. Where another server generates, the
+    second token waits for the cache's way there, not the first."""
+    return queue + prefill
 
 
 def request_seconds(first, step, tokens):
@@ -218,16 +219,19 @@ def reload_time(kv, pcie, setup=0.0):
 def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
     """Tokens of a prefix from which reloading its cache is faster than computing it; 0 if it always is, inf if it never is.
 
-    kv     bytes of cache for ONE token
-    pair   FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
-    setup  seconds before the first byte arrives
+    kv      bytes of cache for ONE token
+    params  weights of the layers: what a cache needs has no logits, and reads the embedding without multiplying
+    pair    FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
+    setup   seconds before the first byte arrives
 
     setup + kv·S/pcie = (2·params·S + pair·S²/2) / C. Computing is taken to be bound by FLOPs, which favours it:
     short prefixes below the critical batch take as long as reading the weights.
 
-    >>> round(reload_crossover(36864, 124e6, 1.97e14, 1.5e10, pair=36864))    # GPT-2 in bf16: a large cache for its size
-    12812
-    >>> reload_crossover(819200, 13e9, 1.97e14, 1.5e10, pair=4 * 40 * 5120)   # LLaMA-2 13B
+    A model of GPT-2's size in bf16, with a large cache for that (GPT-2's own texts end at 1,024 tokens), and LLaMA-2 13B:
+
+    >>> round(reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864))
+    17051
+    >>> reload_crossover(819200, 12.7e9, 1.97e14, 1.5e10, pair=4 * 40 * 5120)
     0.0
     """
     a, b = pair / 2 / C, 2 * params / C - kv / pcie

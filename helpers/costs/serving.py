@@ -75,8 +75,17 @@ class _Run:
 Prefill, Step = Callable[[int], float], Callable[[int, float], float]
 
 
-def batched(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step) -> Log:
-    """Static batching: a batch of prompts, padded, then of answers. n prompts take n times as long as one.
+def batched(
+    load: Iterable[tuple],
+    slots: int,
+    prefill: Prefill,
+    step: Step,
+    together: Callable[[int, int], float] | None = None,
+) -> Log:
+    """Static batching: a batch of prompts, padded, then of answers.
+
+    together  seconds of n prompts of T tokens in one prefill, together(n, T); None: n times as long as one, as where
+              arithmetic decides
 
     A batch is what waits when the server is free, no more than `slots` requests.
 
@@ -93,7 +102,7 @@ def batched(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step) -> 
             some.append(queue.popleft())
         longest = max(run.load[i].prompt for i in some)
         run.padded += sum(longest - run.load[i].prompt for i in some)
-        begin, now = now, now + len(some) * prefill(longest)
+        begin, now = now, now + (together(len(some), longest) if together else len(some) * prefill(longest))
         run.prefilled("server", some, begin, now)
         run.slot |= {i: (0, n) for n, i in enumerate(some)}
         while active := [i for i in some if run.left(i)]:

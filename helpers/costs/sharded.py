@@ -39,8 +39,13 @@ class Choice:
     fits: bool
 
 
-def _on(r: Replica, s: Slice, Y, Z) -> tuple[Replica, Wires, Wires, Wires]:
-    """The replica on this slice, and the wires of Y, of Z and of both."""
+def links(s: Slice, Y, Z) -> tuple[Wires, Wires, Wires]:
+    """The wires of Y, of Z and of both.
+
+    >>> from .hardware import chip
+    >>> [int(w.n) for w in links(Slice(chip("v5e"), (4, 4)), 8, 2)]
+    [8, 2, 16]
+    """
     if plain(Y, Z):
         layout = Layout(tp=int(Y), dp=int(Z))
         if layout.chips != s.chips:
@@ -52,8 +57,7 @@ def _on(r: Replica, s: Slice, Y, Z) -> tuple[Replica, Wires, Wires, Wires]:
     else:
         layout = Layout(tp=Y, dp=Z)
     at = wires(layout, s)
-    both = together([at["tp"], at["dp"]], bool(s.chip.axes))
-    return replace(r, chip=s.chip, chips=s.chips), at["tp"], at["dp"], both
+    return at["tp"], at["dp"], together([at["tp"], at["dp"]], bool(s.chip.axes))
 
 
 def _heads_divide(c: Config, ways) -> None:
@@ -66,11 +70,11 @@ def _gather(V, on: Wires, s: Slice, times=1) -> Move:
     return Move("ici", times * V * on.gather * s.chip.link_bandwidth, times * on.hops)
 
 
-def decode_works(r: Replica, s: Slice, Y, Z, B, S) -> dict[str, Work]:
+def decode_works(r: Replica, s: Slice, Y, Z, B, S, at=None) -> dict[str, Work]:
     """One decode step as roofline's work of the fullest chip, links included.
 
     Attention reads the share of the cache that its chip holds: with more ways than KV heads, copies; with a batch that Z
-    does not divide, the larger part.
+    does not divide, the larger part. `at` is what `links` gives, for those who have asked before.
 
     >>> from .hardware import chip
     >>> from .models import model
@@ -79,7 +83,8 @@ def decode_works(r: Replica, s: Slice, Y, Z, B, S) -> dict[str, Work]:
     >>> {role: len(work.moves) for role, work in w.items()}
     {'projections': 1, 'attention': 1, 'mlp': 1, 'unembedding': 0}
     """
-    r, _, over_Z, over_all = _on(r, s, Y, Z)
+    _, over_Z, over_all = at or links(s, Y, Z)
+    r = replace(r, chip=s.chip, chips=s.chips)
     _heads_divide(r.config, Y * Z)
     c, x, n = r.config, bytes_each(r.math), s.chips
     some = {role: work * (1 / n) for role, work in r.works(B, 1, S, absorbed=c.mla is not None).items()}
@@ -114,7 +119,8 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     >>> {role: len(work.moves) for role, work in w.items()}
     {'projections': 1, 'attention': 1, 'mlp': 1, 'unembedding': 0}
     """
-    r, over_Y, over_Z, _ = _on(r, s, Y, Z)
+    over_Y, over_Z, _ = links(s, Y, Z)
+    r = replace(r, chip=s.chip, chips=s.chips)
     _heads_divide(r.config, Y)
     c, x, n = r.config, bytes_each(r.math), s.chips
     whole = r.works(B, T, logits=1)
@@ -137,7 +143,7 @@ def _priced(some: dict[str, Work], r: Replica, s: Slice, hop) -> Pass:
     return Pass({role: Time({"math": 0.0, "hbm": 0.0, "ici": 0.0} | t.parts) for role, t in at.items()})
 
 
-def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP) -> Pass:
+def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP, at=None) -> Pass:
     """Seconds of one decode step on a slice.
 
     >>> from .config import Config
@@ -147,7 +153,7 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP) -> Pass:
     >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # seed question 4
     '17.3 ms of HBM, 1.8 ms of links'
     """
-    return _priced(decode_works(r, s, Y, Z, B, S), r, s, hop)
+    return _priced(decode_works(r, s, Y, Z, B, S, at), r, s, hop)
 
 
 def prefill(r: Replica, s: Slice, Y, Z, T, B=1, hop=HOP) -> Pass:

@@ -11,7 +11,7 @@ Source: Austin et al. 2025, Section 4; errors of its text are listed in the cour
 from dataclasses import dataclass
 
 from .config import NORMS, Config
-from .numeric import ceil, minimum, plain
+from .numeric import ceil, minimum, plain, where
 from .roofline import Work
 
 PAIRS = {
@@ -298,7 +298,7 @@ def works(
     }
     if moe:
         matrices, reads = mlp(moe.F)
-        used = moe.E if moe.k == 0 else minimum(moe.E, tokens * moe.k)
+        used = where(moe.k == 0, moe.E, minimum(moe.E, tokens * moe.k))
         out["experts"] = product(tokens * moe.k, used * matrices, reads, L_moe, f.experts)
         out["shared"] = product(tokens * moe.shared, moe.shared * matrices, reads, L_moe, f.shared)
         out["router"] = product(tokens, c.D * moe.E, c.D + moe.E, L_moe, f.router)

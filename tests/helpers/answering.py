@@ -56,7 +56,7 @@ FORMULAS = {
     "activation_bytes": (inference.activation_bytes, [(5120.0, 8192.0)]),
     "prefill_memory": (lambda *s: inference.prefill_memory(_mixed(*s), 128), DECODERS),
     "waiting": (inference.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
-    "ttft": (inference.ttft, [(0.1, 0.2, 0.3)]),
+    "ttft": (inference.ttft, [(0.1, 0.2)]),
     "request_seconds": (inference.request_seconds, [(0.5, 0.02, 101.0)]),
     "cost_per_million": (inference.cost_per_million, [(1.0, 16.0, 1e4)]),
     "reload_time": (inference.reload_time, [(6.7e9, 1.2e11, 1e-3)]),
@@ -106,7 +106,9 @@ DISCRETE = {
     "cheapest",
     "prefill_degrees",
     "attention_collectives",
+    "sequence_collectives",
     "two_d_collectives",
+    "links",  # what "decode" is made of
     "decode_works",  # records: their seconds are in those of "decode"
     "prefill_works",
     "prefill",

@@ -117,6 +117,10 @@ def test_sharding_a_cache_against_copying_it():
 def test_a_cache_cut_along_the_sequence():
     """systems E19: what is sent has no S in it: a maximum, a sum and a row of H for each head."""
     assert decoding.combine_bytes(4, 32, 128) == 4 * (4 * 32 + 4 * 32 + 4 * 32 * 128)
+    assert decoding.sequence_collectives(4, 32, 128, 512, 1, 1) == ()
+    assert [c.kind for c in decoding.sequence_collectives(4, 32, 128, 512, 8, 1)] == ["AllReduce"]
+    with pytest.raises(ValueError, match="Y·Z=24 must divide N=32"):
+        decoding.sequence_collectives(4, 32, 128, 512, 8, 3)
 
 
 # Two dimensions of weights.

@@ -12,7 +12,7 @@ from helpers.costs.models import model
 from helpers.costs.ratios import attention_intensity
 from helpers.costs.replica import Replica, cheapest, frontier, points, shapes, smallest_slice
 from helpers.costs.roofline import critical_batch, matmul, time
-from helpers.costs.serving import interleaved
+from helpers.costs.serving import disaggregated, interleaved
 from helpers.costs.transformer import flops, kv_cache, parameters, works
 from tests.helpers.decoders import TOYS
 
@@ -291,8 +291,9 @@ def test_the_frontier_by_brute_force():
 
 def test_reload_or_recompute_by_search():
     """systems E32: the crossover against times of a model's own prefill, over PCIe."""
-    r = Replica(model("gpt-2"), V5E)
+    r = Replica(model("gpt-2"), V5E)  # one of its size: its own texts end long before
     S = r.reload_crossover()
+    assert S == pytest.approx(inference.reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864))
     for T, faster in ((round(0.97 * S), False), (round(1.03 * S), True)):
         compute = sum(t.math for role, t in r.forward(1, T, logits=0).roles.items())
         assert (r.reload(T) < compute) == faster
@@ -315,4 +316,32 @@ def test_a_queue_waits_as_long_as_a_simulated_one():
     waited = sum(s.queue for s in log.served) / len(load)
     assert waited == pytest.approx(inference.waiting(0.7, 1.0), rel=0.15)
     assert log.ttft == pytest.approx(inference.ttft(waited, 1.0))
-    assert inference.cost_per_million(2.0, 8, 1000) == pytest.approx(2.0 * 8 * (1e6 / 1000) / 3600)
+
+
+def test_the_second_token_waits_for_the_cache():
+    """systems E5: two prompts of 3 and 5 seconds, caches of 2, steps of 1, on servers apart."""
+    log = disaggregated([(0, 3, 3), (0, 5, 3)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
+    assert [s.ttft for s in log.served] == [inference.ttft(0, 3), inference.ttft(3, 5)] == [3, 8]
+    assert [s.gaps for s in log.served] == [(2 + 1, 1), (2 + 1, 1)]
+    assert [s.latency for s in log.served] == [inference.request_seconds(s.ttft, 1, 3) + 2 for s in log.served]
+    (alone,) = interleaved([(0, 3, 7)], 1, lambda T: T, lambda B, S: 2).served
+    assert alone.latency == inference.request_seconds(3, 2, 7) == 3 + 6 * 2
+
+
+def test_a_price():
+    """A published day (DeepSeek, "DeepSeek-V3/R1 inference system overview", 2025): 226.75 hosts of 8 GPUs at 2 dollars an hour
+    for each GPU are 87,072 dollars, and they made 168e9 tokens."""
+    a_million = inference.cost_per_million(2.0, 226.75 * 8, 168e9 / (24 * 60 * 60))
+    assert a_million == pytest.approx(87_072 / 168e3) and round(a_million, 2) == 0.52
+    assert inference.cost_per_million(0.9, 8, 1000) == pytest.approx(2.0)  # 7.2 an hour for 3.6 million tokens
+
+
+def test_memory_of_a_prefill_array_by_array():
+    """x, its norm, q, k, v, what heads give, their product, x's second norm; the gate, what it multiplies, the result."""
+    D, N, K, H, F = 48, 6, 2, 16, 80
+    c = Config(D, 3, N, K, H, F, 100)
+    attention = D + D + N * H + K * H + K * H + N * H + D + D
+    for T, B, x in ((7, 1, 2), (100, 3, 4)):
+        assert inference.prefill_memory(c, T, B, x) == x * B * T * (attention + 3 * F)
+    sparse = replace(c, moe=MoE(E=8, k=4, F=F, every=3))  # one layer: each token's experts, what they give, the router
+    assert inference.prefill_memory(sparse, 7) == 2 * 7 * (attention + 4 * (3 * F + D) + 8)

@@ -53,7 +53,7 @@ def said():
     return {request.name: alone(request.prompt, request.n) for request in LOAD}
 
 
-# The contract of the engine.
+# ---- systems E25: the contract of the engine
 
 
 TABLES = {0: [4], 1: [1, 3], 2: [0]}
@@ -133,7 +133,17 @@ def test_what_the_engine_refuses():
             call()
 
 
-# The orchestrator.
+def test_a_text_ends_with_its_pages():
+    """One page of eight places, for a text of six tokens: two more are read, though the engine serves texts of forty."""
+    state = PAGED.insert(PAGED.prefill(PARAMS, [3, 1, 4, 1, 5, 9]), PAGED.empty(), 1, [2])
+    for _ in range(2):
+        state, tokens = PAGED.generate(PARAMS, state)
+    assert tokens[1] == alone([3, 1, 4, 1, 5, 9], 3)[-1]
+    with pytest.raises(ValueError, match="slots .1. are full"):
+        PAGED.generate(PARAMS, state)
+
+
+# ---- systems E20 to E25: the orchestrator
 
 
 def orchestrator(design, tree=False, engine=ENGINE, **more):

@@ -49,8 +49,11 @@ def test_attention_with_a_cut_cache(Y, Z):
     whole = 2 * 2 * C.L * B * S * C.K * C.H
     share = decoding.cache_share(C.K, Y, Z)
     assert heads.HEADS.cache_bytes(C, mesh, B, S) == sequence.SEQUENCE.cache_bytes(C, mesh, B, S) == share * whole
-    partial = trace.sent(ways.attention(sequence.SEQUENCE, C, mesh), *layer(C))[1]
-    assert partial.bytes == decoding.combine_bytes(B, C.N / Y, C.H)
+    for way, reduced in ((sequence.SEQUENCE, False), (sequence.REDUCED, True)):
+        got = trace.sent(ways.attention(way, C, mesh), *layer(C))
+        assert tuple(got) == decoding.sequence_collectives(B, C.N, C.H, C.D, Y, Z, reduced=reduced)
+        combined = sum(c.bytes for c in got[1:-1])  # m, l and o, in one message or two
+        assert combined == decoding.combine_bytes(B, C.N / Y, C.H)
 
 
 @pytest.mark.parametrize("X, Y, Z", [(2, 2, 2), (4, 4, 4), (4, 2, 16)])

@@ -1,6 +1,8 @@
 """Guessing ahead changes how many passes the target makes, never what it says: token for token, and law for law."""
 
 from functools import partial
+from os.path import commonprefix
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -63,6 +65,7 @@ def chances(rule):
 
 
 def test_what_is_drawn_has_the_targets_law():
+    """systems E28."""
     by_place, kept = chances(accept)
     assert min(by_place) > 1 / WRONG_ONCE_IN
     first, second = (float(a) for a in acceptance(P[:K], Q))
@@ -92,7 +95,7 @@ def test_the_residual_is_a_law_and_mends_what_was_kept():
     assert np.asarray(residual(p, p)) == pytest.approx(p)  # nothing is ever refused then
 
 
-# The loops, on a small decoder. Its greedy text is found with no cache and no guesses.
+# ---- systems E27 to E29: the loops, on a small decoder. Its greedy text is found with no cache and no guesses.
 
 C = FAMILIES["one layer"]
 PARAMS = random_params(C)
@@ -120,7 +123,23 @@ def at_random(tokens, k, key=None):
     return guess, np.full((len(guess), C.V), 1 / C.V, np.float32)
 
 
+def looked_up(said):
+    """Tokens of each pass when guesses come from the text so far: where its last three, two or one stood before."""
+    text, now, passes = "".join(map(chr, said)), len(PROMPT), []
+    while now < len(text):
+        seen = [
+            text.rfind(text[now - n : now], 0, now - 1) + n for n in (3, 2, 1) if text[now - n : now] in text[: now - 1]
+        ]
+        guess = text[seen[0] : min(now, seen[0] + GUESSES)] if seen else ""
+        kept = len(commonprefix([guess, text[now : len(text) - 1]])) + 1
+        passes.append(kept)
+        now += kept
+    return passes
+
+
 def test_greedy_says_what_it_would_say_alone(plain):
+    """systems E27, E29: whatever the guesser; n-grams take the passes that a search of the text says, and K + 1 tokens a pass of
+    a text that goes in circles."""
     said = PROMPT + plain
 
     def right(tokens, k, key=None):
@@ -145,7 +164,8 @@ def test_greedy_says_what_it_would_say_alone(plain):
     assert len(passes["wrong"]) == N
     assert len(passes["right"]) == len(passes["itself"]) == N / (GUESSES + 1)
     assert len(passes["knows"]) <= N / (GUESSES + 1) + 1  # the text is in what it looks at: wrong only at its end
-    assert len(passes["ngram"]) < N  # a decoder with random weights soon goes in circles
+    assert passes["ngram"] == looked_up(said) and len(passes["ngram"]) < N  # random weights soon go in circles
+    assert greedy(CIRCLE, NGram(3), [0, 1, 2, 0], 12, GUESSES) == ([1, 2, 0] * 4, [GUESSES + 1] * 3)
 
 
 def test_a_guess_costs_the_target_no_second_reading(plain):
@@ -155,22 +175,67 @@ def test_a_guess_costs_the_target_no_second_reading(plain):
 
 
 class Table:
-    """A target that needs no model: the law of the next token depends on the last one only."""
+    """What needs no model: the law of the next token depends on the last one only."""
 
-    laws = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3]])
+    def __init__(self, *laws):
+        self.laws, self.c = np.array(laws), SimpleNamespace(V=len(laws))
 
     def __call__(self, tokens, count):
         return np.log(self.laws[list(tokens[-count:])])
 
 
-def test_drawn_texts_have_the_targets_law():
-    """Texts of two tokens, by an n-gram drafter which is certain, and often wrong."""
-    keys = iter(jax.random.split(jax.random.key(3), 300))
-    texts = [tuple(sample(key, Table(), NGram(3), [0, 1, 0], 2, K=2)[0]) for key in keys]
-    law = Table.laws[0][:, None] * Table.laws
+TARGET = Table([0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3])
+CIRCLE = Table(*(np.roll(np.eye(3), 1, 1) + 1e-9))
+OTHER = Table([0.5, 0.3, 0.2], [0.6, 0.2, 0.2], [0.2, 0.6, 0.2])
+
+
+def argmax(tokens, k, key):
+    """Wrong: the likeliest guess, said to be drawn."""
+    guess, laws = [], []
+    for _ in range(k):
+        laws.append(OTHER.laws[[*tokens, *guess][-1]])
+        guess.append(int(laws[-1].argmax()))
+    return guess, np.array(laws, np.float32).reshape(k, 3)
+
+
+def text_chance(drafter, temperature, law):
+    """Of 300 texts, their first two tokens after 0: the chance to be that far off this law of them."""
+    keys = jax.random.split(jax.random.key(3), 300)
+    texts = [tuple(sample(k, TARGET, drafter, [0, 1, 0], 3, 2, temperature)[0][:2]) for k in keys]
     counts = np.array([[texts.count((a, b)) for b in range(3)] for a in range(3)])
-    assert chance(counts.ravel(), law.ravel()) > 1 / WRONG_ONCE_IN
-    assert chance(counts.ravel(), law.T.ravel()) < 1 / WRONG_ONCE_IN
+    return chance(counts.ravel(), law.ravel())
+
+
+def pairs(temperature):
+    """The law of the first two tokens: each law to the power 1/temperature, made a law again."""
+    laws = TARGET.laws ** (1 / temperature)
+    laws /= laws.sum(-1, keepdims=True)
+    return laws[0][:, None] * laws
+
+
+@pytest.mark.parametrize(
+    "drafter, temperature",
+    [(NGram(3), 1.0), (DraftModel(OTHER), 1.0), (DraftModel(OTHER, 2.0), 2.0), (DraftModel(OTHER), 2.0)],
+    ids=["certain and often wrong", "drawn", "warm", "warm, guesses are not"],
+)
+def test_drawn_texts_have_the_targets_law(drafter, temperature):
+    """systems E28, E29."""
+    assert text_chance(drafter, temperature, pairs(temperature)) > 1 / WRONG_ONCE_IN
+
+
+def test_the_same_test_finds_a_wrong_drafter_and_a_wrong_law():
+    assert text_chance(argmax, 1.0, pairs(1.0)) < 1 / WRONG_ONCE_IN**2
+    assert text_chance(NGram(3), 1.0, pairs(1.0).T) < 1 / WRONG_ONCE_IN**2
+    assert text_chance(NGram(3), 1.0, pairs(2.0)) < 1 / WRONG_ONCE_IN**2
+
+
+def test_guesses_are_drawn_by_the_law_that_is_told():
+    keys = jax.random.split(jax.random.key(4), 300)
+    for temperature in (1.0, 2.0):
+        drawn = [DraftModel(OTHER, temperature)([1], 1, key) for key in keys]
+        law = OTHER.laws[1] ** (1 / temperature) / (OTHER.laws[1] ** (1 / temperature)).sum()
+        assert np.allclose([q for _, q in drawn], law)
+        assert chance(np.bincount([g[0] for g, _ in drawn], minlength=3), law) > 1 / WRONG_ONCE_IN
 
 
 def test_a_draft_model_that_is_the_target_is_always_kept():
@@ -179,6 +244,7 @@ def test_a_draft_model_that_is_the_target_is_always_kept():
 
 
 def test_the_law_of_the_drafter_is_that_of_its_guesses():
+    """systems E29."""
     guess, q = NGram(V=9)([1, 2, 3, 1, 2], 2)
     assert guess == [3, 1] and q.argmax(-1).tolist() == guess and q.sum() == 2
     assert NGram(V=9, before=[7, 2, 5, 6])([1, 2], 2)[0] == [5, 6]

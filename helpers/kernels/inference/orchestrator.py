@@ -10,8 +10,9 @@ A step is one pass of the model, or of two engines side by side; all times are i
 
     static         reads a batch of prompts together, generates until the last of them is done, takes the next batch
     interleaved    one engine: reads a prompt as soon as a slot is free, and meanwhile nobody gets a token
-    chunked        one engine: every pass reads a piece of a prompt besides generating
-    disaggregated  two engines, one to read and one to generate; keys and values go over a network between them
+    chunked        one engine: every pass reads a piece of a prompt besides generating, also of one that has no slot yet
+    disaggregated  two engines, one to read and one to generate; keys and values go over a network between them. Prompts are
+                   read as they come, and what was read waits for a slot, however much of it there is
 
 Requests are served in the order in which they came. One waits until there is a slot, and pages for all the tokens that it
 may come to; none is given up on the way.
@@ -32,7 +33,6 @@ from .engine import Engine, Prefix
 from .prefix import Node, PrefixTree
 
 DESIGNS = ("static", "interleaved", "chunked", "disaggregated")
-AHEAD = ("chunked", "disaggregated")  # these read the next prompt, or some, before there is a slot for it
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,8 @@ class Orchestrator:
     """Serves requests on `engine`, or on one like it for each pool if the design is disaggregated.
 
     tree      a prefix tree; the keys and values of its blocks are kept where prompts are read
-    network   bytes that go from one pool to the other in a step; None: a prefix arrives at once
+    network   bytes that go from one pool to the other in a step; None: a prefix arrives at once. It carries one prefix
+              after the other, and each takes whole steps, one or more: it is not shared within a step
     """
 
     def __init__(
@@ -167,6 +168,7 @@ class Orchestrator:
         self.reading: list[tuple[Entry, Prefix, list[Node]]] = []
         self.ready: deque[tuple[Entry, Prefix, int]] = deque()  # read, and from which step on it may be inserted
         self.running: dict[int, Entry] = {}
+        self.sent = 0  # the step from which on the network is free
 
     # From outside.
 
@@ -213,12 +215,11 @@ class Orchestrator:
         """Takes a prompt from the queue, if one may be read now; a static batch takes as many as there are slots."""
         if self.reading or (self.design == "static" and self.running):
             return
-        ahead = {"chunked": 1, "disaggregated": self.engine.slots}.get(self.design)
-        if ahead is not None and len(self.ready) >= ahead:
+        if self.design == "chunked" and self.ready:
             return
         while arrived := self._arrived():
             entry = arrived[0]
-            if ahead is None and not self._reserve(entry):
+            if self.design in ("static", "interleaved") and not self._reserve(entry):
                 return
             self.queue.remove(entry)
             self.reading.append((entry, *self._known(entry)))
@@ -259,12 +260,16 @@ class Orchestrator:
         if entry.done:
             self._release(entry)
             return
-        arrival = self.now + 1
-        if self.design == "disaggregated":
-            entry.moved = self.engine.bytes(prefix)
-            arrival += ceil(entry.moved / self.network) if self.network else 0
-            self.log.spans.append(Span("network", self.now + 1, arrival, "move", entry.request.name))
-        self.ready.append((entry, prefix, arrival))
+        here = self._moved(entry, prefix) if self.design == "disaggregated" else self.now + 1
+        self.ready.append((entry, prefix, here))
+
+    def _moved(self, entry: Entry, prefix: Prefix) -> int:
+        """The step from which on a prefix is in the other pool: it goes when those before it have arrived."""
+        entry.moved = self.engine.bytes(prefix)
+        begin = max(self.now + 1, self.sent)
+        self.sent = begin + (ceil(entry.moved / self.network) if self.network else 0)
+        self.log.spans.append(Span("network", begin, self.sent, "move", entry.request.name))
+        return self.sent
 
     # Slots and pages.
 

@@ -1,4 +1,4 @@
-"""A small decoder that is trained on the page, in about half a minute, and then says the text it has read (chapter 5).
+"""A small decoder that is trained on the page, in less than a minute, and then says the text it has read (chapter 5).
 
     letters = alphabet(text)
     c = speaker(len(letters))

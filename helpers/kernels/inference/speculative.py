@@ -9,7 +9,7 @@ A drafter is any function  (tokens so far, k, key or None) -> (at most k guesses
 What it guesses changes how fast tokens come and nothing else: the greedy tokens are the same for any drafter, the drawn ones
 have the same law.
 
-Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2023); Chen et al. (2023);
+Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2022); Chen et al. (2023);
 Saxena, "Prompt Lookup Decoding" (2023) for guesses from the text itself.
 """
 
