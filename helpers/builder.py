@@ -252,7 +252,7 @@ class DecoderBuilder:
     first: str
     sliders: tuple[Size, ...]  # in the order of SIZES, then T and B
     menus: tuple[Choice, ...]
-    runners = ("decoder.js", "live.js")
+    runners = ("grids.js", "decoder.js", "live.js")
 
     @cached_property
     def structures(self) -> tuple[Config, ...]:

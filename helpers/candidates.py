@@ -206,7 +206,7 @@ def smallest(c: Config, name: str, beyond: int, tokens: int, T: int, policies: t
     return next((p for p in larger if best(c, p, tokens, T, policies).fitting), None)
 
 
-class _Wired(Slice):
+class Wired(Slice):
     """A slice of sizes that JAX traces, which cannot be checked."""
 
     def __post_init__(self):
@@ -217,7 +217,7 @@ def _wires(torus: bool, *numbers) -> tuple:
     """`placement.wires` of one mesh: six numbers for each axis."""
     W, dcn, *shape, pods = numbers[:9] if torus else numbers[:4]
     on = replace(chip("v5p" if torus else "H100"), link_bandwidth=W, dcn_bandwidth=dcn)
-    at = _Wired(on, tuple(shape[:3]), tuple(w > 0 for w in shape[3:])) if torus else _Wired(on, tuple(shape), (False,))
+    at = Wired(on, tuple(shape[:3]), tuple(w > 0 for w in shape[3:])) if torus else Wired(on, tuple(shape), (False,))
     laid = Layout(**dict(zip(AXES, numbers[9 if torus else 4 :])), pods=pods)
     return tuple(x for w in wires(laid, at).values() for x in vars(w).values())
 
@@ -228,7 +228,7 @@ def _step(like: Config, torus: bool, *numbers) -> tuple:
     on = replace(chip("v5p" if torus else "H100"), flops={"bf16": C}, hbm_bandwidth=hbm_bandwidth, hbm_bytes=hbm)
     laid = Layout(**dict(zip((*AXES, "zero", "micro"), (*rest[:7], rest[-1]))), pods=1 if torus else pods)
     at = {axis: Wires(*rest[7 + 6 * n : 13 + 6 * n]) for n, axis in enumerate(AXES)}
-    s, c = _Wired(on, (inside,), (False,)), build(like, *sizes)
+    s, c = Wired(on, (inside,), (False,)), build(like, *sizes)
     found = [step(c, laid, tokens, T, s, policy, at=at) for policy in KEPT]
     soon = [(at.hidden, at.memory.total) for at in found]
     return tuple(x for some in (*soon, *map(row, found)) for x in some)

@@ -112,11 +112,15 @@ class Axis:
     unit: str = ""
 
 
+LINES = ("line", "dash")
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
 @dataclass(frozen=True)
 class Mark:
-    """Something drawn from results: a line through points, a filled or an open dot. Points are (x name, y name)."""
+    """Something drawn from results: a full or a dashed line through points, a filled or an open dot. Points are (x name, y name)."""
 
-    kind: str  # "line", "dot" or "ring"
+    kind: str  # "line", "dash", "dot" or "ring"
     label: str
     points: tuple[tuple[str, str], ...]
 
@@ -155,8 +159,8 @@ class LiveFigure:
             "controls": [control_data(c) for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in self.results],
             "marks": [{"kind": m.kind, "points": m.points} for m in self.marks],
-            "x": _scale(self.x, LEFT, WIDTH - RIGHT),
-            "y": _scale(self.y, HEIGHT - BOTTOM, TOP),
+            "x": scale(self.x, LEFT, WIDTH - RIGHT),
+            "y": scale(self.y, HEIGHT - BOTTOM, TOP),
             "say": self.sentence,
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
@@ -186,25 +190,27 @@ class LiveFigure:
         ]
         out += _grid(self.x, self.y)
         out.append(f'<g clip-path="url(#{key}-clip)">')
-        for n, mark in enumerate(self.marks):
-            points = [(_across(self.x, values[a]), _up(self.y, values[b])) for a, b in mark.points]
-            if mark.kind == "line":
-                out.append(
-                    f'<polyline data-mark="{n}" class="live-line" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
-                )
-            else:
-                out.append(
-                    f'<circle data-mark="{n}" class="live-{mark.kind}" r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>'
-                )
+        out += [self._drawn(n, mark, values) for n, mark in enumerate(self.marks)]
         out.append("</g>")
         out += _legend(self.marks)
         return "".join(out) + "</svg>"
+
+    def _drawn(self, n: int, mark: Mark, values: dict[str, float]) -> str:
+        """One mark; it waits unseen for the script if it has no place."""
+        start = f'data-mark="{n}" class="live-{mark.kind}"'
+        if not all(math.isfinite(values[name]) for point in mark.points for name in point):
+            start += ' style="display:none"'
+            return f"<polyline {start}/>" if mark.kind in LINES else f'<circle {start} r="6"/>'
+        points = [(_across(self.x, values[a]), _up(self.y, values[b])) for a, b in mark.points]
+        if mark.kind in LINES:
+            return f'<polyline {start} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+        return f'<circle {start} r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>'
 
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 28, 26, 46
 
 
-def _scale(axis: Axis, start: float, end: float) -> list[float]:
+def scale(axis: Axis, start: float, end: float) -> list[float]:
     """Pixel = first + second * log10(value)."""
     slope = (end - start) / (axis.high - axis.low)
     return [start - slope * axis.low, slope]
@@ -212,13 +218,13 @@ def _scale(axis: Axis, start: float, end: float) -> list[float]:
 
 def _across(axis: Axis, value: float) -> float:
     """Horizontal pixel of a value."""
-    first, slope = _scale(axis, LEFT, WIDTH - RIGHT)
+    first, slope = scale(axis, LEFT, WIDTH - RIGHT)
     return first + slope * math.log10(value)
 
 
 def _up(axis: Axis, value: float) -> float:
     """Vertical pixel of a value."""
-    first, slope = _scale(axis, HEIGHT - BOTTOM, TOP)
+    first, slope = scale(axis, HEIGHT - BOTTOM, TOP)
     return first + slope * math.log10(value)
 
 
@@ -240,12 +246,12 @@ def _grid(x: Axis, y: Axis) -> list[str]:
 
 
 def _tick(exponent: int, axis: Axis) -> str:
-    """A power of ten in the units of the axis: '10 T', or '10,000' where prefixes do not fit."""
+    """A power of ten in the units of the axis: '10 T', or '10,000' where prefixes do not fit, and '10⁵' where that is long."""
     if axis.unit in PREFIXED:
         return (
             PREFIXED[axis.unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(axis.unit).strip()
         )
-    return f"{10.0**exponent:,g}"
+    return f"{10.0**exponent:,g}" if exponent < 5 else f"10{str(exponent).translate(SUPERSCRIPT)}"
 
 
 def _legend(marks: tuple[Mark, ...]) -> list[str]:
@@ -253,8 +259,8 @@ def _legend(marks: tuple[Mark, ...]) -> list[str]:
     out = ['<g class="live-legend">']
     for n, mark in enumerate(marks):
         y = HEIGHT - BOTTOM - 12 - 18 * (len(marks) - 1 - n)
-        if mark.kind == "line":
-            out.append(f'<path class="live-line" d="M{WIDTH - 196} {y - 4}h18"/>')
+        if mark.kind in LINES:
+            out.append(f'<path class="live-{mark.kind}" d="M{WIDTH - 196} {y - 4}h18"/>')
         else:
             out.append(f'<circle class="live-{mark.kind}" r="5" cx="{WIDTH - 187}" cy="{y - 4}"/>')
         out.append(f'<text x="{WIDTH - 172}" y="{y}">{escape(mark.label)}</text>')

@@ -1,7 +1,7 @@
 """Sphinx extension: `{live} name` puts a figure with sliders on the page.
 
 `book/figures/<name>.py` (with _ for -) holds its data as FIGURE: a `sliders.LiveFigure`, an
-`explorer.PlanExplorer`, a `builder.DecoderBuilder` or a `finder.LayoutFinder`;
+`explorer.PlanExplorer`, a `builder.DecoderBuilder`, a `finder.LayoutFinder` or a `pricer.TokenPricer`;
 `book/figures/films.py` holds each `film.LiveFilm`, by name.  The page gets the drawn figure, its table and the traced
 function; without JavaScript the first two stay as they are.
 """

@@ -1,27 +1,12 @@
 // The sliders of a decoder: a menu of models sets them to exact sizes, which stay until a slider itself is moved.
 // Numbers come from the traced functions of helpers/builder.py; live.js calls what this hands out.
 window.liveDecoder = ({ decoder: t, controls, results, ...data }, [counts, heads], box, text) => {
-  const form = box.querySelector("form"), fields = form.elements, held = {};
+  const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const grids = controls.filter(c => c.grid), menus = controls.filter(c => c.options);
   const bars = Object.entries(t.shares).map(([name, whole]) => [name, whole, box.querySelector(`[data-bar="${name}"]`)]);
   const note = box.querySelector(".live-unused"), words = v => v.toLocaleString("en-US");
   const model = () => t.models[fields.start.value];
   const used = name => !t.sizes.includes(name) || name in model();
-  const size = c => held[c.name] ?? c.grid[fields[c.name].value];
-
-  function nearest({ grid }, value) {
-    const off = grid.map(g => Math.abs(Math.log(g / value)));
-    return off.indexOf(Math.min(...off));
-  }
-  function set(c, value) {
-    held[c.name] = value;
-    fields[c.name].value = nearest(c, value);
-  }
-  function move(c, field) { // a step from a value between two positions leads to the one that lies there
-    const value = held[c.name], stood = nearest(c, value ?? 1), way = field.value - stood;
-    if (Math.abs(way) === 1 && (c.grid[stood] - value) * way > 0) field.value = stood;
-    delete held[c.name];
-  }
   const restart = () => grids.forEach(c => { if (c.name in model()) set(c, model()[c.name]); });
   form.addEventListener("input", ({ target }) => {
     if (target.name === "start") restart();

@@ -27,7 +27,7 @@
     const status = box.querySelector("[role=status]");
     const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
     const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
-    const make = data.decoder ? window.liveDecoder : data.layouts && window.liveLayouts;
+    const make = data.decoder ? window.liveDecoder : data.layouts ? window.liveLayouts : data.serving && window.liveServing;
     const own = make && make(data, compute, box, text);
     const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, text) : args => compute(...data.args.map(name => args[name]));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
@@ -61,7 +61,7 @@
         const at = points.map(([x, y]) => [px(values[x]), py(values[y])]);
         marks[n].style.display = at.flat().every(Number.isFinite) ? "" : "none";
         if (marks[n].style.display) return;
-        if (data.marks[n].kind === "line") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
+        if (marks[n].tagName === "polyline") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
         else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
       });
       const sentence = (said.say ?? data.say).replace(/\{(\w+)\}/g, (_, name) => said[name]);
