@@ -1,0 +1,190 @@
+"""Exercises 5.1 to 5.22: their form, the sources' numbers from the solved functions, and the functions against brute force.
+
+Numbers are those of Austin et al. 2025, Section 7, and of the table of systems, errata corrected.
+"""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from autograder import bank
+from helpers.costs.served import mixed_load, static_steps
+from helpers.costs.speculative import acceptance, best_K, residual
+from helpers.kernels import mesh
+from tests.solutions import course
+from tests.solutions.course import agree
+
+mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
+
+TOPIC = "ch05_inference"
+EXERCISES = course.exercises(TOPIC)
+PARTS = course.parts("".join(EXERCISES))
+MUTANTS, VARIANTS = bank.mutants(TOPIC), bank.variants(TOPIC)
+TWO = {13: ("-numbers", "-program"), 14: ("-experts", "-sharded")}
+AUTO = [f"ch05-q{n:02}{part}" for n in range(1, 22) for part in TWO.get(n, ("",))]
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Every answer, by name."""
+    return course.solved(TOPIC)
+
+
+def test_all_are_there():
+    assert [course.number(e) for e in EXERCISES] == list(range(1, 23))
+    assert [p[0] for p in PARTS] == AUTO
+    assert 70 <= course.points(EXERCISES) <= 84
+
+
+@course.of_exercises(EXERCISES)
+def test_form(text):
+    # '": "' stands in a table of what may go wrong and its sentence, for answers that are run through a story
+    course.well_formed(text, told=(".wrong(", ".law(", "within(", ".sends", ".equals(", '": "'))
+    assert course.computed(text)
+
+
+@pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
+def test_check_calls_the_answer_by_position(answer, check):
+    course.by_position(answer, check)
+
+
+@pytest.mark.parametrize("answer", AUTO)
+def test_mutants_and_variants(answer):
+    assert len([m for m in MUTANTS if m.grade_id == answer]) >= 6
+    assert len([v for v in VARIANTS if v.grade_id == answer]) >= 3
+
+
+def test_hidden_tests_hold_for_another_class(solved, monkeypatch):
+    """Other inputs and shapes with another seed, and other values with a secret: the solutions pass them all."""
+    monkeypatch.setenv("COURSE_SEED", "spring")
+    monkeypatch.setenv("COURSE_VALUES", "a secret")
+    course.hold(PARTS, solved)
+
+
+def test_visible_checks_alone_accept_the_solutions(solved):
+    course.hold([p for p in PARTS if "check.Program(" not in p[2]], solved, course.visible)
+
+
+SEED = 64, 4096, 16384, 32, 8, 256, 32128
+V5E = 16e9, 8.1e11
+QUIZ = 100e3 * 8192, 30e9, 30e9, 1.97e14, 8.1e11, 16
+EACH = 2 * 64 * 8 * 256
+
+# (row of the sources, answer, arguments, expected)
+NUMBERS = [
+    ("Q1, E003-1: 18.4e9, 262 kB", "model_and_cache", (*SEED, 8), {"params": 18.385e9, "kv": 262144}),
+    ("Q2, E003-2: 7 and 56", "largest_batch", (EACH, 8, 128_000, 18.4e9, 16e9, 16), {"batch": 7, "one_head": 56}),
+    ("Q2, E003-2: 6 and 55", "largest_batch", (EACH, 8, 131_072, 18.4e9, 16e9, 16), {"batch": 6, "one_head": 55}),
+    ("E4: 13B, no more than 16", "largest_batch", (819200, 40, 8192, 26e9, 16e9, 8), {"batch": 15}),
+    ("E3: 2.57 ms", "decode_step", (4, *QUIZ), {"step": 2.5676e-3}),
+    ("E3: 21.05 ms", "decode_step", (256, *QUIZ), {"step": 21.055e-3}),
+    ("E31: 331 us", "decode_step", (1, 0, 2**29, 2**30, 1.97e14, 8.1e11, 4), {"step": 331.4e-6}),
+    ("Q4: 19.5 ms", "decode_step", (7, EACH * 128e3, 18.4e9, 18.4e9, 3.94e14, 8.1e11, 16), {"step": 19.54e-3}),
+    ("Q4, E003-18: 7.5 and 56.9 ways", "limits",
+     (16384, 32, 16, 1.97e14, 8.1e11, 9e10, 1, 2, 2, 36.8e9), {"prefill": 7.484, "decode": 56.89, "batch": 113.8}),
+    ("Q3, E003-5: 1.42 ms", "limits",
+     (16384, 32, 16, 3.94e14, 8.1e11, 4.5e10, 2, 1, 1, 18.4e9), {"prefill": 7.484, "batch": 113.8, "read": 1.4198e-3}),
+    ("Q7, E003-3: 72", "two_d", (1, 8192, 32768, 128, 9e10), {"X": 4, "seconds": 8192 / 9e10, "chips": 72}),
+    ("Q7: 18F/D", "two_d", (1, 5120, 13824, 128, 9e10), {"chips": 48.6}),
+    ("Q5, E003-4", "experts", (*SEED, 16, 2, 10, 243.2), {"total": 211.66e9, "active": 31.27e9, "flops": 625.4e9, "batch": 1945.6}),
+    ("Q6: 2.04 ms, 14.35 GB, 16 chips", "expert_slice", (211.66e9, 8, 16, *V5E), {"read": 2.0414e-3, "free": 14.346e9, "chips": 16}),
+    ("E28", "guessing", (0.8, 0.05, 4), {"tokens": 3.3616, "speed": 2.801, "best": 8}),
+]  # fmt: skip
+
+
+@course.of_the_sources(NUMBERS)
+def test_numbers_of_the_sources(solved, name, args, expected):
+    got = solved[name](*args)
+    for key, value in expected.items():
+        agree(got[key], value)
+
+
+@pytest.mark.parametrize(
+    "weights, math, value", [("bf16", "bf16", 243.2), ("int8", "bf16", 121.6), ("int8", "int8", 243.2)]
+)
+def test_e11_critical_batches(solved, weights, math, value):
+    """systems E11, E003-15: int8 weights with bf16 arithmetic alone halve the batch."""
+    agree(solved["critical_batch"](weights, math, 1.97e14, 8.1e11, 16, 1, 1), value)
+
+
+def test_e23_fewer_steps_than_static_batching(solved):
+    """systems E23: on a load of mixed lengths no more than 0.6 of static batching's steps, and every request is served."""
+    answers = [r.output for r in mixed_load(64, outputs=(8, 512))]
+    slots, left, queue, steps, done = [None] * 8, {}, [(i, 1) for i in range(64)], 0, []
+    while queue or left:
+        for slot, request in solved["fill"](list(slots), list(queue), 10**9).items():
+            slots[slot], left[request] = request, answers[request] - 1  # the first token is the prefill's
+            queue = [q for q in queue if q[0] != request]
+        steps += 1
+        for slot, request in enumerate(slots):
+            if request is not None:
+                left[request] -= 1
+                if left[request] <= 0:
+                    slots[slot], _ = None, left.pop(request)
+                    done.append(request)
+    assert sorted(done) == list(range(64))
+    assert steps <= 0.6 * static_steps(answers, 8)
+
+
+def test_e15_ten_thousand_requests_leave_no_page_behind(solved):
+    """systems E15: after many appends, forks and frees all pages are free again, and no sequence ever has one too many."""
+    rng, state, n = np.random.default_rng(0), {"tables": {}, "lengths": {}, "users": [0] * 30}, 0
+    for i in range(10_000):
+        names = list(state["tables"])
+        name = names[rng.integers(len(names))] if names and rng.random() < 0.9 else f"s{i}"
+        kind = rng.choice(["append", "fork", "free"], p=[0.8, 0.1, 0.1])
+        if kind != "append" and name not in state["tables"]:
+            continue
+        op = ("fork", name, f"s{i}") if kind == "fork" else (str(kind), name)
+        state, _ = solved["pages"](state, 4, op)
+        n = max(n, sum(u > 0 for u in state["users"]))
+        used = {p for t in state["tables"].values() for p in t}
+        assert {p for p, u in enumerate(state["users"]) if u} == used
+    assert n == 30  # it was full at times
+    for name in list(state["tables"]):
+        state, _ = solved["pages"](state, 4, ("free", name))
+    assert state["users"] == [0] * 30
+
+
+def test_e28_the_sampler_is_the_formulas(solved):
+    """systems E28: a refusal's token has the law of costs.speculative, and acceptance is the sum of the smaller."""
+    p, q = np.array([[1, 5, 2]]) / 8, np.array([[4, 1, 3]]) / 8
+    after, grid = np.array([[1, 0, 0]]), [(i + 0.5) / 840 for i in range(840)]
+    draws = [solved["sampled"]([0], q, np.concatenate([p, after]), np.array([0.9]), u)[0] for u in grid]
+    np.testing.assert_allclose(np.bincount(draws, minlength=3) / 840, residual(list(p[0]), list(q[0])), atol=1e-9)
+    kept = [
+        np.mean([len(solved["sampled"]([x], q, np.concatenate([p, after]), np.array([u]), 0.1)) == 2 for u in grid])
+        for x in range(3)
+    ]
+    assert abs(q[0] @ kept - acceptance(list(p[0]), list(q[0]))) < 2e-3
+
+
+@pytest.mark.parametrize("a, c", [(0.3, 0.05), (0.5, 0.02), (0.8, 0.1), (0.95, 0.05), (0.04, 0.05)])
+def test_best_guess_is_that_of_the_formulas(solved, a, c):
+    assert solved["guessing"](a, c, 3)["best"] == best_K(a, c)
+
+
+def test_e24_two_thirds_of_cats_are_known(solved):
+    """systems E24: "I like cats" after "I like dogs" computes one token of three."""
+    state, known, _ = solved["look_up"]({"clock": 0, "used": {}}, ("I", "like", "dogs"), 4)
+    state, known, gone = solved["look_up"](state, ("I", "like", "cats"), 4)
+    assert known == 2 and not gone and len(state["used"]) == 4
+
+
+def test_the_cheapest_choice_is_the_least_of_all(solved):
+    """5.21: no choice of chips, batch and replicas, tried one by one, takes fewer chips."""
+    for case in ((3000, 0.02, 5e8, 16e9, 3.94e14, 8.1e11, 9e10), (700, 0.01, 2e9, 32e9, 1.84e15, 1.6e12, 1.8e11)):
+        rate, latency, *chip = case
+        chips, B, replicas = solved["cheapest"](*case)
+        seconds = solved["step_seconds"](chips, B, *chip)
+        assert seconds <= latency and replicas * B / seconds >= rate
+        times = {(n, b): solved["step_seconds"](2**n, b, *chip) for n, b in product(range(9), range(1, 2000))}
+        fewer = [
+            (n, b, r)
+            for (n, b), t in times.items()
+            if t <= latency
+            for r in range(1, (chips * replicas - 1) // 2**n + 1)
+            if r * b / t >= rate
+        ]
+        assert fewer == []
