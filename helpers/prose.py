@@ -20,17 +20,24 @@ from .costs import (
     chips,
     collectives,
     config,
+    decoding,
     designs,
     einsum,
     hardware,
+    inference,
     matmul,
     models,
     placement,
     ratios,
+    replica,
     resharding,
     roofline,
     schedules,
+    served,
+    serving,
+    sharded,
     sharding,
+    speculative,
     strategies,
     topology,
     training,
@@ -51,6 +58,8 @@ def results(name: str) -> dict:
 def names() -> dict:
     """What expressions may use."""
     found = {}
+    for module in (sharded, served, serving, speculative, decoding, replica, inference):  # chapter 5, likewise
+        found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
     for module in (
         training,
         placement,
@@ -68,6 +77,12 @@ def names() -> dict:
         "schedules": schedules,
         "strategies": strategies,
         "training": training,
+        "inference": inference,
+        "decoding": decoding,
+        "replica": replica,
+        "serving": serving,
+        "sharded": sharded,
+        "speculative": speculative,
     }
     chapter3 = (activations, einsum, config, models, ratios, transformer)
     for module in (*chapter3, resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):

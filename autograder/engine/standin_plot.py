@@ -21,8 +21,8 @@ def _picture(*_, alt: str = "", caption: str = "", **__) -> Picture:
     return Picture(alt=alt, caption=caption)
 
 
-bars = frames = layout = levels = lines = pipelines = plane = predicted = roofline = shares = stacked = _picture
-systolic = timeline = torus = _picture
+bars = frames = layout = levels = lines = pages = pipelines = plane = predicted = roofline = _picture
+served = shares = stacked = systolic = timeline = torus = tradeoff = trees = _picture
 
 
 def __getattr__(name: str):

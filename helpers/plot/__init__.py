@@ -5,6 +5,7 @@ Each function returns a `Picture`, which a notebook and the site show as an imag
 
 from .charts import bars, levels, lines, roofline, timeline
 from .chips import systolic, torus
+from .inference import pages, served, tradeoff, trees
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .sharded import frames, layout
 from .training import pipelines, plane, predicted
@@ -12,5 +13,6 @@ from .transformer import shares, stacked
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "bars", "canvas", "frames", "layout", "levels", "lines",
-    "pipelines", "plane", "predicted", "roofline", "shares", "stacked", "systolic", "timeline", "torus",
+    "pages", "pipelines", "plane", "predicted", "roofline", "served", "shares", "stacked", "systolic", "timeline",
+    "torus", "tradeoff", "trees",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ PICTURES = {  # words that say what a picture shows which the reading draws
     "notebooks/ch02_sharding/reading.ipynb": "Bandwidth of an AllGather",
     "notebooks/ch03_transformers/reading.ipynb": "Two bar charts side by side",
     "notebooks/ch04_training/reading.ipynb": "A wedge of layouts is compute-bound",
+    "notebooks/ch05_inference/reading.ipynb": "Three rising curves on log axes",
 }
 
 

@@ -1,0 +1,176 @@
+"""Every number that the sources of chapter 5 state, computed again by `helpers`; values are typed here with where they stand.
+
+S7 is section 7 ("inference") of How To Scale Your Model (2025); En is the row of the course's table of methods.
+Where one is wrong, the corrected value stands here and book/data/errata.json says why. A product of two numbers that the
+source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row that uses it.
+"""
+
+import json
+import re
+from dataclasses import replace
+from math import floor
+
+import pytest
+
+from helpers.costs import decoding, inference, sharded
+from helpers.costs.config import Config, MoE
+from helpers.costs.hardware import Slice, chip
+from helpers.costs.models import model
+from helpers.costs.ratios import attention_intensity, attention_threshold
+from helpers.costs.replica import Replica, smallest_slice
+from helpers.costs.transformer import kv_cache, parameters
+
+from .conftest import ROOT
+from .stated import near
+
+METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
+V5E, V6E = chip("v5e"), chip("v6e")
+LLAMA_13B = model("llama-2-13b")
+P = parameters(LLAMA_13B)
+SEED = dict(D=4096, L=64, N=32, K=8, H=256, F=16384, V=32128, tied=True, norm="none")
+DENSE, SPARSE = Config(**SEED), Config(**SEED, moe=MoE(E=16, k=2, F=16384))
+R = Replica(DENSE, V5E, 16, weights="int8", cache="int8", math="int8")
+ICI = 2 * V5E.link_bandwidth
+SOURCE = replace(V5E, hbm_bandwidth=8.2e11, hbm_bytes=16 * 2**30)  # the source's v5e: rounded up, and its 16 GB are GiB
+LAYER = parameters(Config(8192, 1, 1, 1, 1, 32768, 1, gated=False)).mlp
+BATCHES = (1, 8, 16, 32, 64, 240)
+QUIZ = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)
+
+
+def table(kv):
+    """Bytes of caches, of all, ms, tokens/s of each batch, with the rates that the source's tables were made with."""
+    return [
+        (row.cache / 1e9, row.total / 1e9, 1e3 * row.step, row.throughput)
+        for row in inference.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
+    ]
+
+
+MHA = [
+    (6.7, 32.7, 4.98, 200.61), (53.6, 79.6, 12.13, 659.30), (107.2, 133.2, 20.30, 787.99),
+    (214.4, 240.4, 36.65, 873.21), (428.8, 454.8, 69.33, 923.13), (1608.0, 1634.0, 249.09, 963.53),
+]  # fmt: skip
+FIFTH = [
+    (1.34, 27.34, 4.17, 239.94), (10.72, 36.72, 5.60, 1429.19), (21.44, 47.44, 7.23, 2212.48),
+    (42.88, 68.88, 10.50, 3047.62), (85.76, 111.76, 17.04, 3756.62), (321.6, 347.6, 52.99, 4529.34),
+]  # fmt: skip
+
+CLAIMS = {
+    # E1, E2: FFW as n squared, attention as n cubed
+    "S7: twice the tokens, matrices": (inference.naive_work(2e6)[0] / inference.naive_work(1e6)[0], 4.0),
+    "S7, corrected: twice the tokens, attention": (inference.naive_work(2e6)[1] / inference.naive_work(1e6)[1], 8.0),
+    # E3: critical batches, the quiz
+    "S7: B_crit of a v5e": (inference.saturating_batch(SOURCE), 240.0),
+    "S7: int8 weights, bf16 arithmetic": (inference.saturating_batch(V5E, "int8"), 121.6),
+    "S7: int8 for both, as bf16": (
+        inference.saturating_batch(V5E, "int8", "int8"),
+        inference.saturating_batch(V5E),
+    ),
+    "S7, corrected: B_crit of an H100": (inference.saturating_batch(chip("H100")), 295.0),
+    "S7: prefill's attention": (attention_intensity(480, 480, 1), 240.0),
+    "S7: tokens from which it is compute-bound": (attention_threshold(240, 1), 480.0),
+    "S7, corrected: quiz, 4 texts": (1e3 * inference.step_time(4, 100e3 * 8192, **QUIZ), 2.57),
+    "S7: quiz, 256 texts": (1e3 * inference.step_time(256, 100e3 * 8192, **QUIZ), 21.05),
+    # E4: LLaMA-2-13B
+    "S7: MLP": (P.mlp * 1.0, 8.5e9),
+    "S7: vocabulary": ((P.embedding + P.unembedding) * 1.0, 0.328e9),
+    "S7: attention": (P.attention * 1.0, 4.2e9),
+    "S7: in bf16": (2.0 * P.total, 26e9),
+    "S7: a cache of 8192": (kv_cache(LLAMA_13B, 8192) * 1.0, 6.7e9),
+    "S7, corrected: 8192 tokens of activations": (inference.activation_bytes(5120, 8192) / 2**20, 80.0),
+    "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W, 6.56e12),
+    **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
+    **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
+    # E16, E17: sharding
+    "S7: F over 2200": (16384 / decoding.prefill_limit(16384, V5E.rate(), ICI), 2189.0),
+    "S7: ways of a prefill": (decoding.prefill_limit(16384, V5E.rate(), ICI), 7.5),
+    "S7, corrected: beta of a v5e": (decoding.ici_ratio(V5E), 9.0),
+    "S7, corrected: beta of a v6e": (decoding.ici_ratio(V6E), 8.9),
+    "S7, corrected: ways of a decode step": (decoding.decode_limit(16384, 32, 9.0), 56.9),
+    # appendix C
+    "S7: eight ways wait for hops below 360 kB": (decoding.latency_limit(1, 360e3, V5E.link_bandwidth), 8.0),
+    "S7: 16 texts at D = 8192": (inference.activation_bytes(8192, 1, B=16, x=1) * 1.0, 131e3),
+    "S7: ways from which hops decide": (decoding.latency_limit(16, 8192, V5E.link_bandwidth), 16 * 8192 / 45e3),
+    # Questions 1 to 4
+    "S7 Q1: parameters": (parameters(DENSE).total * 1.0, 18.4e9),
+    "S7 Q1, corrected: a token": (kv_cache(DENSE, 1, bytes_each=1), 262144),
+    "S7 Q2, corrected: a sequence": (R.kv(128e3), 33.6e9),
+    "S7 Q2, corrected: fit": (int(R.largest_batch(128e3)), 7),
+    "S7 Q2, corrected: of 131,072": (int(R.largest_batch(131072)), 6),
+    "S7 Q2, corrected: K = 1": (floor(R.room / (R.kv(128e3) / 8)), 56),
+    "S7 Q2, corrected: K = 1, of 131,072": (floor(R.room / (R.kv(131072) / 8)), 55),
+    "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W, 1.42),
+    "S7 Q4: int8 on two lines": (
+        decoding.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth, M=2, x=1),
+        7.5,
+    ),
+    "S7 Q4: a step": (1e3 * sharded.decode(R, Slice(V5E, (4, 4)), 8, 2, 6, 131072).time.parts["hbm"], 17.3),
+    # Questions 5 and 6: E30
+    "S7 Q5: in all": (parameters(SPARSE).total * 1.0, 212e9),
+    "S7 Q5, corrected: active": (parameters(SPARSE).active * 1.0, 31.3e9),
+    "S7 Q5: critical batch": (inference.saturating_batch(SOURCE, E=16, k=2), 1920.0),
+    "S7 Q6: weights of a chip": (decoding.expert_weights(SPARSE, 8, 16, "int8"), 1.65e9),
+    "S7 Q6: their reading": (1e3 * decoding.expert_weights(SPARSE, 8, 16, "int8") / V5E.hbm_bandwidth, 2.04),
+    "S7 Q6: free": (V5E.hbm_bytes - decoding.expert_weights(SPARSE, 8, 16, "int8"), 14.35e9),
+    "S7 Q6: the smallest slice": (smallest_slice(V5E, parameters(SPARSE).total).chips, 16),
+    # Question 7: E26
+    "S7 Q7, corrected: chips": (decoding.two_d_crossover(8192, 4 * 8192), 72.0),
+    "S7 Q7: X of 128 chips": (decoding.two_d_X(8192, 4 * 8192, 128), 4.0),
+    "S7 Q7: 11.3": (decoding.two_d_best(1, 8192, 4 * 8192, 64, 1.0) / (8192 / 8), 11.3),
+    # Appendix A: E31
+    "S7, corrected: the layer": (LAYER * 1.0, 537e6),
+    "S7, corrected: its floor": (
+        1e6 * inference.linear_time(1, LAYER, 2 * LAYER, 4 * V5E.rate(), 4 * V5E.hbm_bandwidth),
+        331.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_number(claim):
+    got, stated = CLAIMS[claim]
+    for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:
+        near(one, other)
+
+
+def test_what_fits_of_the_tables():
+    """S7: out of memory beyond 16 with MHA, if the chips' 16 are GiB, and beyond 64 with a fifth of the cache."""
+    for K, last in ((40, 16), (8, 64)):
+        r = Replica(model("llama-2-13b", K=K), SOURCE, 8)
+        assert [B for B in BATCHES if B <= r.largest_batch(8192)][-1] == last
+
+
+def test_throughput_saturates():
+    """S7: from a column to the next, throughput gains less and less, and stays below its limit."""
+    for kv in (6.7e9, 1.34e9):
+        rates = [row[3] for row in table(kv)]
+        limit = inference.throughput_limit(kv, 13e9, 8 * 1.97e14, 8 * 8.2e11)
+        assert rates == sorted(rates) and 0.6 * limit < rates[-1] < limit
+
+
+@pytest.mark.parametrize(
+    "what", [r"\frac{n(n + 1)(2n + 1)}{6}", r"\frac{\text{bytes of a weight}}{2} \cdot \frac{C}{W_\text{hbm}}",
+             r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W}\right)",
+             r"2 \cdot S \cdot L \cdot K \cdot H", r"Y < \frac{w}{x} \cdot \frac{F}{B \beta}", r"\sqrt{\frac{N D}{2 F}}",
+             r"\min(1, p(x)/q(x))", r"\frac{1 - a^{K + 1}}{1 - a}", "n(L_w - 1) + 1"],
+)  # fmt: skip
+def test_formulas_stand_on_the_page(what):
+    assert what in (ROOT / "book/ch05_inference.md").read_text(encoding="utf-8")
+
+
+def blocks_of_code():
+    """For each anchor of the page, what its heading's part computes: code cells and numbers in the text."""
+    out = {}
+    for part in re.split(
+        r"(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", (ROOT / "book/ch05_inference.md").read_text(encoding="utf-8"), flags=re.M
+    ):
+        code = " ".join(re.findall(r"^```\{code-cell\}.*?^```$|\{\{.*?\}\}", part, re.M | re.S))
+        out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), code)
+    return out
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m["chapter"] == "ch05_inference"], ids=lambda m: m["id"])
+def test_the_index_names_what_the_section_shows(method):
+    """Under the same heading; sections of a paragraph have none of their own."""
+    code = blocks_of_code()[method["section"]]
+    names = [path.rsplit(".", 1)[-1] for path in method["functions"]]
+    assert names and [name for name in names if not re.search(rf"\b{name}\b", code)] == []
