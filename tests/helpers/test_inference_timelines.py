@@ -8,8 +8,9 @@ from math import ceil
 import pytest
 
 from helpers.costs import serving
+from helpers.kernels.inference.engine import Engine
 from helpers.kernels.inference.orchestrator import Orchestrator, Request
-from tests.helpers.test_inference_engine import ENGINE, LOAD, PARAMS, load
+from tests.helpers.test_inference_engine import ENGINE, LOAD, PARAMS, C, load
 
 
 def reading(T):
@@ -38,6 +39,21 @@ def test_interleaved():
     generating = [len(step.generated) for step in log.steps if step.generated]
     assert generating == [n for n, _ in wanted.steps]
     assert max(e.longest_stall for e in entries) == wanted.worst_gap
+
+
+@pytest.mark.parametrize("design", ["interleaved", "disaggregated"])
+def test_slots_and_pages_of_every_step(design):
+    """A slot is in use from where a request joins to its last token; its pages from where they are promised, with the prompt
+    in one pool, with the slot in two."""
+    requests, (pages, each) = load(18, arrivals=20), (6, 20)  # two pages a slot
+    engine = Engine(C, slots=3, size=40, chunk=4, page=each, pages=pages)
+    log = Orchestrator(engine, PARAMS, design).serve(requests)
+    served = simulated(getattr(serving, design), requests).served
+    for t, step in enumerate(log.steps):
+        there = [s.joined <= t < s.tokens[-1] and r.n > 1 for r, s in zip(requests, served)]
+        promised = there if design == "disaggregated" else [s.start <= t < s.tokens[-1] for s in served]
+        assert step.slots == sum(there)
+        assert step.pages == sum(ceil((len(r.prompt) + r.n - 1) / each) for r, p in zip(requests, promised) if p)
 
 
 @pytest.mark.parametrize("n, arrivals", [(18, 0), (4, 0), (18, 20)])
