@@ -8,21 +8,26 @@
 TPUs that are not here.
 `saved(f, *args)` lists what the forward pass keeps for the backward pass.
 `attended(f, *args)` reads what attention does: tokens, scores, the largest block of them, bytes of the cache.
+`squares(f, *args, T=…, S=…)` lists arrays of T·S numbers, `moved(f, *args, M=…)` the bytes of a blocked program, `kernels(f,
+*args)` what Pallas kernels bring in, look at and compute. `io` walks schedules in a toy memory.
 `walk` is the reading itself: one visit per equation, with how often it runs and on how many devices.
 """
 
-from . import absent
+from . import absent, io
 from .attention import Attended, attended
 from .beside import Beside, beside
+from .blocks import Moved, moved, squares
 from .collectives import Sent, merged, sent
 from .compiled import Comparison, Compiled, compare, xla
 from .counting import Count, Tally, count
 from .outcome import Program, made
+from .pallas import Kernel, kernels
 from .program import Visit, walk
 from .residuals import Saved, saved
 from .stablehlo import sent_by
 
 __all__ = [
-    "Attended", "Beside", "Comparison", "Compiled", "Count", "Program", "Saved", "Sent", "Tally", "Visit",
-    "absent", "attended", "beside", "compare", "count", "made", "merged", "saved", "sent", "sent_by", "walk", "xla",
+    "Attended", "Beside", "Comparison", "Compiled", "Count", "Kernel", "Moved", "Program", "Saved", "Sent", "Tally", "Visit",
+    "absent", "attended", "beside", "compare", "count", "io", "kernels", "made", "merged", "moved", "saved", "sent", "sent_by",
+    "squares", "walk", "xla",
 ]  # fmt: skip

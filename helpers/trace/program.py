@@ -148,6 +148,17 @@ def largest(branches, here: Visit | None = None):
     return max(branches, key=lambda b: sum(v.times * flops(v.eqn) for v in walk(b) if not v.opens))
 
 
+def scan_counts(eqn) -> tuple[int, int]:
+    """Of a `scan`, how many operands are the same on each trip, and how many are carried; the others lose their first axis.
+
+    Read from the shapes: JAX 0.10 has these numbers among the parameters, JAX 0.12 has not.
+    """
+    body = open_jaxpr(eqn.params["jaxpr"])
+    alike = lambda inside, outside: sum(len(v.aval.shape) == len(o.aval.shape) for v, o in zip(inside, outside))  # noqa: E731
+    carried = alike(body.outvars, eqn.outvars)
+    return alike(body.invars, eqn.invars) - carried, carried
+
+
 def while_trips(eqn) -> int | None:
     """How often a `while` runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
     test, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
