@@ -20,7 +20,7 @@ OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric"
 
 PROGRAMS = tuple(
     f"helpers.kernels.{m}"
-    for m in "collectives matmul transformer layers moe remat flash backward training inference".split()
+    for m in "collectives matmul transformer layers moe remat flash backward training inference attention".split()
 )
 CLOSED = ("helpers.costs.", "helpers.kernels.systolic", *PROGRAMS, "helpers.trace.")
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""

@@ -48,9 +48,12 @@ def test_simulators_and_counters_are_closed():
 
 
 PROGRAMS = [
+    "attention.ring.ring", "attention.stripes.permuted", "attention.tree.doubling", "attention.linear.chunked", "attention.features.taylor",
     "collectives.all_gather", "matmul.case1", "layers.mlp", "moe.route", "flash.chunk", "training.data.fsdp_forward",
     "training.tensor.tensor_backward", "training.mixed.mixed_backward", "training.context.attention",
     "training.experts.mixed", "training.pipeline.ticks", "training.stages.one_after_the_other",
+    "attention.running.together", "attention.flash.flash", "attention.pallas_flash.flash", "attention.softmax.online",
+    "attention.masks.plan", "attention.dense.attention",
 ]  # fmt: skip
 
 

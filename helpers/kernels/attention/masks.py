@@ -1,0 +1,205 @@
+"""Who sees whom: masks as rules, as arrays, and as the blocks that they leave to compute (chapter 6).
+
+One polarity throughout: True where a query sees a key. (Flax and `jax.nn.dot_product_attention` have it too; code that fills
+scores where a mask is True has the opposite, and `flipped` turns one into the other.) Scores that are not seen become -inf, not
+0: a factor of 0 would leave them the weight e^0.
+
+The last query stands at the last key: query t is at position t + S - T. So T = S is a prompt, T = 1 a step of generation.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A rule; without arguments every query sees every key.
+
+    causal   a query sees no key that stands after it
+    window   it sees keys that are fewer than `window` places away, so `window` of them with itself if causal
+    sinks    besides its window it sees the first `sinks` keys
+
+    >>> print(Mask(causal=True, window=2, sinks=1).array(4, 4).astype(int))
+    [[1 0 0 0]
+     [1 1 0 0]
+     [1 1 1 0]
+     [1 0 1 1]]
+    """
+
+    causal: bool = False
+    window: int | None = None
+    sinks: int = 0
+
+    def __post_init__(self):
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"a window has one place or more, not {self.window}; None is no window")
+        if self.sinks < 0 or (self.sinks and self.window is None):
+            raise ValueError(
+                f"sinks are first keys seen besides a window: {self.sinks} sinks need sinks >= 0 and a window"
+            )
+
+    def sees(self, at, where):
+        """Whether the query at position `at` sees the key at position `where`; integers or arrays that broadcast."""
+        apart = at - where
+        near = apart == apart if self.window is None else (apart < self.window) & (apart > -self.window)
+        seen = near | (where < self.sinks) if self.sinks else near
+        return seen & (apart >= 0) if self.causal else seen
+
+    def array(self, T: int, S: int) -> np.ndarray:
+        """The rule written out, bool[T, S]."""
+        return self.sees(np.arange(T)[:, None] + S - T, np.arange(S)[None, :])
+
+    def block(self, at: range, where: range) -> tuple[bool, bool]:
+        """(some query of the range sees some key of the range, all see all), without looking at the pairs.
+
+        Distances between two ranges are a range, so its ends decide. Sinks are looked at apart from the other keys.
+        """
+        first = range(where.start, min(where.stop, max(where.start, self.sinks)))
+        parts = [self._distances(at, first, None), self._distances(at, range(first.stop, where.stop), self.window)]
+        parts = [p for p in parts if p is not None]
+        return any(p[0] for p in parts), all(p[1] for p in parts)
+
+    def _distances(self, at: range, where: range, window: int | None) -> tuple[bool, bool] | None:
+        if not where or not at:
+            return None
+        least, most = at.start - where[-1], at[-1] - where.start
+        low = 0 if self.causal else -(10**18) if window is None else 1 - window
+        high = 10**18 if window is None else window - 1
+        return least <= high and most >= low, low <= least and most <= high
+
+
+CAUSAL = Mask(causal=True)
+FULL = Mask()
+
+
+class Block(NamedTuple):
+    """Block (i, j): queries [i · rows, …) and keys [j · columns, …). `whole`: no pair of it is masked, nothing is cut off."""
+
+    i: int
+    j: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """T queries and S keys in blocks of `rows` by `columns`, which need not divide them; and which blocks are computed.
+
+    skip   leave out blocks in which no query sees a key; else all are computed
+
+    >>> plan = Plan(8, 8, 2, 2, CAUSAL); len(plan.blocks), sum(b.whole for b in plan.blocks), plan.scores
+    (10, 6, 40)
+    """
+
+    T: int
+    S: int
+    rows: int
+    columns: int
+    mask: Mask = FULL
+    skip: bool = True
+
+    def __post_init__(self):
+        if self.rows < 1 or self.columns < 1:
+            raise ValueError(
+                f"a chunk has at least one query and one key, not rows = {self.rows} and columns = {self.columns}"
+            )
+        if self.T < 1 or self.S < 1:
+            raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {self.T} and S = {self.S}")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Blocks of queries, blocks of keys."""
+        return -(-self.T // self.rows), -(-self.S // self.columns)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks to compute, row after row."""
+        return tuple(b for i in range(self.shape[0]) for b in self.row(i))
+
+    @property
+    def scores(self) -> int:
+        """Scores that are computed, masked ones and padding in the blocks with them."""
+        return len(self.blocks) * self.rows * self.columns
+
+    def row(self, i: int) -> list[Block]:
+        """The blocks of queries i."""
+        first = i * self.rows
+        at = range(first + self.S - self.T, min(first + self.rows, self.T) + self.S - self.T)
+        out = []
+        for j in range(self.shape[1]):
+            where = range(j * self.columns, min((j + 1) * self.columns, self.S))
+            some, every = self.mask.block(at, where)
+            if some or not self.skip:
+                out.append(Block(i, j, every and len(at) == self.rows and len(where) == self.columns))
+        return out
+
+    def sees(self, i, j, lengths=None):
+        """The mask of block (i, j), bool[rows, columns]; with lengths[B], the keys that each text has, bool[B, 1, 1, rows, columns]."""
+        at = i * self.rows + np.arange(self.rows)[:, None] + self.S - self.T
+        where = j * self.columns + np.arange(self.columns)[None, :]
+        seen = self.mask.sees(at, where) & (where < self.S)
+        return seen if lengths is None else seen & (where < lengths[:, None, None, None, None])
+
+
+def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool = True) -> Plan:
+    """A Plan whose blocks are no larger than the sequences."""
+    ruled(mask)
+    return Plan(T, S, min(rows, max(T, 1)), min(columns, max(S, 1)), mask, skip)
+
+
+def ruled(mask) -> Mask:
+    """The mask, if it is a rule; ValueError for an array, which only `dense` takes."""
+    if not isinstance(mask, Mask):
+        raise ValueError("a rule is asked for, as Mask(causal=True): an array of T by S is what this form does without")
+    return mask
+
+
+def padding(lengths, S: int):
+    """bool[B, 1, S]: of S places the first lengths[B] hold keys."""
+    return (jnp.arange(S) < jnp.asarray(lengths)[:, None])[:, None]
+
+
+def flipped(hidden):
+    """Our polarity from the opposite one, which is True where a key is hidden."""
+    return ~hidden
+
+
+def additive(mask):
+    """0 where a key is seen and -inf where not: what is added to scores."""
+    return jnp.where(mask, 0.0, -jnp.inf)
+
+
+def checked(mask, B: int, N: int, T: int, S: int):
+    """A mask as bool[B or 1, N or 1, T, S], from a Mask, from an array with 2, 3 or 4 axes, or from None.
+
+    ValueError for a shape that does not fit, for numbers instead of truth values, and for the causal mask upside down.
+    """
+    if mask is None or isinstance(mask, Mask):
+        return jnp.asarray((mask or FULL).array(T, S))[None, None]
+    mask = mask if isinstance(mask, jax.Array) else np.asarray(mask)
+    if mask.dtype != bool:
+        raise ValueError(
+            f"a mask is bool, True where a query sees a key; this is {mask.dtype}: compare it, or add it to the scores yourself"
+        )
+    wanted = {2: (T, S), 3: (B, T, S), 4: (B, N, T, S)}.get(mask.ndim, ())
+    if not wanted or any(m not in (1, w) for m, w in zip(mask.shape, wanted)):
+        raise ValueError(
+            f"a mask of shape {mask.shape} does not fit {B} x {N} heads of {T} queries and {S} keys: "
+            f"make it [T, S] = {(T, S)}, [B, T, S] = {(B, T, S)} or [B, N, T, S] = {(B, N, T, S)}"
+        )
+    _upright(mask, T, S)
+    return mask[:, None] if mask.ndim == 3 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+
+
+def _upright(mask, T: int, S: int) -> None:
+    """Refuse ~causal, which shows each query the future alone; a traced mask cannot be looked at."""
+    if isinstance(mask, jax.core.Tracer) or mask.shape[-2:] != (T, S) or T == S == 1:
+        return
+    if (np.asarray(mask) == ~CAUSAL.array(T, S)).all():
+        raise ValueError(
+            "this mask shows each query the keys after it and hides the rest: True means seen, so pass ~mask"
+        )
