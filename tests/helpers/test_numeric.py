@@ -29,7 +29,7 @@ from helpers.costs.config import Config, MoE
 from helpers.costs.hardware import Slice, chip
 from helpers.costs.roofline import Calibration, Move, Work
 from helpers.costs.sharding import Axis
-from tests.helpers import answering
+from tests.helpers import answering, attending
 
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -220,9 +220,10 @@ FORMULAS = {
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
     **answering.FORMULAS,
+    **attending.FORMULAS,
 }
 # Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in test_topology.py,
-# test_transformer_costs.py, test_strategies.py, test_schedules.py, test_training.py; of chapter 5 see answering.py.
+# test_transformer_costs.py, test_strategies.py, test_schedules.py, test_training.py; of chapters 5 and 6 see answering.py and attending.py.
 DISCRETE = {
     "line_distance",
     "distance",
@@ -258,6 +259,7 @@ DISCRETE = {
     "share",
     "rules",
     *answering.DISCRETE,
+    *attending.DISCRETE,
 }
 
 
@@ -280,6 +282,7 @@ def test_every_formula_is_listed():
             traffic,
             training,
             *answering.MODULES,
+            *attending.MODULES,
         )
         for n, f in vars(m).items()
         if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")

@@ -1,0 +1,186 @@
+"""Formulas of chapter 6 for test_numeric.py: settings of each, and names of what is no formula."""
+
+from helpers.costs import attention, attention_heads, attention_io, attention_linear, attention_ring, attention_time
+from helpers.costs.attention import Attention
+from helpers.costs.attention_time import Rates
+
+MODULES = (attention, attention_time, attention_io, attention_heads, attention_linear, attention_ring)
+RATES = Rates(9.89e14, 3.35e12, 3.9e12, 6.7e13, 4.5e11, 1e-6)
+LENGTHS = [(4096.0, 32.0, 8.0, 128.0), (1024.0, 4.0, 4.0, 64.0)]
+TILES = [(64.0, 128.0, 64.0), (128.0, 64.0, 128.0)]
+
+
+def _self(T, N, K, H, **kw):
+    """Self-attention of T tokens."""
+    return Attention(T, None, N, K, H, 2.0, **kw)
+
+
+def _all(like, *passes):
+    """All numbers of some passes, constants too, as long as `like`."""
+    return tuple(x + 0 * like for p in passes for x in vars(p).values())
+
+
+def _both(variant, **kw):
+    """All numbers of a variant, forward and backward, causal and not."""
+
+    def of(*sizes):
+        passes = [variant(_self(*sizes, causal=c), backward=b, **kw) for c in (True, False) for b in (False, True)]
+        return _all(sizes[0], *passes)
+
+    return of
+
+
+def _visited(T, *rest):
+    """Blocks and pairs under each mask."""
+    masks = ({}, {"causal": False}, {"window": 300.0}, {"window": 300.0, "keep": 4.0})
+    return tuple(x for m in masks for a in (_self(T, *rest, **m),) for x in (a.visited(128.0), a.pairs))
+
+
+def _ring(n, cut):
+    """What the busiest device of a ring does."""
+    return lambda *s: _all(s[0], *(attention_ring.ring(_self(*s), n, cut, backward=b) for b in (False, True)))
+
+
+FORMULAS = {
+    "flops of attention": (lambda *s: (attention.flops(_self(*s)), attention.flops(_self(*s), None, 5)), LENGTHS),
+    "visited": (_visited, LENGTHS),
+    "naive": (_both(attention.naive), LENGTHS),
+    "fused": (_both(attention.fused), LENGTHS),
+    "chunked": (_both(attention.chunked, C=256.0), LENGTHS),
+    "chunk_keys": (lambda T, C, w: attention.chunk_keys(Attention(T, window=w), C), [(4096.0, 256.0, 1000.0)]),
+    "lazy": (_both(attention.lazy, R=256.0), LENGTHS),
+    "flash": (_both(attention.flash, b=128.0), LENGTHS),
+    "flash 1": (_both(attention.flash, b=128.0, version=1), LENGTHS),
+    "flash of shared rows": (_both(attention.flash, b=64.0, version=3, rows=512.0), LENGTHS),
+    "flash in two kernels": (_both(attention.flash, b=128.0, kernels=2), LENGTHS),
+    "flash_rows": (lambda x: (attention.flash_rows(x), attention.flash_rows(x, backward=True)), [(295.0,)]),
+    "decode of attention": (
+        lambda S, w: tuple(
+            attention.decode(a, page=p).bytes
+            for a in (Attention(1.0, S), Attention(1.0, S, window=w))
+            for p in (None, 16.0)
+        ),
+        [(999.0, 100.0), (50.0, 100.0)],
+    ),
+    "exp_rate": (attention_time.exp_rate, [(132.0, 1.83e9)]),
+    "exp_share": (attention_time.exp_share, [(128.0, 9.89e14, 3.9e12)]),
+    "seconds of attention": (
+        lambda *s: (lambda t: (t.lower, t.upper, t.math))(
+            attention_time.seconds(attention_ring.ring(_self(*s), 8.0), RATES)
+        ),
+        LENGTHS,
+    ),
+    "variants": (
+        lambda T, M: _all(T, *attention_time.variants(Attention(T, N=8.0), M, window=999.0).values()),
+        [(4096.0, 2.0**18), (65536.0, 2.0**27), (65536.0, 10.0)],
+    ),
+    "in_turn": (lambda *s: attention_time.in_turn(attention_ring.ring(_self(*s), 8.0), RATES), LENGTHS),
+    "compared": (
+        lambda T, M: tuple(
+            x + 0 * T for x in attention_time.compared(Attention(T, N=8.0), M, RATES, window=999.0).values()
+        ),
+        [(4096.0, 2.0**18), (65536.0, 2.0**27)],
+    ),
+    "softmax_floats": (
+        lambda L, S: (attention_io.softmax_floats(L, S), attention_io.softmax_floats(L, S, True)),
+        [(3.0, 5.0)],
+    ),
+    "standard_floats": (
+        lambda L, H: (attention_io.standard_floats(L, H), attention_io.standard_floats(L, H, True)),
+        [(64.0, 8.0)],
+    ),
+    "flash_blocks": (attention_io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]),
+    "block_floats": (attention_io.block_floats, TILES),
+    "flash_floats": (
+        lambda L, *t: tuple(attention_io.flash_floats(L, 64.0, *t, v, b) for v in (1, 2) for b in (False, True)),
+        [(1000.0, 64.0, 128.0)],
+    ),
+    "flash_limit": (attention_io.flash_limit, [(1e5, 64.0, 49152.0)]),
+    "step_flops": (
+        lambda *t: tuple(x for v in (1, 2) for b in (False, True) for x in attention_io.step_flops(*t, v, b)),
+        TILES,
+    ),
+    "last_flops": (
+        lambda T, H: tuple(attention_io.last_flops(T, H, v, b) for v in (1, 2) for b in (False, True)),
+        [(100.0, 64.0)],
+    ),
+    "warp_floats": (
+        lambda *t: (*attention_io.warp_floats(*t, 4, "keys"), *attention_io.warp_floats(*t, 4)),
+        TILES,
+    ),
+    "block_bytes": (lambda *t: (attention_io.block_bytes(*t), attention_io.block_bytes(*t, backward=True)), TILES),
+    "largest_block": (
+        lambda M, H: tuple(
+            attention_io.largest_block(M, H, at, b)
+            for at in (attention_io.Layout(), attention_io.Layout(scores=False, sums=False))
+            for b in (False, True)
+        ),
+        [(232448.0, 128.0), (2.0**27, 64.0), (10.0, 64.0)],
+    ),
+    "largest_keys": (attention_io.largest_keys, [(232448.0, 128.0, 128.0), (10.0, 128.0, 128.0)]),
+    "busy": (
+        lambda n, p, s: (attention_io.busy(n, p, s, 1), attention_io.busy(n, p, s)),
+        [(16.0, 2.0, 1.0), (16.0, 1.0, 2.0)],
+    ),
+    "prefill_intensity": (attention_heads.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
+    "prefill_intensity_limit": (attention_heads.prefill_intensity_limit, [(12288.0, 96.0)]),
+    "decode_intensity": (attention_heads.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
+    "decode_intensity_limit": (attention_heads.decode_intensity_limit, [(12288.0, 96.0, 8.0)]),
+    "decode_speed_up": (attention_heads.decode_speed_up, [(12288.0, 96.0, 8.0)]),
+    "complexity": (
+        lambda *a: tuple(vars(attention_heads.complexity(*a)).values()),
+        [(4.0, 4096.0, 12288.0, 96.0, 8.0)],
+    ),
+    "layer_flops": (attention_heads.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+    "layer_bytes": (attention_heads.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+    "layer_intensity": (attention_heads.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+    "features": (
+        lambda H: tuple(1.0 * attention_linear.features(kind, H) for kind in attention_linear.FEATURES),
+        [(16.0,)],
+    ),
+    "state_bytes": (lambda *s: attention_linear.state_bytes(_self(*s)), LENGTHS),
+    "cache_crossover": (attention_linear.cache_crossover, [(128.0, 256.0)]),
+    "linear_flops": (
+        lambda *a: tuple(attention_linear.linear_flops(*a, form) for form in attention_linear.FORMS),
+        [(4096.0, 64.0, 128.0), (32.0, 64.0, 64.0)],
+    ),
+    "linear": (
+        lambda *s: _all(
+            s[0],
+            *(attention_linear.linear(_self(*s), held=h) for h in (True, False)),
+            *(attention_linear.linear(_self(*s), held=h, backward=True, states=h) for h in (True, False)),
+        ),
+        LENGTHS,
+    ),
+    "best_chunk": (attention_linear.best_chunk, [(128.0, 128.0, 295.0)]),
+    "softmax_crossover": (attention_linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
+    "hidden_block": (attention_ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]),
+    "hop_bytes": (lambda *s: attention_ring.hop_bytes(_self(*s), 8.0, True, 2), LENGTHS),
+    "ring": (_ring(8.0, "contiguous"), LENGTHS),
+    "ring in stripes": (_ring(8.0, "striped"), LENGTHS),
+    "ring_time": (
+        lambda n, C: (attention_ring.ring_time(n, C), attention_ring.ring_time(n, C, "striped")),
+        [(8.0, 100.0)],
+    ),
+    "stripes_speed_up": (
+        lambda n, C: (attention_ring.stripes_speed_up(n, C), attention_ring.stripes_speed_up(n)),
+        [(8.0, 9.0)],
+    ),
+    "ring_seconds": (
+        lambda n, W: tuple(vars(attention_ring.ring_seconds(_self(*LENGTHS[0]), n, 3e14, W, 1e-6)).values()),
+        [(8.0, 3e11), (8.0, 3e9), (1.0, 3e9)],
+    ),
+    "rounds": (attention_ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
+    "tree": (
+        lambda n, S: _all(S, *(attention_ring.tree(Attention(1.0, S), n, w) for w in ("doubling", "tree", "chain"))),
+        [(6.0, 1e6), (8.0, 1e6), (1.0, 1e6)],
+    ),
+    "tree_seconds": (
+        lambda n, S: attention_ring.tree_seconds(Attention(1.0, S), n, 3e12, 4e11, 1e-6).upper,
+        [(8.0, 1e6)],
+    ),
+    "ring_decode_bytes": (lambda n, S: attention_ring.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
+    "all_reduce_bytes": (lambda n: attention_ring.all_reduce_bytes(Attention(1.0, 1e6), n), [(8.0,)]),
+}
+# Maps of whole blocks: their tests are in test_attention_costs.py.
+DISCRETE = {"visits", "work"}
