@@ -52,6 +52,30 @@ def test_equal_to_dense_attention(n, way):
         assert not np.any(got[2])  # and no NaN
 
 
+def slopes_of_dense(q, k, v, lengths, dout):
+    """dq, dk, dv by hand: ds = P (dP - sum of P dP); rows without tokens have none. NumPy, float64."""
+    q, k, v, dout = (np.asarray(x, float) for x in (q, k, v, dout))
+    k, v = (np.repeat(x, N // K, 2) for x in (k, v))
+    seen = (np.arange(S) < np.asarray(lengths)[:, None])[:, None]
+    scores = np.where(seen, np.einsum("bnh,bsnh->bns", q, k) / H**0.5, -1e300)
+    P = np.exp(scores - scores.max(-1, keepdims=True)) * seen
+    P = P / np.maximum(P.sum(-1, keepdims=True), 1e-300)
+    dP = np.einsum("bnh,bsnh->bns", dout, v)
+    ds = P * (dP - (P * dP).sum(-1, keepdims=True)) / H**0.5
+    whole = [np.einsum("bns,bnh->bsnh", a, b).reshape(B, S, K, -1, H).sum(3) for a, b in ((ds, q), (P, dout))]
+    return np.einsum("bns,bsnh->bnh", ds, k), *whole
+
+
+@pytest.mark.parametrize("way", tree.WAYS)
+def test_slopes(way):
+    """systems F23: of the query, which is on every device, and of each device's keys and values, with rows that see nothing."""
+    f, args = run(3, way), given()
+    dout = jnp.asarray(np.random.default_rng(1).standard_normal((B, N, H)), jnp.float32)
+    slope = jax.jit(jax.grad(lambda *x: jnp.vdot(f(*x, LENGTHS), dout), (0, 1, 2)))
+    for got, want in zip(slope(*args), slopes_of_dense(*args, LENGTHS, dout)):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-6)
+
+
 @pytest.mark.slow
 def test_in_bfloat16():
     """Sums are float32: within one rounding of what bfloat16 inputs give exactly."""
