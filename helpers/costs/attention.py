@@ -106,7 +106,7 @@ class Pass:
     bytes   between HBM and the chip
     held    bytes in HBM at the fullest moment, beyond arguments and results
     kept    bytes that a forward pass leaves for the backward pass, beyond arguments and results
-    sent    bytes that a device sends to a neighbour, and `hops`, how often it does so
+    sent    bytes that the device with most to send sends, and `hops`, how many rounds of sends follow each other
     """
 
     flops: float = 0.0
@@ -195,24 +195,25 @@ def _whole(a: Attention, backward, forward_passes, row_passes, backward_passes, 
 def chunk_keys(a: Attention, C):
     """Keys that all chunks of C queries look at together, each up to its own end: a window leaves C + window - 1 of them.
 
-    C need not divide T: the last chunk is padded. S - T is a whole multiple of C.
+    C need not divide T: the last chunk has the queries that are left. S - T is a whole multiple of C.
 
     >>> chunk_keys(Attention(12), 4), chunk_keys(Attention(12, window=3), 4), chunk_keys(Attention(12, causal=False), 4)
     (24, 16, 36)
-    >>> chunk_keys(Attention(10), 4)                      # 4, 8 and 10 keys
-    22
+    >>> chunk_keys(Attention(10), 4), chunk_keys(Attention(10, window=3), 4)          # 4, 8 and 10 keys; 4, 6 and 4
+    (22, 14)
     """
     n, before = ceil(a.T / C), (a.S - a.T) / C
     if not a.causal:
         return n * a.S
-    most = a.S if a.window is None else minimum(a.S, C + a.window - 1 + a.keep)
+    near = lambda rows: a.S if a.window is None else minimum(a.S, rows + a.window - 1 + a.keep)  # noqa: E731
+    most = near(C)
     full = floor(most / C)  # chunks whose end comes before they have that many
 
     def upto(m):
         whole = minimum(m, full)
         return C * whole * (whole + 1) / 2 + (m - whole) * most
 
-    keys = upto(before + n) - upto(before)
+    keys = upto(before + n - 1) - upto(before) + near(a.T - (n - 1) * C)
     return int(keys) if plain(keys) and keys == int(keys) else keys
 
 
@@ -354,4 +355,4 @@ def decode(a: Attention, page=None) -> Pass:
     heads = a.B * a.N
     moved = a.x * (2 * heads * a.H + 2 * a.B * a.K * stored * a.H) + table
     moved = int(moved) if plain(moved) and moved == int(moved) else moved
-    return Pass(flops(a, keys), heads * keys, heads * (2.0 * keys + 2 * a.H), moved)
+    return Pass(flops(a, keys), heads * keys, heads * (3.0 * keys - 2 + a.H), moved)  # largest, minus, sum; o / l

@@ -40,7 +40,7 @@ def state_bytes(a: Attention, F=None):
 
 
 def cache_crossover(H, F, x=2, s=4):
-    """Keys from which a state is smaller than the cache of K and V: s·F(H + 1) / (2x·H).
+    """Keys beyond which a state is smaller than the cache of K and V; with so many both are equal: s·F(H + 1) / (2x·H).
 
     >>> cache_crossover(128, 128), round(cache_crossover(128, features("taylor", 128)))
     (129.0, 16642)
@@ -51,7 +51,7 @@ def cache_crossover(H, F, x=2, s=4):
 def linear_flops(T, H, F, form="chunked", C=64, causal=True):
     """FLOPs of products of one head, without the feature map, the sums of shares among them (a column of ones beside V).
 
-    parallel   phi(Q) phi(K)^T, masked, times V: 2T²(F + H) and T² sums; quadratic still
+    parallel   phi(Q) phi(K)^T, masked, times V: 2T²(F + H), and 2T² for the sums; quadratic still
     recurrent  U += phi(k) v^T, then phi(q) U, Z likewise: 4F(H + 1) for each token. Without a mask the same, each done once
     chunked    parallel inside a chunk of C, recurrent from chunk to chunk: 2C(F + H + 1) for each token besides
 
@@ -74,7 +74,8 @@ def linear(a: Attention, F=None, C=64, held=True, backward=False, states=False) 
 
     held      whether U and Z stay on the chip from chunk to chunk; else each chunk reads and writes them
     backward  three products of the same kind, dQ from the beginning, dK and dV from the end: 3 times the FLOPs
-    states    backward: whether the forward pass left U and Z of every chunk (`kept` of it does not count them): 2 times
+    states    backward: whether the forward pass left U and Z of every chunk (`kept` of it does not count them): 2 times, and
+              the weights inside the chunks, 2C·F for each token, once more
 
     A window or sinks have no meaning here: all keys up to a query's own are in the sums.
 
@@ -93,7 +94,8 @@ def linear(a: Attention, F=None, C=64, held=True, backward=False, states=False) 
     products = products - (heads - a.B * a.K) * 2 * a.T * F * (a.H + 1)  # a group's heads share their sums
     if backward:  # Q, dO and dQ, and the result for its division; K, V, dK and dV; a state that goes each way
         moved = a.x * (4 * q + 4 * kv) + (state * chunks if states else 2.0 * state * (1 if held else 3 * chunks))
-        return Pass((2 if states else 3) * products, 0.0, 2.0 * q, moved, 2.0 * state)
+        again = heads * 2 * a.T * minimum(C, a.T) * F if states and a.causal and not step else 0
+        return Pass((2 if states else 3) * products + again, 0.0, 2.0 * q, moved, 2.0 * state)
     return Pass(products, 0.0, 1.0 * q, a.x * (2 * q + 2 * kv) + 2.0 * state * (1 if held else chunks), state)
 
 

@@ -10,6 +10,7 @@ al., "Tree Attention" (2024). Errors of the course's sources are listed in its e
 from dataclasses import dataclass, replace
 
 from .attention import Attention, Pass, flops
+from .attention_io import last_flops, step_flops
 from .collectives import all_reduce
 from .numeric import maximum, plain, where
 from .roofline import Time
@@ -72,10 +73,14 @@ def ring(a: Attention, n, cut="contiguous", backward=False) -> Pass:
         moved = n * (a.x * (2 * q + 2 * kv) + a.s * (2 * q + 4 * kv + 2 * q / a.H))
     moved = moved + 2 * sent  # what is sent is read, and written by the one that gets it
     held = 2 * keys + (2 * slopes if backward else a.s * (q + 2 * q / a.H))
+    # Each hop is a step of Flash 2: something for each pair, and for each row, in whatever blocks.
+    exps, other = step_flops(C, C, a.H, 2, backward)
+    masked = n * C * C - pairs
+    other = n * other - 3 * masked + last_flops(C, a.H, 2, backward)
     return Pass(
         flops(at, pairs, 5 if backward else 2),
-        a.B * a.N * pairs,
-        0.0,
+        a.B * a.N * (n * exps - masked),
+        a.B * a.N * other,
         moved,
         held,
         0.0 if backward else a.s * q / a.H,
@@ -184,12 +189,13 @@ def tree(a: Attention, n, way="doubling") -> Pass:
 
     way  doubling  ceil(log2 n) rounds, in each of which every device hears from one 1, 2, 4 … places back. Unless n is a power
                    of two, windows of devices would overlap in the end, so two of them are sent
-         tree      pairwise up to one device, ceil(log2 n) rounds, and down again as many
+         tree      pairwise up to one device, ceil(log2 n) rounds, and down again as many. No device sends in more than half
+                   of them, but they follow each other: time is `hops` partials
          chain     once round a ring: n - 1 sends
 
     >>> a = Attention(1, 2**20, N=32, K=8)
     >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "tree", "chain")]
-    [(3, 49920.0), (6, 99840.0), (7, 116480.0)]
+    [(3, 49920.0), (6, 49920.0), (7, 116480.0)]
     """
     if way not in ("doubling", "tree", "chain"):
         raise ValueError(f"partial results are combined by doubling, in a tree or in a chain, not {way!r}")
@@ -198,10 +204,10 @@ def tree(a: Attention, n, way="doubling") -> Pass:
     windows = 2 - sum(where(n == 2**j, 1, 0) for j in range(21)) if way == "doubling" else 1
     keys, heads = a.S / n, a.B * a.N * a.T
     moved = a.x * (heads * a.H + 2 * a.B * a.K * keys * a.H) + partial
-    each = heads * (2 * a.H + 4.0) * hops * windows  # o is scaled and added, l likewise
-    exps = heads * (keys + 2 * hops * windows)
-    sent = 1.0 * hops * windows * partial
-    return Pass(flops(a, a.T * keys), exps, 2.0 * heads * keys + each, moved, 2.0 * partial * windows, 0.0, sent, hops)
+    sends = (k if way == "tree" else hops) * windows  # partials: of who sends most, and of who adds most
+    other = 3.0 * keys - 2 + (3 * a.H + 6) * sends + a.H  # largest, minus, sum; ⊕; o / l
+    exps, sent = heads * (keys + 2 * sends), 1.0 * sends * partial
+    return Pass(flops(a, a.T * keys), exps, heads * other, moved, 2.0 * partial * windows, 0.0, sent, hops)
 
 
 def ring_decode_bytes(a: Attention, n):

@@ -75,6 +75,14 @@ def test_checkpointed_chunks_are_attention():
     all_agree([((2, 5, 11, 4, 2, 3), SINKS, jnp.array([11, 0]))], [efficient("state")])
 
 
+def test_rows_that_see_nothing():
+    """systems F12, F14: more queries than keys, so that a causal mask leaves the first ones none: 0, and slopes without NaN."""
+    plain = lambda f: lambda q, k, v, mask, _: f(q, k, v, mask)  # noqa: E731
+    forms = [plain(f) for f in (lazy.plain, lazy.stabilised, lambda *x: flash.first(*x, 2, 2))]
+    all_agree([((1, 5, 3, 2, 1, 2), CAUSAL, None)], forms)
+    assert not seen(CAUSAL, 5, 3).any(-1)[0, 0, :2].any()
+
+
 @pytest.fixture(scope="module")
 def once():
     """Forms without a gradient of their own, compiled together: name -> result, and what NumPy has."""
@@ -185,6 +193,17 @@ def test_what_is_kept_for_the_backward_pass():
     assert grows["rows"] < 2.1 and 1.9 < grows["state"] < 2.1  # linear in T, with a fixed number of chunks
     assert grows["scores"] > 3 and of[64, "scores"].bytes > 4 * 64 * 64 * N
     assert kept(lambda *x: dense.attention(*x, CAUSAL), 64).bytes > 4 * 64 * 64 * N
+
+
+def test_memory_of_compiled_programs_as_sequences_grow():
+    """systems F15: temporary bytes of both passes as XLA counts them: T² with scores, T where blocks of them are made again."""
+    held = {}
+    for name, f in (("naive", lambda *x: dense.attention(*x, CAUSAL)), ("flash", ATTENDS["flash"])):
+        for T in (256, 512):
+            held[name, T] = trace.made(reference.pulled(f), *[arr(1, T, 2, 4)] * 4).memory.temporary
+    assert held["naive", 512] / held["naive", 256] == pytest.approx(4, rel=0.1)
+    assert held["flash", 512] / held["flash", 256] < 2.2
+    assert held["naive", 512] > 3 * 4 * 2 * 512**2 and held["flash", 512] < held["naive", 512] / 10  # P, dP, dS
 
 
 @pytest.mark.parametrize("mask", [FULL, CAUSAL, SINKS, Mask(True, 9)], ids=str)

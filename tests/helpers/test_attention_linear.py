@@ -10,6 +10,8 @@ import pytest
 from helpers import trace
 from helpers.kernels.attention import features, linear
 
+from .reference import pulled
+
 B, T, N, K, H = 2, 7, 4, 2, 3
 MAPS = dict(
     elu=features.elu,
@@ -83,6 +85,28 @@ def test_in_bfloat16():
     got = jax.jit(lambda *x: linear.chunked(*x, features.elu, chunk=2)[0])(q, k, v)
     assert got.dtype == jnp.bfloat16
     np.testing.assert_allclose(got.astype(np.float32), dense(q, k, v, features.elu), rtol=2**-8, atol=1e-6)
+
+
+WAYS = {
+    "chunks": lambda *x: linear.chunked(*x, features.elu, chunk=3)[0],
+    "no mask": lambda *x: linear.unmasked(*x, features.elu),
+    "from a state": lambda q, k, v: linear.chunked(
+        q[:, 3:], k[:, 3:], v[:, 3:], features.elu, 2, linear.state_of(k[:, :3], v[:, :3], features.elu)
+    )[0],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_slopes_in_bfloat16(way):
+    """systems F5: within one rounding of those of the weights at the same numbers in float32, through a state too."""
+    first = 3 if way == "from a state" else 0
+    weights = lambda *x: linear.parallel(*x, features.elu, way != "no mask")[:, first:]  # noqa: E731
+    *args, dout = given("bfloat16")
+    args.append(dout[:, first:])
+    exact = [x.astype(jnp.float32) for x in args]
+    for got, want in zip(jax.jit(pulled(WAYS[way]))(*args), jax.jit(pulled(weights))(*exact)):
+        assert got.dtype == jnp.bfloat16
+        np.testing.assert_allclose(got.astype(np.float32), want, rtol=2**-8, atol=2e-5)
 
 
 def test_one_product_is_right_for_the_last_row_only():

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from helpers.costs import attention_linear as linear
 from helpers.costs import attention_ring as ring
-from helpers.costs.attention import Attention, decode, flash, flops
+from helpers.costs.attention import Attention, Pass, decode, flash, flops
 from helpers.costs.hardware import chip
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import context
@@ -210,6 +210,37 @@ def test_a_tree_takes_log_rounds():
     assert ring.all_reduce_bytes(a, 8) == pytest.approx(2 * 7 / 8 * 4 * 3 * 8 * (16 + 2))
 
 
+def test_flops_beside_the_products():
+    """Of a device's own keys and of two partial results as one, traced; those of a ring are those of Flash 2 in such blocks."""
+
+    def own(s, v):
+        p = jnp.exp(s - s.max())
+        return p.sum(), p @ v
+
+    def both(m, l, o, there_m, there_l, there_o):
+        new = jnp.maximum(m, there_m)
+        a, b = jnp.exp(m - new), jnp.exp(there_m - new)
+        return new, a * l + b * there_l, a * o + b * there_o
+
+    beside = lambda c: (c.by_primitive["exp"].flops, c.flops - c.matmul_flops - c.by_primitive["exp"].flops)  # noqa: E731
+    one = [array(), array(), array(16)]
+    here, each = beside(count(own, array(64), array(64, 16))), beside(count(both, *one, *one))
+    a = Attention(1, 512, N=8, K=2, H=16, B=3)
+    for n, way, times in ((8, "doubling", 3), (6, "doubling", 2 * 3), (8, "tree", 3), (8, "chain", 7), (1, "chain", 0)):
+        p = ring.tree(replace(a, S=64 * n), n, way) + Pass(other=-3 * 8 * 16)  # o / l
+        assert (p.exps, p.other) == tuple(3 * 8 * (x + times * y) for x, y in zip(here, each))
+    p = decode(replace(a, S=64))
+    assert (p.exps, p.other) == (3 * 8 * here[0], 3 * 8 * (here[1] + 16))  # o / l
+    a = Attention(48, N=4, K=2, H=8, causal=False)
+    for n, backward in ((1, False), (4, False), (4, True)):
+        p, q = ring.ring(a, n, backward=backward), flash(a, 48 // n, backward=backward)
+        assert (n * p.exps, n * p.other) == (q.exps, q.other)
+        for cut in ring.CUTS:  # a masked pair has an exponential and three more fewer
+            less = ring.ring(replace(a, causal=True), n, cut, backward)
+            pairs = 4 * (n * (48 // n) ** 2 - sum(map(max, ring.work(n, 48 // n, cut))))
+            assert (p.exps - less.exps, p.other - less.other) == (pairs, 3 * pairs)
+
+
 T, H, F, C = 32, 8, 12, 4
 
 
@@ -230,10 +261,10 @@ def recurrent(q, k, v):
     return jax.lax.scan(step, jnp.zeros((F, H + 1)), (q, k, v))[1]
 
 
-def chunked(q, k, v):
+def chunked(q, k, v, inside=parallel):
     def step(U, x):
         q, k, v = x
-        return U + k.T @ v, q @ U + parallel(q, k, v)
+        return U + k.T @ v, q @ U + inside(q, k, v)
 
     cut = [x.reshape(T // C, C, -1) for x in (q, k, v)]
     return jax.lax.scan(step, jnp.zeros((k.shape[-1], v.shape[-1])), cut)[1].reshape(T, -1)
@@ -267,10 +298,11 @@ def test_flops_of_linear_attention():
     assert linear.linear(a, F, C).flops == group.matmul_flops
     a = Attention(T, H=H)
     there = [array(T, F), array(T, F), array(T, H + 1)]
-    both = count(
-        lambda *x: (lambda y, pull: (y, pull(y)))(*jax.vjp(chunked, *x)), *there
-    ).matmul_flops  # JAX keeps each U
-    assert both - linear.linear(a, F, C).flops == linear.linear(a, F, C, backward=True, states=True).flops
+    both = lambda f: count(lambda *x: (lambda y, pull: (y, pull(y)))(*jax.vjp(f, *x)), *there).matmul_flops  # noqa: E731
+    # JAX keeps each U, and, without a checkpoint, the weights in each chunk too.
+    left = both(lambda *x: chunked(*x, jax.checkpoint(parallel))) - linear.linear(a, F, C).flops
+    assert left == linear.linear(a, F, C, backward=True, states=True).flops
+    assert left - (both(chunked) - linear.linear(a, F, C).flops) == 2 * T * C * F
     assert count(three, *there).matmul_flops == linear.linear(a, F, C, backward=True).flops
     for form, f in (("parallel", parallel), ("chunked", chunked)):
         assert count(f, q, q, v).matmul_flops == linear.linear_flops(T, H, F, form, C)
@@ -292,6 +324,8 @@ def test_the_state_does_not_know_how_long_the_sequence_is():
         S = linear.cache_crossover(H, F_)
         below, above = (2 * 2 * H * n - linear.state_bytes(Attention(1, n, H=H), F_) for n in (S * 0.99, S * 1.01))
         assert below < 0 < above
+    equal = linear.cache_crossover(128, 128)
+    assert 2 * 2 * 128 * equal == linear.state_bytes(Attention(1, H=128)) and equal == 129  # smaller from 130 on
     assert [linear.features(kind, 5) for kind in linear.FEATURES] == [5, 5, 31, 10]
     x = np.arange(1.0, 6)
     assert len(np.concatenate([[1], x, np.outer(x, x).ravel()])) == linear.features("taylor", 5)
