@@ -24,7 +24,7 @@ from .staged import staged
 
 KEPT = POLICIES[:3]
 DOMAINS = 512  # NVSwitch domains at most
-PARTS = ("math", "hbm", "tp", "cp", "ep", "pp", "fsdp", "ep+cp+fsdp+dp", "cp+fsdp+dp", "ep+cp+dp", "cp+dp")
+PARTS = ("math", "hbm", "tp", "cp", "ep", "pp", "fsdp", "cp+ep+fsdp+dp", "cp+fsdp+dp", "cp+ep+dp", "cp+dp")
 ROLES = ("weights", "gradients", "optimizer", "gathered", "activations", "working", "logits")
 TIMES = (
     "hidden",
@@ -235,7 +235,9 @@ def _step(like: Config, torus: bool, *numbers) -> tuple:
 
 
 def row(at: Step) -> tuple:
-    """TIMES, PARTS and ROLES of a step."""
+    """TIMES, PARTS and ROLES of a step; ValueError if it takes time for something that PARTS lacks."""
+    if more := at.parts.keys() - set(PARTS):
+        raise ValueError(f"PARTS lacks {', '.join(sorted(more))}: add what a step of this layout sends")
     times = (at.hidden, at.memory.total, at.time.lower, at.time.upper, at.mfu(at.hidden), at.bubble)
     return (*times, *(at.parts.get(name, 0.0) for name in PARTS), *vars(at.memory).values())
 

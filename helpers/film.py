@@ -176,12 +176,24 @@ class LiveFilm:
     """A collective on a page: a menu of films and a slider through the frames; without JavaScript all frames of the first.
 
     films  {what the menu says: Film}
+
+    Another kind of film (`tiles`) says how large and what its frames are, what it is in a sentence, and what the menu is called.
     """
 
     name: str
     title: str
     films: dict[str, Film]
     runners = ("film.js",)
+    menu = "Links"
+
+    def size(self, film: Film) -> tuple[int, int]:
+        return size(film)
+
+    def drawing(self, film: Film, frame: Frame) -> str:
+        return drawing(film, frame)
+
+    def summary(self, film: Film) -> str:
+        return summary(film)
 
     def script(self) -> str:
         """Nothing of its own: film.js finds everything in the page."""
@@ -195,21 +207,23 @@ class LiveFilm:
         return (
             f'<figure class="live film" id="{key}">'
             f'<form class="live-controls" aria-label="Settings of the figure: {escape(self.title)}" hidden>'
-            f'<div><label for="{key}-links">Links</label><select id="{key}-links" name="links" autocomplete="off">{options}</select></div>'
+            f'<div><label for="{key}-links">{self.menu}</label>'
+            f'<select id="{key}-links" name="links" autocomplete="off">{options}</select></div>'
             f'<div><label for="{key}-step">Step</label><input type="range" id="{key}-step" name="step" min="0" '
             f'max="{len(first.frames) - 1}" value="0" step="1" aria-valuetext="{first.frames[0].label}">'
             f"<span>{first.frames[0].label}</span></div></form>"
-            f'{strips}<p role="status" aria-live="polite"><span>{escape(summary(first))}</span> <span class="visually-hidden"></span></p>'
+            f'{strips}<p role="status" aria-live="polite"><span>{escape(self.summary(first))}</span> '
+            '<span class="visually-hidden"></span></p>'
             f"<figcaption>{escape(self.title)}</figcaption></figure>"
         )
 
     def _strip(self, k: int, film: Film) -> str:
-        w, h = size(film)
+        w, h = self.size(film)
         frames = "".join(
-            f'<svg viewBox="0 0 {w} {h}" role="img" aria-label="{escape(f.text)}" data-label="{f.label}">{drawing(film, f)}</svg>'
+            f'<svg viewBox="0 0 {w} {h}" role="img" aria-label="{escape(f.text)}" data-label="{f.label}">{self.drawing(film, f)}</svg>'
             for f in film.frames
         )
-        return f'<div class="film-strip" data-said="{escape(summary(film))}"{" hidden" * (k > 0)}>{frames}</div>'
+        return f'<div class="film-strip" data-said="{escape(self.summary(film))}"{" hidden" * (k > 0)}>{frames}</div>'
 
 
 def summary(film: Film) -> str:

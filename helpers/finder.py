@@ -43,9 +43,9 @@ SENT = {
     "ep": "ep: tokens to experts and back",
     "pp": "pp: activations between stages",
     "fsdp": "fsdp: weights and gradients",
-    "ep+cp+fsdp+dp": "ep+cp+fsdp+dp: weights and gradients",
+    "cp+ep+fsdp+dp": "cp+ep+fsdp+dp: weights and gradients",
     "cp+fsdp+dp": "cp+fsdp+dp: those of experts",
-    "ep+cp+dp": "ep+cp+dp: what copies share",
+    "cp+ep+dp": "cp+ep+dp: what copies share",
     "cp+dp": "cp+dp: what copies of experts share",
 }
 HELD = {

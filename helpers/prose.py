@@ -17,6 +17,11 @@ from pathlib import Path
 from . import show
 from .costs import (
     activations,
+    attention,
+    attention_heads,
+    attention_io,
+    attention_linear,
+    attention_ring,
     chips,
     collectives,
     config,
@@ -43,6 +48,7 @@ from .costs import (
     training,
     transformer,
 )
+from .costs.attention_time import exp_rate, exp_share
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
@@ -83,6 +89,16 @@ def names() -> dict:
         "serving": serving,
         "sharded": sharded,
         "speculative": speculative,
+    }
+    found |= {  # chapter 6: modules by name, for their functions are called `naive`, `ring`, `decode`
+        "attention": attention,
+        "attention_heads": attention_heads,
+        "attention_io": attention_io,
+        "attention_linear": attention_linear,
+        "attention_ring": attention_ring,
+        "Attention": attention.Attention,
+        "exp_rate": exp_rate,
+        "exp_share": exp_share,
     }
     chapter3 = (activations, einsum, config, models, ratios, transformer)
     for module in (*chapter3, resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):

@@ -1,6 +1,6 @@
 """`make test-all`: what `make test` leaves out: the long tests here, and the quick ones on the other supported Pythons found.
 
-A Python between the oldest and the newest has the newest one's packages: there only those run that compute.
+A Python between the oldest and the newest has the newest one's packages: there only doctests, notebooks and answers run.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUPPORTED = ("3.11", "3.12", "3.13")
-COMPUTING = ["helpers", "tests/helpers", "tests/notebooks", "tests/solutions", "tests/autograder/test_chapters.py"]
+BETWEEN = ["helpers", "tests/notebooks", "tests/solutions", "tests/autograder/test_chapters.py"]
 
 
 def other_pythons() -> dict[str, str]:
@@ -47,7 +47,7 @@ def main() -> int:
     for version, python in other_pythons().items():
         print(f"\nPython {version}: {python}", flush=True)
         env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL")}
-        what = [f"TESTS={' '.join(COMPUTING)}"] if version in SUPPORTED[1:-1] else []
+        what = [f"TESTS={' '.join(BETWEEN)}"] if version in SUPPORTED[1:-1] else []
         if subprocess.run(["make", "test", f"PYTHON={python}", *what], cwd=ROOT, env=env).returncode:
             failed.append(f"Python {version}")
     print(f"\nfailed on: {', '.join(failed)}" if failed else "\nall passed", flush=True)

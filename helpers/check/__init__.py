@@ -23,6 +23,7 @@ import copy
 import numbers
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -103,18 +104,22 @@ class Answer:
         self.todo.append(self._stated(run, unseen=True))
 
     def law(self, sentence: str, holds: Callable) -> None:
-        """`holds(f)` is true; if not, the learner reads the sentence."""
+        """`holds(f)` is true; if not, or if f raises, the learner reads the sentence."""
+        unseen = _Hidden.now
 
         def run():
             try:
                 kept = holds(self._call)
             except Exception as e:
-                if isinstance(e, (NotImplementedError, OffLimits)) or _raised_by_answer(e):
+                if isinstance(e, (NotImplementedError, OffLimits)) or getattr(e, "ours", False):
                     raise
+                if _raised_by_answer(e):
+                    said = self._unseen(e) if unseen and secret() else _sentence(_raised(self.name, e))
+                    return f"{said} It was asked for this: {_sentence(sentence)}"
                 return f"{_sentence(sentence)} What {self.name} returns does not even allow to ask."
             return None if kept else f"{self.name} breaks a rule: {_sentence(sentence)}"
 
-        self.todo.append(self._stated(run, _Hidden.now))
+        self.todo.append(self._stated(run, unseen))
 
     def refuses(self, *args, **kwargs) -> None:
         """For these arguments the answer raises ValueError."""
@@ -160,9 +165,12 @@ class Answer:
             except Exception as e:
                 if not (unseen and secret()) or getattr(e, "ours", False):
                     raise
-                return f"{self.name} raised {type(e).__name__} for numbers that it has not seen."
+                return self._unseen(e)
 
         return told
+
+    def _unseen(self, e: Exception) -> str:
+        return f"{self.name} raised {type(e).__name__} for numbers that it has not seen."
 
     def _compare(self, expected, args, kwargs, named=None, unseen=False) -> str | None:
         got = self._call(*args, **kwargs)
@@ -280,7 +288,10 @@ def run(cell: Callable) -> float:
 
 
 def _called(answer, *args, **kwargs):
-    """The answer's value: that of a function for these arguments, with the formulas closed while it runs."""
+    """The answer's value: that of a function for these arguments, with the formulas closed while it runs.
+
+    Its warnings are not printed: NumPy warns of a NaN that the next line replaces, and nbgrader takes points for anything on stderr.
+    """
     if not callable(answer):
         return answer
     own = [
@@ -288,7 +299,8 @@ def _called(answer, *args, **kwargs):
     ]  # what it changes is its own
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
     try:
-        with nullcontext() if away else closed():
+        with nullcontext() if away else closed(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
             return answer(*own, **kwargs)
     except StopIteration:  # would end a `map` of the check, silently
         raise RuntimeError("StopIteration") from None
@@ -303,7 +315,11 @@ def _attempt(run: Callable, name: str) -> tuple:
     except OffLimits as e:
         return None, f"{e}."
     except Exception as e:
-        return None, f"{name} raised {type(e).__name__}: {_first_line(e)}".rstrip(": ")
+        return None, _raised(name, e)
+
+
+def _raised(name: str, e: Exception) -> str:
+    return f"{name} raised {type(e).__name__}: {_first_line(e)}".rstrip(": ")
 
 
 def _raised_by_answer(e: Exception) -> bool:

@@ -341,6 +341,8 @@ def decode(a: Attention, page=None) -> Pass:
 
     page  tokens of a page; a table of four bytes for each page is read too
 
+    It has no backward pass: nothing is trained through a cache. Training sees all tokens of a text at once, as a prefill does.
+
     >>> a = Attention(1, 8192, N=32, K=8)
     >>> round(decode(a).intensity, 2), decode(replace(a, window=1024, keep=4)).bytes / decode(a).bytes < 0.126
     (4.0, True)

@@ -183,7 +183,7 @@ def rounds(n):
     return sum(where(n > 2**k, 1, 0) for k in range(20))
 
 
-def tree(a: Attention, n, way="doubling") -> Pass:
+def tree(a: Attention, n, way="doubling", backward=False) -> Pass:
     """A decode step whose S keys lie on n devices: each looks at its own, then (m, l, o), H + 2 numbers of each head, are
     combined, until every device has the result.
 
@@ -193,21 +193,33 @@ def tree(a: Attention, n, way="doubling") -> Pass:
                    of them, but they follow each other: time is `hops` partials
          chain     once round a ring: n - 1 sends
 
+    Backward, where it is trained: every device has m + log l and D, so it makes the weights of its own keys again and keeps their
+    slopes; only the query's slope, H numbers of each head, is a sum over devices, and goes the same way.
+
     >>> a = Attention(1, 2**20, N=32, K=8)
     >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "tree", "chain")]
     [(3, 49920.0), (6, 49920.0), (7, 116480.0)]
+    >>> tree(a, 8, backward=True).flops / tree(a, 8).flops, tree(a, 8, backward=True).sent
+    (2.5, 49152.0)
     """
     if way not in ("doubling", "tree", "chain"):
         raise ValueError(f"partial results are combined by doubling, in a tree or in a chain, not {way!r}")
-    partial, k = a.s * a.B * a.N * a.T * (a.H + 2), rounds(n)
-    hops = {"doubling": k, "tree": 2 * k, "chain": n - 1}[way]
+    heads, k, numbers = a.B * a.N * a.T, rounds(n), a.H if backward else a.H + 2
+    partial, hops = a.s * heads * numbers, {"doubling": k, "tree": 2 * k, "chain": n - 1}[way]
     windows = 2 - sum(where(n == 2**j, 1, 0) for j in range(21)) if way == "doubling" else 1
-    keys, heads = a.S / n, a.B * a.N * a.T
-    moved = a.x * (heads * a.H + 2 * a.B * a.K * keys * a.H) + partial
+    keys, q = a.S / n, heads * a.H
+    kv = a.B * a.K * keys * a.H
     sends = (k if way == "tree" else hops) * windows  # partials: of who sends most, and of who adds most
+    held, sent = 2.0 * partial * windows, 1.0 * sends * partial
+    if backward:  # Q, O, dO, K, V and m + log l are read, dK, dV and this device's dQ written
+        exps, other = step_flops(a.T, keys, a.H, 2, True)
+        other = a.B * a.N * (other + last_flops(a.T, a.H, 2, True)) + heads * a.H * sends
+        moved = a.x * (3 * q + 4 * kv) + a.s * (heads + q)
+        return Pass(flops(a, a.T * keys, 5), a.B * a.N * exps, other, moved, held, 0.0, sent, hops)
+    moved = a.x * (q + 2 * kv) + partial
     other = 3.0 * keys - 2 + (3 * a.H + 6) * sends + a.H  # largest, minus, sum; ⊕; o / l
-    exps, sent = heads * (keys + 2 * sends), 1.0 * sends * partial
-    return Pass(flops(a, a.T * keys), exps, heads * other, moved, 2.0 * partial * windows, 0.0, sent, hops)
+    exps = heads * (keys + 2 * sends)
+    return Pass(flops(a, a.T * keys), exps, heads * other, moved, held, a.s * heads, sent, hops)
 
 
 def ring_decode_bytes(a: Attention, n):

@@ -28,9 +28,11 @@ class Rates:
 
 
 def exp_rate(cores, clock, each=16):
-    """Exponentials a second of `cores` SMs that do `each` in a clock: 16 for the special-function units of A100 and H100.
+    """Exponentials a second of `cores` SMs that do `each` in a clock: 16 for the special-function units of A100, H100 (and H200,
+    whose SMs are the same) and B200.
 
-    Source: CUDA C++ Programming Guide, arithmetic throughput; Shah et al. (2024) have 3.9e12 for the H100.
+    Source: CUDA C++ Programming Guide, arithmetic throughput; Shah et al. (2024) have 3.9e12 for the H100; Zadouri et al.,
+    "FlashAttention-4" (2026), for B200.
 
     >>> f"{exp_rate(132, 1.83e9):.3g}"
     '3.86e+12'

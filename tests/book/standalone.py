@@ -1,5 +1,6 @@
 """One live figure on a page of its own, without the book around it."""
 
+import gzip
 import importlib.util
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +14,16 @@ films, load = live.films, live.load
 
 def size(figure) -> int:
     """Bytes of everything that the figure alone adds to a page, compressed as a server sends it."""
-    import gzip
+    return len(gzip.compress(figure.html().encode() + _scripts(figure)))
 
-    files = b"".join((ROOT / "book/_static" / name).read_bytes() for name in figure.runners)
-    return len(gzip.compress(figure.html().encode() + figure.script().encode() + files))
+
+def scripts(figure) -> int:
+    """Bytes of its scripts alone, compressed."""
+    return len(gzip.compress(_scripts(figure)))
+
+
+def _scripts(figure) -> bytes:
+    return figure.script().encode() + b"".join((ROOT / "book/_static" / f).read_bytes() for f in figure.runners)
 
 
 def write(figure, to: Path) -> Path:
@@ -52,3 +59,33 @@ def alone(browser, address: str):
     yield page
     context.close()
     assert asked == [] and errors == []
+
+
+def shown(page) -> dict[str, str]:
+    """What stands in the cells of a figure's table, by name."""
+    return page.eval_on_selector_all(
+        "[data-result], [data-say]",
+        "cells => Object.fromEntries(cells.map(c => [c.dataset.result ?? c.dataset.say, c.textContent]))",
+    )
+
+
+def status(page) -> str:
+    return page.locator("[role=status]").inner_text()
+
+
+def check(page, figure, chosen: dict) -> None:
+    """The page says what Python does."""
+    found = figure.found(chosen)
+    assert shown(page) == figure.said(found), chosen
+    assert status(page) == figure.sentence(found, chosen), chosen
+
+
+def link(page) -> str:
+    """The address with what is set. `page.url` may lag behind it on a busy machine."""
+    return page.evaluate("location.href")
+
+
+def follow(page, address: str) -> None:
+    """Go there from another page: an address that differs after # alone would load nothing."""
+    page.goto("about:blank")
+    page.goto(address)

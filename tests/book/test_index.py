@@ -21,12 +21,14 @@ COVERED = {
     "ch03_transformers": ("C", 17),
     "ch04_training": ("D", 20),
     "ch05_inference": ("E", 32),
+    "ch06_attention": ("F", 23),
 }
 MENDED = {
     "ch02_sharding": ("E002", 13),
     "ch03_transformers": ("E000", 9),
     "ch04_training": ("E001", 25),
     "ch05_inference": ("E003", 23),
+    "ch06_attention": ("E004", 27),
 }
 
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS)

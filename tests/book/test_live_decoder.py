@@ -1,19 +1,17 @@
 """The builder of decoders on the page against `helpers.costs`."""
 
-import gzip
 import math
 import random
-
-import pytest
 
 from helpers.builder import KEPT, RESULTS, SIZES, sizes, unused
 from helpers.costs import activations, transformer
 from helpers.costs.models import MODELS, model
 
-from .standalone import ROOT, alone, load, size, write
+from .standalone import follow, link, scripts, shown, size, status
 
 LIMIT = 25_000  # bytes, compressed
-FIGURE = "#live-decoder"
+NAME = "decoder"
+FIGURE = f"#live-{NAME}"
 SET = """chosen => {
     const form = document.querySelector("form"), [data] = window.liveFigures[0];
     const said = field => field.dispatchEvent(new Event("input", { bubbles: true }));
@@ -32,22 +30,6 @@ NUMBERS = """cases => {
     const [data, [counts]] = window.liveFigures[0], width = data.results.length + 1;
     return cases.map(([family, args]) => counts(...args).slice(family * width, (family + 1) * width));
 }"""
-
-
-@pytest.fixture(scope="module")
-def figure():
-    return load("decoder")
-
-
-@pytest.fixture(scope="module")
-def address(figure, tmp_path_factory):
-    return write(figure, tmp_path_factory.mktemp("decoder")).as_uri()
-
-
-@pytest.fixture
-def page(browser, address):
-    with alone(browser, address) as opened:
-        yield opened
 
 
 def grid(figure, name: str) -> tuple[int, ...]:
@@ -73,20 +55,8 @@ def draw(figure, seed: int) -> dict:
     return {"start": name} | moved | {m.name: r.choice(list(m.options)) for m in figure.menus}
 
 
-def shown(page) -> dict[str, str]:
-    return page.eval_on_selector_all(
-        "[data-result]", "cells => Object.fromEntries(cells.map(c => [c.dataset.result, c.textContent]))"
-    )
-
-
-def status(page) -> str:
-    return page.locator("[role=status]").inner_text()
-
-
 def test_it_is_small(figure):
-    assert size(figure) < LIMIT
-    scripts = figure.script().encode() + b"".join((ROOT / "book/_static" / f).read_bytes() for f in figure.runners)
-    assert len(gzip.compress(scripts)) < LIMIT
+    assert size(figure) < LIMIT and scripts(figure) < LIMIT
 
 
 def test_models_fit_their_sliders_and_every_structure_is_there(figure):
@@ -205,14 +175,11 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     page.get_by_label("L, layers").press("ArrowRight")
     page.get_by_label("Keep for backward").select_option("everything")
     page.keyboard.press("Tab")
-    link, said = page.url, status(page)
-    assert link.endswith("#live-decoder?start=deepseek-v3&L=64&keep=everything&precision=bf16%2C+moments+in+f32")
-    page.goto("about:blank")
-    page.goto(link)
+    linked, said = link(page), status(page)
+    assert linked.endswith("#live-decoder?start=deepseek-v3&L=64&keep=everything&precision=bf16%2C+moments+in+f32")
+    follow(page, linked)
     assert status(page) == said == figure.sentence({"start": "deepseek-v3", "L": 64, "keep": "everything"})
-    page.goto("about:blank")
-    page.goto(f"{address}#live-decoder?D=1000&K=0&N=many&FE=128&start=gpt-2&T=4.5&B=3&keep=nonsense")
+    follow(page, f"{address}#live-decoder?D=1000&K=0&N=many&FE=128&start=gpt-2&T=4.5&B=3&keep=nonsense")
     assert status(page) == figure.sentence({"start": "gpt-2", "D": 1000, "B": 3})
-    page.goto("about:blank")
-    page.goto(f"{address}#live-decoder?start=toString&L=20")
+    follow(page, f"{address}#live-decoder?start=toString&L=20")
     assert status(page) == figure.sentence({"L": 20})

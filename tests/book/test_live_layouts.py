@@ -1,21 +1,22 @@
 """The search of layouts on the page against `helpers.costs`."""
 
-import gzip
+import itertools
 import math
 import random
 
 import pytest
 
-from helpers.candidates import KEPT, best, candidates, divide, places
+from helpers.candidates import KEPT, PARTS, TIMES, best, candidates, divide, places, row
 from helpers.costs import layouts, training
 from helpers.costs.hardware import chip
 from helpers.costs.models import model
 from helpers.finder import ANY, NAMES, RESULTS, TEXTS
 
-from .standalone import ROOT, alone, load, size, write
+from .standalone import check, follow, link, scripts, shown, size, status
 
 LIMIT = 40_000  # bytes, compressed
-FIGURE = "#live-layout"
+NAME = "layout"
+FIGURE = f"#live-{NAME}"
 SET = """chosen => {
     const fields = document.querySelector("form").elements;
     for (const [name, value] of Object.entries(chosen)) fields[name].value = typeof value === "number" ? Math.log2(value) : value;
@@ -31,22 +32,6 @@ NUMBERS = """cases => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def figure():
-    return load("layout")
-
-
-@pytest.fixture(scope="module")
-def address(figure, tmp_path_factory):
-    return write(figure, tmp_path_factory.mktemp("layout")).as_uri()
-
-
-@pytest.fixture
-def page(browser, address):
-    with alone(browser, address) as opened:
-        yield opened
-
-
 def draw(figure, seed: int) -> dict:
     """Some setting of all controls; few of a thousand chips and more, which take Python long."""
     r = random.Random(seed)
@@ -60,28 +45,8 @@ def draw(figure, seed: int) -> dict:
     }
 
 
-def shown(page) -> dict[str, str]:
-    return page.eval_on_selector_all(
-        "[data-result], [data-say]",
-        "cells => Object.fromEntries(cells.map(c => [c.dataset.result ?? c.dataset.say, c.textContent]))",
-    )
-
-
-def status(page) -> str:
-    return page.locator("[role=status]").inner_text()
-
-
-def check(page, figure, chosen: dict) -> None:
-    """The page says what Python does."""
-    found = figure.found(chosen)
-    assert shown(page) == figure.said(found), chosen
-    assert status(page) == figure.sentence(found, chosen), chosen
-
-
 def test_it_is_small(figure):
-    assert size(figure) < LIMIT
-    scripts = figure.script().encode() + b"".join((ROOT / "book/_static" / f).read_bytes() for f in figure.runners)
-    assert len(gzip.compress(scripts)) < LIMIT
+    assert size(figure) < LIMIT and scripts(figure) < LIMIT
 
 
 def test_the_set_keeps_the_rules_and_holds_what_the_search_of_all_layouts_finds():
@@ -92,13 +57,28 @@ def test_the_set_keeps_the_rules_and_holds_what_the_search_of_all_layouts_finds(
     ):
         c, place = model(name), places(of)[n]
         rows = candidates(c, place.chips, tokens, T)
-        for row in random.Random(n).sample([[int(x) for x in r] for r in rows], 200):
-            layout = training.Layout(**dict(zip((*layouts.AXES, "zero", "micro"), row)))
+        for one in random.Random(n).sample([[int(x) for x in r] for r in rows], 200):
+            layout = training.Layout(**dict(zip((*layouts.AXES, "zero", "micro"), one)))
             training.check(c, layout, tokens, T, place.slice)
         whole = layouts.search(c, tokens, T, place.slice, top=1)
         found = best(c, place, tokens, T)
         assert found.step.hidden >= whole.best[0].hidden * (1 - 1e-9)
         assert found.step.hidden <= whole.best[0].hidden * 1.02, name
+
+
+def test_its_rows_are_all_that_a_step_takes():
+    """The seconds of every layout that is listed add up, and each kind of sending occurs."""
+    seen = set()
+    for name, of, n, zero in itertools.product(("llama-3-70b", "mixtral-8x7b"), ("v5p", "H100"), (3, 6), range(4)):
+        place = places(of)[n]
+        rows = candidates(model(name), place.chips, 2**20, 4096)
+        for one in rows[rows[:, -2] == zero][:: 997 if n > 3 else 97]:
+            layout = training.Layout(**dict(zip((*layouts.AXES, "zero", "micro"), map(int, one))), pods=place.pods)
+            at = training.step(model(name), layout, 2**20, 4096, place.slice)
+            parts = row(at)[len(TIMES) : len(TIMES) + len(PARTS)]
+            assert sum(parts) == pytest.approx(at.time.upper), layout
+            seen |= {part for part, s in zip(PARTS, parts) if s}
+    assert seen == set(PARTS)
 
 
 def test_what_divides_a_model():
@@ -196,12 +176,10 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     page.get_by_label("Model", exact=True).select_option("deepseek-v3")
     page.get_by_label("Chips", exact=True).press("ArrowRight")
     page.keyboard.press("Tab")
-    link, said = page.url, status(page)
-    assert "#live-layout?model=deepseek-v3&chip=v5p&n=128&tokens=1048576&T=8192&keep=" in link
-    page.goto("about:blank")
-    page.goto(link)
+    linked, said = link(page), status(page)
+    assert "#live-layout?model=deepseek-v3&chip=v5p&n=128&tokens=1048576&T=8192&keep=" in linked
+    follow(page, linked)
     chosen = {"model": "deepseek-v3", "n": 128}
     assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
-    page.goto("about:blank")
-    page.goto(f"{address}#live-layout?model=toString&n=100&tokens=many&T=4096&chip=v5p&keep=block")
+    follow(page, f"{address}#live-layout?model=toString&n=100&tokens=many&T=4096&chip=v5p&keep=block")
     check(page, figure, {"T": 4096, "keep": "block"})

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.explorer import step_time
 
-from .standalone import alone, load, size, write
+from .standalone import alone, follow, link, load, size, write
 
 LIMIT = 20_000  # bytes, compressed
 SET = """chosen => {
@@ -126,8 +126,7 @@ def test_the_keyboard_moves_it_and_a_setting_can_be_linked_to(page, figure):
     at = page.evaluate("Object.fromEntries(new FormData(document.querySelector('form')))")
     chosen = {k: int(v) if k in "IJK" else v for k, v in at.items()}
     assert shown(page) == expected(figure, chosen)
-    address = page.url.split("#")[0]
-    page.goto("about:blank")
-    page.goto(f"{address}#live-{figure.name}?J=9&chip=v5p&a=nonsense")
+    address = link(page).split("#")[0]
+    follow(page, f"{address}#live-{figure.name}?J=9&chip=v5p&a=nonsense")
     first = next(iter(next(c for c in figure.controls if c.name == "a").options))
     assert shown(page) == expected(figure, {"J": 9, "chip": "v5p", "a": first})

@@ -1,6 +1,5 @@
 """What a token costs on the page against `helpers.costs`."""
 
-import gzip
 import math
 import random
 
@@ -13,10 +12,11 @@ from helpers.costs.sharded import decode, splits
 from helpers.cuts import RESOURCES, ROLES, best, bound, enough, places, row, ways
 from helpers.pricer import AXES, RESULTS, TEXTS, price
 
-from .standalone import ROOT, alone, load, size, write
+from .standalone import check, follow, link, scripts, shown, size, status
 
 LIMIT = 30_000  # bytes, compressed
-FIGURE = "#live-serving"
+NAME = "serving"
+FIGURE = f"#live-{NAME}"
 SET = """chosen => {
     const form = document.querySelector("form"), [data] = window.liveFigures[0];
     for (const [name, value] of Object.entries(chosen)) {
@@ -40,22 +40,6 @@ NUMBERS = """cases => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def figure():
-    return load("serving")
-
-
-@pytest.fixture(scope="module")
-def address(figure, tmp_path_factory):
-    return write(figure, tmp_path_factory.mktemp("serving")).as_uri()
-
-
-@pytest.fixture
-def page(browser, address):
-    with alone(browser, address) as opened:
-        yield opened
-
-
 def draw(figure, seed: int) -> dict:
     """Some setting of all controls; a batch that might fit more often than not."""
     r = random.Random(seed)
@@ -71,32 +55,12 @@ def draw(figure, seed: int) -> dict:
     }
 
 
-def shown(page) -> dict[str, str]:
-    return page.eval_on_selector_all(
-        "[data-result], [data-say]",
-        "cells => Object.fromEntries(cells.map(c => [c.dataset.result ?? c.dataset.say, c.textContent]))",
-    )
-
-
-def status(page) -> str:
-    return page.locator("[role=status]").inner_text()
-
-
-def check(page, figure, chosen: dict) -> None:
-    """The page says what Python does."""
-    found = figure.found(chosen)
-    assert shown(page) == figure.said(found), chosen
-    assert status(page) == figure.sentence(found, chosen), chosen
-
-
 def same(value, want: float) -> bool:
     return math.isnan(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
 
 
 def test_it_is_small(figure):
-    assert size(figure) < LIMIT
-    scripts = figure.script().encode() + b"".join((ROOT / "book/_static" / f).read_bytes() for f in figure.runners)
-    assert len(gzip.compress(scripts)) < LIMIT
+    assert size(figure) < LIMIT and scripts(figure) < LIMIT
 
 
 @pytest.mark.parametrize(
@@ -255,12 +219,12 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     page.get_by_label("Chips", exact=True).press("ArrowRight")
     page.get_by_label("Price of a chip-hour").fill("4")
     page.keyboard.press("Tab")
-    link, said = page.url, status(page)
-    assert "#live-serving?model=deepseek-v3&chip=v5p&widths=weights+and+caches+in+bf16&n=16&S=8192&B=32&price=4" in link
-    page.goto("about:blank")
-    page.goto(link)
+    linked, said = link(page), status(page)
+    assert (
+        "#live-serving?model=deepseek-v3&chip=v5p&widths=weights+and+caches+in+bf16&n=16&S=8192&B=32&price=4" in linked
+    )
+    follow(page, linked)
     chosen = {"model": "deepseek-v3", "n": 16, "price": "4"}
     assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
-    page.goto("about:blank")
-    page.goto(f"{address}#live-serving?model=toString&n=100&S=5000&B=33&chip=v6e&price=many")
+    follow(page, f"{address}#live-serving?model=toString&n=100&S=5000&B=33&chip=v6e&price=many")
     check(page, figure, {"S": 5000, "B": 33, "price": "many"})

@@ -16,6 +16,7 @@ PICTURES = {  # words that say what a picture shows which the reading draws
     "notebooks/ch03_transformers/reading.ipynb": "Two bar charts side by side",
     "notebooks/ch04_training/reading.ipynb": "A wedge of layouts is compute-bound",
     "notebooks/ch05_inference/reading.ipynb": "Three rising curves on log axes",
+    "notebooks/ch06_attention/reading.ipynb": "Three squares of six by six blocks",
 }
 
 

@@ -172,7 +172,14 @@ FORMULAS = {
     ),
     "rounds": (attention_ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
     "tree": (
-        lambda n, S: _all(S, *(attention_ring.tree(Attention(1.0, S), n, w) for w in ("doubling", "tree", "chain"))),
+        lambda n, S: _all(
+            S,
+            *(
+                attention_ring.tree(Attention(1.0, S), n, w, b)
+                for w in ("doubling", "tree", "chain")
+                for b in (False, True)
+            ),
+        ),
         [(6.0, 1e6), (8.0, 1e6), (1.0, 1e6)],
     ),
     "tree_seconds": (

@@ -44,6 +44,17 @@ def close(got, want, tol):
         np.testing.assert_allclose(np.asarray(a, float), b, rtol=tol, atol=tol, err_msg=name)
 
 
+def lowered(f, args, platform="cuda"):
+    """What JAX hands to the compiler of a GPU (an H100) or a "tpu" (v5e) that is not here, as text; kernels in their own language."""
+    kind = {"cuda": ("NVIDIA H100 80GB HBM3", 132, "gpu"), "tpu": ("TPU v5 lite", 1, "tpu")}[platform]
+    auto = (jax.sharding.AxisType.Auto,)
+    absent = jax.sharding.AbstractMesh(
+        (1,), ("X",), axis_types=auto, abstract_device=jax.sharding.AbstractDevice(*kind)
+    )
+    with jax.sharding.use_abstract_mesh(absent):
+        return jax.jit(f).trace(*args).lower(lowering_platforms=(platform,)).as_text()
+
+
 def arrays(f, *args):
     """(shape) of every array that a program makes, inside loops and kernels too; its arguments are not listed."""
     return list(_made(jax.make_jaxpr(f)(*args)))

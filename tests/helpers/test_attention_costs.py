@@ -235,14 +235,50 @@ def test_blocks_that_fit():
             assert fits or (C == 0 and io.block_bytes(64, 16, H, at) > M)
 
 
-def test_what_warps_exchange():
-    """Counted by hand: four warps, 8 queries, 4 keys, heads of 2."""
-    read, exchanged = io.warp_floats(8, 4, 2, 4, "keys")
-    assert (read, exchanged) == (
-        4 * 16 + 4 * (2 + 2),
-        4 * 16 + 4 * 16,
-    )  # each warp: all of Q, one key and value; its [8, 2] twice
-    assert io.warp_floats(8, 4, 2, 4) == (4 * 4 + 4 * 16, 0)  # each warp: two queries, all keys and values
+class Shared(dict):
+    """Arrays in a thread block's shared memory; floats that warps read for products, and those of partial results, both ways."""
+
+    products = exchanged = 0
+
+    def take(self, name, rows=slice(None)):
+        self.products += self[name][rows].size
+        return self[name][rows]
+
+    def hand_on(self, name, x):
+        self.exchanged += x.size
+        self[name] = x
+
+    def fetch(self, name):
+        self.exchanged += self[name].size
+        return self[name]
+
+
+def by_keys(shared, warps):
+    """Flash 1: each warp has all queries and some keys, and so a part of every row's sum, which only shared memory can add up."""
+    columns = np.array_split(np.arange(len(shared["K"])), warps)
+    for w, mine in enumerate(columns):
+        weights = np.exp(shared.take("Q") @ shared.take("K", mine).T)
+        shared.hand_on(w, weights @ shared.take("V", mine))
+    return sum(shared.fetch(w) for w in range(warps))
+
+
+def by_queries(shared, warps):
+    """Flash 2: each warp has some queries and all keys, and finishes its rows."""
+    rows = np.array_split(np.arange(len(shared["Q"])), warps)
+    return np.concatenate([np.exp(shared.take("Q", mine) @ shared.take("K").T) @ shared.take("V") for mine in rows])
+
+
+@pytest.mark.parametrize("R, C, H, warps", [(8, 4, 2, 4), (16, 8, 4, 8), (12, 6, 5, 3), (4, 4, 4, 1)])
+def test_what_warps_exchange(R, C, H, warps):
+    """systems F18: a step's warps simulated, their reads and writes counted; split by queries they exchange nothing."""
+    draw = np.random.default_rng(0)
+    given = {name: draw.normal(size=(n, H)) for name, n in (("Q", R), ("K", C), ("V", C))}
+    want = np.exp(given["Q"] @ given["K"].T) @ given["V"]
+    for split, step in (("keys", by_keys), ("queries", by_queries)):
+        shared = Shared(given)
+        np.testing.assert_allclose(step(shared, warps), want)
+        assert io.warp_floats(R, C, H, warps, split) == (shared.products, shared.exchanged)
+    assert shared.exchanged == 0
 
 
 def pingpong(groups, n, multiply, soft):

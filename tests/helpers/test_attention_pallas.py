@@ -97,6 +97,14 @@ def test_bad_input_is_told_as_by_the_plain_form():
             f(q, *(jnp.zeros((1, 4, 3, 4)),) * 2)
 
 
+def test_the_kernels_lower_for_a_tpu():
+    """Without libtpu: JAX writes all three in Mosaic's language, forward, dq, dk with dv. What a TPU's compiler says is below."""
+    f = lambda *x: pallas.flash(*x, SINKS, None, 256, 128, interpret=False)  # noqa: E731
+    args = [jax.ShapeDtypeStruct((1, 1000, N, 128), jnp.bfloat16) for N in (4, 2, 2, 4)]
+    text = reference.lowered(lambda *x: jax.vjp(f, *x[:3])[1](x[3]), args, "tpu")
+    assert text.count("@tpu_custom_call") == 3
+
+
 @pytest.mark.skipif(not trace.absent.available(), reason="needs libtpu, the TPU's compiler")
 @pytest.mark.parametrize("mask", [CAUSAL, Mask(True, 512, 4)], ids=str)
 def test_a_tpus_compiler_takes_the_kernels(mask):

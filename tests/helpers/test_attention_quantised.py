@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from helpers.kernels.attention import flash, quantised
-from helpers.kernels.attention.masks import CAUSAL
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+
+from . import reference
 
 T, SIZES = 64, (None, 8)
 
@@ -51,6 +53,35 @@ def test_a_scale_for_each_block_loses_less_than_one_for_all(errors):
 def test_an_outlier_within_its_range_costs_fp8_nothing(errors):
     """A float rounds each number to a part of itself: one scale is as good as many, to 10 %."""
     assert np.ptp(errors["fp8", 1]) < 0.1 * errors["fp8", 1].mean()
+
+
+QUICK = [("int8", CAUSAL, 5, 3), ("fp8", Mask(True, 5, 2), 13, 4)]
+LONG = [
+    (kind, mask, 13, size)
+    for kind in quantised.KINDS
+    for mask in (FULL, CAUSAL, Mask(True, 5, 2), Mask(window=3))
+    for size in (4, None)
+    if (kind, mask, 13, size) not in QUICK
+]
+
+
+@pytest.mark.parametrize(
+    "kind, mask, S, size", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)], ids=str
+)
+def test_it_is_attention_of_the_rounded_numbers(kind, mask, S, size):
+    """systems F19: exactly, dense attention of what is left of q, k and v. Odd sizes, grouped heads, blocks that do not divide.
+
+    With 5 keys the first two queries stand before all of them: they give 0.
+    """
+    q, k, v, do = reference.draw(2, 7, S, 4, 2, 5)
+
+    @jax.jit
+    def run(*x):
+        return quantised.attention(*x, size, kind, mask), [quantised.round_trip(a, size, kind) for a in x]
+
+    got, rounded = run(q, k, v)
+    reference.close([got], reference.dense(*rounded, do, mask.array(7, S)), 3e-6)
+    assert quantised.error(rounded[1], k) > 1e-3 and np.any(got[:, :2]) == (S > 5)
 
 
 def test_blocks_keep_to_half_a_step_each():

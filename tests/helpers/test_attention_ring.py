@@ -59,6 +59,8 @@ def around(n, lengths=None, **how):
 
 TWICE = (3, dict(ways=2, tile=2))  # in bfloat16, which is the harder test, every time
 CASES = {
+    "2": (2, {}),
+    "3, stripes": (3, STRIPED),
     "5, masked rows": (5, dict(causal=False, lengths=LENGTHS)),
     "2, stripes, masked rows": (2, dict(lengths=(4, 0), **STRIPED)),
     "8, stripes, window": (8, dict(window=5, tile=1, **STRIPED)),

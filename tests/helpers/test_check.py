@@ -193,7 +193,41 @@ def test_a_rule_that_cannot_be_asked_does_not_blame_the_answer_for_raising(capsy
     assert "a batch is positive." in said and "raised" not in said
     a = check.Answer(lambda x: x / 0, points=2)
     a.law("a batch is positive", lambda f: f(3) > 0)
-    assert "raised ZeroDivisionError" in told(capsys, a)[1]
+    said = told(capsys, a)[1]
+    assert "raised ZeroDivisionError: division by zero." in said and "a batch is positive." in said
+
+
+def test_a_hidden_rule_that_raises_keeps_what_was_raised_to_itself(capsys, monkeypatch):
+    def telling(x):
+        raise ValueError(f"not {x}")
+
+    for secret, seen in (("", True), ("of this test", False)):
+        monkeypatch.setenv("COURSE_VALUES", secret)
+        a = check.Answer(telling, points=2)
+
+        def cell(a=a):
+            check.hidden()
+            a.law("a batch is positive", lambda f: f(777) > 0)
+            return check.report("0.1", a)
+
+        assert check.run(cell) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert "raised ValueError" in said and "a batch is positive." in said
+        assert ("777" in said) == seen
+
+
+def test_warnings_of_an_answer_cost_nothing(capsys):
+    def guarded(x):
+        return np.where(x > 0, np.log(x), 0.0)
+
+    for state in (
+        lambda a: a.gives(np.zeros(2), np.zeros(2)),
+        lambda a: a.law("it is 0", lambda f: f(np.zeros(1))[0] == 0),
+    ):
+        a = check.Answer(guarded, points=2)
+        state(a)
+        assert check.report("0.1", a) == 2
+        assert capsys.readouterr().err == ""
 
 
 def test_short_arrays_are_shown_and_fractions_are_numbers(capsys):
@@ -216,3 +250,10 @@ def test_a_check_before_its_answer_says_what_to_do(capsys):
     assert check.run(lambda: check.report("0.1", check.Answer(not_there_yet, points=1))) == 0  # noqa: F821
     assert "Run the cell above first: name 'not_there_yet' is not defined." in capsys.readouterr().err
     assert check.run(lambda: 3) == 3
+
+
+def test_what_numpy_warns_of_costs_nothing_if_the_value_is_right(recwarn):
+    a = check.Answer(lambda x: np.nan_to_num(x / x), points=2)
+    a.gives(np.array([0, 1.0]), np.array([0, 3.0]))
+    assert check.report("0.0", a) == 2
+    assert not recwarn

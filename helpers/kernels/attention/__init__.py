@@ -15,6 +15,8 @@ flash     flash(q, k, v, mask, lengths, rows=128, columns=128, skip=True, tau=No
           first(q, k, v, mask, rows, columns, skip, tau, writes="Olm"): FlashAttention-1, forward
 order     forward(q, k, v, plan, order), backward(q, k, v, out, total, dout, plan, order): rows, and columns, in any order
 pallas_flash   flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None) and softmax(x, rows=8, interpret=None) as kernels
+pallas_gpu     flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None): the forward pass in the form that a GPU takes
+rolling        empty(B, K, H, mask), extend(cache, q, k, v, at, mask, tau) -> result, cache: window + sinks rows, however long the text
 quantised      attention(q, k, v, size=128, kind="fp8", mask, tau), blocks, round_trip, spread, error: 8 bits, a scale for each block
 
 Linear attention: `linear`, `features`. On many devices: `ring`, `stripes`, `tree`.

@@ -10,7 +10,7 @@ Backward, keys and values go round once more. Their slopes follow one hop behind
 its share of the next ones. They need one hop more to be back home.
 
 places  which tokens lie where: a function of (device, N, T) that gives the positions of its T tokens, in rising order; `blocks`,
-        or `stripes.places`
+        or `stripes.stripes`
 ways    2 sends half of the keys to the right and half to the left: the same N - 1 hops, half the bytes on each wire
 tile    a device's queries and keys are taken so many at a time, and tiles in which no query sees a key are not computed.
         Without it a device's block is one tile: with a causal mask and `blocks`, those that come from the right are left out

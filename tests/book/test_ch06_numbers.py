@@ -1,0 +1,156 @@
+"""Every number of the sources that chapter 6 uses, computed again by `helpers`; values are typed here with where they stand.
+
+I is the survey of inference methods (2024); Fn is the row of the course's table of methods; P is a paper that the row is about.
+Where a source is wrong, the corrected value stands here and book/data/errata.json says why.
+"""
+
+import ast
+import functools
+import json
+import pkgutil
+import re
+
+import pytest
+
+from helpers import prose
+from helpers.costs import attention, attention_heads, attention_io, attention_linear, attention_ring, attention_time
+from helpers.costs.attention import Attention
+from helpers.costs.hardware import chip
+
+from .conftest import ROOT
+from .stated import near
+
+METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
+PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
+GPT3 = dict(D=12288, N=96)
+A100, A100_40, H100 = chip("A100"), chip("A100-40GB"), chip("H100")
+EXPS = attention_time.exp_rate(132, 1.83e9)
+
+
+def cache(K):
+    """Bytes of GPT-3's keys and values, 4096 tokens in 96 layers."""
+    return 96 * attention_heads.complexity(1, 4096, **GPT3, K=K).cache * 2
+
+
+CLAIMS = {
+    # F3, F4, problem 1
+    "I, corrected: GPT-3's cache": (cache(96), 19_327_352_832.0),
+    "I: in GiB": (cache(96) / 2**30, 18.0),
+    "I, corrected: percent of 80e9 bytes": (100 * cache(96) / 80e9, 24.2),
+    "I, corrected: with MQA": (cache(1), 201e6),
+    "I: prefill's limit": (attention_heads.prefill_intensity_limit(**GPT3), 128.0),
+    "I: decoding stays below 1": (attention_heads.decode_intensity_limit(**GPT3), 0.99),
+    "I, corrected: MQA": (attention_heads.decode_intensity_limit(**GPT3, K=1), 54.86),
+    "I, corrected: times as fast": (attention_heads.decode_speed_up(**GPT3), 55.3),
+    "I: crossover of an A100": (A100_40.alpha_hbm(), 200.0),
+    "I, corrected: of the card with 80 GB": (A100.alpha_hbm(), 153.0),
+    # F8, F9
+    "I, corrected: softmax in three kernels": (attention_io.softmax_floats(1000), 5 * 1000**2 + 2 * 1000),
+    "I: in one": (attention_io.softmax_floats(1000, fused=True), 2 * 1000**2),
+    "F8: ratio": (attention_io.softmax_floats(1e6) / attention_io.softmax_floats(1e6, fused=True), 2.5),
+    "I: accesses": (tuple(attention_io.SOFTMAX_ACCESSES[way] for way in ("naive", "safe", "online")), (3, 4, 3)),
+    # F14 to F16
+    "P: blocks, M = 49152 and H = 64": (attention_io.flash_blocks(49152, 64), (64, 192)),
+    "I: with a table": (attention_io.standard_floats(4096, 64), 4 * 4096**2 + 4 * 4096 * 64),
+    "I, corrected: twice the length": (
+        attention_io.flash_limit(8192, 64, 1e5) / attention_io.flash_limit(4096, 64, 1e5),
+        4.0,
+    ),
+    "P: backward": (attention.flops(Attention(4096), products=5) / attention.flops(Attention(4096)), 2.5),
+    # F19
+    "P: exponentials of an H100, 1e12 a second": (round(EXPS / 1e12, 1), 3.9),
+    "P: half of the products' time at H = 128": (attention_time.exp_share(128, 9.89e14, 3.9e12), 0.495),
+    # windows, F5, F6
+    "I, corrected: keys of a chunk": (attention.chunk_keys(Attention(512, 65536, window=1024), 512), 1535),
+    "I: features of Taylor": (attention_linear.features("taylor", 16), 1 + 16 + 16**2),
+    "F5: a state of 32 heads on 8": (attention_linear.state_bytes(Attention(1, 10**6, N=32, K=8)) / 2**20, 0.504),
+    # F20 to F23
+    "F21: NVLink both ways": (attention_ring.hidden_block(3.12e14, 6e11), 520.0),
+    "F21: PCIe both ways": (attention_ring.hidden_block(3.12e14, 6.4e10), 4875.0),
+    "F21, one way": (attention_ring.hidden_block(A100.rate(), A100.link_bandwidth), 1040.0),
+    "F22: bound of eight": (attention_ring.stripes_speed_up(8), 2 - 1 / 8),
+    "F22: waited for, contiguous": (attention_ring.ring_time(4, 6), 129.0),
+    "F22: striped": (attention_ring.ring_time(4, 6, "striped"), 84.0),
+    "F23: rounds": (tuple(attention_ring.rounds(n) for n in (2, 3, 8, 128)), (1, 2, 3, 7)),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_number(claim):
+    got, stated = CLAIMS[claim]
+    for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:
+        near(one, other)
+
+
+def test_a_long_prefill_waits_for_memory():
+    """Problem 3: between 21,092 and 21,093 tokens the layer falls below an A100's FLOPs per byte, and stays there."""
+    above, below = (attention_heads.prefill_intensity(L, **GPT3) for L in (21092, 21093))
+    assert above > A100_40.alpha_hbm() > below > attention_heads.prefill_intensity(30000, **GPT3) > 128
+
+
+def test_the_map_of_the_page_is_waited_for_as_it_says():
+    for cut in attention_ring.CUTS:
+        assert sum(max(hop) for hop in attention_ring.work(4, 6, cut)) == attention_ring.ring_time(4, 6, cut)
+
+
+@pytest.mark.parametrize(
+    "what", [r"\frac{L^2 D + L D^2}{L^2 N + L D + D^2}", r"\frac{D N}{D K + N^2}", r"\ell' = \ell \, e^{m - m'} + e^{x_i - m'}",
+             r"\ell &\leftarrow \ell \, e^{m - m'} + e^{x_s - m'}", r"5L^2 + 2L", r"\left\lceil \frac{M}{4H} \right\rceil",
+             r"\frac{12 L^2 H^2}{M}", r"dS &= \tau P \odot (dO\, V^T - \delta)", r"U_i = U_{i-1} + \phi(k_i) v_i^T",
+             r"x_i x_j / \sqrt{2}", r"j = (i - r) \bmod n", r"\frac{x}{2G}", r"2 - \frac{1}{n}", r"\lceil \log_2 n \rceil",
+             "C + L_w - 1"],
+)  # fmt: skip
+def test_formulas_stand_on_the_page(what):
+    assert what in PAGE
+
+
+FENCE = re.compile(r"^```\{code-cell\}[^\n]*\n((?::[^\n]*\n)*)(.*?)^```", re.M | re.S)
+
+
+@functools.cache
+def imported():
+    """What the page's cells import, by the names that they give it."""
+    space = {}
+    for code in FENCE.findall(PAGE):
+        for node in ast.walk(ast.parse(code[1])):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                exec(compile(ast.Module([node], []), "page", "exec"), space)
+    return space
+
+
+def named(code, space):
+    """Everything that a program names, `flash` and `flash.flash` each by itself, as far as `space` knows its first part."""
+    for node in ast.walk(ast.parse(code)):
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts, node = [node.attr, *parts], node.value
+        if isinstance(node, ast.Name) and node.id in space:
+            found = space[node.id]
+            for part in parts:
+                found = getattr(found, part, None)
+            yield found
+
+
+@functools.cache
+def shown():
+    """For each anchor of the page, what its heading's part computes with: in cells and in numbers of the text."""
+    out = {}
+    for part in re.split(r"(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", PAGE, flags=re.M):
+        found = [x for code in FENCE.findall(part) for x in named(code[1], imported())]
+        for number in re.findall(r"\{\{(.+?)\}\}", FENCE.sub("", part)):
+            found += named(number.rsplit(" | ", 1)[0].strip(), prose.names())
+        out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), found)
+    return out
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m["chapter"] == "ch06_attention"], ids=lambda m: m["id"])
+def test_the_index_names_what_the_section_shows(method):
+    """The function itself, from its module: another one of the same name, or the module's name alone, is not enough."""
+    seen = {id(x) for x in shown()[method["section"]]}
+    names = {path: pkgutil.resolve_name(f"helpers.{path}") for path in method["functions"]}
+    assert names and [path for path, function in names.items() if id(function) not in seen] == []
+
+
+def test_a_modules_name_is_not_its_function():
+    assert list(named("ring.program(m)", imported())) == [imported()["ring"].program, imported()["ring"]]
+    assert imported()["ring"].ring not in list(named("ring.program(m)", imported()))

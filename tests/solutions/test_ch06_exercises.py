@@ -1,0 +1,166 @@
+"""Exercises 6.1 to 6.22: the sources' numbers from the solved functions, and the functions against the floor.
+
+Numbers are those of the sources' table F, errata corrected.
+"""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.costs import attention_io, attention_ring
+from helpers.kernels import mesh
+from helpers.kernels.attention import dense, masks
+from helpers.kernels.attention.masks import Mask
+from tests.solutions import course
+from tests.solutions.course import agree
+
+mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
+
+TOPIC = "ch06_attention"
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Every answer, by name."""
+    return course.solved(TOPIC)
+
+
+GPT3 = 12288, 96
+A100 = 16384, 8, 32, 32, 128, 2, 3.12e14
+
+# (row of the sources, answer, arguments, expected)
+NUMBERS = [
+    ("F8, E004-5: 5L² + 2L, 2L²", "softmax_floats", (1000, 1000, 64), {"three": 5_002_000, "one": 2_000_000}),
+    ("F8: the ratio tends to 2.5", "softmax_floats", (10**6, 10**6, 64), {"three": 5e12, "one": 2e12}),
+    ("F9: 3, 4, 3", "softmax_floats", (1, 1000, 64), {"naive": 3000, "safe": 4000, "online": 3000}),
+    ("F3: 128, below 1", "intensities", (4096, *GPT3, 96, 1, 201), {"prefill_limit": 128, "decode": 0.998, "decode_limit": 0.992}),
+    ("F3, E004-9: 54.86, not 96", "intensities", (4096, *GPT3, 1, 1, 201), {"decode_limit": 54.857, "decode": 1.325}),
+    ("F4: between the ends", "intensities", (4096, *GPT3, 8, 1, 201), {"decode_limit": 10.97}),
+    ("E004-11: a long prefill waits for memory", "intensities", (10**6, *GPT3, 96, 1, 201), {"bound": "memory"}),
+    ("F21: 520 tokens", "ring_cost", (*A100, 6e11), {"block": 520}),
+    ("F21: 4,875 tokens", "ring_cost", (*A100, 6.4e10), {"block": 4875}),
+    ("F22: 2 - 1/N", "work", (8, 10**6), {"faster": 1.875}),
+    ("F15: 4L² + 4LH", "blocks", (1024, 64, 49152), {"naive": 4456448}),
+]  # fmt: skip
+
+
+@course.of_the_sources(NUMBERS)
+def test_numbers_of_the_sources(solved, name, args, expected):
+    got = solved[name](*args)
+    for key, value in expected.items():
+        agree(got[key], value)
+
+
+@pytest.mark.parametrize("L, H, M", [(1000, 64, 49152), (77, 16, 3000), (65536, 128, 10**6)])
+def test_f16_what_flash_moves_is_the_floors_formula(solved, L, H, M):
+    got = solved["blocks"](L, H, M)
+    assert got["flash"] == attention_io.flash_floats(L, H, got["b"], got["b"], version=2)
+    assert got["naive"] == attention_io.standard_floats(L, H)
+    held = attention_io.block_floats(got["b"], got["b"], H), attention_io.block_floats(got["b"] + 4, got["b"] + 4, H)
+    assert held[0] <= M < held[1]
+
+
+@pytest.mark.parametrize("window, sinks", [(None, 0), (3, 0), (3, 2)])
+def test_f1_masks_are_the_floors(solved, window, sinks):
+    """systems F1, E004-17: added, not multiplied; and the polarity of `pad`."""
+    pad = np.arange(9) >= np.array([[9], [6]])
+    got = solved["added"](5, 9, window, sinks, pad)
+    expected = Mask(causal=True, window=window, sinks=sinks).array(5, 9) & ~pad[:, None]
+    np.testing.assert_array_equal(got, np.where(expected, 0, -np.inf))
+
+
+@pytest.mark.parametrize("case", [(17, 17, 3, 4, None), (9, 30, 4, 5, 7), (64, 64, 16, 8, 20)])
+def test_visited_blocks_are_the_floors(solved, case):
+    T, S, R, C, window = case
+    plan = masks.Plan(T, S, R, C, Mask(causal=True, window=window))
+    got = solved["visited"](*case)
+    assert [list(range(*row)) for row in got["rows"]] == [[b.j for b in plan.row(i)] for i in range(plan.shape[0])]
+    assert got["whole"] >= sum(b.whole for b in plan.blocks)  # there a short block counts as cut
+
+
+def test_f22_the_map_of_work_is_the_floors(solved):
+    """systems F22: C(C ± 1)/2 on every device, and who waits for whom."""
+    got = solved["work"](5, 6)
+    assert [tuple(row) for row in got["ring"]] == list(attention_ring.work(5, 6))
+    assert [tuple(row) for row in got["stripes"]] == list(attention_ring.work(5, 6, "striped"))
+    agree(got["faster"], attention_ring.stripes_speed_up(5, 6))
+
+
+def arrays(T, S, H, seed=0):
+    rng = np.random.default_rng(seed)
+    return [jnp.asarray(rng.standard_normal((n, H)), jnp.float32) for n in (T, S, S)]
+
+
+def attended(q, k, v, mask=masks.CAUSAL):
+    return dense.attention(*(x[None, :, None] for x in (q, k, v)), mask)[0, :, 0]
+
+
+def test_f12_f14_lazy_and_flash_equal_the_dense_reference(solved):
+    q, k, v = arrays(6, 9, 4)
+    o, _ = solved["flash"](q, k, v, 4, 4)
+    np.testing.assert_allclose(o, attended(q, k, v), rtol=1e-4, atol=1e-5)
+    lazy = solved["lazy"](q, k, v, jnp.arange(4, 10), 4)  # query t stands at t + 3
+    np.testing.assert_allclose(lazy, o, rtol=1e-4, atol=1e-5)
+
+
+def test_f15_the_way_back_is_jaxs(solved):
+    q, k, v = arrays(7, 7, 4, seed=1)
+    o, back = jax.vjp(attended, q, k, v)
+    scores = np.where(np.tri(7), q @ k.T / 2, -np.inf)
+    m = scores.max(1)
+    dO = jnp.sin(o + 1)
+    got = solved["flash_back"](q, k, v, o, m, np.exp(scores - m[:, None]).sum(1), dO, 3)
+    for x, y in zip(got, back(dO)):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+
+
+def test_f5_chunks_are_the_recurrence(solved):
+    """systems F5, E004-18: the causal form takes prefix sums, and the unmasked one is right for the last row only."""
+    rng = np.random.default_rng(2)
+    q, k = rng.uniform(0.1, 1, (2, 10, 3))
+    v = rng.standard_normal((10, 2))
+    chunked = solved["in_chunks"](*(jnp.asarray(x, jnp.float32) for x in (q, k, v)), 4)
+    U, Z, rows = np.zeros((1, 3, 2)), np.zeros((1, 3)), []
+    for token in zip(q, k, v):
+        o, U, Z = solved["one_token"](*(x[None] for x in token), U, Z)
+        rows.append(o[0])
+    np.testing.assert_allclose(chunked, np.stack(rows), rtol=1e-3, atol=1e-5)
+    unmasked = q @ (k.T @ v) / (q @ k.sum(0))[:, None]
+    np.testing.assert_allclose(unmasked[-1], rows[-1])
+    assert np.abs(unmasked[:-1] - np.stack(rows[:-1])).max(1).min() > 1e-3
+
+
+def test_f10_parts_in_any_grouping(solved):
+    """systems F10, E004-8: associative and commutative, with (-inf, 0, 0) as its identity, also with itself."""
+    rng = np.random.default_rng(3)
+    m, l, o = rng.normal(0, 30, (5, 3)), rng.uniform(1, 4, (5, 3)), rng.standard_normal((5, 3, 2))
+    m[1], l[1], o[1] = -np.inf, 0, 0
+    whole = solved["reduced"](m, l, o)
+    right = None
+    for part in reversed(list(zip(m, l, o))):
+        right = part if right is None else solved["reduced"](*(np.stack(x) for x in zip(part, right)))
+    for x, y in zip(whole, right):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+    nothing = solved["reduced"](m[[1, 1]], l[[1, 1]], o[[1, 1]])
+    np.testing.assert_array_equal(nothing[0], m[1])
+    assert not nothing[1].any() and not nothing[2].any()
+
+
+def test_the_fastest_is_the_least_of_all(solved):
+    """6.21: no other choice of the model is faster; blocks outside by queries and whole scores both win, for some chip and length."""
+    kinds = set()
+    for case in (
+        (4096, 128, 230_000, 9.89e14, 3.35e12, 3.9e12),
+        (40, 64, 40_000, 1e13, 5e12, 1e15),
+        (600, 64, 160_000, 9e14, 2e12, 5e11),
+    ):
+        best = solved["fastest"](*case)
+        choices = product(("queries", "keys", "whole"), *[(16, 32, 64, 128, 256, 512)] * 2)
+        visits = lambda R, K, T=case[0]: sum(j < min(i + R, T) for i in range(0, T, R) for j in range(0, T, K))  # noqa: E731
+        price = lambda choice, case=case: solved["priced"](choice, visits(*choice[1:]), *case)  # noqa: B023, E731
+        assert price(best) == min(map(price, choices))
+        kinds.add(best[0])
+    assert kinds == {"queries", "keys", "whole"}
