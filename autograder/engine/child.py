@@ -14,6 +14,7 @@ import io
 import linecache
 import math
 import re
+import signal
 import traceback
 
 from . import wire
@@ -32,16 +33,18 @@ def serve(sock, limits: dict) -> None:
     save_time()
     share_context()
     session = Session(limits)
+    signal.signal(signal.SIGINT, session.interrupt)
     while True:
         try:
             request = wire.receive(sock, handle=session.named)
         except wire.Closed:
             return
-        except KeyboardInterrupt:  # came too late
-            continue
         try:
+            session.busy = True
             reply = getattr(session, request.pop("op"))(**request)
+            session.busy = False
         except BaseException as e:
+            session.busy = False
             reply = {"error": told(e)}
         try:
             wire.send(sock, reply, session.handle)
@@ -75,6 +78,12 @@ class Session:
         self.objects: list = []
         self.outputs: list[dict] = []
         self.cells = 0
+        self.busy = False
+
+    def interrupt(self, *_) -> None:
+        """Stop what a request asked for; one that comes too late must not cut a message in two."""
+        if self.busy:
+            raise KeyboardInterrupt
 
     # -- requests
 

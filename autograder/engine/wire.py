@@ -39,6 +39,7 @@ RECORDS = ("helpers.costs.hardware", "helpers.costs.sharding", "helpers.costs.co
 """Modules whose frozen dataclasses may travel, by name and fields."""
 
 HEAD = struct.Struct("!QQ")
+REST = 5  # seconds for a message that has begun
 AT_ONCE = 1 << 16  # raw bytes that are worth a copy for the sake of one call of the system
 
 
@@ -324,12 +325,19 @@ def send(sock: socket.socket, value, handle: Callable | None = None, seconds: fl
 
 
 def receive(sock: socket.socket, seconds: float | None = None, handle: Callable | None = None):
-    """Read one message; Closed at the end, TimeoutError if it is not whole after so many seconds."""
-    deadline = None if seconds is None else time.monotonic() + seconds
-    n_text, n_raw = HEAD.unpack(exactly(sock, HEAD.size, deadline))
-    if n_text > JSON_LIMIT or n_raw > RAW_LIMIT:
-        raise WireError("The message is too large.")
-    whole = memoryview(exactly(sock, n_text + n_raw, deadline))
+    """Read one message; Closed at the end, TimeoutError if none has begun after so many seconds.
+
+    One that has begun is read to its end: who asks again after half of it would take the rest for another one's head.
+    """
+    head = exactly(sock, 1, None if seconds is None else time.monotonic() + seconds)
+    deadline = None if seconds is None else time.monotonic() + REST
+    try:
+        n_text, n_raw = HEAD.unpack(head + exactly(sock, HEAD.size - 1, deadline))
+        if n_text > JSON_LIMIT or n_raw > RAW_LIMIT:
+            raise WireError("The message is too large.")
+        whole = memoryview(exactly(sock, n_text + n_raw, deadline))
+    except TimeoutError:
+        raise WireError("The message does not end.") from None
     return loads(bytes(whole[:n_text]), whole[n_text:], handle)
 
 

@@ -261,7 +261,6 @@ def inside(settings: dict, fd: int, separate: bool) -> None:
 
     random.seed(0)
     numpy.random.seed(0)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     child.serve(socket.socket(fileno=3), limits)
 
 

@@ -3,7 +3,13 @@
 import json
 import math
 import random
+import signal
 import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 from decimal import Decimal
 from fractions import Fraction
 
@@ -14,6 +20,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from autograder.engine import wire
+from autograder.places import ROOT
 from helpers.costs.hardware import Slice, chip
 
 
@@ -168,3 +175,52 @@ def test_frames_cross_a_socket_and_end_cleanly():
         a.close()
         with pytest.raises(wire.Closed):
             wire.receive(b, 5)
+
+
+@pytest.mark.parametrize("sent", [1, 7, wire.HEAD.size, wire.HEAD.size + 3])
+def test_a_message_that_has_begun_is_read_to_its_end(sent, monkeypatch):
+    """Who asks again after a time-out would take the rest of it for the head of another."""
+    a, b = socket.socketpair()
+    text, _ = wire.dumps("whole")
+    frame = wire.HEAD.pack(len(text), 0) + text
+    with a, b:
+        a.sendall(frame[:sent])
+        rest = threading.Timer(0.2, a.sendall, [frame[sent:]])
+        rest.start()
+        assert wire.receive(b, 0.05) == "whole"
+        rest.join()
+        monkeypatch.setattr(wire, "REST", 0.05)
+        a.sendall(frame[:sent])
+        with pytest.raises(wire.WireError, match="does not end"):
+            wire.receive(b, 0.05)
+
+
+SERVES = """
+    import dataclasses, socket, sys
+    from autograder.engine import child, sandbox
+    child.serve(socket.socket(fileno=int(sys.argv[1])), dataclasses.asdict(sandbox.Limits()))"""
+
+
+def test_an_interrupt_cuts_no_message_in_two():
+    """Hundreds of them, at any moment: every request still has one reply, and the last one a right one."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-B", "-c", textwrap.dedent(SERVES), str(theirs.fileno())]
+    with ours, subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()]) as process:
+        theirs.close()
+        try:
+            wire.send(ours, {"op": "run", "source": "text = 'x' * 100_000", "name": "first"})
+            assert wire.receive(ours, 60)["ok"]
+            stopped = 0
+            for k in range(150):
+                wire.send(ours, {"op": "run", "source": f"print({k})\nprint(text)", "name": "one"})
+                for _ in range(k % 4):
+                    time.sleep(k / 1e6)
+                    process.send_signal(signal.SIGINT)
+                reply = wire.receive(ours, 60)
+                stopped += not reply.get("ok")
+                assert not reply.get("ok") or reply["outputs"][0]["text"].startswith(f"{k}\n")
+            wire.send(ours, {"op": "get", "name": "text"})
+            assert wire.receive(ours, 60) == {"found": True, "value": "x" * 100_000}
+            assert stopped  # some of them hit a cell
+        finally:
+            process.kill()
