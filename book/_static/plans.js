@@ -32,7 +32,7 @@ window.livePlans = ({ plans: t, args: numbers }, compute, box, text) => {
       const what = `${kind}_${hop[7]}${dim} ${notation(n, hop[9])} → ${notation(n, hop[10])}`;
       return [what, kind === "Slice" ? undefined : plan.steps[n * t.longest + k]];
     }));
-    const product = [[`multiply locally → ${notation(2, plan.made)}`, plan.math], ["HBM traffic of the product", plan.memory]];
+    const product = [[`multiply locally → ${notation(2, plan.made)}`, plan.math, true], ["HBM traffic of the product", plan.memory, true]];
     return [...out[0], ...out[1], ...product, ...out[2]];
   }
 
@@ -54,15 +54,20 @@ window.livePlans = ({ plans: t, args: numbers }, compute, box, text) => {
     });
   }
 
-  return (args, said) => {
-    const priced = [...all(args)].map(plan => price(plan, args));
-    const before = (p, q) => nine(p.lower) - nine(q.lower) || nine(p.upper) - nine(q.upper);
-    const [best, ...rest] = priced.sort(before);
-    const other = rest.find(p => before(best, p));
-    show(other ? [best, other] : [best]);
-    said.count = String(priced.length);
+  const before = (p, q) => nine(p.lower) - nine(q.lower) || nine(p.upper) - nine(q.upper);
+  const ranked = args => [...all(args)].map(plan => price(plan, args)).sort(before);
+
+  function note(args, said, count) {
+    said.count = String(count);
     const place = args.x * Math.sqrt(t.patches.length) + args.y;
     said.unwired = Math.floor(args.wired / 2 ** place) % 2 ? "" : t.unwired.replace("{chip}", said.chip);
+  }
+
+  function find(args, said) {
+    const [best, ...rest] = ranked(args), other = rest.find(p => before(best, p));
+    show(other ? [best, other] : [best]);
+    note(args, said, 1 + rest.length);
     return best;
-  };
+  }
+  return Object.assign(find, { ranked, lines, note });
 };
