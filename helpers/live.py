@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import jax
 import numpy as np
 
+from .folded import folded
+
 _EXACT = 2**53  # a JavaScript number holds every integer up to here
 
 # One element of the result from one element of each operand.
@@ -57,9 +59,7 @@ def javascript(f: Callable, *args: float) -> str:
 
     >>> print(javascript(lambda C, W, I: max(1.0, 2.0) * (C / W) + I, 1.0, 1.0, 1.0))
     (a,b,c)=>{
-    const d=a/b,
-    e=2*d,
-    g=e+c;
+    const g=2*(a/b)+c;
     return g}
     """
     writer, names, outs, shape = traced(f, args)
@@ -73,7 +73,7 @@ def javascript(f: Callable, *args: float) -> str:
         (result,) = outs
         if result.startswith("{"):
             raise ValueError("a live function returns numbers, rows of numbers, or a tuple or dict of these")
-    return f"({','.join(names)})=>{{\n{writer.body(outs)}return {result}}}"
+    return folded(f"({','.join(names)})=>{{\n{writer.body(outs)}return {result}}}")
 
 
 def traced(f: Callable, args: Sequence) -> tuple:

@@ -8,6 +8,7 @@ stage only, as those of two models do, share the text of the others.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from .folded import folded
 from .live import Writer, constants, traced
 
 _NAME = re.compile(r"(?<![\w.$])[a-z]+(?![\w$])")
@@ -45,7 +46,7 @@ def staged(f: Callable, *groups: Sequence[float], brief: int) -> tuple[str, str]
         last = stage[name] == len(groups) - 1 and name not in soon
         lines[len(groups) if last else stage[name]][name] = expression
     asked, late = _later(own[1:], lines[1:], (outs[:brief], outs), {name for name, n in stage.items() if n == 0})
-    return f"({','.join(own[0])})=>{{\n{writer.body(asked)}return [{','.join(asked)}]}}", late
+    return folded(f"({','.join(own[0])})=>{{\n{writer.body(asked)}return [{','.join(asked)}]}}"), folded(late)
 
 
 def _later(own: Sequence, lines: Sequence[Mapping], outs: tuple, given: set[str]) -> tuple[list, str]:

@@ -32,7 +32,7 @@ from helpers.passes import (
 
 from .standalone import follow, link, scripts, shown, size, status
 
-LIMIT = 30_000  # bytes, compressed
+LIMIT = 20_000  # bytes, compressed
 NAME = "attention"
 SET = """chosen => {
     const form = document.querySelector("form"), [data] = window.liveFigures[0], order = Object.entries(chosen);

@@ -9,7 +9,7 @@ from helpers.costs.models import MODELS, model
 
 from .standalone import follow, link, scripts, shown, size, status
 
-LIMIT = 25_000  # bytes, compressed
+LIMIT = 20_000  # bytes, compressed
 NAME = "decoder"
 FIGURE = f"#live-{NAME}"
 SET = """chosen => {

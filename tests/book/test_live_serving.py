@@ -14,7 +14,7 @@ from helpers.pricer import AXES, RESULTS, TEXTS, price
 
 from .standalone import check, follow, link, scripts, shown, size, status
 
-LIMIT = 30_000  # bytes, compressed
+LIMIT = 20_000  # bytes, compressed
 NAME = "serving"
 FIGURE = f"#live-{NAME}"
 SET = """chosen => {
