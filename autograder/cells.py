@@ -7,6 +7,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from .first import setup
 from .links import Links, slug, target_of
 from .places import SourceError, Tree
 from .translate import FENCE, LABEL, closes, lint, translate
@@ -18,24 +19,6 @@ METADATA = {
 
 FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input"}
 """Tags that notebooks keep: they fold a cell on the site."""
-
-SETUP = """\
-# Makes the course's package `helpers` importable, wherever this notebook lies in the course's folder.
-import pathlib
-import sys
-
-try:
-    import helpers.costs
-except ImportError:
-    for folder in pathlib.Path.cwd().resolve().parents:
-        if (folder / "helpers" / "costs").is_dir():
-            sys.path.insert(0, str(folder))
-            break
-    else:
-        raise ModuleNotFoundError(
-            "The package `helpers` was not found: open this notebook inside of the course's folder, "
-            "or run `pip install .` there first."
-        ) from None"""
 
 
 def rendered(path: Path) -> str:
@@ -145,7 +128,7 @@ def notebook(cells: list[NotebookNode], helpers: list[str] | None = None) -> Not
 def setup_cell(grade_id: str | None = None) -> NotebookNode:
     """The first code cell of every notebook; locked where nbgrader looks after it."""
     locked = dict(schema_version=3, grade_id=grade_id, grade=False, solution=False, locked=True, task=False)
-    return new_code_cell(SETUP, metadata={"tags": ["hide-input"]} | ({"nbgrader": locked} if grade_id else {}))
+    return new_code_cell(setup(), metadata={"tags": ["hide-input"]} | ({"nbgrader": locked} if grade_id else {}))
 
 
 def translated(path: Path, text: str, links: Links, root: Path) -> list[NotebookNode]:

@@ -76,12 +76,15 @@ def stand_in(name: str, source: str) -> str:
     if name in BY_HAND:
         return Path(__file__).with_name(BY_HAND[name]).read_text(encoding="utf-8")
     lines = [line for node in ast.parse(source).body for line in _replaced(name, node)]
-    return "\n".join((["from helpers.check import compare as _compare"] if lines else []) + lines)
+    needed = ["from helpers.check import compare as _compare"] if name != "helpers" and lines else []
+    return "\n".join(needed + lines)
 
 
 def _replaced(module: str, node: ast.stmt) -> Iterator[str]:
     """What stands for one statement of a module."""
     match node:
+        case ast.Assign(targets=[ast.Name(id="__version__")]):  # the first cell of a notebook asks for it
+            yield ast.unparse(node)
         case ast.ImportFrom(module=source, level=level) if level or (source or "").split(".")[0] == "helpers":
             yield ast.unparse(node)
         case ast.FunctionDef(name=own) if not own.startswith("_"):

@@ -6,7 +6,7 @@ import json
 import nbformat
 import pytest
 
-from autograder import cells, release, trial
+from autograder import cells, first, release, trial
 from autograder.exercises import meta
 from autograder.places import ROOT, SourceError, Tree
 
@@ -127,29 +127,7 @@ def test_errors_in_a_source(tree, old, new, sentence):
 def test_setup_cell_is_locked_in_exercises_only(generated):
     assert meta(read(generated).cells[1])["locked"] is True
     assert not meta(read(generated, "reading").cells[1])
-    assert read(generated).cells[1].source == read(generated, "reading").cells[1].source == cells.SETUP
-
-
-def test_setup_cell_finds_helpers(tmp_path, monkeypatch):
-    """It works from any folder of the course, and elsewhere it says what to do."""
-    import sys
-
-    for name in [n for n in sys.modules if n.split(".")[0] == "helpers"]:
-        monkeypatch.delitem(sys.modules, name)
-    package = tmp_path / "course" / "helpers" / "costs"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    deep = tmp_path / "course" / "notebooks" / "ch01"
-    deep.mkdir(parents=True)
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "nowhere")])
-    # an editable install brings a finder of its own
-    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if "editable" not in getattr(f, "__module__", "")])
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="open this notebook inside of the course's folder"):
-        exec(cells.SETUP, {})
-    monkeypatch.chdir(deep)
-    exec(cells.SETUP, {})
-    assert sys.path[0] == str(tmp_path / "course")
+    assert read(generated).cells[1].source == read(generated, "reading").cells[1].source == first.setup()
 
 
 def test_answers_to_a_chapter_that_is_gone_are_kept(tree, tmp_path):

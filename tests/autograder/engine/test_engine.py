@@ -51,6 +51,7 @@ def test_a_blank_chapter_earns_nothing(patient, chapter):
     got = patient.grade(engines.bundle(chapter), trial.blank(chapter))
     assert not any(got.scores.values())
     assert "not done yet" in got.message("ch01-q04-check")
+    assert got.outputs["ch01-setup"] == []  # `helpers` is there: nothing to install, nothing to say
 
 
 def test_the_course_s_own_cells_count_not_the_submission_s(engine, small):

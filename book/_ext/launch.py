@@ -1,0 +1,79 @@
+"""Sphinx extension: a chapter and its exercises begin with links that open their notebooks in Colab and in Binder.
+
+The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.  The address is
+`repository` in _config.yml; where GitHub builds, its GITHUB_REPOSITORY wins, so that a fork's site opens the fork.
+"""
+
+import os
+import re
+from html import escape
+from urllib.parse import quote, urlsplit
+
+CHAPTER = re.compile(r"book/(ch\d\d_\w+)")
+EXERCISES = re.compile(r"notebooks/(ch\d\d_\w+)/exercises")
+
+
+def notebook(page: str) -> str | None:
+    """The notebook that belongs to a page, from the repository's root.
+
+    >>> notebook("book/ch01_rooflines"), notebook("notebooks/ch01_rooflines/exercises"), notebook("book/intro")
+    ('notebooks/ch01_rooflines/reading.ipynb', 'notebooks/ch01_rooflines/exercises.ipynb', None)
+    """
+    if found := CHAPTER.fullmatch(page):
+        return f"notebooks/{found[1]}/reading.ipynb"
+    return f"{page}.ipynb" if EXERCISES.fullmatch(page) else None
+
+
+def repository(url: str, environment=os.environ) -> str:
+    """Where the notebooks of this build are.
+
+    >>> repository("https://github.com/ada/course/", {})
+    'https://github.com/ada/course'
+    >>> repository("https://github.com/ada/course", {"GITHUB_REPOSITORY": "bob/course"})
+    'https://github.com/bob/course'
+    """
+    if fork := environment.get("GITHUB_REPOSITORY"):
+        url = f"{environment.get('GITHUB_SERVER_URL') or 'https://github.com'}/{fork}"
+    return url.rstrip("/")
+
+
+def addresses(url: str, branch: str, path: str) -> dict[str, str]:
+    """Service -> the address that opens a notebook of a repository; Colab reads github.com only.
+
+    >>> found = addresses("https://github.com/ada/course", "main", "notebooks/ch01_x/reading.ipynb")
+    >>> found["Colab"]
+    'https://colab.research.google.com/github/ada/course/blob/main/notebooks/ch01_x/reading.ipynb'
+    >>> found["Binder"]
+    'https://mybinder.org/v2/gh/ada/course/main?urlpath=lab/tree/notebooks/ch01_x/reading.ipynb'
+    >>> addresses("https://git.example.edu/ada/course", "a/b", "n.ipynb")
+    {'Binder': 'https://mybinder.org/v2/git/https%3A%2F%2Fgit.example.edu%2Fada%2Fcourse/a%2Fb?urlpath=lab/tree/n.ipynb'}
+    """
+    where, name = urlsplit(url), urlsplit(url).path.strip("/")
+    ref, opened = quote(branch, safe=""), f"urlpath=lab/tree/{quote(path)}"
+    if where.netloc != "github.com":
+        return {"Binder": f"https://mybinder.org/v2/git/{quote(url, safe='')}/{ref}?{opened}"}
+    return {
+        "Colab": f"https://colab.research.google.com/github/{quote(name)}/blob/{quote(branch)}/{quote(path)}",
+        "Binder": f"https://mybinder.org/v2/gh/{quote(name)}/{ref}?{opened}",
+    }
+
+
+def links(found: dict[str, str], what: str) -> str:
+    """The links as a paragraph."""
+    each = " ".join(f'<a href="{escape(to)}">Open the {what} in {where}</a>' for where, to in found.items())
+    return f'<p class="launch">{each}</p>'
+
+
+def add(app, page, template, context, doctree) -> None:
+    """Put the links under the title of a page that has a notebook."""
+    path, theme = notebook(page), app.config.html_theme_options
+    if path is None or "body" not in context or not theme.get("repository_url"):
+        return
+    what = "exercises" if page.endswith("/exercises") else "chapter"
+    found = addresses(repository(theme["repository_url"]), theme.get("repository_branch") or "main", path)
+    context["body"] = context["body"].replace("</h1>", f"</h1>\n{links(found, what)}", 1)
+
+
+def setup(app) -> dict:
+    app.connect("html-page-context", add)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

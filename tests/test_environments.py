@@ -1,0 +1,46 @@
+"""Binder and the devcontainer build what the course pins, on a Python that it supports."""
+
+import json
+import os
+import re
+import subprocess
+
+from tests.everything import SUPPORTED
+from tests.scratch import ROOT
+
+BINDER = ROOT / ".binder"
+
+
+def test_binder_installs_what_a_clone_installs():
+    lines = [s for s in (BINDER / "requirements.txt").read_text(encoding="utf-8").splitlines() if s[0] != "#"]
+    assert lines == ["-r ../requirements.txt"] and (BINDER / "../requirements.txt").is_file()
+    ours = next(s for s in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if s.endswith("-e ."))
+    flags = re.search(r"--no-deps --no-build-isolation -e \.", ours)[0]
+    assert flags in (BINDER / "postBuild").read_text(encoding="utf-8")
+
+
+def test_binder_s_python_is_supported():
+    assert re.fullmatch(r"python-(3\.\d+)\n", (BINDER / "runtime.txt").read_text(encoding="utf-8"))[1] in SUPPORTED
+
+
+def test_binder_s_scripts_can_run():
+    for name in ("postBuild", "start"):
+        assert os.access(BINDER / name, os.X_OK) and not subprocess.run(["bash", "-n", BINDER / name]).returncode
+    echo = ["printenv", "JUPYTER_CONFIG_PATH"]
+    done = subprocess.run([BINDER / "start", *echo], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == f"{ROOT}/autograder" and (ROOT / "autograder/jupyter_lab_config.py").is_file()
+
+
+def test_supported_pythons_are_those_of_the_package():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    low, high = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', project).groups()
+    assert [f"3.{n}" for n in range(int(low), int(high))] == list(SUPPORTED)
+
+
+def test_the_devcontainer_makes_the_environment_and_shows_jupyterlab():
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    image, version = container["image"].split(":")
+    assert image.endswith("/devcontainers/python") and version in SUPPORTED
+    assert container["postCreateCommand"] == "make env"
+    assert re.search(r"^env:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert container["forwardPorts"] == [8888]  # JupyterLab's own
