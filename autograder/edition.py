@@ -210,6 +210,8 @@ def _choose(edition: Edition, made: Path) -> None:
                     f"{path.name} points to exercise {number} in a way that cannot be cut: keep {number}."
                 )
         path.write_text(text, encoding="utf-8", newline="\n")
+    for path in (made / "autograder").glob("*ants/ch*.yaml"):  # sample answers, which make demo grades
+        _drop_samples(path, edition.left_out)
     table = made / "book/data/methods.json"
     methods = json.loads(table.read_text(encoding="utf-8"))
     for row in methods["methods"]:
@@ -238,6 +240,14 @@ def _choose(edition: Edition, made: Path) -> None:
     chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
               "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}}  # fmt: skip
     (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+def _drop_samples(path: Path, left_out: tuple[str, ...]) -> None:
+    gone = tuple("ch{:02d}-q{:02d}".format(*map(int, n.split("."))) for n in left_out)
+    samples = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    kept = {k: v for k, v in samples.items() if not k.startswith(gone)}
+    if len(kept) < len(samples):
+        path.write_text(yaml.safe_dump(kept, allow_unicode=True, sort_keys=False), encoding="utf-8", newline="\n")
 
 
 def _replace(path: Path, pattern: str, by: str) -> None:

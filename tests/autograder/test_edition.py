@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from autograder import edition
+from autograder import bank, edition
 from autograder.places import COURSE, ROOT, SourceError, Tree
 
 SOURCE = """\
@@ -107,5 +107,8 @@ def test_an_edition_is_made(tmp_path):
     assert yaml.safe_load((own / "_config.yml").read_text(encoding="utf-8"))["title"] == 'Ours: "1"'
     assert "export COURSE_SEED ?= 7\n" in (own / "Makefile").read_text(encoding="utf-8")
     assert before == {p: p.read_bytes() for p in (ROOT / "notebooks").rglob("*.ipynb")}
+    for kind in (bank.mutants, bank.variants):
+        kept = [change for change in kind("ch02_sharding") if change.grade_id != "ch02-q26"]
+        assert kind("ch02_sharding", own / "autograder") == kept
     for page in (own / "book").rglob("*.md"):
         assert "ex-2-26" not in page.read_text(encoding="utf-8")
