@@ -27,7 +27,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all book release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention env
+.PHONY: lab test test-all book release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -68,6 +68,11 @@ bench-layouts: $(READY)
 
 bench-attention: $(READY)
 	python -m tests.bench_attention
+
+# make edition INTO=../ours EDITION=edition.yml
+EDITION ?= edition.yml
+edition: $(READY)
+	python -m autograder.edition $(EDITION) --into "$(INTO)"
 
 env: $(READY) $(ADDED)
 
