@@ -90,7 +90,7 @@ class Planner:
     def config(self, at: Mapping[str, str], numbers: Mapping[str, float]) -> Config:
         """The model; ValueError, in one sentence, if its sizes do not go together."""
         like = model(at["model"])
-        has = {s: int(numbers.get(s, 1)) for s in SIZES}
+        has = {s: int(numbers.get(s, x)) for s, x in whole(like).items()}
         if not like.mla and has["N"] % has["K"]:
             raise ValueError(say.UNEVEN.format(**has))
         if like.moe and has["k"] > has["E"]:
@@ -179,7 +179,7 @@ class Planner:
         for name, c in zip(self.models, every):
             k, d = steps.index(plain(c)), decodes.index(structure(c))
             models[name] = {
-                "sizes": cuts.numbers(c), "at": at[k], "to": pairs[d], "may": k, "cache": d, "unused": unused(c),
+                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[d], "may": k, "cache": d, "unused": unused(c),
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
             }  # fmt: skip
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
@@ -223,3 +223,12 @@ class Planner:
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the ranking, the bars and the table."""
         return planner_page.html(self)
+
+
+def whole(c: Config) -> dict[str, int]:
+    """Every size of a model; where its structure has no use for one, F as it is published, which rules ask for, and else 1.
+
+    >>> whole(model("mixtral-8x7b"))["F"], whole(model("llama-3-8b"))["E"]
+    (14336, 1)
+    """
+    return dict.fromkeys(SIZES, 1) | {"F": c.F} | sizes(c)

@@ -24,7 +24,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text) 
 
   // The model's sizes as they are typed, and what of them does not go together.
   function built(at, numbers) {
-    const like = t.models[at.model], has = Object.fromEntries(t.sizes.map(s => [s, like.unused.includes(s) ? 1 : numbers[s]]));
+    const like = t.models[at.model], has = Object.fromEntries(t.sizes.map((s, k) => [s, like.unused.includes(s) ? like.sizes[k] : numbers[s]]));
     let wrong = "", where = [];
     if (!like.mla && has.N % has.K) [wrong, where] = [t.uneven, ["N", "K"]];
     else if (like.moe && has.k > has.E) [wrong, where] = [t.split, ["k", "E"]];

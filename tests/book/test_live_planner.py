@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -37,7 +38,8 @@ PLANS = """cases => {
         own.link(new URLSearchParams({ ...chosen, pick }));
         const { some, k, values, batches, sentence } = own.plan();
         if (!some) return { sentence };
-        return { rows: some.map(r => [r.name, r.seconds, r.memory, r.fits, r.words]), k, batches: batches.map(b => b.map(x => x === !!x ? x : number(x))),
+        return { rows: some.map(r => [r.name, r.seconds, r.memory, r.fits, r.words]), k,
+                 batches: batches.map(b => b.map(x => x === !!x ? x : number(x))),
                  values: Object.fromEntries(Object.entries(values).map(([n, v]) => [n, number(v)])) };
     });
 }"""
@@ -112,6 +114,13 @@ def test_every_cut_is_listed_and_the_best_is_what_splits_finds():
     assert sorted(x.Y for x in rows) == sorted(x.Y for x in found)
 
 
+def test_a_model_that_nobody_changed_is_the_public_one(figure):
+    for name in figure.models:
+        at = figure.chosen({"model": name})
+        numbers = {f.name: f.number(at[f.name]) for f in figure.fields(at)}
+        assert figure.config(at, numbers) == replace(model(name), name=""), name
+
+
 def test_the_bill_adds_up():
     rate, each, days, hours, run, million = planner_training.bill(18.0, 64, 2**20, 1e12, 2.5)
     assert each * 64 == pytest.approx(rate) and hours == pytest.approx(days * 24 * 64)
@@ -183,12 +192,12 @@ def test_two_hundred_settings_number_for_number(page, figure):
 
 @pytest.mark.slow
 def test_what_axes_a_model_allows_is_what_the_search_allows(page, figure):
-    asked = """([name, sizes]) => { const [{ planner: t }, { legal }] = window.liveFigures[0];
+    asked = """name => { const [{ planner: t }, { legal }] = window.liveFigures[0];
         return [0, 1, 2].map(k => [...Array(13).keys()].map(n => 2 ** n).filter(n =>
-            legal[t.models[name].may](...(sizes ?? t.models[name].sizes), ...[0, 1, 2].map(m => m === k ? n : 1)))); }"""
+            legal[t.models[name].may](...t.models[name].sizes, ...[0, 1, 2].map(m => m === k ? n : 1)))); }"""
     for name in figure.models:
         want = [list(divide(model(name))[axis]) for axis in ("tp", "ep", "pp")]
-        assert page.evaluate(asked, [name, None]) == want, name
+        assert page.evaluate(asked, name) == want, name
 
 
 @pytest.mark.slow
