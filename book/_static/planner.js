@@ -164,6 +164,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text) 
       group.querySelector(".live-fill").setAttribute("width", (wide * value) / (unit === "B" ? Math.max(hbm, whole) : whole));
       said.push(`${names[name]} ${text(value, unit)}`);
     }
+    drawing.parentElement.hidden = !said.length;
     drawing.setAttribute("viewBox", `0 0 ${wide} ${high * Math.max(said.length, 1)}`);
     drawing.setAttribute("aria-label", `${t.drawn[kind]}: ${said.join("; ")}`);
   }
