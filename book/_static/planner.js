@@ -92,7 +92,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text) 
     const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), place = chip.cuts[Math.log2(n)], hbm = chip.speeds[2];
     if (!place) return { problem: t.many, last: words(2 ** (chip.cuts.length - 1)) };
     const most = has.N & -has.N, [w, cache] = t.widths[at.widths];
-    if (n > most) return { problem: t.heads, last: words(Math.min(most)), N: has.N };
+    if (n > most) return { problem: t.heads, last: words(most), N: has.N };
     const on = { speeds: chip.speeds.slice(0, 4), kind: chip.kind };
     const some = cuts({ at: like.to, sizes }, on, place, { w, cache, S }, price).map(([Y, Z, at]) => {
       const [seconds, , memory] = at(B), fits = memory <= hbm;
@@ -154,7 +154,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text) 
 
   function draw(kind, task, values, hbm) {
     const drawing = box.querySelector(`[data-drawing=${kind}]`), names = t.bars[kind][task], unit = kind === "memory" ? "B" : "s", said = [];
-    const [, , wide, high] = [0, 0, drawing.viewBox.baseVal.width, 34], whole = Object.keys(names).reduce((sum, name) => sum + values[name], 0);
+    const wide = drawing.viewBox.baseVal.width, high = t.high, whole = Object.keys(names).reduce((sum, name) => sum + values[name], 0);
     for (const group of drawing.querySelectorAll("[data-bar]")) {
       const name = group.dataset.bar, value = values[name], shown = name in names && value > 0;
       group.style.display = shown ? "" : "none";
