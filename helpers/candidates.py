@@ -34,6 +34,11 @@ TIMES = (
     "mfu",
     "bubble",
 )  # what a traced step gives first; then parts, then roles
+NAMES_OF_STEP = (
+    *TIMES,
+    *(f"t{n}" for n in range(len(PARTS))),
+    *(f"m{n}" for n in range(len(ROLES))),
+)  # as a traced step has them
 NEAR = 1 + 1e-9  # times that differ by less are equal: rounding decides nothing
 MOST_CP = 64
 
@@ -70,6 +75,19 @@ def places(name: str) -> tuple[Place, ...]:
     of = chip(name)
     inside = tuple(Place(s) for s in slices(of))
     return inside if of.axes else (*inside, *(Place(inside[-1].slice, 2**n) for n in range(1, DOMAINS.bit_length())))
+
+
+def numbered(p: Place) -> tuple[tuple[int, ...], int, str]:
+    """What a page knows of a place: the arguments of its wires, the chips of its slice, its words.
+
+    >>> numbered(places("v5p")[2]), numbered(places("H100")[4])
+    (((2, 2, 1, 0, 0, 0, 1), 4, '2x2x1'), ((8, 2), 8, '2 domains of 8'))
+    """
+    s = p.slice
+    if not s.chip.axes:
+        return (*s.shape, p.pods), s.chips, str(p)
+    more = 3 - len(s.shape)
+    return (*s.shape, *(1,) * more, *map(int, s.wraps), *(0,) * more, p.pods), s.chips, str(p)
 
 
 @cache
@@ -147,18 +165,27 @@ def best(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...]
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return Found(None, 0, 0)
-    columns = dict(zip((*AXES, "zero", "micro"), rows.T))
-    laid = Layout(**columns, pods=place.pods)
+    laid, hidden, memory = priced(c, place, rows, tokens, T, policies)
+    fits = memory <= place.slice.chip.hbm_bytes
+    zero = laid.zero + 0 * hidden
+    n, i = first(np.where(fits, hidden, np.inf), memory, zero) if fits.any() else first(memory, hidden, zero)
+    layout = one(rows[i], place)
+    return Found(step(c, layout, tokens, T, place.slice, policies[n]), fits.size, int(fits.sum()))
+
+
+def priced(c: Config, place: Place, rows: np.ndarray, tokens: int, T: int, policies: tuple[str, ...]) -> tuple:
+    """The layouts of `candidates` as one `Layout` of arrays; their seconds and bytes, of shape (policies, layouts)."""
+    laid = Layout(**dict(zip((*AXES, "zero", "micro"), rows.T)), pods=place.pods)
     on, found = wires(laid, place.slice), []
     for policy in policies:
         at = step(c, laid, tokens, T, place.slice, policy, at=on)
         found.append((at.hidden + 0 * laid.dp, at.memory.total + 0 * laid.dp))
-    hidden, memory = (np.stack(x) for x in zip(*found))
-    fits = memory <= place.slice.chip.hbm_bytes
-    zero = laid.zero + 0 * hidden
-    n, i = first(np.where(fits, hidden, np.inf), memory, zero) if fits.any() else first(memory, hidden, zero)
-    layout = Layout(**{name: int(x[i]) for name, x in columns.items()}, pods=place.pods)
-    return Found(step(c, layout, tokens, T, place.slice, policies[n]), fits.size, int(fits.sum()))
+    return laid, *(np.stack(x) for x in zip(*found))
+
+
+def one(row: np.ndarray, place: Place) -> Layout:
+    """One row of `candidates` as a layout of plain numbers."""
+    return Layout(**dict(zip((*AXES, "zero", "micro"), map(int, row))), pods=place.pods)
 
 
 def held_up(hidden, parts) -> tuple:

@@ -26,11 +26,13 @@ from .candidates import (
     enough,
     functions,
     held_up,
+    numbered,
     places,
     plain,
     row,
     smallest,
 )
+from .candidates import NAMES_OF_STEP as NAMES
 from .costs.hardware import Chip, chip
 from .costs.models import model
 from .sliders import Choice, Result, Slider, control_data, control_html, head_html, reading
@@ -83,11 +85,6 @@ TABLE = {
     ),
 }
 RESULTS = tuple(r for rows in TABLE.values() for r in rows)
-NAMES = (
-    *TIMES,
-    *(f"t{n}" for n in range(len(PARTS))),
-    *(f"m{n}" for n in range(len(ROLES))),
-)  # as a traced step has them
 
 WHERE = "{model} on {n} {chip} ({place}), {tokens} tokens a step in sequences of {T}: "
 BEST = WHERE + (
@@ -133,7 +130,7 @@ class LayoutFinder:
     n: tuple[int, int]  # least and most of the sliders, as powers of two: chips, tokens, T
     tokens: tuple[int, int]
     T: tuple[int, int]
-    runners = ("layouts.js", "live.js")
+    runners = ("meshes.js", "layouts.js", "live.js")
 
     @cached_property
     def controls(self) -> tuple[Choice | Slider, ...]:
@@ -235,11 +232,7 @@ class LayoutFinder:
 
     def _chip(self, of: Chip) -> dict:
         """A chip's numbers, and for each place the arguments of its wires and its words."""
-        there = []
-        for p in self.places(of):
-            shape = (*p.slice.shape, *(1 for _ in range(3 - len(p.slice.shape)))) if of.axes else p.slice.shape
-            wraps = (*(int(w) for w in p.slice.wraps), *(0 for _ in range(3 - len(p.slice.wraps)))) if of.axes else ()
-            there.append(((*shape, *wraps, p.pods), p.slice.chips, str(p)))
+        there = [numbered(p) for p in self.places(of)]
         speeds = (of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth)
         return {"speeds": speeds, "kind": 0 if of.axes else 1, "places": there}
 

@@ -150,7 +150,7 @@ class TokenPricer:
     widths: Mapping[str, tuple[int, int]]
     first: Mapping[str, str]  # what the menus say at first
     sliders: tuple[Size, ...]
-    runners = ("grids.js", "serving.js", "live.js")
+    runners = ("grids.js", "cuts.js", "serving.js", "live.js")
 
     @cached_property
     def menus(self) -> tuple[Choice, ...]:

@@ -2,7 +2,7 @@
 
 `book/figures/<name>.py` (with _ for -) holds its data as FIGURE: a `sliders.LiveFigure`, an
 `explorer.PlanExplorer`, a `walker.PlanWalker`, a `builder.DecoderBuilder`, a `finder.LayoutFinder`, a `pricer.TokenPricer`, a
-`mover.AttentionMover` or a `tiles.TileFilm`; `book/figures/films.py` holds each other `film.LiveFilm`, by name.
+`mover.AttentionMover`, a `planner.Planner` or a `tiles.TileFilm`; `book/figures/films.py` holds each other `film.LiveFilm`, by name.
 The page gets the drawn figure, its table and the traced function; without JavaScript the first two stay as they are.
 """
 

@@ -5,14 +5,8 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text) => 
   const menus = controls.filter(c => c.options), grids = controls.filter(c => c.grid);
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
   const names = [...box.querySelectorAll("[data-batch]")], batches = controls.find(c => c.name === "B").grid;
-  const words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
+  const cuts = window.liveCuts(F), words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
   form.addEventListener("input", ({ target }) => grids.forEach(c => { if (c.name === target.name) move(c, target); }));
-
-  // Every cut on these chips: the number of chips that share heads, and the function of a batch.
-  function cuts(model, chip, [shape, n, ways], { w, cache, S }, price) {
-    const [first, then] = model.at, W = chip.speeds[3], on = F[then](F[first](...model.sizes, ...chip.speeds, w, cache, price, S, n));
-    return ways.map(Y => [Y, n / Y, on(Y, n / Y, ...F[chip.kind](W, ...shape, Y, n / Y))]);
-  }
 
   // The quickest cut that fits, or the one that needs least memory: [seconds, tokens/s of a chip, bytes, most], and the cut.
   function best(some, B, hbm) {
