@@ -35,6 +35,13 @@ def settle(page) -> None:
     )
 
 
+def picture(page, name: str) -> None:
+    """What a page shows first, kept under _build/screenshots; an empty one has next to no bytes."""
+    folder = ROOT / "_build/screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    assert len(page.screenshot(path=folder / name)) > 8_000, name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "size"), [("light", "desktop"), ("dark", "phone")])
 @pytest.mark.parametrize("name", PAGES)
@@ -45,6 +52,7 @@ def test_axe_finds_nothing(visit, axe, name, scheme, size):
         "document.querySelectorAll('article details').forEach(d => { d.open = true })"
     )  # what is folded is judged too
     page.evaluate("Promise.all(document.getAnimations().map(a => a.finished))")
+    picture(page, f"{name.removesuffix('.html').replace('/', '-')}-{scheme}-{size}.png")
     page.evaluate(axe)
     found = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)["violations"]
     assert [f"{v['id']}: {n['html'][:160]}: {n.get('failureSummary', '')}" for v in found for n in v["nodes"]] == []
