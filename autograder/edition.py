@@ -15,10 +15,12 @@ from pathlib import Path
 
 import yaml
 
+from . import edition_more
+from .links import TITLE
 from .places import ROOT, SourceError, Tree
 from .release import release
 
-KEYS = ("title", "author", "seed", "leave-out", "dates")
+KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
 FILES = ("LICENSE", "Makefile", "_config.yml", "_toc.yml", "pyproject.toml", "requirements.in", "requirements.txt")
 FOLDERS = ("autograder", "book", "helpers", "solutions")
 MADE = {"source", "release", "submitted", "autograded", "feedback", "exchange", "cache", "gradescope", ".grading"}
@@ -31,17 +33,19 @@ FENCE = re.compile(r"^(`{3,}|:{3,})")
 
 @dataclass(frozen=True)
 class Edition:
-    """What an instructor chose; `dates` maps a topic to its (release, due)."""
+    """What an instructor chose; `dates` maps a topic to its (release, due), `more` a topic to own exercises."""
 
     title: str = "Rooflines to Racks"
     author: str = "The authors of Rooflines to Racks"
     seed: str = "0"
     left_out: tuple[str, ...] = ()
     dates: dict[str, tuple[datetime.date, datetime.date]] = field(default_factory=dict)
+    more: dict[str, str] = field(default_factory=dict)
+    worked: bool = False
 
 
-def read(text: str, tree: Tree) -> Edition:
-    """The edition that a file describes; SourceError, one sentence, at the first thing that is wrong."""
+def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
+    """The edition that a file in the folder `beside` describes; SourceError, one sentence, at the first thing that is wrong."""
     try:
         said = yaml.safe_load(text) or {}
     except (yaml.YAMLError, ValueError) as error:
@@ -55,8 +59,11 @@ def read(text: str, tree: Tree) -> Edition:
     seed = said.get("seed", 0)
     if type(seed) is not int or seed < 0:
         raise SourceError(f'"seed" is a whole number from 0 on, not {seed!r}.')
+    if type(worked := said.get("worked-solutions", False)) is not bool:
+        raise SourceError(f'"worked-solutions" is true or false, not {worked!r}.')
+    more = edition_more.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
     return Edition(**names, seed=str(seed), left_out=_left_out(said.get("leave-out", []), tree),
-                   dates=_dates(said.get("dates", {}), tree))  # fmt: skip
+                   dates=_dates(said.get("dates", {}), tree), more=more, worked=worked)  # fmt: skip
 
 
 def _line(key: str, value: object) -> str:
@@ -210,6 +217,7 @@ def _choose(edition: Edition, made: Path) -> None:
                     f"{path.name} points to exercise {number} in a way that cannot be cut: keep {number}."
                 )
         path.write_text(text, encoding="utf-8", newline="\n")
+    _add(edition, made)
     for path in (made / "autograder").glob("*ants/ch*.yaml"):  # sample answers, which make demo grades
         _drop_samples(path, edition.left_out)
     table = made / "book/data/methods.json"
@@ -238,8 +246,25 @@ def _choose(edition: Edition, made: Path) -> None:
         f"# {edition.title}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
         f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n", encoding="utf-8")  # fmt: skip
     chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
-              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}}  # fmt: skip
+              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}, "added": sorted(edition.more),
+              "worked-solutions": edition.worked}  # fmt: skip
     (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+def _add(edition: Edition, made: Path) -> None:
+    """Own exercises behind a chapter's, and pages of worked solutions, in a folder of their own."""
+    for path in sorted((made / "solutions").glob("ch*.md")):
+        text = path.read_text(encoding="utf-8")
+        if path.stem in edition.more:
+            text = edition_more.added(text, edition.more[path.stem])
+            path.write_text(text, encoding="utf-8", newline="\n")
+        if edition.worked:
+            chapter = TITLE.search((made / "book" / path.name).read_text(encoding="utf-8"))[1].strip()
+            (made / "worked").mkdir(exist_ok=True)
+            page = edition_more.worked(blocks(text), chapter)
+            (made / "worked" / path.name).write_text(page, encoding="utf-8", newline="\n")
+            entry = f"          - file: notebooks/{path.stem}/exercises"
+            _replace(made / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
 
 
 def _drop_samples(path: Path, left_out: tuple[str, ...]) -> None:
@@ -265,7 +290,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if not options.edition.is_file():
             raise SourceError(f"There is no file {options.edition}: copy autograder/edition.yml.example.")
-        make(read(options.edition.read_text(encoding="utf-8"), Tree()), options.into)
+        make(read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent), options.into)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1

@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from autograder import bank, edition
+from autograder import bank, edition, edition_more
 from autograder.places import COURSE, ROOT, SourceError, Tree
 
 SOURCE = """\
@@ -65,6 +65,9 @@ def test_needs_are_those_of_the_data_line():
         ('leave-out: ["1.9"]', 'no exercise "1.9"'),
         ('leave-out: ["1.1"]', "1.1 is needed by 1.2"),
         ('leave-out: ["1.1", "1.2"]', "no exercise left"),
+        ("worked-solutions: 1", "true or false"),
+        ("add: nowhere", "no folder"),
+        ("add: [x]", '"add" is one line'),
         ("dates: {ch09: {}}", 'chapter "ch09"'),
         ("dates: {ch01_one: {due: 2027-01-01}}", "release and due"),
         ("dates: {ch01_one: {release: soon, due: 2027-01-01}}", "is a day"),
@@ -95,20 +98,77 @@ def test_the_example_is_an_edition():
     assert read.dates["ch01_rooflines"] == (datetime.date(2027, 3, 1), datetime.date(2027, 3, 15))
 
 
+ANSWER = """\
+(ex-1-1)=
+### Exercise 1.1 — One
+
+```{code-cell} ipython3
+---
+nbgrader: {grade_id: ch01-q01, solution: true}
+---
+def one():
+    ### BEGIN SOLUTION
+    return 1
+    ### END SOLUTION
+### BEGIN MARK SCHEME
+# graders alone read this
+### END MARK SCHEME
+```
+
+```{code-cell} ipython3
+---
+nbgrader: {grade_id: ch01-q01-check, solution: false, grade: true}
+---
+hidden = 1
+```
+"""
+
+
+def test_worked_pages_hold_answers_and_nothing_for_graders():
+    page = edition_more.worked(edition.blocks(ANSWER), "Chapter")
+    assert "# Chapter: worked solutions" in page and "```python\ndef one():\n    return 1\n```" in page
+    assert "{ref}`here <ex-1-1>`" in page
+    assert not any(word in page for word in ("BEGIN", "END", "graders", "hidden", "nbgrader"))
+
+
+def test_own_exercises_stand_behind_the_chapters(tree, tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name, text, says in (
+        (None, "", "has no file"),
+        ("ch07_x.md", "(ex-7-1)=", "belongs to no chapter"),
+        ("ch01_one.md", "text", "has no exercise"),
+    ):
+        if name:
+            (folder / name).write_text(text)
+        with pytest.raises(SourceError, match=says):
+            edition.read("add: own", tree, tmp_path)
+        (folder / name).unlink() if name else None
+    (folder / "ch01_one.md").write_text(ANSWER)
+    read = edition.read("add: own", tree, tmp_path)
+    with pytest.raises(SourceError, match="exercise 1.1 already"):
+        edition_more.added(SOURCE, read.more["ch01_one"])
+    text = edition_more.added(SOURCE, ANSWER.replace("1-1", "1-90").replace("1.1", "1.90"))
+    assert [n for n, _ in edition.blocks(text) if n] == ["1.1", "1.2", "1.90"]
+
+
 @pytest.mark.slow
 def test_an_edition_is_made(tmp_path):
     before = {p: p.read_bytes() for p in (ROOT / "notebooks").rglob("*.ipynb")}
-    chosen = edition.read('{title: "Ours: \\"1\\"", seed: 7, leave-out: ["2.26"]}', Tree())
+    chosen = edition.read('{title: "Ours: \\"1\\"", seed: 7, leave-out: ["2.26"], worked-solutions: true}', Tree())
     edition.make(chosen, tmp_path / "own")
     own = tmp_path / "own"
     made = (own / "notebooks/ch02_sharding/exercises.ipynb").read_text(encoding="utf-8")
     ids = {c["metadata"].get("nbgrader", {}).get("grade_id") for c in json.loads(made)["cells"]}
     assert "ch02-q25" in ids and "ch02-q26" not in ids and "BEGIN SOLUTION" not in made
     assert yaml.safe_load((own / "_config.yml").read_text(encoding="utf-8"))["title"] == 'Ours: "1"'
+    assert len(list((own / "worked").glob("ch*.md"))) == 6
+    assert (own / "_toc.yml").read_text(encoding="utf-8").count("file: worked/") == 6
     assert "export COURSE_SEED ?= 7\n" in (own / "Makefile").read_text(encoding="utf-8")
     assert before == {p: p.read_bytes() for p in (ROOT / "notebooks").rglob("*.ipynb")}
     for kind in (bank.mutants, bank.variants):
         kept = [change for change in kind("ch02_sharding") if change.grade_id != "ch02-q26"]
         assert kind("ch02_sharding", own / "autograder") == kept
-    for page in (own / "book").rglob("*.md"):
+    for page in (*(own / "book").rglob("*.md"), *(own / "worked").glob("*.md")):
+        assert "BEGIN SOLUTION" not in page.read_text(encoding="utf-8")
         assert "ex-2-26" not in page.read_text(encoding="utf-8")
