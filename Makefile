@@ -27,7 +27,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all book release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
+.PHONY: lab test test-all book pdf release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -41,6 +41,10 @@ test-all: $(READY) $(ADDED)
 
 book: $(READY) $(ADDED) $(COURSE)
 	jupyter-book build . -W -n --keep-going
+
+# What Chromium prints of the built pages; needs tests/browser/requirements.txt.
+pdf: book
+	python book/pdf.py
 
 release: $(READY)
 	python -m autograder.release

@@ -1,0 +1,54 @@
+"""The book as a PDF: pages in order with bookmarks, formulas and text in it, nothing of the solutions."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from .check_site import LEAKS
+from .conftest import ROOT, page_names
+
+spec = importlib.util.spec_from_file_location("book_pdf", ROOT / "book/pdf.py")
+pdf = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(pdf)
+
+
+def test_its_pages_are_those_of_the_contents():
+    assert pdf.pages() == page_names()
+
+
+def test_the_start_page_has_a_place_for_it(tmp_path):
+    assert pdf.PLACE in (ROOT / "book/intro.md").read_text(encoding="utf-8")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/intro.html").write_text(f"<p>x{pdf.PLACE}</p>")
+    pdf.lead(tmp_path)
+    pdf.lead(tmp_path)
+    assert (tmp_path / "book/intro.html").read_text().count(pdf.NAME) == 1
+
+
+def test_it_says_what_is_missing(tmp_path, capsys, monkeypatch):
+    assert pdf.main([str(tmp_path)]) == 2 and "make book first" in capsys.readouterr().out
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/intro.html").write_text("")
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    assert pdf.main([str(tmp_path)]) == 2 and "pip install" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.site
+def test_pages_are_printed_with_bookmarks(site, tmp_path):
+    pypdf = pytest.importorskip("pypdf")
+    pytest.importorskip("playwright.sync_api")
+    if pdf.chromium() is None:
+        pytest.skip("no Chromium")
+    chosen = ["book/intro.html", "book/explorer.html", "notebooks/ch01_rooflines/exercises.html"]
+    pdf.make(site, chosen, tmp_path / "some.pdf")
+    found = pypdf.PdfReader(tmp_path / "some.pdf")
+    assert [o.title for o in found.outline] == [
+        "Rooflines to Racks",
+        "The explorer of sharded products",
+        "Rooflines: exercises",
+    ]
+    text = "\n".join(p.extract_text() for p in found.pages)
+    assert "Predict, run, count" in text and "Exercise 1.1" in text
+    assert not LEAKS.search(text) and "Frame" not in text  # no controls on paper
