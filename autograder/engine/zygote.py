@@ -30,6 +30,7 @@ def main(settings: dict, sock: socket.socket, shown: dict[str, str]) -> None:
     shown  module of `helpers` -> source: what answers see of it
     """
     confine(settings)
+    sys.path[:] = filter(os.path.isabs, sys.path)  # an editable install's hook is no folder, and answers could make one
     sys.meta_path.insert(0, Shown(shown))
     warm([*shown, "matplotlib.pyplot"])  # which looks for fonts: half a second that nobody who draws has to pay again
     check_forkable()
