@@ -42,28 +42,25 @@ def chromium() -> str | None:
     return next((p for n in names if n and (p := shutil.which(n))), None)
 
 
-def make(site: Path, names: list[str], to: Path) -> None:
+def make(browser, site: Path, names: list[str], to: Path) -> None:
     """Print these pages of a site into one file; answers that unfold are open in chapters, hints of exercises are not."""
-    from playwright.sync_api import sync_playwright
     from pypdf import PdfReader, PdfWriter
 
     book = PdfWriter()
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
-        page = browser.new_page(viewport={"width": 900, "height": 1200})
-        page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
-        for name in tqdm(names, desc="pages", unit="page", disable=None):
-            page.goto((site / name).resolve().as_uri(), wait_until="load")
-            page.evaluate(SETTLED)
-            if name.startswith("book/"):
-                page.evaluate(OPEN)
-            printed = PdfReader(io.BytesIO(page.pdf(format="A4", margin=MARGIN)))
-            at = len(book.pages)
-            for one in printed.pages:
-                book.add_page(one)
-            title = page.locator("h1").first.inner_text().strip().removesuffix("#")
-            book.add_outline_item(title=title, page_number=at)
-        browser.close()
+    page = browser.new_page(viewport={"width": 900, "height": 1200})
+    page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
+    for name in tqdm(names, desc="pages", unit="page", disable=None):
+        page.goto((site / name).resolve().as_uri(), wait_until="load")
+        page.evaluate(SETTLED)
+        if name.startswith("book/"):
+            page.evaluate(OPEN)
+        printed = PdfReader(io.BytesIO(page.pdf(format="A4", margin=MARGIN)))
+        at = len(book.pages)
+        for one in printed.pages:
+            book.add_page(one)
+        title = page.locator("h1").first.inner_text().strip().removesuffix("#")
+        book.add_outline_item(title=title, page_number=at)
+    page.close()
     with open(to, "wb") as file:
         book.write(file)
 
@@ -80,15 +77,18 @@ def main(argv: list[str]) -> int:
         print(f"There is no site in {site}: run make book first.")
         return 2
     try:
-        import playwright  # noqa: F401
         import pypdf  # noqa: F401
+        from playwright.sync_api import sync_playwright
     except ImportError:
         print("The PDF needs two packages: pip install -r tests/browser/requirements.txt")
         return 2
     if chromium() is None:
         print("The PDF needs Chromium: install it, or point CHROMIUM at its program.")
         return 2
-    make(site, pages(), site / NAME)
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
+        make(browser, site, pages(), site / NAME)
+        browser.close()
     lead(site)
     print(site / NAME)
     return 0

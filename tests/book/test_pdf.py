@@ -36,13 +36,10 @@ def test_it_says_what_is_missing(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.site
-def test_pages_are_printed_with_bookmarks(site, tmp_path):
+def test_pages_are_printed_with_bookmarks(browser, site, tmp_path):
     pypdf = pytest.importorskip("pypdf")
-    pytest.importorskip("playwright.sync_api")
-    if pdf.chromium() is None:
-        pytest.skip("no Chromium")
     chosen = ["book/intro.html", "book/explorer.html", "notebooks/ch01_rooflines/exercises.html"]
-    pdf.make(site, chosen, tmp_path / "some.pdf")
+    pdf.make(browser, site, chosen, tmp_path / "some.pdf")
     found = pypdf.PdfReader(tmp_path / "some.pdf")
     assert [o.title for o in found.outline] == [
         "Rooflines to Racks",
