@@ -18,7 +18,7 @@ NAME = "rooflines-to-racks.pdf"
 PLACE = '<span id="pdf"></span>'
 LINK = f'<span id="pdf">, and <a href="../{NAME}">the whole book</a> as a PDF</span>'
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
-SETTLED = """async () => { if (window.MathJax?.startup?.promise) await MathJax.startup.promise; await document.fonts.ready; }"""
+SETTLED = "async () => { await document.fonts.ready }"
 OPEN = "document.querySelectorAll('article details').forEach(d => { d.open = true })"
 MARGIN = {"top": "15mm", "bottom": "15mm", "left": "14mm", "right": "14mm"}
 

@@ -1,22 +1,13 @@
 """Sphinx extension: a built site asks no other host for anything, and reads well with assistive technology.
 
-Jupyter Book's theme loads MathJax from a network, a run-on-a-server script nobody here uses, and an icon font
-twice.  This puts the part of MathJax that a page can load beside the pages, drops the rest, and mends the
-places of sphinx-book-theme 1.3 that axe-core rejects.  tests/book says when a new theme needs other repairs.
+Jupyter Book's theme loads a run-on-a-server script nobody here uses, and an icon font twice.  This drops them and mends
+the places of sphinx-book-theme 1.3 that axe-core rejects.  tests/book says when a new theme needs other repairs.
 """
 
 import re
-import shutil
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 DESCRIPTION = "Where the time goes when Transformers run on TPUs and GPUs: predict it, run it, count it."
-
-
-def _spoken(classes: str, rest: str, tex: str) -> str:
-    """A table heading that is a formula and nothing else, with words for it: alpha hbm. (axe-core counts no label there.)"""
-    words = " ".join(re.sub(r"\\(?:text|mathrm)\b|[\\{}_^]", " ", tex).split())
-    return f'<th class="{classes}"><span class="visually-hidden">{words}</span>{rest}'
 
 
 # (what the theme writes, what should stand there)
@@ -36,10 +27,6 @@ REPAIRS = [
         '<summary aria-label="Pages of this chapter"><span class="toctree-toggle"',
     ),
     (r'<th class="[^"]*head[^"]*">(?:<p></p>)?</th>', "<td></td>"),  # the corner of a table heads nothing
-    (
-        r'<th class="([^"]*head[^"]*)">(<p><span class="math [^>]*>\\\(([^<]*)\\\)</span></p></th>)',
-        lambda m: _spoken(*m.groups()),
-    ),
     (r' role="(?:doc-biblioentry|list)"', ""),  # one is deprecated, the other holds what a list may not
     (
         r'<div id="pst-primary-sidebar" class',
@@ -64,24 +51,11 @@ def clean_context(app, pagename, templatename, context, doctree) -> None:
         context["metatags"] = (context.get("metatags") or "") + f'<meta name="description" content="{DESCRIPTION}" />'
 
 
-def mathjax_files() -> Path:
-    """The folder of MathJax in the package sphinx-mathjax-offline."""
-    try:
-        package = distribution("sphinx-mathjax-offline")
-    except PackageNotFoundError:
-        raise RuntimeError("the book needs the package sphinx-mathjax-offline; install requirements.txt") from None
-    return Path(package.locate_file("sphinx-mathjax-offline/static/mathjax"))
-
-
 def finish(app, error) -> None:
-    """Copy MathJax (one bundle and its fonts), repair the pages, delete what no page loads."""
+    """Repair the pages, delete what no page loads."""
     if error or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    source, target = mathjax_files(), out / "_static/mathjax"
-    fonts = "output/chtml/fonts/woff-v2"
-    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
-    shutil.copy(source / "tex-chtml.js", target)
     for page in out.rglob("*.html"):
         before = after = page.read_text(encoding="utf-8")
         for pattern, new in REPAIRS:

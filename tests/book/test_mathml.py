@@ -1,0 +1,88 @@
+"""Formulas as MathML: what TeX says is what stands there, an unknown word is refused, the font draws all of it."""
+
+import doctest
+import importlib.util
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from fontTools.ttLib import TTFont
+
+from .conftest import ROOT, page_names
+
+spec = importlib.util.spec_from_file_location("mathml", ROOT / "book/_ext/mathml.py")
+mathml = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(mathml)
+
+
+def outline(tex: str, display: bool = False) -> str:
+    """A formula's tree as text: fractions as (a)/(b), indices as _ and ^, everything else in its order."""
+
+    def told(node) -> str:
+        inner = [told(child) for child in node]
+        match node.tag:
+            case "mfrac":
+                return f"({inner[0]})/({inner[1]})"
+            case "msub" | "munder":
+                return f"{inner[0]}_{{{inner[1]}}}"
+            case "msup":
+                return f"{inner[0]}^{{{inner[1]}}}"
+            case "msubsup" | "munderover":
+                return f"{inner[0]}_{{{inner[1]}}}^{{{inner[2]}}}"
+            case "msqrt":
+                return f"√({''.join(inner)})"
+            case "mtr":
+                return "&".join(inner) + ";"
+        return (node.text or "").strip() + "".join(inner)
+
+    return told(ET.fromstring(mathml.markup(mathml.rows(tex) if display else tex, display)))
+
+
+def test_doctests():
+    assert doctest.testmod(mathml).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("tex", "want"),
+    [
+        (r"\frac{n-1}{n}\cdot\frac{V}{W}", "(n−1)/(n)·(V)/(W)"),
+        (r"T_\text{one way} = 2^{k+1}", "T_{one\N{NO-BREAK SPACE}way}=2^{k+1}"),
+        (r"\sum_{i=1}^{n} x_i^2 \le \sqrt{d_k}", "∑_{i=1}^{n}x_{i}^{2}≤√(d_{k})"),
+        (r"\left\lfloor \frac n2 \right\rfloor", "⌊(n)/(2)⌋"),
+        (r"A[I_X, J] \cdot_\text{LOCAL} B[J, K]", "A[I_{X},J]·_{LOCAL}B[J,K]"),
+    ],
+)
+def test_what_tex_says_stands_there(tex, want):
+    assert outline(tex) == want
+
+
+def test_lines_are_rows_of_a_table():
+    assert outline(r"a &= b + c \\ &\ge d", display=True) == "a&=b+c;&≥d;"
+    assert outline(r"\begin{gathered} a \\ b \end{gathered}", display=True) == "a;b;"
+    assert outline(r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}", display=True) == "{1&x>0;0;"
+
+
+@pytest.mark.parametrize("tex", [r"\nosuchcommand{x}", r"\frac{1}", "x^", "a & b", r"\begin{pmatrix} a \end{pmatrix}"])
+def test_a_formula_that_cannot_be_written_is_refused_with_its_text(tex):
+    with pytest.raises(mathml.BadFormula, match=re.escape(tex)):
+        mathml.markup(tex)
+
+
+def test_the_font_has_what_is_drawn_and_its_licence(tmp_path):
+    mathml.font({"∑", "𝑥", "√", "("}, tmp_path / "m.woff")
+    font = TTFont(tmp_path / "m.woff")
+    assert {ord(c) for c in "∑𝑥√("} <= set(font.getBestCmap()) and ord("y") not in font.getBestCmap()
+    assert "MATH" in font and "Open Font License" in str(font["name"].getDebugName(13))
+
+
+@pytest.mark.site
+def test_every_formula_of_the_site_is_written_and_drawn(site):
+    drawable, formulas = set(TTFont(site / "_static" / mathml.FONT).getBestCmap()), 0
+    for name in page_names():
+        page = (site / name).read_text(encoding="utf-8")
+        assert not re.search(r"\\\(|\\\[|MathJax", re.sub(r"<(script|pre).*?</\1>", "", page, flags=re.DOTALL)), name
+        for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
+            formulas += 1
+            shown = {ord(c) for c in re.sub(r"<[^>]*>", "", formula) if not c.isspace()}
+            assert "\\" not in formula and shown <= drawable | {ord(c) for c in "&;"}, formula
+    assert formulas > 1_000
