@@ -1,0 +1,174 @@
+"""The errata of the sources: every row computes something or says why not, and what it shows is so.
+
+Numbers in `HAND` were worked out on paper; the programs after them do what the sources print, and what is right.
+"""
+
+import ast
+import contextlib
+import json
+import re
+
+import numpy as np
+import pytest
+
+from helpers.prose import names
+
+from .conftest import ROOT
+
+ERRATA = {e["id"]: e for e in json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]}
+SCOPE = names()
+
+# What the expressions of a row are worth, in their order: by hand, not by the expressions.
+HAND = {
+    "E002-6": [("X", "X"), (), 3, 0],
+    "E000-4": [0.66524, 1 / 3],  # e²/(1 + e + e²) = 7.389/11.107
+    "E000-8": [1920, 1920, 2880],
+    "E001-3": [12, 12, 36],  # loss (2w)²/2 = 2w², slope 4w
+    "E001-4": [[0, 1, 2, 3], [0, 0, 1, 2]],
+    "E001-5": [16384, True, False],
+    "E001-6": [("bf,df->bd", "bd,bf->df"), 21, 49],
+    "E001-18": [1, 8, 1.5],  # 12DF over 8DF
+    "E001-19": ["In[B_X, D]", "W_in[D, F_Y]", "In[B_X, D]"],
+    "E001-20": [3, 1, 8493465600, 5637144576],  # 3·5120·13824·40, 3·4096·14336·32
+    "E001-21": [("bo,io->bi", "bi,bo->io"), (4, 4), (4, 5), (5, 5), (4, 5)],
+    "E001-22": [(3, 3), (7, 5)],
+    "E003-8": [2 * 16 * 2048 * 128, 2 * 16 * 2048 * 8 * 128, "AllGather_Y V[B_Z, S, K_Y, H] -> V[B_Z, S, K, H]"],
+    "E003-9": [[0, 1], [0, 2], [0, 1], [0, 1]],
+    "E003-10": [6710886400, 6710886400, 1.332e11, 1.332e11],  # 2·2·40·128·40·8192
+    "E003-16": [6.454e-5, 0.04628],  # 1,658,880 and 1,189,478,400 over 25,703,219,200
+    "E004-3": [3, 2, 30.193, 22.167],  # 20.086 + 2.718 + 7.389, 3·7.389
+    "E004-4": [1.53788, 1.53788, 3],  # (e + 3)/(e + 1)
+    "E004-8": [np.nan, 0, np.nan],
+    "E004-14": [3.2e11, 5.12e11],
+    "E004-18": [[1, 4, 12], [12, 12, 12]],
+    "E004-19": [8192, 1024],
+    "E004-20": [1, 3, 1, 0],
+    "E004-21": [False, True],
+    "E004-25": [96, 4096],
+    "E004-26": [(4, 3), 1],
+}
+
+
+def test_every_row_computes_or_says_why_not():
+    words = [i for i, e in ERRATA.items() if e.get("words", "").strip()]
+    assert [i for i, e in ERRATA.items() if bool(e["computed"]) == (i in words)] == []
+    assert len(words) <= 4, words
+
+
+def test_no_expression_is_a_number_that_was_typed():
+    told = [(i, c["expression"]) for i, e in ERRATA.items() for c in e["computed"]]
+    does = (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute)
+    assert [t for t in told if not any(isinstance(n, does) for n in ast.walk(ast.parse(t[1])))] == []
+
+
+@pytest.mark.parametrize("row", HAND)
+def test_a_row_is_worth_what_a_hand_finds(row):
+    found = [eval(c["expression"], SCOPE) for c in ERRATA[row]["computed"]]
+    assert len(found) == len(HAND[row])
+    for got, want in zip(found, HAND[row]):
+        if isinstance(want, (int, float)):
+            assert got == pytest.approx(want, rel=1e-4, nan_ok=True)
+        else:
+            assert (str(got) if isinstance(want, str) else got) == want
+
+
+def softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def test_weights_whose_sum_runs_over_the_wrong_letter_are_all_alike():
+    """E000-4."""
+    x = np.arange(3.0)
+    printed = [np.exp(x[j]) / sum(np.exp(x[j]) for k in range(3)) for j in range(3)]
+    assert printed == pytest.approx([1 / 3] * 3)
+    assert (softmax(x)[2], printed[2]) == pytest.approx(HAND["E000-4"], rel=1e-4)
+
+
+@pytest.mark.parametrize(("written", "place"), [(True, 1), (False, 2)], ids=["written", "forgotten"])
+def test_flash_that_forgets_its_sum_attends_to_the_last_block(written, place):
+    """E004-4: the loop over blocks of one key, as printed, with and without ℓ going back."""
+    O, ell, m = 0.0, 0.0, -np.inf  # noqa: E741
+    for x, v in ((2.0, 1.0), (1.0, 3.0)):
+        new = max(m, x)
+        total = np.exp(m - new) * ell + np.exp(x - new)
+        O = (ell * np.exp(m - new) * O + np.exp(x - new) * v) / total  # noqa: E741
+        m, ell = new, total if written else ell
+    assert O == pytest.approx(HAND["E004-4"][place], rel=1e-4)
+    assert softmax(np.array([2.0, 1.0])) @ [1, 3] == pytest.approx(HAND["E004-4"][0], rel=1e-4)
+
+
+def test_unmasked_numerators_are_right_in_the_last_row_only():
+    """E004-18."""
+    v = np.array([1, 3, 8])
+    masked, printed = np.tril(np.ones((3, 3))) @ v, np.ones((3, 3)) @ v
+    assert [masked.tolist(), printed.tolist()] == HAND["E004-18"]
+
+
+@pytest.mark.parametrize(
+    ("K", "Y", "Z", "right"), [(4, 2, 2, False), (2, 2, 2, True), (4, 4, 2, True), (8, 2, 2, False)]
+)
+def test_heads_come_back_in_order_only_where_a_device_has_one_of_keys(K, Y, Z, right):
+    """E003-9, on all devices: Z moved to M and reshaped, and Z moved to N."""
+    rows = np.arange(16).reshape(Y, Z, -1)  # of W_O, cut over N_YZ
+    heads = np.arange(16).reshape(Y, K // Y, -1)  # [K_Y, M]
+    printed = [[part.ravel() for part in np.split(held, Z, axis=1)] for held in heads]
+    assert np.array_equal(printed, rows) is right
+    assert np.array_equal([np.split(held.ravel(), Z) for held in heads], rows)
+
+
+def test_only_the_right_products_have_shapes_that_agree():
+    """E001-21 and E001-22."""
+    x, W, dy = np.ones((5, 3)), np.ones((3, 4)), np.ones((5, 4))
+    assert ((x @ W).shape, (dy @ W.T).shape, (x.T @ dy).shape) == (dy.shape, x.shape, W.shape)
+    for a, b in ((W, x), (W, dy), (dy, x)):
+        with pytest.raises(ValueError, match="matmul"):
+            a @ b
+
+
+def test_slopes_of_the_printed_pipeline_code():
+    """E001-3, E001-5 and E001-2: at a layer's output the slope is another one, one key is one draw, arrays do not change."""
+    import jax
+    import jax.numpy as jnp
+
+    w = jnp.float32(3)
+    _, pull = jax.vjp(lambda x, w: x * w, jnp.float32(2), w)
+    _, late = jax.vjp(lambda x, w: x * w, jnp.float32(6), w)
+    assert [float(f(jnp.float32(6))[1]) for f in (pull, late)] == HAND["E001-3"][1:]
+    assert float(jax.grad(lambda w: (2 * w) ** 2 / 2)(w)) == HAND["E001-3"][0]
+    key = jax.random.PRNGKey(0)
+    x, weights = jax.random.normal(key, (2, 4)), jax.random.normal(key, (3, 4, 4))
+    assert (x.ravel() == weights.ravel()[:8]).all()
+    assert not (x.ravel() == jax.random.normal(jax.random.PRNGKey(1), (3, 4, 4)).ravel()[:8]).any()
+    with pytest.raises(TypeError, match="immutable"):
+        weights[0] = weights[0] - 0.01
+
+
+def page() -> str:
+    """What the page's one cell shows."""
+    text = (ROOT / "book/errata.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```\{code-cell\} ipython3\n:tags: \[remove-input\]\n(.+?)```", text, re.S)
+    scope = {}
+    with contextlib.chdir(ROOT / "book"):
+        exec(code.replace("HTML(", "shown = HTML("), scope)
+    return scope["shown"].data
+
+
+def shows_every_row(html: str) -> None:
+    rows = re.split(r"<h3 id=\"", html)[1:]
+    assert [r.split('"')[0] for r in rows] == list(ERRATA)
+    for row, e in zip(rows, ERRATA.values()):
+        assert row.count("<li>") == len(e["computed"])
+        assert ("<ul>" in row) != ("words" in e)
+
+
+def test_the_page_shows_every_row():
+    shown = page()
+    shows_every_row(shown)
+    assert shown.count("nothing to compute") + shown.count("Nothing to compute") == 4
+
+
+@pytest.mark.site
+def test_the_built_page_shows_every_row(site):
+    text = (site / "book/errata.html").read_text(encoding="utf-8")
+    shows_every_row(text[text.index("Errata of the sources</") :].split("Expressions are Python over")[0])
