@@ -121,7 +121,7 @@ def merge(out: Path) -> None:
 
 
 def unmeasured(script: str) -> str:
-    """The theme's script without its look at every box that might scroll; scroll.js has its own.
+    """The theme's script without its look at every box that might scroll; page.js has its own.
 
     >>> unmeasured('e(f),"complete"===document.readyState?I():window.addEventListener("load",I)})();')
     'e(f)})();'

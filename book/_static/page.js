@@ -12,4 +12,10 @@
   }), { rootMargin: "1000px" });
   const boxes = "pre, div.math, .cell_output > .output, .jp-RenderedHTMLCommon, .pst-scrollable-table-container";
   addEventListener("DOMContentLoaded", () => document.querySelectorAll(boxes).forEach(box => near.observe(box)));
+
+  // Paper is light.
+  const root = document.documentElement;
+  let shown;
+  addEventListener("beforeprint", () => { shown = root.dataset.theme; root.dataset.theme = "light"; });
+  addEventListener("afterprint", () => { root.dataset.theme = shown; });
 })();
