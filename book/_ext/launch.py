@@ -1,4 +1,5 @@
-"""Sphinx extension: a chapter and its exercises begin with links that open their notebooks in Colab and in Binder.
+"""Sphinx extension: a chapter and its exercises begin with links that open their notebooks in Colab and in Binder,
+and the start page leads to the repository.
 
 The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.  The address is
 `repository` in _config.yml; where GitHub builds, its GITHUB_REPOSITORY wins, so that a fork's site opens the fork.
@@ -10,6 +11,7 @@ from html import escape
 from urllib.parse import quote, urlsplit
 
 CHAPTER = re.compile(r"book/(ch\d\d_\w+)")
+CLONE = re.compile(r'<span id="clone">(.*?)</span>')
 EXERCISES = re.compile(r"notebooks/(ch\d\d_\w+)/exercises")
 
 
@@ -67,7 +69,10 @@ def links(found: dict[str, str], what: str) -> str:
 def add(app, page, template, context, doctree) -> None:
     """Put the links under the title of a page that has a notebook."""
     path, theme = notebook(page), app.config.html_theme_options
-    if path is None or "body" not in context or not theme.get("repository_url"):
+    if "body" not in context or not theme.get("repository_url"):
+        return
+    context["body"] = CLONE.sub(rf'<a href="{escape(repository(theme["repository_url"]))}">\1</a>', context["body"])
+    if path is None:
         return
     what = "exercises" if page.endswith("/exercises") else "chapter"
     found = addresses(repository(theme["repository_url"]), theme.get("repository_branch") or "main", path)

@@ -68,3 +68,11 @@ def test_the_links_stand_under_the_title_for_hands_and_keys_but_not_on_paper(vis
     assert not visit.asked
     opened.emulate_media(media="print")
     assert not links.first.is_visible()
+
+
+def test_the_start_page_leads_to_the_repository(monkeypatch):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    start = (ROOT / "book/intro.md").read_text(encoding="utf-8")
+    app = SimpleNamespace(config=SimpleNamespace(html_theme_options={"repository_url": BOOK["url"]}))
+    launch.add(app, "book/intro", "page.html", context := {"body": start}, None)
+    assert f'<a href="{BOOK["url"]}">clone the repository</a>' in context["body"] and 'id="clone"' not in context["body"]
