@@ -1,7 +1,7 @@
-"""Sphinx extension: a page asks for no script or style that it cannot use.
+"""Sphinx extension: a page asks for no script that it cannot use.
 
 The theme puts the search index on every page for a search while typing, which this book has switched off, and
-sphinx-design's files on pages that hold none of its boxes.  The patterns match pages of sphinx-book-theme 1.3.
+sphinx-design's tabs on pages that hold none.  The patterns match pages of sphinx-book-theme 1.3.
 """
 
 import re
@@ -9,7 +9,6 @@ from pathlib import Path
 
 SEARCH = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
 TABS = re.compile(r'\s*<script [^>]*src="[^"]*design-tabs\.js[^"]*"></script>')
-BOXES = re.compile(r'\s*<link [^>]*href="[^"]*sphinx-design\.min\.css[^"]*" />')
 
 
 def lighten(page: str, searches: bool = False) -> str:
@@ -22,8 +21,6 @@ def lighten(page: str, searches: bool = False) -> str:
         page = SEARCH.sub("", page)
     if "sd-tab-set" not in page:
         page = TABS.sub("", page)
-    if not re.search(r'class="(?:[^"]* )?sd-', page):
-        page = BOXES.sub("", page)
     return page
 
 

@@ -8,7 +8,6 @@ import pytest
 from .conftest import ROOT
 
 SEARCH = '<script src="../_static/searchtools.js"></script>\n<script src="../searchindex.js"></script>'
-DESIGN = '<link rel="stylesheet" type="text/css" href="../_static/sphinx-design.min.css?v=6a" />'
 TABS = '<script data-sd-tabs-storage-prefix="sphinx-design-tab-id-" src="../_static/design-tabs.js?v=f"></script>'
 
 
@@ -23,12 +22,10 @@ def lighten():
 @pytest.mark.parametrize("body, searches, kept", [
     ("<p>x</p>", False, []),
     ("<p>x</p>", True, [SEARCH]),
-    ('<details class="sd-sphinx-override sd-dropdown"></details>', False, [DESIGN]),
-    ('<details class="admonition sd-dropdown"></details>', True, [SEARCH, DESIGN]),
-    ('<div class="sd-tab-set docutils"></div>', False, [DESIGN, TABS]),
+    ('<div class="sd-tab-set docutils"></div>', False, [TABS]),
 ])  # fmt: skip
 def test_a_page_keeps_what_it_uses(lighten, body, searches, kept):
-    page = lighten(f"<head>{SEARCH}{DESIGN}{TABS}</head>{body}", searches=searches)
+    page = lighten(f"<head>{SEARCH}{TABS}</head>{body}", searches=searches)
     assert page == f"<head>{''.join(kept)}</head>{body}"
 
 
@@ -37,15 +34,12 @@ def test_only_the_page_that_searches_loads_the_index(site):
     """A theme that writes these lines otherwise, or searches on every page, fails here."""
     loads = {p.name for p in site.rglob("*.html") if re.search(r'src="[^"]*searchindex\.js', p.read_text("utf-8"))}
     assert loads == {"search.html"}
-    assert "search_as_you_type = false" in (site / "book/intro.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.site
-def test_the_design_files_are_where_their_boxes_are(site):
+def test_the_script_of_tabs_is_where_tabs_are(site):
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        boxes = re.search(r'class="(?:[^"]* )?sd-', text)
-        assert bool(boxes) == ("sphinx-design.min.css" in text), path.name
         assert ("sd-tab-set" in text) == ("design-tabs.js" in text), path.name
 
 

@@ -1,0 +1,72 @@
+"""One style sheet: it holds what a page can use, and no page misses what it had."""
+
+import doctest
+import importlib.util
+import re
+
+import pytest
+from fontTools.ttLib import TTFont
+
+from .conftest import ROOT, page_names
+
+spec = importlib.util.spec_from_file_location("styles", ROOT / "book/_ext/styles.py")
+styles = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(styles)
+
+
+def test_doctests():
+    assert doctest.testmod(styles).failed == 0
+
+
+def test_rules_stay_for_names_that_a_page_or_a_script_may_have():
+    css = """@charset "utf-8"; .a:not(.gone) > p, .gone { top: 0; /* x */ left: 1px } .gone { top: 1px } #b:is(.gone, .a) { top: 2px }
+    @media (min-width: 1px) { .gone { top: 3px } @supports (top: 0) { .a { top: 4px } } } @keyframes spin { to { top: 5px } }"""
+    assert styles.purge(css, {"a", "b"}) == (
+        ".a:not(.gone) > p{top: 0; left: 1px}#b:is(.gone, .a){top: 2px}"
+        "@media (min-width: 1px){@supports (top: 0){.a{top: 4px}}}@keyframes spin{to { top: 5px }}"
+    )
+
+
+def test_sheets_that_are_imported_come_along_and_addresses_still_lead_there(tmp_path):
+    (tmp_path / "styles").mkdir()
+    (tmp_path / "basic.css").write_text("a { background: url(file.png) }")
+    (tmp_path / "styles/theme.css").write_text(
+        '@import "../basic.css";\nb { background: url("data:x"), url(../c/d.png) }'
+    )
+    found = styles.rooted(tmp_path / "styles/theme.css", tmp_path)
+    assert re.findall(r"url\([^)]*\)", found) == ['url("file.png")', 'url("data:x")', 'url("c/d.png")']
+
+
+def test_another_theme_is_noticed():
+    with pytest.raises(RuntimeError, match="no longer measures"):
+        styles.unmeasured("something else")
+
+
+@pytest.mark.site
+def test_pages_name_one_sheet_whose_files_are_there(site):
+    sheet = (site / styles.SHEET).read_text(encoding="utf-8")
+    for url in re.findall(r'url\("([^"]+)"\)', sheet):
+        assert url.startswith(("data:", "#")) or (site / "_static" / url).is_file(), url
+    assert ".bd-article" in sheet and ".carousel" not in sheet and len(sheet) < 200_000
+    for name in page_names():
+        page = (site / name).read_text(encoding="utf-8")
+        assert len(re.findall(r'rel="stylesheet"', page)) == 1 and "site.css" in page, name
+        assert "<script src=" not in page.replace("<script defer src=", ""), name
+
+
+@pytest.mark.site
+def test_icons_that_the_sheet_names_are_in_its_fonts(site):
+    sheet = (site / styles.SHEET).read_text(encoding="utf-8")
+    used = {ord(c) for c in sheet if "\ue000" <= c <= "\uf8ff"}
+    fonts = [TTFont(path) for path in (site / "_static").glob("fa-*.woff")]
+    assert used and used <= {code for font in fonts for code in font.getBestCmap()}
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("shown", ["search-button-field", "primary-toggle", "theme-switch-button"])
+def test_icons_are_drawn(visit, shown):
+    page = visit("book/intro.html")
+    page.evaluate("async () => { await document.fonts.ready }")
+    icon = page.locator(f".{shown} :is(i, span)[class*='fa-']:visible, .{shown}[class*='fa-']:visible").first
+    assert icon.evaluate("e => document.fonts.check(`900 16px ${getComputedStyle(e, '::before').fontFamily}`)")
+    assert icon.bounding_box()["width"] > 8
