@@ -37,7 +37,7 @@ def walk(page) -> None:
     """Go down a page as a reader does: boxes are measured when they come near."""
     page.evaluate("""async () => {
       const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
-      for (let y = 0; y < document.documentElement.scrollHeight; y += 1500) { scrollTo(0, y); await frame(); await frame(); }
+      for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo(0, y); await frame(); await frame(); }
       scrollTo(0, 0); await frame();
     }""")
 
