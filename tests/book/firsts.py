@@ -15,7 +15,7 @@ from tests.browser import chromium
 from .standalone import ROOT, load, size, write
 
 LIVE = re.compile(r"^```\{live\} ([\w-]+)$", re.M)
-MOST = {"planner": 100_000, "layout": 25_000}  # bytes; a page of its own, and a search of layouts
+MOST = {"planner": 100_000}  # bytes; a page of its own
 READY = """() => { const n = performance.getEntriesByType("navigation")[0];
     return n.domContentLoadedEventEnd - n.responseEnd; }"""
 
