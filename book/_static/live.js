@@ -69,11 +69,20 @@
     }
 
     // A setting can be linked to: #live-name?B=7&chip=H100
-    const [target, query] = location.hash.slice(1).split("?");
-    if (target === data.id && query) {
+    const [target, query] = location.hash.slice(1).split("?"), linked = target === data.id && query;
+    if (linked) {
       const asked = new URLSearchParams(query);
       if (own) own.link(asked);
       else for (const [name, value] of asked) if (form.elements[name]) form.elements[name].value = value;
+    // The first result: what stands in the page is the same, so it waits until the reader comes near or prints.
+    let watch = null;
+    function begin() {
+      watch?.disconnect();
+      removeEventListener("beforeprint", begin);
+      update();
+      performance.mark(data.id);
+    }
+
       for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
       box.scrollIntoView();
       addEventListener("load", async () => { await window.MathJax?.startup?.promise; box.scrollIntoView(); }); // formulas above have grown
@@ -82,7 +91,10 @@
     form.addEventListener("input", update);
     form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : new FormData(form))}`));
     form.hidden = false;
-    update();
+    if (linked || !window.IntersectionObserver) return begin();
+    watch = new IntersectionObserver(seen => seen.some(e => e.isIntersecting) && begin(), { rootMargin: "600px" });
+    watch.observe(box);
+    addEventListener("beforeprint", begin);
   }
 
   (window.liveFigures || []).forEach(start);
