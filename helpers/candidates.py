@@ -20,6 +20,7 @@ from .costs.layouts import slices
 from .costs.placement import AXES, Layout, Wires, wires
 from .costs.training import Step, rules, step
 from .live import javascript
+from .renamed import renamed
 from .staged import staged
 
 KEPT = POLICIES[:3]
@@ -291,7 +292,7 @@ def functions(structures: tuple[Config, ...]) -> tuple[list, list]:
     for like in structures:
         pairs = (staged(lambda *x: _step(like, t, *x), [8.0] * 17, [8.0] * 43, [8.0], brief=6) for t in (True, False))  # noqa: B023
         at.append([[_place(texts, text) for text in pair] for pair in pairs])
-    return texts, at
+    return renamed(texts), at
 
 
 def _place(texts: list[str], text: str) -> int:

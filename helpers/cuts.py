@@ -19,6 +19,7 @@ from .costs.placement import Layout, Wires, divisors, lies
 from .costs.replica import Pass, Replica, shapes
 from .costs.sharded import Choice, decode, held, links, splits
 from .live import javascript
+from .renamed import renamed
 from .staged import staged
 
 MATH = "bf16"  # arithmetic; weights and caches may be narrower
@@ -190,7 +191,7 @@ def functions(structures: Sequence[Config]) -> tuple[list[str], list]:
         pair = staged(lambda *x: _row(like, *x), [8.0] * (len(SIZES) + 9), [8.0] * 20, [8.0], brief=len(SOON))  # noqa: B023
         texts += [text for text in pair if text not in texts]
         at.append([texts.index(text) for text in pair])
-    return texts, at
+    return renamed(texts), at
 
 
 def alike(names: Sequence[str]) -> tuple[tuple[Config, ...], list[int]]:

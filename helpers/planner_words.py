@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .builder import SIZES
 from .candidates import MOST_CP, PARTS, ROLES
 from .finder import HELD, SENT
-from .sliders import Result
+from .sliders import Result, ungrouped
 
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{0,6})?|\.[0-9]{1,6}")
 WHOLE = re.compile(r"[0-9]{1,9}")
@@ -36,8 +36,8 @@ class Field:
     def number(self, typed: str) -> float:
         """What was typed; ValueError, in one sentence, if it is none.
 
-        >>> Field("B", "B", "8").number(" 12 "), Field("price", "Price", "", 0, 10, False, True).number("")
-        (12.0, nan)
+        >>> Field("B", "B", "8").number(" 1,024 "), Field("price", "Price", "", 0, 10, False, True).number("")
+        (1024.0, nan)
         >>> Field("B", "B, sequences", "8", 1, 64).number("1e3")
         Traceback (most recent call last):
         ValueError: B, sequences: a whole number from 1 to 64, and not “1e3”.
@@ -45,10 +45,11 @@ class Field:
         typed = typed.strip()
         if self.empty and not typed:
             return math.nan
-        fits = (WHOLE if self.whole else NUMBER).fullmatch(typed)
-        if not fits or not self.low <= float(typed) <= self.high:
+        digits = ungrouped(typed)
+        fits = (WHOLE if self.whole else NUMBER).fullmatch(digits)
+        if not fits or not self.low <= float(digits) <= self.high:
             raise ValueError(WRONG.format(label=self.label, kind=self.kind, typed=typed))
-        return float(typed)
+        return float(digits)
 
     @property
     def kind(self) -> str:

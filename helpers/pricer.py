@@ -51,6 +51,7 @@ from .sliders import (
     head_html,
     reading,
     scale,
+    ungrouped,
 )
 
 TABLE = {
@@ -352,7 +353,8 @@ def price(typed: str) -> float:
     >>> price(" 2.5 "), price(".5"), price("2,50"), price("")
     (2.5, 0.5, nan, nan)
     """
-    return float(typed) if NUMBER.fullmatch(typed.strip()) else math.nan
+    digits = ungrouped(typed)
+    return float(digits) if NUMBER.fullmatch(digits) else math.nan
 
 
 def place(s: Slice) -> str:

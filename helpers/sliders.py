@@ -6,6 +6,7 @@ calls it, and moves what this module has drawn.
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -41,6 +42,20 @@ def reading(value: float, unit: str = "") -> str:
     exponent = int(f"{value:.2e}".split("e")[1])
     number = f"{value:,.0f}" if exponent > 2 else f"{value:.{2 - exponent}f}"
     return f"{number} {unit}".rstrip()
+
+
+# Thousands parted by commas or by one kind of space, all groups alike; a comma before other than three digits parts nothing.
+GROUPED = re.compile(r"[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3})*(\.[0-9]*)?")
+
+
+def ungrouped(typed: str) -> str:
+    """A number as it was typed, without what parts its thousands; anything else as it stands. `ungrouped` in live.js does the same.
+
+    >>> ungrouped(" 16,384 "), ungrouped("1 048 576.5"), ungrouped("1,5"), ungrouped("0,500")
+    ('16384', '1048576.5', '1,5', '0,500')
+    """
+    typed = typed.strip()
+    return typed.replace(found[1], "") if (found := GROUPED.fullmatch(typed)) else typed
 
 
 @dataclass(frozen=True)

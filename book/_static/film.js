@@ -35,6 +35,7 @@
     form.hidden = false;
     box.classList.add("film-stepped");
     update();
+    performance.mark(box.id);
   }
 
   document.querySelectorAll("figure.film").forEach(start);

@@ -1,6 +1,6 @@
 // The planner: ranks every layout of a setting as helpers/planner.py does, with the functions traced from helpers/costs,
 // and shows the picked one. live.js calls what this hands out.
-window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text) => {
+window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, ungrouped) => {
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
   const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
   const words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
@@ -13,11 +13,11 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text) 
     let wrong = "";
     for (const [name, f] of Object.entries(t.fields)) {
       if ((f.task && f.task !== at.task) || unused.includes(name)) continue;
-      const value = fields[name].value.trim(), known = new RegExp(f.whole ? t.wholes : t.number).test(value);
+      const said = fields[name].value.trim(), value = ungrouped(said), known = new RegExp(f.whole ? t.wholes : t.number).test(value);
       const bad = !(known && value >= f.low && value <= f.high) && !(f.empty && !value);
       fields[name].setAttribute("aria-invalid", bad);
       numbers[name] = value ? Number(value) : NaN;
-      if (bad) wrong ||= fill(t.wrong, { ...f, typed: value });
+      if (bad) wrong ||= fill(t.wrong, { ...f, typed: said });
     }
     return [numbers, wrong];
   }

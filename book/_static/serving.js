@@ -1,6 +1,6 @@
 // What a token costs: looks at every cut of a model over chips, and prices each with the functions that helpers/cuts.py
 // has had traced from helpers/costs. live.js calls what this hands out.
-window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text) => {
+window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text, ungrouped) => {
   const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const menus = controls.filter(c => c.options), grids = controls.filter(c => c.grid);
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
@@ -50,7 +50,7 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text) => 
     size,
     find(args, said) {
       const model = t.models[said.model], chip = t.chips[said.chip], hbm = chip.speeds[2], place = chip.places[Math.log2(args.n)];
-      const typed = fields.price.value.trim(), known = new RegExp(t.number).test(typed), price = known ? Number(typed) : NaN;
+      const typed = fields.price.value.trim(), digits = ungrouped(typed), known = new RegExp(t.number).test(digits), price = known ? Number(digits) : NaN;
       const some = place && args.n <= model.most ? cuts(model, chip, place, args, price) : null;
       const found = some && best(some, args.B, hbm), row = found?.cut[2](args.B, true);
       const values = Object.fromEntries(t.names.map((name, k) => [name, row && (found.fits || t.always.includes(name)) ? row[k] : NaN]));

@@ -56,9 +56,15 @@ def alone(browser, address: str):
     page.on("pageerror", lambda e: errors.append(str(e)))
     page.on("console", lambda m: m.type == "error" and errors.append(m.text))
     page.goto(address)
+    begun(page)
     yield page
     context.close()
     assert asked == [] and errors == []
+
+
+def begun(page) -> None:
+    """Wait for the first result of the figure on this page."""
+    page.wait_for_function("performance.getEntriesByType('mark').length > 0")
 
 
 def shown(page) -> dict[str, str]:
@@ -89,3 +95,4 @@ def follow(page, address: str) -> None:
     """Go there from another page: an address that differs after # alone would load nothing."""
     page.goto("about:blank")
     page.goto(address)
+    begun(page)

@@ -14,7 +14,7 @@ from helpers.finder import ANY, NAMES, RESULTS, TEXTS
 
 from .standalone import check, follow, link, scripts, shown, size, status
 
-LIMIT = 25_000  # bytes, compressed
+LIMIT = 20_000  # bytes, compressed
 NAME = "layout"
 FIGURE = f"#live-{NAME}"
 SET = """chosen => {

@@ -33,7 +33,7 @@ SET = """chosen => {
 }"""
 PLANS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), form = box.querySelector("form");
-    const own = window.livePlanner(data, functions, box, String), number = v => Number.isFinite(v) ? v : null;
+    const own = window.livePlanner(data, functions, box, String, typed => typed), number = v => Number.isFinite(v) ? v : null;
     return cases.map(({ pick, ...chosen }) => {
         own.link(new URLSearchParams({ ...chosen, pick }));
         const { some, k, values, batches, sentence } = own.plan();
@@ -129,7 +129,8 @@ def test_the_bill_adds_up():
 
 def test_a_field_refuses_nonsense():
     B = next(f for f in say.FIELDS if f.name == "B")
-    for typed in ("", "0", "-1", "1.5", "1e3", "many", "65537", "٣"):
+    nonsense = ";0;-1;1.5;1e3;many;65537;65,537;16,38;1,2345;1, 234;1,234 567;٣"
+    for typed in nonsense.split(";"):
         with pytest.raises(ValueError, match="whole number from 1 to 65,536, and not"):
             B.number(typed)
 
@@ -211,6 +212,14 @@ def test_nonsense_keeps_the_last_result(page, figure):
     assert field.get_attribute("aria-invalid") == "false"
     check(page, figure, {"price": "2.5"})
     page.get_by_text("Change the model’s sizes").click()
+    before = figure.plan({"D": "4096"})
+    for typed in ("4,096", "4 096", "4\u202f096"):
+        page.get_by_label("D, width").fill(typed)
+        assert status(page) == before.sentence == figure.plan({"D": typed}).sentence, typed
+    page.get_by_label("D, width").fill("40,96")
+    assert status(page) == figure.plan({"D": "40,96"}).sentence
+    assert page.get_by_label("D, width").get_attribute("aria-invalid") == "true"
+    page.get_by_label("D, width").fill("8192")
     heads = page.get_by_label("N, query heads")
     heads.fill("7")
     assert status(page) == figure.plan({"N": "7"}).sentence and heads.get_attribute("aria-invalid") == "true"

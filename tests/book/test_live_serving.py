@@ -29,7 +29,7 @@ SET = """chosen => {
 }"""
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), fields = box.querySelector("form").elements;
-    const own = window.liveServing(data, functions, box, String);
+    const own = window.liveServing(data, functions, box, String, typed => typed);
     return cases.map(({ model, chip, widths, price, ...args }) => {
         fields.price.value = price;
         const said = { model, chip, widths };
@@ -112,7 +112,7 @@ def test_the_fewest_chips_fit_and_half_of_them_do_not():
 
 
 def test_a_price_is_what_is_typed():
-    assert [price(x) for x in ("2", " 2.50 ", "0", "7.", ".5")] == [2, 2.5, 0, 7, 0.5]
+    assert [price(x) for x in ("2", " 2.50 ", "0", "7.", ".5", "1,200.5")] == [2, 2.5, 0, 7, 0.5, 1200.5]
     assert all(math.isnan(price(x)) for x in ("", "-1", "1,5", "1e3", "two", ".", "٣", "1" * 10))
 
 
@@ -212,6 +212,14 @@ def test_a_wrong_setting_says_what_would_be_right(page, figure):
     assert field.get_attribute("aria-invalid") == "true"
     field.fill("")
     assert field.get_attribute("aria-invalid") == "false" and "price" not in status(page)
+
+
+def test_a_price_may_have_its_thousands_parted(page, figure):
+    for typed in ("1,500", "1 500.0", "1\u202f500"):
+        page.get_by_label("Price of a chip-hour").fill(typed)
+        assert page.get_by_label("Price of a chip-hour").get_attribute("aria-invalid") == "false"
+        assert shown(page)["paid"] == figure.said(figure.found({"price": "1500"}))["paid"], typed
+        assert "and not" not in status(page)
 
 
 def test_a_setting_can_be_linked_to(page, figure, address):
