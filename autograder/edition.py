@@ -16,19 +16,27 @@ from pathlib import Path
 import yaml
 
 from . import edition_more
+from .edition_text import blocks, cut, headed, needs, opened, unlinked
 from .links import TITLE
 from .places import ROOT, SourceError, Tree
-from .release import release
+from .release import release, write
 
 KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
-FILES = ("LICENSE", "Makefile", "_config.yml", "_toc.yml", "pyproject.toml", "requirements.in", "requirements.txt")
-FOLDERS = ("autograder", "book", "helpers", "solutions")
+FILES = (
+    ".gitignore",
+    ".gitattributes",
+    "LICENSE",
+    "Makefile",
+    "_config.yml",
+    "_toc.yml",
+    "pyproject.toml",
+    "requirements.in",
+    "requirements.txt",
+)
+FOLDERS = (".binder", ".devcontainer", "autograder", "book", "helpers", "solutions")
 MADE = {"source", "release", "submitted", "autograded", "feedback", "exchange", "cache", "gradescope", ".grading"}
 MARK = ".edition.yml"
 """Where an edition keeps what it was made from."""
-
-START = re.compile(r"^\(ex-(\d+)-(\d+)\)=\s*$")
-FENCE = re.compile(r"^(`{3,}|:{3,})")
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,10 @@ class Edition:
     dates: dict[str, tuple[datetime.date, datetime.date]] = field(default_factory=dict)
     more: dict[str, str] = field(default_factory=dict)
     worked: bool = False
+
+    def due(self, topic: str) -> str | None:
+        """The day by which a chapter's exercises are handed in, as readers see it."""
+        return self.dates[topic][1].isoformat() if topic in self.dates else None
 
 
 def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
@@ -73,23 +85,33 @@ def _line(key: str, value: object) -> str:
 
 
 def _left_out(said: object, tree: Tree) -> tuple[str, ...]:
-    """Exercises to leave out: none that a remaining one needs, and not all of a chapter."""
+    """Exercises to leave out, by number or by chapter: none that a remaining one needs, and not all."""
     if not isinstance(said, list) or not all(isinstance(n, str) for n in said):
-        raise SourceError('"leave-out" is a list of exercises in quotation marks, such as ["2.7", "3.1"].')
-    for path in tree.exercises:
-        needed = needs(path.read_text(encoding="utf-8"))
-        gone = set(said) & set(needed)
-        for number in sorted(gone):
-            users = [n for n, wanted in needed.items() if number in wanted and n not in said]
-            if users:
-                raise SourceError(f"Exercise {number} is needed by {', '.join(users)}: leave these out as well.")
-        if gone and gone == set(needed):
-            raise SourceError(f"{path.stem} would have no exercise left: keep one of them.")
-        said = [n for n in said if n not in gone] + [f" {n}" for n in gone]  # marked as found
-    for number in said:
-        if not number.startswith(" "):
-            raise SourceError(f'There is no exercise "{number}" to leave out.')
-    return tuple(sorted(n.strip() for n in said))
+        raise SourceError(
+            '"leave-out" is a list of exercises or chapters in quotation marks, such as ["2.7", "ch04_training"].'
+        )
+    of = {path.stem: needs(path.read_text(encoding="utf-8")) for path in tree.exercises}
+    needed = {number: wanted for chapter in of.values() for number, wanted in chapter.items()}
+    for name in said:
+        if name not in needed and name not in of:
+            there = of.get(next((t for t in of if t.startswith(f"ch0{name.partition('.')[0]}_")), ""), {})
+            known = (
+                f"its chapter has {next(iter(there))} to {list(there)[-1]}"
+                if there
+                else f"chapters are {', '.join(of)}"
+            )
+            raise SourceError(f'There is no exercise "{name}" to leave out: {known}.')
+    gone = {number for name in said for number in of.get(name, [name])}
+    for number in sorted(gone, key=_order):
+        if users := [n for n, wanted in needed.items() if number in wanted and n not in gone]:
+            raise SourceError(f"Exercise {number} is needed by {', '.join(users)}: leave these out as well.")
+    if gone and gone == set(needed):
+        raise SourceError("The edition would have no exercise left: keep one of them.")
+    return tuple(sorted(gone, key=_order))
+
+
+def _order(number: str) -> tuple[int, ...]:
+    return tuple(map(int, number.split(".")))
 
 
 def _dates(said: object, tree: Tree) -> dict[str, tuple[datetime.date, datetime.date]]:
@@ -111,64 +133,6 @@ def _dates(said: object, tree: Tree) -> dict[str, tuple[datetime.date, datetime.
             raise SourceError(f"{topic} is due on {days['due']}, before its release on {days['release']}.")
         found[topic] = (days["release"], days["due"])
     return found
-
-
-def blocks(text: str) -> list[tuple[str | None, list[str]]]:
-    """Lines of a source in order, with the exercise that they belong to, if any.
-
-    >>> blocks("a\\n(ex-1-2)=\\nb\\n## c")
-    [(None, ['a']), ('1.2', ['(ex-1-2)=', 'b']), (None, ['## c'])]
-    """
-    found: list[tuple[str | None, list[str]]] = [(None, [])]
-    fence = None
-    for line in text.split("\n"):
-        mark = FENCE.match(line)
-        if fence:
-            fence = None if line.strip() == fence else fence
-        elif mark:
-            fence = mark[1]
-        elif m := START.match(line):
-            found.append((f"{m[1]}.{m[2]}", []))
-        elif line.startswith("## "):
-            found.append((None, []))
-        found[-1][1].append(line)
-    return found
-
-
-def needs(text: str) -> dict[str, set[str]]:
-    """For each exercise of a source, those that its data line says it needs."""
-    found = {}
-    for number, lines in blocks(text):
-        if number:
-            data = next((line for line in lines if re.match(r"[★☆]{3} · ", line)), "")
-            found[number] = set(re.findall(r"(?<![\d.])\d\.\d{1,2}(?![\d.e])", data.partition("needs")[2]))
-    return found
-
-
-def cut(text: str, left_out: tuple[str, ...]) -> str:
-    """A source without these exercises; what they name by `% let` stays, for later ones may use it."""
-    lines = []
-    for number, block in blocks(text):
-        lines += [line for line in block if line.startswith("% let ")] if number in left_out else block
-    return unlinked("\n".join(lines).rstrip("\n") + "\n", left_out)
-
-
-def unlinked(text: str, left_out: tuple[str, ...]) -> str:
-    """Text in which nothing points to an exercise that is not there.
-
-    >>> unlinked("Practice: {ref}`Exercise 2.1 <ex-2-1>`.\\nSee {ref}`2.1 <ex-2-1>`.", ("2.1",))
-    'See 2.1 (not in this edition).'
-    """
-    gone = "|".join(f"ex-{n.replace('.', '-')}" for n in left_out)
-    if not gone:
-        return text
-    link = re.compile(r"\{ref\}`([^`<]*\S)\s*<(?:" + gone + r")>`")
-    kept = []
-    for line in text.split("\n"):
-        if line.startswith("Practice: ") and link.search(line) and "{ref}" not in link.sub("", line):
-            continue
-        kept.append(link.sub(r"\1 (not in this edition)", line))
-    return "\n".join(kept)
 
 
 def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
@@ -209,15 +173,10 @@ def _copy(root: Path, made: Path) -> None:
 
 def _choose(edition: Edition, made: Path) -> None:
     """Title, author, seed, dates and exercises, in a fresh copy."""
-    for path in sorted([*(made / "book").rglob("*.md"), *(made / "solutions").glob("*.md")]):
-        text = cut(path.read_text(encoding="utf-8"), edition.left_out)
-        for number in edition.left_out:
-            if re.search(rf"\bex-{number.replace('.', '-')}\b", text):
-                raise SourceError(
-                    f"{path.name} points to exercise {number} in a way that cannot be cut: keep {number}."
-                )
-        path.write_text(text, encoding="utf-8", newline="\n")
-    _add(edition, made)
+    tree = Tree(made)
+    _cut(edition, tree)
+    _add(edition, tree)
+    _name(edition, tree)
     for path in (made / "autograder").glob("*ants/ch*.yaml"):  # sample answers, which make demo grades
         _drop_samples(path, edition.left_out)
     table = made / "book/data/methods.json"
@@ -225,8 +184,69 @@ def _choose(edition: Edition, made: Path) -> None:
     for row in methods["methods"]:
         row["exercises"] = [n for n in row["exercises"] if n not in edition.left_out]
     table.write_text(json.dumps(methods, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    _replace(made / "_config.yml", r"^title: .*$", f"title: {json.dumps(edition.title, ensure_ascii=False)}")
+    chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
+              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}, "added": sorted(edition.more),
+              "worked-solutions": edition.worked}  # fmt: skip
+    (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+def _cut(edition: Edition, tree: Tree) -> None:
+    """Exercises go, and with them what the text says of them."""
+    for path in sorted([*tree.chapters, *tree.exercises, *tree.pages]):
+        text, name = path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}"
+        text = unlinked(text, edition.left_out) if path in tree.pages else cut(text, edition.left_out, name)
+        write(path, text)
+
+
+def _add(edition: Edition, tree: Tree) -> None:
+    """Own exercises behind a chapter's, what each chapter says of its exercises, and pages of worked solutions."""
+    for path in tree.exercises:
+        text, due = path.read_text(encoding="utf-8"), edition.due(path.stem)
+        if path.stem in edition.more:
+            text = edition_more.added(text, edition.more[path.stem])
+        if not any(number for number, _ in blocks(text)):
+            _forget(path, tree)
+            continue
+        write(path, headed(text, due))
+        chapter = tree.root / "book" / path.name
+        write(chapter, opened(chapter.read_text(encoding="utf-8"), text, due))
+        if edition.worked:
+            title = TITLE.search(chapter.read_text(encoding="utf-8"))[1].strip()
+            write(tree.root / "worked" / path.name, edition_more.worked(blocks(text), title))
+            entry = f"          - file: notebooks/{path.stem}/exercises"
+            _replace(tree.root / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
+    for path in [*tree.chapters, *tree.exercises, *tree.pages]:
+        for number in edition.left_out:
+            text = path.read_text(encoding="utf-8")
+            if m := re.search(rf"\bex-{number.replace('.', '-')}\b", text):
+                line = text.count("\n", 0, m.start()) + 1
+                raise SourceError(
+                    f"{path.name}, line {line} in the edition, points to exercise {number} in a way that cannot be cut: "
+                    f"keep {number}."
+                )
+
+
+def _forget(path: Path, tree: Tree) -> None:
+    """A chapter that has no exercise left: neither a notebook nor a page of exercises."""
+    topic, root = path.stem, tree.root
+    path.unlink()
+    shutil.rmtree(root / "notebooks" / topic, ignore_errors=True)
+    chapter = root / "book" / path.name
+    write(chapter, opened(chapter.read_text(encoding="utf-8"), None, None))
+    _replace(root / "_toc.yml", rf"^        sections:\n +- file: notebooks/{topic}/exercises\n", "")
+    link = rf"\{{doc\}}`[^`<]*<\.\./notebooks/{topic}/exercises>`"
+    intro = (root / "book/intro.md").read_text(encoding="utf-8")
+    write(root / "book/intro.md", re.sub(rf" and {link}", "", re.sub(rf"\| {link} \|", "| |", intro)))
+    if left := tree.exercises:
+        _replace(root / "Makefile", r"^ASSIGNMENT \?= .*$", f"ASSIGNMENT ?= {left[0].stem}")
+
+
+def _name(edition: Edition, tree: Tree) -> None:
+    """The edition's own title, author, seed and dates, where the course's stand."""
+    made, title = tree.root, json.dumps(edition.title, ensure_ascii=False)
+    _replace(made / "_config.yml", r"^title: .*$", f"title: {title}")
     _replace(made / "_config.yml", r"^author: .*$", f"author: {json.dumps(edition.author, ensure_ascii=False)}")
+    _replace(made / ".devcontainer/devcontainer.json", r'"name": .*,$', f'"name": {title},')
     _replace(made / "book/intro.md", r"^# .*$", f"# {edition.title}")
     _replace(made / "autograder/startpage.py", r'"# Rooflines to Racks"', repr(f"# {edition.title}"))
     _replace(
@@ -245,26 +265,6 @@ def _choose(edition: Edition, made: Path) -> None:
     (made / "README.md").write_text(
         f"# {edition.title}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
         f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n", encoding="utf-8")  # fmt: skip
-    chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
-              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}, "added": sorted(edition.more),
-              "worked-solutions": edition.worked}  # fmt: skip
-    (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
-
-
-def _add(edition: Edition, made: Path) -> None:
-    """Own exercises behind a chapter's, and pages of worked solutions, in a folder of their own."""
-    for path in sorted((made / "solutions").glob("ch*.md")):
-        text = path.read_text(encoding="utf-8")
-        if path.stem in edition.more:
-            text = edition_more.added(text, edition.more[path.stem])
-            path.write_text(text, encoding="utf-8", newline="\n")
-        if edition.worked:
-            chapter = TITLE.search((made / "book" / path.name).read_text(encoding="utf-8"))[1].strip()
-            (made / "worked").mkdir(exist_ok=True)
-            page = edition_more.worked(blocks(text), chapter)
-            (made / "worked" / path.name).write_text(page, encoding="utf-8", newline="\n")
-            entry = f"          - file: notebooks/{path.stem}/exercises"
-            _replace(made / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
 
 
 def _drop_samples(path: Path, left_out: tuple[str, ...]) -> None:
