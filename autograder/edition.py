@@ -20,6 +20,7 @@ from .edition_text import blocks, cut, headed, needs, opened, unlinked
 from .links import TITLE
 from .places import ROOT, SourceError, Tree
 from .release import release, write
+from .startpage import escaped
 
 KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
 FILES = (
@@ -68,14 +69,23 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
         if key not in KEYS:
             raise SourceError(f'An edition has no key "{key}": there are {", ".join(KEYS)}.')
     names = {key: _line(key, said[key]) for key in ("title", "author") if key in said}
+    if "<" in names.get("title", ""):
+        raise SourceError('"title" is plain text, without "<": the pages would take it for HTML.')
     seed = said.get("seed", 0)
     if type(seed) is not int or seed < 0:
         raise SourceError(f'"seed" is a whole number from 0 on, not {seed!r}.')
     if type(worked := said.get("worked-solutions", False)) is not bool:
         raise SourceError(f'"worked-solutions" is true or false, not {worked!r}.')
     more = edition_more.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
-    return Edition(**names, seed=str(seed), left_out=_left_out(said.get("leave-out", []), tree),
-                   dates=_dates(said.get("dates", {}), tree), more=more, worked=worked)  # fmt: skip
+    left_out, dates = _left_out(said.get("leave-out", []), tree), _dates(said.get("dates", {}), tree)
+    for path in tree.exercises:
+        if (
+            path.stem in dates
+            and path.stem not in more
+            and set(needs(path.read_text(encoding="utf-8"))) <= set(left_out)
+        ):
+            raise SourceError(f'"dates" names {path.stem}, all of whose exercises are left out: take its dates away.')
+    return Edition(**names, seed=str(seed), left_out=left_out, dates=dates, more=more, worked=worked)
 
 
 def _line(key: str, value: object) -> str:
@@ -153,6 +163,7 @@ def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
         _copy(root, made)
         _choose(edition, made)
         release(Tree(made), scratch, database=False)
+        edition_more.judged(edition.more, Tree(made))
         shutil.copytree(made, into, dirs_exist_ok=True)
 
 
@@ -247,15 +258,17 @@ def _name(edition: Edition, tree: Tree) -> None:
     _replace(made / "_config.yml", r"^title: .*$", f"title: {title}")
     _replace(made / "_config.yml", r"^author: .*$", f"author: {json.dumps(edition.author, ensure_ascii=False)}")
     _replace(made / ".devcontainer/devcontainer.json", r'"name": .*,$', f'"name": {title},')
-    _replace(made / "book/intro.md", r"^# .*$", f"# {edition.title}")
-    _replace(made / "autograder/startpage.py", r'"# Rooflines to Racks"', repr(f"# {edition.title}"))
+    _replace(made / "book/intro.md", r"^# .*$", f"# {escaped(edition.title)}")
     _replace(
         made / "Makefile",
         r"^export JUPYTER_CONFIG_PATH",
         f"export COURSE_SEED ?= {edition.seed}\nexport JUPYTER_CONFIG_PATH",
     )
     if edition.dates:
-        rows = "".join(f"| {topic} | {first} | {due} |\n" for topic, (first, due) in sorted(edition.dates.items()))
+        rows = "".join(
+            f"| {{doc}}`exercises {int(topic[2:4])} <../notebooks/{topic}/exercises>` | {first} | {due} |\n"
+            for topic, (first, due) in sorted(edition.dates.items())
+        )
         _replace(
             made / "book/intro.md",
             r"^## Predict",
@@ -263,8 +276,10 @@ def _name(edition: Edition, tree: Tree) -> None:
         )
     out = f"Exercises left out: {', '.join(edition.left_out)}.\n" if edition.left_out else ""
     (made / "README.md").write_text(
-        f"# {edition.title}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
-        f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n", encoding="utf-8")  # fmt: skip
+        f"# {escaped(edition.title)}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
+        f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n"
+        "Before you publish it, let `repository` in `_config.yml` name the place where this folder is, and run `make release`:\n"
+        "the site's buttons for Colab and Binder, and each notebook's first cell, look there.\n", encoding="utf-8")  # fmt: skip
 
 
 def _drop_samples(path: Path, left_out: tuple[str, ...]) -> None:
@@ -282,18 +297,29 @@ def _replace(path: Path, pattern: str, by: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
+def _folder(said: str) -> Path | None:
+    """None for an empty word, which is what `make edition` hands on without INTO."""
+    return Path(said).expanduser() if said.strip() else None
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.edition", description=__doc__.split("\n")[0])
     parser.add_argument("edition", type=Path, help="a file such as autograder/edition.yml.example")
-    parser.add_argument("--into", type=Path, required=True, help="a folder that is new or empty")
+    parser.add_argument("--into", type=_folder, required=True, help="a folder that is new or empty")
     options = parser.parse_args(argv)
     try:
+        if not options.into:
+            raise SourceError("Say where the edition is to lie: --into ../ours, or make edition INTO=../ours.")
         if not options.edition.is_file():
             raise SourceError(f"There is no file {options.edition}: copy autograder/edition.yml.example.")
-        make(read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent), options.into)
+        wanted = read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent)
+        make(wanted, options.into)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
+    for topic, (_, due) in sorted(wanted.dates.items()):
+        if due < datetime.date.today():
+            print(f"Mind the year: {topic} was due on {due}, which is past.")
     print(f"The edition lies in {options.into}: go there and type make lab, make book or make release.")
     return 0
 

@@ -127,6 +127,7 @@ def test_needs_are_those_of_the_data_line():
         ("a: [", "not YAML"),
         ("[1]", "list of keys"),
         ("title: [x]", '"title" is one line'),
+        ("title: a <b>", "plain text"),
         ("seed: -1", "whole number"),
         ("seed: true", "whole number"),
         ("leave-out: [1.2]", "quotation marks"),
