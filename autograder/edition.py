@@ -16,19 +16,28 @@ from pathlib import Path
 import yaml
 
 from . import edition_more
+from .edition_text import blocks, cut, headed, needs, opened, unlinked
 from .links import TITLE
 from .places import ROOT, SourceError, Tree
-from .release import release
+from .release import release, write
+from .startpage import escaped
 
 KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
-FILES = ("LICENSE", "Makefile", "_config.yml", "_toc.yml", "pyproject.toml", "requirements.in", "requirements.txt")
-FOLDERS = ("autograder", "book", "helpers", "solutions")
+FILES = (
+    ".gitignore",
+    ".gitattributes",
+    "LICENSE",
+    "Makefile",
+    "_config.yml",
+    "_toc.yml",
+    "pyproject.toml",
+    "requirements.in",
+    "requirements.txt",
+)
+FOLDERS = (".binder", ".devcontainer", "autograder", "book", "helpers", "solutions")
 MADE = {"source", "release", "submitted", "autograded", "feedback", "exchange", "cache", "gradescope", ".grading"}
 MARK = ".edition.yml"
 """Where an edition keeps what it was made from."""
-
-START = re.compile(r"^\(ex-(\d+)-(\d+)\)=\s*$")
-FENCE = re.compile(r"^(`{3,}|:{3,})")
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,10 @@ class Edition:
     more: dict[str, str] = field(default_factory=dict)
     worked: bool = False
 
+    def due(self, topic: str) -> str | None:
+        """The day by which a chapter's exercises are handed in, as readers see it."""
+        return self.dates[topic][1].isoformat() if topic in self.dates else None
+
 
 def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
     """The edition that a file in the folder `beside` describes; SourceError, one sentence, at the first thing that is wrong."""
@@ -56,14 +69,23 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
         if key not in KEYS:
             raise SourceError(f'An edition has no key "{key}": there are {", ".join(KEYS)}.')
     names = {key: _line(key, said[key]) for key in ("title", "author") if key in said}
+    if "<" in names.get("title", ""):
+        raise SourceError('"title" is plain text, without "<": the pages would take it for HTML.')
     seed = said.get("seed", 0)
     if type(seed) is not int or seed < 0:
         raise SourceError(f'"seed" is a whole number from 0 on, not {seed!r}.')
     if type(worked := said.get("worked-solutions", False)) is not bool:
         raise SourceError(f'"worked-solutions" is true or false, not {worked!r}.')
     more = edition_more.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
-    return Edition(**names, seed=str(seed), left_out=_left_out(said.get("leave-out", []), tree),
-                   dates=_dates(said.get("dates", {}), tree), more=more, worked=worked)  # fmt: skip
+    left_out, dates = _left_out(said.get("leave-out", []), tree), _dates(said.get("dates", {}), tree)
+    for path in tree.exercises:
+        if (
+            path.stem in dates
+            and path.stem not in more
+            and set(needs(path.read_text(encoding="utf-8"))) <= set(left_out)
+        ):
+            raise SourceError(f'"dates" names {path.stem}, all of whose exercises are left out: take its dates away.')
+    return Edition(**names, seed=str(seed), left_out=left_out, dates=dates, more=more, worked=worked)
 
 
 def _line(key: str, value: object) -> str:
@@ -73,23 +95,33 @@ def _line(key: str, value: object) -> str:
 
 
 def _left_out(said: object, tree: Tree) -> tuple[str, ...]:
-    """Exercises to leave out: none that a remaining one needs, and not all of a chapter."""
+    """Exercises to leave out, by number or by chapter: none that a remaining one needs, and not all."""
     if not isinstance(said, list) or not all(isinstance(n, str) for n in said):
-        raise SourceError('"leave-out" is a list of exercises in quotation marks, such as ["2.7", "3.1"].')
-    for path in tree.exercises:
-        needed = needs(path.read_text(encoding="utf-8"))
-        gone = set(said) & set(needed)
-        for number in sorted(gone):
-            users = [n for n, wanted in needed.items() if number in wanted and n not in said]
-            if users:
-                raise SourceError(f"Exercise {number} is needed by {', '.join(users)}: leave these out as well.")
-        if gone and gone == set(needed):
-            raise SourceError(f"{path.stem} would have no exercise left: keep one of them.")
-        said = [n for n in said if n not in gone] + [f" {n}" for n in gone]  # marked as found
-    for number in said:
-        if not number.startswith(" "):
-            raise SourceError(f'There is no exercise "{number}" to leave out.')
-    return tuple(sorted(n.strip() for n in said))
+        raise SourceError(
+            '"leave-out" is a list of exercises or chapters in quotation marks, such as ["2.7", "ch04_training"].'
+        )
+    of = {path.stem: needs(path.read_text(encoding="utf-8")) for path in tree.exercises}
+    needed = {number: wanted for chapter in of.values() for number, wanted in chapter.items()}
+    for name in said:
+        if name not in needed and name not in of:
+            there = of.get(next((t for t in of if t.startswith(f"ch0{name.partition('.')[0]}_")), ""), {})
+            known = (
+                f"its chapter has {next(iter(there))} to {list(there)[-1]}"
+                if there
+                else f"chapters are {', '.join(of)}"
+            )
+            raise SourceError(f'There is no exercise "{name}" to leave out: {known}.')
+    gone = {number for name in said for number in of.get(name, [name])}
+    for number in sorted(gone, key=_order):
+        if users := [n for n, wanted in needed.items() if number in wanted and n not in gone]:
+            raise SourceError(f"Exercise {number} is needed by {', '.join(users)}: leave these out as well.")
+    if gone and gone == set(needed):
+        raise SourceError("The edition would have no exercise left: keep one of them.")
+    return tuple(sorted(gone, key=_order))
+
+
+def _order(number: str) -> tuple[int, ...]:
+    return tuple(map(int, number.split(".")))
 
 
 def _dates(said: object, tree: Tree) -> dict[str, tuple[datetime.date, datetime.date]]:
@@ -113,64 +145,6 @@ def _dates(said: object, tree: Tree) -> dict[str, tuple[datetime.date, datetime.
     return found
 
 
-def blocks(text: str) -> list[tuple[str | None, list[str]]]:
-    """Lines of a source in order, with the exercise that they belong to, if any.
-
-    >>> blocks("a\\n(ex-1-2)=\\nb\\n## c")
-    [(None, ['a']), ('1.2', ['(ex-1-2)=', 'b']), (None, ['## c'])]
-    """
-    found: list[tuple[str | None, list[str]]] = [(None, [])]
-    fence = None
-    for line in text.split("\n"):
-        mark = FENCE.match(line)
-        if fence:
-            fence = None if line.strip() == fence else fence
-        elif mark:
-            fence = mark[1]
-        elif m := START.match(line):
-            found.append((f"{m[1]}.{m[2]}", []))
-        elif line.startswith("## "):
-            found.append((None, []))
-        found[-1][1].append(line)
-    return found
-
-
-def needs(text: str) -> dict[str, set[str]]:
-    """For each exercise of a source, those that its data line says it needs."""
-    found = {}
-    for number, lines in blocks(text):
-        if number:
-            data = next((line for line in lines if re.match(r"[★☆]{3} · ", line)), "")
-            found[number] = set(re.findall(r"(?<![\d.])\d\.\d{1,2}(?![\d.e])", data.partition("needs")[2]))
-    return found
-
-
-def cut(text: str, left_out: tuple[str, ...]) -> str:
-    """A source without these exercises; what they name by `% let` stays, for later ones may use it."""
-    lines = []
-    for number, block in blocks(text):
-        lines += [line for line in block if line.startswith("% let ")] if number in left_out else block
-    return unlinked("\n".join(lines).rstrip("\n") + "\n", left_out)
-
-
-def unlinked(text: str, left_out: tuple[str, ...]) -> str:
-    """Text in which nothing points to an exercise that is not there.
-
-    >>> unlinked("Practice: {ref}`Exercise 2.1 <ex-2-1>`.\\nSee {ref}`2.1 <ex-2-1>`.", ("2.1",))
-    'See 2.1 (not in this edition).'
-    """
-    gone = "|".join(f"ex-{n.replace('.', '-')}" for n in left_out)
-    if not gone:
-        return text
-    link = re.compile(r"\{ref\}`([^`<]*\S)\s*<(?:" + gone + r")>`")
-    kept = []
-    for line in text.split("\n"):
-        if line.startswith("Practice: ") and link.search(line) and "{ref}" not in link.sub("", line):
-            continue
-        kept.append(link.sub(r"\1 (not in this edition)", line))
-    return "\n".join(kept)
-
-
 def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
     """Write the edition's tree, its notebooks included; nothing of `root` is changed.
 
@@ -189,6 +163,7 @@ def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
         _copy(root, made)
         _choose(edition, made)
         release(Tree(made), scratch, database=False)
+        edition_more.judged(edition.more, Tree(made))
         shutil.copytree(made, into, dirs_exist_ok=True)
 
 
@@ -209,15 +184,10 @@ def _copy(root: Path, made: Path) -> None:
 
 def _choose(edition: Edition, made: Path) -> None:
     """Title, author, seed, dates and exercises, in a fresh copy."""
-    for path in sorted([*(made / "book").rglob("*.md"), *(made / "solutions").glob("*.md")]):
-        text = cut(path.read_text(encoding="utf-8"), edition.left_out)
-        for number in edition.left_out:
-            if re.search(rf"\bex-{number.replace('.', '-')}\b", text):
-                raise SourceError(
-                    f"{path.name} points to exercise {number} in a way that cannot be cut: keep {number}."
-                )
-        path.write_text(text, encoding="utf-8", newline="\n")
-    _add(edition, made)
+    tree = Tree(made)
+    _cut(edition, tree)
+    _add(edition, tree)
+    _name(edition, tree)
     for path in (made / "autograder").glob("*ants/ch*.yaml"):  # sample answers, which make demo grades
         _drop_samples(path, edition.left_out)
     table = made / "book/data/methods.json"
@@ -225,17 +195,80 @@ def _choose(edition: Edition, made: Path) -> None:
     for row in methods["methods"]:
         row["exercises"] = [n for n in row["exercises"] if n not in edition.left_out]
     table.write_text(json.dumps(methods, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    _replace(made / "_config.yml", r"^title: .*$", f"title: {json.dumps(edition.title, ensure_ascii=False)}")
+    chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
+              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}, "added": sorted(edition.more),
+              "worked-solutions": edition.worked}  # fmt: skip
+    (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+def _cut(edition: Edition, tree: Tree) -> None:
+    """Exercises go, and with them what the text says of them."""
+    for path in sorted([*tree.chapters, *tree.exercises, *tree.pages]):
+        text, name = path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}"
+        text = unlinked(text, edition.left_out) if path in tree.pages else cut(text, edition.left_out, name)
+        write(path, text)
+
+
+def _add(edition: Edition, tree: Tree) -> None:
+    """Own exercises behind a chapter's, what each chapter says of its exercises, and pages of worked solutions."""
+    for path in tree.exercises:
+        text, due = path.read_text(encoding="utf-8"), edition.due(path.stem)
+        if path.stem in edition.more:
+            text = edition_more.added(text, edition.more[path.stem])
+        if not any(number for number, _ in blocks(text)):
+            _forget(path, tree)
+            continue
+        write(path, headed(text, due))
+        chapter = tree.root / "book" / path.name
+        write(chapter, opened(chapter.read_text(encoding="utf-8"), text, due))
+        if edition.worked:
+            title = TITLE.search(chapter.read_text(encoding="utf-8"))[1].strip()
+            write(tree.root / "worked" / path.name, edition_more.worked(blocks(text), title))
+            entry = f"          - file: notebooks/{path.stem}/exercises"
+            _replace(tree.root / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
+    for path in [*tree.chapters, *tree.exercises, *tree.pages]:
+        for number in edition.left_out:
+            text = path.read_text(encoding="utf-8")
+            if m := re.search(rf"\bex-{number.replace('.', '-')}\b", text):
+                line = text.count("\n", 0, m.start()) + 1
+                raise SourceError(
+                    f"{path.name}, line {line} in the edition, points to exercise {number} in a way that cannot be cut: "
+                    f"keep {number}."
+                )
+
+
+def _forget(path: Path, tree: Tree) -> None:
+    """A chapter that has no exercise left: neither a notebook nor a page of exercises."""
+    topic, root = path.stem, tree.root
+    path.unlink()
+    shutil.rmtree(root / "notebooks" / topic, ignore_errors=True)
+    chapter = root / "book" / path.name
+    write(chapter, opened(chapter.read_text(encoding="utf-8"), None, None))
+    _replace(root / "_toc.yml", rf"^        sections:\n +- file: notebooks/{topic}/exercises\n", "")
+    link = rf"\{{doc\}}`[^`<]*<\.\./notebooks/{topic}/exercises>`"
+    intro = (root / "book/intro.md").read_text(encoding="utf-8")
+    write(root / "book/intro.md", re.sub(rf" and {link}", "", re.sub(rf"\| {link} \|", "| |", intro)))
+    if left := tree.exercises:
+        _replace(root / "Makefile", r"^ASSIGNMENT \?= .*$", f"ASSIGNMENT ?= {left[0].stem}")
+
+
+def _name(edition: Edition, tree: Tree) -> None:
+    """The edition's own title, author, seed and dates, where the course's stand."""
+    made, title = tree.root, json.dumps(edition.title, ensure_ascii=False)
+    _replace(made / "_config.yml", r"^title: .*$", f"title: {title}")
     _replace(made / "_config.yml", r"^author: .*$", f"author: {json.dumps(edition.author, ensure_ascii=False)}")
-    _replace(made / "book/intro.md", r"^# .*$", f"# {edition.title}")
-    _replace(made / "autograder/startpage.py", r'"# Rooflines to Racks"', repr(f"# {edition.title}"))
+    _replace(made / ".devcontainer/devcontainer.json", r'"name": .*,$', f'"name": {title},')
+    _replace(made / "book/intro.md", r"^# .*$", f"# {escaped(edition.title)}")
     _replace(
         made / "Makefile",
         r"^export JUPYTER_CONFIG_PATH",
         f"export COURSE_SEED ?= {edition.seed}\nexport JUPYTER_CONFIG_PATH",
     )
     if edition.dates:
-        rows = "".join(f"| {topic} | {first} | {due} |\n" for topic, (first, due) in sorted(edition.dates.items()))
+        rows = "".join(
+            f"| {{doc}}`exercises {int(topic[2:4])} <../notebooks/{topic}/exercises>` | {first} | {due} |\n"
+            for topic, (first, due) in sorted(edition.dates.items())
+        )
         _replace(
             made / "book/intro.md",
             r"^## Predict",
@@ -243,28 +276,10 @@ def _choose(edition: Edition, made: Path) -> None:
         )
     out = f"Exercises left out: {', '.join(edition.left_out)}.\n" if edition.left_out else ""
     (made / "README.md").write_text(
-        f"# {edition.title}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
-        f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n", encoding="utf-8")  # fmt: skip
-    chosen = {"title": edition.title, "author": edition.author, "seed": int(edition.seed), "leave-out": list(edition.left_out),
-              "dates": {t: {"release": a, "due": b} for t, (a, b) in edition.dates.items()}, "added": sorted(edition.more),
-              "worked-solutions": edition.worked}  # fmt: skip
-    (made / MARK).write_text(yaml.safe_dump(chosen, allow_unicode=True, sort_keys=False), encoding="utf-8")
-
-
-def _add(edition: Edition, made: Path) -> None:
-    """Own exercises behind a chapter's, and pages of worked solutions, in a folder of their own."""
-    for path in sorted((made / "solutions").glob("ch*.md")):
-        text = path.read_text(encoding="utf-8")
-        if path.stem in edition.more:
-            text = edition_more.added(text, edition.more[path.stem])
-            path.write_text(text, encoding="utf-8", newline="\n")
-        if edition.worked:
-            chapter = TITLE.search((made / "book" / path.name).read_text(encoding="utf-8"))[1].strip()
-            (made / "worked").mkdir(exist_ok=True)
-            page = edition_more.worked(blocks(text), chapter)
-            (made / "worked" / path.name).write_text(page, encoding="utf-8", newline="\n")
-            entry = f"          - file: notebooks/{path.stem}/exercises"
-            _replace(made / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
+        f"# {escaped(edition.title)}\n\nAn edition of Rooflines to Racks, made by `python -m autograder.edition`, without its tests.\n"
+        f"{out}`make lab`, `make book` and `make release` work here; {MARK} says what was chosen.\n"
+        "Before you publish it, let `repository` in `_config.yml` name the place where this folder is, and run `make release`:\n"
+        "the site's buttons for Colab and Binder, and each notebook's first cell, look there.\n", encoding="utf-8")  # fmt: skip
 
 
 def _drop_samples(path: Path, left_out: tuple[str, ...]) -> None:
@@ -282,18 +297,29 @@ def _replace(path: Path, pattern: str, by: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
+def _folder(said: str) -> Path | None:
+    """None for an empty word, which is what `make edition` hands on without INTO."""
+    return Path(said).expanduser() if said.strip() else None
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.edition", description=__doc__.split("\n")[0])
     parser.add_argument("edition", type=Path, help="a file such as autograder/edition.yml.example")
-    parser.add_argument("--into", type=Path, required=True, help="a folder that is new or empty")
+    parser.add_argument("--into", type=_folder, required=True, help="a folder that is new or empty")
     options = parser.parse_args(argv)
     try:
+        if not options.into:
+            raise SourceError("Say where the edition is to lie: --into ../ours, or make edition INTO=../ours.")
         if not options.edition.is_file():
             raise SourceError(f"There is no file {options.edition}: copy autograder/edition.yml.example.")
-        make(read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent), options.into)
+        wanted = read(options.edition.read_text(encoding="utf-8"), Tree(), options.edition.parent)
+        make(wanted, options.into)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
+    for topic, (_, due) in sorted(wanted.dates.items()):
+        if due < datetime.date.today():
+            print(f"Mind the year: {topic} was due on {due}, which is past.")
     print(f"The edition lies in {options.into}: go there and type make lab, make book or make release.")
     return 0
 

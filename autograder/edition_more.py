@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from . import trial
 from .places import SourceError, Tree
 
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n---\n(.*?)\n---\n(.*?)\n```$", re.M | re.S)
@@ -36,6 +37,25 @@ def added(text: str, more: str) -> str:
                 f"There is an exercise {label[3:].replace('-', '.')} already: take a number that is free."
             )
     return f"{text.rstrip()}\n\n{more.strip()}\n"
+
+
+def judged(more: dict[str, str], tree: Tree) -> None:
+    """Own exercises, run as a learner's: their own answers have to earn all points, and none is given for nothing.
+
+    SourceError names the first check that says otherwise, and what it said.
+    """
+    for topic, text in more.items():
+        solved, ids = trial.solved(topic, tree), set()
+        for chapter, number in re.findall(r"^\(ex-(\d+)-(\d+)\)=$", text, re.M):
+            ids.add(f"ch{int(chapter):02d}-q{int(number):02d}")
+        for nb, all_points, of in ((solved, True, "its own answer"), (trial.blank(solved), False, "no answer")):
+            for name, found in trial.judge(nb, *sorted(ids)).items():
+                wanted = found.points if all_points else 0.0
+                if trial.exercise_of(name) in ids and found.score != wanted:
+                    said = (found.message.splitlines() or ["it says nothing"])[-1].strip()
+                    raise SourceError(
+                        f"The check {name} in {topic}.md gives {of} {found.score:g} of {found.points:g} points: {said}"
+                    )
 
 
 def worked(blocks: list, title: str) -> str:

@@ -3,14 +3,31 @@
 import re
 from pathlib import Path
 
+import yaml
+
 from .exercises import Exercise
 from .links import TITLE
 from .places import Tree
 
 
+def name(tree: Tree) -> str:
+    """What the book of this tree is called."""
+    config = tree.root / "_config.yml"
+    return yaml.safe_load(config.read_text(encoding="utf-8"))["title"] if config.is_file() else "Rooflines to Racks"
+
+
+def escaped(text: str) -> str:
+    r"""Text that Markdown shows as it is.
+
+    >>> print(escaped("A & <B>, v_1"))
+    A \& \<B>, v\_1
+    """
+    return re.sub(r"([\\`*_{\[\]<&$#|~])", r"\\\1", text)
+
+
 def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise]]) -> str:
     """Every chapter with its reading and its exercises, and how to check one's work."""
-    lines = ["# Rooflines to Racks", "", "Read a chapter, then do its exercises.", ""]
+    lines = [f"# {escaped(name(tree))}", "", "Read a chapter, then do its exercises.", ""]
     lines += ["| chapter | read | do |", "|---|---|---|"]
     sources = {path.stem: path for path in (*tree.exercises, *tree.chapters)}  # a chapter's own title wins
     chapters = {path.stem for path in tree.chapters}
@@ -21,7 +38,7 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         read = f"[reading]({topic}/reading.ipynb)" if topic in chapters else "in preparation"
         found = made.get(topic, [])
         points = sum(ex.points for ex in found)
-        do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {points:g} points" if found else "in preparation"
+        do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {points:g} points" if found else "no exercises"
         lines.append(f"| {number} · {shown} | {read} | {do} |")
     return "\n".join(lines) + HOW
 

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 
 import pytest
 import yaml
@@ -48,6 +49,73 @@ def test_a_cut_takes_one_exercise_and_what_points_to_it():
     assert "## Section" in edition.cut(SOURCE, ("1.2",)) and "Exercise 1.2" not in edition.cut(SOURCE, ("1.2",))
 
 
+HEAD = """\
+# Head
+
+`check.solution("1.1")` shows our answer to exercise 1.1.
+
+(ex-1-1)=
+### Exercise 1.1 — One
+
+(ex-1-2)=
+### Exercise 1.2 — Two
+
+A question.
+
+```{code-cell} ipython3
+a.wrong("a whole shard, as in 1.1: nothing is saved", 1.1)
+```
+:::{dropdown} After you pass
+It is 1.1's bound, not {{ 1.1 }}, $1.1$, 1.15 or 21.1; see the next exercise.
+:::
+
+(ex-1-3)=
+### Exercise 1.3 — Three
+"""
+
+
+def test_words_say_what_is_not_there():
+    left = edition.cut(HEAD, ("1.1", "1.3"))
+    assert "It is 1.1 (not in this edition)'s bound, not {{ 1.1 }}, $1.1$, 1.15 or 21.1" in left
+    assert "see the next exercise (not in this edition)." in left and '"a whole shard: nothing is saved", 1.1)' in left
+    assert '`check.solution("1.2")` shows our answer to exercise 1.2.' in edition.headed(left, None)
+    assert edition.headed(left, "2030-02-01").startswith("# Head\n\n**Due on 2030-02-01.**\n\n")
+
+
+@pytest.mark.parametrize(
+    "words", ["Take 1.1 again.", "Do the next exercise first.", '```\nif check.passed("1.3"):\n```']
+)
+def test_a_question_about_an_exercise_that_is_gone_is_refused(words):
+    text = HEAD.replace("A question.", words)
+    with pytest.raises(SourceError, match=r"Exercise 1.2 is about 1.[13] \(x.md, line 1[123]\): leave it out as well"):
+        edition.cut(text, ("1.1", "1.3"), "x.md")
+
+
+def test_a_chapter_counts_its_exercises():
+    chapter = "## Exercises\n\n{ref}`Exercises 1 <ex-1-1>`: two that check themselves.\nMore.\n\n(sec)=\n## End\n"
+    said = edition.opened(chapter, edition.cut(SOURCE, ("1.1",)), "2030-02-01")
+    assert "{ref}`Exercises 1 <ex-1-2>`: 1 exercise, 2 points.\nThey are due on 2030-02-01.\nMore." in said
+    by_hand = SOURCE + '+++ {"nbgrader": {"solution": true, "grade": true}}'
+    assert "2 exercises, 4 points; a person grades one of them.\nMore." in edition.opened(chapter, by_hand, None)
+    none = edition.opened(chapter, None, None)
+    assert "no exercises for this chapter.\n\n(sec)=\n## End" in none and "More" not in none
+
+
+def test_no_source_counts_exercises_outside_of_the_line_that_editions_write():
+    words = "one|two|three|four|five|six|seven|eight|nine|ten|twenty|thirty"
+    counted = re.compile(rf"\b(?:\d+|(?:{words})(?:-\w+)?) (?:exercises|points|that check themselves)\b", re.I)
+    for path in [*Tree().chapters, *Tree().exercises, *Tree().pages]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            counts = counted.search(line) and not line.startswith(("★", "☆", "{ref}`Exercises ")) and "next" not in line
+            assert not counts, f"{path.name}, line {number}: {line}"
+
+
+def test_every_chapter_has_that_line():
+    for path in Tree().exercises:
+        chapter = (ROOT / "book" / path.name).read_text(encoding="utf-8")
+        assert edition.opened(chapter, path.read_text(encoding="utf-8"), None) != chapter, path.name
+
+
 def test_needs_are_those_of_the_data_line():
     assert edition.needs(SOURCE) == {"1.1": set(), "1.2": {"1.1"}}
 
@@ -59,10 +127,13 @@ def test_needs_are_those_of_the_data_line():
         ("a: [", "not YAML"),
         ("[1]", "list of keys"),
         ("title: [x]", '"title" is one line'),
+        ("title: a <b>", "plain text"),
         ("seed: -1", "whole number"),
         ("seed: true", "whole number"),
         ("leave-out: [1.2]", "quotation marks"),
-        ('leave-out: ["1.9"]', 'no exercise "1.9"'),
+        ('leave-out: ["1.9"]', 'no exercise "1.9" to leave out: its chapter has 1.1 to 1.2'),
+        ('leave-out: ["ch09"]', 'no exercise "ch09" to leave out: chapters are ch01_one'),
+        ("leave-out: [ch01_one]", "no exercise left"),
         ('leave-out: ["1.1"]', "1.1 is needed by 1.2"),
         ('leave-out: ["1.1", "1.2"]', "no exercise left"),
         ("worked-solutions: 1", "true or false"),
