@@ -1,4 +1,4 @@
-"""The first code cell of every notebook: it finds `helpers`, installs it where there is none, and says if it is too old."""
+"""The first code cell of every notebook: it finds `helpers`, installs it where there is none, and stops if it is too old."""
 
 import re
 
@@ -41,9 +41,9 @@ except ImportError:
     import helpers.costs
 
 if [int(n) for n in getattr(helpers, "__version__", "0.1").split(".")] < @NEEDED@:
-    print(
+    raise ImportError(
         f"This notebook needs `helpers` @VERSION@ and finds {getattr(helpers, '__version__', '0.1')}: "
-        "update the course's folder (git pull), or else run the next line in a cell of its own, "
+        "update the course's folder (git pull, and pip install . if that is how it came), or else run the next line in a cell of its own, "
         "and then restart the kernel.\\n"
         "%pip install --no-deps --force-reinstall @COURSE@"
     )"""
