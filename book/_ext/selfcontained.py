@@ -76,7 +76,13 @@ def finish(app, error) -> None:
             after = pattern.sub(new, after)
         if after != before:
             page.write_text(after, encoding="utf-8")
-    unused = ["scripts/fontawesome.js", "sphinx-thebe.js", "sphinx-thebe.css"]
+    unused = [
+        "scripts/fontawesome.js",
+        "sphinx-thebe.js",
+        "sphinx-thebe.css",
+        "webpack-macros.html",
+        "sbt-webpack-macros.html",
+    ]
     for path in [*(out / "_static").rglob("*.map"), *(out / "_static" / name for name in unused)]:
         path.unlink(missing_ok=True)
 
