@@ -27,8 +27,9 @@
       step.max = strips[links.selectedIndex].children.length - 1;
       if (wanted.has("step")) step.value = wanted.get("step");
       box.scrollIntoView();
-      addEventListener("load", async () => { await window.MathJax?.startup?.promise; box.scrollIntoView(); }); // formulas above have grown
+      addEventListener("load", async () => { await document.fonts.ready; box.scrollIntoView(); }); // lines above may have moved
     }
+    addEventListener("hashchange", () => location.hash.startsWith(`#${box.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", update);
     form.addEventListener("change", () => history.replaceState(null, "", `#${box.id}?${new URLSearchParams(new FormData(form))}`));

@@ -91,8 +91,9 @@
       else for (const [name, value] of asked) if (form.elements[name]) form.elements[name].value = value;
       for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
       box.scrollIntoView();
-      addEventListener("load", async () => { await window.MathJax?.startup?.promise; box.scrollIntoView(); }); // formulas above have grown
+      addEventListener("load", async () => { await document.fonts.ready; box.scrollIntoView(); }); // lines above may have moved
     }
+    addEventListener("hashchange", () => location.hash.startsWith(`#${data.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", update);
     form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : new FormData(form))}`));

@@ -217,6 +217,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, 
       const at = menus(), found = plan(at);
       offer(at);
       if (found.some) show(at, found);
+      box.classList.toggle("live-stale", !found.some);
       said.say = found.sentence.replace(/[{}]/g, "");
       return {};
     },

@@ -44,19 +44,19 @@ def first_result(browser, address: str, runs: int) -> float:
     return statistics.median(times)
 
 
-def table(browser, runs: int) -> dict[str, tuple[int, float]]:
-    """Name of a figure -> bytes, milliseconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        figures = [load(name) for name in names()]
-        return {f.name: (size(f), first_result(browser, write(f, Path(folder)).as_uri(), runs)) for f in figures}
+def pages(folder: Path) -> dict[str, tuple[int, str]]:
+    """Name of a figure -> bytes, and the address of a page in `folder` that holds it alone."""
+    figures = [load(name) for name in names()]
+    return {f.name: (size(f), write(f, folder).as_uri()) for f in figures}
 
 
 def main(argv: list[str]) -> int:
     if argv[1:] or not all(n.isdigit() and int(n) for n in argv):
         print("usage: python -m tests.book.firsts [RUNS]")
         return 2
-    with chromium.browser() as browser:
-        for name, (weight, ready) in table(browser, int(argv[0]) if argv else 5).items():
+    with tempfile.TemporaryDirectory() as folder, chromium.browser() as browser:
+        for name, (weight, address) in pages(Path(folder)).items():
+            ready = first_result(browser, address, int(argv[0]) if argv else 5)
             print(f"{name:16} {weight / 1000:6.1f} KB of {limit(name) / 1000:.0f}  {ready:6.0f} ms")
     return 0
 
