@@ -202,6 +202,32 @@ def test_worked_pages_hold_answers_and_nothing_for_graders():
     assert not any(word in page for word in ("BEGIN", "END", "graders", "hidden", "nbgrader"))
 
 
+def test_an_exercise_of_another_chapter_may_need_it(tree):
+    other = SOURCE.replace("1-", "2-").replace("Exercise 1.", "Exercise 2.")
+    (tree.root / "solutions/ch02_two.md").write_text(other)
+    for wish in ("ch01_one", "1.1"):
+        with pytest.raises(SourceError, match="1.1 is needed by .*2.2: leave these out"):
+            edition.read(f'leave-out: ["{wish}"]', tree)
+    assert edition.read("leave-out: [ch02_two]", tree).left_out == ("2.1", "2.2")
+    with pytest.raises(SourceError, match="names ch02_two, all of whose exercises are left out"):
+        edition.read("{leave-out: [ch02_two], dates: {ch02_two: {release: 2030-01-01, due: 2030-01-02}}}", tree)
+
+
+@pytest.mark.parametrize(
+    "score, says",
+    [({"": 1.0}, "gives its own answer 1 of 2 points: too small"), ({}, "gives no answer 2 of 2 points: too small")],
+)
+def test_own_exercises_are_tried(tree, monkeypatch, score, says):
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": ""}
+    solved, blank = {"cells": [cell], "is": ""}, {"cells": [], "is": "blank"}
+    monkeypatch.setattr(edition_more.trial, "solved", lambda *_: solved)
+    monkeypatch.setattr(edition_more.trial, "blank", lambda _: blank)
+    verdict = lambda nb: edition_more.trial.Verdict(score.get(nb["is"], 2.0), 2.0, "Exercise 1.90\n  too small")  # noqa: E731
+    monkeypatch.setattr(edition_more.trial, "judge", lambda nb, *_: {"ch01-q90-check": verdict(nb)})
+    with pytest.raises(SourceError, match=f"The check ch01-q90-check in ch01_one.md {says}"):
+        edition_more.judged({"ch01_one": "(ex-1-90)=\n"}, tree)
+
+
 def test_own_exercises_stand_behind_the_chapters(tree, tmp_path):
     folder = tmp_path / "own"
     folder.mkdir()
