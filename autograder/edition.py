@@ -59,15 +59,7 @@ class Edition:
 
 def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
     """The edition that a file in the folder `beside` describes; SourceError, one sentence, at the first thing that is wrong."""
-    try:
-        said = yaml.safe_load(text) or {}
-    except (yaml.YAMLError, ValueError) as error:
-        raise SourceError(f"The edition is not YAML: {str(error).splitlines()[0]}.") from error
-    if not isinstance(said, dict):
-        raise SourceError(f"An edition is a list of keys with values, such as {', '.join(KEYS)}.")
-    for key in said:
-        if key not in KEYS:
-            raise SourceError(f'An edition has no key "{key}": there are {", ".join(KEYS)}.')
+    said = _loaded(text)
     names = {key: _line(key, said[key]) for key in ("title", "author") if key in said}
     if "<" in names.get("title", ""):
         raise SourceError('"title" is plain text, without "<": the pages would take it for HTML.')
@@ -78,6 +70,35 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
         raise SourceError(f'"worked-solutions" is true or false, not {worked!r}.')
     more = edition_more.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
     left_out, dates = _left_out(said.get("leave-out", []), tree), _dates(said.get("dates", {}), tree)
+    _fit(left_out, dates, more, tree)
+    return Edition(**names, seed=str(seed), left_out=left_out, dates=dates, more=more, worked=worked)
+
+
+def _loaded(text: str) -> dict:
+    """The keys of an edition's file with their values."""
+    try:
+        said = yaml.safe_load(text) or {}
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise SourceError(
+            f"The edition is not YAML, {line}{error.problem}; text with a colon or a quotation mark needs quotation marks around it."
+        ) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise SourceError(f"The edition is not YAML: {str(error).splitlines()[0]}.") from error
+    if not isinstance(said, dict):
+        raise SourceError(f"An edition is a list of keys with values, such as {', '.join(KEYS)}.")
+    for key in said:
+        if key not in KEYS:
+            raise SourceError(f'An edition has no key "{key}": there are {", ".join(KEYS)}.')
+    return said
+
+
+def _fit(left_out: tuple[str, ...], dates: dict, more: dict[str, str], tree: Tree) -> None:
+    """What is added and dated goes with what is left out."""
+    for topic, own in more.items():
+        for number, wanted in needs(own).items():
+            for gone in sorted(wanted & set(left_out), key=_order):
+                raise SourceError(f"Your exercise {number} in {topic}.md needs {gone}, which is left out: keep {gone}.")
     for path in tree.exercises:
         if (
             path.stem in dates
@@ -85,7 +106,6 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
             and set(needs(path.read_text(encoding="utf-8"))) <= set(left_out)
         ):
             raise SourceError(f'"dates" names {path.stem}, all of whose exercises are left out: take its dates away.')
-    return Edition(**names, seed=str(seed), left_out=left_out, dates=dates, more=more, worked=worked)
 
 
 def _line(key: str, value: object) -> str:
@@ -113,8 +133,13 @@ def _left_out(said: object, tree: Tree) -> tuple[str, ...]:
             raise SourceError(f'There is no exercise "{name}" to leave out: {known}.')
     gone = {number for name in said for number in of.get(name, [name])}
     for number in sorted(gone, key=_order):
-        if users := [n for n, wanted in needed.items() if number in wanted and n not in gone]:
-            raise SourceError(f"Exercise {number} is needed by {', '.join(users)}: leave these out as well.")
+        users: set[str] = set()
+        while more := {n for n, wanted in needed.items() if wanted & {number, *users}} - gone - users:
+            users |= more  # and those that need these
+        if users:
+            raise SourceError(
+                f"Exercise {number} is needed by {', '.join(sorted(users, key=_order))}: leave these out as well, or keep {number}."
+            )
     if gone and gone == set(needed):
         raise SourceError("The edition would have no exercise left: keep one of them.")
     return tuple(sorted(gone, key=_order))

@@ -21,6 +21,12 @@ def own(folder: Path, tree: Tree) -> dict[str, str]:
         if path.stem not in topics:
             raise SourceError(f"{path.name} belongs to no chapter: name it as one of {', '.join(topics)}.")
         found[path.stem] = path.read_text(encoding="utf-8")
+        chapter = int(path.stem[2:4])
+        for label, of in re.findall(r"^\((ex-(\d+)-\d+)\)=$", found[path.stem], re.M):
+            if int(of) != chapter:
+                raise SourceError(
+                    f"{path.name} has an exercise ({label})=: those of this chapter begin with ex-{chapter}-."
+                )
         if not re.search(r"^\(ex-\d+-\d+\)=$", found[path.stem], re.M):
             raise SourceError(f"{path.name} has no exercise: one begins with a line such as (ex-2-90)=.")
     if not found:

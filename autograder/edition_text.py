@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from itertools import takewhile
 
 from .places import SourceError
 
@@ -62,13 +63,26 @@ def cut(text: str, left_out: Collection[str], name: str = "the source") -> str:
         return text
     found, out, at = blocks(text), [], 0
     for i, (number, lines) in enumerate(found):
-        if number in left_out:
+        if number in left_out or _hollow(found[i:], left_out):
             out += [line for line in lines if line.startswith("% let ")]
         else:
             later = [n for n, _ in found[i + 1 :] if n]
             out += _mended(number, lines, left_out, later, name, at)
         at += len(lines)
     return unlinked("\n".join(out).rstrip("\n") + "\n", left_out)
+
+
+def _hollow(found: list[tuple[str | None, list[str]]], left_out: Collection[str]) -> bool:
+    """Whether the first block opens a section of which nothing is left: words about exercises that are all gone.
+
+    >>> _hollow([(None, ["## On rings"]), ("1.2", []), (None, ["## On trees"]), ("1.3", [])], ["1.2"])
+    True
+    """
+    number, lines = found[0]
+    if number or not lines[0].startswith("## ") or any("{code-cell}" in line for line in lines):
+        return False
+    numbers = [n for n, _ in takewhile(lambda block: block[0], found[1:])]
+    return bool(numbers) and set(numbers) <= set(left_out)
 
 
 def _mended(

@@ -45,6 +45,8 @@ def test_a_cut_takes_one_exercise_and_what_points_to_it():
     left = edition.cut(SOURCE, ("1.1",))
     assert "Exercise 1.1" not in left and "a comment" not in left and "ex-1-1" not in left
     assert "% let kept = 3" in left and "After 1.1 (not in this edition)." in left
+    hollow = SOURCE.replace("(ex-1-2)=", "## About two\n\nWords.\n\n(ex-1-2)=")
+    assert "About two" in edition.cut(hollow, ("1.1",)) and "Words" not in edition.cut(hollow, ("1.2",))
     assert left.endswith("## Section\n") and edition.cut(SOURCE, ()) == SOURCE
     assert "## Section" in edition.cut(SOURCE, ("1.2",)) and "Exercise 1.2" not in edition.cut(SOURCE, ("1.2",))
 
@@ -125,6 +127,7 @@ def test_needs_are_those_of_the_data_line():
     [
         ("tittle: x", 'no key "tittle"'),
         ("a: [", "not YAML"),
+        ("\ntitle: A: B", "line 2: .* needs quotation marks"),
         ("[1]", "list of keys"),
         ("title: [x]", '"title" is one line'),
         ("title: a <b>", "plain text"),
@@ -235,6 +238,7 @@ def test_own_exercises_stand_behind_the_chapters(tree, tmp_path):
         (None, "", "has no file"),
         ("ch07_x.md", "(ex-7-1)=", "belongs to no chapter"),
         ("ch01_one.md", "text", "has no exercise"),
+        ("ch01_one.md", "(ex-2-90)=", "begin with ex-1-"),
     ):
         if name:
             (folder / name).write_text(text)
@@ -247,6 +251,17 @@ def test_own_exercises_stand_behind_the_chapters(tree, tmp_path):
         edition_more.added(SOURCE, read.more["ch01_one"])
     text = edition_more.added(SOURCE, ANSWER.replace("1-1", "1-90").replace("1.1", "1.90"))
     assert [n for n, _ in edition.blocks(text) if n] == ["1.1", "1.2", "1.90"]
+    own = SOURCE.replace("1-1", "1-91").replace("1-2", "1-92").replace("needs 1.1", "needs 1.2")
+    (folder / "ch01_one.md").write_text(own)
+    with pytest.raises(SourceError, match="Your exercise 1.92 in ch01_one.md needs 1.2, which is left out"):
+        edition.read('{add: own, leave-out: ["1.2"]}', tree, tmp_path)
+
+
+def test_all_that_hang_on_an_exercise_are_named_at_once(tree):
+    more = "(ex-1-3)=\n### Exercise 1.3 — Three\n\n★☆☆ · 10 min · 2 points · needs 1.2\n"
+    (tree.root / "solutions/ch01_one.md").write_text(SOURCE + more)
+    with pytest.raises(SourceError, match=r"1.1 is needed by 1.2, 1.3: leave these out as well, or keep 1.1"):
+        edition.read('leave-out: ["1.1"]', tree)
 
 
 @pytest.mark.slow
