@@ -57,6 +57,7 @@ def test_the_script_is_small(figure):
 def test_without_javascript_the_page_has_figure_and_table(visit, figure):
     page = visit(PAGE, javascript=False)
     box = page.locator("#live-matmul-roofline")
+    box.scroll_into_view_if_needed()
     assert not box.locator("form").is_visible()
     assert box.locator("svg").is_visible() and box.locator("table").is_visible()
     cells = {r.name: box.locator(f'[data-result="{r.name}"]').inner_text() for r in figure.results}
