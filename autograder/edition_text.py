@@ -211,7 +211,7 @@ def opened(chapter: str, source: str | None, due: str | None) -> str:
     said += f"; a person grades {'one' if hand == 1 else f'{hand:g}'} of them" if hand else ""
     label = found[0].replace(".", "-")
     lines = [f"{{ref}}`Exercises {found[0].split('.')[0]} <ex-{label}>`: {said}."]
-    lines += [f"They are due on {due}."] if due else []
+    lines += [f"Due on {due}."] if due else []
     return OPENING.sub(lambda _: "\n".join(lines), chapter, count=1)
 
 

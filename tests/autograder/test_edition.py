@@ -96,7 +96,7 @@ def test_a_question_about_an_exercise_that_is_gone_is_refused(words):
 def test_a_chapter_counts_its_exercises():
     chapter = "## Exercises\n\n{ref}`Exercises 1 <ex-1-1>`: two that check themselves.\nMore.\n\n(sec)=\n## End\n"
     said = edition.opened(chapter, edition.cut(SOURCE, ("1.1",)), "2030-02-01")
-    assert "{ref}`Exercises 1 <ex-1-2>`: 1 exercise, 2 points.\nThey are due on 2030-02-01.\nMore." in said
+    assert "{ref}`Exercises 1 <ex-1-2>`: 1 exercise, 2 points.\nDue on 2030-02-01.\nMore." in said
     by_hand = SOURCE + '+++ {"nbgrader": {"solution": true, "grade": true}}'
     assert "2 exercises, 4 points; a person grades one of them.\nMore." in edition.opened(chapter, by_hand, None)
     none = edition.opened(chapter, None, None)
