@@ -104,11 +104,14 @@ def _body(content: list) -> str:
 def merge(out: Path) -> None:
     """Write one sheet for all pages of a site, let them name it alone, and cut the icons to those that it draws."""
     pages = {path: path.read_text(encoding="utf-8") for path in out.rglob("*.html") if "_static" not in path.parts}
-    names, order = Names(), []
+    order = []
+    for text in sorted(pages.values(), key=lambda t: -len(LINK.findall(t))):
+        order += [name for _, name in LINK.findall(text) if name not in (*order, SHEET)]
+    if not order:
+        return  # no page was written anew, and Sphinx has copied nothing
+    names = Names()
     for text in pages.values():
         names.feed(text)
-    for text in sorted(pages.values(), key=lambda t: -len(LINK.findall(t))):
-        order += [name for _, name in LINK.findall(text) if name not in order]
     for script in (out / "_static").rglob("*.js"):
         words = NAME.findall(script.read_text(encoding="utf-8"))
         names.found.update(w for w in words if script.name != "bootstrap.js" or not ABSENT.match(w))

@@ -37,6 +37,28 @@ def test_sheets_that_are_imported_come_along_and_addresses_still_lead_there(tmp_
     assert re.findall(r"url\([^)]*\)", found) == ['url("file.png")', 'url("data:x")', 'url("c/d.png")']
 
 
+def test_a_build_that_writes_some_pages_or_none_leaves_the_others_whole(tmp_path):
+    """Sphinx copies all files of the theme again if it writes a page, and none if it does not."""
+    static = tmp_path / "_static"
+    (static / "scripts").mkdir(parents=True)
+    page = '<head><link rel="stylesheet" href="_static/one.css" /></head><p class="{0}">x</p>'
+
+    def build(**pages):
+        (static / "one.css").write_text(".a{top:0}.b{top:1px}.c{top:2px}")
+        (static / "scripts/pydata-sphinx-theme.js").write_text(
+            ',"complete"===document.readyState?I():window.addEventListener("load",I)'
+        )
+        for name, classes in pages.items():
+            (tmp_path / f"{name}.html").write_text(page.format(classes))
+        styles.merge(tmp_path)
+        styles.merge(tmp_path)
+        return (tmp_path / styles.SHEET).read_text()
+
+    assert build(first="a", second="b") == ".a{top:0}.b{top:1px}"
+    assert build(second="c") == ".a{top:0}.c{top:2px}"
+    assert (tmp_path / "first.html").read_text().count("stylesheet") == 1
+
+
 def test_another_theme_is_noticed():
     with pytest.raises(RuntimeError, match="no longer measures"):
         styles.unmeasured("something else")
