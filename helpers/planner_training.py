@@ -54,6 +54,7 @@ def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ..
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return ()
+    rows = rows[~((rows[:, AXES.index("dp")] > 1) & (rows[:, len(AXES)] == 3))]  # that is fsdp by another name
     laid, hidden, memory = priced(c, place, rows, tokens, T, policies)
     fits, zero = memory <= place.slice.chip.hbm_bytes, laid.zero + 0 * hidden
     begins = np.flatnonzero(np.any(np.diff(rows[:, : len(AXES)], axis=0, prepend=-1), axis=1))

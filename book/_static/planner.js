@@ -54,7 +54,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, 
     const { wires, step } = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
     for (const [mesh, most] of tools.meshes({ may }, n, tokens, T)) {
-      const on = wires(mesh), zeros = mesh[1] * mesh[2] * mesh[4] > 1 ? 4 : 1, fast = tools.least(), small = tools.least();
+      const on = wires(mesh), zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, fast = tools.least(), small = tools.least();
       let any = false;
       for (let zero = 0; zero < zeros; zero++) {
         const price = step(...mesh, zero, ...on);
