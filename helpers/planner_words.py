@@ -151,7 +151,7 @@ LACKS = "{memory}, {missing} too much"
 PAGE = "Layouts {first} to {last} of {count}"
 TYPE = "type a price"
 CHANGED = "A model changed from {model}"
-ANY = "whichever is fastest"
+ANY = "the fastest"
 HINT = "Choose a task, a model and chips; then pick any layout in the table."
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), "
