@@ -3,7 +3,7 @@
 window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, ungrouped) => {
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
   const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
-  const words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
+  const words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (all, name) => by[name] ?? all);
   const width = t.names.length, brief = 2 * t.kept.length, digits = x => Number(x.toPrecision(9));
   let picked = "", page = 0, last = null;
 

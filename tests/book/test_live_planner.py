@@ -220,6 +220,12 @@ def test_nonsense_keeps_the_last_result(page, figure):
     assert status(page) == figure.plan({"D": "40,96"}).sentence
     assert page.get_by_label("D, width").get_attribute("aria-invalid") == "true"
     page.get_by_label("D, width").fill("8192")
+    page.locator("[name=task]").select_option("serve")
+    for typed in ("{x}", "1,5"):
+        field.fill(typed)
+        assert status(page) == figure.plan({"task": "serve", "price": typed}).sentence.replace("{", "").replace("}", "")
+    field.fill("")
+    page.locator("[name=task]").select_option("train")
     heads = page.get_by_label("N, query heads")
     heads.fill("7")
     assert status(page) == figure.plan({"N": "7"}).sentence and heads.get_attribute("aria-invalid") == "true"
