@@ -1,7 +1,8 @@
 """Sphinx extension: a page asks for no script that it cannot use.
 
 The theme puts the search index on every page for a search while typing, which this book has switched off, and
-sphinx-design's tabs on pages that hold none.  The patterns match pages of sphinx-book-theme 1.3.
+sphinx-design's tabs on pages that hold none.  The theme's script marks in a page's contents what comes next, and after a
+jump nothing: it does not find them by their new name, and page.js marks where the reader is.  The patterns match pages of sphinx-book-theme 1.3.
 """
 
 import re
@@ -21,7 +22,7 @@ def lighten(page: str, searches: bool = False) -> str:
         page = SEARCH.sub("", page)
     if "sd-tab-set" not in page:
         page = TABS.sub("", page)
-    return page
+    return page.replace('id="pst-page-toc-nav"', 'id="page-contents"')
 
 
 def finish(app, error) -> None:

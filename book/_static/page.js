@@ -13,6 +13,18 @@
   const boxes = "pre, div.math, .cell_output > .output, .jp-RenderedHTMLCommon, .pst-scrollable-table-container";
   addEventListener("DOMContentLoaded", () => document.querySelectorAll(boxes).forEach(box => near.observe(box)));
 
+  // The page's contents mark the section at the top of the screen: the last whose heading is above a quarter of it.
+  addEventListener("DOMContentLoaded", () => {
+    const links = [...document.querySelectorAll("#page-contents a[href^='#']")], above = new Set();
+    const headings = new Map(links.map(a => [document.getElementById(a.hash.slice(1))?.querySelector("h2, h3, h4"), a]));
+    const reached = new IntersectionObserver(entries => {
+      for (const entry of entries) above[entry.isIntersecting ? "add" : "delete"](entry.target);
+      const here = [...headings].findLast(([heading]) => above.has(heading))?.[1];
+      for (const a of links) a === here ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current");
+    }, { rootMargin: "1000000px 0px -75% 0px" });
+    for (const heading of headings.keys()) if (heading) reached.observe(heading);
+  });
+
   // Paper is light.
   const root = document.documentElement;
   let shown;

@@ -48,3 +48,17 @@ def test_search_finds_a_page_from_its_file(visit):
     page = visit("search.html?q=roofline")
     page.locator("#search-results li a[href*='ch01_rooflines']").first.wait_for()
     assert visit.asked == []
+
+
+@pytest.mark.site
+def test_the_contents_of_a_page_mark_where_the_reader_is(visit):
+    """After jumps as well, down and up, to a heading and into the midst of what stands under it."""
+    page = visit("book/ch01_rooflines.html")
+    for section in ("what-a-chip-is", "the-roofline", "worked-problems", "arithmetic-intensity"):
+        page.evaluate("id => document.getElementById(id).scrollIntoView()", section)
+        page.locator(f"#page-contents a[href='#{section}'][aria-current=true]").wait_for()
+        page.evaluate("scrollBy(0, 60)")
+        page.wait_for_timeout(100)
+        assert page.locator("#page-contents [aria-current]").count() == 1
+        assert page.locator(f"#page-contents a[href='#{section}'][aria-current=true]").count() == 1
+    assert visit.errors == []
