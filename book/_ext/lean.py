@@ -1,8 +1,9 @@
 """Sphinx extension: a page asks for no script that it cannot use.
 
 The theme puts the search index on every page for a search while typing, which this book has switched off, and
-sphinx-design's tabs on pages that hold none.  The theme's script marks in a page's contents what comes next, and after a
-jump nothing: it does not find them by their new name, and page.js marks where the reader is.  The patterns match pages of sphinx-book-theme 1.3.
+sphinx-design's tabs on pages that hold none.  Its script marks in a page's contents what comes next, and after a jump
+nothing: under a new name it does not find them, and page.js marks where the reader is.  The patterns match pages of
+sphinx-book-theme 1.3.
 """
 
 import re
