@@ -21,6 +21,13 @@ def test_every_entry_is_whole_and_in_order():
     assert terms == sorted(set(terms))
 
 
+def test_every_letter_leads_to_its_first_word():
+    first = {}
+    for term, *_ in FOUND:
+        first.setdefault(term[0].upper(), term)
+    assert re.findall(r"\{term\}`(\w) <(.+)>`", TEXT) == list(first.items())
+
+
 def test_every_term_leads_to_a_section_that_says_it():
     """The section that an entry names uses the term's first word, or the file does so before it."""
     chapters = [p.read_text(encoding="utf-8") for p in sorted((ROOT / "book").glob("ch*.md"))]
