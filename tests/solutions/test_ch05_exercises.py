@@ -1,16 +1,19 @@
-"""Exercises 5.1 to 5.22: the sources' numbers from the solved functions, and the functions against brute force.
+"""Exercises of chapter 5: the sources' numbers from the solved functions, and the functions against brute force.
 
 Numbers are those of Austin et al. 2025, Section 7, and of the table of systems, errata corrected.
 """
 
 from itertools import product
 
+import jax
 import numpy as np
 import pytest
 
+from helpers import trace
 from helpers.costs.served import mixed_load, static_steps
 from helpers.costs.speculative import acceptance, best_K, residual
 from helpers.kernels import mesh
+from helpers.kernels.inference import ragged as kernel
 from tests.solutions import course
 from tests.solutions.course import agree
 
@@ -48,6 +51,12 @@ NUMBERS = [
     ("Q7: 18F/D", "two_d", (1, 5120, 13824, 128, 9e10), {"chips": 48.6}),
     ("Q5, E003-4", "experts", (*SEED, 16, 2, 10, 243.2), {"total": 211.66e9, "active": 31.27e9, "flops": 625.4e9, "batch": 1945.6}),
     ("Q6: 2.04 ms, 14.35 GB, 16 chips", "expert_slice", (211.66e9, 8, 16, *V5E), {"read": 2.0414e-3, "free": 14.346e9, "chips": 16}),
+    ("E10: pairs hold half and read all", "shared_bytes",
+     (1, 8192, 40, 5120, 40, 128, 2, 2), {"held": 3355443200, "read": 6710886400, "saved": 20 * 2 * 5120**2}),
+    ("E32: 55.9 ms, at any length", "back_in_hbm",
+     (8192, 12.7e9, 40, 40, 40, 128, 2, 8 * 1.97e14, 8 * 1.5e10, 0.0, 4096), {"reload": 55.92e-3, "from": 1}),
+    ("E32: 17,051, of GPT-2's size", "back_in_hbm",
+     (1024, 144 * 768**2, 12, 12, 12, 64, 2, 1.97e14, 1.5e10, 0.0, 32768), {"from": 17051}),
     ("E28", "guessing", (0.8, 0.05, 4), {"tokens": 3.3616, "speed": 2.801, "best": 8}),
 ]  # fmt: skip
 
@@ -147,3 +156,32 @@ def test_the_cheapest_choice_is_the_least_of_all(solved):
             if r * b / t >= rate
         ]
         assert fewer == []
+
+
+@pytest.mark.parametrize("window", [None, 5, 40])
+@pytest.mark.parametrize("C", [1, 4, 12])
+def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
+    """systems E13: the same results and cache, however many tokens a piece has."""
+    rng = np.random.default_rng(C)
+    q, k, v = (rng.standard_normal((12, heads, 8)).astype(np.float32) for heads in (4, 2, 2))
+    near = None if window is None else (window - 1, 0)
+    whole = jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=near)
+    step = jax.jit(lambda *given: solved["chunk"](*given, window))
+    out, cache = [], np.full((2, 15, 2, 8), 7.0, np.float32)
+    for at in range(0, 12, C):
+        o, cache = step(*(x[at : at + C] for x in (q, k, v)), np.int32(at), cache)
+        out.append(o)
+    np.testing.assert_allclose(np.concatenate(out), whole, atol=1e-5)
+    np.testing.assert_array_equal(cache[:, :12], np.stack([k, v]))
+
+
+def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
+    """systems E14: results of `kernels.inference.ragged`, and as many blocks as it reads."""
+    rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)
+    q, k, v = (rng.standard_normal((5, *rest, 16)).astype(np.float32) for rest in ((4,), (48, 2), (48, 2)))
+    expected, blocks = jax.jit(kernel.attend, static_argnums=4)(q, k, v, np.array(lengths), 8)
+    np.testing.assert_allclose(solved["ragged"](q, k, v, lengths, 8), expected, atol=1e-5)
+    block = 8 * 2 * 16 * 4
+    moved = trace.moved(lambda k, v: solved["ragged"](q, k, v, lengths, 8), k, v, M=2 * block)
+    assert moved.read == 2 * int(blocks) * block
+    assert moved.written == q.nbytes

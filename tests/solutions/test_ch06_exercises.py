@@ -1,4 +1,4 @@
-"""Exercises 6.1 to 6.22: the sources' numbers from the solved functions, and the functions against the floor.
+"""Exercises of chapter 6: the sources' numbers from the solved functions, and the functions against the floor.
 
 Numbers are those of the sources' table F, errata corrected.
 """
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import trace
 from helpers.costs import attention_io, attention_ring
 from helpers.kernels import mesh
 from helpers.kernels.attention import dense, masks
@@ -106,6 +107,17 @@ def test_f12_f14_lazy_and_flash_equal_the_dense_reference(solved):
     np.testing.assert_allclose(lazy, o, rtol=1e-4, atol=1e-5)
 
 
+def test_f13_checkpointed_chunks_are_the_dense_gradients(solved):
+    """systems F13: values and gradients equal dense; what is kept is linear in T, and the price is one product more."""
+    q, k, v = arrays(11, 11, 4, seed=5)
+    o, back = jax.vjp(attended, q, k, v)
+    dO = jnp.cos(o)
+    for x, y in zip(solved["there_and_back"](q, k, v, dO, 4), (o, *back(dO))):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+    flops = trace.count(lambda *x: solved["there_and_back"](*x, 16), *[jax.ShapeDtypeStruct((64, 4), jnp.float32)] * 4)
+    assert flops.matmul_flops == 7 * 2 * 64 * 64 * 4
+
+
 def test_f15_the_way_back_is_jaxs(solved):
     q, k, v = arrays(7, 7, 4, seed=1)
     o, back = jax.vjp(attended, q, k, v)
@@ -147,6 +159,18 @@ def test_f10_parts_in_any_grouping(solved):
     nothing = solved["reduced"](m[[1, 1]], l[[1, 1]], o[[1, 1]])
     np.testing.assert_array_equal(nothing[0], m[1])
     assert not nothing[1].any() and not nothing[2].any()
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 100])
+def test_f11_the_likeliest_in_one_pass_are_those_of_the_whole_softmax(solved, size):
+    """systems F11: equal to `lax.top_k(softmax(x))`, with many equal scores, for pieces of any size."""
+    x = np.round(np.random.default_rng(4).normal(0, 2, (3, 100)), 1).astype(np.float32) + 0
+    state = np.full(3, -np.inf), np.zeros(3), np.full((3, 6), -np.inf), np.full((3, 6), -1)
+    for first in range(0, 100, size):
+        *state, p = solved["likeliest"](*state, x[:, first : first + size], first)
+    values, places = jax.lax.top_k(jax.nn.softmax(x), 6)
+    np.testing.assert_allclose(p, values, rtol=1e-5)
+    np.testing.assert_array_equal(state[3], places)
 
 
 def test_the_fastest_is_the_least_of_all(solved):
