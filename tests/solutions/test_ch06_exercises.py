@@ -13,7 +13,7 @@ import pytest
 from helpers import trace
 from helpers.costs import attention_io, attention_ring
 from helpers.kernels import mesh
-from helpers.kernels.attention import dense, masks
+from helpers.kernels.attention import dense, features, masks, quantised
 from helpers.kernels.attention.masks import Mask
 from tests.solutions import course
 from tests.solutions.course import agree
@@ -129,6 +129,25 @@ def test_f15_the_way_back_is_jaxs(solved):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("R", [3, 4, 16])
+def test_f19_eight_bits_are_the_floors(solved, R):
+    q, k, v = arrays(10, 10, 4, seed=4)
+    k = k.at[9].multiply(40.0)
+    heads = [x[None, :, None] for x in (q, k, v)]
+    o, size = solved["eight_bits"](q, k, v, R)
+    np.testing.assert_allclose(o, quantised.attention(*heads, R, "fp8", masks.CAUSAL)[0, :, 0], rtol=1e-4, atol=1e-5)
+    parts = [quantised.blocks(x, R) for x in heads]
+    assert size == 3 * q.size + sum(p.scale.size * 4 for p in parts)
+
+
+def test_f19_scales_of_blocks_lose_less(solved):
+    """systems F19: the error of fp8 by blocks is below that of fp8 with one scale, where some blocks have outliers."""
+    q, k, v = arrays(64, 64, 8, seed=5)
+    v = v.at[-1].multiply(1e5)
+    error = [quantised.error(solved["eight_bits"](q, k, v, R)[0][:-1], attended(q, k, v)[:-1]) for R in (8, 64)]
+    assert error[0] < 0.1 < 0.3 < error[1]
+
+
 def test_f5_chunks_are_the_recurrence(solved):
     """systems F5, E004-18: the causal form takes prefix sums, and the unmasked one is right for the last row only."""
     rng = np.random.default_rng(2)
@@ -143,6 +162,35 @@ def test_f5_chunks_are_the_recurrence(solved):
     unmasked = q @ (k.T @ v) / (q @ k.sum(0))[:, None]
     np.testing.assert_allclose(unmasked[-1], rows[-1])
     assert np.abs(unmasked[:-1] - np.stack(rows[:-1])).max(1).min() > 1e-3
+
+
+def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
+    """systems F7: rows add up to 1, KL is never below 0 and 0 where both rows are the same, and steps bring it below that of ELU + 1."""
+    rng = np.random.default_rng(7)
+    q, k = (jnp.asarray(rng.standard_normal((12, 4)), jnp.float32) for _ in range(2))
+    W = jnp.asarray(0.5 * rng.standard_normal((4, 6)), jnp.float32)
+    half = 4**-0.25
+    P = features.softmax_weights(q * half, k * half)
+    got = solved["taught"](q, k, W, 0.5)
+    R = features.weights(lambda x: features.hedgehog(W, x), q, k)
+    np.testing.assert_allclose(got["rows"], R, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(got["kl"], features.kl(P, R).mean(), rtol=1e-4)
+    slope = jax.grad(
+        lambda W: features.cross_entropy(P, features.weights(lambda x: features.hedgehog(W, x), q, k)).mean()
+    )(W)
+    np.testing.assert_allclose(got["W"], W - 0.5 * slope, rtol=1e-4, atol=1e-6)
+    step, losses = jax.jit(solved["taught"]), []
+    for _ in range(60):
+        got = step(q, k, W, 0.5)
+        np.testing.assert_allclose(got["rows"].sum(1), 1, rtol=1e-5)
+        losses.append(float(got["kl"]))
+        W = got["W"]
+    assert (
+        0 < losses[-1] < losses[0]
+        and losses[-1] < features.kl(P, features.weights(features.elu, q * half, k * half)).mean()
+    )
+    alike = solved["taught"](q, jnp.ones_like(k), W, 0.5)
+    assert abs(alike["kl"]) < 1e-6
 
 
 def test_f10_parts_in_any_grouping(solved):
@@ -188,3 +236,23 @@ def test_the_fastest_is_the_least_of_all(solved):
         assert price(best) == min(map(price, choices))
         kinds.add(best[0])
     assert kinds == {"queries", "keys", "whole"}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1)])
+def test_f17_columns_in_any_order(solved, order):
+    """systems F17: blocks of 5 keys, the last one of 2, come to the gradient of dense attention in any order."""
+    T, N, H = 17, 3, 4
+    rng = np.random.default_rng(17)
+    q, dO = rng.standard_normal((2, 1, T, N, H)).astype(np.float32)
+    k, v = rng.standard_normal((2, 1, T, 1, H)).astype(np.float32)
+    out, back = jax.vjp(lambda *given: dense.attention(*given, masks.CAUSAL.array(T, T)), q, k, v)
+    x = np.where(np.tri(T, dtype=bool), np.einsum("tnh,jh->ntj", q[0], k[0, :, 0]) * H**-0.5, -np.inf)
+    total, delta = jax.nn.logsumexp(x, axis=2).T, (dO * out).sum(3)[0]
+    cut = [slice(first, first + 5) for first in range(0, T, 5)]
+    rows = q[0], dO[0], np.asarray(total), np.asarray(delta)
+    blocks = {j: solved["column_back"](*rows, k[0, cut[j], 0], v[0, cut[j], 0], 5 * j) for j in order}
+    dq, dk, dv = back(dO)
+    np.testing.assert_allclose(sum(blocks[j][0] for j in order), dq[0], rtol=1e-3, atol=1e-5)
+    for which, expected in ((1, dk), (2, dv)):
+        got = np.concatenate([blocks[j][which] for j in sorted(order)])
+        np.testing.assert_allclose(got, expected[0, :, 0], rtol=1e-3, atol=1e-5)
