@@ -78,6 +78,11 @@ def test_every_method_has_its_section_and_its_functions(method):
     assert [path for path in method["functions"] if not resolves(f"helpers.{path}")] == []
 
 
+def test_every_method_of_the_sources_is_practised():
+    """M is for methods of the course's own, which some sections show without asking for them."""
+    assert [m["id"] for m in METHODS if not m["exercises"] and not m["id"].startswith("M")] == []
+
+
 def test_a_name_that_leads_nowhere_does_not_resolve():
     assert resolves("helpers.costs.roofline.time")
     assert not resolves("helpers.costs.roofline.thyme") and not resolves("helpless.costs")

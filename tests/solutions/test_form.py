@@ -97,8 +97,7 @@ ANSWERS = [(c, answer, answer) for c in CHAPTERS for answer in c.answers]
 @of_chapters
 def test_all_are_there(chapter):
     texts = chapter.exercises
-    assert chapter.numbers[:22] == list(range(1, 23))
-    assert chapter.numbers == sorted(set(chapter.numbers))
+    assert len(texts) >= 22 and chapter.numbers == list(range(1, len(texts) + 1))
     assert [p[0] for p in course.parts("".join(texts))] == chapter.answers
     assert chapter.points[0] <= course.points(texts[:22]) <= chapter.points[1]
 
