@@ -1,12 +1,11 @@
 // What attention moves: the forms of a phase, by the functions that helpers/passes.py has had traced from helpers/costs, at the
 // chosen length and along the curves. live.js calls what this hands out.
-window.liveAttention = (data, F, box, text) => {
+window.liveAttention = (data, F, box, { text, whole, fill }) => {
   const { attention: t, controls, y } = data, form = box.querySelector("form"), fields = form.elements;
   const { size, set, move } = window.liveGrids(fields), grids = controls.filter(c => c.grid), menus = controls.filter(c => c.options);
   const lengths = controls.find(c => c.name === "S").grid, forms = Object.keys(t.short), KIB = 1024;
   const ticks = [...box.querySelectorAll("[data-tick]")], label = box.querySelector("[data-axis]"), alt = box.querySelector("svg title");
   const names = forms.map(name => box.querySelector(`[data-line="${name}"]`));
-  const whole = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
   const chip = () => t.chips[fields.chip.value], model = () => t.models[fields.model.value];
   const apply = sizes => grids.forEach(c => { if (c.name in sizes) set(c, sizes[c.name]); });
   form.addEventListener("input", ({ target }) => {

@@ -1,10 +1,10 @@
 // The sliders of a decoder: a menu of models sets them to exact sizes, which stay until a slider itself is moved.
 // Numbers come from the traced functions of helpers/builder.py; live.js calls what this hands out.
-window.liveDecoder = ({ decoder: t, controls, results, ...data }, [counts, heads], box, text) => {
+window.liveDecoder = ({ decoder: t, controls, results, ...data }, [counts, heads], box, { text, whole }) => {
   const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const grids = controls.filter(c => c.grid), menus = controls.filter(c => c.options);
-  const bars = Object.entries(t.shares).map(([name, whole]) => [name, whole, box.querySelector(`[data-bar="${name}"]`)]);
-  const note = box.querySelector(".live-unused"), words = v => v.toLocaleString("en-US");
+  const bars = Object.entries(t.shares).map(([name, all]) => [name, all, box.querySelector(`[data-bar="${name}"]`)]);
+  const note = box.querySelector(".live-unused");
   const model = () => t.models[fields.start.value];
   const used = name => !t.sizes.includes(name) || name in model();
   const restart = () => grids.forEach(c => { if (c.name in model()) set(c, model()[c.name]); });
@@ -31,16 +31,16 @@ window.liveDecoder = ({ decoder: t, controls, results, ...data }, [counts, heads
       const numbers = data.args.slice(1).map(name => args[name]), width = results.length + 1;
       const [wrong, ...row] = counts(...numbers).slice(args.family * width, (args.family + 1) * width);
       const values = Object.fromEntries(results.map((r, n) => [r.name, wrong ? NaN : row[n]]));
-      for (const [name, whole, bar] of bars) {
-        bar.style.width = `${(100 * values[name]) / values[whole] || 0}%`;
+      for (const [name, all, bar] of bars) {
+        bar.style.width = `${(100 * values[name]) / values[all] || 0}%`;
         bar.closest("tr").hidden = values[name] === 0;
       }
       still();
       const changed = grids.some(c => c.name in model() && size(c) !== model()[c.name]), near = heads(args.N, args.K);
       said.who = (changed ? "Changed from " : "") + said.start;
-      said.positions = words(model().positions);
-      said.fit = words(near.fit);
-      said.near = words(near.near);
+      said.positions = whole(model().positions);
+      said.fit = whole(near.fit);
+      said.near = whole(near.near);
       said.note = model().positions && args.T > model().positions ? t.note.replace("{positions}", said.positions) : "";
       said.say = t.problems[wrong] || (values.active === values.total ? t.say : t.experts);
       return values;

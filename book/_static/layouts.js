@@ -1,9 +1,8 @@
 // The best layout: loops over the layouts of helpers/candidates.py, in its order, and prices each with the functions
 // traced from helpers/costs. live.js calls what this hands out.
-window.liveLayouts = ({ layouts: t, controls, results }, F, box, text) => {
+window.liveLayouts = ({ layouts: t, controls, results }, F, box, { text, whole, fill }) => {
   const fields = box.querySelector("form").elements;
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
-  const words = v => v.toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
   const { meshes, pricing, least, heldUp, bound, layout } = window.liveMeshes(t, F), width = t.names.length, brief = 2 * t.kept.length;
 
   // Entries of `least`: seconds, bytes (or bytes, seconds if nothing fits), zero, policy, number of the mesh, microbatches, mesh.
@@ -43,24 +42,24 @@ window.liveLayouts = ({ layouts: t, controls, results }, F, box, text) => {
       const { wires, step, hbm } = pricing(model, chip, place, tokens, T), price = step(...mesh, zero, ...wires(mesh));
       for (let micro = tokens / T / (mesh[2] * mesh[3] * mesh[4]); micro >= 1; micro /= 2) {
         const row = price(micro, true).slice(brief + width * policy), parts = row.slice(t.times, t.times + t.parts);
-        if (row[1] <= hbm && parts[0] >= parts[1] && !heldUp(row[0], parts)) return `${words(tokens)} tokens`;
+        if (row[1] <= hbm && parts[0] >= parts[1] && !heldUp(row[0], parts)) return `${whole(tokens)} tokens`;
       }
     }
-    return fill(t.never, { most: words(2 ** t.tokens[1]) });
+    return fill(t.never, { most: whole(2 ** t.tokens[1]) });
   }
 
   // Why nothing was found, in words.
   function problem(said, args, found, model, chip, policies) {
     const { n, tokens, T } = args, hbm = chip.speeds[2], last = chip.places.length - 1, place = chip.places[Math.log2(n)];
-    if (!place) return fill(t.many, { ...said, most: words(2 ** last), place: chip.places[last][2] });
+    if (!place) return fill(t.many, { ...said, most: whole(2 ** last), place: chip.places[last][2] });
     if (tokens < T) return t.short;
     if (!found.row) {
       let need = 2 * tokens;
       while (meshes(model, n, need, T).next().done) need *= 2;
-      return fill(t.few, { ...said, sequences: words(tokens / T), need: words(need) });
+      return fill(t.few, { ...said, sequences: whole(tokens / T), need: whole(need) });
     }
     const more = chip.places.findIndex((p, k) => 2 ** k > n && search(model, chip, p, 2 ** k, tokens, T, policies, true).fitting);
-    const larger = more < 0 ? t.noMore : fill(t.more, { least: words(2 ** more), larger: chip.places[more][2] });
+    const larger = more < 0 ? t.noMore : fill(t.more, { least: whole(2 ** more), larger: chip.places[more][2] });
     return fill(t.lacks, { ...said, missing: text(found.row[1] - hbm, "B"), more: larger });
   }
 
@@ -77,7 +76,7 @@ window.liveLayouts = ({ layouts: t, controls, results }, F, box, text) => {
       values.waits = values.hidden - values.t0;
       for (const cell of cells) said[cell.dataset.say] = t.none;
       const { tried, fitting, policy } = found;
-      if (found.row) Object.assign(said, { tried: words(tried), fitting: words(fitting), layout: layout(found, place[0].at(-1)), policy: t.kept[policy] });
+      if (found.row) Object.assign(said, { tried: whole(tried), fitting: whole(fitting), layout: layout(found, place[0].at(-1)), policy: t.kept[policy] });
       if (found.fitting) {
         said.bound = bound(found);
         said.enough = enough(model, chip, place, T, found);

@@ -1,9 +1,8 @@
 // The planner: ranks every layout of a setting as helpers/planner.py does, with the functions traced from helpers/costs,
 // and shows the picked one. live.js calls what this hands out.
-window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, ungrouped) => {
+window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text, whole, fill, ungrouped }) => {
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
   const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
-  const words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (all, name) => by[name] ?? all);
   const width = t.names.length, brief = 2 * t.kept.length, digits = x => Number(x.toPrecision(9));
   let picked = "", page = 0, last = null;
 
@@ -47,7 +46,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, 
   function training(at, sizes) {
     const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), tokens = Number(at.tokens), T = Number(at.T);
     const place = chip.places[Math.log2(n)], hbm = chip.speeds[2];
-    if (!place) return { problem: t.many, last: words(2 ** (chip.places.length - 1)) };
+    if (!place) return { problem: t.many, last: whole(2 ** (chip.places.length - 1)) };
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.may](...sizes, ...at(x)));
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
@@ -90,9 +89,9 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, 
   // Every cut of the model.
   function serving(at, sizes, { S, B, price }, has) {
     const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), place = chip.cuts[Math.log2(n)], hbm = chip.speeds[2];
-    if (!place) return { problem: t.many, last: words(2 ** (chip.cuts.length - 1)) };
+    if (!place) return { problem: t.many, last: whole(2 ** (chip.cuts.length - 1)) };
     const most = has.N & -has.N, [w, cache] = t.widths[at.widths];
-    if (n > most) return { problem: t.heads, last: words(most), N: has.N };
+    if (n > most) return { problem: t.heads, last: whole(most), N: has.N };
     const on = { speeds: chip.speeds.slice(0, 4), kind: chip.kind };
     const some = cuts({ at: like.to, sizes }, on, place, { w, cache, S }, price).map(([Y, Z, at]) => {
       const [seconds, , memory] = at(B), fits = memory <= hbm;
@@ -120,14 +119,14 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, 
     const key = JSON.stringify([at, sizes, numbers.S, numbers.B, at.task === "serve" ? numbers.price : 0]);
     const found = last?.key === key ? last : (at.task === "train" ? training : serving)(at, sizes, numbers, has);
     found.key = key;
-    const said = { ...at, ...Object.fromEntries(["n", "tokens", "T"].map(name => [name, words(at[name])])), who: own ? fill(t.changed, at) : at.model };
-    for (const name of ["S", "B"]) if (name in numbers) said[name] = words(numbers[name]);
+    const said = { ...at, ...Object.fromEntries(["n", "tokens", "T"].map(name => [name, whole(at[name])])), who: own ? fill(t.changed, at) : at.model };
+    for (const name of ["S", "B"]) if (name in numbers) said[name] = whole(numbers[name]);
     if (found.problem) return { sentence: fill(found.problem, { ...said, ...found }) };
     last = found;
     const { some, place } = found, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
     const [values, bound, batches] = found.numbers(one, numbers), shown = {};
     for (const [name, unit] of t.results[at.task]) shown[name] = t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : text(values[name], unit);
-    Object.assign(said, shown, { layout: one.words, rank: words(k + 1), count: words(some.length), fitting: words(some.filter(r => r.fits).length) });
+    Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(some.filter(r => r.fits).length) });
     Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B"), memory: text(one.memory, "B") });
     return { some, k, values, shown, batches, hbm, sentence: fill(t.say[at.task + Number(one.fits)], said) };
   }
@@ -144,7 +143,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, text, 
       [name.textContent, time.textContent] = [r.words, text(r.seconds, "s")];
       held.textContent = r.fits ? memory : fill(t.lacks, { memory, missing: text(r.memory - hbm, "B") });
     });
-    const by = { first: words(first + 1), last: words(Math.min(first + t.rows, some.length)), count: words(some.length) };
+    const by = { first: whole(first + 1), last: whole(Math.min(first + t.rows, some.length)), count: whole(some.length) };
     box.querySelector("[data-page]").textContent = fill(t.page, by);
     for (const b of box.querySelectorAll("[data-turn]")) {
       const to = page + Number(b.dataset.turn);

@@ -1,6 +1,6 @@
 // The planner of a live figure: joins the tables of helpers/explorer.py for one mesh into plans, in the order of
 // helpers/costs/matmul.py, and prices each with the traced function. live.js calls what this hands out.
-window.livePlans = ({ plans: t, args: numbers }, compute, box, text) => {
+window.livePlans = ({ plans: t, args: numbers }, compute, box, { text }) => {
   const cell = (table, from, to) => table[from * 11 + to] ?? t.base[from * 11 + to];
   const nine = v => Number(v.toPrecision(9)); // what decides between plans, so that rounding does not
   const notation = (operand, state) => {

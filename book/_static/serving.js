@@ -1,11 +1,11 @@
 // What a token costs: looks at every cut of a model over chips, and prices each with the functions that helpers/cuts.py
 // has had traced from helpers/costs. live.js calls what this hands out.
-window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text, ungrouped) => {
+window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, whole, fill, ungrouped }) => {
   const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const menus = controls.filter(c => c.options), grids = controls.filter(c => c.grid);
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];
   const names = [...box.querySelectorAll("[data-batch]")], batches = controls.find(c => c.name === "B").grid;
-  const cuts = window.liveCuts(F), words = v => Math.round(v).toLocaleString("en-US"), fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
+  const cuts = window.liveCuts(F);
   form.addEventListener("input", ({ target }) => grids.forEach(c => { if (c.name === target.name) move(c, target); }));
 
   // The quickest cut that fits, or the one that needs least memory: [seconds, tokens/s of a chip, bytes, most], and the cut.
@@ -40,7 +40,7 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text, ung
   // Why it does not fit, and what would, in words.
   function lacks(said, args, found, model, chip) {
     const fit = (p, k) => 2 ** k <= model.most && best(cuts(model, chip, p, args, NaN), args.B, chip.speeds[2]).fits;
-    const k = chip.places.findIndex(fit), by = { ...said, least: words(2 ** k), larger: chip.places[k]?.[3] };
+    const k = chip.places.findIndex(fit), by = { ...said, least: whole(2 ** k), larger: chip.places[k]?.[3] };
     const more = k < 0 ? t.noMore : fill(t.more, by);
     const less = fill(found.most ? t.less : t.notOne, said);
     return fill(t.lacks, { ...said, missing: text(found.row[2] - chip.speeds[2], "B"), less, more });
@@ -62,10 +62,10 @@ window.liveServing = ({ serving: t, controls, results, x, y }, F, box, text, ung
       said.paid = row && known ? text(values.cost, "") : t.type;
       if (found) {
         const [Y, Z] = found.cut;
-        Object.assign(said, { cut: fill(t.cut, { Y, Z }), most: words(found.most), critical: `B = ${words(values.critical)}` });
+        Object.assign(said, { cut: fill(t.cut, { Y, Z }), most: whole(found.most), critical: `B = ${whole(values.critical)}` });
         if (found.fits) said.bound = t.words[values.bound];
       }
-      Object.assign(said, { place: place?.[3], hbm: text(hbm, "B"), heads: model.N, last: words(Math.min(2 ** (chip.places.length - 1), model.most)) });
+      Object.assign(said, { place: place?.[3], hbm: text(hbm, "B"), heads: model.N, last: whole(Math.min(2 ** (chip.places.length - 1), model.most)) });
       said.price = known ? fill(t.paid, said) : "";
       const say = found?.fits ? fill(t.fits, said) : found ? lacks(said, args, found, model, chip) : fill(place ? t.heads : t.many, said);
       said.say = say + (typed && !known ? fill(t.wrong, { typed }) : "");

@@ -96,8 +96,8 @@
     return out;
   }
 
-  window.livePlans = (data, compute, box, text) => {
-    const find = plain(data, compute, box, text), own = data.walks;
+  window.livePlans = (data, compute, box, tools) => {
+    const find = plain(data, compute, box, tools), own = data.walks, { text } = tools;
     if (!own) return find;
     const { plan: menu, step } = box.querySelector("form").elements, t = data.plans;
     const body = box.querySelector("[data-lines]"), drawn = box.querySelector(".walks-frame"), words = box.querySelector("[data-words]");

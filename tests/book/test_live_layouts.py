@@ -24,7 +24,7 @@ SET = """chosen => {
 }"""
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id);
-    const own = window.liveLayouts(data, functions, box, String);
+    const own = window.liveLayouts(data, functions, box, { ...window.liveWords, text: String });
     return cases.map(({ model, chip, keep, ...args }) => {
         const said = { model, chip, keep }, values = own.find(args, said);
         return [data.layouts.names.map(n => Number.isNaN(values[n]) ? null : values[n]), said];

@@ -20,7 +20,7 @@ NUMBERS = """cases => cases.map(chosen => {
     for (const c of data.controls)
         if (c.options) Object.assign(args, c.options[chosen[c.name]]);
         else args[c.name] = 2 ** chosen[c.name];
-    const best = window.livePlans(data, compute, box, String)(args, said);
+    const best = window.livePlans(data, compute, box, { ...window.liveWords, text: String })(args, said);
     const { math, memory, links, lower, upper, bound, peak, fits, steps } = best;
     return { math, memory, links, lower, upper, bound, peak, fits, steps, count: said.count };
 })"""

@@ -29,7 +29,7 @@ SET = """chosen => {
 }"""
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), fields = box.querySelector("form").elements;
-    const own = window.liveServing(data, functions, box, String, typed => typed);
+    const own = window.liveServing(data, functions, box, { ...window.liveWords, text: String });
     return cases.map(({ model, chip, widths, price, ...args }) => {
         fields.price.value = price;
         const said = { model, chip, widths };
