@@ -1,8 +1,7 @@
 """Lighthouse on a built site, median of several runs: python -m tests.book.lighthouse _build/html [RUNS]
 
 The start page and the heaviest chapter, as a desktop and as a phone on a slow network see them, from a server on this machine
-that compresses.  Writes _build/reports/lighthouse.json beside the site.  Needs Chromium, and
-`npm install --prefix tests/browser lighthouse@12.8.2`.
+that compresses.  Writes _build/reports/lighthouse.json beside the site.  Needs Chromium, and `npm install --prefix tests/browser`.
 """
 
 import gzip
@@ -101,7 +100,7 @@ def main(argv: list[str]) -> int:
         print("usage: python -m tests.book.lighthouse _build/html [RUNS] (a folder that jupyter-book has built)")
         return 2
     if chromium.program() is None or not PROGRAM.is_file():
-        print("Lighthouse is not here: install Chromium, and npm install --prefix tests/browser lighthouse@12.8.2")
+        print("Lighthouse is not here: install Chromium, and npm install --prefix tests/browser")
         return 2
     root = Path(argv[0])
     to = root.resolve().parent / "reports/lighthouse.json"
