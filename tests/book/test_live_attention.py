@@ -47,7 +47,8 @@ SET = """chosen => {
 }"""
 NUMBERS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), fields = box.querySelector("form").elements;
-    const own = window.liveAttention(data, functions, box, { ...window.liveWords, text: (v, unit) => `${v} ${unit}` }), number = v => Number.isNaN(v) ? null : v;
+    const own = window.liveAttention(data, functions, box, { ...window.liveWords, text: (v, unit) => `${v} ${unit}` });
+    const number = v => Number.isNaN(v) ? null : v;
     return cases.map(chosen => {
         const args = { ...chosen }, said = { ...chosen };
         for (const c of data.controls) if (c.options) { fields[c.name].value = chosen[c.name]; delete args[c.name]; }

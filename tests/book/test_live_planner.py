@@ -33,7 +33,8 @@ SET = """chosen => {
 }"""
 PLANS = """cases => {
     const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), form = box.querySelector("form");
-    const own = window.livePlanner(data, functions, box, { ...window.liveWords, text: String }), number = v => Number.isFinite(v) ? v : null;
+    const own = window.livePlanner(data, functions, box, { ...window.liveWords, text: String });
+    const number = v => Number.isFinite(v) ? v : null;
     return cases.map(({ pick, ...chosen }) => {
         own.link(new URLSearchParams({ ...chosen, pick }));
         const { some, k, values, batches, sentence } = own.plan();
