@@ -60,6 +60,18 @@
       return [args, said];
     }
 
+    // What a link asks for and does not get, until a control is moved.
+    let stray = "";
+    function strays(asked) {
+      const others = new Map(own?.query());
+      const now = name => {
+        const control = data.controls.find(c => c.name === name), field = form.elements[name];
+        return control && !control.options && own ? own.size(control) : field ? field.value : others.get(name);
+      };
+      const lost = [...asked].filter(([name, v]) => `${now(name)}` !== v && Number(now(name)) !== Number(v || NaN));
+      return lost.length ? `Not among this figure's settings, and so ignored: ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")}. ` : "";
+    }
+
     function update() {
       const [args, said] = settings(), values = find(args, said);
       data.results.forEach((r, n) => {
@@ -74,7 +86,7 @@
         if (marks[n].tagName === "polyline") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
         else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
       });
-      const sentence = fill(said.say ?? data.say, said);
+      const sentence = stray + fill(said.say ?? data.say, said);
       if (status.textContent !== sentence) status.textContent = sentence;
     }
 
@@ -88,9 +100,8 @@
     }
 
     // A setting can be linked to: #live-name?B=7&chip=H100
-    const [target, query] = location.hash.slice(1).split("?"), linked = target === data.id && query;
-    if (linked) {
-      const asked = new URLSearchParams(query);
+    const [target, query] = location.hash.slice(1).split("?"), asked = target === data.id && query && new URLSearchParams(query);
+    if (asked) {
       if (own) own.link(asked);
       else for (const [name, value] of asked) if (form.elements[name]) form.elements[name].value = value;
       for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
@@ -99,10 +110,14 @@
     }
     addEventListener("hashchange", () => location.hash.startsWith(`#${data.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
-    form.addEventListener("input", update);
+    form.addEventListener("input", () => { stray = ""; update(); });
     form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : new FormData(form))}`));
     form.hidden = false;
-    if (linked || !window.IntersectionObserver) return begin();
+    if (asked || !window.IntersectionObserver) {
+      begin();
+      if (asked && (stray = strays(asked))) update();
+      return;
+    }
     watch = new IntersectionObserver(seen => seen.some(e => e.isIntersecting) && begin(), { rootMargin: "600px" });
     watch.observe(box);
     addEventListener("beforeprint", begin);

@@ -86,6 +86,13 @@ def check(page, figure, chosen: dict) -> None:
     assert status(page) == figure.sentence(found, chosen), chosen
 
 
+def strays(page) -> str:
+    """What a link has asked for in vain, which the figure says until a control is moved, as one is here."""
+    start, said = "Not among this figure's settings, and so ignored: ", status(page)
+    page.evaluate("document.querySelector('figure form').dispatchEvent(new Event('input'))")
+    return said.removeprefix(start).split(". ")[0] if said.startswith(start) else ""
+
+
 def link(page) -> str:
     """The address with what is set. `page.url` may lag behind it on a busy machine."""
     return page.evaluate("location.href")

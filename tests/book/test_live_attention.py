@@ -30,7 +30,7 @@ from helpers.passes import (
     rows,
 )
 
-from .standalone import follow, link, scripts, shown, size, status
+from .standalone import follow, link, scripts, shown, size, status, strays
 
 LIMIT = 20_000  # bytes, compressed
 NAME = "attention"
@@ -327,4 +327,5 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     chosen = {"model": "gpt-oss-120b", "phase": "decode, one token", "S": 12288}
     assert status(page) == said == figure.sentence(chosen)
     follow(page, f"{address}#live-attention?model=toString&N=24&S=5000&B=3.5&chip=H100&K=0&b=128&R=7")
+    assert strays(page) == "model = toString, B = 3.5, K = 0"
     check(page, figure, {"N": 24, "S": 5000, "chip": "H100", "b": 128, "R": 7})

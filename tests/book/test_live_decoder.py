@@ -7,7 +7,7 @@ from helpers.builder import KEPT, RESULTS, SIZES, sizes, unused
 from helpers.costs import activations, transformer
 from helpers.costs.models import MODELS, model
 
-from .standalone import follow, link, scripts, shown, size, status
+from .standalone import follow, link, scripts, shown, size, status, strays
 
 LIMIT = 20_000  # bytes, compressed
 NAME = "decoder"
@@ -180,6 +180,8 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     follow(page, linked)
     assert status(page) == said == figure.sentence({"start": "deepseek-v3", "L": 64, "keep": "everything"})
     follow(page, f"{address}#live-decoder?D=1000&K=0&N=many&FE=128&start=gpt-2&T=4.5&B=3&keep=nonsense")
+    assert strays(page) == "K = 0, N = many, FE = 128, T = 4.5, keep = nonsense"
     assert status(page) == figure.sentence({"start": "gpt-2", "D": 1000, "B": 3})
     follow(page, f"{address}#live-decoder?start=toString&L=20")
+    assert strays(page) == "start = toString"
     assert status(page) == figure.sentence({"L": 20})

@@ -104,6 +104,8 @@ def test_a_setting_can_be_linked_to(visit, figure):
     first = next(c for c in figure.controls if c.name == "dtype")
     chosen = {c.name: c.value if hasattr(c, "options") else math.log2(c.value) for c in figure.controls}
     assert table(page) == expected(figure, chosen | {"B": 5.0, "chip": "A100", "dtype": next(iter(first.options))})
+    said = page.locator("#live-matmul-roofline [role=status]").text_content()
+    assert said.startswith("Not among this figure's settings, and so ignored: dtype = nonsense. ")
 
 
 def test_forty_settings_read_as_python_prints_them(visit, figure):

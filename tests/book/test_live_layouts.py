@@ -12,7 +12,7 @@ from helpers.costs.hardware import chip
 from helpers.costs.models import model
 from helpers.finder import ANY, NAMES, RESULTS, TEXTS
 
-from .standalone import check, follow, link, scripts, shown, size, status
+from .standalone import check, follow, link, scripts, shown, size, status, strays
 
 LIMIT = 20_000  # bytes, compressed
 NAME = "layout"
@@ -182,4 +182,5 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     chosen = {"model": "deepseek-v3", "n": 128}
     assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
     follow(page, f"{address}#live-layout?model=toString&n=100&tokens=many&T=4096&chip=v5p&keep=block")
+    assert strays(page) == "model = toString, n = 100, tokens = many"
     check(page, figure, {"T": 4096, "keep": "block"})

@@ -19,7 +19,7 @@ from helpers.cuts import places as slices
 from helpers.planner_page import batch_cells, cells
 from helpers.sliders import reading
 
-from .standalone import follow, link, size, status
+from .standalone import follow, link, size, status, strays
 
 LIMIT = 100_000  # bytes, compressed
 NAME = "planner"
@@ -246,8 +246,10 @@ def test_another_layout_is_picked_by_keyboard_and_linked_to(page, figure, addres
     follow(page, linked)
     check(page, figure, chosen)
     follow(page, f"{address}#live-planner?task=serve&model=toString&chip=H100&n=8&S=1000&B=x&price=2&widths=none")
+    assert strays(page) == "model = toString, widths = none"
     check(page, figure, {"task": "serve", "chip": "H100", "n": "8", "S": "1000", "B": "x", "price": "2"})
     follow(page, f"{address}#live-planner?task=serve&model=deepseek-v3&chip=H200&n=8&S=1000&B=20&price=2&L=50&pick=4")
+    assert strays(page) == ""
     check(
         page,
         figure,

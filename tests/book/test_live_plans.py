@@ -7,7 +7,7 @@ import pytest
 
 from helpers.explorer import step_time
 
-from .standalone import alone, follow, link, load, size, write
+from .standalone import alone, follow, link, load, size, strays, write
 
 LIMIT = 20_000  # bytes, compressed
 SET = """chosen => {
@@ -128,5 +128,6 @@ def test_the_keyboard_moves_it_and_a_setting_can_be_linked_to(page, figure):
     assert shown(page) == expected(figure, chosen)
     address = link(page).split("#")[0]
     follow(page, f"{address}#live-{figure.name}?J=9&chip=v5p&a=nonsense")
+    assert strays(page) == "a = nonsense"
     first = next(iter(next(c for c in figure.controls if c.name == "a").options))
     assert shown(page) == expected(figure, {"J": 9, "chip": "v5p", "a": first})

@@ -12,7 +12,7 @@ from helpers.costs.sharded import decode, splits
 from helpers.cuts import RESOURCES, ROLES, best, bound, enough, places, row, ways
 from helpers.pricer import AXES, RESULTS, TEXTS, price
 
-from .standalone import check, follow, link, scripts, shown, size, status
+from .standalone import check, follow, link, scripts, shown, size, status, strays
 
 LIMIT = 20_000  # bytes, compressed
 NAME = "serving"
@@ -235,4 +235,5 @@ def test_a_setting_can_be_linked_to(page, figure, address):
     chosen = {"model": "deepseek-v3", "n": 16, "price": "4"}
     assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
     follow(page, f"{address}#live-serving?model=toString&n=100&S=5000&B=33&chip=v6e&price=many")
+    assert strays(page) == "model = toString, n = 100, chip = v6e"
     check(page, figure, {"S": 5000, "B": 33, "price": "many"})

@@ -8,7 +8,7 @@ from helpers import frames
 from helpers.costs.sharding import Axis
 from helpers.walker import NOTHING, RANKED, walk
 
-from .standalone import follow, link, size
+from .standalone import follow, link, size, strays
 from .test_live_plans import NUMBERS, SET, draw
 
 NAME = "explorer"
@@ -120,6 +120,7 @@ def test_the_keyboard_picks_a_plan_and_a_frame_and_both_can_be_linked_to(page, f
     page.keyboard.press("ArrowDown")  # another setting: its cheapest plan, from the start
     assert page.evaluate(SAYS)["place"].startswith("1 of") and page.locator("[name=plan]").input_value() == "0"
     follow(page, f"{address.split('#')[0]}#live-explorer?plan=99&step=99&a=nonsense")
+    assert strays(page) == "plan = 99, step = 99, a = nonsense"
     first = next(iter(next(c for c in figure.controls if c.name == "a").options))
     chosen = {"a": first, "plan": 0}
     assert page.evaluate(SAYS)["menu"] == expected(figure, chosen)["menu"]
