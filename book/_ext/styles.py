@@ -3,6 +3,7 @@
 The theme's sheets hold all of Bootstrap and an icon font of 156 KB; of both a book uses little, and a phone waits for all.
 """
 
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -200,6 +201,16 @@ def finish(app, error) -> None:
         merge(Path(app.outdir))
 
 
+def fingerprint(folder: Path) -> str:
+    """Of the names and contents of a folder's files."""
+    found = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
 def setup(app) -> dict:
+    # Sphinx writes pages anew when a value of kind "html" has changed; an edited script or sheet would not reach the site else.
+    app.add_config_value("static_files", fingerprint(Path(app.srcdir, "book/_static")), "html")
     app.connect("build-finished", finish, priority=930)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

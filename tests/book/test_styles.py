@@ -37,6 +37,21 @@ def test_sheets_that_are_imported_come_along_and_addresses_still_lead_there(tmp_
     assert re.findall(r"url\([^)]*\)", found) == ['url("file.png")', 'url("data:x")', 'url("c/d.png")']
 
 
+def test_an_edited_script_or_sheet_has_every_page_written_anew(tmp_path):
+    """Sphinx compares values of kind "html" with those of the build before."""
+    from types import SimpleNamespace
+
+    static, told = tmp_path / "book/_static", []
+    static.mkdir(parents=True)
+    app = SimpleNamespace(srcdir=tmp_path, connect=lambda *_, **__: None, add_config_value=lambda *v: told.append(v))
+    for name, text in ("a.js", "1"), ("a.js", "1"), ("a.js", "2"), ("b.css", "2"):
+        (static / name).write_text(text)
+        styles.setup(app)
+    names, values, kinds = zip(*told, strict=True)
+    assert set(kinds) == {"html"} and len(set(names)) == 1
+    assert values[0] == values[1] and len(set(values)) == 3
+
+
 def test_a_build_that_writes_some_pages_or_none_leaves_the_others_whole(tmp_path):
     """Sphinx copies all files of the theme again if it writes a page, and none if it does not."""
     static = tmp_path / "_static"
