@@ -1,0 +1,48 @@
+"""A page is as tall as it says before it is laid out."""
+
+import doctest
+import importlib.util
+
+import pytest
+
+from .conftest import ROOT, page_names
+
+spec = importlib.util.spec_from_file_location("heights", ROOT / "book/_ext/heights.py")
+heights = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(heights)
+
+TALL = "() => document.querySelector('.bd-article').getBoundingClientRect().height"
+
+
+def test_doctests():
+    assert doctest.testmod(heights).failed == 0
+
+
+def test_what_is_folded_counts_as_one_line_and_a_part_counts_in_what_holds_it():
+    page = """<section id="a"><p>four</p><details><summary>two</summary><p>unseen</p><pre>1\n</pre></details>
+    <section class="c" id="b"><table><tr><td>in a cell</td></tr></table><img alt="x"><details open><summary>s</summary><pre>1\n2\n</pre>
+    </details></section></section>"""
+    sections = heights.Sections()
+    sections.feed(page)
+    b = {"letters": 1, "lines": 2, "words": 3, "rows": 1, "formulas": 0, "pictures": 1, "folds": 1}
+    assert sections.found == {"b": b, "a": b | {"letters": 8, "folds": 2}}
+
+
+def test_a_page_that_was_written_before_stays_as_it_is():
+    page = heights.guessed('<section class="c" id="a"><p>x</p></section>')
+    assert page.count("style=") == 1 and heights.guessed(page) == page
+
+
+@pytest.mark.slow
+@pytest.mark.site
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_is_guessed_is_near_what_is_laid_out(visit, width):
+    off = {}
+    for name in page_names():
+        page = visit(name, width=width)
+        guess = page.evaluate(TALL)
+        page.add_style_tag(content="* { content-visibility: visible !important }")
+        real = page.evaluate(TALL)
+        off[name] = guess / real
+        page.context.close()
+    assert len(off) > 15 and {name: ratio for name, ratio in off.items() if not 0.8 < ratio < 1.25} == {}
