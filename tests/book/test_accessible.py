@@ -29,8 +29,11 @@ def axe() -> str:
 
 
 def settle(page) -> None:
-    """Wait until the page has its fonts."""
+    """Wait until the page has its fonts, and all of it is laid out."""
     page.evaluate("async () => { await document.fonts.ready }")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.bd-article > section section')].every(s => s.style.contentVisibility === 'visible')"
+    )
 
 
 def walk(page) -> None:
@@ -43,10 +46,10 @@ def walk(page) -> None:
 
 
 def picture(page, name: str) -> None:
-    """What a page shows first, kept under _build/screenshots; an empty one has next to no bytes."""
+    """The whole page, kept under _build/screenshots; an empty one has next to no bytes."""
     folder = ROOT / "_build/screenshots"
     folder.mkdir(parents=True, exist_ok=True)
-    assert len(page.screenshot(path=folder / name)) > 8_000, name
+    assert len(page.screenshot(path=folder / name, full_page=True, quality=50, type="jpeg")) > 8_000, name
 
 
 @pytest.mark.slow
@@ -59,7 +62,7 @@ def test_axe_finds_nothing(visit, axe, name, scheme, size):
         "document.querySelectorAll('article details').forEach(d => { d.open = true })"
     )  # what is folded is judged too
     page.evaluate("document.getAnimations().forEach(a => a.finish())")  # those of parts that are not drawn never end
-    picture(page, f"{name.removesuffix('.html').replace('/', '-')}-{scheme}-{size}.png")
+    picture(page, f"{name.removesuffix('.html').replace('/', '-')}-{scheme}-{size}.jpg")
     walk(page)
     page.evaluate(axe)
     found = page.evaluate(
