@@ -117,7 +117,7 @@ class Answer:
                     said = self._unseen(e) if unseen and secret() else _sentence(_raised(self.name, e))
                     return f"{said} It was asked for this: {_sentence(sentence)}"
                 return f"{_sentence(sentence)} What {self.name} returns does not even allow to ask."
-            return None if kept else f"{self.name} breaks a rule: {_sentence(sentence)}"
+            return None if kept else f"{self.name} is not right yet: {_sentence(sentence)}"
 
         self.todo.append(self._stated(run, unseen))
 
@@ -333,8 +333,8 @@ def _raised_by_answer(e: Exception) -> bool:
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith((".", "?", "!")) else f"{text}."
+    return text if text.endswith((".", "?", "!", "…")) else f"{text}."
 
 
 def _first_line(e: Exception) -> str:
-    return (str(e).splitlines() or [""])[0][:200]
+    return textwrap.shorten((str(e).splitlines() or [""])[0], 200, placeholder=" …")

@@ -1,6 +1,7 @@
 """What is asked of a sharded program put together with JAX: mesh, blocks, the program as JAX reads it, and its complaints."""
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -164,16 +165,15 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
         return f"{name} returns a block with fewer dimensions than {said(s.out)} has."
     if "in the same order as the axis_names" in text:
         return "ppermute wants its axes in the order of the mesh."
-    blocks = ""
+    blocks, first = "", textwrap.shorten((text.splitlines() or [""])[0], 200, placeholder=" …")
     if s is None:
-        return f"the shardings of {name} cannot be read: {(text.splitlines() or [''])[0][:200].rstrip('.')}."
+        return f"the shardings of {name} cannot be read: {first.rstrip('.')}."
     if s:
         try:
             local = [s.local(a, spec) for a, spec in zip(s.arrays(s.sizes), s.ins)]
             blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
         except Exception:
             pass
-    first = (text.splitlines() or [""])[0][:200]
     return f"{name} raised {type(e).__name__}: {first}".rstrip(": .") + "." + blocks
 
 

@@ -107,7 +107,8 @@ class _Walk:
                 self.scan(eqn, times)
             elif name == "while":
                 n = eqn.params["cond_nconsts"]
-                self.enter(eqn.params["body_jaxpr"], eqn.invars[n:], times * (while_trips(eqn) or 1), ())
+                trips = while_trips(eqn)  # 0 is a number
+                self.enter(eqn.params["body_jaxpr"], eqn.invars[n:], times * (1 if trips is None else trips), ())
             else:
                 self.equation(eqn, name, times)
 

@@ -22,7 +22,7 @@ def student(name, got=1.0, said=(), **more) -> Result:
 def few() -> list[Result]:
     return [
         student("ada", 3.0),
-        student("bob", 1.0, [OFF.format(2), "g breaks a rule: no."]),
+        student("bob", 1.0, [OFF.format(2), "g is not right yet: no."]),
         student("cyd", 0.0, [OFF.format(40)]),
         student("dan", 0.0, ["f is not done yet.", "entry 'x' is not done yet."]),
         student("eve", 0.0, open={"ch01-q02"}),

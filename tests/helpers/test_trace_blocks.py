@@ -99,6 +99,19 @@ def test_bytes_of_a_program_that_is_not_blocked():
     assert chosen.read == 4 * T * H
 
 
+@pytest.mark.parametrize("trips", [0, 1, 3])
+def test_a_while_that_counts_up_reads_on_each_trip_and_one_without_a_trip_nothing(trips):
+    def program(q):
+        return lax.while_loop(
+            lambda c: c[0] < 8 * trips,
+            lambda c: (c[0] + 8, c[1] + lax.dynamic_slice_in_dim(q, c[0], 8).sum(0)),
+            (0, jnp.zeros(H)),
+        )[1]
+
+    found = moved(program, array(T, H), M=2048)
+    assert found.read == trips * 8 * H * 4
+
+
 def kernel(q, k, v, clamp=True):
     """A causal forward pass over a grid of (queries, keys), the form of a TPU: m, l and O stay while a row goes on."""
 
