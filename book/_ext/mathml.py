@@ -19,7 +19,10 @@ from sphinx.util.math import get_node_equation_number
 
 FONT = "stix-two-math.woff"
 ALWAYS = "0123456789()[]{}|√∑∏"
-BOXES = {"aligned": "split", "split": "split", "gathered": "matrix", "matrix": "matrix", "cases": "cases"}
+BOXES = {"aligned": "split", "split": "split", "gathered": "matrix", "cases": "cases"}
+FUNCTIONS = {"exp", "lim", "ln", "log", "max", "min"}
+SPACED = {"mi", "mn", "mfrac", "msub", "msup"}  # what stands off from the function before it; a bracket does not
+SIGNS = {"∞": "mi", "…": "mi", "⟺": "mo", "≔": "mo"}
 PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
 logger = logging.getLogger(__name__)
 
@@ -46,7 +49,10 @@ def markup(tex: str, display: bool = False) -> str:
     found = found.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "").replace(' display="inline"', "")
     if wrong := fault(found):
         raise BadFormula(f"{wrong} in: {tex}")
-    return found
+    tree = ET.fromstring(found)
+    for node in reversed(list(tree.iter())):  # parts before what holds them
+        _mend(node)
+    return ET.tostring(tree, encoding="unicode").replace(" />", "/>")
 
 
 def _character(code: int) -> str:
@@ -72,12 +78,52 @@ def fault(formula: str) -> str | None:
     return None
 
 
+def _mend(node: ET.Element) -> None:
+    r"""Change in place what browsers do not draw as TeX does: they know the part of MathML that is called Core.
+
+    A browser puts space on both sides of whatever is marked as a sign, so a number or a function may not be one.
+
+    >>> markup(r"-\infty"), markup(r"\max x")
+    ('<math><mrow><mo>−</mo><mi>∞</mi></mrow></math>', '<math><mrow><mi>max</mi><mspace width="0.167em"/><mi>x</mi></mrow></math>')
+    """
+    if node.tag in ("mi", "mo"):
+        node.tag = "mi" if node.text in FUNCTIONS else SIGNS.get(node.text, node.tag)
+    elif node.tag == "mover" and node[1].tag == "mpadded":  # Chromium does not stretch an arrow over its label
+        node[:] = [ET.Element("mo"), node[1][0]]
+        node[0].text = "⟶"
+    elif node.tag == "msub" and node[0].text == "lim":
+        node.tag = "munder"
+    elif node.tag == "mtable" and not node[0][0].attrib:  # gathered lines are as large as aligned ones
+        node.set("displaystyle", "true")
+    for before, sign in zip(node, node[1:], strict=False):  # after another sign it is a number's own
+        if (before.tag, sign.tag) == ("mo", "mo") and sign.text in "+−" and before.text not in ")]}|":
+            sign.set("form", "prefix")
+    bars = [child for child in node if child.tag == "mo" and child.text == "|"]
+    for i, bar in enumerate(bars):
+        bar.attrib = {"stretchy": "false", "form": "postfix" if i % 2 else "prefix"}
+    for i, child in reversed(list(enumerate(node))):
+        if child.tag == "mspace" and child.get("width", "").startswith("negative"):  # none is drawn
+            node.remove(child)
+        elif node.tag == "mrow" and _function(child) and i + 1 < len(node) and node[i + 1].tag in SPACED:
+            node.insert(i + 1, ET.Element("mspace", width="0.167em"))
+
+
+def _function(node: ET.Element) -> bool:
+    """Whether it is a function's name, with or without an index."""
+    return (node[0] if node.tag in ("msub", "munder") else node).text in FUNCTIONS
+
+
 def boxes(tex: str) -> str:
     r"""The formula with the converter's names for boxes of lines; a box that it does not know is refused.
 
-    >>> boxes(r"\begin{aligned}a &= b\end{aligned}")
-    '\\begin{split}a &= b\\end{split}'
+    The converter would print the space asked for after a line, as in ``\\[4pt]``; the style sheet parts lines instead.
+
+    >>> boxes(r"\begin{aligned}a &= b \\[4pt] c &= [4]\end{aligned}")
+    '\\begin{split}a &= b \\\\ c &= [4]\\end{split}'
     """
+    tex = re.sub(r"\\\\\s*\[[\d.]+(?:pt|em|ex)\]", r"\\\\", tex)
+    tex = tex.replace(":=", "≔")
+    tex = re.sub(r"\b\d+(?:\.\d+)?e\d+\b", r"\\text{\g<0>}", tex)  # 1.97e14 is one number
     for name in set(re.findall(r"\\begin\{(\w+\*?)\}", tex)):
         if name not in BOXES:
             raise BadFormula(f"no MathML is known for a box {name}, only for {', '.join(BOXES)}, in: {tex}")

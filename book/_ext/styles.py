@@ -201,16 +201,18 @@ def finish(app, error) -> None:
         merge(Path(app.outdir))
 
 
-def fingerprint(folder: Path) -> str:
-    """Of the names and contents of a folder's files."""
+def fingerprint(*folders: Path) -> str:
+    """Of the names and contents of what lies in the folders, compiled code left out."""
     found = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    for path in sorted(p for folder in folders for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 
 
 def setup(app) -> dict:
-    # Sphinx writes pages anew when a value of kind "html" has changed; an edited script or sheet would not reach the site else.
-    app.add_config_value("static_files", fingerprint(Path(app.srcdir, "book/_static")), "html")
+    # Sphinx writes pages anew when a value of kind "html" has changed; else an edit of a script, a sheet or an extension
+    # would not reach the site.
+    book = Path(app.srcdir, "book")
+    app.add_config_value("static_files", fingerprint(book / "_static", book / "_ext"), "html")
     app.connect("build-finished", finish, priority=930)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Pages for everybody: axe-core on a light desktop and a dark phone; nothing sideways on a phone; nothing from another host."""
+"""Pages for everybody: axe-core on desktop and phone, light and dark; nothing sideways on a phone; nothing from another host."""
 
 import os
 from pathlib import Path
@@ -76,6 +76,8 @@ def test_a_phone_never_scrolls_sideways_and_nothing_is_asked_of_other_hosts(visi
     page = visit(name, width=390, height=800)
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 320, "height": 640})  # the least width of WCAG's 1.4.10
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert visit.asked == [] and visit.errors == []
 
 

@@ -59,8 +59,29 @@ def test_what_tex_says_stands_there(tex, want):
 
 def test_lines_are_rows_of_a_table():
     assert outline(r"a &= b + c \\ &\ge d", display=True) == "a&=b+c;&≥d;"
+    assert outline(r"a &= b \\[4pt] c &= d", display=True) == "a&=b;c&=d;"  # a space asked for is not printed
     assert outline(r"\begin{gathered} a \\ b \end{gathered}", display=True) == "a;b;"
     assert outline(r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}", display=True) == "{1&x>0;0;"
+
+
+@pytest.mark.parametrize(
+    ("tex", "want"),
+    [
+        (r"\min(a, b)", "<mi>min</mi><mo"),  # a function is no sign: no space before its bracket
+        (r"\min\!\big(a\big)", "<mi>min</mi><mo"),
+        (r"\log_2 n", '<msub><mi>log</mi><mn>2</mn></msub><mspace width="0.167em"/><mi>n</mi>'),
+        (r"\lim_{x \to \infty} y", "<munder><mi>lim</mi><mrow><mi>x</mi><mo>→</mo><mi>∞</mi></mrow></munder>"),
+        (r"x\,|Y| + y", 'form="prefix">|</mo><mi>Y</mi><mo stretchy="false" form="postfix">|</mo><mo>+</mo>'),
+        (r"a \xrightarrow{x} b", "<mover><mo>⟶</mo><mrow><mi>x</mi>"),
+        (r"a = -b, (-c)", '<mo>=</mo><mo form="prefix">−</mo><mi>b</mi><mo>,</mo><mo stretchy="false">(</mo><mo form='),
+        (r"(a) - b", ")</mo><mo>−</mo>"),
+        (r"a := 0", "<mi>a</mi><mo>≔</mo><mn>0</mn>"),
+        (r"\begin{gathered} a \\ b \end{gathered}", '<mtable displaystyle="true">'),
+        ("2 e + 1.97e14", "<mn>2</mn><mi>e</mi><mo>+</mo><mtext>1.97e14</mtext>"),
+    ],
+)
+def test_signs_and_spaces_are_those_of_tex(tex, want):
+    assert want in mathml.markup(tex, True)
 
 
 @pytest.mark.parametrize("tex", [r"\nosuchcommand{x}", r"\frac{1}", "x^", "a & b", r"\begin{pmatrix} a \end{pmatrix}"])
