@@ -166,26 +166,24 @@ class Run:
         """Keep what a worker found, then put it into the gradebook."""
         record, stamp = self.open.pop(found.student)
         try:
-            before = self.known.load(found.student)
-            self.known.save(record := records.filled(record, found))
+            record = records.filled(record, found, self.known.load(found.student))
+            self.known.save(record)
             if found.fault:
                 self.faults[found.student] = found.why
-            settled = self._settled(before, record)
-            if why := self.writer.write(found.student, found.notebook, stamp, settled):
+            if why := self.writer.write(found.student, found.notebook, stamp, self._settled(record)):
                 self.faults[found.student] = f"The gradebook did not take it: {why}"
                 return
-            record.written = True
+            record.written, record.changed = True, []
             self.known.save(record)
         except Exception as e:  # one submission, whatever it holds, stops no other
             self.faults[found.student] = f"Its result could not be kept: {type(e).__name__}: {e}"
 
-    def _settled(self, before: Record | None, now: Record) -> set[str]:
+    def _settled(self, now: Record) -> set[str]:
         """Cells graded by hand that may stay so: the same work, and the same verdict."""
-        if before is None or before.submission != now.submission:
+        if now.changed == [""]:
             return set()
         grades = self.writer.grades(now.student).get(now.student, {})
-        points = {i: now.outputs.get(i) == before.outputs.get(i) for i in grades}
-        return {i for i, g in grades.items() if g.manual is not None and not g.waits and points[i]}
+        return {i for i, g in grades.items() if g.manual is not None and not g.waits and i not in now.changed}
 
 
 def grade(what: Class, workers: str | None = None, progress: bool = True) -> list[Result]:

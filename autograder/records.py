@@ -25,6 +25,7 @@ class Record:
     notes: list[str] = field(default_factory=list)
     why: str = ""
     written: bool = False  # the gradebook has it
+    changed: list[str] = field(default_factory=list)  # cells that are not as the gradebook has them; [""]: all of them
     paged: str = ""  # digest of the scores and comments that the feedback page shows
 
 
@@ -110,9 +111,21 @@ def done(assignment: Assignment, sent: Sent, known: Record | None, late: str = "
     )
 
 
-def filled(record: Record, found: Graded) -> Record:
-    """The record of what a worker found; a fault of ours is tried again in the next run."""
+def filled(record: Record, found: Graded, before: Record | None) -> Record:
+    """The record of what a worker found; a fault of ours is tried again in the next run.
+
+    before  the one that it takes the place of; a run that was stopped may have left it before the gradebook had it
+    """
     record.outputs, record.notes, record.why = found.outputs, found.notes, found.why
+    record.changed = changed(before, record)
     if found.fault:
         record.checks = {}
     return record
+
+
+def changed(before: Record | None, now: Record) -> list[str]:
+    """Cells whose answer or verdict the gradebook may have otherwise; [""] for all."""
+    if before is None or before.submission != now.submission or before.changed == [""]:
+        return [""]
+    here = {i for i in before.outputs.keys() | now.outputs.keys() if before.outputs.get(i) != now.outputs.get(i)}
+    return sorted(here | set(before.changed))

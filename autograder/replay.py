@@ -6,7 +6,8 @@ and commit after every cell: stock waits for the disk about seventy times for a 
 
 import contextlib
 import functools
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from unittest import mock
 
 from nbgrader import api, nbgraderformat
@@ -14,6 +15,8 @@ from nbgrader.apps.api import capture_log, temp_attrs
 from nbgrader.converters import Autograde, autograde, base
 from nbgrader.preprocessors import latesubmissions, overwritecells, saveautogrades
 from sqlalchemy.orm import Session, joinedload, scoped_session, sessionmaker
+
+from .places import NOTEBOOK
 
 STEPS = autograde, overwritecells, saveautogrades, latesubmissions  # modules, each of which opens gradebooks
 
@@ -25,20 +28,21 @@ def faster() -> None:
     api.create_engine = lambda url, **k: made(url, **k)
     schemas = nbgraderformat.common.jsonschema
 
+    @functools.lru_cache(8)
+    def validator(text: str):
+        schema = json.loads(text)
+        kind = schemas.validators.validator_for(schema)
+        kind.check_schema(schema)
+        return kind(schema)
+
     class Kept:
         ValidationError = schemas.ValidationError
-        validators: dict[int, object] = {}
 
-        @classmethod
-        def validate(cls, instance, schema, *args, **kwargs):
+        @staticmethod
+        def validate(instance, schema, *args, **kwargs):
             if args or kwargs:
                 return schemas.validate(instance, schema, *args, **kwargs)
-            key = id(schema)
-            if key not in cls.validators:
-                kind = schemas.validators.validator_for(schema)
-                kind.check_schema(schema)
-                cls.validators[key] = kind(schema), schema  # the schema is kept, so its id stays its own
-            return cls.validators[key][0].validate(instance)
+            return validator(json.dumps(schema)).validate(instance)  # nbgrader reads the schema anew for each notebook
 
     nbgraderformat.common.jsonschema = Kept
 
@@ -81,22 +85,22 @@ class Shared(api.Gradebook):
                 self.db.remove()  # what is not written yet is rolled back
 
     def find_grade(self, grade_cell, notebook, assignment, student):
-        graded = self._cells(api.Grade, notebook, assignment, student)
+        graded = self.of(api.Grade, notebook, assignment, student)
         return graded.get(grade_cell) or super().find_grade(grade_cell, notebook, assignment, student)
 
     def find_comment(self, solution_cell, notebook, assignment, student):
-        said = self._cells(api.Comment, notebook, assignment, student)
+        said = self.of(api.Comment, notebook, assignment, student)
         return said.get(solution_cell) or super().find_comment(solution_cell, notebook, assignment, student)
 
     def find_source_cell(self, name, notebook, assignment):
-        known = self._cells(api.SourceCell, notebook, assignment)
+        known = self.of(api.SourceCell, notebook, assignment)
         return known.get(name) or super().find_source_cell(name, notebook, assignment)
 
     def find_graded_cell(self, cell, notebook, assignment):
-        known = self._cells(api.GradeCell, notebook, assignment)
+        known = self.of(api.GradeCell, notebook, assignment)
         return known.get(cell) or super().find_graded_cell(cell, notebook, assignment)
 
-    def _cells(self, kind, *place: str) -> dict[str, object]:
+    def of(self, kind, *place: str) -> dict[str, object]:
         """What a notebook has of this kind, by the name of its cell, in one question instead of one a cell."""
         if (kind, *place) not in self.cells:
             find = self.find_notebook if len(place) == 2 else self.find_submission_notebook
@@ -119,8 +123,11 @@ class Replay(Autograde):
         base.BaseConverter.convert_single_notebook(self, notebook_filename)
 
 
-def replay(interface, gradebook: Shared, topic: str, student: str) -> dict:
-    """What nbgrader's own `autograde` of this interface would return."""
+def replay(interface, gradebook: Shared, topic: str, student: str, settled: Collection[str] = ()) -> dict:
+    """What nbgrader's own `autograde` of this interface would return.
+
+    settled  cells that a person graded, of which nothing has changed: they do not wait for a person again
+    """
     with temp_attrs(interface.coursedir, assignment_id=topic, student_id=student):
         converter = Replay(coursedir=interface.coursedir, parent=interface)
         converter.force = True
@@ -128,4 +135,9 @@ def replay(interface, gradebook: Shared, topic: str, student: str) -> dict:
             result = capture_log(converter)
             if not result["success"]:
                 gradebook.db.rollback()
+                return result
+            # In this transaction: a run that is stopped after it could not tell these cells from others.
+            for cell, grade in gradebook.of(api.Grade, NOTEBOOK, topic, student).items():
+                if cell in settled:
+                    grade.needs_manual_grade = False
             return result

@@ -146,24 +146,14 @@ class Writer:
             staged.with_name("timestamp.txt").write_bytes(stamp)
         try:
             for _ in range(2):  # another grader may have added the student in this moment
-                worked, why = course.run(replay, self.api, self.shared, self.topic, student)
+                worked, why = course.run(replay, self.api, self.shared, self.topic, student, settled)
                 if worked:
                     break
         finally:
             shutil.rmtree(staged.parent.parent, ignore_errors=True)
-        if worked and settled:
-            self._settle(student, settled)
         if worked:
             self._hand_on(student)
         return "" if worked else why
-
-    def _settle(self, student: str, cells: set[str]) -> None:
-        with self.gradebook() as gradebook:
-            for notebook in gradebook.find_submission(self.topic, student).notebooks:
-                for one in notebook.grades:
-                    if one.name in cells:
-                        one.needs_manual_grade = False
-            gradebook.db.commit()
 
     def _hand_on(self, student: str) -> None:
         """What nbgrader's release_feedback wants to find beside a graded notebook."""

@@ -1,11 +1,14 @@
 """Graded once: what is known is kept, what has changed is graded again, and what a person gave stays."""
 
+import gc
 import shutil
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
+from nbgrader import nbgraderformat as validation
 
-from autograder import demo, grade, release, work
+from autograder import demo, grade, release, work, writer
 from autograder.places import ROOT, Tree
 from tests.autograder.serial import Serial
 from tests.needs import needs
@@ -142,6 +145,48 @@ def test_stopped_in_the_middle(what, monkeypatch):
     assert jobs() == {"bob": set(), "eve": None}
 
 
+@pytest.mark.parametrize("moment", ["before the gradebook is written", "after it"])
+@pytest.mark.parametrize(
+    "change, waiting",
+    [
+        ("time", {"ch01-q01-check": False, "ch01-q03": False}),  # the same work and the same verdicts
+        ("check", {"ch01-q01-check": True, "ch01-q03": False}),
+        ("submission", {"ch01-q01-check": True, "ch01-q03": True}),
+    ],
+)
+def test_stopped_at_work_that_a_person_graded(what, monkeypatch, change, waiting, moment):
+    """What waits for a person is what would, had nobody stopped it."""
+    scores(what)
+    with grade_of(what, "ada", "ch01-q03") as one:
+        one.manual_score, one.needs_manual_grade = 3.5, False
+    with grade_of(what, "ada", "ch01-q01-check") as one:
+        one.manual_score, one.needs_manual_grade = 1.5, False
+    if change == "time":
+        what.notebook("submitted", "ada").with_name("timestamp.txt").write_text("2030-01-02 12:00:00 UTC")
+    elif change == "check":
+        nb = nbformat.read(what.notebook("source"), as_version=4)
+        check = next(c for c in nb.cells if c.id == "ch01-q01-check")
+        check.source = check.source.replace("check.report(", "0 * check.report(", 1)
+        nbformat.write(nb, what.notebook("source"))
+    else:
+        hand_in(what, "ada", WRONG, SECOND, "Bandwidth.")
+    steps = writer.course.run
+
+    def stopped(*words, **more):
+        if moment == "after it":
+            assert steps(*words, **more) == (True, "")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer.course, "run", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            scores(what)
+    scores(what)
+    for cell, waits in waiting.items():
+        with grade_of(what, "ada", cell) as one:
+            assert (one.manual_score, one.needs_manual_grade) == (3.5 if cell == "ch01-q03" else 1.5, waits)
+
+
 def test_a_fault_of_ours_is_tried_again(what, monkeypatch):
     def broken(*_, **__):
         raise OSError("no more sockets")
@@ -201,3 +246,23 @@ def test_secret_is_made_once_outside_of_the_course(tmp_path, monkeypatch, capsys
     assert made == path.read_text() == grade.secret()
     assert len(made) == 64 and path.stat().st_mode & 0o77 == 0
     assert made not in capsys.readouterr().out
+
+
+def test_one_validator_for_all_notebooks():
+    """nbgrader reads its schema anew for each: what was compiled for one must not be kept beside that of the next."""
+    writer.faster()
+
+    def validators() -> int:
+        gc.collect()
+        return sum(type(o).__name__ == "Draft4Validator" for o in gc.get_objects())
+
+    cell = new_code_cell(metadata={"nbgrader": {"grade_id": "a", "solution": True, "grade": False, "locked": False}})
+    cell.metadata.nbgrader.update(schema_version=3, task=False, cell_type="code")
+    validation.MetadataValidator().validate_cell(cell)
+    known = validators()
+    for _ in range(5):
+        validation.MetadataValidator().validate_cell(cell)
+    assert validators() == known
+    cell.metadata.nbgrader["grade"] = "yes"
+    with pytest.raises(validation.ValidationError, match="'yes' is not of type 'boolean'"):
+        validation.MetadataValidator().validate_cell(cell)
