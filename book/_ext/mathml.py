@@ -10,6 +10,7 @@ from html import unescape
 from importlib.metadata import distribution
 from pathlib import Path
 
+from docutils import nodes
 from docutils.nodes import SkipNode
 from fontTools import subset
 from latex2mathml.converter import convert
@@ -24,6 +25,7 @@ FUNCTIONS = {"exp", "lim", "ln", "log", "max", "min"}
 SPACED = {"mi", "mn", "mfrac", "msub", "msup"}  # what stands off from the function before it; a bracket does not
 SIGNS = {"∞": "mi", "…": "mi", "⟺": "mo", "≔": "mo"}
 PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
+OPENS, CLOSES = re.compile(r"[(\[“]$"), re.compile(r"[.,;:?!)\]”%’]+|-\w+")
 logger = logging.getLogger(__name__)
 
 
@@ -169,6 +171,26 @@ def displayed(translator, node) -> None:
     raise SkipNode
 
 
+def joined(app, doctree, page: str) -> None:
+    """Keep what is written without a space beside a formula on its line: a browser may break there, TeX does not."""
+    for formula in list(doctree.findall(nodes.math)):
+        around, at = formula.parent, formula.parent.index(formula)
+        before, after = (around[i] if 0 <= i < len(around) else None for i in (at - 1, at + 1))
+        first = OPENS.search(before) if isinstance(before, nodes.Text) else None
+        last = CLOSES.match(after) if isinstance(after, nodes.Text) else None
+        if not first and not last:
+            continue
+        whole = nodes.inline(classes=["whole"])
+        around[at] = whole
+        if last:
+            around[at + 1] = nodes.Text(after[last.end() :])
+            last = nodes.Text(last[0])
+        if first:
+            around[at - 1] = nodes.Text(before[: first.start()])
+            first = nodes.Text(first[0])
+        whole += [part for part in (first, formula, last) if part]
+
+
 def drawn(formula: str) -> set[str]:
     """Characters that a browser draws for a formula: a letter alone is slanted.
 
@@ -212,5 +234,6 @@ def finish(app, error) -> None:
 
 def setup(app) -> dict:
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
+    app.connect("doctree-resolved", joined)
     app.connect("build-finished", finish, priority=920)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

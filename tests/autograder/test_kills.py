@@ -104,7 +104,7 @@ def test_fifty_kills(tmp_path, monkeypatch):
         assert torn.gradebook() == calm.gradebook()
         assert torn.records() == calm.records()
         assert torn.pages() == calm.pages()
-        assert not [*torn.temporary.iterdir()]
+        assert not [p for p in torn.temporary.iterdir() if not probe(p)]
         calm.step(k), torn.step(k)
         k += 1
     assert any(g.manual is not None for cells in torn.gradebook().values() for g in cells.values())
@@ -137,6 +137,14 @@ def survive(torn: Course, chance: random.Random, longest: float, pages: bool) ->
     groups = {int(p.name.split("-")[1]) for p in Path("/sys/fs/cgroup").rglob("grading-*-*")}
     assert not groups & workers
     return kills
+
+
+def probe(path: Path) -> bool:
+    """Whether Python left it: `tempfile` tries a folder with such a file, and may be killed before it removes it.
+
+    The names that it gives to others, and so to us, are longer.
+    """
+    return path.is_file() and len(path.name) == 8 and path.read_bytes() in (b"", b"blat")
 
 
 def current(torn: Course, student: str, record) -> bool:

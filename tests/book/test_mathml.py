@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from html import unescape
 
 import pytest
+from docutils import nodes
 from fontTools.ttLib import TTFont
 
 from .conftest import ROOT, page_names
@@ -97,12 +98,39 @@ def test_the_font_has_what_is_drawn_and_its_licence(tmp_path):
     assert "MATH" in font and "Open Font License" in str(font["name"].getDebugName(13))
 
 
+@pytest.mark.parametrize(
+    "before, after, want",
+    [
+        ("At ", ". Then", ["At ", ("", "."), " Then"]),
+        ("It (", ") is", ["It ", ("(", ")"), " is"]),
+        ("the ", "-th one", ["the ", ("", "-th"), " one"]),
+        ("where ", " is", ["where ", None, " is"]),
+        ("", "", [None]),
+    ],
+)
+def test_a_line_does_not_end_between_a_formula_and_its_full_stop(before, after, want):
+    line = nodes.paragraph(
+        "", "", *(nodes.Text(before),) * bool(before), nodes.math("D", "D"), *(nodes.Text(after),) * bool(after)
+    )
+    mathml.joined(None, line, "")
+    found = []
+    for part in line:
+        if isinstance(part, nodes.inline):
+            assert part["classes"] == ["whole"] and len([*part.findall(nodes.math)]) == 1
+            found.append(tuple(part.astext().split("D")))
+        else:
+            found.append(None if isinstance(part, nodes.math) else part.astext())
+    assert found == want
+
+
 @pytest.mark.site
 def test_every_formula_of_the_site_is_written_and_drawn(site):
     drawable, formulas = set(TTFont(site / "_static" / mathml.FONT).getBestCmap()), 0
     for name in page_names():
         page = (site / name).read_text(encoding="utf-8")
         assert not re.search(r"\\\(|\\\[|MathJax", re.sub(r"<(script|pre).*?</\1>", "", page, flags=re.DOTALL)), name
+        apart = re.sub(r'<span class="whole">.*?</math>[^<]*</span>', "", page, flags=re.DOTALL)
+        assert not re.search(r"</math>[.,;:?!)]", apart), name
         for formula in re.findall(r"<math.*?</math>", page, re.DOTALL):
             formulas += 1
             shown = {ord(c) for c in unescape(re.sub(r"<[^>]*>", "", formula)) if not c.isspace()}
