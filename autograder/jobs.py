@@ -35,6 +35,7 @@ START = 120  # seconds until a worker is ready
 SPARE = 120  # seconds that a submission may take beyond its own limit
 STOCK = 900  # seconds for a submission in an ordinary kernel
 END = 15  # seconds for a worker to end its sandboxes
+LOOK = 0.5  # seconds: a Ctrl-C right before a wait is seen only after it
 DIED = "The process that graded it died twice."
 HUNG = "The process that graded it hung twice."
 
@@ -71,7 +72,10 @@ def flow(jobs: Iterable[Job], submit: Callable, result: Callable, ahead: Callabl
     try:
         refill()
         while flying:
-            future = done.get()
+            try:
+                future = done.get(timeout=LOOK)
+            except queue.Empty:
+                continue
             job = flying.pop(future)
             refill()
             yield result(job, future)

@@ -59,9 +59,21 @@ def main(settings: dict, sock: socket.socket) -> None:
 
 
 def keep_compiled(folder: str) -> None:
-    """Compile the same program once for a class: on this sandbox's own disk, which no program can write to."""
-    import jax
+    """Compile the same program once for a class: on this sandbox's own disk, which no program can write to.
 
+    Programs of several devices are not kept. Read from a disk, one of XLA:CPU has lost the order of a collective in a loop
+    and one outside it: devices wait for each other until XLA ends the process (JAX 0.10.2, 0.12.0).
+    """
+    import jax
+    from jax._src import compilation_cache  # JAX has no setting for it
+
+    put = compilation_cache.put_executable_and_time
+
+    def put_if_alone(key, name, executable, *rest):
+        if len(executable.local_devices()) == 1:
+            put(key, name, executable, *rest)
+
+    compilation_cache.put_executable_and_time = put_if_alone
     for name, value in (
         ("jax_compilation_cache_dir", folder),
         ("jax_persistent_cache_min_compile_time_secs", 0),

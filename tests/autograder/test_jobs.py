@@ -205,6 +205,28 @@ def test_workers_end_with_the_coordinator(number, tmp_path):
     assert not gone([*pids, *(int(p.read_text()) for p in tmp_path.iterdir())])
 
 
+def test_an_interrupt_that_wakes_nobody_is_seen(tmp_path):
+    """One that another thread receives does not end the wait for a result, as one that comes right before it."""
+
+    def interrupt():
+        while not (tmp_path / "hangs-1").exists():
+            time.sleep(0.05)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            began = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                list(pool.run(faked.jobs("hangs-1", marks=tmp_path)))
+            thread.join()
+    finally:
+        signal.signal(signal.SIGINT, old)
+    assert time.monotonic() - began < 60  # the job's own limit is three minutes
+
+
 @pytest.mark.parametrize("where", ["0", "-1", "two", "1.5", "http://host"])
 def test_settings_that_mean_nothing(where):
     with pytest.raises(SourceError, match="COURSE_WORKERS is"):
