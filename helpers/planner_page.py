@@ -93,13 +93,14 @@ def _ranking(figure, key: str, plan) -> str:
         "<td></td><td></td></tr>"
         for n in range(len(lines), say.ROWS)
     ]
+    only = str(len(plan.rows) <= say.ROWS).lower()
     page = say.PAGE.format(first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}")
     return (
         f'<table class="table live-ranked"><caption data-page>{escape(page)}</caption>'
         '<thead><tr><th scope="col">layout</th><th scope="col">time</th><th scope="col">a device holds</th></tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
-        '<p class="live-pages" hidden><button type="button" data-turn="-1">Earlier</button> '
-        '<button type="button" data-turn="1">Later</button></p>'
+        '<p class="live-pages" hidden><button type="button" data-turn="-1" aria-disabled="true">Earlier</button> '
+        f'<button type="button" data-turn="1" aria-disabled="{only}">Later</button></p>'
     )
 
 

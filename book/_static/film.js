@@ -36,6 +36,7 @@
     form.hidden = false;
     box.classList.add("film-stepped");
     update();
+    performance.mark(`${box.id} ready`);
     performance.mark(box.id);
   }
 

@@ -90,7 +90,8 @@
       if (status.textContent !== sentence) status.textContent = sentence;
     }
 
-    // The first result: what stands in the page is the same, so it waits until the reader comes near or prints.
+    // The first result stands in the page, as this would write it. So nothing waits for it: it is computed when the reader
+    // comes near and the browser has time, which makes the first move quick, or when the page is printed.
     let watch = null;
     function begin() {
       watch?.disconnect();
@@ -113,12 +114,19 @@
     form.addEventListener("input", () => { stray = ""; update(); });
     form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : new FormData(form))}`));
     form.hidden = false;
-    if (asked || !window.IntersectionObserver) {
+    if (asked) {
       begin();
-      if (asked && (stray = strays(asked))) update();
-      return;
+      if (stray = strays(asked)) update();
     }
-    watch = new IntersectionObserver(seen => seen.some(e => e.isIntersecting) && begin(), { rootMargin: "600px" });
+    performance.mark(`${data.id} ready`);
+    if (asked) return;
+    if (!window.IntersectionObserver) return begin();
+    const idle = window.requestIdleCallback ?? setTimeout;
+    watch = new IntersectionObserver(seen => {
+      if (!seen.some(e => e.isIntersecting)) return;
+      watch.disconnect();
+      idle(begin);
+    }, { rootMargin: "600px" });
     watch.observe(box);
     addEventListener("beforeprint", begin);
   }

@@ -145,7 +145,7 @@
       const priced = find.ranked(args), key = JSON.stringify(args), lines = priced.slice(0, own.ranked).map(find.lines);
       if (before && key !== before) menu.value = step.value = 0;
       const at = Math.min(Math.max(0, menu.value || (before ? 0 : linked("plan"))), lines.length - 1), plan = priced[at];
-      const chosen = before === key ? step.value : before ? 0 : step.value;
+      const chosen = before === key ? step.value : before ? 0 : linked("step") || step.value;
       menu.replaceChildren(...lines.map((some, k) => {
         const part = some.map(([what, , free]) => (free ? (what.startsWith("multiply") ? "product" : "") : what.split(" ").slice(0, 2).map((w, n) => (n ? w[0] : w)).join(" ")));
         return new Option(`${k + 1}. ${part.filter(Boolean).join(", ")}: ${text(priced[k].lower, "s")} to ${text(priced[k].upper, "s")}`, k);

@@ -63,8 +63,8 @@ def alone(browser, address: str):
 
 
 def begun(page) -> None:
-    """Wait for the first result of the figure on this page."""
-    page.wait_for_function("performance.getEntriesByType('mark').length > 0")
+    """Wait until the figure on this page has computed; its first result stands there before."""
+    page.wait_for_function("performance.getEntriesByType('mark').some(m => !m.name.endsWith(' ready'))")
 
 
 def shown(page) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .firsts import first_result, limit, main, names, pages
+from .firsts import limit, linked, main, names, pages, ready, slowest
 from .standalone import ROOT, begun, films
 
 # Controls whose target is lower or narrower than 44 px; that of a radio button is its label.
@@ -49,7 +49,8 @@ def test_every_figure_is_small_and_starts_by_itself(browser, every):
     assert list(every) == names()
     assert {n: weight for n, (weight, _) in every.items() if weight > limit(n)} == {}
     for _, address in every.values():
-        assert first_result(browser, address, runs=1) > 0
+        assert ready(browser, address) > 0 and linked(browser, address) > 0
+    assert slowest(browser, every["decoder"][1], runs=1) > 0
 
 
 @pytest.mark.slow
