@@ -5,6 +5,8 @@
     if (!form.hidden) return; // a second figure on the page loads this file again
     const { links, step } = form.elements, status = box.querySelector("[role=status]");
 
+    let stray = ""; // what a link asks for and does not get, until a control is moved
+
     function update() {
       const strip = strips[links.selectedIndex], frames = [...strip.children];
       strips.forEach(s => { s.hidden = s !== strip; });
@@ -14,7 +16,7 @@
       step.setAttribute("aria-valuetext", now.dataset.label);
       step.nextElementSibling.textContent = now.dataset.label;
       const [whole, frame] = status.children; // what the frame shows is said, and written nowhere: one sees it
-      if (whole.textContent !== strip.dataset.said) whole.textContent = strip.dataset.said;
+      if (whole.textContent !== stray + strip.dataset.said) whole.textContent = stray + strip.dataset.said;
       frame.textContent = now.getAttribute("aria-label");
     }
 
@@ -26,12 +28,14 @@
       if (links.selectedIndex < 0) links.selectedIndex = 0;
       step.max = strips[links.selectedIndex].children.length - 1;
       if (wanted.has("step")) step.value = wanted.get("step");
+      const lost = [...wanted].filter(([name, v]) => form.elements[name]?.value !== v);
+      if (lost.length) stray = `Not among this figure's settings, and so ignored: ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")}. `;
       box.scrollIntoView();
       addEventListener("load", async () => { await document.fonts.ready; box.scrollIntoView(); }); // lines above may have moved
     }
     addEventListener("hashchange", () => location.hash.startsWith(`#${box.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
-    form.addEventListener("input", update);
+    form.addEventListener("input", () => { stray = ""; update(); });
     form.addEventListener("change", () => history.replaceState(null, "", `#${box.id}?${new URLSearchParams(new FormData(form))}`));
     form.hidden = false;
     box.classList.add("film-stepped");

@@ -17,7 +17,7 @@ BLOCKS = {
 
 
 def masks(panels: Mapping, alt: str, *, caption: str = "") -> Picture:
-    """Masks side by side: queries downwards, keys to the right, a dark square where a query sees a key.
+    """Masks side by side: queries downwards, keys to the right, a filled square where a query sees a key.
 
     panels  {title: bool[T, S]}, True where a key is seen
     """

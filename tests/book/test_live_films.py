@@ -4,7 +4,7 @@ import pytest
 
 from helpers.frames import Film
 
-from .standalone import ROOT, films, load, size, write
+from .standalone import ROOT, films, load, size, strays, write
 
 NAMES = sorted(films())
 LIMIT = 20_000  # bytes, compressed
@@ -92,9 +92,11 @@ def test_a_shorter_film_keeps_the_slider_inside(visit):
 def test_a_step_can_be_linked_to(visit):
     figure = load("reduce-scatter")
     page = visit(figure, anchor="#live-reduce-scatter?links=line&step=2")
-    assert frames(page) == [figure.films["line"].frames[2].text]
-    page = visit(figure, anchor="#live-reduce-scatter?links=nonsense&step=99")
+    assert frames(page) == [figure.films["line"].frames[2].text] and strays(page) == ""
+    page = visit(figure, anchor="#live-reduce-scatter?links=nonsense&step=99&chip=v5e")
     assert frames(page) == [figure.films["ring, both ways"].frames[-1].text]
+    assert strays(page) == "links = nonsense, step = 99, chip = v5e"
+    assert "ignored" not in page.locator(STATUS).inner_text()  # a control was moved
 
 
 def test_what_a_frame_shows_is_written_for_readers_of_the_screen_alone(visit):
