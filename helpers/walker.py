@@ -268,7 +268,8 @@ def _slider(key: str, shown) -> str:
     words, last = escape(shown[0][0]) if shown else NOTHING, max(0, len(shown) - 1)
     return (
         f'<div class="walks-wide"><label for="{key}-step">Frame</label>'
-        f'<input type="range" id="{key}-step" name="step" min="0" max="{last}" value="0" step="1" aria-valuetext="{words}"><span>1 of {len(shown)}</span></div>'
+        f'<input type="range" id="{key}-step" name="step" min="0" max="{last}" value="0" step="1" '
+        f'aria-valuetext="{words}"><span>1 of {len(shown)}</span></div>'
     )
 
 
