@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from autograder.engine import checker, sandbox
 from helpers.kernels import mesh
@@ -18,11 +19,16 @@ def pytest_configure(config):
     checker.keep_compiled(str(config.cache.mkdir("jax")))
 
 
-def pytest_collection_modifyitems(items):
+class Together(LoadScopeScheduling):
     """All that looks at the site in one process: another would only wait until it is built."""
-    for item in items:
-        if "site" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("site"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "the book" if nodeid.startswith("tests/book/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist's groups are not seen under pytest 9.2, whose node ids it cannot change
+def pytest_xdist_make_scheduler(config, log):
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session")
