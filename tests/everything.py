@@ -69,7 +69,10 @@ def main() -> int:
     for version, python in other_pythons().items():
         what = chosen(version, long, end - time.time())
         if what is None:
-            print(f"\nPython {version}: left out, for this machine took {long / 60:.0f} minutes for the long tests")
+            print(
+                f"\nPython {version}: left out, for this machine took {long / 60:.0f} minutes for the long tests",
+                flush=True,
+            )
             continue
         print(f"\nPython {version}: {python}, {'the short list' if what else 'all quick tests'}", flush=True)
         env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL")}
