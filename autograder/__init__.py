@@ -1,6 +1,11 @@
 """From the exercises' source to graded classes: release, grading, and the checks on both.
 
-nbgrader's course root is this folder.
+    making      from sources to notebooks              engine    sandboxes and the checker
+    grading     from submissions to the gradebook      lms       Canvas, Gradescope
+    samples     wrong and right sample answers
+
+The commands are `release`, `grade`, `demo`, `own` and `edition`; `places` and `course` say where things lie.
+nbgrader's course root is this folder. Tests: tests/autograder.
 """
 
 import sys

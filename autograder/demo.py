@@ -11,9 +11,12 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from . import bank, cells, course, grade, release, trial
-from .exercises import meta
-from .places import COURSE, NOTEBOOK, ROOT, SourceError, Tree
+from autograder.making.exercises import meta
+
+from . import course, grade, release
+from .making import cells, in_process_grading
+from .places import NOTEBOOK, ROOT, SourceError, Tree
+from .samples import bank
 
 TIMEOUT = 20  # seconds a cell: the honest ones need much less
 
@@ -21,10 +24,10 @@ TIMEOUT = 20  # seconds a cell: the honest ones need much less
 def sample_class(topic: str, tree: Tree, folder: Path) -> dict[str, NotebookNode | str]:
     """Student -> notebook (or the text of a file that is none), made from the released notebook.
 
-    folder  where mutants/ and variants/ lie
+    folder  where wrong/ and right/ lie
     """
-    solved = trial.solved(topic, tree)
-    empty = trial.blank(solved)
+    solved = in_process_grading.solved(topic, tree)
+    empty = in_process_grading.blank(solved)
     answers = [c.id for c in solved.cells if meta(c).get("solution")]
     made: dict[str, NotebookNode | str] = {"reference": solved, "untouched": empty}
     made["partly-done"] = mixed(solved, empty, set(answers[: len(answers) // 2]))
@@ -103,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
         topic = options.assignment or tree.exercises[0].stem
         with tempfile.TemporaryDirectory() as folder:
             what = open_class(topic, tree, Path(folder).resolve() / "course")
-            hand_in(what, sample_class(topic, tree, COURSE))
+            hand_in(what, sample_class(topic, tree, bank.SAMPLES))
             print(f"A class of {len(what.students)} hands in {topic}.", flush=True)
             results = grade.grade(what)
             names = grade.titles(nbformat.read(what.notebook("release"), as_version=4))

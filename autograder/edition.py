@@ -15,12 +15,13 @@ from pathlib import Path
 
 import yaml
 
-from . import edition_more
-from .edition_text import blocks, cut, headed, needs, opened, unlinked
-from .links import TITLE
+from autograder.making.edition_text import blocks, cut, headed, needs, opened, unlinked
+from autograder.making.links import TITLE
+from autograder.making.start_page import escaped
+
+from .making import edition_extras
 from .places import ROOT, SourceError, Tree
 from .release import release, write
-from .startpage import escaped
 
 KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
 FILES = (
@@ -68,7 +69,7 @@ def read(text: str, tree: Tree, beside: Path = Path()) -> Edition:
         raise SourceError(f'"seed" is a whole number from 0 on, not {seed!r}.')
     if type(worked := said.get("worked-solutions", False)) is not bool:
         raise SourceError(f'"worked-solutions" is true or false, not {worked!r}.')
-    more = edition_more.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
+    more = edition_extras.own(beside / _line("add", said["add"]), tree) if "add" in said else {}
     left_out, dates = _left_out(said.get("leave-out", []), tree), _dates(said.get("dates", {}), tree)
     _fit(left_out, dates, more, tree)
     return Edition(**names, seed=str(seed), left_out=left_out, dates=dates, more=more, worked=worked)
@@ -188,7 +189,7 @@ def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
         _copy(root, made)
         _choose(edition, made)
         release(Tree(made), scratch, database=False)
-        edition_more.judged(edition.more, Tree(made))
+        edition_extras.judged(edition.more, Tree(made))
         shutil.copytree(made, into, dirs_exist_ok=True)
 
 
@@ -213,7 +214,7 @@ def _choose(edition: Edition, made: Path) -> None:
     _cut(edition, tree)
     _add(edition, tree)
     _name(edition, tree)
-    for path in (made / "autograder").glob("*ants/ch*.yaml"):  # sample answers, which make demo grades
+    for path in (made / "autograder/samples").glob("*/ch*.yaml"):  # sample answers, which make demo grades
         _drop_samples(path, edition.left_out)
     table = made / "book/data/methods.json"
     methods = json.loads(table.read_text(encoding="utf-8"))
@@ -239,7 +240,7 @@ def _add(edition: Edition, tree: Tree) -> None:
     for path in tree.exercises:
         text, due = path.read_text(encoding="utf-8"), edition.due(path.stem)
         if path.stem in edition.more:
-            text = edition_more.added(text, edition.more[path.stem])
+            text = edition_extras.added(text, edition.more[path.stem])
         if not any(number for number, _ in blocks(text)):
             _forget(path, tree)
             continue
@@ -248,7 +249,7 @@ def _add(edition: Edition, tree: Tree) -> None:
         write(chapter, opened(chapter.read_text(encoding="utf-8"), text, due))
         if edition.worked:
             title = TITLE.search(chapter.read_text(encoding="utf-8"))[1].strip()
-            write(tree.root / "worked" / path.name, edition_more.worked(blocks(text), title))
+            write(tree.root / "worked" / path.name, edition_extras.worked(blocks(text), title))
             entry = f"          - file: notebooks/{path.stem}/exercises"
             _replace(tree.root / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
     for path in [*tree.chapters, *tree.exercises, *tree.pages]:

@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,16 +22,19 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import nbformat
-import platformdirs
 from tqdm import tqdm
 
-from . import course, intake, jobs, records
-from .engine.sandbox import available
+from autograder.engine.sandbox import available
+from autograder.grading.class_summary import Result, by_exercise, complaints, plain, table, titles
+from autograder.grading.hidden_values import secret
+from autograder.grading.one_submission import Assignment, digest
+from autograder.grading.records import Record, Records, Sent
+from autograder.grading.workers import pool
+from autograder.making.in_process_grading import exercise_of
+
+from . import course
+from .grading import intake, records
 from .places import COURSE, NOTEBOOK, SourceError
-from .records import Record, Records, Sent
-from .summary import Result, by_exercise, complaints, plain, table, titles
-from .trial import exercise_of
-from .work import Assignment, digest
 
 NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
 """A student's id: letters of any language, digits, and . @ + - with spaces between."""
@@ -114,24 +116,6 @@ def isolated() -> bool:
     return True
 
 
-def secret() -> str:
-    """The secret of the course: COURSE_SECRET, or a file of one's own outside of the repository."""
-    if given := os.environ.get("COURSE_SECRET"):
-        return given
-    path = platformdirs.user_config_path("rooflines-to-racks") / "secret"
-    try:
-        if path.is_file():
-            return path.read_text(encoding="ascii").strip()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = secrets.token_hex(32)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as f:
-            f.write(made)
-    except (OSError, ValueError) as e:
-        raise SourceError(f"The secret of the course cannot be kept in {path} ({e}): set COURSE_SECRET.") from None
-    print(f"Hidden values are drawn from a new secret in {path}: keep a copy, so that regrading draws the same.")
-    return made
-
-
 @dataclass
 class Run:
     """One grading on its way."""
@@ -188,7 +172,7 @@ class Run:
 
 def grade(what: Class, workers: str | None = None, progress: bool = True) -> list[Result]:
     """Grade every submission that has not been, write feedback and exports, and return a row for each student."""
-    from .writer import Writer
+    from autograder.grading.gradebook_writer import Writer
 
     assignment = what.assignment()
     if not what.students:
@@ -200,9 +184,9 @@ def grade(what: Class, workers: str | None = None, progress: bool = True) -> lis
     late = {s: digest(t, rule) for s, t in writer.due().items()}
     run = Run(what, assignment, secret(), known, writer, late)
     where = workers or os.environ.get("COURSE_WORKERS") or ""
-    with jobs.pool(assignment, where) as pool:
+    with pool(assignment, where) as grading:
         with tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False, disable=not progress) as bar:
-            for found in pool.run(run.jobs(bar)):
+            for found in grading.run(run.jobs(bar)):
                 run.take(found)
                 bar.update()
     export(what)
@@ -252,7 +236,7 @@ def write_feedback(run: Run) -> None:
 
 def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
     """Write feedback pages on all cores; each student, and why there is no page, or ""."""
-    from .writer import feedback
+    from autograder.grading.gradebook_writer import feedback
 
     if not students:
         return
@@ -268,8 +252,8 @@ def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
 
 def export(what: Class) -> None:
     """grades.csv, canvas.csv and gradescope/, as the gradebook has them."""
-    from .canvas import Canvas, Grades
-    from .gradescope import Gradescope
+    from autograder.lms.canvas import Canvas, Grades
+    from autograder.lms.gradescope import Gradescope
 
     c = what.config()
     with what.gradebook() as gradebook:

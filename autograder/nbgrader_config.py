@@ -18,8 +18,8 @@ c = get_config()  # noqa: F821  (traitlets defines it)
 # --- what every process needs -------------------------------------------------------------------------------------
 if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))  # this course's own steps, below
-from autograder import preprocessors as ours  # noqa: E402  (the path has to be set first)
-from autograder.validate import name_checks_by_their_first_line  # noqa: E402
+from autograder.grading import nbgrader_steps as ours  # noqa: E402  (the path has to be set first)
+from autograder.grading.validate import name_checks_by_their_first_line  # noqa: E402
 
 name_checks_by_their_first_line()
 
@@ -58,7 +58,7 @@ for folder in (HERE / "exchange", HOME / "work"):
         pass  # a read-only copy: nbgrader says what it misses when it is asked to exchange
 
 # --- export: names that a spreadsheet would take for formulas are quoted -------------------------------------------
-c.ExportApp.plugin_class = "autograder.canvas.Grades"
+c.ExportApp.plugin_class = "autograder.lms.canvas.Grades"
 
 # --- release ------------------------------------------------------------------------------------------------------
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\nraise NotImplementedError()"}

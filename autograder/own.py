@@ -11,12 +11,14 @@ from pathlib import Path
 
 import nbformat
 
-from . import intake, trial, work
-from .engine.engine import bundle
-from .engine.sandbox import Limits, available
-from .exercises import meta
+from autograder.engine.engine import bundle
+from autograder.engine.sandbox import Limits, available
+from autograder.grading.class_summary import Result, table
+from autograder.making.exercises import meta
+
+from .grading import intake, one_submission
+from .making import in_process_grading
 from .places import NOTEBOOK, ROOT, SourceError, Tree
-from .summary import Result, table
 
 
 def own_notebooks(tree: Tree) -> dict[str, Path]:
@@ -30,12 +32,18 @@ def own_notebooks(tree: Tree) -> dict[str, Path]:
     return found
 
 
-def assignment(topic: str, tree: Tree, timeout: int | None = None) -> work.Assignment:
+def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submission.Assignment:
     """An assignment made from its source, hidden tests included; nothing needs to be released."""
-    full = trial.solved(topic, tree)
+    full = in_process_grading.solved(topic, tree)
     walls = available().refusal is None
-    return work.Assignment(
-        topic, nbformat.writes(trial.blank(full), version=4), bundle(full), "0", Limits(), walls, timeout or 60
+    return one_submission.Assignment(
+        topic,
+        nbformat.writes(in_process_grading.blank(full), version=4),
+        bundle(full),
+        "0",
+        Limits(),
+        walls,
+        timeout or 60,
     )
 
 
@@ -45,7 +53,7 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
 
     wanted = assignment(topic, tree, timeout)
     try:
-        found = work.graded(wanted, work.Job(topic, intake.read(path.parent)))
+        found = one_submission.graded(wanted, one_submission.Job(topic, intake.read(path.parent)))
     except intake.Refused as e:
         raise SourceError(f"{path.relative_to(tree.root)}: {e}") from None
     if found.why:
@@ -57,7 +65,7 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
         m = meta(cell)
         if not m.get("grade"):
             continue
-        exercise = trial.exercise_of(m["grade_id"])
+        exercise = in_process_grading.exercise_of(m["grade_id"])
         untouched = cell.source == empty[cell.id] and m.get("solution")
         got, most = (0.0, float(m["points"])) if untouched else determine_grade(cell)
         if got is None:
@@ -107,7 +115,7 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        work.close()
+        one_submission.close()
     return 0
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import nbformat
 
-from . import cells, course
-from .exercises import source_notebook
-from .links import Links
+from autograder.making.exercises import source_notebook
+from autograder.making.links import Links
+from autograder.making.start_page import start_page
+
+from . import course
+from .making import cells
 from .places import COURSE, NOTEBOOK, SourceError, Tree
-from .startpage import start_page
 
 
 def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:

@@ -1,3 +1,14 @@
-"""Rooflines to Racks: predict (`costs`), run (`kernels`), count (`trace`), and hold the three together."""
+"""Rooflines to Racks: predict (`costs`), run (`kernels`), count (`trace`), and hold the three together.
 
-__version__ = "0.2.0"
+    costs     FLOPs, bytes and seconds as arithmetic        check     what a learner's answer is told
+    kernels   JAX programs on a mesh                        plot      figures
+    trace     what a program does, read from it             live      a cost function as JavaScript;  figures: live figures and films
+
+    numeric   functions for floats, arrays and tracers      show      numbers as people read them
+    prose     numbers in text, computed                     versus    predicted beside measured
+
+Each of these is a floor; costs, kernels, plot and figures have the same rooms, named like the chapters: rooflines, sharding,
+transformers, attention, training, inference. What may import what stands in pyproject.toml. Tests: tests/helpers.
+"""
+
+__version__ = "0.3.0"

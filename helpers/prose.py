@@ -12,43 +12,16 @@ Code between fences is left alone.
 import json
 import math
 import re
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from helpers.costs.attention.attention_time import exp_rate, exp_share
+from helpers.costs.attention.flops_and_bytes import Attention
 
 from . import show
-from .costs import (
-    activations,
-    attention,
-    attention_heads,
-    attention_io,
-    attention_linear,
-    attention_ring,
-    chips,
-    collectives,
-    config,
-    decoding,
-    designs,
-    einsum,
-    hardware,
-    inference,
-    matmul,
-    models,
-    placement,
-    ratios,
-    replica,
-    resharding,
-    roofline,
-    schedules,
-    served,
-    serving,
-    sharded,
-    sharding,
-    speculative,
-    strategies,
-    topology,
-    training,
-    transformer,
-)
-from .costs.attention_time import exp_rate, exp_share
+from .costs import attention, inference, rooflines, sharding, training, transformers
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
@@ -62,48 +35,28 @@ def results(name: str) -> dict:
 
 
 def names() -> dict:
-    """What expressions may use."""
-    found = {}
-    for module in (sharded, served, serving, speculative, decoding, replica, inference):  # chapter 5, likewise
-        found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
-    for module in (
-        training,
-        placement,
-        schedules,
-        strategies,
-    ):  # chapter 4; where two have a name, the others keep theirs
-        found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
-    found |= {
+    """What expressions may use: every module of `helpers.costs` by name, and what stands in them, attention's apart.
+
+    Functions of attention are called `naive`, `ring`, `decode`, so their module stands before them.
+    Where two things have a name, a function stays before a module, and that of the earlier chapter before the other.
+    """
+    rooms = inference, training, transformers, sharding, rooflines
+    found = {name: m for room in (attention, *rooms) for name, m in modules_of(room).items()}
+    for room in rooms:
+        for module in modules_of(room).values():
+            found |= {k: v for k, v in vars(module).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
+    return found | {
         "math": math,
         "results": results,
-        "collectives": collectives,
-        "sharding": sharding,
-        "ratios": ratios,
-        "activations": activations,
-        "schedules": schedules,
-        "strategies": strategies,
-        "training": training,
-        "inference": inference,
-        "decoding": decoding,
-        "replica": replica,
-        "serving": serving,
-        "sharded": sharded,
-        "speculative": speculative,
-    }
-    found |= {  # chapter 6: modules by name, for their functions are called `naive`, `ring`, `decode`
-        "attention": attention,
-        "attention_heads": attention_heads,
-        "attention_io": attention_io,
-        "attention_linear": attention_linear,
-        "attention_ring": attention_ring,
-        "Attention": attention.Attention,
+        "Attention": Attention,
         "exp_rate": exp_rate,
         "exp_share": exp_share,
     }
-    chapter3 = (activations, einsum, config, models, ratios, transformer)
-    for module in (*chapter3, resharding, designs, matmul, collectives, sharding, topology, chips, hardware, roofline):
-        found.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
-    return found
+
+
+def modules_of(room: ModuleType) -> dict[str, ModuleType]:
+    """The modules of a room of `helpers.costs`, by name."""
+    return {m.name: import_module(f"{room.__name__}.{m.name}") for m in iter_modules(room.__path__)}
 
 
 def figure(text: str, scope: dict) -> str:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from tests import scratch
 from tests.scratch import ROOT
 
-COSTS = "import helpers.costs.chips, helpers.costs.roofline, helpers.costs.topology, helpers.costs.designs"
+COSTS = "from helpers.costs.rooflines import chips, roofline, torus; from helpers.costs.sharding import best_shardings"
 
 
 def seconds(command: list[str], cwd: Path = ROOT, env: dict | None = None) -> float:
@@ -41,17 +41,17 @@ def imports(rounds: int = 15) -> dict[str, float]:
 
 def planning() -> tuple[float, float]:
     """Calls of the planner and plans it makes per second, over all shardings of one product on a 4x2 mesh, with their times."""
-    from helpers.costs import matmul
-    from helpers.costs.hardware import chip
-    from helpers.costs.resharding import shardings
-    from helpers.costs.sharding import Mesh
+    from helpers.costs.rooflines.chips import chip
+    from helpers.costs.sharding import matmul_plans
+    from helpers.costs.sharding.resharding import shardings
+    from helpers.costs.sharding.sharded_array import Mesh
 
     mesh, v5e, sizes = Mesh({"X": 4, "Y": 2}), chip("v5e"), dict(I=4096, J=8192, K=1024)
     every = list(itertools.product(*(shardings(n, tuple(d), mesh) for n, d in (("A", "IJ"), ("B", "JK"), ("C", "IK")))))
     start, plans = time.perf_counter(), 0
     for abc in every:
-        found = matmul.plans(*abc, sizes, mesh)
-        min(found, key=lambda p: matmul.order(p.time(v5e)))
+        found = matmul_plans.plans(*abc, sizes, mesh)
+        min(found, key=lambda p: matmul_plans.order(p.time(v5e)))
         plans += len(found)
     taken = time.perf_counter() - start
     return len(every) / taken, plans / taken
@@ -109,7 +109,7 @@ def first_cell() -> float:
             socket = websocket.create_connection(
                 f"{url.replace('http', 'ws')}api/kernels/{kernel}/channels?token=t", timeout=120
             )
-            _execute(socket, "import jax, helpers.costs.roofline\nprint(jax.__version__)")
+            _execute(socket, "import jax, helpers.costs.rooflines.roofline\nprint(jax.__version__)")
             socket.close()
             return time.perf_counter() - start
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from helpers import passes
-from helpers.costs import attention as costs
-from helpers.costs.attention import Attention
-from helpers.costs.attention_time import Rates
-from helpers.costs.attention_time import seconds as priced
-from helpers.costs.hardware import Chip, chip
+from helpers.costs.attention import flops_and_bytes as costs
+from helpers.costs.attention.attention_time import Rates, seconds as priced
+from helpers.costs.attention.flops_and_bytes import Attention
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Chip
+from helpers.figures.attention.attention_variants import variants
 from tests.bench_grading import machine
 from tests.scratch import ROOT
 
@@ -72,7 +72,7 @@ def roofline(case: Case, at: Chip) -> tuple[float, str]:
     """(seconds that no kernel can beat, what takes them): only what the mask leaves, everything read once, all at once."""
     a = Attention(case.T, N=case.N, H=case.H, B=case.B, causal=case.causal)
     least = replace(costs.flash(a, 128, rows=a.T), flops=costs.flops(a), exps=a.B * a.N * a.pairs, other=0.0)
-    t = priced(least, Rates(at.rate("bf16"), at.hbm_bandwidth, passes.exponentials(at)))
+    t = priced(least, Rates(at.rate("bf16"), at.hbm_bandwidth, variants.exponentials(at)))
     return t.lower, t.bound
 
 

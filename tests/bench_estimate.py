@@ -14,12 +14,12 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 
-from helpers.costs.config import Config
-from helpers.costs.estimate import Setup, half_of_peak_seconds, six_nd_seconds, step_seconds
-from helpers.costs.estimate_constants import CONSTANTS, Constants
-from helpers.costs.hardware import chip
-from helpers.costs.models import model
-from helpers.costs.transformer import flops
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.step_estimate import Setup, half_of_peak_seconds, six_nd_seconds, step_seconds
+from helpers.costs.training.step_estimate_constants import CONSTANTS, Constants
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import flops
+from helpers.costs.transformers.public_models import model
 from tests.bench_grading import machine
 from tests.scratch import ROOT
 

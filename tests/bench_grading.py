@@ -30,9 +30,12 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from autograder import bank, demo, grade, trial, work
-from autograder.exercises import meta
+from autograder import demo, grade
+from autograder.grading import one_submission
+from autograder.making import in_process_grading
+from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
+from autograder.samples import bank
 
 WRONG = 0.2  # of all answers
 STORE = ROOT / "book" / "results" / "grading.json"
@@ -65,7 +68,7 @@ class Taken:
 
 def sample(topic: str, students: int) -> dict[str, NotebookNode]:
     """Student -> notebook: most answers right, in one of the bank's ways, one in five wrong, each written a little differently."""
-    solved, right, wrong = trial.solved(topic), {}, {}
+    solved, right, wrong = in_process_grading.solved(topic), {}, {}
     for found, kept in ((bank.variants(topic), right), (bank.mutants(topic), wrong)):
         for change in found:
             kept.setdefault(change.grade_id, []).append(change)
@@ -156,27 +159,31 @@ class Bench:
 
     def latency(self) -> tuple[float, float]:
         """Median seconds of one check of a warm engine, its answers included; CPU seconds of `make check` from cold."""
-        full = trial.solved(self.topic)
-        assignment = work.Assignment.of(
+        full = in_process_grading.solved(self.topic)
+        assignment = one_submission.Assignment.of(
             self.topic, self.course / "source" / self.topic / "exercises.ipynb",
             self.course / "release" / self.topic / "exercises.ipynb", True, 60,
         )  # fmt: skip
-        engine = work.engine("0", assignment.limits)
+        engine = one_submission.engine("0", assignment.limits)
         engine.grade(assignment.bundle, full)
         taken = []
         for check in assignment.bundle.checks:
             began = time.monotonic()
             engine.grade(assignment.bundle, only_exercise(full, check), only={check})
             taken.append(time.monotonic() - began)
-        work.close()
+        one_submission.close()
         return statistics.median(taken), measured([sys.executable, "-m", "autograder.own", self.topic], 1).cpu
 
 
 def only_exercise(full: NotebookNode, check: str) -> NotebookNode:
     """The notebook without the answers of other exercises, but with the course's own cells."""
     nb = nbformat.from_dict(full)
-    mine = trial.exercise_of(check)
-    nb.cells = [c for c in nb.cells if not meta(c).get("solution") or trial.exercise_of(meta(c)["grade_id"]) == mine]
+    mine = in_process_grading.exercise_of(check)
+    nb.cells = [
+        c
+        for c in nb.cells
+        if not meta(c).get("solution") or in_process_grading.exercise_of(meta(c)["grade_id"]) == mine
+    ]
     return nb
 
 

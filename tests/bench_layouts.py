@@ -25,13 +25,14 @@ def priced(rounds: int) -> tuple[int, int, float]:
     """Layouts of 4096 chips, those of them that keep the rules, and the least CPU seconds in which a core prices all."""
     import numpy as np
 
-    from helpers.costs import layouts
-    from helpers.costs.hardware import Slice, chip
-    from helpers.costs.models import model
-    from helpers.costs.training import rules, step
+    from helpers.costs.rooflines.chips import chip
+    from helpers.costs.rooflines.hardware import Slice
+    from helpers.costs.training import layout_search
+    from helpers.costs.training.training_step import rules, step
+    from helpers.costs.transformers.public_models import model
 
     c, s, taken = model(MODEL), Slice(chip(CHIP), SHAPE), []
-    grids = list(layouts.grids(c, TOKENS, T, s))
+    grids = list(layout_search.grids(c, TOKENS, T, s))
     for _ in range(rounds):
         begin, n = time.process_time(), 0
         for grid in grids:
@@ -50,14 +51,15 @@ def priced(rounds: int) -> tuple[int, int, float]:
 
 def searched(rounds: int) -> tuple[int, float]:
     """Layouts that a search tries under three policies, and the least CPU seconds that it takes."""
-    from helpers.costs import layouts
-    from helpers.costs.hardware import Slice, chip
-    from helpers.costs.models import model
+    from helpers.costs.rooflines.chips import chip
+    from helpers.costs.rooflines.hardware import Slice
+    from helpers.costs.training import layout_search
+    from helpers.costs.transformers.public_models import model
 
     c, s, taken = model(MODEL), Slice(chip(CHIP), SHAPE), []
     for _ in range(rounds):
         begin = time.process_time()
-        found = layouts.search(c, TOKENS, T, s)
+        found = layout_search.search(c, TOKENS, T, s)
         taken.append(time.process_time() - begin)
     return found.tried, min(taken)
 

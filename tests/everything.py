@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUPPORTED = ("3.11", "3.12", "3.13")
-SHORT = ["helpers", "tests/notebooks", "tests/solutions", "tests/autograder/test_chapters.py"]
+SHORT = ["helpers", "tests/notebooks", "tests/solutions", "tests/autograder/samples/test_chapters.py"]
 
 
 def other_pythons() -> dict[str, str]:

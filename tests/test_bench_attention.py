@@ -8,7 +8,7 @@ import re
 import pytest
 
 from helpers import show
-from helpers.costs.hardware import chip
+from helpers.costs.rooflines.chips import chip
 from helpers.kernels.attention import pallas_gpu
 from tests import bench_attention as bench
 from tests.scratch import ROOT

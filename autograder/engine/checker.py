@@ -18,21 +18,24 @@ import time
 import warnings
 
 from . import wire
-from .child import Bounded, carried_out, compiled, executed, save_time
-from .names import free_names
-from .proxy import Endless, Link
+from .answer_process import Bounded, carried_out, compiled, executed, save_time
+from .answer_proxy import Link
+from .cell_names import free_names
+from .program_data import Endless
 
 BUILTINS = frozenset(dir(builtins))
-WARM = ["helpers.check.program", "helpers.trace", "helpers.kernels.mesh", "helpers.plot"]
+WARM = ["helpers.check.sharded_program", "helpers.trace", "helpers.kernels.mesh", "helpers.plot"]
 
 
 def main(settings: dict, sock: socket.socket) -> None:
     """Confine this process, then serve the engine until it closes the socket."""
-    from . import kernel, zygote
+    from . import linux_walls, zygote
 
     zygote.confine(settings)
     os.chdir(settings["job"])
-    kernel.limits(2 * settings["limits"]["address_space"], 1 << 30, 1000 + kernel.tasks(), resource.RLIM_INFINITY)
+    linux_walls.limits(
+        2 * settings["limits"]["address_space"], 1 << 30, 1000 + linux_walls.tasks(), resource.RLIM_INFINITY
+    )
     zygote.lock(settings, settings["job"])
     zygote.warm(WARM)
     import jax

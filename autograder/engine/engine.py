@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from . import wire
-from .names import key_of
-from .outputs import failure, length, points_of, shown, stopped, verdict
+from .cell_names import key_of
+from .cell_outputs import failure, length, points_of, shown, stopped, verdict
 from .sandbox import Host, Limits, Sandbox, available, last_words
 
 LIVES = 6  # children for one submission: the first, and one for each that had to be ended

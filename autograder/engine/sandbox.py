@@ -20,11 +20,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO
 
-from . import kernel
-from .view import HELPERS, view
+from . import linux_walls
+from .importable_helpers import HELPERS, view
 
 PACKAGE = Path(__file__).resolve().parent
-CHILD = ("__init__", "wire", "child", "zygote", "kernel")
+CHILD = ("__init__", "wire", "answer_process", "zygote", "linux_walls")
 """Modules of this package that the zygote and its children use."""
 
 INSIDE = "/course"  # where a sandbox has the two
@@ -118,11 +118,11 @@ def available() -> Host:
     if sys.platform != "linux":
         return Host(False, False, 0, False, "", root=False, linux=False)
     return Host(
-        user_namespaces=_works("kernel.own_namespaces()"),
+        user_namespaces=_works("linux_walls.own_namespaces()"),
         bubblewrap=bool(shutil.which("bwrap"))
         and _quiet(["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "true"]) == 0,
-        landlock=kernel.landlock_version(),
-        seccomp=_works("kernel.no_new_privs(); kernel.seccomp()"),
+        landlock=linux_walls.landlock_version(),
+        seccomp=_works("linux_walls.no_new_privs(); linux_walls.seccomp()"),
         cgroup=_cgroup(),
         root=os.getuid() == 0,
     )
@@ -131,7 +131,8 @@ def available() -> Host:
 def _works(code: str) -> bool:
     """Whether a line works, in a process that it cannot be undone in."""
     return (
-        _quiet([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import kernel; {code}"]) == 0
+        _quiet([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import linux_walls; {code}"])
+        == 0
     )
 
 
@@ -343,7 +344,7 @@ def _open(shown: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
     What can be read, and which folders can only be listed, because something in them is hidden.
     """
     hidden = [place for source, place in shown if not source]
-    readable, listed = [*kernel.DEVICES], [str(PACKAGE)]
+    readable, listed = [*linux_walls.DEVICES], [str(PACKAGE)]
     waiting = [source for source, _ in shown if source]
     while waiting:
         path = waiting.pop()

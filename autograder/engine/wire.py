@@ -35,7 +35,12 @@ DTYPES = {
         "complex64", "complex128", "bfloat16", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn",
     )
 }  # fmt: skip
-RECORDS = ("helpers.costs.hardware", "helpers.costs.sharding", "helpers.costs.collectives", "helpers.costs.roofline")
+RECORDS = (
+    "helpers.costs.rooflines.hardware",
+    "helpers.costs.sharding.sharded_array",
+    "helpers.costs.sharding.collectives",
+    "helpers.costs.rooflines.roofline",
+)
 """Modules whose frozen dataclasses may travel, by name and fields."""
 
 HEAD = struct.Struct("!QQ")

@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 
-from . import child, kernel, wire
+from . import answer_process, linux_walls, wire
 
 LOOK = 0.2  # seconds between two looks at a folder that has no limit of its own
 
@@ -88,11 +88,11 @@ class Shown(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 def confine(settings: dict) -> None:
     """What bubblewrap has not done: namespaces of our own, or Landlock where there are none."""
     if settings["level"] == "namespaces":
-        kernel.confine([tuple(s) for s in settings["shown"]], settings["empty"])
+        linux_walls.confine([tuple(s) for s in settings["shown"]], settings["empty"])
         sys.path[:] = ["/course", *sys.path]  # the old places are gone
         sys.modules[__package__].__path__[:] = [f"/course/{__package__}"]
     elif settings["level"] == "landlock":
-        kernel.landlock([*settings["readable"], "/proc"], [settings["job"], "/dev/null"], settings["listed"])
+        linux_walls.landlock([*settings["readable"], "/proc"], [settings["job"], "/dev/null"], settings["listed"])
 
 
 def warm(modules: list[str]) -> None:
@@ -159,9 +159,9 @@ def outer(settings: dict, fd: int, tell: int, zygote: int) -> None:
     """Make the walls, start the inner process, wait for it, and leave nothing of it alive."""
     separate = settings["level"] != "landlock"
     if separate:
-        kernel.own_namespaces()
+        linux_walls.own_namespaces()
     else:
-        kernel.adopt_orphans()  # and end them
+        linux_walls.adopt_orphans()  # and end them
         os.setsid()  # and outlives the zygote for it
     inner = os.fork()
     if not inner:
@@ -231,10 +231,10 @@ def lock(settings: dict, job: str) -> None:
     """Close the last doors for good: /proc and files by their names, where Landlock is the wall; rights; system calls."""
     alone = settings["level"] == "landlock"
     if alone:
-        kernel.landlock(settings["readable"], [job, "/dev/null"], settings["listed"])
-    kernel.no_new_rights()
+        linux_walls.landlock(settings["readable"], [job, "/dev/null"], settings["listed"])
+    linux_walls.no_new_rights()
     if settings["seccomp"]:
-        kernel.seccomp(kernel.CHANGES if alone else ())
+        linux_walls.seccomp(linux_walls.CHANGES if alone else ())
 
 
 def inside(settings: dict, fd: int, separate: bool) -> None:
@@ -243,8 +243,14 @@ def inside(settings: dict, fd: int, separate: bool) -> None:
     os.setsid()  # kill(0) crosses process namespaces: it means the group
     if separate:
         size = f"size={limits['disk']},nr_inodes={limits['inodes']},mode=700"
-        kernel.mount("tmpfs", job, "tmpfs", kernel.NOSUID | kernel.NODEV, size)
-        kernel.mount("tmpfs", "/proc", "tmpfs", kernel.NOSUID | kernel.NODEV | kernel.RDONLY, "size=4k,nr_inodes=2")
+        linux_walls.mount("tmpfs", job, "tmpfs", linux_walls.NOSUID | linux_walls.NODEV, size)
+        linux_walls.mount(
+            "tmpfs",
+            "/proc",
+            "tmpfs",
+            linux_walls.NOSUID | linux_walls.NODEV | linux_walls.RDONLY,
+            "size=4k,nr_inodes=2",
+        )
     else:
         job = _folder(settings, os.getpid())
         os.mkdir(job)
@@ -255,14 +261,16 @@ def inside(settings: dict, fd: int, separate: bool) -> None:
         os.dup2(null, standard)
     os.dup2(fd, 3)
     os.closerange(4, 4096)
-    processes = limits["processes"] + (0 if separate else kernel.tasks())  # there the limit is for the user's together
-    kernel.limits(limits["address_space"], limits["disk"], processes, int(limits["submission"]) + 60)
+    processes = limits["processes"] + (
+        0 if separate else linux_walls.tasks()
+    )  # there the limit is for the user's together
+    linux_walls.limits(limits["address_space"], limits["disk"], processes, int(limits["submission"]) + 60)
     lock(settings, job)
     import numpy
 
     random.seed(0)
     numpy.random.seed(0)
-    child.serve(socket.socket(fileno=3), limits)
+    answer_process.serve(socket.socket(fileno=3), limits)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ def code_hash(root: Path = ROOT) -> str:
     digest = hashlib.sha256(f"{sys.version_info[:2]} jax {version('jax')} numpy {version('numpy')}".encode())
     for folder, kind in (
         ("helpers", "*.py"),
-        ("book/figures", "*.py"),
         ("book/data", "*.*"),
         ("book/results", "*.*"),
         ("autograder/engine", "sandbox.py"),

@@ -1,57 +1,28 @@
-"""Sphinx extension: `{live} name` puts a figure with sliders on the page.
+"""Sphinx extension: `{live} name` puts a figure of `helpers.figures` with its controls on the page.
 
-`book/figures/<name>.py` (with _ for -) holds its data as FIGURE: a `sliders.LiveFigure`, an
-`explorer.PlanExplorer`, a `walker.PlanWalker`, a `builder.DecoderBuilder`, a `finder.LayoutFinder`, a `pricer.TokenPricer`, a
-`mover.AttentionMover`, a `planner.Planner` or a `tiles.TileFilm`; `book/figures/films.py` holds each other `film.LiveFilm`, by name.
 The page gets the drawn figure, its table and the traced function; without JavaScript the first two stay as they are.
+Scripts lie beside their figures in `helpers`, and go to the site's `_static`.
 """
 
-import importlib.util
+import hashlib
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-FIGURES = Path(__file__).resolve().parents[1] / "figures"
-FILMS = FIGURES / "films.py"
-
-
-def source(name: str) -> Path:
-    """The file that holds the figure: one of its own, or that of all films."""
-    own = FIGURES / f"{name.replace('-', '_')}.py"
-    return own if own.is_file() and own != FILMS else FILMS
-
-
-def films() -> dict:
-    """Every film, by name."""
-    return _run(FILMS).FIGURES
-
-
-def load(name: str):
-    """The figure of that name."""
-    if (path := source(name)) != FILMS:
-        return _run(path).FIGURE
-    there = films()
-    if name not in there:
-        known = ", ".join(sorted({p.stem.replace("_", "-") for p in FIGURES.glob("*.py") if p != FILMS} | set(there)))
-        raise ExtensionError(f"there is no live figure {name!r}; book/figures has {known}")
-    return there[name]
-
-
-def _run(path: Path):
-    spec = importlib.util.spec_from_file_location(f"live_figure_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from helpers import figures
 
 
 class Live(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        figure = load(self.arguments[0])
-        self.env.note_dependency(str(source(figure.name)))
+        try:
+            figure = figures.figure(self.arguments[0])
+        except ValueError as e:
+            raise ExtensionError(str(e)) from None
+        self.env.note_dependency(str(figures.source(figure.name)))
         root = "../" * self.env.docname.count("/")
         # Not deferred: the sliders work as soon as they are on the page, before the scripts of theme and maths.
         data = f"<script>{script}</script>" if (script := figure.script()) else ""
@@ -60,6 +31,15 @@ class Live(SphinxDirective):
         return [nodes.raw("", page, format="html")]
 
 
+def bring_scripts(app, config) -> None:
+    """The scripts are static files of the site; an edited one reaches a site that was built before."""
+    found = figures.scripts().values()
+    config.html_static_path = [*config.html_static_path, *(str(Path(p).resolve()) for p in found)]
+    config.live_scripts = hashlib.sha256(b"\0".join(p.read_bytes() for p in found)).hexdigest()
+
+
 def setup(app) -> dict:
     app.add_directive("live", Live)
+    app.add_config_value("live_scripts", "", "html")
+    app.connect("config-inited", bring_scripts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

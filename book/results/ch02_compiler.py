@@ -13,7 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from helpers.trace import absent, outcome  # noqa: E402
+from helpers.trace.compiled import absent_tpu, compiled_program  # noqa: E402
 
 TOPOLOGY, XY, X = "v5e:4x4", {"X": 4, "Y": 4}, {"X": 16}
 N = 16384
@@ -56,10 +56,10 @@ def main() -> None:
     cases = {}
     for name, (f, mesh, ins, out, shapes, per_device) in tqdm(CASES.items()):
         case = {"topology": TOPOLOGY, "mesh": mesh, "ins": ins, "out": out, "shapes": shapes, "dtype": "bf16"}
-        made = absent.compile_for(TOPOLOGY, mesh, f, ins, out, *map(tuple, shapes), per_device=per_device)
-        cases[name] = {**case, "made": outcome.to_json(made)}
+        made = absent_tpu.compile_for(TOPOLOGY, mesh, f, ins, out, *map(tuple, shapes), per_device=per_device)
+        cases[name] = {**case, "made": compiled_program.to_json(made)}
         print(f"\n{name}: {made}")
-    absent.store(__file__, cases=cases)
+    absent_tpu.store(__file__, cases=cases)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ Exercise 0.1: 0 of 2 points
 Statements are collected and evaluated by `report`, so one failure hides no other answer.
 Checks judge values and traced programs, never attributes of a learner's objects and never time.
 Messages name the likely mistake and never the expected value.
+
+`compare` holds values against each other, `random_inputs` draws them, `sharded_program`, `traced_program`, `same_program` and
+`sharded_results` judge programs, `solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 import codecs
@@ -31,11 +34,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .compare import OffLimits, closed, same, shown
-from .draws import choice, floats, inputs, ints, secret
+from .random_inputs import choice, floats, inputs, ints, secret
 from .solutions import passed, solution, tried
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .sharded_program import Program
 
 __all__ = ["Answer", "Entries", "Program", "choice", "floats", "hidden", "ints", "passed", "report", "run", "solution"]
 
@@ -44,7 +47,7 @@ def __getattr__(name: str):
     """`Program`, when it is first asked for: it needs JAX, which other checks do without."""
     if name != "Program":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .program import Program
+    from .sharded_program import Program
 
     return Program
 

@@ -8,21 +8,17 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import isgeneratorfunction
 from numbers import Number
 from types import CodeType, FunctionType
 
 import numpy as np
 
-OPEN = ("helpers.costs.hardware", "helpers.costs.chips", "helpers.costs.numeric")
-"""Modules of helpers.costs that an answer may use: data and arithmetic. The formulas are what exercises ask for."""
+OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.numeric")
+"""Modules that every answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
-PROGRAMS = tuple(
-    f"helpers.kernels.{m}"
-    for m in "collectives matmul transformer layers moe remat flash backward training inference attention".split()
-)
-CLOSED = ("helpers.costs.", "helpers.kernels.systolic", *PROGRAMS, "helpers.trace.")
+PROGRAMS = tuple(f"helpers.kernels.{room}" for room in "sharding transformers attention training inference".split())
+CLOSED = ("helpers.costs.", "helpers.kernels.rooflines", *PROGRAMS, "helpers.trace.")
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 
 
@@ -74,15 +70,14 @@ def _formulas() -> list[FunctionType]:
 def _load(jax: bool) -> None:
     """Import what is to be closed, so that an answer cannot be the first to do so; JAX programs only beside JAX."""
     _whole("helpers.costs")
-    import_module("helpers.kernels.systolic")
+    _whole("helpers.kernels.rooflines")
     for name in PROGRAMS if jax else ():
-        if find_spec(name):
-            _whole(name)
+        _whole(name)
 
 
 def _whole(name: str) -> None:
-    """Import a module, or a package with all of its modules."""
-    for info in pkgutil.iter_modules(getattr(import_module(name), "__path__", ()), f"{name}."):
+    """Import a package with all that lies in it."""
+    for info in pkgutil.walk_packages(import_module(name).__path__, f"{name}."):
         import_module(info.name)
 
 

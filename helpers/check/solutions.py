@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..prose import render
+from helpers.prose import render
 
 _tries: dict[tuple[str, str], int] = {}
 _passed: set[tuple[str, str]] = set()

@@ -1,1 +1,7 @@
-"""Run: the course's programs in JAX (and NumPy), on simulated or real devices."""
+"""Run: the course's programs in JAX (and NumPy), on simulated or real devices.
+
+`mesh` makes devices and meshes, `machine` measures this computer. One room for each chapter, which imports earlier ones only:
+rooflines, sharding, transformers, attention, training, inference.
+May import: helpers.costs.
+Tests: tests/helpers/kernels.
+"""

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from tqdm import tqdm
 
-from ..costs.roofline import Work, matmul
+from helpers.costs.rooflines.roofline import Work, matmul
 
 CHAINS = 8  # independent multiply-add chains of `poly`: enough to hide the latency of one
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}

@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping  # noqa: E402
 from math import prod  # noqa: E402
 
 import jax  # noqa: E402
-from jax.sharding import AxisType, Mesh  # noqa: E402
-from jax.sharding import PartitionSpec as P  # noqa: E402
+from jax.sharding import (  # noqa: E402
+    AxisType,
+    Mesh,
+    PartitionSpec as P,  # noqa: E402
+)
 
-from ..costs import sharding  # noqa: E402
-from ..costs.matmul import sizes_of  # noqa: E402
+from helpers.costs.sharding import sharded_array  # noqa: E402
+from helpers.costs.sharding.matmul_plans import sizes_of  # noqa: E402
 
 Slices = tuple[tuple[int, int], ...]  # (start, stop) along each dimension
 
@@ -75,14 +78,14 @@ def mesh(shape: tuple[int, ...], names: tuple[str, ...]) -> Mesh:
     )
 
 
-def like(grid: sharding.Mesh) -> Mesh:
-    """The devices for a mesh of `costs`: like(costs.sharding.Mesh({"X": 4, "Y": 2}))."""
+def like(grid: sharded_array.Mesh) -> Mesh:
+    """The devices for a mesh of `costs`: like(costs.sharding.sharded_array.Mesh({"X": 4, "Y": 2}))."""
     return mesh(tuple(grid.sizes.values()), grid.names)
 
 
-def costs_mesh(mesh: Mesh) -> sharding.Mesh:
+def costs_mesh(mesh: Mesh) -> sharded_array.Mesh:
     """The mesh of `costs` with the same names and sizes; every axis counts as a ring."""
-    return sharding.Mesh(dict(mesh.shape))
+    return sharded_array.Mesh(dict(mesh.shape))
 
 
 def spec(array) -> P:
@@ -95,7 +98,7 @@ def spec(array) -> P:
     """
     if isinstance(array, P):
         return array
-    a = sharding.parse(array)
+    a = sharded_array.parse(array)
     cuts = [a.unreduced, *a.axes] if a.unreduced else a.axes
     return P(*(axes[0] if len(axes) == 1 else axes or None for axes in cuts))
 
@@ -111,7 +114,7 @@ def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
     all_gather, or of anything made of ppermutes.
     """
     ins = tuple(ins)
-    written = [None if isinstance(a, P) else sharding.parse(a) for a in (*ins, out)]
+    written = [None if isinstance(a, P) else sharded_array.parse(a) for a in (*ins, out)]
     grid = costs_mesh(mesh) if any(written) else None
     for a in filter(None, written):
         a.check(grid)
@@ -146,13 +149,13 @@ def holds(array: jax.Array) -> dict[int, Slices]:
     return dict(sorted(found.items()))
 
 
-def holders(how, mesh: sharding.Mesh | Mesh, sizes: Mapping[str, int]) -> dict[int, Slices]:
+def holders(how, mesh: sharded_array.Mesh | Mesh, sizes: Mapping[str, int]) -> dict[int, Slices]:
     """Which part each device holds by the notation: what `holds` says once the array is there.
 
-    >>> holders("A[I_X, J]", sharding.Mesh({"X": 2, "Y": 2}), {"I": 8, "J": 3})
+    >>> holders("A[I_X, J]", sharded_array.Mesh({"X": 2, "Y": 2}), {"I": 8, "J": 3})
     {0: ((0, 4), (0, 3)), 1: ((0, 4), (0, 3)), 2: ((4, 8), (0, 3)), 3: ((4, 8), (0, 3))}
     """
     grid = costs_mesh(mesh) if isinstance(mesh, Mesh) else mesh
-    a = sharding.parse(how)
+    a = sharded_array.parse(how)
     a.check(grid, sizes)
     return {d: a.slices(where, sizes, grid) for d, where in enumerate(grid.coordinates())}

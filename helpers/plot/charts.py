@@ -53,7 +53,7 @@ def roofline(roofs: dict, points: dict, alt: str, *, caption: str = "", intensit
     roofs   {label: (C, W)}, one roof each: FLOPs/s and bytes/s
     points  {label: (intensity, FLOPs/s)}, programs measured or predicted
     """
-    from ..costs.roofline import attainable
+    from helpers.costs.rooflines.roofline import attainable
 
     x = np.geomspace(*intensities, 200)
     with rc_context(STYLE):

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from . import standalone
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -101,21 +99,3 @@ def page_names() -> list[str]:
                 yield from files(child)
 
     return [f"{name}.html" for name in (toc["root"], *files(toc))]
-
-
-@pytest.fixture(scope="module")
-def figure(request):
-    """The live figure that a test module calls its NAME."""
-    return standalone.load(request.module.NAME)
-
-
-@pytest.fixture(scope="module")
-def address(figure, tmp_path_factory):
-    """Where that figure stands on a page of its own."""
-    return standalone.write(figure, tmp_path_factory.mktemp("figure")).as_uri()
-
-
-@pytest.fixture
-def page(browser, address):
-    with standalone.alone(browser, address) as opened:
-        yield opened

@@ -17,9 +17,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.book.weight import PACKED, weigh
 from tests.browser import chromium
-
-from .weight import PACKED, weigh
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests/browser/node_modules/.bin/lighthouse"

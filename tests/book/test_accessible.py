@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, page_names
+from tests.book.conftest import ROOT, page_names
 
 pytestmark = pytest.mark.site
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

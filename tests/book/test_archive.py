@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from .check_site import LEAKS
-from .conftest import ROOT
+from tests.book.check_site import LEAKS
+from tests.book.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "book/_ext"))
 import archive  # noqa: E402  (the path has to be set first)

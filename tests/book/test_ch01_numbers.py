@@ -8,9 +8,10 @@ import json
 
 import pytest
 
-from helpers.costs import roofline, topology
-from helpers.costs.hardware import Slice, chip
-from helpers.costs.roofline import (
+from helpers.costs.rooflines import host_offload, matrix_and_vector_units, occupancy, roofline, torus
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.roofline import (
     attainable,
     critical_batch,
     critical_batch_limit,
@@ -20,14 +21,13 @@ from helpers.costs.roofline import (
     time,
     weight_load,
 )
-
-from .conftest import ROOT
-from .stated import near
+from tests.book.conftest import ROOT
+from tests.book.stated import near
 
 INF = float("inf")
 V5E_44 = Slice(chip("v5e"), (4, 4))
-OFFLOADED = topology.offloaded_matmul(8, 2**17, 2**17, V5E_44)
-MESSAGE = topology.send(2 * 8 * 128 * 8192, (0, 0), (3, 3), V5E_44)
+OFFLOADED = host_offload.offloaded_matmul(8, 2**17, 2**17, V5E_44)
+MESSAGE = torus.send(2 * 8 * 128 * 8192, (0, 0), (3, 3), V5E_44)
 
 
 CLAIMS = {
@@ -51,10 +51,10 @@ CLAIMS = {
     "RF Q5: H100 at 1e15 (298 truncated)": (critical_batch_limit(1e15, 3.35e12), 298.5),
     "RF Q5: H100 at 9.89e14": (critical_batch_limit(9.89e14, 3.35e12), 295.2),
     # TP, the chip
-    "TP: one MXU": (topology.mxu_rate(), 4.92e13),
-    "TP: four MXUs": (4 * topology.mxu_rate(), 1.97e14),
-    "TP: multiply-adds of a v5e (erratum)": (2 * topology.mxu_rate(), 9.8e13),
-    "TP: VPU, 8 x 128 lanes, two ALUs, 1.5 GHz": (topology.vpu_rate(), 3.07e12),
+    "TP: one MXU": (matrix_and_vector_units.mxu_rate(), 4.92e13),
+    "TP: four MXUs": (4 * matrix_and_vector_units.mxu_rate(), 1.97e14),
+    "TP: multiply-adds of a v5e (erratum)": (2 * matrix_and_vector_units.mxu_rate(), 9.8e13),
+    "TP: VPU, 8 x 128 lanes, two ALUs, 1.5 GHz": (matrix_and_vector_units.vpu_rate(), 3.07e12),
     "TP: VMEM over HBM": (chip("v5e").fast_bandwidth / chip("v5e").hbm_bandwidth, 22.0),
     "TP: PCIe against HBM on a v4 (erratum)": (1.2e12 / 1.6e10, 75.0),
     "TP: v5p HBM over ICI one way (erratum)": (2.8e12 / 9e10, 31.0),
@@ -85,10 +85,10 @@ CLAIMS = {
     "KT: ReLU in bf16": (elementwise(10**6).intensity, 0.25),
     "KT: linear layer, A100-40GB: B/201": (chip("A100-40GB").alpha_hbm(), 201),
     "KT: linear layer, A100-80GB (erratum)": (chip("A100").alpha_hbm(), 153),
-    "KT: warps of a block of 1024": (1024 / topology.SM().warp, 32),
+    "KT: warps of a block of 1024": (1024 / occupancy.SM().warp, 32),
     "KT: SMs of an A100": (chip("A100").cores, 108),
     "KT: shared memory of an SM (erratum: 192)": (chip("A100").fast_bytes / chip("A100").cores / 1024, 164),
-    "KT: threads of an SM": (topology.SM().threads, 2048),
+    "KT: threads of an SM": (occupancy.SM().threads, 2048),
 }
 
 
@@ -156,7 +156,7 @@ def test_roofline_of_question_3_has_its_knee_at_the_critical_batch():
     ((0, 0), (3, 3), (4, 4), 6), ((0, 0), (15, 15), (16, 16), 2), ((0, 0), (8, 8), (16, 16), 16), ((0, 0), (7, 8), (8, 16), 15),
 ])  # fmt: skip
 def test_distances_on_a_v5e(src, dst, shape, hops):
-    assert topology.distance(src, dst, Slice(chip("v5e"), shape)) == hops
+    assert torus.distance(src, dst, Slice(chip("v5e"), shape)) == hops
 
 
 @pytest.mark.parametrize("name, most", [("v5e", 1.15), ("v6e", 1.3)])

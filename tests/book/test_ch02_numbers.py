@@ -9,9 +9,12 @@ from math import prod
 
 import pytest
 
-from helpers import frames
-from helpers.costs import matmul, roofline
-from helpers.costs.collectives import (
+from helpers.costs.rooflines import roofline
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding import collective_steps, matmul_plans
+from helpers.costs.sharding.best_shardings import block, designs
+from helpers.costs.sharding.collectives import (
     Collective,
     all_gather,
     all_reduce,
@@ -21,13 +24,10 @@ from helpers.costs.collectives import (
     reduce_scatter,
     seconds,
 )
-from helpers.costs.designs import block, designs
-from helpers.costs.hardware import Slice, chip
-from helpers.costs.resharding import shardings
-from helpers.costs.sharding import Axis, Mesh, parse
-
-from .conftest import ROOT
-from .stated import near
+from helpers.costs.sharding.resharding import shardings
+from helpers.costs.sharding.sharded_array import Axis, Mesh, parse
+from tests.book.conftest import ROOT
+from tests.book.stated import near
 
 W = 4.5e10  # one way, v5e and v4p
 RING, LINE = Axis(4), Axis(4, wraps=False)
@@ -44,7 +44,7 @@ MLP = dict(B=128, D=8192, F=32768)
 
 def plan(A, B, C, sizes, mesh, *kinds):
     """The plan with these steps."""
-    return next(p for p in matmul.plans(A, B, C, sizes, mesh) if [s.kind for s in p.steps] == list(kinds))
+    return next(p for p in matmul_plans.plans(A, B, C, sizes, mesh) if [s.kind for s in p.steps] == list(kinds))
 
 
 def q5(A, B, *kinds):
@@ -233,7 +233,7 @@ def test_question_9_cost_against_gathering():
 def test_overlapped_time_of_the_page(n, c, s):
     """max(c, s) + (n/2 - 1) max(2c, s) + c, against the frames step by step; never below either part, nor above both together."""
     formula = max(c, s) + (n / 2 - 1) * max(2 * c, s) + c
-    steps = [(max(map(len, f.works)), bool(f.sends)) for f in frames.gather_matmul(Axis(n)).frames]
+    steps = [(max(map(len, f.works)), bool(f.sends)) for f in collective_steps.gather_matmul(Axis(n)).frames]
     assert formula == pytest.approx(sum(max(c * works, s * sends) for works, sends in steps))
     assert max(n * c, n / 2 * s) <= formula <= n * c + n / 2 * s
 

@@ -6,25 +6,23 @@ Where one is wrong, the corrected value stands here and book/data/errata.json sa
 
 import pytest
 
-from helpers.costs.activations import recomputed, saved_limit, train_flops
-from helpers.costs.config import Config, MoE
-from helpers.costs.einsum import backward, einsum, sharded_flops
-from helpers.costs.models import model
-from helpers.costs.ratios import (
+from helpers.costs.sharding.sharded_array import Mesh
+from helpers.costs.transformers.activation_memory import recomputed, saved_limit, train_flops
+from helpers.costs.transformers.attention_share import (
     attention_intensity,
     attention_ratio,
     attention_threshold,
     crossover,
-    mfu,
-    moe_critical_batch,
-    six_nd,
-    train_seconds,
 )
-from helpers.costs.sharding import Mesh
-from helpers.costs.transformer import flops, kv_cache, parameters
-
-from .conftest import ROOT
-from .stated import near
+from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.einsum import backward, einsum, sharded_flops
+from helpers.costs.transformers.expert_batches import moe_critical_batch
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd, train_seconds
+from tests.book.conftest import ROOT
+from tests.book.stated import near
 
 TEXTBOOK = Config(8192, 1, 64, 64, 128, 4 * 8192, 1)
 Q1 = Config(4096, 64, 32, 32, 128, 4 * 4096, 32000, norm="none")

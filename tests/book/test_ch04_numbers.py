@@ -8,11 +8,9 @@ from math import floor
 
 import pytest
 
-from helpers.costs import schedules, strategies
-from helpers.costs.hardware import chip
-from helpers.costs.models import model
-from helpers.costs.ratios import six_nd, train_seconds
-from helpers.costs.strategies import (
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training import dp_fsdp_tp, pipeline_schedules
+from helpers.costs.training.dp_fsdp_tp import (
     X_opt,
     best_split,
     chips_limit,
@@ -22,11 +20,12 @@ from helpers.costs.strategies import (
     mixed_batch,
     mixed_ratio,
 )
-from helpers.costs.training import largest_model, three_checkpoints, zero_memory
-from helpers.costs.transformer import parameters
-
-from .conftest import ROOT
-from .stated import near
+from helpers.costs.training.training_step import largest_model, three_checkpoints, zero_memory
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.six_nd_and_mfu import six_nd, train_seconds
+from tests.book.conftest import ROOT
+from tests.book.stated import near
 
 V5P = chip("v5p")
 A, DAY = V5P.alpha_ici(), 24 * 3600
@@ -61,11 +60,11 @@ CLAIMS = {
     "S5: bytes of a parameter": (sum(zero_memory(1, 1, 0)) - 2, 10),
     "S5: largest model on 96 GB": (largest_model(V5P.hbm_bytes), 9.6e9),
     # D5: tensor parallelism
-    "S5: from 8 ways": (floor(strategies.tensor_limit(8 * 2550, A, 1)), 8),
-    "S5: for LLaMA 3 70B": (floor(strategies.tensor_limit(28672, A, 1)), 11),
+    "S5: from 8 ways": (floor(dp_fsdp_tp.tensor_limit(8 * 2550, A, 1)), 8),
+    "S5: for LLaMA 3 70B": (floor(dp_fsdp_tp.tensor_limit(28672, A, 1)), 11),
     "S5: int8 sends half and computes twice": (
-        strategies.tensor_limit(F, V5P.rate("int8") / (2 * V5P.link_bandwidth) / 2, 1),
-        strategies.tensor_limit(F, A, 1),
+        dp_fsdp_tp.tensor_limit(F, V5P.rate("int8") / (2 * V5P.link_bandwidth) / 2, 1),
+        dp_fsdp_tp.tensor_limit(F, A, 1),
     ),
     # D7: both
     "S5, corrected: X for 64 chips": (X_opt(48000, 32768, 64, 2, 1), 13.69),
@@ -94,7 +93,7 @@ CLAIMS = {
     ),
     "S5, corrected: FSDP sends 1.5 times what DP sends": (sum(sent("FSDP", X=X)) / sum(sent("DP", X=X)), 1.5),
     # D14: pods
-    "S5, corrected: C/W of the network": (strategies.slice_batch(V5P.alpha_dcn()), 73440.0),
+    "S5, corrected: C/W of the network": (dp_fsdp_tp.slice_batch(V5P.alpha_dcn()), 73440.0),
     "S5: tokens of a chip, 2M on two pods": (2e6 / (2 * 8960), 111.6),
     "S5, corrected: 1M as 1024 x 8 waits": (recipe(1024, 8), 1.31),
     "S5, corrected: the best X of that": (X_opt(1e6, 30000, 8192, 2, 1), 739.0),
@@ -114,8 +113,8 @@ CLAIMS = {
     "S5 Q3: a step": (train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4), 0.31),
     "S5 Q3, corrected: sequences": (3e6 / 32e3, 93.75),
     # D12: pipelines
-    "Narayanan 2021: bubble of p = 4, m = 8": (schedules.bubble("1F1B", 4, 8), 3 / 11),
-    "the same, over the time without it": (schedules.idle("1F1B", 4, 8) / (8 * 3.0), 3 / 8),
+    "Narayanan 2021: bubble of p = 4, m = 8": (pipeline_schedules.bubble("1F1B", 4, 8), 3 / 11),
+    "the same, over the time without it": (pipeline_schedules.idle("1F1B", 4, 8) / (8 * 3.0), 3 / 8),
 }
 
 
@@ -138,7 +137,11 @@ def test_no_power_of_two_passes_where_the_source_has_one():
 def test_worked_problems_of_the_page():
     """Question 3 of section 5: FSDP alone waits, and is bound by arithmetic with TP beside it."""
     assert data_ratio(3e6, 4096, A, 3) < 1 < mixed_ratio(3e6, 13824, 4096, A, 2, 1)
-    assert schedules.bubble("1F1B", 8, 39) <= schedules.bubble("1F1B", 8, 16) / 2 < schedules.bubble("1F1B", 8, 38)
+    assert (
+        pipeline_schedules.bubble("1F1B", 8, 39)
+        <= pipeline_schedules.bubble("1F1B", 8, 16) / 2
+        < pipeline_schedules.bubble("1F1B", 8, 38)
+    )
 
 
 @pytest.mark.parametrize(

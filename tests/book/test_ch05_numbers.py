@@ -12,16 +12,17 @@ from math import floor
 
 import pytest
 
-from helpers.costs import decoding, inference, sharded
-from helpers.costs.config import Config, MoE
-from helpers.costs.hardware import Slice, chip
-from helpers.costs.models import model
-from helpers.costs.ratios import attention_intensity, attention_threshold
-from helpers.costs.replica import Replica, smallest_slice
-from helpers.costs.transformer import kv_cache, parameters
-
-from .conftest import ROOT
-from .stated import near
+from helpers.costs.inference import latency_and_throughput, sharded_decode_step, sharding_limits
+from helpers.costs.inference.prefill_and_decode_step import Replica, smallest_slice
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.transformers.attention_share import attention_intensity, attention_threshold
+from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
+from tests.book.conftest import ROOT
+from tests.book.stated import near
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 V5E, V6E = chip("v5e"), chip("v6e")
@@ -41,7 +42,7 @@ def table(kv):
     """Bytes of caches, of all, ms, tokens/s of each batch, with the rates that the source's tables were made with."""
     return [
         (row.cache / 1e9, row.total / 1e9, 1e3 * row.step, row.throughput)
-        for row in inference.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
+        for row in latency_and_throughput.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
     ]
 
 
@@ -56,40 +57,46 @@ FIFTH = [
 
 CLAIMS = {
     # E1, E2: FFW as n squared, attention as n cubed
-    "S7: twice the tokens, matrices": (inference.naive_work(2e6)[0] / inference.naive_work(1e6)[0], 4.0),
-    "S7, corrected: twice the tokens, attention": (inference.naive_work(2e6)[1] / inference.naive_work(1e6)[1], 8.0),
-    # E3: critical batches, the quiz
-    "S7: B_crit of a v5e": (inference.saturating_batch(SOURCE), 240.0),
-    "S7: int8 weights, bf16 arithmetic": (inference.saturating_batch(V5E, "int8"), 121.6),
-    "S7: int8 for both, as bf16": (
-        inference.saturating_batch(V5E, "int8", "int8"),
-        inference.saturating_batch(V5E),
+    "S7: twice the tokens, matrices": (
+        latency_and_throughput.naive_work(2e6)[0] / latency_and_throughput.naive_work(1e6)[0],
+        4.0,
     ),
-    "S7, corrected: B_crit of an H100": (inference.saturating_batch(chip("H100")), 295.0),
+    "S7, corrected: twice the tokens, attention": (
+        latency_and_throughput.naive_work(2e6)[1] / latency_and_throughput.naive_work(1e6)[1],
+        8.0,
+    ),
+    # E3: critical batches, the quiz
+    "S7: B_crit of a v5e": (latency_and_throughput.saturating_batch(SOURCE), 240.0),
+    "S7: int8 weights, bf16 arithmetic": (latency_and_throughput.saturating_batch(V5E, "int8"), 121.6),
+    "S7: int8 for both, as bf16": (
+        latency_and_throughput.saturating_batch(V5E, "int8", "int8"),
+        latency_and_throughput.saturating_batch(V5E),
+    ),
+    "S7, corrected: B_crit of an H100": (latency_and_throughput.saturating_batch(chip("H100")), 295.0),
     "S7: prefill's attention": (attention_intensity(480, 480, 1), 240.0),
     "S7: tokens from which it is compute-bound": (attention_threshold(240, 1), 480.0),
-    "S7, corrected: quiz, 4 texts": (1e3 * inference.step_time(4, 100e3 * 8192, **QUIZ), 2.57),
-    "S7: quiz, 256 texts": (1e3 * inference.step_time(256, 100e3 * 8192, **QUIZ), 21.05),
+    "S7, corrected: quiz, 4 texts": (1e3 * latency_and_throughput.step_time(4, 100e3 * 8192, **QUIZ), 2.57),
+    "S7: quiz, 256 texts": (1e3 * latency_and_throughput.step_time(256, 100e3 * 8192, **QUIZ), 21.05),
     # E4: LLaMA-2-13B
     "S7: MLP": (P.mlp * 1.0, 8.5e9),
     "S7: vocabulary": ((P.embedding + P.unembedding) * 1.0, 0.328e9),
     "S7: attention": (P.attention * 1.0, 4.2e9),
     "S7: in bf16": (2.0 * P.total, 26e9),
     "S7: a cache of 8192": (kv_cache(LLAMA_13B, 8192) * 1.0, 6.7e9),
-    "S7, corrected: 8192 tokens of activations": (inference.activation_bytes(5120, 8192) / 2**20, 80.0),
+    "S7, corrected: 8192 tokens of activations": (latency_and_throughput.activation_bytes(5120, 8192) / 2**20, 80.0),
     "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W, 6.56e12),
     **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
     **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
     # E16, E17: sharding
-    "S7: F over 2200": (16384 / decoding.prefill_limit(16384, V5E.rate(), ICI), 2189.0),
-    "S7: ways of a prefill": (decoding.prefill_limit(16384, V5E.rate(), ICI), 7.5),
-    "S7, corrected: beta of a v5e": (decoding.ici_ratio(V5E), 9.0),
-    "S7, corrected: beta of a v6e": (decoding.ici_ratio(V6E), 8.9),
-    "S7, corrected: ways of a decode step": (decoding.decode_limit(16384, 32, 9.0), 56.9),
+    "S7: F over 2200": (16384 / sharding_limits.prefill_limit(16384, V5E.rate(), ICI), 2189.0),
+    "S7: ways of a prefill": (sharding_limits.prefill_limit(16384, V5E.rate(), ICI), 7.5),
+    "S7, corrected: beta of a v5e": (sharding_limits.ici_ratio(V5E), 9.0),
+    "S7, corrected: beta of a v6e": (sharding_limits.ici_ratio(V6E), 8.9),
+    "S7, corrected: ways of a decode step": (sharding_limits.decode_limit(16384, 32, 9.0), 56.9),
     # appendix C
-    "S7: eight ways wait for hops below 360 kB": (decoding.latency_limit(1, 360e3, V5E.link_bandwidth), 8.0),
-    "S7: 16 texts at D = 8192": (inference.activation_bytes(8192, 1, B=16, x=1) * 1.0, 131e3),
-    "S7: ways from which hops decide": (decoding.latency_limit(16, 8192, V5E.link_bandwidth), 16 * 8192 / 45e3),
+    "S7: eight ways wait for hops below 360 kB": (sharding_limits.latency_limit(1, 360e3, V5E.link_bandwidth), 8.0),
+    "S7: 16 texts at D = 8192": (latency_and_throughput.activation_bytes(8192, 1, B=16, x=1) * 1.0, 131e3),
+    "S7: ways from which hops decide": (sharding_limits.latency_limit(16, 8192, V5E.link_bandwidth), 16 * 8192 / 45e3),
     # Questions 1 to 4
     "S7 Q1: parameters": (parameters(DENSE).total * 1.0, 18.4e9),
     "S7 Q1, corrected: a token": (kv_cache(DENSE, 1, bytes_each=1), 262144),
@@ -100,26 +107,26 @@ CLAIMS = {
     "S7 Q2, corrected: K = 1, of 131,072": (floor(R.room / (R.kv(131072) / 8)), 55),
     "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W, 1.42),
     "S7 Q4: int8 on two lines": (
-        decoding.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth, M=2, x=1),
+        sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth, M=2, x=1),
         7.5,
     ),
-    "S7 Q4: a step": (1e3 * sharded.decode(R, Slice(V5E, (4, 4)), 8, 2, 6, 131072).time.parts["hbm"], 17.3),
+    "S7 Q4: a step": (1e3 * sharded_decode_step.decode(R, Slice(V5E, (4, 4)), 8, 2, 6, 131072).time.parts["hbm"], 17.3),
     # Questions 5 and 6: E30
     "S7 Q5: in all": (parameters(SPARSE).total * 1.0, 212e9),
     "S7 Q5, corrected: active": (parameters(SPARSE).active * 1.0, 31.3e9),
-    "S7 Q5: critical batch": (inference.saturating_batch(SOURCE, E=16, k=2), 1920.0),
-    "S7 Q6: weights of a chip": (decoding.expert_weights(SPARSE, 8, 16, "int8"), 1.65e9),
-    "S7 Q6: their reading": (1e3 * decoding.expert_weights(SPARSE, 8, 16, "int8") / V5E.hbm_bandwidth, 2.04),
-    "S7 Q6: free": (V5E.hbm_bytes - decoding.expert_weights(SPARSE, 8, 16, "int8"), 14.35e9),
+    "S7 Q5: critical batch": (latency_and_throughput.saturating_batch(SOURCE, E=16, k=2), 1920.0),
+    "S7 Q6: weights of a chip": (sharding_limits.expert_weights(SPARSE, 8, 16, "int8"), 1.65e9),
+    "S7 Q6: their reading": (1e3 * sharding_limits.expert_weights(SPARSE, 8, 16, "int8") / V5E.hbm_bandwidth, 2.04),
+    "S7 Q6: free": (V5E.hbm_bytes - sharding_limits.expert_weights(SPARSE, 8, 16, "int8"), 14.35e9),
     "S7 Q6: the smallest slice": (smallest_slice(V5E, parameters(SPARSE).total).chips, 16),
     # Question 7: E26
-    "S7 Q7, corrected: chips": (decoding.two_d_crossover(8192, 4 * 8192), 72.0),
-    "S7 Q7: X of 128 chips": (decoding.two_d_X(8192, 4 * 8192, 128), 4.0),
-    "S7 Q7: 11.3": (decoding.two_d_best(1, 8192, 4 * 8192, 64, 1.0) / (8192 / 8), 11.3),
+    "S7 Q7, corrected: chips": (sharding_limits.two_d_crossover(8192, 4 * 8192), 72.0),
+    "S7 Q7: X of 128 chips": (sharding_limits.two_d_X(8192, 4 * 8192, 128), 4.0),
+    "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, 1.0) / (8192 / 8), 11.3),
     # Appendix A: E31
     "S7, corrected: the layer": (LAYER * 1.0, 537e6),
     "S7, corrected: its floor": (
-        1e6 * inference.linear_time(1, LAYER, 2 * LAYER, 4 * V5E.rate(), 4 * V5E.hbm_bandwidth),
+        1e6 * latency_and_throughput.linear_time(1, LAYER, 2 * LAYER, 4 * V5E.rate(), 4 * V5E.hbm_bandwidth),
         331.0,
     ),
 }
@@ -143,7 +150,7 @@ def test_throughput_saturates():
     """S7: from a column to the next, throughput gains less and less, and stays below its limit."""
     for kv in (6.7e9, 1.34e9):
         rates = [row[3] for row in table(kv)]
-        limit = inference.throughput_limit(kv, 13e9, 8 * 1.97e14, 8 * 8.2e11)
+        limit = latency_and_throughput.throughput_limit(kv, 13e9, 8 * 1.97e14, 8 * 8.2e11)
         assert rates == sorted(rates) and 0.6 * limit < rates[-1] < limit
 
 

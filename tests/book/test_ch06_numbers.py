@@ -13,12 +13,18 @@ import re
 import pytest
 
 from helpers import prose
-from helpers.costs import attention, attention_heads, attention_io, attention_linear, attention_ring, attention_time
-from helpers.costs.attention import Attention
-from helpers.costs.hardware import chip
-
-from .conftest import ROOT
-from .stated import near
+from helpers.costs.attention import (
+    attention_time,
+    flops_and_bytes,
+    io_complexity,
+    linear_attention,
+    mha_gqa_mqa_intensity,
+    ring_attention,
+)
+from helpers.costs.attention.flops_and_bytes import Attention
+from helpers.costs.rooflines.chips import chip
+from tests.book.conftest import ROOT
+from tests.book.stated import near
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
@@ -29,7 +35,7 @@ EXPS = attention_time.exp_rate(132, 1.83e9)
 
 def cache(K):
     """Bytes of GPT-3's keys and values, 4096 tokens in 96 layers."""
-    return 96 * attention_heads.complexity(1, 4096, **GPT3, K=K).cache * 2
+    return 96 * mha_gqa_mqa_intensity.complexity(1, 4096, **GPT3, K=K).cache * 2
 
 
 CLAIMS = {
@@ -38,40 +44,40 @@ CLAIMS = {
     "I: in GiB": (cache(96) / 2**30, 18.0),
     "I, corrected: percent of 80e9 bytes": (100 * cache(96) / 80e9, 24.2),
     "I, corrected: with MQA": (cache(1), 201e6),
-    "I: prefill's limit": (attention_heads.prefill_intensity_limit(**GPT3), 128.0),
-    "I: decoding stays below 1": (attention_heads.decode_intensity_limit(**GPT3), 0.99),
-    "I, corrected: MQA": (attention_heads.decode_intensity_limit(**GPT3, K=1), 54.86),
-    "I, corrected: times as fast": (attention_heads.decode_speed_up(**GPT3), 55.3),
+    "I: prefill's limit": (mha_gqa_mqa_intensity.prefill_intensity_limit(**GPT3), 128.0),
+    "I: decoding stays below 1": (mha_gqa_mqa_intensity.decode_intensity_limit(**GPT3), 0.99),
+    "I, corrected: MQA": (mha_gqa_mqa_intensity.decode_intensity_limit(**GPT3, K=1), 54.86),
+    "I, corrected: times as fast": (mha_gqa_mqa_intensity.decode_speed_up(**GPT3), 55.3),
     "I: crossover of an A100": (A100_40.alpha_hbm(), 200.0),
     "I, corrected: of the card with 80 GB": (A100.alpha_hbm(), 153.0),
     # F8, F9
-    "I, corrected: softmax in three kernels": (attention_io.softmax_floats(1000), 5 * 1000**2 + 2 * 1000),
-    "I: in one": (attention_io.softmax_floats(1000, fused=True), 2 * 1000**2),
-    "F8: ratio": (attention_io.softmax_floats(1e6) / attention_io.softmax_floats(1e6, fused=True), 2.5),
-    "I: accesses": (tuple(attention_io.SOFTMAX_ACCESSES[way] for way in ("naive", "safe", "online")), (3, 4, 3)),
+    "I, corrected: softmax in three kernels": (io_complexity.softmax_floats(1000), 5 * 1000**2 + 2 * 1000),
+    "I: in one": (io_complexity.softmax_floats(1000, fused=True), 2 * 1000**2),
+    "F8: ratio": (io_complexity.softmax_floats(1e6) / io_complexity.softmax_floats(1e6, fused=True), 2.5),
+    "I: accesses": (tuple(io_complexity.SOFTMAX_ACCESSES[way] for way in ("naive", "safe", "online")), (3, 4, 3)),
     # F14 to F16
-    "P: blocks, M = 49152 and H = 64": (attention_io.flash_blocks(49152, 64), (64, 192)),
-    "I: with a table": (attention_io.standard_floats(4096, 64), 4 * 4096**2 + 4 * 4096 * 64),
+    "P: blocks, M = 49152 and H = 64": (io_complexity.flash_blocks(49152, 64), (64, 192)),
+    "I: with a table": (io_complexity.standard_floats(4096, 64), 4 * 4096**2 + 4 * 4096 * 64),
     "I, corrected: twice the length": (
-        attention_io.flash_limit(8192, 64, 1e5) / attention_io.flash_limit(4096, 64, 1e5),
+        io_complexity.flash_limit(8192, 64, 1e5) / io_complexity.flash_limit(4096, 64, 1e5),
         4.0,
     ),
-    "P: backward": (attention.flops(Attention(4096), products=5) / attention.flops(Attention(4096)), 2.5),
+    "P: backward": (flops_and_bytes.flops(Attention(4096), products=5) / flops_and_bytes.flops(Attention(4096)), 2.5),
     # F19
     "P: exponentials of an H100, 1e12 a second": (round(EXPS / 1e12, 1), 3.9),
     "P: half of the products' time at H = 128": (attention_time.exp_share(128, 9.89e14, 3.9e12), 0.495),
     # windows, F5, F6
-    "I, corrected: keys of a chunk": (attention.chunk_keys(Attention(512, 65536, window=1024), 512), 1535),
-    "I: features of Taylor": (attention_linear.features("taylor", 16), 1 + 16 + 16**2),
-    "F5: a state of 32 heads on 8": (attention_linear.state_bytes(Attention(1, 10**6, N=32, K=8)) / 2**20, 0.504),
+    "I, corrected: keys of a chunk": (flops_and_bytes.chunk_keys(Attention(512, 65536, window=1024), 512), 1535),
+    "I: features of Taylor": (linear_attention.features("taylor", 16), 1 + 16 + 16**2),
+    "F5: a state of 32 heads on 8": (linear_attention.state_bytes(Attention(1, 10**6, N=32, K=8)) / 2**20, 0.504),
     # F20 to F23
-    "F21: NVLink both ways": (attention_ring.hidden_block(3.12e14, 6e11), 520.0),
-    "F21: PCIe both ways": (attention_ring.hidden_block(3.12e14, 6.4e10), 4875.0),
-    "F21, one way": (attention_ring.hidden_block(A100.rate(), A100.link_bandwidth), 1040.0),
-    "F22: bound of eight": (attention_ring.stripes_speed_up(8), 2 - 1 / 8),
-    "F22: waited for, contiguous": (attention_ring.ring_time(4, 6), 129.0),
-    "F22: striped": (attention_ring.ring_time(4, 6, "striped"), 84.0),
-    "F23: rounds": (tuple(attention_ring.rounds(n) for n in (2, 3, 8, 128)), (1, 2, 3, 7)),
+    "F21: NVLink both ways": (ring_attention.hidden_block(3.12e14, 6e11), 520.0),
+    "F21: PCIe both ways": (ring_attention.hidden_block(3.12e14, 6.4e10), 4875.0),
+    "F21, one way": (ring_attention.hidden_block(A100.rate(), A100.link_bandwidth), 1040.0),
+    "F22: bound of eight": (ring_attention.stripes_speed_up(8), 2 - 1 / 8),
+    "F22: waited for, contiguous": (ring_attention.ring_time(4, 6), 129.0),
+    "F22: striped": (ring_attention.ring_time(4, 6, "striped"), 84.0),
+    "F23: rounds": (tuple(ring_attention.rounds(n) for n in (2, 3, 8, 128)), (1, 2, 3, 7)),
 }
 
 
@@ -84,13 +90,13 @@ def test_number(claim):
 
 def test_a_long_prefill_waits_for_memory():
     """Problem 3: between 21,092 and 21,093 tokens the layer falls below an A100's FLOPs per byte, and stays there."""
-    above, below = (attention_heads.prefill_intensity(L, **GPT3) for L in (21092, 21093))
-    assert above > A100_40.alpha_hbm() > below > attention_heads.prefill_intensity(30000, **GPT3) > 128
+    above, below = (mha_gqa_mqa_intensity.prefill_intensity(L, **GPT3) for L in (21092, 21093))
+    assert above > A100_40.alpha_hbm() > below > mha_gqa_mqa_intensity.prefill_intensity(30000, **GPT3) > 128
 
 
 def test_the_map_of_the_page_is_waited_for_as_it_says():
-    for cut in attention_ring.CUTS:
-        assert sum(max(hop) for hop in attention_ring.work(4, 6, cut)) == attention_ring.ring_time(4, 6, cut)
+    for cut in ring_attention.CUTS:
+        assert sum(max(hop) for hop in ring_attention.work(4, 6, cut)) == ring_attention.ring_time(4, 6, cut)
 
 
 @pytest.mark.parametrize(

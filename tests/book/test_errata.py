@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from helpers.prose import names
-
-from .conftest import ROOT
+from tests.book.conftest import ROOT
 
 ERRATA = {e["id"]: e for e in json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]}
 SCOPE = names()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .conftest import ROOT
+from tests.book.conftest import ROOT
 
 TEXT = (ROOT / "book/glossary.md").read_text(encoding="utf-8")
 ENTRY = re.compile(

@@ -5,8 +5,8 @@ import importlib.util
 
 import pytest
 
-from .conftest import ROOT, page_names
-from .test_accessible import settle
+from tests.book.conftest import ROOT, page_names
+from tests.book.test_accessible import settle
 
 spec = importlib.util.spec_from_file_location("heights", ROOT / "book/_ext/heights.py")
 heights = importlib.util.module_from_spec(spec)

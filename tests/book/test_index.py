@@ -7,8 +7,7 @@ from importlib import import_module
 import pytest
 
 from helpers import prose
-
-from .conftest import ROOT, page_names
+from tests.book.conftest import ROOT, page_names
 
 CHAPTERS = sorted(p.stem for p in (ROOT / "book").glob("ch*.md"))
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
@@ -84,8 +83,8 @@ def test_every_method_of_the_sources_is_practised():
 
 
 def test_a_name_that_leads_nowhere_does_not_resolve():
-    assert resolves("helpers.costs.roofline.time")
-    assert not resolves("helpers.costs.roofline.thyme") and not resolves("helpless.costs")
+    assert resolves("helpers.costs.rooflines.roofline.time")
+    assert not resolves("helpers.costs.rooflines.roofline.thyme") and not resolves("helpless.costs")
 
 
 @pytest.mark.parametrize("chapter", MENDED)

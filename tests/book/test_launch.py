@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from .conftest import ROOT, page_names
+from tests.book.conftest import ROOT, page_names
 
 spec = importlib.util.spec_from_file_location("launch", ROOT / "book/_ext/launch.py")
 launch = importlib.util.module_from_spec(spec)

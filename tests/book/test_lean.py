@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from .conftest import ROOT
+from tests.book.conftest import ROOT
 
 SEARCH = '<script src="../_static/searchtools.js"></script>\n<script src="../searchindex.js"></script>'
 TABS = '<script data-sd-tabs-storage-prefix="sphinx-design-tab-id-" src="../_static/design-tabs.js?v=f"></script>'

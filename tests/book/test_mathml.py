@@ -10,7 +10,7 @@ import pytest
 from docutils import nodes
 from fontTools.ttLib import TTFont
 
-from .conftest import ROOT, page_names
+from tests.book.conftest import ROOT, page_names
 
 spec = importlib.util.spec_from_file_location("mathml", ROOT / "book/_ext/mathml.py")
 mathml = importlib.util.module_from_spec(spec)

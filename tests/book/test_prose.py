@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .conftest import ROOT
+from tests.book.conftest import ROOT
 
 SOURCES = sorted([*(ROOT / "book").glob("*.md"), *(ROOT / "solutions").glob("*.md")])
 

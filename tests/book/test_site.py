@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from .check_site import Fault, check
-from .conftest import ROOT, page_names
+from tests.book.check_site import Fault, check
+from tests.book.conftest import ROOT, page_names
 
 GOOD = '<html><head><title>t</title><meta name="description" content="d"></head><body>{}</body></html>'
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from fontTools.ttLib import TTFont
 
-from .conftest import ROOT, page_names
+from tests.book.conftest import ROOT, page_names
 
 spec = importlib.util.spec_from_file_location("styles", ROOT / "book/_ext/styles.py")
 styles = importlib.util.module_from_spec(spec)

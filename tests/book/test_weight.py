@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from . import weight
+from tests.book import weight
 
 # KB with all a page names, 15 % over the heaviest of its kind: chapters, exercises, everything else
 BOUNDS = {"book/ch": 661, "notebooks/": 516, "": 471}

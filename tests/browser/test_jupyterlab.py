@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from autograder import trial
+from autograder.making import in_process_grading
 from tests.scratch import ROOT
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,9 @@ def test_the_reading_runs_to_its_end(page, lab, reading):
 
 def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, lab):
     ours = {
-        c.metadata.nbgrader.grade_id: c.source for c in trial.solved("ch01_rooflines").cells if "nbgrader" in c.metadata
+        c.metadata.nbgrader.grade_id: c.source
+        for c in in_process_grading.solved("ch01_rooflines").cells
+        if "nbgrader" in c.metadata
     }
     open_notebook(page, lab, f"{CHAPTER}/exercises.ipynb")
     write(page, "ch01-q01", ours["ch01-q01"])

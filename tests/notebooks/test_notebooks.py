@@ -6,8 +6,9 @@ from importlib.util import find_spec
 import nbformat
 import pytest
 
-from autograder import cells, release, trial
-from autograder.bank import REGION
+from autograder.making import cells, in_process_grading
+from autograder import release
+from autograder.samples.bank import REGION
 from autograder.places import ROOT, Tree
 
 TREE = Tree(ROOT)
@@ -67,7 +68,7 @@ def test_links_lead_somewhere(path):
 
 @pytest.mark.parametrize("source", TREE.exercises, ids=lambda p: p.stem)
 def test_no_solution_and_no_hidden_test_leaks(source):
-    solved = trial.solved(source.stem, TREE)
+    solved = in_process_grading.solved(source.stem, TREE)
     secret, public = set(), ""
     for cell in solved.cells:
         regions = [m[2] for m in REGION.finditer(cell.source)] + HIDDEN.findall(cell.source)

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from autograder import trial
-from autograder.exercises import meta
+from autograder.making import in_process_grading
+from autograder.making.exercises import meta
 from autograder.places import ROOT
 
 
@@ -100,9 +100,9 @@ def visible(cell: str) -> str:
 def solved(topic: str, wanted=lambda cell: True) -> dict:
     """The names that the answers of the solved notebook define; `wanted` may leave cells out, checks never run."""
     scope = {"__name__": "__main__", "display": lambda *things: None}
-    for cell in trial.solved(topic).cells:
+    for cell in in_process_grading.solved(topic).cells:
         if cell.cell_type == "code" and not meta(cell).get("grade") and wanted(cell):
-            _, _, fault = trial.execute(cell.source, "<answers>", scope)
+            _, _, fault = in_process_grading.execute(cell.source, "<answers>", scope)
             assert not fault, fault
     return scope
 
@@ -110,7 +110,7 @@ def solved(topic: str, wanted=lambda cell: True) -> dict:
 def hold(checks: list[tuple[str, str, str]], scope: dict, part=lambda check: check) -> None:
     """Each check of `parts` gives these answers all of its points and complains of nothing; `part` may cut it."""
     for grade_id, _, check in checks:
-        value, said, fault = trial.execute(part(check), f"<{grade_id}>", scope)
+        value, said, fault = in_process_grading.execute(part(check), f"<{grade_id}>", scope)
         scored = re.match(r"Exercise \S+: \S+ of (\S+) points?\n(?!  )", said)
         assert not fault and scored and value == float(scored[1]), f"{grade_id}: {said}{fault}"
 

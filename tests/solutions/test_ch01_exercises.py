@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from autograder import bank, trial
+from autograder.making import in_process_grading
+from autograder.samples import bank
 from tests.solutions import course
 from tests.solutions.course import agree
 
@@ -80,17 +81,24 @@ def test_hidden_tests_hold_for_another_class(monkeypatch):
     """Other seeds draw other inputs: the solutions pass them all."""
     for seed in ("1", "spring"):
         monkeypatch.setenv("COURSE_SEED", seed)
-        lost = {k: v.message for k, v in trial.judge(trial.solved(TOPIC)).items() if v.score != v.points}
+        lost = {
+            k: v.message
+            for k, v in in_process_grading.judge(in_process_grading.solved(TOPIC)).items()
+            if v.score != v.points
+        }
         assert not lost
 
 
 def test_visible_checks_alone_accept_the_solutions_and_refuse_stubs():
-    nb = trial.solved(TOPIC)
+    nb = in_process_grading.solved(TOPIC)
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.source = course.visible(cell.source)
-    assert all(v.score == v.points for v in trial.judge(nb).values())
-    assert all(v.score == 0 and "not done yet" in v.message for v in trial.judge(trial.blank(nb)).values())
+    assert all(v.score == v.points for v in in_process_grading.judge(nb).values())
+    assert all(
+        v.score == 0 and "not done yet" in v.message
+        for v in in_process_grading.judge(in_process_grading.blank(nb)).values()
+    )
 
 
 # (row of the sources, answer, arguments, expected): roofline.md (RF), tpus.md (TP) and the rows of the table of systems, errata corrected.

@@ -7,10 +7,11 @@ import math
 
 import pytest
 
-from autograder.exercises import meta
-from helpers.costs import collectives, sharding
-from helpers.costs.hardware import Slice, chip
-from helpers.costs.sharding import Axis, Mesh, Sharding
+from autograder.making.exercises import meta
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding import collectives, sharded_array
+from helpers.costs.sharding.sharded_array import Axis, Mesh, Sharding
 from tests.solutions import course
 from tests.solutions.course import agree
 
@@ -183,10 +184,10 @@ def test_what_is_illegal_raises(solved, subscripts, sizes):
     word = solved["verdict"](sizes, cuts, {"X": 4, "Y": 2})
     faults = {"twice": "twice", "unknown": "names axis", "uneven": "does not divide"}
     if word == "ok":
-        sharding.parse(f"A[{subscripts}]").check(Mesh({"X": 4, "Y": 2}), dict(zip("IJ", sizes)))
+        sharded_array.parse(f"A[{subscripts}]").check(Mesh({"X": 4, "Y": 2}), dict(zip("IJ", sizes)))
     else:
         with pytest.raises(ValueError, match=faults[word]):
-            sharding.parse(f"A[{subscripts}]").check(Mesh({"X": 4, "Y": 2}), dict(zip("IJ", sizes)))
+            sharded_array.parse(f"A[{subscripts}]").check(Mesh({"X": 4, "Y": 2}), dict(zip("IJ", sizes)))
 
 
 @pytest.mark.parametrize("V", [1e3, 1e5, 1e9])

@@ -7,11 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from autograder import bank, trial
-from helpers.costs import designs, matmul, sharding
-from helpers.costs.collectives import Collective
-from helpers.costs.hardware import chip
-from helpers.costs.resharding import shardings
+from autograder.making import in_process_grading
+from autograder.samples import bank
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.sharding import best_shardings, matmul_plans, sharded_array
+from helpers.costs.sharding.collectives import Collective
+from helpers.costs.sharding.resharding import shardings
 from helpers.kernels import mesh
 from tests.solutions import course
 
@@ -124,25 +125,25 @@ def test_b19_transposes_for_two_numbers_on_three_devices(solved):
 
 def test_e002_3_the_activations_of_the_block_are_2_mb(solved):
     """In is 2.1 MB, not 1; two halves of the weights do not fit in 300 MB, two quarters do."""
-    sizes, grid = dict(B=128, D=8192, F=32768), sharding.Mesh({"X": 2, "Y": 2})
-    laid = {k: sharding.parse(v) for k, v in solved["layout"]().items()}
+    sizes, grid = dict(B=128, D=8192, F=32768), sharded_array.Mesh({"X": 2, "Y": 2})
+    laid = {k: sharded_array.parse(v) for k, v in solved["layout"]().items()}
     assert 4 * laid["In"].bytes(sizes, grid) == 2 * 128 * 8192 == 2_097_152
     assert sum(a.bytes(sizes, grid) for a in laid.values()) == pytest.approx(268.96e6, rel=1e-3)
-    assert 2 * sharding.parse("W[D, F_X]").bytes(sizes, grid) > 300e6
+    assert 2 * sharded_array.parse("W[D, F_X]").bytes(sizes, grid) > 300e6
 
 
 def test_the_traces_of_plans_are_explained(solved):
     """2.24 on what plans of the planner send, over a mesh of one axis, where it uses no detours."""
-    grid, sizes, cuts = sharding.Mesh({"X": 2}), dict(I=24, J=40, K=56), [("", ""), ("_X", ""), ("", "_X")]
+    grid, sizes, cuts = sharded_array.Mesh({"X": 2}), dict(I=24, J=40, K=56), [("", ""), ("_X", ""), ("", "_X")]
     seen = 0
     for a, b, c in product(cuts, repeat=3):
         A, B, C = f"A[I{a[0]}, J{a[1]}]", f"B[J{b[0]}, K{b[1]}]", f"C[I{c[0]}, K{c[1]}]"
-        for p in matmul.plans(A, B, C, sizes, grid):
+        for p in matmul_plans.plans(A, B, C, sizes, grid):
             if {s.kind for s in p.steps} <= {"AllGather", "ReduceScatter", "AllReduce", "Matmul"}:
                 sent = [(k.kind, *k.axes, k.shape, k.out) for k in p.collectives]
-                blocks = {t[0]: sharding.parse(t).local(sizes, grid) for t in (A, B, C)}
+                blocks = {t[0]: sharded_array.parse(t).local(sizes, grid) for t in (A, B, C)}
                 found = solved["recover"](sent, blocks, sizes)
-                assert found and {n: sharding.parse(t).local(sizes, grid) for n, t in found.items()} == blocks
+                assert found and {n: sharded_array.parse(t).local(sizes, grid) for n, t in found.items()} == blocks
                 if sent:
                     seen += 1
                     assert found == {"A": A, "B": B, "C": C}
@@ -165,16 +166,16 @@ def best_of_all(B, D, F, axes, wraps, name, limit):
 
     The parts of `designs.block`, each pair of a product priced once.
     """
-    grid, c = sharding.Mesh({a: sharding.Axis(n, wraps) for a, n in axes.items()}), chip(name)
+    grid, c = sharded_array.Mesh({a: sharded_array.Axis(n, wraps) for a, n in axes.items()}), chip(name)
     sizes = dict(B=B, D=D, F=F)
     options = [
         [a for a in shardings(n, dims, grid) if all(sizes[d] % grid.size(x) == 0 for d, x in zip(a.dims, a.axes))]
         for n, dims in (("In", ("B", "D")), ("W", ("D", "F")), ("Tmp", ("B", "F")), ("V", ("F", "D")))
     ]
     ins, ws, tmps, vs = options
-    out = {i: sharding.parse(str(i).replace("In", "Out")) for i in ins}
+    out = {i: sharded_array.parse(str(i).replace("In", "Out")) for i in ins}
     first, second = (
-        {k: (p, p.time(c)) for k, args in pairs for p in designs._best(*args, sizes, grid, c, "bf16", limit)}
+        {k: (p, p.time(c)) for k, args in pairs for p in best_shardings._best(*args, sizes, grid, c, "bf16", limit)}
         for pairs in (
             [((i, w, t), (i, w, t)) for i in ins for w in ws for t in tmps],
             [((t, v, i), (t, v, out[i])) for i in ins for v in vs for t in tmps],
@@ -187,10 +188,10 @@ def best_of_all(B, D, F, axes, wraps, name, limit):
             for t in tmps
             if (i, w, t) in first
             and (t, v, i) in second
-            and designs.Block(first[i, w, t][0], second[t, v, i][0]).peak <= limit
+            and best_shardings.Block(first[i, w, t][0], second[t, v, i][0]).peak <= limit
         ]
         if ways:
-            least = min(least, min(ways, key=matmul.order).upper)
+            least = min(least, min(ways, key=matmul_plans.order).upper)
     return least
 
 
@@ -204,8 +205,8 @@ def test_the_best_design_is_the_best_of_all(problem, best):
 def test_our_design_comes_near_the_best(solved, problem, best):
     B, D, F, axes, wraps, name, limit = problem
     found = solved["design"](*problem)
-    grid = sharding.Mesh({a: sharding.Axis(n, wraps) for a, n in axes.items()})
-    block = designs.block(
+    grid = sharded_array.Mesh({a: sharded_array.Axis(n, wraps) for a, n in axes.items()})
+    block = best_shardings.block(
         found["In"], found["W_in"], found["W_out"], found["In"], dict(B=B, D=D, F=F), grid, chip(name), limit=limit
     )
     assert best * 0.999 <= block.time(chip(name)).upper <= best * 1.01
@@ -230,7 +231,7 @@ def test_what_the_block_sends_is_what_the_plan_says(solved):
 @pytest.mark.parametrize("In", ["In[B_X, D_Y]", "In[B_Y, D_X]", "In[B_YX, D]", "In[B, D_YX]"])
 def test_2_21_any_cut_of_the_activations_over_four_chips_will_do(In):
     """What is gathered and scattered dimension by dimension sends as much as along one of them."""
-    cuts = [(i, a) for i, axes in enumerate(sharding.parse(In).axes) for a in axes]
+    cuts = [(i, a) for i, axes in enumerate(sharded_array.parse(In).axes) for a in axes]
     lines = [f'In = jax.lax.all_gather(In, "{a}", axis={i}, tiled=True)' for i, a in cuts[::-1]]
     lines += ["Out = jax.nn.relu(In @ W_in) @ W_out"]
     lines += [f'Out = jax.lax.psum_scatter(Out, "{a}", scatter_dimension={i}, tiled=True)' for i, a in cuts]
@@ -240,5 +241,7 @@ def test_2_21_any_cut_of_the_activations_over_four_chips_will_do(In):
         ),
         bank.Variant("ch02-q21", "", "\n".join([*lines, "return Out"])),
     ]
-    for name, v in trial.judge(bank.applied(trial.solved(TOPIC), answers), "ch02-q21").items():
+    for name, v in in_process_grading.judge(
+        bank.applied(in_process_grading.solved(TOPIC), answers), "ch02-q21"
+    ).items():
         assert v.score == v.points, f"{name}: {v.message}"

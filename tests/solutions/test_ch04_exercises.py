@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.schedules import interleaved, simulate
+from helpers.costs.training.pipeline_schedules import interleaved, simulate
 from helpers.kernels import mesh
 from tests.solutions import course
 from tests.solutions.course import agree

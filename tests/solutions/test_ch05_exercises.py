@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.served import mixed_load, static_steps
-from helpers.costs.speculative import acceptance, best_K, residual
+from helpers.costs.inference.request_log import mixed_load, static_steps
+from helpers.costs.inference.speculative_decoding import acceptance, best_K, residual
 from helpers.kernels import mesh
-from helpers.kernels.inference import ragged as kernel
+from helpers.kernels.inference import ragged_attention as kernel
 from tests.solutions import course
 from tests.solutions.course import agree
 
@@ -116,7 +116,7 @@ def test_e15_ten_thousand_requests_leave_no_page_behind(solved):
 
 
 def test_e28_the_sampler_is_the_formulas(solved):
-    """systems E28: a refusal's token has the law of costs.speculative, and acceptance is the sum of the smaller."""
+    """systems E28: a refusal's token has the law of costs.inference.speculative_decoding, and acceptance is the sum of the smaller."""
     p, q = np.array([[1, 5, 2]]) / 8, np.array([[4, 1, 3]]) / 8
     after, grid = np.array([[1, 0, 0]]), [(i + 0.5) / 840 for i in range(840)]
     draws = [solved["sampled"]([0], q, np.concatenate([p, after]), np.array([0.9]), u)[0] for u in grid]
@@ -176,7 +176,7 @@ def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
 
 
 def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
-    """systems E14: results of `kernels.inference.ragged`, and as many blocks as it reads."""
+    """systems E14: results of `kernels.inference.ragged_attention`, and as many blocks as it reads."""
     rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)
     q, k, v = (rng.standard_normal((5, *rest, 16)).astype(np.float32) for rest in ((4,), (48, 2), (48, 2)))
     expected, blocks = jax.jit(kernel.attend, static_argnums=4)(q, k, v, np.array(lengths), 8)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs import attention_io, attention_ring
+from helpers.costs.attention import io_complexity, ring_attention
 from helpers.kernels import mesh
-from helpers.kernels.attention import dense, features, masks, quantised
+from helpers.kernels.attention import dense_attention, eight_bit_attention, feature_maps, masks
 from helpers.kernels.attention.masks import Mask
 from tests.solutions import course
 from tests.solutions.course import agree
@@ -58,9 +58,9 @@ def test_numbers_of_the_sources(solved, name, args, expected):
 @pytest.mark.parametrize("L, H, M", [(1000, 64, 49152), (77, 16, 3000), (65536, 128, 10**6)])
 def test_f16_what_flash_moves_is_the_floors_formula(solved, L, H, M):
     got = solved["blocks"](L, H, M)
-    assert got["flash"] == attention_io.flash_floats(L, H, got["b"], got["b"], version=2)
-    assert got["naive"] == attention_io.standard_floats(L, H)
-    held = attention_io.block_floats(got["b"], got["b"], H), attention_io.block_floats(got["b"] + 4, got["b"] + 4, H)
+    assert got["flash"] == io_complexity.flash_floats(L, H, got["b"], got["b"], version=2)
+    assert got["naive"] == io_complexity.standard_floats(L, H)
+    held = io_complexity.block_floats(got["b"], got["b"], H), io_complexity.block_floats(got["b"] + 4, got["b"] + 4, H)
     assert held[0] <= M < held[1]
 
 
@@ -85,9 +85,9 @@ def test_visited_blocks_are_the_floors(solved, case):
 def test_f22_the_map_of_work_is_the_floors(solved):
     """systems F22: C(C ± 1)/2 on every device, and who waits for whom."""
     got = solved["work"](5, 6)
-    assert [tuple(row) for row in got["ring"]] == list(attention_ring.work(5, 6))
-    assert [tuple(row) for row in got["stripes"]] == list(attention_ring.work(5, 6, "striped"))
-    agree(got["faster"], attention_ring.stripes_speed_up(5, 6))
+    assert [tuple(row) for row in got["ring"]] == list(ring_attention.work(5, 6))
+    assert [tuple(row) for row in got["stripes"]] == list(ring_attention.work(5, 6, "striped"))
+    agree(got["faster"], ring_attention.stripes_speed_up(5, 6))
 
 
 def arrays(T, S, H, seed=0):
@@ -96,7 +96,7 @@ def arrays(T, S, H, seed=0):
 
 
 def attended(q, k, v, mask=masks.CAUSAL):
-    return dense.attention(*(x[None, :, None] for x in (q, k, v)), mask)[0, :, 0]
+    return dense_attention.attention(*(x[None, :, None] for x in (q, k, v)), mask)[0, :, 0]
 
 
 def test_f12_f14_lazy_and_flash_equal_the_dense_reference(solved):
@@ -135,8 +135,10 @@ def test_f19_eight_bits_are_the_floors(solved, R):
     k = k.at[9].multiply(40.0)
     heads = [x[None, :, None] for x in (q, k, v)]
     o, size = solved["eight_bits"](q, k, v, R)
-    np.testing.assert_allclose(o, quantised.attention(*heads, R, "fp8", masks.CAUSAL)[0, :, 0], rtol=1e-4, atol=1e-5)
-    parts = [quantised.blocks(x, R) for x in heads]
+    np.testing.assert_allclose(
+        o, eight_bit_attention.attention(*heads, R, "fp8", masks.CAUSAL)[0, :, 0], rtol=1e-4, atol=1e-5
+    )
+    parts = [eight_bit_attention.blocks(x, R) for x in heads]
     assert size == 3 * q.size + sum(p.scale.size * 4 for p in parts)
 
 
@@ -144,7 +146,9 @@ def test_f19_scales_of_blocks_lose_less(solved):
     """systems F19: the error of fp8 by blocks is below that of fp8 with one scale, where some blocks have outliers."""
     q, k, v = arrays(64, 64, 8, seed=5)
     v = v.at[-1].multiply(1e5)
-    error = [quantised.error(solved["eight_bits"](q, k, v, R)[0][:-1], attended(q, k, v)[:-1]) for R in (8, 64)]
+    error = [
+        eight_bit_attention.error(solved["eight_bits"](q, k, v, R)[0][:-1], attended(q, k, v)[:-1]) for R in (8, 64)
+    ]
     assert error[0] < 0.1 < 0.3 < error[1]
 
 
@@ -170,13 +174,15 @@ def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
     q, k = (jnp.asarray(rng.standard_normal((12, 4)), jnp.float32) for _ in range(2))
     W = jnp.asarray(0.5 * rng.standard_normal((4, 6)), jnp.float32)
     half = 4**-0.25
-    P = features.softmax_weights(q * half, k * half)
+    P = feature_maps.softmax_weights(q * half, k * half)
     got = solved["taught"](q, k, W, 0.5)
-    R = features.weights(lambda x: features.hedgehog(W, x), q, k)
+    R = feature_maps.weights(lambda x: feature_maps.hedgehog(W, x), q, k)
     np.testing.assert_allclose(got["rows"], R, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(got["kl"], features.kl(P, R).mean(), rtol=1e-4)
+    np.testing.assert_allclose(got["kl"], feature_maps.kl(P, R).mean(), rtol=1e-4)
     slope = jax.grad(
-        lambda W: features.cross_entropy(P, features.weights(lambda x: features.hedgehog(W, x), q, k)).mean()
+        lambda W: feature_maps.cross_entropy(
+            P, feature_maps.weights(lambda x: feature_maps.hedgehog(W, x), q, k)
+        ).mean()
     )(W)
     np.testing.assert_allclose(got["W"], W - 0.5 * slope, rtol=1e-4, atol=1e-6)
     step, losses = jax.jit(solved["taught"]), []
@@ -187,7 +193,7 @@ def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
         W = got["W"]
     assert (
         0 < losses[-1] < losses[0]
-        and losses[-1] < features.kl(P, features.weights(features.elu, q * half, k * half)).mean()
+        and losses[-1] < feature_maps.kl(P, feature_maps.weights(feature_maps.elu, q * half, k * half)).mean()
     )
     alike = solved["taught"](q, jnp.ones_like(k), W, 0.5)
     assert abs(alike["kl"]) < 1e-6
@@ -245,7 +251,7 @@ def test_f17_columns_in_any_order(solved, order):
     rng = np.random.default_rng(17)
     q, dO = rng.standard_normal((2, 1, T, N, H)).astype(np.float32)
     k, v = rng.standard_normal((2, 1, T, 1, H)).astype(np.float32)
-    out, back = jax.vjp(lambda *given: dense.attention(*given, masks.CAUSAL.array(T, T)), q, k, v)
+    out, back = jax.vjp(lambda *given: dense_attention.attention(*given, masks.CAUSAL.array(T, T)), q, k, v)
     x = np.where(np.tri(T, dtype=bool), np.einsum("tnh,jh->ntj", q[0], k[0, :, 0]) * H**-0.5, -np.inf)
     total, delta = jax.nn.logsumexp(x, axis=2).T, (dO * out).sum(3)[0]
     cut = [slice(first, first + 5) for first in range(0, T, 5)]

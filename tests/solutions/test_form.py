@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from autograder import bank
+from autograder.samples import bank
 from helpers.kernels import mesh
 from tests.solutions import course
 

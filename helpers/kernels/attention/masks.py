@@ -152,7 +152,7 @@ def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool 
 
 
 def ruled(mask) -> Mask:
-    """The mask, if it is a rule; ValueError for an array, which only `dense` takes."""
+    """The mask, if it is a rule; ValueError for an array, which only `dense_attention` takes."""
     if not isinstance(mask, Mask):
         raise ValueError("a rule is asked for, as Mask(causal=True): an array of T by S is what this form does without")
     return mask

@@ -1,7 +1,7 @@
 """FlashAttention forward as a Pallas kernel in the form that a GPU takes (chapter 6).
 
 A GPU starts a program for each point of the grid, many at once and in no order: nothing is handed from one to the next, as
-`pallas_flash` does along a TPU's grid. So a program has a block of queries of one head to itself, and goes over the keys in a loop:
+`pallas_tpu` does along a TPU's grid. So a program has a block of queries of one head to itself, and goes over the keys in a loop:
 m, ℓ and O live in its registers, and the loop's bounds leave out blocks in which nothing is seen. Blocks that are seen whole come
 first and need no mask. Programs with the longest loops start first, so that no SM begins one when the others are done.
 
@@ -24,10 +24,9 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from . import flash as plain
-from . import layout, masks
+from . import flash_attention as plain, grouped_heads, masks
 from .masks import FULL, Mask, Plan
-from .running import NEVER, finite
+from .online_softmax import NEVER, finite
 
 LEAST = 16
 """The smallest side of a product on a tensor core."""
@@ -47,7 +46,7 @@ def flash(
     mask, lengths, tau and other errors as there. Products of float32 are exact, and slow, also to compile: bfloat16 is what this
     form is for.
     """
-    layout.check(q, k, v, lengths)
+    grouped_heads.check(q, k, v, lengths)
     masks.ruled(mask)
     T, S = q.shape[1], k.shape[1]
     plan = Plan(T, S, _side(rows, T, "rows"), _side(columns, S, "columns"), mask)
@@ -86,7 +85,7 @@ def forward(q, k, v, lengths, plan: Plan, tau: float, warps: int, stages: int, i
         q = triton.load(q_ref, mask=inside, other=0.0)
 
         def look(whole, j, seen):
-            """What `running.onward` does, with powers of two: a GPU has an instruction for them."""
+            """What `online_softmax.onward` does, with powers of two: a GPU has an instruction for them."""
             M, L, O = seen
             where = pl.ds(j * plan.columns, plan.columns)
             here = _head(H) if whole else (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & _head(H)

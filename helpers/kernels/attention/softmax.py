@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .running import Running, finite, nothing, together
+from .online_softmax import Running, finite, nothing, together
 
 
 def naive(x):

@@ -1,14 +1,17 @@
-"""Run: inference, on the decoder of `kernels.transformer` (chapter 5). Its caches have these signatures.
+"""Run: inference, on the decoder of `kernels.transformers.decoder`: caches, engines, sharded decoding (chapter 5).
+
+May import: rooflines, sharding, transformers, attention and training of this floor, kernels.mesh; helpers.costs.
+Tests: tests/helpers/kernels/inference.
 
     c a Config; tokens[B, T] whole numbers; at[B] the position at which a row's first token stands; lengths[B] how many of its
     T tokens count: the others write nothing and their logits mean nothing, so lengths 0 leaves a row alone. Everything may be
     put under `jax.jit` (c, sizes, keep and chunk are plain values: close over them); the cache goes in and comes out.
 
-naive     the whole text in every step, and with a cache: the same tokens
+generate               the whole text in every step, and with a cache: the same tokens
     recompute(params, prompt[B, T], n, c, choose=greedy)           -> tokens[B, n], logits[B, n, V]
     generate(params, prompt[B, T], n, c, choose=greedy, size=None) -> tokens[B, n], logits[B, n, V]
 
-slots     a cache of B rows of which each stands at a position of its own
+kv_cache               a cache of B rows of which each stands at a position of its own
     empty(c, B, size, dtype=jnp.float32, slack=0, keep=0) -> cache   dtype may be jnp.int8 (with scales) or an fp8
     extend(params, cache, tokens, at, c, lengths=None, keep=0) -> logits[B, T, V], cache
         T = 1: a step of generation; T = C: a chunk of a prompt; T = K + 1: the check of a draft
@@ -20,28 +23,28 @@ slots     a cache of B rows of which each stands at a position of its own
     it. Local layers are rings: their slack is at least the K tokens that may be rejected at once.
     keep: the first tokens of a text that local layers see besides their window.
 
-chunked   a prompt C tokens at a time
+chunked_prefill        a prompt C tokens at a time
     prefill(params, cache, tokens, c, chunk, at=None, lengths=None, keep=0) -> logits[B, V] after the last token, cache
 
-blocks    pure Python: whose pages are whose
+page_allocator         pure Python: whose pages are whose
     Blocks(pages, size): allocate(name, length), append(name, n=1) -> [(from, to)] pages to copy first, fork(name, new, length=None),
     truncate(name, length), free(name), table(name, width=None), length(name), needs(name, n), available, check()
     Exhausted is raised where pages are wanting; nothing has changed then. A name is anything hashable.
 
-paged     the same extend over pages
+paged_kv_cache         the same extend over pages
     empty(c, pages, size, dtype=jnp.float32) -> pool
     extend(params, pool, tables[B, P], tokens, at, c, lengths=None) -> logits[B, T, V], pool     P tables places; -1: no page
     copy(pool, pairs) -> pool              what Blocks.append asks for
 
-ragged    attention of one token per row over its true length
+ragged_attention       attention of one token per row over its true length
     attend(q[B, N, H], k[B, S, K, H], v, lengths[B], block) -> y[B, N, H], blocks read
     attend_pages(q, k[pages, size, K, H], v, tables, lengths)  -> y[B, N, H], pages read
 
-quantise  int8, int4, fp8 weights and caches
+transformers.quantisation  int8, int4, fp8 weights and caches
     quantise(w, axis, kind="int8") -> Quantised(q, scale); .plain(dtype); matmul(x, Quantised)
-    weights(params, kind="int8") -> params whose matrices are Quantised: `slots.extend` and `paged.extend` take them as they are
+    weights(params, kind="int8") -> params whose matrices are Quantised: `kv_cache.extend` and `paged_kv_cache.extend` take them as they are
 
-shared    layers that use the keys and values of the first one of their group
+cross_layer_kv_sharing layers that use the keys and values of the first one of their group
     init(c, key, group), strip(params, c, group), empty(c, B, size, group), extend(params, cache, tokens, at, c, group, lengths=None)
 
 `trace.attended(f, *args)` counts tokens, scores, the largest block of scores and the bytes read from a cache.

@@ -25,9 +25,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...costs.config import Config
-from . import paged
-from . import slots as rows
+from helpers.costs.transformers.config import Config
+
+from . import kv_cache as rows, paged_kv_cache
 
 
 class Prefix(NamedTuple):
@@ -79,7 +79,7 @@ class Engine:
         if self.page is None:
             return State(rows.empty(self.c, self.slots, self.size), none, none, none.astype(bool))
         tables = np.full((self.slots, self.width), -1, np.int32)
-        return State(paged.empty(self.c, self.pages, self.page), none, none, none.astype(bool), tables)
+        return State(paged_kv_cache.empty(self.c, self.pages, self.page), none, none, none.astype(bool), tables)
 
     # The interface.
 
@@ -233,7 +233,7 @@ def _generate(c, params, state):
     if state.tables is None:
         logits, cache = rows.extend(params, state.cache, said, state.at, c, lengths=used.astype(jnp.int32))
     else:
-        logits, cache = paged.extend(
+        logits, cache = paged_kv_cache.extend(
             params, state.cache, state.tables, said, state.at, c, lengths=used.astype(jnp.int32)
         )
     token = jnp.where(used, logits[:, 0].argmax(-1).astype(jnp.int32), -1)

@@ -17,8 +17,9 @@ from pathlib import Path
 import nbformat
 import psutil
 
-from autograder import grade, jobs, summary
+from autograder import grade
 from autograder.engine.sandbox import Limits
+from autograder.grading import class_summary, jobs
 from autograder.places import ROOT
 from tests.autograder.attacks import target
 from tests.autograder.attacks.kinds import Student
@@ -188,7 +189,7 @@ def unsafe(found: Graded) -> list[str]:
         size = stored.stat().st_size if stored.is_file() else 0
         seen += [f"{name}: {size} bytes are stored"] if size > LARGEST else []
         seen += [f"{name}: {what} is live" for what in live(found.page(name))]
-    screen = summary.table(list(found.results.values())) + summary.by_exercise(list(found.results.values()))
+    screen = class_summary.table(list(found.results.values())) + class_summary.by_exercise(list(found.results.values()))
     if odd := re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff].{,40}", screen):
         seen.append(f"on the screen: {odd[:5]}")
     for path in found.what.root.glob("*.csv"):

@@ -44,7 +44,7 @@ PARTLY = [
     ("visible-only", RIGHT | {"ch01-q01": "def seconds(V, W):\n    return V / 2"}, POINTS | {"ch01-q01": 0}),
     ("no-python", RIGHT | {"ch01-q05": "def table(n)\n    return"}, POINTS | {"ch01-q05": 0}),
 ]  # fmt: skip
-"""Honest students who have some of it, and what `trial.judge` gives them."""
+"""Honest students who have some of it, and what `in_process_grading.judge` gives them."""
 
 PLACES = "L = 'LE' 'AK'\nHOME, COURSE, PROOF, CANARY = {!r}, {!r}, {!r}, {!r}\n"
 PRELUDES = (forge.FIND, protocol.FRAME, protocol.PROGRAM_PRELUDE, outside.READ, outside.WRITE, outside.DATABASE)

@@ -182,11 +182,11 @@ LEAK = {
                 print(L, o)""",
     "engine_modules": """
         import importlib, sys
-        for name in ("engine.checker", "engine.engine", "engine.proxy", "autograder.grade", "autograder.trial", "solutions",
-                     "tests.autograder.attacks.outside", "nbgrader"):
+        for name in ("engine.checker", "engine.engine", "engine.answer_proxy", "autograder.grade",
+                     "autograder.making.in_process_grading", "solutions", "tests.autograder.attacks.outside", "nbgrader"):
             try:
                 importlib.import_module(name)
-                if name not in ("engine.checker", "engine.engine", "engine.proxy", "nbgrader"):
+                if name not in ("engine.checker", "engine.engine", "engine.answer_proxy", "nbgrader"):
                     print(L, name)
             except Exception:
                 pass""",
@@ -245,7 +245,8 @@ ESCAPE = {
               COURSE + "/feedback/x")""",
     "grader_code_writable": f"""{WRITE}
         import sys
-        write(*[p + "/planted.pth" for p in sys.path if p], "/course/helpers/x.py", "/course/engine/child.py", HOME + "/autograder/x.py",
+        write(*[p + "/planted.pth" for p in sys.path if p], "/course/helpers/x.py",
+              "/course/engine/answer_process.py", HOME + "/autograder/x.py",
               sys.prefix + "/x", *[m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)][:300])""",
     "ipython_startup_persist": f"""{WRITE}
         import pathlib, sysconfig

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from autograder import grade, trial
+from autograder import grade
 from autograder.engine.sandbox import available
+from autograder.making import in_process_grading
 from tests.autograder.attacks import batch, edits, files, kinds, target
 from tests.needs import needs
 
@@ -62,15 +63,17 @@ def test_the_whole_batch(tmp_path, monkeypatch):
 def test_what_honest_answers_are_worth(tmp_path):
     """The points that the batch expects are those that the checks give in one process."""
     tree = target.tree(tmp_path / "tree")
-    solved = trial.solved(target.TOPIC, tree)
+    solved = in_process_grading.solved(target.TOPIC, tree)
     wanted = [("whole", kinds.RIGHT, kinds.POINTS), *kinds.PARTLY]
     for name, answers, worth in wanted:
-        nb = trial.blank(solved)
+        nb = in_process_grading.blank(solved)
         for cell in nb.cells:
             cell.source = answers.get(edits.grade_id(cell), cell.source)
-        got = {trial.exercise_of(k): v.score for k, v in trial.judge(nb).items()}
+        got = {in_process_grading.exercise_of(k): v.score for k, v in in_process_grading.judge(nb).items()}
         assert got == worth, name
-    assert {k: v.points for k, v in trial.judge(solved).items()} == {f"{k}-check": v for k, v in kinds.POINTS.items()}
+    assert {k: v.points for k, v in in_process_grading.judge(solved).items()} == {
+        f"{k}-check": v for k, v in kinds.POINTS.items()
+    }
 
 
 def test_every_kind_is_there():

@@ -7,8 +7,9 @@ import sys
 import nbformat
 import pytest
 
-from autograder import intake, trial
-from autograder.rebuild import rebuild
+from autograder.grading import intake
+from autograder.grading.rebuild import rebuild
+from autograder.making import in_process_grading
 from tests.autograder.attacks import edits, files, kinds, target
 
 ENGINE = [
@@ -34,7 +35,11 @@ def chapter(tmp_path_factory):
     tree = target.tree(folder / "tree")
     release.generate(tree, folder / "course", folder / "notebooks", database=False)
     nb = nbformat.read(folder / "course" / "release" / target.TOPIC / "exercises.ipynb", as_version=4)
-    full = {c.id: c.source for c in trial.solved(target.TOPIC, tree).cells if edits.grade_id(c).endswith("-check")}
+    full = {
+        c.id: c.source
+        for c in in_process_grading.solved(target.TOPIC, tree).cells
+        if edits.grade_id(c).endswith("-check")
+    }
     return nb, full
 
 
@@ -51,7 +56,7 @@ def judged(chapter, data: bytes) -> dict[str, float]:
     for cell in cells:  # a check sees the course's own cells, whatever became of them
         cell.source = courses.get(cell.id, cell.source)
     nb.cells = [c for c in cells if c.id not in ("ch01-q06", "ch01-q07")]
-    return {trial.exercise_of(k): v.score for k, v in trial.judge(nb).items()}
+    return {in_process_grading.exercise_of(k): v.score for k, v in in_process_grading.judge(nb).items()}
 
 
 def submitted(chapter, one: kinds.Student) -> bytes:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from autograder import summary
+from autograder.grading import class_summary
 from tests.autograder.attacks import batch, kinds
 from tests.autograder.attacks.test_batch import apart  # noqa: F401  (a fixture)
 
@@ -42,7 +42,7 @@ def test_odd_ids(tmp_path, monkeypatch):
 def test_the_screen_and_the_exports_show_ids_as_text(tmp_path, monkeypatch):
     students = [kinds.Student("ada", "honest", kinds.WRONG), kinds.Student("\x1b]0;x\x07", "honest")]
     found = batch.graded(tmp_path, students, monkeypatch)
-    shown = summary.table(list(found.results.values())) + "".join(found.what.strangers)
+    shown = class_summary.table(list(found.results.values())) + "".join(found.what.strangers)
     assert "\x1b" not in shown and re.search(r"\\x1b\]0;x\\x07", shown)
     with open(found.what.root / "grades.csv", newline="", encoding="utf-8") as f:
         assert [row["student_id"] for row in csv.DictReader(f)] == ["ada"]

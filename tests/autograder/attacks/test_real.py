@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from autograder import trial
+from autograder.making import in_process_grading
 from autograder.places import ROOT
 from tests.autograder.attacks import edits, kinds, target
 
@@ -21,7 +21,7 @@ WINNERS = """
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forgers_win_where_nothing_is_in_their_way(tmp_path):
-    solved = trial.solved(target.TOPIC, target.tree(tmp_path / "tree"))
+    solved = in_process_grading.solved(target.TOPIC, target.tree(tmp_path / "tree"))
     notebooks = {}
     for one in kinds.attackers():
         if one.kind == "forge" and one.name in WINNERS or one.name == "baseline_wrong":
@@ -37,7 +37,7 @@ def test_forgers_win_where_nothing_is_in_their_way(tmp_path):
 
 def cells(solved, one: kinds.Student) -> list[dict]:
     """The code of a submission with the hidden tests in it."""
-    nb = kinds.filled(json.loads(json.dumps(trial.blank(solved))), one.cells)
+    nb = kinds.filled(json.loads(json.dumps(in_process_grading.blank(solved))), one.cells)
     made = []
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":

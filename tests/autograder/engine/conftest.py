@@ -2,8 +2,7 @@
 
 import pytest
 
-from autograder.engine import engine as engines
-from autograder.engine import sandbox
+from autograder.engine import engine as engines, sandbox
 from tests.autograder.engine.small import ANSWERS, LIMITS, notebook
 from tests.needs import needs
 

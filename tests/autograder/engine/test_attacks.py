@@ -9,8 +9,7 @@ import textwrap
 
 import pytest
 
-from autograder.engine import engine as engines
-from autograder.engine import sandbox
+from autograder.engine import engine as engines, sandbox
 from tests.autograder.attacks import breaks, forge, kinds, outside, protocol, shell
 from tests.autograder.engine.small import ANSWERS, WRONG, notebook
 from tests.needs import needs

@@ -12,7 +12,7 @@ from helpers.kernels import mesh
 mesh.devices()
 from autograder.engine import checker
 checker.keep_compiled(sys.argv[1])
-from tests.helpers.test_attention_ring import around, dense, given, mask_of
+from tests.helpers.kernels.attention.test_ring_attention import around, dense, given, mask_of
 import numpy as np
 for got, want in zip(around(8)(*given()), dense(*given(), mask_of())):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)

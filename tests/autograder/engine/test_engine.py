@@ -8,11 +8,10 @@ import signal
 import nbformat
 import pytest
 
-from autograder import bank, trial
-from autograder.engine import engine as engines
-from autograder.engine import sandbox
-from autograder.engine.names import key_of
-from autograder.places import COURSE
+from autograder.engine import engine as engines, sandbox
+from autograder.engine.cell_names import key_of
+from autograder.making import in_process_grading
+from autograder.samples import bank
 from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
 from tests.needs import needs
 
@@ -21,7 +20,7 @@ TOPIC = "ch01_rooflines"
 
 @pytest.fixture(scope="module")
 def chapter():
-    return trial.solved(TOPIC)
+    return in_process_grading.solved(TOPIC)
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +31,14 @@ def patient(walls):
 
 
 def changed(chapter, kind: str, k: int):
-    changes = bank.kth(getattr(bank, kind)(TOPIC, COURSE), k)
+    changes = bank.kth(getattr(bank, kind)(TOPIC), k)
     return bank.applied(chapter, changes) if changes else None
 
 
 @pytest.mark.parametrize(("kind", "k"), [("variants", 0), ("variants", 1), ("mutants", 0), ("mutants", 3)])
 def test_a_chapter_scores_as_in_one_process(patient, chapter, kind, k):
     nb = changed(chapter, kind, k)
-    wanted = trial.judge(nb)
+    wanted = in_process_grading.judge(nb)
     got = patient.grade(engines.bundle(chapter), nb)
     assert not got.notes
     assert got.scores == {name: v.score for name, v in wanted.items()}
@@ -48,7 +47,7 @@ def test_a_chapter_scores_as_in_one_process(patient, chapter, kind, k):
 
 
 def test_a_blank_chapter_earns_nothing(patient, chapter):
-    got = patient.grade(engines.bundle(chapter), trial.blank(chapter))
+    got = patient.grade(engines.bundle(chapter), in_process_grading.blank(chapter))
     assert not any(got.scores.values())
     assert "not done yet" in got.message("ch01-q04-check")
     assert got.outputs["ch01-setup"] == []  # `helpers` is there: nothing to install, nothing to say
@@ -249,6 +248,6 @@ COUNTED = """a = check.Answer(chain, points=1)
 )
 def test_a_check_that_traces_an_answer_sees_its_operations(engine, answer, points):
     nb = notebook({"q5": answer}, checks={"q5-check": COUNTED})
-    assert trial.judge(nb)["q5-check"].score == points
+    assert in_process_grading.judge(nb)["q5-check"].score == points
     got = engine.grade(engines.bundle(nb), nb)
     assert got.scores["q5-check"] == points, got.message("q5-check")

@@ -9,8 +9,7 @@ import textwrap
 
 import pytest
 
-from autograder.engine import engine as engines
-from autograder.engine import sandbox
+from autograder.engine import engine as engines, sandbox
 from tests.autograder.engine.small import ANSWERS, LIMITS, cell, checked, notebook
 from tests.autograder.engine.test_attacks import BREAK
 from tests.autograder.engine.walls import PROBES

@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autograder.engine import engine as engines
-from autograder.engine import kernel, sandbox, zygote
+from autograder.engine import engine as engines, linux_walls, sandbox, zygote
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS
 from tests.autograder.engine.test_sandbox import LESS, LEVELS
@@ -74,7 +73,7 @@ def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):
             sys.modules["resource"] = None
             del os.getuid, os.pidfd_open, socket.send_fds, socket.recv_fds
         import autograder.engine.engine as e, autograder.engine.sandbox as s
-        import autograder.exercises
+        import autograder.making.exercises
         print(s.available().refusal)
         try:
             e.Engine()
@@ -154,7 +153,7 @@ def test_the_user_s_processes_are_counted():
     """With their threads, as psutil counts them; others of the user's may begin and end meanwhile."""
 
     def agree() -> bool:
-        before, found, after = threads(), kernel.tasks(), threads()
+        before, found, after = threads(), linux_walls.tasks(), threads()
         return min(before, after) <= found <= max(before, after)
 
     assert any(agree() for _ in range(50))

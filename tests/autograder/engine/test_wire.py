@@ -21,7 +21,8 @@ from jax.sharding import PartitionSpec as P
 
 from autograder.engine import wire
 from autograder.places import ROOT
-from helpers.costs.hardware import Slice, chip
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
 
 
 def there_and_back(value):
@@ -110,7 +111,7 @@ def test_what_cannot_travel_is_a_sentence(value):
     [
         '{"array": ["float32", [1000000000, 1000000000, 1000000000]]}', '{"array": ["object", [1]]}', '{"array": ["int8", [-1]]}',
         '{"array": ["int8", [1.5]]}', '{"bytes": 5}', '{"bytes": -1}', '{"bytes": true}', '{"record": ["os.system", ["true"]]}',
-        '{"record": ["helpers.costs.hardware.Slice", []]}', '{"record": ["helpers.costs.hardware.dataclass", [1]]}',
+        '{"record": ["helpers.costs.rooflines.hardware.Slice", []]}', '{"record": ["helpers.costs.rooflines.hardware.dataclass", [1]]}',
         '{"spec": [1]}', '{"dict": [[[1], 2]]}', '{"dict": [1]}', '{"dict": {"a": 1}}', '{"a": 1, "b": 2}', "{}", '{"py/object": "x"}',
         '{"handle": {"id": 1}}', '{"decimal": 1}', '{"fraction": "1/0"}', '{"fraction": "1e9999"}', '{"mark": "x"}', '{"complex": ["x"]}',
         '{"words": [1]}', '{"words": [["a"], ["b", "c"]]}', '{"words": {"tuple": ["a"]}}',
@@ -197,8 +198,8 @@ def test_a_message_that_has_begun_is_read_to_its_end(sent, monkeypatch):
 
 SERVES = """
     import dataclasses, socket, sys
-    from autograder.engine import child, sandbox
-    child.serve(socket.socket(fileno=int(sys.argv[1])), dataclasses.asdict(sandbox.Limits()))"""
+    from autograder.engine import answer_process, sandbox
+    answer_process.serve(socket.socket(fileno=int(sys.argv[1])), dataclasses.asdict(sandbox.Limits()))"""
 
 
 def test_an_interrupt_cuts_no_message_in_two():

@@ -1,0 +1,170 @@
+"""What stands in the checker for a learner's function: a call goes to the child and comes back as a plain value.
+
+Under JAX's tracing there is no value to send, so the child exports the function at the shapes asked for, and the program
+is put in its place. `check.Program` asks for the program of one device's function on a mesh in the same way.
+"""
+
+import builtins
+import re
+import time
+from functools import cached_property
+
+from . import wire
+
+
+class Lost(Exception):
+    """The child does not answer any more."""
+
+    ours = True  # its text is not the learner's
+
+
+class Link:
+    """The checker's end of a child."""
+
+    def __init__(self, sock, cell_seconds: float):
+        self.sock, self.seconds = sock, cell_seconds
+        self.deadline, self.state = None, "alive"
+
+    def ask(self, **request):
+        """The child's reply to a request; what its code raised is raised here, under its own name."""
+        if self.state != "alive":
+            raise Lost(self._why())
+        left = self.seconds if self.deadline is None else min(self.seconds, self.deadline - time.monotonic())
+        try:
+            wire.send(self.sock, request, _given)
+            reply = self._reply(max(left, 0.01))
+        except wire.Closed:
+            self.state = "dead"
+        except TimeoutError:
+            self.state = "slow"
+        if self.state != "alive":
+            raise Lost(self._why()) from None
+        if "error" in reply:
+            raise raised(reply["error"])
+        return reply
+
+    def _reply(self, seconds: float) -> dict:
+        try:
+            reply = wire.receive(self.sock, seconds, self.stand_in)
+        except wire.Closed:
+            raise
+        except wire.WireError:
+            reply = None
+        if not isinstance(reply, dict):
+            self.state = "strange"
+        return reply
+
+    def _why(self) -> str:
+        return {
+            "slow": f"no result after {self.seconds:g} s",
+            "dead": "the process of the answers ended",
+            "strange": "what came back is no value",
+        }[self.state]
+
+    def get(self, name: str) -> tuple[bool, object]:
+        """Whether the learner has such a name, and its value."""
+        reply = self.ask(op="get", name=name)
+        return reply.get("found") is True, reply.get("value")
+
+    @cached_property
+    def context(self):
+        """Where the operations of this child's programs live, as long as it does."""
+        from jax.interpreters.mlir import make_ir_context
+
+        return make_ir_context()
+
+    def imported(self, **request):
+        """The program that a request asks for, and the reply."""
+        from .exported_program import Imported
+
+        reply = self.ask(**request)
+        return Imported(reply.get("program"), self, lambda: self.ask(**request, whole=True).get("program")), reply
+
+    def stand_in(self, handle: dict):
+        """What stands for a thing that stays in the child."""
+        kind = handle.get("type")
+        name = kind if isinstance(kind, str) and re.fullmatch(r"[A-Za-z_]\w{0,40}", kind) else "object"
+        if handle.get("callable") is True:
+            return Proxy(self, int(handle["id"]), handle.get("name"))
+        return type(name, (Opaque,), {})(self, int(handle["id"]), None)
+
+
+class Opaque:
+    """A thing that stays in the child; its attributes are what it says of itself."""
+
+    def __init__(self, link: Link, number: int, name: str | None):
+        self._link, self._number = link, number
+        if isinstance(name, str):
+            self.__name__ = name
+
+    def __getattr__(self, name):
+        if name.startswith("_"):  # inspect and copy ask for these
+            raise AttributeError(name)
+        return self._link.ask(op="attribute", id=self._number, name=name).get("value")
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+
+class Proxy(Opaque):
+    """A learner's function."""
+
+    def __call__(self, *args, **kwargs):
+        import jax
+
+        if any(isinstance(x, jax.core.Tracer | jax.ShapeDtypeStruct) for x in jax.tree.leaves((args, kwargs))):
+            return self._traced(args, kwargs)
+        return self._link.ask(op="call", id=self._number, args=args, kwargs=kwargs).get("value")
+
+    def _traced(self, args, kwargs):
+        import jax
+
+        from .traceable_program import inline
+
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        tracers = [x for x in leaves if isinstance(x, jax.core.Tracer)]
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, jax.core.Tracer) else x for x in leaves]
+        args, kwargs = jax.tree.unflatten(tree, shapes)
+        program, reply = self._link.imported(op="export", id=self._number, args=args, kwargs=kwargs)
+        out = inline(program.functions, tracers)
+        return jax.tree.map(lambda i: out[i], reply.get("tree"))
+
+    def exported_program(self, mesh, ins, out, stacked: bool, static: tuple, args: list):
+        """The program of this function of one device, exported by the child; `check.Program` asks for it."""
+        axes = dict(zip(mesh.axis_names, mesh.devices.shape))
+        program, _ = self._link.imported(
+            op="program", id=self._number, axes=axes, ins=list(ins), out=out, stacked=stacked, static=tuple(static),
+            args=list(args),
+        )  # fmt: skip
+        program.must_be_cut(axes, ins, out, args)
+        return program
+
+
+def _given(thing) -> dict:
+    if isinstance(thing, Opaque):
+        return {"id": thing._number}
+    raise wire.WireError(f"A {type(thing).__name__} of a check cannot be handed over to an answer.")
+
+
+def raised(error) -> Exception:
+    """The learner's exception, as one of ours that has its name and its text."""
+    kinds = [k for k in error.get("kinds", []) if isinstance(k, str)] if isinstance(error, dict) else []
+    text = str(error.get("text", ""))[:4000] if kinds else ""
+    if kinds and error.get("off_limits") is True:
+        from helpers.check.compare import OffLimits
+
+        return OffLimits(text)
+    base = next((found for k in kinds if (found := _known(k))), RuntimeError)
+    name = kinds[0] if kinds and kinds[0].isidentifier() else "Exception"
+    made = type(name, (base,), {"__str__": lambda self: text, "__init__": lambda self: None})
+    return made.__new__(made)
+
+
+def _known(name: str) -> type[Exception] | None:
+    import jax
+
+    found = getattr(jax.errors, name, None) or getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None

@@ -1,0 +1,171 @@
+"""What a student handed in, read without trust: bytes of one plain file, and of these the text of cells.
+
+Nothing here executes, follows a link, or believes a notebook's metadata; what cannot be read is refused with a sentence.
+"""
+
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.places import NOTEBOOK
+
+LARGEST = 20_000_000  # bytes of a submitted notebook
+LONGEST = 100_000  # characters of one cell
+MOST = 2_000  # cells
+OWN = 300_000  # characters of all the cells that a student added
+NAMES = (".ipynb", ".ipynb.txt", ".ipynb.json")
+
+
+class Refused(ValueError):
+    """One sentence: why a submission cannot be graded."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a submission: its text, and what it says that it is."""
+
+    code: bool
+    text: str
+    grade_id: str | None
+    id: str | None
+    checksum: str | None = None  # what nbgrader noted when the cell was released
+
+
+def read(folder: Path) -> bytes:
+    """The bytes of the submitted notebook in `folder`: a plain file, not through a link, not too large."""
+    for part in (folder.parent, folder):
+        if part.is_symlink() or not part.is_dir():
+            raise Refused("The folder of the submission is a link or no folder.")
+    path = folder / _named(folder)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for ever
+    try:
+        if path.is_symlink():
+            raise Refused("The submitted notebook is a link, not a file.")
+        if not path.is_file():
+            raise Refused("The submitted notebook is a folder or a device, not a file.")
+        file = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    except OSError as e:
+        raise Refused(f"The submitted notebook cannot be opened: {os.strerror(e.errno).lower()}.") from None
+    with os.fdopen(file, "rb") as f:
+        found = os.fstat(f.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise Refused("The submitted notebook is a folder or a device, not a file.")
+        if found.st_size > LARGEST:
+            size = f"{found.st_size / 1e6:.0f} MB"
+            raise Refused(f"The submitted notebook has {size}; at most {LARGEST / 1e6:.0f} MB are read.")
+        return f.read(LARGEST)
+
+
+def _named(folder: Path) -> str:
+    """The notebook's place in the folder: the right one, or the one that a browser, a zip or a file manager made of it."""
+    if os.path.lexists(folder / f"{NOTEBOOK}.ipynb"):
+        return f"{NOTEBOOK}.ipynb"
+    try:
+        found = _notebooks(folder)
+    except OSError as e:
+        raise Refused(f"The folder of the submission cannot be opened: {os.strerror(e.errno).lower()}.") from None
+    for fitting in ([n for n in found if Path(n).name == f"{NOTEBOOK}.ipynb"], found):
+        top = [n for n in fitting if Path(n).name == n]
+        if len(top or fitting) == 1:
+            return (top or fitting)[0]
+    said = "there are several, none of them so named" if found else "there is none"
+    raise Refused(f"There is no notebook {NOTEBOOK}.ipynb in the submission: {said}.")
+
+
+def _notebooks(folder: Path) -> list[str]:
+    """Notebooks in the folder and two below, without following links."""
+    found = []
+    for top, folders, names in os.walk(folder, onerror=_raise):
+        depth = len(Path(top).relative_to(folder).parts)
+        folders[:] = [] if depth == 2 else sorted(f for f in folders if not f.startswith((".", "__")))[:20]
+        found += [os.path.relpath(os.path.join(top, n), folder) for n in names if n.lower().endswith(NAMES)]
+    return sorted(found)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def notebook(data: bytes) -> dict:
+    """A notebook file as JSON, in any encoding that an editor may have saved it in."""
+    if not data.strip(b"\0 \t\r\n"):
+        raise Refused("The submitted file is empty.")
+    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        nb = json.loads(data.decode(coding))
+    except RecursionError:
+        raise Refused("The submitted file is nested too deep to be a notebook.") from None
+    except UnicodeDecodeError:
+        raise Refused("The submitted file is not a notebook: it is no text.") from None
+    except ValueError as e:
+        where = f" in line {e.lineno}" if isinstance(e, json.JSONDecodeError) else ""
+        raise Refused(f"The submitted file is not a notebook: its JSON breaks off or is wrong{where}.") from None
+    if not isinstance(nb, dict):
+        raise Refused("The submitted file is not a notebook: it has no cells.")
+    return nb
+
+
+def cells(nb: dict) -> list[Cell]:
+    """The cells of a notebook of any format version; what is no cell is passed over."""
+    found = nb.get("cells")
+    if found is None and isinstance(sheets := nb.get("worksheets"), list):  # nbformat 3
+        found = [c for s in sheets if isinstance(s, dict) and isinstance(s.get("cells"), list) for c in s["cells"]]
+    if not isinstance(found, list):
+        raise Refused("The submitted file is not a notebook: it has no cells.")
+    if len(found) > MOST:
+        raise Refused(f"The submitted notebook has {len(found)} cells; at most {MOST} are read.")
+    return [_cell(c) for c in found if isinstance(c, dict)]
+
+
+def _cell(cell: dict) -> Cell:
+    code = cell.get("cell_type") == "code"
+    source = cell.get("source", cell.get("input"))  # nbformat 3 calls code "input"
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    text = clean(source) if isinstance(source, str) else ""
+    metadata = cell.get("metadata")
+    marked = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    grade_id = marked.get("grade_id") if isinstance(marked, dict) else None
+    checksum = marked.get("checksum") if isinstance(marked, dict) else None
+    known = (v if isinstance(v, str) else None for v in (grade_id, cell.get("id"), checksum))
+    return Cell(code, text, *known)
+
+
+def clean(text: str) -> str:
+    r"""Text that can be stored anywhere: no lone surrogates, no NUL, line ends as they should be, no more than is read.
+
+    >>> clean("a\ud800\r\nb\x00")
+    'a\ufffd\nb'
+    """
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    if len(text) > LONGEST:
+        return f"# This cell had {len(text):,} characters; at most {LONGEST:,} are read, so it was left out."
+    return text
+
+
+STAMP = re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( [A-Za-z0-9_/+:-]{1,40})?\s*")
+
+
+def timestamp(folder: Path) -> bytes | None:
+    """The time of submission that nbgrader's collect wrote, if it is one."""
+    path = folder / "timestamp.txt"
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode) or path.stat().st_size > 100:
+            return None
+        found = path.read_bytes()
+    except OSError:
+        return None
+    return found if STAMP.fullmatch(found) and _is_time(found.decode()) else None
+
+
+def _is_time(text: str) -> bool:
+    from nbgrader.utils import parse_utc
+
+    try:
+        return 1970 <= parse_utc(text.strip()).year < 10_000
+    except (ValueError, OverflowError, TypeError, OSError):
+        return False

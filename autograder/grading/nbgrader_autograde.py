@@ -1,0 +1,143 @@
+"""nbgrader's converter for a notebook that is graded already, in one transaction a student.
+
+Its steps are nbgrader's and know nothing of this. They get one session where each of them would open a gradebook of its own
+and commit after every cell: stock waits for the disk about seventy times for a student, and this once.
+"""
+
+import contextlib
+import functools
+import json
+from collections.abc import Collection, Iterator
+from unittest import mock
+
+from nbgrader import api, nbgraderformat
+from nbgrader.apps.api import capture_log, temp_attrs
+from nbgrader.converters import Autograde, autograde, base
+from nbgrader.preprocessors import latesubmissions, overwritecells, saveautogrades
+from sqlalchemy.orm import Session, joinedload, scoped_session, sessionmaker
+
+from autograder.places import NOTEBOOK
+
+STEPS = autograde, overwritecells, saveautogrades, latesubmissions  # modules, each of which opens gradebooks
+
+
+@functools.cache
+def faster() -> None:
+    """One database engine and one compiled validator a process, where nbgrader makes them anew for each cell."""
+    made = functools.lru_cache(8)(api.create_engine)
+    api.create_engine = lambda url, **k: made(url, **k)
+    schemas = nbgraderformat.common.jsonschema
+
+    @functools.lru_cache(8)
+    def validator(text: str):
+        schema = json.loads(text)
+        kind = schemas.validators.validator_for(schema)
+        kind.check_schema(schema)
+        return kind(schema)
+
+    class Kept:
+        ValidationError = schemas.ValidationError
+
+        @staticmethod
+        def validate(instance, schema, *args, **kwargs):
+            if args or kwargs:
+                return schemas.validate(instance, schema, *args, **kwargs)
+            return validator(json.dumps(schema)).validate(instance)  # nbgrader reads the schema anew for each notebook
+
+    nbgraderformat.common.jsonschema = Kept
+
+
+class Waiting(Session):
+    """A session whose commits wait for the last one."""
+
+    def commit(self) -> None:
+        pass
+
+    def write(self) -> None:
+        super().commit()
+
+
+class Shared(api.Gradebook):
+    """One gradebook for all steps of a student; what they leave open is closed with it."""
+
+    def __init__(self, db_url: str, course_id: str):
+        super().__init__(db_url, course_id)
+        self.db = scoped_session(sessionmaker(class_=Waiting, bind=self.engine, future=True))
+        self.cells: dict[tuple, dict] = {}
+
+    def close(self) -> None:
+        """The end of a step: scores are sums that the database makes, so the next step asks it anew."""
+        self.db.flush()
+        self.db.expire_all()
+        self.cells.clear()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the steps write, or nothing of it."""
+        with contextlib.ExitStack() as patched:
+            for step in STEPS:
+                patched.enter_context(mock.patch.object(step, "Gradebook", lambda *_, **__: self))
+            try:
+                yield
+                self.db().write()
+            finally:
+                self.cells.clear()
+                self.db.remove()  # what is not written yet is rolled back
+
+    def find_grade(self, grade_cell, notebook, assignment, student):
+        graded = self.of(api.Grade, notebook, assignment, student)
+        return graded.get(grade_cell) or super().find_grade(grade_cell, notebook, assignment, student)
+
+    def find_comment(self, solution_cell, notebook, assignment, student):
+        said = self.of(api.Comment, notebook, assignment, student)
+        return said.get(solution_cell) or super().find_comment(solution_cell, notebook, assignment, student)
+
+    def find_source_cell(self, name, notebook, assignment):
+        known = self.of(api.SourceCell, notebook, assignment)
+        return known.get(name) or super().find_source_cell(name, notebook, assignment)
+
+    def find_graded_cell(self, cell, notebook, assignment):
+        known = self.of(api.GradeCell, notebook, assignment)
+        return known.get(cell) or super().find_graded_cell(cell, notebook, assignment)
+
+    def of(self, kind, *place: str) -> dict[str, object]:
+        """What a notebook has of this kind, by the name of its cell, in one question instead of one a cell."""
+        if (kind, *place) not in self.cells:
+            find = self.find_notebook if len(place) == 2 else self.find_submission_notebook
+            rows = self.db.query(kind).filter(kind.notebook_id == find(*place).id)
+            rows = rows.options(joinedload(kind.cell)) if hasattr(kind, "cell") else rows
+            self.cells[kind, *place] = {row.name: row for row in rows}
+        return self.cells[kind, *place]
+
+
+class Replay(Autograde):
+    """`nbgrader autograde` in one pass: a notebook that was rebuilt from the release needs no cleaning first."""
+
+    def _init_preprocessors(self) -> None:
+        self.exporter._preprocessors = []
+        for step in self.autograde_preprocessors:
+            self.exporter.register_preprocessor(step)
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        self._init_preprocessors()
+        base.BaseConverter.convert_single_notebook(self, notebook_filename)
+
+
+def replay(interface, gradebook: Shared, topic: str, student: str, settled: Collection[str] = ()) -> dict:
+    """What nbgrader's own `autograde` of this interface would return.
+
+    settled  cells that a person graded, of which nothing has changed: they do not wait for a person again
+    """
+    with temp_attrs(interface.coursedir, assignment_id=topic, student_id=student):
+        converter = Replay(coursedir=interface.coursedir, parent=interface)
+        converter.force = True
+        with gradebook.transaction():
+            result = capture_log(converter)
+            if not result["success"]:
+                gradebook.db.rollback()
+                return result
+            # In this transaction: a run that is stopped after it could not tell these cells from others.
+            for cell, grade in gradebook.of(api.Grade, NOTEBOOK, topic, student).items():
+                if cell in settled:
+                    grade.needs_manual_grade = False
+            return result

@@ -1,0 +1,153 @@
+"""Steps of ours among nbgrader's: `nbgrader_config.py` puts them in their places."""
+
+import html
+import os
+import re
+from pathlib import Path
+
+import bleach
+import nbformat
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
+from nbconvert.preprocessors.sanitize import SanitizeHTML
+from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
+from nbgrader.utils import is_grade, is_solution
+
+from . import intake
+from .rebuild import rebuild
+
+
+def place(step: NbGraderPreprocessor, resources, folder: str) -> Path:
+    """The notebook being converted, as it lies in one of the course's folders."""
+    course = step.parent.parent.coursedir  # exporter -> converter
+    names = resources["nbgrader"]
+    student = "." if folder in (course.release_directory, course.source_directory) else names["student"]
+    return Path(course.root, course.format_path(folder, student, names["assignment"]), f"{names['notebook']}.ipynb")
+
+
+class Rebuild(NbGraderPreprocessor):
+    """First step of autograde: the released notebook with the learner's answers in it."""
+
+    def preprocess(self, nb, resources):
+        course = self.parent.parent.coursedir
+        submitted = place(self, resources, course.submitted_directory)
+        released = place(self, resources, course.release_directory)
+        if not released.is_file():
+            raise FileNotFoundError(f"{released} is missing: release the assignment first.")
+        sent = intake.notebook(intake.read(submitted.parent))
+        nb, notes = rebuild(sent, nbformat.read(released, as_version=4))
+        for note in notes:
+            self.log.warning(note)
+        return nb, resources
+
+
+class Judge(Execute):
+    """The step of `nbgrader autograde` that runs answers: in sandboxes where this host has them, else as stock does."""
+
+    def preprocess(self, nb, resources):
+        from autograder.engine.sandbox import available
+
+        from . import one_submission, records
+        from .hidden_values import secret
+
+        if os.environ.get("COURSE_SANDBOX") == "off" or (why := available().refusal):
+            if os.environ.get("COURSE_SANDBOX") != "off":
+                self.log.warning("Answers run without walls, as yourself. %s", why)
+            return super().preprocess(nb, resources)
+        course, names = self.parent.parent.coursedir, resources["nbgrader"]
+        source, release = (place(self, resources, f) for f in (course.source_directory, course.release_directory))
+        assignment = one_submission.Assignment.of(names["assignment"], source, release, True, self.timeout)
+        folder = place(self, resources, course.submitted_directory).parent
+        sent = records.Sent(names["student"], intake.read(folder), "", None)
+        known = records.Records(Path(course.root) / ".grading" / names["assignment"]).load(names["student"])
+        job, _ = records.job(assignment, sent, known, secret())
+        found = one_submission.judged(assignment, job, nb)
+        for note in found.notes:
+            self.log.warning(note)
+        if found.why:
+            raise RuntimeError(found.why)
+        return nb, resources
+
+
+class HideTests(ClearHiddenTests):
+    """Feedback shows neither hidden tests nor the lines of them that a traceback would show."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        cell, resources = super().preprocess_cell(cell, resources, cell_index)
+        if cell.cell_type == "code" and is_grade(cell) and not is_solution(cell):
+            for output in cell.outputs:
+                if output.output_type == "error":
+                    output.traceback = [f"{output.ename}: {output.evalue}"]
+        return cell, resources
+
+
+LONG = 10_000  # characters of text or HTML that are shown as written and not as meant
+TAGS = set(bleach.ALLOWED_TAGS) | set(
+    "br caption col colgroup dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr img p pre s span sub summary "
+    "sup table tbody td tfoot th thead tr".split()
+)
+TEXT_ATTRIBUTES = {"alt", "title", "colspan", "rowspan", "align", "open", "id", "width", "height"}
+
+
+def allowed(tag: str, name: str, value: str) -> bool:
+    """Attributes that cannot run anything: pictures are data, links lead to pages.
+
+    >>> allowed("img", "src", "data:image/svg+xml,x"), allowed("img", "src", "http://x/y.png"), allowed("p", "onclick", "")
+    (True, False, False)
+    """
+    if tag == "img" and name == "src":
+        return value.startswith("data:image/")
+    if tag == "a" and name == "href":
+        return value.startswith(("http://", "https://", "#"))
+    return name in TEXT_ATTRIBUTES
+
+
+def safe_markdown(source: str) -> str:
+    """Markdown as HTML that runs nothing and asks no other host: nbconvert's filter, for every markdown cell and output.
+
+    >>> print(safe_markdown("[x](javascript:1) ![y](http://h/y.png) <b onclick='1'>z</b>").strip())
+    <p><a>x</a> <img alt="y"> <b>z</b></p>
+    >>> print(safe_markdown("![a picture](attachment:none.png)").strip())
+    <p><img alt="a picture"></p>
+    """
+    if len(source) > LONG:  # parsing it could take for ever
+        return f"<pre>{html.escape(source)}</pre>"
+    source = source.replace("attachment:", "attachment-")  # they are not taken along, and a missing one is an error
+    return bleach.clean(
+        markdown2html_mistune(source), tags=TAGS, attributes=allowed, protocols={"http", "https", "data"}
+    )
+
+
+def safe_output(output):
+    """An output whose metadata are sizes and whose pictures are base64: nbconvert writes both into attributes unquoted."""
+    data = output.get("data", {})
+    for mime in [m for m in data if m.startswith("image/") and m != "image/svg+xml"]:
+        if not re.fullmatch(r"[A-Za-z0-9+/=\s]*", "".join(data[mime])):
+            del data[mime]
+    if "metadata" in output:
+        sizes = {
+            m: {k: v for k, v in d.items() if k in ("width", "height") and type(v) is int}
+            for m, d in output.metadata.items()
+            if isinstance(d, dict)
+        }
+        output.metadata = nbformat.from_dict(sizes)
+    return output
+
+
+class Sanitize(SanitizeHTML):
+    """Feedback and formgrader show what learners wrote and printed, and run none of it.
+
+    The course's own text (marked by Rebuild) is left alone: its details, anchors and quotes are markup.
+    """
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        if cell.cell_type == "code":
+            cell.outputs = self.sanitize_code_outputs([safe_output(o) for o in cell.outputs])
+        elif cell.cell_type != "markdown" or not cell.metadata.get("released"):
+            # A tag's "<" has a letter, "/", "!" or "?" behind it; "a < b", quotes and formulas stay as they are.
+            cell.source = re.sub(r"<(?=[A-Za-z/!?])", "< ", cell.source)
+        return cell, resources
+
+    def sanitize_html_tags(self, html_str):
+        if len(html_str) > LONG:
+            return f"<pre>{html.escape(html_str)}</pre>"
+        return bleach.clean(html_str, tags=TAGS, attributes=allowed, protocols={"http", "https", "data"})

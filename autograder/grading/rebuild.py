@@ -1,0 +1,174 @@
+"""A submission, built anew: the released notebook with the learner's answers and own cells in it.
+
+So nothing that can happen to a notebook's tests, tags, points, order or metadata changes a grade,
+by accident or otherwise; a deleted cell is back, a doubled one counts once.
+"""
+
+import builtins
+from copy import deepcopy
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbgrader.utils import compute_checksum
+
+from autograder.engine.cell_names import defined, free_names, key_of, unfilled
+
+from . import intake
+
+BUILTINS = frozenset(dir(builtins))
+
+
+def role(cell: NotebookNode) -> str | None:
+    """What a cell of a release is to nbgrader: "answer", "locked" or nothing."""
+    m = cell.get("metadata", {}).get("nbgrader") or {}
+    if m.get("solution"):
+        return "answer"
+    return "locked" if m.get("grade") or m.get("locked") else None
+
+
+def rebuild(submitted: dict, released: NotebookNode) -> tuple[NotebookNode, list[str]]:
+    """The released notebook with what the learner wrote, and a sentence for each thing put right.
+
+    Taken from the submission: the text of answer cells (of doubles the last one that was answered),
+    the text of cells that nobody graded or locked, and own cells, behind the cell that they stood behind.
+    An answer cell that is missing or untouched gets the own cell that defines what it was to define.
+    """
+    nb = deepcopy(released)
+    for cell in nb.cells:
+        cell.metadata.released = True  # the course's text, as far as the learner did not change it
+    return Rebuilding({key_of(c): c for c in nb.cells}, intake.cells(submitted)).into(nb)
+
+
+class Rebuilding:
+    """One submission on its way into the released cells."""
+
+    def __init__(self, released: dict[str, NotebookNode], given: list[intake.Cell]):
+        self.released, self.given, self.notes = released, given, []
+        self.empty = {k: c.source for k, c in released.items()}
+        by_id = {c.id: k for k, c in released.items()}
+        self.names = [c.grade_id if c.grade_id in released else by_id.get(c.id or "") for c in given]
+        by_text = {c.source: k for k, c in released.items() if k not in self.names}  # for what lost its metadata
+        self.names = [n or by_text.get(c.text) for n, c in zip(self.names, given, strict=True)]
+        self.own: dict[str | None, list[int]] = {}  # released cell -> the learner's own behind it
+        course = [c.source for c in released.values() if c.cell_type == "code" and role(c) != "answer"]
+        self.course = set().union(*map(defined, course))  # names that the course gives
+
+    def into(self, nb: NotebookNode) -> tuple[NotebookNode, list[str]]:
+        self._place()
+        self._shorten()
+        self._adopt()
+        there = set(filter(None, self.names))
+        self.notes += [
+            f"The cell {k} was missing; it was put back."
+            for k, c in self.released.items()
+            if k not in there and role(c)
+        ]
+        order = [*self._made(None)]
+        for key, cell in self.released.items():
+            order += [cell, *self._made(key)]
+        nb.cells = order
+        return nb, self.notes
+
+    def _place(self) -> None:
+        """Each submitted cell into its released one, or behind the one before it."""
+        counts = self._counting()
+        anchor = None
+        for i, (cell, name) in enumerate(zip(self.given, self.names, strict=True)):
+            kind = role(self.released[name]) if name else None
+            if name and counts[name] == i:
+                anchor = name
+                if kind != "locked":
+                    self._take(name, cell.text)
+                elif cell.text != self.empty[name] and not self._as_released(name, cell):
+                    self.notes.append(f"The cell {name} was changed; the released one was used.")
+            elif kind == "locked":
+                self.notes.append(f"The cell {name} stood there twice; the released one was used once.")
+            elif name and (cell.text == self.empty[name] or unfilled(cell.text)):
+                self.notes.append(f"The cell {name} stood there twice; the one that was filled in counts.")
+            else:
+                if kind:
+                    self.notes.append(f"The answer {name} stood there twice; the last one counts.")
+                self.own.setdefault(anchor, []).append(i)
+
+    def _as_released(self, name: str, cell: intake.Cell) -> bool:
+        """Whether a locked cell is that of an earlier release, as its checksum says: the course changed it, not the student."""
+        copy = deepcopy(self.released[name])
+        copy.source = cell.text
+        return cell.checksum == compute_checksum(copy)
+
+    def _counting(self) -> dict[str, int]:
+        """Of the copies of a released cell the one that counts: the last that was filled in, else the last."""
+        found: dict[str, int] = {}
+        for i, (cell, name) in enumerate(zip(self.given, self.names, strict=True)):
+            done = name and cell.text != self.empty[name] and not (cell.code and unfilled(cell.text))
+            if name and (done or name not in found):
+                found[name] = i
+        return found
+
+    def _take(self, name: str, text: str) -> None:
+        cell = self.released[name]
+        cell.metadata.released = self.empty[name] == text
+        cell.source = text
+
+    def _adopt(self) -> None:
+        """Answers that stand elsewhere, because the cell for them was deleted, merged with another or left as it was."""
+        before = self._theirs(None)
+        for key, cell in self.released.items():
+            if role(cell) == "answer" and cell.cell_type == "code":
+                wanted = self._wanted(key)
+                if not (cell.source == self.empty[key] or unfilled(cell.source)):
+                    before |= defined(cell.source) - wanted - defined(self.empty[key])
+                elif wanted and (made := self._adopted(key, wanted)):
+                    before |= made - wanted
+                elif wanted and wanted <= before:
+                    self._take(key, "# Defined further up.")
+            before |= self._theirs(key)
+
+    def _adopted(self, key: str, wanted: set[str]) -> set[str]:
+        """Move the last own cell that defines what an answer lacks into its place; what that cell defines."""
+        for anchor, place in self.own.items():
+            fitting = [i for i in place if self.given[i].code and wanted <= defined(self.given[i].text)]
+            if fitting:
+                text = self.given[fitting[-1]].text
+                self._take(key, text)
+                self.own[anchor] = [i for i in place if i != fitting[-1]]
+                self.notes.append(f"The answer {key} stood in a cell of its own; that one counts.")
+                return defined(text)
+        return set()
+
+    def _wanted(self, key: str) -> set[str]:
+        """What an answer is to define: what its check reads and the course does not give, or what its stub defines."""
+        checks = [c.source for k, c in self.released.items() if k.startswith(f"{key}-check")]
+        read = set().union(*(_read(c) for c in checks)) - self.course
+        return read or defined(self.empty[key])
+
+    def _theirs(self, anchor: str | None) -> set[str]:
+        """What the learner's own cells behind a released one define."""
+        return set().union(*(defined(self.given[i].text) for i in self.own.get(anchor, ()) if self.given[i].code))
+
+    def _shorten(self) -> None:
+        """Leave out own cells beyond what is read: nobody writes that much by hand."""
+        left = intake.OWN
+        for anchor, place in self.own.items():
+            kept = []
+            for i in place:
+                left -= len(self.given[i].text)
+                if left >= 0:
+                    kept.append(i)
+            self.own[anchor] = kept
+        if left < 0:
+            self.notes.append(f"Own cells beyond {intake.OWN:,} characters were left out.")
+
+    def _made(self, anchor: str | None) -> list[NotebookNode]:
+        made = []
+        for i in self.own.get(anchor, ()):
+            new = new_code_cell if self.given[i].code else new_markdown_cell
+            made.append(new(self.given[i].text, id=f"own-{i}"))
+        return made
+
+
+def _read(check: str) -> set[str]:
+    try:
+        return free_names(check) - defined(check) - BUILTINS
+    except SyntaxError:
+        return set()

@@ -1,0 +1,92 @@
+"""Grades as spreadsheets: nbgrader's grades.csv, and the file that Canvas imports.
+
+`nbgrader export` writes the one, `nbgrader export --exporter=autograder.lms.canvas.Canvas --to=canvas.csv` the other.
+No name becomes a formula of the spreadsheet program that opens them.
+"""
+
+import csv
+import re
+
+from nbgrader.api import Gradebook, SubmittedAssignment
+from nbgrader.plugins import CsvExportPlugin, ExportPlugin
+
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")  # the wide ones count as = + - @ in some countries
+
+
+def cell(value) -> str:
+    """A value as text on one line that a spreadsheet shows and never computes.
+
+    >>> cell("=1+1"), cell("@ada"), cell("-x"), cell("Ada"), cell(-1.5), cell("+49"), cell(None)
+    ("'=1+1", "'@ada", "'-x", 'Ada', '-1.5', '+49', '')
+    """
+    text = "" if value is None else re.sub(r"[\x00-\x1f\x7f]", " ", str(value))
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def chosen(plugin: ExportPlugin, gradebook: Gradebook) -> tuple[list, list]:
+    """The assignments and the students that an export is of: those asked for, else all."""
+    assignments, students = set(map(str, plugin.assignment)), set(map(str, plugin.student))
+    return (
+        [a for a in gradebook.assignments if not assignments or a.name in assignments],
+        sorted((s for s in gradebook.students if not students or s.id in students), key=lambda s: s.id),
+    )
+
+
+def submissions(gradebook: Gradebook, assignment) -> dict:
+    """Student -> submission, of all who handed in an assignment, in one question to the database."""
+    asked = gradebook.db.query(SubmittedAssignment).filter(SubmittedAssignment.assignment_id == assignment.id)
+    return {one.student_id: one for one in asked}
+
+
+def score(submission) -> float:
+    """What counts: the points, with extra credit and without what lateness costs."""
+    return max(0.0, submission.score - submission.late_submission_penalty)
+
+
+class Grades(CsvExportPlugin):
+    """nbgrader's grades.csv, column for column, with quotes where a name has a comma."""
+
+    COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
+               "late_submission_penalty", "score", "max_score")  # fmt: skip
+
+    def export(self, gradebook: Gradebook) -> None:
+        assignments, students = chosen(self, gradebook)
+        with open(self.to or "grades.csv", "w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(self.COLUMNS)
+            for a in assignments:
+                sent = submissions(gradebook, a)
+                for s in students:
+                    one = sent.get(s.id)
+                    points = (one.score, one.late_submission_penalty, score(one)) if one else (0.0, 0.0, 0.0)
+                    row = (a.name, a.duedate, one and one.timestamp, s.id, s.last_name, s.first_name, s.email)
+                    table.writerow([*map(cell, row), *map(cell, points), cell(a.max_score)])
+
+
+FIXED = ("Student", "ID", "SIS Login ID", "Section")
+
+
+class Canvas(ExportPlugin):
+    """A row for each student and a column for each assignment, after a row with the points possible.
+
+    Canvas matches a student by `ID` (nbgrader's lms_user_id) or by `SIS Login ID` (nbgrader's student id).
+    It makes a column that it lacks.
+    An assignment that was not handed in stays empty, which Canvas reads as "no grade yet".
+    """
+
+    def export(self, gradebook: Gradebook) -> None:
+        assignments, students = chosen(self, gradebook)
+        with open(self.to or "canvas.csv", "w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow([*FIXED, *(cell(a.name) for a in assignments)])
+            table.writerow(["    Points Possible", "", "", "", *(f"{a.max_score:g}" for a in assignments)])
+            sent = [submissions(gradebook, a) for a in assignments]
+            for s in students:
+                name = ", ".join(part for part in (s.last_name, s.first_name) if part) or s.id
+                scores = (self._score(of.get(s.id)) for of in sent)
+                table.writerow([cell(name), cell(s.lms_user_id), cell(s.id), "", *scores])
+
+    @staticmethod
+    def _score(submission) -> str:
+        return f"{score(submission):.10g}" if submission else ""

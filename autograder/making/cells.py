@@ -1,0 +1,169 @@
+"""Notebooks from sources: cells, ids that stay, metadata that never varies."""
+
+import re
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from autograder.places import SourceError, Tree
+
+from .first_cell import setup
+from .links import Links, slug, target_of
+from .translation import FENCE, LABEL, closes, lint, translate
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input"}
+"""Tags that notebooks keep: they fold a cell on the site."""
+
+
+def rendered(path: Path) -> str:
+    """Text of a source with its numbers evaluated, after a look at every directive and role."""
+    from helpers import prose
+
+    text = path.read_text(encoding="utf-8")
+    name = f"{path.parent.name}/{path.name}"
+    lint(text, name)
+    try:
+        return prose.render(text, name)
+    except ValueError as error:
+        raise SourceError(str(error)) from error
+
+
+def sources(tree: Tree) -> dict[Path, str]:
+    """Every source that becomes a notebook, with its rendered text."""
+    return {path: rendered(path) for path in (*tree.chapters, *tree.exercises)}
+
+
+def read(text: str) -> list[NotebookNode]:
+    """The raw cells of a MyST source, markdown cut at its headings."""
+    import jupytext
+
+    cells = []
+    for cell in jupytext.reads(text, fmt="md:myst").cells:
+        if cell.cell_type == "markdown" and "nbgrader" not in cell.metadata:
+            cells += [new_markdown_cell(part, metadata=cell.metadata) for part in at_headings(cell.source)]
+        elif cell.cell_type == "code":
+            cells.append(new_code_cell(cell.source, metadata=cell.metadata))
+        else:
+            cells.append(cell)
+    return cells
+
+
+def at_headings(text: str) -> list[str]:
+    r"""Markdown cut before each heading of level 1 to 3 (and the labels that belong to it).
+
+    >>> at_headings("# A\n\nb\n\n(c)=\n### D")
+    ['# A\n\nb', '(c)=\n### D']
+    """
+    parts: list[list[str]] = [[]]
+    labels: list[str] = []
+    fence = None
+    for line in text.split("\n"):
+        if fence:
+            fence = None if closes(line, fence) else fence
+        elif (m := FENCE.match(line)) or (m := re.match(r"^(:{3,})", line)):
+            fence = m[1]
+        elif LABEL.match(line):
+            labels.append(line)
+            continue
+        elif re.match(r"^#{1,3} ", line):
+            parts.append([])
+        elif labels and not line.strip():
+            continue
+        parts[-1] += [*labels, line]
+        labels = []
+    parts[-1] += labels
+    texts = ("\n".join(part).strip("\n") for part in parts)
+    return [t for t in texts if t.strip()]
+
+
+def tidy(cell: NotebookNode) -> NotebookNode:
+    """Tags of the site are joined by what JupyterLab knows; nothing else but nbgrader's metadata stays."""
+    tags = set(cell.metadata.get("tags", [])) & FOLDING
+    folded = {}
+    if tags & {"hide-input", "remove-input", "hide-cell"}:
+        folded["source_hidden"] = True
+    if tags & {"hide-output", "hide-cell"}:
+        folded["outputs_hidden"] = True
+    kept = {k: cell.metadata[k] for k in ("nbgrader", "deletable", "editable") if k in cell.metadata}
+    cell.metadata = nbformat.from_dict(kept | ({"jupyter": folded, "tags": sorted(tags)} if folded else {}))
+    if cell.cell_type == "code":
+        cell.outputs, cell.execution_count = [], None
+    return cell
+
+
+def identify(cells: list[NotebookNode]) -> None:
+    """Give each cell an id that changes only if its own part of the source changes."""
+    under, taken = "top", set()
+    for cell in cells:
+        own = cell.metadata.get("nbgrader", {}).get("grade_id")
+        heading = re.search(r"^#{1,3} +(.+)$", cell.source, re.M) if cell.cell_type == "markdown" else None
+        if heading and not own:
+            under = slug(heading[1])[:48].strip("-") or "top"
+        base = own or under
+        name, n = base, 1
+        while name in taken:
+            n += 1
+            name = f"{base}-{n}"
+        taken.add(name)
+        cell.id = name
+
+
+def notebook(cells: list[NotebookNode], helpers: list[str] | None = None) -> NotebookNode:
+    """A notebook of tidy, identified cells.
+
+    helpers  modules that answers may use
+    """
+    cells = [tidy(cell) for cell in cells]
+    identify(cells)
+    course = {"course": {"helpers": helpers}} if helpers else {}
+    return new_notebook(cells=cells, metadata=nbformat.from_dict(METADATA | course))
+
+
+def setup_cell(grade_id: str | None = None) -> NotebookNode:
+    """The first code cell of every notebook; locked where nbgrader looks after it."""
+    locked = dict(schema_version=3, grade_id=grade_id, grade=False, solution=False, locked=True, task=False)
+    return new_code_cell(setup(), metadata={"tags": ["hide-input"]} | ({"nbgrader": locked} if grade_id else {}))
+
+
+def translated(path: Path, text: str, links: Links, root: Path) -> list[NotebookNode]:
+    """Cells of a source with its markdown in the notebooks' dialect; empty ones are dropped."""
+    cells, target = [], target_of(path, root)
+    for cell in read(text):
+        if cell.cell_type == "markdown":
+            try:
+                cell.source = translate(cell.source, links, target)
+            except SourceError as error:
+                raise SourceError(f"{path.parent.name}/{path.name}: {error}") from error
+        if cell.source.strip():
+            cells.append(cell)
+    return cells
+
+
+def reading(path: Path, text: str, links: Links, root: Path) -> NotebookNode:
+    """The reading notebook of a chapter."""
+    cells = translated(path, text, links, root)
+    cells.insert(1, setup_cell())
+    return notebook(cells)
+
+
+def dumps(nb: NotebookNode) -> str:
+    """A notebook as the same bytes everywhere."""
+    nbformat.validate(nb)
+    return nbformat.writes(nb, version=nbformat.NO_CONVERT) + "\n"
+
+
+def normal(nb: NotebookNode) -> NotebookNode:
+    """A notebook that a tool wrote, with the parts that vary put back."""
+    nb.metadata = nbformat.from_dict(METADATA | {k: v for k, v in nb.metadata.items() if k == "course"})
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return nb

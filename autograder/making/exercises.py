@@ -1,0 +1,285 @@
+"""Exercises of a source: their parts are checked against each other, their insight goes into the check."""
+
+import ast
+import codecs
+import re
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from autograder.engine.importable_helpers import modules
+from autograder.places import SourceError
+
+from .cells import notebook, setup_cell, translated
+from .links import Links
+from .translation import plain
+
+HEADING = re.compile(r"^### Exercise (\d+)\.(\d+) — (.+)$", re.M)
+DATA = re.compile(r"^[★☆]{3} · \d+ min · (\d+(?:\.\d+)?) points?(?: · .+)?$", re.M)
+USES = re.compile(r"^% uses\b(.*)$", re.M)
+INSIGHT = re.compile(r"<details><summary>After you pass</summary>\n(.*?)\n</details>", re.S)
+
+
+@dataclass
+class Exercise:
+    """The cells from one `### Exercise` heading to the next."""
+
+    number: str  # "1.4"
+    title: str
+    points: float
+    grade_id: str  # "ch01-q04"
+    cells: list[NotebookNode] = field(default_factory=list)
+
+    def _marked(self, solution: bool, grade: bool) -> list[NotebookNode]:
+        return [
+            c for c in self.cells
+            if (m := meta(c)) and (bool(m.get("solution")), bool(m.get("grade"))) == (solution, grade)
+        ]  # fmt: skip
+
+    @property
+    def answers(self) -> list[NotebookNode]:
+        """Cells that the learner fills and a check cell judges."""
+        return self._marked(True, False)
+
+    @property
+    def checks(self) -> list[NotebookNode]:
+        return self._marked(False, True)
+
+    @property
+    def manual(self) -> list[NotebookNode]:
+        """Answers that a person grades."""
+        return self._marked(True, True)
+
+
+def meta(cell: NotebookNode) -> dict:
+    """nbgrader's part of a cell's metadata."""
+    return cell.metadata.get("nbgrader", {})
+
+
+def exercises(cells: list[NotebookNode], name: str) -> list[Exercise]:
+    """The exercises among the cells of a source, each one checked for its form."""
+    found: list[Exercise] = []
+    for cell in cells:
+        heading = HEADING.search(cell.source) if cell.cell_type == "markdown" and not meta(cell) else None
+        if heading:
+            number, data = f"{heading[1]}.{heading[2]}", DATA.search(cell.source)
+            if not data:
+                raise SourceError(
+                    f'{name}: exercise {number} needs a data line such as "★★☆ · 15 min · 3 points · needs 1.3".'
+                )
+            grade_id = f"ch{int(heading[1]):02d}-q{int(heading[2]):02d}"
+            found.append(Exercise(number, heading[3].strip(), float(data[1]), grade_id))
+            if f'<a id="ex-{heading[1]}-{heading[2]}"></a>' not in cell.source:
+                raise SourceError(
+                    f"{name}: exercise {number} needs the line (ex-{heading[1]}-{heading[2]})= before its heading."
+                )
+        if found:
+            found[-1].cells.append(cell)
+        elif meta(cell):
+            raise SourceError(f"{name}: the cell {meta(cell).get('grade_id')} stands before the first exercise.")
+    return found
+
+
+def problems(found: list[Exercise]) -> list[str]:
+    """Everything that is wrong with the exercises of one source, a sentence each."""
+    wrong = []
+    seen: set[str] = set()
+    for ex in found:
+        for cell in ex.cells:
+            grade_id = meta(cell).get("grade_id")
+            if meta(cell) and not grade_id:
+                wrong.append(f"exercise {ex.number} has a graded cell without grade_id.")
+            elif grade_id in seen:
+                wrong.append(f"the grade_id {grade_id} stands twice.")
+            elif grade_id and not re.fullmatch(ex.grade_id + r"(-[a-z0-9-]+)?", grade_id):
+                wrong.append(f"{grade_id} stands in exercise {ex.number}, whose grade_ids begin with {ex.grade_id}.")
+            seen |= {grade_id} - {None}
+        wrong += _pairs(ex) + _points(ex)
+        for cell in ex.cells:
+            wrong += _marks(cell, ex)
+        for cell in ex.checks:
+            wrong += _check_cell(cell, ex)
+        for cell in ex.answers + ex.manual:
+            if cell.source.count("### BEGIN SOLUTION") != cell.source.count("### END SOLUTION"):
+                wrong.append(f"{meta(cell)['grade_id']} has a solution region that is not closed.")
+    return wrong
+
+
+def _pairs(ex: Exercise) -> list[str]:
+    """Every answer has a check and every check an answer."""
+    if not (ex.answers or ex.manual):
+        return [f"exercise {ex.number} has no answer cell."]
+    answers = [meta(c)["grade_id"] for c in ex.answers]
+    checks = [meta(c)["grade_id"] for c in ex.checks]
+    lonely = [a for a in answers if not any(c.startswith(f"{a}-check") for c in checks)]
+    orphans = [c for c in checks if not any(c.startswith(f"{a}-check") for a in answers)]
+    wrong = [f"the answer {a} has no check cell {a}-check." for a in lonely]
+    wrong += [f"the check {c} has no answer cell {c.split('-check')[0]}." for c in orphans]
+    wrong += [f"the check {meta(c)['grade_id']} must be locked." for c in ex.checks if not meta(c).get("locked")]
+    return wrong
+
+
+def _points(ex: Exercise) -> list[str]:
+    """The data line, the cells' metadata and the `points=` of the checks agree."""
+    total = sum(float(meta(c).get("points", 0)) for c in ex.checks + ex.manual)
+    if total != ex.points:
+        return [f"exercise {ex.number} says {ex.points:g} points, its cells have {total:g}."]
+    return []
+
+
+def _check_cell(cell: NotebookNode, ex: Exercise) -> list[str]:
+    """A check cell judges its points, and ends in `check.report` of its exercise."""
+    grade_id = meta(cell)["grade_id"]
+    if "### BEGIN SOLUTION" in cell.source:
+        return [f"the check {grade_id} holds a solution region."]
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError as error:
+        return [f"the check {grade_id} is not Python: {error.msg} in its line {error.lineno}."]
+    calls = [n for statement in body for n in ast.walk(statement) if isinstance(n, ast.Call)]
+    points = [k.value.value for c in calls for k in c.keywords
+              if k.arg == "points" and isinstance(k.value, ast.Constant)]  # fmt: skip
+    wrong = []
+    if sum(points) != float(meta(cell).get("points", 0)):
+        wrong.append(
+            f"{grade_id} is worth {meta(cell).get('points', 0)} points, its answers' points= sum to {sum(points)}."
+        )
+    last = _report(body)
+    if cell.source.rstrip().endswith(";"):
+        wrong.append(f"the check {grade_id} ends in a semicolon, which hides its points from nbgrader.")
+    if last is None:
+        wrong.append(f'the check {grade_id} must end in check.report("{ex.number}", …).')
+    elif not (last.args and isinstance(last.args[0], ast.Constant) and last.args[0].value == ex.number):
+        wrong.append(f'the check {grade_id} must report exercise "{ex.number}".')
+    return wrong
+
+
+def _report(body: list[ast.stmt]) -> ast.Call | None:
+    """The `check.report(...)` that ends a check cell."""
+    last = body[-1].value if body and isinstance(body[-1], ast.Expr) else None
+    is_report = isinstance(last, ast.Call) and ast.unparse(last.func) == "check.report"
+    return last if is_report else None
+
+
+def move_insight(ex: Exercise, name: str) -> None:
+    """Take the dropdown "After you pass" out of the text and hand it to the check, by rot13."""
+    for cell in ex.cells:
+        m = INSIGHT.search(cell.source) if cell.cell_type == "markdown" else None
+        if not m:
+            continue
+        if not ex.checks:
+            raise SourceError(f'{name}: exercise {ex.number} has no check that could print "After you pass".')
+        cell.source = INSIGHT.sub("", cell.source).strip("\n")
+        _add_insight(ex.checks[-1], plain(m[1]))
+
+
+def enclosed(source: str, grade_id: str) -> str:
+    """A check as a function, so that its names are not the learner's, nor the learner's names its own.
+
+    >>> print(enclosed("a = 1\\ncheck.report('1.1', a)", "ch01-q01-check"))
+    def ch01_q01_check():
+        a = 1
+        return check.report('1.1', a)
+    <BLANKLINE>
+    <BLANKLINE>
+    check.run(ch01_q01_check)
+    """
+    lines, name = source.rstrip().split("\n"), grade_id.replace("-", "_")
+    last = ast.parse(source).body[-1]
+    lines[last.lineno - 1] = f"return {lines[last.lineno - 1]}"
+    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\ncheck.run({name})"
+
+
+MARKS = {f"### {edge} {what}" for edge in ("BEGIN", "END") for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")}
+
+
+def _marks(cell: NotebookNode, ex: Exercise) -> list[str]:
+    """nbgrader's marks are spelled as it reads them, in pairs; another spelling would publish what it should hide."""
+    wrong, open_ = [], None
+    for line in (s.strip() for s in cell.source.split("\n")):
+        if not re.match(r"#+\s*(begin|end)\s+(solution|hidden|mark)", line, re.I):
+            continue
+        if line not in MARKS:
+            wrong.append(f"exercise {ex.number} has a mark that nbgrader does not know: {line!r}.")
+        elif line.startswith("### BEGIN") == (open_ is not None) or (open_ and line.split(" ", 2)[2] != open_):
+            wrong.append(f"exercise {ex.number} has marks that are not in pairs, at {line!r}.")
+        open_ = line.split(" ", 2)[2] if line.startswith("### BEGIN") else None
+    return wrong + ([f"exercise {ex.number} has {open_!r} without an end."] if open_ else [])
+
+
+def fold_checks(ex: Exercise) -> None:
+    """Fold the check cells: what they say is for after the answer, and their first line tells what they are."""
+    for cell in ex.checks:
+        cell.source = cell.source.replace("### BEGIN HIDDEN TESTS", "### BEGIN HIDDEN TESTS\ncheck.hidden()")
+        cell.source = enclosed(cell.source, meta(cell)["grade_id"])
+        cell.source = (
+            f"# Check of exercise {ex.number}: run with Shift+Enter (a click unfolds what it tests).\n{cell.source}"
+        )
+        cell.metadata["tags"] = ["hide-input"]
+
+
+def _add_insight(cell: NotebookNode, text: str) -> None:
+    call = _report(ast.parse(cell.source).body)
+    if call is None:
+        return  # `problems` says so
+    if any(k.arg == "insight" for k in call.keywords):
+        raise SourceError(f"{meta(cell)['grade_id']} already has an insight; keep the dropdown only.")
+    pieces = []
+    for part in text.split("\n"):
+        pieces += [line + " " for line in textwrap.wrap(part, 90, break_on_hyphens=False)]
+        pieces[-1] = pieces[-1][:-1] + "\n"
+    pieces[-1] = pieces[-1].rstrip()
+    body = "\n".join(f"    {codecs.encode(piece, 'rot13')!r}" for piece in pieces)
+    code = cell.source.split("\n")
+    row = call.end_lineno - 1
+    column = len(code[row].encode()[: call.end_col_offset - 1].decode())  # ast counts bytes
+    code[row] = f"{code[row][:column].rstrip(', ')}, insight=(\n{body}\n)" + code[row][column:]
+    cell.source = "\n".join(code)
+
+
+def source_notebook(path: Path, text: str, links: Links, root: Path) -> tuple[NotebookNode, list[Exercise]]:
+    """nbgrader's source version: solutions and hidden tests in it."""
+    name = f"{path.parent.name}/{path.name}"
+    cells = translated(path, text, links, root)
+    found = exercises(cells, name)
+    if wrong := problems(found):
+        raise SourceError("\n".join(f"{name}: {sentence}" for sentence in wrong))
+    for ex in found:
+        move_insight(ex, name)
+        fold_checks(ex)
+    listed = uses(text, name)
+    if listed:
+        cells[0].source += f"\n\n{permission(listed)}"
+    cells.insert(1, setup_cell(f"{path.stem[:4]}-setup"))
+    return notebook([c for c in cells if c.source.strip()], listed), found
+
+
+def uses(text: str, name: str) -> list[str]:
+    """The modules of `helpers` that a source's line `% uses` gives to answers.
+
+    >>> uses("% uses helpers.costs.rooflines.hardware, helpers.show", "ch01.md")
+    ['helpers.costs.rooflines.hardware', 'helpers.show']
+    """
+    lines = USES.findall(text)
+    if len(lines) > 1:
+        raise SourceError(f"{name}: one line says what answers use, this source has {len(lines)}.")
+    listed = [m.strip() for m in lines[0].split(",")] if lines else []
+    for module in listed:
+        if module not in modules():
+            raise SourceError(
+                f'{name}: "% uses" lists modules such as helpers.costs.rooflines.hardware, there is no "{module}".'
+            )
+    return sorted(set(listed))
+
+
+def permission(listed: list[str]) -> str:
+    """What a learner reads about that.
+
+    >>> permission(["helpers.costs.rooflines.hardware", "helpers.show"])
+    'Of `helpers`, an answer may use `costs.rooflines.hardware` and `show`; the rest is off limits, and is not there when it is graded.'
+    """
+    short = [f"`{m.removeprefix('helpers.')}`" for m in listed]
+    joined = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
+    return f"Of `helpers`, an answer may use {joined}; the rest is off limits, and is not there when it is graded."

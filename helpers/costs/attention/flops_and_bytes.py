@@ -1,0 +1,361 @@
+"""FLOPs, bytes through memory and footprint of attention, variant by variant (chapter 6).
+
+An `Attention` says what is computed, a variant (`naive`, `fused`, `chunked`, `lazy`, `flash`, `decode`) how, and a `Pass` is
+what that does on one device. Variants on many devices are in `ring_attention`, those without softmax in `linear_attention`,
+the floats of single schedules and the sizes of blocks in `io_complexity`.
+
+Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023); Shah et al., "FlashAttention-3" (2024); Rabe and
+Staats, "Self-attention does not need O(n^2) memory" (2021). Errors of the course's sources are listed in its errata (E004).
+"""
+
+from dataclasses import dataclass, replace
+
+from helpers.costs.rooflines.roofline import Move, Work
+from helpers.costs.transformers import parameters_and_flops
+from helpers.costs.transformers.kv_cache import paged_tokens
+from helpers.numeric import ceil, floor, maximum, minimum, plain, sqrt
+
+from . import io_complexity as io
+
+
+@dataclass(frozen=True)
+class Attention:
+    """softmax(Q K^T / sqrt(H)) V of B sequences: T queries, the last of S keys, in N heads of size H on K KV heads.
+
+    S, K     left out: T, N
+    causal   a query sees no later key
+    window   and of the keys up to itself only the last `window`; None: all
+    keep     and the first `keep` of all (attention sinks)
+    x, s     bytes of a number of Q, K, V, O; of a score and of every sum
+    """
+
+    T: float
+    S: float | None = None
+    N: float = 1
+    K: float | None = None
+    H: float = 128
+    B: float = 1
+    causal: bool = True
+    window: float | None = None
+    keep: float = 0
+    x: float = 2
+    s: float = 4
+
+    def __post_init__(self):
+        object.__setattr__(self, "S", self.T if self.S is None else self.S)
+        object.__setattr__(self, "K", self.N if self.K is None else self.K)
+        if plain(self.T, self.S) and (self.T < 1 or self.S < 1):
+            raise ValueError(f"attention needs a query and a key, not T={self.T} and S={self.S}")
+        if plain(self.N, self.K) and (self.K < 1 or self.N % self.K):
+            raise ValueError(f"{self.N} query heads do not group over {self.K} KV heads: make N a multiple of K")
+        if self.causal and plain(self.T, self.S) and self.S < self.T:
+            raise ValueError(f"the T={self.T} queries are the last of the keys, so S is at least T, not {self.S}")
+        if not self.causal and (self.window is not None or (plain(self.keep) and self.keep)):
+            raise ValueError("windows and sinks are for causal attention: leave window and keep out, or set causal")
+        if self.window is not None and plain(self.window, self.keep) and (self.window < 1 or self.keep < 0):
+            raise ValueError(f"a window has at least one key, the query's own, and sinks are 0 or more: {self}")
+
+    @property
+    def G(self):
+        """Query heads of one KV head."""
+        return self.N / self.K
+
+    @property
+    def pairs(self):
+        """Pairs of query and key that the mask leaves, of one head of one sequence, exactly.
+
+        >>> Attention(4).pairs, Attention(4, causal=False).pairs, Attention(6, window=2, keep=1).pairs
+        (10, 16, 15)
+        """
+        if not self.causal:
+            return self.T * self.S
+        n = parameters_and_flops.pairs(self.T, self.S, self.window)
+        return n if self.window is None else n + _beyond(self.S, self) - _beyond(self.S - self.T, self)
+
+    def visited(self, b):
+        """Blocks of b queries with b keys in which the mask leaves a pair: what a kernel that skips the others looks at.
+
+        Exact for whole numbers when the first query stands at the start of a block, as it does in self-attention;
+        `io_complexity.visits` counts blocks of any sides at any place.
+
+        >>> Attention(512).visited(128), Attention(512, causal=False).visited(128)
+        (10, 16)
+        >>> Attention(1024, window=128).visited(128), Attention(1024, window=128, keep=4).visited(128)
+        (15, 21)
+        """
+        rows, last = ceil(self.S / b) - floor((self.S - self.T) / b), ceil(self.S / b)
+        if not self.causal:
+            return ceil(self.T / b) * last
+        wide = (
+            None if self.window is None else ceil((self.window - 1) / b) + 1
+        )  # the block of the query, and those back
+        return replace(self, T=rows, S=last, window=wide, keep=ceil(self.keep / b)).pairs
+
+
+def _beyond(n, a: Attention):
+    """Sinks that the first n queries see outside their windows: query p sees min(keep, p - window)."""
+    return parameters_and_flops.pairs(m := maximum(n - a.window, 0), m, a.keep)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a forward or a backward pass of attention does on one device; passes add up, in sequence.
+
+    flops   of matrix products
+    exps    exponentials
+    other   FLOPs beside them: largest, sums, scaling, division
+    bytes   between HBM and the chip
+    held    bytes in HBM at the fullest moment, beyond arguments and results
+    kept    bytes that a forward pass leaves for the backward pass, beyond arguments and results
+    sent    bytes that the device with most to send sends, and `hops`, how many rounds of sends follow each other
+    """
+
+    flops: float = 0.0
+    exps: float = 0.0
+    other: float = 0.0
+    bytes: float = 0.0
+    held: float = 0.0
+    kept: float = 0.0
+    sent: float = 0.0
+    hops: float = 0.0
+
+    def __add__(self, o: "Pass") -> "Pass":
+        both = {name: getattr(self, name) + getattr(o, name) for name in vars(self)}
+        return Pass(**both | {"held": maximum(self.held, o.held)})
+
+    @property
+    def intensity(self):
+        """FLOPs of products per byte of HBM."""
+        return self.flops / self.bytes
+
+    def work(self, dtype: str = "bf16") -> Work:
+        """Products, bytes and sends as the `Work` that `roofline` prices and plots.
+
+        >>> from helpers.costs.rooflines.chips import chip
+        >>> from helpers.costs.rooflines.roofline import on_chip
+        >>> on_chip(fused(Attention(8192)).work(), chip("v5e")).bound, on_chip(flash(Attention(8192), 512).work(), chip("v5e")).bound
+        ('hbm', 'math')
+        """
+        moves = () if plain(self.hops) and not self.hops else (Move("ici", self.sent, self.hops),)
+        return Work(self.flops, self.bytes, moves, dtype)
+
+
+def flops(a: Attention, pairs=None, products=2):
+    """FLOPs of `products` products over the pairs that are computed; None: exactly those that the mask leaves.
+
+    Forward there are two, Q K^T and P V. Backward there are four, dV = P^T dO, dP = dO V^T, dQ = dS K and dK = dS^T Q, if P
+    was kept, and five, 2.5 times as many as forward, if Q K^T is computed again.
+
+    >>> flops(Attention(1024, N=8, causal=False)) == 4 * 8 * 1024**2 * 128
+    True
+    >>> flops(Attention(1024), products=5) / flops(Attention(1024))
+    2.5
+    """
+    return 2 * products * a.B * a.N * (a.pairs if pairs is None else pairs) * a.H
+
+
+def _numbers(a: Attention):
+    """Of all heads and sequences: of Q (and O), of K (and V), rows of scores, scores."""
+    heads = a.B * a.N
+    return heads * a.T * a.H, a.B * a.K * a.S * a.H, heads * a.T, heads * a.T * a.S
+
+
+def naive(a: Attention, backward: bool = False) -> Pass:
+    """Scores, exponentials, their sums, shares: each a kernel of its own, through HBM; masked pairs are computed too.
+
+    The plain softmax, which takes no largest score away first.
+    Of scores that is one write, 5 for the softmax (`io_complexity.softmax_floats`) and one read; backward 13.
+
+    >>> a = Attention(4096, causal=False, x=2, s=2)
+    >>> naive(a).bytes == 2 * (7 * 4096**2 + 2 * 4096 + 4 * 4096 * 128)
+    True
+    """
+    return _whole(a, backward, forward_passes=7, row_passes=2, backward_passes=13, backward_rows=2)
+
+
+def fused(a: Attention, backward: bool = False) -> Pass:
+    """The same with softmax as one kernel: scores are written and read, shares are written and read. Backward 7 times.
+
+    >>> a = Attention(4096, causal=False, x=2, s=2)
+    >>> fused(a).bytes == 2 * (4 * 4096**2 + 4 * 4096 * 128), fused(a, True).bytes == 2 * (7 * 4096**2 + 8 * 4096 * 128)
+    (True, True)
+    """
+    return _whole(a, backward, forward_passes=4, row_passes=0, backward_passes=7, backward_rows=0)
+
+
+def _whole(a: Attention, backward, forward_passes, row_passes, backward_passes, backward_rows) -> Pass:
+    q, kv, rows, scores = _numbers(a)
+    if backward:  # P, dP and dS; the last two are both alive while dS is made
+        moved = a.x * (4 * q + 4 * kv) + a.s * (backward_passes * scores + backward_rows * rows)
+        return Pass(flops(a, a.T * a.S, 4), 0.0, 4.0 * scores - rows, moved, 2.0 * a.s * scores)
+    moved = a.x * (2 * q + 2 * kv) + a.s * (forward_passes * scores + row_passes * rows)
+    other = 2.0 * scores - rows if row_passes else 4.0 * scores - 2 * rows
+    return Pass(flops(a, a.T * a.S), scores, other, moved, 2.0 * a.s * scores, a.s * scores)
+
+
+def chunk_keys(a: Attention, C):
+    """Keys that all chunks of C queries look at together, each up to its own end: a window leaves C + window - 1 of them.
+
+    C need not divide T: the last chunk has the queries that are left. S - T is a whole multiple of C.
+
+    >>> chunk_keys(Attention(12), 4), chunk_keys(Attention(12, window=3), 4), chunk_keys(Attention(12, causal=False), 4)
+    (24, 16, 36)
+    >>> chunk_keys(Attention(10), 4), chunk_keys(Attention(10, window=3), 4)          # 4, 8 and 10 keys; 4, 6 and 4
+    (22, 14)
+    """
+    n, before = ceil(a.T / C), (a.S - a.T) / C
+    if not a.causal:
+        return n * a.S
+    near = lambda rows: a.S if a.window is None else minimum(a.S, rows + a.window - 1 + a.keep)  # noqa: E731
+    most = near(C)
+    full = floor(most / C)  # chunks whose end comes before they have that many
+
+    def upto(m):
+        whole = minimum(m, full)
+        return C * whole * (whole + 1) / 2 + (m - whole) * most
+
+    keys = upto(before + n - 1) - upto(before) + near(a.T - (n - 1) * C)
+    return int(keys) if plain(keys) and keys == int(keys) else keys
+
+
+def chunked(a: Attention, C, backward: bool = False) -> Pass:
+    """A prefill in chunks of C queries: each one's scores, at most C by S, through HBM like those of `fused`.
+
+    Backward each chunk's scores are computed again, so nothing is kept.
+
+    >>> fused(Attention(8192)).held / chunked(Attention(8192), 512).held
+    16.0
+    """
+    C = minimum(C, a.T)
+    q, kv, rows, _ = _numbers(a)
+    keys = chunk_keys(a, C)
+    scores, loads = a.B * a.N * C * keys, a.B * a.K * keys * a.H
+    widest = a.S if a.window is None else minimum(a.S, C + a.window - 1 + a.keep)
+    held = a.s * a.B * a.N * C * widest
+    if backward:  # Q for S and dK, dO for dV and dP; K for S and dQ, V for dP; dK and dV are added to
+        moved = a.x * (5 * q + 3 * loads) + a.s * (10 * scores + 4 * loads)
+        return Pass(flops(a, C * keys, 5), scores, 8.0 * scores - 3 * rows + 2 * loads, moved, 3.0 * held)
+    moved = a.x * (2 * q + 2 * loads) + a.s * 4 * scores
+    return Pass(flops(a, C * keys), scores, 4.0 * scores - 2 * rows, moved, 2.0 * held)
+
+
+def lazy(a: Attention, R=1, C=None, backward: bool = False) -> Pass:
+    """R queries with C keys at a time, sums instead of shares: each chunk of keys leaves (O, m, l), which are added up last.
+
+    Division comes at the very end, so a chunk needs no other. It is the footprint that this form saves, not the traffic:
+    a chunk's scores are written and read like any array, by a compiler that fuses no product with what follows it.
+    C left out: sqrt(S), as its authors have it. Nobody skips masked chunks here. Backward a chunk's scores and its
+    summary are computed again.
+
+    >>> a = Attention(65536, causal=False)
+    >>> [f"{f.held / 1e6:.3g} MB" for f in (fused(a), lazy(a, R=1024), lazy(a, R=1))]
+    ['3.44e+04 MB', '138 MB', '0.135 MB']
+    """
+    C = sqrt(a.S) if C is None else C
+    q, kv, rows, scores = _numbers(a)
+    chunks, loads = a.S / C, a.T / R * kv
+    parts = rows * chunks  # rows of summaries
+    summaries, read = parts * (a.H + 2), q * chunks  # Q is read for each chunk of keys
+    held = a.s * a.B * a.N * R * (2 * C + chunks * (a.H + 2))
+    if backward:  # summaries give their slopes, dO and dl; then each chunk's S and P again, and four products
+        inside = 10 * scores + summaries + parts * (3 * a.H + 2) + 2 * read + 4 * loads
+        other = 5.0 * scores + 3 * parts * a.H + 2 * loads
+        moved = a.x * (q + 2 * read + 3 * loads) + a.s * inside
+        return Pass(flops(a, a.T * a.S, 5), scores + parts, other, moved, 1.5 * held)
+    other = 3.0 * scores + parts * (2 * a.H + 2) - 2 * rows
+    moved = a.x * (q + read + 2 * loads) + a.s * (4 * scores + 2 * summaries)
+    return Pass(flops(a, a.T * a.S), scores + parts, other, moved, held)
+
+
+def flash(a: Attention, b, version: int = 2, backward: bool = False, rows=None, kernels: int = 1) -> Pass:
+    """Blocks of b queries and b keys that meet on the chip; blocks that are masked whole are not looked at.
+
+    version  1: keys outside, queries inside, so every block of keys reads Q and reads and writes O, l and m again
+             2: queries outside, keys inside: O and one number m + log l are written once, K and V are read for each block
+             3: as 2; what differs is what happens at once (`seconds`)
+    rows     queries of one KV head that share what is read of K and V (backward: keys that share Q and dO); b, left out.
+             More, where blocks run at once behind one cache, and G times as many where a group's heads do
+    kernels  backward, 1: keys outside, dK and dV stay, Q and dO come in, dQ is read, added to and written (in s bytes)
+             2: nothing is added to in memory, as a TPU wants it: dQ with queries outside, then dK and dV with keys outside.
+             Seven products, not five, since both compute S and dP; keys serve the heads of their group in turn
+
+    Backward version 1 reads O too, to find D = rowsum(dO·O) again and again; version 2 finds it once, before.
+
+    >>> a = Attention(8192, N=32, K=8)
+    >>> [f"{p.bytes / 1e9:.2f}" for p in (fused(a), flash(a, 128, 1), flash(a, 128), flash(a, 128, rows=512))]
+    ['34.53', '6.81', '4.50', '1.28']
+    >>> flash(a, 128).flops / flops(a) - 1 < 0.02, flash(a, 128).kept
+    (True, 1048576)
+    """
+    if version not in (1, 2, 3) or kernels not in (1, 2) or (version == 1 and kernels == 2):
+        raise ValueError(
+            f"Flash has versions 1, 2 and 3, the last two with 1 or 2 kernels, not {version!r} with {kernels!r}"
+        )
+    b = minimum(b, a.T)
+    rows = b if rows is None or version == 1 else minimum(rows, a.T)
+    heads, blocks = a.B * a.N, a.visited(b)
+    met = heads * (a.visited(rows) * rows if version > 1 else blocks * b)  # numbers of rows or keys that come in
+    exps, other = (heads * blocks * n for n in io.step_flops(b, b, a.H, version, backward, kernels))
+    other = other + heads * io.last_flops(a.T, a.H, version, backward)
+    products = (3 + 2 * kernels) if backward else 2
+    moved, held, kept = (_flash_backward if backward else _flash_forward)(a, met, version, kernels)
+    return Pass(flops(a, b * b * blocks, products), exps, other, moved, held, kept)
+
+
+_ROW = 4
+"""Bytes of m, of l, of m + log l and of D, whatever the others have."""
+
+
+def _flash_forward(a: Attention, met, version, _):
+    """Bytes moved, held and kept."""
+    q, kv, number, _ = _numbers(a)
+    if version == 1:
+        return a.x * (2 * kv * a.G + 3 * met * a.H) + 4 * _ROW * met, 0.0, 2 * _ROW * number
+    return a.x * 2 * (q + met * a.H) + _ROW * number, 0.0, _ROW * number
+
+
+def _flash_backward(a: Attention, met, version, kernels):
+    q, kv, number, _ = _numbers(a)
+    before = 0 if version == 1 else a.x * 2 * q + _ROW * number  # D
+    if kernels == 2:
+        for_q = a.x * (3 * q + 2 * met * a.H) + 2 * _ROW * number
+        for_keys = a.x * (4 * kv + 2 * met * a.H) + 2 * _ROW * met
+        return before + for_q + for_keys, _ROW * number, 0.0
+    inside = met * ((3 if version == 1 else 2) * a.x * a.H + 2 * a.s * a.H + 2 * _ROW)
+    return before + a.x * 4 * kv * a.G + inside, _ROW * number + a.s * q, 0.0
+
+
+def flash_rows(alpha, x=2, s=4, backward=False):
+    """Queries that must share what is read of K and V for Flash to be bound by products: x·alpha/2, whatever T, S and H.
+
+    A key's x·2H bytes serve 4H FLOPs for each query. Backward, keys that share a query's Q, dO and dQ, (x + s)·2H bytes for
+    10H FLOPs. alpha is C/W.
+
+    >>> round(flash_rows(9.89e14 / 3.35e12)), round(flash_rows(1.97e14 / 8.1e11))        # H100, v5e
+    (295, 243)
+    """
+    return (x + s) * alpha / 5 if backward else x * alpha / 2
+
+
+def decode(a: Attention, page=None) -> Pass:
+    """One step of B sequences that hold S keys each, T = 1: a window and sinks read no more than that, pages whole ones.
+
+    page  tokens of a page; a table of four bytes for each page is read too
+
+    It has no backward pass: nothing is trained through a cache. Training sees all tokens of a text at once, as a prefill does.
+
+    >>> a = Attention(1, 8192, N=32, K=8)
+    >>> round(decode(a).intensity, 2), decode(replace(a, window=1024, keep=4)).bytes / decode(a).bytes < 0.126
+    (4.0, True)
+    >>> decode(Attention(1, 33, K=1), page=16).bytes - decode(Attention(1, 48)).bytes          # three pages: a table of 12 B
+    12
+    """
+    if plain(a.T) and a.T != 1:
+        raise ValueError(f"a decode step has one query for each sequence, not T={a.T}")
+    keys = a.S if a.window is None else minimum(a.S, a.window + a.keep)
+    stored = keys if page is None else paged_tokens(keys, page)
+    table = 0 if page is None else 4 * a.B * stored / page
+    heads = a.B * a.N
+    moved = a.x * (2 * heads * a.H + 2 * a.B * a.K * stored * a.H) + table
+    moved = int(moved) if plain(moved) and moved == int(moved) else moved
+    return Pass(flops(a, keys), heads * keys, heads * (3.0 * keys - 2 + a.H), moved)  # largest, minus, sum; o / l

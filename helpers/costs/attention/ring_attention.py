@@ -1,0 +1,251 @@
+"""Attention over n devices that have C tokens each: ring, stripes, tree (chapter 6).
+
+Keys and values go round a ring of devices, n - 1 sends, past every device's queries; while one block is worked on, the next
+comes. Device i has at hop r the keys of device (i - r) mod n, if each sends to the next one.
+
+Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023); Brandon et al., "Striped Attention" (2023); Shyam et
+al., "Tree Attention" (2024). Errors of the course's sources are listed in its errata (E004).
+"""
+
+from dataclasses import dataclass, replace
+
+from helpers.costs.rooflines.roofline import Time
+from helpers.costs.sharding.collectives import all_reduce
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.numeric import maximum, plain, where
+
+from .flops_and_bytes import Attention, Pass, flops
+from .io_complexity import last_flops, step_flops
+
+CUTS = ("contiguous", "striped")
+
+
+def hidden_block(C_, W, G=1, x=2, share=1.0, backward=False, s=None):
+    """Smallest block of tokens for which a device's work of a hop takes as long as its send: x·C/(2·share·W·G).
+
+    C_      FLOPs/s of a device; W bytes/s that it sends, ONE way (a vendor's 600 GB/s is both ways together)
+    G       query heads that share a KV head: their work grows, what is sent does not
+    share   of the block's pairs that is computed: 1, or one half with a causal mask in stripes
+    s       bytes of the slopes of K and V that go round with them backward; left out: x
+
+    4·share·C²·N·H FLOPs beside 2·x·C·K·H bytes. Backward 2.5 times the work beside K, V and their slopes. Neither the
+    sequence's length nor H is in it.
+
+    >>> round(hidden_block(3.12e14, 6e11)), round(hidden_block(3.12e14, 6.4e10))      # the sources' A100, NVLink and PCIe
+    (520, 4875)
+    >>> round(hidden_block(3.12e14, 3e11)), round(hidden_block(3.12e14, 3e11, G=8, share=0.5))      # one way; GQA in stripes
+    (1040, 260)
+    """
+    size = x + (x if s is None else s) if backward else x
+    work = 2.5 if backward else 1.0
+    return size * C_ / (2 * work * share * W * G)
+
+
+def hop_bytes(a: Attention, n, backward=False, ways=1):
+    """Bytes of K and V of one device, that it sends over a link at each hop; `ways` = 2 sends half of them each way round.
+
+    Backward their slopes, in s bytes, go with them.
+
+    >>> hop_bytes(Attention(131072, N=32, K=8), 8) / 2**20
+    64.0
+    """
+    return (a.x + (a.s if backward else 0)) * 2 * a.B * a.K * a.S / n * a.H / ways
+
+
+def ring(a: Attention, n, cut="contiguous", backward=False) -> Pass:
+    """What the busiest device does, blocks that are masked whole skipped, each block's scores kept on the chip.
+
+    Forward K and V are sent n - 1 times. Backward too, and their slopes n times: once more, home.
+
+    >>> a = Attention(131072, N=32, K=8)
+    >>> ring(a, 8).hops, ring(a, 8).sent / hop_bytes(a, 8), round(ring(a, 8).flops / ring(a, 8, "striped").flops, 2)
+    (7, 7.0, 1.87)
+    """
+    _no_window(a)
+    C = a.S / n
+    at = replace(a, T=C, S=C, causal=False)
+    pairs = ring_time(n, C, cut) if a.causal else n * C * C
+    keys, slopes = hop_bytes(a, n), hop_bytes(replace(a, x=0), n, True)
+    sent = (n - 1) * keys + (n * slopes if backward else 0)
+    q, kv = a.B * a.N * C * a.H, a.B * a.K * C * a.H
+    # Every hop reads Q, K and V, and reads and writes O with its sums; backward also dO, dQ, and the slopes.
+    moved = n * (a.x * (q + 2 * kv) + 2 * a.s * (q + 2 * q / a.H))
+    if backward:
+        moved = n * (a.x * (2 * q + 2 * kv) + a.s * (2 * q + 4 * kv + 2 * q / a.H))
+    moved = moved + 2 * sent  # what is sent is read, and written by the one that gets it
+    held = 2 * keys + (2 * slopes if backward else a.s * (q + 2 * q / a.H))
+    # Each hop is a step of Flash 2: something for each pair, and for each row, in whatever blocks.
+    exps, other = step_flops(C, C, a.H, 2, backward)
+    masked = n * C * C - pairs
+    other = n * other - 3 * masked + last_flops(C, a.H, 2, backward)
+    return Pass(
+        flops(at, pairs, 5 if backward else 2),
+        a.B * a.N * (n * exps - masked),
+        a.B * a.N * other,
+        moved,
+        held,
+        0.0 if backward else a.s * q / a.H,
+        sent,
+        n - 1 + (1 if backward else 0),
+    )
+
+
+def _no_window(a: Attention) -> None:
+    if a.window is not None:
+        raise ValueError(
+            "the ring's formulas take every earlier key: with a window most hops fall away, so leave it out"
+        )
+
+
+def work(n: int, C: int, cut: str = "contiguous") -> tuple[tuple[int, ...], ...]:
+    """The map of causal work: pairs that device i computes at hop r, as rows of hops and columns of devices.
+
+    contiguous  device i has tokens iC … iC + C - 1: its own block is a triangle, earlier blocks are whole, later ones empty
+    striped     token t is on device t mod n: every block is a triangle, C(C + 1)/2 with its diagonal (keys of a device up
+                to one's own) or C(C - 1)/2 without
+
+    >>> work(3, 4)
+    ((10, 10, 10), (0, 16, 16), (0, 0, 16))
+    >>> work(3, 4, "striped")
+    ((10, 10, 10), (6, 10, 10), (6, 6, 10))
+    """
+    if cut not in CUTS:
+        raise ValueError(f"a sequence is cut {' or '.join(CUTS)}, not {cut!r}")
+    with_, without, whole = C * (C + 1) // 2, C * (C - 1) // 2, C * C
+
+    def pairs(i, j):
+        if cut == "striped":
+            return with_ if j <= i else without
+        return with_ if j == i else whole if j < i else 0
+
+    return tuple(tuple(pairs(i, (i - r) % n) for i in range(n)) for r in range(n))
+
+
+def ring_time(n, C, cut="contiguous"):
+    """Pairs that a causal ring waits for: at each hop those of the device with most. C(C + 1)/2 + (n - 1)C²; in stripes
+    n·C(C + 1)/2.
+
+    >>> ring_time(4, 100), ring_time(4, 100, "striped")
+    (35050.0, 20200.0)
+    """
+    if cut not in CUTS:
+        raise ValueError(f"a sequence is cut {' or '.join(CUTS)}, not {cut!r}")
+    triangle = C * (C + 1) / 2
+    return n * triangle if cut == "striped" else triangle + (n - 1) * C * C
+
+
+def stripes_speed_up(n, C=float("inf")):
+    """Times faster that stripes make a causal ring whose work decides: ((n - 1)·2C/(C + 1) + 1)/n, 2 - 1/n for large blocks.
+
+    >>> stripes_speed_up(8), round(stripes_speed_up(8, 1024), 4)
+    (1.875, 1.8733)
+    """
+    whole = 2.0 if plain(C) and C == float("inf") else 2 * C / (C + 1)
+    return ((n - 1) * whole + 1) / n
+
+
+@dataclass(frozen=True)
+class Hops:
+    """Seconds of a ring: of the work of a hop, of a send, and of all, sends hidden behind work where they are shorter."""
+
+    work: float
+    send: float
+    total: float
+
+
+def ring_seconds(a: Attention, n, C_, W, hop=0.0, cut="contiguous", ways=1) -> Hops:
+    """Seconds of the products and the sends of a forward ring: n times work, n - 1 times with a send beside it.
+
+    C_, W  FLOPs/s of a device, bytes/s of a link one way; `ways` = 2 uses the link behind as well
+
+    A causal ring's own block, at hop 0, is a triangle, and the others of some device are whole (in stripes triangles too).
+
+    >>> at = ring_seconds(Attention(8 * 2080, N=32, causal=False), 8, 3.12e14, 3e11)
+    >>> round(at.send / at.work, 3), round(at.total / at.work, 3)          # blocks of 2,080 hide sends of a 1,040
+    (0.5, 8.0)
+    """
+    _no_window(a)
+    C = a.S / n
+    at, triangle = replace(a, T=C, S=C, causal=False), C * (C + 1) / 2
+    own, other = (triangle, triangle if cut == "striped" else C * C) if a.causal else (C * C, C * C)
+    first, each = (flops(at, pairs) / C_ for pairs in (own, other))
+    send = maximum(hop_bytes(a, n, ways=ways) / W, hop)
+    # The send of hop r lies beside the work of hop r; the last block's work has no send beside it.
+    total = where(n > 1, maximum(first, send) + (n - 2) * maximum(each, send) + each, first)
+    return Hops(each, send, total)
+
+
+def rounds(n):
+    """Rounds of a tree over n devices: ceil(log2 n).
+
+    >>> [rounds(n) for n in (1, 2, 3, 8, 9, 1024)]
+    [0, 1, 2, 3, 4, 10]
+    """
+    return sum(where(n > 2**k, 1, 0) for k in range(20))
+
+
+def tree(a: Attention, n, way="doubling", backward=False) -> Pass:
+    """A decode step whose S keys lie on n devices: each looks at its own, then (m, l, o), H + 2 numbers of each head, are
+    combined, until every device has the result.
+
+    way  doubling  ceil(log2 n) rounds, in each of which every device hears from one 1, 2, 4 … places back. Unless n is a power
+                   of two, windows of devices would overlap in the end, so two of them are sent
+         tree      pairwise up to one device, ceil(log2 n) rounds, and down again as many. No device sends in more than half
+                   of them, but they follow each other: time is `hops` partials
+         chain     once round a ring: n - 1 sends
+
+    Backward, where it is trained: every device has m + log l and D, so it makes the weights of its own keys again and keeps their
+    slopes; only the query's slope, H numbers of each head, is a sum over devices, and goes the same way.
+
+    >>> a = Attention(1, 2**20, N=32, K=8)
+    >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "tree", "chain")]
+    [(3, 49920.0), (6, 49920.0), (7, 116480.0)]
+    >>> tree(a, 8, backward=True).flops / tree(a, 8).flops, tree(a, 8, backward=True).sent
+    (2.5, 49152.0)
+    """
+    if way not in ("doubling", "tree", "chain"):
+        raise ValueError(f"partial results are combined by doubling, in a tree or in a chain, not {way!r}")
+    heads, k, numbers = a.B * a.N * a.T, rounds(n), a.H if backward else a.H + 2
+    partial, hops = a.s * heads * numbers, {"doubling": k, "tree": 2 * k, "chain": n - 1}[way]
+    windows = 2 - sum(where(n == 2**j, 1, 0) for j in range(21)) if way == "doubling" else 1
+    keys, q = a.S / n, heads * a.H
+    kv = a.B * a.K * keys * a.H
+    sends = (k if way == "tree" else hops) * windows  # partials: of who sends most, and of who adds most
+    held, sent = 2.0 * partial * windows, 1.0 * sends * partial
+    if backward:  # Q, O, dO, K, V and m + log l are read, dK, dV and this device's dQ written
+        exps, other = step_flops(a.T, keys, a.H, 2, True)
+        other = a.B * a.N * (other + last_flops(a.T, a.H, 2, True)) + heads * a.H * sends
+        moved = a.x * (3 * q + 4 * kv) + a.s * (heads + q)
+        return Pass(flops(a, a.T * keys, 5), a.B * a.N * exps, other, moved, held, 0.0, sent, hops)
+    moved = a.x * (q + 2 * kv) + partial
+    other = 3.0 * keys - 2 + (3 * a.H + 6) * sends + a.H  # largest, minus, sum; ⊕; o / l
+    exps = heads * (keys + 2 * sends)
+    return Pass(flops(a, a.T * keys), exps, heads * other, moved, held, a.s * heads, sent, hops)
+
+
+def ring_decode_bytes(a: Attention, n):
+    """(bytes, sends) of the same step when the keys go round instead, as in a prefill: (n - 1)·2·K·H·S/n numbers.
+
+    >>> a = Attention(1, 2**20, N=32, K=8)
+    >>> round(ring_decode_bytes(a, 8)[0] / tree(a, 8).sent)
+    75282
+    """
+    return (n - 1) * hop_bytes(a, n), n - 1
+
+
+def tree_seconds(a: Attention, n, W, link, hop) -> Time:
+    """Seconds of `tree`: the cache's part of a device from HBM (W bytes/s), and its rounds one after the other.
+
+    >>> t = tree_seconds(Attention(1, 2**20, N=32, K=8), 8, 3.35e12, 4.5e11, 1e-6)
+    >>> f"{t.parts['hbm']:.3g} {t.parts['link']:.3g}"
+    '0.00016 3e-06'
+    """
+    p = tree(a, n)
+    each = p.sent / maximum(p.hops, 1)
+    return Time({"math": 0.0, "hbm": p.bytes / W, "link": p.hops * maximum(each / link, hop)})
+
+
+def all_reduce_bytes(a: Attention, n):
+    """Bytes of the same combination as an AllReduce of a library's: m by its largest, then l and o as sums, round a ring."""
+    heads = a.s * a.B * a.N * a.T
+    return all_reduce(heads, Axis(n), 1).bytes + all_reduce(heads * (a.H + 1), Axis(n), 1).bytes

@@ -1,0 +1,293 @@
+"""Engines that serve a load of requests, as a simulation of events in seconds (chapter 5).
+
+    batched        up to `slots` prompts are padded to the longest and prefilled together; then all generate until the
+                   last is done, and only then come the next ones (static batching)
+    interleaved    whenever a slot is free the next prompt is prefilled alone, and everybody else waits that long; slots
+                   are refilled as they empty (continuous batching). With `chunk`, no more than so many tokens of a prompt
+                   go along with each decode step
+    disaggregated  prefill servers work in the order of arrival and send caches over a network to generating servers,
+                   which never wait for a prompt
+
+How long things take is the caller's: prefill(T) seconds of a prompt of T tokens, step(B, S) of a decode step of B sequences
+with S keys each on the average, transfer(T) of a cache; `timings` makes them of a `Replica`. A prefill ends in the first
+token, a step in one more for each sequence of its batch. Choosing tokens and filling slots takes no time. Tokens that a
+prefix cache knows are not computed again: then a prefill takes prefill(T) - prefill(known), but in a padded batch.
+
+Source: Austin et al. 2025, Section 7; Yu et al., "Orca" (2022) for continuous batching; Agrawal et al., "Sarathi-Serve"
+(2024) for chunks; Zhong et al., "DistServe" (2024).
+"""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from .prefill_and_decode_step import Replica
+from .request_log import Log, Request, Served, Span, whole
+
+
+@dataclass
+class _Run:
+    """What is written down while a simulation runs."""
+
+    load: Sequence[Request]
+    start: dict[int, float] = field(default_factory=dict)
+    tokens: dict[int, list[float]] = field(default_factory=dict)
+    slot: dict[int, tuple[int, int]] = field(default_factory=dict)
+    joined: dict[int, float] = field(default_factory=dict)
+    worked: Counter = field(default_factory=Counter)
+    spans: list[Span] = field(default_factory=list)
+    steps: list[tuple[int, int]] = field(default_factory=list)
+    padded: int = 0
+
+    def left(self, i: int) -> int:
+        return self.load[i].output - len(self.tokens[i])
+
+    def context(self, i: int) -> int:
+        """Keys that the next token of a request sees: its prompt and what it has said, the token fed in included."""
+        return self.load[i].prompt + len(self.tokens[i])
+
+    def prefilled(self, lane: str, some: Iterable[int], begin: float, end: float) -> None:
+        some = tuple(some)
+        for i in some:
+            self.start.setdefault(i, begin)
+            self.tokens[i] = [end]
+            self.joined[i] = end
+        self.spans.append(Span(lane, begin, end, "prefill", some))
+
+    def stepped(self, lane: str, some: Iterable[int], slots: int, begin: float, end: float, took: float) -> None:
+        """A decode step that would have taken `took` alone; a longer one has a chunk of a prompt in it."""
+        some, kind = tuple(some), "generate" if took == end - begin else "mixed"
+        for i in some:
+            self.tokens[i].append(end)
+            self.worked[i] += took
+        self.spans.append(Span(lane, begin, end, kind, some))
+        self.steps.append((len(some), slots))
+
+    def log(self) -> Log:
+        served = (
+            Served(r, self.start[i], tuple(self.tokens[i]), self.slot[i], self.joined[i], self.worked[i])
+            for i, r in enumerate(self.load)
+        )
+        return Log(tuple(served), tuple(sorted(self.spans)), tuple(self.steps), self.padded)
+
+
+Prefill, Step = Callable[[int], float], Callable[[int, float], float]
+
+
+def batched(
+    load: Iterable[tuple],
+    slots: int,
+    prefill: Prefill,
+    step: Step,
+    together: Callable[[int, int], float] | None = None,
+) -> Log:
+    """Static batching: a batch of prompts, padded, then of answers.
+
+    together  seconds of n prompts of T tokens in one prefill, together(n, T); None: n times as long as one, as where
+              arithmetic decides
+
+    A batch is what waits when the server is free, no more than `slots` requests.
+
+    >>> log = batched([(0, 8, 4), (0, 4, 2), (0, 8, 2)], 2, prefill=lambda T: T, step=lambda B, S: 1)
+    >>> [s.tokens for s in log.served], log.slot_use, log.padded
+    ([(16, 17, 18, 19), (16, 17), (27, 28)], 0.625, 4)
+    """
+    run, queue = _begin(load, slots)
+    now = 0
+    while queue:
+        now = max(now, run.load[queue[0]].arrival)
+        some = []
+        while queue and len(some) < slots and run.load[queue[0]].arrival <= now:
+            some.append(queue.popleft())
+        longest = max(run.load[i].prompt for i in some)
+        run.padded += sum(longest - run.load[i].prompt for i in some)
+        begin, now = now, now + (together(len(some), longest) if together else len(some) * prefill(longest))
+        run.prefilled("server", some, begin, now)
+        run.slot |= {i: (0, n) for n, i in enumerate(some)}
+        while active := [i for i in some if run.left(i)]:
+            begin, now = now, now + _seconds(run, active, step)
+            run.stepped("server", active, slots, begin, now, now - begin)
+    return run.log()
+
+
+def interleaved(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step, chunk: int | None = None) -> Log:
+    """Continuous batching on one server: a free slot takes the next prompt, alone and at once, while all others wait.
+
+    chunk  tokens of a prompt that go along with a decode step; None: all of it in a prefill of its own. A chunk costs
+           prefill(done + chunk) - prefill(done) on top of the step
+
+    >>> log = interleaved([(0, 8, 4), (0, 4, 2), (0, 8, 2)], 2, prefill=lambda T: T, step=lambda B, S: 1)
+    >>> [s.tokens for s in log.served], round(log.slot_use, 3)
+    ([(8, 13, 22, 23), (12, 13), (21, 22)], 0.833)
+    >>> log = interleaved([(0, 8, 9), (0, 8, 1)], 2, prefill=lambda T: T, step=lambda B, S: 1, chunk=2)
+    >>> log.worst_gap, log.served[1].ttft
+    (3, 20)
+    """
+    run, queue = _begin(load, slots)
+    if chunk is not None:
+        whole("chunk", chunk)
+    now, active, free, part = 0, [], list(range(slots)), None  # part: the prompt under way and how much of it is done
+    while queue or active or part:
+        if not active and not part:
+            now = max(now, run.load[queue[0]].arrival)
+        if part is None and queue and free and run.load[queue[0]].arrival <= now:
+            i, begin = queue.popleft(), now
+            run.slot[i] = (0, heapq.heappop(free))
+            if chunk is None:
+                now += _prompt(run.load[i], prefill)
+                run.prefilled("server", (i,), begin, now)
+                active.append(i)
+            else:
+                run.start[i], part = now, (i, run.load[i].known)
+        else:
+            now, part = _mixed(run, active, part, chunk, slots, prefill, step, now)
+        for i in [i for i in active if not run.left(i)]:
+            active.remove(i)
+            heapq.heappush(free, run.slot[i][1])
+    return run.log()
+
+
+def _mixed(run: _Run, active: list[int], part, chunk, slots, prefill: Prefill, step: Step, now: float):
+    """A decode step, with a chunk of a prompt in it if there is one under way. The time after it, and what is under way."""
+    begin, before = now, tuple(active)
+    if before:
+        now += _seconds(run, before, step)
+    took = now - begin
+    if part is None:
+        run.stepped("server", before, slots, begin, now, took)
+        return now, None
+    i, done = part
+    more = min(chunk, run.load[i].prompt - done)
+    now += prefill(done + more) - (prefill(done) if done else 0)
+    if before:
+        run.stepped("server", before, slots, begin, now, took)
+    if done + more < run.load[i].prompt:
+        if not before:
+            run.spans.append(Span("server", begin, now, "prefill", (i,)))
+        return now, (i, done + more)
+    if before:
+        run.tokens[i], run.joined[i] = [now], now
+    else:
+        run.prefilled("server", (i,), begin, now)
+    active.append(i)
+    return now, None
+
+
+def disaggregated(
+    load: Iterable[tuple],
+    slots: int,
+    prefill: Prefill,
+    step: Step,
+    transfer: Callable[[int], float] = lambda T: 0,
+    pools: tuple[int, int] = (1, 1),
+) -> Log:
+    """Prefill servers and generating servers apart: (how many of each), with `slots` on each generating one.
+
+    transfer  seconds of one cache of T tokens over the network, which carries one after the other
+
+    A prompt goes to the first free server. A cache goes to the idle generating server of the least number, or else to the
+    one that has a free slot first. The first token comes with the prefill, the second one after the cache has arrived.
+
+    >>> log = disaggregated([(0, 8, 4), (0, 4, 2), (0, 8, 2)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
+    >>> [s.tokens for s in log.served]
+    [(8, 11, 12, 13), (12, 15), (20, 23)]
+    """
+    run, queue = _begin(load, slots)
+    for name, n in zip(("prefill servers", "generating servers"), pools):
+        whole(name, n)
+    servers, net, ready = [(0, n) for n in range(pools[0])], 0, []
+    while queue:
+        i = queue.popleft()
+        free, n = heapq.heappop(servers)
+        begin = max(free, run.load[i].arrival)
+        end = begin + _prompt(run.load[i], prefill)
+        run.prefilled(f"prefill {n}", (i,), begin, end)
+        heapq.heappush(servers, (end, n))
+        run.slot[i] = (0, 0)
+        if run.left(i):
+            ready.append((end, i))
+    arrived = []
+    for end, i in sorted(ready):
+        begin = max(end, net)
+        net = begin + transfer(run.load[i].prompt)
+        if net > begin:
+            run.spans.append(Span("network", begin, net, "transfer", (i,)))
+        arrived.append((net, i))
+    _generate(run, deque(arrived), slots, step, pools[1])
+    return run.log()
+
+
+def _generate(run: _Run, arrived: deque, slots: int, step: Step, servers: int) -> None:
+    """Continuous batching on servers that only generate: `arrived` has (when, request) in order."""
+    active = [[] for _ in range(servers)]
+    free = [list(range(slots)) for _ in range(servers)]
+    due = [(0, n) for n in range(servers)]  # when each server can begin its next step
+    while arrived or any(active):
+        now, n = heapq.heappop(due)
+        if not active[n] and not arrived:
+            continue  # this server is done
+        if not active[n]:
+            now = max(now, arrived[0][0])
+        if due and due[0] < (now, n):
+            heapq.heappush(due, (now, n))  # another one comes first
+            continue
+        others = [len(free[m]) for m in range(servers) if m != n and not active[m]]
+        while arrived and arrived[0][0] <= now and free[n] and len(free[n]) >= max(others, default=0):
+            _, i = arrived.popleft()
+            run.slot[i] = (n, heapq.heappop(free[n]))
+            run.joined[i] = now
+            active[n].append(i)
+        begin = now
+        if active[n]:
+            now += _seconds(run, active[n], step)
+            run.stepped(f"generate {n}", active[n], slots, begin, now, now - begin)
+        for i in [i for i in active[n] if not run.left(i)]:
+            active[n].remove(i)
+            heapq.heappush(free[n], run.slot[i][1])
+        heapq.heappush(due, (now, n))
+
+
+def _prompt(r: Request, prefill: Prefill) -> float:
+    return prefill(r.prompt) - (prefill(r.known) if r.known else 0)
+
+
+def _seconds(run: _Run, some: Sequence[int], step: Step) -> float:
+    return step(len(some), sum(run.context(i) for i in some) / len(some))
+
+
+def _begin(load: Iterable[tuple], slots: int) -> tuple[_Run, deque]:
+    """A run, and its requests in the order of arrival."""
+    load = [Request(*r) for r in load]
+    whole("slots", slots)
+    if not load:
+        raise ValueError("a load has one request or more: (arrival, prompt, output) each")
+    for i, r in enumerate(load):
+        if r.arrival < 0 or r.prompt < 1 or r.output < 1:
+            raise ValueError(
+                f"a request arrives at 0 or later with 1 token or more to read and to write; number {i} is {r}"
+            )
+        if not 0 <= r.known < r.prompt:
+            raise ValueError(f"a prefill computes one token or more: known is 0 to {r.prompt - 1}; number {i} is {r}")
+    return _Run(load), deque(sorted(range(len(load)), key=lambda i: (load[i].arrival, i)))
+
+
+def timings(r: Replica) -> tuple[Prefill, Step]:
+    """prefill(T) and step(B, S) of a replica, for the engines above.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> prefill, step = timings(Replica(model("llama-2-13b"), chip("v5e"), 8))
+    >>> f"{1e3 * prefill(1024):.1f} ms {1e3 * step(8, 8192):.1f} ms"
+    '16.8 ms 12.3 ms'
+    """
+    return (lambda T: r.prefill(T).seconds), (lambda B, S: r.decode(B, S).seconds)
+
+
+def transfer_time(kv, W):
+    """Seconds to send kv bytes of a cache over a network of W bytes/s, one way: all chips' shares of it, if they all send.
+
+    >>> round(transfer_time(6.7e9, 8 * 3.125e9), 3)                  # 8192 tokens of LLaMA-2 13B from 8 v5e
+    0.268
+    """
+    return kv / W

@@ -1,0 +1,231 @@
+"""Formulas of answering with a model: step time, throughput, queue, price, caches out of reach (chapter 5).
+
+B sequences are answered at once; a prompt has T tokens; a decode step makes one token of each sequence, which sees S keys.
+kv is bytes of one sequence's cache, weights bytes of all weights, params the weights that a token is multiplied with.
+C and W are FLOPs/s and bytes/s of HBM of ALL chips of the replica: weights and caches are taken to lie on them evenly, and
+nothing is sent between them. `replica` computes the same from a model's matrices, `sharding_limits` says what is sent.
+
+Source: Austin et al. 2025, Section 7; errors of its text are listed in the course's errata (E003).
+Pope et al., "Efficiently Scaling Transformer Inference" (2022).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.roofline import critical_batch_limit
+from helpers.costs.sharding.sharded_array import bytes_each
+from helpers.costs.transformers.activation_memory import arrays
+from helpers.costs.transformers.config import Config
+from helpers.numeric import maximum, nonzero, sqrt, where
+
+
+def attention_time(B, kv, W):
+    """Seconds that a decode step takes to read the caches of B sequences. Its FLOPs take less: about one for a byte and G."""
+    return B * kv / W
+
+
+def linear_time(B, params, weights, C, W):
+    """Seconds of all products with weights in a step of B tokens: flat while the weights are read, then linear in B.
+
+    The two meet at the critical batch, `saturating_batch`, however many chips C and W belong to.
+
+    >>> layer = 2 * 8192 * 32768                      # two matrices on four v5e: 537M weights, 331 us to read them
+    >>> [round(1e6 * linear_time(B, layer, 2 * layer, 4 * 1.97e14, 4 * 8.1e11)) for B in (1, 240, 480)]
+    [331, 331, 654]
+    """
+    return maximum(2 * B * params / C, weights / W)
+
+
+def step_time(B, kv, params, weights, C, W):
+    """Seconds of a decode step: the caches are read, and apart from that the slower of the weights' reading and FLOPs.
+
+    >>> chips = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)    # 30B in int8, bf16 FLOPs, v5e 4x4
+    >>> [round(1e3 * step_time(B, kv=100e3 * 8192, **chips), 2) for B in (4, 256)]         # ms
+    [2.57, 21.05]
+    """
+    return attention_time(B, kv, W) + linear_time(B, params, weights, C, W)
+
+
+def step_floor(B, kv, weights, W):
+    """Seconds of a decode step of a small batch: all caches and all weights are read once. No step is faster.
+
+    >>> round(1e3 * step_floor(4, 100e3 * 8192, 30e9, 16 * 8.1e11), 2)
+    2.57
+    """
+    return (B * kv + weights) / W
+
+
+def throughput(B, kv, params, weights, C, W):
+    """Tokens per second of B sequences, one token of each in a step.
+
+    >>> round(throughput(32, 6.7e9, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11), 2)         # LLaMA-2 13B on 8 v5e
+    873.21
+    """
+    return B / step_time(B, kv, params, weights, C, W)
+
+
+def throughput_limit(kv, params, C, W):
+    """Tokens per second that no batch exceeds: 1 / (kv/W + 2·params/C); without the FLOPs (params=0), W/kv.
+
+    >>> round(throughput_limit(6.7e9, 0, 1.576e15, 6.56e12)), round(throughput_limit(6.7e9, 13e9, 1.576e15, 6.56e12))
+    (979, 964)
+    """
+    return 1 / (kv / W + 2 * params / C)
+
+
+def saturating_batch(chip: Chip, weights: str = "bf16", math: str = "bf16", E=1, k=1):
+    """Tokens in a step of one REPLICA from which its products with weights are bound by FLOPs: half a weight's bytes · C/W.
+
+    C is the rate of the type that the arithmetic runs in. So int8 weights halve the batch, and int8 arithmetic, at
+    twice the rate, doubles it again. With experts E/k times as many. More chips to a replica change nothing.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> v5e = chip("v5e")
+    >>> [round(saturating_batch(v5e, w, m), 1) for w, m in (("bf16", "bf16"), ("int8", "bf16"), ("int8", "int8"))]
+    [243.2, 121.6, 243.2]
+    >>> round(saturating_batch(v5e, E=16, k=2)), round(saturating_batch(chip("H100")))
+    (1946, 295)
+    """
+    return critical_batch_limit(chip.rate(math), chip.hbm_bandwidth, bytes_each(weights)) * E / k
+
+
+@dataclass(frozen=True)
+class Row:
+    """A column of the tables of batches: B sequences, bytes of their caches, of these and the weights; seconds, tokens/s."""
+
+    B: float
+    cache: float
+    total: float
+    step: float
+    throughput: float
+
+
+def sampling_table(kv, params, weights, C, W, batches: Iterable = (1, 8, 16, 32, 64, 240)) -> tuple[Row, ...]:
+    """Memory, step time and throughput for each batch, whether it fits or not.
+
+    >>> for r in sampling_table(6.7e9, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, (1, 16, 240)):     # LLaMA-2 13B, 8 v5e
+    ...     print(f"{r.B} {r.cache / 1e9:.1f} GB {r.total / 1e9:.1f} GB {1e3 * r.step:.2f} ms {r.throughput:.2f}/s")
+    1 6.7 GB 32.7 GB 4.98 ms 200.61/s
+    16 107.2 GB 133.2 GB 20.30 ms 787.99/s
+    240 1608.0 GB 1634.0 GB 249.09 ms 963.53/s
+    """
+    at = (kv, params, weights, C, W)
+    return tuple(Row(B, B * kv, B * kv + weights, step_time(B, *at), throughput(B, *at)) for B in batches)
+
+
+def naive_work(n):
+    """Sampling n tokens with the whole prefix in each step: tokens that pass the matrices, pairs of query and key.
+
+    The matrices' work grows as n²/2, attention's as n³/3: step i computes all i·i pairs, masked or not.
+
+    >>> naive_work(4), cached_work(4)
+    ((10.0, 30.0), (4, 10.0))
+    """
+    return n * (n + 1) / 2, n * (n + 1) * (2 * n + 1) / 6
+
+
+def cached_work(n):
+    """The same with a cache: each token passes once and looks at those up to itself."""
+    return n, n * (n + 1) / 2
+
+
+def receptive_field(layers, window):
+    """Tokens back, itself included, that can reach a token through that many local layers: layers·(window - 1) + 1.
+
+    >>> receptive_field(32, 4096), receptive_field(1, 4096)
+    (131041, 4096)
+    """
+    return layers * (window - 1) + 1
+
+
+def activation_bytes(D, T, B=1, x=2):
+    """Bytes of one array of activations, [B, T, D].
+
+    >>> activation_bytes(5120, 8192) / 1e6                    # LLaMA-2 13B: 80 MiB
+    83.88608
+    """
+    return x * B * T * D
+
+
+def prefill_memory(c: Config, T, B=1, x=2):
+    """Bytes of all that one layer makes of B prompts of T tokens: more than a prefill needs besides weights and cache.
+
+    Attention's T·S shares are not in it, since a flash kernel never holds them whole. Layers use the space in turn.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> round(prefill_memory(model("llama-2-13b"), 8192) / 1e9, 2)
+    1.35
+    """
+    return (
+        maximum(*(sum((arrays(c, kind, "everything", T) | {"shares": 0}).values()) for kind, _ in c.groups)) * x * B * T
+    )
+
+
+def waiting(rate, service):
+    """Mean seconds in the queue of one server: `rate` requests a second at random (Poisson), `service` seconds for each.
+
+    rho·service / (2(1 - rho)) with rho = rate·service, Pollaczek and Khinchine; infinity when requests come faster than they go.
+
+    >>> waiting(2.0, 0.25), waiting(5.0, 0.25)
+    (0.125, inf)
+    """
+    rho = rate * service
+    return where(rho < 1, rho * service / (2 * where(rho < 1, 1 - rho, 1.0)), float("inf"))
+
+
+def ttft(queue, prefill):
+    """Time to first token: seconds in the queue, then of the prefill, which ends in one. Where another server generates, the
+    second token waits for the cache's way there, not the first."""
+    return queue + prefill
+
+
+def request_seconds(first, step, tokens):
+    """Seconds until the last of `tokens` tokens: the first one, then a decode step for each of the others.
+
+    >>> request_seconds(first=0.5, step=0.02, tokens=101)
+    2.5
+    """
+    return first + (tokens - 1) * step
+
+
+def cost_per_million(price, chips, rate):
+    """Price of a million tokens on chips that cost `price` an hour each and make `rate` tokens/s together.
+
+    >>> cost_per_million(price=1.0, chips=16, rate=1e4)
+    0.4444444444444444
+    """
+    return 1e6 * price * chips / 3600 / rate
+
+
+def reload_time(kv, pcie, setup=0.0):
+    """Seconds to bring kv bytes of a cache from hosts' memory: `pcie` bytes/s of all chips' links, one way, after `setup`.
+
+    >>> round(reload_time(6.7e9, 8 * 1.5e10) * 1e3, 1)           # 8192 tokens of LLaMA-2 13B, on 8 v5e: 55.8 ms
+    55.8
+    """
+    return setup + kv / pcie
+
+
+def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
+    """Tokens of a prefix from which reloading its cache is faster than computing it; 0 if it always is, inf if it never is.
+
+    kv      bytes of cache for ONE token
+    params  weights of the layers: what a cache needs has no logits, and reads the embedding without multiplying
+    pair    FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
+    setup   seconds before the first byte arrives
+
+    setup + kv·S/pcie = (2·params·S + pair·S²/2) / C. Computing is taken to be bound by FLOPs, which favours it:
+    short prefixes below the critical batch take as long as reading the weights.
+
+    A model of GPT-2's size in bf16, with a large cache for that (GPT-2's own texts end at 1,024 tokens), and LLaMA-2 13B:
+
+    >>> round(reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864))
+    17051
+    >>> reload_crossover(819200, 12.7e9, 1.97e14, 1.5e10, pair=4 * 40 * 5120)
+    0.0
+    """
+    a, b = pair / 2 / C, 2 * params / C - kv / pcie
+    root = sqrt(b * b + 4 * a * setup)
+    slow = where(a > 0, (root - b) / nonzero(2 * a), float("inf"))
+    return where(b > 0, 2 * setup / nonzero(b + root), slow)

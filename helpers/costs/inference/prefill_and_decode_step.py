@@ -1,0 +1,311 @@
+"""One replica of a model: what fits, seconds of a prefill and of a decode step, and the choice among batches and chips (chapter 5).
+
+B sequences are answered at once; a prompt has T tokens; a decode step makes one token of each sequence, which sees S keys.
+Weights and caches lie on the replica's chips evenly, and nothing is sent between them: the floor under every sharding.
+`sharding_limits` says what is sent.
+
+Source: Austin et al. 2025, Section 7; Pope et al., "Efficiently Scaling Transformer Inference" (2022).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.rooflines.roofline import Time, Work, time
+from helpers.costs.sharding.sharded_array import bytes_each
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import Parameters, flops, parameters, works
+from helpers.numeric import floor, maximum, plain
+
+from .latency_and_throughput import reload_crossover, reload_time, step_time
+
+
+def shapes(chip: Chip) -> Iterator[tuple[int, ...]]:
+    """Slices of 1, 2, 4, … chips up to a pod, each as near to a square or cube as can be.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [*shapes(chip("v5e"))][:6], [*shapes(chip("v5p"))][:4], [*shapes(chip("H100"))]
+    ([(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8)], [(1, 1, 1), (1, 1, 2), (1, 2, 2), (2, 2, 2)], [(1,), (2,), (4,), (8,)])
+    """
+    shape = [1] * len(chip.pod)
+    while True:
+        yield tuple(sorted(shape))
+        grow = [i for i, n in enumerate(shape) if 2 * n <= sorted(chip.pod)[i]]
+        if not grow:
+            return
+        i = min(grow, key=lambda i: (shape[i], -i))
+        shape[i] *= 2
+
+
+def smallest_slice(chip: Chip, n_bytes: float, reserve: float = 0.0) -> Slice:
+    """The smallest of `shapes` whose HBM, less `reserve` bytes of each chip, holds that many bytes.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> smallest_slice(chip("v5e"), 211.7e9).shape               # seed question 6: at least 13.2 chips
+    (4, 4)
+    """
+    for shape in shapes(chip):
+        s = Slice(chip, shape)
+        if n_bytes <= s.chips * (chip.hbm_bytes - reserve):
+            return s
+    raise ValueError(
+        f"{n_bytes / 1e9:,.1f} GB do not fit a pod of {s.chips} {chip.name}: take fewer bytes or larger chips"
+    )
+
+
+def _width(kind):
+    """Bytes of a number, from the name of its type or as they are given."""
+    return bytes_each(kind) if isinstance(kind, str) else kind
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Seconds of a prefill or of a decode step.
+
+    roles  seconds of each role's work, resource by resource
+    """
+
+    roles: dict[str, Time]
+
+    @property
+    def time(self) -> Time:
+        """All of it: `lower` if everything overlaps, the next weights' reading with attention too; `upper` if nothing does."""
+        first, *others = self.roles.values()
+        return sum(others, first)
+
+    @property
+    def seconds(self):
+        """One role after the other, each computes while it reads and waits for links: between the two, what to expect."""
+        links = sum(t.parts.get("ici", 0.0) for t in self.roles.values())
+        return sum(maximum(t.parts["math"], t.parts["hbm"]) for t in self.roles.values()) + links
+
+    @property
+    def bound(self) -> tuple[str, str]:
+        """The role that takes longest and what it waits for, such as ("attention", "hbm"); for plain numbers."""
+        role = max(self.roles, key=lambda r: self.roles[r].lower)
+        return role, self.roles[role].bound
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A model on chips that share its weights and caches evenly.
+
+    chips    how many: a number, or an array of them
+    weights, cache   types of the weights and of the cached numbers, or bytes of one
+    math     type of the arithmetic and of activations
+    reserve  bytes of each chip's HBM that neither weights nor caches may take: activations, programs
+    share, keep, scale     of the cache, as in `transformer.kv_cache`
+
+    Layers that share a cache have no W_K and W_V of their own, but `weight_bytes` and passes count them all the same: of a
+    decoder with MHA and share=2 about a twelfth of its layers too many, with GQA far less.
+    Scales of weights are left out (one for a column is a share of 1/D).
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> r = Replica(model("llama-2-13b"), chip("v5e"), 8)
+    >>> f"{r.weight_bytes / 1e9:.1f} GB {r.kv(8192) / 1e9:.2f} GB", int(r.largest_batch(8192))
+    ('26.0 GB 6.71 GB', 15)
+    >>> f"{1e3 * r.decode(8, 8192).seconds:.2f} ms", r.decode(8, 8192).bound, r.prefill(8192).bound
+    ('12.26 ms', ('attention', 'hbm'), ('mlp', 'math'))
+    """
+
+    config: Config
+    chip: Chip
+    chips: float = 1
+    weights: str | float = "bf16"
+    cache: str | float = "bf16"
+    math: str = "bf16"
+    reserve: float = 0.0
+    share: float = 1
+    keep: float = 0
+    scale: float = 0
+
+    def __post_init__(self):
+        _width(self.weights), _width(self.cache), self.chip.rate(self.math)
+        if plain(self.chips) and self.chips < 1:
+            raise ValueError(f"a replica lies on 1 chip or more, not {self.chips}")
+        if plain(self.reserve, self.chip.hbm_bytes) and not 0 <= self.reserve < self.chip.hbm_bytes:
+            raise ValueError(
+                f"of {self.chip.name}'s {self.chip.hbm_bytes:.3g} bytes of HBM a part can be reserved, not {self.reserve:.3g}"
+            )
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Of the model, by role."""
+        return parameters(self.config)
+
+    @property
+    def C(self):
+        """FLOPs/s of all chips."""
+        return self.chips * self.chip.rate(self.math)
+
+    @property
+    def W(self):
+        """Bytes/s of HBM of all chips."""
+        return self.chips * self.chip.hbm_bandwidth
+
+    @property
+    def pcie(self):
+        """Bytes/s between all chips and their hosts, one way."""
+        if self.chip.pcie_bandwidth is None:
+            raise ValueError(
+                f"{self.chip.name} has no published bandwidth to its host: replace(chip, pcie_bandwidth=…)"
+            )
+        return self.chips * self.chip.pcie_bandwidth
+
+    @property
+    def weight_bytes(self):
+        """Bytes of all weights."""
+        return self.parameters.total * _width(self.weights)
+
+    def kv(self, S, B=1):
+        """Bytes of the caches of B sequences of S tokens."""
+        return kv_cache(self.config, S, B, _width(self.cache), self.share, self.keep, self.scale)
+
+    @property
+    def room(self):
+        """Bytes that are left for caches; below 0 if the weights do not fit."""
+        return self.chips * (self.chip.hbm_bytes - self.reserve) - self.weight_bytes
+
+    def largest_batch(self, S):
+        """Sequences of S tokens whose caches fit beside the weights; 0 if the weights leave no room.
+
+        All caches together are spread evenly over the chips. If whole sequences, or whole heads, have to lie on a chip, fewer
+        may fit: `sharded_decode_step.held` and `points` there take the fullest chip.
+        """
+        return floor(maximum(self.room, 0) / self.kv(S))
+
+    def check_fits(self, B, S) -> None:
+        """ValueError, with what is too much and what would do, if B caches of S tokens do not fit."""
+        need, has = self.weight_bytes + self.kv(S, B), self.room + self.weight_bytes
+        if need <= has:
+            return
+        most = int(self.largest_batch(S))
+        try:
+            s = smallest_slice(self.chip, need, self.reserve)
+            larger = f"the smallest slice that holds all is {'x'.join(map(str, s.shape))}"
+        except ValueError:
+            larger = "no slice of a pod holds all"
+        raise ValueError(
+            f"{B:,} sequences of {S:,} tokens and the weights take {need / 1e9:,.1f} GB, and {self.chips} {self.chip.name} "
+            f"have {has / 1e9:,.1f} GB: {(need - has) / 1e9:,.1f} GB too many; "
+            f"{f'{most:,} sequences fit' if most else 'not one sequence fits'}, and {larger}"
+        )
+
+    def works(self, B, T, S=None, logits=None, absorbed=False) -> dict[str, Work]:
+        """A forward pass of T new tokens of each of B sequences, the last of S, as roofline's work of all chips together."""
+        if plain(B, T) and (B < 1 or T < 1):
+            raise ValueError(f"a pass has one sequence and one new token or more, got B={B} and T={T}")
+        one = kv_cache(self.config, 1, 1, _width(self.cache), scale=self.scale) / kv_cache(self.config, 1, 1, 1)
+        if self.config.mla and not absorbed:
+            one = None  # attention reads keys and values that were just made, not the cache
+        w, x = _width(self.weights), bytes_each(self.math)
+        out = works(self.config, B, T, S, w, x, "causal", self.math, one, logits, absorbed)
+        kept = replace(self, share=1)
+        more = kept.kv(T if S is None else S, B) - replace(kept, keep=0).kv(T if S is None else S, B)
+        return out | {"attention": out["attention"] + Work(bytes=more, dtype=self.math)}
+
+    def forward(self, B, T, S=None, logits=None, absorbed=False) -> Pass:
+        """Seconds of it; of a chunk of T tokens of a prompt, `forward(1, T, S)`."""
+        some = self.works(B, T, S, logits, absorbed)
+        return Pass({role: time(w, self.C, self.W) for role, w in some.items()})
+
+    def prefill(self, T, B=1) -> Pass:
+        """Seconds of B prompts of T tokens, the last of which is unembedded."""
+        return self.forward(B, T, logits=1)
+
+    def decode(self, B, S) -> Pass:
+        """Seconds of one token for each of B sequences, which sees S keys, itself included."""
+        return self.forward(B, 1, S, absorbed=self.config.mla is not None)
+
+    def verify(self, B, K, S):
+        """Seconds of a pass over K guessed tokens and the one before them, S keys in all, in units of a decode step.
+
+        It is v of `speculative_decoding.speed_up`: near 1 while the step waits for HBM, and up to K + 1 beyond.
+        """
+        return self.forward(B, K + 1, S, absorbed=self.config.mla is not None).seconds / self.decode(B, S).seconds
+
+    def rough(self, B, S):
+        """Seconds of the same step by `step_time`: no activations are read, and all weights are, the embedding too."""
+        return step_time(B, self.kv(S), self.parameters.matmul, self.weight_bytes, self.C, self.W)
+
+    def reload(self, S, setup=0.0):
+        """Seconds to bring a cache of S tokens back from the hosts."""
+        if self.chip.pcie_bandwidth is None:
+            raise ValueError(
+                f"{self.chip.name} has no published bandwidth to its host: replace(chip, pcie_bandwidth=…)"
+            )
+        return reload_time(self.kv(S), self.chips * self.chip.pcie_bandwidth, setup)
+
+    def reload_crossover(self, setup=0.0):
+        """Tokens of a prefix from which reloading is faster than computing, both in full layers and bound by FLOPs."""
+        f = flops(self.config, 1, 1, logits=0)
+        return reload_crossover(self.kv(1), (f.layers - f.attention) / 2, self.C, self.pcie, f.attention, setup)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A way to run a model.
+
+    latency     seconds for a token of every sequence
+    throughput  tokens/s of the replica
+    per_chip    tokens/s of one chip: its inverse is chip-seconds a token, the cost
+    fits        whether caches and weights do
+    """
+
+    chips: int
+    B: int
+    latency: float
+    throughput: float
+    per_chip: float
+    fits: bool
+    bound: tuple[str, str]
+
+
+def points(r: Replica, S, batches: Iterable[int], chips: Iterable[int]) -> tuple[Point, ...]:
+    """Every batch on every number of chips, at S tokens of context."""
+    out = []
+    for n in chips:
+        on = replace(r, chips=n)
+        most = on.largest_batch(S)
+        for B in batches:
+            p = on.decode(B, S)
+            out.append(Point(n, B, p.seconds, B / p.seconds, B / p.seconds / n, B <= most, p.bound))
+    return tuple(out)
+
+
+def frontier(some: Iterable[Point]) -> tuple[Point, ...]:
+    """Those that fit and that no other one beats in both latency and tokens/s of a chip, quickest first.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> r = Replica(model("llama-2-13b"), chip("v5e"))
+    >>> [(p.chips, p.B) for p in frontier(points(r, 2048, (1, 16, 64), (4, 16)))]
+    [(16, 1), (16, 16), (16, 64)]
+    """
+    best, out = 0.0, []
+    for p in sorted((p for p in some if p.fits), key=lambda p: (p.latency, -p.per_chip)):
+        if p.per_chip > best:
+            best = p.per_chip
+            out.append(p)
+    return tuple(out)
+
+
+def cheapest(some: Iterable[Point], latency) -> Point:
+    """Of those that fit and take no more than `latency` seconds a token, the one that makes most tokens/s of a chip.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> all_of_them = points(Replica(model("llama-2-13b"), chip("v5e")), 2048, (1, 4, 16, 64), (4, 8, 16))
+    >>> p = cheapest(all_of_them, latency=0.008)
+    >>> p.chips, p.B, f"{1e3 * p.latency:.1f} ms"
+    (16, 16, '4.1 ms')
+    """
+    fit = [p for p in some if p.fits]
+    ok = [p for p in fit if p.latency <= latency]
+    if not ok:
+        least = f"the quickest that fits takes {1e3 * min(p.latency for p in fit):.3g} ms" if fit else "nothing fits"
+        raise ValueError(f"no batch on any of these chips answers within {1e3 * latency:.3g} ms: {least}")
+    return max(ok, key=lambda p: (p.per_chip, -p.latency))

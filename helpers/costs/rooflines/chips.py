@@ -1,0 +1,255 @@
+"""The chips of the course, every field with its source, and `chip`, which finds one by name (chapter 1).
+
+Rounded values are those that the course computes with; `tests/helpers/costs/rooflines/test_chips.py` holds them against a second source.
+"""
+
+from difflib import get_close_matches
+from types import MappingProxyType as Frozen
+
+from .hardware import Chip
+
+BOOK = "Austin et al., How To Scale Your Model (2025), table of TPU specs"
+V5E = "Google Cloud, TPU v5e system architecture: docs.cloud.google.com/tpu/docs/v5e"
+V5P = "Google Cloud, TPU v5p system architecture: docs.cloud.google.com/tpu/docs/v5p"
+V6E = "Google Cloud, TPU v6e system architecture: docs.cloud.google.com/tpu/docs/v6e"
+V7 = "Google Cloud, TPU7x (Ironwood): docs.cloud.google.com/tpu/docs/tpu7x"
+VMEM = "jax/_src/tpu_info.py in JAX 0.12 (VMEM per TensorCore, times cores)"
+A100 = "NVIDIA A100 Tensor Core GPU datasheet (2021) and Ampere architecture whitepaper, SXM4"
+H100 = "NVIDIA H100 Tensor Core GPU datasheet and Hopper architecture whitepaper, SXM5, dense rates"
+H200 = "NVIDIA H200 Tensor Core GPU datasheet, SXM, dense rates"
+B200 = "NVIDIA HGX B200 and DGX B200 datasheets, dense rates, one of eight GPUs"
+DCN = "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its chips"
+
+
+def _tpu(
+    name,
+    bf16,
+    int8,
+    hbm,
+    hbm_bw,
+    vmem,
+    link,
+    pod,
+    cores,
+    per_host,
+    pcie=1.5e10,
+    dcn=None,
+    fp8=None,
+    vmem_bw=None,
+    sources=None,
+):
+    """One TPU row; fields without a source of their own come from the specs table of the book."""
+    flops = {"bf16": bf16, **({"int8": int8} if int8 else {}), **({"fp8": fp8} if fp8 else {})}
+    fields = (
+        "flops",
+        "hbm_bytes",
+        "hbm_bandwidth",
+        "link_bandwidth",
+        "pod",
+        "cores",
+        "chips_per_host",
+        "pcie_bandwidth",
+    )
+    where = {
+        **dict.fromkeys(fields, BOOK),
+        "axes": "length of pod",
+        "fast_bytes": VMEM,
+        "dcn_bandwidth": DCN,
+        **(sources or {}),
+    }
+    where.setdefault("fast_bandwidth", "not published")
+    return Chip(
+        name,
+        "tpu",
+        Frozen(flops),
+        hbm,
+        hbm_bw,
+        vmem * 2**20,
+        vmem_bw,
+        link,
+        len(pod),
+        pod,
+        cores,
+        per_host,
+        pcie,
+        dcn or 2.5e10 / per_host,
+        Frozen(where),
+    )
+
+
+def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, **flops):
+    """One GPU row: `smem` KiB of shared memory for each SM, `nvlink` one way, `nic` bits/s of network for each GPU."""
+    fields = ("flops", "hbm_bytes", "hbm_bandwidth", "fast_bytes", "link_bandwidth", "cores", "pcie_bandwidth")
+    where = {
+        **dict.fromkeys(fields, source),
+        "fast_bandwidth": "not published",
+        "axes": "NVSwitch: every GPU one hop from every other",
+        "pod": "eight GPUs behind one NVSwitch (DGX, HGX)",
+        "chips_per_host": "DGX and HGX: eight",
+        "dcn_bandwidth": "one network card a GPU, as in the vendor's DGX system",
+    }
+    return Chip(
+        name,
+        "gpu",
+        Frozen(flops),
+        hbm,
+        hbm_bw,
+        smem * 1024 * sms,
+        None,
+        nvlink,
+        0,
+        (8,),
+        sms,
+        8,
+        pcie,
+        nic / 8,
+        Frozen(where),
+    )
+
+
+_ALL = (
+    _tpu(
+        "v3",
+        1.4e14,
+        1.4e14,
+        32e9,
+        9.0e11,
+        32,
+        1e11,
+        (32, 32),
+        2,
+        4,
+        sources={
+            "flops": f"{BOOK}; it repeats the bf16 rate for int8, which JAX's own table does not list",
+            "chips_per_host": "four chips, that is the eight cores of the 4x2 in the book's table",
+        },
+    ),
+    _tpu("v4p", 2.75e14, 2.75e14, 32e9, 1.2e12, 32, 4.5e10, (16, 16, 16), 2, 4),
+    # 8.2e11 stands in some texts; the vendor's page says 819 GB/s and the specs table 8.1e11, which the course computes with.
+    _tpu(
+        "v5e",
+        1.97e14,
+        3.94e14,
+        16e9,
+        8.1e11,
+        128,
+        4.5e10,
+        (16, 16),
+        1,
+        8,
+        vmem_bw=22 * 8.1e11,
+        sources={"fast_bandwidth": "about 22 times HBM (Austin et al. 2025, VMEM)", "flops": f"{BOOK}; {V5E}"},
+    ),
+    _tpu("v5p", 4.59e14, 9.18e14, 96e9, 2.8e12, 128, 9e10, (16, 20, 28), 2, 4, sources={"flops": f"{BOOK}; {V5P}"}),
+    _tpu(
+        "v6e",
+        9.20e14,
+        1.84e15,
+        32e9,
+        1.6e12,
+        128,
+        9e10,
+        (16, 16),
+        1,
+        8,
+        pcie=3.2e10,
+        dcn=1.25e10,
+        sources={
+            "dcn_bandwidth": f"100 Gb/s a chip: {V7}, comparison table",
+            "flops": f"{BOOK} (the vendor's page says 9.18e14: {V6E})",
+        },
+    ),
+    # 1200 GB/s of ICI a chip, over six links and both directions: 100 GB/s one way. 16x24x24 is the 9,216-chip pod.
+    _tpu(
+        "v7",
+        2.307e15,
+        None,
+        192 * 2**30,
+        7.38e12,
+        128,
+        1e11,
+        (16, 24, 24),
+        2,
+        4,
+        fp8=4.614e15,
+        pcie=None,
+        dcn=1.25e10,
+        sources={
+            **dict.fromkeys(
+                ("flops", "hbm_bytes", "hbm_bandwidth", "link_bandwidth", "cores", "chips_per_host", "dcn_bandwidth"),
+                V7,
+            ),
+            "pod": f"9,216 chips: {V7}",
+            "pcie_bandwidth": "not published",
+        },
+    ),
+    _gpu("A100", A100, 80e9, 2.039e12, 164, 3e11, 108, 3.2e10, 2e11, bf16=3.12e14, int8=6.24e14, f32=1.95e13),
+    _gpu("A100-40GB", A100, 40e9, 1.555e12, 164, 3e11, 108, 3.2e10, 2e11, bf16=3.12e14, int8=6.24e14, f32=1.95e13),
+    _gpu(
+        "H100",
+        H100,
+        80e9,
+        3.35e12,
+        228,
+        4.5e11,
+        132,
+        6.4e10,
+        4e11,
+        bf16=9.89e14,
+        int8=1.979e15,
+        fp8=1.979e15,
+        f32=6.7e13,
+    ),
+    _gpu(
+        "H200",
+        H200,
+        141e9,
+        4.8e12,
+        228,
+        4.5e11,
+        132,
+        6.4e10,
+        4e11,
+        bf16=9.89e14,
+        int8=1.979e15,
+        fp8=1.979e15,
+        f32=6.7e13,
+    ),
+    _gpu(
+        "B200",
+        B200,
+        180e9,
+        7.7e12,
+        228,
+        9e11,
+        148,
+        6.4e10,
+        4e11,
+        bf16=2.25e15,
+        int8=4.5e15,
+        fp8=4.5e15,
+        fp4=9e15,
+        f32=7.5e13,
+    ),
+)
+
+CHIPS = Frozen({c.name: c for c in _ALL})
+ALIASES = Frozen({"v4": "v4p", "tpu7x": "v7", "ironwood": "v7", "trillium": "v6e", "a100-80gb": "A100"})
+
+
+def chip(name: str) -> Chip:
+    """The chip of that name, upper or lower case; an unknown name is answered with the near ones.
+
+    >>> chip("h100").name
+    'H100'
+    >>> chip("v5f")
+    Traceback (most recent call last):
+    ValueError: no chip is called 'v5f'; did you mean v5p, v5e, v7 or v4p?
+    """
+    known = {n.lower(): c for n, c in CHIPS.items()} | {a: CHIPS[n] for a, n in ALIASES.items()}
+    if str(name).lower() in known:
+        return known[str(name).lower()]
+    near = get_close_matches(str(name).lower(), known, n=4, cutoff=0.4)
+    near = list(dict.fromkeys(known[n].name for n in near)) or list(CHIPS)
+    listed = near[0] if len(near) == 1 else ", ".join(near[:-1]) + " or " + near[-1]
+    raise ValueError(f"no chip is called {name!r}; did you mean {listed}?")

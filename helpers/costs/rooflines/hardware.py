@@ -1,0 +1,166 @@
+"""Chips and slices: what a chip can do per second, what it can hold, and how chips are wired (chapter 1).
+
+The numbers stand in `chips.py`, each with its source.
+FLOPs/s, bytes/s and bytes throughout; GB is 1e9 bytes, GiB is 2**30.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One accelerator.
+
+    name            "v5e", "H100", …
+    kind            "tpu" or "gpu"
+    flops           dense FLOPs/s (OPs/s for integers) by dtype: {"bf16": 1.97e14, "int8": 3.94e14}
+    hbm_bytes       bytes of HBM
+    hbm_bandwidth   bytes/s between HBM and the chip
+    fast_bytes      bytes of VMEM (TPU) or of shared memory over all SMs (GPU)
+    fast_bandwidth  bytes/s of it, or None where nobody publishes it
+    link_bandwidth  bytes/s of one ICI link in ONE direction; on a GPU, of all its NVLinks together in one direction
+    axes            dimensions of the torus (2 or 3); 0 for a GPU behind a switch
+    pod             chips along each axis of the largest pod
+    cores           TensorCores (TPU) or SMs (GPU) of one chip
+    chips_per_host  chips that share a host, its PCIe root and its network cards
+    pcie_bandwidth  bytes/s between host and this chip, one direction, or None
+    dcn_bandwidth   bytes/s of data-centre network for this chip, one direction
+    sources         where each field was read
+    """
+
+    name: str
+    kind: str
+    flops: Mapping[str, float]
+    hbm_bytes: float
+    hbm_bandwidth: float
+    fast_bytes: float
+    fast_bandwidth: float | None
+    link_bandwidth: float
+    axes: int
+    pod: tuple[int, ...]
+    cores: int
+    chips_per_host: int
+    pcie_bandwidth: float | None
+    dcn_bandwidth: float
+    sources: Mapping[str, str]
+
+    def rate(self, dtype: str = "bf16") -> float:
+        """Dense FLOPs/s at `dtype`; ValueError if the chip has no published rate for it.
+
+        >>> from .chips import chip
+        >>> chip("v5e").rate("int8")
+        394000000000000.0
+        """
+        if dtype not in self.flops:
+            raise ValueError(f"{self.name} has no published rate for {dtype!r}; it has {', '.join(self.flops)}")
+        return self.flops[dtype]
+
+    def alpha_hbm(self, dtype: str = "bf16") -> float:
+        """FLOPs that the chip does while one byte comes from HBM: C/W.
+
+        >>> from .chips import chip
+        >>> round(chip("H100").alpha_hbm())
+        295
+        """
+        return self.rate(dtype) / self.hbm_bandwidth
+
+    def alpha_ici(self, axes: int = 1, dtype: str = "bf16") -> float:
+        """FLOPs per byte over `axes` torus axes, both directions of each at once.
+
+        >>> from .chips import chip
+        >>> chip("v5p").alpha_ici(), chip("v5p").alpha_ici(3)
+        (2550.0, 850.0)
+        """
+        if self.axes == 0:
+            raise ValueError(f"{self.name} hangs on a switch, not on a torus: it has no ICI axes")
+        if not 1 <= axes <= self.axes:
+            raise ValueError(f"{self.name} has {self.axes} torus axes, so 1 to {self.axes}, not {axes}")
+        return self.rate(dtype) / (2 * self.link_bandwidth * axes)
+
+    def alpha_dcn(self, dtype: str = "bf16") -> float:
+        """FLOPs per byte over the data-centre network, one direction.
+
+        >>> from .chips import chip
+        >>> chip("v5p").alpha_dcn()
+        73440.0
+        """
+        return self.rate(dtype) / self.dcn_bandwidth
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Chips wired as a torus: `Slice(chip("v5e"), (4, 4))`.
+
+    wraps  for each axis, whether its ends are joined to a ring.
+           The default is the vendor's rule: on v3, v5e and v6e an axis wraps when it spans the pod (32 or 16 chips);
+           on v4p, v5p and v7, slices are built of 4x4x4 cubes joined by optical switches,
+           so all axes wrap when every one is a multiple of 4, and none of a smaller slice does.
+
+    >>> from .chips import chip
+    >>> Slice(chip("v5e"), (4, 4)).wraps, Slice(chip("v5e"), (8, 16)).wraps
+    ((False, False), (False, True))
+    >>> Slice(chip("v5p"), (4, 4, 8)).wraps, Slice(chip("v5p"), (2, 2, 4)).wraps
+    ((True, True, True), (False, False, False))
+    """
+
+    chip: Chip
+    shape: tuple[int, ...]
+    wraps: tuple[bool, ...] | None = None
+
+    def __post_init__(self):
+        if self.chip.axes and len(self.shape) != self.chip.axes:
+            raise ValueError(
+                f"a {self.chip.name} slice has {self.chip.axes} axes, so {self.shape} needs {self.chip.axes} sizes"
+            )
+        if any(not isinstance(n, int) or n < 1 for n in self.shape):
+            raise ValueError(f"every axis of a slice has 1 or more chips, got {self.shape}")
+        if any(n > m for n, m in zip(sorted(self.shape), sorted(self.chip.pod))):
+            raise ValueError(f"{self.shape} is larger than a {self.chip.name} pod, which is {self.chip.pod}")
+        if self.wraps is None:
+            object.__setattr__(self, "wraps", _wraps(self.chip, self.shape))
+        elif len(self.wraps) != len(self.shape):
+            raise ValueError(f"wraps needs one truth value for each of the {len(self.shape)} axes, got {self.wraps}")
+
+    @property
+    def chips(self) -> int:
+        """Number of chips."""
+        return prod(self.shape)
+
+    @property
+    def hosts(self) -> int:
+        """Hosts that these chips occupy, the last one perhaps in part.
+
+        >>> from .chips import chip
+        >>> Slice(chip("v5e"), (16, 16)).hosts, Slice(chip("v5p"), (16, 20, 28)).hosts
+        (32, 2240)
+        """
+        return -(-self.chips // self.chip.chips_per_host)
+
+    @property
+    def cores(self) -> int:
+        """TensorCores."""
+        return self.chips * self.chip.cores
+
+    @property
+    def hbm_bytes(self) -> float:
+        """HBM of all chips together."""
+        return self.chips * self.chip.hbm_bytes
+
+    def rate(self, dtype: str = "bf16") -> float:
+        """FLOPs/s of all chips together.
+
+        >>> from .chips import chip
+        >>> f"{Slice(chip('v5p'), (16, 20, 28)).rate():.3g}"
+        '4.11e+18'
+        """
+        return self.chips * self.chip.rate(dtype)
+
+
+def _wraps(chip: Chip, shape: tuple[int, ...]) -> tuple[bool, ...]:
+    if chip.axes == 0:
+        return (False,) * len(shape)
+    if chip.axes == 2:
+        return tuple(n == max(chip.pod) for n in shape)
+    return (all(n % 4 == 0 for n in shape),) * len(shape)

@@ -1,0 +1,113 @@
+"""Distances and transfers between chips on lines, rings and tori (chapter 1).
+
+W is bytes/s of one link in one direction; a hop takes `hop` seconds.
+Source: Austin et al. 2025, Section 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from .hardware import Slice
+
+HOP = 1e-6
+"""Seconds for the first byte to cross one ICI link (Austin et al. 2025, Section 2)."""
+
+
+def line_distance(a: int, b: int, n: int, wraps: bool) -> int:
+    """Hops from chip a to chip b of n in a row, the short way round if the row is a ring.
+
+    >>> line_distance(0, 3, 4, wraps=False), line_distance(0, 3, 4, wraps=True)
+    (3, 1)
+    """
+    if not (0 <= a < n and 0 <= b < n):
+        raise ValueError(f"chips of an axis of {n} are numbered 0 to {n - 1}, got {a} and {b}")
+    d = abs(a - b)
+    return min(d, n - d) if wraps else d
+
+
+def distance(src: Sequence[int], dst: Sequence[int], s: Slice) -> int:
+    """Hops of a shortest path between two chips of a slice.
+
+    >>> from .chips import chip
+    >>> distance((0, 0), (3, 3), Slice(chip("v5e"), (4, 4)))
+    6
+    """
+    _check(s, src, dst)
+    return sum(line_distance(a, b, n, w) for a, b, n, w in zip(src, dst, s.shape, s.wraps))
+
+
+def diameter(s: Slice) -> int:
+    """Hops between the two chips that are farthest apart: n//2 for each ring, n-1 for each line.
+
+    >>> from .chips import chip
+    >>> diameter(Slice(chip("v5e"), (16, 16))), diameter(Slice(chip("v5e"), (4, 4)))
+    (16, 6)
+    """
+    _check(s)
+    return sum(n // 2 if w else n - 1 for n, w in zip(s.shape, s.wraps))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A message from chip to chip: `first` seconds until its first byte arrives, `total` until the last one has."""
+
+    hops: int
+    paths: int
+    first: float
+    total: float
+
+
+def send(n_bytes: float, src: Sequence[int], dst: Sequence[int], s: Slice, hop: float = HOP) -> Transfer:
+    """Send `n_bytes` from chip to chip, split over all shortest paths that share no link.
+
+    There is one such path for each axis along which the two chips differ.
+    (An even ring has two ways to its opposite chip, which doubles that axis.)
+
+    >>> from .chips import chip
+    >>> t = send(2 * 8 * 128 * 8192, (0, 0), (3, 3), Slice(chip("v5e"), (4, 4)))
+    >>> t.hops, t.paths, f"{t.first:.1e} {t.total:.4e}"
+    (6, 2, '6.0e-06 1.9241e-04')
+    """
+    hops = distance(src, dst, s)
+    if hops == 0:
+        return Transfer(0, 0, 0.0, 0.0)
+    paths = 0
+    for a, b, n, wraps in zip(src, dst, s.shape, s.wraps):
+        d = line_distance(a, b, n, wraps)
+        paths += 0 if d == 0 else 2 if wraps and 2 * d == n and n > 2 else 1
+    first = hops * hop
+    return Transfer(hops, paths, first, first + n_bytes / (paths * s.chip.link_bandwidth))
+
+
+def ports(where: Sequence[int], s: Slice) -> int:
+    """Links of one chip: two on a ring of 3 or more, one at the end of a line.
+
+    >>> from .chips import chip
+    >>> ports((0, 0), Slice(chip("v5e"), (4, 4))), ports((1, 1), Slice(chip("v5e"), (4, 4)))
+    (2, 4)
+    """
+    _check(s, where)
+    return sum((n > 1) + (n > 2 if w else 0 < a < n - 1) for a, n, w in zip(where, s.shape, s.wraps))
+
+
+def gather_to_one(n_bytes: float, where: Sequence[int], s: Slice) -> float:
+    """Seconds until one chip holds an array that was spread evenly over the slice: all its ports receive at once.
+
+    It already has its own share. Latency (microseconds) is left out.
+
+    >>> from .chips import chip
+    >>> f"{gather_to_one(2**34, (0, 0), Slice(chip('v5e'), (4, 4))):.3f}"
+    '0.179'
+    """
+    if s.chips == 1:
+        return 0.0
+    return n_bytes * (s.chips - 1) / s.chips / (ports(where, s) * s.chip.link_bandwidth)
+
+
+def _check(s: Slice, *chips: Sequence[int]) -> None:
+    if not s.chip.axes:
+        raise ValueError(f"{s.chip.name}s hang on a switch, one hop from each other: they have no place on a torus")
+    for c in chips:
+        if len(c) != len(s.shape) or any(not 0 <= a < n for a, n in zip(c, s.shape)):
+            raise ValueError(f"{tuple(c)} is no chip of a {'x'.join(map(str, s.shape))} slice of {prod(s.shape)}")

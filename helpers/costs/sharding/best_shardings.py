@@ -1,0 +1,111 @@
+"""Where operands may be sharded at will: the best shardings of a product, and of two products in a row (chapter 2)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.roofline import Time
+
+from .matmul_plans import Plan, local_products, order, plans
+from .resharding import named, shardings
+from .sharded_array import Mesh, Sharding, parse
+
+
+def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
+    """Every way to shard A[I, J] and B[J, K] that needs no step before the product, with the steps to a wished C[I, K].
+
+    The best of these is the best of all: where operands may lie as one likes, a step on them only costs.
+    >>> from helpers.costs.rooflines.hardware import Slice
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> cube = Slice(chip("v5p"), (4, 4, 4))
+    >>> all_of_them = designs("C[I, K]", dict(I=8192, J=8192, K=8192), Mesh.on(cube, "XYZ"))
+    >>> best = min(all_of_them, key=lambda p: order(p.time(cube.chip)))
+    >>> t = best.time(cube.chip)
+    >>> str(best.operands[0]), f"{t.math * 1e6:.1f} {t.parts['ici'] * 1e6:.0f}"
+    ('A[I_XYZ, J]', '37.4 249')
+    """
+    C = parse(C)
+    i, k = C.dims
+    if len(sizes) != 3 or not {i, k} < set(sizes):
+        raise ValueError(
+            f"a product with the result {C} has sizes of {i}, of {k} and of one more dimension, got {dict(sizes)}"
+        )
+    (j,) = set(sizes) - {i, k}
+    out = []
+    for s_a, s_b, _ in local_products((i, j, k), ((i, j), (j, k), (i, k)), mesh):
+        A, B = named("A", (i, j), s_a), named("B", (j, k), s_b)
+        if all(sizes[d] % mesh.size(cut) == 0 for a in (A, B) for d, cut in zip(a.dims, a.axes)):
+            out += [p for p in plans(A, B, C, sizes, mesh, dtype, limit) if p.local[:2] == (s_a, s_b)]
+    return out
+
+
+@dataclass(frozen=True)
+class Block:
+    """Two products in a row, In · W_in -> Tmp and Tmp · W_out -> Out.
+
+    first, second  their plans
+    """
+
+    first: Plan
+    second: Plan
+
+    @property
+    def weights(self) -> tuple[Sharding, Sharding]:
+        """W_in and W_out."""
+        return self.first.operands[1], self.second.operands[1]
+
+    @property
+    def peak(self) -> float:
+        """Most bytes that one device holds: while one product runs, the weights of the other lie beside it."""
+        size = lambda p: p.operands[1].bytes(p.sizes, p.mesh, p.dtype)  # noqa: E731
+        return max(self.first.peak + size(self.second), self.second.peak + size(self.first))
+
+    def time(self, chip: Chip) -> Time:
+        """Seconds of both."""
+        return self.first.time(chip) + self.second.time(chip)
+
+    def __str__(self) -> str:
+        return f"{self.first}\n{self.second}"
+
+
+def block(
+    In,
+    W_in,
+    W_out,
+    Out,
+    sizes: Mapping[str, int],
+    mesh: Mesh,
+    chip: Chip,
+    dtype: str = "bf16",
+    limit: float | None = None,
+) -> Block | None:
+    """The cheapest way through In[B, D] · W_in[D, F] · W_out[F, D] -> Out[B, D], over all shardings of Tmp; None if none fits.
+
+    For each sharding of Tmp both products take their cheapest plans that fit; pairs that do not fit together are left out.
+    What stands between the products costs no time: an activation function is elementwise.
+    >>> from helpers.costs.rooflines.hardware import Slice
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> s = Slice(chip("v5e"), (2, 2))
+    >>> sizes, mesh = dict(B=128, D=8192, F=32768), Mesh.on(s, "XY")
+    >>> best = block("In[B, D_XY]", "W[D, F_XY]", "V[F_XY, D]", "Out[B, D_XY]", sizes, mesh, s.chip, limit=300e6)
+    >>> [c.kind for p in (best.first, best.second) for c in p.collectives], f"{best.time(s.chip).math * 1e6:.0f}"
+    (['AllGather', 'ReduceScatter'], '174')
+    """
+    In, W_in, W_out, Out = map(parse, (In, W_in, W_out, Out))
+    found = [
+        Block(first, second)
+        for tmp in shardings("Tmp", (In.dims[0], W_in.dims[1]), mesh)
+        if all(sizes[d] % mesh.size(cut) == 0 for d, cut in zip(tmp.dims, tmp.axes))
+        for first in _best(In, W_in, tmp, sizes, mesh, chip, dtype, limit)
+        for second in _best(tmp, W_out, Out, sizes, mesh, chip, dtype, limit)
+    ]
+    fitting = [b for b in found if limit is None or b.peak <= limit]
+    return min(fitting, key=lambda b: order(b.time(chip)), default=None)
+
+
+def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:
+    """The cheapest plan that fits, if any: the memory is counted of those only that come before it."""
+    sizes = {d: sizes[d] for d in {*A.dims, *B.dims}}
+    found = sorted(plans(A, B, C, sizes, mesh, dtype), key=lambda p: order(p.time(chip)))
+    return islice((p for p in found if limit is None or p.peak <= limit), 1)

@@ -1,0 +1,277 @@
+"""What a collective sends over links, and how long it takes (chapter 2).
+
+Each formula gives a `roofline.Move`: the bytes over the busiest link in ONE direction, and the hops one after the other.
+`seconds` prices it: a hop cannot take less than `hop`, a link carries W bytes/s one way (v5e 4.5e10).
+Texts that write W_ici mean both directions, 2W.
+
+V      bytes of the array on one device where it is whole along these axes: after an AllGather, before a
+       ReduceScatter or AllReduce; for an AllToAll all shards of the axes together.
+       Axes that stay sharded have already divided it: AllGather_X(bf16[B_X, D_Y]) has V = 2·B·D / |Y|.
+axes   the rings and lines gathered over: an `Axis`, or a tuple of them, as from `Mesh.wires`
+ways   2 if links are used in both directions at once, 1 for a ring that turns one way
+
+Source: Austin et al. 2025, Section 3; derivations in the book's chapter 2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from helpers.costs.rooflines.roofline import Move
+from helpers.costs.rooflines.torus import HOP
+from helpers.numeric import floor, maximum, minimum, nonzero, where
+
+from .sharded_array import Axis, Mesh, bytes_each
+
+KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute")
+
+
+def all_gather(V, axes, ways: int = 2) -> Move:
+    """Every device ends with every shard.
+
+    One way round a ring of n, a shard of V/n crosses each link n-1 times.
+    Both ways, `Axis.steps` times: n//2 on a ring, n-1 on a line (the end hears from everybody over one link).
+    So an axis delivers n·W/steps bytes/s, 2W on a ring of even n; several axes add up, and so do their hops.
+    Nor can the worst-placed chip receive what it lacks faster than its links carry it: over several axes of which one
+    is a line, an odd ring or two chips, that may decide. (No one schedule reaches both limits, bytes and hops; their
+    maximum is what texts and we call the time.
+    On an even ring the farthest shard could come half from each side, which saves V/(2n) a link; it is not counted on.)
+
+    >>> e = 2 * 2048 * 8192                                    # bf16[E_Y, F] on Y = 4 of a v5e
+    >>> f"{seconds(all_gather(e, Axis(4, wraps=False)), 4.5e10):.4g} {seconds(all_gather(e, Axis(4)), 4.5e10):.4g}"
+    '0.0005592 0.0003728'
+    >>> x = Axis(4); v = 2 * 1024 * 4096                       # v4p 4x4x4
+    >>> f"{seconds(all_gather(v / 4, x), 4.5e10):.3g} {seconds(all_gather(v, (x, x)), 4.5e10):.3g}"
+    '2.33e-05 4.66e-05'
+    >>> seconds(all_gather(2 * 128, x), 4.5e10)                # 256 bytes: two hops, nothing else
+    2e-06
+    """
+    axes = _axes(axes)
+    steps = [_steps(a, ways) for a in axes]
+    # n/steps shards of the axis arrive while a link carries one; an axis of one chip adds nothing.
+    rate = sum(where(a.n > 1, a.n / nonzero(s), 0) for a, s in zip(axes, steps))
+    ports = sum(_ports(a, ways) for a in axes)
+    missing = 1 - 1 / prod(a.n for a in axes)
+    return Move("ici", V * maximum(where(rate > 0, 1 / nonzero(rate), 0.0), missing / nonzero(ports)), sum(steps))
+
+
+def reduce_scatter(V, axes, ways: int = 2) -> Move:
+    """Every device ends with the sum of one shard: an AllGather run backwards, with the same bytes and hops."""
+    return all_gather(V, axes, ways)
+
+
+def all_reduce(V, axes, ways: int = 2) -> Move:
+    """Every device ends with the whole sum: a ReduceScatter, then an AllGather.
+
+    >>> f"{seconds(all_reduce(2 * 1024 * 4096 / 16, Axis(4)), 4.5e10):.3g}"        # AllReduce_Z([B_X, D_Y] {U_Z})
+    '1.17e-05'
+    """
+    once = all_gather(V, axes, ways)
+    return Move("ici", 2 * once.bytes, 2 * once.hops)
+
+
+def all_to_all(V, axes, ways: int = 2) -> Move:
+    """Every device sends another block of its shard to each other one: a subscript moves to another dimension.
+
+    Over one axis of n devices a block is V/n². A link carries, one way: n(n-1)/2 blocks of a ring that turns one way;
+    n²/8 of a ring of even n that turns both ways (the block for the opposite device is cut in half), (n²-1)/8 of odd n;
+    ⌊n/2⌋·⌈n/2⌉ in the middle of a line. Over several axes blocks go axis by axis, all axes at once: the longest decides.
+
+    >>> v, ring = 1.0, Axis(8)
+    >>> all_to_all(v, ring, ways=1).bytes == 7 / 16, all_to_all(v, ring).bytes == all_gather(v, ring).bytes / 4
+    (True, True)
+    >>> all_to_all(v, (Axis(4), Axis(8))).bytes == v * 8 / (8 * 32)                # V·max/(8N) one way
+    True
+    """
+    axes = _axes(axes)
+    devices = prod(a.n for a in axes)
+    loads = [V / devices * _blocks(a, ways) / a.n for a in axes]
+    return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], sum(_steps(a, ways) for a in axes))
+
+
+def permute(V, axis: Axis, shift=1) -> Move:
+    """Every device sends its V bytes `shift` places on: round a ring the shorter way, along a line without the end's.
+
+    A link carries what passes over it: `shift` arrays.
+
+    >>> permute(1e6, Axis(8), 3), permute(1e6, Axis(8), 7).hops
+    (Move(link='ici', bytes=3000000.0, hops=3), 1)
+    """
+    d = where(axis.wraps, minimum(shift % axis.n, -shift % axis.n), minimum(abs(shift), axis.n - 1))
+    return Move("ici", V * where(axis.wraps, d, minimum(d, axis.n - d)), d)  # a line has n - d senders only
+
+
+def scramble(V, axes) -> Move:
+    """A permutation of devices along these axes, at worst: every device sends V bytes to some other one.
+
+    Reordering a subscript, I_XY to I_YX, is one. At worst all those on one side of an axis cross its middle,
+    half of them over each of the two cuts of a ring. No routing does better; one that goes axis by axis may load a link
+    up to twice as much.
+    """
+    axes = _axes(axes)
+    loads = [V * where(a.wraps, maximum(1, floor(a.n / 2) / 2), floor(a.n / 2)) * (a.n > 1) for a in axes]
+    return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], sum(a.steps for a in axes))
+
+
+def seconds(move: Move, W, hop=HOP):
+    """Seconds of a move over links of W bytes/s one way: bandwidth or latency, whichever takes longer.
+
+    >>> seconds(Move("ici", 4.5e4, hops=8), 4.5e10)             # 45 kB over 8 hops of 1 us: latency
+    8e-06
+    """
+    return maximum(hop * move.hops, move.bytes / W)
+
+
+def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
+    """Bytes/s that an AllGather of V bytes reaches: V over its time. It grows with V up to the links' rate.
+
+    >>> f"{bandwidth(1e9, Axis(16), 4.5e10):.3g} {bandwidth(1e4, Axis(16), 4.5e10):.3g}"
+    '9e+10 1.25e+09'
+    """
+    return V / seconds(all_gather(V, axes, ways), W, hop)
+
+
+def crossover(axes, W, hop=HOP, ways: int = 2):
+    """V below which an AllGather is bound by latency. Over one axis each shard is then a hop's worth of bytes, W·hop.
+
+    >>> round(crossover(Axis(8), 4.5e10)), round(crossover(Axis(8), 4.5e10) / 8)
+    (360000, 45000)
+    """
+    whole = all_gather(1.0, axes, ways)
+    return hop * whole.hops * W / whole.bytes
+
+
+def overlapped(c, s, n, ways: int = 2):
+    """Seconds of an AllGather over a ring of n whose blocks are multiplied as they pass: a collective matmul.
+
+    c  seconds to multiply one block, of n
+    s  seconds of one block over a link
+
+    Beside the first hop a chip multiplies its own block, beside each later one what has just come (two blocks if both ways
+    are used), and after the last hop what came last. The reversed ring, a product that is scattered, takes the same.
+
+    >>> overlapped(1.0, 1.0, 4), overlapped(1.0, 1.0, 4, ways=1), overlapped(0.0, 3.0, 8), overlapped(1.0, 0.0, 8)
+    (4.0, 4.0, 12.0, 8.0)
+    """
+    if ways == 1:
+        return (n - 1) * maximum(c, s) + c
+    last = where(n % 2 == 0, 1, 2) * c
+    return where(n > 1, maximum(c, s) + (floor(n / 2) - 1) * maximum(2 * c, s) + last, c)
+
+
+def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
+    """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
+
+    ReduceScatter inside, then across pods, then AllGather inside: so over the network each of a slice's n chips
+    works on V/n bytes only. An AllGather is the last two of these, a ReduceScatter the first two.
+    Every chip of a slice talks to its counterparts in the other pods, round a ring over its own share of the network.
+    Between pods bytes are those that one chip sends; a hop of the network is not a hop of ICI, so none is counted.
+
+    kind  "AllGather", "ReduceScatter" or "AllReduce"
+
+    >>> [(m.link, round(m.bytes / 1e6, 3)) for m in over_dcn("AllReduce", 1e9, Axis(16), 4)]
+    [('ici', 500.0), ('dcn', 93.75), ('ici', 500.0)]
+    """
+    n = prod(a.n for a in _axes(axes))
+    half, across = all_gather(V, axes), V / n * (pods - 1) / pods
+    if kind == "AllReduce":
+        return (half, Move("dcn", 2 * across), half)
+    if kind == "AllGather":
+        return (Move("dcn", across), half)
+    if kind == "ReduceScatter":
+        return (half, Move("dcn", across))
+    raise ValueError(f"over pods there are AllGather, ReduceScatter and AllReduce, not {kind!r}")
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of a program, as one device sees it.
+
+    kind   one of `KINDS`
+    axes   mesh axes it runs over, in order
+    shape  the device's operand; for an AllToAll, AllGather or Permute its shard
+    out    the device's result
+    dtype  type of the numbers sent
+    times  how often it runs
+
+    Plans and traced programs both make these, so that "the program sends what the plan says" is equality.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    out: tuple[int, ...]
+    dtype: str = "bf16"
+    times: int = 1
+    note: str = field(default="", compare=False)
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"a collective is one of {', '.join(KINDS)}, not {self.kind!r}")
+
+    @property
+    def bytes(self) -> float:
+        """V of one run: see the module. For an AllToAll that takes the mesh: `V(mesh)`."""
+        return bytes_each(self.dtype) * prod(self.out if self.kind == "AllGather" else self.shape)
+
+    def V(self, mesh: Mesh) -> float:
+        """Bytes of the array on one device where it is whole along the axes; for an AllToAll all shards together."""
+        return self.bytes * (mesh.size(self.axes) if self.kind == "AllToAll" else 1)
+
+    def wire(self, mesh: Mesh) -> float:
+        """Bytes that one device sends in all runs, by the ring algorithms that turn one way.
+
+        Of an AllToAll its own blocks are counted, not those that it passes on; `move` has the load of a link.
+
+        >>> Collective("AllReduce", ("X",), (8, 16), (8, 16), "f32").wire(Mesh({"X": 4}))
+        768.0
+        """
+        n = mesh.size(self.axes)
+        share = {"AllReduce": 2 * (n - 1) / n, "Permute": 1.0}.get(self.kind, (n - 1) / n)
+        return self.times * self.bytes * share
+
+    def move(self, mesh: Mesh, ways: int = 2) -> Move:
+        """What it sends over the busiest link of this mesh, all runs."""
+        axes = mesh.wires(self.axes)
+        if self.kind == "Permute":
+            once = scramble(self.bytes, axes)
+        else:
+            formula = {"AllReduce": all_reduce, "AllToAll": all_to_all}.get(self.kind, all_gather)
+            once = formula(self.V(mesh), axes, ways)
+        return Move("ici", once.bytes * self.times, once.hops * self.times)
+
+    def __str__(self) -> str:
+        runs = f"{self.times:,} x " if self.times != 1 else ""
+        return f"{runs}{self.kind}_{''.join(self.axes)} {self.dtype}{list(self.shape)} -> {list(self.out)}"
+
+
+def _axes(axes) -> Sequence[Axis]:
+    axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
+    if not axes:
+        raise ValueError("a collective runs over at least one axis")
+    return axes
+
+
+def _steps(axis: Axis, ways: int):
+    """Hops one after the other."""
+    if ways not in (1, 2):
+        raise ValueError(f"links are used one way or both ways, so ways is 1 or 2, not {ways}")
+    if ways == 1 and axis.wraps is False:
+        raise ValueError("along a line nothing comes round: an axis without wraparound needs both ways")
+    return axis.n - 1 if ways == 1 else axis.steps
+
+
+def _ports(axis: Axis, ways: int):
+    """Links over which the worst-placed chip of an axis receives: the end of a line has one."""
+    return where(axis.n > 1, where((axis.n > 2) & (ways == 2) & axis.wraps, 2, 1), 0)
+
+
+def _blocks(axis: Axis, ways: int):
+    """Blocks that the busiest link of an AllToAll carries in one direction."""
+    n = axis.n
+    if ways == 1:
+        _steps(axis, ways)
+        return n * (n - 1) / 2
+    half = floor(n / 2)
+    ring = where(n == 2, 1, (n * n - n % 2) / 8)  # two chips have one link: nothing to cut in half
+    return where(axis.wraps, ring, half * (n - half))

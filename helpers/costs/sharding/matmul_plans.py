@@ -1,0 +1,262 @@
+"""The product of two sharded matrices: every legal plan, and the cheapest (chapter 2).
+
+A[I, J] · B[J, K] -> C[I, K]. On each mesh axis a local product can do one of four things:
+    nothing      both operands are whole along it, all its devices compute the same
+    cut I        A is cut over it, and so is the result
+    cut K        B is cut over it, and so is the result
+    cut J        both are, and the result is a partial sum, C {U}
+Anything else (one operand cut along J and the other not, or I and K over the same axis) must be resharded first.
+So a plan is a choice for each axis, the steps that bring the operands there, the product, and the steps to the wished result.
+With no axis in J and none to move it is "case 1" of the sources; gathering J "case 2"; cut J "case 3"; I and K on one axis "case 4".
+
+Source: Austin et al. 2025, Section 3, "Computation with sharded arrays".
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import permutations, product
+from math import prod
+
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.roofline import Time
+from helpers.costs.rooflines.torus import HOP
+
+from .collectives import Collective
+from .resharding import FREE, Hop, State, Step, grain, named, path, spell, state
+from .sharded_array import Mesh, Sharding, bytes_each, parse
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to compute C = A · B.
+
+    operands  A, B and the wished C, as they are given
+    local     A, B and C at the local product
+    hops      what is done to A, to B, and to C after the product
+    """
+
+    operands: tuple[Sharding, Sharding, Sharding]
+    local: tuple[State, State, State]
+    hops: tuple[tuple[Hop, ...], tuple[Hop, ...], tuple[Hop, ...]]
+    sizes: Mapping[str, int]
+    mesh: Mesh
+    dtype: str
+
+    @property
+    def product(self) -> tuple[Sharding, Sharding, Sharding]:
+        """A, B and C as the local product takes and makes them."""
+        return tuple(named(a.name, a.dims, s) for a, s in zip(self.operands, self.local))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is done, in order."""
+        before = [spell(h, a.name, a.dims) for a, hops in zip(self.operands[:2], self.hops) for h in hops]
+        made = self.product[2]
+        after = [spell(h, made.name, made.dims) for h in self.hops[2]]
+        return (*before, Step("Matmul", made.name, (), "", "", made, made), *after)
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """What each device sends, in order."""
+        return tuple(s.collective(self.sizes, self.mesh, self.dtype) for s in self.steps if s.kind not in FREE)
+
+    @cached_property
+    def flops(self) -> int:
+        """FLOPs of one device."""
+        cut = {a for axes in (*self.local[0][0], *self.local[1][0]) for a in axes}
+        return 2 * prod(self.sizes.values()) // self.mesh.size(cut)
+
+    @property
+    def bytes(self) -> float:
+        """HBM traffic of one device's local product: both operands and the result once."""
+        return sum(a.bytes(self.sizes, self.mesh, self.dtype) for a in self.product)
+
+    @property
+    def peak(self) -> float:
+        """Most bytes that one device holds at once.
+
+        A and B as given stay; a step holds its operand and its result; the operands of the product go when it is done.
+        """
+        size = lambda a: a.bytes(self.sizes, self.mesh, self.dtype)  # noqa: E731
+        given = {a.name: a for a in self.operands[:2]}
+        kept = sum(size(a) for a in given.values())
+        now, most = dict(given), kept
+        for s in self.steps:
+            extra = [a for a in now.values() if given.get(a.name) != a]  # copies beside what is kept
+            if s.kind == "Matmul":
+                most, now = max(most, kept + sum(map(size, extra)) + size(s.after)), {s.operand: s.after}
+            else:
+                most, now[s.operand] = max(most, kept + sum(map(size, extra)) + size(s.after)), s.after
+        return most
+
+    def time(self, chip: Chip, hop: float = HOP) -> Time:
+        """Seconds of arithmetic, of HBM traffic and of all collectives, one after the other, on this chip.
+
+        >>> from helpers.costs.rooflines.chips import chip
+        >>> sizes, mesh, v5p = dict(I=8192, J=8192, K=8192), Mesh({"X": 4, "Y": 2}), chip("v5p")
+        >>> t = cheapest("A[I_X, J]", "B[J, K_Y]", "C[I_X, K_Y]", sizes, mesh, v5p).time(v5p)
+        >>> t.parts["ici"], f"{t.math:.3g}"
+        (0.0, '0.000299')
+        """
+        return Time(
+            {
+                "math": self.flops / chip.rate(self.dtype),
+                "hbm": self.bytes / chip.hbm_bandwidth,
+                "ici": self.comms(chip.link_bandwidth, hop),
+            }
+        )
+
+    def comms(self, W: float, hop: float = HOP) -> float:
+        """Seconds of all collectives over links of W bytes/s one way."""
+        total = 0.0
+        for a, hops in zip(self.operands, self.hops):
+            n_bytes = bytes_each(self.dtype) * prod(self.sizes[d] for d in a.dims) if hops else 0
+            total += sum(max(hop * h.move.hops, n_bytes * h.move.bytes / W) for h in hops if h.move)
+        return total
+
+    def __str__(self) -> str:
+        return "\n".join(str(s) for s in self.steps)
+
+
+def plans(A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
+    """The plans from A and B to C: for each local product, the way to it and from it to C that puts fewest bytes on links.
+
+    A, B, C  shardings, or texts in the notation; C may be a partial sum, C[I, K] {U_X}
+    sizes    {"I": …, "J": …, "K": …}
+    limit    bytes of a device: plans that need more are left out
+
+    Where a sum is finished by an AllReduce, the plan with a ReduceScatter and an AllGather in its place stands beside it:
+    the same bytes, but one may stop half way.
+
+    >>> print(plans("A[I, J_X]", "B[J_X, K]", "C[I, K_X]", dict(I=8, J=8, K=8), Mesh({"X": 4}))[-1])
+    multiply locally -> C[I, K] {U_X}
+    ReduceScatter_X,K C[I, K] {U_X} -> C[I, K_X]
+    """
+    A, B, C = parse(A), parse(B), parse(C)
+    i, j, k = _roles(A, B, C)
+    for a in (A, B, C):
+        a.check(mesh, sizes)
+    if A.unreduced or B.unreduced:
+        partial = A if A.unreduced else B
+        raise ValueError(
+            f"{partial} is a partial sum: add its summands up (AllReduce, ReduceScatter) before it is multiplied"
+        )
+    bytes_each(dtype)
+    sizes = {d: sizes[d] for d in (i, j, k)}
+    starts = state(A, mesh), state(B, mesh), state(C, mesh)
+    found = [
+        Plan((A, B, C), local, hops, sizes, mesh, dtype)
+        for local, hops in _plans(starts, (A.dims, B.dims, C.dims), (i, j, k), mesh, grain((i, j, k), sizes, mesh))
+    ]
+    return [p for p in found if p.peak <= limit] if limit is not None else found
+
+
+def cheapest(A, B, C, sizes, mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None) -> Plan:
+    """The plan of least time, all overlapped; of equals the one that takes least without overlap, then the shortest.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> mesh, v5e = Mesh({"X": 4}), chip("v5e")
+    >>> print(cheapest("A[I, J_X]", "B[J, K]", "C[I, K]", dict(I=4096, J=64, K=4096), mesh, v5e))
+    AllGather_X A[I, J_X] -> A[I, J]
+    multiply locally -> C[I, K]
+    >>> print(cheapest("A[I, J_X]", "B[J, K]", "C[I, K]", dict(I=64, J=65536, K=64), mesh, v5e))
+    Slice_X B[J, K] -> B[J_X, K]
+    multiply locally -> C[I, K] {U_X}
+    AllReduce_X C[I, K] {U_X} -> C[I, K]
+    """
+    found = plans(A, B, C, sizes, mesh, dtype, limit)
+    if not found and limit is not None:
+        least = min(p.peak for p in plans(A, B, C, sizes, mesh, dtype))
+        raise ValueError(f"no plan fits in {limit:,.0f} bytes a device: the smallest needs {least:,.0f}")
+    return min(found, key=lambda p: order(p.time(chip)))
+
+
+def order(t: Time) -> tuple[float, float]:
+    """What plans are ranked by, to nine digits so that rounding decides nothing."""
+    return float(f"{t.lower:.9g}"), float(f"{t.upper:.9g}")
+
+
+def sizes_of(*arrays: tuple) -> dict[str, int]:
+    """Sizes of dimensions from (array, shape) pairs; a dimension that two arrays share has one size.
+
+    >>> sizes_of(("A[I_X, J]", (8, 16)), ("B[J, K]", (16, 4)))
+    {'I': 8, 'J': 16, 'K': 4}
+    >>> sizes_of(("A[I_X, J]", (8, 16)), ("B[J, K]", (12, 4)))
+    Traceback (most recent call last):
+    ValueError: J is 16 in A[I_X, J] and 12 in B[J, K]: a dimension that two arrays share has one size
+    """
+    sizes, seen = {}, {}
+    for a, shape in arrays:
+        a = parse(a)
+        if len(a.dims) != len(shape):
+            raise ValueError(f"{a} has {len(a.dims)} dimensions, and the shape {tuple(shape)} has {len(shape)}")
+        for d, n in zip(a.dims, shape):
+            if sizes.setdefault(d, n) != n:
+                raise ValueError(
+                    f"{d} is {sizes[d]} in {seen[d]} and {n} in {a}: a dimension that two arrays share has one size"
+                )
+            seen.setdefault(d, a)
+    return sizes
+
+
+def _roles(A: Sharding, B: Sharding, C: Sharding) -> tuple[str, str, str]:
+    """The names of I, J and K."""
+    for a in (A, B, C):
+        if len(a.dims) != 2:
+            raise ValueError(f"a matrix has two dimensions, {a} has {len(a.dims)}")
+    shared = [d for d in A.dims if d in B.dims]
+    if nobody := [d for d in C.dims if d not in A.dims + B.dims]:
+        raise ValueError(
+            f"{C} names dimension {nobody[0]}, which neither {A} nor {B} has: theirs are {', '.join(dict.fromkeys(A.dims + B.dims))}"
+        )
+    if len(shared) != 1 or shared[0] in C.dims:
+        raise ValueError(
+            f"{A} · {B} -> {C}: exactly one dimension is shared by the operands and summed over, not in the result"
+        )
+    (j,) = shared
+    return next(d for d in A.dims if d != j), j, next(d for d in B.dims if d != j)
+
+
+def local_products(ijk, dims, mesh: Mesh) -> Iterator[tuple[State, State, State]]:
+    """Every sharding of the operands that a local product can take, with that of its result."""
+    i, j, k = ijk
+    for roles in product(("", i, k, j), repeat=len(mesh.names)):
+        groups = [[a for a, r in zip(mesh.names, roles) if r == d] for d in ijk]
+        for cut in product(*(permutations(g) for g in groups)):
+            at = dict(zip(ijk, cut))
+            summed = tuple(a for a in mesh.names if a in at[j])
+            yield tuple((tuple(at[d] for d in ds), un) for ds, un in zip(dims, ((), (), summed)))
+
+
+@lru_cache(maxsize=4096)
+def _plans(starts, dims, ijk, mesh: Mesh, grains: tuple[int, ...]) -> tuple:
+    """Plans without sizes: states at the product, and hops."""
+    grain_of = dict(zip(ijk, grains))
+    grained = [tuple(grain_of[d] for d in ds) for ds in dims]
+    out = []
+    for local in local_products(ijk, dims, mesh):
+        if any(g % mesh.size(cut) for s, gs in zip(local, grained) for g, cut in zip(gs, s[0])):
+            continue
+        routes = (
+            path(starts[0], local[0], mesh, grained[0]),
+            path(starts[1], local[1], mesh, grained[1]),
+            path(local[2], starts[2], mesh, grained[2]),
+        )
+        if None not in routes:
+            out.append((local, routes))
+            out += [(local, (*routes[:2], r)) for r in deferred(routes[2], mesh, grained[2])]
+    return tuple(out)
+
+
+def deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, ...]]:
+    """The same with the AllReduce as a ReduceScatter and an AllGather, for each dimension that divides."""
+    for at, h in enumerate(hops):
+        if h.kind == "AllReduce":
+            axes, un = h.after
+            for d, g in enumerate(grains):
+                if g % mesh.size(axes[d] + h.axes) == 0:
+                    between = ((*axes[:d], axes[d] + h.axes, *axes[d + 1 :]), un)
+                    pair = (path(h.before, between, mesh, grains), path(between, h.after, mesh, grains))
+                    if [[x.kind for x in p] for p in pair] == [["ReduceScatter"], ["AllGather"]]:
+                        yield hops[:at] + pair[0] + pair[1] + hops[at + 1 :]

@@ -1,0 +1,206 @@
+"""What a training step sends under a layout: every collective of a device, with its bytes and seconds (chapter 4).
+
+`training_step.step` puts this together with arithmetic and memory. Symbols and conventions as there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import Parameters, attention_matrices, parameters
+from helpers.numeric import maximum, minimum, plain, where
+
+from .layout import Layout, Wires, together, wires
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Bytes that each number takes: of weights, gradients and activations, and of the optimizer's state of a parameter.
+
+    state  8 for Adam's two float32 moments, 12 with a float32 copy of the weights
+    """
+
+    weight: float = 2
+    gradient: float = 2
+    state: float = 8
+    activation: float = 2
+
+
+BF16 = Bytes()
+
+
+@dataclass(frozen=True)
+class Held:
+    """Parameters of the fullest device before fsdp and zero share them.
+
+    dense    all but experts
+    experts
+    layer    the larger of one layer and one table of the vocabulary: what is gathered at a time
+    """
+
+    dense: float
+    experts: float
+    layer: float
+
+
+def held(c: Config, layout: Layout, p: Parameters | None = None) -> Held:
+    """Parameters of a device, cut by tp, pp and ep; the end of a pipeline with a table of the vocabulary is fullest.
+
+    tp cuts matrices. Norms, routers and the narrow matrices of latent attention are copied, and so are KV heads beyond K.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> c = model("llama-3-8b")
+    >>> held(c, Layout()).dense == parameters(c).total, round(held(c, Layout(tp=8)).dense / parameters(c).total, 4)
+    (True, 0.125)
+    """
+    p, tp, pp = p or parameters(c), layout.tp, layout.pp
+    shares = {"k": minimum(tp, c.K), "v": minimum(tp, c.K), "q_down": 1, "kv_down": 1}
+    attention = c.L * sum(a * b / shares.get(name, tp) for name, (a, b) in attention_matrices(c).items())
+    cut = attention + (p.mlp + p.shared + p.biases + p.sinks) / tp + p.router + p.norms
+    first = (p.embedding + p.positions) / tp
+    ends = where(pp == 1, first + p.unembedding / tp, maximum(first, c.V * c.D / tp))
+    experts = p.experts / (pp * tp * layout.ep)
+    return Held(cut / pp + ends, experts, maximum((cut + p.experts / tp / layout.ep) / c.L, c.V * c.D / tp))
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A collective of one device, as often as it runs in a step.
+
+    axes     of the layout; several are gathered over together
+    what     "weights", "gradients" or "activations", "keys" for keys and values, "tokens" on the way to experts
+    bytes    of the array on one device where it is whole along the axes (all shards together for an AllToAll)
+    times    it runs in a step
+    when     "forward" or "backward", or "update", once at the end
+    hides    nothing waits for it, so it can run beside the products
+    seconds  of all runs, one after the other
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    what: str
+    bytes: float
+    times: float
+    when: str
+    hides: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        beside = "hides" if self.hides else "waits"
+        return (
+            f"{self.times:g} x {self.kind}_{'+'.join(self.axes)} of {self.what}, {self.bytes / 1e6:.4g} MB each, "
+            f"{self.when}, {beside}: {self.seconds:.3g} s"
+        )
+
+
+def share(layout: Layout, s: Slice):
+    """Parts that a batch is cut into: GPUs' pods are no copies, their axes lie across them."""
+    return layout.shards if s.chip.axes else layout.shards / layout.pods
+
+
+def collectives(
+    c: Config,
+    layout: Layout,
+    tokens,
+    kept: Held,
+    s: Slice,
+    policy,
+    sizes: Bytes,
+    v,
+    hop,
+    at: Mapping[str, Wires] | None = None,
+) -> tuple[Sent, ...]:
+    """Every collective of a device; those that have nobody to send to are left out where that can be seen.
+
+    kept    `held` of this model and layout
+    policy  what is kept for the backward pass: `activation_memory.POLICIES`
+    v       stages of the pipeline on each device
+    hop     seconds of latency per hop
+    at      the wires of every axis, if they are known already
+    """
+    at, torus = at or wires(layout, s), bool(s.chip.axes)
+    over = cache(lambda axes: at[axes[0]] if len(axes) == 1 else together([at[a] for a in axes], torus))
+    out = []
+
+    def send(kind, axes, what, size, times, when, hides):
+        on = over(axes)
+        each = {"AllToAll": on.across, "Permute": on.neighbour}.get(kind, on.gather)
+        twice = 2 if kind == "AllReduce" else 1
+        took = times * twice * where(on.n > 1, maximum(hop * on.hops, size * each), 0.0)
+        if not plain(times, on.n) or (times and on.n > 1):
+            out.append(Sent(kind, axes, what, size, times, when, hides, took))
+
+    L = c.L / layout.pp
+    there = tokens / (share(layout, s) * layout.cp * layout.micro)
+    _activations(c, layout, there, L, policy, sizes.activation, v, send)
+    _weights(c, layout, kept, L, policy, sizes, send)
+    _copies(c, layout, kept, L, sizes, send)
+    if torus and not (plain(layout.pods) and layout.pods == 1):
+        each = sizes.gradient * (kept.dense / layout.ep + kept.experts) / (layout.dp * layout.cp) / layout.fsdp
+        took = 2 * (1 - 1 / layout.pods) * each / s.chip.dcn_bandwidth
+        out.append(Sent("AllReduce", ("pods",), "gradients", each, 1, "update", True, took))
+    return tuple(out)
+
+
+def _weights(c: Config, layout: Layout, kept: Held, L, policy, sizes: Bytes, send) -> None:
+    """Weights under fsdp, and under zero=3 those that dp, ep and cp copy: gathered for each pass, gradients scattered.
+
+    One layer's at a time, the tables of the vocabulary spread over them.
+    """
+    m, z = layout.micro, layout.zero
+    passes = {"forward": 1, "backward": 2 if policy == "nothing" else 1}  # the whole forward pass again
+    cases = [(("fsdp",), kept.dense, z < 3), (("cp", "ep", "fsdp", "dp"), kept.dense, z == 3)]
+    if c.moe:
+        cases += [(("fsdp",), kept.experts, z < 3), (("cp", "fsdp", "dp"), kept.experts, z == 3)]
+    for axes, params, on in cases:
+        for when, n in passes.items():
+            send("AllGather", axes, "weights", sizes.weight / L * params, n * m * L * on, when, True)
+        send("ReduceScatter", axes, "gradients", sizes.gradient / L * params, m * L * on, "backward", True)
+
+
+def _copies(c: Config, layout: Layout, kept: Held, L, sizes: Bytes, send) -> None:
+    """Gradients of weights that several devices hold: once at the end, or with zero=2 after every microbatch."""
+    m, z = layout.micro, layout.zero
+    cases = [(("cp", "ep", "dp"), kept.dense)] + ([(("cp", "dp"), kept.experts)] if c.moe else [])
+    for axes, params in cases:
+        w, g = (each / L * params / layout.fsdp for each in (sizes.weight, sizes.gradient))
+        send("AllReduce", axes, "gradients", g, L * (z == 0), "update", True)
+        send("ReduceScatter", axes, "gradients", g, L * (z == 1), "update", True)
+        send("ReduceScatter", axes, "gradients", g, m * L * (z == 2), "backward", True)
+        send("AllGather", axes, "weights", w, L * ((z == 1) | (z == 2)), "update", True)
+
+
+def _activations(c: Config, layout: Layout, there, L, policy, x, v, send) -> None:
+    """What is sent of activations: `there` tokens of each microbatch, x bytes a number, through L layers of a stage."""
+    m = layout.micro
+    moe = sum(n for kind, n in c.groups if kind.moe) / c.L * L
+    one = x * there * c.D
+    # Around attention and around the MLP an AllGather of In and a ReduceScatter of Out; of experts, for each copy of a token.
+    blocks = L if c.parallel else 2 * L - moe + moe * ((c.moe.k + (c.moe.shared > 0)) if c.moe else 0)
+    # What is done again: all of the forward pass; or of each layer attention, whose Out the MLP reads, once it is gathered.
+    late = 0 if c.parallel or policy != "block" else blocks - L
+    gathers, scatters = {"nothing": (blocks, blocks), "block": (late, 0 if c.parallel else L)}.get(policy, (0, 0))
+    for when, more, out in (("forward", 0, 0), ("backward", gathers, scatters)):
+        send("AllGather", ("tp",), "activations", one, m * (blocks + more), when, False)
+        send("ReduceScatter", ("tp",), "activations", one, m * (blocks + out), when, False)
+    send(
+        "AllGather", ("tp",), "activations", one, m * (blocks - late), "backward", True
+    )  # In again: no gradient waits for it
+    # Keys and values go round the ring; their gradients come back.
+    width = c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.K * c.H / minimum(layout.tp, c.K)
+    keys = x * there * layout.cp * width
+    twice = 1 if policy in ("everything", "matmuls") else 2
+    send("AllGather", ("cp",), "keys", keys, m * L, "forward", True)
+    send("AllGather", ("cp",), "keys", keys, m * L * twice, "backward", True)
+    send("ReduceScatter", ("cp",), "keys", keys, m * L, "backward", True)
+    # Tokens go to their experts and back; their gradients the same way; experts' inputs are sent again, not kept.
+    again = {"nothing": 3, "block": 2}.get(policy, 1)
+    if c.moe:
+        routed = one * layout.ep * c.moe.k / layout.tp
+        send("AllToAll", ("ep",), "tokens", routed, m * 2 * moe, "forward", False)
+        send("AllToAll", ("ep",), "tokens", routed, m * (2 + again) * moe, "backward", False)
+    # A device between two others hands on v activations of each microbatch; `kernels.training.pipeline_parallel` tells what it sends.
+    for when in ("forward", "backward"):
+        send("Permute", ("pp",), "activations", one / layout.tp, m * v * (layout.pp > 1), when, True)

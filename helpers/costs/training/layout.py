@@ -1,0 +1,223 @@
+"""How a model and a batch lie over chips: a `Layout`, and the wires that each of its axes gets (chapter 4).
+
+The axes of a layout lie along the slice in one order, neighbours first: tp, cp, ep, fsdp, dp, pp, as in a mesh whose
+last axis is tp. An axis that takes a whole axis of the torus has its ring; one that takes a part has a line, and one
+that takes every s-th chip shares links with s-1 others like it.
+GPUs: an axis lies inside an NVSwitch domain as far as it can and goes over the network beyond; `pods` counts the domains,
+and the other axes lie across them. On TPUs pods are copies of the slice, which share the batch over the network.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property, reduce
+from math import prod
+from operator import mul
+
+from helpers.costs.rooflines.hardware import Slice
+from helpers.numeric import floor, maximum, minimum, plain, where
+
+AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
+
+
+def divisors(n: int) -> list[int]:
+    """What divides n, in order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
+    return low + [n // d for d in reversed(low) if d * d != n]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a model and a batch lie over chips. Fields may be arrays of layouts, which are not checked.
+
+    dp     shares the batch; every one of them has the weights (`zero` says what of it is shared nevertheless)
+    fsdp   shares the batch, and the weights, gradients and optimizer state too
+    tp     shares heads and F, and between blocks the tokens (sequence parallelism)
+    pp     shares the layers: stages of a pipeline
+    ep     shares the batch, and the experts
+    cp     shares the tokens of each sequence (ring attention)
+    pods   slices on a data-centre network, that share the batch
+    zero   what the chips that have the same weights share all the same: 0 nothing, 1 optimizer state, 2 gradients too,
+           3 weights too. They are the chips along dp, ep (but for experts) and cp
+    micro  microbatches of a step, one after the other
+
+    >>> Layout(fsdp=16, tp=4).chips, Layout(fsdp=16, tp=4, pods=2).shards
+    (64, 32)
+    >>> Layout(tp=0)
+    Traceback (most recent call last):
+    ValueError: tp is a whole number of 1 or more, got 0
+    """
+
+    dp: int = 1
+    fsdp: int = 1
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    cp: int = 1
+    pods: int = 1
+    zero: int = 0
+    micro: int = 1
+
+    def __post_init__(self):
+        for f in fields(self):
+            x = getattr(self, f.name)
+            if isinstance(x, bool | str) or x is None or (plain(x) and (x != int(x) or x < (f.name != "zero"))):
+                raise ValueError(f"{f.name} is a whole number of {int(f.name != 'zero')} or more, got {x!r}")
+        if plain(self.zero) and self.zero > 3:
+            raise ValueError(f"zero is 0, 1, 2 or 3, not {self.zero}")
+
+    @property
+    def chips(self):
+        """Chips that the axes take, pods apart."""
+        return reduce(mul, (getattr(self, a) for a in AXES))
+
+    @property
+    def shards(self):
+        """Parts that the sequences of a batch are cut into, on TPUs."""
+        return self.pods * self.dp * self.fsdp * self.ep
+
+    def __str__(self) -> str:
+        """What is not as without it.
+
+        >>> str(Layout(fsdp=16, tp=4)), str(Layout())
+        ('fsdp=16 tp=4', 'one chip')
+        """
+        said = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return " ".join(said) or "one chip"
+
+
+@dataclass(frozen=True)
+class Wires:
+    """What the chips along one axis, or along several, reach together.
+
+    n          chips
+    rate       bytes/s of an AllGather: bytes of the gathered array over its seconds, as links carry it
+    ports      bytes/s that the worst-placed chip can receive
+    hops       one after the other
+    across     seconds for each byte of an AllToAll, of all shards together
+    neighbour  seconds for each byte that every chip sends to the next one
+    """
+
+    n: float
+    rate: float
+    ports: float
+    hops: float
+    across: float
+    neighbour: float
+
+    @cached_property
+    def gather(self):
+        """Seconds for each byte of the whole array of an AllGather or ReduceScatter; half of those of an AllReduce."""
+        more = self.n > 1
+        return where(
+            more, maximum(1 / where(more, self.rate, 1.0), (1 - 1 / self.n) / where(more, self.ports, 1.0)), 0.0
+        )
+
+
+def _tiers(s: Slice, pods) -> tuple[tuple[int, bool], ...]:
+    """The axes of the torus; of GPUs, the NVSwitch domain and the network."""
+    return tuple(zip(s.shape, s.wraps)) if s.chip.axes else ((s.chips, False), (pods, False))
+
+
+def _parts(layout: Layout, tiers) -> dict[str, list[tuple]]:
+    """For each axis, on each tier: chips, stride, and whether the part goes once round."""
+    out, low = {}, 1
+    for axis in AXES:
+        high = low * getattr(layout, axis)
+        parts, begin = [], 1
+        for size, wraps in tiers:
+            end = begin * size
+            first = maximum(low, begin)
+            n = maximum(minimum(high, end) / first, 1)
+            stride = where(n > 1, first / begin, 1)
+            parts.append((n, stride, wraps & (n * stride == size)))
+            begin = end
+        out[axis], low = parts, high
+    return out
+
+
+def lies(layout: Layout, s: Slice):
+    """Whether every axis takes whole rows of the torus: each boundary between axes divides, or is divided by, the torus' own.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> cube = Slice(chip("v5p"), (4, 4, 4))
+    >>> lies(Layout(fsdp=16, tp=4), cube), lies(Layout(dp=2, fsdp=4, tp=8), cube), lies(Layout(tp=3, fsdp=64), cube)
+    (True, True, False)
+    """
+    ok, low = True, 1
+    for axis in AXES:
+        high = low * getattr(layout, axis)
+        begin = 1
+        for size, _ in _tiers(s, layout.pods):
+            end = begin * size
+            first, last = maximum(low, begin), minimum(high, end)
+            ok = ok & ((last <= first) | ((first % begin == 0) & (last % first == 0)))
+            begin = end
+        low = high
+    return ok
+
+
+def wires(layout: Layout, s: Slice) -> dict[str, Wires]:
+    """The wires of each axis, by its name.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> cube = Slice(chip("v5p"), (4, 4, 4))
+    >>> w = wires(Layout(fsdp=16, tp=4), cube)           # tp has one ring of 4, fsdp two
+    >>> w["tp"].rate / 1.8e11, w["fsdp"].rate / 1.8e11
+    (1.0, 2.0)
+    >>> w = wires(Layout(fsdp=32, tp=2), cube)           # tp a pair, and fsdp every second chip of that ring besides
+    >>> w["tp"].rate / 9e10, w["fsdp"].rate / 9e10
+    (2.0, 5.0)
+    """
+    W, tiers = s.chip.link_bandwidth, _tiers(s, layout.pods)
+    build = _over_torus if s.chip.axes else _over_switches
+    speeds = (W,) if s.chip.axes else (W, s.chip.dcn_bandwidth)
+    return {axis: build(parts, *speeds) for axis, parts in _parts(layout, tiers).items()}
+
+
+def _over_torus(parts, W) -> Wires:
+    """Rings and lines at once; a part of stride s has 1/s of each link."""
+    rate = ports = hops = across = neighbour = 0.0
+    whole = prod(n for n, _, _ in parts)
+    for n, stride, wraps in parts:
+        more = n > 1
+        steps = where(wraps, floor(n / 2), n - 1)
+        rate = rate + where(more, n / (maximum(steps, 1) * stride), 0.0)
+        ports = ports + where(more, where(wraps & (n > 2), 2, 1) / stride, 0.0)
+        hops = hops + steps * stride
+        blocks = where(wraps & (n > 2), (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))
+        across = maximum(across, where(more, blocks / (n * whole) * stride, 0.0))
+        neighbour = maximum(neighbour, where(more, stride, 0.0))
+    return Wires(whole, rate * W, ports * W, hops, across / W, neighbour / W)
+
+
+def _over_switches(parts, W, network) -> Wires:
+    """Inside a domain every GPU has W bytes/s; what lies across domains gathers over the network first."""
+    (inside, _, _), (outside, _, _) = parts
+    whole = inside * outside
+    seconds = (1 - 1 / inside) / W + (1 - 1 / outside) / inside / network
+    rate = where(whole > 1, 1 / where(whole > 1, seconds, 1.0), 0.0)
+    across = ((1 - 1 / inside) / W + (1 - 1 / outside) / network) / whole
+    neighbour = where(outside > 1, 1 / network, where(inside > 1, 1 / W, 0.0))
+    return Wires(whole, rate, where(whole > 1, W, 0.0), (inside > 1) + 2 * (outside > 1), across, neighbour)
+
+
+def together(some: Iterable[Wires], torus: bool) -> Wires:
+    """Several axes as one, for an AllGather, ReduceScatter or AllReduce; inner axes first.
+
+    On a torus their links add up. Through a switch they go over the same one: the outer axis gathers first, and the inner
+    ones then all of it.
+    """
+    some = list(some)
+    n = reduce(mul, (w.n for w in some))
+    hops = sum(w.hops for w in some)
+    if torus:
+        return Wires(n, sum(w.rate for w in some), sum(w.ports for w in some), hops, 0.0, 0.0)
+    seconds, inner = 0.0, 1
+    for w in some:
+        seconds, inner = seconds + w.gather / inner, inner * w.n
+    rate = where(n > 1, 1 / where(n > 1, seconds, 1.0), 0.0)
+    return Wires(n, rate, rate, hops, 0.0, 0.0)

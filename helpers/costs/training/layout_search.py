@@ -1,0 +1,228 @@
+"""The best layout of a training step, by trying all of them (chapter 4).
+
+Every way to write the chips of a slice as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, every policy.
+`training_step.step` takes arrays, so a search is one call of it for some thousand meshes at a time. These are the only
+functions of `costs` that need NumPy.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+
+from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.transformers.activation_memory import POLICIES
+from helpers.costs.transformers.config import Config
+
+from .layout import AXES, Layout, divisors
+from .training_step import Step, rules, step
+
+BLOCK = 512  # meshes at a time: their arrays stay in a core's cache
+
+
+def factors(n: int, k: int) -> Iterator[tuple[int, ...]]:
+    """Every way to write n as a product of k whole numbers, in order.
+
+    >>> list(factors(4, 2)), sum(1 for _ in factors(4096, 6))
+    ([(1, 4), (2, 2), (4, 1)], 6188)
+    """
+    if k == 1:
+        yield (n,)
+        return
+    for d in divisors(n):
+        for rest in factors(n // d, k - 1):
+            yield (d, *rest)
+
+
+def meshes(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: str = "1F1B"):
+    """One array for each axis, of all the meshes that keep the rules with one microbatch or more.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> {a: len(x) for a, x in meshes(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4))).items()}
+    {'tp': 180, 'cp': 180, 'ep': 180, 'fsdp': 180, 'dp': 180, 'pp': 180}
+    """
+    import numpy as np
+
+    chips = s.chips if s.chip.axes else s.chips * pods
+    rows = np.array(list(factors(chips, len(AXES))))
+    for at, sizes in (("tp", c.N), ("pp", c.L), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
+        rows = rows[sizes % rows[:, AXES.index(at)] == 0]  # most go here, and fast
+    laid = Layout(**dict(zip(AXES, rows.T)), pods=pods)
+    keep = np.ones(len(rows), bool)
+    for holds, _ in rules(c, laid, tokens, T, s, schedule if schedule != "interleaved" else "1F1B"):
+        keep &= holds
+    return dict(zip(AXES, rows[keep].T))
+
+
+def grids(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: str = "1F1B"):
+    """Layouts of arrays that broadcast: meshes down, then zero, then microbatches; together they are all layouts.
+
+    A number of microbatches that does not divide a mesh's sequences is among them; `rules` tells.
+    """
+    import numpy as np
+
+    each = meshes(c, tokens, T, s, pods, schedule)
+    total = len(each["tp"])
+    micro = np.array(divisors(tokens // T))
+    for begin in range(0, total, BLOCK):
+        some = {a: x[begin : begin + BLOCK, None, None].astype(float) for a, x in each.items()}
+        yield Layout(**some, pods=pods, zero=np.arange(4)[None, :, None], micro=micro[None, None, :].astype(float))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    best     steps of the layouts that fit, best first
+    tried    layouts that keep all rules, once for each policy
+    fitting  those of them that fit in memory
+    least    bytes of the fullest device under the one that needs least; infinite if no layout keeps the rules
+    """
+
+    best: tuple[Step, ...]
+    tried: int
+    fitting: int
+    least: float
+
+
+def search(
+    c: Config,
+    tokens: int,
+    T: int,
+    s: Slice,
+    pods: int = 1,
+    policies: tuple[str, ...] = POLICIES[:3],
+    schedule: str = "1F1B",
+    top: int = 10,
+) -> Found:
+    """The layouts with the fewest seconds if what can hide does (`Step.hidden`), of all that fit.
+
+    Of equals the one that needs least memory comes first, then the one with the lower zero.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
+    >>> [(at.policy, str(at.layout)) for at in found.best]
+    [('everything', 'dp=16 cp=4 zero=3 micro=16')]
+    """
+    import numpy as np
+
+    ranked, tried, fitting, least = [], 0, 0, inf
+    for grid in grids(c, tokens, T, s, pods, schedule=schedule):
+        ok = np.ones((), bool)
+        for holds, _ in rules(c, grid, tokens, T, s, schedule):
+            ok = ok & holds
+        shape = np.broadcast_shapes(*(np.shape(getattr(grid, a)) for a in ("tp", "zero", "micro")))
+        ok = np.broadcast_to(ok, shape)
+        for policy in policies:
+            at = step(c, grid, tokens, T, s, policy, schedule)
+            fits = ok & (at.missing == 0)
+            tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
+            least = min(least, float(np.where(ok, at.memory.total, inf).min()))
+            ranked += _first(np, at, fits, shape, policy, top)
+    ranked.sort(key=lambda r: r[0])
+    best = (step(c, layout, tokens, T, s, policy, schedule) for _, policy, layout in ranked)
+    return Found(tuple(islice(best, top)), tried, fitting, least)
+
+
+def _first(np, at: Step, fits, shape, policy: str, top: int) -> list[tuple]:
+    """(key, policy, layout) of the best of one block; seconds to nine digits, so that rounding decides nothing."""
+    seconds = np.where(fits, np.broadcast_to(at.hidden, shape), np.inf).ravel()
+    total = np.broadcast_to(at.memory.total, shape).ravel()
+    edge = np.partition(seconds, min(top, seconds.size) - 1)[min(top, seconds.size) - 1]
+    some = np.flatnonzero((seconds <= edge * (1 + 1e-9)) & np.isfinite(seconds))
+    zero = np.broadcast_to(at.layout.zero, shape).ravel()
+    rounded = np.array([float(f"{x:.9g}") for x in seconds[some]])
+    some = some[np.lexsort((zero[some], total[some], rounded))][:top]
+    out = []
+    for i in some:
+        where = np.unravel_index(i, shape)
+        names = (*AXES, "zero", "micro")
+        picked = {n: int(np.broadcast_to(getattr(at.layout, n), shape)[where]) for n in names}
+        key = (float(f"{seconds[i]:.9g}"), float(total[i]), picked["zero"])
+        out.append((key, policy, Layout(**picked, pods=at.layout.pods)))
+    return out
+
+
+def slices(of: Chip) -> Iterator[Slice]:
+    """Slices of a chip from the smallest on, each with one axis doubled: the shortest one that may grow.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [s.shape for s in slices(chip("v5e"))]
+    [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16)]
+    """
+    shape, pod = [1] * len(of.pod), sorted(of.pod, reverse=True)
+    while True:
+        yield Slice(of, tuple(shape))
+        grow = [i for i in range(len(shape)) if 2 * shape[i] <= pod[i]]
+        if not grow:
+            return
+        at = min(grow, key=lambda i: (shape[i], i))
+        shape[at] *= 2
+
+
+def rooms(of: Chip) -> Iterator[tuple[Slice, int]]:
+    """Slices from the smallest on, one pod of each; of GPUs, after a whole domain, 2 of them, 4, … 1024.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [s.chips * pods for s, pods in rooms(chip("H100"))][:6]
+    [1, 2, 4, 8, 16, 32]
+    """
+    for s in slices(of):
+        yield s, 1
+    if not of.axes:
+        yield from ((s, 2**k) for k in range(1, 11))
+
+
+def smallest(c: Config, tokens: int, T: int, of: Chip, policies: tuple[str, ...] = POLICIES[:3]):
+    """The smallest slice on which some layout of a step fits, with its number of pods, or None.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> at, pods = smallest(model("llama-2-13b"), 2**20, 4096, chip("v5e"))
+    >>> at.shape, pods
+    ((4, 4), 1)
+    """
+    return next((r for r in rooms(of) if search(c, tokens, T, *r, policies=policies, top=1).fitting), None)
+
+
+def check_fits(at: Step) -> None:
+    """ValueError if a step's fullest device has too little memory: by how much, what fills it, and what would do.
+
+    That is another layout of the slice, with the same policy if one fits, or else the smallest slice that holds the step,
+    or else how much the best layout lacks on the largest one.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> at = step(model("llama-2-13b"), Layout(dp=64), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
+    >>> check_fits(at)                                              # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: dp=64 needs 167.7 GB on a v5p, 71.7 GB more than it has, 104.1 GB of it optimizer; ... fits on this slice
+    """
+    if not at.missing:
+        return
+    chip, layout = at.slice.chip, at.layout
+    role, most = max(vars(at.memory).items(), key=lambda r: r[1])
+    said = (
+        f"{layout} needs {at.memory.total / 1e9:.1f} GB on a {chip.name}, {at.missing / 1e9:.1f} GB more than it has, "
+        f"{most / 1e9:.1f} GB of it {role}"
+    )
+    for policies in ((at.policy,), POLICIES[:3]):
+        if best := search(at.config, at.tokens, at.T, at.slice, layout.pods, policies, top=1).best:
+            raise ValueError(f"{said}; {best[0].layout} with policy {best[0].policy!r} fits on this slice")
+    if room := smallest(at.config, at.tokens, at.T, chip):
+        raise ValueError(
+            f"{said}; no layout fits on this slice, the smallest slice that holds the step is {_named(*room)}"
+        )
+    *_, largest = rooms(chip)
+    over = search(at.config, at.tokens, at.T, *largest, top=1).least - chip.hbm_bytes
+    lacks = f", where the best lacks {over / 1e9:.1f} GB a chip" if over < inf else ""
+    raise ValueError(
+        f"{said}; no layout fits on any slice of {chip.name} up to {_named(*largest)}{lacks}: "
+        "give a smaller model, or chips with more memory"
+    )
+
+
+def _named(s: Slice, pods: int) -> str:
+    return (f"{pods} domains of " if pods > 1 else "") + "x".join(map(str, s.shape))

@@ -1,0 +1,331 @@
+"""Pipelines: in which order each device works on the microbatches, when it does, and how long it waits (chapter 4).
+
+A model is cut into stages, a batch into m microbatches. Stage s of microbatch i has these tasks:
+    F    forward; needs F of stage s-1
+    B    the gradient of the stage's input, dX; needs B of stage s+1, and its own F
+    W    the gradient of its weights, dW; needs its own B, and nobody waits for it
+    BW   B and W in one piece, as a plain backward pass does; stage s-1 waits for both
+A schedule is, for each of p devices, the list of its tasks in order. `simulate` starts each as soon as it can.
+Between devices nothing takes time: an activation that is sent is small (`training_step.step` counts it).
+
+    naive        one microbatch after the other, through all stages and back
+    GPipe        all F, then all BW
+    1F1B         as soon as the last stage has an F it does its BW: as long a bubble, but p microbatches in memory and not m
+    interleaved  1F1B with v stages, far apart, on each device: the pipeline fills with pieces of 1/v
+    ZB-H1        backward split in two: B at once, W where 1F1B would wait; every device holds what 1F1B's first one does
+    ZB-H2        the same with up to twice the microbatches in memory: no device waits between its first and its last task
+
+Source: Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training" (2021);
+Qi et al., "Zero Bubble Pipeline Parallelism" (2024); Austin et al. 2025, Section 5.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from helpers.numeric import maximum, minimum, plain
+
+KINDS = ("F", "B", "W", "BW")
+
+
+class Task(NamedTuple):
+    """What a device does at a time."""
+
+    stage: int
+    micro: int
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} of microbatch {self.micro} at stage {self.stage}"
+
+
+class Event(NamedTuple):
+    """A task, the device that does it, and from when to when."""
+
+    task: Task
+    device: int
+    start: float
+    end: float
+
+
+Orders = tuple[tuple[Task, ...], ...]  # for each device its tasks
+
+
+def naive(p: int, m: int) -> Orders:
+    """One microbatch at a time: all devices but one wait."""
+    return tuple(tuple(Task(d, i, k) for i in range(m) for k in ("F", "BW")) for d in range(p))
+
+
+def gpipe(p: int, m: int) -> Orders:
+    """All forward passes, then all backward ones."""
+    return tuple(tuple(Task(d, i, k) for k in ("F", "BW") for i in range(m)) for d in range(p))
+
+
+def one_f_one_b(p: int, m: int) -> Orders:
+    """1F1B: device d begins with p-1-d forward passes, then one forward and one backward in turn."""
+    return interleaved(p, m, 1)
+
+
+def interleaved(p: int, m: int, v: int = 2) -> Orders:
+    """1F1B with v stages on each device: d, p+d, 2p+d, … Microbatches go round in groups of p, so p divides m if v > 1."""
+    if v > 1:
+        _in_groups(p, m)
+    out = []
+    for d in range(p):
+        n = m * v
+        first = min(n, p - 1 - d if v == 1 else 2 * (p - 1 - d) + (v - 1) * p)
+        there = [Task(k // p % v * p + d, k // (p * v) * p + k % p, "F") for k in range(n)] if v > 1 else []
+        back = [Task((v - 1 - k // p % v) * p + d, k // (p * v) * p + k % p, "BW") for k in range(n)] if v > 1 else []
+        if v == 1:
+            there, back = ([Task(d, i, kind) for i in range(m)] for kind in ("F", "BW"))
+        turns = [t for pair in zip(there[first:], back) for t in pair]
+        out.append((*there[:first], *turns, *back[n - first :]))
+    return tuple(out)
+
+
+def zb_h1(p: int, m: int) -> Orders:
+    """Zero bubble in the memory of 1F1B: F and B as there, and W later, so that every device holds up to p microbatches."""
+    return _split(p, m, [p - d for d in range(p)], range(p))
+
+
+def zb_h2(p: int, m: int) -> Orders:
+    """Zero bubble with up to 2p-1 microbatches on every device."""
+    return _split(p, m, [2 * (p - d) - 1 for d in range(p)], range(0, 2 * p, 2))
+
+
+PIPELINES = {
+    "naive": naive,
+    "GPipe": gpipe,
+    "1F1B": one_f_one_b,
+    "interleaved": interleaved,
+    "ZB-H1": zb_h1,
+    "ZB-H2": zb_h2,
+}
+
+
+def pipeline(name: str, p: int, m: int, v: int = 1) -> Orders:
+    """The schedule of that name for p devices and m microbatches; v stages on each device if "interleaved".
+
+    >>> for device in pipeline("1F1B", p=2, m=3): print(*(f"{t.kind}{t.micro}" for t in device))
+    F0 F1 BW0 F2 BW1 BW2
+    F0 BW0 F1 BW1 F2 BW2
+    """
+    _known(name)
+    if any(not isinstance(n, int) or n < 1 for n in (p, m, v)):
+        raise ValueError(
+            f"p devices, m microbatches and v stages on each are whole numbers of 1 or more, got {p}, {m} and {v}"
+        )
+    if v > 1 and name != "interleaved":
+        raise ValueError(f"{name} has one stage on each device: several are 'interleaved'")
+    return interleaved(p, m, v) if name == "interleaved" else PIPELINES[name](p, m)
+
+
+def _split(p: int, m: int, ahead: Sequence[int], behind: Sequence[int]) -> Orders:
+    """F and B in turn as in 1F1B, and after a B the W of an earlier microbatch.
+
+    ahead   microbatches that each device has between F and B
+    behind  and those between B and W; once its F are over, it does a W after every B
+    """
+    out = []
+    for d in range(p):
+        n = min(m, ahead[d])
+        order = [Task(d, i, "F") for i in range(n)]
+        f, w = n, 0
+        for b in range(m):
+            order.append(Task(d, b, "B"))
+            if b - w >= behind[d] or f == m:
+                order.append(Task(d, w, "W"))
+                w += 1
+            if f < m:
+                order.append(Task(d, f, "F"))
+                f += 1
+        out.append((*order, *(Task(d, i, "W") for i in range(w, m))))
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A schedule, carried out.
+
+    events  in the order of their start
+    """
+
+    events: tuple[Event, ...]
+    devices: int
+
+    @cached_property
+    def span(self) -> float:
+        """From the first start to the last end."""
+        return max(e.end for e in self.events)
+
+    @cached_property
+    def busy(self) -> tuple[float, ...]:
+        """Time that each device works."""
+        return tuple(sum(e.end - e.start for e in self.events if e.device == d) for d in range(self.devices))
+
+    @property
+    def bubble(self) -> float:
+        """Share of all devices' time, from the first start to the last end, in which they wait."""
+        return 1 - sum(self.busy) / (self.devices * self.span)
+
+    @property
+    def gaps(self) -> tuple[float, ...]:
+        """Time that each device waits between its own first and last task: all that is lost if steps follow on each other."""
+        own = [[e for e in self.events if e.device == d] for d in range(self.devices)]
+        return tuple(max(e.end for e in o) - min(e.start for e in o) - b for o, b in zip(own, self.busy))
+
+    @cached_property
+    def peak(self) -> tuple[int, ...]:
+        """Most activations of a stage that each device holds at once, one for each microbatch from its F to its W."""
+        out = []
+        for d in range(self.devices):
+            held = most = 0
+            turns = [(e.end, -1) for e in self.events if e.device == d and e.task.kind in ("W", "BW")]
+            turns += [(e.start, 1) for e in self.events if e.device == d and e.task.kind == "F"]
+            for _, step in sorted(turns):
+                held += step
+                most = max(most, held)
+            out.append(most)
+        return tuple(out)
+
+
+def simulate(orders: Sequence[Sequence[tuple]], F: float = 1.0, B: float = 1.0, W: float = 1.0) -> Timeline:
+    """Start every task as soon as its device is free and what it needs is there.
+
+    orders   for each device its tasks, (stage, microbatch, kind) each
+    F, B, W  seconds that they take; BW takes B + W
+
+    >>> t = simulate(pipeline("GPipe", p=4, m=8))
+    >>> t.span, round(t.bubble, 4), bubble("GPipe", 4, 8) == t.bubble, t.peak
+    (33.0, 0.2727, True, (8, 8, 8, 8))
+    >>> t = simulate(pipeline("ZB-H2", p=4, m=8))
+    >>> t.span, t.gaps, t.peak
+    (27.0, (0.0, 0.0, 0.0, 0.0), (7, 7, 7, 7))
+    >>> simulate([[(0, 0, "F"), (0, 0, "BW")], [(1, 0, "BW"), (1, 0, "F")]])
+    Traceback (most recent call last):
+    ValueError: nothing can start: next would be, on device 1, BW of microbatch 0 at stage 1; put what it needs before it
+    """
+    orders = tuple(tuple(Task(*t) for t in order) for order in orders)
+    stages = _checked(orders)
+    seconds = {"F": F, "B": B, "W": W, "BW": B + W}
+    end, free, at, events = {}, [0.0] * len(orders), [0] * len(orders), []
+    left = sum(map(len, orders))
+    while left:
+        before = left
+        for d, order in enumerate(orders):
+            while at[d] < len(order):
+                task = order[at[d]]
+                needs = [next((end[n] for n in some if n in end), None) for some in _needs(task, stages)]
+                if None in needs:
+                    break
+                start = max(free[d], *needs) if needs else free[d]
+                end[task] = free[d] = start + seconds[task.kind]
+                events.append(Event(task, d, start, free[d]))
+                at[d], left = at[d] + 1, left - 1
+        if left == before:
+            d = max(d for d, order in enumerate(orders) if at[d] < len(order))
+            raise ValueError(
+                f"nothing can start: next would be, on device {d}, {orders[d][at[d]]}; put what it needs before it"
+            )
+    return Timeline(tuple(sorted(events, key=lambda e: (e.start, e.device))), len(orders))
+
+
+def _needs(t: Task, stages: int) -> list[tuple[Task, ...]]:
+    """What must be done before a task; of several in a tuple whichever the schedule has."""
+    if t.kind == "F":
+        return [(Task(t.stage - 1, t.micro, "F"),)] if t.stage else []
+    own = [(Task(t.stage, t.micro, "B" if t.kind == "W" else "F"),)]
+    if t.kind == "W" or t.stage == stages - 1:
+        return own
+    return [*own, (Task(t.stage + 1, t.micro, "B"), Task(t.stage + 1, t.micro, "BW"))]
+
+
+def _checked(orders: Orders) -> int:
+    """The number of stages; ValueError if a task is missing, comes twice, or a stage lies on two devices."""
+    tasks = Counter(t for order in orders for t in order)
+    if not tasks:
+        raise ValueError("a schedule has tasks: for each device a list of (stage, microbatch, kind)")
+    if odd := next((t for t in tasks if t.kind not in KINDS), None):
+        raise ValueError(f"a task is one of {', '.join(KINDS)}, not {odd.kind!r}")
+    if twice := next((t for t, n in tasks.items() if n > 1), None):
+        raise ValueError(f"{twice} is done {tasks[twice]} times: once is right")
+    stages, micros = (1 + max(t[i] for t in tasks) for i in (0, 1))
+    for s in range(stages):
+        for i in range(micros):
+            has = {k for k in KINDS if Task(s, i, k) in tasks}
+            if has not in ({"F", "BW"}, {"F", "B", "W"}):
+                got = " and ".join(sorted(has)) or "nothing"
+                raise ValueError(f"microbatch {i} has {got} at stage {s}: it needs F and BW, or F, B and W")
+        places = {d for d, order in enumerate(orders) for t in order if t.stage == s}
+        if len(places) > 1:
+            raise ValueError(f"stage {s} has tasks on devices {sorted(places)}: its weights lie on one of them")
+    return stages
+
+
+def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
+    """Seconds that a device waits from the first start to the last end of a step: the closed forms of the sources.
+
+    p devices, m microbatches; F, B, W are a device's seconds for one of them, through all of its v stages.
+    Qi et al. have (p-1)(F+B-W) for ZB-H1 and (p-1)(F+B-2W) for ZB-H2: time that a device waits between its own tasks.
+    From start to end of all of them it cannot be below (p-1)F, for so long the last device has nothing to do.
+    Theirs hold if m is at least p and 2p-1. Below that ours are exact for F = B = W, and else no more than the truth.
+    Interleaved, m is a multiple of p.
+
+    >>> [idle(name, p=4, m=8) for name in PIPELINES]
+    [72.0, 9.0, 9.0, 9.0, 3.0, 3.0]
+    >>> idle("interleaved", 4, 8, v=3), idle("ZB-H1", 4, 8, B=1.5, W=0.5), idle("ZB-H2", 4, 8, B=1.5, W=0.5)
+    (3.0, 6.0, 4.5)
+    """
+    _known(name)
+    if plain(p, m, v):
+        if min(p, m, v) < 1:
+            raise ValueError(f"a pipeline has one stage, one microbatch or more, not p={p}, m={m}, v={v}")
+        if name == "interleaved" and v > 1:
+            _in_groups(p, m)
+    if name == "naive":
+        return (p - 1) * m * (F + B + W)
+    if name == "ZB-H1":
+        return maximum((p - 1) * F, (p - 1) * B, (p - 1) * (F + B) - (minimum(m, p) - 1) * W)
+    if name == "ZB-H2":
+        return maximum((p - 1) * F, (p - 1) * (F + B) - (minimum(m, 2 * p - 1) - 1) * W)
+    return (p - 1) * (F + B + W) / (v if name == "interleaved" else 1)
+
+
+def bubble(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
+    """Share of the devices' time in which they wait: (p-1)/(m+p-1) for GPipe and 1F1B, (p-1)/(vm+p-1) interleaved.
+
+    >>> [round(bubble(name, p=4, m=8), 3) for name in PIPELINES]
+    [0.75, 0.273, 0.273, 0.273, 0.111, 0.111]
+    """
+    lost = idle(name, p, m, v, F, B, W)
+    return lost / (lost + m * (F + B + W))
+
+
+def in_flight(name: str, p, m, v=1, device=0):
+    """Microbatches that a device holds activations of at most; interleaved, in units of a whole device's v stages.
+
+    >>> [in_flight(name, p=4, m=8) for name in PIPELINES], in_flight("interleaved", 4, 8, v=2)
+    ([1, 8, 4, 4, 4, 7], 5.5)
+    """
+    _known(name)
+    if name == "naive":
+        return minimum(1, m)
+    if name == "GPipe":
+        return m
+    if name in ("ZB-H1", "ZB-H2"):
+        return minimum(m, p if name == "ZB-H1" else 2 * p - 1)
+    if name == "interleaved" and not (isinstance(v, int) and v == 1):
+        return minimum(m, (2 * (p - 1 - device) + (v - 1) * p + 1) / v)
+    return minimum(m, p - device)
+
+
+def _in_groups(p: int, m: int) -> None:
+    if m % p:
+        raise ValueError(f"interleaved stages pass microbatches in groups of p={p}, so m is a multiple of it, not {m}")
+
+
+def _known(name: str) -> None:
+    if name not in PIPELINES:
+        raise ValueError(f"{name!r} is no pipeline: there are {', '.join(PIPELINES)}")

@@ -1,0 +1,174 @@
+"""What a training step keeps for its backward pass, and what it computes twice to keep less (chapter 3).
+
+Policies, from the most bytes held between the two passes to the least:
+
+    everything   all that the backward pass reads, each array once: the least; plain JAX keeps about twice as much
+    matmuls      of each layer its input and the outputs of the products with weights; attention's T·S weights again
+    block        of each layer its input; the layer again
+    nothing      the tokens; the whole forward pass again, which then keeps everything: it saves no memory by itself
+
+Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "Sublinear Memory Cost" (2016).
+"""
+
+from dataclasses import dataclass
+
+from .config import Config, LayerKind
+from .parameters_and_flops import attention_matrices, flops, parameters
+
+POLICIES = ("everything", "matmuls", "block", "nothing")
+
+
+def _known(policy: str) -> None:
+    if policy not in POLICIES:
+        raise ValueError(f"{policy!r} is no policy: there are {', '.join(POLICIES)}")
+
+
+def saved_limit(tokens, D, L, arrays=20, bytes_each=2):
+    """Bytes kept if each layer keeps that many arrays of D numbers for a token: about 20 for everything, 1 for block inputs.
+
+    >>> round(saved_limit(4e6, 8192, 64) / 1e12), round(saved_limit(4e6, 8192, 64, arrays=1) / 1e12, 1)
+    (84, 4.2)
+    """
+    return bytes_each * arrays * tokens * D * L
+
+
+def products(c: Config, kind: LayerKind) -> dict[str, float]:
+    """Numbers that each product with weights gives for one token, in a layer of that kind.
+
+    >>> products(Config(8, 1, 4, 2, 2, 32, 10), LayerKind())
+    {'q': 8, 'k': 4, 'v': 4, 'o': 8, 'gate': 32, 'in': 32, 'out': 8}
+    """
+    attention = {name: b for name, (_, b) in attention_matrices(c).items()}
+    gate = ("gate",) if c.gated else ()
+    if not kind.moe:
+        return attention | dict.fromkeys(gate, c.F) | {"in": c.F, "out": c.D}
+    m = c.moe
+    out = attention | {"router": m.E}
+    for of, n in (("experts", m.k), ("shared", m.shared)):
+        if of == "experts" or m.shared:
+            out |= {f"{name} of {of}": n * m.F for name in (*gate, "in")} | {f"out of {of}": n * c.D}
+    return out
+
+
+def unread(c: Config, kind: LayerKind) -> tuple[str, ...]:
+    """Products whose results only add to the layer's output: no gradient reads them, so none is kept or computed again.
+
+    A norm after the product (4 norms a layer) reads it, and so do the shares of experts.
+
+    >>> unread(Config(8, 1, 4, 4, 2, 32, 10), LayerKind()), unread(Config(8, 1, 4, 4, 2, 32, 10, parallel=True), LayerKind())
+    (('out',), ('o', 'out'))
+    """
+    last = "out" if not kind.moe else "out of shared" if c.moe.shared else None
+    o = ("o",) if c.parallel else ()
+    return (*o, *((last,) if last else ())) if c.norms < 4 else ()
+
+
+def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
+    """Numbers that one layer keeps for one token that looks at S keys, array by array.
+
+    "everything" lists what the formulas need, each array once; a compiler keeps some in two forms, or makes some again.
+
+    >>> c = Config(8, 1, 4, 2, 2, 32, 10)
+    >>> [sum(arrays(c, LayerKind(), p, S=16).values()) for p in POLICIES]
+    [216, 96, 8, 0]
+    """
+    _known(policy)
+    if policy == "nothing":
+        return {}
+    if policy == "block":
+        return {"input": c.D}
+    kept = {name: n for name, n in products(c, kind).items() if name not in unread(c, kind)}
+    if policy == "matmuls":
+        return {"input": c.D} | kept
+    heads = c.N * (c.mla.v if c.mla else c.H)
+    m = c.moe
+    if not kind.moe:
+        hidden = {"hidden": c.F}
+    else:
+        hidden = {"hidden of experts": m.k * m.F} | ({"hidden of shared": m.shared * m.F} if m.shared else {})
+    normed = {"first norm": c.D} if c.norms == 1 else {"first norm": c.D, "second norm": c.D}
+    return {"input": c.D} | normed | kept | {"shares": c.N * S, "heads": heads} | hidden
+
+
+def saved(c: Config, B, T, policy: str, bytes_each=2):
+    """Bytes that the layers keep from the forward pass of B sequences of T tokens; embedding and logits come on top.
+
+    >>> from .public_models import model
+    >>> [round(saved(model("llama-3-8b"), 1, 8192, p) / 1e9, 1) for p in POLICIES]
+    [173.9, 22.5, 2.1, 0.0]
+    """
+    each = sum(n * sum(arrays(c, kind, policy, T).values()) for kind, n in c.groups)
+    return B * T * bytes_each * each
+
+
+def recomputed(c: Config, B, T, policy: str, count="all"):
+    """FLOPs of matrix products that the backward pass does again: for "matmuls" queries times keys and their shares times
+    values, 4·B·T²·N·H a layer.
+
+    >>> c = Config(64, 3, 4, 4, 16, 256, 100)
+    >>> recomputed(c, 2, 32, "matmuls") == 3 * 4 * 2 * 32**2 * 4 * 16
+    True
+    >>> f = flops(c, 2, 32)
+    >>> recomputed(c, 2, 32, "block") == f.layers - 3 * 2 * 2 * 32 * 64 * 256      # all but the last product
+    True
+    """
+    _known(policy)
+    f = flops(c, B, T, count=count)
+    if policy == "everything":
+        return 0
+    if policy == "matmuls":
+        return f.attention
+    if policy == "nothing":
+        return f.forward
+    return f.layers - sum(n * _unread_flops(c, kind, B * T) for kind, n in c.groups)
+
+
+def _unread_flops(c: Config, kind: LayerKind, tokens):
+    rows = {"o": attention_matrices(c)["o"][0], "out": c.F, "out of shared": c.moe.shared * c.moe.F if c.moe else 0}
+    return sum(2 * tokens * rows[name] * c.D for name in unread(c, kind))
+
+
+def train_flops(c: Config, B, T, policy: str = "everything", count="all"):
+    """FLOPs of a training step: forward, backward, and what is done again. Short contexts: 6ND, or about 8ND with "block".
+
+    >>> c = Config(4096, 32, 32, 32, 128, 16384, 32000)
+    >>> [round(train_flops(c, 1, 512, p) / parameters(c).matmul / 512, 2) for p in POLICIES]
+    [6.09, 6.12, 7.6, 8.12]
+    """
+    return flops(c, B, T, count=count).train + recomputed(c, B, T, policy, count)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a training step by role.
+
+    optimizer    state that lives as long as the weights
+    activations  what the layers keep from the forward pass
+    logits       of all tokens, in float32, which the loss keeps
+    """
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    logits: float
+
+    @property
+    def total(self):
+        """All of them, on one device or over all that share them evenly."""
+        return sum(vars(self).values())
+
+
+def training_memory(c: Config, B, T, policy: str = "block", weight=2, gradient=2, state=8, activation=2) -> Memory:
+    """Bytes to train on B sequences of T tokens at once, from bytes for each number.
+
+    state  of the optimizer for each parameter: 8 for Adam's two float32 moments, 12 with a float32 copy of the weights
+
+    >>> from .public_models import model
+    >>> m = training_memory(model("llama-2-13b"), 1, 4096)
+    >>> round(m.weights / 1e9), round(m.optimizer / 1e9), round((m.weights + m.optimizer) / 1e9)
+    (26, 104, 130)
+    """
+    N = parameters(c).total
+    peak = "everything" if policy == "nothing" else policy  # the second forward pass keeps all of it
+    return Memory(weight * N, gradient * N, state * N, saved(c, B, T, peak, activation), 4 * B * T * c.V)

@@ -1,0 +1,321 @@
+"""Parameters, FLOPs, bytes and KV cache of a decoder, from its `Config` (chapter 3).
+
+B sequences of T tokens, each of which sees S keys; other symbols as in `config`.
+A multiply-add is 2 FLOPs. Norms, softmax, rotations, masks, biases and activation functions are left out of FLOPs:
+they grow with B·T·D, B·T·F or B·T·S·N, without a second factor of D, F or H.
+Layers of one kind are counted together, so a model of 126 layers costs no more than one of two.
+
+Source: Austin et al. 2025, Section 4; errors of its text are listed in the course's errata.
+"""
+
+from dataclasses import dataclass
+
+from helpers.costs.rooflines.roofline import Work
+from helpers.numeric import minimum, where
+
+from .config import NORMS, Config
+
+PAIRS = {
+    "all": "every query times every key, as a plain einsum computes them, masked or not",
+    "causal": "the pairs that the causal mask and the windows leave, exactly",
+    "half": "half of every query times every key: a common approximation of the causal mask, windows ignored",
+}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters by role. A matrix shared by embedding and unembedding counts as embedding.
+
+    inactive  of experts that a token does not go to, their biases included
+    matmul    weights that a token is multiplied with: twice as many FLOPs. Experts count k times; a tied unembedding
+              counts here although `unembedding` is 0, and the embedding, a lookup, does not
+    """
+
+    embedding: float = 0
+    positions: float = 0
+    attention: float = 0
+    mlp: float = 0
+    experts: float = 0
+    shared: float = 0
+    router: float = 0
+    norms: float = 0
+    biases: float = 0
+    sinks: float = 0
+    unembedding: float = 0
+    inactive: float = 0
+    matmul: float = 0
+
+    @property
+    def by_role(self) -> dict[str, float]:
+        """The roles that add up to the total."""
+        return {role: n for role, n in vars(self).items() if role not in ("inactive", "matmul")}
+
+    @property
+    def total(self):
+        """All parameters."""
+        return sum(self.by_role.values())
+
+    @property
+    def active(self):
+        """Parameters that one token meets: all but the experts it does not go to; the tables count in full."""
+        return self.total - self.inactive
+
+
+def attention_matrices(c: Config) -> dict[str, tuple]:
+    """Shapes of the matrices of one layer's attention.
+
+    >>> from .public_models import model
+    >>> attention_matrices(model("llama-3-8b"))
+    {'q': (4096, 4096), 'k': (4096, 1024), 'v': (4096, 1024), 'o': (4096, 4096)}
+    >>> attention_matrices(model("deepseek-v3"))["kv_up"]
+    (512, 32768)
+    """
+    D, N, m = c.D, c.N, c.mla
+    if m is None:
+        return {"q": (D, N * c.H), "k": (D, c.K * c.H), "v": (D, c.K * c.H), "o": (N * c.H, D)}
+    q = {"q": (D, N * c.qk)} if m.q_rank is None else {"q_down": (D, m.q_rank), "q_up": (m.q_rank, N * c.qk)}
+    return q | {
+        "kv_down": (D, m.kv_rank + m.rope),
+        "kv_up": (m.kv_rank, N * (m.nope + m.v)),
+        "o": (N * m.v, D),
+    }
+
+
+def _expert_layers(c: Config):
+    return sum(n for kind, n in c.groups if kind.moe)
+
+
+def _norms(c: Config):
+    """Parameters of all norms."""
+    width = NORMS[c.norm] * c.D
+    inside = {"": 0, "head": 2 * c.H, "full": (c.N + c.K) * c.H}[c.qk_norm]
+    if c.mla:
+        inside = (c.mla.q_rank or 0) + c.mla.kv_rank
+    return c.L * (c.norms * width + NORMS[c.norm] * inside) + (c.final_norm + c.embed_norm) * width
+
+
+def _biases(c: Config):
+    """Parameters of all biases, and those of experts that a token does not go to."""
+    moe, L_moe = c.moe, _expert_layers(c)
+    one = lambda F: (c.matrices - 1) * F + c.D  # noqa: E731
+    n = (
+        c.L * ("qkv" in c.biases) * (c.N + 2 * c.K) * c.H
+        + c.L * ("o" in c.biases) * c.D
+        + ("unembed" in c.biases) * c.V
+    )
+    inactive = 0
+    if "mlp" in c.biases:
+        n = n + (c.L - L_moe) * one(c.F) + (L_moe * moe.E * one(moe.F) if moe else 0)
+        inactive = L_moe * (moe.E - moe.k) * one(moe.F) if moe else 0
+    if moe and "router" in c.biases:
+        n = n + L_moe * moe.E
+    return n, inactive
+
+
+def parameters(c: Config) -> Parameters:
+    """Parameters by role, exact to the last one.
+
+    >>> from .public_models import model
+    >>> parameters(model("llama-2-13b")).total
+    13015864320
+    >>> p = parameters(Config(D=4096, L=64, N=32, K=32, H=128, F=4 * 4096, V=32000, norm="none"))
+    >>> p.total, f"{p.attention / p.total:.1%}"                 # seed question 1
+    (17442013184, '24.6%')
+    >>> from .config import MoE
+    >>> moe = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none", moe=MoE(E=16, k=2, F=16384))
+    >>> p = parameters(moe)
+    >>> f"{(p.total - p.router) / 1e9:.1f} {(p.active - p.router) / 1e9:.2f}"
+    '211.7 31.27'
+    """
+    moe, L_moe = c.moe, _expert_layers(c)
+    attention = c.L * sum(a * b for a, b in attention_matrices(c).values())
+    mlp = (c.L - L_moe) * c.matrices * c.D * c.F
+    expert = c.matrices * c.D * moe.F if moe else 0
+    E, k, shared = (moe.E, moe.k, moe.shared) if moe else (0, 0, 0)
+    biases, idle = _biases(c)
+    router = L_moe * c.D * E
+    return Parameters(
+        embedding=c.V * c.D,
+        positions=c.positions * c.D,
+        attention=attention,
+        mlp=mlp,
+        experts=L_moe * E * expert,
+        shared=L_moe * shared * expert,
+        router=router,
+        norms=_norms(c),
+        biases=biases,
+        sinks=c.L * c.N * c.sinks,
+        unembedding=0 if c.tied else c.D * c.V,
+        inactive=L_moe * (E - k) * expert + idle,
+        matmul=attention + mlp + L_moe * (k + shared) * expert + router + c.D * c.V,
+    )
+
+
+def pairs(T, S=None, window=None, count="causal"):
+    """Pairs of query and key, for T queries that are the last of S tokens; see `PAIRS` for `count`.
+
+    >>> pairs(4, count="all"), pairs(4), pairs(4, window=2), pairs(1, 100), pairs(1, 100, window=16)
+    (16, 10, 7, 100, 16)
+    """
+    S = T if S is None else S
+    if count not in PAIRS:
+        raise ValueError(f"pairs are counted as {', '.join(map(repr, PAIRS))}, not {count!r}")
+    if isinstance(S, int | float) and isinstance(T, int | float) and S < T:
+        raise ValueError(f"the T={T} queries are among the keys, so S is at least T, not {S}")
+    if count != "causal":
+        return T * S if count == "all" else T * S / 2
+    return _seen(S, window) - _seen(S - T, window)
+
+
+def _seen(n, window):
+    """Keys that the first n tokens see together: 1 + 2 + … + n, each at most `window`."""
+    m = n if window is None else minimum(n, window)
+    triangle = m * (m + 1) // 2 if isinstance(m, int) else m * (m + 1) / 2
+    return triangle if window is None else triangle + (n - m) * window
+
+
+@dataclass(frozen=True)
+class Flops:
+    """FLOPs of matrix products in the forward pass, by role.
+
+    projections  the matrices of attention
+    attention    queries times keys, and weights times values
+    convention   which pairs of query and key are counted
+    """
+
+    projections: float = 0
+    attention: float = 0
+    mlp: float = 0
+    experts: float = 0
+    shared: float = 0
+    router: float = 0
+    unembedding: float = 0
+    convention: str = ""
+
+    @property
+    def by_role(self) -> dict[str, float]:
+        """The roles that add up to `forward`."""
+        return {role: n for role, n in vars(self).items() if role != "convention"}
+
+    @property
+    def forward(self):
+        """All of them."""
+        return sum(self.by_role.values())
+
+    @property
+    def backward(self):
+        """Twice the forward pass: each product has two factors, and the gradient of either is one more product."""
+        return 2 * self.forward
+
+    @property
+    def train(self):
+        """Forward and backward, nothing computed twice."""
+        return 3 * self.forward
+
+    @property
+    def layers(self):
+        """Forward, without the unembedding."""
+        return self.forward - self.unembedding
+
+
+def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbed=False) -> Flops:
+    """FLOPs of matrix products in one forward pass over B sequences of T new tokens, the last of S.
+
+    count     pairs of query and key: "all" (T·S, what a plain einsum computes), "causal" or "half"; see `PAIRS`
+    logits    tokens of each sequence that are unembedded: T in training, 1 in a prefill
+    slots     rows that the experts of one layer compute, all together: B·T·k, or E times their capacity if padded
+    absorbed  latent attention in the latent space: keys and values are never made (for decoding)
+
+    >>> from .public_models import model
+    >>> f = flops(model("llama-3-8b"), B=1, T=8192)
+    >>> f"{f.forward:.4g} {f.attention / f.layers:.2f}"
+    '1.581e+14 0.24'
+    >>> flops(Config(64, 2, 4, 4, 16, 256, 100, norm="none"), B=3, T=10).by_role["mlp"] == 2 * 6 * 3 * 10 * 64 * 256
+    True
+    """
+    S = T if S is None else S
+    tokens, moe, L_moe = B * T, c.moe, _expert_layers(c)
+    expert = 2 * c.matrices * c.D * moe.F if moe else 0
+    slots = tokens * (moe.k if moe else 0) if slots is None else slots
+    width, projections = _attention_flops(c, B, T, S, absorbed)
+    seen = sum(n * pairs(T, S, kind.window, count) for kind, n in c.groups)
+    return Flops(
+        projections=c.L * projections,
+        attention=2 * B * seen * width,
+        mlp=(c.L - L_moe) * 2 * tokens * c.matrices * c.D * c.F,
+        experts=L_moe * slots * expert,
+        shared=L_moe * tokens * (moe.shared if moe else 0) * expert,
+        router=L_moe * 2 * tokens * c.D * (moe.E if moe else 0),
+        unembedding=2 * B * (T if logits is None else logits) * c.D * c.V,
+        convention=f"matrix products, 2 FLOPs a multiply-add; {PAIRS[count]}",
+    )
+
+
+def _attention_flops(c: Config, B, T, S, absorbed):
+    """Multiply-adds for each pair of query and key, and FLOPs of one layer's projections."""
+    size = {name: a * b for name, (a, b) in attention_matrices(c).items()}
+    m = c.mla
+    if m is None:
+        return 2 * c.N * c.H, 2 * B * T * sum(size.values())
+    if absorbed:  # kv_up is split: its key half multiplies queries, its value half what attention gives
+        return c.N * (2 * m.kv_rank + m.rope), 2 * B * T * sum(size.values())
+    every = size.pop("kv_up")
+    return c.N * (c.qk + m.v), 2 * B * T * sum(size.values()) + 2 * B * S * every
+
+
+def works(
+    c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16", cache=None, logits=None, absorbed=False
+) -> dict[str, Work]:
+    """The forward pass as roofline's `Work`, by role, with w bytes for each weight and x for each activation.
+
+    cache     bytes of a cached number, its scales included; None: x
+    logits, absorbed  as in `flops`
+
+    Every weight crosses HBM once, experts too if tokens go to all of them; a product reads its rows and writes its results.
+    Attention keeps its T·S weights on the chip and reads queries, keys and values once, each query head's group together.
+    Two products that share their rows read them twice: a compiler may do better. Latent attention reads its short
+    vectors if absorbed, and otherwise the keys and values that kv_up has made of them.
+
+    >>> from .public_models import model
+    >>> from helpers.costs.rooflines.roofline import on_chip
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> step = works(model("llama-2-13b"), B=16, T=1, S=8192)
+    >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
+    ('hbm', 1.0)
+    """
+    S, tokens, moe, L_moe = T if S is None else S, B * T, c.moe, _expert_layers(c)
+    f, last = flops(c, B, T, S, count, logits, absorbed=absorbed), T if logits is None else logits
+
+    def product(rows, matrices, reads, n, flops):
+        return Work(flops, n * (w * matrices + x * rows * reads), dtype=dtype)
+
+    mlp = lambda F: (c.matrices * c.D * F, c.matrices * (c.D + F))  # noqa: E731
+    numbers, sides, traffic, held = _attention_traffic(c, B, T, S, absorbed)
+    out = {
+        "projections": Work(f.projections, c.L * (w * numbers + x * sides), dtype=dtype),
+        "attention": Work(f.attention, c.L * x * traffic + (x if cache is None else cache) * held, dtype=dtype),
+        "mlp": product(tokens, *mlp(c.F), c.L - L_moe, f.mlp),
+        "unembedding": product(B * last, c.D * c.V, c.D + c.V, 1, f.unembedding),
+    }
+    if moe:
+        matrices, reads = mlp(moe.F)
+        used = where(moe.k == 0, moe.E, minimum(moe.E, tokens * moe.k))
+        out["experts"] = product(tokens * moe.k, used * matrices, reads, L_moe, f.experts)
+        out["shared"] = product(tokens * moe.shared, moe.shared * matrices, reads, L_moe, f.shared)
+        out["router"] = product(tokens, c.D * moe.E, c.D + moe.E, L_moe, f.router)
+    return {role: work for role, work in out.items() if not isinstance(work.flops, int) or work.flops}
+
+
+def _attention_traffic(c: Config, B, T, S, absorbed):
+    """Of one layer: weights, numbers that its projections read and write, and queries and results; then all keys and values."""
+    m, tokens, size = c.mla, B * T, attention_matrices(c)
+    weights = sum(a * b for a, b in size.values())
+    seen = sum(n * (S if kind.window is None else minimum(S, kind.window + T - 1)) for kind, n in c.groups)
+    if m is None:
+        return weights, tokens * sum(a + b for a, b in size.values()), 2 * tokens * c.N * c.H, 2 * B * seen * c.K * c.H
+    up = size.pop("kv_up")
+    sides = tokens * sum(a + b for a, b in size.values())
+    if absorbed:  # queries go into the latent space, results come out of it
+        sides = sides + tokens * c.N * (m.nope + 2 * m.kv_rank + m.v)
+        return weights, sides, tokens * c.N * (2 * m.kv_rank + m.rope), B * seen * (m.kv_rank + m.rope)
+    return weights, sides + B * S * sum(up), tokens * c.N * (c.qk + m.v), B * seen * c.N * (c.qk + m.v)

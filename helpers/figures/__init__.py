@@ -1,0 +1,49 @@
+"""Live figures and films: what each computes, says and draws, and its script, in one folder of the room of its chapter.
+
+`figure.py` of a folder holds the figure as its page shows it; `{live} name` on a page finds it here.
+May import: helpers.live, helpers.plot, helpers.costs; of this floor, the rooms before its own.
+Tests: tests/helpers/figures, where each page is held against helpers.costs.
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+FILMS = (
+    "all-gather",
+    "reduce-scatter",
+    "all-reduce",
+    "all-to-all",
+    "gather-matmul",
+    "matmul-scatter",
+)
+MODULES = {
+    "matmul-roofline": "rooflines.matmul_roofline.figure",
+    **dict.fromkeys(FILMS, "sharding.collective_films.figure"),
+    "sharded-matmul": "sharding.matmul_plans.figure",
+    "explorer": "sharding.plan_explorer.figure",
+    "decoder": "transformers.decoder_sizes.figure",
+    "layout": "training.layout_search.figure",
+    "serving": "inference.token_price.figure",
+    "planner": "inference.planner.figure",
+    "attention": "attention.attention_variants.figure",
+    "flash-blocks": "attention.block_films.flash_blocks",
+    "ring-hops": "attention.block_films.ring_hops",
+}
+
+
+def figure(name: str):
+    """The figure of that name, as `{live} name` puts it on a page."""
+    if name not in MODULES:
+        raise ValueError(f"there is no live figure {name!r}; there are {', '.join(sorted(MODULES))}")
+    module = import_module(f"{__name__}.{MODULES[name]}")
+    return module.FIGURES[name] if name in FILMS else module.FIGURE
+
+
+def source(name: str) -> Path:
+    """The file that holds the figure."""
+    return Path(__file__).parent.joinpath(*MODULES[name].split(".")).with_suffix(".py")
+
+
+def scripts() -> dict[str, Path]:
+    """Every script that a live figure may name in `runners`, with the place where it lies."""
+    return {path.name: path for path in sorted(Path(__file__).parents[1].rglob("*.js"))}

@@ -1,0 +1,1 @@
+"""What every form of attention moves, and how long it takes."""

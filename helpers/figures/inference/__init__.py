@@ -1,0 +1,1 @@
+"""Live figures of chapter 5: `token_price`; `planner` is a page of its own, for training and serving."""

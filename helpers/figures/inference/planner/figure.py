@@ -1,0 +1,28 @@
+"""The planner: a page of its own."""
+
+from .planner import Planner
+
+FIGURE = Planner(
+    name="planner",
+    title="The planner",
+    models=(
+        "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "llama-4-maverick",
+        "tinyllama-1.1b", "yi-34b", "mistral-nemo-12b", "mistral-small-24b", "mistral-large-123b", "mixtral-8x7b", "mixtral-8x22b",
+        "gemma-3-12b", "gemma-3-27b", "phi-4", "qwen-2.5-7b", "qwen-2.5-72b", "qwen-3-8b", "qwen-3-32b", "qwen-3-30b-a3b",
+        "qwen-3-235b-a22b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v3", "kimi-k2",
+    ),
+    chips={
+        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "H100": "H100",
+        "H200": "H200", "B200": "B200",
+    },
+    widths={
+        "weights and caches in bf16": (2, 2),
+        "weights in int8, caches in bf16": (1, 2),
+        "weights in bf16, caches in int8": (2, 1),
+        "weights and caches in int8": (1, 1),
+    },
+    first={
+        "task": "train", "model": "llama-3-70b", "chip": "v5p", "n": 64, "tokens": 2**20, "T": 8192,
+        "keep": "the fastest", "widths": "weights and caches in bf16",
+    },
+)  # fmt: skip

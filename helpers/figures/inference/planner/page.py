@@ -1,0 +1,175 @@
+"""The planner's page: controls, the ranking, bars and tables, drawn by Python for the first setting."""
+
+import math
+from html import escape
+
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.transformers.public_models import model
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
+from helpers.live.controls import head_html, reading
+
+from . import words as say
+from .serving import BATCHES
+
+WIDE, HIGH = 360, 34  # of a drawing, and of one bar in it
+
+
+def shape(s: Slice) -> str:
+    """The shape of a slice; of GPUs their switch.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> shape(Slice(chip("v5e"), (4, 4))), shape(Slice(chip("H100"), (8,)))
+    ('4x4', 'one domain')
+    """
+    return "x".join(map(str, s.shape)) if s.chip.axes else "one domain"
+
+
+def html(figure) -> str:
+    """All of it; what only the script can drive stays hidden until it has started."""
+    key, at, plan = f"live-{figure.name}", figure.chosen(), figure.plan()
+    return (
+        head_html(key, figure.title, say.HINT, _controls(figure, key, at), plan.sentence, "live live-planner")
+        + _ranking(figure, key, plan)
+        + "".join(drawing(kind, at["task"], plan.values, hbm(figure, at)) for kind in say.BARS)
+        + _numbers(figure, at["task"], plan)
+        + _batches(at["task"], plan)
+        + f"<figcaption>{''.join(f'<p>{escape(text)}</p>' for text in say.RULES.values())}</figcaption></figure>"
+    )
+
+
+def hbm(figure, at) -> float:
+    return figure.chip_of(at).hbm_bytes
+
+
+def _controls(figure, key: str, at) -> str:
+    menus = "".join(_menu(key, name, *menu, at) for name, menu in figure.menus.items())
+    fields = "".join(_field(key, f, at[f.name], f.task not in ("", at["task"])) for f in say.FIELDS)
+    still, has = unused(model(at["model"])), sizes(model(at["model"]))
+    built = "".join(
+        _field(key, say.Field(s, say.LABELS[s], "", 1, say.MOST[s]), str(has.get(s, "")), s in still) for s in SIZES
+    )
+    return menus + fields + f"<details><summary>Change the model’s sizes</summary><div>{built}</div></details>"
+
+
+def _menu(key: str, name: str, label: str, options, task: str, at) -> str:
+    texts = [(o, f"{int(o):,}" if o.isdigit() else o) for o in options]
+    inner = "".join(
+        f'<option value="{escape(o)}"{" selected" if o == at[name] else ""}>{escape(t)}</option>' for o, t in texts
+    )
+    hidden = " hidden" if task not in ("", at["task"]) else ""
+    return (
+        f'<div data-of="{name}"{hidden}><label for="{key}-{name}">{escape(label)}</label>'
+        f'<select id="{key}-{name}" name="{name}" autocomplete="off">{inner}</select></div>'
+    )
+
+
+def _field(key: str, f: say.Field, value: str, hidden: bool) -> str:
+    mode = "numeric" if f.whole else "decimal"
+    return (
+        f'<div data-of="{f.name}"{" hidden" if hidden else ""}><label for="{key}-{f.name}">{escape(f.label)}</label>'
+        f'<input type="text" inputmode="{mode}" id="{key}-{f.name}" name="{f.name}" maxlength="16" autocomplete="off" '
+        f'value="{escape(value)}" aria-describedby="{key}-said"></div>'
+    )
+
+
+def cells(row, of_hbm: float) -> tuple[str, str]:
+    """Seconds and bytes of a ranked layout, as the table shows them."""
+    held = reading(row.memory, "B")
+    if not row.fits:
+        held = say.LACKS.format(memory=held, missing=reading(row.memory - of_hbm, "B"))
+    return reading(row.seconds, "s"), held
+
+
+def _ranking(figure, key: str, plan) -> str:
+    lines, most = [], hbm(figure, figure.chosen())
+    for n, row in enumerate(plan.rows[: say.ROWS]):
+        seconds, held = cells(row, most)
+        checked = " checked" if n == plan.picked else ""
+        lines.append(
+            f'<tr data-row="{n}"><th scope="row"><label><input type="radio" name="{key}-pick" value="{row.name}"{checked} hidden> '
+            f"<span>{escape(row.words)}</span></label></th><td>{escape(seconds)}</td><td>{escape(held)}</td></tr>"
+        )
+    lines += [
+        f'<tr data-row="{n}" hidden><th scope="row"><label><input type="radio" name="{key}-pick" hidden> <span></span></label></th>'
+        "<td></td><td></td></tr>"
+        for n in range(len(lines), say.ROWS)
+    ]
+    only = str(len(plan.rows) <= say.ROWS).lower()
+    page = say.PAGE.format(first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}")
+    return (
+        f'<table class="table live-ranked"><caption data-page>{escape(page)}</caption>'
+        '<thead><tr><th scope="col">layout</th><th scope="col">time</th><th scope="col">a device holds</th></tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table>"
+        '<p class="live-pages" hidden><button type="button" data-turn="-1" aria-disabled="true">Earlier</button> '
+        f'<button type="button" data-turn="1" aria-disabled="{only}">Later</button></p>'
+    )
+
+
+def share(kind: str, task: str, name: str, values, most: float) -> float:
+    """Of a bar, between 0 and 1: a part of all seconds, or of the device."""
+    whole = sum(values[n] for n in say.BARS[kind][task])
+    return values[name] / (max(most, whole) if kind == "memory" else whole)
+
+
+def drawing(kind: str, task: str, values, most: float) -> str:
+    """Bars with their numbers; those of nothing are left out."""
+    groups, said, n = [], [], 0
+    for of, bars in say.BARS[kind].items():
+        for name, label in bars.items():
+            shown = of == task and not math.isnan(values.get(name, math.nan)) and values[name] > 0
+            text = reading(values[name], "B" if kind == "memory" else "s") if shown else ""
+            wide = WIDE * share(kind, task, name, values, most) if shown else 0
+            groups.append(
+                f'<g data-bar="{name}" transform="translate(0,{HIGH * n})"{"" if shown else " style=display:none"}>'
+                f'<text y="14">{escape(label)}</text><text x="{WIDE}" y="14" text-anchor="end">{escape(text)}</text>'
+                f'<rect class="live-track" x=".5" y="19.5" width="{WIDE - 1}" height="9"/><rect class="live-fill" '
+                f'y="19" width="{wide:.1f}" height="10"/></g>'
+            )
+            if shown:
+                n += 1
+                said.append(f"{label} {text}")
+    title = say.DRAWN[kind]
+    return (
+        f'<div class="live-drawn"><p aria-hidden="true">{escape(title)}</p>'
+        f'<svg data-drawing="{kind}" viewBox="0 0 {WIDE} {HIGH * max(n, 1)}" role="img" '
+        f'aria-label="{escape(title)}: {escape("; ".join(said))}">{"".join(groups)}</svg></div>'
+    )
+
+
+def _numbers(figure, task: str, plan) -> str:
+    bodies = []
+    for of, results in say.RESULTS.items():
+        lines = "".join(
+            f'<tr><th scope="row">{escape(r.label)}</th>'
+            f'<td data-result="{r.name}">{escape(plan.said[r.name] if of == task else "")}</td></tr>'
+            for r in results
+        )
+        bodies.append(f'<tbody data-task="{of}"{"" if of == task else " hidden"}>{lines}</tbody>')
+    return (
+        '<table class="table live-numbers"><caption>The picked layout in numbers</caption>'
+        '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>' + "".join(bodies) + "</table>"
+    )
+
+
+def batch_cells(one) -> tuple[str, str, str]:
+    """What the small table says of one batch."""
+    seconds, each, cost, fits = one
+    if not fits:
+        return "does not fit", "", ""
+    return reading(seconds, "s"), reading(each), say.TYPE if math.isnan(cost) else reading(cost)
+
+
+def _batches(task: str, plan) -> str:
+    some = [batch_cells(one) for one in plan.batches] or [("", "", "")] * len(BATCHES)
+    lines = "".join(
+        f'<tr data-batch="{B}"><th scope="row">{B:,}</th>'
+        + "".join(f"<td>{escape(text)}</td>" for text in texts)
+        + "</tr>"
+        for B, texts in zip(BATCHES, some)
+    )
+    return (
+        f'<table class="table live-batches" data-task="serve"{"" if task == "serve" else " hidden"}>'
+        "<caption>The picked cut at other batches</caption>"
+        '<thead><tr><th scope="col">B</th><th scope="col">a token</th><th scope="col">tokens/s of a chip</th>'
+        f'<th scope="col">a million tokens</th></tr></thead><tbody>{lines}</tbody></table>'
+    )

@@ -1,0 +1,242 @@
+// The planner: ranks every layout of a setting as helpers/figures/inference/planner/planner.py does, with the functions traced from helpers/costs,
+// and shows the picked one. live.js calls what this hands out.
+window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text, whole, fill, ungrouped }) => {
+  const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
+  const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
+  const width = t.names.length, brief = 2 * t.kept.length, digits = x => Number(x.toPrecision(9));
+  let picked = "", page = 0, last = null;
+
+  // What the fields say as numbers, and the first of them that holds nonsense.
+  function typed(at) {
+    const numbers = {}, unused = t.models[at.model].unused;
+    let wrong = "";
+    for (const [name, f] of Object.entries(t.fields)) {
+      if ((f.task && f.task !== at.task) || unused.includes(name)) continue;
+      const said = fields[name].value.trim(), value = ungrouped(said), known = new RegExp(f.whole ? t.wholes : t.number).test(value);
+      const bad = !(known && value >= f.low && value <= f.high) && !(f.empty && !value);
+      fields[name].setAttribute("aria-invalid", bad);
+      numbers[name] = value ? Number(value) : NaN;
+      if (bad) wrong ||= fill(t.wrong, { ...f, typed: said });
+    }
+    return [numbers, wrong];
+  }
+
+  // The model's sizes as they are typed, and what of them does not go together.
+  function built(at, numbers) {
+    const like = t.models[at.model], has = Object.fromEntries(t.sizes.map((s, k) => [s, like.unused.includes(s) ? like.sizes[k] : numbers[s]]));
+    let wrong = "", where = [];
+    if (!like.mla && has.N % has.K) [wrong, where] = [t.uneven, ["N", "K"]];
+    else if (like.moe && has.k > has.E) [wrong, where] = [t.split, ["k", "E"]];
+    else if (like.moe && has.L <= like.dense) [wrong, where] = [t.shallow, ["L"]];
+    for (const s of where) fields[s].setAttribute("aria-invalid", true);
+    const sizes = t.sizes.map(s => has[s]), own = sizes.some((x, k) => x !== like.sizes[k]);
+    return [sizes, has, own, wrong && fill(wrong, { ...has, model: at.model, dense: like.dense })];
+  }
+
+  const order = (fits, seconds, memory) => [!fits, ...(fits ? [seconds, memory] : [memory, seconds]).map(digits)];
+
+  function ranked(some) {
+    return some.sort((a, b) => {
+      const k = a.key.findIndex((x, n) => x !== b.key[n]);
+      return k < 0 ? 0 : a.key[k] < b.key[k] ? -1 : 1;
+    });
+  }
+
+  // Every mesh with the setting that suits it.
+  function training(at, sizes) {
+    const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), tokens = Number(at.tokens), T = Number(at.T);
+    const place = chip.places[Math.log2(n)], hbm = chip.speeds[2];
+    if (!place) return { problem: t.many, last: whole(2 ** (chip.places.length - 1)) };
+    if (tokens < T) return { problem: t.short };
+    const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.may](...sizes, ...at(x)));
+    const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
+    const { wires, step } = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
+    const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
+    for (const [mesh, most] of tools.meshes({ may }, n, tokens, T)) {
+      const on = wires(mesh), zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, fast = tools.least(), small = tools.least();
+      let any = false;
+      for (let zero = 0; zero < zeros; zero++) {
+        const price = step(...mesh, zero, ...on);
+        for (let micro = most, fits = true; micro >= 1 && fits; micro /= 2) { // fewer microbatches need more memory
+          const row = price(micro);
+          fits = false;
+          for (const p of policies) {
+            const seconds = row[2 * p], bytes = row[2 * p + 1];
+            if (bytes <= hbm) {
+              any = fits = true;
+              fast.offer([seconds, bytes, zero, p, 0, micro]);
+            } else if (!any) small.offer([bytes, seconds, zero, p, 0, micro]);
+          }
+        }
+      }
+      const [x, y, zero, policy, , micro] = (any ? fast : small).found, [seconds, memory] = any ? [x, y] : [y, x];
+      some.push({ name: mesh.join("."), mesh, zero, policy, micro, seconds, memory, fits: any, key: order(any, seconds, memory) });
+    }
+    for (const r of some) r.words = fill(t.layout, { layout: tools.layout(r, place[0].at(-1)), policy: t.kept[r.policy] });
+    const numbers = (r, { budget, price }) => {
+      const row = step(...r.mesh, r.zero, ...wires(r.mesh))(r.micro, true).slice(brief + width * r.policy, brief + width * (r.policy + 1));
+      const money = bill(row[0], n, tokens, 1e9 * budget, price), all = Object.fromEntries(t.names.map((name, k) => [name, row[k]]));
+      Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])));
+      const bound = tools.bound({ row });
+      all.mfu *= 100;
+      all.bubble *= 100;
+      if (!r.fits) for (const name in all) if (name !== "memory" && !/^m\d/.test(name)) all[name] = NaN;
+      return [all, bound, []];
+    };
+    return { some: ranked(some), place: place[2], numbers, problem: some.length ? "" : t.few };
+  }
+
+  // Every cut of the model.
+  function serving(at, sizes, { S, B, price }, has) {
+    const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), place = chip.cuts[Math.log2(n)], hbm = chip.speeds[2];
+    if (!place) return { problem: t.many, last: whole(2 ** (chip.cuts.length - 1)) };
+    const most = has.N & -has.N, [w, cache] = t.widths[at.widths];
+    if (n > most) return { problem: t.heads, last: whole(most), N: has.N };
+    const on = { speeds: chip.speeds.slice(0, 4), kind: chip.kind };
+    const some = cuts({ at: like.to, sizes }, on, place, { w, cache, S }, price).map(([Y, Z, at]) => {
+      const [seconds, , memory] = at(B), fits = memory <= hbm;
+      return { name: String(Y), words: fill(t.cut, { Y, Z }), at, seconds, memory, fits, key: [...order(fits, seconds, memory), Y] };
+    });
+    const numbers = r => {
+      const row = r.at(B, true), all = Object.fromEntries(t.cuts.map((name, k) => [name, row[k]])), bound = t.words[all.bound];
+      all.kv = caches[like.cache](...sizes, cache, S);
+      if (!r.fits) for (const name in all) if (!t.always.includes(name)) all[name] = NaN;
+      const others = t.batches.map(B => {
+        const x = Object.fromEntries(t.cuts.map((name, k) => [name, r.at(B, true)[k]]));
+        return [x.seconds, x.per_chip, x.cost, x.held <= hbm];
+      });
+      return [all, bound, others];
+    };
+    return { some: ranked(some), place: place[3], numbers, problem: "" };
+  }
+
+  // Everything that a setting leads to, or only why nothing does.
+  function plan(at) {
+    const [numbers, nonsense] = typed(at);
+    if (nonsense) return { sentence: nonsense };
+    const [sizes, has, own, uneven] = built(at, numbers);
+    if (uneven) return { sentence: uneven };
+    const key = JSON.stringify([at, sizes, numbers.S, numbers.B, at.task === "serve" ? numbers.price : 0]);
+    const found = last?.key === key ? last : (at.task === "train" ? training : serving)(at, sizes, numbers, has);
+    found.key = key;
+    const said = { ...at, ...Object.fromEntries(["n", "tokens", "T"].map(name => [name, whole(at[name])])), who: own ? fill(t.changed, at) : at.model };
+    for (const name of ["S", "B"]) if (name in numbers) said[name] = whole(numbers[name]);
+    if (found.problem) return { sentence: fill(found.problem, { ...said, ...found }) };
+    last = found;
+    const { some, place } = found, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
+    const [values, bound, batches] = found.numbers(one, numbers), shown = {};
+    for (const [name, unit] of t.results[at.task]) shown[name] = t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : text(values[name], unit);
+    Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(some.filter(r => r.fits).length) });
+    Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B"), memory: text(one.memory, "B") });
+    return { some, k, values, shown, batches, hbm, sentence: fill(t.say[at.task + Number(one.fits)], said) };
+  }
+
+  function table({ some, k, hbm }) {
+    const first = t.rows * page;
+    rows.forEach((line, n) => {
+      const r = some[first + n], [name, time, held] = [line.querySelector("span"), ...line.querySelectorAll("td")];
+      line.hidden = !r;
+      if (!r) return;
+      radios[n].value = r.name;
+      radios[n].checked = first + n === k;
+      const memory = text(r.memory, "B");
+      [name.textContent, time.textContent] = [r.words, text(r.seconds, "s")];
+      held.textContent = r.fits ? memory : fill(t.lacks, { memory, missing: text(r.memory - hbm, "B") });
+    });
+    const by = { first: whole(first + 1), last: whole(Math.min(first + t.rows, some.length)), count: whole(some.length) };
+    box.querySelector("[data-page]").textContent = fill(t.page, by);
+    for (const b of box.querySelectorAll("[data-turn]")) {
+      const to = page + Number(b.dataset.turn);
+      b.setAttribute("aria-disabled", to < 0 || to * t.rows >= some.length);
+    }
+  }
+
+  function draw(kind, task, values, hbm) {
+    const drawing = box.querySelector(`[data-drawing=${kind}]`), names = t.bars[kind][task], unit = kind === "memory" ? "B" : "s", said = [];
+    const wide = drawing.viewBox.baseVal.width, high = t.high, whole = Object.keys(names).reduce((sum, name) => sum + values[name], 0);
+    for (const group of drawing.querySelectorAll("[data-bar]")) {
+      const name = group.dataset.bar, value = values[name], shown = name in names && value > 0;
+      group.style.display = shown ? "" : "none";
+      if (!shown) continue;
+      group.setAttribute("transform", `translate(0,${high * said.length})`);
+      group.querySelectorAll("text")[1].textContent = text(value, unit);
+      group.querySelector(".live-fill").setAttribute("width", (wide * value) / (unit === "B" ? Math.max(hbm, whole) : whole));
+      said.push(`${names[name]} ${text(value, unit)}`);
+    }
+    drawing.parentElement.hidden = !said.length;
+    drawing.setAttribute("viewBox", `0 0 ${wide} ${high * Math.max(said.length, 1)}`);
+    drawing.setAttribute("aria-label", `${t.drawn[kind]}: ${said.join("; ")}`);
+  }
+
+  function show(at, found) {
+    table(found);
+    for (const kind of Object.keys(t.bars)) draw(kind, at.task, found.values, found.hbm);
+    for (const body of box.querySelectorAll("[data-task]")) body.hidden = body.dataset.task !== at.task;
+    for (const cell of box.querySelectorAll(`tbody[data-task=${at.task}] [data-result]`)) cell.textContent = found.shown[cell.dataset.result];
+    [...box.querySelectorAll("[data-batch]")].forEach((line, n) => {
+      if (!found.batches.length) return;
+      const [seconds, each, cost, fits] = found.batches[n];
+      const said = fits ? [text(seconds, "s"), text(each, ""), Number.isNaN(cost) ? t.type : text(cost, "")] : ["does not fit", "", ""];
+      line.querySelectorAll("td").forEach((cell, k) => { cell.textContent = said[k]; });
+    });
+  }
+
+  const menus = () => Object.fromEntries(Object.keys(t.menus).map(name => [name, fields[name].value]));
+
+  // Only what the task and the model have a use for.
+  function offer(at) {
+    for (const part of form.querySelectorAll("[data-of]")) {
+      const name = part.dataset.of, task = t.menus[name] ?? t.fields[name].task;
+      part.hidden = (task && task !== at.task) || t.models[at.model].unused.includes(name);
+    }
+  }
+
+  function sizesOf(name) {
+    t.sizes.forEach((s, k) => { fields[s].value = t.models[name].sizes[k]; });
+  }
+
+  form.addEventListener("input", ({ target }) => {
+    if (!target.name) return;
+    if (target.name === "model") sizesOf(target.value);
+    if (!["price", "budget"].includes(target.name)) [picked, page] = ["", 0];
+  });
+  const again = () => ["input", "change"].forEach(what => form.dispatchEvent(new Event(what)));
+  for (const radio of radios) radio.addEventListener("change", () => { picked = radio.value; again(); });
+  for (const b of box.querySelectorAll("[data-turn]")) b.addEventListener("click", () => {
+    if (b.getAttribute("aria-disabled") === "true") return;
+    page += Number(b.dataset.turn);
+    again();
+  });
+  for (const hidden of [...radios, box.querySelector(".live-pages")]) hidden.hidden = false;
+
+  return {
+    plan: () => plan(menus()),
+    pick(name) { picked = name; },
+    find(_, said) {
+      const at = menus(), found = plan(at);
+      offer(at);
+      if (found.some) show(at, found);
+      box.classList.toggle("live-stale", !found.some);
+      said.say = found.sentence.replace(/[{}]/g, "");
+      return {};
+    },
+    link(asked) {
+      for (const name of Object.keys(t.menus)) {
+        const value = asked.get(name);
+        if ([...fields[name].options].some(o => o.value === value)) fields[name].value = value;
+      }
+      sizesOf(fields.model.value);
+      for (const name of Object.keys(t.fields)) if (asked.has(name)) fields[name].value = asked.get(name).slice(0, 16);
+      if (t.sizes.some(s => asked.has(s))) box.querySelector("details").open = true;
+      picked = asked.get("pick") ?? "";
+      const found = plan(menus());
+      if (found.some) page = Math.floor(found.k / t.rows);
+    },
+    query() {
+      const at = menus(), like = t.models[at.model], given = Object.entries(t.fields).filter(([name, f]) => !f.task || f.task === at.task);
+      const own = given.filter(([name]) => !like.unused.includes(name) && fields[name].value !== String(like.sizes[t.sizes.indexOf(name)] ?? ""));
+      const used = Object.entries(at).filter(([name]) => !t.menus[name] || t.menus[name] === at.task);
+      return [...used, ...own.map(([name]) => [name, fields[name].value]), ...(picked ? [["pick", picked]] : [])];
+    },
+  };
+};

@@ -1,0 +1,249 @@
+"""The planner: a model, chips, a task; every layout ranked, and what the picked one holds, waits for and costs.
+
+`training` and `serving` rank and price; `words` has what is said, `page` the page without
+JavaScript; `planner.js` does the same on the page with the functions that `live` wrote, and tests hold the two together.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.public_models import model
+from helpers.figures.inference.token_price import decode_step
+from helpers.figures.inference.token_price.page import WORDS
+from helpers.figures.training.layout_search.candidates import (
+    KEPT,
+    MOST_CP,
+    NAMES_OF_STEP,
+    NEAR,
+    PARTS,
+    TIMES,
+    functions as of_steps,
+    numbered,
+    places,
+    plain,
+)
+from helpers.figures.training.layout_search.page import AND_WAITING, SENT, WAITED, bound
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
+from helpers.live.controls import reading
+
+from . import page, serving, training, words as say
+
+LARGEST = 4096  # chips that the menu offers
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one setting leads to.
+
+    rows     ranked layouts, best first; none if nothing can be tried, or if a field holds nonsense
+    picked   which of them is shown
+    values   numbers by name, unknown where they mean nothing
+    said     the same as text, and more
+    sentence what the page says
+    """
+
+    rows: tuple
+    picked: int
+    values: dict[str, float]
+    said: dict[str, str]
+    sentence: str
+    batches: tuple = ()
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The figure: models and chips of its menus, and what all controls say at first."""
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+    chips: Mapping[str, str]
+    widths: Mapping[str, tuple[int, int]]
+    first: Mapping[str, object]
+    runners = ("candidates.js", "sharded_decode.js", "planner.js", "live.js")
+
+    @cached_property
+    def menus(self) -> dict[str, tuple[str, tuple[str, ...], str]]:
+        """Label, options and task of each menu, by name."""
+        return {
+            "task": ("Task", say.TASKS, ""),
+            "model": ("Model", self.models, ""),
+            "chip": ("Chip", tuple(self.chips.values()), ""),
+            "n": ("Chips", tuple(str(2**n) for n in range(LARGEST.bit_length())), ""),
+            "tokens": ("Tokens a step", tuple(str(2**n) for n in range(14, 27)), "train"),
+            "T": ("T, context", tuple(str(2**n) for n in range(10, 18)), "train"),
+            "keep": ("Keep for backward", (say.ANY, *KEPT), "train"),
+            "widths": ("Numbers", tuple(self.widths), "serve"),
+        }
+
+    def chosen(self, changes: Mapping | None = None) -> dict[str, str]:
+        """What all controls say, as text."""
+        at = {f.name: f.value for f in say.FIELDS} | {k: str(x) for k, x in self.first.items()}
+        changes = {k: str(x) for k, x in (changes or {}).items()}
+        c = model(changes.get("model", at["model"]))
+        return at | {s: str(x) for s, x in sizes(c).items()} | {"pick": ""} | changes
+
+    def chip_of(self, at: Mapping[str, str]) -> Chip:
+        return chip(next(name for name, label in self.chips.items() if label == at["chip"]))
+
+    def fields(self, at: Mapping[str, str]) -> tuple[say.Field, ...]:
+        """Number fields that count under these menus."""
+        still = unused(model(at["model"]))
+        asked = tuple(f for f in say.FIELDS if f.task in ("", at["task"]))
+        return asked + tuple(say.Field(s, say.LABELS[s], "", 1, say.MOST[s]) for s in SIZES if s not in still)
+
+    def config(self, at: Mapping[str, str], numbers: Mapping[str, float]) -> Config:
+        """The model; ValueError, in one sentence, if its sizes do not go together."""
+        like = model(at["model"])
+        has = {s: int(numbers.get(s, x)) for s, x in whole(like).items()}
+        if not like.mla and has["N"] % has["K"]:
+            raise ValueError(say.UNEVEN.format(**has))
+        if like.moe and has["k"] > has["E"]:
+            raise ValueError(say.SPLIT.format(**has))
+        if like.moe and has["L"] <= like.moe.first_dense:
+            raise ValueError(say.SHALLOW.format(**has, model=at["model"], dense=like.moe.first_dense))
+        return build(like, *has.values())
+
+    def plan(self, changes: Mapping | None = None) -> Plan:
+        """What the page has to show."""
+        at = self.chosen(changes)
+        of = self.chip_of(at)
+        try:
+            numbers = {f.name: f.number(at[f.name]) for f in self.fields(at)}
+            return (self._train if at["task"] == "train" else self._serve)(at, numbers, self.config(at, numbers), of)
+        except ValueError as error:
+            return Plan((), 0, {}, {}, str(error))
+
+    def _train(self, at, numbers, c: Config, of: Chip) -> Plan:
+        n, tokens, T = (int(at[name]) for name in ("n", "tokens", "T"))
+        words = self._words(at, numbers)
+        there = [p for p in places(of.name) if p.chips <= LARGEST]
+        place = next((p for p in there if p.chips == n), None)
+        if place is None:
+            raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
+        if tokens < T:
+            raise ValueError(say.SHORT.format(**words))
+        rows = training.ranked(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],))
+        if not rows:
+            raise ValueError(say.FEW.format(**words))
+        picked = next((k for k, r in enumerate(rows) if r.name == at["pick"]), 0)
+        one = rows[picked]
+        values = training.values(c, place, one, tokens, T, 1e9 * numbers["budget"], numbers["price"])
+        bound_by = bound(values)
+        values |= {name: 100 * values[name] for name in ("mfu", "bubble")}
+        if not one.fits:
+            values = {k: x if k == "memory" or k[0] == "m" and k[1:].isdigit() else math.nan for k, x in values.items()}
+        words |= {"place": str(place), "bound": bound_by}
+        return self._plan(at, rows, picked, values, words, of, one.memory, ())
+
+    def _serve(self, at, numbers, c: Config, of: Chip) -> Plan:
+        n, B, S = int(at["n"]), int(numbers["B"]), int(numbers["S"])
+        words, there = self._words(at, numbers), decode_step.places(of, LARGEST)
+        s = next((s for s in there if s.chips == n), None)
+        if s is None:
+            raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
+        if n > decode_step.widest(c):
+            raise ValueError(say.HEADS.format(**words | {"N": c.N, "last": f"{decode_step.widest(c):,}"}))
+        r, price = Replica(c, of, n, *self.widths[at["widths"]]), numbers["price"]
+        rows = serving.ranked(r, s, B, S)
+        picked = next((k for k, row in enumerate(rows) if row.name == at["pick"]), 0)
+        one = rows[picked]
+        values = {k: float(x) for k, x in serving.values(r, s, one, B, S, price).items()}
+        words |= {"place": page.shape(s), "bound": WORDS[int(values["bound"])]}
+        if not one.fits:
+            values = {k: x if k in serving.ALWAYS else math.nan for k, x in values.items()}
+        some = serving.batches(r, s, one, S, price)
+        return self._plan(at, rows, picked, values, words, of, one.memory, tuple(some))
+
+    def _words(self, at, numbers) -> dict[str, str]:
+        """What sentences quote of the controls."""
+        own = any(int(numbers[s]) != x for s, x in sizes(model(at["model"])).items())
+        words = {k: f"{int(x):,}" if k in ("n", "tokens", "T") else x for k, x in at.items()}
+        words |= {k: f"{int(numbers[k]):,}" for k in ("B", "S") if k in numbers}
+        return words | {"who": say.CHANGED.format(model=at["model"]) if own else at["model"]}
+
+    def _plan(self, at, rows, picked, values, words, of: Chip, memory, batches) -> Plan:
+        task, one = at["task"], rows[picked]
+        said = {r.name: reading(values[r.name], r.unit) for r in say.RESULTS[task]}
+        if not at["price"].strip():
+            said |= {name: say.TYPE for name in say.PAID if name in said}
+        words |= said | {"layout": one.words, "rank": f"{picked + 1:,}", "count": f"{len(rows):,}"}
+        words |= {"fitting": f"{sum(r.fits for r in rows):,}", "hbm": reading(of.hbm_bytes, "B")}
+        words |= {"missing": reading(memory - of.hbm_bytes, "B"), "memory": reading(memory, "B")}
+        return Plan(rows, picked, values, said, say.SAY[task, one.fits].format(**words), batches)
+
+    def script(self) -> str:
+        """The data and the traced functions as one call of JavaScript."""
+        every = [model(name) for name in self.models]
+        steps, decodes = (list(dict.fromkeys(map(f, every))) for f in (plain, structure))
+        F, at = of_steps(tuple(steps))
+        G, pairs = decode_step.functions(tuple(decodes))
+        bill, legal = training.functions(tuple(steps))
+        caches = serving.functions(tuple(decodes))
+        models = {}
+        for name, c in zip(self.models, every):
+            k, d = steps.index(plain(c)), decodes.index(structure(c))
+            models[name] = {
+                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[d], "may": k, "cache": d, "unused": unused(c),
+                "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
+            }  # fmt: skip
+        data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
+        data["planner"] = {**self._data(), "models": models}
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+        parts = (",".join(some) for some in (F, G, legal, caches))
+        return (
+            f"(window.liveFigures=window.liveFigures||[]).push([{text},\n"
+            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal', 'caches'), parts))},bill:{bill}}}]);"
+        )
+
+    def _data(self) -> dict:
+        fields = {f.name: {"label": f.label, "kind": f.kind, "low": f.low, "high": f.high, "whole": f.whole,
+                           "empty": f.empty, "task": f.task, "value": f.value}
+                  for f in (*say.FIELDS, *(say.Field(s, say.LABELS[s], "", 1, say.MOST[s]) for s in SIZES))}  # fmt: skip
+        return {
+            "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
+            "widths": self.widths, "menus": {n: m[2] for n, m in self.menus.items()}, "fields": fields, "sizes": SIZES,
+            "names": NAMES_OF_STEP, "bill": training.BILL, "cuts": decode_step.NAMES, "always": serving.ALWAYS,
+            "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
+            "paid": say.PAID, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
+            "rows": say.ROWS, "longest": training.LONGEST,
+            "kept": KEPT, "any": say.ANY, "near": NEAR, "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS), "sent": SENT,
+            "waited": WAITED, "waiting": AND_WAITING, "most": ("arithmetic", "HBM"), "words": WORDS,
+            "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
+            "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
+            **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "HEADS", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
+                                                     "CUT", "LACKS", "PAGE", "TYPE", "CHANGED")},
+        }  # fmt: skip
+
+    def _chip(self, of: Chip) -> dict:
+        there = [p for p in places(of.name) if p.chips <= LARGEST]
+        speeds = (of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth)
+        decode = [
+            (decode_step.wired(s), s.chips, decode_step.ways(s), page.shape(s)) for s in decode_step.places(of, LARGEST)
+        ]
+        return {
+            "speeds": speeds,
+            "kind": 0 if of.axes else 1,
+            "places": [numbered(p) for p in there],
+            "cuts": decode,
+        }
+
+    def html(self) -> str:
+        """Controls, which stay hidden until the script has started; the sentence, the ranking, the bars and the table."""
+        return page.html(self)
+
+
+def whole(c: Config) -> dict[str, int]:
+    """Every size of a model; where its structure has no use for one, F as it is published, which rules ask for, and else 1.
+
+    >>> whole(model("mixtral-8x7b"))["F"], whole(model("llama-3-8b"))["E"]
+    (14336, 1)
+    """
+    return dict.fromkeys(SIZES, 1) | {"F": c.F} | sizes(c)

@@ -1,0 +1,134 @@
+"""The planner's training half: every mesh of chips with its best setting, ranked, and what a step of one of them takes.
+
+`candidates` has the set and the traced functions of a step; here are the ranking in Python, which `planner.js`
+repeats in the same order, and what a price and a number of tokens make of a step.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.training_step import Step, rules, step
+from helpers.costs.transformers.config import Config
+from helpers.figures.training.layout_search.candidates import (
+    KEPT,
+    NAMES_OF_STEP,
+    Place,
+    Wired,
+    candidates,
+    first,
+    one,
+    priced,
+    row,
+)
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
+from helpers.live.javascript import javascript
+from helpers.numeric import where
+
+from .words import LAYOUT
+
+BILL = ("rate", "each", "days", "hours", "run", "million")
+LONGEST = 4096  # chips along one axis
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One mesh with the setting that suits it: the fastest that fits, or the one that needs least memory.
+
+    name  sizes of the axes, as a link carries them
+    """
+
+    name: str
+    layout: Layout
+    policy: str
+    seconds: float
+    memory: float
+    fits: bool
+
+    @property
+    def words(self) -> str:
+        return LAYOUT.format(layout=self.layout, policy=self.policy)
+
+
+def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
+    """Every mesh once: those that fit by seconds, then those that do not, by bytes.
+
+    >>> from helpers.figures.training.layout_search.candidates import places
+    >>> from helpers.costs.transformers.public_models import model
+    >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
+    >>> str(some[0].layout), some[0].policy, len(some), sum(r.fits for r in some)
+    ('fsdp=16 cp=4 zero=3 micro=16', 'everything', 112, 112)
+    """
+    if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
+        return ()
+    rows = rows[~((rows[:, AXES.index("dp")] > 1) & (rows[:, len(AXES)] == 3))]  # that is fsdp by another name
+    laid, hidden, memory = priced(c, place, rows, tokens, T, policies)
+    fits, zero = memory <= place.slice.chip.hbm_bytes, laid.zero + 0 * hidden
+    begins = np.flatnonzero(np.any(np.diff(rows[:, : len(AXES)], axis=0, prepend=-1), axis=1))
+    out = []
+    for low, high in zip(begins, (*begins[1:], len(rows))):
+        some = tuple(x[:, low:high] for x in (hidden, memory, zero, fits))
+        n, i = _suited(*some)
+        layout = one(rows[low + i], place)
+        name = ".".join(str(getattr(layout, a)) for a in AXES)
+        out.append(Ranked(name, layout, policies[n], *(float(x[n, i]) for x in some[:2]), bool(some[3][n, i])))
+    return tuple(sorted(out, key=lambda r: order(r.fits, r.seconds, r.memory)))
+
+
+def order(fits: bool, seconds: float, memory: float) -> tuple:
+    """What decides a rank: nine digits, so that rounding does not.
+
+    >>> order(True, 1.0, 5e9) < order(True, 1.0 + 1e-12, 6e9) < order(False, 0.5, 3e11)
+    True
+    """
+    rounded = [float(f"{x:.9g}") for x in ((seconds, memory) if fits else (memory, seconds))]
+    return (not fits, *rounded)
+
+
+def _suited(hidden, memory, zero, fits) -> tuple[int, int]:
+    """Policy and row of the fastest that fits, or of what needs least memory."""
+    return first(np.where(fits, hidden, np.inf), memory, zero) if fits.any() else first(memory, hidden, zero)
+
+
+def values(c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float) -> dict[str, float]:
+    """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
+    step_of = step(c, at.layout, tokens, T, place.slice, at.policy)
+    out = dict(zip(NAMES_OF_STEP, map(float, row(step_of))))
+    return out | dict(zip(BILL, bill(step_of.hidden, place.chips, tokens, budget, price)))
+
+
+def bill(seconds, chips, tokens, budget, price) -> tuple:
+    """What BILL names: tokens/s, and those of a chip; days and chip-hours of a run; money for it and for a million tokens.
+
+    >>> [round(float(x), 3) for x in bill(2.0, 4, 1e6, 1e9, 3.0)]
+    [500000.0, 125000.0, 0.023, 2.222, 6.667, 0.007]
+    """
+    here = Wired(chip("v5p"), (chips, 1, 1), (False,) * 3)
+    at = Step(None, Layout(), here, tokens, 1, "block", 0.0, 0.0, (), None, 0.0, {}, 0.0)
+    hours = at.chip_hours(budget, seconds)
+    rate = tokens / seconds
+    return rate, rate / at.chips, at.days(budget, seconds), hours, hours * price, at.chip_hours(1e6, seconds) * price
+
+
+def _legal(like: Config, *numbers):
+    """Whether a model of these sizes lets tp, ep and pp be what they are, by the rules of `training`."""
+    c, (tp, ep, pp) = build(like, *numbers[: len(SIZES)]), numbers[len(SIZES) :]
+    T, here = 4096, Wired(chip("v5p"), (tp * ep * pp, 1, 1), (False,) * 3)
+    ok = True
+    for holds, _ in rules(c, Layout(tp=tp, ep=ep, pp=pp), T * 4096.0, T, here)[2:6]:  # those of the model's sizes
+        ok = ok & holds
+    return where(ok, 1, 0)
+
+
+@cache
+def functions(structures: tuple[Config, ...]) -> tuple[str, list[str]]:
+    """`bill` as JavaScript, and for each structure whether its axes may be so long."""
+    legal = [javascript(lambda *x: _legal(like, *x), *[8.0] * (len(SIZES) + 3)) for like in structures]  # noqa: B023
+    return javascript(bill, *[8.0] * 5), legal
+
+
+NONE = dict.fromkeys((*NAMES_OF_STEP, *BILL), math.nan)

@@ -1,0 +1,1 @@
+"""Live figures of chapter 1: `matmul_roofline`."""

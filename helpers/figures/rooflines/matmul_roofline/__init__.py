@@ -1,0 +1,1 @@
+"""The product of two matrices on a chip's roofline; `live.js` moves its marks."""

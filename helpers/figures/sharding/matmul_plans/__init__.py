@@ -1,0 +1,1 @@
+"""Every plan of a sharded product, priced in the page: the figure of chapter 2."""

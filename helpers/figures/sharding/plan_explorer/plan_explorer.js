@@ -1,0 +1,168 @@
+// The explorer's own page: the list of plans, and the frames of the picked one. Collectives are simulated here as in
+// helpers/costs/sharding/collective_steps.py, with which a test compares every frame; what is written comes from helpers/figures/sharding/plan_explorer/page.py.
+(() => {
+  const plain = window.livePlans, CELL = 20, LEFT = 62, TOP = 34;
+  const mod = (a, n) => (a % n + n) % n, sum = row => row.reduce((p, q) => p + q, 0);
+
+  // Sends of an AllGather, step by step: [from, to, block, way].
+  function gather(n, wraps) {
+    const ring = wraps && n > 2, up = ring ? n >> 1 : n - 1, down = ring ? (n - 1) >> 1 : n - 1, steps = [];
+    for (let t = 0; t < Math.max(up, down); t++) {
+      steps.push([]);
+      for (let d = 0; d < n; d++) for (const [way, last] of [[1, up], [-1, down]]) {
+        const to = d + way, block = d - way * t;
+        if (t < last && (ring || (0 <= to && to < n && 0 <= block && block < n))) steps[t].push([d, mod(to, n), mod(block, n), way]);
+      }
+    }
+    return steps;
+  }
+
+  const square = (n, f) => Array.from({ length: n }, (_, d) => Array.from({ length: n }, (_, b) => f(d, b)));
+  const sends = list => list.map(([src, , b, way]) => [src, b, way, 1]);
+
+  function copying(n, wraps) {
+    let held = square(n, (d, b) => +(d === b));
+    const moments = gather(n, wraps).map(step => {
+      const before = held;
+      held = held.map(row => [...row]);
+      for (const [, to, b] of step) held[to][b] = 1;
+      return [before, sends(step)];
+    });
+    return [...moments, [held, []]];
+  }
+
+  function adding(n, wraps) { // an AllGather backwards, seen in a mirror
+    let held = square(n, () => 1);
+    const steps = gather(n, wraps).reverse().map(step => step.map(([src, to, b, way]) => [n - 1 - to, n - 1 - src, n - 1 - b, way]));
+    const moments = steps.map(step => {
+      const before = held;
+      held = held.map(row => [...row]);
+      for (const [src, , b] of step) held[src][b] = 0;
+      for (const [src, to, b] of step) held[to][b] += before[src][b];
+      return [before, sends(step)];
+    });
+    return [...moments, [held, []]];
+  }
+
+  function exchanging(n, wraps) {
+    const ring = wraps && n > 2, moments = [];
+    let parcels = [];
+    for (let s = 0; s < n; s++) for (let d = 0; d < n; d++) {
+      const there = mod(d - s, n), ways = ring ? (2 * there === n ? [1, -1] : [2 * there < n ? 1 : -1]) : [d > s ? 1 : -1];
+      for (const way of s === d ? [1] : ways) parcels.push({ at: s, d, way, share: s === d ? 1 : 1 / ways.length });
+    }
+    for (;;) {
+      const held = square(n, (at, d) => sum(parcels.filter(p => p.at === at && p.d === d).map(p => p.share)));
+      const moving = parcels.filter(p => p.at !== p.d);
+      moments.push([held, moving.map(p => [p.at, p.d, p.way, p.share])]);
+      if (!moving.length) return moments;
+      parcels = parcels.map(p => (p.at === p.d ? p : { ...p, at: mod(p.at + p.way, n) }));
+    }
+  }
+
+  const SHOW = { AllGather: copying, ReduceScatter: adding, AllToAll: exchanging };
+
+  function most(list, key) {
+    const tally = {};
+    for (const one of list) tally[key(one)] = (tally[key(one)] ?? 0) + one[3];
+    return Math.max(0, ...Object.values(tally));
+  }
+
+  // The collectives of a step along one axis each, with the bytes of a block.
+  function walks(kind, axes, held, args) {
+    const out = [];
+    const go = (kind, over) => {
+      const n = args[over], moments = SHOW[kind](n, args[`w${over.toLowerCase()}`]);
+      const block = kind === "AllGather" ? held : held / n;
+      const counted = moments.map(([now, list]) => ({ now, list, out: most(list, s => s[0]), link: most(list, s => `${s[0]} ${s[2]}`) }));
+      out.push({ kind, over, n, block, moments: counted, total: block * sum(counted.map(m => m.out)) });
+      held *= kind === "AllGather" ? n : kind === "ReduceScatter" ? 1 / n : 1;
+    };
+    if (kind === "ReduceScatter" || kind === "AllReduce" || kind === "AllToAll") for (const a of axes) go(kind === "AllReduce" ? "ReduceScatter" : kind, a);
+    if (kind === "AllGather" || kind === "AllReduce") for (const a of [...axes].reverse()) go("AllGather", a);
+    return out;
+  }
+
+  function picture({ kind, over, n }, { now, list }) {
+    const full = kind === "AllGather" ? 1 : n, gone = new Set(list.map(([d, b]) => `${d} ${b}`));
+    const word = (x, y, text, anchor) => `<text x="${x}" y="${y}" text-anchor="${anchor}">${text}</text>`;
+    let out = word(LEFT + n * CELL / 2, 12, kind === "AllToAll" ? "block for device" : "block", "middle");
+    for (let k = 0; k < n; k++) out += word(LEFT + (k + .5) * CELL, TOP - 6, k, "middle") + word(LEFT - 6, TOP + (k + .7) * CELL, `${over} = ${k}`, "end");
+    now.forEach((row, d) => row.forEach((amount, b) => {
+      const x = LEFT + b * CELL, y = TOP + d * CELL;
+      out += `<rect x="${x + 1}" y="${y + 1}" width="18" height="18" fill-opacity="${(.65 * amount / full).toFixed(2)}" stroke-width="${gone.has(`${d} ${b}`) ? 2.5 : .4}"/>`;
+      if (amount && kind !== "AllGather") out += word(x + CELL / 2, y + 14, `${Math.floor(amount) || ""}${amount % 1 ? "½" : ""}`, "middle");
+    }));
+    return out;
+  }
+
+  window.livePlans = (data, compute, box, tools) => {
+    const find = plain(data, compute, box, tools), own = data.walks, { text } = tools;
+    if (!own) return find;
+    const { plan: menu, step } = box.querySelector("form").elements, t = data.plans;
+    const body = box.querySelector("[data-lines]"), drawn = box.querySelector(".walks-frame"), words = box.querySelector("[data-words]");
+    const bytes = v => text(v, "B");
+    let before = null;
+
+    function frames(plan, args) {
+      const out = [], left = [];
+      plan.routes.forEach((route, n) => route.forEach(([kind, , , hx, hy, , , over]) => {
+        const [name, ...dims] = t.dims[n], whole = 2 * args[dims[0]] * args[dims[1]];
+        const held = whole / (hx ? args.X : 1) / (hy ? args.Y : 1), some = walks(t.kinds[kind], [...over], held, args);
+        left.push(t.kinds[kind] === "Permute" ? held : sum(some.map(w => w.total)));
+        for (const w of some) w.moments.forEach((m, k) => {
+          const end = w.moments.length - 1, head = `${name}: ${w.kind} over ${w.over}, `;
+          out.push([head + (k === end ? `end: ${bytes(w.total)} have left the busiest device.`
+            : `step ${k + 1} of ${end}: a device sends at most ${bytes(m.out * w.block)}, a link carries at most ${bytes(m.link * w.block)} one way.`), w, m]);
+        });
+      }));
+      return [out, left];
+    }
+
+    function show(plan, lines, shown, left) {
+      let hop = 0;
+      body.replaceChildren(...lines.map(([what, s, free]) => {
+        const row = document.createElement("tr"), head = document.createElement("th");
+        head.scope = "row";
+        head.textContent = what;
+        row.append(head);
+        row.insertCell().textContent = free ? "" : bytes(left[hop++]);
+        row.insertCell().textContent = s === undefined ? "free" : text(s, "s");
+        return row;
+      }));
+      step.max = Math.max(0, shown.length - 1);
+      step.disabled = !shown.length;
+      const [said, w, m] = shown[step.value] ?? [own.nothing];
+      words.textContent = said;
+      drawn.innerHTML = w ? picture(w, m) : "";
+      drawn.viewBox.baseVal.height = w ? TOP + CELL * w.n + 2 : 1;
+      drawn.setAttribute("aria-label", said);
+      step.setAttribute("aria-valuetext", said);
+      step.nextElementSibling.textContent = shown.length ? `${+step.value + 1} of ${shown.length}` : "none";
+    }
+
+    return (args, said) => {
+      const priced = find.ranked(args), key = JSON.stringify(args), lines = priced.slice(0, own.ranked).map(find.lines);
+      if (before && key !== before) menu.value = step.value = 0;
+      const at = Math.min(Math.max(0, menu.value || (before ? 0 : linked("plan"))), lines.length - 1), plan = priced[at];
+      const chosen = before === key ? step.value : before ? 0 : linked("step") || step.value;
+      menu.replaceChildren(...lines.map((some, k) => {
+        const part = some.map(([what, , free]) => (free ? (what.startsWith("multiply") ? "product" : "") : what.split(" ").slice(0, 2).map((w, n) => (n ? w[0] : w)).join(" ")));
+        return new Option(`${k + 1}. ${part.filter(Boolean).join(", ")}: ${text(priced[k].lower, "s")} to ${text(priced[k].upper, "s")}`, k);
+      }));
+      menu.value = at;
+      before = key;
+      const [shown, left] = frames(plan, args);
+      step.max = Math.max(0, shown.length - 1);
+      step.value = chosen;
+      show(plan, lines[at], shown, left);
+      find.note(args, said, priced.length);
+      said.rank = String(at + 1);
+      return plan;
+    };
+  };
+
+  function linked(name) {
+    return +(new URLSearchParams(location.hash.split("?")[1]).get(name) ?? 0) || 0;
+  }
+})();

@@ -1,0 +1,1 @@
+"""Live figures of chapter 4: `layout_search`."""

@@ -1,0 +1,1 @@
+"""The best layout of a training step, found in the page."""

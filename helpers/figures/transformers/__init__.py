@@ -1,0 +1,1 @@
+"""Live figures of chapter 3: `decoder_sizes`."""

@@ -1,0 +1,1 @@
+"""A decoder of any sizes: parameters, FLOPs, KV cache, memory to train."""

@@ -1,0 +1,254 @@
+"""FlashAttention as Pallas kernels in the form that a TPU takes, forward and backward, and softmax as one kernel (chapter 6).
+
+A TPU core runs a kernel's grid in order and copies the next step's blocks into its on-chip memory meanwhile. So the grid is
+(heads, blocks to compute), and which block a step takes stands in small arrays that are there before it starts (scalar prefetch):
+blocks in which nothing is seen are neither computed nor copied. As long as a step stays in its row, the same block of queries and
+the scratch arrays m, ℓ and O stay on the chip; the row's last step divides and writes.
+
+Query head n reads KV head n // G by its index: nothing is repeated. On a TPU `rows` is a multiple of 8, `columns` of 128;
+`interpret=True` runs any sizes on any machine, as ordinary JAX operations.
+
+Source: Dao, "FlashAttention-2" (2023); the Pallas TPU documentation for grids, scratch arrays and scalar prefetch.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from . import grouped_heads, masks
+from .masks import FULL, Mask, Plan
+from .online_softmax import NEVER, finite
+
+LANES = 128
+"""A TPU's registers are 8 x 128: one number for each row is held 128 times over."""
+
+
+def softmax(x, rows: int = 8, interpret: bool | None = None):
+    """softmax of x[L, n] along n in one kernel, `rows` at a time: L·n numbers read, L·n written, nothing in between.
+
+    rows        does not have to divide L
+    interpret   True: on any machine; False: compiled, on a TPU; None: as this machine needs
+    """
+    L, n = x.shape
+
+    def kernel(x_ref, y_ref):
+        x = x_ref[...].astype(jnp.float32)
+        e = jnp.exp(x - finite(x.max(-1, keepdims=True)))
+        total = e.sum(-1, keepdims=True)
+        y_ref[...] = (e / jnp.where(total == 0, 1, total)).astype(y_ref.dtype)
+
+    block = pl.BlockSpec((min(rows, L), n), lambda i: (i, 0))
+    return pl.pallas_call(
+        kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(pl.cdiv(L, min(rows, L)),),
+        in_specs=[block], out_specs=block, interpret=_interprets(interpret),
+    )(x)  # fmt: skip
+
+
+def flash(
+    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, tau: float | None = None,
+    interpret: bool | None = None,
+):  # fmt: skip
+    """`flash.flash` as a kernel, and its gradient as two: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H].
+
+    interpret   True: on any machine; False: compiled, on a TPU; None: as this machine needs
+
+    mask, lengths, rows, columns, tau and errors as there.
+    """
+    grouped_heads.check(q, k, v, lengths)
+    plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
+    lengths = jnp.full(q.shape[0], k.shape[1], jnp.int32) if lengths is None else jnp.asarray(lengths, jnp.int32)
+    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, _interprets(interpret))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
+def _flash(q, k, v, lengths, plan, tau, interpret):
+    return forward(q, k, v, lengths, plan, tau, interpret)[0]
+
+
+def _kept(q, k, v, lengths, plan, tau, interpret):
+    out, total = forward(q, k, v, lengths, plan, tau, interpret)
+    return out, (q, k, v, lengths, out, total)
+
+
+def _slopes(plan, tau, interpret, kept, dout):
+    return (*backward(*kept, dout, plan, tau, interpret), None)
+
+
+_flash.defvjp(_kept, _slopes)
+
+
+def forward(q, k, v, lengths, plan: Plan, tau: float, interpret: bool):
+    """(result[B, T, N, H], log-sums[B·N, 1, T of whole blocks] in float32)."""
+    (B, _, N, H), G = q.shape, q.shape[2] // k.shape[2]
+    Q, K, V = _heads(q, plan.rows), _heads(k, plan.columns), _heads(v, plan.columns)
+    steps = _steps(plan)
+
+    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, o_ref, total_ref, M, L, O):
+        head, step = pl.program_id(0), pl.program_id(1)
+
+        @pl.when(edge[step] & 1 == 1)
+        def _():
+            M[...], L[...], O[...] = jnp.full(M.shape, NEVER), jnp.zeros(L.shape), jnp.zeros(O.shape)
+
+        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // N], tau)
+        old = M[:, :1]
+        new = jnp.maximum(old, scores.max(-1, keepdims=True))
+        weights, scale = jnp.exp(scores - finite(new)), jnp.exp(old - finite(new))
+        M[...] = jnp.broadcast_to(new, M.shape)
+        L[...] = scale * L[...] + weights.sum(-1, keepdims=True)
+        O[...] = scale * O[...] + _dot(weights.astype(v_ref.dtype), v_ref[0], 1, 0)
+
+        @pl.when(edge[step] & 2 == 2)
+        def _():
+            total = jnp.where(L[...] == 0, 1, L[...])
+            o_ref[0] = (O[...] / total[:, :1]).astype(o_ref.dtype)
+            total_ref[0] = (finite(M[...]) + jnp.log(total)).T[:1]
+
+    rows, of_q = _by_row(plan.rows, H), lambda h, s, I, J, *_: (h, 0, I[s])
+    keys = pl.BlockSpec((1, plan.columns, H), lambda h, s, I, J, *_: (h // G, J[s], 0))
+    out, total = _call(
+        kernel, (B * N, len(steps[0])), [rows, keys, keys], [rows, pl.BlockSpec((1, 1, plan.rows), of_q)],
+        [Q, jax.ShapeDtypeStruct((B * N, 1, Q.shape[1]), jnp.float32)],
+        [(plan.rows, LANES), (plan.rows, LANES), (plan.rows, H)], interpret,
+    )(*steps, lengths, Q, K, V)  # fmt: skip
+    return _tokens(out, B, plan.T), total
+
+
+def backward(q, k, v, lengths, out, total, dout, plan: Plan, tau: float, interpret: bool):
+    """dq by a kernel that goes along the rows; dk and dv by one that goes down the columns, all heads of a group in turn."""
+    B, N, (S, K) = q.shape[0], q.shape[2], k.shape[1:3]
+    identity = jnp.sum(dout.astype(jnp.float32) * out.astype(jnp.float32), -1)[..., None]
+    identity = _heads(identity, plan.rows).swapaxes(1, 2)  # [B·N, 1, T]
+    given = _heads(q, plan.rows), _heads(k, plan.columns), _heads(v, plan.columns), _heads(dout, plan.rows)
+    args = plan, tau, N // K, interpret
+    dq = _dq(*given, total, identity, lengths, B, *args)
+    dk, dv = _dkv(*given, total, identity, lengths, B, *args)
+    return _tokens(dq, B, plan.T), _tokens(dk, B, S), _tokens(dv, B, S)
+
+
+def _dq(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
+    heads, H, steps = len(Q), Q.shape[-1], _steps(plan)
+
+    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, identity_ref, dq_ref, dQ):
+        head, step = pl.program_id(0), pl.program_id(1)
+
+        @pl.when(edge[step] & 1 == 1)
+        def _():
+            dQ[...] = jnp.zeros(dQ.shape)
+
+        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // (heads // B)], tau)
+        _, ds = _weights(scores, do_ref[0], v_ref[0], total_ref[0], identity_ref[0], tau)
+        dQ[...] += _dot(ds.astype(k_ref.dtype), k_ref[0], 1, 0)
+
+        @pl.when(edge[step] & 2 == 2)
+        def _():
+            dq_ref[0] = dQ[...].astype(dq_ref.dtype)
+
+    rows = _by_row(plan.rows, H)
+    line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, *_: (h, 0, I[s]))
+    keys = pl.BlockSpec((1, plan.columns, H), lambda h, s, I, J, *_: (h // G, J[s], 0))
+    return _call(
+        kernel, (heads, len(steps[0])), [rows, keys, keys, rows, line, line], [rows], [Q], [(plan.rows, H)], interpret
+    )(*steps, lengths, Q, K, V, dO, total, identity)[0]  # fmt: skip
+
+
+def _dkv(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
+    heads, H, steps = len(K), K.shape[-1], _steps(plan, G, columns=True)
+
+    def kernel(I, J, _, edge, n, q_ref, k_ref, v_ref, do_ref, total_ref, identity_ref, dk_ref, dv_ref, dK, dV):
+        head, step = pl.program_id(0), pl.program_id(1)
+
+        @pl.when(edge[step] & 1 == 1)
+        def _():
+            dK[...], dV[...] = jnp.zeros(dK.shape), jnp.zeros(dV.shape)
+
+        scores = _scores(q_ref[0], k_ref[0], plan, I[step], J[step], n[head // (heads // B)], tau)
+        P, ds = _weights(scores, do_ref[0], v_ref[0], total_ref[0], identity_ref[0], tau)
+        dV[...] += _dot(P.astype(do_ref.dtype), do_ref[0], 0, 0)
+        dK[...] += _dot(ds.astype(q_ref.dtype), q_ref[0], 0, 0)
+
+        @pl.when(edge[step] & 2 == 2)
+        def _():
+            dk_ref[0], dv_ref[0] = dK[...].astype(dk_ref.dtype), dV[...].astype(dv_ref.dtype)
+
+    rows = pl.BlockSpec((1, plan.rows, H), lambda h, s, I, J, g, *_: (h * G + g[s], I[s], 0))
+    line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, g, *_: (h * G + g[s], 0, I[s]))
+    keys = pl.BlockSpec((1, plan.columns, H), lambda h, s, I, J, *_: (h, J[s], 0))
+    return _call(
+        kernel, (heads, len(steps[0])), [rows, keys, keys, rows, line, line], [keys, keys], [K, V],
+        [(plan.columns, H)] * 2, interpret,
+    )(*steps, lengths, Q, K, V, dO, total, identity)  # fmt: skip
+
+
+def _scores(q, k, plan: Plan, i, j, length, tau: float):
+    """Masked scores of a block, [rows, columns] in float32."""
+    scores = tau * _dot(q, k, 1, 1)
+    row, column = (lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
+    where = j * plan.columns + column
+    seen = plan.mask.sees(i * plan.rows + row + plan.S - plan.T, where) & (where < length) & (where < plan.S)
+    return jnp.where(seen, scores, NEVER)
+
+
+def _weights(scores, dout, v, total, identity, tau: float):
+    """P and the gradient of q · k of a block; total and identity are [1, rows]."""
+    P = jnp.exp(scores - total.T)
+    return P, tau * P * (_dot(dout, v, 1, 1) - identity.T)
+
+
+def _dot(a, b, x: int, y: int):
+    """a and b multiplied over axis x of a and axis y of b, summed in float32."""
+    return lax.dot_general(a, b, (((x,), (y,)), ((), ())), preferred_element_type=jnp.float32)
+
+
+def _steps(plan: Plan, G: int = 1, columns: bool = False) -> tuple[np.ndarray, ...]:
+    """I, J, head of the group, and edge (1: first step of its row, 2: last, 3: both) of each step; down columns if asked.
+
+    A row or column in which nothing is seen gets one step all the same, which writes its zeros.
+    """
+    seen = {(b.i, b.j) for b in plan.blocks}
+    across = 1 if columns else 0
+    missing = set(range(plan.shape[across])) - {ij[across] for ij in seen}
+    seen |= {(0, n) if columns else (n, 0) for n in missing}
+    order = sorted((ij[across], g, ij[1 - across]) for ij in seen for g in range(G))
+    mine, group, other = np.array(order, np.int32).T
+    turn = np.flatnonzero(np.diff(mine)) + 1
+    edge = np.zeros(len(mine), np.int32)
+    edge[[0, *turn]] += 1
+    edge[[*(turn - 1), -1]] += 2
+    return (other, mine, group, edge) if columns else (mine, other, group, edge)
+
+
+def _by_row(rows: int, H: int) -> pl.BlockSpec:
+    return pl.BlockSpec((1, rows, H), lambda h, s, I, J, *_: (h, I[s], 0))
+
+
+def _call(kernel, grid, ins, outs, shapes, scratch, interpret: bool):
+    """The kernel over its grid; I, J, group, edge and lengths are there before it starts."""
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=5, grid=grid, in_specs=ins, out_specs=outs,
+        scratch_shapes=[pltpu.VMEM(s, jnp.float32) for s in scratch],
+    )  # fmt: skip
+    return pl.pallas_call(
+        kernel, grid_spec=spec, out_shape=[jax.ShapeDtypeStruct(s.shape, s.dtype) for s in shapes],
+        interpret=interpret, compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+    )  # fmt: skip
+
+
+def _heads(x, n: int):
+    """[B, T, N, H] -> [B·N, T, H], filled up with zeros to whole blocks of n."""
+    B, T, N, H = x.shape
+    return jnp.pad(x.transpose(0, 2, 1, 3).reshape(B * N, T, H), [(0, 0), (0, -T % n), (0, 0)])
+
+
+def _tokens(x, B: int, T: int):
+    """[B·N, T, H] -> [B, T, N, H] without what was filled up."""
+    return x.reshape(B, -1, *x.shape[1:])[:, :, :T].transpose(0, 2, 1, 3)
+
+
+def _interprets(interpret: bool | None) -> bool:
+    return jax.default_backend() != "tpu" if interpret is None else interpret

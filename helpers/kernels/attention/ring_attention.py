@@ -1,0 +1,378 @@
+"""Ring attention: a sequence cut over devices; keys and values go round the ring, past every device's queries (chapter 6).
+
+Per-device functions for use inside `jax.shard_map`; `program` makes one for whole arrays. q[B, T_X, N, H], k and v[B, S_X, K, H].
+
+A device sends the keys and values that it has to the next device while it looks at them, N - 1 times in all. After r hops it holds
+those of the device r places to the left, number (own - r) mod N. With a window, hops that bring nobody anything are left out.
+Of what a query has seen, the running softmax (`kernels.attention.online_softmax`) is kept.
+
+Backward, keys and values go round once more. Their slopes follow one hop behind: a device sends those that it has while it works on
+its share of the next ones. They need one hop more to be back home.
+
+places  which tokens lie where: a function of (device, N, T) that gives the positions of its T tokens, in rising order; `blocks`,
+        or `striped_attention.stripes`
+ways    2 sends half of the keys to the right and half to the left: the same N - 1 hops, half the bytes on each wire
+tile    a device's queries and keys are taken so many at a time, and tiles in which no query sees a key are not computed.
+        Without it a device's block is one tile: with a causal mask and `blocks`, those that come from the right are left out
+lengths whole numbers [B], the same on every device: row b has so many tokens, and what stands behind them is not looked at
+
+Softmax and sums are float32 whatever the arrays are; keys, values and their slopes travel in their own type.
+
+Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023), with a block index that fits the way that
+keys go (errata E004-7); Austin et al. 2025, Section 5.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+
+from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
+from helpers.kernels.transformers.decoder_layers import visible
+
+from .online_softmax import NEVER, chunk, nothing, result, together
+
+KEPT = "ring"
+"""The name of what the backward pass needs from the forward pass: the result, and log of the softmax's sum."""
+
+
+def blocks(device, n: int, T: int):
+    """Device 0 has the first T tokens, device 1 the next ones.
+
+    >>> blocks(1, 4, 3).tolist()
+    [3, 4, 5]
+    """
+    return device * T + jnp.arange(T)
+
+
+def held(device, hops, n: int, way: int = RIGHT):
+    """Whose keys a device holds after so many hops to the right (or to the left).
+
+    >>> [held(0, r, 4) for r in range(4)], [held(0, r, 4, LEFT) for r in range(4)]
+    ([0, 3, 2, 1], [0, 1, 2, 3])
+    """
+    return (device - way * hops) % n
+
+
+class How(NamedTuple):
+    """What is the same on all devices and known before the program is made; see the module."""
+
+    axis: str
+    causal: bool = True
+    window: int | None = None
+    places: Callable = blocks
+    ways: int = 1
+    tile: int | None = None
+
+
+def ring(q, k, v, axis: str, causal: bool = True, window: int | None = None, lengths=None, **how):
+    """Attention of a sequence cut over `axis`: [B, T_X, N, H]. A query that sees no key gets 0.
+
+    window  a query sees so many keys, with its own
+    how     `places`, `ways`, `tile`: see the module
+    """
+    return _ring(q, k, v, lengths, _checked(q, k, v, lengths, How(axis, causal, window, **how)))
+
+
+def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, lengths=None, **how):
+    """(`ring`, how many scores of one head this device computed at each of its N looks: [1, N], whole numbers)."""
+    (out, _, _), scores = _look(q, k, v, lengths, _checked(q, k, v, lengths, How(axis, causal, window, **how)))
+    return out, scores[None]
+
+
+def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Callable:
+    """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, T, K, H], lengths[B] or None: cut, looked at, put together.
+
+    Tokens are laid out as `places` says, and the result stands in the order of the text again. Where |axis| does not divide T, empty
+    places are added behind the text and taken off the result.
+    """
+    n, cut = mesh.shape[axis], jax.P(None, axis)
+    places = how.get("places", blocks)
+
+    @jax.jit
+    def run(q, k, v, lengths=None):
+        B, T = q.shape[:2]
+        if T == 0:
+            raise ValueError("an empty sequence has nothing to attend to: give at least one token")
+        each = -(-T // n)
+        if n * each != T and lengths is None:
+            lengths = jnp.full(B, T)
+        order = np.concatenate([_numbers(places, i, n, each) for i in range(n)])
+        laid = (jnp.pad(a, [(0, 0), (0, n * each - T), (0, 0), (0, 0)])[:, order] for a in (q, k, v))
+        outs = cut if f is ring else (cut, jax.P(axis))
+        on_device = partial(f, axis=axis, **how)
+        got = jax.shard_map(
+            lambda q, k, v, s: on_device(q, k, v, lengths=s),
+            mesh=mesh, in_specs=(cut, cut, cut, jax.P()), out_specs=outs, check_vma=False,
+        )(*laid, lengths)  # fmt: skip
+        out, *rest = (got,) if f is ring else got
+        out = out[:, np.argsort(order)][:, :T]
+        return (out, *rest) if rest else out
+
+    return run
+
+
+def visits(n: int, T: int, places: Callable = blocks, causal: bool = True, window: int | None = None) -> np.ndarray:
+    """[device, look]: how many scores are not masked, of T queries with the T keys that the device holds at each of n looks.
+
+    >>> visits(3, 4)
+    array([[10,  0,  0],
+           [10, 16,  0],
+           [10, 16, 16]])
+    """
+    at = [_numbers(places, i, n, T) for i in range(n)]
+    seen = lambda a, b: _visible(at[a], at[b], causal, window).sum()  # noqa: E731
+    return np.array([[seen(i, held(i, r, n)) for r in range(n)] for i in range(n)])
+
+
+def _numbers(places, i, n, T) -> np.ndarray:
+    with jax.ensure_compile_time_eval():
+        return np.asarray(places(i, n, T))
+
+
+def _checked(q, k, v, lengths, how: How) -> How:
+    """`how`, if the arrays fit it."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.ndim != 4:
+            raise ValueError(f"{name} has shape {x.shape}: give [batch, tokens, heads, head size]")
+    if k.shape != v.shape or q.shape[::3] != k.shape[::3]:
+        raise ValueError(
+            f"q{[*q.shape]}, k{[*k.shape]}, v{[*v.shape]}: they agree in batch and head size, k and v in all"
+        )
+    if not (q.shape[1] and k.shape[1]):
+        raise ValueError("an empty sequence has nothing to attend to: give every device at least one token")
+    if q.shape[2] % k.shape[2]:
+        raise ValueError(f"{k.shape[2]} KV heads do not divide {q.shape[2]} query heads: make N a multiple of K")
+    if lengths is not None and lengths.shape != q.shape[:1]:
+        raise ValueError(f"lengths has shape {lengths.shape}: give one whole number for each of {q.shape[0]} rows")
+    if how.causal and q.shape[1] != k.shape[1]:
+        raise ValueError(
+            f"{q.shape[1]} queries and {k.shape[1]} keys on a device: a causal ring needs as many of each, for both are the same tokens"
+        )
+    if how.window is not None and (how.window < 1 or not how.causal):
+        raise ValueError(f"a window looks back over 1 or more tokens: not {how.window} with causal={how.causal}")
+    if how.ways not in (1, 2):
+        raise ValueError(f"keys go one way round or both ways, so ways is 1 or 2, not {how.ways}")
+    if how.tile is not None and how.tile < 1:
+        raise ValueError(f"a tile has at least one token, not {how.tile}")
+    return how
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _ring(q, k, v, lengths, how: How):
+    return _look(q, k, v, lengths, how)[0][0]
+
+
+def _forward(q, k, v, lengths, how):
+    (out, tiles, logsum), _ = _look(q, k, v, lengths, how)
+    return out, (q, k, v, lengths, tiles, logsum)
+
+
+def _look(q, k, v, lengths, how):
+    """(result, the same in tiles, log of the softmax's sum), scores computed at each look."""
+    cut = _Cut(q, k, lengths, how)
+    Q, at = cut.queries(q), cut.at()
+
+    def look(seen, lanes, r):
+        scores = 0
+        for lane, kv in enumerate(lanes):
+            seen, more = _seen(cut, Q, at, seen, kv, cut.where(lane, r))
+            scores += more
+        return seen, scores
+
+    def step(carry, r):
+        lanes, seen = carry
+        coming = cut.send(lanes)  # needs nothing of what is computed meanwhile
+        seen, scores = look(seen, lanes, r)
+        return (coming, seen), scores
+
+    start = cut.keys(k, v), nothing(Q.shape[:-1], Q.shape[-1])
+    (lanes, seen), scores = lax.scan(step, start, jnp.arange(cut.hops))
+    seen, last = look(seen, lanes, cut.hops)
+    tiles = checkpoint_name(result(seen).astype(q.dtype), KEPT)
+    logsum = jnp.where(seen.L == 0, 0, seen.M) + jnp.log(jnp.where(seen.L == 0, 1, seen.L))
+    scores = jnp.pad(jnp.append(scores, last), (0, cut.n - 1 - cut.hops))  # looks that a window makes needless
+    return (cut.whole(tiles), tiles, checkpoint_name(logsum, KEPT)), scores
+
+
+def _seen(cut, Q, at, seen, kv, where):
+    """The running softmax of all tiles of queries after some keys more, and how many scores were computed."""
+
+    def row(_, x):
+        Q, seen, at = x
+
+        def tile(carry, y):
+            (k, v), where = y
+            mask = cut.mask(at, where)
+            look = mask.any()
+            more = lambda s: together(s, chunk(Q, k.astype(jnp.float32), v.astype(jnp.float32), mask, cut.tau))  # noqa: E731
+            seen, scores = carry
+            return (lax.cond(look, more, lambda s: s, seen), scores + look * at.size * where.size), None
+
+        return None, _over(tile, (seen, 0), (kv, where))[0]
+
+    kv = cut.tiles(kv)
+    _, (seen, scores) = _over(row, None, (Q, seen, at))
+    return seen, scores.sum()
+
+
+def _backward(how, kept, dout):
+    """dq, dk, dv. P = e^(tau q·k - logsum) is the softmax again; sum_j P_ij dP_ij = dO_i · O_i, so no other block is needed."""
+    q, k, v, lengths, out, logsum = kept
+    cut = _Cut(q, k, lengths, how)
+    dO = cut.queries(dout)
+    rows = cut.queries(q), dO, logsum, jnp.sum(dO * out, -1), cut.at()
+
+    def look(dQ, lanes, r):
+        dkv = []
+        for lane, kv in enumerate(lanes):
+            dq, more = _slopes(cut, rows, kv, cut.where(lane, r))
+            dQ, dkv = dQ + dq, [*dkv, more]
+        return dQ, dkv
+
+    def plus(dkv, more):
+        return [(a + b).astype(k.dtype) for a, b in zip(dkv, more)]
+
+    def step(carry, r):
+        dQ, lanes, dkv = carry
+        coming, arrived = cut.send(lanes), cut.send(dkv)  # slopes: those of the keys that this device now looks at
+        dQ, more = look(dQ, lanes, r)
+        return (dQ, coming, plus(arrived, more)), None
+
+    lanes = cut.keys(k, v)
+    coming = cut.send(lanes) if cut.hops else lanes
+    dQ, dkv = look(jnp.zeros(rows[0].shape), lanes, 0)
+    dkv = plus(map(jnp.zeros_like, lanes), dkv)
+    if cut.hops:
+        (dQ, lanes, dkv), _ = lax.scan(step, (dQ, coming, dkv), jnp.arange(1, cut.hops))
+        arrived = cut.send(dkv)
+        dQ, more = look(dQ, lanes, cut.hops)
+        dkv = cut.send(plus(arrived, more), -cut.hops)  # home: after N - 1 hops, one more
+    return cut.whole(dQ).astype(q.dtype), *cut.whole_keys(dkv), None
+
+
+def _slopes(cut, rows, kv, where):
+    """What some keys add to dQ, in tiles, and what all queries here add to the slopes of those keys and values."""
+
+    def row(dkv, x):
+        Q, dO, logsum, identity, at = x
+
+        def tile(dQ, y):
+            kv, where = y
+            mask = cut.mask(at, where)
+
+            def more(dQ):
+                k, v = kv.astype(jnp.float32)
+                scores = jnp.where(mask, cut.tau * jnp.einsum("...th,...ch->...tc", Q, k), NEVER)
+                P = jnp.exp(scores - logsum[..., None])
+                ds = cut.tau * P * (jnp.einsum("...th,...ch->...tc", dO, v) - identity[..., None])
+                both = (jnp.einsum("...tc,...th->...ch", s, x).sum(2, keepdims=True) for s, x in ((ds, Q), (P, dO)))
+                return dQ + jnp.einsum("...tc,...ch->...th", ds, k), jnp.stack(list(both))
+
+            return lax.cond(mask.any(), more, lambda dQ: (dQ, jnp.zeros(kv.shape)), dQ)
+
+        dQ, more = _over(tile, jnp.zeros(Q.shape), (kv, where))
+        return dkv + more, dQ
+
+    S, kv = kv.shape[-2], cut.tiles(kv)
+    dkv, dQ = _over(row, jnp.zeros(kv.shape), rows)
+    return dQ, cut.untiled(dkv, S)
+
+
+def _over(f, carry, xs):
+    """`lax.scan`, without a loop where there is one tile."""
+    if len(jax.tree.leaves(xs)[0]) > 1:
+        return lax.scan(f, carry, xs)
+    carry, y = f(carry, jax.tree.map(lambda x: x[0], xs))
+    return carry, jax.tree.map(lambda y: y[None], y)
+
+
+_ring.defvjp(_forward, _backward)
+
+
+class _Cut:
+    """A device's tokens in tiles, and its keys in one lane for each way round. Places that a tile has too many stand at -1."""
+
+    def __init__(self, q, k, lengths, how: How):
+        self.T, self.S, self.K, self.tau = q.shape[1], k.shape[1], k.shape[2], q.shape[-1] ** -0.5
+        self.how, self.lengths, self.n = how, lengths, lax.axis_size(how.axis)
+        half = -(-self.S // how.ways)
+        self.lanes = [(RIGHT, 0, half), (LEFT, half, self.S)][: 1 if half == self.S else 2]
+
+        self.hops = self._hops()
+
+    def _hops(self) -> int:
+        """After how many no device needs what would come."""
+        h, n = self.how, self.n
+        if h.window is None:
+            return n - 1
+        at = [_numbers(h.places, i, n, self.T) for i in range(n)]
+        meets = lambda i, j: at[j][0] <= at[i][-1] and at[i][0] - at[j][-1] < h.window  # noqa: E731
+        ways = {way for way, _, _ in self.lanes}
+        return max(r for r in range(n) for i in range(n) for way in ways if r == 0 or meets(i, held(i, r, n, way)))
+
+    def send(self, lanes, places: int = 1):
+        """Each lane so many places on its way round (back, if fewer than 0)."""
+        return [hop(kv, self.how.axis, way * places) for kv, (way, _, _) in zip(lanes, self.lanes)]
+
+    def queries(self, x):
+        """[B, T, N, H] -> [tiles, B, K, G, tile, H], float32."""
+        B, T, N, H = x.shape
+        x = self._tiles(x.astype(jnp.float32).reshape(B, T, self.K, N // self.K, H), 1)  # [B, tiles, tile, K, G, H]
+        return x.transpose(1, 0, 3, 4, 2, 5)
+
+    def whole(self, x):
+        """[tiles, B, K, G, tile, H] -> [B, T, N, H]."""
+        a, B, K, G, t, H = x.shape
+        return x.transpose(1, 0, 4, 2, 3, 5).reshape(B, a * t, K * G, H)[:, : self.T]
+
+    def keys(self, k, v):
+        """[B, S, K, H] each -> for each lane [2, B, K, 1, its S, H], as it travels."""
+        both = jnp.stack([k, v]).transpose(0, 1, 3, 2, 4)[:, :, :, None]
+        return [both[..., a:b, :] for _, a, b in self.lanes]
+
+    def tiles(self, kv):
+        """A lane [..., S, H] -> [tiles, ..., tile, H]."""
+        return jnp.moveaxis(self._tiles(kv, kv.ndim - 2), -3, 0)
+
+    def untiled(self, tiles, S: int):
+        """Back again: [tiles, ..., tile, H] -> [..., S, H]."""
+        x = jnp.moveaxis(tiles, 0, -3)
+        return x.reshape(*x.shape[:-3], -1, x.shape[-1])[..., :S, :]
+
+    def whole_keys(self, lanes):
+        """For each lane [2, B, K, 1, its S, H] -> k, v[B, S, K, H]."""
+        return jnp.concatenate(lanes, -2)[:, :, :, 0].transpose(0, 1, 3, 2, 4)
+
+    def at(self):
+        """Positions of the queries here, [tiles, tile]."""
+        h = self.how
+        return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T), 0, -1)
+
+    def where(self, lane: int, r):
+        """Positions of the keys of a lane that are here after r hops, [tiles, tile]."""
+        h, (way, a, b) = self.how, self.lanes[lane]
+        return self._tiles(h.places(held(lax.axis_index(h.axis), r, self.n, way), self.n, self.S)[a:b], 0, -1)
+
+    def mask(self, at, where):
+        """Which keys the queries see: [tile, tile], or [B, 1, 1, tile, tile] where each row has a length."""
+        seen = _visible(at, where, self.how.causal, self.how.window)
+        return seen if self.lengths is None else seen & (where < self.lengths[:, None])[:, None, None, None]
+
+    def _tiles(self, x, axis: int, empty=0):
+        """An axis cut into [tiles, tile], filled up with `empty`."""
+        size = x.shape[axis]
+        tile = min(self.how.tile or size, size)
+        x = jnp.pad(x, [(0, -size % tile if i == axis else 0) for i in range(x.ndim)], constant_values=empty)
+        return x.reshape(*x.shape[:axis], -1, tile, *x.shape[axis + 1 :])
+
+
+def _visible(at, where, causal: bool, window: int | None):
+    if causal:
+        return visible(at, where, window)  # nobody sees a key at -1, and a query there sees nothing
+    return (at >= 0)[:, None] & (where >= 0)

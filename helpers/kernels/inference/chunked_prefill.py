@@ -1,0 +1,43 @@
+"""A prompt in chunks of C tokens, each against the cache of those before (chapter 5).
+
+Its largest block of scores is C × size, in a local layer C × (window - 1 + C), instead of T × T, and a server can generate for
+others between two chunks. Logits and cache are those of the whole prompt at once.
+
+Source: Agrawal et al., "Sarathi" (2023).
+"""
+
+import jax.numpy as jnp
+from jax import lax
+
+from helpers.costs.transformers.config import Config
+from helpers.kernels.transformers import decoder
+
+from . import kv_cache
+
+
+def prefill(params, cache, tokens, c: Config, chunk: int, at=None, lengths=None, keep: int = 0):
+    """tokens[B, T] from positions at[B] (0 without it) on -> (logits[B, V] after each row's last token, the cache).
+
+    chunk     tokens at a time; it need not divide T
+    lengths   true lengths of the rows, [B], 1 or more: rows are filled up to T with anything
+    """
+    if chunk < 1:
+        raise ValueError(f"a chunk has one token or more, not {chunk}")
+    B, T = tokens.shape
+    at = jnp.zeros(B, jnp.int32) if at is None else jnp.asarray(at)
+    n = jnp.full(B, T) if lengths is None else jnp.asarray(lengths)
+    kv_cache.check(cache, tokens, at, c, n, keep)
+    chunks = -(-T // chunk)
+    cut = jnp.pad(tokens, ((0, 0), (0, chunks * chunk - T))).reshape(B, chunks, chunk).swapaxes(0, 1)
+
+    def one(state, part):
+        cache, last = state
+        i, tokens = part
+        mine = jnp.clip(n - i * chunk, 0, chunk)  # how many of the row's tokens stand in this chunk
+        x, cache = kv_cache.advance(params, cache, tokens, at + i * chunk, c, mine, kv_cache.recall(keep))
+        end = jnp.take_along_axis(x, jnp.maximum(mine - 1, 0)[:, None, None], axis=1)[:, 0]
+        return (cache, jnp.where((mine > 0)[:, None], end, last)), None
+
+    last = jnp.zeros((B, c.D), params["embedding"].dtype)
+    (cache, last), _ = lax.scan(one, (cache, last), (jnp.arange(chunks), cut))
+    return decoder.unembed(kv_cache.top(params, last.dtype), last, c), cache

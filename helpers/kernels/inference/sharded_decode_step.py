@@ -1,0 +1,205 @@
+"""A decode step of one layer over a mesh: how its weights and its cache lie, and what each device does (chapter 5).
+
+One new token of each sequence, x[B, D] at positions at[B], looks at the cache K[B, S, K, H], V[B, S, K, H] of its own sequence.
+Sequences stand at different positions, so what lies behind at[b] in the cache is nobody's, and is not seen. M is N/K, the
+query heads that share a KV head.
+
+    sharded    tensor parallelism; what not to do: FSDP, data parallelism; prefill
+    heads      the cache cut over KV heads and sequences: two AllToAlls
+    sequence   the cache cut over its S places: partial softmaxes, put together
+    twod       an MLP whose weights are cut along both dimensions
+    spread     experts on different devices
+
+Source: Austin et al. 2025, Section 7; Pope et al., "Efficiently Scaling Transformer Inference" (2022).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from helpers.costs.sharding import sharded_array
+from helpers.costs.transformers.config import Config
+from helpers.kernels import mesh as meshes
+from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.decoder_layers import mlp, normalise, product, rotate, weigh
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a layer lies over a mesh when it decodes.
+
+    name
+    x         the notation of x and y, what enters and leaves each half of the layer
+    weights   that of each matrix
+    cache     that of the keys; values lie alike
+    attend    (p, cache, y, at, c) -> (y, cache): attention, of a device's blocks; at[B] is whole everywhere
+    mix       (p, y, c) -> y: the MLP
+    rule      (c, sizes of the mesh axes) -> what else has to hold, as a sentence if it does not
+    """
+
+    name: str
+    x: str
+    weights: tuple[str, ...]
+    cache: str
+    attend: Callable
+    mix: Callable
+    rule: Callable = lambda c, n: ""
+
+    def specs(self, p: dict, stacked: bool = False) -> dict[str, P]:
+        """How the arrays of a layer lie, by name; of all layers, if they are stacked."""
+        return specs(self.weights, p, stacked)
+
+    def kept(self, stacked: bool = False) -> dict[str, P]:
+        """How the cache lies."""
+        return dict.fromkeys("kv", _behind(meshes.spec(self.cache), stacked))
+
+    def check(self, c: Config, mesh: jax.sharding.Mesh, B: int = 0, S: int = 0) -> None:
+        """ValueError, with what would be right, if this decoder or this cache (0: none yet) does not lie over the mesh."""
+        lies((self.x, *self.weights, self.cache), c, mesh, B=B, S=S)
+        if said := self.rule(c, meshes.costs_mesh(mesh)):
+            raise ValueError(said)
+
+    def cache_bytes(self, c: Config, mesh: jax.sharding.Mesh, B: int, S: int, dtype: str = "bf16") -> float:
+        """Bytes of keys and values that one device holds, of all layers."""
+        sizes = dict(B=B, S=S, K=c.K, H=c.H)
+        return c.L * 2 * sharded_array.parse(self.cache).bytes(sizes, meshes.costs_mesh(mesh), dtype)
+
+
+def specs(weights: tuple[str, ...], p: dict, stacked: bool = False) -> dict[str, P]:
+    """How the arrays of p lie: matrices by their notation, norms whole everywhere."""
+    how = {sharded_array.parse(w).name: _behind(meshes.spec(w), stacked) for w in weights}
+    return {name: how.get(name, P()) for name in p}
+
+
+def _behind(spec: P, layers: bool) -> P:
+    """That of arrays which have the layers in front."""
+    return P(None, *spec) if layers else spec
+
+
+def lies(arrays: tuple[str, ...], c: Config, mesh: jax.sharding.Mesh, **sizes: int) -> None:
+    """ValueError, with what would be right, if these programs do not know this decoder, or an array does not lie over the mesh."""
+    if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.mla, c.window, c.moe)):
+        raise ValueError(
+            "these programs run full layers with two norms and rotations, without biases, sinks, experts or MLA:"
+            " leave those out of the Config"
+        )
+    for how in arrays:
+        sharded_array.parse(how).check(meshes.costs_mesh(mesh), dict(D=c.D, N=c.N, K=c.K, H=c.H, F=c.F, **sizes))
+
+
+# Whole programs.
+
+
+def attention(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
+    """The program (p, cache, y[B, D], at[B]) -> (y[B, D], cache): attention alone, with the new keys and values stored."""
+    return _over(way, c, mesh, lambda p, cache, y, at: way.attend(p, cache, y, at, c))
+
+
+def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
+    """The program (p, cache, x[B, D], at[B]) -> (x[B, D], cache): one layer, `transformer.block` for one token a sequence.
+
+    p      the layer's arrays by name, as `transformer.init` makes them but for the layers in front
+    cache  {"k": K[B, S, K, H], "v": V[B, S, K, H]}
+    at     the new tokens' places in the cache, below S
+    """
+    return _over(way, c, mesh, partial(_layer, way, c))
+
+
+def step(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
+    """The program (params, cache, token[B], at[B]) -> (logits[B, V], cache): `transformer.decode` over a mesh, row by row.
+
+    The cache is that of `transformer.empty_cache`, with all layers in front; the vocabulary's tables are whole everywhere.
+    """
+
+    def layers(p, cache, x, at):
+        def one(x, both):
+            return _layer(way, c, both[0], both[1], x, at)
+
+        return lax.scan(one, x, (p, cache))
+
+    run = _over(way, c, mesh, layers, stacked=True)
+
+    def program(params, cache, token, at):
+        x, kept = run(params["layers"][0], cache[0], decoder.embed(params, token, at, c), at)
+        return decoder.unembed(params, x, c), [kept]
+
+    return jax.jit(program)
+
+
+def _layer(way: Way, c: Config, p: dict, cache: dict, x, at):
+    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
+    y, cache = way.attend(p, cache, norm(0, x), at, c)
+    x = x + y
+    return x + way.mix(p, norm(1, x), c), cache
+
+
+def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable, stacked: bool = False) -> Callable:
+    way.check(c, mesh)
+    x = meshes.spec(way.x)
+
+    def program(p, cache, x_, at):
+        B, S = cache["k"].shape[-4:-2]
+        way.check(c, mesh, B, S)
+        if x_.shape != (B, c.D) or at.shape != (B,):
+            raise ValueError(
+                f"a cache of B = {B} sequences asks for one token and one position of each, [{B}, {c.D}] and [{B}],"
+                f" not {list(x_.shape)} and {list(at.shape)}"
+            )
+        ins = (way.specs(p, stacked), way.kept(stacked), x, P())
+        run = jax.shard_map(f, mesh=mesh, in_specs=ins, out_specs=(x, ins[1]), check_vma=False)
+        return run(p, cache, x_, at)
+
+    return jax.jit(program)
+
+
+def lay(way: Way, c: Config, mesh: jax.sharding.Mesh, p: dict, cache: dict) -> tuple[dict, dict]:
+    """A layer's arrays and its cache, cut over the mesh; those of all layers, if these stand in front."""
+    way.check(c, mesh, *cache["k"].shape[-4:-2])
+    stacked = cache["k"].ndim == 5
+    put = lambda arrays, how: {n: meshes.put(a, mesh, how[n]) for n, a in arrays.items()}  # noqa: E731
+    return put(p, way.specs(p, stacked)), put(cache, way.kept(stacked))
+
+
+def start(way: Way, c: Config, mesh: jax.sharding.Mesh, params: dict, cache: list[dict]) -> tuple[dict, list[dict]]:
+    """All parameters and the cache of all layers, laid over the mesh for `step`."""
+    p, kept = lay(way, c, mesh, params["layers"][0], cache[0])
+    top = {name: meshes.put(a, mesh, P()) for name, a in params.items() if name != "layers"}
+    return top | {"layers": [p]}, [kept]
+
+
+# What a device does with its blocks. Sizes are those of the blocks.
+
+
+def turned(p: dict, name: str, y, at):
+    """Queries or keys of the new tokens, turned by their positions: y[B, D] -> [B, heads, H]."""
+    return rotate(product(p, name, "bd,dnh->bnh", y)[None], at)[0]
+
+
+def remember(cache: dict, k, v, at) -> dict:
+    """The cache with each sequence's new key and value in its place; at a place that is not there nothing is stored."""
+    rows = jnp.arange(len(at))
+    put = lambda a, new: a.at[rows, jnp.where(at < 0, a.shape[1], at)].set(new.astype(a.dtype), mode="drop")  # noqa: E731
+    return dict(k=put(cache["k"], k), v=put(cache["v"], v))
+
+
+def look(q, cache: dict, at):
+    """Softmax-weighted values: q[B, N, H] at the keys up to at[B] -> [B, N, H], with M = N/K heads on each KV head."""
+    k, v = cache["k"], cache["v"]
+    B, S, K, H = k.shape
+    scores = jnp.einsum("bkmh,bskh->bkms", q.reshape(B, K, -1, H), k) / H**0.5
+    shares = weigh(scores, (jnp.arange(S) <= at[:, None])[:, None, None])
+    return jnp.einsum("bkms,bskh->bkmh", shares, v).reshape(q.shape)
+
+
+def mix_over(axes, p: dict, y, c: Config):
+    """The MLP with F cut over `axes`, and y[B, D] whole everywhere: one AllReduce."""
+    y = mlp(p, y, c, rows="b")  # Tmp[B, F_YZ] -> y[B, D] {U_YZ}
+    return lax.psum(y, axes)  # [B, D]
+
+
+MIX_Y, MIX_YZ = partial(mix_over, "Y"), partial(mix_over, ("Y", "Z"))

@@ -1,0 +1,179 @@
+"""One layer on many devices: prefill under tensor parallelism and a cut sequence; decode, the right way and two wrong ones (chapter 5).
+
+Prefill is like training's forward pass: many tokens, so products are bound by FLOPs. First heads and F are cut, until links
+are the limit; then the sequence.
+
+Decode reads all weights for few tokens. Tensor parallelism leaves weights where they are and sends B·D numbers twice in a
+layer; FSDP sends the weights; data parallelism sends nothing, and every device reads all weights.
+
+Source: Austin et al. 2025, Section 7; Liu et al., "Ring Attention" (2023).
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from helpers.costs.transformers.config import Config
+from helpers.kernels import mesh as meshes
+from helpers.kernels.training import context_parallel
+from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.decoder_layers import mlp, normalise, product, rotate, visible, weigh
+
+from .sharded_decode_step import MIX_Y, Way, lies, look, remember, specs, turned
+
+# Decode.
+
+
+def attend_tensor(p, cache, y, at, c: Config):
+    """Each device has some of the heads, with their cache: one AllReduce."""
+    q = turned(p, "W_Q", y, at)  # Q[B, N_Y, H]
+    k = turned(p, "W_K", y, at)  # new[B, K_Y, H]
+    v = product(p, "W_V", "bd,dkh->bkh", y)  # new[B, K_Y, H]
+    cache = remember(cache, k, v, at)  # K[B, S, K_Y, H], V[B, S, K_Y, H]
+    O = look(q, cache, at)  # O[B, N_Y, H]
+    y = product(p, "W_O", "bnh,nhd->bd", O)  # y[B, D] {U_Y}
+    return lax.psum(y, "Y"), cache  # y[B, D]
+
+
+def attend_data(p, cache, y, at, c: Config):
+    """Each device has some of the sequences, and all heads."""
+    at = lax.dynamic_slice_in_dim(at, lax.axis_index("X") * len(y), len(y))  # at[B_X]
+    k = turned(p, "W_K", y, at)  # new[B_X, K, H]
+    v = product(p, "W_V", "bd,dkh->bkh", y)  # new[B_X, K, H]
+    cache = remember(cache, k, v, at)  # K[B_X, S, K, H], V[B_X, S, K, H]
+    O = look(turned(p, "W_Q", y, at), cache, at)  # O[B_X, N, H]
+    return product(p, "W_O", "bnh,nhd->bd", O), cache  # y[B_X, D]
+
+
+def mix_data(p, y, c: Config):
+    return mlp(p, y, c, rows="b")  # y[B_X, D]
+
+
+def attend_fsdp(p, cache, y, at, c: Config):
+    """The same with a part of D of every matrix on each device: weights are sent, for one token of each sequence."""
+    whole = dict(
+        W_Q=_whole(p["W_Q"], 0),  # [D, N, H]
+        W_K=_whole(p["W_K"], 0),  # [D, K, H]
+        W_V=_whole(p["W_V"], 0),  # [D, K, H]
+        W_O=_whole(p["W_O"], 2),  # [N, H, D]
+    )
+    return attend_data(whole, cache, y, at, c)
+
+
+def mix_fsdp(p, y, c: Config):
+    into = {n: _whole(p[n], 0) for n in ("W_in", "W_gate") if n in p}  # [D, F] each
+    return mix_data(into | {"W_out": _whole(p["W_out"], 1)}, y, c)  # [F, D]
+
+
+def _whole(w, axis: int):
+    return lax.all_gather(w, "X", axis=axis, tiled=True)
+
+
+OVER_Y = (
+    "W_Q[D, N_Y, H]", "W_K[D, K_Y, H]", "W_V[D, K_Y, H]", "W_O[N_Y, H, D]",
+    "W_in[D, F_Y]", "W_gate[D, F_Y]", "W_out[F_Y, D]",
+)  # fmt: skip
+OVER_X = (
+    "W_Q[D_X, N, H]", "W_K[D_X, K, H]", "W_V[D_X, K, H]", "W_O[N, H, D_X]",
+    "W_in[D_X, F]", "W_gate[D_X, F]", "W_out[F, D_X]",
+)  # fmt: skip
+WHOLE = tuple(how.replace("_X", "") for how in OVER_X)
+
+TENSOR = Way("TP", "x[B, D]", OVER_Y, "K[B, S, K_Y, H]", attend_tensor, MIX_Y)
+FSDP = Way("FSDP", "x[B_X, D]", OVER_X, "K[B_X, S, K, H]", attend_fsdp, mix_fsdp)
+DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, mix_data)
+
+
+# Prefill.
+
+PROMPT = ("x[B, T_X, D_Y]", *OVER_Y, "K[B, T_X, K_Y, H]")
+"""How prefill lies over X and Y: between the halves of the layer D is cut too, as in chapter 4's tensor parallelism."""
+
+
+def prefill(c: Config, mesh: jax.sharding.Mesh, keys: str = "ring") -> Callable:
+    """The program (p, x[B, T, D]) -> (x[B, T, D], {"k": K[B, T, K, H], "v": V[B, T, K, H]}): one layer, a whole prompt.
+
+    keys  "ring": keys and values go round X, past every device's queries; "gathered": every device gets all of them
+    """
+    by = LOOKS[_known(keys)]
+    return _over(c, mesh, lambda p, x: layer(p, x, c, by))
+
+
+def prompt(c: Config, mesh: jax.sharding.Mesh, size: int, keys: str = "ring") -> Callable:
+    """The program (params, tokens[B, T]) -> (logits[B, V] of the last token, the cache of all layers): `transformer.prefill`.
+
+    size  places of the cache; `sharded_decode_step.start` brings it to where a way to decode wants it
+    """
+    by = LOOKS[_known(keys)]
+    run = _over(c, mesh, lambda p, x: lax.scan(lambda x, p: layer(p, x, c, by), x, p), stacked=True)
+
+    def program(params, tokens):
+        T = tokens.shape[1]
+        if not 0 < T <= size:
+            raise ValueError(f"a prompt has 1 to {size} tokens, the places of the cache, and this one has {T}")
+        x, kept = run(params["layers"][0], decoder.embed(params, tokens, jnp.arange(T), c))
+        room = {n: jnp.pad(a, [(0, 0), (0, 0), (0, size - T), (0, 0), (0, 0)]) for n, a in kept.items()}
+        return decoder.unembed(params, x[:, -1], c), [room]
+
+    return jax.jit(program)
+
+
+def _over(c: Config, mesh: jax.sharding.Mesh, f: Callable, stacked: bool = False) -> Callable:
+    lies(PROMPT, c, mesh, B=0, T=0)
+    x = meshes.spec(PROMPT[0])
+
+    def program(p, x_):
+        lies(PROMPT, c, mesh, B=x_.shape[0], T=x_.shape[1])
+        kept = specs(("k" + PROMPT[-1][1:], "v" + PROMPT[-1][1:]), "kv", stacked)
+        run = jax.shard_map(f, mesh=mesh, in_specs=(TENSOR.specs(p, stacked), x), out_specs=(x, kept), check_vma=False)
+        return run(p, x_)
+
+    return jax.jit(program)
+
+
+def layer(p: dict, x, c: Config, by: Callable):
+    """One layer on x[B, T_X, D_Y], and the keys and values of the tokens here."""
+    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
+    y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]: a norm needs all of D
+    y, cache = attend_prompt(p, norm(0, y), by)  # [B, T_X, D] {U_Y}
+    x = x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True)  # [B, T_X, D_Y]
+    y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]
+    y = mlp(p, norm(1, y), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
+    return x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True), cache  # [B, T_X, D_Y]
+
+
+def attend_prompt(p: dict, y, by: Callable):
+    """Causal attention of a prompt cut over X: y[B, T_X, D] -> y[B, T_X, D] {U_Y}; `by` is `ring` or `gathered`."""
+    at = lax.axis_index("X") * y.shape[1] + jnp.arange(y.shape[1])  # at[T_X]
+    q = rotate(product(p, "W_Q", "btd,dnh->btnh", y), at)  # [B, T_X, N_Y, H]
+    k = rotate(product(p, "W_K", "btd,dkh->btkh", y), at)  # [B, T_X, K_Y, H]
+    v = product(p, "W_V", "btd,dkh->btkh", y)  # [B, T_X, K_Y, H]
+    out = by(q, k, v).reshape(q.shape)  # [B, T_X, N_Y, H]
+    return product(p, "W_O", "btnh,nhd->btd", out), dict(k=k, v=v)
+
+
+def ring(q, k, v):
+    """|X| - 1 hops of the keys and values here, and no more of them at a time than that."""
+    return context_parallel.ring(q, k, v, "X")  # [B, T_X, N_Y, H]
+
+
+def gathered(q, k, v):
+    """The same bytes in two AllGathers; every device then holds all keys and values of its heads."""
+    B, T, N, H = q.shape
+    at = lax.axis_index("X") * T + jnp.arange(T)  # at[T_X]
+    k = lax.all_gather(k, "X", axis=1, tiled=True)  # [B, T, K_Y, H]
+    v = lax.all_gather(v, "X", axis=1, tiled=True)  # [B, T, K_Y, H]
+    scores = jnp.einsum("btkmh,bskh->bkmts", q.reshape(B, T, k.shape[2], -1, H), k) / H**0.5
+    shares = weigh(scores, visible(at, jnp.arange(k.shape[1]), None))  # [B, K_Y, M, T_X, T]
+    return jnp.einsum("bkmts,bskh->btkmh", shares, v)  # [B, T_X, K_Y, M, H]
+
+
+LOOKS = {"ring": ring, "gathered": gathered}
+
+
+def _known(keys: str) -> str:
+    if keys not in LOOKS:
+        raise ValueError(f"keys of other devices come by {' or '.join(map(repr, LOOKS))}, not by {keys!r}")
+    return keys

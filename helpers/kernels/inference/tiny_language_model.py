@@ -1,0 +1,100 @@
+"""A small decoder that is trained on the page, in less than a minute, and then says the text it has read (chapter 5).
+
+    letters = alphabet(text)
+    c = speaker(len(letters))
+    params, losses = train(c, encode(text, letters))
+    say("This is the page", params, c, letters, n=60)
+
+A token is a character. `draft` is a smaller model for the same letters, which is trained alike and guesses ahead for the
+first (see `speculative_decoding`). The same text, sizes and seed give the same weights on the same machine.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from helpers.costs.transformers.config import Config
+from helpers.kernels.transformers.adam import Adam
+from helpers.kernels.transformers.decoder import init, loss
+
+from .generate import generate
+
+ROWS, SPAN = 8, 128  # excerpts in a step of training, tokens in each: the model has seen no position beyond
+
+
+def alphabet(text: str) -> str:
+    """The characters of a text, each once, in order: the place of one is its token.
+
+    >>> alphabet("banana")
+    'abn'
+    """
+    return "".join(sorted(set(text)))
+
+
+def encode(text: str, letters: str) -> list[int]:
+    """
+    >>> encode("ban", "abn")
+    [1, 0, 2]
+    """
+    if strange := sorted(set(text) - set(letters)):
+        raise ValueError(f"the model has never read {strange}: it knows the letters {letters!r}")
+    return [letters.index(x) for x in text]
+
+
+def decode(tokens, letters: str) -> str:
+    """
+    >>> decode([1, 0, 2], "abn")
+    'ban'
+    """
+    return "".join(letters[int(t)] for t in tokens)
+
+
+def speaker(V: int) -> Config:
+    """The model that speaks."""
+    return Config(D=64, L=2, N=4, K=2, H=16, F=128, V=V, tied=True)
+
+
+def draft(V: int) -> Config:
+    """The one that guesses for it: a seventh of its parameters."""
+    return Config(D=32, L=1, N=2, K=1, H=16, F=64, V=V, tied=True)
+
+
+def train(c: Config, tokens, steps: int = 250, seed: int = 0):
+    """(parameters, the loss before each step [steps]): each step reads ROWS excerpts of SPAN tokens, drawn at random."""
+    if len(tokens) <= SPAN:
+        raise ValueError(f"a text of {len(tokens)} tokens has no excerpt of {SPAN} and the one after: make it longer")
+    starts = np.random.default_rng(seed).integers(0, len(tokens) - SPAN, (steps, ROWS))
+    return _train(c, jnp.asarray(tokens, jnp.int32), jnp.asarray(starts), jax.random.key(seed))
+
+
+@partial(jax.jit, static_argnums=0)
+def _train(c: Config, tokens, starts, key):
+    """All steps as one program. A narrow model takes longer steps, and they shrink to nothing, which settles the weights."""
+    adam = Adam(rate=0.5 / c.D, b2=0.99)
+
+    def step(carry, now):
+        params, moments = carry
+        at, left = now
+        excerpts = tokens[at[:, None] + jnp.arange(SPAN + 1)]  # [ROWS, SPAN + 1]
+        before, slopes = jax.value_and_grad(loss)(params, excerpts, c)
+        moved, moments = adam.update(params, slopes, moments)
+        params = jax.tree.map(lambda p, m: p + left * (m - p), params, moved)
+        return (params, moments), before
+
+    params = init(c, key)
+    left = 1 - jnp.arange(len(starts)) / len(starts)
+    (params, _), losses = lax.scan(step, (params, adam.start(params)), (starts, left))
+    return params, losses
+
+
+def say(beginning: str, params, c: Config, letters: str, n: int) -> str:
+    """The beginning, and the n likeliest characters after it, one after the other."""
+    prompt = jnp.array([encode(beginning, letters)])
+    tokens, _ = _generate(params, prompt, n, c)
+    return beginning + decode(tokens[0], letters)
+
+
+_generate = jax.jit(generate, static_argnums=(2, 3))

@@ -1,0 +1,110 @@
+"""Data parallelism: every device has its part of the batch; weights and Adam's state whole, or cut over the same axis (chapter 4).
+
+                weights      slopes       Adam's state   sent for a matrix, forward + backward + update
+    DATA        whole        whole        whole          0 + AllReduce + 0
+    ZERO1       whole        whole        cut            0 + 0 + ReduceScatter, AllGather
+    ZERO2       whole        cut          cut            0 + ReduceScatter + AllGather
+    FSDP        cut          cut          cut            AllGather + AllGather, ReduceScatter + 0
+
+An AllReduce is a ReduceScatter and an AllGather, so of one microbatch ZeRO-1 and ZeRO-2 send what data parallelism
+sends; FSDP, also called ZeRO-3, half as much again.
+
+Source: Austin et al. 2025, Section 5; Rajbhandari et al., "ZeRO" (2020); Zhao et al., "PyTorch FSDP" (2023).
+"""
+
+from jax import lax
+
+from helpers.kernels.sharding.collectives import block
+from helpers.kernels.transformers.adam import Adam, Moments
+
+from .mlp_layer import Strategy, Weights, backward
+
+WHOLE = dict(In="In[B_X, D]", W_in="W_in[D, F]", W_out="W_out[F, D]", kept=("In[B_X, D]", "Tmp[B_X, F]"))
+CUT = ("W_in[D_X, F]", "W_out[F, D_X]")
+
+
+def gather(w: Weights) -> Weights:
+    """Each matrix whole, from its shards along D; of one layer, or of all."""
+    W_in = lax.all_gather(w.W_in, "X", axis=w.W_in.ndim - 2, tiled=True)  # [D, F]
+    W_out = lax.all_gather(w.W_out, "X", axis=w.W_out.ndim - 1, tiled=True)  # [F, D]
+    return Weights(W_in, W_out)
+
+
+def scatter(dw: Weights) -> Weights:
+    """The device's shard along D of the sum over devices."""
+    dW_in = lax.psum_scatter(dw.W_in, "X", scatter_dimension=dw.W_in.ndim - 2, tiled=True)  # [D_X, F]
+    dW_out = lax.psum_scatter(dw.W_out, "X", scatter_dimension=dw.W_out.ndim - 1, tiled=True)  # [F, D_X]
+    return Weights(dW_in, dW_out)
+
+
+# Data parallelism. Its forward pass is that of one device: In[B_X, D] · W_in[D, F] · W_out[F, D] -> Out[B_X, D].
+
+
+def data_backward(dOut, kept, w: Weights):
+    In, Tmp = kept
+    dW_out = Tmp.T @ dOut  # [F, D] {U_X}
+    dW_out = lax.psum(dW_out, "X")  # [F, D]: nobody waits for it before the update
+    dTmp = dOut @ w.W_out.T  # [B_X, F]
+    dW_in = In.T @ dTmp  # [D, F] {U_X}
+    dW_in = lax.psum(dW_in, "X")  # [D, F]: nobody waits
+    dIn = dTmp @ w.W_in.T  # [B_X, D]
+    return dIn, Weights(dW_in, dW_out)
+
+
+DATA = Strategy("DP", **WHOLE, backward=data_backward)
+
+
+# ZeRO-1 and ZeRO-2: each device updates its shard of the weights, then all gather them.
+
+
+def zero1_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
+    """The slopes of all layers lie there unreduced until now: dW[D, F] {U_X}."""
+    return zero2_update(adam, w, scatter(dw), moments)
+
+
+def zero2_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
+    """The slopes are cut already: dW[D_X, F]."""
+    n, i = lax.axis_size("X"), lax.axis_index("X")
+    mine = Weights(block(w.W_in, i, n, axis=1), block(w.W_out, i, n, axis=2))  # [L, D_X, F], [L, F, D_X]
+    mine, moments = adam.update(mine, dw, moments)
+    return gather(mine), moments
+
+
+def zero2_backward(dOut, kept, w: Weights):
+    dIn, dw = backward(dOut, kept, w)  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
+    return dIn, scatter(dw)  # dW_in[D_X, F], dW_out[F, D_X]
+
+
+ZERO1 = Strategy(
+    "ZeRO-1", **WHOLE, slopes=("dW_in[D, F] {U_X}", "dW_out[F, D] {U_X}"), update=zero1_update, moments=CUT
+)
+ZERO2 = Strategy("ZeRO-2", **WHOLE, backward=zero2_backward, slopes=CUT, update=zero2_update, moments=CUT)
+
+
+# FSDP: weights are gathered just before they are used, and let go.
+
+
+def fsdp_forward(In, w: Weights):
+    W_in = lax.all_gather(w.W_in, "X", axis=0, tiled=True)  # [D, F]: can be done ahead
+    Tmp = In @ W_in  # [B_X, F]; W_in can go
+    W_out = lax.all_gather(w.W_out, "X", axis=1, tiled=True)  # [F, D]: can be done ahead
+    Out = Tmp @ W_out  # [B_X, D]
+    return Out, (In, Tmp)
+
+
+def fsdp_backward(dOut, kept, w: Weights):
+    In, Tmp = kept
+    dW_out = Tmp.T @ dOut  # [F, D] {U_X}
+    dW_out = lax.psum_scatter(dW_out, "X", scatter_dimension=1, tiled=True)  # [F, D_X]: nobody waits for it
+    W_out = lax.all_gather(w.W_out, "X", axis=1, tiled=True)  # [F, D]: can be done ahead
+    dTmp = dOut @ W_out.T  # [B_X, F]
+    dW_in = In.T @ dTmp  # [D, F] {U_X}
+    dW_in = lax.psum_scatter(dW_in, "X", scatter_dimension=0, tiled=True)  # [D_X, F]: nobody waits
+    W_in = lax.all_gather(w.W_in, "X", axis=0, tiled=True)  # [D, F]: can be done ahead
+    dIn = dTmp @ W_in.T  # [B_X, D]
+    return dIn, Weights(dW_in, dW_out)
+
+
+FSDP = Strategy(
+    "FSDP", "In[B_X, D]", *CUT, kept=("In[B_X, D]", "Tmp[B_X, F]"), forward=fsdp_forward, backward=fsdp_backward
+)

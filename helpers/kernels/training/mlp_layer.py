@@ -1,0 +1,213 @@
+"""The two-matmul layer by hand, and a training step of a stack of them under any strategy (chapter 4).
+
+A strategy is how In, W_in, W_out and Out lie over the mesh, and what each device then has to do: a forward and a backward
+pass for use inside `jax.shard_map`. Layers are stacked, W_in[L, D, F], and run by `lax.scan`; Out of one is In of the next.
+B counts tokens.
+
+Source: Austin et al. 2025, Section 5.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from helpers.costs.sharding import sharded_array
+from helpers.kernels import mesh as meshes
+from helpers.kernels.transformers.adam import Adam, Moments
+
+
+class Weights(NamedTuple):
+    """W_in[D, F] and W_out[F, D] of a layer; with the layers in front, [L, D, F] and [L, F, D], of all."""
+
+    W_in: jax.Array
+    W_out: jax.Array
+
+
+def forward(In, w: Weights):
+    """In[B, D] -> Out[B, D], and what the backward pass needs: 4BDF FLOPs."""
+    Tmp = In @ w.W_in  # [B, F]
+    Out = Tmp @ w.W_out  # [B, D]
+    return Out, (In, Tmp)
+
+
+def backward(dOut, kept, w: Weights):
+    """dOut[B, D] -> (dIn[B, D], the slopes of the weights): 8BDF FLOPs, two products for each of the forward pass."""
+    dIn, both = slope_of_input(dOut, kept, w)
+    return dIn, slope_of_weights(dOut, kept, both)
+
+
+def slope_of_input(dOut, kept, w: Weights):
+    """The half of the backward pass that the layer below waits for: dIn[B, D], and dTmp for the other half. 4BDF FLOPs."""
+    dTmp = dOut @ w.W_out.T  # [B, F]
+    dIn = dTmp @ w.W_in.T  # [B, D]
+    return dIn, dTmp
+
+
+def slope_of_weights(dOut, kept, dTmp) -> Weights:
+    """The half that nobody waits for before the weights are updated: 4BDF FLOPs."""
+    In, Tmp = kept
+    dW_out = Tmp.T @ dOut  # [F, D]
+    dW_in = In.T @ dTmp  # [D, F]
+    return Weights(dW_in, dW_out)
+
+
+def _everywhere(adam: Adam, w: Weights, dw: Weights, moments: Moments):
+    """Each device updates what it holds of the weights, from the whole slope of that: nothing is sent."""
+    return adam.update(w, dw, moments)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How the layer lies over a mesh, and what each device does.
+
+    name          as in `costs.training.dp_fsdp_tp`, where it has one there
+    In            the notation of In and Out, which are cut alike: "In[B_X, D]"
+    W_in, W_out   that of the weights between two steps
+    kept          that of In and Tmp between forward and backward pass
+    forward       (In, w) -> (Out, kept), of a device's blocks
+    backward      (dOut, kept, w) -> (dIn, dw), the slopes cut as `slopes` says
+    slopes        the notation of the slopes after the backward pass, if it is not that of the weights
+    update        (adam, w, dw, moments) -> (w, moments)
+    moments       the notation of Adam's two averages, if it is not that of the weights
+    """
+
+    name: str
+    In: str
+    W_in: str
+    W_out: str
+    kept: tuple[str, str]
+    forward: Callable = forward
+    backward: Callable = backward
+    slopes: tuple[str, str] = ()
+    update: Callable = _everywhere
+    moments: tuple[str, str] = ()
+
+    @property
+    def weights(self) -> Weights:
+        return _stacked(self.W_in, self.W_out)
+
+    @property
+    def state(self) -> Moments:
+        cut = _stacked(*self.moments) if self.moments else self.weights
+        return Moments(cut, cut, P())
+
+    def check(self, mesh: jax.sharding.Mesh, w: Weights | None = None, In=None) -> None:
+        """ValueError, in the words of the notation, if this mesh lacks an axis, or w and In[B, D] cannot lie over it."""
+        sizes = None
+        if w is not None:
+            L, D, F = w.W_in.shape
+            sizes = {"B": 0 if In is None else len(In), "D": D, "F": F}
+            if w.W_out.shape != (L, F, D) or (In is not None and In.shape[1:] != (D,)):
+                raise ValueError(
+                    f"W_in[L, D, F] = {list(w.W_in.shape)} asks for W_out[L, F, D] and In[B, D],"
+                    f" not {list(w.W_out.shape)} and {'no In' if In is None else list(In.shape)}"
+                )
+        for how in (self.In, self.W_in, self.W_out, *self.moments):
+            sharded_array.parse(how).check(meshes.costs_mesh(mesh), sizes)
+
+
+ONE = Strategy("one device", "In[B, D]", "W_in[D, F]", "W_out[F, D]", ("In[B, D]", "Tmp[B, F]"))
+
+
+def _stacked(W_in: str, W_out: str) -> Weights:
+    return Weights(*map(_layers, (W_in, W_out)))
+
+
+def _layers(how: str) -> P:
+    """The sharding of all layers' arrays: every device has its part of each layer.
+
+    >>> _layers("W_in[D_X, F]") == P(None, "X", None), _layers("dW[D, F] {U_X}") == P("X", None, None, None)
+    (True, True)
+    """
+    spec = meshes.spec(how)
+    unreduced = len(sharded_array.parse(how).unreduced) > 0
+    return P(*spec[:unreduced], None, *spec[unreduced:])
+
+
+# All layers, on one device.
+
+
+def all_forward(s: Strategy, In, w: Weights):
+    """(Out of the last layer, what each layer kept)."""
+    return lax.scan(s.forward, In, w)
+
+
+def all_backward(s: Strategy, dOut, kept, w: Weights):
+    """(dIn of the first layer, the slopes of all weights)."""
+    return lax.scan(lambda d, layer: s.backward(d, *layer), dOut, (kept, w), reverse=True)
+
+
+# Whole programs.
+
+
+def passes(s: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
+    """The forward pass (In, w) -> (Out, kept) and the backward pass (dOut, kept, w) -> (dIn, dw), of whole arrays.
+
+    Slopes that a strategy leaves unreduced come as their summands, stacked in front.
+    """
+    s.check(mesh)
+    kept, slopes = tuple(map(_layers, s.kept)), _stacked(*s.slopes) if s.slopes else s.weights
+    unreduced = bool(s.slopes and sharded_array.parse(s.slopes[0]).unreduced)
+
+    def backward(dOut, kept, w):
+        dIn, dw = all_backward(s, dOut, kept, w)
+        return dIn, jax.tree.map(lambda d: d[None], dw) if unreduced else dw
+
+    on, In = partial(jax.shard_map, mesh=mesh, check_vma=False), meshes.spec(s.In)
+    return (
+        on(partial(all_forward, s), in_specs=(In, s.weights), out_specs=(In, kept)),
+        on(backward, in_specs=(In, kept, s.weights), out_specs=(In, slopes)),
+    )
+
+
+def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam) -> Callable:
+    """The program (w, moments, In, Target) -> (w, moments, loss): one step of Adam on |Out - Target|^2 / 2BD.
+
+    It sends what the passes and the update send, and nothing for the loss: each device returns its own share of that.
+    """
+    In, axes = meshes.spec(s.In), tuple(mesh.axis_names)
+
+    def on_device(size, w, moments, In, Target):
+        Out, kept = all_forward(s, In, w)
+        off = Out - Target
+        _, dw = all_backward(s, off / size, kept, w)
+        w, moments = s.update(adam, w, dw, moments)
+        return w, moments, jnp.reshape(jnp.sum(off**2) / (2 * size), [1] * len(axes))
+
+    held = (s.weights, s.state)
+
+    def program(w, moments, In_, Target):
+        s.check(mesh, w, In_)
+        same = [a for a in axes if a not in _names(s.In)]  # along these everybody has the same tokens
+        run = jax.shard_map(
+            partial(on_device, In_.size),
+            mesh=mesh,
+            in_specs=(*held, In, In),
+            out_specs=(*held, P(*axes)),
+            check_vma=False,
+        )
+        w, moments, loss = run(w, moments, In_, Target)
+        return w, moments, jnp.mean(loss, [axes.index(a) for a in same]).sum()
+
+    return jax.jit(program)
+
+
+def _names(how: str) -> set[str]:
+    return {name for axes in sharded_array.parse(how).axes for name in axes}
+
+
+def start(s: Strategy, mesh: jax.sharding.Mesh, w: Weights) -> tuple[Weights, Moments]:
+    """The weights and Adam's zeros, laid over the mesh."""
+    s.check(mesh, w)
+    return lay(w, mesh, s.weights), lay(Adam.start(w), mesh, s.state)
+
+
+def lay(tree, mesh: jax.sharding.Mesh, specs):
+    """A tree of arrays, each cut over the mesh as the spec at the same place of `specs` says."""
+    return jax.tree.map(lambda a, how: meshes.put(a, mesh, how), tree, specs)

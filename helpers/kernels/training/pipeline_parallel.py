@@ -1,0 +1,337 @@
+"""Pipelines: a model's layers in stages along mesh axis Z, microbatches through them in any order of tasks (chapter 4).
+
+An order of `costs.training.pipeline_schedules` becomes a table of ticks; a tick is one task F, B or W on each device, or none (BW takes
+two). Each device looks up its task, does it, and passes on what it made: activations to the right, their slopes to the left. One
+`lax.scan` runs all ticks, so a program has the same size for any number of microbatches.
+
+Two counts of what is sent. `Ticks.messages` has what another stage needs: m activations and m slopes across each of the
+stages - 1 boundaries, and `costs.training.training_step.step` prices those of a device between two others, v·m each way. The program runs
+`Ticks.permutes`: one each way in every tick, of zeros where there is nothing to send, since what a loop of JAX sends does not
+depend on the turn. On a chip they would run beside the next task.
+
+Stage s lies on device s mod p. Every buffer has as many places as its schedule fills at once: of what a stage keeps from F
+to W, that is m for GPipe and p for 1F1B.
+
+Source: Huang et al., "GPipe" (2019); Narayanan et al. (2021); Qi et al., "Zero Bubble Pipeline Parallelism" (2024).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from helpers.costs.training.pipeline_schedules import Orders, simulate
+from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
+
+from . import mlp_layer
+
+TASKS = ("", "F", "B", "W")
+Z = "Z"
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """What each device does in each tick: arrays [ticks, devices].
+
+    task, micro, chunk    number of the task in `TASKS`, its microbatch, and which of the device's stages
+    places                how many places each buffer needs: "x" and "dy" for what has arrived, "kept" from F to W,
+                          "both" from B to W
+    stages                how many there are
+    """
+
+    task: np.ndarray
+    micro: np.ndarray
+    chunk: np.ndarray
+    places: dict[str, int]
+    stages: int
+
+    @property
+    def bubble(self) -> float:
+        """Share of all ticks in which a device does nothing."""
+        return float(np.mean(self.task == 0))
+
+    @property
+    def permutes(self) -> int:
+        """Permutes that the program runs, useful or not: to the right and to the left in each tick."""
+        return 2 * len(self.task)
+
+    @property
+    def messages(self) -> int:
+        """Activations and slopes that have to go to another stage, from all devices: 2m(stages - 1)."""
+        stage = self.chunk * self.task.shape[1] + np.arange(self.task.shape[1])
+        return int(np.sum((self.task == 1) & (stage < self.stages - 1)) + np.sum((self.task == 2) & (stage > 0)))
+
+    def __str__(self) -> str:
+        """A line for each device: the task and its microbatch, or a dot.
+
+        >>> from helpers.costs.training.pipeline_schedules import pipeline
+        >>> print(ticks(pipeline("ZB-H1", p=2, m=2)))
+        F0 F1  . B0 W0 B1 W1
+         . F0 B0 F1 B1 W0 W1
+        """
+        cells = np.where(self.task == 0, ".", np.char.add(np.array(TASKS)[self.task], self.micro.astype(str))).T
+        wide = max(map(len, cells.flat))
+        return "\n".join(" ".join(cell.rjust(wide) for cell in row) for row in cells)
+
+    def rows(self) -> dict[str, np.ndarray]:
+        """What the program looks up: also whether the stage is the first or last, and where to put what arrives."""
+        p = self.task.shape[1]
+        stage = self.chunk * p + np.arange(p)
+        out = dict(task=self.task, micro=self.micro, chunk=self.chunk, first=stage == 0, last=stage == self.stages - 1)
+        for name, kind, way in (("x", 1, RIGHT), ("dy", 2, LEFT)):
+            sends = (self.task == kind) & (stage + way >= 0) & (stage + way < self.stages)
+            to = np.where(sends, stage + way, 0)
+            place = np.where(sends, self.micro % self.places[name], self.places[name])  # one more: for what is nothing
+            out[f"{name} chunk"], out[f"{name} place"] = (np.roll(a, way, axis=1) for a in (to // p, place))
+        return out
+
+
+def ticks(orders: Orders) -> Ticks:
+    """The table of an order; `costs.training.pipeline_schedules.simulate` refuses one that cannot be carried out.
+
+    >>> t = ticks([[(0, 0, "F"), (0, 0, "BW")], [(1, 0, "F"), (1, 0, "BW")]])
+    >>> print(t)
+    F0  .  .  . B0 W0
+     . F0 B0 W0  .  .
+    """
+    p, timeline = len(orders), simulate(orders)
+    stages = 1 + max(e.task.stage for e in timeline.events)
+    if stages % p or (wrong := next((e for e in timeline.events if e.device != e.task.stage % p), None)):
+        said = f"{stages} stages do not fill {p} devices" if stages % p else f"{wrong.task} is on device {wrong.device}"
+        raise ValueError(f"stage s lies on device s mod {p}, so that neighbours send to each other: {said}")
+    table = np.zeros((3, round(timeline.span), p), np.int32)
+    at = {}
+    for e in timeline.events:
+        for k, kind in enumerate(e.task.kind):  # BW: B, then W
+            at[kind, e.task.stage, e.task.micro] = tick = round(e.start) + k
+            table[:, tick, e.device] = TASKS.index(kind), e.task.micro, e.task.stage // p
+    return Ticks(*table, _places(at, stages), stages)
+
+
+def stages_of(mesh: jax.sharding.Mesh) -> int:
+    """Devices along the mesh axis of the stages."""
+    if Z not in mesh.shape:
+        raise ValueError(
+            f"the mesh has no axis {Z} for the stages, only {', '.join(mesh.axis_names)}: name one of them {Z}"
+        )
+    return mesh.shape[Z]
+
+
+def microbatches(orders: Orders) -> int:
+    """How many microbatches an order is for."""
+    return 1 + max(task[1] for order in orders for task in order)
+
+
+def _places(at: dict, stages: int) -> dict[str, int]:
+    """Buffers: microbatch i lies in place i mod n; n is the least with which nothing is overwritten that is still needed."""
+    # Of each buffer: (stage, micro, first tick after it is made, last that needs it).
+    lives = {name: [] for name in ("x", "kept", "dy", "both")}
+    for (kind, s, i), tick in at.items():
+        if kind == "F":
+            lives["kept"].append((s, i, tick + 1, at["W", s, i]))
+            lives["x"] += [(s, i, at["F", s - 1, i] + 1, tick)] if s else []
+        elif kind == "B":
+            lives["both"].append((s, i, tick + 1, at["W", s, i]))
+            made = at["B", s + 1, i] if s < stages - 1 else at["F", s, i]
+            lives["dy"].append((s, i, made + 1, tick))
+    return {name: _least(some) for name, some in lives.items()}
+
+
+def _least(lives: list[tuple[int, int, int, int]]) -> int:
+    def clash(n):
+        last = {}
+        for s, i, born, dies in sorted(lives, key=lambda x: x[2]):
+            if last.get((s, i % n), -1) >= born:
+                return True
+            last[s, i % n] = dies
+        return False
+
+    return next(n for n in range(1, len(lives) + 2) if not clash(n))
+
+
+# Stages.
+
+
+class Stage(NamedTuple):
+    """What a stage does with one microbatch, of weights w[l, ...], l layers.
+
+    forward            (x, w) -> (y, kept)
+    slope_of_input     (dy, kept, w) -> (dx, both): the half of the backward pass that the stage below waits for
+    slope_of_weights   (kept, both, w) -> dw: the other half
+    head               (top, y, target) -> (loss, dtop, dy), after the last stage
+    """
+
+    forward: Callable
+    slope_of_input: Callable
+    slope_of_weights: Callable
+    head: Callable
+
+
+def two_matmul(size: int) -> Stage:
+    """Stages of two-matmul layers by hand, and |y - target|^2 / 2 `size`. F, B and W are 4BDF FLOPs each."""
+
+    def slope_of_input(dy, kept, w):
+        def one(dOut, of_layer):
+            dIn, dTmp = mlp_layer.slope_of_input(dOut, *of_layer)
+            return dIn, (dOut, dTmp)
+
+        return lax.scan(one, dy, (kept, w), reverse=True)
+
+    def slope_of_weights(kept, both, w):
+        dOut, dTmp = both
+        return jax.vmap(mlp_layer.slope_of_weights)(dOut, kept, dTmp)
+
+    def head(top, y, target):
+        return jnp.sum((y - target) ** 2) / (2 * size), top, (y - target) / size
+
+    return Stage(lambda x, w: lax.scan(mlp_layer.forward, x, w), slope_of_input, slope_of_weights, head)
+
+
+def of_function(f: Callable, loss: Callable) -> Stage:
+    """Stages of any f(x, w) -> y, with loss(top, y, target): x alone is kept, and B and W each run f again."""
+
+    def slope_of_input(dy, x, w):
+        return jax.vjp(lambda x: f(x, w), x)[1](dy)[0], dy
+
+    def slope_of_weights(x, dy, w):
+        return jax.vjp(lambda w: f(x, w), w)[1](dy)[0]
+
+    def head(top, y, target):
+        value, slopes = jax.value_and_grad(loss, (0, 1))(top, y, target)
+        return value, *slopes
+
+    return Stage(lambda x, w: (f(x, w), x), slope_of_input, slope_of_weights, head)
+
+
+# The program.
+
+
+class State(NamedTuple):
+    """What a device holds while the ticks go by; buffers are [its stages, places, ...]."""
+
+    x: jax.Array
+    kept: jax.Array
+    dy: jax.Array
+    both: jax.Array
+    dw: jax.Array
+    dtop: jax.Array
+    dxs: jax.Array
+    loss: jax.Array
+
+
+class Slopes(NamedTuple):
+    """dw like w, dtop like top, dxs like xs; the loss; and the tasks that each device did, [ticks, p] as in `TASKS`."""
+
+    dw: jax.Array
+    dtop: jax.Array
+    dxs: jax.Array
+    loss: jax.Array
+    done: jax.Array
+
+
+def slopes(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable:
+    """The program (w, top, xs, targets) -> `Slopes` of a pipeline.
+
+    w             weights of all L layers, trees of [L, ...]: stage s gets L / stages of them
+    top           what `stage.head` needs besides, on every device
+    xs, targets   the microbatches, [m, b, ...]; where the mesh has an axis X, it cuts b: a pipeline for each part of the batch
+    """
+    t = ticks(orders)
+    p, m = stages_of(mesh), microbatches(orders)
+    if p != len(orders):
+        raise ValueError(f"this order is for {len(orders)} devices, and axis {Z} of the mesh has {p}: make them equal")
+    rows, v, X = t.rows(), t.stages // p, "X" if "X" in mesh.axis_names else None
+
+    def on_device(w, top, xs, targets):
+        w = jax.tree.map(lambda a: a[:, 0], w)  # [v, l, ...]: the device's stages
+        here, start = lax.axis_index(Z), _empty(stage, t.places, w, top, xs)
+        tick = _tick(stage, t.places, w, top, xs, targets)
+        mine = {name: lax.dynamic_index_in_dim(jnp.asarray(a), here, 1, False) for name, a in rows.items()}
+        end, done = lax.scan(tick, start, mine)
+        dtop, loss = lax.psum((end.dtop, end.loss), Z)  # the last device has them, the others zeros
+        dw, dtop, loss = lax.psum((end.dw, dtop, loss), X) if X else (end.dw, dtop, loss)
+        return Slopes(jax.tree.map(lambda a: a[:, None], dw), dtop, end.dxs[None, :m], loss, done[:, None])
+
+    def program(w, top, xs, targets):
+        L = len(jax.tree.leaves(w)[0])
+        if L % t.stages:
+            raise ValueError(f"{t.stages} stages do not share {L} layers evenly: make L a multiple of {t.stages}")
+        if len(xs) != m:
+            raise ValueError(f"this order is for {m} microbatches, not {len(xs)}: xs is [m, ...]")
+        # Stage j·p + d is chunk j of device d.
+        w = jax.tree.map(lambda a: a.reshape(v, p, L // t.stages, *a.shape[1:]), w)
+        cut, batch = P(None, Z), P(None, X)
+        outs = Slopes(cut, P(), P(Z, None, X), P(), cut)
+        run = jax.shard_map(on_device, mesh=mesh, in_specs=(cut, P(), batch, batch), out_specs=outs, check_vma=False)
+        out = run(w, top, xs, targets)
+        return out._replace(dw=jax.tree.map(lambda a: a.reshape(L, *a.shape[3:]), out.dw), dxs=out.dxs[0])  # of stage 0
+
+    return jax.jit(program)
+
+
+def _empty(stage: Stage, places: dict[str, int], w, top, xs) -> State:
+    one, x = jax.tree.map(lambda a: a[0], w), xs[0]
+    y, kept = jax.eval_shape(stage.forward, x, one)
+    if (y.shape, y.dtype) != (x.shape, x.dtype):
+        raise ValueError(f"a stage gives what the next one takes: {x.shape} became {y.shape}")
+    _, both = jax.eval_shape(stage.slope_of_input, y, kept, one)
+    v = len(jax.tree.leaves(w)[0])
+    room = lambda name, tree: jax.tree.map(  # noqa: E731
+        lambda a: jnp.zeros((v, places[name] + 1, *a.shape), a.dtype), tree
+    )
+    zeros = lambda tree: jax.tree.map(jnp.zeros_like, tree)  # noqa: E731
+    dxs = jnp.zeros((len(xs) + 1, *x.shape), x.dtype)
+    made = (room("x", x), room("kept", kept), room("dy", y), room("both", both))
+    return State(*made, zeros(w), zeros(top), dxs, jnp.zeros((), jnp.float32))
+
+
+def _tick(stage: Stage, places: dict[str, int], w, top, xs, targets) -> Callable:
+    """(state, the device's row of the table) -> (state, the task that it did)."""
+
+    def tick(state: State, row):
+        i, j = row["micro"], row["chunk"]
+        at = {name: (j, i % n) for name, n in places.items()}
+        mine, zero = _get(w, j), jnp.zeros_like(xs[0])
+
+        def nothing(s):
+            return s, zero, zero, 0
+
+        def F(s):
+            x = jnp.where(row["first"], xs[i], _get(s.x, at["x"]))
+            y, kept = stage.forward(x, mine)
+            s = s._replace(kept=_set(s.kept, at["kept"], kept))
+            return lax.cond(row["last"], loss, lambda s, y: s, s, y), y, zero, 1
+
+        def loss(s, y):
+            value, dtop, dy = stage.head(top, y, targets[i])
+            dtop = jax.tree.map(jnp.add, s.dtop, dtop)
+            return s._replace(dy=_set(s.dy, at["dy"], dy), dtop=dtop, loss=s.loss + value.astype(s.loss.dtype))
+
+        def B(s):
+            dx, both = stage.slope_of_input(_get(s.dy, at["dy"]), _get(s.kept, at["kept"]), mine)
+            dxs = s.dxs.at[jnp.where(row["first"], i, len(xs))].set(dx)
+            return s._replace(both=_set(s.both, at["both"], both), dxs=dxs), zero, dx, 2
+
+        def W(s):
+            dw = stage.slope_of_weights(_get(s.kept, at["kept"]), _get(s.both, at["both"]), mine)
+            return s._replace(dw=jax.tree.map(lambda a, d: a.at[j].add(d), s.dw, dw)), zero, zero, 3
+
+        state, y, dx, did = lax.switch(row["task"], [nothing, F, B, W], state)
+        x = _set(state.x, (row["x chunk"], row["x place"]), hop(y, Z, RIGHT))
+        dy = _set(state.dy, (row["dy chunk"], row["dy place"]), hop(dx, Z, LEFT))
+        return state._replace(x=x, dy=dy), did
+
+    return tick
+
+
+def _get(tree, at):
+    return jax.tree.map(lambda a: a[at], tree)
+
+
+def _set(tree, at, new):
+    return jax.tree.map(lambda a, n: a.at[at].set(n), tree, new)

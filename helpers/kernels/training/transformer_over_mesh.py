@@ -1,0 +1,248 @@
+"""The small Transformer of `transformers.decoder`, trained over a mesh: data, FSDP, tensor, context, expert parallelism (chapter 4).
+
+One program for all, and for all of them together: `Axes` says which mesh axis does what.
+
+    data      cuts the batch; weights are the same along it
+    fsdp      cuts the batch, and D of every weight: gathered just before the layer uses it
+    tensor    cuts heads and F; between the blocks, where each token is by itself, it cuts the tokens (sequence parallelism)
+    context   cuts the tokens of a sequence: ring attention
+    experts   cuts the batch, and the experts: two AllToAlls
+
+Each device takes the slope of its own share of the loss. Slopes of gathered weights are scattered by JAX, since that is what
+the transpose of an AllGather does; those of a weight that several devices hold alike are added up as the layer's backward
+pass ends. A layer keeps the outputs of its products and what others sent it; what was gathered is gathered again.
+
+What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte, but for
+    experts   two AllToAlls in a layer's backward pass, not three: the experts' inputs, once they have come, are kept
+    context   a hop more backward: slopes of keys and values come home as the last step of their ring
+    tensor    slopes of norms, which every device along Y has of its own tokens, are added up over Y
+    the vocabulary's tables, which are whole along Y and gathered once in a step
+
+Source: Austin et al. 2025, Section 5; Korthikanti et al., "Reducing Activation Recomputation" (2022) for the tokens over Y.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from helpers.costs.transformers.config import Config
+from helpers.kernels.transformers import decoder, rematerialisation
+from helpers.kernels.transformers.adam import Adam, Moments
+from helpers.kernels.transformers.decoder_layers import attention, mlp, normalise
+
+from . import context_parallel as context, expert_parallel as experts
+from .mlp_layer import lay
+
+DIMS = {
+    "embedding": "VD", "unembedding": "DV", "final norm": ".D", "norms": "..D",
+    "W_Q": "DNH", "W_K": "DKH", "W_V": "DKH", "W_O": "NHD",
+    "W_in": "DF", "W_gate": "DF", "W_out": "FD", "W_R": "D.",
+}  # fmt: skip
+"""Dimensions of each array of parameters; those of `experts` have E in front."""
+
+WAYS = ("data", "fsdp", "tensor", "context", "experts")
+CUTS = {"D": "fsdp", "N": "tensor", "K": "tensor", "F": "tensor", "E": "experts"}
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The mesh axis for each way to train; "" for those that are not used.
+
+    capacity   places of an expert, over an even share of the tokens; None: room for all
+    """
+
+    data: str = ""
+    fsdp: str = ""
+    tensor: str = ""
+    context: str = ""
+    experts: str = ""
+    capacity: float | None = None
+
+    def __post_init__(self):
+        used = self.used
+        if len(set(used)) < len(used):
+            raise ValueError(f"each way to train needs a mesh axis of its own, and these share one: {', '.join(used)}")
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        return tuple(getattr(self, way) for way in WAYS if getattr(self, way))
+
+    @property
+    def tokens(self) -> P:
+        """How tokens[B, T] lie: the batch over data, fsdp and experts, the sequence over context and tensor."""
+        batch = tuple(filter(None, (self.data, self.fsdp, self.experts)))
+        return P(batch or None, tuple(filter(None, (self.context, self.tensor))) or None)
+
+    def spec(self, path) -> P:
+        """How the array at this place of the tree of parameters lies."""
+        return P(*(getattr(self, CUTS.get(d, ""), "") or None for d in _dims(path)))
+
+    def check(self, c: Config, mesh: jax.sharding.Mesh, B: int = 0, T: int = 0) -> None:
+        """ValueError, with what would be right, if this decoder or this batch (0: none yet) does not lie over this mesh."""
+        if bool(c.moe) != bool(self.experts) or (c.moe and (c.moe.shared or self.tensor or self.context)):
+            raise ValueError("a decoder of experts, none of them shared, is cut over `experts`, `data` and `fsdp` only")
+        if missing := set(mesh.axis_names) - set(self.used):
+            raise ValueError(f"say what axis {', '.join(sorted(missing))} of the mesh does, or leave it out")
+        if missing := set(self.used) - set(mesh.axis_names):
+            raise ValueError(
+                f"the mesh has no axis {', '.join(sorted(missing))}: use one that it has, {', '.join(mesh.axis_names)}"
+            )
+        n = {way: mesh.shape.get(getattr(self, way), 1) for way in WAYS}
+        for what, size, by in (
+            ("sequences", B, n["data"] * n["fsdp"] * n["experts"]),
+            ("tokens of a sequence", T, n["context"] * n["tensor"]),
+            ("numbers of D", c.D, n["fsdp"]),
+            ("KV heads", c.K, n["tensor"]),
+            ("numbers of F", c.F, n["tensor"]),
+            ("experts", c.moe.E if c.moe else 0, n["experts"]),
+        ):
+            if size % by:
+                raise ValueError(f"{by} devices do not divide {size} {what}: take a multiple of {by}, or fewer devices")
+
+
+def _dims(path) -> str:
+    names = [k.key for k in path if hasattr(k, "key")]
+    inside = ("L" if "layers" in names else "") + ("E" if "experts" in names else "")
+    return inside + DIMS[names[-1]]
+
+
+def fits(c: Config) -> None:
+    """ValueError if these strategies do not know this decoder's layers."""
+    if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.mla, c.embed_norm)):
+        raise ValueError("these strategies train layers with two norms and rotations, without biases, sinks or MLA")
+
+
+def specs(c: Config, axes: Axes) -> dict:
+    """The sharding of every array of parameters."""
+    fits(c)
+    leaf = lambda x: isinstance(x, tuple)  # noqa: E731
+    return jax.tree_util.tree_map_with_path(lambda path, _: axes.spec(path), decoder.shapes(c), is_leaf=leaf)
+
+
+# What a device does.
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def alike(w, axes: tuple[str, ...]):
+    """w, which devices along these axes hold alike: nothing is sent, but the slopes of all of them are added up."""
+    return w
+
+
+alike.defvjp(lambda w, axes: (w, None), lambda axes, _, dw: (lax.psum(dw, axes),))
+
+
+def whole(params: dict, axes: Axes):
+    """These arrays, of one layer or of none, as a device needs them: D whole."""
+
+    def one(path, w):
+        dims = _dims(path)
+        cut = {getattr(axes, CUTS[d]) for d in dims if d in CUTS}
+        if same := tuple(a for a in axes.used if a not in cut):
+            w = alike(w, same)
+        return lax.all_gather(w, axes.fsdp, axis=dims.index("D"), tiled=True) if axes.fsdp else w
+
+    return jax.tree_util.tree_map_with_path(one, params)
+
+
+def _keep(primitive, *_, name="", **__) -> bool:
+    """What a layer keeps for its backward pass."""
+    return primitive.name in ("all_to_all", "reduce_scatter") or (
+        primitive.name == "name" and name in (*rematerialisation.NAMES, context.KEPT)
+    )
+
+
+def block(p: dict, x, c: Config, kind, axes: Axes):
+    """One layer on x[B_X, T_Y, D]: gathered over Y before each half, scattered after it."""
+    Y, share = axes.tensor, lax.axis_size(axes.tensor) if axes.tensor else 1
+    mine = replace(c, N=c.N // share, K=c.K // share, F=c.F // share)
+    p = whole(p, axes)
+    enter = lambda x: lax.all_gather(x, Y, axis=1, tiled=True) if Y else x  # [B_X, T, D]  # noqa: E731
+    leave = lambda y: lax.psum_scatter(y, Y, scatter_dimension=1, tiled=True) if Y else y  # noqa: E731
+    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
+
+    y = enter(norm(0, x))
+    at = jnp.arange(y.shape[1])
+    if axes.context:
+        at = at + lax.axis_index(axes.context) * y.shape[1]
+        y = context.attention(p, y, at, mine, kind.window, axes.context)  # [B_X, T, D] {U_Y}
+    else:
+        y, _ = attention(p, y, at, mine, kind.window)  # [B_X, T, D] {U_Y}
+    x = x + leave(y)  # [B_X, T_Y, D]
+    y = enter(norm(1, x))
+    y = experts.mixed(p, y, c, axes.experts, axes.capacity) if kind.moe else mlp(p, y, mine)
+    return x + leave(y)
+
+
+def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: int):
+    """This device's part of the mean over `size` tokens, from its own tokens[B_X, T_Y]."""
+    top = whole({name: w for name, w in params.items() if name != "layers"}, axes)
+    x = top["embedding"][tokens]  # [B_X, T_Y, D]
+    for (kind, _), stack in zip(decoder.runs(c), params["layers"]):
+
+        def one(x, p, kind=kind):
+            return block(p, x, c, kind, axes), None
+
+        x, _ = lax.scan(jax.checkpoint(one, policy=_keep, prevent_cse=False), x, stack)
+    logits = decoder.unembed(top, x, c)
+    said = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], axis=-1)
+    return -said.sum() / size
+
+
+# Whole programs.
+
+
+def _over(mesh, c: Config, axes: Axes, f: Callable, ins=(), outs=()):
+    """(state…, tokens[B, T + 1]) -> (…, loss): f(state…, tokens, targets, size) on every device, gives its share last."""
+    share = P(tuple(mesh.axis_names))
+
+    def program(*args):
+        *state, rows = args
+        (B, T), tokens, targets = (len(rows), rows.shape[1] - 1), rows[:, :-1], rows[:, 1:]
+        axes.check(c, mesh, B, T)
+        run = jax.shard_map(
+            lambda *a: f(*a, B * T),
+            mesh=mesh,
+            in_specs=(*ins, axes.tokens, axes.tokens),
+            out_specs=(*outs, share),
+            check_vma=False,
+        )
+        *state, shares = run(*state, tokens, targets)
+        return (*state, shares.sum())
+
+    return program
+
+
+def loss(c: Config, mesh: jax.sharding.Mesh, axes: Axes) -> Callable:
+    """The program (params, tokens[B, T + 1]) -> the value of `transformer.loss`: the forward pass alone."""
+
+    def f(params, tokens, targets, size):
+        return (share_of_loss(params, tokens, targets, c, axes, size)[None],)
+
+    program = _over(mesh, c, axes, f, (specs(c, axes),))
+    return jax.jit(lambda params, tokens: program(params, tokens)[0])
+
+
+def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam) -> Callable:
+    """The program (params, moments, tokens[B, T + 1]) -> (params, moments, loss): one step of Adam."""
+    held = (specs(c, axes), _moments(c, axes))
+
+    def f(params, moments, tokens, targets, size):
+        share, slopes = jax.value_and_grad(share_of_loss)(params, tokens, targets, c, axes, size)
+        return (*adam.update(params, slopes, moments), share[None])
+
+    return jax.jit(_over(mesh, c, axes, f, held, held))
+
+
+def _moments(c: Config, axes: Axes) -> Moments:
+    return Moments(specs(c, axes), specs(c, axes), P())
+
+
+def start(c: Config, mesh: jax.sharding.Mesh, axes: Axes, params: dict) -> tuple[dict, Moments]:
+    """Parameters and Adam's zeros, laid over the mesh."""
+    axes.check(c, mesh)
+    return lay(params, mesh, specs(c, axes)), lay(Adam.start(params), mesh, _moments(c, axes))

@@ -1,0 +1,238 @@
+"""The parts of a decoder layer: norms, rotations, masks, attention of every kind, the MLP (chapter 3).
+
+Activations are x[B, T, D]; p holds the weights of one layer, with the shapes of `transformer.shapes`.
+The output of every product with a weight carries the weight's name (`checkpoint_name`), so that a checkpoint policy can
+choose it; names change nothing else.
+
+Source: Austin et al. 2025, Section 4; Su et al., "RoFormer" (2021); Ainslie et al., "GQA" (2023); DeepSeek-V2 (2024).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+
+from helpers.costs.transformers.config import Config
+
+EPSILON = 1e-6
+NEVER = -1e30  # a score that softmax makes 0; -inf would make a row without keys NaN
+
+
+def product(p: dict, name: str, equation: str, x):
+    """einsum(equation, x, W), plus its bias where the layer has one, under the weight's name."""
+    y = jnp.einsum(equation, x, p[name])
+    if (bias := f"b{name[1:]}") in p:
+        y = y + p[bias]
+    return checkpoint_name(y, name)
+
+
+def normalise(x, norm, c: Config):
+    """x over its size along the last axis (for LayerNorm: its spread), scaled and shifted as the norm has parameters.
+
+    norm   [1, D]: a scale; [2, D]: a scale and a shift; None: neither
+    """
+    if c.norm != "rms":
+        x = x - x.mean(-1, keepdims=True)
+    x = x * lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + EPSILON)
+    if norm is None:
+        return x
+    return x * norm[0] if len(norm) == 1 else x * norm[0] + norm[1]
+
+
+def rotate(x, at, base: float = 10_000.0):
+    """Positions as rotations: pairs (i, i + H/2) of x[B, T, ..., H] turned by the angle at[t] · base^(-2i/H).
+
+    at is [T], or [B, T] where each row has positions of its own. A score of a rotated query and key depends on how far apart
+    they stand only. An odd width keeps its last number.
+    """
+    half = x.shape[-1] // 2
+    angle = at[..., None] * base ** (-jnp.arange(half) / max(half, 1))  # [T, H/2] or [B, T, H/2]
+    angle = angle.reshape(*at.shape, *[1] * (x.ndim - 3), half).astype(x.dtype)
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+
+def visible(at, where, window: int | None, keep: int = 0):
+    """Which keys each query sees, [T, S]: those not after it, and no more than `window` of them with itself.
+
+    at, where   positions of the queries [T] and of the keys [S]; a key at a negative position is an empty place.
+                With rows in front of either, each row has positions of its own, and the result is [B, T, S]
+    keep        the first tokens of the text are seen besides the window
+
+    >>> visible(jnp.arange(4), jnp.arange(4), 2).astype(int).tolist()
+    [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    """
+    apart = at[..., :, None] - where[..., None, :]
+    seen = (apart >= 0) & (where >= 0)[..., None, :]
+    return seen if window is None else seen & ((apart < window) | (where < keep)[..., None, :])
+
+
+def weigh(scores, mask, sinks=None):
+    """Softmax of scores[B, …, T, S] over the keys that are seen; a head's sink takes a share that nothing gets.
+
+    mask   [T, S], or [B, T, S] where each row sees keys of its own
+    """
+    mask = mask.reshape(*mask.shape[:-2], *[1] * (scores.ndim - 3), *mask.shape[-2:]) if mask.ndim == 3 else mask
+    scores = jnp.where(mask, scores, NEVER)
+    if sinks is None:
+        return jax.nn.softmax(scores, axis=-1)
+    sink = jnp.broadcast_to(sinks.reshape(*scores.shape[1:-2], 1, 1), (*scores.shape[:-1], 1))
+    return jax.nn.softmax(jnp.concatenate([scores, sink], -1), axis=-1)[..., :-1]
+
+
+def among(new: dict, at, window: int | None):
+    """Without a cache: the tokens look at each other, and what they made may be held."""
+    return new, new, visible(at, at, window)
+
+
+def attention(p: dict, x, at, c: Config, window: int | None = None, recall: Callable | None = None):
+    """Attention with N query heads on K KV heads: MHA (K = N), GQA, MQA (K = 1).
+
+    at       positions of the tokens, [T] or [B, T]
+    recall   from the new keys and values (what is to be held, the keys and values to look at, which of them each token
+             sees), as `remember`; without it the tokens look at each other only. A layer without W_K gives it None
+
+    Result: (y[B, T, D], what is to be held)
+    """
+    q = product(p, "W_Q", "btd,dnh->btnh", x)
+    if c.qk_norm:
+        q = _normalise_heads(q, p.get("query norm"), c)
+    if not c.positions:
+        q = rotate(q, at)
+    new = _keys_and_values(p, x, at, c) if "W_K" in p else None
+    held, seen, mask = (recall or partial(among, at=at, window=window))(new)
+    q = q.reshape(*q.shape[:2], c.K, c.G, c.H)  # query heads in groups, one group for each KV head
+    scores = jnp.einsum("btkgh,bskh->bkgts", q, seen["k"]) / c.H**0.5
+    shares = weigh(scores, mask, p.get("sinks"))
+    y = jnp.einsum("bkgts,bskh->btkgh", shares, seen["v"]).reshape(*x.shape[:2], c.N, c.H)
+    return product(p, "W_O", "btnh,nhd->btd", y), held
+
+
+def _keys_and_values(p: dict, x, at, c: Config) -> dict:
+    k = product(p, "W_K", "btd,dkh->btkh", x)
+    v = product(p, "W_V", "btd,dkh->btkh", x)
+    if c.qk_norm:
+        k = _normalise_heads(k, p.get("key norm"), c)
+    return dict(k=k if c.positions else rotate(k, at), v=v)
+
+
+def _normalise_heads(x, norm, c: Config):
+    """Each head by itself ("head"), or all heads of a token at once ("full"), x[B, T, N, H]."""
+    if c.qk_norm == "head":
+        return normalise(x, norm, c)
+    return normalise(x.reshape(*x.shape[:2], -1), norm, c).reshape(x.shape)
+
+
+def latent_attention(p: dict, x, at, c: Config, window: int | None = None, recall: Callable | None = None):
+    """Attention on keys and values that are made from one short vector for each token; the cache holds that vector.
+
+    Tokens that look at each other only make all keys and values once. With a cache that would be done again in every step, so
+    there the query goes to the short vectors instead: q · (c @ W_UK) = (q @ W_UK^T) · c. The result is the same.
+    """
+    m = c.mla
+    if m.q_rank:
+        short = normalise(product(p, "W_DQ", "btd,dr->btr", x), p.get("norm of W_DQ"), c)
+        q = product(p, "W_UQ", "btr,rnh->btnh", short)
+    else:
+        q = product(p, "W_Q", "btd,dnh->btnh", x)
+    nope, rope = q[..., : m.nope], rotate(q[..., m.nope :], at)
+    latent = normalise(product(p, "W_DKV", "btd,dr->btr", x), p.get("norm of W_DKV"), c)
+    new = dict(latent=latent, rope=rotate(product(p, "W_KR", "btd,dh->bth", x), at))
+    held, seen, mask = (recall or partial(among, at=at, window=window))(new)
+
+    scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"])
+    if seen is new:
+        k = product(p, "W_UK", "bsr,rnh->bsnh", latent)
+        v = product(p, "W_UV", "bsr,rnh->bsnh", latent)
+        scores = scores + jnp.einsum("btnh,bsnh->bnts", nope, k)
+    else:
+        nope = jnp.einsum("btnh,rnh->btnr", nope, p["W_UK"])
+        scores = scores + jnp.einsum("btnr,bsr->bnts", nope, seen["latent"])
+    shares = weigh(scores / c.qk**0.5, mask, p.get("sinks"))
+    if seen is new:
+        y = jnp.einsum("bnts,bsnh->btnh", shares, v)
+    else:
+        y = jnp.einsum("btnr,rnh->btnh", jnp.einsum("bnts,bsr->btnr", shares, seen["latent"]), p["W_UV"])
+    return product(p, "W_O", "btnh,nhd->btd", y), held
+
+
+# What was seen before.
+
+
+def empty(c: Config, B: int, slots: int, dtype=jnp.float32) -> dict:
+    """The cache of one layer for B sequences, with `slots` places."""
+    if c.mla:
+        return dict(latent=jnp.zeros((B, slots, c.mla.kv_rank), dtype), rope=jnp.zeros((B, slots, c.mla.rope), dtype))
+    return dict(k=jnp.zeros((B, slots, c.K, c.H), dtype), v=jnp.zeros((B, slots, c.K, c.H), dtype))
+
+
+def places(cache: dict) -> int:
+    """How many tokens of a sequence the cache of a layer has room for."""
+    return next(iter(cache.values())).shape[1]
+
+
+def rolls(cache: dict, window: int | None, keep: int = 0) -> bool:
+    """Whether the places of a local layer are a ring: it holds its window, besides the `keep` first tokens, or more."""
+    return window is not None and places(cache) >= window + keep
+
+
+def remember(cache: dict, new: dict, at, window: int | None = None, keep: int = 0, real=None):
+    """(the cache with the new entries, what the tokens at[B, T] look at, which of it each sees [B, T, S]).
+
+    T tokens look at all S places of a full layer; at window - 1 + T keys, and the first `keep`, of a ring: the new ones may
+    take the place of older ones that the first of them still sees, so these are read before.
+    """
+    new = {name: new[name].astype(a.dtype) for name, a in cache.items()}
+    held = store(cache, new, at, window, keep, real)
+    if not rolls(cache, window, keep):
+        return held, held, visible(at, jnp.arange(places(cache)), window, keep)
+    before = at[:, :1] + jnp.arange(1 - window, 0)  # [B, window - 1]
+    rows, ring = jnp.arange(len(at))[:, None], _place(before, places(cache), keep)
+    parts = {name: (held[name][:, :keep], a[rows, ring], new[name]) for name, a in cache.items()}
+    first = jnp.broadcast_to(jnp.arange(keep), (len(at), keep))
+    where = jnp.concatenate([before, at], 1)
+    where = jnp.concatenate([first, jnp.where(where < keep, -1, where)], 1)  # the first ones stand there once
+    return held, {name: jnp.concatenate(a, 1) for name, a in parts.items()}, visible(at, where, window, keep)
+
+
+def store(cache: dict, new: dict, at, window: int | None = None, keep: int = 0, real=None) -> dict:
+    """The cache with new entries of the tokens at[B, T]; those that are not real[B, T], and those beyond it, leave no trace.
+
+    The token at position t stands in place t; in a ring the oldest one but the `keep` first makes room.
+    """
+    S = places(cache)
+    place, written = at, True if real is None else real
+    if rolls(cache, window, keep):
+        last = jnp.max(jnp.where(written, at, -1), axis=1, keepdims=True)
+        written = written & ((at < keep) | (at > last - (S - keep)))  # no two tokens in one place
+        place = _place(at, S, keep)
+    place = jnp.where(written, place, S)
+    rows = jnp.arange(len(at))[:, None]
+    return {name: a.at[rows, place].set(new[name].astype(a.dtype), mode="drop") for name, a in cache.items()}
+
+
+def _place(at, S: int, keep: int):
+    """Where a ring has the token at position t."""
+    return jnp.where(at < keep, at, keep + (at - keep) % (S - keep))
+
+
+# The MLP.
+
+
+def mlp(p: dict, x, c: Config, rows: str = "bt"):
+    """The MLP of a dense layer: two matrices, or three with a gate."""
+    return between(
+        c,
+        lambda name: product(p, name, f"{rows}d,df->{rows}f", x),
+        lambda h: product(p, "W_out", f"{rows}f,fd->{rows}d", h),
+    )
+
+
+def between(c: Config, into, out):
+    """What stands between the products of an MLP: silu of the gate times the other one, or gelu where there is no gate."""
+    hidden = into("W_in")
+    return out(jax.nn.silu(into("W_gate")) * hidden if c.gated else jax.nn.gelu(hidden))

@@ -1,0 +1,52 @@
+"""What a training step keeps from its forward pass, and what it computes again: checkpoint policies (chapter 3).
+
+    everything   nothing is wrapped: JAX keeps what each operation's rule asks for, often one array in several forms
+    matmuls      of each layer its input and the outputs of its products with weights; attention again
+    block        of each layer its input; all of the layer again
+    nothing      the arguments; the whole forward pass again, which then keeps everything
+
+Under "matmuls", what the backward pass does not need is not kept either: a layer's last product only adds to the
+next layer's input, which is kept.
+
+Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016); Austin et al. 2025, Section 4.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+
+from helpers.costs.transformers.config import Config
+
+from . import decoder
+
+POLICIES = ("everything", "matmuls", "block", "nothing")
+
+_PRODUCTS = ("W_Q", "W_K", "W_V", "W_O", "W_DQ", "W_UQ", "W_DKV", "W_KR", "W_UK", "W_UV", "W_R")
+_MLP = ("W_in", "W_gate", "W_out")
+NAMES = (*_PRODUCTS, *_MLP, *(f"{w} of {of}" for of in ("experts", "shared experts") for w in _MLP))
+"""Names of the outputs that "matmuls" keeps: of all products with weights."""
+
+
+def around(policy: str) -> Callable:
+    """What a policy puts around a layer. (A layer in a `scan` is safe from the compiler undoing it: prevent_cse=False.)"""
+    if policy not in POLICIES:
+        raise ValueError(f"{policy!r} is no policy: there are {', '.join(POLICIES)}")
+    if policy == "matmuls":
+        keep = jax.checkpoint_policies.save_only_these_names(*NAMES)
+        return partial(jax.checkpoint, policy=keep, prevent_cse=False)
+    if policy == "block":
+        return partial(jax.checkpoint, prevent_cse=False)
+    return lambda layer: layer
+
+
+def loss(params: dict, tokens, c: Config, policy: str = "everything"):
+    """`transformer.loss` under a policy: the same value and the same slope."""
+    whole = partial(decoder.loss, c=c, around=around(policy))
+    return (jax.checkpoint(whole) if policy == "nothing" else whole)(params, tokens)
+
+
+def layers(stacks: list[dict], x, c: Config, policy: str = "everything"):
+    """`transformer.layers` under a policy: x[B, T, D] through all layers, without embedding and unembedding."""
+    whole = partial(decoder.layers, c=c, around=around(policy))
+    return (jax.checkpoint(whole) if policy == "nothing" else whole)(stacks, x)

@@ -1,0 +1,135 @@
+// Drives live figures: read the controls, call the traced cost function, move the marks and fill the table.
+// The function comes from helpers/live/javascript.py and the data from helpers/live/controls.py; nothing is loaded from anywhere.
+(() => {
+  const PREFIX = { "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
+  const PREFIXED = ["s", "FLOPs/s", "FLOPs", "B/s", "B"];
+  // Digits in threes, and what stands in braces filled in. `toLocaleString` would take 25 ms when first called.
+  const whole = v => Number.isFinite(+v) ? `${BigInt(Math.round(v))}`.replace(/\B(?=(\d{3})+$)/g, ",") : `${v}`;
+  const fill = (say, by) => say.replace(/\{(\w+)\}/g, (all, name) => by[name] ?? all);
+
+  // Three digits and the unit, as `reading` in helpers/live/controls.py writes them.
+  function text(value, unit) {
+    if (Number.isNaN(value)) return "unknown";
+    if (value === 0) return `0 ${unit}`.trim();
+    if (!Number.isFinite(value)) return unit === "s" ? "for ever" : "infinite";
+    const [mantissa, exponent] = value.toExponential(2).split("e").map(Number), prefixed = PREFIXED.includes(unit);
+    if (exponent > 2 && !prefixed) return `${whole(value)} ${unit}`.trim();
+    const [least, most] = unit === "s" ? [-9, 0] : [0, 18];
+    if (unit === "s" && exponent < -9) { // less than a nanosecond
+      const ns = Number((value * 1e9).toPrecision(3));
+      return `${ns >= 0.1 ? ns.toFixed(2) : ns} ns`;
+    }
+    const group = prefixed ? Math.min(most, Math.max(least, 3 * Math.floor(exponent / 3))) : 0, shift = exponent - group;
+    return `${(mantissa * 10 ** shift).toFixed(Math.max(0, 2 - shift))} ${PREFIX[group]}${unit}`.trim();
+  }
+
+  // A typed number without what parts its thousands, as `ungrouped` in helpers/live/controls.py reads it.
+  function ungrouped(typed) {
+    const found = /^[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3})*(\.[0-9]*)?$/.exec(typed.trim());
+    return found ? found[0].replaceAll(found[1], "") : typed.trim();
+  }
+
+  const words = window.liveWords = { text, whole, fill, ungrouped };
+
+  function start([data, compute]) {
+    const box = document.getElementById(data.id), form = box.querySelector("form");
+    if (!form.hidden) return; // a second figure on the page loads this file again
+    const status = box.querySelector("[role=status]");
+    const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
+    const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
+    const make = data.planner ? window.livePlanner : data.decoder ? window.liveDecoder : data.layouts ? window.liveLayouts : data.serving ? window.liveServing : data.attention && window.liveAttention;
+    const own = make && make(data, compute, box, words);
+    const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, words) : args => compute(...data.args.map(name => args[name]));
+    const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
+
+    // What the controls say: arguments for the function, words for the reader.
+    function settings() {
+      const args = {}, said = {};
+      for (const control of data.controls) {
+        const field = form.elements[control.name];
+        if (control.options) {
+          Object.assign(args, control.options[field.value]);
+          said[control.name] = field.value;
+        } else {
+          args[control.name] = own ? own.size(control) : Math.round(2 ** field.value);
+          said[control.name] = whole(args[control.name]);
+          field.setAttribute("aria-valuetext", said[control.name]);
+          field.nextElementSibling.textContent = said[control.name];
+        }
+      }
+      return [args, said];
+    }
+
+    // What a link asks for and does not get, until a control is moved.
+    let stray = "";
+    function strays(asked) {
+      const others = new Map(own?.query());
+      const now = name => {
+        const control = data.controls.find(c => c.name === name), field = form.elements[name];
+        return control && !control.options && own ? own.size(control) : field ? field.value : others.get(name);
+      };
+      const lost = [...asked].filter(([name, v]) => `${now(name)}` !== v && Number(now(name)) !== Number(v || NaN));
+      return lost.length ? `Not among this figure's settings, and so ignored: ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")}. ` : "";
+    }
+
+    function update() {
+      const [args, said] = settings(), values = find(args, said);
+      data.results.forEach((r, n) => {
+        const v = values[r.name];
+        said[r.name] = r.words.length ? r.words[v] ?? "unknown" : text(v, r.unit);
+        cells[n].textContent = said[r.name];
+      });
+      data.marks.forEach(({ points }, n) => {
+        const at = points.map(([x, y]) => [px(values[x]), py(values[y])]);
+        marks[n].style.display = at.flat().every(Number.isFinite) ? "" : "none";
+        if (marks[n].style.display) return;
+        if (marks[n].tagName === "polyline") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
+        else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
+      });
+      const sentence = stray + fill(said.say ?? data.say, said);
+      if (status.textContent !== sentence) status.textContent = sentence;
+    }
+
+    // The first result stands in the page, as this would write it. So nothing waits for it: it is computed when the reader
+    // comes near and the browser has time, which makes the first move quick, or when the page is printed.
+    let watch = null;
+    function begin() {
+      watch?.disconnect();
+      removeEventListener("beforeprint", begin);
+      update();
+      performance.mark(data.id);
+    }
+
+    // A setting can be linked to: #live-name?B=7&chip=H100
+    const [target, query] = location.hash.slice(1).split("?"), asked = target === data.id && query && new URLSearchParams(query);
+    if (asked) {
+      if (own) own.link(asked);
+      else for (const [name, value] of asked) if (form.elements[name]) form.elements[name].value = value;
+      for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
+      box.scrollIntoView();
+      addEventListener("load", async () => { await document.fonts.ready; box.scrollIntoView(); }); // lines above may have moved
+    }
+    addEventListener("hashchange", () => location.hash.startsWith(`#${data.id}?`) && location.reload()); // another link to it
+    form.addEventListener("submit", event => event.preventDefault());
+    form.addEventListener("input", () => { stray = ""; update(); });
+    form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : new FormData(form))}`));
+    form.hidden = false;
+    if (asked) {
+      begin();
+      if (stray = strays(asked)) update();
+    }
+    performance.mark(`${data.id} ready`);
+    if (asked) return;
+    if (!window.IntersectionObserver) return begin();
+    const idle = window.requestIdleCallback ?? setTimeout;
+    watch = new IntersectionObserver(seen => {
+      if (!seen.some(e => e.isIntersecting)) return;
+      watch.disconnect();
+      idle(begin);
+    }, { rootMargin: "600px" });
+    watch.observe(box);
+    addEventListener("beforeprint", begin);
+  }
+
+  (window.liveFigures || []).forEach(start);
+})();

@@ -1,0 +1,97 @@
+"""Chips and what is in them: the systolic array, the torus."""
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from helpers.plot.picture import COLOURS, DASHES, STYLE, Picture, canvas
+
+
+def systolic(frames, alt: str, *, columns: int = 4, caption: str = "") -> Picture:
+    """Frames of a systolic array: each square is one PE, with the row of X that it works on; idle ones are blank.
+
+    frames  `helpers.kernels.rooflines.systolic_array.Frame`s, one picture for each
+    """
+    frames = list(frames)
+    K, N = frames[0].row.shape
+    down = -(-len(frames) // columns)
+    with rc_context(STYLE):
+        figure, axes = canvas(1.65 * columns, (1.65 * K / N + 0.35) * down, down, columns)
+        for ax in np.ravel(axes)[len(frames) :]:
+            ax.set_axis_off()
+        for ax, frame in zip(np.ravel(axes), frames):
+            _array(ax, frame)
+    return Picture(figure, alt, caption)
+
+
+def _array(ax, frame) -> None:
+    """One frame: a square for each PE; what leaves at the bottom is written under its column."""
+    K, N = frame.row.shape
+    for k in range(K):
+        for n in range(N):
+            b = int(frame.row[k, n])
+            colour = "#fff" if b < 0 else COLOURS[b % 6]
+            ax.add_patch(Rectangle((n, k), 1, 1, facecolor=colour, edgecolor="#555", linewidth=0.8, alpha=0.6))
+            ax.text(n + 0.5, k + 0.5, "" if b < 0 else str(b), ha="center", va="center", fontsize=9)
+    for (b, n), _ in frame.finished:
+        ax.annotate(
+            str(b),
+            (n + 0.5, K),
+            xytext=(n + 0.5, K + 0.7),
+            ha="center",
+            va="center",
+            fontsize=8,
+            arrowprops={"arrowstyle": "<-"},
+        )
+    ax.set(xlim=(-0.1, N + 0.1), ylim=(K + 1, -0.1), aspect="equal")
+    ax.set_title(f"cycle {frame.cycle}", fontsize=9)
+    ax.set_axis_off()
+
+
+def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
+    """The chips of a two-axis slice and its links; those that wrap are bent. Every chip carries its hops from src.
+
+    Two paths from src to dst are drawn, one axis first; they share no link if the chips differ along both axes.
+    """
+    from helpers.costs.rooflines.torus import distance
+
+    with rc_context(STYLE):
+        figure, ax = canvas(1.1 * s.shape[1] + 1, 1.1 * s.shape[0] + 0.6)
+        for a, b in np.ndindex(*s.shape):
+            for axis in (0, 1):
+                _link(ax, s, (a, b), axis)
+        for i, first in enumerate((0, 1)):
+            corner = (dst[0], src[1]) if first == 0 else (src[0], dst[1])
+            xs, ys = zip(*((b, a) for a, b in (src, corner, dst)))
+            ax.plot(xs, ys, color=COLOURS[i], linestyle=DASHES[i], linewidth=4, alpha=0.6, zorder=2)
+        for a, b in np.ndindex(*s.shape):
+            end = (a, b) in (tuple(src), tuple(dst))
+            ax.plot([b], [a], "s", markersize=18, color="#222" if end else "#fff", markeredgecolor="#222", zorder=3)
+            ax.text(
+                b,
+                a,
+                str(distance(src, (a, b), s)),
+                ha="center",
+                va="center",
+                color="#fff" if end else "#222",
+                fontsize=9,
+                zorder=4,
+            )
+        ax.set(xlim=(-0.6, s.shape[1] - 0.4), ylim=(s.shape[0] - 0.4, -0.6), aspect="equal")
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _link(ax, s, at, axis: int) -> None:
+    """The link from one chip to the next along an axis; the one that closes a ring is drawn as an arc."""
+    to = list(at)
+    to[axis] = (at[axis] + 1) % s.shape[axis]
+    closes = to[axis] == 0
+    if s.shape[axis] < 2 or (closes and not s.wraps[axis]):
+        return
+    style = "arc3,rad=0.25" if closes else "arc3,rad=0"
+    ax.add_patch(
+        FancyArrowPatch(
+            at[::-1], to[::-1], arrowstyle="-", connectionstyle=style, color="#888", linewidth=1.2, zorder=1
+        )
+    )

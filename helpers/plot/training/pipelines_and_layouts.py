@@ -1,0 +1,115 @@
+"""Training on many chips: pipelines as their devices ran them, the plane of layouts, and estimates beside measurements."""
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.patches import Patch, Rectangle
+
+from helpers.plot.picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas, dress
+
+# What a device does in a tick: fill and text, from dark to light, so that they differ in grey, too.
+TASKS = {
+    1: ("forward", COLOURS[0], "#fff"),
+    2: ("slope of input", COLOURS[5], "#222"),
+    3: ("slope of weights", "#f4f4f4", "#222"),
+}
+
+
+def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
+    """One panel for each schedule: a row for each device, a column for each tick, in each box the number of the microbatch.
+
+    panels  {title: (task, micro, v)}, arrays [ticks, devices]: 0 nothing, 1 forward, 2 slope of the input, 3 slope of the
+            weights; `kernels.training.pipeline_parallel.ticks` has both, and `Slopes.done` what was carried out. With v stages on
+            a device ticks are 1/v as long
+    """
+    panels = {title: (np.asarray(task), np.asarray(micro), v) for title, (task, micro, v) in panels.items()}
+    if wrong := next(
+        (t for t, (task, micro, _) in panels.items() if task.shape != micro.shape or task.ndim != 2), None
+    ):
+        raise ValueError(f"{wrong}: task and micro are arrays [ticks, devices] of one shape")
+    span = max(len(task) / v for task, _, v in panels.values())
+    with rc_context(STYLE):
+        figure, axes = canvas(
+            8.0, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()), len(panels)
+        )
+        for ax, (title, (task, micro, v)) in zip(np.ravel(axes), panels.items()):
+            _ticks(ax, task, micro, 1 / v)
+            ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
+            ax.set_yticklabels(range(task.shape[1]), fontsize=8)
+            ax.set_title(f"{title}: {np.mean(task == 0):.0%} of the devices' time idle", fontsize=9, loc="left")
+            ax.tick_params(labelsize=8)
+            ax.grid(visible=False)
+            ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
+        np.ravel(axes)[-1].set_xlabel("tick")
+        shown = [Patch(facecolor=fill, edgecolor="#222", label=name) for name, fill, _ in TASKS.values()]
+        figure.legend(
+            handles=[*shown, Patch(facecolor="#ddd", label="idle")], loc="outside lower center", ncols=4, fontsize=8
+        )
+    return Picture(figure, alt, caption)
+
+
+def _ticks(ax, task, micro, wide: float) -> None:
+    for (t, d), kind in np.ndenumerate(task):
+        if kind:
+            _, fill, ink = TASKS[int(kind)]
+            ax.add_patch(Rectangle((t * wide, d), wide, 1, facecolor=fill, edgecolor="#222", linewidth=0.4))
+            ax.text((t + 0.5) * wide, d + 0.5, str(micro[t, d]), ha="center", va="center", fontsize=6, color=ink)
+
+
+def plane(
+    x, y, z, xlabel: str, ylabel: str, alt: str, *, edge: float = 1.0, inside: str = "", lines: dict | None = None,
+    dots: dict | None = None, caption: str = "",
+) -> Picture:  # fmt: skip
+    """A plane on two log axes: where z[y, x] is at least `edge` it is shaded and called `inside`; lines and dots lie on it.
+
+    lines  {label: (xs, ys)}, such as the best real layout
+    dots   {label: (xs, ys)}, such as the best whole ones
+    """
+    z = np.asarray(z, float)
+    if z.shape != (len(y), len(x)):
+        raise ValueError(f"z has a row for each y and a column for each x, [{len(y)}, {len(x)}], not {list(z.shape)}")
+    with rc_context(STYLE):
+        figure, ax = canvas(6.2, 4.2)
+        ax.contourf(x, y, z, levels=[edge, np.inf], colors=[COLOURS[4]], alpha=0.35)
+        ax.contour(x, y, z, levels=[edge], colors=["#222"], linewidths=1)
+        handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor="#222", label=inside)] if inside else []
+        for i, (label, (xs, ys)) in enumerate((lines or {}).items()):
+            handles += ax.plot(xs, ys, color=COLOURS[i % 6], linestyle=DASHES[i % 6], label=label)
+        for i, (label, (xs, ys)) in enumerate((dots or {}).items()):
+            handles += ax.plot(xs, ys, MARKERS[i % 6], color="#222", markerfacecolor="#fff", markersize=5, label=label)
+        ax.set(xlim=(min(x), max(x)), ylim=(min(y), max(y)))
+        dress(ax, xlabel, ylabel, "xy")
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str = "") -> Picture:
+    """Predicted over measured on a log axis, one mark for each row: a group of lanes for each source, a lane for each method.
+
+    sources  {name: rows [n, 1 + methods]}: the measured value, then what each method predicted
+    """
+    rows = {name: np.asarray(found, float) for name, found in sources.items()}
+    if wrong := next((n for n, r in rows.items() if r.ndim != 2 or r.shape[1] != 1 + len(methods)), None):
+        raise ValueError(f"{wrong}: a row is what was measured and {len(methods)} predictions")
+    lane = 0.8 / len(methods)
+    with rc_context(STYLE):
+        figure, ax = canvas(5.6, 0.9 + 0.6 * len(rows))
+        ax.axvline(1, color="#222", linewidth=1)
+        for i, found in enumerate(rows.values()):
+            if i:
+                ax.axhline(i - 0.5, color="#bbb", linewidth=0.8)
+            for j, method in enumerate(methods):
+                ax.plot(
+                    found[:, 1 + j] / found[:, 0], np.full(len(found), i + (j - (len(methods) - 1) / 2) * lane),
+                    MARKERS[j % 6], color=COLOURS[j % 6], markerfacecolor=COLOURS[0] if j == 0 else "#fff",
+                    markersize=5, linestyle="", label=method if i == 0 else None,
+                )  # fmt: skip
+        ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+        ax.set_yticklabels(
+            [f"{name}\n{len(found)} row{'s' * (len(found) > 1)}" for name, found in rows.items()], fontsize=8
+        )
+        dress(ax, "predicted / measured", "", "x")
+        ticks = [t for t in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
+        ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        ax.minorticks_off()
+        figure.legend(loc="outside lower center", ncols=len(methods), fontsize=8)
+    return Picture(figure, alt, caption)

@@ -1,0 +1,5 @@
+"""Draw: bars of parameters, FLOPs and bytes by role (chapter 3).
+
+May import: plot.picture; helpers.costs.
+Tests: tests/helpers/plot/transformers.
+"""

@@ -1,0 +1,214 @@
+"""What a compiler made of a program: its collectives, its matmuls and its memory, on one device of a mesh.
+
+`made(f, *args)` compiles for the devices of its arguments. `trace.compiled.absent_tpu` has TPUs that are not here.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+
+import jax
+
+from helpers.show import bytes as bytes_, ibytes
+from helpers.trace.jaxpr.walk import walk
+
+from .hlo_text import Made, Text, read, where
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on one device, as the compiler planned them.
+
+    On a CPU `peak` leaves out what is temporary: read `temporary` there. On a TPU read `peak`.
+    """
+
+    arguments: int
+    results: int
+    temporary: int
+    peak: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A compiler's answer that a program does not fit: bytes that it needs on one device, and those that there are."""
+
+    needed: float
+    available: float
+
+    def __str__(self) -> str:
+        need, have = ibytes(self.needed, 4), ibytes(self.available, 4)
+        return f"The compiler refuses: on one device the program needs {need} of HBM, and {have} are available."
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program as one device sees it.
+
+    target       what it was compiled for: "cpu", "v5e:4x4", …
+    sizes        devices along each axis of its mesh
+    collectives  what it sends, in the order of execution
+    matmuls      matrix products in it, loop bodies once; XLA may have cut one into several
+    memory       None if it does not fit
+    refused      the refusal if it does not fit
+    note         where the record comes from, if it was not made here
+    """
+
+    target: str
+    sizes: dict[str, int]
+    collectives: tuple[Made, ...]
+    matmuls: int = 0
+    memory: Memory | None = None
+    refused: Refused | None = None
+    note: str = ""
+
+    @property
+    def wire(self) -> float:
+        """Bytes that one device sends, all runs, by the ring algorithms."""
+        return sum(c.wire for c in self.collectives)
+
+    @property
+    def behind(self) -> int:
+        """Collectives with a matmul between their start and their end."""
+        return sum(bool(c.behind) for c in self.collectives)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """One line for each kind, axes, shape and schedule, as text: what, runs, result, V, sent, meanwhile."""
+        same: dict[tuple, list[Made]] = {}
+        for c in self.collectives:
+            same.setdefault((c.kind, where(c), c.outs, c.behind, c.pieces, c.times), []).append(c)
+        return [
+            (f"{cs[0].kind}_{where(cs[0])}", _runs(cs), ", ".join(f"{t}{list(s)}" for t, s in cs[0].outs),
+             bytes_(cs[0].bytes), bytes_(sum(c.wire for c in cs)), meanwhile(cs[0]))
+            for cs in same.values()
+        ]  # fmt: skip
+
+    def sentences(self) -> list[str]:
+        """What the table does not show: memory, a refusal, where the record comes from."""
+        out = [str(self.refused)] if self.refused else []
+        if not self.refused and not self.collectives:
+            out.append("It sends nothing.")
+        if m := self.memory:
+            out.append(
+                f"Memory on one device: arguments {ibytes(m.arguments)}, results {ibytes(m.results)}, "
+                f"temporary {ibytes(m.temporary)}, peak {ibytes(m.peak)}."
+            )
+        return out + ([self.note] if self.note else [])
+
+    def __str__(self) -> str:
+        rows = [HEAD, *self.rows()] if self.collectives else []
+        wide = [max(len(r[i]) for r in rows) for i in range(len(HEAD))] if rows else []
+        lines = ["  ".join(x.ljust(w) for x, w in zip(r, wide)).rstrip() for r in rows]
+        return "\n".join([f"{self.target}, {mesh_name(self.sizes)}", *lines, *self.sentences()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{h}</th>' for h in HEAD)
+        body = "".join(
+            f'<tr><th scope="row">{escape(r[0])}</th>' + "".join(f"<td>{escape(x)}</td>" for x in r[1:]) + "</tr>"
+            for r in self.rows()
+        )
+        table = f'<table class="table"><tr>{head}</tr>{body}</table>' if self.collectives else ""
+        title = f"<p>{escape(self.target)}, {escape(mesh_name(self.sizes))}</p>"
+        return title + table + "".join(f"<p>{escape(s)}</p>" for s in self.sentences())
+
+
+HEAD = ("collective", "runs", "result on one device", "V", "sent by a device", "meanwhile")
+
+
+def meanwhile(c: Made) -> str:
+    """What runs between the start and the end of a collective."""
+    if c.behind is None:
+        return "nothing"
+    return f"{c.behind} matmul{'s' * (c.behind != 1)}" + (f", {c.pieces} pieces" if c.pieces > 1 else "")
+
+
+def mesh_name(sizes: Mapping[str, int]) -> str:
+    """A mesh in words: mesh X=4, Y=2."""
+    return "mesh " + ", ".join(f"{a}={n}" for a, n in sizes.items()) if sizes else "one device"
+
+
+def made(f: Callable, *args, mesh: jax.sharding.Mesh | None = None) -> Program:
+    """Compile `f(*args)` for the devices of its arguments and read what the compiler made of it; nothing is run.
+
+    f     a function, or `jax.jit(f, out_shardings=…)` where the result's sharding matters
+    args  arrays or `jax.ShapeDtypeStruct`s with shardings
+    mesh  the mesh whose axes name the groups; left out, that of the arguments or of a `shard_map` inside
+
+    >>> import jax.numpy as jnp
+    >>> made(jnp.sin, jax.ShapeDtypeStruct((8,), "float32")).collectives
+    ()
+    """
+    jitted = f if hasattr(f, "lower") else jax.jit(f)
+    mesh = mesh or mesh_of(jitted, *args)
+    sizes = dict(mesh.shape) if mesh else {}
+    lowered = jitted.lower(*args)
+    try:
+        compiled = lowered.compile()
+    except jax.errors.JaxRuntimeError as e:
+        if (why := refusal(str(e))) is None:
+            raise
+        return Program("", sizes, (), refused=why)
+    shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
+    platform = next((d.platform for s in shardings for d in s.device_set), jax.default_backend())
+    m, text = compiled.memory_analysis(), compiled.as_text()
+    memory = m and Memory(
+        m.argument_size_in_bytes, m.output_size_in_bytes, m.temp_size_in_bytes, getattr(m, "peak_memory_in_bytes", 0)
+    )
+    return Program(platform, sizes, read(text, sizes), Text(text).entry_matmuls, memory)
+
+
+def mesh_of(f: Callable, *args) -> jax.sharding.Mesh | None:
+    """The mesh of the arguments' shardings, else of the first `shard_map` in the program, else None."""
+    for x in jax.tree.leaves(args):
+        mesh = getattr(getattr(x, "sharding", None), "mesh", None)
+        if mesh is not None and mesh.size > 1:
+            return mesh
+    visits = walk(jax.make_jaxpr(f)(*args))
+    return next((v.eqn.params["mesh"] for v in visits if v.name == "shard_map"), None)
+
+
+def to_json(p: Program) -> dict:
+    """The record as numbers and text, for a JSON file; `from_json` reads it back."""
+    return {k: v for k, v in asdict(p).items() if k != "note"}
+
+
+def from_json(d: Mapping, note: str = "") -> Program:
+    """A stored record, with a note that says where it comes from."""
+    arrays = lambda xs: tuple((t, tuple(s)) for t, s in xs)  # noqa: E731
+    sent = tuple(
+        Made(
+            **{
+                **c,
+                "axes": None if c["axes"] is None else tuple(c["axes"]),
+                "ins": arrays(c["ins"]),
+                "outs": arrays(c["outs"]),
+            }
+        )
+        for c in d["collectives"]
+    )
+    memory, refused = d["memory"] and Memory(**d["memory"]), d["refused"] and Refused(**d["refused"])
+    return Program(d["target"], dict(d["sizes"]), sent, d["matmuls"], memory, refused, note)
+
+
+def refusal(message: str) -> Refused | None:
+    """The two numbers of a compiler's out-of-memory error; None if it is another error.
+
+    >>> print(refusal("Ran out of memory on HBM, the total ... temporaries (20.50G) exceeds available HBM (15.75G)."))
+    The compiler refuses: on one device the program needs 20.50 GiB of HBM, and 15.75 GiB are available.
+    """
+    if "out of memory" not in message or "hbm" not in message.lower():
+        return None
+    size = r"([\d.]+)([KMGT])"
+    m = re.search(rf"\({size}\) exceeds available HBM \({size}\)", message) or re.search(
+        rf"Used {size} of {size} hbm", message
+    )
+    if not m:
+        return None
+    scale = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+    return Refused(float(m[1]) * scale[m[2]], float(m[3]) * scale[m[4]])
+
+
+def _runs(cs: list[Made]) -> str:
+    return "?" if cs[0].times is None else f"{sum(c.times for c in cs):,}"

@@ -1,0 +1,335 @@
+"""Read a compiled program's text: its collectives, how often they run, and what runs while they are under way.
+
+The text is XLA's own, after partitioning, fusion and scheduling, for one device. Compilers spell things differently:
+  * an asynchronous collective is a pair, `…-start` and `…-done`; what stands between them may run meanwhile
+  * a TPU's AllGather may be spread over several fusions, pieces of it beside pieces of matmuls: one record, with `pieces`
+  * a TPU's ReduceScatter may be a fusion `all-reduce-scatter`, an all-reduce of which each device keeps its part
+  * a loop says how often it runs (CPU, GPU), or its counter, step and limit do (TPU)
+Works on CPU, GPU and TPU text of JAX 0.10 to 0.12. Show what it reads; never grade by it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from helpers.costs.sharding.collectives import Collective
+from helpers.trace.stablehlo.replica_groups import axes_between, axes_of, groups, pairs
+
+KINDS = {
+    "all-gather": "AllGather",
+    "reduce-scatter": "ReduceScatter",
+    "all-reduce": "AllReduce",
+    "all-to-all": "AllToAll",
+    "ragged-all-to-all": "AllToAll",
+    "collective-permute": "Permute",
+}
+DTYPES = {"s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "s4": "int4", "u8": "uint8", "u32": "uint32",
+          "pred": "bool", "f8e4m3fn": "fp8", "f8e5m2": "fp8", "f4e2m1fn": "fp4"}  # fmt: skip
+
+Array = tuple[str, tuple[int, ...]]  # number type and shape
+
+
+@dataclass(frozen=True)
+class Made:
+    """One collective that a compiler put into a program, as one device takes part in it.
+
+    kind     one of `costs.sharding.collectives.KINDS`
+    axes     mesh axes that it runs over, in the order of its members; None if its groups are not along whole axes
+    n        devices that exchange with one another
+    ins      type and shape of what one device puts in; several if the compiler sends several arrays as one
+    outs     type and shape of what it gets
+    times    how often it runs; None if its loop does not say
+    behind   matmuls that run between its start and its end; None if the program waits for it
+    pieces   fusions that it is spread over
+    sliced   True for an AllReduce of which each device then keeps only a part
+    source   the operation that it comes from, as JAX named it
+    """
+
+    kind: str
+    axes: tuple[str, ...] | None
+    n: int
+    ins: tuple[Array, ...]
+    outs: tuple[Array, ...]
+    times: int | None = 1
+    behind: int | None = None
+    pieces: int = 1
+    sliced: bool = False
+    source: str = field(default="", compare=False)
+
+    @property
+    def bytes(self) -> float:
+        """V of one run, as in `costs.sharding.collectives`: after a gather, before a scatter; for an AllToAll all shards together."""
+        one = _bytes(self.outs if self.kind == "AllGather" else self.ins)
+        return one * self.n if self.kind == "AllToAll" else one
+
+    @property
+    def wire(self) -> float:
+        """Bytes that one device sends in all runs, by the ring algorithms; a loop of unknown length counts once."""
+        n, one = self.n, _bytes(self.outs if self.kind == "AllGather" else self.ins)
+        share = {"AllReduce": 2 * (n - 1) / n, "Permute": 1.0}.get(self.kind, (n - 1) / n)
+        return (self.times or 1) * one * share
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]:
+        """The same as records of `costs.sharding.collectives`, one for each array; ValueError where the axes are not known."""
+        if self.axes is None:
+            raise ValueError(f"this {self.kind} runs in groups of {self.n} devices that are not those along mesh axes")
+        return tuple(
+            Collective(self.kind, self.axes, a, b, dtype, self.times or 1)
+            for (dtype, a), (_, b) in zip(self.ins, self.outs)
+        )
+
+    def __str__(self) -> str:
+        runs = "" if self.times == 1 else "? x " if self.times is None else f"{self.times:,} x "
+        arrays = ", ".join(f"{t}{list(a)} -> {list(b)}" for (t, a), (_, b) in zip(self.ins, self.outs))
+        return f"{runs}{self.kind}_{where(self)} {arrays}"
+
+
+def where(made: Made) -> str:
+    """Its axes as a subscript, or the size of its groups."""
+    return f"({made.n} devices)" if made.axes is None else "".join(made.axes)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One instruction: its result's name and type, its operation, the rest of its line, and where it stands."""
+
+    name: str
+    type: str
+    op: str
+    rest: str
+    computation: str
+    at: int
+
+    @property
+    def base(self) -> str:
+        """The operation without -start or -done."""
+        return self.op.removesuffix("-start").removesuffix("-done")
+
+    @property
+    def operands(self) -> list[str]:
+        """Names of the instructions that it reads."""
+        return re.findall(r"%([\w.\-]+)", self.rest.split(")", 1)[0])
+
+    @property
+    def calls(self) -> list[str]:
+        """Names of the computations that it runs once."""
+        return re.findall(r"(?:calls|to_apply|called_computations|async_wrapped)=\{?%?([\w.\-]+)", self.rest)
+
+
+class Text:
+    """A compiled program as instructions, with questions that several readings ask."""
+
+    def __init__(self, text: str):
+        self.lines: list[Line] = list(_lines(text))
+        self.by_name = {line.name: line for line in self.lines}
+        self.inside: dict[str, list[Line]] = {}
+        for line in self.lines:
+            self.inside.setdefault(line.computation, []).append(line)
+        self.callers = {c: line for line in self.lines for c in line.calls}
+        self.loops = {body: line for line in self.lines if line.op == "while" for body in [_attr(line, "body")]}
+        self.users: dict[str, list[Line]] = {}
+        for line in self.lines:
+            for name in line.operands:
+                self.users.setdefault(name, []).append(line)
+        m = re.search(r"num_partitions=(\d+)", text)
+        self.devices = int(m[1]) if m else 1
+        m = re.search(r"^ENTRY\s+%?([\w.\-]+)", text, re.M)
+        self.entry = m[1] if m else ""
+        self.scheduled = "is_scheduled=true" in text
+        self._matmuls: dict[str, int] = {}
+
+    def trips(self, computation: str) -> int | None:
+        """How often the loops around a computation run it; None if one of them does not say."""
+        n = 1
+        while above := self.loops.get(computation) or self.callers.get(computation):
+            if above.op == "while":
+                once = self._runs(above)
+                n = None if once is None or n is None else n * once
+            computation = above.computation
+        return n
+
+    def _runs(self, loop: Line) -> int | None:
+        """How often a loop runs: what it says itself, or from its test, `i < limit`, and its step, `i + step`."""
+        if m := re.search(r'"known_trip_count":\{"n":"(\d+)"\}', loop.rest):
+            return int(m[1])
+        body = self.inside.get(_attr(loop, "body"), [])
+        for test in self.inside.get(_attr(loop, "condition"), []):
+            if test.op == "compare" and "direction=LT" in test.rest and body:
+                counter, limit = (self.by_name[name] for name in test.operands)
+                at = int(_attr(counter, "index") or -1)
+                after = self.by_name[body[-1].operands[at]] if counter.op == "get-tuple-element" else counter
+                if after.op != "add":
+                    return None
+                first, end = self._value(self._first(loop, at)), self._value(limit)
+                steps = [n for name in after.operands if (n := self._value(self.by_name[name])) is not None]
+                known = first is not None and end is not None and len(steps) == 1 and steps[0] > 0
+                return max(0, -((first - end) // steps[0])) if known else None
+        return None
+
+    def _first(self, loop: Line, at: int) -> Line:
+        """What a loop's variable holds at first."""
+        return self.by_name[self.by_name[loop.operands[0]].operands[at]]
+
+    def _value(self, line: Line) -> int | None:
+        """The whole number that an instruction always gives; None if it may change."""
+        while line.op in ("copy", "bitcast", "copy-done", "copy-start"):
+            line = self.by_name[line.operands[0]]
+        if line.op == "constant":
+            m = re.match(r"(\d+)\)", line.rest)
+            return int(m[1]) if m else None
+        loop = self.loops.get(line.computation)
+        if line.op != "get-tuple-element" or not loop or self.by_name[line.operands[0]].op != "parameter":
+            return None
+        at = int(_attr(line, "index"))
+        after = self.by_name[self.inside[line.computation][-1].operands[at]]
+        same = after.op == "get-tuple-element" and int(_attr(after, "index")) == at
+        return self._value(self._first(loop, at)) if same else None
+
+    def matmuls(self, line: Line) -> int:
+        """Matrix products in one instruction, those of the computations that it calls included."""
+        if line.op in ("dot", "convolution", "ragged-dot"):
+            return 1
+        if line.op == "custom-call" and re.search(r'custom_call_target="[^"]*(gemm|matmul)', line.rest):
+            return 1
+        return sum(self.matmuls_in(c) for c in line.calls) + (
+            self.matmuls_in(_attr(line, "body")) if line.op == "while" else 0
+        )
+
+    def matmuls_in(self, computation: str) -> int:
+        """Matrix products in a computation, loop bodies once."""
+        if computation not in self._matmuls:
+            self._matmuls[computation] = 0  # no computation calls itself; this only guards against a broken text
+            self._matmuls[computation] = sum(self.matmuls(line) for line in self.inside.get(computation, []))
+        return self._matmuls[computation]
+
+    @property
+    def entry_matmuls(self) -> int:
+        """Matrix products in the whole program, loop bodies once."""
+        return self.matmuls_in(self.entry)
+
+    def position(self, line: Line) -> tuple[int, ...]:
+        """Where an instruction stands in the order of execution: lines of its callers, outermost first, then its own."""
+        here = (line.at,)
+        while above := self.loops.get(line.computation) or self.callers.get(line.computation):
+            line, here = above, (above.at, *here)
+        return here
+
+    def between(self, start: Line, done: Line) -> int | None:
+        """Matrix products between two instructions of one computation; None if the text is not in the order of execution."""
+        if not self.scheduled:
+            return None
+        span = [line for line in self.inside[start.computation] if start.at < line.at < done.at]
+        return sum(self.matmuls(line) for line in span)
+
+
+def read(text: str, sizes: Mapping[str, int]) -> tuple[Made, ...]:
+    """The collectives of a compiled program, in the order of its text, which is that of execution once XLA has scheduled it.
+
+    text   `compiled.as_text()`
+    sizes  devices along each axis of the mesh that it was compiled for, in the mesh's order
+
+    >>> line = "  %g = f32[8,4]{1,0} all-gather(%p), replica_groups=[2,4]<=[8], dimensions={0}"
+    >>> p = "ENTRY %main (p: f32[2,4]) -> f32[8,4] {" + chr(10) + "  %p = f32[2,4]{1,0} parameter(0)" + chr(10)
+    >>> made = read("HloModule m, num_partitions=8" + chr(10) + p + line + chr(10) + "}", {"X": 2, "Y": 4})[0]
+    >>> print(made, made.bytes, made.wire)
+    AllGather_Y f32[2, 4] -> [8, 4] 128 96.0
+    """
+    t = Text(text)
+    found: list[tuple[str, Made]] = []
+    copies = []
+    sends = [line for line in t.lines if line.base in KINDS and not line.op.endswith("-done")]
+    for line in sorted(sends, key=t.position):
+        made, above = _made(t, line, sizes), t.callers.get(line.computation)
+        if above and above.name.startswith("async-collective-start"):
+            done = t.by_name.get(above.name.replace("start", "done", 1))
+            made = replace(made, behind=t.between(above, done) if done else None)
+            found.append((_chain(line), made))
+        elif "AsyncCollective" in "".join(x.rest for x in t.inside[line.computation]) or _chain(line):
+            copies.append((_chain(line), made))  # the same collective again, in a fusion on its way or in its last one
+        else:
+            found.append(("", made))
+    return tuple(_with_pieces(made, chain, copies) for chain, made in found)
+
+
+def _with_pieces(made: Made, chain: str, copies: list[tuple[str, Made]]) -> Made:
+    more = sum(c == chain and m.kind == made.kind and m.axes == made.axes for c, m in copies) if chain else 0
+    return replace(made, pieces=1 + more)
+
+
+def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
+    done = next((u for u in t.users.get(line.name, []) if u.op == line.base + "-done"), None)
+    kind = KINDS[line.base]
+    outs = arrays((done or line).type)
+    ins = tuple(a for name in line.operands if name in t.by_name for a in arrays(t.by_name[name].type))
+    moves, found = pairs(line.rest), groups(line.rest, t.devices)
+    axes = axes_between(moves, sizes) if moves else axes_of(found, sizes)
+    n = prod(sizes[a] for a in axes) if axes is not None else len(found[0]) if found else t.devices
+    sliced = False
+    if kind == "AllReduce" and line.computation.startswith("all-reduce-scatter"):
+        kind, outs = "ReduceScatter", arrays(t.inside[line.computation][-1].type)
+    elif kind == "AllReduce":
+        sliced = _sliced(t, done or line)
+    if kind == "AllToAll" and len(outs) > 1:  # one operand for each member: together they are the array
+        ins, outs = (tuple((a[0][0], (len(a), *a[0][1])) for a in [x]) for x in (ins, outs))
+    source = re.search(r'op_name="([^"]*)"', line.rest)
+    return Made(
+        kind, axes, n, ins if len(ins) == len(outs) else outs, outs, t.trips(line.computation),
+        t.between(line, done) if done else None, 1, sliced, source[1] if source else "",
+    )  # fmt: skip
+
+
+def _sliced(t: Text, line: Line, depth: int = 3) -> bool:
+    """True if all that reads an all-reduce takes a slice of it that depends on the device, at once or after converting it."""
+    users = t.users.get(line.name, [])
+    if not users or not depth:
+        return False
+    inner = [(u, {u.op} | {x.op for c in u.calls for x in t.inside.get(c, [])}) for u in users]
+    return all("dynamic-slice" in ops or (not t.matmuls(u) and _sliced(t, u, depth - 1)) for u, ops in inner)
+
+
+def _chain(line: Line) -> str:
+    """What a TPU's pieces of one collective have in common; channel numbers are shared by different ones."""
+    m = re.search(r'chain_id="(\d+)"', line.rest)
+    return m[1] if m else ""
+
+
+_ARRAY = re.compile(r"\b(pred|bf16|[sufc]\d+|f\d+e\d+m\d+\w*)\[([\d,<=]*)\]")
+_LINE = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.*)$")
+_COMPUTATION = re.compile(r"^(?:ENTRY\s+)?%?([\w.\-]+) \(.*\{\s*$")
+
+
+def arrays(type_: str) -> tuple[Array, ...]:
+    """The arrays of a result's type, without layouts and without the counters that a TPU adds.
+
+    >>> arrays("(bf16[4,8]{1,0:T(8,128)(2,1)S(1)}, u32[]{:S(2)})")
+    (('bf16', (4, 8)),)
+    """
+    found = [
+        (DTYPES.get(t, t), tuple(int(n.lstrip("<=")) for n in dims.split(",") if n))
+        for t, dims in _ARRAY.findall(re.sub(r"\{[^{}]*\}", "", type_))
+    ]
+    return tuple(found) if len(found) == 1 else tuple(a for a in found if a != ("uint32", ()))
+
+
+def _bytes(some: tuple[Array, ...]) -> float:
+    return sum(prod(shape) * _bits(dtype) // 8 for dtype, shape in some)
+
+
+def _bits(dtype: str) -> int:
+    return {"bool": 8, "fp8": 8, "fp4": 4}.get(dtype) or int(re.search(r"\d+", dtype)[0])
+
+
+def _attr(line: Line, name: str) -> str:
+    m = re.search(name + r"=%?([\w.\-]+)", line.rest)
+    return m[1] if m else ""
+
+
+def _lines(text: str) -> Iterator[Line]:
+    computation = ""
+    for at, raw in enumerate(text.splitlines()):
+        if m := _COMPUTATION.match(raw):
+            computation = m[1]
+        elif m := _LINE.match(raw):
+            yield Line(*m.groups(), computation, at)

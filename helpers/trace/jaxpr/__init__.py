@@ -1,0 +1,5 @@
+"""Count what a program asks for, from its jaxpr: FLOPs, bytes, collectives, residuals, attention, Pallas kernels.
+
+May import: helpers.costs, helpers.kernels.
+Tests: tests/helpers/trace/jaxpr.
+"""

@@ -1,0 +1,255 @@
+"""What a sharded program sends: every collective of its jaxpr, as `costs.sharding.collectives.Collective` (chapter 2).
+
+The jaxpr says what the program asks for, the same on every machine; what a compiler makes of it may differ.
+Collectives that a compiler adds by itself, outside `shard_map` or along Auto axes, are not there.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from html import escape
+from math import prod
+
+import jax
+import numpy as np
+
+from helpers import show
+from helpers.costs.sharding.collectives import KINDS, Collective
+
+from .equation_costs import COLLECTIVES, VIEWS, is_literal, nbytes, size
+from .walk import Visit, walk
+
+# Operations after which an array is still the same array, for `merged`.
+SAME = frozenset("reshape squeeze transpose broadcast_in_dim copy pvary sharding_constraint name".split())
+MERGES = frozenset(["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
+
+UNKNOWN_TRIPS = "A while loop does not say how often it runs: what it sends is counted once."
+BRANCHES = "Branches of a cond send different things: only the one that sends most is counted."
+GROUPS = "A collective runs in groups along an axis: it is listed as if it ran over the whole axis."
+
+
+class Sent(tuple):
+    """Collectives in program order: a tuple of `Collective`, printed as a table.
+
+    sizes   devices along each axis of the mesh
+    doubts  one sentence for each thing that makes the list less than exact
+    feeds   for each collective the number of the one whose result it sends on, or None
+    """
+
+    def __new__(
+        cls, collectives: Iterable[Collective] = (), sizes: Mapping[str, int] | None = None, doubts=(), feeds=()
+    ):
+        self = super().__new__(cls, collectives)
+        self.sizes, self.doubts = dict(sizes or {}), tuple(doubts)
+        self.feeds = tuple(feeds) or (None,) * len(self)
+        return self
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How often each kind runs: {"AllGather": 2, "ReduceScatter": 1}."""
+        runs = {k: sum(c.times for c in self if c.kind == k) for k in KINDS}
+        return {k: n for k, n in runs.items() if n}
+
+    @property
+    def wire(self) -> float:
+        """Bytes that one device sends in all, by the ring algorithms."""
+        return sum(self.by_axis.values())
+
+    @property
+    def by_axis(self) -> dict[str, float]:
+        """Bytes that one device sends, by the axes that the collectives run over: {"X": 1536.0, "XY": 64.0}."""
+        out: dict[str, float] = {}
+        for c in self:
+            name = "".join(c.axes)
+            out[name] = out.get(name, 0) + c.wire(_Sizes(self.sizes))
+        return out
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table, line by line: kind, axes, operand, result, runs, bytes that a device sends, where it stands."""
+        return [
+            (
+                c.kind,
+                "".join(c.axes),
+                f"{c.dtype}{list(c.shape)}",
+                f"{c.dtype}{list(c.out)}",
+                f"{c.times:,}",
+                show.bytes(c.wire(_Sizes(self.sizes))),
+                c.note,
+            )
+            for c in self
+        ]
+
+    def __str__(self) -> str:
+        if not self:
+            return "\n".join(["nothing is sent", *self.doubts])
+        table = [_HEAD, *self.rows()]
+        wide = [max(len(r[i]) for r in table) for i in range(len(_HEAD))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(r, wide)).rstrip() for r in table]
+        return "\n".join([*lines, self._total(), *self.doubts])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return f"<p>{escape(str(self))}</p>"
+        head = "".join(f'<th scope="col">{h}</th>' for h in _HEAD)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in row)}</tr>" for row in self.rows())
+        said = "".join(f"<p>{escape(s)}</p>" for s in (self._total(), *self.doubts))
+        return f'<table class="table"><tr>{head}</tr>{body}</table>{said}'
+
+    def _total(self) -> str:
+        each = ", ".join(f"{show.bytes(b)} over {a}" for a, b in self.by_axis.items())
+        return f"each device sends {show.bytes(self.wire)}" + (f": {each}" if len(self.by_axis) > 1 else "")
+
+
+_HEAD = ("kind", "axes", "each device has", "and gets", "runs", "bytes sent", "in")
+
+
+class _Sizes(dict):
+    """Axis sizes as `Collective.wire` asks a mesh for them; any names will do."""
+
+    def size(self, names) -> int:
+        return prod(self[n] for n in names)
+
+
+def sent(f: Callable, *args) -> Sent:
+    """Every collective that `f(*args)` sends, in program order; nothing is run.
+
+    args  arrays or `jax.ShapeDtypeStruct`s (or trees of them): only shapes and types matter
+
+    Shapes are those of one device. A loop's body is listed once, with how often it runs.
+    psum, pmean, pmax and pmin are AllReduces, one for each array of a tree; psum of a Python number costs nothing.
+    An untiled collective is listed as the tiled one that does the same. A Permute is listed over the axes along which
+    it moves something, in the mesh's order; one that moves nothing is left out. Axes of size 1 are listed.
+    Results that nobody uses are not sent. Of a cond's branches, the one that sends most is taken.
+
+    >>> from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
+    >>> mesh = AbstractMesh((4, 2), ("X", "Y"), axis_types=(AxisType.Auto,) * 2)
+    >>> f = lambda a, b: jax.lax.psum_scatter(a @ b, "X", scatter_dimension=1, tiled=True)
+    >>> f = jax.shard_map(f, mesh=mesh, in_specs=(P(None, "X"), P("X", "Y")), out_specs=P(None, ("Y", "X")))
+    >>> a, b = (jax.ShapeDtypeStruct(s, "bfloat16") for s in ((128, 512), (512, 1024)))
+    >>> for c in sent(f, a, b): print(c)
+    ReduceScatter_X bf16[128, 512] -> [128, 128]
+    """
+    return read(jax.make_jaxpr(f)(*args))
+
+
+def read(jaxpr, around: Visit | None = None) -> Sent:
+    """Every collective of a jaxpr.
+
+    around  where that jaxpr stands; leave it out for a whole program
+    """
+    found, feeds, made, doubts = [], [], {}, {}
+    sizes = dict(around.axes) if around else {}
+    for v in walk(jaxpr, around, _busiest):
+        if v.name == "shard_map":
+            sizes = dict(v.eqn.params["mesh"].shape)
+        elif v.name == "cond":
+            ways = [tuple(read(b, v)) for b in v.eqn.params["branches"]]
+            doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
+        if v.opens:
+            continue
+        if auto := [a for a, n in sizes.items() if v.axes and n > 1 and a not in v.axes]:
+            doubts[f"{' and '.join(auto)} is left to the compiler: shapes are whole along it."] = 1
+        if v.name in SAME and size(v.eqn.invars[0]) == size(v.eqn.outvars[0]) and not is_literal(v.eqn.invars[0]):
+            made[v.eqn.outvars[0]] = made.get(v.eqn.invars[0])
+        for c, here, there in _collectives(v, sizes):
+            feeds.append(None if is_literal(here) else made.get(here))
+            made[there] = len(found)
+            found.append(c)
+            doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
+            doubts |= {GROUPS: 1} if v.eqn.params.get("axis_index_groups") is not None else {}
+    return Sent(found, sizes, doubts, feeds)
+
+
+def largest_result(jaxpr) -> float:
+    """Bytes of the largest array that one equation of the program makes on one device (inside `shard_map`)."""
+    return max((nbytes(x) for v in walk(jaxpr) if v.axes and not v.opens for x in v.eqn.outvars), default=0)
+
+
+def results(jaxpr) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and type of every array with dimensions that the equations of a program make on one device, in program order."""
+    made = [x.aval for v in walk(jaxpr) if v.axes and not v.opens for x in v.eqn.outvars]
+    return [(tuple(a.shape), short(a.dtype)) for a in made if getattr(a, "shape", ()) and hasattr(a, "dtype")]
+
+
+def _collectives(v: Visit, sizes: Mapping[str, int]):
+    """(collective, operand, result) for each array that one equation sends."""
+    p, kind = v.eqn.params, COLLECTIVES.get(v.name)
+    axes = p.get("axis_name", p.get("axes", ()))
+    axes = tuple(a for a in ((axes,) if isinstance(axes, str) else axes or ()) if isinstance(a, str)) if v.axes else ()
+    if kind is None:
+        if axes and v.name not in VIEWS:
+            raise ValueError(f"{v.name} is none of {', '.join(KINDS)}: write the program with those")
+        return
+    if kind == "Permute":
+        axes = moving(axes, p["perm"], sizes)
+    for here, there in zip(v.eqn.invars, v.eqn.outvars) if axes else ():
+        shape, out = here.aval.shape, there.aval.shape
+        if not p.get("tiled", True) and kind == "AllGather":
+            shape = _with_one(shape, p["all_gather_dimension"])
+        elif not p.get("tiled", True) and kind == "ReduceScatter":
+            out = _with_one(out, p["scatter_dimension"])
+        note = " > ".join(v.path)
+        yield Collective(kind, axes, shape, out, short(here.aval.dtype), v.loops, note), here, there
+
+
+def moving(axes: tuple[str, ...], pairs, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Those axes along which a permutation of devices moves something, in the mesh's order.
+
+    pairs  (source, destination), numbered along `axes` with the last of them fastest
+    """
+    ends = np.array(pairs, int).reshape(-1, 2).T
+    source, target = (np.unravel_index(e, [sizes[a] for a in axes]) for e in ends)
+    moved = {a for a, s, t in zip(axes, source, target) if np.any(s != t)}
+    return tuple(a for a in sizes if a in moved)
+
+
+def short(dtype) -> str:
+    """A type's name as costs have it: bf16, f32, int8, fp8."""
+    name = np.dtype(dtype).name if not str(dtype).startswith("key") else str(dtype)
+    for long, brief in (("bfloat", "bf"), ("float8", "fp8"), ("float4", "fp4"), ("float", "f")):
+        if name.startswith(long):
+            return brief if brief.startswith("fp") else name.replace(long, brief)
+    return name
+
+
+def _with_one(shape: tuple[int, ...], at: int) -> tuple[int, ...]:
+    return (*shape[:at], 1, *shape[at:])
+
+
+def _busiest(branches, here: Visit):
+    """The branch of a cond that sends most; the first of equals."""
+    return max(branches, key=lambda b: read(b, here).wire)
+
+
+def merged(collectives: Iterable[Collective]) -> Sent:
+    """The same with logical collectives: gathering an array over X and then over Y is one AllGather over both.
+
+    One collective joins another if it is of the same kind, over other axes, and sends what the other one made.
+    (A plain tuple, as of a plan, does not say who made what: there neighbours join whose shapes fit.)
+    Permutes stay apart, and so do AllToAlls of different dimensions.
+    """
+    given = tuple(collectives)
+    feeds = getattr(collectives, "feeds", (None, *range(len(given) - 1))) if given else ()
+    out, at = [], []  # at: where each given collective went
+    for c, feed in zip(given, feeds):
+        i = None if feed is None else at[feed]
+        if i is not None and _joins(out[i], c):
+            # The axis gathered last, or scattered first, is the major one.
+            axes = c.axes + out[i].axes if c.kind == "AllGather" else out[i].axes + c.axes
+            out[i] = replace(out[i], axes=axes, out=c.out)
+        else:
+            i = len(out)
+            out.append(c)
+        at.append(i)
+    return Sent(out, getattr(collectives, "sizes", None), getattr(collectives, "doubts", ()))
+
+
+def _joins(a: Collective, b: Collective) -> bool:
+    change = lambda c: [np.sign(o - s) for s, o in zip(c.shape, c.out)]  # noqa: E731
+    return (
+        (a.kind, a.dtype, a.times, prod(a.out)) == (b.kind, b.dtype, b.times, prod(b.shape))
+        and a.kind in MERGES
+        and not set(a.axes) & set(b.axes)
+        and (a.kind != "AllToAll" or change(a) == change(b))
+    )

@@ -1,0 +1,348 @@
+"""The collectives of an exported program, read from its StableHLO.
+
+`jax.export` carries a program from one process to another, where its jaxpr is gone. The list is that of `trace.sent`.
+What export loses:
+  * names of axes of size 1, where groups are written as device numbers (JAX 0.10): a collective over several axes is
+    listed without them, one over such axes alone over the mesh's first axis of size 1. Newer versions write the names.
+  * the sentence about axes left to the compiler, and where in the program a collective stands, but for loops and calls
+  * a loop unrolled by JAX (`unroll=2`): its body stands there twice, with half the trips
+Kinds, shapes, types and orders of axes are kept, bf16 and 4-bit types too. pbroadcast cannot be exported on a CPU.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import prod
+
+import numpy as np
+from jax._src.interpreters.mlir import make_ir_context  # there is no public way to a context that knows JAX's dialects
+from jax.extend.mlir import ir
+
+from helpers.costs.sharding.collectives import Collective
+from helpers.trace.jaxpr.collectives import BRANCHES, GROUPS, UNKNOWN_TRIPS, Sent, moving
+
+KINDS = {
+    "stablehlo.all_gather": "AllGather",
+    "stablehlo.reduce_scatter": "ReduceScatter",
+    "stablehlo.all_reduce": "AllReduce",
+    "stablehlo.all_to_all": "AllToAll",
+    "stablehlo.collective_permute": "Permute",
+}
+SAME = frozenset("stablehlo.reshape stablehlo.transpose stablehlo.broadcast_in_dim sdy.sharding_constraint".split())
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+
+
+def sent_by(exported, mesh) -> Sent:
+    """Every collective that an exported program sends, in program order.
+
+    exported  as from `jax.export.export(jax.jit(f))(*args)`, deserialized or not
+    mesh      the mesh it was made for, names and sizes in order: a costs or JAX mesh, or {"X": 4, "Y": 2}
+    """
+    sizes = axis_sizes(mesh)
+    if exported.nr_devices != prod(sizes.values()):
+        raise ValueError(
+            f"the program is for {exported.nr_devices} devices and the mesh {sizes} has {prod(sizes.values())}"
+        )
+    with opened(exported) as module:
+        return _Reader(module, sizes).sent()
+
+
+def largest_result_by(exported) -> float:
+    """Bytes of the largest array that one operation of an exported program makes on one device (inside `shard_map`)."""
+    with opened(exported) as module:
+        return max((_nbytes(r.type) for r in _results(module)), default=0)
+
+
+def results_by(exported) -> list[tuple[tuple[int, ...], str]]:
+    """Shape and type of every array that the operations of an exported program make on one device, in program order.
+
+    Numbers without dimensions are left out, and constants come last: `jax.jit` and `jax.export` put them in other places.
+    """
+    with opened(exported) as module:
+        made = [r for r in _results(module) if _nbytes(r.type) and _shape(r.type)]
+        made.sort(key=lambda r: _owner(r).name == "stablehlo.constant")
+        return [(_shape(r.type), _dtype(r.type)) for r in made]
+
+
+def farthest_by(exported, mesh) -> int:
+    """How many places an exported program's farthest permute goes, along the rings of the mesh."""
+    shape, far = tuple(axis_sizes(mesh).values()), 0
+    with opened(exported) as module:
+        for v in _Reader(module, axis_sizes(mesh)).visits():
+            if v.op.name == "stablehlo.collective_permute":
+                for pair in np.array(v.op.attributes["source_target_pairs"]):
+                    start, end = (np.unravel_index(place, shape) for place in pair)
+                    far = max(far, sum(min((e - s) % n, (s - e) % n) for s, e, n in zip(start, end, shape)))
+    return int(far)
+
+
+@contextmanager
+def opened(exported) -> Iterator:
+    """The module of an exported program, in a context of its own or in the one that it has already."""
+    if hasattr(exported, "opened"):
+        with exported.opened() as module:
+            yield module
+    else:
+        with make_ir_context():
+            yield exported.mlir_module(serialized=False)
+
+
+@dataclass(frozen=True)
+class Held:
+    """An opened module that is asked several things: opening takes longer than most answers."""
+
+    module: object
+    nr_devices: int
+    out_avals: tuple = ()
+
+    @contextmanager
+    def opened(self) -> Iterator:
+        with self.module.context:
+            yield self.module
+
+
+def axis_sizes(mesh) -> dict[str, int]:
+    """{"X": 4, "Y": 2} of any kind of mesh."""
+    if isinstance(mesh, Mapping):
+        return dict(mesh)
+    return dict(mesh.shape if hasattr(mesh, "axis_names") else mesh.sizes)
+
+
+@dataclass(frozen=True)
+class _At:
+    """An operation, how often the loops around it run it, what stands around it, and whether shapes are local."""
+
+    op: object = None
+    loops: int = 1
+    path: tuple[str, ...] = ()
+    manual: bool = False
+
+    def inside(self, label: str, loops: int = 1) -> "_At":
+        return replace(self, loops=self.loops * loops, path=(*self.path, label))
+
+
+class _Reader:
+    """One walk over the operations that a module needs, as `jaxpr.walk` goes over a jaxpr.
+
+    sizes  of the mesh; of a cond's branches the one that sends most is taken, or all where nobody asks who sends
+    """
+
+    def __init__(self, module, sizes: Mapping[str, int]):
+        self.sizes = sizes
+        self.functions = {o.attributes["sym_name"].value: o for o in map(_op, module.body) if o.name == "func.func"}
+        self.doubts: dict[str, int] = {}
+
+    def visits(self) -> Iterator[_At]:
+        return self._block(_body(self.functions["main"]), _At())
+
+    def sent(self) -> Sent:
+        found, feeds, made = self._sent(self.visits())
+        return Sent(found, self.sizes, self.doubts, feeds)
+
+    def _sent(self, visits):
+        found, feeds, made = [], [], {}
+        for v in visits:
+            op = v.op
+            if op.name in SAME and _elements(op.operands[0].type) == _elements(op.results[0].type):
+                made[op.results[0]] = made.get(op.operands[0])
+            axes = self._axes(op) if op.name in KINDS else ()
+            for here, there in zip(op.operands, op.results) if axes else ():
+                shape, out = (tuple(ir.RankedTensorType(x.type).shape) for x in (here, there))
+                feeds.append(made.get(here))
+                made[there] = len(found)
+                found.append(
+                    Collective(KINDS[op.name], axes, shape, out, _dtype(here.type), v.loops, " > ".join(v.path))
+                )
+                self.doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
+        return found, feeds, made
+
+    def _block(self, block, at: _At) -> Iterator[_At]:
+        for op in _needed(block):
+            here = replace(at, op=op)
+            if op.name == "stablehlo.while":
+                n = _trips(op)
+                for region, loops in zip(op.regions, (1, 1) if n is None else (n + 1, n)):
+                    yield from self._block(region.blocks[0], at.inside(f"while x{'?' if n is None else n}", loops))
+            elif op.name in ("stablehlo.case", "stablehlo.if"):
+                for block in [self._busiest(op, at)] if self.sizes else [r.blocks[0] for r in op.regions]:
+                    yield from self._block(block, at.inside("cond"))
+            elif op.name in CALLS:
+                name = op.attributes[CALLS[op.name]].value
+                yield from self._block(_body(self.functions[name]), at.inside(name))
+            elif op.name == "sdy.manual_computation":
+                yield from self._block(op.regions[0].blocks[0], replace(at.inside("shard_map"), manual=True))
+            else:
+                yield here
+
+    def _busiest(self, op, at: _At):
+        """The branch that sends most; the first of equals."""
+        blocks = [r.blocks[0] for r in op.regions]
+        ways = [Sent(self._sent(self._block(b, at))[0], self.sizes) for b in blocks]
+        self.doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
+        return max(zip(blocks, ways), key=lambda bw: bw[1].wire)[0]
+
+    def _axes(self, op) -> tuple[str, ...]:
+        if op.name == "stablehlo.collective_permute":
+            pairs = np.array(op.attributes["source_target_pairs"])
+            return moving(tuple(self.sizes), pairs, self.sizes)  # device numbers go along all axes
+        groups = op.attributes["replica_groups"]
+        if not isinstance(groups, ir.DenseIntElementsAttr):  # newer versions name the axes
+            return tuple(re.findall(r'name = "([^"]*)"', str(groups)))
+        axes, exact = group_axes(np.array(groups), self.sizes)
+        self.doubts |= {} if exact else {GROUPS: 1}
+        return axes
+
+
+def group_axes(groups: np.ndarray, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], bool]:
+    """The mesh axes whose devices make up these groups, in order, and True; or the fewest that contain them, and False.
+
+    groups  device numbers [groups, members], numbered along the mesh with its last axis fastest
+
+    >>> group_axes(np.array([[0, 2, 4, 6], [1, 3, 5, 7]]), {"X": 4, "Y": 2})
+    (('X',), True)
+    >>> group_axes(np.array([[0, 2, 4, 6, 1, 3, 5, 7]]), {"X": 4, "Y": 2})
+    (('Y', 'X'), True)
+    >>> group_axes(np.array([[0, 2], [4, 6], [1, 3], [5, 7]]), {"X": 4, "Y": 2})
+    (('X',), False)
+    """
+    wide = [a for a, n in sizes.items() if n > 1]
+    ones = [a for a, n in sizes.items() if n == 1]
+    if groups.shape[1] == 1 and ones:
+        return (ones[0],), True
+    rows = {tuple(map(int, g)) for g in groups}
+    for count in range(1, len(wide) + 1):
+        for axes in permutations(wide, count):
+            if prod(sizes[a] for a in axes) == groups.shape[1] and rows == set(_along(axes, sizes)):
+                return axes, True
+    around = (
+        axes
+        for n in range(1, len(wide) + 1)
+        for axes in permutations(wide, n)
+        if list(axes) == sorted(axes, key=wide.index)
+    )
+    within = lambda axes: all(any(set(r) <= set(g) for g in _along(axes, sizes)) for r in rows)  # noqa: E731
+    return min((a for a in around if within(a)), key=lambda a: prod(sizes[x] for x in a)), False
+
+
+def _along(axes: tuple[str, ...], sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """Groups of device numbers along these axes, the last of them fastest."""
+    names = list(sizes)
+    ids = np.arange(prod(sizes.values())).reshape(list(sizes.values()))
+    order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
+    return [tuple(map(int, g)) for g in ids.transpose(order).reshape(-1, prod(sizes[a] for a in axes))]
+
+
+def _results(module) -> list:
+    return [r for v in _Reader(module, {}).visits() if v.manual for r in v.op.results]
+
+
+def _needed(block) -> list:
+    """The operations of one block whose results reach its end or that have an effect."""
+    live, kept = set(), []
+    for op in reversed([_op(o) for o in block]):
+        effect = "has_side_effect" in op.attributes and bool(op.attributes["has_side_effect"].value)
+        if not len(op.results) or effect or any(r in live for r in op.results):
+            kept.append(op)
+            live.update(_operands(op))
+    return kept[::-1]
+
+
+def _operands(op) -> Iterator:
+    """What an operation and those inside it look at."""
+    yield from op.operands
+    for region in op.regions:
+        for block in region:
+            for inner in block:
+                yield from _operands(_op(inner))
+
+
+def _trips(op) -> int | None:
+    """How often a while runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
+    test, body = (r.blocks[0] for r in op.regions)
+    compare = _owner(_ends(test)[0])
+    if (
+        compare is None
+        or compare.name != "stablehlo.compare"
+        or "LT" not in str(compare.attributes["comparison_direction"])
+    ):
+        return None
+    counter, limit = (_carried(v, op, test, body) for v in compare.operands)
+    if counter is None or limit is None or counter[1] <= 0 or limit[1] != 0:
+        return None
+    return max(0, -((counter[0] - limit[0]) // counter[1]))
+
+
+def _carried(v, op, test, body) -> tuple[int, int] | None:
+    """(first value, change on each trip) of what a loop's test looks at; None if the program does not say."""
+    if v not in list(test.arguments):
+        value = _whole(v)
+        return None if value is None else (value, 0)
+    at = list(test.arguments).index(v)
+    first, var, out = _whole(op.operands[at]), body.arguments[at], _ends(body)[at]
+    if first is None or out == var:
+        return None if first is None else (first, 0)
+    step = _owner(out)
+    if step is None or step.name != "stablehlo.add" or var not in list(step.operands):
+        return None
+    steps = [_whole(x) for x in step.operands if x != var]
+    return (first, steps[0]) if steps and steps[0] is not None else None
+
+
+def _whole(v) -> int | None:
+    """The number, if it is a whole one and written into the program."""
+    owner = _owner(v)
+    if owner is None or owner.name != "stablehlo.constant":
+        return None
+    value = owner.attributes["value"]
+    return int(np.array(value)) if isinstance(value, ir.DenseIntElementsAttr) and not _shape(v.type) else None
+
+
+def _op(o):
+    return o.operation
+
+
+def _owner(v):
+    """The operation that makes a value; None for an argument."""
+    return None if isinstance(v.owner, ir.Block) else _op(v.owner)
+
+
+def _body(function):
+    return function.regions[0].blocks[0]
+
+
+def _ends(block) -> list:
+    """What a block hands on."""
+    return list(_op(list(block)[-1]).operands)
+
+
+def _shape(t) -> tuple[int, ...]:
+    return tuple(ir.RankedTensorType(t).shape)
+
+
+def _elements(t) -> int:
+    return prod(_shape(t))
+
+
+def _dtype(t) -> str:
+    """A type's name as costs have it."""
+    name = str(ir.RankedTensorType(t).element_type)
+    if name == "i1":
+        return "bool"
+    if m := re.fullmatch(r"(u?)i(\d+)", name):
+        return f"{m[1]}int{m[2]}"
+    if m := re.match(r"f([48])E", name):
+        return f"fp{m[1]}"
+    return {"complex<f32>": "complex64", "complex<f64>": "complex128"}.get(name, name)
+
+
+def _nbytes(t) -> int:
+    """Bytes of a tensor, 4-bit types packed; 0 for a token."""
+    try:
+        t = ir.RankedTensorType(t)
+    except (TypeError, ValueError):
+        return 0
+    name = str(t.element_type)
+    bits = 8 if name == "i1" else int((re.search(r"\d+", name) or ["0"])[0]) * (2 if "complex" in name else 1)
+    return -(-prod(t.shape) * bits // 8)

@@ -1,0 +1,107 @@
+"""Which devices exchange with each other: XLA's replica groups read, and named by the axes of a mesh.
+
+XLA writes groups in three ways, and the same program in different ways from version to version:
+  {{0,2},{1,3}}                               the groups themselves; {} is one group of all
+  [2,4]<=[4,2]T(1,0)                          0 ... 7 shaped [4,2], transposed, cut into 2 groups of 4
+  mesh['X'=4,'Y'=2] {'X'}                     a mesh and the axes that a group runs along; 'X':(2)2 is the part of size
+                                              2 of X that comes after a part of size 2
+Numbers are partitions in the mesh's own order (its last axis fastest), not the chips' numbers.
+"""
+
+import re
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from .collectives import group_axes
+
+_IOTA = r"\[[\d,]+\](?:T\([\d,]+\))?"
+_LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
+_CUT = re.compile(rf"replica_groups=\[(\d+),(\d+)\]<=({_IOTA})")
+_MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, ?device_ids=\(([^{]*?)\))? ?\{([^}]*)\}")
+_PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
+
+
+def groups(text: str, devices: int) -> list[list[int]]:
+    """The groups that the attributes of an instruction name; [] if they name none.
+
+    >>> groups("replica_groups=[2,4]<=[4,2]T(1,0), dimensions={0}", 8)
+    [[0, 2, 4, 6], [1, 3, 5, 7]]
+    >>> groups("replica_groups=mesh['X'=4,'Y'=2] {'X':(2)2}, dimensions={0}", 8)
+    [[0, 2], [1, 3], [4, 6], [5, 7]]
+    """
+    if m := _MESH.search(text):
+        return _along_mesh(*m.groups())
+    if m := _CUT.search(text):
+        return _iota(m[3]).reshape(int(m[1]), int(m[2])).tolist()
+    if m := _LISTS.search(text):
+        return [_ints(g) for g in re.findall(r"\{([\d,]*)\}", m[1])] or [list(range(devices))]
+    return []
+
+
+def pairs(text: str) -> list[tuple[int, int]]:
+    """(from, to) of a collective-permute.
+
+    >>> pairs("source_target_pairs={{0,1},{1,0}}")
+    [(0, 1), (1, 0)]
+    """
+    m = _PAIRS.search(text)
+    return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", m[1])] if m else []
+
+
+def axes_of(found: list[list[int]], sizes: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The mesh axes that groups run along, in the order of their members; None if they are not those of whole axes.
+
+    sizes  devices along each axis of the mesh, in its order; an axis of one device is named only by groups of one
+
+    >>> axes_of([[0, 2, 1, 3]], {"X": 2, "Y": 2}), axes_of([[0, 1], [2, 3]], {"X": 2, "Y": 2})
+    (('Y', 'X'), ('Y',))
+    """
+    if not found or len({len(g) for g in found}) > 1:
+        return None
+    axes, exact = group_axes(np.array(found), sizes)
+    return axes if exact else None
+
+
+def axes_between(moves: list[tuple[int, int]], sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """The mesh axes along which a permute moves anything.
+
+    >>> axes_between([(0, 2), (2, 0), (1, 3), (3, 1)], {"X": 2, "Y": 2})
+    ('X',)
+    """
+    shape = tuple(sizes.values())
+    at = {d: np.unravel_index(d, shape) for move in moves for d in move}
+    return tuple(a for i, a in enumerate(sizes) if any(at[s][i] != at[t][i] for s, t in moves))
+
+
+def _along_mesh(mesh: str, order: str | None, wanted: str) -> list[list[int]]:
+    """Groups along axes, or parts of axes, of a mesh that XLA names itself."""
+    sizes = {a: int(n) for a, n in re.findall(r"'([^']+)'=(\d+)", mesh)}
+    parts = [
+        (a, int(before or 1), int(n or sizes[a]))
+        for a, before, n in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", wanted)
+    ]
+    # Cut every axis at the borders of its wanted parts; each piece is then an axis of its own.
+    pieces = []
+    for a, size in sizes.items():
+        cuts = sorted({1, size} | {c for b, before, n in parts if b == a for c in (before, before * n)})
+        pieces += [(a, low, high) for low, high in zip(cuts, cuts[1:])]
+    along = [
+        i for a, before, n in parts for i, (b, low, high) in enumerate(pieces) if a == b and before <= low < before * n
+    ]
+    shape = [high // low for _, low, high in pieces]
+    ids = np.arange(prod(shape)) if not order else _iota(order) if "[" in order else np.array(_ints(order))
+    rest = [i for i in range(len(pieces)) if i not in along]
+    return ids.reshape(shape).transpose(rest + along).reshape(-1, prod(shape[i] for i in along)).tolist()
+
+
+def _iota(text: str) -> np.ndarray:
+    """[4,2]T(1,0): 0 ... 7 shaped 4 by 2, transposed, in one row."""
+    shape, _, order = text.partition("T")
+    ids = np.arange(prod(_ints(shape))).reshape(_ints(shape))
+    return (ids.transpose(_ints(order)) if order else ids).ravel()
+
+
+def _ints(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"\d+", text)]

@@ -1,0 +1,189 @@
+"""The summary of a class: readable at 80 columns, and nothing that a student wrote acts on a terminal."""
+
+import json
+import re
+import unicodedata
+
+import nbformat
+import pytest
+
+from autograder.grading.class_summary import (
+    WIDE,
+    Result,
+    by_exercise,
+    columns,
+    complaints,
+    mistake,
+    plain,
+    standing,
+    table,
+    titles,
+)
+from autograder.places import ROOT
+from tests.bench_grading import STORE
+
+OFF = "that is exactly half: a multiply-add is 2 FLOPs. (f({0}) returned {0}.5.)"
+
+
+def student(name, got=1.0, said=(), **more) -> Result:
+    return Result(name, {"ch01-q01": (2.0, 2.0), "ch01-q02": (got, 3.0)}, said={"ch01-q02": list(said)}, **more)
+
+
+@pytest.fixture
+def few() -> list[Result]:
+    return [
+        student("ada", 3.0),
+        student("bob", 1.0, [OFF.format(2), "g is not right yet: no."]),
+        student("cyd", 0.0, [OFF.format(40)]),
+        student("dan", 0.0, ["f is not done yet.", "entry 'x' is not done yet."]),
+        student("eve", 0.0, open={"ch01-q02"}),
+        Result("fay", {"ch01-q01": (0.0, 2.0), "ch01-q02": (0.0, 3.0)}, why="The submitted file is empty."),
+        student("gus", 1.0, [OFF.format(7)], notes=["The cell ch01-q01-check was missing; it was put back."]),
+    ]
+
+
+def test_standings(few):
+    assert [standing(r, "ch01-q02") for r in few] == [
+        "full", "part", "none", "not begun", "waits", "not graded", "part"]  # fmt: skip
+
+
+def test_by_exercise(few):
+    first, second = by_exercise(few, {"1.1": "A dot product", "1.2": "Between the bounds"}).split("\n\n")
+    assert first.splitlines()[0] == f"{'1.1   A dot product':<65} mean 2.00 of 2"
+    assert first.splitlines()[1].split("   ")[2:] == ["full 6", "part 0", "none 0", "not graded 1"]
+    assert "points missing" not in first
+    head, counts, failed, *said = second.splitlines()
+    assert head.startswith("1.2   Between the bounds ") and head.endswith(
+        " mean 1.00 of 3"
+    )  # ada to dan and gus: 5 of 15
+    assert counts.split("   ")[2:] == ["full 1", "part 2", "none 1", "not begun 1", "not graded 1", "waits 1"]
+    assert failed.strip() == "points missing: cyd, bob, gus"
+    assert said == ["      3 x that is exactly half: a multiply-add is 2 FLOPs."]
+
+
+def test_the_most_frequent_mistake_is_counted_once_a_student():
+    said = [
+        ["too large by 3."] * 5,
+        ["too large by 4.", "the sign is wrong."],
+        ["the sign is wrong."],
+        ["the sign is wrong."],
+    ]
+    assert mistake(said) == ("the sign is wrong.", 3)
+    assert mistake([["f is not done yet."], []]) is None
+    assert mistake([["too large by 3."], ["too large by 4.5e-3."], ["too large by 4.5e-3."]]) == (
+        "too large by 4.5e-3.",
+        3,
+    )
+
+
+def test_only_eight_are_named():
+    text = by_exercise([student(f"s{i:02}", 0.0, ["no."]) for i in range(30)])
+    assert "s07 and 22 more" in text and "s08" not in text
+
+
+def test_table_of_a_small_class(few):
+    lines = table(few).splitlines()
+    assert lines[0].split() == ["student", "01", "02", "total"]
+    assert lines[1].split() == ["points", "2", "3", "5"]
+    assert lines[2].split() == ["ada", "2", "3", "5"]
+    assert lines[6].split() == ["eve", "2", "?", "2"]
+    assert lines[7].split() == ["fay", "0", "0", "0", "*"]
+    assert "  fay: The submitted file is empty." in lines
+    assert "  gus: The cell ch01-q01-check was missing; it was put back." in lines
+
+
+def test_forty_have_rows_and_more_are_sent_to_the_file():
+    assert len(table([student(f"s{i}") for i in range(40)]).splitlines()) == 42
+    large = [student(f"s{i}", notes=["It was stopped."]) for i in range(41)] + [student("bad", why="It is empty.")]
+    text = table(large, grades="course/grades.csv")
+    assert text.splitlines()[0] == "42 students; their grades are in course/grades.csv."
+    assert "bad: It is empty." in text  # everyone who could not be graded has a line
+    assert text.count("It was stopped.") == 1 and "and 33 more: It was stopped." in text
+
+
+@pytest.mark.parametrize("n", [0, 1, 11, 26, 60])
+def test_eighty_columns(n):
+    scores = {f"ch02-q{i:02}": (0.25, 4.0) for i in range(1, n + 1)}
+    said = {e: ["a very long sentence of a check, with many words in it, that says what is wrong " * 3] for e in scores}
+    names = ["x" * 60, "\u5f20\u4f1f" * 20, "o'neill \u00e9t\u00e9", "z"]
+    found = [Result(s, scores, said=said, why="It is empty. " * 9, notes=["Put back. " * 12]) for s in names]
+    found += [Result(f"{s}-2", scores, said=said) for s in names]
+    for text in (
+        table(found),
+        by_exercise(found, {f"2.{i}": "A long title of an exercise " * 4 for i in range(n + 1)}),
+    ):
+        assert all(columns(line) <= WIDE for line in text.splitlines()), text
+    body = table(found)
+    for exercise in scores:
+        assert re.search(rf"\b{exercise[-2:]}\b", body)
+
+
+HOSTILE = "a\x1b[2J\x1b]52;c;aGk=\x07\x1b(0\x9b31m\r\n\t\x00\x08\u202e\u2028\ud800\u200bb"
+
+
+def test_nothing_acts_on_a_terminal():
+    r = Result(HOSTILE, {"ch01-q01": (0.0, 1.0)}, said={"ch01-q01": [HOSTILE]})
+    bad = Result(HOSTILE, {"ch01-q01": (0.0, 1.0)}, why=HOSTILE, notes=[HOSTILE])
+    for results in ([r, bad], [r, bad] * 30):
+        for text in (table(results), by_exercise(results, {"1.1": HOSTILE})):
+            text.encode("utf-8")  # no half of a pair
+            assert all(c == "\n" or unicodedata.category(c)[0] != "C" for c in text), ascii(text)
+            assert "[2J" not in text and "52;c" not in text
+    assert plain(HOSTILE) == "a b"
+    assert plain("x" * 1000) == "x" * 297 + "..."
+
+
+def test_long_and_odd_complaints_take_no_time():
+    for text in (
+        "(" * 20_000,
+        "(" * 5000 + ")" * 5000,
+        "\x1b[" * 20_000,
+        "\x1b]" * 5_000,
+        ". (" * 20_000,
+        "1" * 20_000,
+    ):
+        assert len(mistake([[text]]) or ("", 0)) == 2 and len(plain(text)) <= 300
+
+
+def test_complaints_are_those_of_the_check(capsys):
+    from helpers import check
+
+    def double(x):
+        return x + 2
+
+    a, b = check.Answer(double, points=2), check.Answer(lambda: 1, points=1)
+    a.gives(6, 3)
+    a.wrong(
+        "that adds two, which is right for two only; multiply by two instead, as the "
+        + "statement says " * 5
+        + "statement says",
+        lambda x: x + 2,
+    )
+    b.gives(1)
+    check.report("1.1", a, b)
+    said = complaints([{"output_type": "stream", "name": "stdout", "text": capsys.readouterr().out}])
+    assert len(said) == 1 and said[0].endswith("statement says. (double(3) returned 5.)")
+    assert "  " not in said[0]
+    a = check.Answer(lambda x: 2 * x, points=2)
+    a.gives(6, 3)
+    check.report("1.1", a, insight="Naq abj: jul?")
+    assert complaints([{"output_type": "stream", "name": "stdout", "text": capsys.readouterr().out}]) == []
+
+
+def test_titles_of_a_release():
+    for path in sorted((ROOT / "notebooks").glob("*/exercises.ipynb")):
+        found = titles(nbformat.read(path, as_version=4))
+        assert len(found) > 5 and all(re.fullmatch(r"\d+\.\d+", n) and t for n, t in found.items())
+
+
+def test_the_stored_measurement_says_how_it_was_made():
+    """What the instructor's page computes with: ratios are those of the numbers beside them, of classes as large as it says."""
+    stored = json.loads(STORE.read_text(encoding="utf-8"))
+    assert list(stored) == ["command", "date", "machine", "versions", "cases"]
+    for case in stored["cases"].values():
+        assert f"--students {case['students']} --stock {case['stock_students']}" in stored["command"]
+        stock = case["seconds_each"]["stock"]
+        for way in case["cpu_ratio"]:
+            ours = case["seconds_each"][way]
+            assert case["cpu_ratio"][way] == stock["cpu"] / ours["cpu"]
+            assert case["wall_ratio"][way] == stock["wall"] / ours["wall"]

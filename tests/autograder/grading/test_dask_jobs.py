@@ -1,0 +1,173 @@
+"""The same jobs on Dask give the same, also when a worker is killed in the middle; and nothing of the cluster stays."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from autograder.grading import jobs, workers
+from autograder.places import ROOT, SourceError
+from tests.autograder.grading import faked
+from tests.autograder.grading.test_jobs import gone
+from tests.needs import needs
+from tests.scratch import copy
+
+try:
+    from autograder.grading import dask_jobs as cluster
+except ImportError:
+    cluster = None
+
+
+@pytest.fixture(autouse=True)
+def dask():
+    needs(cluster, "Dask is not installed: make env EXTRA=dask")
+
+
+def plain(results) -> dict:
+    """Student -> what was found, without what differs between two runs."""
+    found = list(results)
+    assert len({g.student for g in found}) == len(found)
+    return {g.student: dataclasses.replace(g, seconds=0.0) for g in found}
+
+
+def below() -> list[int]:
+    return [p.pid for p in psutil.Process().children(recursive=True)]
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
+    """One Dask worker of this machine's, with jobs under way; besides, a job that kills its process, and one that raises."""
+    monkeypatch.setenv("COURSE_SECRET", "hush")
+    names = ["once-1", "dies-1", "raises-1", *(f"slow-{i}" for i in range(30)), *(f"s-{i}" for i in range(100))]
+    taken, most, found, before = [], 0, [], set(below())
+
+    def todo():
+        for job in faked.jobs(*names, marks=tmp_path):
+            taken.append(job)
+            yield job
+
+    with workers.pool(faked.assignment(), "dask", faked.graded) as pool:
+        assert pool.client.scheduler.address.startswith("tls://")
+        pids = pool.client.run(os.getpid)
+        assert len(pids) == (os.cpu_count() or 1)
+        for one in pool.run(todo()):
+            most = max(most, len(taken) - len(found))
+            found.append(one)
+            if len(found) == 4:
+                started = set(below()) - before
+                apart(started)
+                os.kill(next(iter(pids.values())), signal.SIGKILL)
+    assert not gone(started)
+    assert most <= 2 * len(pids) + 2  # jobs are taken when workers are free
+    with workers.pool(faked.assignment(), "2", faked.graded) as pool:
+        assert plain(found) == plain(pool.run(faked.jobs(*names, marks=tmp_path)))
+    assert {g.student: g.why for g in found if g.why}.keys() == {"dies-1", "raises-1"}
+    assert capfd.readouterr() == ("", "")
+
+
+def apart(pids) -> None:
+    """None of these processes has a secret of ours, or listens where others could reach it."""
+    listening = set()
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):  # one of them kills itself
+            process = psutil.Process(pid)
+            assert not [v for v in process.environ().values() if "hush" in v]
+            listening |= {c.laddr.ip for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}
+
+
+class Somebody:
+    """A scheduler and workers that are not ours."""
+
+    def __init__(self, folder):
+        self.folder, self.started = folder, []
+        self.start("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "at.json")
+        while not (folder / "at.json").is_file():
+            assert self.started[0].poll() is None
+            time.sleep(0.1)
+        self.address = json.loads((folder / "at.json").read_text())["address"]
+
+    def start(self, role, *options, path="") -> subprocess.Popen:
+        paths = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
+        with open(self.folder / f"log-{len(self.started)}", "wb") as log:
+            command = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--host", "127.0.0.1", *options]
+            env = jobs.environment() | {"PYTHONPATH": paths}
+            self.started.append(subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log))
+        return self.started[-1]
+
+    def worker(self, path) -> subprocess.Popen:
+        """A worker that has the course that lies in `path`."""
+        before = len(list(self.folder.glob("log-*")))
+        options = "--nthreads", "2", "--no-dashboard", "--local-directory", str(self.folder)
+        started = self.start("worker", self.address, *options, path=path)
+        while "Registered to" not in (self.folder / f"log-{before}").read_text():
+            assert started.poll() is None
+            time.sleep(0.1)
+        return started
+
+    def stop(self) -> None:
+        pids = [p.pid for mine in self.started for p in psutil.Process(mine.pid).children(recursive=True)]
+        for process in reversed(self.started):
+            process.terminate()
+            process.wait(60)
+        assert not gone(pids)
+
+
+@pytest.fixture
+def somebody(tmp_path):
+    made = Somebody(tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_runs_already(somebody, tmp_path, capfd):
+    """Its workers may come later; a worker with two threads grades two at a time; afterwards it is as it was."""
+    todo = faked.jobs(*(f"slow-{i}" for i in range(8)), marks=tmp_path)
+    with workers.pool(faked.assignment(), somebody.address, faked.graded) as pool:
+        assert "has no workers yet" in capfd.readouterr().err
+        worker = somebody.worker(ROOT)
+        found = list(pool.run(todo))
+        processes = {int(g.seconds) for g in found}
+    assert {g.student for g in found} == {j.student for j in todo} and not any(g.why for g in found)
+    assert len(processes) == 2 and not gone(processes)
+    assert worker.poll() is None and somebody.started[0].poll() is None
+    with workers.pool(faked.assignment(), somebody.address, faked.graded) as pool:
+        assert len(list(pool.run(faked.jobs("a", "b")))) == 2
+
+
+def test_a_worker_with_another_version_is_refused(somebody, tmp_path):
+    other = copy(tmp_path / "other")
+    with open(other / "helpers" / "check" / "compare.py", "a") as f:
+        f.write("# mended\n")
+    refusal = "The Dask worker tcp://127.* has another version of the course"
+    with workers.pool(faked.assignment(), somebody.address, faked.graded) as pool:
+        somebody.worker(other)
+        with pytest.raises(SourceError, match=refusal):
+            list(pool.run(faked.jobs("a")))
+    with pytest.raises(SourceError, match=refusal):
+        workers.pool(faked.assignment(), somebody.address, faked.graded)
+
+
+def test_a_worker_without_the_course_is_refused(somebody, tmp_path):
+    (tmp_path / "bare" / "autograder").mkdir(parents=True)
+    (tmp_path / "bare" / "autograder" / "__init__.py").touch()  # hides the one installed with this Python
+    somebody.worker(tmp_path / "bare")
+    with pytest.raises(SourceError, match="does not find the course .*start it with the course's folder on PYTHONPATH"):
+        workers.pool(faked.assignment(), somebody.address, faked.graded)
+
+
+def test_no_scheduler():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(SourceError, match=f"No Dask scheduler answers at {address}"):
+            workers.pool(faked.assignment(), address, faked.graded)

@@ -1,0 +1,192 @@
+"""What students send is read without trust: refused with a sentence, or taken as text."""
+
+import json
+import os
+
+import nbformat
+import pytest
+
+from autograder.grading import intake
+from autograder.grading.rebuild import rebuild
+
+STUB = "def seconds(V, W):"
+
+
+@pytest.fixture
+def released(generated):
+    return nbformat.read(generated / "course/release/ch01_sample/exercises.ipynb", as_version=4)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "ada/ch01_sample").mkdir(parents=True)
+    return tmp_path / "ada/ch01_sample"
+
+
+def why(folder) -> str:
+    with pytest.raises(intake.Refused) as e:
+        intake.notebook(intake.read(folder))
+    return str(e.value)
+
+
+def submitted(released, **answers) -> dict:
+    """The release as plain JSON, with answers by grade_id (underscores for hyphens)."""
+    nb = json.loads(nbformat.writes(released))
+    for cell in nb["cells"]:
+        cell["source"] = answers.get(cell["id"].replace("-", "_"), cell["source"])
+    return nb
+
+
+def answer(nb) -> str:
+    return next(c for c in nb.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "ch01-q01").source
+
+
+RIGHT = "def seconds(V, W):\n    return V / W"
+
+
+def test_files_that_are_none(folder):
+    assert "there is none" in why(folder)
+    (folder / "a.ipynb").write_text("{}")
+    (folder / "b.ipynb").write_text("{}")
+    assert "there are several" in why(folder)
+    target = folder / "exercises.ipynb"
+    target.symlink_to(folder / "a.ipynb")
+    assert "is a link" in why(folder)
+    target.unlink()
+    os.mkfifo(target)
+    assert "a folder or a device" in why(folder)
+    target.unlink()
+    target.mkdir()
+    assert "a folder or a device" in why(folder)
+    target.rmdir()
+    with open(target, "wb") as f:
+        f.truncate(intake.LARGEST + 1)
+    assert "20 MB" in why(folder)
+
+
+def test_folders_that_are_links(folder, tmp_path):
+    (folder / "exercises.ipynb").write_text('{"cells": []}')
+    (tmp_path / "eve").symlink_to(tmp_path / "ada")
+    assert "link or no folder" in why(tmp_path / "eve/ch01_sample")
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob/ch01_sample").symlink_to(folder)
+    assert "link or no folder" in why(tmp_path / "bob/ch01_sample")
+
+
+@pytest.mark.parametrize(("data", "said"), [
+    (b"", "is empty"),
+    (b"\0" * 100, "is empty"),
+    (b"\x89PNG\r\n\x1a\n\xff\xd9", "no text"),
+    (b'{"cells": [', "breaks off or is wrong in line 1"),
+    (b"[" * 200_000, "nested too deep"),
+    (b"[1, 2]", "has no cells"),
+    (b'{"cells": {}}', "has no cells"),
+    (b"9" * 5000, "breaks off or is wrong"),
+    (b'{"cells": [' + b"{}," * 2000 + b"{}]}", "2001 cells"),
+])  # fmt: skip
+def test_bytes_that_are_no_notebook(data, said):
+    with pytest.raises(intake.Refused, match=said):
+        intake.cells(intake.notebook(data))
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_encodings_of_editors(released, coding):
+    data = json.dumps(submitted(released, ch01_q01=RIGHT + "  # Ä")).encode(coding)
+    nb, notes = rebuild(intake.notebook(data), released)
+    assert answer(nb).endswith("# Ä") and notes == []
+
+
+def test_cells_of_any_shape():
+    cells = intake.cells({"cells": [
+        None, 7, {}, {"cell_type": "code", "source": ["a\n", "b", 3]}, {"source": 5, "metadata": []},
+        {"cell_type": "code", "source": "x", "metadata": {"nbgrader": {"grade_id": ["q"]}}, "id": 4},
+    ]})  # fmt: skip
+    assert [c.text for c in cells] == ["", "a\nb", "", "x"]
+    assert {(c.grade_id, c.id) for c in cells} == {(None, None)}
+
+
+def test_long_cells_are_left_out():
+    [cell] = intake.cells({"cells": [{"cell_type": "code", "source": "x" * 200_000}]})
+    assert len(cell.text) < 200 and "200,000 characters" in cell.text
+
+
+def test_old_format(released):
+    """nbformat 3 keeps cells in worksheets, and code under "input"."""
+    nb = submitted(released, ch01_q01=RIGHT)
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell["input"] = cell.pop("source")
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": nb["cells"], "metadata": {}}]}
+    assert answer(rebuild(old, released)[0]) == RIGHT
+
+
+def test_renamed_file_counts_if_it_is_the_only_one(folder, released):
+    (folder / "exercises (1).ipynb").write_text(json.dumps(submitted(released, ch01_q01=RIGHT)))
+    assert answer(rebuild(intake.notebook(intake.read(folder)), released)[0]) == RIGHT
+
+
+def test_answer_in_a_cell_of_ones_own(released):
+    """Its cell deleted, or left as it was: the definition counts, wherever it stands."""
+    for keep_stub in (True, False):
+        nb = submitted(released)
+        if not keep_stub:
+            nb["cells"] = [c for c in nb["cells"] if c["id"] != "ch01-q01"]
+        nb["cells"].insert(0, {"cell_type": "code", "id": "mine", "metadata": {}, "outputs": [], "source": RIGHT})
+        made, notes = rebuild(nb, released)
+        assert answer(made) == RIGHT
+        assert "The answer ch01-q01 stood in a cell of its own; that one counts." in notes
+        assert sum(c.source == RIGHT for c in made.cells) == 1
+
+
+def test_answer_without_any_metadata(released):
+    """As some tools save it: neither ids nor metadata; the function's name is enough."""
+    nb = submitted(released, ch01_q01=RIGHT)
+    nb["cells"] = [{k: v for k, v in c.items() if k not in ("id", "metadata")} for c in nb["cells"]]
+    made, _ = rebuild(nb, released)
+    assert answer(made) == RIGHT
+    assert [c.id for c in made.cells] == [c.id for c in released.cells]
+
+
+def test_unanswered_double_below_does_not_count(released):
+    nb = submitted(released, ch01_q01=RIGHT)
+    i = next(i for i, c in enumerate(nb["cells"]) if c["id"] == "ch01-q01")
+    stub = next(c.source for c in released.cells if c.id == "ch01-q01")
+    nb["cells"].insert(i + 1, nb["cells"][i] | {"id": "copy", "source": stub})
+    made, notes = rebuild(nb, released)
+    assert answer(made) == RIGHT
+    assert not any(c.source == stub for c in made.cells)
+    assert "the one that was filled in counts" in notes[0]
+
+
+def test_split_answer_is_whole_again(released):
+    """JupyterLab's split gives both halves the metadata."""
+    nb = submitted(released, ch01_q01="half = 0.5")
+    i = next(i for i, c in enumerate(nb["cells"]) if c["id"] == "ch01-q01")
+    nb["cells"].insert(i + 1, nb["cells"][i] | {"id": "copy", "source": "def seconds(V, W):\n    return half * V / W"})
+    made, _ = rebuild(nb, released)
+    sources = [c.source for c in made.cells]
+    assert sources.index("half = 0.5") < sources.index(answer(made))
+
+
+def test_answer_cell_turned_into_text(released):
+    nb = submitted(released, ch01_q01=RIGHT)
+    for cell in nb["cells"]:
+        if cell["id"] == "ch01-q01":
+            cell["cell_type"] = "raw"
+    made, _ = rebuild(nb, released)
+    assert answer(made) == RIGHT
+    assert next(c for c in made.cells if c.id == "ch01-q01").cell_type == "code"
+
+
+@pytest.mark.parametrize(("text", "kept"), [
+    (b"2030-01-01 12:00:00.5 UTC", True), (b"2030-01-01 12:00:00", True), (b"2030-01-01T12:00:00 UTC\n", True),
+    (b"yesterday", False),
+    (b"2030-13-45 12:00:00 UTC", False), (b"0000-00-00 00:00:00", False),
+    (b"2030-01-01 12:00:00 " + b"x" * 99, False), (b"\xff\xfe", False),
+])  # fmt: skip
+def test_timestamps(folder, text, kept):
+    (folder / "timestamp.txt").write_bytes(text)
+    assert (intake.timestamp(folder) is not None) == kept
+    (folder / "timestamp.txt").rename(folder / "t")
+    (folder / "timestamp.txt").symlink_to(folder / "t")
+    assert intake.timestamp(folder) is None

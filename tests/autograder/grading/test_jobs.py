@@ -1,0 +1,289 @@
+"""Every job comes back once, whatever happens to the workers; and nothing of them stays."""
+
+import dataclasses
+import importlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+
+from autograder.engine import engine, sandbox
+from autograder.grading import jobs, one_submission, workers
+from autograder.places import SourceError
+from tests.autograder.engine import small
+from tests.autograder.grading import faked
+from tests.needs import needs
+from tests.scratch import ROOT
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers are killed by signals here")
+
+
+def run(todo, workers=2, assignment=None):
+    """Student -> what was found, of a pool that is closed again."""
+    with jobs.Local(assignment or faked.assignment(), workers, faked.graded) as pool:
+        found = list(pool.run(iter(todo)))
+    assert sorted(g.student for g in found) == sorted(j.student for j in todo)
+    return {g.student: g for g in found}
+
+
+def gone(pids, seconds=20):
+    """Wait for processes to end; those that do not."""
+    found = []
+    for pid in pids:
+        try:
+            found.append(psutil.Process(pid))
+        except psutil.NoSuchProcess:
+            pass
+    return psutil.wait_procs(found, timeout=seconds)[1]
+
+
+def test_every_job_comes_back_as_it_would_from_here():
+    todo = faked.jobs(*(f"s-{i}" for i in range(30)))
+    found = run(todo)
+    for job in todo:
+        same = dataclasses.replace(found[job.student], seconds=0.0)
+        assert same == dataclasses.replace(faked.graded(faked.assignment(), job), seconds=0.0)
+    pids = {int(g.seconds) for g in found.values()}
+    assert len(pids) == 2 and os.getpid() not in pids
+    assert not gone(pids)
+
+
+def test_a_worker_starts_without_a_parser_of_web_addresses():
+    """jsonschema builds one when notebooks are read, which took longer than all else that a worker imports."""
+    said = "import sys, autograder.grading.one_submission, nbformat; print('lark' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", said], cwd=ROOT, text=True) == "False\n"
+
+
+def test_jobs_are_taken_when_workers_are_free():
+    taken, most = 0, 0
+
+    def todo():
+        nonlocal taken
+        for job in faked.jobs(*(f"s-{i}" for i in range(1000))):
+            taken += 1
+            yield job
+
+    with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
+        for received, _ in enumerate(pool.run(todo())):
+            most = max(most, taken - received)
+    assert taken == received + 1 == 1000
+    assert most <= 6
+
+
+def test_a_job_whose_worker_died_is_done_again(tmp_path):
+    found = run(faked.jobs("a", "once-1", "b", "once-2", "c", marks=tmp_path))
+    assert not any(g.why for g in found.values())
+    assert found["once-1"].notebook == "1-ecno"
+
+
+def test_a_job_that_kills_its_worker_twice_takes_no_other_with_it(tmp_path):
+    found = run(faked.jobs("a", "dies-1", "b", "dies-2", "c", marks=tmp_path))
+    assert {s for s, g in found.items() if g.why == jobs.DIED} == {"dies-1", "dies-2"}
+    assert not any(found[s].why for s in "abc")
+    assert not found["dies-1"].fault
+    assert jobs.DIED in found["dies-1"].notebook  # a notebook for the gradebook, with the reason on it
+
+
+def test_a_job_that_hangs_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "SPARE", 0)
+    found = run(faked.jobs("a", "hangs-1", "b", marks=tmp_path), assignment=faked.assignment(seconds=1))
+    assert found["hangs-1"].why == jobs.HUNG
+    assert not found["a"].why and not found["b"].why
+    assert not gone([int((tmp_path / "hangs-1").read_text())])
+
+
+def test_a_fault_of_ours_is_no_verdict():
+    found = run(faked.jobs("a", "raises-1", "b"))
+    assert found["raises-1"].fault and "ZeroDivisionError: no way" in found["raises-1"].why
+    assert not found["a"].why and not found["b"].why
+
+
+@pytest.mark.slow
+def test_workers_killed_at_random():
+    """Idle, in the middle of a job, or while it hands over a result."""
+    todo, chance, kills, found = faked.jobs(*(f"s-{i}" for i in range(2000))), random.Random(7), 0, []
+    with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
+        for one in pool.run(todo):
+            found.append(one)
+            pid = int(one.seconds)
+            if kills < 5 and chance.random() < 1 / 50 and psutil.pid_exists(pid):
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+    assert kills == 5
+    assert sorted(g.student for g in found) == sorted(j.student for j in todo)
+    assert not any(g.why for g in found)  # none was lost twice
+
+
+@pytest.mark.slow
+def test_a_worker_that_died_idle_costs_no_job_its_try():
+    with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
+        first = next(pool.run(faked.jobs("a")))
+        for _ in range(3):
+            os.kill(int(first.seconds), signal.SIGKILL)
+            assert not gone([int(first.seconds)])
+            first = next(pool.run(faked.jobs("b")))
+            assert not first.why
+
+
+def test_a_worker_has_no_secret_is_quiet_and_apart(monkeypatch, capfd):
+    monkeypatch.setenv("COURSE_SECRET", "hush")
+    monkeypatch.setenv("COURSE_DB_URL", "postgresql://ada:hush@localhost/grades")
+    monkeypatch.setenv("PGPASSWORD", "hush")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
+        found = next(pool.run(faked.jobs("tells")))
+        process = psutil.Process(int(found.seconds))
+        assert "LANG=C.UTF-8" in found.notes
+        assert not [n for n in [*found.notes, *process.environ().values()] if "hush" in n or n.startswith("COURSE_")]
+        assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
+    assert capfd.readouterr() == ("", "")
+
+
+class Absent:
+    """An object that a worker cannot read."""
+
+    def __reduce__(self):
+        return importlib.import_module, ("no_such_module",)
+
+
+def test_a_worker_that_cannot_start_ends_the_run_with_its_last_words():
+    with jobs.Local(faked.assignment(), 2, Absent()) as pool:
+        with pytest.raises(SourceError, match="does not start: .*no_such_module"):
+            list(pool.run(faked.jobs("a", "b", "c")))
+
+
+def test_a_fault_where_jobs_come_from_is_told():
+    def todo():
+        yield from faked.jobs("a", "b", "c", "d", "e", "f")
+        raise OSError("disk gone")
+
+    with jobs.Local(faked.assignment(), 2, faked.graded) as pool, pytest.raises(OSError, match="disk gone"):
+        list(pool.run(todo()))
+
+
+COORDINATOR = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+from tests.autograder.grading import faked
+from autograder.grading import jobs
+with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
+    found = pool.run(faked.jobs("a", "b", "hangs-1", "hangs-2", marks=sys.argv[1]))
+    for _ in range(2):
+        print(int(next(found).seconds), flush=True)
+    print("waiting", flush=True)
+    next(found)
+"""
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(n, id=n.name, marks=m)
+        for n, m in ((signal.SIGKILL, ()), (signal.SIGINT, pytest.mark.slow), (signal.SIGTERM, pytest.mark.slow))
+    ],
+)
+def test_workers_end_with_the_coordinator(number, tmp_path):
+    """Also in the middle of a job."""
+    coordinator = subprocess.Popen(
+        [sys.executable, "-c", COORDINATOR, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )  # fmt: skip
+    with coordinator:
+        pids = [int(coordinator.stdout.readline()) for _ in range(2)]
+        assert coordinator.stdout.readline() == "waiting\n"
+        while len(list(tmp_path.iterdir())) < 2:  # both are in the middle of one that hangs
+            assert coordinator.poll() is None
+        coordinator.send_signal(number)
+        coordinator.wait(30)
+    assert not gone([*pids, *(int(p.read_text()) for p in tmp_path.iterdir())])
+
+
+def test_an_interrupt_that_wakes_nobody_is_seen(tmp_path):
+    """One that another thread receives does not end the wait for a result, as one that comes right before it."""
+
+    def interrupt():
+        while not (tmp_path / "hangs-1").exists():
+            time.sleep(0.05)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            began = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                list(pool.run(faked.jobs("hangs-1", marks=tmp_path)))
+            thread.join()
+    finally:
+        signal.signal(signal.SIGINT, old)
+    assert time.monotonic() - began < 60  # the job's own limit is three minutes
+
+
+@pytest.mark.parametrize("where", ["0", "-1", "two", "1.5", "http://host"])
+def test_settings_that_mean_nothing(where):
+    with pytest.raises(SourceError, match="COURSE_WORKERS is"):
+        workers.pool(faked.assignment(), where)
+
+
+def test_settings():
+    for where, n in (("3", 3), ("", min(4, os.cpu_count()))):
+        with workers.pool(faked.assignment(), where) as pool:
+            assert isinstance(pool, jobs.Local) and pool.workers == n
+
+
+LONG = "99731"  # seconds, and how a process in a sandbox is recognised
+
+
+@pytest.mark.slow
+def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
+    """A real engine, in the middle of a cell: first the worker is killed, then the next one is told to end."""
+    host = sandbox.available()
+    needs(not host.refusal, host.refusal)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the workers
+    released = small.notebook(dict.fromkeys(small.ANSWERS, ""))
+    stuck = small.notebook(small.ANSWERS | {"q1": f"import subprocess\nsubprocess.run(['sleep', '{LONG}'])"})
+    limits = dataclasses.replace(small.LIMITS, cell=100, submission=100)
+    assignment = one_submission.Assignment(
+        "ch01_sample", nbformat.writes(released), engine.bundle(released), "0", limits, True
+    )
+    with jobs.Local(assignment, 1) as pool:
+        job = one_submission.Job("eve", nbformat.writes(stuck).encode())
+
+        def wait():
+            with pytest.raises(jobs.Closed):
+                pool.graded(job)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        first = busy(pool)
+        os.kill(first[0], signal.SIGKILL)
+        assert not gone(first)
+        second = busy(pool)
+    assert not gone(second)
+    thread.join()
+    for worker in (first[0], second[0]):
+        assert not [*Path("/sys/fs/cgroup").rglob(f"grading-{worker}-*")]
+    assert not [*tmp_path.iterdir()]
+
+
+def busy(pool) -> list[int]:
+    """The worker of a pool and all below it, once the cell runs there."""
+    ends = time.monotonic() + 200
+    while time.monotonic() < ends:
+        for worker in list(pool.started):
+            try:
+                found = psutil.Process(worker.process.pid).children(recursive=True)
+                if ["sleep", LONG] in [p.cmdline() for p in found]:
+                    return [worker.process.pid, *(p.pid for p in found)]
+            except psutil.Error:
+                pass
+        time.sleep(0.1)
+    raise TimeoutError("no worker runs the cell")

@@ -1,0 +1,51 @@
+"""Mutants and variants: read, applied once, refused with a sentence."""
+
+import pytest
+
+from autograder.places import SourceError
+from autograder.samples import bank
+
+CELL = "def f(a):\n    ### BEGIN SOLUTION\n    return a + 1\n    ### END SOLUTION\n\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION"
+
+
+def test_mutant_replaces_once():
+    assert "a - 1" in bank.Mutant("ch01-q01", "sign", "a + 1", "a - 1").apply(CELL)
+    for text, n in (("a * 1", 0), ("BEGIN SOLUTION", 2)):
+        with pytest.raises(SourceError, match=f"stands {n} times"):
+            bank.Mutant("ch01-q01", "none", text, "").apply(CELL)
+
+
+def test_variant_replaces_the_region():
+    text = bank.Variant("ch01-q01", "v", "b = a\nreturn 1 + b\n").apply(CELL)
+    assert text == "def f(a):\n    b = a\n    return 1 + b\n\n"
+    with pytest.raises(SourceError, match="no solution region"):
+        bank.Variant("ch01-q01", "v", "").apply("def f(): pass")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a", "must map grade_ids to lists"),
+        ("ch01-q01: x", "ch01-q01 must be a list"),
+        ("ch01-q01: [{name: a}]", "needs name, replace, with as text and may have says, it has name"),
+        ("ch01-q01: [{name: a, replace: b, with: 1}]", "as text"),
+        ("ch01-q01: [{name: a, replace: b, with: c, why: d}]", "it has name, replace, why, with"),
+        ("ch01-q01: [{name: a, replace: b, with: c}, {name: a, replace: b, with: c}]", "has the name a twice"),
+    ],
+)
+def test_errors(tmp_path, text, said):
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "ch01_x.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SourceError, match=said):
+        bank.mutants("ch01_x", tmp_path)
+
+
+def test_kth_of_every_exercise():
+    found = [
+        bank.Mutant("ch01-q01", "a", "", ""),
+        bank.Mutant("ch01-q02", "b", "", ""),
+        bank.Mutant("ch01-q01", "c", "", ""),
+    ]
+    assert [m.name for m in bank.kth(found, 0)] == ["a", "b"]
+    assert [m.name for m in bank.kth(found, 1)] == ["c"]
+    assert bank.kth(found, 2) == []

@@ -1,0 +1,84 @@
+"""Every chapter, and the sample: blank is 0, solved is full, mutants lose their points, variants keep them."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from autograder.making import in_process_grading
+from autograder.making.exercises import meta
+from autograder.places import ROOT, Tree
+from autograder.samples import bank
+
+SAMPLE = ROOT / "tests" / "autograder" / "sample"
+
+COURSES = [(Tree(SAMPLE), SAMPLE), (Tree(ROOT), bank.SAMPLES)]
+CHAPTERS = [(tree, path.stem, folder) for tree, folder in COURSES for path in tree.exercises]
+
+
+@cache
+def solved(tree: Tree, topic: str):
+    return in_process_grading.solved(topic, tree)
+
+
+@pytest.fixture(params=CHAPTERS, ids=[c[1] for c in CHAPTERS])
+def chapter(request):
+    tree, topic, folder = request.param
+    return solved(tree, topic), topic, folder
+
+
+def test_blank_earns_nothing(chapter):
+    for name, verdict in in_process_grading.judge(in_process_grading.blank(chapter[0])).items():
+        assert verdict.score == 0, f"{name}: {verdict.message}"
+
+
+def test_solved_earns_everything(chapter):
+    verdicts = in_process_grading.judge(chapter[0])
+    assert verdicts
+    for name, verdict in verdicts.items():
+        assert verdict.score == verdict.points, f"{name}: {verdict.message}"
+
+
+def changes(kind: str, quick: int) -> list:
+    """Every change, the first few of each answer among the quick tests."""
+    found = []
+    for tree, topic, folder in CHAPTERS:
+        seen = Counter()
+        for c in getattr(bank, kind)(topic, folder):
+            seen[c.grade_id] += 1
+            marks = [pytest.mark.slow] if seen[c.grade_id] > quick else []
+            name = f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else "")
+            found.append(pytest.param(tree, topic, c, id=name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants", quick=3))
+def test_mutant_loses_points(tree, topic, mutant):
+    verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
+    mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
+    assert mine
+    assert sum(v.score for v in mine) < sum(v.points for v in mine), mine[0].message
+    said = " ".join(" ".join(v.message for v in mine).split())
+    assert " ".join(mutant.says.split()) in said
+
+
+@pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants", quick=2))
+def test_variant_keeps_points(tree, topic, variant):
+    verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [variant]), variant.grade_id)
+    assert verdicts
+    for name, verdict in verdicts.items():
+        assert verdict.score == verdict.points, f"{name}: {verdict.message}"
+
+
+@pytest.mark.parametrize("topic", [p.stem for p in Tree(ROOT).exercises])
+def test_every_exercise_has_its_bank(topic):
+    """Five mutants and two variants for each answer that is graded by a check."""
+    answers = [
+        meta(c)["grade_id"]
+        for c in solved(Tree(ROOT), topic).cells
+        if meta(c).get("solution") and not meta(c).get("grade")
+    ]
+    for found, least in ((bank.mutants(topic), 5), (bank.variants(topic), 2)):
+        count = {a: sum(c.grade_id == a for c in found) for a in answers}
+        assert {a: n for a, n in count.items() if n < least} == {}
+        assert {c.grade_id for c in found} <= set(answers)

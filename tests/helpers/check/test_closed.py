@@ -1,0 +1,120 @@
+"""The course's own formulas are closed while an answer runs, and open again after it."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from helpers import check
+from helpers.costs.rooflines import roofline
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from tests.helpers.check.told import answer, told
+
+
+def refused(f, *args):
+    a = check.Answer(f, points=1)
+    a.gives(..., *args)
+    points, messages = a.evaluate()
+    return points == 0 and any("is off limits inside an answer: write it out" in m for m in messages)
+
+
+def test_formulas_are_closed_under_every_name():
+    from helpers.costs.rooflines.roofline import critical_batch as mine
+
+    def imported_inside(*args):
+        from helpers.costs.rooflines.torus import diameter
+
+        return diameter(*args)
+
+    assert refused(roofline.critical_batch, 512, 512, 1e14, 1e12)
+    assert refused(lambda: mine(512, 512, 1e14, 1e12))
+    assert refused(lambda: roofline.matmul(1, 2, 3).flops)
+    assert refused(imported_inside, Slice(chip("v5e"), (4, 4)))
+
+
+def test_methods_and_properties_are_closed():
+    from helpers.costs.rooflines.occupancy import SM
+
+    assert refused(lambda: SM().resident_blocks(1024))
+    assert refused(lambda: roofline.Work(1, 2).intensity)
+
+
+def test_simulators_and_counters_are_closed():
+    trace = pytest.importorskip("helpers.trace")
+    from helpers.kernels.rooflines.systolic_array import cycles, frames
+
+    assert refused(lambda: cycles([1], 2, 3))
+    assert refused(lambda: len(list(frames((np.ones((2, 2)), np.ones((2, 2)))))))  # a generator
+    assert refused(lambda: trace.count(lambda x: x, 1.0))
+
+
+PROGRAMS = [
+    "attention.ring_attention.ring",
+    "attention.striped_attention.permuted",
+    "attention.tree_attention.doubling",
+    "attention.linear_attention.chunked",
+    "attention.feature_maps.taylor",
+    "sharding.collectives.all_gather",
+    "sharding.sharded_matmul.case1",
+    "transformers.decoder_layers.mlp",
+    "transformers.mixture_of_experts.route",
+    "attention.flash_without_skipping.flash",
+    "training.data_parallel_and_fsdp.fsdp_forward",
+    "training.tensor_parallel.tensor_backward",
+    "training.fsdp_and_tensor_parallel.mixed_backward",
+    "training.context_parallel.attention",
+    "training.expert_parallel.mixed",
+    "training.pipeline_parallel.ticks",
+    "training.transformer_in_stages.one_after_the_other",
+    "attention.online_softmax.together",
+    "attention.flash_attention.flash",
+    "attention.pallas_tpu.flash",
+    "attention.softmax.online",
+    "attention.masks.plan",
+    "attention.dense_attention.attention",
+]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_closed(name):
+    """Those of packages within `kernels`, too."""
+    pytest.importorskip("jax")
+    module, _, function = name.rpartition(".")
+    assert refused(lambda: getattr(import_module(f"helpers.kernels.{module}"), function)(1))
+
+
+def test_a_jitted_formula_is_closed():
+    jax = pytest.importorskip("jax")
+    assert refused(lambda: jax.jit(roofline.critical_batch_limit)(1e14, 1e12))
+
+
+def test_private_formulas_are_closed_too(capsys):
+    from helpers.costs.sharding.collectives import _steps
+    from helpers.costs.sharding.sharded_array import Axis
+
+    a = check.Answer(lambda n: _steps(Axis(n), 2), points=1)
+    a.gives(2, 4)
+    earned, said = told(capsys, a)
+    assert earned == 0 and "off limits inside an answer" in said
+
+
+def test_data_and_arithmetic_stay_open_and_everything_opens_again(capsys):
+    from helpers.numeric import maximum
+
+    assert told(capsys, answer(lambda: maximum(1.0, chip("v5e").alpha_hbm()), 243.2))[0] == 2
+    assert told(capsys, answer(lambda: Slice(chip("v5e"), (16, 16)).hosts, 32))[0] == 2
+    assert refused(lambda: roofline.critical_batch_limit(1e14, 1e12))
+    assert roofline.critical_batch_limit(1e14, 1e12) == 100  # and again afterwards
+
+
+def test_formulas_open_again_after_an_exception_and_for_references(capsys):
+    def broken(C, W):
+        raise RuntimeError
+
+    a = check.Answer(broken, points=1)
+    a.gives(1, 1.0, 1.0)
+    assert "RuntimeError" in told(capsys, a)[1]
+    a = check.Answer(lambda C, W: C / W, points=1)
+    a.equals(roofline.critical_batch_limit, C=check.floats(1, 9), W=check.floats(1, 9))
+    assert told(capsys, a)[0] == 1

@@ -1,0 +1,143 @@
+"""Points, insights and solutions: how they are shared out, and when they open."""
+
+import codecs
+
+import pytest
+
+from helpers import check
+from helpers.check import solutions
+from helpers.costs.rooflines import roofline
+from tests.helpers.check.told import answer, double, told
+
+
+def test_partial_credit_is_by_answer(capsys):
+    good, bad = answer(double, 6, 3), answer(double, 7, 3)
+    earned, out = told(capsys, good, bad)
+    assert earned == 2 and "2 of 4 points" in out and isinstance(earned, int)
+
+
+def test_entries_share_the_points_in_quarters(capsys):
+    e = check.Entries({"a": 1, "b": 4, "c": ...}, points=4, a=1, b=2, c=3, wrong={"b": {"twice too much": 4}})
+    earned, out = told(capsys, e)
+    assert earned == 1.25 and "entry 'b': twice too much." in out and "entry 'c' is not done yet" in out
+    assert told(capsys, check.Entries({"a": 1}, points=4, a=1))[0] == 4
+
+
+def test_entries_from_a_function(capsys):
+    def guess():
+        return {"a": 1}
+
+    def stub():
+        raise NotImplementedError
+
+    def cheat():
+        return {"a": roofline.critical_batch_limit(1, 1)}
+
+    assert told(capsys, check.Entries(guess, points=1, a=1))[0] == 1
+    assert "stub is not done yet" in told(capsys, check.Entries(stub, points=1, a=1))[1]
+    assert "off limits" in told(capsys, check.Entries(cheat, points=1, a=1))[1]
+    assert "the answer is a dict with the entries a, not a int" in told(capsys, check.Entries(3, points=1, a=1))[1]
+
+
+def test_insight_is_printed_on_a_pass_only(capsys):
+    secret = codecs.encode("Think of the memory.", "rot13")
+    assert "Think of the memory." in told(capsys, answer(double, 6, 3), insight=secret)[1]
+    assert "memory" not in told(capsys, answer(double, 7, 3), insight=secret)[1]
+
+
+def test_solution_and_pictures_open_after_a_pass_or_three_tries(capsys):
+    assert not check.passed("1.1")
+    check.solution("1.1")
+    assert "opens after a pass or 3 more tries" in "".join(capsys.readouterr())
+    for left in (2, 1):
+        check.report("1.1", answer(double, 7, 3))
+        check.solution("1.1")
+        assert f"{left} more tr" in "".join(capsys.readouterr())
+    check.report("1.1", answer(double, 7, 3))
+    assert "After three tries you may look: check.solution('1.1')" in "".join(capsys.readouterr())
+    check.solution("1.1")
+    assert "return flops / moved" in "".join(capsys.readouterr())
+    assert not check.passed("1.1")
+    check.report("1.1", answer(double, 6, 3))
+    assert check.passed("1.1")
+
+
+def test_only_an_answer_without_points_writes_to_stderr(capsys):
+    check.report("0.1", check.Entries({"a": 1, "b": 3}, points=2, a=1, b=2))
+    assert capsys.readouterr().err == ""
+    check.report("0.1", check.Entries({"a": 2, "b": 3}, points=2, a=1, b=2))
+    assert "0 of 2 points" in capsys.readouterr().err
+
+
+def test_an_empty_stub_is_no_try(capsys):
+    def stub():
+        raise NotImplementedError
+
+    for _ in range(3):
+        told(capsys, answer(stub, 1))
+    check.solution("0.1")
+    assert "no solutions" in capsys.readouterr().out
+    assert solutions._tries == {}
+
+
+@pytest.mark.parametrize("name", [1.10, "1", "x.y"])
+def test_solutions_are_asked_for_by_name(name):
+    with pytest.raises(ValueError, match='a string such as "1.10"'):
+        check.solution(name)
+
+
+def test_solutions_show_all_parts_and_texts(capsys, monkeypatch):
+    monkeypatch.setattr(solutions, "_passed", {("1.16", "a"), ("1.16", "b")})
+    check.solution("1.16")
+    code = capsys.readouterr().out
+    assert code.count("def ") >= 2 and "check.report" not in code and "### " not in code
+    check.solution("1.23")
+    text = capsys.readouterr().out
+    assert "memory-bound" in text and "{{" not in text
+    check.solution("1.99")
+    assert "no exercise 1.99" in capsys.readouterr().out
+
+
+def test_a_pass_of_one_part_does_not_open_the_other(capsys):
+    for name, wait in (("one", True), ("two", False)):
+        a = check.Answer(lambda x: x, points=1)
+        a.name = name
+        a.gives(1, 1)
+        assert check.report("1.16", a) == 1
+        capsys.readouterr()
+        check.solution("1.16")
+        assert ("opens after a pass of every part" in capsys.readouterr().out) == wait
+
+
+def test_hidden_statements_show_no_numbers_to_a_class(capsys, monkeypatch):
+    def stated(unseen):
+        def odd(x):
+            return 2 * x + 271 if x == 828 else 2 * x
+
+        def checked():
+            a = check.Answer(odd, points=2)
+            if unseen:
+                check.hidden()
+            a.gives(1656, 828)
+            return check.report("0.1", a)
+
+        check.run(checked)
+        return "".join(capsys.readouterr())
+
+    def raising(x):
+        raise ValueError(f"I was given {x}")
+
+    def raised():
+        a = check.Answer(raising, points=2)
+        check.hidden()
+        a.gives(1656, 828)
+        a.refuses(828)
+        return check.report("0.1", a)
+
+    assert "828" in stated(unseen=True)
+    monkeypatch.setenv("COURSE_VALUES", "a student's")
+    assert "828" in stated(unseen=False)
+    assert "828" not in (out := stated(unseen=True)) and "1927" not in out and "0 of 2" in out
+    check.run(raised)
+    out = "".join(capsys.readouterr())
+    assert "raising raised ValueError for numbers that it has not seen" in out and "828" not in out

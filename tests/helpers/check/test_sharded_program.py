@@ -1,0 +1,295 @@
+"""What a learner's sharded program is told: by what it sends, what it holds, and its result."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import export, lax
+
+from helpers import check, trace
+from helpers.check.sharded_program import Program
+from helpers.costs.sharding.collectives import Collective
+from tests.helpers.check.programs import BIG, SMALL, XY, dense, gather, gather_scatter, limited, mlp, told
+
+
+def one_axis_at_a_time(x, w_in, w_out):
+    x = lax.all_gather(lax.all_gather(x, "Y", axis=1, tiled=True), "X", axis=1, tiled=True)
+    h = jax.jit(lambda x, w: jnp.maximum(x @ w, 0))(x, w_in)
+    y = lax.psum_scatter(h @ w_out, "X", scatter_dimension=1, tiled=True)
+    return lax.psum_scatter(y, "Y", scatter_dimension=1, tiled=True)
+
+
+def reduce_whole(x, w_in, w_out):
+    x = lax.all_gather(x, ("X", "Y"), axis=1, tiled=True)
+    y = lax.psum(jax.nn.relu(x @ w_in) @ w_out, ("X", "Y"))
+    i = 2 * lax.axis_index("X") + lax.axis_index("Y")
+    n = y.shape[1] // 8
+    return lax.dynamic_slice_in_dim(y, i * n, n, 1)
+
+
+def gather_weights(x, w_in, w_out):
+    w_in = lax.all_gather(w_in, ("X", "Y"), axis=1, tiled=True)
+    w_out = lax.all_gather(w_out, ("X", "Y"), axis=0, tiled=True)
+    x = lax.all_gather(x, ("X", "Y"), axis=1, tiled=True)
+    y = jax.nn.relu(x @ w_in) @ w_out
+    n = y.shape[1] // 8
+    return lax.dynamic_slice_in_dim(y, (2 * lax.axis_index("X") + lax.axis_index("Y")) * n, n, 1)
+
+
+def wrong_order(x, w_in, w_out):
+    x = lax.all_gather(x, ("X", "Y"), axis=1, tiled=True)
+    return lax.psum_scatter(jax.nn.relu(x @ w_in) @ w_out, ("Y", "X"), scatter_dimension=1, tiled=True)
+
+
+def full(block):
+    a = mlp(block)
+    a.wrong("who needs all of Out?", AllGather=1, AllReduce=1)
+    a.sends(AllGather=1, ReduceScatter=1)
+    a.fits(300e6)
+    a.equals(dense, **SMALL)
+    return told(a)
+
+
+def test_a_wrong_result_has_the_name_of_the_mistake_that_leads_to_it():
+    def halved(*blocks):
+        return gather_scatter(*blocks) / 2 + 1
+
+    a = mlp(halved)
+    a.wrong("twice too large", lambda *arrays: 2 * dense(*arrays))
+    a.wrong("that is half of it, and one more", lambda *arrays: dense(*arrays) / 2 + 1)
+    a.equals(dense, **SMALL)
+    assert told(a) == (0, "that is half of it, and one more")
+
+
+def test_arguments_may_be_made_of_what_is_drawn():
+    def rooted(x, w_in, w_out):
+        return gather_scatter(jnp.sqrt(x) ** 2, w_in, w_out)
+
+    found = []
+    for how in ({}, {"prepared": lambda x, *weights: (abs(x), *weights)}):
+        a = mlp(rooted)
+        a.equals(dense, **SMALL, **how)
+        found.append(told(a))
+    assert found == [(0, "the result holds NaN or infinity."), (4, "")]
+
+
+@pytest.mark.parametrize("block", [gather_scatter, one_axis_at_a_time])
+def test_right_programs_pass_however_written(block):
+    assert full(block) == (4, "")
+
+
+@pytest.mark.parametrize(
+    "block, says",
+    [
+        (reduce_whole, "who needs all of Out? (Your program sends {'AllGather': 1, 'AllReduce': 1}.)"),
+        (gather_weights, "expected {'AllGather': 1, 'ReduceScatter': 1}, your program sends {'AllGather': 3}."),
+        (wrong_order, "the blocks are right and on the wrong devices: which axis of a subscript is the major one?"),
+    ],
+)
+def test_wrong_programs_are_told_why(block, says):
+    assert full(block) == (0, says)
+
+
+def test_the_report_prints_it(capsys):
+    a = mlp(gather_scatter)
+    a.sends(AllGather=1)
+    assert check.report("2.7", a) == 0
+    assert (
+        "expected {'AllGather': 1}, your program sends {'AllGather': 1, 'ReduceScatter': 1}." in capsys.readouterr().err
+    )
+    assert check.Program is Program
+    with pytest.raises(AttributeError, match="nonsense"):
+        check.nonsense  # noqa: B018
+
+
+def test_nothing_is_run_or_allocated_for_large_shapes():
+    a = mlp(gather_scatter, sizes=dict(B=2**20, D=2**20, F=2**20))
+    a.sends(AllGather=1, ReduceScatter=1)
+    assert told(a) == (4, "")
+    a.equals(dense)
+    assert "fewer than 4,194,304 numbers" in told(a)[1]
+
+
+# ---- both readings
+
+
+@pytest.mark.parametrize("block", [gather_scatter, one_axis_at_a_time, reduce_whole, gather_weights, wrong_order])
+def test_the_exported_program_reads_as_its_jaxpr(block):
+    a = mlp(block)
+    s = a.setting
+    program, args = a._sharded(), s.arrays(BIG)
+    assert a.reading.sent == trace.sent(program, *args) == trace.sent_by(export.export(program)(*args), XY)
+
+
+def test_a_program_that_cannot_be_exported_is_read_from_its_jaxpr(monkeypatch):
+    def refuse(program):
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(jax.export, "export", refuse)
+    a = mlp(gather_scatter)
+    a.sends(AllGather=1, ReduceScatter=1)
+    a.fits(300e6)
+    assert told(a) == (4, "")
+
+
+# ---- what is sent
+
+
+def ring(a):
+    n, i = 4, lax.axis_index("X")
+    out = jnp.zeros((n * a.shape[0], a.shape[1]), a.dtype)
+    for hop in range(n):
+        out = lax.dynamic_update_slice(out, a, ((i - hop) % n * a.shape[0], 0))
+        a = lax.ppermute(a, "X", [(j, (j + 1) % n) for j in range(n)]) if hop < n - 1 else a
+    return out
+
+
+def in_a_loop(a):
+    def hop(k, carry):
+        out, a = carry
+        a = lax.ppermute(a, "X", [(j, (j + 1) % 4) for j in range(4)])
+        return lax.dynamic_update_slice(out, a, ((lax.axis_index("X") - 1 - k) % 4 * a.shape[0], 0)), a
+
+    out = lax.dynamic_update_slice(
+        jnp.zeros((4 * a.shape[0], a.shape[1]), a.dtype), a, (lax.axis_index("X") * a.shape[0], 0)
+    )
+    return lax.fori_loop(0, 3, hop, (out, a))[0]
+
+
+@pytest.mark.parametrize("block", [ring, in_a_loop])
+def test_a_gather_by_ppermute_alone(block):
+    a = limited(block)
+    a.only("ppermute")
+    a.uses_no("all_gather", "psum")
+    a.sends(Permute=3)
+    a.sends_bytes(at_most=3 * 16 * 16 * 2)
+    a.equals(lambda A: A, I=8, J=4)
+    assert told(a) == (1, "")
+
+
+def test_what_is_forbidden_is_named():
+    a = limited(gather)
+    a.only("ppermute")
+    assert told(a) == (0, "use ppermute alone: your program sends {'AllGather': 1}.")
+    a = limited(gather)
+    a.uses_no("all_gather", "psum")
+    assert told(a) == (0, "do it without all_gather and psum: your program sends {'AllGather': 1}.")
+    with pytest.raises(ValueError, match="'gather' is no collective"):
+        a.only("gather")
+
+
+def test_bytes_have_a_limit():
+    a = limited(gather)
+    a.sends_bytes(at_most=64 * 16 * 2 * 3 / 4)
+    assert told(a) == (1, "")
+    a.sends_bytes(at_most=1500)
+    assert told(a) == (0, "your program sends 1.54 kB from each device, the limit is 1.50 kB.")
+
+
+def test_a_plan_is_matched_in_any_order():
+    def f(a):
+        return lax.psum(lax.all_gather(a, "X", tiled=True), ("Y", "X"))
+
+    plan = Collective("AllReduce", ("X", "Y"), (64, 16), (64, 16)), Collective("AllGather", ("X",), (16, 16), (64, 16))
+    a = limited(f)
+    a.sends_only(plan)
+    assert told(a) == (1, "")
+    a = limited(gather)
+    a.sends_only(plan)
+    assert told(a) == (0, "your program sends {'AllGather': 1}: not all that is asked for.")
+    a = limited(f)
+    a.sends_only(plan[1:])
+    assert told(a)[1].startswith("your program sends AllReduce_XY bf16[64, 16]")
+
+
+def test_what_cannot_be_counted_is_not_passed():
+    def f(a):
+        a = lax.while_loop(lambda a: a.sum() < 0, lambda a: lax.psum(a, "Y"), a)
+        return gather(a)
+
+    a = limited(f)
+    a.sends(AllGather=1, AllReduce=1)
+    assert "cannot be counted exactly. A while loop" in told(a)[1]
+
+
+def test_what_may_hang_is_not_run():
+    def same(a):
+        return lax.cond(lax.axis_index("X") == 0, lambda a: gather(a), lambda a: gather(2 * a), a)
+
+    def other(a):
+        return gather(lax.cond(lax.axis_index("X") == 0, lambda a: lax.psum(a, "X"), lambda a: a, a))
+
+    def loop(a):
+        return gather(lax.while_loop(lambda a: a.sum() < lax.axis_index("X"), lambda a: lax.psum(a, "X"), a))
+
+    for block, says in ((same, "can wait for ever"), (other, "Branches of a cond"), (loop, "A while loop")):
+        a = limited(block)
+        a.equals(lambda A: A, I=8, J=4)
+        assert says in told(a)[1]
+
+
+# ---- what is held
+
+
+def test_bytes_on_a_device():
+    a = mlp(gather_scatter)
+    a.fits(134e6)
+    assert told(a)[1].startswith("137 MB per device, the limit is 134 MB (arguments 134 MB, result 262 kB")
+    a = mlp(gather_weights)  # the weights are whole on the way
+    a.fits(300e6)
+    assert told(a)[1] == (
+        "671 MB per device, the limit is 300 MB (arguments 134 MB, result 262 kB, the largest array on the way 537 MB)."
+    )
+
+
+# ---- the result
+
+
+def test_copies_that_are_promised_are_compared():
+    def partial(a):
+        return a.sum() * jnp.ones((64, 16), a.dtype) if a.shape[0] == 16 else jnp.full((8, 4), a.sum(), a.dtype)
+
+    a = limited(partial)
+    a.equals(lambda A: A.sum() * jnp.ones_like(A), I=8, J=4)
+    assert told(a) == (
+        0,
+        "devices that should hold copies of a block hold different numbers: is a sum or a gather missing, "
+        "or does each join its blocks in an order of its own?",
+    )
+
+
+@pytest.mark.parametrize(
+    "f, says",
+    [
+        (
+            lambda a: lax.psum(lax.all_gather(a, "X", tiled=True), "Y"),
+            "every number is 2 times too large: was something",
+        ),
+        (lambda a: lax.all_gather(a, "X", tiled=True) / 8, "every number is 8 times too small: is a sum missing?"),
+        (
+            lambda a: lax.all_gather(a, "X", tiled=True) + 1,
+            "the result is wrong: on the device at X = 0, Y = 0, 32 of 32",
+        ),
+        (lambda a: lax.all_gather(a, "X", tiled=True) * jnp.nan, "the result holds NaN or infinity."),
+    ],
+)
+def test_wrong_numbers_are_described_without_giving_the_answer(f, says):
+    a = limited(f, dtype="f32")
+    a.equals(lambda A: A, I=8, J=4)
+    assert told(a)[1].startswith(says)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f16", "int8", "int32"])
+def test_right_numbers_of_every_type_pass(dtype):
+    a = Program(
+        lambda a, b: lax.psum_scatter(a @ b, "X", tiled=True), 1, XY, ["A[I, J_X]", "B[J_X, K_Y]"], "C[I_X, K_Y]",
+        sizes=dict(I=64, J=64, K=64), dtype=dtype,
+    )  # fmt: skip
+    a.equals(lambda a, b: a @ b, n=3, I=8, J=check.ints(16, 64, 8), K=8)
+    assert told(a) == (1, "")
+
+
+def test_a_partial_sum_is_compared_as_a_sum():
+    a = Program(lambda a, b: a @ b, 1, XY, ["A[I, J_X]", "B[J_X, K]"], "C[I, K] {U_X}", sizes=dict(I=64, J=64, K=64))
+    a.sends()
+    a.equals(lambda a, b: a @ b, I=8, J=16, K=8)
+    assert told(a) == (1, "")

@@ -1,0 +1,395 @@
+"""Costs of attention against brute force, traced programs, walked schedules and published numbers."""
+
+import random
+from dataclasses import replace
+from itertools import product
+from math import ceil, inf
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.costs.attention import io_complexity as io
+from helpers.costs.attention.attention_time import Rates, compared, exp_rate, exp_share, in_turn, seconds, variants
+from helpers.costs.attention.flops_and_bytes import (
+    Attention,
+    chunk_keys,
+    chunked,
+    decode,
+    flash,
+    flash_rows,
+    flops,
+    fused,
+    lazy,
+    naive,
+)
+from helpers.costs.attention.ring_attention import ring_seconds, rounds
+from helpers.costs.rooflines.chips import chip
+from helpers.trace import count, made
+from tests.helpers.live.test_javascript import agree, run  # noqa: F401, the fixture
+
+
+def mask(T, S, causal=True, window=None, keep=0):
+    """bool[T, S], pair by pair."""
+    at, key = np.arange(T)[:, None] + S - T, np.arange(S)
+    near = True if window is None else (at - key < window) | (key < keep)
+    return ((key <= at) if causal else np.full((T, S), True)) & near
+
+
+MASKS = ({"causal": False}, {}, {"window": 1}, {"window": 3}, {"window": 7, "keep": 2}, {"window": 4, "keep": 9})
+
+
+@pytest.mark.parametrize("how", MASKS, ids=str)
+def test_pairs_and_blocks_are_those_of_the_mask(how):
+    for T, S in ((1, 1), (12, 12), (5, 17), (17, 19)):
+        seen = mask(T, S, **how)
+        assert Attention(T, S, **how).pairs == seen.sum()
+        for R, C in ((1, 1), (4, 4), (3, 5), (5, 3), (40, 40)):
+            blocks = [[seen[i : i + R, j : j + C] for j in range(0, S, C)] for i in range(0, T, R)]
+            found = io.visits(T, S, R, C, **how)
+            assert found.rows == tuple(sum(b.any() for b in row) for row in blocks)
+            assert found.full == sum(b.all() for row in blocks for b in row) and found.all == sum(found.rows)
+    for b, T in product((1, 2, 3, 4, 6), (12, 13, 24)):
+        assert Attention(T, **how).visited(b) == io.visits(T, T, b, b, **how).all
+        assert Attention(b, 24, **how).visited(b) == io.visits(b, 24, b, b, **how).all  # a chunk of a prefill
+
+
+def scores(q, k):
+    return jnp.einsum("tnh,snh->nts", q, k)
+
+
+def dense(q, k, v):
+    return jnp.einsum("nts,snh->tnh", jax.nn.softmax(scores(q, k)), v)
+
+
+def array(*shape):
+    return jax.ShapeDtypeStruct(shape, "float32")
+
+
+def slopes(f):
+    """The result, and what the backward pass makes of it."""
+
+    def both(*a):
+        out, pull = jax.vjp(f, *a)
+        return out, pull(out)
+
+    return both
+
+
+def test_products_of_the_forward_and_the_backward_pass():
+    a = Attention(16, N=3, H=8, causal=False)
+    q = array(16, 3, 8)
+    forward, both = (count(f, q, q, q).matmul_flops for f in (dense, slopes(dense)))
+    again = count(slopes(jax.checkpoint(dense)), q, q, q).matmul_flops
+    assert forward == flops(a) and both - forward == flops(a, products=4)
+    assert again - forward == flops(a, products=5)
+    assert flops(a, products=5) / flops(a) == 2.5 and flops(a, 16 * 16) == fused(a).flops == naive(a).flops
+    assert naive(a, True).flops == both - forward and flash(a, 8, backward=True).flops == 2.5 * forward
+    assert flash(a, 8, backward=True, kernels=2).flops == 3.5 * forward
+
+
+def test_flops_beside_the_products():
+    def plain(s):
+        e = jnp.exp(s)
+        return e / e.sum(-1, keepdims=True)
+
+    def ds(P, dP):
+        return P * (dP - (P * dP).sum(-1, keepdims=True))
+
+    s = array(1, 16, 16)
+    for f, p in ((plain, naive(Attention(16))), (lambda s: plain(s - s.max(-1, keepdims=True)), fused(Attention(16)))):
+        assert p.exps == 256 and count(f, s).flops == p.exps + p.other
+    assert count(ds, s, s).flops == fused(Attention(16), True).other
+
+
+def first(q, k, v, o, total, m):
+    """A block of the first Flash, as its paper has it."""
+    s = q @ k.T
+    here = s.max(-1)
+    p = jnp.exp(s - here[:, None])
+    new = jnp.maximum(m, here)
+    a, b = jnp.exp(m - new), jnp.exp(here - new)
+    old = a * total
+    sums = old + b * p.sum(-1)
+    return (old[:, None] * o + b[:, None] * (p @ v)) / sums[:, None], sums, new
+
+
+def second(q, k, v, o, total, m):
+    s = q @ k.T
+    new = jnp.maximum(m, s.max(-1))
+    p, a = jnp.exp(s - new[:, None]), jnp.exp(m - new)
+    return a[:, None] * o + p @ v, a * total + p.sum(-1), new
+
+
+def back(q, k, v, do, logsum, D, dq, dk, dv):
+    p = jnp.exp(q @ k.T - logsum[:, None])
+    ds = p * (do @ v.T - D[:, None])
+    return dq + ds @ k, dk + ds.T @ q, dv + p.T @ do
+
+
+def test_flash_2_does_less_beside_its_products():
+    R, C, H = 8, 4, 16
+    q, k, m, exps = array(R, H), array(C, H), array(R), lambda c: c.by_primitive["exp"].flops
+    for version, f in ((1, first), (2, second)):
+        c = count(f, q, k, k, q, m, m)
+        assert io.step_flops(R, C, H, version) == (exps(c), c.flops - c.matmul_flops - exps(c))
+    for version in (1, 2):
+        f = back if version == 2 else lambda *a: back(*a[:5], (a[3] * a[5]).sum(-1), *a[6:])
+        c = count(f, q, k, k, q, m, m if version == 2 else q, q, k, k)
+        assert io.step_flops(R, C, H, version, True) == (exps(c), c.flops - c.matmul_flops - exps(c))
+    c = count(lambda o, total, m: (o / total[:, None], m + jnp.log(total)), q, m, m)
+    assert io.last_flops(R, H) == c.flops and io.last_flops(R, H, 1) == 0
+    assert io.last_flops(R, H, 2, True) == count(lambda o, do: (o * do).sum(-1), q, q).flops
+    # A whole row of blocks: 2RH + 2R less a block, R(H + 2) more at its end; so from the second block on it is less.
+    one, two = ([n * io.step_flops(R, C, H, v)[1] + io.last_flops(R, H, v) for n in (1, 2, 64)] for v in (1, 2))
+    assert all(b < a for a, b in zip(one, two)) and one[2] - two[2] == 64 * (2 * R * H + 2 * R) - R * (H + 2)
+    a = Attention(1024, H=64, causal=False)
+    assert flash(a, 64, 1).flops == flash(a, 64).flops and 1.2 < flash(a, 64, 1).other / flash(a, 64).other < 1.7
+
+
+@pytest.mark.parametrize("b", [4, 8])
+def test_bytes_are_the_floats_of_the_schedules(b):
+    a = Attention(24, H=4, causal=False, x=4, s=4)
+    assert naive(a).bytes == 4 * (io.standard_floats(24, 4) - 2 * 24**2 + io.softmax_floats(24))
+    for backward in (False, True):
+        assert fused(a, backward).bytes == 4 * io.standard_floats(24, 4, backward)
+        for version in (1, 2):
+            assert flash(a, b, version, backward).bytes == 4 * io.flash_floats(24, 4, b, b, version, backward)
+
+
+def test_causal_and_windowed_flash_move_what_they_visit():
+    """Block by block: keys for each block of queries, or queries for each block of keys."""
+    for how in ({}, {"window": 20, "keep": 3}):
+        a, b = Attention(64, N=4, K=2, H=8, **how), 8
+        met = sum(io.visits(64, 64, b, b, **how).rows)
+        row = 4 * 4 * 64  # of the heads, one number
+        assert flash(a, b).bytes == 4 * (2 * 2 * 64 * 8 + 2 * 2 * met * b * 8) + row
+        assert (
+            flash(a, b, rows=16).bytes
+            == 4 * (2 * 2 * 64 * 8 + 2 * 2 * io.visits(64, 64, 16, 16, **how).all * 16 * 8) + row
+        )
+        assert flash(a, b).flops == 4 * 4 * met * b * b * 8
+        back = 4 * (2 * 2 * 64 * 8) + row + 4 * 4 * 2 * 64 * 8 + 4 * met * b * (2 * 2 * 8 + 2 * 4 * 8 + 8)
+        assert flash(a, b, backward=True).bytes == back
+
+
+def test_rows_from_which_flash_is_bound_by_products():
+    for name in ("H100", "v5e"):
+        at = chip(name)
+        rows = flash_rows(at.alpha_hbm())
+        a = Attention(2**22, causal=False)
+        below, above = (
+            seconds(flash(a, n, rows=n), Rates(at.rate(), at.hbm_bandwidth)) for n in (rows * 0.99, rows * 1.01)
+        )
+        assert below.bound == "hbm" and above.bound == "math"
+        keys = flash_rows(at.alpha_hbm(), backward=True)
+        below, above = (
+            seconds(flash(a, n, backward=True, rows=n), Rates(at.rate(), at.hbm_bandwidth))
+            for n in (keys * 0.98, keys * 1.02)
+        )
+        assert below.bound == "hbm" and above.bound == "math"
+
+
+def test_chunks_of_a_prefill_look_as_far_as_their_ends():
+    for how in ({}, {"window": 6}, {"window": 6, "keep": 2}, {"causal": False}):
+        for T, S, C in ((24, 24, 4), (8, 24, 8), (12, 24, 3), (24, 24, 7), (10, 22, 4), (3, 24, 7), (9, 9, 20)):
+            seen = mask(T, S, **how)
+            want = sum(seen[i : i + C].any(0).sum() for i in range(0, T, C))
+            got = chunk_keys(Attention(T, S, **how), C)
+            # A chunk's sinks may lie in its window: the formula counts them apart.
+            assert got == want if not how.get("keep") else want <= got <= want + 2 * ceil(T / C)
+    assert chunk_keys(Attention(24, window=4), 7) == 7 + 10 + 10 + 6  # the last chunk has three queries
+    assert chunk_keys(Attention(4, 24, window=7), 4) == 4 + 7 - 1  # erratum E004-12
+    a = Attention(32, N=2, H=4, x=4, causal=False)
+    assert chunked(a, 32).bytes == fused(a).bytes and chunked(a, 8).held * 4 == fused(a).held
+    assert chunked(Attention(32), 1).flops == flops(Attention(32))  # one query at a time: no masked pair
+
+
+def test_lazy_attention_holds_one_chunk():
+    assert [lazy(Attention(1, S, causal=False), C=1).held for S in (100, 200)] == [
+        4 * (2 + S * 130) for S in (100, 200)
+    ]
+    held = [lazy(Attention(S, causal=False)).held for S in (2**14, 2**16, 2**18)]
+    assert held[1] / held[0] == held[2] / held[1] == 2  # sqrt(S)
+    a = Attention(2**14, H=64, causal=False)
+    assert min(range(64, 4096, 32), key=lambda C: lazy(a, 1, C).held) == pytest.approx(
+        (2**14 * 66 / 2) ** 0.5, rel=0.05
+    )
+
+
+def test_a_decode_step_reads_its_cache():
+    a = Attention(1, 1000, N=8, K=2, H=16, B=3)
+    assert decode(a).bytes == 2 * 3 * (2 * 8 * 16 + 2 * 2 * 1000 * 16) and decode(a).flops == 4 * 3 * 8 * 1000 * 16
+    pages = decode(a, 16).bytes - decode(a).bytes
+    assert pages == 3 * (2 * 2 * 2 * 16 * (ceil(1000 / 16) * 16 - 1000) + 4 * 63)
+    for window, keep in ((64, 4), (2000, 4)):
+        w = replace(a, window=window, keep=keep)
+        seen = mask(1, 1000, window=window, keep=keep).sum()
+        assert decode(w).flops == 4 * 3 * 8 * seen * 16 == flops(w)
+
+
+def test_blocks_that_fit():
+    for M, H in ((4096, 8), (49152, 64), (50000, 128)):
+        R, C = io.flash_blocks(M, H)
+        assert (ceil(M / (4 * H)), min(ceil(M / (4 * H)), H)) == (C, R)
+        assert io.block_floats(R, C, H) <= 1.25 * M + (2 + H) * (R + C) / C + 4 * H  # erratum E004-24: not M
+    assert io.block_floats(*io.flash_blocks(49152, 64), 64) > 49152 * 0.8
+    for at in (io.Layout(), io.Layout(scores=False, sums=False), io.Layout(x=1, buffers=3)):
+        for M, H, backward in product((2**14, 232448, 2**24), (64, 128), (False, True)):
+            b = io.largest_block(M, H, at, backward)
+            assert b % 16 == 0 and io.block_bytes(b, b, H, at, backward) <= M < io.block_bytes(
+                b + 16, b + 16, H, at, backward
+            )
+            C = io.largest_keys(M, 64, H, at)
+            fits = io.block_bytes(64, C, H, at) <= M < io.block_bytes(64, C + 16, H, at)
+            assert fits or (C == 0 and io.block_bytes(64, 16, H, at) > M)
+
+
+class Shared(dict):
+    """Arrays in a thread block's shared memory; floats that warps read for products, and those of partial results, both ways."""
+
+    products = exchanged = 0
+
+    def take(self, name, rows=slice(None)):
+        self.products += self[name][rows].size
+        return self[name][rows]
+
+    def hand_on(self, name, x):
+        self.exchanged += x.size
+        self[name] = x
+
+    def fetch(self, name):
+        self.exchanged += self[name].size
+        return self[name]
+
+
+def by_keys(shared, warps):
+    """Flash 1: each warp has all queries and some keys, and so a part of every row's sum, which only shared memory can add up."""
+    columns = np.array_split(np.arange(len(shared["K"])), warps)
+    for w, mine in enumerate(columns):
+        weights = np.exp(shared.take("Q") @ shared.take("K", mine).T)
+        shared.hand_on(w, weights @ shared.take("V", mine))
+    return sum(shared.fetch(w) for w in range(warps))
+
+
+def by_queries(shared, warps):
+    """Flash 2: each warp has some queries and all keys, and finishes its rows."""
+    rows = np.array_split(np.arange(len(shared["Q"])), warps)
+    return np.concatenate([np.exp(shared.take("Q", mine) @ shared.take("K").T) @ shared.take("V") for mine in rows])
+
+
+@pytest.mark.parametrize("R, C, H, warps", [(8, 4, 2, 4), (16, 8, 4, 8), (12, 6, 5, 3), (4, 4, 4, 1)])
+def test_what_warps_exchange(R, C, H, warps):
+    """systems F18: a step's warps simulated, their reads and writes counted; split by queries they exchange nothing."""
+    draw = np.random.default_rng(0)
+    given = {name: draw.normal(size=(n, H)) for name, n in (("Q", R), ("K", C), ("V", C))}
+    want = np.exp(given["Q"] @ given["K"].T) @ given["V"]
+    for split, step in (("keys", by_keys), ("queries", by_queries)):
+        shared = Shared(given)
+        np.testing.assert_allclose(step(shared, warps), want)
+        assert io.warp_floats(R, C, H, warps, split) == (shared.products, shared.exchanged)
+    assert shared.exchanged == 0
+
+
+def pingpong(groups, n, multiply, soft):
+    """Two resources, each for one group at a time; a group multiplies, then does its softmax, n times; first come, first served."""
+    free, at = {"mxu": 0.0, "sfu": 0.0}, [0.0] * groups
+    for _ in range(n):
+        for unit, takes in (("mxu", multiply), ("sfu", soft)):
+            for g in sorted(range(groups), key=lambda g: at[g]):
+                at[g] = free[unit] = max(at[g], free[unit]) + takes
+    return max(at)
+
+
+def test_overlap_takes_the_longer_part():
+    for multiply, soft in ((2.0, 1.0), (1.0, 2.0), (1.0, 1.0), (3.0, 0.0)):
+        assert io.busy(5, multiply, soft, 1) == pingpong(1, 5, multiply, soft)
+        assert io.busy(5, multiply, soft) == pingpong(2, 5, multiply, soft)
+    many = 10**6
+    assert io.busy(many, 2.0, 1.5) / (2 * many) == pytest.approx(max(2.0, 1.5))  # not 3.5
+    h100 = chip("H100")
+    each = exp_rate(h100.cores, 1.83e9)
+    assert each == pytest.approx(3.9e12, rel=0.01)  # the FlashAttention-3 paper's rate
+    assert (
+        h100.rate() / each == pytest.approx(256, rel=0.01) and 4 * 128 == 512
+    )  # its "512 times as many", and half the time
+    assert exp_share(128, h100.rate(), 3.9e12) == pytest.approx(0.5, abs=0.01)
+    assert exp_share(128, h100.rate("fp8"), 3.9e12) == pytest.approx(
+        1.0, abs=0.02
+    )  # twice the products' rate, not the exps'
+    t = seconds(flash(Attention(4096, causal=False), 128, rows=inf), Rates(h100.rate(), h100.hbm_bandwidth, 3.9e12))
+    assert t.parts["exps"] / t.math == pytest.approx(exp_share(128, h100.rate(), 3.9e12), rel=0.01)
+    p, at = flash(Attention(4096, causal=False), 128, rows=4096), Rates(h100.rate(), h100.hbm_bandwidth, 3.9e12)
+    t = seconds(p, at)
+    assert in_turn(p, at) == t.math + t.parts["exps"] > t.lower == t.math
+
+
+def test_variants_side_by_side():
+    for T in (1024, 16384, 131072):
+        for M in (2**17, 2**20, 2**27):
+            p = variants(Attention(T, N=8, K=8), M)
+            moved = {name: x.bytes for name, x in p.items()}
+            assert (
+                moved["naive"] > moved["fused"] > moved["chunked"] > moved["flash2"]
+                and moved["flash1"] >= moved["flash2"]
+            )
+            assert p["flash2"].held == 0 < p["chunked"].held < p["fused"].held
+    small, large = (variants(Attention(65536), M)["flash2"].bytes for M in (2**18, 2**27))
+    assert small > 20 * large
+    near = variants(Attention(65536), 2**20, window=1024)
+    assert near["window"].bytes < near["flash2"].bytes / 10
+
+
+def test_a_live_figure_of_them(run):  # noqa: F811
+    """Traced to JavaScript: the same numbers for any length, heads and on-chip memory."""
+
+    def figure(T, N, H, M, W):
+        at = Rates(9.89e14, W, 3.9e12, 6.7e13)
+        ring_ = ring_seconds(Attention(T, N=N, H=H), 8.0, at.C, 4.5e11, 1e-6, "striped").total
+        return compared(Attention(T, N=N, H=H), M, at, window=1024.0) | {"ring": ring_, "rounds": 1.0 * rounds(N)}
+
+    draw = random.Random(0)
+    cases = [
+        (
+            2.0 ** draw.randint(8, 20),
+            2.0 ** draw.randint(0, 6),
+            draw.choice((64.0, 128.0)),
+            10 ** draw.uniform(3, 9),
+            3e12,
+        )
+        for _ in range(40)
+    ]
+    agree(run, figure, cases)
+
+
+def test_what_the_compiled_program_holds():
+    """XLA on a CPU has scores and shares at once under a mask, as `fused` says; without one it writes these over those."""
+
+    def causal(q, k, v):
+        seen = jnp.tril(jnp.ones((len(q), len(k)), bool))
+        return jnp.einsum("nts,snh->tnh", jax.nn.softmax(jnp.where(seen, scores(q, k), -jnp.inf)), v)
+
+    a, q = Attention(512, N=2, H=16), array(512, 2, 16)
+    assert made(causal, q, q, q).memory.temporary == pytest.approx(fused(a).held, rel=0.01)
+    assert made(dense, q, q, q).memory.temporary == pytest.approx(fused(a).held / 2, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "build, says",
+    [
+        (lambda: Attention(8, N=6, K=4), "6 query heads do not group over 4 KV heads"),
+        (lambda: Attention(0), "a query and a key"),
+        (lambda: Attention(8, 4), "S is at least T"),
+        (lambda: Attention(8, causal=False, window=4), "for causal attention"),
+        (lambda: Attention(8, window=0), "at least one key"),
+        (lambda: flash(Attention(8), 4, version=4), "versions 1, 2 and 3"),
+        (lambda: decode(Attention(8)), "one query"),
+        (lambda: io.flash_blocks(100, 64), "256, not 100"),
+        (lambda: io.warp_floats(1, 1, 1, 1, "Q"), "'keys' or 'queries'"),
+        (lambda: io.busy(1, 1.0, 1.0, 3), "not 3"),
+    ],
+)
+def test_refusals(build, says):
+    with pytest.raises(ValueError, match=says):
+        build()

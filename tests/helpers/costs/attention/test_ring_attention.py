@@ -1,0 +1,388 @@
+"""Costs of attention over several devices, and of attention without softmax, against simulations and traced programs."""
+
+from dataclasses import replace
+from math import ceil, log2
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from helpers.costs.attention import linear_attention as linear, ring_attention as ring
+from helpers.costs.attention.flops_and_bytes import Attention, Pass, decode, flash, flops
+from helpers.costs.rooflines.chips import chip
+from helpers.kernels import mesh as meshes
+from helpers.kernels.training import context_parallel
+from helpers.trace import count, sent, two_level_memory
+
+PLACES = {
+    "contiguous": lambda i, n, C: i * C + np.arange(C),
+    "striped": lambda i, n, C: i + n * np.arange(C),
+}
+
+
+@pytest.mark.parametrize("cut", PLACES)
+@pytest.mark.parametrize("n, C", [(1, 4), (2, 3), (3, 4), (4, 4), (5, 1), (8, 2)])
+def test_the_map_of_work_is_that_of_the_mask(cut, n, C):
+    at = [PLACES[cut](i, n, C) for i in range(n)]
+    want = [[int((at[(i - r) % n][None] <= at[i][:, None]).sum()) for i in range(n)] for r in range(n)]
+    found = ring.work(n, C, cut)
+    assert [list(row) for row in found] == want
+    assert sum(map(sum, found)) == n * C * (n * C + 1) // 2  # every causal pair once
+    assert ring.ring_time(n, C, cut) == sum(map(max, want))
+    if cut == "striped":
+        assert {x for row in found for x in row} <= {C * (C + 1) // 2, C * (C - 1) // 2}
+        assert sum(map(max, ring.work(n, C))) / sum(map(max, found)) == pytest.approx(ring.stripes_speed_up(n, C))
+        assert ring.stripes_speed_up(n, C) <= ring.stripes_speed_up(n) == 2 - 1 / n
+
+
+def simulated(work, send):
+    """Seconds until every device has worked on every block; blocks are passed on as soon as they come."""
+    n = len(work)
+    return max(_device(work, i, send) for i in range(n))
+
+
+def _device(work, i, send):
+    done = 0.0
+    for r in range(len(work)):
+        done = max(done, r * send) + work[r][i]
+    return done
+
+
+@pytest.mark.parametrize("cut", PLACES)
+@pytest.mark.parametrize("causal", [True, False])
+def test_sends_hide_behind_work_or_do_not(cut, causal):
+    n, C, rate = 4, 64, 1e12
+    a = Attention(n * C, N=2, H=16, causal=causal)
+    each = 4 * a.N * a.H / rate
+    work = [[p * each for p in row] for row in (ring.work(n, C, cut) if causal else [[C * C] * n] * n)]
+    for W in (1e8, 1e9, 3e9, 5e9, 1e10, 1e12):
+        at = ring.ring_seconds(a, n, rate, W, cut=cut)
+        assert at.total == pytest.approx(simulated(work, ring.hop_bytes(a, n) / W))
+        assert at.work == pytest.approx(max(map(max, work[1:])))
+    assert ring.ring_seconds(a, n, rate, 1e30, hop=1.0).send == 1.0
+    alone = ring.ring_seconds(replace(a, B=7), 1, rate, 1.0, cut=cut).total
+    assert alone == pytest.approx(7 * sum(map(sum, work)))  # one device does what all of them did, and sends nothing
+
+
+def test_the_smallest_block_that_hides_a_ring():
+    """520 and 4,875 tokens, from the sources' A100; a link of 600 GB/s both ways has 300 one way."""
+    assert round(ring.hidden_block(3.12e14, 6e11)) == 520 and round(ring.hidden_block(3.12e14, 6.4e10)) == 4875
+    a100 = chip("A100")
+    assert ring.hidden_block(a100.rate(), a100.link_bandwidth) == 2 * 520 == a100.rate() / a100.link_bandwidth
+    for G, cut, x in ((1, "contiguous", 2), (8, "contiguous", 2), (4, "striped", 2), (4, "striped", 4)):
+        share = 0.5 if cut == "striped" else 1
+        C = ring.hidden_block(1e14, 1e11, G, x, share)
+        below, above = (
+            ring.ring_seconds(Attention(4 * c, N=8, K=8 / G, H=64, x=x), 4, 1e14, 1e11, cut=cut)
+            for c in (C * 0.99, C * 1.02)
+        )
+        assert below.work < below.send and above.work > above.send
+    back = ring.hidden_block(1e14, 1e11, backward=True)  # 2.5 times the work beside twice the bytes
+    assert (
+        back == 0.8 * ring.hidden_block(1e14, 1e11) and ring.hidden_block(1e14, 1e11, backward=True, s=4) == 1.5 * back
+    )
+    a = Attention(4 * 1000.0, N=8, K=2, H=64, causal=False)
+    p = ring.ring(a, 4, backward=True)
+    keys = 3 * ring.hop_bytes(a, 4)
+    assert p.sent == keys + 4 * 2 * keys / 3 and p.hops == 4 and p.flops == 2.5 * ring.ring(a, 4).flops
+
+
+def test_what_a_ring_sends():
+    """The ring of chapter 4, traced: a hop's bytes and n - 1 of them; backward keys and slopes, and these once more, home."""
+    n, a = 4, Attention(32, N=4, K=2, H=8, B=2, x=4)
+    over = meshes.mesh((n,), ("X",))
+    spec = P(None, "X")
+
+    def program(f):
+        return jax.jit(jax.shard_map(f, mesh=over, in_specs=(spec,) * 3, out_specs=spec, check_vma=False))
+
+    def backward(q, k, v):
+        out, pull = jax.vjp(lambda *x: context_parallel.ring(*x, "X"), q, k, v)
+        return sum(x.sum() for x in pull(out)) + out
+
+    q, k = (jax.ShapeDtypeStruct((2, 32, heads, 8), "float32") for heads in (4, 2))
+    forward = sent(program(lambda *x: context_parallel.ring(*x, "X")), q, k, k)
+    assert forward.wire == ring.ring(a, n).sent == 3 * ring.hop_bytes(a, n)
+    both = sent(program(backward), q, k, k)
+    assert both.wire - forward.wire == ring.ring(a, n, backward=True).sent
+    assert ring.hop_bytes(a, n, ways=2) == ring.hop_bytes(a, n) / 2
+
+
+def test_a_ring_does_the_work_of_its_busiest_device():
+    n, C = 4, 16
+    a = Attention(n * C, N=2, H=8)
+    for cut in PLACES:
+        assert ring.ring(a, n, cut).flops == 4 * 2 * 8 * sum(map(max, ring.work(n, C, cut)))
+    whole = replace(a, causal=False)
+    assert n * ring.ring(whole, n).flops == flops(whole)
+    with pytest.raises(ValueError, match="leave it out"):
+        ring.ring(replace(a, window=4), n)
+    with pytest.raises(ValueError, match="contiguous or striped"):
+        ring.work(2, 2, "zigzag")
+
+
+def around(Q, K, V, n):
+    """Every device's memory after a ring that is walked: Q, K, V and m, l, O in it, all else on the chip."""
+    cut = [np.split(x, n) for x in (Q, K, V)]
+    devices = [
+        two_level_memory.Slow(Q=q, K=k, V=v, O=0 * q, m=0 * q[:, 0] - np.inf, l=0 * q[:, 0]) for q, k, v in zip(*cut)
+    ]
+    for r in range(n):
+        for d in devices:
+            q, k, v, o, m, total = (d.load(name) for name in "QKVOml")
+            new = np.maximum(m, (q @ k.T).max(-1))
+            a, p = np.exp(m - new), np.exp(q @ k.T - new[:, None])
+            for name, value in (("O", a[:, None] * o + p @ v), ("m", new), ("l", a * total + p.sum(-1))):
+                d.store(name, value)
+        if r < n - 1:
+            there = [[d.load(name) for name in "KV"] for d in devices]
+            for d, (k, v) in zip(devices, [there[-1], *there[:-1]]):
+                d.store("K", k)
+                d.store("V", v)
+    return devices
+
+
+def back_around(devices, dO, n):
+    """The same backward: K and V go round once more with their slopes, and these one hop more."""
+    for d, do in zip(devices, np.split(dO, n)):
+        for name, like in (("dQ", "Q"), ("dK", "K"), ("dV", "V")):
+            d.put(name, 0 * d[like])
+        d.put("dO", do)
+        d.put("logsum", d["m"] + np.log(d["l"]))
+        d.put("D", (do * d["O"] / d["l"][:, None]).sum(-1))
+        d.reads = d.writes = 0
+    for r in range(n):
+        for d in devices:
+            q, k, v, do, logsum, D = (d.load(name) for name in ("Q", "K", "V", "dO", "logsum", "D"))
+            p = np.exp(q @ k.T - logsum[:, None])
+            ds = p * (do @ v.T - D[:, None])
+            for name, more in (("dQ", ds @ k), ("dK", ds.T @ q), ("dV", p.T @ do)):
+                d.store(name, d.load(name) + more)
+        names = ("K", "V", "dK", "dV") if r < n - 1 else ("dK", "dV")
+        there = [[d.load(name) for name in names] for d in devices]
+        for d, values in zip(devices, [there[-1], *there[:-1]]):
+            for name, value in zip(names, values):
+                d.store(name, value)
+
+
+def test_bytes_through_the_memory_of_a_device_in_a_ring():
+    n, draw = 3, np.random.default_rng(0)
+    Q, K, V, dO = (draw.normal(size=(12, 4)) for _ in range(4))
+    P_ = np.exp(Q @ K.T) / np.exp(Q @ K.T).sum(-1, keepdims=True)
+    dS = P_ * (dO @ V.T - (dO * (P_ @ V)).sum(-1, keepdims=True))
+    a = Attention(12, H=4, causal=False, x=4, s=4)
+    devices = around(Q, K, V, n)
+    np.testing.assert_allclose(np.concatenate([d["O"] / d["l"][:, None] for d in devices]), P_ @ V)
+    assert {4 * d.moved for d in devices} == {ring.ring(a, n).bytes}
+    for d, k, v in zip(devices, np.split(K, n), np.split(V, n)):
+        d.put("K", k)
+        d.put("V", v)
+    back_around(devices, dO, n)
+    for name, want in (("dQ", dS @ K), ("dK", dS.T @ Q), ("dV", P_.T @ dO)):
+        np.testing.assert_allclose(np.concatenate([d[name] for d in devices]), want)
+    assert {4 * d.moved for d in devices} == {ring.ring(a, n, backward=True).bytes}
+
+
+def butterfly(n):
+    """Rounds until everybody has heard from everybody, each device hearing from one at a time, 1, 2, 4 … places back."""
+    heard, rounds = [{i} for i in range(n)], 0
+    while any(len(h) < n for h in heard):
+        heard = [heard[i] | heard[(i - 2**rounds) % n] for i in range(n)]
+        rounds += 1
+    return rounds
+
+
+def test_a_tree_takes_log_rounds():
+    assert [ring.rounds(n) for n in range(1, 70)] == [butterfly(n) for n in range(1, 70)]
+    assert ring.rounds(2**19 + 1) == 20 and ring.rounds(1000) == ceil(log2(1000)) < 1000 - 1
+    a = Attention(1, 4096, N=8, K=2, H=16, B=3)
+    p = ring.tree(a, 8)
+    assert p.sent == 3 * (16 + 2) * 8 * 3 * 4 and p.hops == 3  # rounds · numbers · heads · sequences · bytes
+    assert 8 * p.flops == decode(a).flops and ring.ring_decode_bytes(a, 8) == (7 * 2 * 3 * 2 * 512 * 16 * 2, 7)
+    assert ring.ring_decode_bytes(a, 8)[0] / p.sent == ring.ring_decode_bytes(replace(a, S=8192), 8)[0] / p.sent / 2
+    slow = ring.tree_seconds(a, 8, 1e12, 1e9, hop=1.0)
+    assert slow.parts["link"] == 3.0 and ring.tree_seconds(a, 1, 1e12, 1e9, 1.0).parts["link"] == 0
+    for n, windows in ((2, 1), (6, 2), (9, 2), (16, 1)):
+        assert ring.tree(a, n).sent == windows * butterfly(n) * p.sent / 3
+        assert ring.tree(a, n, "tree").hops == 2 * butterfly(n) and ring.tree(a, n, "chain").hops == n - 1
+    # An AllReduce round a ring: 2(n - 1)/n of m, and of l and o.
+    assert ring.all_reduce_bytes(a, 8) == pytest.approx(2 * 7 / 8 * 4 * 3 * 8 * (16 + 2))
+
+
+def test_flops_beside_the_products():
+    """Of a device's own keys and of two partial results as one, traced; those of a ring are those of Flash 2 in such blocks."""
+
+    def own(s, v):
+        p = jnp.exp(s - s.max())
+        return p.sum(), p @ v
+
+    def both(m, l, o, there_m, there_l, there_o):
+        new = jnp.maximum(m, there_m)
+        a, b = jnp.exp(m - new), jnp.exp(there_m - new)
+        return new, a * l + b * there_l, a * o + b * there_o
+
+    beside = lambda c: (c.by_primitive["exp"].flops, c.flops - c.matmul_flops - c.by_primitive["exp"].flops)  # noqa: E731
+    one = [array(), array(), array(16)]
+    here, each = beside(count(own, array(64), array(64, 16))), beside(count(both, *one, *one))
+    a = Attention(1, 512, N=8, K=2, H=16, B=3)
+    for n, way, times in ((8, "doubling", 3), (6, "doubling", 2 * 3), (8, "tree", 3), (8, "chain", 7), (1, "chain", 0)):
+        p = ring.tree(replace(a, S=64 * n), n, way) + Pass(other=-3 * 8 * 16)  # o / l
+        assert (p.exps, p.other) == tuple(3 * 8 * (x + times * y) for x, y in zip(here, each))
+    p = decode(replace(a, S=64))
+    assert (p.exps, p.other) == (3 * 8 * here[0], 3 * 8 * (here[1] + 16))  # o / l
+    a = Attention(48, N=4, K=2, H=8, causal=False)
+    for n, backward in ((1, False), (4, False), (4, True)):
+        p, q = ring.ring(a, n, backward=backward), flash(a, 48 // n, backward=backward)
+        assert (n * p.exps, n * p.other) == (q.exps, q.other)
+        for cut in ring.CUTS:  # a masked pair has an exponential and three more fewer
+            less = ring.ring(replace(a, causal=True), n, cut, backward)
+            pairs = 4 * (n * (48 // n) ** 2 - sum(map(max, ring.work(n, 48 // n, cut))))
+            assert (p.exps - less.exps, p.other - less.other) == (pairs, 3 * pairs)
+
+
+T, H, F, C = 32, 8, 12, 4
+
+
+def array(*shape):
+    return jax.ShapeDtypeStruct(shape, "float32")
+
+
+def parallel(q, k, v):
+    return jnp.tril(q @ k.T) @ v
+
+
+def recurrent(q, k, v):
+    def step(U, x):
+        q, k, v = x
+        U = U + jnp.einsum("f,h->fh", k, v)
+        return U, q @ U
+
+    return jax.lax.scan(step, jnp.zeros((F, H + 1)), (q, k, v))[1]
+
+
+def chunked(q, k, v, inside=parallel):
+    def step(U, x):
+        q, k, v = x
+        return U + k.T @ v, q @ U + inside(q, k, v)
+
+    cut = [x.reshape(T // C, C, -1) for x in (q, k, v)]
+    return jax.lax.scan(step, jnp.zeros((k.shape[-1], v.shape[-1])), cut)[1].reshape(T, -1)
+
+
+def three(q, k, v):
+    """The slopes of `chunked` at a slope of its own result's size, from three passes: along, and twice against the tokens."""
+    dy, back = v + 1, lambda x: x[::-1]
+    dq = chunked(dy, v, k)
+    dk = back(chunked(back(v), back(dy), back(q)))
+    return dq, dk, back(chunked(back(k), back(q), back(dy)))
+
+
+def test_three_passes_are_the_slopes():
+    """So `three` is what it says: its numbers are those of JAX."""
+    draw = np.random.default_rng(0)
+    q, k, v = (jnp.asarray(draw.normal(size=(T, n)), jnp.float32) for n in (F, F, H + 1))
+    y, pull = jax.vjp(parallel, q, k, v)
+    for got, want in zip(jax.jit(three)(q, k, v), pull(v + 1)):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+
+
+def test_flops_of_linear_attention():
+    """Z is the column of ones beside V."""
+    q, v = (jax.ShapeDtypeStruct((T, n), "float32") for n in (F, H + 1))
+    a = Attention(T, N=6, K=2, H=H)  # three query heads use the sums of one KV head
+    group = count(
+        lambda *x: jax.vmap(jax.vmap(chunked, (0, None, None)))(*x),
+        *[array(2, *n) for n in ((3, T, F), (T, F), (T, H + 1))],
+    )
+    assert linear.linear(a, F, C).flops == group.matmul_flops
+    a = Attention(T, H=H)
+    there = [array(T, F), array(T, F), array(T, H + 1)]
+    both = lambda f: count(lambda *x: (lambda y, pull: (y, pull(y)))(*jax.vjp(f, *x)), *there).matmul_flops  # noqa: E731
+    # JAX keeps each U, and, without a checkpoint, the weights in each chunk too.
+    left = both(lambda *x: chunked(*x, jax.checkpoint(parallel))) - linear.linear(a, F, C).flops
+    assert left == linear.linear(a, F, C, backward=True, states=True).flops
+    assert left - (both(chunked) - linear.linear(a, F, C).flops) == 2 * T * C * F
+    assert count(three, *there).matmul_flops == linear.linear(a, F, C, backward=True).flops
+    for form, f in (("parallel", parallel), ("chunked", chunked)):
+        assert count(f, q, q, v).matmul_flops == linear.linear_flops(T, H, F, form, C)
+    one = count(recurrent, q, q, v)  # products of vectors: an outer one and its addition, and q U
+    assert one.matmul_flops == linear.linear_flops(T, H, F, "recurrent")
+    assert (
+        linear.linear_flops(T, H, F, "recurrent") == 4 * T * F * (H + 1) == linear.linear_flops(T, H, F, causal=False)
+    )
+    assert linear.linear(Attention(1, 99, H=H), F).flops == 4 * F * (H + 1)
+
+
+def test_the_state_does_not_know_how_long_the_sequence_is():
+    assert (
+        linear.state_bytes(Attention(100, N=2, H=H), F)
+        == linear.state_bytes(Attention(10**6, N=2, H=H), F)
+        == 4 * 2 * F * (H + 1)
+    )
+    for F_ in (H, linear.features("taylor", H)):
+        S = linear.cache_crossover(H, F_)
+        below, above = (2 * 2 * H * n - linear.state_bytes(Attention(1, n, H=H), F_) for n in (S * 0.99, S * 1.01))
+        assert below < 0 < above
+    equal = linear.cache_crossover(128, 128)
+    assert 2 * 2 * 128 * equal == linear.state_bytes(Attention(1, H=128)) and equal == 129  # smaller from 130 on
+    assert [linear.features(kind, 5) for kind in linear.FEATURES] == [5, 5, 31, 10]
+    x = np.arange(1.0, 6)
+    assert len(np.concatenate([[1], x, np.outer(x, x).ravel()])) == linear.features("taylor", 5)
+
+
+def test_from_where_linear_attention_has_fewer_flops():
+    for F_ in (16, linear.features("taylor", 16)):
+        fewer = [n for n in range(64, 9000) if linear.linear_flops(n, 16, F_) < flops(Attention(n, H=16))]
+        first = linear.softmax_crossover(16, F_)
+        assert fewer[0] == max(64, int(first) + 1) and fewer == list(range(fewer[0], 9000))
+        plain = linear.softmax_crossover(16, F_, causal=False)
+        assert linear.linear_flops(plain, 16, F_, causal=False) == flops(Attention(plain, H=16, causal=False))
+    a = Attention(65536, N=8)
+    assert linear.linear(a).flops < flash(a, 128).flops / 100 and linear.linear(a).bytes < flash(a, 128).bytes
+
+
+def test_bytes_of_linear_attention():
+    """Array by array: 2 bytes of each number, 4 of a state's."""
+    a, state = Attention(T, N=4, K=2, H=H, B=3), 3 * 2 * F * (H + 1) * 4
+    q, kv = 2 * 3 * T * 4 * H, 2 * 3 * T * 2 * H
+    chunks = T // C
+    assert linear.linear(a, F, C).bytes == q + q + kv + kv + 2 * state  # Q, O, K, V; the state in and out
+    assert linear.linear(a, F, C, held=False).bytes == 2 * q + 2 * kv + 2 * state * chunks
+    back = q + q + q + q + kv + kv + kv + kv  # Q, dO, O, dQ, K, V, dK, dV
+    assert linear.linear(a, F, C, backward=True).bytes == back + 2 * state
+    assert linear.linear(a, F, C, held=False, backward=True).bytes == back + 3 * 2 * state * chunks
+    assert linear.linear(a, F, C, backward=True, states=True).bytes == back + state * chunks
+    assert linear.linear(replace(a, T=1), F).bytes == (2 * q + 2 * kv) / T + 2 * state
+
+
+def test_a_pass_is_work_for_the_roofline():
+    p = ring.ring(Attention(64, N=2, H=8), 4)
+    w = p.work("f32")
+    assert (
+        (w.flops, w.bytes, w.dtype) == (p.flops, p.bytes, "f32") and w.moves[0].bytes == p.sent and w.moves[0].hops == 3
+    )
+    assert flash(Attention(64), 8).work().moves == () and p.intensity == w.intensity
+
+
+def test_chunks_whose_states_go_through_memory():
+    chunk = linear.best_chunk(64, 64, 200.0)
+    a = Attention(chunk * 100, H=64, x=0)
+    p = linear.linear(a, C=chunk, held=False)
+    assert p.flops / p.bytes == pytest.approx(200.0)
+    assert linear.linear(a, C=chunk).bytes * 100 == p.bytes
+
+
+@pytest.mark.parametrize(
+    "build, says",
+    [
+        (lambda: ring.tree(Attention(1, 8), 2, "star"), "not 'star'"),
+        (lambda: linear.features("cosine", 4), "one of elu, relu, taylor, hedgehog"),
+        (lambda: linear.linear_flops(1, 1, 1, "serial"), "parallel, chunked, recurrent"),
+        (lambda: linear.linear(Attention(8, window=2)), "leave the window out"),
+    ],
+)
+def test_refusals(build, says):
+    with pytest.raises(ValueError, match=says):
+        build()

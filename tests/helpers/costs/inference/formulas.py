@@ -1,0 +1,154 @@
+"""Formulas of chapter 5 for test_arrays_and_tracers.py: settings of each, and names of what is no formula."""
+
+from dataclasses import replace
+
+from helpers.costs.inference import (
+    engine_simulation,
+    latency_and_throughput,
+    prefill_and_decode_step,
+    request_log,
+    sharded_decode_step,
+    sharding_limits,
+    speculative_decoding,
+)
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.transformers import kv_cache
+from helpers.costs.transformers.config import Config, MoE
+
+MODULES = (
+    latency_and_throughput,
+    prefill_and_decode_step,
+    sharding_limits,
+    sharded_decode_step,
+    engine_simulation,
+    request_log,
+    speculative_decoding,
+)
+V5E = chip("v5e")
+SQUARE = Slice(V5E, (8, 8))
+DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
+
+
+def _decoder(D, L, N, F, **kw):
+    """A decoder of any size: N heads of 16 on half as many KV heads."""
+    return Config(D, L, N, N / 2, 16, F, 1000, **kw)
+
+
+def _mixed(*sizes):
+    """The same with windows, and experts in every other layer."""
+    return _decoder(*sizes, window=64, full_every=2, moe=MoE(8, 2, 32, shared=1, every=2))
+
+
+def _replica(n, *sizes):
+    """A step, a prefill and what fits, of a mixed decoder on n chips, the chip's numbers and bytes of a weight traced too."""
+    one = replace(V5E, hbm_bandwidth=1e12 + n, hbm_bytes=1e10 + n, flops={"bf16": 1e14 + n})
+    r = prefill_and_decode_step.Replica(_mixed(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
+    step, first = r.decode(8.0, 300.0), r.prefill(100.0)
+    return step.seconds, step.time.lower, step.time.upper, first.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
+
+
+def _cut(Y, Z, B, S):
+    """A decode step and a prefill on a slice, and bytes on a chip."""
+    r = prefill_and_decode_step.Replica(_decoder(512, 4, 64, 1024), V5E)
+    at = sharded_decode_step.decode(r, SQUARE, Y, Z, B, S), sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B)
+    return *(x for p in at for x in (p.seconds, p.time.upper)), sharded_decode_step.held(r, SQUARE, Y, Z, B, S)
+
+
+FORMULAS = {
+    "attention_time": (latency_and_throughput.attention_time, [(4.0, 8e8, 1.3e13)]),
+    "linear_time": (
+        latency_and_throughput.linear_time,
+        [(4.0, 3e10, 3e10, 3e15, 1.3e13), (512.0, 3e10, 3e10, 3e15, 1.3e13)],
+    ),
+    "step_time": (
+        latency_and_throughput.step_time,
+        [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13), (256.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)],
+    ),
+    "step_floor": (latency_and_throughput.step_floor, [(4.0, 8e8, 3e10, 1.3e13)]),
+    "throughput": (latency_and_throughput.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
+    "throughput_limit": (latency_and_throughput.throughput_limit, [(8e8, 3e10, 3e15, 1.3e13)]),
+    "saturating_batch": (
+        lambda E, k: latency_and_throughput.saturating_batch(V5E, "int8", "bf16", E, k),
+        [(16.0, 2.0)],
+    ),
+    "sampling_table": (
+        lambda kv, B: tuple(vars(latency_and_throughput.sampling_table(kv, 3e10, 3e10, 3e15, 1.3e13, [B])[0]).values()),
+        [(8e8, 4.0), (8e8, 512.0)],
+    ),
+    "naive_work": (latency_and_throughput.naive_work, [(7.0,), (100.0,)]),
+    "cached_work": (latency_and_throughput.cached_work, [(7.0,)]),
+    "receptive_field": (latency_and_throughput.receptive_field, [(32.0, 4096.0)]),
+    "paged_tokens": (kv_cache.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]),
+    "activation_bytes": (latency_and_throughput.activation_bytes, [(5120.0, 8192.0)]),
+    "prefill_memory": (lambda *s: latency_and_throughput.prefill_memory(_mixed(*s), 128), DECODERS),
+    "waiting": (latency_and_throughput.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
+    "ttft": (latency_and_throughput.ttft, [(0.1, 0.2)]),
+    "request_seconds": (latency_and_throughput.request_seconds, [(0.5, 0.02, 101.0)]),
+    "cost_per_million": (latency_and_throughput.cost_per_million, [(1.0, 16.0, 1e4)]),
+    "reload_time": (latency_and_throughput.reload_time, [(6.7e9, 1.2e11, 1e-3)]),
+    "reload_crossover": (
+        latency_and_throughput.reload_crossover,
+        [
+            (36864.0, 124e6, 2e14, 1.5e10, 36864.0, 0.0),
+            (8e5, 13e9, 2e14, 1.5e10, 8e5, 1e-3),
+            (8e5, 1e3, 2e14, 1e10, 0.0, 0.0),
+        ],
+    ),
+    "replica": (_replica, [(n, *d) for n, d in zip((1.0, 8.0), DECODERS)]),
+    "prefill_limit": (sharding_limits.prefill_limit, [(16384.0, 1.97e14, 9e10, 2.0, 1.0)]),
+    "ici_ratio": (lambda n: sharding_limits.ici_ratio(V5E) * n, [(2.0,)]),
+    "decode_limit": (sharding_limits.decode_limit, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
+    "decode_batch": (sharding_limits.decode_batch, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
+    "weights_times": (lambda *a: tuple(sharding_limits.weights_times(*a).values()), [(2e10, 16.0, 8.1e11, 9e10)]),
+    "latency_limit": (sharding_limits.latency_limit, [(16.0, 8192.0, 4.5e10)]),
+    "cache_share": (sharding_limits.cache_share, [(8.0, 16.0, 1.0), (8.0, 4.0, 4.0)]),
+    "all_to_all_bytes": (sharding_limits.all_to_all_bytes, [(32.0, 32.0, 256.0, 8.0)]),
+    "all_to_all_time": (
+        sharding_limits.all_to_all_time,
+        [(32.0, 32.0, 256.0, 8.0, 2.0, 4.5e10), (4096.0, 32.0, 256.0, 4.0, 8.0, 4.5e10)],
+    ),
+    "cache_time": (sharding_limits.cache_time, [(32.0, 8e6, 8.0, 16.0, 1.0, 8.1e11)]),
+    "combine_bytes": (sharding_limits.combine_bytes, [(4.0, 32.0, 256.0)]),
+    "math_time": (sharding_limits.math_time, [(64.0, 8192.0, 32768.0, 64.0, 2e14)]),
+    "one_d_time": (sharding_limits.one_d_time, [(64.0, 8192.0, 9e10)]),
+    "two_d_time": (sharding_limits.two_d_time, [(64.0, 8192.0, 32768.0, 64.0, 4.0, 9e10)]),
+    "two_d_X": (sharding_limits.two_d_X, [(8192.0, 32768.0, 64.0)]),
+    "two_d_best": (sharding_limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 9e10)]),
+    "two_d_crossover": (sharding_limits.two_d_crossover, [(8192.0, 32768.0)]),
+    "expert_weights": (lambda Y, Z: sharding_limits.expert_weights(_mixed(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
+    "decode": (_cut, [(8.0, 8.0, 16.0, 4096.0), (64.0, 1.0, 5.0, 999.0), (2.0, 32.0, 5.0, 999.0)]),
+    "transfer_time": (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]),
+    "expected_tokens": (speculative_decoding.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
+    "speed_up": (speculative_decoding.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
+    "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
+}
+# Events, shapes, lists of collectives and records: their tests are in test_serving.py, test_decoding.py, test_replica.py
+# and test_speculative.py.
+DISCRETE = {
+    "shapes",  # of slices
+    "smallest_slice",
+    "points",  # records: their seconds are in those of "replica"
+    "frontier",
+    "cheapest",
+    "prefill_degrees",
+    "attention_collectives",
+    "sequence_collectives",
+    "two_d_collectives",
+    "links",  # what "decode" is made of
+    "decode_works",  # records: their seconds are in those of "decode"
+    "prefill_works",
+    "prefill",
+    "splits",
+    "batched",  # events, in order
+    "interleaved",
+    "disaggregated",
+    "timings",
+    "static_steps",
+    "continuous_steps",
+    "mixed_load",
+    "whole",
+    "acceptance",  # of laws, one axis more: test_speculative.py
+    "residual",
+    "best_K",
+}

@@ -1,0 +1,178 @@
+"""Engines: what every schedule must keep, the designs against each other, and small loads by hand."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from helpers.costs.inference.engine_simulation import batched, disaggregated, interleaved, timings, transfer_time
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.request_log import Request, continuous_steps, mixed_load, static_steps
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.public_models import model
+
+TIMES = (lambda T: T / 4, lambda B, S: 1 + S / 64)  # of a prompt; of a step, exact in binary
+SHIP = lambda T: T / 8  # noqa: E731
+ENGINES = {
+    "batched": lambda load, slots: batched(load, slots, *TIMES),
+    "interleaved": lambda load, slots: interleaved(load, slots, *TIMES),
+    "chunked": lambda load, slots: interleaved(load, slots, *TIMES, chunk=3),
+    "disaggregated": lambda load, slots: disaggregated(load, slots, *TIMES, SHIP),
+    "pools": lambda load, slots: disaggregated(load, slots, *TIMES, SHIP, (2, 3)),
+}
+STATED = mixed_load(64, seed=0)  # prompts of 64 to 2048 tokens, answers of 8 to 512, log-uniform, all there at once
+
+requests = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20), st.integers(1, 12)), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@settings(max_examples=25, deadline=None)
+@given(load=requests, slots=st.integers(1, 4))
+def test_what_every_engine_keeps(name, load, slots):
+    """Nobody is lost or served before arriving, no lane or slot is used twice at once, no more than the slots are at work."""
+    log = ENGINES[name](load, slots)
+    assert [s.request for s in log.served] == [Request(*r) for r in load]
+    for s in log.served:
+        assert len(s.tokens) == s.request.output and s.start >= s.request.arrival
+        assert all(a < b for a, b in pairwise(s.tokens)) and s.tokens[0] >= s.start + TIMES[0](s.request.prompt)
+        assert s.ttft >= s.queue >= 0 and s.stall >= 0 and s.latency >= s.ttft
+        assert s.ttft + sum(s.gaps) == pytest.approx(s.latency)
+    for lane in {span.lane for span in log.spans}:
+        own = [x for x in log.spans if x.lane == lane]
+        assert all(a.end <= b.start for a, b in pairwise(own))
+    moving = [s for s in log.served if s.request.output > 1]
+    for where in {s.slot for s in moving}:
+        inside = sorted((s.joined, s.tokens[-1]) for s in moving if s.slot == where)
+        assert name == "batched" or all(a[1] <= b[0] for a, b in pairwise(inside))
+    assert all(0 < n <= most == slots for n, most in log.steps) and 0 < log.slot_use <= 1
+    assert sum(n for n, _ in log.steps) == sum(r[2] - 1 for r in load) == log.tokens - len(load)
+    assert log == ENGINES[name](load, slots)  # the same again
+
+
+def test_batched_by_hand():
+    """systems E20: the first token waits for the whole padded prefill, and the second batch for the longest answer."""
+    log = batched([(0, 8, 4), (0, 4, 2), (1, 8, 2)], 2, lambda T: T, lambda B, S: 1)
+    assert [s.ttft for s in log.served] == [16, 16, 26] and log.padded == 4 and log.padding == 4 / 24
+    assert [s.queue for s in log.served] == [0, 0, 18] and log.steps == ((2, 2), (1, 2), (1, 2), (1, 2))
+    assert [(x.kind, x.start, x.end, x.requests) for x in log.spans][:2] == [
+        ("prefill", 0, 16, (0, 1)),
+        ("generate", 16, 17, (0, 1)),
+    ]
+
+
+def test_steps_are_asked_for_with_their_sequences_and_keys():
+    """A step sees the prompt, what was said, and the token that is fed in."""
+    asked = []
+    batched([(0, 8, 3), (0, 4, 2)], 2, lambda T: T, lambda B, S: asked.append((B, S)) or 1)
+    assert asked == [(2, (8 + 1 + 4 + 1) / 2), (1, 8 + 2)]
+
+
+def test_the_first_of_idle_servers_takes_a_cache():
+    log = disaggregated([(0, 1, 3), (20, 1, 2), (20, 1, 4)], 2, *TIMES, pools=(2, 2))
+    assert [s.slot[0] for s in log.served] == [0, 0, 1]
+
+
+def test_interleaved_stalls_for_others_prompts():
+    """systems E21: a request stands still for exactly the prefills that fall into its time in the slot."""
+    load = [(0, 8, 16), (2, 8, 3), (9, 16, 2), (9, 4, 5)]
+    log = interleaved(load, 3, *TIMES)
+    for i, s in enumerate(log.served):
+        others = [x for x in log.spans if x.kind == "prefill" and x.requests != (i,)]
+        inside = [x for x in others if s.joined <= x.start and x.end <= s.tokens[-1]]
+        assert s.stall == sum(x.end - x.start for x in inside)
+    assert log.stall > 0 and log.worst_gap >= TIMES[0](16)
+    alone = interleaved(load[:1], 3, *TIMES)
+    assert alone.stall == 0 and alone.slot_use == 1 / 3
+
+
+def test_disaggregated_never_stalls():
+    """systems E22: between tokens there are steps alone; a cache takes its bytes over the network, one after the other."""
+    r = Replica(model("llama-2-13b"), chip("v5e"), 8)
+    wire = 8 * 3.125e9
+    send = lambda T: transfer_time(r.kv(T), wire)  # noqa: E731
+    load = mixed_load(12, seed=3, rate=20.0)
+    log = disaggregated(load, 8, *timings(r), send)
+    assert log.stall == pytest.approx(0, abs=1e-9) and interleaved(load, 8, *timings(r)).stall > 0.1
+    sent = [x for x in log.spans if x.kind == "transfer"]
+    for x in sent:
+        (i,) = x.requests
+        assert x.end - x.start == pytest.approx(2 * 2 * 40 * 40 * 128 * load[i].prompt / wire)
+    assert len(sent) == 12 and all(s.joined >= s.tokens[0] + 0.999 * send(s.request.prompt) for s in log.served)
+    two = disaggregated(load, 8, *timings(r), send, pools=(2, 1))
+    assert two.ttft < log.ttft  # more prefill servers, shorter queues
+    assert [s.tokens[0] for s in disaggregated(load, 8, *timings(r), send, pools=(1, 2)).served] == [
+        s.tokens[0] for s in log.served
+    ]  # more generating ones do not change it
+
+
+def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
+    """systems E23, and the issue's measure, on the stated load with 8 slots."""
+    lengths = [r.output for r in STATED]
+    static, refilled = batched(STATED, 8, *TIMES), interleaved(STATED, 8, *TIMES)
+    assert len(static.steps) == static_steps(lengths, 8) and len(refilled.steps) == continuous_steps(lengths, 8)
+    assert len(refilled.steps) <= 0.6 * len(static.steps)
+    assert refilled.slot_use > 0.7 > 0.4 > static.slot_use
+    least = max(max(lengths) - 1, sum(n - 1 for n in lengths) / 8)
+    assert least <= len(refilled.steps) < least + max(lengths)
+    assert static_steps([5, 5, 5], 3) == continuous_steps([5, 5, 5], 3) == 4
+
+
+def test_designs_on_a_model():
+    """Waiting for the first token and jitter, on eight v5e: what each design is for."""
+    r = Replica(model("llama-2-13b"), chip("v5e"), 8)
+    load = mixed_load(24, seed=1, rate=6.0)
+    engines = {
+        "batched": batched(load, 8, *timings(r)),
+        "interleaved": interleaved(load, 8, *timings(r)),
+        "chunked": interleaved(load, 8, *timings(r), chunk=128),
+        "disaggregated": disaggregated(load, 8, *timings(r), lambda T: transfer_time(r.kv(T), 2.5e10)),
+    }
+    ttft = {name: log.ttft for name, log in engines.items()}
+    assert ttft["disaggregated"] < ttft["interleaved"] < ttft["batched"]
+    assert engines["chunked"].worst_gap < engines["interleaved"].worst_gap
+    assert engines["batched"].padding > 0.3 and engines["interleaved"].padding == 0
+    assert engines["interleaved"].throughput > engines["batched"].throughput
+    pieces = [x for x in engines["chunked"].spans if x.kind == "mixed"]
+    assert pieces and all(x.end > x.start for x in pieces)
+    slots = engines["interleaved"].slot_spans()
+    assert len(slots) == 24 and {x.lane for x in slots} == {f"slot 0.{n}" for n in range(8)}
+
+
+def test_a_chunked_prefill_costs_its_prompt():
+    """Chunks add up to the whole prefill, whatever their size."""
+    for chunk in (1, 3, 100):
+        log = interleaved([(0, 20, 2)], 2, *TIMES, chunk=chunk)
+        assert log.served[0].ttft == TIMES[0](20)
+        busy = interleaved([(0, 4, 30), (0, 20, 2)], 2, *TIMES, chunk=chunk)
+        assert busy.worst_gap <= TIMES[0](min(chunk, 20)) + TIMES[1](2, 34)
+
+
+def test_a_known_prefix_is_not_computed_again():
+    for name in ("interleaved", "chunked", "disaggregated"):
+        plain, cached = (ENGINES[name]([(0, 20, 3, known)], 2) for known in (0, 16))
+        assert (plain.ttft, cached.ttft) == (TIMES[0](20), TIMES[0](20) - TIMES[0](16))
+    with pytest.raises(ValueError, match="known is 0 to 19; number 0"):
+        ENGINES["interleaved"]([(0, 20, 3, 20)], 2)
+
+
+def test_loads_are_the_same_for_the_same_seed():
+    assert mixed_load(9, 4) == mixed_load(9, 4) != mixed_load(9, 5)
+    assert all(64 <= r.prompt <= 2048 and 8 <= r.output <= 512 and r.arrival == 0 for r in STATED)
+    timed = mixed_load(2000, rate=5.0, prompts=(7, 7))
+    assert timed[-1].arrival == pytest.approx(2000 / 5, rel=0.1) and {r.prompt for r in timed} == {7}
+
+
+def test_what_is_no_load():
+    run = lambda *load, slots=2, **kw: interleaved(load, slots, *TIMES, **kw)  # noqa: E731
+    for call, said in (
+        (lambda: run(), "a load has one request or more"),
+        (lambda: run((0, 0, 3)), "1 token or more to read and to write; number 0 is"),
+        (lambda: run((0, 3, 3), (-1, 3, 3)), "arrives at 0 or later .* number 1 is"),
+        (lambda: run((0, 3, 3), slots=0), "slots: a whole number of 1 or more, not 0"),
+        (lambda: run((0, 3, 3), chunk=0), "chunk: a whole number of 1 or more, not 0"),
+        (lambda: disaggregated([(0, 3, 3)], 2, *TIMES, pools=(1, 0)), "generating servers: a whole number"),
+        (lambda: mixed_load(3, rate=0.0), "a rate above 0 a second"),
+        (lambda: mixed_load(0), "requests: a whole number of 1 or more, not 0"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()

@@ -1,0 +1,370 @@
+"""Formulas of answering: the sources' numbers with their errors corrected, walks over tokens, and searches."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from helpers.costs.inference import latency_and_throughput
+from helpers.costs.inference.engine_simulation import disaggregated, interleaved
+from helpers.costs.inference.prefill_and_decode_step import Replica, cheapest, frontier, points, shapes, smallest_slice
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.roofline import critical_batch, matmul, time
+from helpers.costs.transformers.attention_share import attention_intensity
+from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.kv_cache import kv_cache, paged_tokens
+from helpers.costs.transformers.parameters_and_flops import flops, parameters, works
+from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.transformers.decoders import TOYS
+
+V5E = chip("v5e")
+SEED = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")  # questions 1 to 4
+EXPERTS = replace(SEED, moe=MoE(E=16, k=2, F=16384))  # questions 5 and 6
+
+# LLaMA-2 13B on 8 v5e at 8.2e11 bytes/s, 8192 tokens: bytes of caches and of all in GB, ms, tokens/s. In the second table the
+# caches are a fifth. The units are GB, where the source prints GiB.
+BATCHES = (1, 8, 16, 32, 64, 240)
+TABLES = {
+    6.7e9: [
+        (6.7, 53.6, 107.2, 214.4, 428.8, 1608),
+        (32.7, 79.6, 133.2, 240.4, 454.8, 1634),
+        (4.98, 12.13, 20.30, 36.65, 69.33, 249.09),
+        (200.61, 659.30, 787.99, 873.21, 923.13, 963.53),
+    ],
+    1.34e9: [
+        (1.34, 10.72, 21.44, 42.88, 85.76, 321.6),
+        (27.34, 36.72, 47.44, 68.88, 111.76, 347.6),
+        (4.17, 5.60, 7.23, 10.50, 17.04, 52.99),
+        (239.94, 1429.19, 2212.48, 3047.62, 3756.62, 4529.34),
+    ],
+}
+
+
+@pytest.mark.parametrize("kv", TABLES)
+def test_the_tables_of_llama_2_13b(kv):
+    """systems E4: 48 cells, to the digits printed."""
+    table = latency_and_throughput.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
+    for n, r in enumerate(table):
+        cache, total, ms, rate = (row[n] for row in TABLES[kv])
+        assert r.cache / 1e9 == pytest.approx(cache, abs=0.05) and r.total / 1e9 == pytest.approx(total, abs=0.05)
+        assert 1e3 * r.step == pytest.approx(ms, abs=0.0051) and r.throughput == pytest.approx(rate, abs=0.0051)
+
+
+def test_batches_that_fit_depend_on_what_a_gigabyte_is():
+    """16 GB a chip hold 15 sequences of 8192 tokens, 16 GiB hold the source's 16; with a fifth of the cache 64 fit in either."""
+    large = replace(V5E, hbm_bytes=16 * 2**30)
+    r, small = Replica(model("llama-2-13b"), V5E, 8), Replica(model("llama-2-13b", K=8), V5E, 8)
+    assert (r.largest_batch(8192), replace(r, chip=large).largest_batch(8192)) == (15, 16)
+    assert (
+        small.kv(8192) == r.kv(8192) / 5
+        and 64 <= small.largest_batch(8192) < replace(small, chip=large).largest_batch(8192) < 240
+    )
+    assert f"{r.kv(8192) / 1e9:.1f} GB {r.kv(8192) / 2**30:.2f} GiB" == "6.7 GB 6.25 GiB"
+
+
+def test_quiz_and_questions():
+    """systems E3, I: the pop quiz and questions 1 to 6, by a model where there is one."""
+    quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)
+    for B, ms in ((4, 2.57), (256, 21.05)):
+        assert 1e3 * latency_and_throughput.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
+    r = Replica(SEED, V5E, 16, weights="int8", cache="int8", math="int8")
+    assert r.parameters.total == 18385207296 and r.kv(1) == 2 * 64 * 8 * 256 == 262144  # 1
+    one = replace(r, config=replace(SEED, K=1))
+    same = lambda S: int(r.room // one.kv(S))  # noqa: E731  # as the question has it: only caches shrink
+    assert [r.largest_batch(S) for S in (128_000, 131_072)] == [7, 6]  # 2
+    assert [same(S) for S in (128_000, 131_072)] == [56, 55]
+    assert r.weight_bytes / r.W == pytest.approx(1.42e-3, abs=5e-6)  # 3
+    assert [1e3 * r.rough(B, 128_000) for B in (0, 1, 7)] == pytest.approx([1.42, 1.42 + 2.59, 19.54], abs=0.01)  # 4
+    p = parameters(EXPERTS)
+    assert p.total - p.router == 64 * 4096 * (3 * 16 * 16384 + 2 * 256 * (32 + 8)) + 4096 * 32128  # 5
+    assert (p.active - p.router) / 1e9 == pytest.approx(31.27, abs=0.005)
+    assert kv_cache(EXPERTS, 1) == kv_cache(SEED, 1)
+    assert flops(EXPERTS, 1, 1000, count="all").by_role["experts"] == 2 * 1000 * (2 * 3 * 64 * 4096 * 16384)
+    assert latency_and_throughput.saturating_batch(
+        replace(V5E, hbm_bandwidth=1.97e14 / 240), E=16, k=2
+    ) == pytest.approx(1920)
+    assert smallest_slice(V5E, p.total).shape == (4, 4) and 13.2 < p.total / V5E.hbm_bytes < 13.3  # 6
+    assert (16 * 16e9 - p.total) / 1e9 == pytest.approx(44, abs=0.5)
+
+
+def test_appendix_A():
+    """systems E31: 537M weights on four chips, flat at 331 us, then linear; the knee is the critical batch of the matrices."""
+    at = lambda B: latency_and_throughput.linear_time(B, 2 * 8192 * 32768, 4 * 8192 * 32768, 4 * 1.97e14, 4 * 8.1e11)  # noqa: E731
+    times = [at(B) for B in range(1, 1001)]
+    knee = next(B for B in range(1, 1000) if times[B] > times[0])
+    assert (
+        times[0] == pytest.approx(331e-6, abs=5e-7) and knee == int(latency_and_throughput.saturating_batch(V5E)) == 243
+    )
+    assert times[999] / times[499] == pytest.approx(2)
+    exact = [time(matmul(B, 8192, 32768), 1.97e14, 8.1e11) for B in (243, 260)]
+    assert (
+        exact[0].bound == "hbm"
+        and exact[1].bound == "math"
+        and 243 < critical_batch(8192, 32768, 1.97e14, 8.1e11) < 260
+    )
+
+
+def test_formats_and_critical_batches():
+    """systems E11, errata E003-14, 15 and 17: bytes of weights over bytes of HBM, at the rate of the arithmetic; per replica."""
+    b = latency_and_throughput.saturating_batch
+    assert [round(b(V5E, w, m), 1) for w, m in (("bf16", "bf16"), ("int8", "bf16"), ("int8", "int8"), ("int4", "int8"))] == [
+        243.2, 121.6, 243.2, 121.6,
+    ]  # fmt: skip
+    assert round(b(chip("H100"))) == 295
+    for n in (1, 16):  # more chips to a replica do not move the knee
+        B, C, W = b(V5E), n * 1.97e14, n * 8.1e11
+        assert (
+            latency_and_throughput.linear_time(B, 1e9, 2e9, C, W)
+            == pytest.approx(2e9 / W)
+            == pytest.approx(2 * B * 1e9 / C)
+        )
+
+
+def test_throughput_saturates_and_is_bounded():
+    kv, params, W, C = 6.7e9, 13e9, 6.56e12, 1.576e15
+    rates = [latency_and_throughput.throughput(B, kv, params, 2 * params, C, W) for B in (1, 10, 100, 10_000, 10**6)]
+    assert rates[:3] == sorted(rates[:3]) and rates[-1] == pytest.approx(
+        latency_and_throughput.throughput_limit(kv, params, C, W), rel=1e-3
+    )
+    assert latency_and_throughput.throughput_limit(kv, 0, C, W) == pytest.approx(W / kv)
+    for B in (1, 30, 3000):
+        assert latency_and_throughput.step_floor(B, kv, 2 * params, W) <= latency_and_throughput.step_time(
+            B, kv, params, 2 * params, C, W
+        )
+
+
+def test_sampling_with_and_without_a_cache_token_by_token():
+    """systems E1, E2."""
+    c = Config(8, 1, 1, 1, 8, 32, 10)
+    for n in (1, 2, 9):
+        f = [flops(c, 1, T, count="all") for T in range(1, n + 1)]
+        g = [flops(c, 1, 1, S, count="all") for S in range(1, n + 1)]
+        one, pair = flops(c, 1, 1).mlp, flops(c, 1, 1).attention
+        assert latency_and_throughput.naive_work(n) == (sum(x.mlp for x in f) / one, sum(x.attention for x in f) / pair)
+        assert latency_and_throughput.cached_work(n) == (
+            sum(x.mlp for x in g) / one,
+            sum(x.attention for x in g) / pair,
+        )
+
+
+def walk(c, S, bytes_each, share, keep, scale):
+    """Bytes of a cache, layer by layer: neighbours of one kind share, the first of each group stores."""
+    total, met = 0, {}
+    for i in range(c.L):
+        window = c.kind(i).window
+        n = met[c.kind(i)] = met.get(c.kind(i), -1) + 1
+        if n % share:
+            continue
+        rows = [t for t in range(S) if window is None or t < keep or S - t <= window]
+        each = c.mla.kv_rank + c.mla.rope + scale / bytes_each if c.mla else 2 * c.K * (c.H + scale / bytes_each)
+        total += len(rows) * each * bytes_each
+    return total
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_bytes_of_a_cache_by_a_walk(name):
+    """systems E6, E9 to E12: heads, windows, shared layers, first tokens and scales."""
+    c = TOYS[name]
+    for S, bytes_each, share, keep, scale in ((5, 2, 1, 0, 0), (40, 1, 2, 0, 4), (99, 2, 3, 4, 0), (200, 0.5, 1, 2, 2)):
+        got = kv_cache(c, S, 3, bytes_each, share, keep, scale)
+        assert got == pytest.approx(3 * walk(c, S, bytes_each, share, keep, scale))
+    with pytest.raises(ValueError, match="share is 1 or more"):
+        kv_cache(c, 8, share=0)
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_a_step_reads_the_cache_that_is_kept(name):
+    """systems E10: and where layers share one, each of them reads it."""
+    c, B, S = TOYS[name], 3, 100
+    w = works(c, B, 1, S, w=0, x=0, cache=1, absorbed=bool(c.mla))
+    assert sum(work.bytes for work in w.values()) == w["attention"].bytes == kv_cache(c, S, B, 1)
+    f = flops(c, B, 1, S, "causal", absorbed=bool(c.mla))
+    priced = works(c, B, 1, S, count="causal", absorbed=bool(c.mla))
+    assert {role: work.flops for role, work in priced.items()} == {role: n for role, n in f.by_role.items() if n}
+    r = Replica(c, V5E, scale=4)
+    shared, kept = replace(r, share=2), replace(r, keep=2)
+    assert shared.works(B, 1, S) == r.works(B, 1, S)
+    more = kept.works(B, 1, S)["attention"].bytes - r.works(B, 1, S)["attention"].bytes
+    assert more == pytest.approx(kept.kv(S, B) - r.kv(S, B)) and (more > 0) == (c.window is not None)
+
+
+def test_a_cache_grows_with_heads_and_stops_at_the_window():
+    sizes = [kv_cache(model("llama-3-8b", K=K), 1000) for K in (1, 8, 32)]
+    assert sizes == [sizes[0], 8 * sizes[0], 32 * sizes[0]]
+    c = model("mistral-7b")
+    assert kv_cache(c, 4096) == kv_cache(replace(c, window=None), 4096) == kv_cache(c, 10**6)
+    assert kv_cache(c, 10**6, keep=4) == kv_cache(c, 4100, keep=4) == kv_cache(c, 4096) * 4100 / 4096
+
+
+@pytest.mark.parametrize("name", ["llama-2-13b", "mixtral-8x7b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b"])
+def test_a_model_against_the_rough_step(name):
+    """All experts are at work from here on. The rough step reads the embedding besides, the exact one activations."""
+    r, B, S = Replica(model(name), V5E, 512), 64, 8192
+    p, step, embedding = r.parameters, r.decode(B, S), r.parameters.total - r.parameters.matmul
+    used = 1 if r.config.moe is None else min(1, B * r.config.moe.k / r.config.moe.E)
+    assert used == 1
+    skipped = 2 * (0 if r.config.tied else p.embedding) / r.W
+    assert step.time.lower <= step.seconds <= step.time.upper and embedding != 0
+    assert r.rough(B, S) - skipped <= step.seconds * (1 + 1e-3) <= 1.25 * r.rough(B, S)
+    assert step.roles["attention"].bound == "hbm" or r.config.mla
+
+
+def test_what_a_token_hears_of_through_local_layers():
+    """systems E7, by a walk."""
+    for layers, window in ((1, 4), (3, 4), (5, 2), (4, 1)):
+        heard = {100}
+        for _ in range(layers):
+            heard = {s for t in heard for s in range(t - window + 1, t + 1)}
+        assert latency_and_throughput.receptive_field(layers, window) == len(heard)
+
+
+def test_pages_waste_less_than_one():
+    """systems E15."""
+    for S in range(1, 100):
+        pages = -(-S // 16)
+        assert paged_tokens(S, 16) == 16 * pages and 0 <= paged_tokens(S, 16) - S < 16
+
+
+def test_checking_guesses_is_free_until_arithmetic_decides():
+    r = Replica(model("llama-3-8b"), V5E, 8)
+    assert 1 < r.verify(1, 4, 2048) < 1.02 and r.verify(512, 4, 64) > 3
+    assert Replica(model("deepseek-v3"), V5E, 64, weights="int8").verify(1, 0, 512) == 1
+
+
+def test_prefill_and_chunks():
+    r = Replica(model("llama-3-8b"), V5E, 8)
+    assert r.prefill(8192).bound == ("mlp", "math")
+    assert r.prefill(8192).roles["unembedding"] == r.decode(1, 8192).roles["unembedding"]  # of the last token alone
+    whole, parts = r.forward(1, 4096), [r.forward(1, 1024, S) for S in (1024, 2048, 3072, 4096)]
+    done = lambda p: sum(t.math for t in p.roles.values())  # noqa: E731
+    assert sum(map(done, parts)) == pytest.approx(done(whole))  # the same pairs of query and key
+    assert sum(p.time.parts["hbm"] for p in parts) > 2 * whole.time.parts["hbm"]  # weights and keys are read again
+    assert r.prefill(8192, 4).seconds == pytest.approx(4 * r.prefill(8192).seconds, rel=0.02)
+    assert latency_and_throughput.activation_bytes(5120, 8192) == 80 * 2**20
+    assert attention_intensity(4096, 4096, 1) == 4096 / 2 and attention_intensity(1, 10**9, 1) == pytest.approx(1)
+
+
+def test_what_does_not_fit_says_by_how_much():
+    r = Replica(SEED, V5E, 16, weights="int8", cache="int8", math="int8")
+    r.check_fits(6, 131_072)
+    with pytest.raises(ValueError) as e:
+        r.check_fits(7, 131_072)
+    assert str(e.value) == (
+        "7 sequences of 131,072 tokens and the weights take 258.9 GB, and 16 v5e have 256.0 GB: 2.9 GB too many; "
+        "6 sequences fit, and the smallest slice that holds all is 4x8"
+    )
+    assert replace(r, reserve=1e9).room == r.room - 16 * 1e9
+    alone = replace(r, chips=1)
+    assert alone.largest_batch(1) == 0 and alone.room < 0
+    with pytest.raises(ValueError, match="not one sequence fits, and the smallest slice that holds all is 1x2"):
+        alone.check_fits(1, 1)
+    with pytest.raises(ValueError, match="no slice of a pod holds all"):
+        r.check_fits(10**6, 10**6)
+    with pytest.raises(ValueError, match="do not fit a pod of 256 v5e"):
+        smallest_slice(V5E, 1e15)
+    with pytest.raises(ValueError, match="on 1 chip or more, not 0"):
+        Replica(SEED, V5E, 0)
+    with pytest.raises(ValueError, match="v5e has no published rate for 'fp8'"):
+        Replica(SEED, V5E, 1, math="fp8")
+    with pytest.raises(ValueError, match="one new token or more, got B=1 and T=0"):
+        r.prefill(0)
+    with pytest.raises(ValueError, match="S is at least T, not 0"):
+        r.decode(1, 0)
+    with pytest.raises(ValueError, match="a part can be reserved"):
+        Replica(SEED, V5E, 1, reserve=2e10)
+    for B, S in ((0, 1), (6, 131_072), (31, 25_000)):  # the largest batch fits, one more does not
+        r.check_fits(B, S)
+        assert (r.largest_batch(S) >= B) and r.kv(S, r.largest_batch(S)) <= r.room < r.kv(S, r.largest_batch(S) + 1)
+
+
+@pytest.mark.parametrize("name", ["v5e", "v5p", "v6e", "H100"])
+def test_slices_double_up_to_a_pod(name):
+    all_of_them = [Slice(chip(name), s).chips for s in shapes(chip(name))]
+    assert all_of_them == [2**i for i in range(len(all_of_them))]
+    assert 4 * all_of_them[-1] > Slice(chip(name), chip(name).pod).chips
+
+
+def test_the_frontier_by_brute_force():
+    every = points(Replica(model("llama-2-13b"), V5E), 2048, (1, 4, 16, 64, 240), (2, 4, 8, 16, 64))
+    best = frontier(every)
+    ok = [p for p in every if p.fits]
+    beaten = lambda p: any(  # noqa: E731
+        q.latency <= p.latency and q.per_chip >= p.per_chip and (q.latency, q.per_chip) != (p.latency, p.per_chip)
+        for q in ok
+    )
+    assert set(best) == {p for p in ok if not beaten(p)} and 2 < len(best) < len(ok) < len(every)
+    assert [p.latency for p in best] == sorted(p.latency for p in best)
+    for limit in (0.005, 0.02, 1.0):
+        p = cheapest(every, limit)
+        assert p in best and p.per_chip == max(q.per_chip for q in ok if q.latency <= limit)
+    with pytest.raises(ValueError, match="answers within 0.1 ms: the quickest that fits takes .* ms"):
+        cheapest(every, 1e-4)
+    with pytest.raises(ValueError, match="nothing fits"):
+        cheapest([p for p in every if not p.fits], 1.0)
+
+
+def test_reload_or_recompute_by_search():
+    """systems E32: the crossover against times of a model's own prefill, over PCIe."""
+    r = Replica(model("gpt-2"), V5E)  # one of its size: its own texts end long before
+    S = r.reload_crossover()
+    assert S == pytest.approx(
+        latency_and_throughput.reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864)
+    )
+    for T, faster in ((round(0.97 * S), False), (round(1.03 * S), True)):
+        compute = sum(t.math for role, t in r.forward(1, T, logits=0).roles.items())
+        assert (r.reload(T) < compute) == faster
+    big, setup = Replica(model("llama-3-8b"), V5E, 8), 0.1
+    T = big.reload_crossover(setup)
+    compute = sum(t.math for t in big.forward(1, round(T), logits=0).roles.values())
+    assert big.reload(round(T), setup) == pytest.approx(compute, rel=1e-3) and big.reload_crossover() == 0
+    assert latency_and_throughput.reload_crossover(8e5, 1e3, 2e14, 1e10) == float("inf")
+    with pytest.raises(ValueError, match="v7 has no published bandwidth to its host"):
+        Replica(model("gpt-2"), chip("v7")).reload(10)
+
+
+def test_a_queue_waits_as_long_as_a_simulated_one():
+    """systems E5: time to first token is queue and prefill; Poisson requests to one server, against the closed form."""
+    draw, at, load = Random(1), 0.0, []
+    for _ in range(4000):
+        at += draw.expovariate(0.7)
+        load.append((at, 1, 1))
+    log = interleaved(load, 1, prefill=lambda T: 1.0, step=lambda B, S: 1.0)
+    waited = sum(s.queue for s in log.served) / len(load)
+    assert waited == pytest.approx(latency_and_throughput.waiting(0.7, 1.0), rel=0.15)
+    assert log.ttft == pytest.approx(latency_and_throughput.ttft(waited, 1.0))
+
+
+def test_the_second_token_waits_for_the_cache():
+    """systems E5: two prompts of 3 and 5 seconds, caches of 2, steps of 1, on servers apart."""
+    log = disaggregated([(0, 3, 3), (0, 5, 3)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
+    assert (
+        [s.ttft for s in log.served] == [latency_and_throughput.ttft(0, 3), latency_and_throughput.ttft(3, 5)] == [3, 8]
+    )
+    assert [s.gaps for s in log.served] == [(2 + 1, 1), (2 + 1, 1)]
+    assert [s.latency for s in log.served] == [
+        latency_and_throughput.request_seconds(s.ttft, 1, 3) + 2 for s in log.served
+    ]
+    (alone,) = interleaved([(0, 3, 7)], 1, lambda T: T, lambda B, S: 2).served
+    assert alone.latency == latency_and_throughput.request_seconds(3, 2, 7) == 3 + 6 * 2
+
+
+def test_a_price():
+    """A published day (DeepSeek, "DeepSeek-V3/R1 inference system overview", 2025): 226.75 hosts of 8 GPUs at 2 dollars an hour
+    for each GPU are 87,072 dollars, and they made 168e9 tokens."""
+    a_million = latency_and_throughput.cost_per_million(2.0, 226.75 * 8, 168e9 / (24 * 60 * 60))
+    assert a_million == pytest.approx(87_072 / 168e3) and round(a_million, 2) == 0.52
+    assert latency_and_throughput.cost_per_million(0.9, 8, 1000) == pytest.approx(
+        2.0
+    )  # 7.2 an hour for 3.6 million tokens
+
+
+def test_memory_of_a_prefill_array_by_array():
+    """x, its norm, q, k, v, what heads give, their product, x's second norm; the gate, what it multiplies, the result."""
+    D, N, K, H, F = 48, 6, 2, 16, 80
+    c = Config(D, 3, N, K, H, F, 100)
+    attention = D + D + N * H + K * H + K * H + N * H + D + D
+    for T, B, x in ((7, 1, 2), (100, 3, 4)):
+        assert latency_and_throughput.prefill_memory(c, T, B, x) == x * B * T * (attention + 3 * F)
+    sparse = replace(c, moe=MoE(E=8, k=4, F=F, every=3))  # one layer: each token's experts, what they give, the router
+    assert latency_and_throughput.prefill_memory(sparse, 7) == 2 * 7 * (attention + 4 * (3 * F + D) + 8)

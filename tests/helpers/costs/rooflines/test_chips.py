@@ -1,0 +1,120 @@
+"""The hardware table against a second source, and its shape."""
+
+from dataclasses import fields
+
+import pytest
+
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.rooflines.hardware import Chip, Slice
+
+TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
+
+
+@pytest.mark.parametrize("c", CHIPS.values(), ids=CHIPS)
+def test_every_field_has_a_source(c):
+    own = {"name", "kind", "sources"}
+    assert {f.name for f in fields(Chip)} - own == set(c.sources)
+
+
+@pytest.mark.parametrize(
+    "name,kind,cores",
+    [
+        ("v3", "TPU v3", 2),
+        ("v4p", "TPU v4", 2),
+        ("v5e", "TPU v5e", 1),
+        ("v5p", "TPU v5p", 2),
+        ("v6e", "TPU v6e", 1),
+        ("v7", "TPU7x", 2),
+    ],
+)
+def test_tpus_against_the_table_inside_jax(name, kind, cores):
+    """JAX carries its own table for Pallas. Sources round differently, so 15 % apart is a different number."""
+    tpu_info = pytest.importorskip("jax._src.tpu_info", reason="JAX 0.12 holds this table; 0.10 keeps it elsewhere")
+    version = tpu_info.chip_version_from_device_kind(kind)
+    info = tpu_info.get_tpu_info_for_chip(version, cores if cores == 1 else 1)
+    per_chip = 1 if cores == 1 else 2
+    c = chip(name)
+    assert c.rate("bf16") == pytest.approx(info.bf16_ops_per_second * per_chip, rel=0.01)
+    assert c.hbm_bandwidth == pytest.approx(info.mem_bw_bytes_per_second * per_chip, rel=0.15)
+    assert c.hbm_bytes == pytest.approx(info.hbm_capacity_bytes * per_chip, rel=0.10)
+    assert c.fast_bytes == info.vmem_capacity_bytes * per_chip
+    for dtype in {"int8", "fp8"} & set(c.flops):
+        theirs = getattr(info, f"{dtype}_ops_per_second")
+        assert not theirs or c.rate(dtype) == pytest.approx(theirs * per_chip, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "name,hbm,per_axis",
+    [("v3", 156, 700), ("v4p", 229, 3056), ("v5p", 164, 2550), ("v5e", 243, 2189), ("v6e", 575, 5111)],
+)
+def test_published_intensities(name, hbm, per_axis):
+    c = chip(name)
+    assert round(c.alpha_hbm()) == hbm
+    assert round(c.alpha_ici()) == per_axis
+    assert c.alpha_ici(c.axes) == pytest.approx(c.alpha_ici() / c.axes)
+
+
+def test_published_intensities_of_gpus():
+    assert round(chip("H100").alpha_hbm()) == 295
+    assert round(chip("A100-40GB").alpha_hbm()) == 201
+    assert round(chip("A100-80GB").alpha_hbm()) == 153
+    assert chip("v5p").alpha_dcn() == 73_440
+
+
+def test_chip_is_found_by_any_case_and_answers_typos():
+    assert chip("V5E") is chip("v5e")
+    assert chip("ironwood") is chip("v7")
+    with pytest.raises(ValueError, match="no chip is called 'v5f'; did you mean v5p, v5e"):
+        chip("v5f")
+    with pytest.raises(ValueError, match="did you mean .*H100"):
+        chip("H10")
+    with pytest.raises(ValueError, match="no chip is called 'zzz'; did you mean v3, v4p"):
+        chip("zzz")
+
+
+def test_axes_of_a_switch_are_refused():
+    with pytest.raises(ValueError, match="hangs on a switch"):
+        chip("H100").alpha_ici()
+    with pytest.raises(ValueError, match="2 torus axes, so 1 to 2, not 3"):
+        chip("v5e").alpha_ici(3)
+
+
+def test_pods():
+    v5e, v5p = Slice(chip("v5e"), (16, 16)), Slice(chip("v5p"), (16, 20, 28))
+    assert (v5e.hosts, v5e.cores, v5p.hosts, v5p.cores) == (32, 256, 2240, 17_920)
+    assert v5e.rate() == pytest.approx(5.04e16, rel=1e-3) and v5e.hbm_bytes == pytest.approx(4.1e12, rel=1e-2)
+    assert v5p.rate() == pytest.approx(4.11e18, rel=1e-3) and v5p.hbm_bytes == pytest.approx(8.60e14, rel=1e-3)
+    assert Slice(chip("v7"), (16, 24, 24)).chips == 9216
+
+
+@pytest.mark.parametrize(
+    "name,shape,wraps",
+    [
+        ("v5e", (16, 16), (True, True)),
+        ("v5e", (8, 16), (False, True)),
+        ("v5e", (4, 4), (False, False)),
+        ("v3", (32, 16), (True, False)),
+        ("v4p", (4, 4, 4), (True, True, True)),
+        ("v5p", (8, 4, 12), (True, True, True)),
+        ("v4p", (2, 2, 4), (False, False, False)),
+    ],
+)
+def test_when_an_axis_wraps(name, shape, wraps):
+    assert Slice(chip(name), shape).wraps == wraps
+
+
+@pytest.mark.parametrize(
+    "shape,message",
+    [
+        ((4,), "has 2 axes"),
+        ((4, 4, 4), "has 2 axes"),
+        ((0, 4), "1 or more"),
+        ((4.0, 4), "1 or more"),
+        ((4, 32), "larger than a v5e pod"),
+    ],
+)
+def test_impossible_slices_are_refused(shape, message):
+    with pytest.raises(ValueError, match=message):
+        Slice(chip("v5e"), shape)
+    with pytest.raises(ValueError, match="one truth value for each of the 2 axes"):
+        Slice(chip("v5e"), (4, 4), wraps=(True,))

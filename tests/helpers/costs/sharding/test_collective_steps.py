@@ -1,0 +1,123 @@
+"""Films of collectives: they end as promised, and send what the formulas say."""
+
+import pytest
+
+from helpers.costs.sharding import collective_steps, collectives
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.kernels.sharding import collectives as kernels
+from tests import wires
+
+AXES = [(axis, ways) for n in range(2, 10) for axis, ways in ((Axis(n), 2), (Axis(n), 1), (Axis(n, wraps=False), 2))]
+COST = {
+    "all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "all_reduce": "all_reduce", "all_to_all": "all_to_all",
+    "gather_matmul": "all_gather", "matmul_scatter": "reduce_scatter",
+}  # fmt: skip
+EVERY = pytest.mark.parametrize("axis, ways", AXES, ids=str)
+KIND = pytest.mark.parametrize("kind", COST)
+
+
+def neighbours(axis: Axis) -> set:
+    """Every link in both directions."""
+    n = axis.n
+    links = {(d, d + 1, 1) for d in range(n - 1)} | {(d + 1, d, -1) for d in range(n - 1)}
+    return links | ({(n - 1, 0, 1), (0, n - 1, -1)} if axis.wraps else set())
+
+
+@KIND
+@EVERY
+def test_bytes_and_hops_are_those_of_the_cost_function(kind, axis, ways):
+    film = getattr(collective_steps, kind)(axis, ways)
+    move = getattr(collectives, COST[kind])(1.0, axis, ways)
+    blocks = axis.n**2 if kind == "all_to_all" else axis.n
+    assert film.busiest / blocks == pytest.approx(move.bytes, rel=1e-12)
+    assert film.hops == move.hops
+
+
+@KIND
+@EVERY
+def test_blocks_cross_links_that_exist_and_one_way_means_one_way(kind, axis, ways):
+    sends = [s for f in getattr(collective_steps, kind)(axis, ways).frames for s in f.sends]
+    assert {(s.src, s.dst, s.way) for s in sends} <= neighbours(axis)
+    assert ways == 2 or {s.way for s in sends} == {1}
+
+
+@KIND
+@EVERY
+def test_what_is_sent_was_held_and_arrives(kind, axis, ways):
+    film = getattr(collective_steps, kind)(axis, ways).frames
+    for now, then in zip(film, film[1:]):
+        for s in now.sends:
+            assert s.parts and s.parts <= now.held[s.src][s.block]
+            arrived = then.held[s.dst].get(s.block, frozenset()) | (then.done[s.dst] & {s.block})
+            assert s.parts <= arrived or s.block in then.works[s.dst]
+
+
+@EVERY
+def test_they_end_as_promised(axis, ways):
+    n = axis.n
+    every = frozenset(range(n))
+    end = {kind: getattr(collective_steps, kind)(axis, ways).frames[-1] for kind in COST}
+    assert [dict(h) for h in end["all_gather"].held] == [{b: {b} for b in range(n)}] * n
+    assert [dict(h) for h in end["reduce_scatter"].held] == [{d: every} for d in range(n)]
+    assert [dict(h) for h in end["all_reduce"].held] == [dict.fromkeys(range(n), every)] * n
+    assert [dict(h) for h in end["all_to_all"].held] == [{(s, d): {1, -1} for s in range(n)} for d in range(n)]
+    assert end["gather_matmul"].done == (every,) * n
+    assert [dict(h) for h in end["matmul_scatter"].held] == [{d: every} for d in range(n)]
+    assert all(not f.sends for f in end.values())
+
+
+@EVERY
+def test_a_collective_matmul_multiplies_every_block_once_and_never_waits(axis, ways):
+    for kind in ("gather_matmul", "matmul_scatter"):
+        film = getattr(collective_steps, kind)(axis, ways)
+        for d in range(axis.n):
+            assert sorted(b for f in film.frames for b in f.works[d]) == list(range(axis.n))
+        assert len(film.frames) == film.hops + 2  # one matmul more than hops, and the end
+    chunks = [len(h) for f in collective_steps.gather_matmul(axis, ways).frames for h in f.held]
+    assert max(chunks) <= 2  # never all of the gathered matrix
+
+
+@EVERY
+def test_summands_are_counted_once(axis, ways):
+    """All blocks together hold every device's summand of every block in every frame: none is lost, none doubled."""
+    n = axis.n
+    for frame in collective_steps.reduce_scatter(axis, ways).frames:
+        for b in range(n):
+            parts = [p for h in frame.held for block, p in h.items() if block == b]
+            assert sorted(d for p in parts for d in p) == list(range(n))
+
+
+def test_the_words_name_every_send():
+    film = collective_steps.all_gather(Axis(4, wraps=False))
+    assert film.frames[2].text == "Step 3 of 3: Sent: 1 to 0: block 3; 2 to 3: block 0."
+    assert film.frames[-1].text == "End: Every device holds all 4 blocks."
+    assert all(f.text in film.alt for f in film.frames) and "line of 4" in film.alt
+
+
+@KIND
+@pytest.mark.parametrize("axis, ways, said", [
+    (Axis(4, wraps=False), 1, "ways = 1 does not fit"), (Axis(4), 3, "ways = 3"), (Axis(1), 2, "2 or more devices"),
+])  # fmt: skip
+def test_what_makes_no_film_is_refused(kind, axis, ways, said):
+    with pytest.raises(ValueError, match=said):
+        getattr(collective_steps, kind)(axis, ways)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+@pytest.mark.parametrize("how", [{"ways": 1}, {"ways": 2}, {"wraps": False}], ids=str)
+def test_films_show_what_our_programs_send(n, how):
+    """Link by link, the blocks of a film are those of the permutes in helpers.kernels."""
+    axis, ways = Axis(n, how.get("wraps", True)), how.get("ways", 2)
+    programs = {
+        "all_gather": (lambda x: kernels.all_gather(x, "X", 0, **how), (1, 1)),
+        "reduce_scatter": (lambda x: kernels.reduce_scatter(x, "X", 0, **how), (n, 1)),
+        "all_reduce": (lambda x: kernels.all_reduce(x, "X", **how), (n, 1)),
+        "all_to_all": (lambda x: kernels.all_to_all(x, "X", 0, 0, **how), (n, 2)),
+    }
+    for kind, (program, shape) in programs.items():
+        film, sent = getattr(collective_steps, kind)(axis, ways), wires.read(program, n, shape)
+        block = 4 * shape[1]  # bytes: f32
+        assert {(s, d): blocks * block for (s, d, _), blocks in film.links().items()} == {
+            k: v for k, v in sent.links.items() if v
+        }
+        assert film.hops == sent.hops

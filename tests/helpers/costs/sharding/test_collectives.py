@@ -1,0 +1,207 @@
+"""Collectives against messages that are sent one by one and counted on every link."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding import collective_steps, collectives
+from helpers.costs.sharding.collectives import Collective, seconds
+from helpers.costs.sharding.sharded_array import Axis, Mesh
+
+RINGS = [Axis(n) for n in (2, 3, 4, 5, 6, 7, 8)]
+LINES = [Axis(n, False) for n in (2, 3, 4, 5, 8)]
+
+
+def flood(axis: Axis, ways: int):
+    """(hops, shards over the busiest directed link) of an AllGather in which chips pass on what is new to their neighbour."""
+    n = axis.n
+    have = [{i} for i in range(n)]
+    directions = (1,) if ways == 1 else (1, -1)
+    fresh = {(i, d): {i} for i in range(n) for d in directions}
+    links, hops = Counter(), 0
+    limit = {1: n - 1, -1: 0} if ways == 1 else {1: n // 2, -1: n // 2} if axis.wraps else {1: n - 1, -1: n - 1}
+    while any(len(h) < n for h in have):
+        hops += 1
+        arriving = {}
+        for (i, d), shards in fresh.items():
+            j = (i + d) % n if axis.wraps else i + d
+            if 0 <= j < n and hops <= limit[d]:
+                links[i, d] += len(shards)
+                arriving[j, d] = shards
+        for (j, _), shards in arriving.items():
+            have[j] |= shards
+        fresh = arriving
+    return hops, max(links.values())
+
+
+@pytest.mark.parametrize("ways, axis", [(w, a) for w in (1, 2) for a in RINGS] + [(2, a) for a in LINES])
+def test_all_gather_counts_hops_and_bytes(ways, axis):
+    hops, shards = flood(axis, ways)
+    move = collectives.all_gather(1.0, axis, ways)
+    assert move.hops == hops
+    assert move.bytes == pytest.approx(shards / axis.n)
+    assert collectives.reduce_scatter(1.0, axis, ways) == move
+    assert collectives.all_reduce(1.0, axis, ways).bytes == 2 * move.bytes
+
+
+def routed(axes, ways=2):
+    """Blocks over the busiest directed link of an AllToAll: from every chip to every other, axis by axis.
+
+    Blocks for the opposite chip of a ring go half either way.
+    """
+    links = Counter()
+    shape = [a.n for a in axes]
+    for src in product(*map(range, shape)):
+        for dst in product(*map(range, shape)):
+            at = list(src)
+            for d, axis in enumerate(axes):
+                n, far = axis.n, (dst[d] - at[d]) % axis.n
+                if not axis.wraps:
+                    routes = [(1 if dst[d] > at[d] else -1, abs(dst[d] - at[d]), 1.0)]
+                elif ways == 1 or n == 2:
+                    routes = [(1, far, 1.0)]
+                elif 2 * far == n:
+                    routes = [(1, far, 0.5), (-1, far, 0.5)]
+                else:
+                    routes = [(1, far, 1.0)] if 2 * far < n else [(-1, n - far, 1.0)]
+                for way, hops, share in routes:
+                    for h in range(hops):
+                        here = (at[d] + way * h) % n
+                        links[(*at[:d], here, *at[d + 1 :]), d, way] += share
+                at[d] = dst[d]
+    return max(links.values())
+
+
+@pytest.mark.parametrize("ways, axis", [(w, a) for w in (1, 2) for a in RINGS] + [(2, a) for a in LINES])
+def test_all_to_all_counts_blocks(ways, axis):
+    move = collectives.all_to_all(1.0, axis, ways)
+    assert move.bytes == pytest.approx(routed((axis,), ways) / axis.n**2)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        (Axis(4), Axis(4)),
+        (Axis(4), Axis(8)),
+        (Axis(3), Axis(5)),
+        (Axis(4, False), Axis(2, False)),
+        (Axis(4), Axis(2), Axis(3)),
+    ],
+)
+def test_all_to_all_on_a_torus(axes):
+    n = np.prod([a.n for a in axes])
+    assert collectives.all_to_all(1.0, axes).bytes == pytest.approx(routed(axes) / n**2)
+    if all(a.wraps and a.n % 2 == 0 and a.n > 2 for a in axes):
+        assert collectives.all_to_all(1.0, axes).bytes == max(a.n for a in axes) / (8 * n)  # V·max/(4·N·2W)
+
+
+def test_several_axes_lie_between_what_a_chip_must_receive_and_one_axis_after_the_other():
+    for axes in [(Axis(4), Axis(4)), (Axis(4), Axis(8), Axis(2)), (Axis(4, False), Axis(4)), (Axis(5), Axis(3))]:
+        n = np.prod([a.n for a in axes])
+        ports = sum((a.n > 1) + (a.n > 2 if a.wraps else 0) for a in axes)  # of the end of a line: one
+        both = collectives.all_gather(1.0, axes)
+        in_turn, whole = 0.0, 1.0
+        for a in axes:
+            in_turn, whole = in_turn + collectives.all_gather(whole, a).bytes, whole / a.n
+        assert (n - 1) / n / ports <= both.bytes + 1e-12 and both.bytes <= in_turn
+        assert both.hops == sum(a.steps for a in axes)
+
+
+def test_numbers_of_the_sources():
+    v5e, v4p = chip("v5e").link_bandwidth, chip("v4p").link_bandwidth
+    y = Mesh.on(Slice(chip("v5e"), (8, 4)), "XY").wires("Y")
+    e = 2 * 2048 * 8192
+    assert f"{seconds(collectives.all_gather(e, y), v5e) * 1e6:.0f}" == "559"
+    assert f"{e / (2 * v5e) * 1e6:.0f}" == "373"  # the ring's formula, which an axis of 4 is too short for
+    assert seconds(collectives.all_gather(2 * 256 * 256, y), v5e) == pytest.approx(3e-6)
+    cube, V = Mesh.on(Slice(chip("v4p"), (4, 4, 4)), "XYZ"), 2 * 1024 * 4096
+    assert f"{seconds(collectives.all_gather(V / 4, cube.wires('X')), v4p) * 1e6:.1f}" == "23.3"
+    assert f"{seconds(collectives.all_gather(V, cube.wires('XY')), v4p) * 1e6:.1f}" == "46.6"
+    assert collectives.all_gather(V, cube.wires("XY")).hops == 4
+    assert f"{seconds(collectives.all_reduce(V / 16, cube.wires('Z')), v4p) * 1e6:.2f}" == "11.65"
+    assert seconds(collectives.all_gather(2 * 128, cube.wires("X")), v4p) == 2e-6
+    assert collectives.crossover(Axis(8), v5e) == pytest.approx(360e3)
+    assert 16 * 8192 < collectives.crossover(Axis(8), v5e)  # int8[16, 8192]: latency
+
+
+def test_the_bandwidth_curve_rises_to_the_links_and_no_further():
+    W, axis = 4.5e10, Axis(16)
+    V = np.geomspace(1e2, 1e10, 60)
+    reached = collectives.bandwidth(V, axis, W)
+    assert (np.diff(reached) >= -1e-3).all() and reached[-1] == pytest.approx(2 * W)
+    small = V < collectives.crossover(axis, W)
+    assert np.allclose(reached[small], V[small] / (8 * collectives.HOP)) and (reached[small] < 2 * W).all()
+
+
+def test_a_quarter_of_an_all_gather_and_an_eighth_of_an_all_reduce():
+    ring = Axis(8)
+    a2a = collectives.all_to_all(1.0, ring).bytes
+    assert a2a == collectives.all_gather(1.0, ring).bytes / 4 == collectives.all_reduce(1.0, ring).bytes / 8
+    for D in (4, 8):  # against the exact AllGather the gain is 4(D-1)/D
+        one_way_gather = collectives.all_gather(1.0, Axis(D), 1).bytes
+        assert one_way_gather / 2 / collectives.all_to_all(1.0, Axis(D)).bytes == pytest.approx(4 * (D - 1) / D)
+
+
+def test_axes_of_one_chip_are_free():
+    one = Axis(1)
+    for formula in (collectives.all_gather, collectives.all_reduce, collectives.all_to_all):
+        assert formula(1e6, one).bytes == formula(1e6, one).hops == 0
+        assert formula(1e6, (one, Axis(4))) == formula(1e6, Axis(4))
+
+
+def test_permute_takes_the_shorter_way():
+    assert collectives.permute(10, Axis(8), 1).bytes == 10
+    assert collectives.permute(10, Axis(8), 5).hops == 3
+    line = collectives.permute(10, Axis(8, False), 5)
+    assert (line.hops, line.bytes) == (5, 30)  # only three chips have one five places on
+
+
+@pytest.mark.parametrize("pods", [1, 2, 5])
+def test_the_second_tier_carries_one_slice_th(pods):
+    """An AllReduce over pods x n chips by ReduceScatter, ring of counterparts, AllGather: bytes by hand."""
+    V, n = 1200.0, 4
+    ici = collectives.all_gather(V, Axis(n))
+    shard = V / n
+    sent = [shard / pods] * (2 * (pods - 1))  # what a chip sends round the ring of its counterparts
+    moves = collectives.over_dcn("AllReduce", V, Axis(n), pods)
+    assert moves[0] == moves[2] == ici and moves[1].bytes == pytest.approx(sum(sent))
+    assert collectives.over_dcn("AllGather", V, Axis(n), pods)[0].bytes == pytest.approx(sum(sent) / 2)
+
+
+def test_collectives_as_programs_send_them():
+    mesh = Mesh({"X": 4, "Y": 2})
+    gather = Collective("AllGather", ("X",), (8, 16), (32, 16), "bf16", times=3)
+    assert gather.V(mesh) == 2 * 32 * 16 and gather.wire(mesh) == 3 * 2 * 32 * 16 * 3 / 4
+    scatter = Collective("ReduceScatter", ("X",), (32, 16), (8, 16), "f32")
+    assert scatter.wire(mesh) == 4 * 32 * 16 * 3 / 4
+    swap = Collective("AllToAll", ("X", "Y"), (8, 16), (64, 2), "int8")
+    assert swap.V(mesh) == 8 * 8 * 16 and swap.wire(mesh) == 8 * 16 * 7 / 8
+    assert gather.move(mesh).bytes == pytest.approx(3 * collectives.all_gather(1024, Axis(4)).bytes)
+    assert str(gather) == "3 x AllGather_X bf16[8, 16] -> [32, 16]"
+
+
+def test_errors_say_what_would_be_right():
+    for wrong, says in (
+        (lambda: collectives.all_gather(1.0, ()), "at least one axis"),
+        (lambda: collectives.all_gather(1.0, Axis(4), ways=3), "ways is 1 or 2, not 3"),
+        (lambda: collectives.all_gather(1.0, Axis(4, False), ways=1), "without wraparound needs both ways"),
+        (lambda: collectives.all_to_all(1.0, Axis(4, False), ways=1), "without wraparound needs both ways"),
+        (lambda: collectives.over_dcn("Permute", 1.0, Axis(4), 2), "not 'Permute'"),
+        (lambda: Collective("Gather", ("X",), (1,), (1,)), "not 'Gather'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            wrong()
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
+def test_overlapped_products_against_the_frames(n, ways):
+    """Frame by frame: as long as its sends or its products take, whichever is longer."""
+    film = collective_steps.gather_matmul(Axis(n), ways=ways).frames
+    for c, s in ((1.0, 0.1), (1.0, 1.5), (1.0, 7.0)):
+        by_frame = sum(max(c * len(f.works[0]), s * bool(f.sends)) for f in film)
+        assert collectives.overlapped(c, s, n, ways) == pytest.approx(by_frame)

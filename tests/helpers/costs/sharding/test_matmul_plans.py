@@ -1,0 +1,223 @@
+"""The planner: its plans against the four cases by hand, a search over states, and the sources' numbers.
+
+That a plan computes the product and sends what it says is in `test_plans_run.py`.
+"""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding import matmul_plans
+from helpers.costs.sharding.best_shardings import block, designs
+from helpers.costs.sharding.matmul_plans import cheapest, order, plans, sizes_of
+from helpers.costs.sharding.resharding import FREE, shardings, steps
+from helpers.costs.sharding.sharded_array import Axis, Mesh
+
+MESH, RING = Mesh({"X": 4, "Y": 2}), Mesh({"X": 4})
+SIZES = dict(I=64, J=128, K=256)
+V5E, V5P = chip("v5e"), chip("v5p")
+
+
+def sent(A, B, C, sizes=SIZES, mesh=MESH, chip=V5P):
+    return [
+        (s.kind, s.operand, "".join(s.axes)) for s in cheapest(A, B, C, sizes, mesh, chip).steps if s.kind not in FREE
+    ]
+
+
+def test_case_1_sends_nothing():
+    for A, B, C in (
+        ("A[I, J]", "B[J, K]", "C[I, K]"),
+        ("A[I_X, J]", "B[J, K]", "C[I_X, K]"),
+        ("A[I, J]", "B[J, K_Y]", "C[I, K_Y]"),  # the seed's list says C[I_X, K_Y] here
+        ("A[I_X, J]", "B[J, K_Y]", "C[I_X, K_Y]"),
+    ):
+        assert sent(A, B, C) == []
+
+
+def test_cases_2_to_4():
+    big, long = dict(I=2**14, J=2**12, K=2**13), dict(I=2**8, J=2**14, K=2**8)
+    assert sent("A[I, J_X]", "B[J, K]", "C[I, K]", dict(I=2**14, J=2**7, K=2**13), RING) == [("AllGather", "A", "X")]
+    assert sent("A[I, J_X]", "B[J_X, K]", "C[I, K]", long, RING) == [("AllReduce", "C", "X")]
+    assert sent("A[I, J_X]", "B[J_X, K]", "C[I, K_X]", long, RING) == [("ReduceScatter", "C", "X")]
+    assert sent("A[I_X, J]", "B[J, K_X]", "C[I_X, K]", big, RING) == [("AllGather", "B", "X")]
+    assert sent("A[I_X, J]", "B[J, K_X]", "C[I, K_X]", dict(I=2**10, J=2**12, K=2**14), RING) == [
+        ("AllGather", "A", "X")
+    ]
+
+
+def test_an_idle_axis_lends_its_links():
+    """Y holds copies: each device sends half of its block, over X and Y at once."""
+    p = cheapest("A[I, J_X]", "B[J, K]", "C[I, K]", dict(I=2**14, J=2**7, K=2**13), MESH, V5P)
+    assert [(s.kind, s.axes) for s in p.steps[:2]] == [("Slice", ("Y",)), ("AllGather", ("X", "Y"))]
+
+
+def test_gathering_a_side_that_is_kept_may_come_before_or_after():
+    """A[I_X, J] B[J, K] -> C[I, K]: gather A if J < K, else C."""
+    for J, K, who in ((64, 4096, "A"), (4096, 64, "C")):
+        found = sent("A[I_X, J]", "B[J, K]", "C[I, K]", dict(I=2**16, J=J, K=K), RING, V5E)
+        assert found == [("AllGather", who, "X")]
+
+
+def test_a_sum_may_be_scattered_now_and_gathered_later():
+    kinds = [tuple(s.kind for s in p.steps) for p in plans("A[I, J_X]", "B[J_X, K]", "C[I, K]", SIZES, Mesh({"X": 4}))]
+    assert ("Matmul", "AllReduce") in kinds and kinds.count(("Matmul", "ReduceScatter", "AllGather")) == 2
+    found = plans("A[I, J_X]", "B[J_X, K]", "C[I, K]", SIZES, Mesh({"X": 4}))
+    times = {p.comms(4.5e10) for p in found if p.steps[0].kind == "Matmul"}
+    assert len(times) == 1  # all three send the same bytes
+    half = cheapest("A[I, J_X]", "B[J_X, K]", "C[I, K_X]", SIZES, Mesh({"X": 4}), V5P)
+    assert half.comms(4.5e10, hop=0) == pytest.approx(times.pop() / 2, rel=1e-6) or half.comms(4.5e10) == 2e-6
+
+
+def test_a_partial_sum_may_be_wished():
+    (s,) = cheapest("A[I, J_X]", "B[J_X, K]", "C[I, K] {U_X}", SIZES, MESH, V5P).steps
+    assert s.kind == "Matmul"
+    for p in plans("A[I, J_X]", "B[J_X, K]", "C[I, K] {U_X}", SIZES, MESH):
+        assert str(p.steps[-1].after) == "C[I, K] {U_X}"
+    with pytest.raises(ValueError, match="is a partial sum: add its summands up"):
+        plans("A[I, J] {U_X}", "B[J, K]", "C[I, K]", SIZES, MESH)
+
+
+def chain_is_sound(p):
+    """Every step starts where the one before ended, the product is legal, and shapes divide all along."""
+    now = {a.name: a for a in p.operands[:2]}
+    for s in p.steps:
+        if s.kind == "Matmul":
+            A, B = now["A"], now["B"]
+            i, j = A.dims
+            assert A.at(j) == B.at(j), "the contracted blocks must match"
+            rest = A.at(i) + B.at(B.dims[1])
+            assert len(set(rest) | set(A.at(j))) == len(rest) + len(A.at(j)), (
+                "an axis cuts one dimension of the product"
+            )
+            assert s.after.at(i) == A.at(i) and s.after.at(B.dims[1]) == B.at(B.dims[1])
+            assert set(s.after.unreduced) == set(A.at(j))
+            now = {"C": s.after}
+        else:
+            assert now[s.operand] == s.before
+            now[s.operand] = s.after
+            a, b = s.before.local(p.sizes, p.mesh), s.after.local(p.sizes, p.mesh)
+            n = p.mesh.size(s.axes)
+            assert {"AllGather": n, "Slice": 1 / n, "ReduceScatter": 1 / n}.get(s.kind, 1) == b[0] * b[1] / (
+                a[0] * a[1]
+            )
+    assert str(now["C"]) == str(p.operands[2])
+
+
+def test_every_plan_on_4x2_is_sound_and_none_beats_the_cheapest():
+    A, B, C = (shardings(n, d, MESH) for n, d in (("A", "IJ"), ("B", "JK"), ("C", "IK")))
+    for a, b, c in product(A[::2], B[::3], C[::2]):
+        found = plans(a, b, c, SIZES, MESH)
+        best = order(cheapest(a, b, c, SIZES, MESH, V5E).time(V5E))
+        assert len({str(p) for p in found}) >= 19  # one for each legal local product
+        for p in found:
+            chain_is_sound(p)
+            assert order(p.time(V5E)) >= best
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_random_plans_are_sound(data):
+    mesh = Mesh({"X": data.draw(st.sampled_from([1, 2, 3, 4])), "Y": data.draw(st.sampled_from([2, 4])), "Z": 2})
+    sizes = {d: data.draw(st.sampled_from([24, 48, 96, 240])) * 4 for d in "IJK"}
+    pick = lambda n, d: data.draw(st.sampled_from(shardings(n, tuple(d), mesh)))  # noqa: E731
+    found = plans(pick("A", "IJ"), pick("B", "JK"), pick("C", "IK"), sizes, mesh)
+    for p in data.draw(st.lists(st.sampled_from(found), min_size=1, max_size=5)):
+        chain_is_sound(p)
+
+
+def test_resharding_against_a_search_by_layers():
+    """Dijkstra's paths send no more than any path of up to three steps."""
+    mesh = Mesh({"X": 4, "Y": 2})
+    sizes = dict(I=64, J=64)
+    every = shardings("A", ("I", "J"), mesh)
+    price = lambda a, b: sum(  # noqa: E731
+        s.collective(sizes, mesh, "bf16").move(mesh).bytes for s in steps(a, b, sizes, mesh) if s.kind not in FREE
+    )
+    cost = {(a, b): price(a, b) for a in every for b in every}
+    for a, b, via in product(every, every, every):
+        assert cost[a, b] <= cost[a, via] + cost[via, b] + 1e-3 * 128
+    assert all(cost[a, a] == 0 for a in every)
+
+
+def test_peak_counts_what_is_held():
+    """Q7 of the sources: a weight matrix of 537 MB, gathered, does not fit in 300 MB."""
+    sizes, mesh = dict(B=128, D=8192, F=32768), Mesh({"X": 2, "Y": 2})
+    whole = plans("In[B, D]", "W[D, F_XY]", "T[B, F]", sizes, mesh)
+    gathered = next(
+        p for p in whole if [s.kind for s in p.steps] == ["AllGather", "Matmul"] and p.steps[0].operand == "W"
+    )
+    W, In, T = 2 * 8192 * 32768, 2 * 128 * 8192, 2 * 128 * 32768
+    assert gathered.peak == W / 4 + W + In + T
+    assert gathered not in plans("In[B, D]", "W[D, F_XY]", "T[B, F]", sizes, mesh, limit=300e6)
+    with pytest.raises(ValueError, match="no plan fits in 1,000,000 bytes a device: the smallest needs"):
+        cheapest("In[B, D]", "W[D, F_XY]", "T[B, F]", sizes, mesh, V5E, limit=1e6)
+
+
+def test_lowest_latency_of_one_product():
+    """Question 5: v5p 4x4x4, result everywhere. I or K over all axes: 37.4 us math, 249 us comms; J: 497 us; none: 2,395 us."""
+    cube = Slice(V5P, (4, 4, 4))
+    sizes, mesh = dict(I=8192, J=8192, K=8192), Mesh.on(cube, "XYZ")
+    found = {tuple(map(str, p.operands[:2])): p for p in designs("C[I, K]", sizes, mesh) if len(p.steps) <= 2}
+    us = lambda a, b: tuple(round(1e6 * found[a, b].time(V5P).parts[x], 1) for x in ("math", "ici"))  # noqa: E731
+    assert us("A[I_XYZ, J]", "B[J, K]") == us("A[I, J]", "B[J, K_XYZ]") == (37.4, 248.6)
+    assert us("A[I, J_XYZ]", "B[J_XYZ, K]") == (37.4, 497.1)
+    assert us("A[I, J]", "B[J, K]") == (2395.5, 0.0)
+
+
+def test_free_designs_are_the_best_over_all_shardings():
+    mesh, sizes = Mesh({"X": Axis(4, False), "Y": Axis(2, False)}), dict(I=512, J=4096, K=1024)
+    for C in ("C[I, K]", "C[I_X, K]", "C[I, K_XY]"):
+        every = (
+            cheapest(a, b, C, sizes, mesh, V5E)
+            for a in shardings("A", ("I", "J"), mesh)
+            for b in shardings("B", ("J", "K"), mesh)
+        )
+        best = min(order(p.time(V5E)) for p in every)
+        assert min(order(p.time(V5E)) for p in designs(C, sizes, mesh)) == best
+
+
+def test_the_block_that_must_fit():
+    """Question 7: F over all four chips, In and Out over D: 268 MB of weights, one AllGather and one ReduceScatter."""
+    s = Slice(V5E, (2, 2))
+    sizes, mesh = dict(B=128, D=8192, F=32768), Mesh.on(s, "XY")
+    best = block("In[B, D_XY]", "W[D, F_XY]", "V[F_XY, D]", "Out[B, D_XY]", sizes, mesh, V5E, limit=300e6)
+    assert [c.kind for p in (best.first, best.second) for c in p.collectives] == ["AllGather", "ReduceScatter"]
+    assert str(best.first.product[2]) == "Tmp[B, F_XY]"
+    t, weights = best.time(V5E), sum(w.bytes(sizes, mesh) for w in best.weights)
+    assert round(weights / 1e6) == 268 and round(t.math * 1e6) == 174
+    assert round(weights / V5E.hbm_bandwidth * 1e6) == 331 and 34e-6 < t.parts["ici"] < 48e-6
+    assert block("In[B, D_XY]", "W[D, F]", "V[F, D]", "Out[B, D_XY]", sizes, mesh, V5E, limit=300e6) is None
+
+
+def test_bad_input_gets_one_sentence():
+    for args, says in (
+        (("A[I, J]", "B[L, K]", "C[I, K]"), "exactly one dimension is shared"),
+        (("A[I, J]", "B[J, K]", "C[I, M]"), "names dimension M, which neither .* theirs are I, J, K"),
+        (("A[I, J]", "B[J, K]", "C[I, J]"), "exactly one dimension is shared"),
+        (("A[I, J, L]", "B[J, K]", "C[I, K]"), "a matrix has two dimensions, A.I, J, L. has 3"),
+        (("A[I_Q, J]", "B[J, K]", "C[I, K]"), "names axis Q: use one that the mesh has, X, Y"),
+        (("A[I_X, J_X]", "B[J, K]", "C[I, K]"), "names axis X twice"),
+    ):
+        with pytest.raises(ValueError, match=says) as e:
+            plans(*args, SIZES, MESH)
+        assert "\n" not in str(e.value)
+    with pytest.raises(ValueError, match="X is 4 and does not divide I = 6"):
+        plans("A[I_X, J]", "B[J, K]", "C[I, K]", dict(I=6, J=8, K=8), MESH)
+    with pytest.raises(ValueError, match="bf16, "):
+        plans("A[I, J]", "B[J, K]", "C[I, K]", SIZES, MESH, "b16")
+    with pytest.raises(ValueError, match="J is 16 in A.I, J. and 12 in B.J, K."):
+        sizes_of(("A[I, J]", (8, 16)), ("B[J, K]", (12, 4)))
+    with pytest.raises(ValueError, match="has 2 dimensions, and the shape"):
+        sizes_of(("A[I, J]", (8,)))
+
+
+def test_planning_is_a_lookup_after_the_first_time():
+    """The search runs once for each sharding and mesh; what depends on sizes is arithmetic."""
+    args = "A[I_X, J]", "B[J, K_Y]", "C[I, K]"
+    plans(*args, SIZES, MESH)
+    before = matmul_plans._plans.cache_info().misses
+    plans(*args, {d: 4 * n for d, n in SIZES.items()}, MESH)
+    assert matmul_plans._plans.cache_info().misses == before

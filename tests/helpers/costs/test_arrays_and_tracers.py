@@ -1,0 +1,328 @@
+"""Every formula of helpers.costs gives the same value for floats, for NumPy arrays and under jax.jit."""
+
+import inspect
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import numeric
+from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline, torus as topology
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.roofline import Calibration, Move, Work
+from helpers.costs.sharding import collectives
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.costs.training import communication, dp_fsdp_tp, layout, pipeline_schedules, step_estimate, training_step
+from helpers.costs.transformers import (
+    activation_memory,
+    attention_share,
+    einsum,
+    expert_batches,
+    kv_cache,
+    parameters_and_flops,
+    six_nd_and_mfu,
+)
+from helpers.costs.transformers.config import Config, MoE
+from tests.helpers.costs.attention import formulas
+from tests.helpers.costs.inference import formulas as answering
+
+V5E = chip("v5e")
+SQUARE = Slice(V5E, (8, 8))
+
+
+def _moved(formula):
+    """Bytes and hops of a collective over a ring of n and a line of m."""
+
+    def both(V, n, m):
+        ring, line, torus = (formula(V, a) for a in (Axis(n), Axis(m, False), (Axis(n), Axis(m, False))))
+        return ring.bytes, ring.hops, line.bytes, line.hops, torus.bytes, torus.hops
+
+    return both
+
+
+def _decoder(D, L, N, F, **kw):
+    """A decoder of any size: N heads of 16 on half as many KV heads."""
+    return Config(D, L, N, N / 2, 16, F, 1000, **kw)
+
+
+def _mixed(D, L, N, F):
+    """The same with windows, and experts in every other layer."""
+    return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
+
+
+def _layout(fsdp, tp, pp, ep, zero):
+    """A layout of 64 chips and 4 microbatches, dp and cp what is left."""
+    return layout.Layout(64 / (fsdp * tp * pp * ep), fsdp, tp, pp, ep, 1.0, 2.0, zero, 4.0)
+
+
+def _step(*a):
+    """Bounds and memory of a step of a decoder with experts."""
+    at = training_step.step(_mixed(512, 8, 8, 1024), _layout(*a), 2**20, 1024, SQUARE)
+    return at.time.lower, at.hidden, at.time.upper, at.memory.total, at.bubble, at.missing, at.mfu(at.hidden)
+
+
+LAYOUTS = [(4.0, 4.0, 2.0, 2.0, 1.0), (16.0, 1.0, 1.0, 4.0, 0.0), (1.0, 2.0, 4.0, 8.0, 3.0), (1.0, 1.0, 1.0, 1.0, 2.0)]
+
+
+def _estimated(D, tp, micro):
+    """Low, mid and high of a step, and the baselines, on a machine of each kind."""
+    c, k = Config(D, 8, 16, 8, 128, 4 * D, 32000), dict(dp=4, tp=tp, micro=micro, zero=1)
+    gpu, tpu = step_estimate.Setup(**k, pp=4, fused=False, policy="matmuls"), step_estimate.Setup(**k, fsdp=16, pods=2)
+    e, f = (step_estimate.step_seconds(c, chip(n), s, 1024, 2048) for n, s in (("H100", gpu), ("v5e", tpu)))
+    return e.low, e.mid, e.high, f.low, f.mid, f.high
+
+
+def _baselines(B, T):
+    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), step_estimate.Setup(dp=8), B, T
+    return step_estimate.six_nd_seconds(*args), step_estimate.half_of_peak_seconds(*args)
+
+
+SAVING = ("everything", "matmuls", "block")
+DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
+SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
+
+# name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
+FORMULAS = {
+    "attainable": (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
+    "dot": (lambda N: roofline.dot(N).intensity, [(1.0,), (4096.0,)]),
+    "matmul": (
+        lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes),
+        [(3.0, 5.0, 7.0)],
+    ),
+    "batched_matmul": (lambda B, D, F: roofline.batched_matmul(B, D, F).intensity, [(3.0, 5.0, 7.0), (1e3, 4e3, 4e3)]),
+    "elementwise": (lambda n: roofline.elementwise(n, reads=2).intensity, [(7.0,)]),
+    "critical_batch": (
+        roofline.critical_batch,
+        [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)],
+    ),
+    "critical_batch_limit": (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]),
+    "split_matmul": (
+        lambda B, D, F: roofline.time(roofline.split_matmul(B, D, F), 2e14, 8e11, ici=4.5e10, hop=1e-6).lower,
+        [(64.0, 8192.0, 8192.0)],
+    ),
+    "split_D": (roofline.split_D, [(1.97e14, 4.5e10)]),
+    "weight_load": (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]),
+    "time": (
+        lambda B, C, W: (lambda t: (t.math, t.comms, t.lower, t.upper))(
+            roofline.time(roofline.matmul(B, 4096, 4096), C, W)
+        ),
+        [(8.0, 2e14, 8e11), (4096.0, 2e14, 8e11)],
+    ),
+    "estimate": (
+        lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)),
+        [(300.0, 2e14, 8e11)],
+    ),
+    "on_chip": (lambda n: roofline.on_chip(Work(n, n, (Move("pcie", n),)), V5E).upper, [(1e9,)]),
+    "waves": (occupancy.waves, [(108.0, 108.0), (109.0, 108.0)]),
+    "wave_efficiency": (occupancy.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]),
+    "mxu_rate": (matrix_and_vector_units.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
+    "vpu_rate": (matrix_and_vector_units.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]),
+    "all_gather": (_moved(collectives.all_gather), SIZES),
+    "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
+    "all_reduce": (_moved(collectives.all_reduce), SIZES),
+    "all_to_all": (_moved(collectives.all_to_all), SIZES),
+    "scramble": (_moved(collectives.scramble), SIZES),
+    "permute": (lambda V, n, k: collectives.permute(V, Axis(n), k).bytes, [(1e3, 8.0, 1.0), (1e3, 8.0, 6.0)]),
+    "seconds": (lambda b, W: collectives.seconds(Move("ici", b, 3), W), [(1e3, 4.5e10), (1e9, 4.5e10)]),
+    "bandwidth": (lambda V, n: collectives.bandwidth(V, Axis(n), 4.5e10), [(1e3, 8.0), (1e9, 5.0)]),
+    "crossover": (lambda n, W: collectives.crossover(Axis(n), W), [(8.0, 4.5e10), (3.0, 9e10)]),
+    "overlapped": (
+        lambda c, s, n: collectives.overlapped(c, s, n),
+        [(1.0, 3.0, 8.0), (2.0, 3.0, 5.0), (1.0, 9.0, 1.0)],
+    ),
+    "over_dcn": (
+        lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)),
+        [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)],
+    ),
+    "parameters": (
+        lambda *s: (lambda p: (p.total, p.active, p.matmul))(parameters_and_flops.parameters(_mixed(*s))),
+        DECODERS,
+    ),
+    "attention_matrices": (lambda *s: parameters_and_flops.attention_matrices(_decoder(*s))["k"], DECODERS),
+    "pairs": (lambda T, S: parameters_and_flops.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
+    "flops": (
+        lambda *s: tuple(parameters_and_flops.flops(_mixed(*s), 2, 128, count="causal").by_role.values()),
+        DECODERS,
+    ),
+    "works": (
+        lambda *s: tuple(w.bytes for w in parameters_and_flops.works(_decoder(*s), 2, 128).values()),
+        DECODERS,
+    ),
+    "kv_cache": (lambda S, N: kv_cache.kv_cache(_mixed(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
+    "saved_limit": (activation_memory.saved_limit, [(4e6, 8192.0, 64.0)]),
+    "products": (lambda *s: tuple(activation_memory.products(c := _decoder(*s), c.kind(0)).values()), DECODERS),
+    "arrays": (
+        lambda *s: tuple(sum(activation_memory.arrays(c := _decoder(*s), c.kind(0), p, 99).values()) for p in SAVING),
+        DECODERS,
+    ),
+    "saved": (lambda *s: activation_memory.saved(_mixed(*s), 2, 128, "everything"), DECODERS),
+    "recomputed": (lambda *s: activation_memory.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
+    "train_flops": (lambda *s: activation_memory.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
+    "training_memory": (lambda *s: activation_memory.training_memory(_mixed(*s), 2, 128).total, DECODERS),
+    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
+    "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
+    "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
+    "six_nd": (six_nd_and_mfu.six_nd, [(7e9, 1e12)]),
+    "six_nd_ratio": (lambda *s: six_nd_and_mfu.six_nd_ratio(_mixed(*s), 4096), DECODERS),
+    "attention_ratio": (lambda *s: attention_share.attention_ratio(_mixed(*s), 4096, "causal"), DECODERS),
+    "attention_ratio_limit": (attention_share.attention_ratio_limit, [(8192.0, 4096.0)]),
+    "crossover of attention": (
+        lambda *s: (
+            attention_share.crossover(_decoder(*s)),
+            attention_share.crossover(_mixed(*s), "projections", "causal"),
+        ),
+        DECODERS,
+    ),
+    "attention_intensity": (attention_share.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
+    "attention_threshold": (attention_share.attention_threshold, [(240.0, 8.0)]),
+    "moe_critical_batch": (expert_batches.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
+    "capacity": (expert_batches.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]),
+    "train_seconds": (six_nd_and_mfu.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
+    "mfu": (six_nd_and_mfu.mfu, [(7e9, 1e12, 1e5, 1e18)]),
+    "hfu": (six_nd_and_mfu.hfu, [(1e21, 1e5, 1e18)]),
+    "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
+    "cost": (
+        lambda B, D, F, X, Y: tuple(
+            x for p in dp_fsdp_tp.cost("FSDP+TP", B, D, F, X, Y) for x in (p.flops, *p.bytes.values())
+        ),
+        [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
+    ),
+    "data_ratio": (dp_fsdp_tp.data_ratio, [(1e6, 64.0, 2550.0, 3.0)]),
+    "tensor_ratio": (dp_fsdp_tp.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
+    "mixed_ratio": (dp_fsdp_tp.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
+    "data_batch": (dp_fsdp_tp.data_batch, [(2550.0, 3.0)]),
+    "tensor_limit": (dp_fsdp_tp.tensor_limit, [(28672.0, 2550.0, 1.0)]),
+    "X_opt": (dp_fsdp_tp.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
+    "mixed_batch": (dp_fsdp_tp.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
+    "chips_limit": (dp_fsdp_tp.chips_limit, [(4e7, 850.0)]),
+    "slice_batch": (dp_fsdp_tp.slice_batch, [(73440.0,)]),
+    "idle": (
+        lambda p, m, v, F: tuple(pipeline_schedules.idle(n, p, m, v, F) for n in pipeline_schedules.PIPELINES),
+        [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
+    ),
+    "bubble": (
+        lambda p, m: tuple(pipeline_schedules.bubble(n, p, m, 2.0) for n in pipeline_schedules.PIPELINES),
+        [(4.0, 8.0), (1.0, 2.0)],
+    ),
+    "in_flight": (
+        lambda p, m: tuple(pipeline_schedules.in_flight(n, p, m, 2.0) for n in pipeline_schedules.PIPELINES),
+        [(4.0, 8.0), (4.0, 2.0)],
+    ),
+    "step": (_step, LAYOUTS),
+    "held": (lambda *a: tuple(vars(communication.held(_mixed(512, 8, 8, 1024), _layout(*a))).values()), LAYOUTS),
+    "zero_memory": (lambda P, X: tuple(training_step.zero_memory(P, X, 2)), [(7e9, 64.0)]),
+    "largest_model": (training_step.largest_model, [(96e9, 10.0)]),
+    "three_checkpoints": (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
+    "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
+    "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
+    "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
+    "nonzero": (numeric.nonzero, [(0.0,), (3.0,)]),
+    "ceil": (numeric.ceil, [(1.2,), (2.0,)]),
+    "floor": (numeric.floor, [(1.2,), (-1.2,)]),
+    "sqrt": (numeric.sqrt, [(2.0,)]),
+    **answering.FORMULAS,
+    **formulas.FORMULAS,
+}
+# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in rooflines/,
+# test_transformer_costs.py, test_strategies.py, test_schedules.py, test_training.py; of chapters 5 and 6 see answering.py and attending.py.
+DISCRETE = {
+    "line_distance",
+    "distance",
+    "diameter",
+    "send",
+    "ports",
+    "gather_to_one",
+    "offloaded_matmul",
+    "time",
+    "bound_by",
+    "backward",  # of an einsum: text
+    "sharded_flops",
+    "unread",  # names of products
+    "algorithm",  # lines of text
+    "times",  # on the axes of a mesh
+    "best_split",
+    "meshes",
+    "best_mesh",
+    *pipeline_schedules.PIPELINES,  # orders of tasks
+    "gpipe",
+    "one_f_one_b",
+    "zb_h1",
+    "zb_h2",
+    "pipeline",
+    "simulate",
+    "plain",
+    "divisors",
+    "collectives",  # records: their seconds are in those of "step"
+    "check",
+    "wires",
+    "together",
+    "lies",  # what "step" is made of
+    "share",
+    "rules",
+    *answering.DISCRETE,
+    *formulas.DISCRETE,
+}
+
+
+def test_every_formula_is_listed():
+    public = {
+        n
+        for m in (
+            roofline,
+            topology,
+            collectives,
+            numeric,
+            parameters_and_flops,
+            activation_memory,
+            attention_share,
+            einsum,
+            step_estimate,
+            dp_fsdp_tp,
+            pipeline_schedules,
+            layout,
+            communication,
+            training_step,
+            *answering.MODULES,
+            *formulas.MODULES,
+        )
+        for n, f in vars(m).items()
+        if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")
+    }
+    assert public - DISCRETE <= set(FORMULAS)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_floats_arrays_and_jit_agree(name):
+    f, settings = FORMULAS[name]
+    plain = np.array([f(*s) for s in settings], dtype=float)
+    columns = [np.array(c) for c in zip(*settings)]
+    as_array = (
+        np.stack(np.broadcast_arrays(*np.atleast_1d(f(*columns))), axis=-1)
+        if plain.ndim > 1
+        else np.broadcast_to(f(*columns), len(settings))
+    )
+    np.testing.assert_allclose(as_array, plain, rtol=1e-12)
+    with jax.enable_x64():
+        jitted = jax.jit(f)
+        traced = np.array([jitted(*(jnp.float64(x) for x in s)) for s in settings], dtype=float)
+    np.testing.assert_allclose(traced, plain, rtol=1e-12)
+
+
+def test_costs_need_the_standard_library_alone():
+    code = """import sys, pkgutil, importlib, helpers.costs
+for m in pkgutil.iter_modules(helpers.costs.__path__):
+    importlib.import_module("helpers.costs." + m.name)
+print(*{m.split('.')[0] for m in sys.modules})"""
+    loaded = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    foreign = {
+        m
+        for m in loaded
+        if m not in sys.stdlib_module_names and m not in ("helpers", "__main__") and not m.startswith("_")
+    }
+    assert not foreign

@@ -1,0 +1,321 @@
+"""Strategies of training: run line by line on simulated devices, and against the sources' numbers."""
+
+import string
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding.sharded_array import Mesh, parse
+from helpers.costs.training import dp_fsdp_tp
+from helpers.costs.training.dp_fsdp_tp import STRATEGIES, algorithm, best_split, cost
+
+V5P = chip("v5p")
+SIZES = {"B": 16, "D": 24, "F": 32}
+MESHES = {"DP": {"X": 4}, "FSDP": {"X": 4}, "TP": {"Y": 4}, "FSDP+TP": {"X": 4, "Y": 2}}
+
+
+def scattered(whole, a, mesh):
+    """One block for each device."""
+    return [whole[tuple(slice(*r) for r in a.slices(at, SIZES, mesh))] for at in mesh.coordinates()]
+
+
+def summed(blocks, a, mesh):
+    """The whole array, from every device's block: summands add up, copies must agree."""
+    whole, seen = np.zeros([SIZES[d] for d in a.dims]), {}
+    for block, at in zip(blocks, mesh.coordinates()):
+        where = tuple(slice(*r) for r in a.slices(at, SIZES, mesh))
+        key = (str(where), *(at[u] for u in a.unreduced))
+        if key in seen:
+            np.testing.assert_allclose(block, seen[key], rtol=1e-12)
+        else:
+            seen[key] = block
+            whole[where] += block
+    return whole
+
+
+def run(lines, held, mesh):
+    """Run an algorithm on blocks. A product sees what its device holds; a collective is the new sharding of the same array."""
+    flops, sent = Counter(), Counter()
+    letter = dict(zip("BDF", string.ascii_lowercase))
+    for line in lines:
+        blocks = []
+        for a in line.operands:
+            have, _ = held[a.name]
+            assert have == a, f"{line} takes {a}, and the device has {have}"
+        if line.kind == "Matmul":
+            dims = ["".join(letter[d] for d in a.dims) for a in (*line.operands, line.result)]
+            for device in range(mesh.devices):
+                one, two = (held[a.name][1][device] for a in line.operands)
+                blocks.append(np.einsum(f"{dims[0]},{dims[1]}->{dims[2]}", one, two))
+                spent = 2 * np.prod([size for _, size in {*zip(dims[0], one.shape), *zip(dims[1], two.shape)}])
+                flops[device] += spent
+            contracted = next(d for d in line.operands[0].dims if d not in line.result.dims)
+            assert line.operands[0].at(contracted) == line.operands[1].at(contracted) == line.result.unreduced
+        else:
+            (a,) = line.operands
+            before = held[a.name][1]
+            blocks = scattered(summed(before, a, mesh), line.result, mesh)
+            big = max(before[0].size, blocks[0].size)
+            for axis in line.axes:
+                sent[axis] += 2 * big * (2 if line.kind == "AllReduce" else 1)
+        held[line.result.name] = (line.result, blocks)
+    assert len(set(flops.values())) == 1
+    return flops[0], sent
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
+    """systems D1, D6, D19: the lines, run on blocks, give the dense layer's gradients, and FLOPs and bytes of the table."""
+    mesh = Mesh(MESHES[strategy])
+    draw = np.random.default_rng(0)
+    whole = {
+        name: draw.normal(size=[SIZES[d] for d in dims])
+        for name, dims in {"In": "BD", "W_in": "DF", "W_out": "FD", "dOut": "BD"}.items()
+    }
+    lines = algorithm(strategy, keep)
+    first = {}
+    for line in (*lines.forward, *lines.backward):
+        for a in line.operands:
+            if a.name in whole:
+                first.setdefault(a.name, a)
+    held = {name: (a, scattered(whole[name], a, mesh)) for name, a in first.items()}
+    own = dict(held)
+    forward = run(lines.forward, held, mesh)
+    for name in held.keys() & own.keys() - ({"In"} if keep else set()):  # what was gathered is dropped
+        held[name] = own[name]
+    backward = run(lines.backward, held, mesh)
+
+    In, W_in, W_out, dOut = whole.values()
+    dTmp = dOut @ W_out.T
+    dense = {"Out": In @ W_in @ W_out, "dW_out": (In @ W_in).T @ dOut, "dW_in": In.T @ dTmp, "dIn": dTmp @ W_in.T}
+    for name, want in dense.items():
+        np.testing.assert_allclose(summed(held[name][1], held[name][0], mesh), want, rtol=1e-9, atol=1e-9)
+    assert held["Out"][0].axes == held["dIn"][0].axes == own["In"][0].axes  # so that layers stack
+    for p, (flops, sent) in zip(cost(strategy, **SIZES, **MESHES[strategy], keep=keep), (forward, backward)):
+        assert p.flops == flops and {a: b for a, b in p.bytes.items() if b} == sent
+
+
+@pytest.mark.parametrize(
+    "strategy, forward, backward, kept",
+    [
+        ("DP", lambda B, D, F, X, Y: 0, lambda B, D, F, X, Y: 8 * D * F, None),
+        ("FSDP", lambda B, D, F, X, Y: 4 * D * F, lambda B, D, F, X, Y: 8 * D * F, None),
+        ("TP", lambda B, D, F, X, Y: 4 * B * D, lambda B, D, F, X, Y: 6 * B * D, lambda B, D, F, X, Y: 4 * B * D),
+        (
+            "FSDP+TP",
+            lambda B, D, F, X, Y: 4 * B * D / X + 4 * D * F / Y,
+            lambda B, D, F, X, Y: 6 * B * D / X + 8 * D * F / Y,
+            lambda B, D, F, X, Y: 4 * B * D / X + 8 * D * F / Y,
+        ),
+    ],
+)
+def test_the_strategy_table(strategy, forward, backward, kept):
+    """systems D19, with errata E001-12 and E001-13: FLOPs and bytes of a layer under each strategy."""
+    B, D, F, X, Y = 1 << 20, 8192, 28672, 1 if strategy == "TP" else 128, 8 if "TP" in strategy else 1
+    f, b = cost(strategy, B, D, F, X, Y)
+    assert (f.flops, b.flops) == (4 * B * D * F / (X * Y), 8 * B * D * F / (X * Y))
+    assert (f.total, b.total) == (forward(B, D, F, X, Y), backward(B, D, F, X, Y))
+    assert cost(strategy, B, D, F, X, Y, keep=True)[1].total == (kept or backward)(B, D, F, X, Y)
+
+
+def test_what_each_strategy_sends():
+    """systems D2, D3, D5, D6: kinds and numbers of collectives, and which of them the next product waits for."""
+
+    def kinds(lines):
+        return Counter((a.kind, a.axes[0], a.waits) for a in lines if a.kind != "Matmul")
+
+    AG, RS, AR = "AllGather", "ReduceScatter", "AllReduce"
+    dp, fsdp, tp, mixed = map(algorithm, STRATEGIES)
+    assert not kinds(dp.forward) and kinds(dp.backward) == {(AR, "X", False): 2}
+    assert kinds(fsdp.forward) == {(AG, "X", False): 2}
+    assert kinds(fsdp.backward) == {(AG, "X", False): 2, (RS, "X", False): 2}  # with the forward pass 3 for each matrix
+    assert kinds(tp.forward) == {(AG, "Y", True): 1, (RS, "Y", True): 1}
+    assert kinds(tp.backward) == {(AG, "Y", True): 1, (RS, "Y", True): 1, (AG, "Y", False): 1}
+    assert kinds(mixed.forward) == kinds(fsdp.forward) + kinds(tp.forward)
+    assert kinds(mixed.backward) == kinds(fsdp.backward) + kinds(tp.backward)
+
+
+def test_collectives_are_those_that_a_trace_counts():
+    """systems D19: what a device of FSDP+TP sends in a forward pass, with its local shapes."""
+    mesh = Mesh({"X": 4, "Y": 2})
+    sent = [a.collective(SIZES, mesh) for a in algorithm("FSDP+TP").forward if a.kind != "Matmul"]
+    assert [str(c) for c in sent] == [
+        "AllGather_Y bf16[4, 12] -> [4, 24]",
+        "AllGather_X bf16[6, 16] -> [24, 16]",
+        "AllGather_X bf16[16, 6] -> [16, 24]",
+        "ReduceScatter_Y bf16[4, 24] -> [4, 12]",
+    ]
+
+
+def test_zero_moves_half_as_much_again():
+    """systems D3, erratum E001-17: FSDP sends 12DF bytes a layer, DP 8DF; the batch from which arithmetic decides is the same."""
+    (_, dp), fsdp = cost("DP", 1e6, 8192, 32768, X=64), cost("FSDP", 1e6, 8192, 32768, X=64)
+    assert sum(p.total for p in fsdp) == 1.5 * dp.total
+    for passes in ((dp,), fsdp):
+        for p in passes:
+            even = p.flops / p.total / (1e6 / 64)
+            assert even == pytest.approx(1.0)  # B/X = alpha = C/W
+
+
+def slower(strategy, B, D, F, X, Y, M):
+    """T_math / T_comms of the forward pass (for DP the backward one), from the bytes and FLOPs of the lines."""
+    p = cost(strategy, B, D, F, X, Y)[strategy == "DP"]
+    t = p.time(V5P.rate(), V5P.link_bandwidth, M)
+    return t.math / max(s for a, s in t.parts.items() if a != "math")
+
+
+def test_thresholds_are_where_arithmetic_takes_as_long():
+    """systems D5, D10, D20: each closed form at its own limit, against the bytes and FLOPs of the algorithm."""
+    D, F = 8192, 28672
+    for M in (1, 2, 3):
+        B = dp_fsdp_tp.data_batch(V5P.alpha_ici(), M) * 512
+        for s in ("DP", "FSDP"):
+            assert slower(s, B, D, F, 512, 1, {"X": M}) == pytest.approx(1)
+            assert slower(s, 2 * B, D, F, 512, 1, {"X": M}) == pytest.approx(
+                dp_fsdp_tp.data_ratio(2 * B, 512, V5P.alpha_ici(), M)
+            )
+        assert dp_fsdp_tp.chips_limit(B, dp_fsdp_tp.data_batch(V5P.alpha_ici(), M)) == 512
+        Y = dp_fsdp_tp.tensor_limit(F, V5P.alpha_ici(), M)
+        for B in (1e3, 1e6):
+            assert slower("TP", B, D, F, 1, Y, {"Y": M}) == pytest.approx(1)
+            assert slower("TP", B, D, F, 1, 64, {"Y": M}) == pytest.approx(
+                dp_fsdp_tp.tensor_ratio(F, 64, V5P.alpha_ici(), M)
+            )
+
+
+@pytest.mark.parametrize(
+    "B, F, N, M_X, M_Y", [(48000, 32768, 64, 2, 1), (3e6, 13824, 4096, 2, 1), (1e6, 28672, 8960, 1, 2)]
+)
+def test_X_opt_is_the_least_of_the_slower_one(B, F, N, M_X, M_Y):
+    """systems D7: X_opt, the ratio and the smallest batch, against a fine grid of real X over the bytes of the lines."""
+    grid = np.exp(np.linspace(0, np.log(N), 200_001))
+    p, _ = cost("FSDP+TP", B, 8192, F, grid, N / grid)
+    t = p.time(V5P.rate(), V5P.link_bandwidth, {"X": M_X, "Y": M_Y})
+    comms = np.maximum(t.parts["X"], t.parts["Y"])
+    best = grid[np.argmin(comms)]
+    assert dp_fsdp_tp.X_opt(B, F, N, M_X, M_Y) == pytest.approx(best, rel=1e-4)
+    ratio = t.math[0] / comms.min()
+    assert dp_fsdp_tp.mixed_ratio(B, F, N, V5P.alpha_ici(), M_X, M_Y) == pytest.approx(ratio, rel=1e-4)
+    least = dp_fsdp_tp.mixed_batch(F, V5P.alpha_ici(), M_X, M_Y)
+    assert B / N / least == pytest.approx(ratio**2, rel=1e-3)  # as the ratio grows with the square root of B
+
+
+def test_the_numbers_of_the_sources():
+    """systems D7, D10, D14: 13.7 and not 13.9, 99.2, 235, 1333; 850 tokens a chip; 73,440 tokens a slice (E001-7, -9, -10)."""
+    assert round(dp_fsdp_tp.X_opt(48000, 32768, 64, 2, 1), 1) == 13.7
+    assert round(dp_fsdp_tp.X_opt(3e6, 13824, 4096, 2, 1)) == 1333
+    assert round(dp_fsdp_tp.mixed_batch(32768, 2550, 2, 1), 1) == 99.2
+    assert round(dp_fsdp_tp.mixed_batch(13824, 2550, 2, 1)) == 235
+    assert dp_fsdp_tp.data_batch(V5P.alpha_ici(), 3) == V5P.alpha_ici(3) == 850
+    assert dp_fsdp_tp.slice_batch(V5P.alpha_dcn()) == 73440
+
+
+def test_the_recipe_of_a_million_tokens_is_bound_by_comms():
+    """systems D7, D20, erratum E001-16: LLaMA-3 70B at 1M tokens with X=1024, Y=8 takes 31% longer to send than to compute."""
+    ratio = slower("FSDP+TP", 1e6, 8192, 30000, 1024, 8, {"X": 2, "Y": 1})
+    assert 1 / ratio == pytest.approx(1875 / (1e6 * 30000 / 8192 / 2550) * 1, rel=1e-3)
+    assert 1.30 < 1 / ratio < 1.32
+    powers = [slower("FSDP+TP", 1e6, 8192, 30000, 2**k, 2 ** (13 - k), {"X": 2, "Y": 1}) for k in range(14)]
+    assert max(powers) < 1  # no split by powers of two passes, though the real X_opt does, just
+    assert 1 < dp_fsdp_tp.mixed_ratio(1e6, 30000, 8192, 2550, 2, 1) < 1.07
+
+
+def test_whole_splits_beside_the_formula():
+    """systems D7: the exact search ends at a neighbour of X_opt among the divisors, and both win in a tie."""
+    for B in (1e4, 48e3, 1e6, 3e6):
+        for N in (64, 4096, 8960):
+            divisors = [d for d in range(1, N + 1) if N % d == 0]
+            X = dp_fsdp_tp.X_opt(B, 32768, N, 2, 1)
+            near = {max((d for d in divisors if d <= X), default=1), min((d for d in divisors if d >= X), default=N)}
+            assert set(best_split(B, 32768, N)) <= near
+    assert best_split(32768 * 32 * 2, 32768, 4, 2, 1) == (4,)
+    tie = best_split(2 * 4096, 4096, 64, 1, 1)  # F·X = B·N/X at X² = 128, between 8 and 16
+    assert tie == (8, 16)
+
+
+def test_three_curves_against_the_batch():
+    """systems D8: on 4x4x4 TP is flat, FSDP has slope 1, the mixture 1/2, and alone is above 1 from about 100 to 850 a chip."""
+    N, F, a = 64, 32768, 2550
+    B = np.geomspace(10, 5000, 400) * N
+    curves = {
+        "FSDP": slower("FSDP", B, 8192, F, N, 1, {"X": 3}),
+        "mixed": dp_fsdp_tp.mixed_ratio(B, F, N, a, 2, 1),
+        "TP": np.array([slower("TP", b, 8192, F, 1, N, {"Y": 3}) for b in B[::50]]),
+    }
+    slopes = {name: np.diff(np.log(c)).mean() / np.diff(np.log(B)).mean() for name, c in curves.items()}
+    assert slopes["FSDP"] == pytest.approx(1) and slopes["mixed"] == pytest.approx(0.5)
+    assert slopes["TP"] == pytest.approx(0, abs=1e-12) and curves["TP"].max() < 1
+    only_mixed = B[(curves["mixed"] > 1) & (curves["FSDP"] < 1)] / N
+    assert only_mixed.min() == pytest.approx(99.2, rel=0.02) and only_mixed.max() == pytest.approx(850, rel=0.02)
+
+
+def test_where_all_strategies_wait():
+    """systems D9, erratum E001-15: on 16x16x16 the best real split crosses the arithmetic at 4.06e5 tokens, not at 6e5."""
+    N, F = 4096, 32768
+    X = np.exp(np.linspace(0, np.log(N), 20_001))
+
+    def least(B):
+        p, _ = cost("FSDP+TP", B, 8192, F, X, N / X)
+        t = p.time(V5P.rate(), V5P.link_bandwidth, {"X": 2, "Y": 1})
+        return t.math[0] / np.maximum(t.parts["X"], t.parts["Y"]).min()
+
+    low, high = 1e4, 1e7
+    for _ in range(60):
+        mid = (low * high) ** 0.5
+        low, high = (mid, high) if least(mid) < 1 else (low, mid)
+    assert low == pytest.approx(4.06e5, rel=2e-3)
+    assert N * dp_fsdp_tp.mixed_batch(F, 2550, 2, 1) == pytest.approx(low, rel=1e-3)
+
+
+def test_data_parallelism_over_pods():
+    """systems D14: gradients over the network, sent by all chips of a slice, take as long as 73,440 tokens' backward pass."""
+    from helpers.costs.sharding.collectives import over_dcn
+    from helpers.costs.sharding.sharded_array import Axis
+
+    D, F, M, pods = 8192, 28672, 8960, 1000
+    B = pods * dp_fsdp_tp.slice_batch(V5P.alpha_dcn())
+    _, backward = cost("DP", B, D, F, X=pods * M)
+    sent = [m for m in over_dcn("AllReduce", 2 * D * F, Axis(M), pods) if m.link == "dcn"]
+    dcn = 2 * sum(m.bytes for m in sent) / V5P.dcn_bandwidth  # two matrices
+    assert dcn == pytest.approx(backward.flops / V5P.rate(), rel=2e-3)  # (pods - 1) / pods of it
+
+
+def test_on_real_rings_the_best_mesh_is_that_of_the_formula():
+    """systems D7, D8: whole axes of 4x4x4, with latency and rings, against X_opt; at large batches all axes go to the batch."""
+    cube = Slice(V5P, (4, 4, 4))
+    assert dp_fsdp_tp.best_mesh(48000, 8192, 32768, cube).sizes == {"X": 16, "Y": 4}
+    assert dp_fsdp_tp.best_mesh(64 * 4096, 8192, 32768, cube).sizes == {"X": 64, "Y": 1}
+    f, b = dp_fsdp_tp.times("FSDP+TP", 48000, 8192, 32768, Mesh.on(cube, {"X": (0, 1), "Y": (2,)}), V5P)
+    want, _ = cost("FSDP+TP", 48000, 8192, 32768, 16, 4)
+    plain = want.time(V5P.rate(), V5P.link_bandwidth, {"X": 2, "Y": 1})
+    assert {a: f.parts[a] for a in plain.parts} == pytest.approx(plain.parts)  # even rings, large arrays
+    assert b.math == 2 * f.math
+    line = dp_fsdp_tp.times("TP", 512, 8192, 8192, Mesh.on(Slice(chip("v5e"), (4, 1)), "YX"), chip("v5e"))[0]
+    assert line.parts["Y"] == pytest.approx(4 * 512 * 8192 * 0.75 / 4.5e10)  # no wraparound: 3/4 of it over one link
+
+
+def test_a_mesh_has_chips_in_a_row_on_both_axes():
+    shapes = sorted((m["X"], m["Y"]) for m in dp_fsdp_tp.meshes(Slice(V5P, (4, 4, 8))))
+    assert shapes == [(1, 128), (4, 32), (4, 32), (8, 16), (16, 8), (32, 4), (32, 4), (128, 1)]
+    assert parse("W_in[D_X, F_Y]") in algorithm("FSDP+TP").forward[1].operands
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: algorithm("ZeRO"), "'ZeRO' is no strategy: there are DP, FSDP, TP, FSDP"),
+        (lambda: cost("TP", 8, 8, 8, X=2, Y=2), "TP has no axis X: its axes are Y"),
+        (lambda: dp_fsdp_tp.best_mesh(3, 8, 8, Slice(V5P, (4, 4, 4))), "no split of 64 chips over X and Y divides"),
+        (
+            lambda: algorithm("FSDP").forward[0].collective({"B": 8, "D": 6, "F": 8}, Mesh({"X": 4})),
+            "X is 4 and does not divide D = 6; the nearest that it divides are 4 and 8",
+        ),
+    ],
+)
+def test_errors_say_what_would_be_right(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()

@@ -1,0 +1,200 @@
+"""The search over layouts against one that knows nothing of arrays, and against the closed forms of the sources."""
+
+import time
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+from helpers import prose
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training import dp_fsdp_tp, layout_search
+from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.training_step import step
+from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
+
+V5E, V5P = chip("v5e"), chip("v5p")
+CUBE = Slice(V5P, (4, 4, 4))
+SMALL = Config(512, 4, 8, 2, 64, 2048, 1000, moe=MoE(E=4, k=2, F=1024))
+LLAMA = model("llama-2-13b")
+
+
+def everything(c, tokens, T, s, policies):
+    """Every layout as plain numbers, and its step: those that `step` accepts."""
+    chips, sequences = s.chips, tokens // T
+    for sizes in product([n for n in range(1, chips + 1) if chips % n == 0], repeat=len(AXES)):
+        if prod(sizes) != chips:
+            continue
+        for zero, micro, policy in product(range(4), range(1, sequences + 1), policies):
+            try:
+                yield step(c, Layout(**dict(zip(AXES, sizes)), zero=zero, micro=micro), tokens, T, s, policy)
+            except ValueError:
+                pass
+
+
+@pytest.mark.parametrize(
+    "shape, sequences, policies", [((2, 2), 4, ("block", "everything")), ((4, 1), 6, ("matmuls",))]
+)
+def test_the_search_is_exact(shape, sequences, policies):
+    """systems D7, D19: the best of all layouts, found by arrays, is that of a loop over plain numbers; so are the counts."""
+    s, tokens = Slice(V5E, shape), sequences * 256
+    every = list(everything(SMALL, tokens, 256, s, policies))
+    found = layout_search.search(SMALL, tokens, 256, s, policies=policies, top=5)
+    fit = [at for at in every if not at.missing]
+    assert (found.tried, found.fitting) == (len(every), len(fit))
+    want = sorted(float(f"{at.hidden:.9g}") for at in fit)[:5]
+    assert [float(f"{at.hidden:.9g}") for at in found.best] == want
+    equal = [at.memory.total for at in fit if float(f"{at.hidden:.9g}") == want[0]]
+    assert found.best[0].memory.total == pytest.approx(min(equal))
+
+
+def test_arrays_are_what_plain_numbers_are():
+    """systems D19: any layout of a grid of arrays has the seconds and bytes that it has alone."""
+    draw = np.random.default_rng(0)
+    tokens, T, pods = 2**18, 1024, 2
+    for grid in layout_search.grids(SMALL, tokens, T, CUBE, pods):
+        at = step(SMALL, grid, tokens, T, CUBE, "matmuls")
+        names = (*AXES, "zero", "micro")
+        full = np.broadcast_arrays(
+            *(getattr(grid, n) for n in names), at.hidden, at.time.lower, at.time.upper, at.memory.total, at.bubble
+        )
+        columns = [a.ravel() for a in full]
+        checked = 0
+        for i in draw.permutation(columns[0].size)[:300]:
+            layout = Layout(**{n: int(col[i]) for n, col in zip(names, columns)}, pods=pods)
+            try:
+                one = step(SMALL, layout, tokens, T, CUBE, "matmuls")
+            except ValueError:
+                continue
+            want = one.hidden, one.time.lower, one.time.upper, one.memory.total, one.bubble
+            assert [col[i] for col in columns[len(names) :]] == pytest.approx(want, rel=1e-12)
+            checked += 1
+        assert checked > 30
+
+
+def test_meshes_fill_the_slice_and_keep_the_rules():
+    """systems D5, D6: every mesh that the search has is accepted by itself, and none that is accepted is missing."""
+    tokens, T, s = 64 * 512, 512, Slice(V5E, (4, 4))
+    each = layout_search.meshes(SMALL, tokens, T, s)
+    had = {tuple(map(int, row)) for row in zip(*each.values())}
+    want = set()
+    for sizes in layout_search.factors(16, 6):
+        try:
+            step(SMALL, Layout(**dict(zip(AXES, sizes))), tokens, T, s)
+            want.add(sizes)
+        except ValueError:
+            pass
+    assert had == want and len(had) > 50
+
+
+def test_what_formulas_of_the_sources_leave_out():
+    """systems D7, D20: at 2^20 tokens on 4096 chips FSDP waits for weights, as B/X < 850 says, and the mixture is not enough.
+
+    The search does better than any FSDP+TP with ZeRO-2, which gathers weights once and not twice in a step.
+    """
+    s, tokens, T = Slice(V5P, (16, 16, 16)), 2**20, 1024
+    assert tokens / 4096 < dp_fsdp_tp.data_batch(V5P.alpha_ici(), 3)
+    alone = step(LLAMA, Layout(fsdp=1024, cp=4), tokens, T, s)
+    assert alone.time.bound == "fsdp"
+    found = layout_search.search(LLAMA, tokens, T, s, policies=("block",)).best
+    mixed = [
+        step(LLAMA, Layout(fsdp=4096 // n // cp, tp=n, cp=cp), tokens, T, s)
+        for n, cp in ((2, 2), (2, 4), (4, 1), (4, 2), (8, 1))
+    ]
+    assert min(at.hidden for at in mixed) < alone.hidden
+    assert found[0].hidden < min(at.hidden for at in mixed) and found[0].layout.zero in (1, 2)
+
+
+def test_large_batches_need_no_tensor_parallelism():
+    """systems D8, D10: with far more than 850 tokens a chip the best layout is bound by arithmetic, without tp or a pipeline."""
+    best = layout_search.search(LLAMA, 64 * 4096, 1024, CUBE, policies=("block",)).best[0]
+    assert best.time.bound == "math" and best.hidden == best.time.lower
+    assert best.layout.tp == best.layout.pp == 1
+
+
+def test_the_smallest_slice():
+    """systems D4: chips double until some layout fits; never below all the state over all the memory."""
+    shapes = [s.shape for s in layout_search.slices(V5P)]
+    assert [prod(s) for s in shapes] == [2**k for k in range(len(shapes))]
+    assert max(shapes) == (16, 16, 16)
+    s, pods = layout_search.smallest(LLAMA, 2**20, 4096, V5E)
+    assert pods == 1
+    least = 12 * parameters(LLAMA).total / V5E.hbm_bytes
+    assert least <= s.chips <= 2 * least
+    assert layout_search.smallest(model("deepseek-v3"), 2**20, 4096, V5E) is None
+
+
+def test_gpus_need_more_domains():
+    """systems D4: 70B parameters with Adam's state are more than eight H100s hold, and sixteen hold them."""
+    s, pods = layout_search.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"))
+    assert (s.shape, pods) == ((8,), 2)
+    assert 8 * 80e9 < 12 * parameters(model("llama-3-70b")).total < 16 * 80e9
+
+
+def test_gpus_across_domains():
+    found = layout_search.search(
+        model("llama-3-8b"), 2**20, 4096, Slice(chip("H100"), (8,)), pods=4, policies=("block",)
+    ).best
+    assert found and all(at.chips == 32 == at.layout.chips for at in found)
+    assert found[0].layout.tp <= 8
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (
+            lambda: step(LLAMA, Layout(dp=64), 2**20, 4096, CUBE),
+            "dp=64 needs 167.7 GB on a v5p, 71.7 GB more than it has, 104.1 GB of it optimizer; .* fits on this slice",
+        ),
+        (
+            lambda: step(LLAMA, Layout(tp=4), 2**18, 4096, Slice(V5E, (2, 2))),
+            "GB more than it has, .* no layout fits on this slice, the smallest slice that holds the step is 4x4",
+        ),
+        (
+            lambda: step(model("llama-3-70b"), Layout(tp=8), 2**20, 4096, Slice(chip("H100"), (8,))),
+            "the smallest slice that holds the step is 2 domains of 8",
+        ),
+        (
+            lambda: step(model("deepseek-v3"), Layout(fsdp=256), 2**20, 4096, Slice(V5E, (16, 16))),
+            "no layout fits on any slice of v5e up to 16x16, where the best lacks [0-9.]+ GB a chip: give a smaller model",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_what_would(call, said):
+    with pytest.raises(ValueError, match=said):
+        layout_search.check_fits(call())
+
+
+def test_what_fits_is_let_pass():
+    assert layout_search.check_fits(step(LLAMA, Layout(fsdp=64), 2**20, 4096, CUBE)) is None
+
+
+def test_the_stored_pace_is_of_these_layouts():
+    """systems D7: what the page says of the search's speed was measured on as many layouts as there are now."""
+    stored = prose.results("layouts")
+    s, (tokens, T) = Slice(V5P, tuple(stored["slice"][1:])), (stored["tokens"], stored["T"])
+    alone, found = (stored["cases"][name] for name in ("training.step", "layouts.search"))
+    assert layout_search.search(LLAMA, tokens, T, s, top=1).tried == found["layouts"] == 3 * alone["keep the rules"]
+    shapes = (
+        np.broadcast_shapes(*(np.shape(x) for x in vars(g).values())) for g in layout_search.grids(LLAMA, tokens, T, s)
+    )
+    assert sum(map(prod, shapes)) == alone["layouts"]
+    assert min(alone["a second"], found["a second"]) > 1e6 and stored["cores"] == 2
+
+
+@pytest.mark.slow
+def test_a_million_layouts_a_second():
+    """systems D7: 46,540 layouts of 4096 chips, in CPU seconds of one core: the best of five."""
+    s, tokens, T, best = Slice(V5P, (16, 16, 16)), 2**22, 1024, 0.0
+    for _ in range(5):
+        grids, n = list(layout_search.grids(LLAMA, tokens, T, s)), 0
+        begin = time.process_time()
+        for grid in grids:
+            at = step(LLAMA, grid, tokens, T, s)
+            n += np.broadcast(at.hidden, at.time.lower, at.time.upper, at.missing).size
+        best = max(best, n / (time.process_time() - begin))
+    assert n == 46540 and best > 1e6

@@ -1,0 +1,190 @@
+"""Pipelines: orders that a real net can follow, start times checked task by task, bubbles counted in slots."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from helpers.costs.training import pipeline_schedules
+from helpers.costs.training.pipeline_schedules import PIPELINES, Task, bubble, idle, in_flight, pipeline, simulate
+
+SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (1, 2, 4, 6, 8, 12, 24)]
+TIMES = [(1.0, 1.0, 1.0), (1.0, 1.5, 0.5), (1.0, 0.5, 1.5), (2.0, 1.0, 1.0), (1.0, 2.0, 2.0)]
+WHOLE = ("naive", "GPipe", "1F1B", "interleaved")
+
+
+def several(name, p, m):
+    return (1, 2, 3) if name == "interleaved" and m % p == 0 else (1,)
+
+
+ALL = {name: [(p, m, v) for p, m in SIZES for v in several(name, p, m)] for name in PIPELINES}
+
+
+def train(orders, stages, micros):
+    """Gradients of a net of tanh stages, task by task in the order of the simulated starts; what is not there yet is a KeyError."""
+    draw = np.random.default_rng(0)
+    weights = draw.normal(size=(stages, 5, 5)) / 5**0.5
+    x = draw.normal(size=(micros, 3, 5))
+    act, dact, grads, held = {(i, 0): x[i] for i in range(micros)}, {}, np.zeros_like(weights), {}
+    for e in sorted(simulate(orders).events, key=lambda e: e.end):
+        s, i, kind = e.task
+        if kind == "F":
+            act[i, s + 1] = np.tanh(act[i, s] @ weights[s])
+            if s == stages - 1:
+                dact[i, stages] = 2 * act[i, stages]  # the loss is the sum of squares
+        if kind in ("B", "BW"):
+            held[i, s] = dact.pop((i, s + 1)) * (1 - act[i, s + 1] ** 2)
+            dact[i, s] = held[i, s] @ weights[s].T
+        if kind in ("W", "BW"):
+            grads[s] += act[i, s].T @ held.pop((i, s))
+    return weights, x, grads
+
+
+def whole(weights, x):
+    """The same gradients, for the batch as one."""
+    acts = [x.reshape(-1, 5)]
+    for w in weights:
+        acts.append(np.tanh(acts[-1] @ w))
+    d, grads = 2 * acts[-1], []
+    for w, a, out in zip(weights[::-1], acts[-2::-1], acts[:0:-1]):
+        d = d * (1 - out**2)
+        grads.append(a.T @ d)
+        d = d @ w.T
+    return np.array(grads[::-1])
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_pipeline_gives_the_gradients_of_the_whole_net(name):
+    """systems D11, D12, D13: in the simulated order each stage has what it needs, and gradients are those of one big batch."""
+    for p, m, v in (a for a in ALL[name] if a[0] * a[1] <= 36):
+        weights, x, grads = train(pipeline(name, p, m, v), p * v, m)
+        np.testing.assert_allclose(grads, whole(weights, x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
+    """systems D12, D13: every start is the end of what came before on the device, or of what the task needs."""
+    for p, m, v in ALL[name]:
+        F, B, W = (1.0, 1.5, 0.5)
+        t = simulate(pipeline(name, p, m, v), F, B, W)
+        end = {(e.task.stage, e.task.micro, k): e.end for e in t.events for k in e.task.kind}  # BW ends as B and as W
+        for d in range(p):
+            free = 0.0
+            for e in (e for e in t.events if e.device == d):
+                s, i, kind = e.task
+                needs = (
+                    [(s - 1, i, "F")]
+                    if kind == "F"
+                    else [(s, i, "B")]
+                    if kind == "W"
+                    else [(s, i, "F"), (s + 1, i, "B")]
+                )
+                assert e.start == max([free, *(end[n] for n in needs if 0 <= n[0] < p * v)])
+                free = e.end
+        assert len(end) == 3 * m * p * v
+        assert sum(t.busy) == pytest.approx(p * v * m * (F + B + W))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_closed_forms_of_idle_time_and_memory(name):
+    """systems D12, D13: bubble shares and peaks, against those counted in the simulated schedule."""
+    for (p, m, v), (F, B, W) in product(ALL[name], TIMES):
+        t = simulate(pipeline(name, p, m, v), F / v, B / v, W / v)
+        lost = t.span - m * (F + B + W)
+        form = idle(name, p, m, v, F, B, W)
+        if name in WHOLE or F == B == W or m >= {"ZB-H1": p, "ZB-H2": 2 * p - 1}[name]:
+            assert lost == pytest.approx(form)
+            assert t.bubble == pytest.approx(bubble(name, p, m, v, F, B, W))
+        assert lost >= form - 1e-9
+        assert lost >= (p - 1) * F / v - 1e-9  # the last device cannot begin before
+        for d in range(p) if name in ("naive", "GPipe", "1F1B") else (0,):
+            assert t.peak[d] / v == in_flight(name, p, m, v, d)
+        assert max(t.peak) == t.peak[0]
+
+
+def test_bubbles_counted_in_slots():
+    """systems D12: (p-1)/(m+p-1), drawn on squared paper: p=4, m=8, a slot for F and two for BW."""
+    t = simulate(pipeline("GPipe", 4, 8), 1, 1, 1)
+    slots = np.zeros((4, 33), dtype=int)
+    for e in t.events:
+        slots[e.device, int(e.start) : int(e.end)] += 1
+    assert slots.max() == 1 and t.span == 33
+    assert (slots == 0).sum() == 4 * 3 * 3 and t.bubble == pytest.approx((slots == 0).mean()) == pytest.approx(3 / 11)
+
+
+def test_which_waits_least():
+    """systems D13: zero bubble < interleaved < 1F1B = GPipe < naive. 1F1B beats GPipe where memory is the same, not where m is."""
+    for p, m in ((4, 8), (4, 16), (8, 16), (8, 64)):
+        share = {name: simulate(pipeline(name, p, m, 2 if name == "interleaved" else 1)).bubble for name in PIPELINES}
+        assert share["ZB-H1"] < share["interleaved"] < share["1F1B"] < share["naive"]
+        assert share["1F1B"] == pytest.approx(share["GPipe"])
+        t = simulate(pipeline("1F1B", p, m))
+        flushed = m // p * simulate(pipeline("GPipe", p, p)).span  # GPipe that holds p microbatches, again and again
+        assert max(simulate(pipeline("GPipe", p, p)).peak) == max(t.peak) and t.span < flushed
+
+
+def test_no_device_waits_inside_zb_h2():
+    """systems D13: with F = B = W and 2p-1 microbatches or more, devices work from their first task to their last."""
+    for p in (2, 4, 8):
+        t = simulate(pipeline("ZB-H2", p, 2 * p))
+        assert t.gaps == (0.0,) * p and max(t.peak) == 2 * p - 1
+        assert max(simulate(pipeline("ZB-H1", p, 2 * p)).gaps) > 0
+        assert max(simulate(pipeline("ZB-H1", p, 2 * p)).peak) == max(simulate(pipeline("1F1B", p, 2 * p)).peak) == p
+
+
+def test_exhaustive_search_finds_nothing_better_than_zb_h1():
+    """systems D13: of all orders of F, B, W on two devices and two microbatches, none has less idle time."""
+
+    def orders(d):
+        tasks = [Task(d, i, k) for i in range(2) for k in "FBW"]
+
+        def grow(done):
+            if len(done) == len(tasks):
+                yield tuple(done)
+            for t in tasks:
+                before = [Task(d, t.micro, k) for k in "FBW"[: "FBW".index(t.kind)]]
+                if t not in done and all(b in done for b in before):
+                    yield from grow([*done, t])
+
+        return grow([])
+
+    best = float("inf")
+    for pair in product(list(orders(0)), list(orders(1))):
+        try:
+            best = min(best, simulate(pair).span)
+        except ValueError:  # each device waits for the other
+            pass
+    assert best == simulate(pipeline("ZB-H1", 2, 2)).span == 7
+
+
+F0, BW0, F1, BW1 = (0, 0, "F"), (0, 0, "BW"), (1, 0, "F"), (1, 0, "BW")
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: pipeline("DualPipe", 2, 2), "'DualPipe' is no pipeline: there are naive, GPipe"),
+        (lambda: pipeline("1F1B", 0, 2), "whole numbers of 1 or more, got 0, 2 and 1"),
+        (lambda: pipeline("1F1B", 2, 2, 2), "1F1B has one stage on each device: several are 'interleaved'"),
+        (lambda: pipeline("interleaved", 4, 6, 2), "groups of p=4, so m is a multiple of it, not 6"),
+        (lambda: simulate([[], []]), "a schedule has tasks"),
+        (lambda: simulate([[F0, BW0, BW0]]), "BW of microbatch 0 at stage 0 is done 2 times: once is right"),
+        (lambda: simulate([[F0, BW0], [F1]]), "microbatch 0 has F at stage 1: it needs F and BW, or F, B and W"),
+        (lambda: simulate([[F0, BW0], [F1], [BW1]]), r"stage 1 has tasks on devices \[1, 2\]"),
+        (lambda: simulate([[(0, 0, "G")]]), "a task is one of F, B, W, BW, not 'G'"),
+        (lambda: simulate([[BW0, F0]]), "nothing can start: next would be, on device 0, BW of microbatch 0 at stage 0"),
+        (lambda: simulate([[F0, (0, 0, "W"), (0, 0, "B")]]), "on device 0, W of microbatch 0 at stage 0"),
+        (lambda: idle("2F2B", 2, 2), "'2F2B' is no pipeline"),
+        (lambda: bubble("1F1B", 0, 0), "one stage, one microbatch or more, not p=0, m=0, v=1"),
+        (lambda: bubble("interleaved", 8, 3, v=5), "groups of p=8, so m is a multiple of it, not 3"),
+    ],
+)
+def test_errors_say_what_would_be_right(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_naive_uses_one_device_at_a_time():
+    """systems D11: each of p devices works 1/p of the time, whatever m is."""
+    for m in (1, 5):
+        assert simulate(pipeline_schedules.naive(4, m)).bubble == pytest.approx(3 / 4)

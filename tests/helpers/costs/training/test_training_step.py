@@ -1,0 +1,392 @@
+"""Training steps under layouts: memory, traffic and time against the sources' numbers and against simpler counts."""
+
+from collections import Counter
+from math import prod
+
+import numpy as np
+import pytest
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding.collectives import all_gather, all_to_all
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
+from helpers.costs.training.layout import Layout, wires
+from helpers.costs.training.training_step import step
+from helpers.costs.transformers import activation_memory, parameters_and_flops, six_nd_and_mfu
+from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
+
+V5P = chip("v5p")
+CUBE, BIG = Slice(V5P, (4, 4, 4)), Slice(V5P, (16, 16, 16))
+LLAMA = model("llama-2-13b")
+DENSE = Config(4096, 32, 32, 32, 128, 16384, 8, norm="none")
+EXPERTS = Config(1024, 8, 16, 4, 64, 4096, 1000, moe=MoE(E=16, k=2, F=512, shared=1, first_dense=2))
+
+
+def test_zero_memory():
+    """systems D4: bytes of a device under ZeRO-0 to 3, closed forms against the arrays that each device is left with."""
+    P, X = parameters(LLAMA).total, 64
+    for z in range(4):
+        at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE).memory
+        want = training_step.zero_memory(P, X, z)
+        assert (at.weights, at.gradients, at.optimizer) == pytest.approx(want)
+    vector = np.zeros(6400)
+    shards = {
+        z: [len(np.array_split(vector, X)[0]) if z >= least else len(vector) for least in (3, 2, 1)] for z in range(4)
+    }
+    for z, (weight, gradient, state) in shards.items():
+        assert training_step.zero_memory(6400, X, z) == (2 * weight, 2 * gradient, 8 * state)
+    weight, _, state = training_step.zero_memory(P, X, 3)
+    assert weight + state == pytest.approx(10 * P / X)
+
+
+def test_fsdp_holds_its_share_and_a_layer():
+    """systems D3: weight bytes of a device are 1/X of all and one gathered layer."""
+    at = step(LLAMA, Layout(fsdp=64), 64 * 4096, 4096, CUBE).memory
+    P, D, F = parameters(LLAMA).total, 5120, 13824
+    layer = 4 * D * D + 3 * D * F + 2 * D
+    assert at.weights == 2 * P / 64
+    assert at.gathered == pytest.approx(
+        2 * 2 * layer, rel=1e-3
+    )  # and its gradients; the last norm is spread over layers
+    assert step(LLAMA, Layout(dp=64), 64 * 4096, 4096, CUBE).memory.gathered == 0
+    assert (
+        step(LLAMA, Layout(tp=4, zero=3), 4096, 4096, Slice(V5P, (4, 1, 1))).memory.gathered == 0
+    )  # nobody to share with
+
+
+def test_the_largest_model():
+    """systems D15: 10 bytes for each parameter, 9.6e9 on 96 GB."""
+    assert training_step.largest_model(V5P.hbm_bytes) == 9.6e9
+    assert sum(training_step.zero_memory(9.6e9, 1, 0)[::2]) == V5P.hbm_bytes
+
+
+def test_three_checkpoints():
+    """systems D16: LLaMA-2 13B, 16M tokens 41.9 TB; 3M tokens 7.864 TB, and 1.95 GB a device under FSDP on 4096."""
+    assert f"{training_step.three_checkpoints(16e6, 5120, 13824, 40) / 1e12:.1f}" == "41.9"
+    kept = training_step.three_checkpoints(3e6, 5120, 13824, 40)
+    weight, _, state = training_step.zero_memory(parameters(LLAMA).total, 4096, 3)
+    assert f"{kept / 1e12:.3f} {(kept / 4096 + weight + state) / 1e9:.2f}" == "7.864 1.95"
+    brute = sum(np.zeros((2, n), np.float16).nbytes for _ in range(40) for n in (13824, 13824, 5120))
+    assert training_step.three_checkpoints(2, 5120, 13824, 40) == brute
+
+
+def test_question_three():
+    """systems D16, D17: pure DP lacks tens of GB; FSDP fits with room; 310 ms at 40% MFU; 16.9 days for LLaMA-3 70B."""
+    tokens, T = 4 * 2**20, 1024
+    alone = step(LLAMA, Layout(dp=4096), tokens, T, BIG)
+    assert 10 * parameters(LLAMA).total - V5P.hbm_bytes < alone.missing < 100e9
+    assert step(LLAMA, Layout(fsdp=4096), tokens, T, BIG).missing == 0
+    seconds = six_nd_and_mfu.train_seconds(parameters(LLAMA).total, 3e6, 4096 * V5P.rate(), 0.4)
+    assert f"{seconds * 1e3:.0f}" == "312"  # the sources' 310 is 13e9 parameters
+    assert f"{six_nd_and_mfu.train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4) * 1e3:.0f}" == "311"
+    assert f"{six_nd_and_mfu.train_seconds(70e9, 15e12, 18823 * V5P.rate(), 0.5) / 86400:.1f}" == "16.9"
+    at = step(LLAMA, Layout(fsdp=4096), tokens, T, BIG)
+    took = six_nd_and_mfu.train_seconds(parameters(LLAMA).active, tokens, 4096 * V5P.rate(), 0.4)
+    assert at.mfu(took) == pytest.approx(0.4)
+    assert at.days(1e12, took) == pytest.approx(1e12 / tokens * took / 86400)
+    assert at.chip_hours(1e12, took) == pytest.approx(24 * 4096 * at.days(1e12, took))
+
+
+def by_axis(at, axis):
+    return sum(x.bytes * x.times * (2 if x.kind == "AllReduce" else 1) for x in at.sent if x.axes == axis)
+
+
+def test_traffic_is_that_of_the_two_matmul_layer():
+    """systems D19: of each MLP, the step sends over fsdp and tp what `dp_fsdp_tp.cost` says of FSDP+TP, which is run in its test."""
+    B, D, F, X, Y, L = 64 * 512, 2048, 8192, 16, 4, 6
+    c = Config(D, L, 16, 16, 128, F, 8, gated=False, norm="none")
+    wider = Config(D, L, 16, 16, 128, 2 * F, 8, gated=False, norm="none")
+    here, there = (step(a, Layout(fsdp=X, tp=Y), B, 512, CUBE, policy="everything") for a in (c, wider))
+    passes, more = (dp_fsdp_tp.cost("FSDP+TP", B, D, n, X, Y) for n in (F, 2 * F))
+    grown = sum(p.bytes["X"] for p in more) - sum(p.bytes["X"] for p in passes)
+    assert by_axis(there, ("fsdp",)) - by_axis(here, ("fsdp",)) == pytest.approx(L * grown)
+    assert by_axis(here, ("tp",)) == pytest.approx(2 * L * sum(p.bytes["Y"] for p in passes))  # attention as much
+    assert here.flops - 3 * parameters_and_flops.flops(c, 64, 512).attention == pytest.approx(
+        6 * B * (parameters(c).matmul)
+    )
+
+
+def test_what_is_sent_under_each_strategy():
+    """systems D2, D3, D5, D18: kinds, axes, and what a product waits for."""
+
+    def kinds(layout, c=DENSE, **kw):
+        at = step(c, layout, 64 * 4096, 4096, CUBE, policy="everything", **kw)
+        out = Counter()
+        for x in at.sent:
+            out[x.kind, "+".join(x.axes), x.what, x.when, x.hides] += x.times / c.L
+        return dict(out)
+
+    AG, RS = "AllGather", "ReduceScatter"
+    dp, fsdp = "cp+ep+dp", "fsdp"
+    assert kinds(Layout(dp=64)) == {("AllReduce", dp, "gradients", "update", True): 1}
+    assert kinds(Layout(dp=64, zero=1)) == {
+        (RS, dp, "gradients", "update", True): 1,
+        (AG, dp, "weights", "update", True): 1,
+    }
+    assert kinds(Layout(fsdp=64)) == {
+        (AG, fsdp, "weights", "forward", True): 1,
+        (AG, fsdp, "weights", "backward", True): 1,
+        (RS, fsdp, "gradients", "backward", True): 1,
+    }
+    assert kinds(Layout(dp=64, zero=3)).keys() == {(k[0], "cp+ep+fsdp+dp", *k[2:]) for k in kinds(Layout(fsdp=64))}
+    assert kinds(Layout(tp=32, pp=2)) == {
+        (AG, "tp", "activations", "forward", False): 1,  # two blocks a layer, on half of the layers
+        (RS, "tp", "activations", "forward", False): 1,
+        (AG, "tp", "activations", "backward", False): 1,
+        (RS, "tp", "activations", "backward", False): 1,
+        (AG, "tp", "activations", "backward", True): 1,
+        ("Permute", "pp", "activations", "forward", True): 1 / 32,
+        ("Permute", "pp", "activations", "backward", True): 1 / 32,
+    }
+    cp = kinds(Layout(cp=64))  # the MLP sends nothing: only keys and values, and gradients as under dp
+    assert {k[2] for k in cp} == {"keys", "gradients"} and cp["AllReduce", dp, "gradients", "update", True] == 1
+    ep = kinds(Layout(ep=16, dp=4), EXPERTS)
+    assert ep["AllToAll", "ep", "tokens", "forward", False] == 2 * 6 / 8  # there and back, in 6 of 8 layers
+
+
+def test_nothing_kept_sends_the_forward_pass_again():
+    """systems D3, D5: with policy "nothing" the backward pass sends all of the forward pass's, and its own."""
+
+    def sums(policy):
+        out = Counter()
+        for x in step(EXPERTS, Layout(fsdp=2, tp=2, ep=4, cp=4), 64 * 1024, 1024, CUBE, policy=policy).sent:
+            out[x.kind, x.axes, x.what, x.when] += x.times * x.bytes
+        return out
+
+    got, want = sums("nothing"), sums("everything")
+    again = {k for k in want if k[3] == "forward"}
+    assert {k[2] for k in again} == {"weights", "activations", "keys", "tokens"}
+    for kind, axes, what, _ in again:
+        back = (kind, axes, what, "backward")
+        assert got[back] == pytest.approx(want[back] + want[kind, axes, what, "forward"])
+
+
+def test_keys_go_once_round_the_ring():
+    """systems D18: context parallelism moves the K and V of a whole sequence past every chip, whatever the MLP is."""
+    ring = Slice(chip("v5e"), (16, 1), (True, False))
+    at = step(DENSE, Layout(cp=16), 16 * 4096, 16 * 4096, ring, policy="everything", hop=0)
+    forward = next(x for x in at.sent if x.what == "keys" and x.when == "forward")
+    whole = 2 * 16 * 4096 * 2 * 32 * 128  # bf16 of K and of V, all tokens, all heads
+    assert forward.bytes == whole
+    assert forward.seconds == pytest.approx(32 * all_gather(whole, Axis(16)).bytes / 4.5e10)
+
+
+def test_thresholds_show_up_in_the_step():
+    """systems D10, D14, D20: a step of a plain decoder turns from arithmetic to comms where the closed forms say."""
+    T = 64
+    for tokens, s, M in ((850, CUBE, 3), (2550, Slice(V5P, (4, 1, 1), (True, False, False)), 1)):
+        at = step(DENSE, Layout(fsdp=s.chips), s.chips * T * round(tokens / T), T, s, policy="everything", hop=0)
+        ratio = at.parts["math"] / at.parts["fsdp"]
+        assert ratio == pytest.approx(dp_fsdp_tp.data_ratio(at.tokens, s.chips, V5P.alpha_ici(), M), rel=0.01)
+        again = step(DENSE, Layout(fsdp=s.chips), at.tokens, T, s, policy="block", hop=0)
+        assert again.parts["math"] / again.parts["fsdp"] > 1.2 * ratio  # what is computed again hides more
+    pods = 64
+    tokens = pods * T * round(dp_fsdp_tp.slice_batch(V5P.alpha_dcn()) / T)
+    at = step(DENSE, Layout(pods=pods), tokens, T, Slice(V5P, (1, 1, 1)), policy="everything", hop=0)
+    backward = at.parts["math"] * 2 / 3
+    assert backward / at.parts["pods"] == pytest.approx(pods / (pods - 1), rel=0.02)
+
+
+def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
+    """systems D12: arithmetic of p stages with m microbatches takes (m + p - 1)/m of a p-th, and the unembedding its stage."""
+    s = Slice(V5P, (4, 1, 1))
+    for m in (1, 4, 8):
+        at = step(DENSE, Layout(pp=4, micro=m), 8 * 4096, 4096, s, policy="everything")
+        f = parameters_and_flops.flops(DENSE, 8, 4096)
+        stage = 3 * f.layers / 4 + 3 * f.unembedding
+        assert at.parts["math"] == pytest.approx(stage / V5P.rate() * (m + 3) / m)
+        assert at.bubble == pytest.approx(3 / (m + 3))
+    alone, cut = (step(DENSE, x, 2**15, 4096, s).memory for x in (Layout(dp=4, micro=2), Layout(pp=4, micro=8)))
+    assert cut.activations == alone.activations  # a quarter of the layers, four microbatches under way
+    assert cut.weights == pytest.approx(alone.weights / 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("c", [LLAMA, DENSE, EXPERTS, model("deepseek-v3"), model("gemma-2-27b")])
+def test_devices_hold_the_model_and_no_more(c):
+    """systems D4: over all devices the parameters add up to the model, and to its copied parts as often as they are copied."""
+    p = parameters(c)
+    alone = training_step.held(c, Layout())
+    assert alone.dense + alone.experts == p.total
+    assert training_step.held(c, Layout(ep=2)).experts == p.experts / 2
+    cut = training_step.held(c, Layout(tp=4))
+    copied = p.norms + p.router
+    if c.mla:
+        shapes = parameters_and_flops.attention_matrices(c)
+        copied += c.L * sum(prod(shapes[n]) for n in ("q_down", "kv_down"))
+    assert 4 * (cut.dense + cut.experts) == pytest.approx(p.total + 3 * copied)
+
+
+def test_memory_without_a_layout_is_that_of_chapter_3():
+    """systems D16: one chip holds what `activation_memory.training_memory` says, and besides what one layer makes again."""
+    one = Slice(V5P, (1, 1, 1))
+    for policy in activation_memory.POLICIES:
+        at = step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).memory
+        want = activation_memory.training_memory(EXPERTS, 4, 512, policy)
+        got = {role: getattr(at, role) for role in vars(want)}
+        assert got == pytest.approx(vars(want)) and at.gathered == 0 and (at.working > 0) == (policy == "block")
+        assert step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).flops == activation_memory.train_flops(
+            EXPERTS, 4, 512, policy
+        )
+
+
+def test_bounds_hold_between_them_what_a_program_takes():
+    """systems D17: lower <= hidden <= upper, and FLOPs do not depend on the layout."""
+    found = [
+        step(EXPERTS, layout, 256 * 1024, 1024, CUBE)
+        for layout in (
+            Layout(fsdp=16, tp=4),
+            Layout(dp=4, ep=16),
+            Layout(dp=2, fsdp=2, tp=2, pp=2, ep=2, cp=2, micro=4, zero=1),
+            Layout(fsdp=64, pods=2),
+        )
+    ]
+    for at in found:
+        assert at.time.lower <= at.hidden <= at.time.upper
+        assert at.flops == found[0].flops and at.chips == 64 * at.layout.pods
+
+
+# Where axes lie.
+
+
+def strided(size, stride):
+    """Most shards over a link while every group of `stride`-spaced chips of a ring gathers, all groups at once."""
+    n, links = size // stride, Counter()
+    for chip_ in range(size):
+        for way in (1, -1):
+            reach = n // 2 if way == 1 else (n - 1) // 2
+            for hop in range(reach * stride):
+                links[(chip_ + way * hop) % size, way] += 1
+    # the opposite shard could come half either way; the house's formula does not count on it
+    return max(links.values()) / n
+
+
+def test_wires_of_whole_axes_are_those_of_the_collectives():
+    w = wires(Layout(fsdp=16, tp=4), CUBE)
+    assert w["fsdp"].gather == pytest.approx(all_gather(1.0, (Axis(4), Axis(4))).bytes / 9e10)
+    assert w["tp"].gather == pytest.approx(all_gather(1.0, Axis(4)).bytes / 9e10)
+    assert w["tp"].hops == 2 and w["fsdp"].hops == 4 and w["dp"].gather == 0
+    w = wires(Layout(ep=16, dp=4), CUBE)
+    assert w["ep"].across == pytest.approx(all_to_all(1.0, (Axis(4), Axis(4))).bytes / 9e10)
+    line = wires(Layout(tp=4, dp=4), Slice(chip("v5e"), (4, 4)))["tp"]
+    assert line.gather == pytest.approx(all_gather(1.0, Axis(4, False)).bytes / 4.5e10)
+
+
+@pytest.mark.parametrize("size, stride", [(8, 2), (16, 2), (16, 4), (16, 8)])
+def test_a_part_of_a_ring_shares_its_links(size, stride):
+    ring = Slice(V5P, (size, 1, 1), (True, False, False))
+    w = wires(Layout(tp=stride, fsdp=size // stride), ring)
+    if size // stride > 2:
+        assert w["fsdp"].gather == pytest.approx(strided(size, stride) / V5P.link_bandwidth)
+    assert w["tp"].gather == pytest.approx(all_gather(1.0, Axis(stride, False)).bytes / V5P.link_bandwidth)
+
+
+def test_gpus_gather_over_the_network_and_then_inside():
+    h100 = Slice(chip("H100"), (8,))
+    w = wires(Layout(tp=8, fsdp=4, pods=4), h100)
+    assert w["tp"].gather == pytest.approx(7 / 8 / 4.5e11)
+    assert w["fsdp"].gather == pytest.approx(3 / 4 / 5e10)
+    both = wires(Layout(fsdp=32, pods=4), h100)["fsdp"]
+    assert both.gather == pytest.approx(7 / 8 / 4.5e11 + 3 / 4 / 8 / 5e10)
+    cut = step(EXPERTS, Layout(cp=4, ep=4, pods=2), 2**18, 1024, h100, hop=0)
+    sent = next(x for x in cut.sent if x.axes == ("cp", "ep", "dp"))  # two axes over the same 16 GPUs as one
+    one = wires(Layout(dp=16, pods=2), h100)["dp"].gather
+    assert sent.seconds == pytest.approx(2 * sent.times * sent.bytes * one)
+    at = step(model("llama-3-8b"), Layout(tp=8, fsdp=4, pods=4), 2**19, 4096, h100)
+    assert at.chips == 32 and at.memory.weights == pytest.approx(
+        2 * parameters(model("llama-3-8b")).total / 32, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: Layout(dp=0), "dp is a whole number of 1 or more, got 0"),
+        (lambda: Layout(zero=4), "zero is 0, 1, 2 or 3, not 4"),
+        (lambda: Layout(tp=1.5), "tp is a whole number of 1 or more, got 1.5"),
+        (
+            lambda: step(LLAMA, Layout(fsdp=32), 2**20, 4096, CUBE),
+            "fsdp=32 takes 32 chips and the slice has 64: multiply an axis by 2",
+        ),
+        (
+            lambda: step(LLAMA, Layout(fsdp=128), 2**20, 4096, CUBE),
+            "128 chips and the slice has 64: divide an axis by 2",
+        ),
+        (
+            lambda: step(LLAMA, Layout(fsdp=4, tp=16), 2**20, 4096, CUBE),
+            "tp=16 does not divide N=40, D=5120 and F=13824",
+        ),
+        (
+            lambda: step(DENSE, Layout(tp=3, pp=32), 96 * 32, 32, Slice(V5P, (4, 4, 6))),
+            "does not lie along 4x4x6 chips",
+        ),
+        (
+            lambda: step(model("llama-2-13b", L=42), Layout(pp=64), 2**20, 4096, CUBE),
+            "64 stages do not divide L=42 layers: let pp be 42",
+        ),
+        (
+            lambda: step(LLAMA, Layout(pp=16, fsdp=4), 2**20, 4096, CUBE),
+            "16 stages do not divide L=40 layers: let pp be 10 or 20",
+        ),
+        (
+            lambda: step(DENSE, Layout(pp=32, dp=2), 2**20, 4096, CUBE, schedule="interleaved", v=3),
+            "96 stages do not divide L=32 layers: let pp·v be 32",
+        ),
+        (
+            lambda: step(EXPERTS, Layout(ep=64), 2**20, 1024, CUBE),
+            "ep=64 does not divide E=16 experts: let it be 16",
+        ),
+        (lambda: step(LLAMA, Layout(ep=64), 2**20, 1024, CUBE), "ep=64, and the model has no experts: leave it out"),
+        (
+            lambda: step(LLAMA, Layout(fsdp=64), 2**20 + 1, 1024, CUBE),
+            "1048577 tokens are no whole number of sequences of T=1024: the next is 1049600",
+        ),
+        (
+            lambda: step(LLAMA, Layout(fsdp=64), 2**15, 1024, CUBE),
+            "32 sequences do not divide over 64 shards x 1 microbatches: give a multiple of 64, the least is 65536 tokens",
+        ),
+        (
+            lambda: step(LLAMA, Layout(fsdp=64, micro=2), 96 * 1024, 1024, CUBE),
+            "96 sequences do not divide over 64 shards x 2 microbatches: give a multiple of 128, the least is 131072 tokens",
+        ),
+        (
+            lambda: step(DENSE, Layout(cp=64), 1000, 1000, CUBE),
+            "cp=64 does not divide T=1000 tokens of a sequence: let it be 50 or 100",
+        ),
+        (
+            lambda: step(model("llama-3-8b"), Layout(tp=16, fsdp=4), 2**20, 4096, CUBE, policy="all"),
+            "'all' is no policy",
+        ),
+        (
+            lambda: step(DENSE, Layout(pp=4, fsdp=16, micro=2), 2**20, 4096, CUBE, schedule="interleaved", v=2),
+            "an interleaved pipeline takes a multiple of pp=4 microbatches, not 2",
+        ),
+        (lambda: training_step.zero_memory(1, 1, 5), "zero is 0, 1, 2 or 3, not 5"),
+        (lambda: step(LLAMA, Layout(fsdp=64), -(2**20), 1024, CUBE), "tokens and T are 1 or more, got tokens=-1048576"),
+        (lambda: step(LLAMA, Layout(fsdp=64), 2**20, 0, CUBE), "tokens and T are 1 or more, got .* T=0"),
+    ],
+)
+def test_errors_say_what_would_be_right(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+@pytest.mark.parametrize("policy, waits", [("matmuls", 0), ("block", 1), ("nothing", 0)])
+def test_what_is_computed_again_waits_for_its_input(policy, waits):
+    """Under "block" the MLP's In comes from attention done again; attention's own is the layer's, which was kept."""
+    sent = step(DENSE, Layout(fsdp=16, tp=4), 2**20, 4096, CUBE, policy=policy).sent
+    again = {
+        one.hides: one.times for one in sent if (one.kind, one.axes, one.when) == ("AllGather", ("tp",), "backward")
+    }
+    more = 2 if policy == "nothing" else 0  # the whole forward pass, in order
+    assert again == {False: (2 + more + waits) * DENSE.L, True: (2 - waits) * DENSE.L}
+
+
+def test_axes_lie_in_whole_rows():
+    assert placement.lies(Layout(dp=2, fsdp=4, tp=8), CUBE)
+    assert not placement.lies(Layout(tp=3, fsdp=32), Slice(V5P, (4, 4, 6)))
+    tp = np.array([1, 2, 3, 4, 8, 64])
+    got = placement.lies(Layout(tp=tp, fsdp=64 // tp), CUBE)
+    assert list(got) == [placement.lies(Layout(tp=int(t), fsdp=64 // int(t)), CUBE) for t in tp]

@@ -1,0 +1,105 @@
+"""Kinds of layers against a loop over layers, and every wrong configuration against its one sentence."""
+
+import dataclasses
+from collections import Counter
+
+import jax
+import pytest
+from hypothesis import given, strategies as st
+
+from helpers.costs.transformers.config import MLA, Config, MoE
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import MODELS
+from tests.helpers.costs.transformers.decoders import TOY_MLA, TOYS
+
+GOOD = dict(D=64, L=4, N=8, K=2, H=8, F=256, V=100)
+few = st.integers(1, 6)
+
+
+@given(
+    L=st.integers(1, 40),
+    window=st.none() | few,
+    full_every=st.none() | few,
+    moe=st.none() | st.tuples(st.integers(0, 9), few),
+)
+def test_groups_are_the_layers_one_by_one(L, window, full_every, moe):
+    first, every = moe or (0, 1)
+    c = Config(
+        **GOOD | dict(L=L),
+        window=window,
+        full_every=full_every if window else None,
+        moe=MoE(4, 2, 8, first_dense=min(first, L - 1), every=every) if moe else None,
+    )
+    assert dict(c.groups) == Counter(map(c.kind, range(L)))
+    assert len(c.groups) <= 4
+
+
+@pytest.mark.parametrize("c", [*TOYS.values(), *MODELS.values()], ids=lambda c: c.name or "toy")
+def test_groups_of_the_models(c):
+    assert dict(c.groups) == Counter(map(c.kind, range(c.L)))
+
+
+def test_a_config_is_a_value():
+    a, b = Config(**GOOD, biases=("o", "qkv")), Config(**GOOD, biases={"qkv", "o"})
+    assert a == b and hash(a) == hash(b)
+    assert Config(**GOOD, biases="mlp").biases == ("mlp",)
+    assert dataclasses.replace(a, L=9).L == 9
+
+
+def test_derived_sizes():
+    assert Config(**GOOD).G == 4 and Config(**GOOD).matrices == 3
+    assert Config(**GOOD | dict(H=None)).H == 8
+    c = TOYS["mla"]
+    assert (c.H, c.qk) == (8, 10)
+
+
+WRONG = {
+    "a multiple of K": dict(K=3),
+    "D=64 does not split into N=7 heads: give the width of a head as H": dict(N=7, K=7, H=None),
+    "whole number of 1 or more, got 0": dict(L=0),
+    "whole number of 1 or more, got 8.5": dict(H=8.5),
+    "F is a number, got '256'": dict(F="256"),
+    "D is a number, got True": dict(D=True),
+    "V is a number, got None": dict(V=None),
+    "positions is a whole number of 0 or more": dict(positions=-1),
+    "window is a whole number of 1 or more, got 0": dict(window=0),
+    "give the others a window too": dict(full_every=2),
+    "full_every is a whole number of 1 or more": dict(window=4, full_every=0),
+    "norm is one of 'rms', 'layer', 'layer-no-bias', 'none', not 'batch'": dict(norm="batch"),
+    "qk_norm is one of": dict(qk_norm="both"),
+    "biases are any of 'qkv', 'o', 'mlp', 'router', 'unembed', not 'q'": dict(biases=("q",)),
+    "K is N=8, not 2": dict(mla=TOY_MLA),
+    "H is None or v=8, not 9": dict(mla=TOY_MLA, K=8, H=9),
+    "leave qk_norm, 'qkv' and 'o' out": dict(mla=TOY_MLA, K=8, biases=("o",)),
+    "drop moe or lower first_dense": dict(moe=MoE(4, 2, 8, first_dense=4)),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_wrong_configurations(sentence):
+    with pytest.raises(ValueError) as e:
+        Config(**GOOD | WRONG[sentence])
+    assert sentence in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "make, sentence",
+    [
+        (lambda: MoE(E=4, k=5, F=8), "k is at most E"),
+        (lambda: MoE(E=4, k=0, F=8), "k is a whole number of 1 or more"),
+        (lambda: MoE(E=4, k=2, F=8, shared=-1), "shared is a whole number of 0 or more"),
+        (lambda: MLA(q_rank=0, kv_rank=8, nope=4, rope=4, v=8), "q_rank is a whole number"),
+        (lambda: MLA(q_rank=None, kv_rank=8, nope=4, rope=0, v=8), "rope is a whole number"),
+    ],
+)
+def test_wrong_parts(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_sizes_may_be_tracers():
+    def total(D, L, F):
+        return parameters(Config(D, L, 8, 2, 16, F, 1000, moe=MoE(8, 2, F, shared=1, first_dense=1))).total
+
+    assert float(jax.jit(total)(64.0, 4.0, 256.0)) == total(64, 4, 256)
+    assert float(jax.jit(lambda D, N: Config(D, 2, N, N, None, 64, 100).H)(64.0, 8.0)) == 8

@@ -1,0 +1,346 @@
+"""FLOPs against a walk over every query, key and matrix; the course's numbers; crossovers against a search."""
+
+import itertools
+import sys
+
+import pytest
+from hypothesis import given, strategies as st
+
+from helpers.costs.rooflines import roofline
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.sharding.sharded_array import Mesh
+from helpers.costs.transformers.attention_share import (
+    attention_intensity,
+    attention_ratio,
+    attention_ratio_limit,
+    attention_threshold,
+    crossover,
+)
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.einsum import backward, einsum, sharded_flops
+from helpers.costs.transformers.expert_batches import capacity, moe_critical_batch
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import attention_matrices, flops, pairs, parameters, works
+from helpers.costs.transformers.public_models import MODELS, model
+from helpers.costs.transformers.six_nd_and_mfu import hfu, mfu, six_nd, six_nd_ratio, train_seconds
+from tests.helpers.costs.transformers.decoders import TOYS, counted, layer
+
+USUAL = Config(8192, 4, 64, 64, 128, 4 * 8192, 1000)
+
+
+def looked_at(T, S, window, count):
+    """Pairs of query and key, one by one: query t stands at S - T + t."""
+    at = range(S - T, S)
+    if count == "all":
+        return T * S
+    return sum(1 for t in at for s in range(S) if s <= t and (window is None or t - s < window))
+
+
+@given(st.integers(1, 12), st.integers(0, 12), st.none() | st.integers(1, 20))
+def test_pairs(T, earlier, window):
+    S = T + earlier
+    for count in ("all", "causal"):
+        assert pairs(T, S, window, count) == looked_at(T, S, window, count)
+    assert pairs(T, S, window, "half") == T * S / 2
+    assert sum(pairs(1, s, window) for s in range(S - T + 1, S + 1)) == pairs(T, S, window)  # token by token
+
+
+def test_pairs_ask_for_sense():
+    with pytest.raises(ValueError, match="counted as 'all', 'causal', 'half', not 'full'"):
+        pairs(4, count="full")
+    with pytest.raises(ValueError, match="S is at least T, not 3"):
+        pairs(4, 3)
+
+
+@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("count", ["all", "causal"])
+def test_flops_by_a_walk_over_everything(name, count):
+    c, B, T = TOYS[name], 2, 9
+    f = flops(c, B, T, count=count)
+    wide = (c.qk + c.mla.v) if c.mla else 2 * c.H
+    attention = sum(2 * B * looked_at(T, T, c.kind(i).window, count) * c.N * wide for i in range(c.L))
+    assert f.attention == attention
+    assert f.forward == attention + 2 * B * T * counted(c)[2]
+    assert (f.backward, f.train) == (2 * f.forward, 3 * f.forward)
+    assert f.layers + f.unembedding == f.forward
+    for role in ("mlp", "experts", "shared", "router"):
+        assert bool(getattr(f, role)) == bool(getattr(parameters(c), role))
+    assert "2 FLOPs a multiply-add" in f.convention and "\n" not in f.convention
+
+
+@pytest.mark.parametrize("name", [n for n, c in TOYS.items() if not c.mla])
+def test_prefill_then_decode_is_the_whole_sequence(name):
+    c, T = TOYS[name], 11
+    steps = [flops(c, 1, 6, count="causal")] + [flops(c, 1, 1, S, count="causal") for S in range(7, T + 1)]
+    assert sum(f.forward for f in steps) == flops(c, 1, T, count="causal").forward
+
+
+def test_latent_attention_absorbed():
+    """Absorbed, scores and values run over the short vectors: more FLOPs a pair, none to make keys and values of the cache."""
+    c = TOYS["mla"]
+    m = c.mla
+    f, g = flops(c, 3, 1, 50), flops(c, 3, 1, 50, absorbed=True)
+    made = 2 * 3 * 49 * m.kv_rank * c.N * (m.nope + m.v)  # keys and values of 49 earlier tokens
+    assert f.projections - g.projections == c.L * made
+    assert g.attention == c.L * 2 * 3 * 50 * c.N * (2 * m.kv_rank + m.rope)
+    assert f.mlp == g.mlp
+
+
+def test_slots_and_logits():
+    c = TOYS["moe"]
+    f = flops(c, 2, 8)
+    assert flops(c, 2, 8, slots=c.moe.E * 16).experts == f.experts * c.moe.E / c.moe.k
+    assert flops(c, 2, 8, logits=1).unembedding * 8 == f.unembedding
+
+
+# The table of the course: row C4, and the models of the questions.
+
+
+def test_the_table_of_one_layer():
+    B, T, D, N, K, H, F, V = 2, 64, 512, 8, 2, 32, 1024, 100
+    c = Config(D, 1, N, K, H, F, V, norm="none")
+    f, p = flops(c, B, T), parameters(c)
+    assert 3 * f.mlp == 18 * B * T * D * F and p.mlp == 3 * D * F
+    assert 3 * f.projections == 12 * B * T * D * (N + K) * H and p.attention == 2 * D * (N + K) * H
+    assert 3 * f.attention == 12 * B * T**2 * N * H
+    assert 3 * f.unembedding == 6 * B * T * D * V and p.unembedding == D * V
+
+
+def test_counts_of_the_questions():
+    assert parameters(model("llama-2-13b")).total == 13015864320
+    served = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")  # the model of the inference chapter
+    assert parameters(served).total / 1e9 == pytest.approx(18.39, abs=0.005)
+    asked = Config(4096, 64, 32, 32, 128, 16384, 32000, norm="none")
+    p = parameters(asked)
+    assert p.total / 1e9 == pytest.approx(17.44, abs=0.005)
+    assert p.attention / p.total == pytest.approx(0.246, abs=5e-4)
+    assert p.attention / (p.attention + p.mlp) == 0.25
+    assert kv_cache(asked, 1, bytes_each=1) == 524288
+    with_gqa = Config(4096, 64, 32, 8, 256, 16384, 32128)
+    assert kv_cache(with_gqa, 1, bytes_each=1) == 262144
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_kv_cache_layer_by_layer(name):
+    c, S = TOYS[name], 7
+    each = (c.mla.kv_rank + c.mla.rope) if c.mla else 2 * c.K * c.H
+    held = sum(min(S, c.kind(i).window or S) for i in range(c.L))
+    assert kv_cache(c, S, B=3, bytes_each=4) == 3 * 4 * held * each
+
+
+def test_kv_caches_as_published():
+    assert kv_cache(model("llama-2-13b"), 8192) == pytest.approx(6.71e9, rel=1e-3)
+    gpt3 = model("gpt-3")
+    assert kv_cache(gpt3, 4096) == pytest.approx(19.33e9, rel=1e-3)
+    assert (
+        kv_cache(model("gemma-3-27b"), 131072)
+        < kv_cache(model("gemma-3-27b", window=None, full_every=None), 131072) / 5
+    )
+    assert kv_cache(model("deepseek-v3"), 1) == 61 * 576 * 2
+
+
+# 6ND (C5), ratios and crossovers (C6 to C8).
+
+
+def test_training_runs():
+    assert six_nd(70e9, 15e12) == 6.3e24
+    assert train_seconds(70e9, 15e12, 18823 * chip("v5p").rate(), 0.5) / 86400 == pytest.approx(16.9, abs=0.05)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_six_nd_is_right_up_to_tables_and_attention(name):
+    c, T = MODELS[name], 256
+    p, f = parameters(c), flops(c, 1, T)
+    assert f.train - 3 * f.attention == 6 * p.matmul * T
+    assert six_nd_ratio(c, T) == pytest.approx(p.matmul / p.active + 3 * f.attention / six_nd(p.active, T))
+
+
+def test_attention_ratio():
+    for T in (128, 8192, 65536):
+        assert attention_ratio(USUAL, T) == attention_ratio_limit(T, 8192) == T / 65536
+        assert attention_ratio(USUAL, T, "causal") == pytest.approx((T + 1) / 2 / 65536)
+        assert attention_ratio(USUAL, T, "half") == attention_ratio(USUAL, T) / 2
+
+
+def test_crossovers_of_the_course():
+    assert crossover(USUAL) == 65536 and crossover(USUAL, count="half") == 2 * 65536
+    assert crossover(Config(4096, 2, 32, 32, 128, 16384, 10), "projections") == 8192
+    gemma = model("gemma-2-27b", window=None, full_every=None)
+    D, F, N, K, H = gemma.D, gemma.F, gemma.N, gemma.K, gemma.H
+    assert crossover(gemma) == (18 * D * F + 12 * D * (N + K) * H) / (12 * N * H) == 69120
+    with pytest.raises(ValueError, match="'matrices' or 'projections', not 'mlp'"):
+        crossover(USUAL, "mlp")
+
+
+@pytest.mark.parametrize(
+    "name", ["usual", "gemma-2-27b", "gemma-3-12b", "gpt-oss-20b", "deepseek-v3", "mixtral-8x7b", "gpt-2"]
+)
+@pytest.mark.parametrize("against", ["matrices", "projections"])
+@pytest.mark.parametrize("count", ["all", "causal"])
+def test_crossovers_by_search(name, against, count):
+    c = USUAL if name == "usual" else MODELS[name]
+
+    def wins(T):
+        f = flops(c, 1, T, count=count)
+        return f.attention >= (f.projections if against == "projections" else f.layers - f.attention)
+
+    low, high = 0, 10**8
+    while high - low > 1:
+        mid = (low + high) // 2
+        low, high = (low, mid) if wins(mid) else (mid, high)
+    assert high - 1 <= crossover(c, against, count) <= high
+
+
+def test_local_layers_alone_never_get_there():
+    assert crossover(model("mistral-7b"), count="causal") == float("inf")
+    narrow = Config(16, 2, 8, 8, 64, 16, 10, window=64)  # windows so wide that attention does win, beyond them
+    T = crossover(narrow, count="causal")
+    assert attention_ratio(narrow, T, "causal") == pytest.approx(1)
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 8), st.integers(1, 4))
+def test_intensity_from_flops_and_bytes(T, S, G, K):
+    B, H = 2, 16
+    moved = 2 * (2 * B * T * K * G * H + 2 * B * S * K * H)  # queries, results, keys, values, in bf16
+    assert attention_intensity(T, S, G) == pytest.approx(4 * B * T * S * K * G * H / moved)
+
+
+def test_when_attention_is_compute_bound():
+    for G in (1, 2, 8):
+        T = attention_threshold(240, G)
+        assert attention_intensity(T, T, G) == pytest.approx(240)
+        assert attention_intensity(1, 1e9, G) == pytest.approx(G, rel=1e-6)
+    assert attention_threshold(240, 1) == 480 and attention_threshold(240, 8) == 270
+
+
+def test_experts_and_batches():
+    assert moe_critical_batch(256, 8, 240, bytes_each=1) == 3840
+    assert moe_critical_batch(16, 2, 240) == 1920
+    v5e = chip("v5e")
+    E, k, D, F = 64, 4, 8192, 8192
+    B = moe_critical_batch(E, k, v5e.alpha_hbm())
+    weights = roofline.Work(flops=2 * B * k * D * F, bytes=2 * E * D * F)
+    assert weights.intensity == pytest.approx(v5e.alpha_hbm())
+    assert [capacity(100, 8, 2), capacity(100, 8, 2, 1.5), capacity(1, 8, 1)] == [25, 38, 1]
+
+
+def test_utilisation():
+    seconds = 2.79e6 * 3600
+    assert mfu(37e9, 14.8e12, seconds, chip("H100").rate("fp8")) == pytest.approx(
+        0.165, abs=5e-4
+    )  # H800 SXM: the same rate
+    assert mfu(37e9, 14.8e12, seconds, 3.026e15 / 2) == pytest.approx(0.216, abs=5e-4)
+    assert hfu(six_nd(1e9, 1e9) * 4 / 3, 10, 1e18) == pytest.approx(mfu(1e9, 1e9, 10, 1e18) * 4 / 3)
+
+
+# Work (bytes and FLOPs together).
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_works_have_the_flops_and_read_every_weight(name):
+    c, B, T = TOYS[name], 2, 64
+    f, w = flops(c, B, T), works(c, B, T)
+    assert {role: work.flops for role, work in w.items()} == {role: n for role, n in f.by_role.items() if n}
+    none = works(c, B, T, x=0)
+    idle = parameters(c)
+    matrices = idle.attention + idle.mlp + idle.experts + idle.shared + idle.router + c.D * c.V
+    assert sum(work.bytes for work in none.values()) == 2 * matrices
+
+
+def test_bytes_of_one_dense_layer_matrix_by_matrix():
+    c, B, T = TOYS["gqa"], 3, 5
+    products = [roofline.matmul(B * T, *shape) for shape in layer(c, 0)[0]]
+    w = works(c, B, T)
+    assert w["projections"].bytes == c.L * sum(p.bytes for p in products[:4])
+    assert w["mlp"].bytes == c.L * sum(p.bytes for p in products[4:])
+    assert w["unembedding"].bytes == roofline.matmul(B * T, c.D, c.V).bytes
+    assert w["attention"].intensity == pytest.approx(attention_intensity(T, T, c.G))
+
+
+def test_bytes_of_latent_attention_matrix_by_matrix():
+    """Keys and values of all S tokens are made; or queries go into the latent space and results come out, head by head."""
+    c, B, T, S = TOYS["mla"], 3, 2, 9
+    m, shapes = c.mla, attention_matrices(c)
+    rows = {name: B * (S if name == "kv_up" else T) for name in shapes}
+    made = sum(roofline.matmul(rows[name], *shape).bytes for name, shape in shapes.items())
+    assert works(c, B, T, S)["projections"].bytes == c.L * made
+    kept = sum(roofline.matmul(B * T, *shape).bytes for name, shape in shapes.items() if name != "kv_up")
+    heads = c.N * (roofline.matmul(B * T, m.nope, m.kv_rank).bytes + roofline.matmul(B * T, m.kv_rank, m.v).bytes)
+    assert works(c, B, T, S, absorbed=True)["projections"].bytes == c.L * (kept + heads)
+
+
+# Products of two arrays (C1, C2, C15).
+
+
+@pytest.mark.parametrize(
+    "spec, shapes",
+    [
+        ("np,pm->nm", ((3, 4), (4, 5))),
+        ("bij,bjk->bik", ((2, 3, 4), (2, 4, 2))),
+        ("i,j->ij", ((3,), (4,))),
+        ("i,i->", ((5,), (5,))),
+        ("ijkl,ijmno->klmno", ((2, 2, 3, 2), (2, 2, 2, 3, 2))),
+        ("btkgh,bskh->bkgts", ((2, 3, 2, 2, 2), (2, 4, 2, 2))),
+    ],
+)
+def test_einsum_by_a_loop(spec, shapes):
+    e = einsum(spec, *shapes)
+    names = spec.split("->")[0].split(",")
+    size = dict(pair for letters, shape in zip(names, shapes) for pair in zip(letters, shape))
+    adds = sum(1 for _ in itertools.product(*(range(n) for n in size.values())))
+    assert e.flops == 2 * adds
+    assert set(e.batch + e.contracted + e.free) == set(size)
+    A, B = shapes
+    out = tuple(size[x] for x in spec.split("->")[1])
+    dA, dB = backward(spec)
+    assert einsum(dA, out, B).flops == einsum(dB, A, out).flops == e.flops
+
+
+@pytest.mark.parametrize(
+    "spec, shapes, sentence",
+    [
+        ("ij,jk", ((2, 3), (3, 4)), "reads 'ij,jk->ik'"),
+        ("ij,jk->ik", ((2, 3), (4, 4)), "'j' is 3 in one array and 4 in the other"),
+        ("ij,jk->ik", ((2, 3, 4), (3, 4)), "by a letter of its own"),
+        ("ii,ij->ij", ((2, 2), (2, 3)), "by a letter of its own"),
+        ("ij,jk->i", ((2, 3), (3, 4)), "of one array only stands in the result"),
+        ("ij,jk->ikl", ((2, 3), (3, 4)), "a letter of the result stands in an array"),
+    ],
+)
+def test_einsum_asks_for_sense(spec, shapes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        einsum(spec, *shapes)
+
+
+def test_replicated_work():
+    mesh = Mesh({"X": 4, "Y": 8, "Z": 4})
+    sizes = dict(B=64, D=128, F=32)
+    dense = 2 * 64 * 128 * 32
+    assert sharded_flops("A[B_X, D_Y]", "W[D_Y, F]", sizes, mesh) == (dense * 4, dense / 32)
+    assert sharded_flops("A[B_XYZ, D]", "W[D, F]", sizes, mesh) == (dense, dense / 128)
+    assert sharded_flops("A[B, D]", "W[D, F]", sizes, mesh) == (dense * 128, dense)
+    with pytest.raises(ValueError, match="D is cut over Y in A.* and over nothing in W"):
+        sharded_flops("A[B_X, D_Y]", "W[D, F]", sizes, mesh)
+    with pytest.raises(ValueError, match="one mesh axis for two letters"):
+        sharded_flops("A[B_X, D]", "W[D, F_X]", sizes, mesh)
+
+
+@pytest.mark.parametrize("like", ["llama-3.1-405b", "gemma-3-27b", "deepseek-v3"])
+def test_no_loop_over_layers(like):
+    """As many calls for 120 layers as for 12."""
+
+    def calls(L):
+        c, made = model(like, L=L), []
+
+        def count(frame, event, _):  # costs alone: a garbage collection calls JAX, whenever it likes
+            if event == "call" and frame.f_globals["__name__"].startswith("helpers.costs."):
+                made.append(frame)
+
+        sys.setprofile(count)
+        try:
+            parameters(c), flops(c, 1, 8192, count="causal"), kv_cache(c, 8192)
+        finally:
+            sys.setprofile(None)
+        return len(made)
+
+    assert calls(12) == calls(120) > 0

@@ -1,0 +1,102 @@
+"""Parameters of public models, to the last one, against published counts and against a list of all shapes."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.public_models import MODELS, SOURCES, model
+from tests.helpers.costs.transformers.decoders import TOYS, counted
+
+DATA = json.loads((Path(__file__).parents[4] / "book/data/parameter_counts.json").read_text())["models"]
+
+
+def test_there_are_many_and_each_has_a_source():
+    assert len(MODELS) >= 40
+    assert [row["name"] for row in DATA] == list(MODELS) == list(SOURCES)
+    assert all(url.startswith("https://") for url in SOURCES.values())
+    assert all(row["published_source"] and row["sizes_read_in"] for row in DATA)
+    assert sum("difference" in row for row in DATA) >= 40
+
+
+@pytest.mark.parametrize("row", DATA, ids=lambda row: row["name"])
+def test_published_counts(row):
+    total = parameters(model(row["name"])).total
+    if "within" in row:
+        assert total == pytest.approx(row["published"], rel=row["within"])
+    else:
+        assert total + row["difference"] == row["published"]
+        assert bool(row["difference"]) == ("why" in row)
+
+
+def test_differences_are_what_they_are_said_to_be():
+    said = {row["name"]: row["difference"] for row in DATA if row.get("difference")}
+    assert said == {
+        "opt-125m": -2 * 768,
+        "deepseek-v3": 58 * 256,
+        "kimi-k2": 60 * 384,
+        "falcon-180b": model("falcon-180b").D * model("falcon-180b").V,
+    }
+
+
+@pytest.mark.parametrize("c", [*TOYS.values(), *MODELS.values()], ids=[*TOYS, *MODELS])
+def test_against_a_list_of_all_shapes(c):
+    p = parameters(c)
+    assert (p.total, p.active, p.matmul) == counted(c)
+    assert sum(p.by_role.values()) == p.total
+
+
+@pytest.mark.parametrize(
+    "name, active",
+    [
+        ("deepseek-v3", 37e9),
+        ("mixtral-8x7b", 12.9e9),
+        ("mixtral-8x22b", 39e9),
+        ("qwen-3-30b-a3b", 3.3e9),
+        ("qwen-3-235b-a22b", 22e9),
+        ("kimi-k2", 32e9),
+        ("deepseek-v2", 21e9),
+        ("dbrx", 36e9),
+        ("llama-4-maverick", 17e9),
+    ],
+)
+def test_active_parameters_as_announced(name, active):
+    assert parameters(model(name)).active == pytest.approx(active, rel=0.03)
+
+
+def test_126_layers_are_counted_at_once():
+    c = model("llama-3.1-405b")
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        parameters(c), flops(c, 1, 8192), kv_cache(c, 8192)
+        best = min(best, time.perf_counter() - start)
+    assert c.L == 126 and best < 0.01
+
+
+def test_work_does_not_grow_with_layers():
+    for c in MODELS.values():
+        assert len(c.groups) <= 4
+
+
+@pytest.mark.parametrize("asked", ["GPT-2", "gpt_2", "gpt 2"])
+def test_names_are_forgiving(asked):
+    assert model(asked) is MODELS["gpt-2"]
+
+
+@pytest.mark.parametrize(
+    "asked, near", [("llama-3-7b", "llama-3-70b"), ("mixtral", "mixtral-8x7b"), ("qwen", "qwen-"), ("xyz", "gpt-2")]
+)
+def test_unknown_models_are_answered_with_near_ones(asked, near):
+    with pytest.raises(ValueError, match=f"no model is called '{asked}'; did you mean .*{near}"):
+        model(asked)
+
+
+def test_a_model_at_toy_size():
+    toy = model("gpt-2", D=16, L=2, N=2, K=2, H=8, F=64, V=50, positions=32)
+    assert toy.biases == ("qkv", "o", "mlp") and toy.tied and toy.name == "gpt-2"
+    with pytest.raises(ValueError, match="multiple of K"):
+        model("gpt-2", N=5)

@@ -1,0 +1,89 @@
+"""The films of chapter 6: what they show against `helpers.costs`, and on a page."""
+
+import pytest
+
+from helpers import figures
+from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_cost
+from helpers.costs.attention.io_complexity import visits
+from helpers.costs.attention.ring_attention import ring_time
+from helpers.figures.attention.block_films.tiles import flash, ring
+from tests.helpers.figures.standalone import alone, size, status, write
+
+NAMES = ("flash-blocks", "ring-hops")
+LIMIT = 20_000  # bytes, compressed
+
+
+@pytest.mark.parametrize("n, C, window", [(4, 8, None), (5, 4, None), (4, 8, 8), (6, 4, 9), (3, 1, None)])
+def test_flash_visits_the_blocks_that_the_mask_leaves_once(n, C, window):
+    want = visits(n * C, n * C, C, C, window=window)
+    for version in (1, 2):
+        film = flash(n, C, version, window)
+        seen = [t for step in film.frames for t in step.now]
+        assert len(seen) == len(set(seen)) == want.all == len(film.frames) - 1
+        assert tuple(sum(t[0] == i for t in seen) for i in range(n)) == want.rows
+        full = sum(all(run == (0, C) for run in runs) for runs in film.runs.values())
+        assert full == want.full
+        for step, then in zip(film.frames, film.frames[1:]):
+            assert then.done == step.done | set(step.now)
+
+
+def test_what_flash_moves_is_what_costs_say():
+    """Bytes of one head with numbers of one byte, beside the l and m that the film leaves out."""
+    n, C, H = 4, 8, 1024
+    for version, rows in ((2, 4 * n * C), (1, 4 * 4 * 10 * C)):
+        said = [x for x in flash(n, C, version).frames[-1].notes if ": " in x]
+        moved = {name: int(count) for name, count in (x.split(": ") for x in said)}
+        blocks = 2 * moved["K and V, each"] + moved["Q"] + moved["O"]
+        bytes_ = flash_cost(Attention(n * C, H=H, x=1), C, version).bytes - rows
+        assert blocks * C * H == bytes_, version
+
+
+@pytest.mark.parametrize("cut", ["contiguous", "striped"])
+@pytest.mark.parametrize("n, C", [(4, 8), (3, 5)])
+def test_a_ring_computes_every_pair_once(cut, n, C):
+    film = ring(n, C, cut)
+    hops = film.frames[:-1]
+    seen = [t for step in hops for t in step.now]
+    assert len(seen) == len(set(seen)) == n * n
+    for step in hops:  # what the mask leaves of a block, counted
+        assert step.pairs == tuple(sum(b - a for a, b in filter(None, film.runs[t])) for t in step.now)
+    assert sum(sum(step.pairs) for step in hops) == n * C * (n * C + 1) // 2
+    *totals, _, waited = film.frames[-1].notes
+    assert totals == [f"{sum(step.pairs[i] for step in hops)} pairs in all" for i in range(n)]
+    assert waited == f"waited for: {ring_time(n, C, cut):.0f}"
+
+
+def test_keys_go_to_the_next_device():
+    for step, then in zip((frames := ring(4, 2).frames), frames[1:-1]):
+        keys, later = dict(step.now), dict(then.now)
+        assert all(later[(i + 1) % 4] == j for i, j in keys.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_javascript_all_frames_of_the_first_film_are_there(browser, tmp_path, name):
+    figure = figures.figure(name)
+    assert size(figure) < LIMIT
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        still = context.new_page()
+        still.goto(write(figure, tmp_path).as_uri())
+        seen = still.locator(".film-strip:not([hidden]) svg")
+        said = seen.evaluate_all("all => all.map(f => f.getAttribute('aria-label'))")
+        assert said == [f.text for f in next(iter(figure.films.values())).frames]
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_keyboard_steps_through_every_film(browser, tmp_path, name):
+    figure = figures.figure(name)
+    with alone(browser, write(figure, tmp_path).as_uri()) as page:
+        for option, film in figure.films.items():
+            page.get_by_label(figure.menu, exact=True).select_option(option)
+            slider = page.get_by_label("Step", exact=True)
+            slider.press("Home")
+            for step in film.frames:
+                assert slider.get_attribute("aria-valuetext") == step.label
+                assert status(page) == f"{film.said} {step.text}"
+                slider.press("ArrowRight")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,24 @@
+"""A live figure on a page of its own, in the one Chromium."""
+
+import pytest
+
+from helpers import figures
+from tests.helpers.figures import standalone
+
+
+@pytest.fixture(scope="module")
+def figure(request):
+    """The live figure that a test module calls its NAME."""
+    return figures.figure(request.module.NAME)
+
+
+@pytest.fixture(scope="module")
+def address(figure, tmp_path_factory):
+    """Where that figure stands on a page of its own."""
+    return standalone.write(figure, tmp_path_factory.mktemp("figure")).as_uri()
+
+
+@pytest.fixture
+def page(browser, address):
+    with standalone.alone(browser, address) as opened:
+        yield opened

@@ -1,0 +1,289 @@
+"""The planner on its page against `helpers.costs`."""
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.sharded_decode_step import splits
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.training_step import step
+from helpers.costs.transformers.public_models import model
+from helpers.figures.inference.planner import serving, training, words as say
+from helpers.figures.inference.planner.page import batch_cells, cells
+from helpers.figures.inference.token_price.decode_step import places as slices
+from helpers.figures.training.layout_search.candidates import KEPT, best, divide, places
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
+from helpers.live.controls import reading
+from tests.helpers.figures.standalone import follow, link, size, status, strays
+
+LIMIT = 100_000  # bytes, compressed
+NAME = "planner"
+FIGURE = f"#live-{NAME}"
+SET = """chosen => {
+    const form = document.querySelector("form"), fields = form.elements;
+    for (const [name, value] of Object.entries(chosen)) {
+        fields[name].value = value;
+        fields[name].dispatchEvent(new Event("input", { bubbles: true }));
+    }
+}"""
+PLANS = """cases => {
+    const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), form = box.querySelector("form");
+    const own = window.livePlanner(data, functions, box, { ...window.liveWords, text: String });
+    const number = v => Number.isFinite(v) ? v : null;
+    return cases.map(({ pick, ...chosen }) => {
+        own.link(new URLSearchParams({ ...chosen, pick }));
+        const { some, k, values, batches, sentence } = own.plan();
+        if (!some) return { sentence };
+        return { rows: some.map(r => [r.name, r.seconds, r.memory, r.fits, r.words]), k,
+                 batches: batches.map(b => b.map(x => x === !!x ? x : number(x))),
+                 values: Object.fromEntries(Object.entries(values).map(([n, v]) => [n, number(v)])) };
+    });
+}"""
+READ = """() => {
+    const box = document.querySelector("figure"), text = c => c.textContent.trim(), seen = c => !c.closest("[hidden]");
+    return {
+        rows: [...box.querySelectorAll("[data-row]")].filter(seen).map(r => [...r.children].map(text)),
+        said: Object.fromEntries([...box.querySelectorAll("[data-result]")].filter(seen).map(c => [c.dataset.result, text(c)])),
+        batches: [...box.querySelectorAll("[data-batch]")].filter(seen).map(r => [...r.children].slice(1).map(text)),
+        bars: [...box.querySelectorAll("[data-bar]")].filter(g => g.style.display !== "none")
+            .map(g => [...g.querySelectorAll("text")].map(text).join(" ")),
+        picked: [...box.querySelectorAll("[data-row] input")].filter(seen).findIndex(r => r.checked),
+    };
+}"""  # fmt: skip
+
+
+def draw(figure, seed: int) -> dict[str, str]:
+    """Some setting of all controls; few of many chips, which take Python long; some models with sizes of their own."""
+    r = random.Random(seed)
+    at = {name: r.choice(options) for name, (_, options, _) in figure.menus.items()}
+    at["n"] = str(2 ** min(r.randint(0, 11), r.randint(2, 11)))
+    at |= {"S": str(r.randint(1, 40000)), "B": str(2 ** r.randint(0, 12)), "price": r.choice(["", "2.5", "0", "11"])}
+    at["budget"] = r.choice(["1000", "15.5", "1"])
+    has = sizes(model(at["model"]))
+    at |= {s: str(n) for s, n in has.items()}
+    if r.random() < 0.3:
+        at["L"] = str(r.choice([8, 12, 48, 61, 90]))
+        at["D"] = str(r.choice([1000, 4096, 6144]))
+    return at | {"pick": r.choice(["", "", "4", "1.1.1.64.1.1", "8.1.1.8.1.1"])}
+
+
+def same(value, want: float) -> bool:
+    return math.isnan(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
+
+
+def check(page, figure, chosen: dict) -> None:
+    """The page says and draws what Python does."""
+    plan, at = figure.plan(chosen), figure.chosen(chosen)
+    assert status(page) == plan.sentence
+    if not plan.rows:
+        return
+    seen, of = page.evaluate(READ), figure.chip_of(at).hbm_bytes
+    first = plan.picked // say.ROWS * say.ROWS
+    assert seen["rows"] == [[r.words, *cells(r, of)] for r in plan.rows[first : first + say.ROWS]]
+    assert seen["picked"] == plan.picked - first and seen["said"] == plan.said
+    assert seen["batches"] == [list(batch_cells(one)) for one in plan.batches]
+    assert seen["bars"] == [
+        f"{label} {reading(plan.values[name], unit)}"
+        for kind, unit in (("memory", "B"), ("time", "s"))
+        for name, label in say.BARS[kind][at["task"]].items()
+        if plan.values[name] > 0
+    ]
+
+
+def test_the_best_layout_is_what_the_search_finds_and_every_mesh_is_listed_once():
+    for name, of, n, tokens, T in (("llama-3-8b", "v5e", 4, 2**18, 4096), ("mixtral-8x7b", "H100", 5, 2**20, 8192)):
+        c, place = model(name), places(of)[n]
+        rows, found = training.ranked(c, place, tokens, T), best(c, place, tokens, T)
+        assert rows[0].seconds == pytest.approx(found.step.hidden, rel=1e-9) and rows[0].fits == bool(found.fitting)
+        assert len({r.name for r in rows}) == len(rows)
+        for r in rows[:: len(rows) // 7 + 1]:  # the searched tables against one step, which checks its layout
+            at = step(c, r.layout, tokens, T, place.slice, r.policy)
+            assert (at.hidden, at.memory.total) == pytest.approx((r.seconds, r.memory), rel=1e-12)
+            assert r.fits == (at.missing == 0)
+
+
+def test_every_cut_is_listed_and_the_best_is_what_splits_finds():
+    s = slices(chip("v5e"), 16)[-1]
+    r = Replica(model("llama-3-8b"), chip("v5e"), 16, 2, 2)
+    rows, found = serving.ranked(r, s, 16, 8192), splits(r, s, "decode", 16, 8192)
+    assert (rows[0].Y, rows[0].Z) == (found[0].Y, found[0].Z)
+    assert sorted(x.Y for x in rows) == sorted(x.Y for x in found)
+
+
+def test_a_model_that_nobody_changed_is_the_public_one(figure):
+    for name in figure.models:
+        at = figure.chosen({"model": name})
+        numbers = {f.name: f.number(at[f.name]) for f in figure.fields(at)}
+        assert figure.config(at, numbers) == replace(model(name), name=""), name
+
+
+def test_the_bill_adds_up():
+    rate, each, days, hours, run, million = training.bill(18.0, 64, 2**20, 1e12, 2.5)
+    assert each * 64 == pytest.approx(rate) and hours == pytest.approx(days * 24 * 64)
+    assert run == pytest.approx(1e12 / rate / 3600 * 64 * 2.5) and million * 1e6 == pytest.approx(run)
+
+
+def test_a_field_refuses_nonsense():
+    B = next(f for f in say.FIELDS if f.name == "B")
+    nonsense = ";0;-1;1.5;1e3;many;65537;65,537;16,38;1,2345;1, 234;1,234 567;٣"
+    for typed in nonsense.split(";"):
+        with pytest.raises(ValueError, match="whole number from 1 to 65,536, and not"):
+            B.number(typed)
+
+
+def test_a_setting_that_cannot_be_says_why(figure):
+    said = [figure.plan(x) for x in (
+        {"N": "7"}, {"model": "mixtral-8x7b", "k": "9"}, {"model": "deepseek-v3", "L": "3"}, {"n": "4096", "chip": "v5e"},
+        {"T": "131072", "tokens": "65536"}, {"task": "serve", "chip": "v5p", "n": "128"}, {"price": "1,5"},
+    )]  # fmt: skip
+    assert all(not p.rows for p in said)
+    starts = (
+        "N = 7 query",
+        "A token cannot",
+        "L = 3 layers",
+        "v5e ends at 256",
+        "A step of 65,536",
+        "128 chips cannot",
+        "Price",
+    )
+    assert [p.sentence.startswith(x) for p, x in zip(said, starts, strict=True)] == [True] * 7
+
+
+@pytest.mark.slow
+def test_it_is_small(figure):
+    assert size(figure) < LIMIT
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_python_says(page, figure):
+    assert page.locator("form").is_visible()
+    check(page, figure, {})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for seed in range(24):
+        chosen = draw(figure, seed) | {"pick": ""}
+        still = unused(model(chosen["model"]))
+        page.evaluate(SET, {k: x for k, x in chosen.items() if k != "pick" and not (k in SIZES and k in still)})
+        check(page, figure, chosen)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, chosen
+
+
+@pytest.mark.slow
+def test_two_hundred_settings_number_for_number(page, figure):
+    cases = [draw(figure, seed) for seed in range(1000, 1220)]
+    kinds = {"fits": 0, "lacks": 0, "none": 0}
+    for chosen, got in zip(cases, page.evaluate(PLANS, cases), strict=True):
+        plan = figure.plan(chosen)
+        kinds["none" if not plan.rows else "fits" if plan.rows[plan.picked].fits else "lacks"] += 1
+        if not plan.rows:
+            assert got["sentence"] == plan.sentence, chosen
+            continue
+        assert [(r[0], r[3], r[4]) for r in got["rows"]] == [(r.name, r.fits, r.words) for r in plan.rows], chosen
+        assert all(same(x, y) for r, w in zip(got["rows"], plan.rows) for x, y in zip(r[1:3], (w.seconds, w.memory)))
+        assert got["k"] == plan.picked
+        for name, x in plan.values.items():
+            assert same(got["values"][name], x), (chosen, name)
+        for one, want in zip(got["batches"], plan.batches, strict=True):
+            assert one[3] == want[3] and all(same(x, y) for x, y in zip(one, want[:3])), chosen
+    assert min(kinds.values()) > 20, kinds
+
+
+@pytest.mark.slow
+def test_what_axes_a_model_allows_is_what_the_search_allows(page, figure):
+    asked = """name => { const [{ planner: t }, { legal }] = window.liveFigures[0];
+        return [0, 1, 2].map(k => [...Array(13).keys()].map(n => 2 ** n).filter(n =>
+            legal[t.models[name].may](...t.models[name].sizes, ...[0, 1, 2].map(m => m === k ? n : 1)))); }"""
+    for name in figure.models:
+        want = [list(divide(model(name))[axis]) for axis in ("tp", "ep", "pp")]
+        assert page.evaluate(asked, name) == want, name
+
+
+@pytest.mark.slow
+def test_nonsense_keeps_the_last_result(page, figure):
+    before = page.evaluate(READ)
+    field = page.get_by_label("Price of a chip-hour")
+    field.fill("1,5")
+    assert status(page) == figure.plan({"price": "1,5"}).sentence
+    assert field.get_attribute("aria-invalid") == "true" and page.evaluate(READ) == before
+    field.fill("2.5")
+    assert field.get_attribute("aria-invalid") == "false"
+    check(page, figure, {"price": "2.5"})
+    page.get_by_text("Change the model’s sizes").click()
+    before = figure.plan({"D": "4096"})
+    for typed in ("4,096", "4 096", "4\u202f096"):
+        page.get_by_label("D, width").fill(typed)
+        assert status(page) == before.sentence == figure.plan({"D": typed}).sentence, typed
+    page.get_by_label("D, width").fill("40,96")
+    assert status(page) == figure.plan({"D": "40,96"}).sentence
+    assert page.get_by_label("D, width").get_attribute("aria-invalid") == "true"
+    page.get_by_label("D, width").fill("8192")
+    page.locator("[name=task]").select_option("serve")
+    for typed in ("{x}", "1,5"):
+        field.fill(typed)
+        assert status(page) == figure.plan({"task": "serve", "price": typed}).sentence.replace("{", "").replace("}", "")
+    field.fill("")
+    page.locator("[name=task]").select_option("train")
+    heads = page.get_by_label("N, query heads")
+    heads.fill("7")
+    assert status(page) == figure.plan({"N": "7"}).sentence and heads.get_attribute("aria-invalid") == "true"
+
+
+@pytest.mark.slow
+def test_another_layout_is_picked_by_keyboard_and_linked_to(page, figure, address):
+    rows = figure.plan().rows
+    page.locator("[data-row] input").first.focus()
+    page.keyboard.press("ArrowDown")
+    check(page, figure, {"pick": rows[1].name})
+    page.get_by_role("button", name="Later").press("Enter")
+    page.locator("[data-row] input").nth(3).check()
+    chosen = {"pick": rows[say.ROWS + 3].name}
+    check(page, figure, chosen)
+    linked = link(page)
+    follow(page, linked)
+    check(page, figure, chosen)
+    follow(page, f"{address}#live-planner?task=serve&model=toString&chip=H100&n=8&S=1000&B=x&price=2&widths=none")
+    assert strays(page) == "model = toString, widths = none"
+    check(page, figure, {"task": "serve", "chip": "H100", "n": "8", "S": "1000", "B": "x", "price": "2"})
+    follow(page, f"{address}#live-planner?task=serve&model=deepseek-v3&chip=H200&n=8&S=1000&B=20&price=2&L=50&pick=4")
+    assert strays(page) == ""
+    check(
+        page,
+        figure,
+        {
+            "task": "serve",
+            "model": "deepseek-v3",
+            "chip": "H200",
+            "n": "8",
+            "S": "1000",
+            "B": "20",
+            "price": "2",
+            "L": "50",
+            "pick": "4",
+        },
+    )
+
+
+@pytest.mark.slow
+def test_without_javascript_the_first_setting_stands_there(browser, figure, address):
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        still = context.new_page()
+        still.goto(address)
+        assert not still.locator("form").is_visible() and not still.locator("[data-row] input").first.is_visible()
+        plan = figure.plan()
+        assert status(still) == plan.sentence
+        assert still.locator('[data-row="0"] th').inner_text().strip() == plan.rows[0].words
+        assert still.locator("[data-result=mfu]").inner_text() == plan.said["mfu"]
+        assert "weights" in still.get_by_role("img").first.get_attribute("aria-label")
+    finally:
+        context.close()
+
+
+@pytest.mark.slow
+def test_targets_are_large_enough_for_a_thumb(page):
+    page.get_by_text("Change the model’s sizes").click()
+    small = page.evaluate("""[...document.querySelectorAll("select, input:not([type=radio]), summary, button, .live-ranked label")]
+        .filter(e => e.offsetParent).map(e => [e.tagName, e.name, e.getBoundingClientRect().height]).filter(([, , h]) => h < 44)""")
+    assert small == [] and KEPT

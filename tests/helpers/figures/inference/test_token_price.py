@@ -1,0 +1,238 @@
+"""What a token costs on the page against `helpers.costs`."""
+
+import math
+import random
+
+import pytest
+
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.sharded_decode_step import decode, splits
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.public_models import model
+from helpers.figures.inference.token_price.decode_step import RESOURCES, ROLES, best, bound, enough, places, row, ways
+from helpers.figures.inference.token_price.page import AXES, RESULTS, TEXTS, price
+from tests.helpers.figures.standalone import check, follow, link, scripts, shown, size, status, strays
+
+LIMIT = 20_000  # bytes, compressed
+NAME = "serving"
+FIGURE = f"#live-{NAME}"
+SET = """chosen => {
+    const form = document.querySelector("form"), [data] = window.liveFigures[0];
+    for (const [name, value] of Object.entries(chosen)) {
+        const control = data.controls.find(c => c.name === name), field = form.elements[name];
+        field.value = control?.grid ? control.grid.indexOf(value) : value;
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        if (control?.grid) field.value = control.grid.indexOf(value); // a step of one may have stopped before it
+    }
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+NUMBERS = """cases => {
+    const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id), fields = box.querySelector("form").elements;
+    const own = window.liveServing(data, functions, box, { ...window.liveWords, text: String });
+    return cases.map(({ model, chip, widths, price, ...args }) => {
+        fields.price.value = price;
+        const said = { model, chip, widths };
+        const values = own.find({ ...args, ...data.controls.find(c => c.name === "widths").options[widths] }, said);
+        const number = v => Number.isNaN(v) ? null : v;
+        return [Object.fromEntries(Object.entries(values).map(([n, v]) => [n, number(v)])), said];
+    });
+}"""
+
+
+def draw(figure, seed: int) -> dict:
+    """Some setting of all controls; a batch that might fit more often than not."""
+    r = random.Random(seed)
+    grid = {s.name: s.grid for s in figure.sliders}
+    return {
+        "model": r.choice(figure.models),
+        "chip": r.choice(list(figure.chips.values())),
+        "widths": r.choice(list(figure.widths)),
+        "n": 2 ** r.randint(0, 8) if r.random() < 0.3 else 2 ** r.randint(1, 5),
+        "S": r.choice(grid["S"]),
+        "B": min(r.choice(grid["B"]), r.choice(grid["B"])),
+        "price": r.choice(["", "2.5", " 10", "1,5", "0", "-1"]),
+    }
+
+
+def same(value, want: float) -> bool:
+    return math.isnan(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
+
+
+def test_it_is_small(figure):
+    assert size(figure) < LIMIT and scripts(figure) < LIMIT
+
+
+@pytest.mark.parametrize(
+    "name, of, n, widths, B, S",
+    [
+        ("llama-3-70b", "v5p", 16, (1, 1), 24, 30000),
+        ("gemma-3-27b", "H100", 8, (2, 1), 5, 5000),  # windows
+        ("deepseek-v3", "v7", 16, (1, 2), 100, 8192),  # latent vectors, experts
+        ("gpt-oss-120b", "v6e", 64, (2, 2), 3000, 1024),
+    ],
+)
+def test_parts_of_a_step_are_what_costs_say(name, of, n, widths, B, S):
+    s = places(chip(of), n)[-1]
+    r = Replica(model(name), chip(of), n, *widths)
+    for Y in ways(s):
+        Z, step = n // Y, decode(r, s, Y, n // Y, B, S)
+        got = row(r, s, 3.0, Y, Z, B, S)
+        assert (got["seconds"], got["lower"]) == (step.seconds, step.time.lower)
+        bare = decode(Replica(model(name), chip(of), n, widths[0], 0), s, Y, Z, B, S)
+        assert got["t_caches"] == pytest.approx(step.time.parts["hbm"] - bare.time.parts["hbm"], rel=1e-9)
+        assert got["t_weights"] > 0 and got["t_rest"] > 0
+        assert got["t_weights"] + got["t_caches"] + got["t_rest"] == pytest.approx(step.time.parts["hbm"])
+        assert got["m_weights"] + got["m_caches"] + got["m_copies"] == pytest.approx(got["held"])
+        role, resource = step.bound
+        assert bound(step) == ROLES.index(role) * len(RESOURCES) + RESOURCES.index(resource)
+        assert got["cost"] == pytest.approx(3.0 * got["hours"]) and got["hours"] * 3600 * got["rate"] == pytest.approx(
+            n * 1e6
+        )
+
+
+def test_the_largest_batch_fits_and_one_more_does_not():
+    for name, of, n, S in (
+        ("llama-3-8b", "v5e", 16, 8192),
+        ("mixtral-8x7b", "H100", 4, 3000),
+        ("kimi-k2", "v7", 16, 4096),
+    ):
+        s, r = places(chip(of), n)[-1], Replica(model(name), chip(of), n, 2, 2)
+        most = best(r, s, 1, S).most
+        assert most and best(r, s, most, S).fits and not best(r, s, most + 1, S).fits
+        assert best(r, s, most, S).values["held"] <= chip(of).hbm_bytes < best(r, s, most + 1, S).values["held"]
+
+
+def test_the_fewest_chips_fit_and_half_of_them_do_not():
+    r = Replica(model("llama-3.1-405b"), chip("v5e"), 8, 2, 2)
+    s = enough(r, chip("v5e"), 256, 4, 8192)
+    assert s.chips == 64 and splits(r, s, "decode", 4, 8192)[0].fits
+    assert not splits(r, places(chip("v5e"), 32)[-1], "decode", 4, 8192)[0].fits
+    assert enough(r, chip("v5e"), 32, 4, 8192) is None
+
+
+def test_a_price_is_what_is_typed():
+    assert [price(x) for x in ("2", " 2.50 ", "0", "7.", ".5", "1,200.5")] == [2, 2.5, 0, 7, 0.5, 1200.5]
+    assert all(math.isnan(price(x)) for x in ("", "-1", "1,5", "1e3", "two", ".", "٣", "1" * 10))
+
+
+def test_without_javascript_the_table_stands_there(browser, figure, address):
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        still = context.new_page()
+        still.goto(address)
+        assert not still.locator("form").is_visible()
+        found = figure.found()
+        cells = {r.name: still.locator(f'{FIGURE} [data-result="{r.name}"]').text_content() for r in RESULTS}
+        cells |= {n: still.locator(f'{FIGURE} [data-say="{n}"]').text_content() for n in TEXTS}
+        assert cells == figure.said(found)
+        assert still.locator("[role=status]").inner_text() == figure.sentence(found)
+        assert still.locator('[data-mark="2"]').is_visible() and not still.locator('[data-mark="3"]').is_visible()
+    finally:
+        context.close()
+
+
+def test_nothing_changes_before_the_first_move(page, figure):
+    assert page.locator("form").is_visible()
+    check(page, figure, {})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    first = figure.html()  # drawn by Python, to a tenth of a pixel
+    dot = page.locator('[data-mark="2"]')
+    assert all(f'{n}="{float(dot.get_attribute(n)):.1f}"' in first for n in ("cx", "cy"))
+    for n in (0, 1):
+        points = page.locator(f'[data-mark="{n}"]').get_attribute("points").split()
+        assert " ".join(",".join(f"{float(v):.1f}" for v in p.split(",")) for p in points) in first
+
+
+def test_every_model_reads_as_python_says(page, figure):
+    for name in figure.models:
+        page.get_by_label("Model", exact=True).select_option(name)
+        check(page, figure, {"model": name})
+
+
+def test_forty_settings_read_as_python_says(page, figure):
+    for seed in range(40):
+        chosen = draw(figure, seed)
+        page.evaluate(SET, chosen)
+        check(page, figure, chosen)
+
+
+def test_three_hundred_settings_number_for_number(page, figure):
+    cases = [draw(figure, seed) for seed in range(1000, 1300)]
+    kinds = {"fits": 0, "lacks": 0, "none": 0}
+    for n, (chosen, (numbers, said)) in enumerate(zip(cases, page.evaluate(NUMBERS, cases), strict=True)):
+        found = figure.found(chosen)
+        want, told = figure.values(found), figure.said(found)
+        if n % 25 == 0:
+            want |= figure.drawn(found, chosen)
+            assert set(want) == set(numbers)
+        for name, x in want.items():
+            assert same(numbers[name], x), (chosen, name)
+        assert {n: said[n] for n in ("cut", "most", "bound", "critical")} == {
+            n: told[n] for n in ("cut", "most", "bound", "critical")
+        }
+        kinds["fits" if found and found.fits else "lacks" if found else "none"] += 1
+        if found and found.fits:  # the dot lies on the axes
+            for axis, name in zip(AXES, ("seconds", "per_chip")):
+                assert axis.low <= math.log10(found.values[name]) <= axis.high, chosen
+    assert min(kinds.values()) > 30, kinds
+
+
+def test_the_keyboard_moves_it(page, figure):
+    slider = page.get_by_label("B, sequences", exact=True)
+    slider.focus()
+    for B in (40, 48):
+        page.keyboard.press("ArrowRight")
+        assert slider.get_attribute("aria-valuetext") == f"{B:,}"
+        check(page, figure, {"B": B})
+    page.get_by_label("Chip", exact=True).focus()
+    page.keyboard.type("H100")
+    check(page, figure, {"B": 48, "chip": "H100"})
+    page.get_by_label("Price of a chip-hour").focus()
+    page.keyboard.type("3.5")
+    check(page, figure, {"B": 48, "chip": "H100", "price": "3.5"})
+    assert " and cost " in status(page)
+    assert page.locator("[role=status]").get_attribute("aria-live") == "polite"
+
+
+def test_a_wrong_setting_says_what_would_be_right(page, figure):
+    page.evaluate(SET, {"chip": "H100", "n": 2})
+    assert "does not fit" in status(page) and status(page).endswith("Up to B = 7 fit. 4 chips would do.")
+    assert shown(page)["seconds"] == "unknown" and shown(page)["held"] == "114 GB"
+    assert page.locator('[data-mark="3"]').is_visible() and not page.locator('[data-mark="2"]').is_visible()
+    page.evaluate(SET, {"n": 64})
+    assert status(page) == "H100 ends at 8 chips here: take 8 or fewer, or another chip."
+    page.evaluate(SET, {"model": "llama-2-13b", "chip": "v5e"})
+    assert status(page) == "64 chips cannot share the 40 heads of llama-2-13b evenly: take 8 or fewer."
+    page.evaluate(SET, {"model": "kimi-k2", "n": 1})
+    assert "Not even B = 1 fits. No number of these chips" in status(page)
+    field = page.get_by_label("Price of a chip-hour")
+    field.fill("1,5")
+    assert status(page).endswith("A price is a number, with a point if need be, and not “1,5”.")
+    assert field.get_attribute("aria-invalid") == "true"
+    field.fill("")
+    assert field.get_attribute("aria-invalid") == "false" and "price" not in status(page)
+
+
+def test_a_price_may_have_its_thousands_parted(page, figure):
+    for typed in ("1,500", "1 500.0", "1\u202f500"):
+        page.get_by_label("Price of a chip-hour").fill(typed)
+        assert page.get_by_label("Price of a chip-hour").get_attribute("aria-invalid") == "false"
+        assert shown(page)["paid"] == figure.said(figure.found({"price": "1500"}))["paid"], typed
+        assert "and not" not in status(page)
+
+
+def test_a_setting_can_be_linked_to(page, figure, address):
+    page.get_by_label("Model", exact=True).select_option("deepseek-v3")
+    page.get_by_label("Chips", exact=True).press("ArrowRight")
+    page.get_by_label("Price of a chip-hour").fill("4")
+    page.keyboard.press("Tab")
+    linked, said = link(page), status(page)
+    assert (
+        "#live-serving?model=deepseek-v3&chip=v5p&widths=weights+and+caches+in+bf16&n=16&S=8192&B=32&price=4" in linked
+    )
+    follow(page, linked)
+    chosen = {"model": "deepseek-v3", "n": 16, "price": "4"}
+    assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
+    follow(page, f"{address}#live-serving?model=toString&n=100&S=5000&B=33&chip=v6e&price=many")
+    assert strays(page) == "model = toString, n = 100, chip = v6e"
+    check(page, figure, {"S": 5000, "B": 33, "price": "many"})

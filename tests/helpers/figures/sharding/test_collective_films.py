@@ -1,0 +1,117 @@
+"""The films of the collectives on a page: all frames without JavaScript, one at a time with it."""
+
+import pytest
+
+from helpers import figures
+from helpers.costs.sharding.collective_steps import Film
+from tests.helpers.figures.standalone import size, strays, write
+
+NAMES = sorted(figures.FILMS)
+LIMIT = 20_000  # bytes, compressed
+STATUS = "[role=status]"
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Open a figure; nothing may be asked of other hosts, nothing may fail."""
+    contexts, asked, errors = [], [], []
+
+    def opened(figure, *, anchor="", **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.route(lambda url: not url.startswith("file:"), lambda r: (asked.append(r.request.url), r.abort()))
+        page = context.new_page()
+        page.on("pageerror", lambda e: errors.append(str(e)))
+        page.goto(write(figure, tmp_path).as_uri() + anchor)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert asked == [] and errors == []
+
+
+def frames(page) -> list[str]:
+    """What is said of the frames that can be seen."""
+    return [f.get_attribute("aria-label") for f in page.locator(".film-strip svg").all() if f.is_visible()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_small_and_has_three_kinds_of_links(name):
+    figure = figures.figure(name)
+    assert figure.name == name and size(figure) < LIMIT
+    assert [(f.axis.wraps, f.ways) for f in figure.films.values()] == [(True, 2), (True, 1), (False, 2)]
+    assert all(isinstance(f, Film) for f in figure.films.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_javascript_every_frame_of_the_first_film_is_there(visit, name):
+    figure = figures.figure(name)
+    page = visit(figure, java_script_enabled=False)
+    assert not page.locator("form").is_visible()
+    assert frames(page) == [f.text for f in next(iter(figure.films.values())).frames]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_keyboard_steps_through_every_film(visit, name):
+    figure = figures.figure(name)
+    page = visit(figure, viewport={"width": 390, "height": 800})
+    for option, film in figure.films.items():
+        page.get_by_label("Links").select_option(option)
+        page.get_by_label("Step", exact=True).focus()
+        page.keyboard.press("Home")
+        for frame in film.frames:
+            assert frames(page) == [frame.text]
+            assert page.locator(STATUS).inner_text().endswith(frame.text)
+            assert page.get_by_label("Step", exact=True).get_attribute("aria-valuetext") == frame.label
+            page.keyboard.press("ArrowRight")
+        assert frames(page) == [film.frames[-1].text]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_nothing_moves_by_itself(visit):
+    """No animation and no transition anywhere in a film, so there is nothing to reduce."""
+    page = visit(figures.figure("all-gather"), reduced_motion="no-preference")
+    before = frames(page)
+    assert page.evaluate("document.getAnimations().length") == 0
+    page.wait_for_timeout(300)
+    assert frames(page) == before
+    assert "setInterval" not in (text := figures.scripts()["film.js"].read_text(encoding="utf-8"))
+    assert "setTimeout" not in text and "requestAnimationFrame" not in text
+
+
+def test_a_shorter_film_keeps_the_slider_inside(visit):
+    figure = figures.figure("all-gather")
+    page = visit(figure)
+    page.get_by_label("Links").select_option("line")
+    page.get_by_label("Step", exact=True).press("End")
+    page.get_by_label("Links").select_option("ring, both ways")
+    assert frames(page) == [figure.films["ring, both ways"].frames[-1].text]
+
+
+def test_a_step_can_be_linked_to(visit):
+    figure = figures.figure("reduce-scatter")
+    page = visit(figure, anchor="#live-reduce-scatter?links=line&step=2")
+    assert frames(page) == [figure.films["line"].frames[2].text] and strays(page) == ""
+    page = visit(figure, anchor="#live-reduce-scatter?links=nonsense&step=99&chip=v5e")
+    assert frames(page) == [figure.films["ring, both ways"].frames[-1].text]
+    assert strays(page) == "links = nonsense, step = 99, chip = v5e"
+    assert "ignored" not in page.locator(STATUS).inner_text()  # a control was moved
+
+
+def test_what_a_frame_shows_is_written_for_readers_of_the_screen_alone(visit):
+    """Else a long list of sends pushes the caption down at every step."""
+    page = visit(figures.figure("all-to-all"))
+    whole, frame = page.locator(f"{STATUS} span").all()
+    assert "visually-hidden" not in (whole.get_attribute("class") or "")
+    assert frame.get_attribute("class") == "visually-hidden" and frame.inner_text() == frames(page)[0]
+
+
+@pytest.mark.parametrize("kind", ["screen", "print"])
+def test_paper_gets_every_frame_and_no_controls(visit, kind):
+    figure = figures.figure("reduce-scatter")
+    page = visit(figure)
+    page.emulate_media(media=kind)
+    every = [f.text for f in next(iter(figure.films.values())).frames]
+    assert frames(page) == (every if kind == "print" else every[:1])
+    assert page.locator("form").is_visible() == (kind == "screen")

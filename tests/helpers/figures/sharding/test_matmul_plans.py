@@ -1,0 +1,133 @@
+"""The planner on the page against the planner in Python."""
+
+import math
+import random
+
+import pytest
+
+from helpers import figures
+from helpers.figures.sharding.matmul_plans.plans import step_time
+from tests.helpers.figures.standalone import alone, follow, link, size, strays, write
+
+LIMIT = 20_000  # bytes, compressed
+SET = """chosen => {
+    const form = document.querySelector("form");
+    for (const [name, value] of Object.entries(chosen)) form.elements[name].value = value;
+    form.dispatchEvent(new Event("input"));
+}"""
+NUMBERS = """cases => cases.map(chosen => {
+    const [data, compute] = window.liveFigures[0], box = document.getElementById(data.id), said = {}, args = {};
+    for (const c of data.controls)
+        if (c.options) Object.assign(args, c.options[chosen[c.name]]);
+        else args[c.name] = 2 ** chosen[c.name];
+    const best = window.livePlans(data, compute, box, { ...window.liveWords, text: String })(args, said);
+    const { math, memory, links, lower, upper, bound, peak, fits, steps } = best;
+    return { math, memory, links, lower, upper, bound, peak, fits, steps, count: said.count };
+})"""
+
+
+@pytest.fixture(scope="module")
+def figure():
+    return figures.figure("sharded-matmul")
+
+
+@pytest.fixture(scope="module")
+def page(browser, figure, tmp_path_factory):
+    with alone(browser, write(figure, tmp_path_factory.mktemp("plans")).as_uri()) as opened:
+        yield opened
+
+
+def draw(figure, seed: int) -> dict:
+    """Some setting of all controls."""
+    r = random.Random(seed)
+    return {
+        c.name: r.choice(list(c.options)) if hasattr(c, "options") else r.randint(c.low, c.high)
+        for c in figure.controls
+    }
+
+
+def shown(page) -> tuple[dict, list]:
+    """What the page says: results, and the lines of its plans."""
+    results = page.eval_on_selector_all(
+        "[data-result]", "cells => Object.fromEntries(cells.map(c => [c.dataset.result, c.textContent]))"
+    )
+    lines = page.eval_on_selector_all(
+        "[data-plan]:not([hidden])",
+        "bodies => bodies.map(b => [...b.rows].slice(1).map(r => [...r.cells].map(c => c.textContent)))",
+    )
+    return results, [[tuple(row) for row in plan] for plan in lines]
+
+
+def expected(figure, chosen=None) -> tuple[dict, list]:
+    said = figure.said(chosen)
+    return {r.name: said[r.name] for r in figure.results}, figure.lines(chosen)
+
+
+def test_it_is_small(figure):
+    assert size(figure) < LIMIT
+
+
+def test_without_javascript_both_plans_and_the_table_stand_there(browser, figure, tmp_path):
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        still = context.new_page()
+        still.goto(write(figure, tmp_path).as_uri())
+        assert not still.locator("form").is_visible()
+        cells = {r.name: still.locator(f'[data-result="{r.name}"]').inner_text() for r in figure.results}
+        assert cells == expected(figure)[0]
+        assert still.locator("[data-plan]").count() == 2
+        for what, time in figure.lines()[0]:
+            assert still.get_by_role("row", name=f"{what} {time}").first.is_visible()
+    finally:
+        context.close()
+
+
+def test_nothing_changes_before_the_first_move(page, figure):
+    assert page.locator("form").is_visible()
+    assert shown(page) == expected(figure)
+    assert page.locator("[role=status]").inner_text() == figure.sentence()
+
+
+def test_sixty_settings_read_as_the_planner_says(page, figure):
+    for seed in range(60):
+        chosen = draw(figure, seed)
+        page.evaluate(SET, chosen)
+        assert shown(page) == expected(figure, chosen), chosen
+        assert page.locator("[role=status]").inner_text() == figure.sentence(chosen)
+
+
+def test_four_hundred_settings_number_for_number(page, figure):
+    cases = [draw(figure, seed) for seed in range(1000, 1400)]
+    for chosen, got in zip(cases, page.evaluate(NUMBERS, cases), strict=True):
+        values, ((best, chip), *_) = figure.found(chosen)
+        parts = best.time(chip).parts
+        want = {"math": parts["math"], "memory": parts["hbm"], "links": parts["ici"], **values}
+        assert int(got["count"]) == want.pop("count")
+        assert (got["bound"], got["fits"]) == (want.pop("bound"), want.pop("fits")), chosen
+        for name, value in want.items():
+            assert math.isclose(got[name], value, rel_tol=1e-12), (chosen, name)
+        steps = [step_time(h, a, best, chip) for a, hops in zip(best.operands, best.hops) for h in hops]
+        assert math.isclose(sum(got["steps"]), sum(s or 0 for s in steps), rel_tol=1e-12)
+
+
+def test_every_mesh_and_sharding_can_be_chosen(figure):
+    menus = {c.name: list(c.options) for c in figure.controls if hasattr(c, "options")}
+    assert len(menus["x"]) == len(menus["y"]) == 6
+    assert [len(menus[n]) for n in "abc"] == [11, 11, 11] and "C[I_YX, K]" in menus["c"]
+    assert "v5p" in menus["chip"] and "H100" not in menus["chip"]
+
+
+def test_the_keyboard_moves_it_and_a_setting_can_be_linked_to(page, figure):
+    page.get_by_label("C is to be", exact=True).focus()
+    page.keyboard.press("ArrowDown")
+    page.get_by_label("J, contracted", exact=True).focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Tab")
+    at = page.evaluate("Object.fromEntries(new FormData(document.querySelector('form')))")
+    chosen = {k: int(v) if k in "IJK" else v for k, v in at.items()}
+    assert shown(page) == expected(figure, chosen)
+    address = link(page).split("#")[0]
+    follow(page, f"{address}#live-{figure.name}?J=9&chip=v5p&a=nonsense")
+    assert strays(page) == "a = nonsense"
+    first = next(iter(next(c for c in figure.controls if c.name == "a").options))
+    assert shown(page) == expected(figure, {"J": 9, "chip": "v5p", "a": first})

@@ -1,0 +1,129 @@
+"""The explorer's own page against the planner and the simulation of collectives in Python."""
+
+import random
+
+import pytest
+
+from helpers.costs.sharding import collective_steps
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.figures.sharding.plan_explorer.page import NOTHING, RANKED, walk
+from tests.helpers.figures.sharding.test_matmul_plans import NUMBERS, SET, draw
+from tests.helpers.figures.standalone import follow, link, size, strays
+
+NAME = "explorer"
+SAYS = """() => ({
+    results: Object.fromEntries([...document.querySelectorAll("[data-result]")].map(c => [c.dataset.result, c.textContent])),
+    lines: [...document.querySelector("[data-lines]").rows].map(r => [...r.cells].map(c => c.textContent)),
+    menu: [...document.querySelector("[name=plan]").options].map(o => o.textContent),
+    words: document.querySelector("[data-words]").textContent,
+    spoken: document.querySelector("[name=step]").getAttribute("aria-valuetext"),
+    place: document.querySelector("[name=step]").nextElementSibling.textContent,
+    status: document.querySelector("[role=status]").textContent,
+})"""
+# What is drawn, as numbers: how dark each cell is, which edges are thick, which words stand in it.
+PARTS = """box => [...box.children].map(e => e.tagName === "rect"
+    ? ["x", "y", "fill-opacity", "stroke-width"].map(a => +e.getAttribute(a)) : e.textContent)"""
+DRAWN = f"() => ({PARTS})(document.querySelector('.walks-frame'))"
+FROM_TEXT = f"""svg => {{
+    const box = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    box.innerHTML = svg;
+    return ({PARTS})(box);
+}}"""
+# The figure of chapter 2 looks for these rows; here it prices and nothing is shown.
+BARE = """const box = document.createElement("table");
+    box.innerHTML = '<tbody data-plan="0"><tr></tr></tbody><tbody data-plan="1"><tr></tr></tbody>';"""
+
+
+def expected(figure, chosen=None) -> dict:
+    said, shown = figure.said(chosen), figure.frames(chosen)
+    at = min(int((chosen or {}).get("step", 0)), max(0, len(shown) - 1))
+    words = shown[at][0] if shown else NOTHING
+    return {
+        "results": {r.name: said[r.name] for r in figure.results},
+        "lines": [list(row) for row in figure.rows(chosen)],
+        "menu": [f"{k + 1}. {what}: {time}" for k, (what, time) in enumerate(figure.listed(chosen))],
+        "words": words,
+        "spoken": words,
+        "place": f"{at + 1} of {len(shown)}" if shown else "none",
+        "status": figure.sentence(chosen),
+    }
+
+
+def drawn(page, figure, chosen) -> tuple[list, list]:
+    """The frame on the page, and Python's."""
+    shown = figure.frames(chosen)
+    want = shown[min(chosen["step"], len(shown) - 1)][1] if shown else ""
+    return page.evaluate(DRAWN), page.evaluate(FROM_TEXT, want)
+
+
+def test_it_is_small(figure):
+    assert size(figure) < 20_000
+
+
+def test_nothing_changes_before_the_first_move(page, figure):
+    assert page.locator("form").is_visible()
+    assert page.evaluate(SAYS) == expected(figure)
+
+
+def test_forty_settings_and_their_frames_read_as_python_says(page, figure):
+    for seed in range(40):
+        chosen, r = draw(figure, seed), random.Random(seed)
+        page.evaluate(SET, chosen)
+        assert page.evaluate(SAYS) == expected(figure, chosen), chosen
+        chosen["plan"] = r.randrange(len(figure.listed(chosen)))
+        page.evaluate(SET, chosen)
+        frames_ = figure.frames(chosen)
+        chosen["step"] = r.randrange(len(frames_)) if frames_ else 0
+        page.evaluate(SET, chosen)
+        assert page.evaluate(SAYS) == expected(figure, chosen), chosen
+        got, want = drawn(page, figure, chosen)
+        assert got == want, chosen
+
+
+def test_hundred_settings_number_for_number(page, figure):
+    cases = [{"plan": 0, "step": 0} | draw(figure, seed) for seed in range(2000, 2100)]
+    plain = NUMBERS.replace("window.livePlans(data", "window.livePlans({ ...data, walks: undefined }")
+    plain = plain.replace("box = document.getElementById(data.id),", "").replace(
+        "const [data", f"{BARE} const [data", 1
+    )
+    for chosen, got in zip(cases, page.evaluate(plain, cases), strict=True):
+        values = figure.found(chosen)[0]
+        for name in ("lower", "upper", "peak"):
+            assert got[name] == pytest.approx(values[name], rel=1e-12), (chosen, name)
+
+
+@pytest.mark.parametrize("axis", [Axis(2, wraps=False), Axis(4, wraps=False), Axis(4), Axis(8), Axis(16)], ids=str)
+def test_all_arrives(axis):
+    """At the end of a gather all blocks are everywhere, of a scatter every sum is whole, of an exchange all is at home."""
+    n = axis.n
+    unit = lambda v: tuple(tuple(v if d == b else 0 for b in range(n)) for d in range(n))  # noqa: E731
+    assert walk("AllGather", "X", axis, 1.0).moments[-1].held == ((1,) * n,) * n
+    assert walk("ReduceScatter", "X", axis, 1.0).moments[-1].held == unit(n)
+    assert walk("AllToAll", "X", axis, 1.0).moments[-1].held == unit(n)
+    assert walk("AllGather", "X", axis, 3.0).out >= 3.0 * collective_steps.all_gather(axis).busiest
+
+
+def test_the_keyboard_picks_a_plan_and_a_frame_and_both_can_be_linked_to(page, figure):
+    page.reload()
+    page.get_by_label("Plan, the cheapest first").focus()
+    page.keyboard.press("ArrowDown")
+    page.get_by_label("Frame", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    assert page.evaluate(SAYS) == expected(figure, {"plan": 1, "step": 1})
+    address = link(page)
+    assert "plan=1" in address and "step=1" in address
+    follow(page, address)
+    assert page.evaluate(SAYS) == expected(figure, {"plan": 1, "step": 1})
+    page.get_by_label("Chip", exact=True).focus()
+    page.keyboard.press("ArrowDown")  # another setting: its cheapest plan, from the start
+    assert page.evaluate(SAYS)["place"].startswith("1 of") and page.locator("[name=plan]").input_value() == "0"
+    follow(page, f"{address.split('#')[0]}#live-explorer?plan=99&step=99&a=nonsense")
+    assert strays(page) == "plan = 99, step = 99, a = nonsense"
+    first = next(iter(next(c for c in figure.controls if c.name == "a").options))
+    chosen = {"a": first, "plan": 0}
+    assert page.evaluate(SAYS)["menu"] == expected(figure, chosen)["menu"]
+
+
+def test_the_list_is_no_longer_than_it_says(figure):
+    assert 1 < len(figure.listed()) <= RANKED

@@ -1,0 +1,187 @@
+"""The search of layouts on the page against `helpers.costs`."""
+
+import itertools
+import math
+import random
+
+import pytest
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training import layout_search, training_step
+from helpers.costs.transformers.public_models import model
+from helpers.figures.training.layout_search.candidates import KEPT, PARTS, TIMES, best, candidates, divide, places, row
+from helpers.figures.training.layout_search.page import ANY, NAMES, RESULTS, TEXTS
+from tests.helpers.figures.standalone import check, follow, link, scripts, shown, size, status, strays
+
+LIMIT = 20_000  # bytes, compressed
+NAME = "layout"
+FIGURE = f"#live-{NAME}"
+SET = """chosen => {
+    const fields = document.querySelector("form").elements;
+    for (const [name, value] of Object.entries(chosen)) fields[name].value = typeof value === "number" ? Math.log2(value) : value;
+    fields.model.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+NUMBERS = """cases => {
+    const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id);
+    const own = window.liveLayouts(data, functions, box, { ...window.liveWords, text: String });
+    return cases.map(({ model, chip, keep, ...args }) => {
+        const said = { model, chip, keep }, values = own.find(args, said);
+        return [data.layouts.names.map(n => Number.isNaN(values[n]) ? null : values[n]), said];
+    });
+}"""
+
+
+def draw(figure, seed: int) -> dict:
+    """Some setting of all controls; few of a thousand chips and more, which take Python long."""
+    r = random.Random(seed)
+    return {
+        "model": r.choice(figure.models),
+        "chip": r.choice(list(figure.chips.values())),
+        "n": 2 ** min(r.randint(0, 12), r.randint(2, 12)),
+        "tokens": 2 ** r.randint(*figure.tokens),
+        "T": 2 ** r.randint(*figure.T),
+        "keep": r.choice([ANY, *KEPT]),
+    }
+
+
+def test_it_is_small(figure):
+    assert size(figure) < LIMIT and scripts(figure) < LIMIT
+
+
+def test_the_set_keeps_the_rules_and_holds_what_the_search_of_all_layouts_finds():
+    for name, of, n, tokens, T in (
+        ("llama-3-70b", "v5p", 6, 2**20, 8192),
+        ("mixtral-8x7b", "v5e", 7, 2**18, 4096),
+        ("deepseek-v3", "v7", 6, 2**20, 4096),
+    ):
+        c, place = model(name), places(of)[n]
+        rows = candidates(c, place.chips, tokens, T)
+        for one in random.Random(n).sample([[int(x) for x in r] for r in rows], 200):
+            layout = training_step.Layout(**dict(zip((*layout_search.AXES, "zero", "micro"), one)))
+            training_step.check(c, layout, tokens, T, place.slice)
+        whole = layout_search.search(c, tokens, T, place.slice, top=1)
+        found = best(c, place, tokens, T)
+        assert found.step.hidden >= whole.best[0].hidden * (1 - 1e-9)
+        assert found.step.hidden <= whole.best[0].hidden * 1.02, name
+
+
+def test_its_rows_are_all_that_a_step_takes():
+    """The seconds of every layout that is listed add up, and each kind of sending occurs."""
+    seen = set()
+    for name, of, n, zero in itertools.product(("llama-3-70b", "mixtral-8x7b"), ("v5p", "H100"), (3, 6), range(4)):
+        place = places(of)[n]
+        rows = candidates(model(name), place.chips, 2**20, 4096)
+        for one in rows[rows[:, -2] == zero][:: 997 if n > 3 else 97]:
+            layout = training_step.Layout(
+                **dict(zip((*layout_search.AXES, "zero", "micro"), map(int, one))), pods=place.pods
+            )
+            at = training_step.step(model(name), layout, 2**20, 4096, place.slice)
+            parts = row(at)[len(TIMES) : len(TIMES) + len(PARTS)]
+            assert sum(parts) == pytest.approx(at.time.upper), layout
+            seen |= {part for part, s in zip(PARTS, parts) if s}
+    assert seen == set(PARTS)
+
+
+def test_what_divides_a_model():
+    assert divide(model("deepseek-v3"))["ep"][-1] == 256 and divide(model("llama-3-8b"))["ep"] == (1,)
+    assert divide(model("llama-3-70b"))["pp"][-1] == 16 and divide(model("kimi-k2"))["pp"] == (1,)
+
+
+def test_without_javascript_the_table_stands_there(browser, figure, address):
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        still = context.new_page()
+        still.goto(address)
+        assert not still.locator("form").is_visible()
+        found = figure.found()
+        cells = {r.name: still.locator(f'{FIGURE} [data-result="{r.name}"]').text_content() for r in RESULTS}
+        cells |= {n: still.locator(f'{FIGURE} [data-say="{n}"]').text_content() for n in TEXTS}
+        assert cells == figure.said(found)
+        assert still.locator("[role=status]").inner_text() == figure.sentence(found)
+    finally:
+        context.close()
+
+
+def test_nothing_changes_before_the_first_move(page, figure):
+    assert page.locator("form").is_visible()
+    check(page, figure, {})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_every_model_reads_as_python_says(page, figure):
+    for name in figure.models:
+        page.get_by_label("Model", exact=True).select_option(name)
+        check(page, figure, {"model": name})
+
+
+def test_thirty_settings_read_as_python_says(page, figure):
+    for seed in range(30):
+        chosen = draw(figure, seed)
+        page.evaluate(SET, chosen)
+        check(page, figure, chosen)
+
+
+def test_four_hundred_settings_number_for_number(page, figure):
+    cases = [draw(figure, seed) for seed in range(1000, 1400)]
+    kinds = {"fits": 0, "lacks": 0, "none": 0}
+    for chosen, (numbers, said) in zip(cases, page.evaluate(NUMBERS, cases), strict=True):
+        found = figure.found(chosen)
+        want = figure.values(found)
+        for name, value in zip(NAMES, numbers, strict=True):
+            if value is None:
+                assert math.isnan(want[name]), (chosen, name)
+            else:
+                assert math.isclose(value, want[name], rel_tol=1e-12, abs_tol=1e-300), (chosen, name)
+        told = figure.said(found)
+        assert {n: said[n] for n in TEXTS} == {n: told[n] for n in TEXTS}, chosen
+        kinds["fits" if found.fitting else "lacks" if found.step else "none"] += 1
+    assert min(kinds.values()) > 30, kinds
+
+
+def test_the_keyboard_moves_it(page, figure):
+    slider = page.get_by_label("Chips", exact=True)
+    slider.focus()
+    for n in (128, 256):
+        page.keyboard.press("ArrowRight")
+        assert slider.get_attribute("aria-valuetext") == f"{n:,}"
+        check(page, figure, {"n": n})
+    page.get_by_label("Chip", exact=True).focus()
+    page.keyboard.type("H100")
+    check(page, figure, {"n": 256, "chip": "H100"})
+    assert page.locator("[role=status]").get_attribute("aria-live") == "polite"
+
+
+def test_a_wrong_setting_says_what_would_be_right(page, figure):
+    page.evaluate(SET, {"chip": "v5e", "n": 8})
+    assert "nothing fits" in status(page) and "would do." in status(page) and "unknown" in shown(page)["hidden"]
+    page.evaluate(SET, {"n": 1024})
+    assert status(page) == "v5e ends at 256 chips (16x16) here: take 256 or fewer, or another chip."
+    page.evaluate(SET, {"chip": "v5p", "T": 2**17, "tokens": 2**16})
+    assert status(page).startswith("A step of 65,536 tokens has no whole sequence of 131,072")
+    page.evaluate(SET, {"model": "deepseek-v3", "tokens": 2**17, "n": 4096, "T": 2**17, "chip": "v5p"})
+    check(page, figure, {"model": "deepseek-v3", "tokens": 2**17, "n": 4096, "T": 2**17})
+    page.evaluate(SET, {"model": "kimi-k2", "n": 1, "chip": "v5e", "tokens": 2**14, "T": 1024})
+    assert "choose another chip" in status(page)
+
+
+def test_what_would_do_does(figure):
+    chosen = {"chip": "v5e", "n": 8}
+    assert not figure.found(chosen).fitting
+    said = figure.sentence(figure.found(chosen), chosen)
+    least = int(said.removesuffix(" would do.").rsplit(". ", 1)[1].split()[0].replace(",", ""))
+    assert figure.found(chosen | {"n": least}).fitting and not figure.found(chosen | {"n": least // 2}).fitting
+    assert least <= chip("v5e").pod[0] ** 2
+
+
+def test_a_setting_can_be_linked_to(page, figure, address):
+    page.get_by_label("Model", exact=True).select_option("deepseek-v3")
+    page.get_by_label("Chips", exact=True).press("ArrowRight")
+    page.keyboard.press("Tab")
+    linked, said = link(page), status(page)
+    assert "#live-layout?model=deepseek-v3&chip=v5p&n=128&tokens=1048576&T=8192&keep=" in linked
+    follow(page, linked)
+    chosen = {"model": "deepseek-v3", "n": 128}
+    assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
+    follow(page, f"{address}#live-layout?model=toString&n=100&tokens=many&T=4096&chip=v5p&keep=block")
+    assert strays(page) == "model = toString, n = 100, tokens = many"
+    check(page, figure, {"T": 4096, "keep": "block"})

@@ -1,0 +1,117 @@
+"""Attention in 8 bits, a scale for each block or one for all (systems F19)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.kernels.attention import eight_bit_attention, flash_attention
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from tests.helpers.kernels.attention import reference
+
+T, SIZES = 64, (None, 8)
+
+
+def with_outliers(seed):
+    """FlashAttention-3's test: normal numbers, and one in a thousand is ten times a normal number more."""
+    rng, shape = np.random.default_rng(seed), (1, T, 2, 16)
+    return [
+        jnp.asarray(rng.normal(size=shape) + 10 * rng.normal(size=shape) * (rng.random(shape) < 1e-3), "float32")
+        for _ in "qkv"
+    ]
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """(kind, how far the last token's values stand out) -> errors for one scale and for blocks of 8; all but the last query."""
+    draws, kinds = [with_outliers(seed) for seed in range(3)], ("int8", "fp8")
+
+    @jax.jit
+    def run(q, k, v):
+        want = flash_attention.flash(q, k, v, CAUSAL, None, 8, 8)
+        got = [eight_bit_attention.attention(q, k, v, size, kind, CAUSAL) for kind in kinds for size in SIZES]
+        return [jnp.sqrt(jnp.mean((a - want)[:, :-1] ** 2) / jnp.mean(want[:, :-1] ** 2)) for a in got]
+
+    out = {}
+    for far in (1, 1e5):
+        stand = np.where(np.arange(T) == T - 1, far, 1).astype("float32")[:, None, None]
+        mean = np.mean([run(q, k, v * stand) for q, k, v in draws], 0).reshape(2, 2)
+        out |= {(kind, far): mean[n] for n, kind in enumerate(kinds)}
+    return out
+
+
+def test_a_scale_for_each_block_loses_less_than_one_for_all(errors):
+    """systems F19: int8 with any outlier; fp8 with one that pushes the others below its normal numbers."""
+    for case in (("int8", 1), ("int8", 1e5), ("fp8", 1e5)):
+        whole, blocks = errors[case]
+        assert whole > 1.5 * blocks, (case, errors[case])
+    assert errors["fp8", 1e5][0] > 4 * errors["fp8", 1e5][1]
+    assert max(errors["int8", 1][1], *errors["fp8", 1]) < 0.07
+
+
+def test_an_outlier_within_its_range_costs_fp8_nothing(errors):
+    """A float rounds each number to a part of itself: one scale is as good as many, to 10 %."""
+    assert np.ptp(errors["fp8", 1]) < 0.1 * errors["fp8", 1].mean()
+
+
+QUICK = [("int8", CAUSAL, 5, 3), ("fp8", Mask(True, 5, 2), 13, 4)]
+LONG = [
+    (kind, mask, 13, size)
+    for kind in eight_bit_attention.KINDS
+    for mask in (FULL, CAUSAL, Mask(True, 5, 2), Mask(window=3))
+    for size in (4, None)
+    if (kind, mask, 13, size) not in QUICK
+]
+
+
+@pytest.mark.parametrize(
+    "kind, mask, S, size", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)], ids=str
+)
+def test_it_is_attention_of_the_rounded_numbers(kind, mask, S, size):
+    """systems F19: exactly, dense attention of what is left of q, k and v. Odd sizes, grouped heads, blocks that do not divide.
+
+    With 5 keys the first two queries stand before all of them: they give 0.
+    """
+    q, k, v, do = reference.draw(2, 7, S, 4, 2, 5)
+
+    @jax.jit
+    def run(*x):
+        return eight_bit_attention.attention(*x, size, kind, mask), [
+            eight_bit_attention.round_trip(a, size, kind) for a in x
+        ]
+
+    got, rounded = run(q, k, v)
+    reference.close([got], reference.dense(*rounded, do, mask.array(7, S)), 3e-6)
+    assert eight_bit_attention.error(rounded[1], k) > 1e-3 and np.any(got[:, :2]) == (S > 5)
+
+
+def test_blocks_keep_to_half_a_step_each():
+    """int8: |x - q · scale| ≤ scale / 2 of its own head and block; the scale is the block's largest over 127."""
+    x = with_outliers(1)[0][:, :37]
+    made, back = jax.jit(
+        lambda x: (eight_bit_attention.blocks(x, 8, "int8"), eight_bit_attention.round_trip(x, 8, "int8"))
+    )(x)
+    assert made.q.shape == (5, 1, 2, 8, 16) and made.scale.shape == (5, 1, 2, 1, 1)
+    np.testing.assert_allclose(made.scale[1, 0, 1, 0, 0], np.abs(x[0, 8:16, 1]).max() / 127, rtol=1e-6)
+    off = np.abs(back - x)
+    steps = np.repeat(np.asarray(made.scale)[:, 0, :, 0, 0], 8, axis=0)[:37]  # [T, N]
+    assert (off <= steps[None, :, :, None] / 2 * 1.0001).all()
+    with pytest.raises(ValueError, match="a block has one row or more, not 0"):
+        eight_bit_attention.blocks(x, 0)
+
+
+def test_spreading_keeps_scores_and_lowers_outliers():
+    """A rotation: q · k stays; the largest number falls, and the error of int8 with it."""
+    q, k, _ = with_outliers(2)
+    lost = lambda x: jnp.mean((eight_bit_attention.round_trip(x, None, "int8") - x) ** 2) / jnp.mean(x**2)  # noqa: E731
+
+    @jax.jit
+    def run(q, k):
+        a, b = eight_bit_attention.spread(q, k, jax.random.key(0))
+        return a, b, lost(a), lost(q)
+
+    a, b, spread, as_is = run(q, k)
+    np.testing.assert_allclose(np.einsum("btnh,bsnh->bnts", a, b), np.einsum("btnh,bsnh->bnts", q, k), atol=2e-4)
+    assert jnp.abs(a).max() < 0.8 * jnp.abs(q).max()
+    assert spread < 0.8 * as_is
+    assert abs(eight_bit_attention.error(np.array([3.0, 5.0]), np.array([3.0, 4.0])) - 0.2) < 1e-6

@@ -1,0 +1,243 @@
+"""Lazy, chunked and flash attention: equal to NumPy's in result and gradient, and what they keep, count and visit (systems F12 to F18)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.kernels.attention import block_order, chunked_attention, dense_attention, flash_attention, masks
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from tests.helpers.kernels.attention import reference
+
+SINKS = Mask(True, 4, 2)
+BF16 = 0.03  # a bfloat16 has 8 bits: 2^-8 of numbers up to about 4, in the result and in three products on the way back
+
+
+def seen(mask, T, S, lengths=None):
+    rule = mask.array(T, S)[None, None]
+    return rule if lengths is None else rule & (np.arange(S) < np.asarray(lengths)[:, None, None, None])
+
+
+def all_agree(cases, attends, tol=3e-6, dtype="float32"):
+    """Cases (sizes, mask, lengths) of several forms of attention, compiled as one program."""
+    given = [reference.draw(*sizes, seed=n, dtype=dtype) for n, (sizes, *_) in enumerate(cases)]
+
+    @jax.jit
+    def run(given):
+        return [
+            [reference.pulled(lambda *x: a(*x, mask, lengths))(*g) for a in attends]  # noqa: B023
+            for g, (_, mask, lengths) in zip(given, cases)
+        ]
+
+    for (sizes, mask, lengths), g, got in zip(cases, given, run(given)):
+        want = reference.dense(*g, seen(mask, *sizes[1:3], lengths))
+        for one in got:
+            assert all(a.dtype == g[0].dtype for a in one)
+            reference.close(one, want, tol)
+
+
+def flashed(rows, columns, **more):
+    return lambda q, k, v, mask, lengths: flash_attention.flash(q, k, v, mask, lengths, rows, columns, **more)
+
+
+def test_flash_is_attention():
+    """systems F14, F15, E7, E12: odd sizes, grouped heads, window and sinks, padded texts, one of them empty."""
+    odd = (2, 5, 11, 4, 2, 3)
+    all_agree([(odd, SINKS, jnp.array([11, 0]))], [flashed(3, 4)])
+    all_agree([((1, 7, 4, 3, 3, 5), CAUSAL, None)], [flashed(2, 3)], BF16, "bfloat16")
+
+
+def efficient(keep):
+    return lambda *x: chunked_attention.efficient(*x, 3, 4, keep)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mask", "dtype"),
+    [(m, "float32") for m in (FULL, CAUSAL, SINKS, Mask(True, 3), Mask(window=3))] + [(SINKS, "bfloat16")],
+    ids=str,
+)
+def test_every_form_is_attention(mask, dtype):
+    """systems F12 to F15: sizes that divide and do not, blocks larger than the sequence, more queries than keys."""
+    tol = 3e-6 if dtype == "float32" else BF16
+    odd, long = ((2, 5, 11, 2, 1, 3), mask, jnp.array([3, 9])), ((1, 7, 4, 3, 3, 5), mask, None)
+    all_agree([odd], [flashed(3, 2), flashed(64, 64), efficient("state"), efficient("rows")], tol, dtype)
+    all_agree([long], [flashed(2, 3, skip=False), efficient("scores")], tol, dtype)
+    plain = lambda f: lambda q, k, v, mask, lengths: f(q, k, v, mask)  # noqa: E731
+    forms = [
+        plain(f)
+        for f in (chunked_attention.plain, chunked_attention.stabilised, lambda *x: flash_attention.first(*x, 3, 4))
+    ]
+    all_agree([((2, 5, 9, 4, 2, 3), mask, None)], forms, tol, dtype)  # these take no lengths; their gradient is JAX's
+
+
+def test_checkpointed_chunks_are_attention():
+    """systems F13."""
+    all_agree([((2, 5, 11, 4, 2, 3), SINKS, jnp.array([11, 0]))], [efficient("state")])
+
+
+def test_rows_that_see_nothing():
+    """systems F12, F14: more queries than keys, so that a causal mask leaves the first ones none: 0, and slopes without NaN."""
+    plain = lambda f: lambda q, k, v, mask, _: f(q, k, v, mask)  # noqa: E731
+    forms = [
+        plain(f)
+        for f in (chunked_attention.plain, chunked_attention.stabilised, lambda *x: flash_attention.first(*x, 2, 2))
+    ]
+    all_agree([((1, 5, 3, 2, 1, 2), CAUSAL, None)], forms)
+    assert not seen(CAUSAL, 5, 3).any(-1)[0, 0, :2].any()
+
+
+@pytest.fixture(scope="module")
+def once():
+    """Forms without a gradient of their own, compiled together: name -> result, and what NumPy has."""
+    g = reference.draw(2, 5, 11, 4, 2, 3, seed=3)
+    forms = dict(
+        plain=lambda *x: chunked_attention.plain(*x, SINKS),
+        stabilised=lambda *x: chunked_attention.stabilised(*x, SINKS),
+        large_plain=lambda q, k, v: chunked_attention.plain(300 * q, k, v),
+        large=lambda q, k, v: chunked_attention.stabilised(300 * q, k, v),
+        large_flash=lambda q, k, v: flash_attention.flash(300 * q, k, v, FULL, None, 3, 4),
+        first=lambda *x: flash_attention.first(*x, SINKS, 3, 4),
+        large_dense=lambda q, k, v: dense_attention.attention(300 * q, k, v),
+        forgetful=lambda *x: flash_attention.first(*x, CAUSAL, 5, 4, writes="Om"),
+    )
+    got = jax.jit(lambda *x: {name: f(*x) for name, f in forms.items()})(*g[:3])
+    return got, reference.dense(*g, seen(SINKS, 5, 11))[0], got["large_dense"], g
+
+
+def test_lazy_softmax(once):
+    """systems F12, errata E004-2: both terms of ℓ; the plain one overflows where the stabilised one is right."""
+    got, want, large, _ = once
+    for name in ("plain", "stabilised"):
+        np.testing.assert_allclose(got[name], want, rtol=2e-6, atol=1e-6)
+    assert np.isnan(got["large_plain"]).any()
+    for name in ("large", "large_flash"):
+        np.testing.assert_allclose(got[name], large, rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_version_and_what_it_must_write(once):
+    """systems F14, F18, errata E004-4: same output; without ℓ, attention over the last block of keys alone."""
+    got, want, _, (q, k, v, do) = once
+    np.testing.assert_allclose(got["first"], want, rtol=2e-6, atol=1e-6)
+    last = seen(CAUSAL, 5, 11) & (np.arange(11) >= 8)
+    saw = last.any(-1)[0, 0]  # queries that see a key of the last block; for the others it adds nothing to O
+    np.testing.assert_allclose(
+        got["forgetful"][:, saw], reference.dense(q, k, v, do, last)[0][:, saw], rtol=2e-6, atol=1e-6
+    )
+    assert saw.tolist() == [False, False, True, True, True]
+    assert np.abs(got["forgetful"] - reference.dense(q, k, v, do, seen(CAUSAL, 5, 11))[0]).max() > 0.1
+
+
+def test_blocks_in_any_order():
+    """systems F17: rows forward and columns backward, each by itself; only dq is a sum over columns."""
+    g = reference.draw(1, 6, 9, 2, 1, 3)
+    plan, tau = masks.plan(6, 9, 3, 3, CAUSAL), 3**-0.5
+    want = reference.dense(*g, seen(CAUSAL, 6, 9))
+
+    @jax.jit
+    def run(q, k, v, do):
+        out, total = block_order.forward(q, k, v, plan, [0, 1])
+        back = [block_order.backward(q, k, v, out, total, do, plan, o) for o in ([0, 1, 2], [2, 0, 1])]
+        column = block_order.column(q, k, v, out, total, do, plan, 0, tau)
+        row = flash_attention.backward(q, k, v, out, total, do, plan, tau, blocks=plan.row(1))
+        return block_order.forward(q, k, v, plan, [1, 0])[0], out, back, column, row
+
+    other, out, back, column, row = run(*g)
+    np.testing.assert_array_equal(out, other)
+    for b in back:
+        reference.close((out, *b), want, 3e-6)
+        np.testing.assert_array_equal(b[1], back[0][1])
+        np.testing.assert_array_equal(b[2], back[0][2])
+    # A column has dk and dv for good and adds to dq; along a row it is the other way about.
+    reference.close((out, want[1], *column[1:]), (want[0], want[1], want[2][:, :3], want[3][:, :3]), 3e-6)
+    assert np.abs(column[0] - want[1]).max() > 1e-2 and np.abs(row[1] - want[2]).max() > 1e-2
+    np.testing.assert_allclose(row[0][:, 3:], want[1][:, 3:], atol=1e-5)
+    with pytest.raises(ValueError, match="an order of 2 rows has each of 0 to 1 once"):
+        block_order.forward(*g[:3], plan, [0, 0])
+
+
+def arr(*shape):
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+ATTENDS = {
+    "flash": lambda *x: flash_attention.flash(*x, CAUSAL, None, 16, 32),
+    "rows": lambda *x: chunked_attention.efficient(*x, CAUSAL, None, 16, 32, "rows"),
+    "first": lambda *x: flash_attention.first(*x, CAUSAL, 16, 32),
+}
+
+
+@pytest.mark.parametrize("name", ATTENDS)
+def test_no_array_of_T_by_S(name):
+    """systems F13 to F15: forward and backward, the largest array is that of the heads' vectors or of one block."""
+    T, S, H = 512, 1024, 4
+    q, k = arr(1, T, 1, H), arr(1, S, 1, H)
+    f = ATTENDS[name]
+    program = f if name == "first" else jax.grad(lambda *x: f(*x).sum(), (0, 1, 2))
+    large = max(np.prod(s, dtype=int) for s in reference.arrays(program, q, k, k))
+    assert 16 * 32 <= large <= T * (S // 32 if name == "rows" else 1) * H + S * H
+    assert (
+        max(np.prod(s, dtype=int) for s in reference.arrays(lambda *x: dense_attention.attention(*x, CAUSAL), q, k, k))
+        >= T * S
+    )
+
+
+def kept(f, T, N=2, H=4):
+    return trace.saved(lambda *x: f(*x).sum(), arr(1, T, N, H), arr(1, T, N, H), arr(1, T, N, H))
+
+
+def test_what_is_kept_for_the_backward_pass():
+    """systems F13, F15: flash keeps O and log-sums; checkpointed chunks their states; neither T · S, and both grow with T."""
+    N, H = 2, 4
+    f = lambda *x: flash_attention.flash(*x, CAUSAL, None, 8, 16)  # noqa: E731
+    assert kept(f, 64).bytes == 4 * 64 * N * (H + 1)
+    chunked = lambda T, keep: kept(lambda *x: chunked_attention.efficient(*x, CAUSAL, None, 8, T // 4, keep), T)  # noqa: E731
+    of = {(T, keep): chunked(T, keep) for T in (64, 128) for keep in ("scores", "state", "rows")}
+    assert sum(np.prod(s) for s, _ in of[64, "state"] if s[:2] == (8, 4)) == 64 * 4 * N * (H + 2)
+    grows = {keep: of[128, keep].bytes / of[64, keep].bytes for keep in ("scores", "state", "rows")}
+    assert grows["rows"] < 2.1 and 1.9 < grows["state"] < 2.1  # linear in T, with a fixed number of chunks
+    assert grows["scores"] > 3 and of[64, "scores"].bytes > 4 * 64 * 64 * N
+    assert kept(lambda *x: dense_attention.attention(*x, CAUSAL), 64).bytes > 4 * 64 * 64 * N
+
+
+def test_memory_of_compiled_programs_as_sequences_grow():
+    """systems F15: temporary bytes of both passes as XLA counts them: T² with scores, T where blocks of them are made again."""
+    held = {}
+    for name, f in (("naive", lambda *x: dense_attention.attention(*x, CAUSAL)), ("flash", ATTENDS["flash"])):
+        for T in (256, 512):
+            held[name, T] = trace.made(reference.pulled(f), *[arr(1, T, 2, 4)] * 4).memory.temporary
+    assert held["naive", 512] / held["naive", 256] == pytest.approx(4, rel=0.1)
+    assert held["flash", 512] / held["flash", 256] < 2.2
+    assert held["naive", 512] > 3 * 4 * 2 * 512**2 and held["flash", 512] < held["naive", 512] / 10  # P, dP, dS
+
+
+@pytest.mark.parametrize("mask", [FULL, CAUSAL, SINKS, Mask(True, 9)], ids=str)
+def test_flops_are_those_of_the_blocks_visited(mask):
+    """systems F14, F15: two products forward, five more backward, of visited blocks alone."""
+    B, T, S, N, K, H, rows, columns = 2, 16, 24, 4, 2, 3, 4, 8
+    q, k = arr(B, T, N, H), arr(B, S, K, H)
+    parts = mask.array(T, S).reshape(T // rows, rows, S // columns, columns).any((1, 3)).sum()
+    product = 2 * B * N * H * rows * columns * parts
+    f = lambda *x: flash_attention.flash(*x, mask, None, rows, columns)  # noqa: E731
+    assert trace.count(f, q, k, k).matmul_flops == 2 * product
+    assert trace.count(jax.value_and_grad(lambda *x: f(*x).sum(), (0, 1, 2)), q, k, k).matmul_flops == 7 * product
+
+
+def test_the_second_version_rescales_and_divides_less():
+    """systems F18: same products; one rescaling of O and no division a visit, instead of three products with O and a division."""
+    T, N, H, n = 64, 2, 4, 8
+    q, rows = arr(1, T, N, H), T // n
+    one, two = (
+        trace.count(lambda *x: f(*x), q, q, q)  # noqa: B023
+        for f in (
+            lambda *x: flash_attention.first(*x, CAUSAL, rows, rows),
+            lambda *x: flash_attention.flash(*x, CAUSAL, None, rows, rows),
+        )
+    )
+    assert one.matmul_flops == two.matmul_flops and not one.doubts and not two.doubts
+    vectors = n * (n + 1) // 2 * rows * N  # rows of O visited
+    assert one.by_primitive["div"].flops == vectors * H and two.by_primitive["div"].flops == T * N * H
+    assert one.by_primitive["mul"].flops - two.by_primitive["mul"].flops == vectors * (2 * H + 1)
+    assert one.by_primitive["exp"].flops - two.by_primitive["exp"].flops == vectors
+    assert one.flops - one.matmul_flops > two.flops - two.matmul_flops

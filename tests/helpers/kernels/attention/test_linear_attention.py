@@ -1,0 +1,207 @@
+"""Linear attention: every form equals the masked weights, in result and slopes; the state does not grow."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.kernels.attention import feature_maps, linear_attention
+from tests.helpers.kernels.attention.reference import pulled
+
+B, T, N, K, H = 2, 7, 4, 2, 3
+MAPS = dict(
+    elu=feature_maps.elu,
+    relu=feature_maps.relu,
+    taylor=feature_maps.scaled(feature_maps.taylor, H),
+    hedgehog=partial(feature_maps.hedgehog, jnp.asarray(np.random.default_rng(1).standard_normal((H, 4)), jnp.float32)),
+)
+
+
+@cache
+def given(dtype="float32"):
+    draw = np.random.default_rng(0)
+    q, *rest = [draw.standard_normal((B, T, n, H)) for n in (N, K, K, N)]
+    q[0, 3] = -abs(q[0, 3])  # ReLU gives these queries no weights at all
+    return [jnp.asarray(x, dtype) for x in (q, *rest)]
+
+
+def dense(q, k, v, phi):
+    """From the formula, one weight after the other, in NumPy's float64."""
+    f, g = (np.asarray(phi(x.astype(jnp.float32)), float) for x in (q, k))
+    v, out = np.asarray(v, float), np.zeros((B, T, N, H))
+    for b, i, n in np.ndindex(B, T, N):
+        weigh = np.array([f[b, i, n] @ g[b, j, n * K // N] for j in range(i + 1)])
+        if weigh.sum():
+            out[b, i, n] = weigh @ v[b, : i + 1, n * K // N] / weigh.sum()
+    return out
+
+
+def slopes(f):
+    """[result, dq, dk, dv], jitted."""
+
+    @jax.jit
+    def both(q, k, v, dout):
+        out, pull = jax.vjp(f, q, k, v)
+        return out, *pull(dout)
+
+    return both(*given())
+
+
+@cache
+def by_weights(name):
+    return slopes(lambda *x: linear_attention.parallel(*x, MAPS[name]))
+
+
+FORMS = {
+    "chunks of 3": lambda *x: linear_attention.chunked(*x, chunk=3)[0],
+    "one chunk": lambda *x: linear_attention.chunked(*x)[0],
+    "token by token": lambda *x: linear_attention.recurrent(*x)[0],
+}
+QUICK = [("chunks of 3", "hedgehog"), ("token by token", "relu")]
+LONG = [(form, name) for form in FORMS for name in MAPS if (form, name) not in QUICK]
+
+
+@pytest.mark.parametrize("form, name", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
+def test_every_form_equals_the_masked_weights(form, name):
+    """systems F5: results, and the slopes that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.
+
+    Queries without any weight get 0.
+    """
+    got = slopes(lambda *x: FORMS[form](*x, MAPS[name]))
+    assert all(np.isfinite(x).all() for x in got) and np.any(got[0][0, 3]) == (name != "relu")
+    for a, b in zip(got, by_weights(name)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got[0], dense(*given()[:3], MAPS[name]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_in_bfloat16():
+    """Sums are float32: within one rounding of what bfloat16 inputs give exactly."""
+    q, k, v, _ = given("bfloat16")
+    got = jax.jit(lambda *x: linear_attention.chunked(*x, feature_maps.elu, chunk=2)[0])(q, k, v)
+    assert got.dtype == jnp.bfloat16
+    np.testing.assert_allclose(got.astype(np.float32), dense(q, k, v, feature_maps.elu), rtol=2**-8, atol=1e-6)
+
+
+WAYS = {
+    "chunks": lambda *x: linear_attention.chunked(*x, feature_maps.elu, chunk=3)[0],
+    "no mask": lambda *x: linear_attention.unmasked(*x, feature_maps.elu),
+    "from a state": lambda q, k, v: linear_attention.chunked(
+        q[:, 3:],
+        k[:, 3:],
+        v[:, 3:],
+        feature_maps.elu,
+        2,
+        linear_attention.state_of(k[:, :3], v[:, :3], feature_maps.elu),
+    )[0],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_slopes_in_bfloat16(way):
+    """systems F5: within one rounding of those of the weights at the same numbers in float32, through a state too."""
+    first = 3 if way == "from a state" else 0
+    weights = lambda *x: linear_attention.parallel(*x, feature_maps.elu, way != "no mask")[:, first:]  # noqa: E731
+    *args, dout = given("bfloat16")
+    args.append(dout[:, first:])
+    exact = [x.astype(jnp.float32) for x in args]
+    for got, want in zip(jax.jit(pulled(WAYS[way]))(*args), jax.jit(pulled(weights))(*exact)):
+        assert got.dtype == jnp.bfloat16
+        np.testing.assert_allclose(got.astype(np.float32), want, rtol=2**-8, atol=2e-5)
+
+
+def test_one_product_is_right_for_the_last_row_only():
+    """systems F5, errata E004-18: phi(Q)(phi(K)ᵀ V) is attention without a mask."""
+    q, k, v, _ = given()
+    every, causal, whole = jax.jit(
+        lambda *x: (
+            linear_attention.unmasked(*x, feature_maps.elu),
+            linear_attention.parallel(*x, feature_maps.elu),
+            linear_attention.parallel(*x, feature_maps.elu, causal=False),
+        )
+    )(q, k, v)
+    np.testing.assert_allclose(every, whole, rtol=1e-5, atol=1e-6)
+    off = np.abs(every - causal).max((0, 2, 3))
+    assert off[-1] < 1e-6 and (off[:-1] > 0.05).all()
+
+
+def test_a_prompt_is_handed_to_the_steps_that_follow():
+    """systems F5: the state after a prompt, made in chunks, by steps or by one product, and decoding from it."""
+    q, k, v, _ = given()
+    cut = 4
+
+    @jax.jit
+    def go(q, k, v):
+        front, back = [x[:, :cut] for x in (q, k, v)], [x[:, cut:] for x in (q, k, v)]
+        a, state = linear_attention.chunked(*front, feature_maps.elu, chunk=3)
+        b, end = linear_attention.recurrent(*back, feature_maps.elu, state)
+        c, same = linear_attention.chunked(*back, feature_maps.elu, chunk=2, state=state)
+        d, one = linear_attention.step(
+            *(x[:, 0] for x in back), feature_maps.elu, linear_attention.state_of(*front[1:], feature_maps.elu)
+        )
+        whole = linear_attention.state_of(k, v, feature_maps.elu, jnp.array([T, cut]))
+        return jnp.concatenate([a, b], 1), jnp.concatenate([a, c], 1), d, state, one, end, same, whole
+
+    first, second, d, state, one, end, same, whole = go(q, k, v)
+    want = dense(q, k, v, feature_maps.elu)
+    for got in (first, second):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(d, want[:, cut], rtol=1e-4, atol=1e-5)
+    f, x = (np.asarray(a, float) for a in (feature_maps.elu(k), v))
+    U = lambda n: (np.einsum("bskf,bskh->bkfh", f[:, :n], x[:, :n]), f[:, :n].sum(1))  # noqa: E731
+    row = lambda pair, b: tuple(a[b] for a in pair)  # noqa: E731
+    for got, exact in (
+        (state, U(cut)), (one, U(cut + 1)), (end, U(T)), (same, U(T)),
+        (row(whole, 0), row(U(T), 0)), (row(whole, 1), row(U(cut), 1)),
+    ):  # fmt: skip
+        for a, b in zip(got, exact):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_state_does_not_grow_and_neither_does_a_step():
+    """systems F5: F(H + 1) numbers a KV head whatever T is; in chunks no T x T array and no state of every token is made."""
+    C, big = 8, 256
+    go = lambda q, k, v: linear_attention.chunked(q, k, v, feature_maps.elu, C)  # noqa: E731
+    for T in (big, 4 * big):
+        q, k = (jax.ShapeDtypeStruct((1, T, n, H), jnp.float32) for n in (N, K))
+        _, state = jax.eval_shape(go, q, k, k)
+        assert sum(a.size for a in state) == sum(a.size for a in linear_attention.empty(1, K, H, H)) == K * H * (H + 1)
+        slope = jax.grad(lambda *x: go(*x)[0].sum(), (0, 1, 2))
+        made = [x.aval.size for v in trace.walk(jax.make_jaxpr(slope)(q, k, k)) if not v.opens for x in v.eqn.outvars]
+        assert max(made) == N * T * (H + 1)  # the numerators and denominators
+        assert trace.saved(lambda *x: go(*x)[0].sum(), q, k, k).bytes < 4 * T * 10 * N * (H + 1)
+
+
+def test_flops():
+    """T²(F + H + 1) products with all weights; T·(C(F + H + 1) + 2F(H + 1)) in chunks of C, with the group's U made once."""
+    T, C, F = 32, 8, H
+    q = jax.ShapeDtypeStruct((1, T, 1, H), jnp.float32)
+    count = lambda f: trace.count(f, q, q, q).matmul_flops  # noqa: E731
+    assert count(lambda *x: linear_attention.parallel(*x, feature_maps.elu)) == 2 * T * T * (F + H + 1)
+    state = 2 * T * 2 * F * (H + 1)  # into U and out of it
+    once = 2 * T * C * (F + H + 1) + state
+    assert count(lambda *x: linear_attention.recurrent(*x, feature_maps.elu)[0]) == state
+    assert count(lambda *x: linear_attention.chunked(*x, feature_maps.elu, C)[0]) == once
+    a, c = (jax.ShapeDtypeStruct((1, T, n), jnp.float32) for n in (F, H + 1))
+    y = trace.count(lambda *x: linear_attention.causal_product(*x, C), a, a, c).matmul_flops
+    both = jax.grad(lambda *x: linear_attention.causal_product(*x, C).sum(), (0, 1, 2))
+    assert (
+        y == once and trace.count(both, a, a, c).matmul_flops == 4 * once - y
+    )  # the slopes alone: the same three times
+
+
+def test_what_does_not_fit_is_refused():
+    q, k, v = (np.zeros((B, T, n, H), np.float32) for n in (N, K, K))
+    with pytest.raises(ValueError, match="3 KV heads do not divide 4 query heads"):
+        linear_attention.parallel(q, *(np.zeros((B, T, 3, H)),) * 2, feature_maps.elu)
+    with pytest.raises(ValueError, match="an empty sequence"):
+        linear_attention.recurrent(q[:, :0], k[:, :0], v[:, :0], feature_maps.elu)
+    with pytest.raises(ValueError, match="7 queries and 6 keys are not the same tokens: put earlier keys into `state`"):
+        linear_attention.chunked(q, k[:, 1:], v[:, 1:], feature_maps.elu)
+    with pytest.raises(ValueError, match="at least one token, not 0"):
+        linear_attention.chunked(q, k, v, feature_maps.elu, 0)
+    with pytest.raises(ValueError, match=r"give q\[B, T, N, H\]"):
+        linear_attention.parallel(q, k, v[:, 1:], feature_maps.elu)

@@ -1,0 +1,166 @@
+"""Masks as rules, arrays and blocks, and attention with its whole matrix (systems F1, F2, E7, E12)."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from helpers.kernels.attention import chunked_attention, dense_attention, flash_attention, masks
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from helpers.kernels.transformers import decoder_layers
+from tests.helpers.kernels.attention import reference
+
+RULES = [
+    FULL,
+    CAUSAL,
+    Mask(window=3),
+    Mask(True, 1),
+    Mask(True, 3),
+    Mask(True, 4, 2),
+    Mask(True, 2, 5),
+    Mask(False, 2, 3),
+]
+
+
+@pytest.mark.parametrize("T,S", [(1, 1), (5, 5), (1, 7), (4, 9), (7, 3)])
+def test_a_rule_says_of_each_pair_what_it_says(T, S):
+    for rule, t, s in itertools.product(RULES, range(T), range(S)):
+        at = t + S - T
+        near = rule.window is None or abs(at - s) < rule.window or s < rule.sinks
+        assert rule.array(T, S)[t, s] == (near and (s <= at or not rule.causal)), (rule, t, s)
+
+
+def test_windows_and_sinks_are_those_of_inference():
+    """systems E7, E12: {k < s or i - k < window} below the diagonal; each query sees `window` keys and `sinks` more at most."""
+    at = np.arange(9)
+    np.testing.assert_array_equal(Mask(True, 3, 2).array(9, 9), decoder_layers.visible(at, at, 3, 2))
+    assert Mask(True, 3, 2).array(9, 9).sum(1).tolist() == [1, 2, 3, 4, 5, 5, 5, 5, 5]
+    assert Mask(True, 3).array(9, 9).sum(1).max() == 3
+
+
+@pytest.mark.parametrize("T,S", [(8, 8), (7, 7), (3, 10), (10, 3), (1, 9)])
+def test_blocks_are_those_with_something_to_see(T, S):
+    """Against the pairs themselves: which blocks are computed, and which of them need no mask."""
+    for rule, (rows, columns) in itertools.product(RULES, [(1, 1), (2, 3), (3, 2), (8, 4)]):
+        seen = rule.array(T, S)
+        plan = masks.plan(T, S, rows, columns, rule)
+        for i, j in itertools.product(*map(range, plan.shape)):
+            part = seen[i * plan.rows : (i + 1) * plan.rows, j * plan.columns : (j + 1) * plan.columns]
+            mine = [b for b in plan.blocks if (b.i, b.j) == (i, j)]
+            assert len(mine) == part.any(), (rule, i, j)
+            if mine:
+                assert mine[0].whole == (part.all() and part.shape == (plan.rows, plan.columns)), (rule, i, j)
+                full = np.asarray(plan.sees(i, j))
+                np.testing.assert_array_equal(full[: part.shape[0], : part.shape[1]], part)
+                assert not full[:, part.shape[1] :].any()
+
+
+def test_causal_blocks_are_a_triangle_and_a_window_is_a_band():
+    """n (n + 1) / 2 of n² blocks; with a window that many in each row, however long the sequence."""
+    for n in (1, 4, 16):
+        plan = masks.plan(8 * n, 8 * n, 8, 8, CAUSAL)
+        assert len(plan.blocks) == n * (n + 1) // 2 and sum(b.whole for b in plan.blocks) == n * (n - 1) // 2
+    assert len(masks.plan(128, 128, 8, 8, CAUSAL, skip=False).blocks) == 256
+    for n in (16, 32):
+        banded = masks.plan(8 * n, 8 * n, 8, 8, Mask(True, 9, 1))
+        assert [len(banded.row(i)) for i in (0, 1, n - 1)] == [1, 2, 3]  # its own, the one before, and the sink's
+
+
+def test_the_seeds_attention_with_its_polarity():
+    """systems F1: it fills where its mask is True, so a lower triangle has to be inverted; result and weights."""
+    q, k, v, do = reference.draw(2, 4, 4, 3, 3, 5)
+    hidden = ~np.tril(np.ones((4, 4), bool))
+    want = reference.dense(q, k, v, do, ~hidden)[0]
+    y, P = jax.jit(
+        lambda *x: (dense_attention.attention(*x, masks.flipped(hidden)), dense_attention.weights(*x[:2], CAUSAL))
+    )(q, k, v)
+    np.testing.assert_allclose(y, want, atol=1e-6)
+    np.testing.assert_allclose(P.sum(-1), 1, rtol=1e-6)
+    assert not np.asarray(P)[..., hidden].any()
+    np.testing.assert_allclose(np.einsum("bnts,bsnh->btnh", P, v), want, atol=1e-6)
+    times = np.asarray(jax.nn.softmax(np.where(hidden, 0.0, np.ones((4, 4)))))
+    assert (times[hidden] > 0.1).all()  # errata E004-17: a score times 0 keeps the weight e^0
+    assert not np.asarray(jax.nn.softmax(masks.additive(~hidden)))[hidden].any()
+
+
+@pytest.mark.parametrize("K", [1, 2, 6])
+def test_groups_share_keys_that_are_never_repeated(K):
+    """systems F2, E6: MQA, GQA and MHA in one function, as with repeated heads and as in the decoder; no [.., S, N, H]."""
+    q, k, v, do = reference.draw(2, 3, 7, 6, K, 4)
+    want = reference.dense(q, k, v, do, Mask(True, 4).array(3, 7))
+    got = jax.jit(reference.pulled(lambda *x: dense_attention.attention(*x, Mask(True, 4))))(q, k, v, do)
+    reference.close(got, want, 2e-6)
+    scores = np.einsum("btkgh,bskh->bkgts", np.reshape(q, (2, 3, K, -1, 4)), k) / 2
+    shares = jax.jit(decoder_layers.weigh)(scores, Mask(True, 4).array(3, 7))
+    np.testing.assert_allclose(np.einsum("bkgts,bskh->btkgh", shares, v).reshape(q.shape), want[0], atol=1e-6)
+    if K < 6:
+        for attend in (dense_attention.attention, flash_attention.flash):
+            made = reference.arrays(jax.grad(lambda *x: attend(*x).sum(), (0, 1, 2)), q, k, v)  # noqa: B023
+            assert not [s for s in made if np.prod(s, dtype=int) >= 2 * 7 * 6 * 4], K
+
+
+def test_rows_that_see_nothing_are_zero_and_pass_nothing_on():
+    q, k, v, do = reference.draw(2, 5, 3, 2, 1, 4)
+    seen = masks.padding([2, 0], 3)
+    assert seen.tolist() == [[[True, True, False]], [[False] * 3]]
+    got = jax.jit(reference.pulled(lambda *x: dense_attention.attention(*x, seen & CAUSAL.array(5, 3))))(q, k, v, do)
+    reference.close(got, reference.dense(q, k, v, do, np.asarray(seen)[:, None] & CAUSAL.array(5, 3)), 2e-6)
+    assert not np.any(got[0][1]) and not np.any(got[0][0, :2]) and not any(np.any(g[1]) for g in got[1:])
+    assert np.any(got[0][0, 3])
+
+
+def test_masks_of_every_shape():
+    q, k, _, _ = reference.draw(2, 3, 4, 2, 1, 4)
+    seen = np.random.default_rng(0).random((2, 2, 3, 4)) < 0.6
+    for mask, want in (
+        (seen, seen),
+        (seen[:, 0], seen[:, :1]),
+        (seen[0, 0], seen[:1, :1]),
+        (seen[:, :1, :, :], seen[:, :1]),
+    ):
+        P = np.asarray(jax.jit(lambda q, k: dense_attention.weights(q, k, mask))(q, k))  # noqa: B023
+        assert ((P > 0) == np.broadcast_to(want, P.shape)).all()
+
+
+BAD = [
+    (dict(N=4, K=3), {}, "3 KV heads do not divide 4 query heads"),
+    (dict(S=0), {}, "an empty sequence: attention needs a query and a key, not T = 3 and S = 0"),
+    (dict(T=0), {}, "an empty sequence"),
+    ({}, dict(mask=np.ones((3, 4), int)), "a mask is bool, True where a query sees a key; this is int64"),
+    ({}, dict(mask=np.ones((4, 3), bool)), r"shape \(4, 3\) does not fit 2 x 2 heads of 3 queries and 5 keys: make it \[T, S\] = \(3, 5\)"),
+    ({}, dict(mask=np.ones(5, bool)), r"shape \(5,\) does not fit"),
+    ({}, dict(mask=~CAUSAL.array(3, 5)), "shows each query the keys after it and hides the rest: True means seen, so pass ~mask"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "more", "says"), BAD)
+def test_bad_input_is_told_in_one_sentence(sizes, more, says):
+    q, k, v, _ = reference.draw(**dict(B=2, T=3, S=5, N=2, K=1, H=4) | sizes)
+    with pytest.raises(ValueError, match=says):
+        dense_attention.attention(q, k, v, **more)
+    if not more:
+        with pytest.raises(ValueError, match=says):
+            flash_attention.flash(q, k, v)
+
+
+def test_bad_rules_and_shapes():
+    q, k, v, _ = reference.draw(2, 3, 5, 2, 1, 4)
+    for bad, says in (
+        (lambda: Mask(True, 0), "a window has one place or more, not 0"),
+        (lambda: Mask(True, None, 2), "sinks are first keys seen besides a window"),
+        (lambda: flash_attention.flash(q, k, v, CAUSAL, rows=0), "at least one query and one key, not rows = 0"),
+        (lambda: flash_attention.flash(q, k, v, CAUSAL.array(3, 5)), r"a rule is asked for, as Mask\(causal=True\)"),
+        (lambda: chunked_attention.plain(q, k, v, CAUSAL.array(3, 5)), "a rule is asked for"),
+        (lambda: flash_attention.flash(q, k, v, CAUSAL, [1, 2, 3]), r"make them \[2\], not \[3\]"),
+        (
+            lambda: chunked_attention.efficient(q, k, v, CAUSAL, 4),
+            r"for each of 2 texts how many keys it has: make them \[2\], not \[\]",
+        ),
+        (lambda: chunked_attention.efficient(q, k, v, keep="all"), 'keep is "scores", "state" or "rows", not \'all\''),
+        (lambda: dense_attention.attention(q[0], k, v), r"attention takes q\[B, T, N, H\]"),
+        (lambda: dense_attention.attention(q, k[:, :4], v), r"do not fit q\[2, 3, 2, 4\]"),
+        (lambda: dense_attention.attention(q, k[..., :2], v), "do not fit"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            bad()

@@ -1,0 +1,327 @@
+"""Ring and striped attention: equal to dense attention and its slopes on any number of devices; what is sent, what is computed."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.kernels import mesh as meshes
+from helpers.kernels.attention import ring_attention, striped_attention
+from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
+
+B, T, N, K, H = 2, 13, 4, 2, 4  # 13: no number of devices below divides it
+LENGTHS = (13, 0)  # of the second row every key is masked
+STRIPED = dict(places=striped_attention.stripes)
+
+
+@cache
+def given():
+    draw = np.random.default_rng(0)
+    return [jnp.asarray(draw.standard_normal((B, T, n, H)), jnp.float32) for n in (N, K, K, N)]
+
+
+def mask_of(causal=True, window=None, lengths=None, **_):
+    """[B, T, T], in NumPy, from the words alone."""
+    query, key = np.arange(T)[:, None], np.arange(T)
+    seen = (key <= query if causal else key < T) & (query - key < (window or T))
+    rows = np.array(lengths or (T,) * B)
+    return np.broadcast_to(seen, (B, T, T)) & (key < rows[:, None])[:, None]
+
+
+@jax.jit
+def dense(q, k, v, dout, mask):
+    """Attention and its slopes through the T x T matrix; 0 where a query sees nothing."""
+
+    def f(q, k, v):
+        k, v = (jnp.repeat(x, N // K, 2) for x in (k, v))
+        scores = jnp.einsum("btnh,bsnh->bnts", q, k) / H**0.5
+        P = jax.nn.softmax(jnp.where(mask[:, None], scores, -1e30)) * mask[:, None]
+        return jnp.einsum("bnts,bsnh->btnh", P, v)
+
+    out, pull = jax.vjp(f, q, k, v)
+    return out, *pull(dout)
+
+
+def around(n, lengths=None, **how):
+    """The same by n devices: jitted, of (q, k, v, dout)."""
+    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", **how)
+    rows = None if lengths is None else jnp.array(lengths)
+
+    def both(q, k, v, dout):
+        out, pull = jax.vjp(lambda *x: run(*x, rows), q, k, v)
+        return out, *pull(dout)
+
+    return jax.jit(both)
+
+
+TWICE = (3, dict(ways=2, tile=2))  # in bfloat16, which is the harder test, every time
+CASES = {
+    "2": (2, {}),
+    "3, stripes": (3, STRIPED),
+    "5, masked rows": (5, dict(causal=False, lengths=LENGTHS)),
+    "2, stripes, masked rows": (2, dict(lengths=(4, 0), **STRIPED)),
+    "8, stripes, window": (8, dict(window=5, tile=1, **STRIPED)),
+}
+LONG = {
+    "3, both ways, tiles": TWICE,
+    "1": (1, {}),
+    "2, both ways": (2, dict(ways=2)),
+    "2, masked rows": (2, dict(lengths=(4, 0))),
+    "3, stripes, both ways": (3, dict(ways=2, **STRIPED)),
+    "5, window": (5, dict(window=3)),
+    "5, stripes": (5, dict(tile=2, **STRIPED)),
+    "8, whole": (8, dict(causal=False, ways=2, tile=1)),
+    "8": (8, {}),
+}
+every_case = pytest.mark.parametrize(
+    "n, how",
+    [pytest.param(*c, id=name, marks=[pytest.mark.slow] * (name in LONG)) for name, c in {**CASES, **LONG}.items()],
+)
+
+
+@every_case
+def test_equal_to_dense_attention(n, how):
+    """systems F20, F22: the result and all three slopes, GQA, tokens in the order of the text."""
+    for got, want in zip(around(n, **how)(*given()), dense(*given(), mask_of(**how))):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("n, how", [TWICE, pytest.param(8, STRIPED, marks=pytest.mark.slow)])
+def test_in_bfloat16(n, how):
+    """The sums are float32: the result is within one rounding (2^-8) of what bfloat16 inputs give exactly.
+
+    Slopes of keys and values are rounded at each of N hops.
+    """
+    given16 = [x.astype(jnp.bfloat16) for x in given()]
+    got, want = around(n, **how)(*given16), dense(*(x.astype(jnp.float32) for x in given16), mask_of(**how))
+    assert {x.dtype for x in got} == {jnp.dtype("bfloat16")}
+    np.testing.assert_allclose(got[0].astype(np.float32), want[0], rtol=2**-8, atol=1e-6)
+    for a, b in zip(got[1:], want[1:]):
+        b = np.asarray(b, np.float32)
+        assert np.abs(a.astype(np.float32) - b).max() < (n + 1) * 2**-8 * np.abs(b).max()
+
+
+def test_whose_keys_are_here():
+    """systems F20: after r hops to the next device, (own - r) mod N; (own + r) belongs to the other way (errata E004-7)."""
+    n = 5
+
+    def numbers(x):
+        out = {RIGHT: [x], LEFT: [x]}
+        for way, came in out.items():
+            for _ in range(n - 1):
+                came.append(hop(came[-1], "X", way))
+        return [jnp.stack(came, 1) for came in out.values()]
+
+    mesh, one = meshes.mesh((n,), ("X",)), jax.P("X")
+    right, left = jax.jit(jax.shard_map(numbers, mesh=mesh, in_specs=one, out_specs=one))(np.arange(n))
+    for came, way in ((right, RIGHT), (left, LEFT)):
+        expected = [[(i - r if way == RIGHT else i + r) % n for r in range(n)] for i in range(n)]
+        assert came.tolist() == expected == [[ring_attention.held(i, r, n, way) for r in range(n)] for i in range(n)]
+
+
+# What is sent, from the program alone.
+
+
+def like(*heads, T=T, dtype="bfloat16"):
+    return [jax.ShapeDtypeStruct((B, T, n, H), dtype) for n in heads]
+
+
+@pytest.mark.parametrize("n, ways", [(3, 1), (4, 2)])
+def test_what_is_sent(n, ways):
+    """systems F20: K and V N - 1 times, backward once more, and their slopes N times; both ways, half of it on each wire."""
+    C = 8  # tokens of a device
+    kv = 2 * B * C * K * H * 2  # bytes of its keys and values
+    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ways=ways, tile=3)  # filled up here, not on the way
+    there = trace.sent(run, *like(N, K, K, T=n * C))
+    slope = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    whole = trace.sent(slope, *like(N, K, K, T=n * C))
+    assert there.kinds == {"Permute": ways * (n - 1)}
+    assert whole.kinds == {"Permute": ways * (2 * (n - 1) + n)}
+    assert {c.bytes for c in (*there, *whole)} == {kv / ways} and {c.dtype for c in whole} == {"bf16"}
+    assert there.wire == (n - 1) * kv and whole.wire == (2 * (n - 1) + n) * kv
+
+
+def sends(f, n, C):
+    """How often K and V are sent, and how often their slopes, if a causal ring over n devices is `f`."""
+    args = like(N, K, K, T=n * C)
+    once = sum(c.times for c in trace.sent(f, *args))
+    slope = jax.grad(lambda *x: f(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    return once, sum(c.times for c in trace.sent(slope, *args)) - 2 * once
+
+
+@pytest.mark.parametrize("window, hops", [(1, 0), (5, 1), (6, 2)])
+def test_a_window_needs_few_hops(window, hops):
+    """Four tokens a device, and a window over the query's own and window - 1 before it: from ⌈(window - 1)/4⌉ devices."""
+    run = ring_attention.program(meshes.mesh((4,), ("X",)), "X", window=window)
+    assert sends(run, 4, 4) == (hops, hops + (hops > 0))  # slopes: one message more, home
+
+
+def ancestors(body):
+    """For each equation of a loop's body the names of all primitives that its inputs come from."""
+    came, out = {}, []
+    for eqn in body.eqns:
+        before = set().union(*(came.get(v, set()) for v in eqn.invars if not hasattr(v, "val")))
+        out.append((eqn, before))
+        came |= {v: before | {eqn.primitive.name} for v in eqn.outvars}
+    return out
+
+
+def test_sends_and_work_do_not_wait_for_each_other():
+    """In a round of the loop, forward and backward, no message needs what is computed there, and no work what arrives."""
+    run = ring_attention.program(meshes.mesh((4,), ("X",)), "X")
+    slope = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    loops = [
+        v.eqn.params["jaxpr"].jaxpr
+        for v in trace.walk(jax.make_jaxpr(slope)(*like(N, K, K)))
+        if v.name == "scan" and any(e.primitive.name == "ppermute" for e in v.eqn.params["jaxpr"].jaxpr.eqns)
+    ]
+    assert len(loops) == 2
+    for body in loops:
+        found = ancestors(body)
+        assert {"ppermute", "cond"} <= {e.primitive.name for e, _ in found}
+        for eqn, before in found:
+            assert eqn.primitive.name != "ppermute" or "cond" not in before
+            assert eqn.primitive.name != "cond" or "ppermute" not in before
+
+
+def test_a_program_that_came_from_elsewhere_is_read_alike():
+    mesh = meshes.mesh((4,), ("X",))
+    run = ring_attention.program(mesh, "X", ways=2)
+    args = like(N, K, K)
+    assert trace.sent_by(jax.export.export(run)(*args), mesh).kinds == trace.sent(run, *args).kinds == {"Permute": 6}
+
+
+def test_no_array_is_as_large_as_the_scores():
+    """Forward and backward hold a tile of them; what is kept for the backward pass grows with C alone."""
+    C, tile, mesh = 512, 32, meshes.mesh((4,), ("X",))
+    run = ring_attention.program(mesh, "X", tile=tile, **STRIPED)
+    args = like(1, 1, 1, T=4 * C, dtype="float32")
+    slope = jax.grad(lambda *x: run(*x).sum(), (0, 1, 2))
+    made = [x.aval.size for v in trace.walk(jax.make_jaxpr(slope)(*args)) if v.axes for x in v.eqn.outvars]
+    assert B * tile * tile <= max(made) < C * C
+    kept = trace.saved(lambda *x: run(*x).sum(), *args).bytes
+    assert kept < 8 * 4 * B * 4 * C * (H + 1) < 4 * B * 4 * C * C
+
+
+# What is computed.
+
+
+def masks(n, C, places):
+    """[device, look]: scores that are not masked, counted one by one."""
+    at = [[int(t) for t in places(i, n, C)] for i in range(n)]
+    return [[sum(s <= t for t in at[i] for s in at[(i - r) % n]) for r in range(n)] for i in range(n)]
+
+
+def work(n, C, **how):
+    """[device, look]: scores that the program computed while it ran."""
+    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ring_attention.counted, **how)
+    return run(*[np.ones((1, n * C, 1, 2), np.float32)] * 3)[1]
+
+
+def test_work_of_the_ring():
+    """systems F20: after a triangle device i computes i whole blocks of a causal mask and leaves the others out."""
+    n, C = 3, 4
+    blocks = [[C * (C + 1) // 2, *(C * C * (r <= i) for r in range(1, n))] for i in range(n)]
+    assert (
+        masks(n, C, ring_attention.blocks)
+        == blocks
+        == ring_attention.visits(n, C).tolist()
+        == work(n, C, tile=1).tolist()
+    )
+
+
+def test_work_of_stripes():
+    """systems F22: C(C + 1)/2 or C(C - 1)/2 scores in every look on every device."""
+    n, C = 3, 4
+    triangles = [[C * (C + (1 if r <= i else -1)) // 2 for r in range(n)] for i in range(n)]
+    assert (
+        masks(n, C, striped_attention.stripes)
+        == triangles
+        == ring_attention.visits(n, C, striped_attention.stripes).tolist()
+    )
+    assert work(n, C, tile=1, **STRIPED).tolist() == triangles
+    assert np.sum(triangles) == n * C * (n * C + 1) // 2  # nothing is lost, nothing is done twice
+
+
+@pytest.mark.parametrize("n", [2, 5, 8])
+def test_the_slowest_device(n):
+    """systems F22: every hop waits for the slowest; ring over stripes comes near 2 - 1/N from below."""
+    ratios = []
+    for C in (1, 4, 64):
+        waits = [
+            ring_attention.visits(n, C, p).max(0).sum() for p in (ring_attention.blocks, striped_attention.stripes)
+        ]
+        assert waits == [(n - 1) * C * C + C * (C + 1) // 2, n * C * (C + 1) // 2]
+        ratios.append(waits[0] / waits[1])
+    assert ratios == sorted(ratios) and ratios[0] == 1 and 0 < 2 - 1 / n - ratios[-1] < 0.02 * (2 - 1 / n)
+
+
+def test_masked_blocks_are_not_multiplied():
+    """0 · NaN is NaN: values of the last block spoil every device that multiplies its weights with them."""
+    n, C = 3, 4
+    v = np.ones((1, n * C, 1, 2), np.float32)
+    v[:, -C:] = np.nan
+    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ring_attention.counted)
+    out, scores = run(np.ones_like(v), np.ones_like(v), v)
+    spoilt = np.isnan(out).any((0, 2, 3))
+    assert spoilt.tolist() == [False] * C * (n - 1) + [True] * C
+    assert scores.tolist() == [[C * C * (r <= i) for r in range(n)] for i in range(n)]  # without tiles
+
+
+def test_stripes_and_back():
+    """systems F22: token i on device i mod N."""
+    x = np.arange(2 * 12 * 3).reshape(2, 12, 3)
+    laid, back = jax.jit(
+        lambda x: (striped_attention.permuted(x, 4), striped_attention.unpermuted(striped_attention.permuted(x, 4), 4))
+    )(x)
+    assert np.array_equal(back, x)
+    laid = np.asarray(laid)
+    for device in range(4):
+        assert np.array_equal(laid[:, 3 * device : 3 * device + 3], x[:, device::4])
+    with pytest.raises(ValueError, match="5 devices do not divide 12 tokens: add empty places"):
+        striped_attention.permuted(x, 5)
+
+
+@pytest.mark.parametrize(
+    "heads, tokens, how, said",
+    [
+        ((4, 3), (8, 8), {}, "3 KV heads do not divide 4 query heads: make N a multiple of K"),
+        ((4, 2), (0, 0), {}, "an empty sequence"),
+        ((4, 2), (8, 12), {}, "8 queries and 12 keys on a device: a causal ring needs as many of each"),
+        ((4, 2), (8, 8), dict(window=3, causal=False), "a window looks back"),
+        ((4, 2), (8, 8), dict(window=0), "1 or more tokens: not 0"),
+        ((4, 2), (8, 8), dict(ways=3), "ways is 1 or 2, not 3"),
+        ((4, 2), (8, 8), dict(tile=0), "at least one token, not 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(heads, tokens, how, said):
+    q, k = (np.zeros((1, t, n, 4)) for t, n in zip(tokens, heads))
+    with pytest.raises(ValueError, match=said):
+        ring_attention.ring(q, k, k, "X", **how)
+
+
+def test_shapes_are_named():
+    q = np.zeros((1, 8, 4, 4))
+    with pytest.raises(ValueError, match=r"k has shape \(8, 4\): give \[batch, tokens, heads, head size\]"):
+        ring_attention.ring(q, q[0, :, 0], q, "X")
+    with pytest.raises(ValueError, match=r"lengths has shape \(2,\): give one whole number for each of 1 rows"):
+        ring_attention.ring(q, q, q, "X", lengths=np.array([3, 4]))
+    with pytest.raises(ValueError, match="they agree in batch and head size"):
+        ring_attention.ring(q, q[..., :2], q, "X")
+    with pytest.raises(ValueError, match="an empty sequence"):
+        ring_attention.program(meshes.mesh((2,), ("X",)), "X")(*[q[:, :0]] * 3)
+
+
+@pytest.mark.slow
+def test_more_keys_than_queries():
+    """Without a causal mask queries may be others than the keys: a cross-attention, cut over three devices."""
+    q, k, v, _ = given()
+    cut = jax.P(None, "X")
+    f = partial(ring_attention.ring, axis="X", causal=False)
+    run = jax.shard_map(f, mesh=meshes.mesh((3,), ("X",)), in_specs=(cut,) * 3, out_specs=cut, check_vma=False)
+    got = jax.jit(run)(q[:, :3], k[:, :12], v[:, :12])
+    want = dense(q, k, v, q, np.broadcast_to(np.arange(T) < 12, (B, T, T)))[0][:, :3]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)

@@ -1,0 +1,73 @@
+"""A rolling buffer of window + sinks rows is attention with that mask over the whole text (systems E7, E12; issue 8)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.kernels.attention import rolling_kv_cache
+from helpers.kernels.attention.masks import CAUSAL, Mask
+from tests.helpers.kernels.attention import reference
+
+T, PIECES = 13, (2, 7, 1, 3)
+
+
+def in_pieces(rule):
+    """Attention of a whole text that arrives in PIECES, all of it through the buffer."""
+
+    def attend(q, k, v):
+        cache, out, at = rolling_kv_cache.empty(q.shape[0], k.shape[2], k.shape[3], rule, k.dtype), [], 0
+        for n in PIECES:
+            here = slice(at, at + n)
+            mine, cache = rolling_kv_cache.extend(cache, q[:, here], k[:, here], v[:, here], at, rule)
+            assert cache["k"].shape[1] == rule.window + rule.sinks
+            out, at = [*out, mine], at + n
+        return jnp.concatenate(out, 1)
+
+    assert sum(PIECES) == T
+    return attend
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [Mask(True, 4, 2), *(pytest.param(Mask(True, *a), marks=pytest.mark.slow) for a in ((1,), (30, 3), (5,)))],
+    ids=str,
+)
+def test_pieces_and_steps_are_the_whole_text(rule):
+    """Result and gradient; pieces shorter and longer than the window, a window longer than the text, grouped heads."""
+    g = reference.draw(2, T, T, 4, 2, 3)
+    reference.close(jax.jit(reference.pulled(in_pieces(rule)))(*g), reference.dense(*g, rule.array(T, T)), 3e-6)
+
+
+def test_in_bfloat16_too():
+    rule, g = Mask(True, 4, 2), reference.draw(1, T, T, 2, 1, 4, dtype="bfloat16")
+    got = jax.jit(in_pieces(rule))(*g[:3])
+    assert got.dtype == jnp.bfloat16
+    reference.close([got], reference.dense(*g, rule.array(T, T)), 0.02)
+
+
+def test_a_row_is_where_it_is_said_to_be():
+    """Sinks stay, a later token stands at sinks + (t - sinks) mod window, also for rows at positions of their own."""
+    rule = Mask(True, 4, 2)
+    tokens = jnp.broadcast_to(jnp.arange(20.0)[:, None, None], (2, 20, 1, 1))
+    cache = rolling_kv_cache.empty(2, 1, 1, rule)
+    more = jax.jit(lambda cache, x, at: rolling_kv_cache.extend(cache, x, x, x, at, rule)[1])
+    for at in ([0, 0], [3, 6]):
+        x = jnp.stack([row[a : a + 8] for row, a in zip(np.asarray(tokens), at)])
+        cache = more(cache, x, jnp.array(at))
+    for row, last in zip(cache["k"][..., 0, 0], (10, 13)):
+        want = {t if t < 2 else 2 + (t - 2) % 4: t for t in [0, 1, *range(last - 3, last + 1)]}
+        assert row.tolist() == [want[i] for i in range(6)]
+
+
+def test_bad_input_is_told():
+    x = jnp.zeros((1, 3, 2, 4))
+    with pytest.raises(ValueError, match="a causal rule with a window"):
+        rolling_kv_cache.empty(1, 2, 4, CAUSAL)
+    cache = rolling_kv_cache.empty(1, 2, 4, Mask(True, 5, 2))
+    with pytest.raises(ValueError, match="do not fit a buffer"):
+        rolling_kv_cache.extend(cache, x, x, x, 0, Mask(True, 6, 2))
+    with pytest.raises(ValueError, match="do not fit a buffer"):
+        rolling_kv_cache.extend(cache, x, np.zeros((1, 3, 1, 4)), np.zeros((1, 3, 1, 4)), 0, Mask(True, 5, 2))
+    with pytest.raises(ValueError, match="do not fit a buffer"):
+        rolling_kv_cache.extend(cache, x, np.zeros((1, 4, 2, 4)), np.zeros((1, 4, 2, 4)), 0, Mask(True, 5, 2))

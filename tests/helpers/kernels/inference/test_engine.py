@@ -1,0 +1,265 @@
+"""The engine keeps its slots apart, and whatever the orchestrator does, each request says what it would say alone."""
+
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+
+from helpers.kernels.inference.continuous_batching import DESIGNS, Orchestrator, Request
+from helpers.kernels.inference.engine import Engine
+from helpers.kernels.inference.prefix_cache import PrefixTree
+from helpers.kernels.transformers.decoder import forward
+from tests.helpers.kernels.transformers.families import random_params, toy
+
+C = toy(L=1, D=8, H=4, F=12)
+PARAMS = random_params(C, scale=0.6)
+ENGINE = Engine(C, slots=3, size=40, chunk=4)
+PAGED = Engine(C, slots=3, size=40, chunk=4, page=8, pages=5)  # one text of 40 tokens takes them all
+EACH = pytest.mark.parametrize("engine", [pytest.param(ENGINE, id="slots"), pytest.param(PAGED, id="pages")])
+
+
+@jax.jit
+def _all_next(params, tokens):
+    return forward(params, tokens, C).argmax(-1)
+
+
+def alone(prompt, n):
+    """The greedy text, with no cache and no engine."""
+    tokens = list(prompt)
+    for _ in range(n):
+        padded = np.array([tokens + [0] * (ENGINE.size - len(tokens))], np.int32)
+        tokens.append(int(_all_next(PARAMS, padded)[0, len(tokens) - 1]))
+    return tokens[len(prompt) :]
+
+
+def load(n, seed=0, arrivals=0):
+    """Prompts of 1 to 9 tokens, some of which begin alike; a few texts of 28 tokens among short ones."""
+    draw = np.random.default_rng(seed)
+    shared = draw.integers(0, C.V, 6).tolist()
+    requests = []
+    for i in range(n):
+        prompt = shared[: draw.integers(0, 7)] + draw.integers(0, C.V, draw.integers(1, 4)).tolist()
+        wanted = 28 if i % 3 == 1 else int(draw.integers(1, 4))
+        requests.append(Request(f"r{i}", tuple(prompt), wanted, arrives=int(draw.integers(0, arrivals + 1))))
+    return requests
+
+
+LOAD = load(18, arrivals=20)
+
+
+@pytest.fixture(scope="module")
+def said():
+    return {request.name: alone(request.prompt, request.n) for request in LOAD}
+
+
+# ---- systems E25: the contract of the engine
+
+
+TABLES = {0: [4], 1: [1, 3], 2: [0]}
+
+
+def rows(state, slot):
+    """All that belongs to a slot: its row of the cache, or its pages."""
+    cache = [a[:, slot] if state.tables is None else a[:, TABLES[slot]] for a in jax.tree.leaves(state.cache)]
+    return [np.asarray(a) for a in cache] + [np.asarray(a)[slot] for a in state[1:] if a is not None]
+
+
+def same(state, other, slot):
+    return all(np.array_equal(a, b) for a, b in zip(rows(state, slot), rows(other, slot)))
+
+
+@EACH
+def test_prefill_insert_generate_and_the_other_slots_stay(engine):
+    texts = {0: [3, 1, 4, 1, 5], 2: [9], 1: [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]}
+    table = lambda slot: TABLES[slot] if engine is PAGED else ()  # noqa: E731
+    state, heard = engine.empty(), {}
+    for slot, prompt in texts.items():
+        prefix = engine.prefill(PARAMS, prompt)
+        after = engine.insert(prefix, state, slot, table(slot))
+        assert all(same(state, after, other) for other in range(3) if other != slot)
+        assert not same(state, after, slot)
+        state, heard[slot] = after, [prefix.token]
+        before = state
+        state, tokens = engine.generate(PARAMS, state)
+        for other in range(3):
+            if other in heard:
+                heard[other].append(int(tokens[other]))
+            else:  # a slot that is not in use gets nothing, and nothing is written there
+                assert tokens[other] == -1 and same(before, state, other)
+    for slot, prompt in texts.items():
+        assert heard[slot] == alone(prompt, len(heard[slot]))
+    # A slot that was freed serves another text, as if it were new.
+    state = engine.insert(engine.prefill(PARAMS, [8, 8]), engine.free(state, 0), 0, table(0))
+    _, tokens = engine.generate(PARAMS, state)
+    assert tokens[0] == alone([8, 8], 2)[1]
+
+
+def test_a_prefix_from_blocks_is_the_prefix():
+    prompt = [3, 1, 4, 1, 5, 9, 2]
+    whole = ENGINE.prefill(PARAMS, prompt)
+    known = ENGINE.join(ENGINE.cut(whole, block=2)[:2])
+    assert known.length == 4
+    again = ENGINE.prefill(PARAMS, prompt, known)
+    assert (again.length, again.token) == (whole.length, whole.token)
+    for a, b in zip(jax.tree.leaves(again.cache), jax.tree.leaves(whole.cache)):
+        np.testing.assert_allclose(a[:, :, :7], b[:, :, :7], rtol=1e-5, atol=1e-6)
+    assert ENGINE.bytes(whole) == 4 * 2 * C.L * C.K * C.H * 7
+
+
+def test_several_prompts_are_read_in_one_pass():
+    prompts = [[3, 1, 4], [1, 5]]
+    together = ENGINE.read_together(PARAMS, [ENGINE.nothing()] * 2, prompts)
+    assert [(p.length, p.token) for p in together] == [(len(t), alone(t, 1)[0]) for t in prompts]
+
+
+def test_what_the_engine_refuses():
+    one = ENGINE.prefill(PARAMS, [1])
+    state = ENGINE.insert(one, ENGINE.empty(), 1)
+    for message, call in {
+        "empty prompt": lambda: ENGINE.prefill(PARAMS, []),
+        "41 tokens does not fit 40 places": lambda: ENGINE.prefill(PARAMS, [1] * 41),
+        "slot 1 is in use: insert into a free one, .0, 2.": lambda: ENGINE.insert(one, state, 1),
+        "no slot 3: they are 0 to 2": lambda: ENGINE.insert(one, state, 3),
+        "without a next token": lambda: ENGINE.insert(ENGINE.nothing(), state, 0),
+        "slot 0 is not in use": lambda: ENGINE.free(state, 0),
+        "slots .1. are full": lambda: ENGINE.generate(PARAMS, state._replace(at=np.array([0, 40, 0]))),
+        "a ring forgets": lambda: Engine(toy(window=3), 1, 8).join([]),
+        "up to 4 tokens of a text, got .5.": lambda: ENGINE.read_together(PARAMS, [one], [[1] * 5]),
+        "1 tokens need 1 to 5 pages of 8, got 0": lambda: PAGED.insert(one, PAGED.empty(), 0),
+        "page=8, pages=None": lambda: Engine(C, 1, 8, page=8),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_a_text_ends_with_its_pages():
+    """One page of eight places, for a text of six tokens: two more are read, though the engine serves texts of forty."""
+    state = PAGED.insert(PAGED.prefill(PARAMS, [3, 1, 4, 1, 5, 9]), PAGED.empty(), 1, [2])
+    for _ in range(2):
+        state, tokens = PAGED.generate(PARAMS, state)
+    assert tokens[1] == alone([3, 1, 4, 1, 5, 9], 3)[-1]
+    with pytest.raises(ValueError, match="slots .1. are full"):
+        PAGED.generate(PARAMS, state)
+
+
+# ---- systems E20 to E25: the orchestrator
+
+
+def orchestrator(design, tree=False, engine=ENGINE, **more):
+    return Orchestrator(engine, PARAMS, design, tree=PrefixTree(30, block=2) if tree else None, **more)
+
+
+@pytest.mark.parametrize(
+    "engine, tree", [pytest.param(ENGINE, False, id="slots"), pytest.param(PAGED, True, id="pages, tree")]
+)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_each_request_says_what_it_says_alone(design, tree, engine, said):
+    serving = orchestrator(design, tree, engine, network=300.0)
+    log = serving.serve(LOAD)
+    assert {name: entry.tokens for name, entry in log.entries.items()} == said
+    for name, entry in log.entries.items():
+        request = entry.request
+        assert entry.started >= request.arrives and entry.times == sorted(entry.times)
+        assert entry.first_token_after >= entry.waited + -(-(len(request.prompt) - entry.hit) // engine.chunk)
+        assert (entry.moved > 0) == (design == "disaggregated" and request.n > 1), name
+    assert log.tokens_read == sum(len(r.prompt) - log.entries[r.name].hit for r in LOAD)
+    assert any(entry.hit for entry in log.entries.values()) == tree
+    if design != "interleaved":
+        assert all(entry.longest_stall <= 1 for entry in log.entries.values())
+    # Of a request's tokens the first comes from reading, the others from generating.
+    got = Counter(name for step in log.steps for name in step.generated)
+    assert got == {r.name: r.n - 1 for r in LOAD if r.n > 1}
+    assert serving.blocks.available == serving.pages and not any(serving.state.used)
+    assert max(step.slots for step in log.steps) == engine.slots or engine is PAGED
+    assert not tree or not any(node.held for node in serving.tree.nodes())
+
+
+@pytest.mark.parametrize("design", DESIGNS[1:])
+def test_a_slot_is_refilled_in_the_next_step(design):
+    log = orchestrator(design).serve([Request(f"r{i}", (i,), n) for i, n in enumerate([9, 9, 9, 4, 5, 6])])
+    ends = sorted(span.end for span in log.spans if span.kind == "generate")[:3]
+    for end in ends:  # each of the first three texts hands its slot over in the step after its end
+        taken = [span.start for span in log.spans if span.kind == "generate" and span.start >= end]
+        reads = [span.start for span in log.spans if span.kind == "read" and span.start >= end]
+        assert min(reads if design == "interleaved" else taken) == end
+
+
+def test_only_reading_in_the_same_engine_stalls_a_text():
+    requests = [Request("first", (1, 2), 15), Request("late", tuple(range(12)), 4, arrives=3)]
+    stalls = {design: orchestrator(design).serve(requests).entries["first"].longest_stall for design in DESIGNS}
+    # Twelve tokens are read in three passes.
+    assert stalls == dict(static=1, interleaved=1 + 3, chunked=1, disaggregated=1)
+
+
+def test_the_first_token_of_a_static_batch_waits_for_all_of_it():
+    log = orchestrator("static").serve([Request("a", (1,), 3), Request("b", tuple(range(8)), 3), Request("c", (2,), 3)])
+    assert [entry.first_token_after for entry in log.entries.values()] == [2, 2, 2]  # eight tokens are two passes
+    log = orchestrator("interleaved").serve([e.request for e in log.entries.values()])
+    assert [entry.first_token_after for entry in log.entries.values()] == [1, 3, 4]
+
+
+def test_keys_and_values_take_time_to_move():
+    request = Request("a", tuple(range(8)), 3)
+    one = 4 * 2 * C.L * C.K * C.H  # bytes of a token
+    near, far = (orchestrator("disaggregated", network=n).serve([request]).entries["a"] for n in (None, one * 8 / 5))
+    assert near.moved == far.moved == 8 * one
+    assert near.times == [1, 2, 3] and far.times == [1, 7, 8]
+    assert (near.handover, far.handover) == (0, 5) and far.longest_stall == 1
+
+
+@pytest.mark.parametrize("design", ["interleaved", "disaggregated"])
+def test_requests_wait_for_pages_and_none_is_lost(design, said):
+    """Memory for one long text, or for a short one in each slot."""
+    serving = orchestrator(design, engine=PAGED)
+    for request in LOAD:
+        serving.submit(request)
+    with pytest.raises(ValueError, match="does not fit 40 places"):
+        serving.submit(Request("big", (1,) * 20, 30))
+    log = serving.run()
+    assert {name: entry.tokens for name, entry in log.entries.items()} == said
+    assert max(step.pages for step in log.steps) <= 5 == serving.blocks.available
+    late = [step for step in log.steps if step.waiting and step.slots < PAGED.slots and step.pages >= 3]
+    assert late  # somebody waited although there was a slot
+    rich = orchestrator(design).serve(LOAD)
+    assert len(log.steps) > len(rich.steps)
+
+
+def test_a_bad_request_is_told_why_and_the_others_are_served():
+    serving = orchestrator("chunked", engine=Engine(C, slots=3, size=40, chunk=4, page=8, pages=2))
+    serving.submit(Request("good", (1, 2), 1))
+    for message, request in {
+        "empty prompt": Request("bad", (), 2),
+        "41 tokens .* does not fit 40 places": Request("bad", (1,) * 41, 2),
+        "already": Request("good", (1,), 2),
+        "asks for 0 tokens": Request("bad", (1,), 0),
+        "'bad' needs 3 pages of 8 tokens and there are 2": Request("bad", (1,) * 16, 2),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            serving.submit(request)
+    assert {name: entry.tokens for name, entry in serving.run().entries.items()} == {"good": alone((1, 2), 1)}
+    with pytest.raises(ValueError, match="the designs are static, interleaved"):
+        orchestrator("continuous")
+
+
+def test_a_stop_token_ends_a_text():
+    said = alone((1, 2, 3), 6)
+    stop = said[2]
+    entry = orchestrator("interleaved").serve([Request("a", (1, 2, 3), 6, stop=stop)]).entries["a"]
+    assert entry.tokens == said[: said.index(stop) + 1]
+
+
+def test_continuous_batching_takes_at_most_0_6_of_the_steps():
+    """Twenty-four requests at once, every third of 28 tokens and the others of 1 to 3, in three slots."""
+    steps = {design: len(orchestrator(design).serve(load(24, seed=1)).steps) for design in DESIGNS}
+    assert all(steps[design] <= 0.6 * steps["static"] for design in DESIGNS[1:])
+    assert steps["disaggregated"] <= steps["chunked"] < steps["interleaved"]
+
+
+def test_the_tree_spares_passes():
+    """A dozen requests that begin with the same eight tokens and go on differently."""
+    requests = [Request(f"r{i}", (*range(8), 20, i), 2) for i in range(12)]
+    plain, tree = (orchestrator("interleaved", tree).serve(requests) for tree in (False, True))
+    assert [e.tokens for e in plain.entries.values()] == [e.tokens for e in tree.entries.values()]
+    assert plain.tokens_read == 12 * 10 and tree.tokens_read == 10 + 11 * 2  # the last one is always read
+    assert len(tree.steps) < len(plain.steps)

@@ -1,0 +1,105 @@
+"""What an engine's own log says, against the simulation of events: in steps, a prompt of T tokens takes ceil(T / chunk).
+
+Chunks are not compared: the engine's pass with a piece of a prompt is one step, and it reads a prompt before there is a slot.
+"""
+
+from math import ceil
+
+import pytest
+
+from helpers.costs.inference import engine_simulation
+from helpers.kernels.inference.continuous_batching import Orchestrator, Request
+from helpers.kernels.inference.engine import Engine
+from tests.helpers.kernels.inference.test_engine import ENGINE, LOAD, PARAMS, C, load
+
+
+def reading(T):
+    return ceil(T / ENGINE.chunk)
+
+
+def simulated(engine, requests, **more):
+    """The simulation's log of these requests, all of whose times are ends of steps."""
+    given = [(r.arrives, len(r.prompt), r.n) for r in requests]
+    return engine(given, ENGINE.slots, more.pop("prefill", reading), lambda B, S: 1, **more)
+
+
+def ends(log, requests):
+    """When each token was there: a token of step 3 is there at 4."""
+    return [tuple(t + 1 for t in log.entries[r.name].times) for r in requests]
+
+
+def test_interleaved():
+    log, wanted = (
+        Orchestrator(ENGINE, PARAMS, "interleaved").serve(LOAD),
+        simulated(engine_simulation.interleaved, LOAD),
+    )
+    assert ends(log, LOAD) == [s.tokens for s in wanted.served]
+    entries = [log.entries[r.name] for r in LOAD]
+    assert [e.waited for e in entries] == [s.queue for s in wanted.served]
+    assert [e.first_token_after for e in entries] == [s.ttft for s in wanted.served]
+    assert [e.steps_per_token for e in entries] == [s.per_token for s in wanted.served]
+    assert [e.slot for e in entries] == [s.slot[1] for s in wanted.served]
+    generating = [len(step.generated) for step in log.steps if step.generated]
+    assert generating == [n for n, _ in wanted.steps]
+    assert max(e.longest_stall for e in entries) == wanted.worst_gap
+
+
+@pytest.mark.parametrize("design", ["interleaved", "disaggregated"])
+def test_slots_and_pages_of_every_step(design):
+    """A slot is in use from where a request joins to its last token; its pages from where they are promised, with the prompt
+    in one pool, with the slot in two."""
+    requests, (pages, each) = load(18, arrivals=20), (6, 20)  # two pages a slot
+    engine = Engine(C, slots=3, size=40, chunk=4, page=each, pages=pages)
+    log = Orchestrator(engine, PARAMS, design).serve(requests)
+    served = simulated(getattr(engine_simulation, design), requests).served
+    for t, step in enumerate(log.steps):
+        there = [s.joined <= t < s.tokens[-1] and r.n > 1 for r, s in zip(requests, served)]
+        promised = there if design == "disaggregated" else [s.start <= t < s.tokens[-1] for s in served]
+        assert step.slots == sum(there)
+        assert step.pages == sum(ceil((len(r.prompt) + r.n - 1) / each) for r, p in zip(requests, promised) if p)
+
+
+@pytest.mark.parametrize("n, arrivals", [(18, 0), (4, 0), (18, 20)])
+def test_static(n, arrivals):
+    """The engine reads a batch in as many passes as its longest prompt takes, full or not."""
+    requests = load(n, arrivals=arrivals)
+    log = Orchestrator(ENGINE, PARAMS, "static").serve(requests)
+    wanted = simulated(engine_simulation.batched, requests, together=lambda n, T: reading(T))
+    assert ends(log, requests) == [s.tokens for s in wanted.served]
+    assert [len(step.generated) for step in log.steps if step.generated] == [n for n, _ in wanted.steps]
+
+
+def test_padding():
+    """Prompts of 4, 1, 8 tokens, then of 4 and 2: to whole chunks of 4 it is the padding to the longest. One alone: its chunk's."""
+    requests = [Request(f"r{i}", (i,) * T, 2) for i, T in enumerate([4, 1, 8, 4, 2])]
+    log = Orchestrator(ENGINE, PARAMS, "static").serve(requests)
+    assert log.padding == simulated(engine_simulation.batched, requests).padded == 4 + 7 + 0 + 0 + 2
+    assert [step.padding for step in log.steps if step.read] == [3, 8, 2]
+    log = Orchestrator(ENGINE, PARAMS, "interleaved").serve(requests)
+    assert [step.padding for step in log.steps if step.read] == [0, 3, 0, 0, 0, 2]
+
+
+@pytest.mark.parametrize("arrivals", [0, 20])
+def test_disaggregated(arrivals):
+    """Prompts are read as they come, also when all come at once: more of them than there are slots."""
+    requests = load(18, arrivals=arrivals)
+    log = Orchestrator(ENGINE, PARAMS, "disaggregated").serve(requests)
+    wanted = simulated(engine_simulation.disaggregated, requests)
+    assert ends(log, requests) == [s.tokens for s in wanted.served]
+    assert [n for n, _ in wanted.steps] == [len(step.generated) for step in log.steps if step.generated]
+
+
+def test_the_network_carries_one_cache_after_the_other():
+    """Three prompts are read in a step each, and each cache is on its way for three: the second waits until the first is there.
+
+    A step is the network's least: a cache of half a step's bytes takes a whole one.
+    """
+    requests = [Request(f"r{i}", (i, i, i), 3) for i in range(3)]
+    size = ENGINE.bytes(ENGINE.prefill(PARAMS, requests[0].prompt))
+    for network, steps in ((size / 3, 3), (2 * size, 1)):
+        log = Orchestrator(ENGINE, PARAMS, "disaggregated", network=network).serve(requests)
+        wanted = simulated(engine_simulation.disaggregated, requests, transfer=lambda T, steps=steps: steps)
+        assert ends(log, requests) == [s.tokens for s in wanted.served]
+        moves = [(x.start, x.end) for x in wanted.spans if x.lane == "network"]
+        assert [(x.start, x.end) for x in log.spans if x.lane == "network"] == moves
+        assert moves == [(max(1 + i, 1 + steps * i), 1 + steps * (i + 1)) for i in range(3)]

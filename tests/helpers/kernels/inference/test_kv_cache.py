@@ -1,0 +1,305 @@
+"""A cache changes nothing: rows at positions of their own, rings, chunks, and text made with it; what is counted is predicted."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.kernels.inference import chunked_prefill, generate, kv_cache as slots
+from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.decoder_layers import store, visible
+from tests.helpers.kernels.transformers.families import DISTINCT, FAMILIES, random_params, tokens, toy
+
+SMALL = dict(D=8, N=2, K=1, H=4, F=12, V=29)
+MIXED = toy(**SMALL, L=2, window=3, full_every=2)
+LOCAL = toy(**SMALL, L=2, window=3)
+B, T, SIZE, C, SLACK = 3, 12, 14, 4, 3
+
+close = partial(np.testing.assert_allclose, rtol=2e-3, atol=2e-4)
+
+
+@cache
+def model(c):
+    """Parameters, text, and the logits of the whole text at once."""
+    params, text = random_params(c), tokens(c, B, T)
+    return params, text, np.asarray(jax.jit(lambda x: decoder.forward(params, x, c))(text))
+
+
+@cache
+def step(c, keep=0):
+    """`extend` of C tokens a row as one program."""
+    params = model(c)[0]
+    return jax.jit(lambda held, x, at, n: slots.extend(params, held, x, at, c, n, keep))
+
+
+def go(c, held, text, at, n, keep=0):
+    """The next n[b] tokens of each row, from at[b] on: their logits, row by row, and the cache. Padding is token V - 1."""
+    x = np.full((B, C), c.V - 1, np.int32)
+    for b in range(B):
+        x[b, : n[b]] = text[b, at[b] : at[b] + n[b]]
+    said, held = step(c, keep)(held, jnp.asarray(x), jnp.asarray(at), jnp.asarray(n))
+    return [np.asarray(said[b, : n[b]]) for b in range(B)], held
+
+
+# ---- systems E2, E7, E8, E9: the same logits, whatever the rows do
+
+
+@pytest.mark.parametrize(
+    "c",
+    [pytest.param(MIXED, id="mixed")]
+    + [pytest.param(FAMILIES[n], id=n, marks=pytest.mark.slow) for n in [*DISTINCT, "mha", "mqa", "mistral"]],
+)
+def test_rows_go_on_from_where_they_stand(c):
+    """Each by chunks of its own lengths, 0 and 1 among them, past several wraps of a ring of 3."""
+    _, text, whole = model(c)
+    held, at = slots.empty(c, B, SIZE, slack=SLACK), [0] * B
+    draw = np.random.default_rng(0)
+    while min(at) < T:
+        n = [min(int(k), T - t) for k, t in zip(draw.integers(0, C + 1, B), at)]
+        said, held = go(c, held, text, at, n)
+        for b in range(B):
+            close(said[b], whole[b, at[b] : at[b] + n[b]])
+        at = [t + k for t, k in zip(at, n)]
+
+
+def test_a_row_without_tokens_is_left_as_it_is():
+    c, text = MIXED, model(MIXED)[1]
+    _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 3, 2])
+    _, after = go(c, held, text, [4, 3, 2], [4, 0, 1])
+    same = jax.tree.map(lambda a, b: [bool(np.array_equal(a[:, i], b[:, i])) for i in range(B)], held, after)
+    assert [all(x) for x in zip(*(leaf for run in same for leaf in run.values()))] == [False, True, False]
+
+
+def test_a_draft_that_is_given_up_leaves_no_trace():
+    """Wrong tokens are written and overwritten; a ring needs room for them beyond its window, and shows why without it."""
+    c, (_, text, whole) = MIXED, model(MIXED)
+    wrong = (text + 1) % c.V
+
+    def off(slack):
+        held = slots.empty(c, B, SIZE, slack=slack)
+        _, held = go(c, held, text, [0] * B, [4] * B)
+        _, held = go(c, held, text, [4] * B, [3] * B)
+        _, held = go(
+            c, held, jnp.concatenate([text[:, :8], wrong[:, 8:]], 1), [7] * B, [4] * B
+        )  # one right, three wrong
+        said, _ = go(c, held, text, [8] * B, [4] * B)
+        return max(np.abs(said[b] - whole[b, 8:12]).max() for b in range(B))
+
+    assert off(SLACK) < 2e-3 < 1e-2 < off(0)
+
+
+def test_the_first_tokens_stay(keep=2):
+    """systems E12: dense attention under the mask {k < s or i - k < window}, and rows that do not grow with the text."""
+    c, (params, text, _) = LOCAL, model(LOCAL)
+    i, k = np.indices((T, T))
+    mask = jnp.asarray((k <= i) & ((k < keep) | (i - k < c.window)))
+    assert np.array_equal(visible(jnp.arange(T), jnp.arange(T), c.window, keep), mask)
+
+    def dense(x):
+        empty = decoder.empty_cache(c, B, 1)
+        x = decoder.embed(params, x, jnp.arange(T), c)
+        x, _ = decoder.through(params, x, jnp.arange(T), c, empty, lambda kind, old, new: (old, new, mask))
+        return decoder.unembed(params, x, c)
+
+    whole = np.asarray(jax.jit(dense)(text))
+    assert np.abs(whole - model(c)[2]).max() > 1e-2  # the first tokens matter
+    held = slots.empty(c, B, SIZE, keep=keep)
+    assert held[0]["k"].shape[2] == c.window + keep == slots.empty(c, B, 10 * SIZE, keep=keep)[0]["k"].shape[2]
+    for at, n in (([0, 0, 0], [1, 2, 4]), ([1, 2, 4], [4, 4, 3]), ([5, 6, 7], [4, 4, 4]), ([9, 10, 11], [3, 2, 1])):
+        said, held = go(c, held, text, at, n, keep)
+        for b in range(B):
+            close(said[b], whole[b, at[b] : at[b] + n[b]])
+
+
+def test_grouped_heads_with_a_cache_are_repeated_ones():
+    """systems E6: K = N is MHA, K = 1 is MQA; any K is MHA in which heads of a group have the same keys and values."""
+    full = toy(L=1)
+    grouped = {K: toy(L=1, K=K) for K in (1, 2)}
+    params = {K: random_params(c) for K, c in grouped.items()}
+    text, at, n = tokens(full, 2, 5), np.array([0, 4]), np.array([5, 3])
+
+    def wide(K):
+        again = {w: jnp.repeat(params[K]["layers"][0][w], full.N // K, axis=2) for w in ("W_K", "W_V")}
+        return {**params[K], "layers": [params[K]["layers"][0] | again]}
+
+    @jax.jit
+    def all_of_them(x):
+        mha = toy(L=1, K=full.N)
+        run = lambda p, c: slots.extend(p, slots.empty(c, 2, 9), x, at, c, n)  # noqa: E731
+        return {K: (run(params[K], c), run(wide(K), mha)) for K, c in grouped.items()}
+
+    for K, ((said, held), (wanted, wide_held)) in all_of_them(text).items():
+        close(said[0], wanted[0])
+        close(said[1, :3], wanted[1, :3])
+        close(jnp.repeat(held[0]["k"], full.N // K, axis=3), wide_held[0]["k"])
+
+
+def test_the_oldest_makes_room_in_whatever_order_they_come():
+    """More tokens at once than a ring has places: the last ones stay, by their positions; the first one is kept."""
+    ring, at = dict(k=jnp.zeros((1, 4, 1))), jnp.array([[5, 4, 3, 2, 1, 0]])
+    held = store(ring, dict(k=at[..., None] + 10.0), at, window=3, keep=1)
+    assert held["k"].ravel().tolist() == [10, 14, 15, 13]  # position t ≥ 1 stands in place 1 + (t - 1) mod 3
+
+
+def test_how_far_a_token_reaches():
+    """systems E7: through n local layers the last token sees n(window - 1) before it, and none before these."""
+    c, (params, text, _) = LOCAL, model(LOCAL)
+    seen = jax.jit(jax.jacobian(lambda x: decoder.layers(params["layers"], x, c)[0, -1, 0]))
+    x = decoder.embed(params, text[:1], jnp.arange(T), c)
+    reach = np.abs(seen(x)[0]).max(-1) > 0
+    assert reach.sum() == c.L * (c.window - 1) + 1 and reach[-reach.sum() :].all()
+
+
+def test_a_ring_holds_its_window_and_a_full_layer_everything():
+    """systems E6, E9: as many bytes as predicted, those of slack and kept tokens besides, in proportion to K."""
+    for size in (2, 3, 9):
+        held = jax.eval_shape(lambda size=size: slots.empty(MIXED, B, size, jnp.bfloat16))
+        assert decoder.cache_bytes(held) == kv_cache(MIXED, size, B)
+    held = jax.eval_shape(lambda: slots.empty(MIXED, B, 9, jnp.bfloat16, slack=2, keep=1))
+    assert decoder.cache_bytes(held) == kv_cache(MIXED, 9, B) + kv_cache(toy(**SMALL, L=1), 3, B)
+    held = [decoder.cache_bytes(slots.empty(toy(K=K), B, 9)) for K in (1, 2, 4)]
+    assert held == [held[0], 2 * held[0], 4 * held[0]]
+
+
+# ---- systems E13: a prompt in chunks
+
+
+def test_chunks_are_the_prompt_at_once():
+    c, (params, text, _) = MIXED, model(MIXED)
+    last, held = jax.jit(lambda x: chunked_prefill.prefill(params, slots.empty(c, B, SIZE), x, c, chunk=5))(text)
+    once, wanted = jax.jit(lambda x: decoder.prefill(params, x, c, SIZE))(text)
+    close(last, once)
+    jax.tree.map(close, held, wanted)
+
+
+def test_chunks_of_a_ragged_batch():
+    c, (params, text, whole) = MIXED, model(MIXED)
+    n = jnp.array([12, 5, 3])
+    last, held = jax.jit(
+        lambda x: chunked_prefill.prefill(params, slots.empty(c, B, SIZE, slack=SLACK), x, c, 5, lengths=n)
+    )(text)
+    close(last, whole[np.arange(B), n - 1])
+    said, _ = go(c, held, text, [11, 5, 3], [1, 4, 4])  # row 0 hears its last token again, which changes nothing
+    for b, (t, k) in enumerate([(11, 1), (5, 4), (3, 4)]):
+        close(said[b], whole[b, t : t + k])
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 6])
+def test_the_largest_block_of_scores(chunk, L=24):
+    """C × L, with a window C × (C + window - 1), as the traced program has it; T × T at once."""
+    x = jax.ShapeDtypeStruct((B, L), jnp.int32)
+
+    def block(c, f):
+        return trace.attended(f, jax.eval_shape(lambda: random_params(c)), x).block
+
+    def by_chunks(c):
+        return block(c, lambda p, x: chunked_prefill.prefill(p, slots.empty(c, B, L), x, c, chunk))
+
+    full = toy(**SMALL, L=2)
+    assert by_chunks(full) == (chunk, L)
+    assert by_chunks(LOCAL) == (chunk, chunk + LOCAL.window - 1)
+    assert block(full, lambda p, x: decoder.prefill(p, x, full, L)) == (L, L)
+
+
+# ---- systems E1, E2: text
+
+
+def test_text_is_the_same_with_a_cache(n=2):
+    c, (params, text, _) = MIXED, model(MIXED)
+    prompt = text[:, :4]
+    slow, said = jax.jit(lambda x: generate.recompute(params, x, n, c))(prompt)
+    fast, wanted = jax.jit(lambda x: generate.generate(params, x, n, c))(prompt)
+    assert np.array_equal(slow, fast) and slow.shape == (B, n)
+    close(said, wanted)
+    assert len(np.unique(slow)) > 1
+
+
+def test_what_text_costs(n=5):
+    """n(n + 1)/2 tokens and 1 + 4 + … + n² scores, or n tokens and n scores in each step."""
+    c = toy(**SMALL, L=3)
+    params, first = jax.eval_shape(lambda: random_params(c)), jax.ShapeDtypeStruct((1, 1), jnp.int32)
+    slow = trace.attended(lambda p, x: generate.recompute(p, x, n, c), params, first)
+    assert slow.tokens == c.L * n * (n + 1) // 2
+    assert slow.scores == c.L * c.N * sum(i * i for i in range(1, n + 1))
+    fast = trace.attended(lambda p, x: generate.generate(p, x, n, c, size=n), params, first)
+    assert fast.tokens == c.L * n
+    assert fast.scores == c.L * c.N * (1 + (n - 1) * n)  # of a full layer all places, empty ones too
+
+
+# ---- rows
+
+
+def test_a_row_goes_into_a_slot_and_out_again():
+    c, (_, text, whole) = MIXED, model(MIXED)
+    _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 4, 4])
+    _, held = go(c, held, text, [4, 4, 4], [4, 1, 2])
+    one = slots.take(held, 0)
+    moved = slots.insert(held, one, 2)
+    jax.tree.map(np.testing.assert_array_equal, slots.take(moved, 2), one)
+    for i in (0, 1):
+        jax.tree.map(np.testing.assert_array_equal, slots.take(moved, i), slots.take(held, i))
+    said, _ = go(c, moved, jnp.stack([text[0], text[1], text[0]]), [8, 5, 8], [4, 4, 4])
+    close(said[2], whole[0, 8:12])
+
+
+def test_a_smaller_row_goes_into_a_slot():
+    """What it does not reach, of the row that had the slot before, is never seen."""
+    c, (_, text, whole) = MIXED, model(MIXED)
+    _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 4, 4])
+    _, short = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [2, 2, 2])
+    small = jax.tree.map(lambda a: a[:, 1:2, :2], short)  # as a cache of size 2 would have it
+    _, held = go(c, held, text, [4, 4, 4], [4, 4, 4])
+    said, _ = go(c, slots.insert(held, small, 0), text[jnp.array([1, 1, 2])], [2, 8, 8], [4, 1, 1])
+    close(said[0], whole[1, 2:6])
+
+
+def test_bad_input():
+    c, (params, text, _) = MIXED, model(MIXED)
+    held, at = slots.empty(c, B, 4), np.zeros(B, int)
+    with pytest.raises(
+        ValueError, match="row 1 would reach 5 tokens, and there are places for 4: make the cache larger"
+    ):
+        slots.extend(params, held, text[:, :2], np.array([2, 3, 0]), c)
+    with pytest.raises(ValueError, match="row 0 would reach 12 tokens, and there are places for 4"):
+        chunked_prefill.prefill(params, held, text, c, 2)
+    with pytest.raises(
+        ValueError, match="tokens \\[2, 12\\] at positions \\[3\\] do not fit a cache of 3 rows: tokens are"
+    ):
+        slots.extend(params, held, text[:2], at, c)
+    with pytest.raises(ValueError, match="no token to go on from: give each row one or more"):
+        slots.extend(params, held, text[:, :0], at, c)
+    with pytest.raises(ValueError, match="lengths \\[2\\] do not fit 3 rows"):
+        slots.extend(params, held, text, at, c, lengths=np.array([1, 2]))
+    with pytest.raises(ValueError, match="there is no slot 3: a cache of 3 rows has slots 0 to 2"):
+        slots.insert(held, slots.take(held, 0), 3)
+    with pytest.raises(ValueError, match="there is no slot -1"):
+        slots.take(held, -1)
+    with pytest.raises(ValueError, match="does not fit a cache float32.*the same heads and type"):
+        slots.insert(held, slots.empty(c, 1, 5), 0)
+    with pytest.raises(ValueError, match="in the same form: made with the same config and dtype"):
+        slots.insert(held, slots.empty(c, 1, 4, jnp.int8), 0)
+    with pytest.raises(ValueError, match="a chunk has one token or more, not 0"):
+        chunked_prefill.prefill(params, held, text, c, 0)
+    with pytest.raises(ValueError, match="not 3 rows of 0 places"):
+        slots.empty(c, 3, 0)
+    with pytest.raises(ValueError, match="one token or more is asked for, not 0"):
+        generate.generate(params, text, 0, c)
+
+
+def test_whether_a_request_fits():
+    assert slots.room(MIXED, 8, 5, 4) is None
+    with pytest.raises(ValueError, match="an empty prompt has no last token"):
+        slots.room(MIXED, 8, 0)
+    with pytest.raises(ValueError, match="9 tokens does not fit 8 places in the cache: make it at least 9"):
+        slots.room(MIXED, 8, 9)
+    with pytest.raises(
+        ValueError, match="5 tokens with 5 after it does not fit 8 places in the cache: make it at least 9"
+    ):
+        slots.room(MIXED, 8, 5, 5)
+    with pytest.raises(ValueError, match="17 tokens does not fit 16 learned positions"):
+        slots.room(FAMILIES["gpt-2"], 99, 17)
+    assert slots.room(LOCAL, 3, 1000, 1000) is None  # a model of local layers alone goes on for ever

@@ -1,0 +1,272 @@
+"""Pages: an allocator that loses none, the same extend over them as over rows; and reads of what is there alone."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_attention
+from helpers.kernels.inference.page_allocator import Blocks, Exhausted
+from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
+
+close = partial(np.testing.assert_allclose, rtol=2e-3, atol=2e-4)
+
+# ---- systems E15: whose pages are whose
+
+
+class Model:
+    """What an allocator has to know, kept as texts: equal tokens of equal beginnings are what may stand in one page."""
+
+    def __init__(self, pages, size):
+        self.blocks, self.texts, self.next = Blocks(pages, size), {}, 0
+        self.written = np.full((pages, size), -1)
+
+    def write(self, name, start, pairs=()):
+        """Copy, then write the tokens from `start` on: where a page is shared wrongly, somebody's text changes."""
+        for a, b in pairs:
+            self.written[b] = self.written[a]
+        for t in range(start, len(self.texts[name])):
+            page = self.blocks.table(name)[t // self.blocks.size]
+            self.written[page, t % self.blocks.size] = self.texts[name][t]
+
+    def tokens(self, n):
+        self.next += n
+        return list(range(self.next - n, self.next))
+
+    def right(self):
+        """Every text stands in its pages, no page is lost, no sequence wastes a page."""
+        b = self.blocks
+        b.check()
+        assert sorted(b.names()) == sorted(self.texts)
+        assert b.waste == sum(-len(text) % b.size for text in self.texts.values())
+        for name, text in self.texts.items():
+            table = b.table(name)
+            assert self.written[table].reshape(-1)[: len(text)].tolist() == text
+            assert len(table) * b.size - len(text) < b.size
+
+
+def one_request(m: Model, draw, name: int) -> str:
+    """A random thing is asked for; returns what it was, or that there were too few pages."""
+    b = m.blocks
+    kind = draw.choice(["allocate", "append", "fork", "truncate", "free"], p=[0.3, 0.3, 0.15, 0.05, 0.2])
+    had = draw.choice(b.names()).item() if b.names() else None
+    if kind != "allocate" and had is None:
+        return "nothing"
+    n = int(draw.integers(1, 3 * b.size))
+    before = (b.available, {k: b.table(k) for k in b.names()}, b.taken)
+    wants = b.needs(name if kind == "allocate" else had, n)
+    try:
+        if kind == "allocate":
+            b.allocate(name, n)
+            m.texts[name] = m.tokens(n)
+            m.write(name, 0)
+        elif kind == "append":
+            m.texts[had] += m.tokens(n)
+            m.write(had, len(m.texts[had]) - n, b.append(had, n))
+        elif kind == "fork":
+            k = int(draw.integers(1, b.length(had) + 1))
+            b.fork(had, name, k)
+            m.texts[name] = m.texts[had][:k]
+        elif kind == "truncate":
+            k = int(draw.integers(1, b.length(had) + 1))
+            b.truncate(had, k)
+            m.texts[had] = m.texts[had][:k]
+        else:
+            b.free(had)
+            del m.texts[had]
+    except Exhausted:
+        assert kind in ("allocate", "append") and wants > before[0]
+        if kind == "append":
+            m.texts[had] = m.texts[had][:-n]
+        assert before == (b.available, {k: b.table(k) for k in b.names()}, b.taken)  # nothing has changed
+        return "exhausted"
+    if kind in ("allocate", "append"):
+        assert b.taken - before[2] == wants
+    return str(kind)
+
+
+def test_ten_thousand_random_requests():
+    draw, m = np.random.default_rng(0), Model(pages=24, size=4)
+    happened = []
+    for i in range(10_000):
+        happened.append(one_request(m, draw, i))
+        if i % 7 == 0:
+            m.right()
+    m.right()
+    assert min(happened.count(k) for k in ("allocate", "append", "fork", "truncate", "free", "exhausted")) > 200
+    for name in m.blocks.names():
+        m.blocks.free(name)
+    assert m.blocks.taken == m.blocks.returned > 1000 and m.blocks.available == 24
+
+
+def test_a_prefix_is_held_once():
+    b = Blocks(pages=10, size=4)
+    b.allocate("prompt", 8)
+    for i in range(4):
+        b.fork("prompt", i)
+        assert b.append(i, 2) == []  # the prompt fills its pages, so none is copied
+    assert b.available == 10 - 2 - 4 and b.count(b.table("prompt")[0]) == 5
+    b.free("prompt")
+    assert b.available == 4 and b.table(0)[:2] == b.table(3)[:2]
+    b.truncate(0, 5)
+    assert b.append(0) == [(b.table(1)[1], b.table(0)[1])]  # its page 1 is shared, so it writes into a copy
+    assert b.append(0) == []
+
+
+def test_too_little_is_said():
+    b = Blocks(pages=3, size=4)
+    b.allocate("a", 9)
+    with pytest.raises(Exhausted, match="5 tokens of 'b' take 2 pages, and 0 of 3 are free: wait, or free some"):
+        b.allocate("b", 5)
+    with pytest.raises(Exhausted, match="4 more tokens of 'a' take 1 pages, and 0 of 3 are free"):
+        b.append("a", 4)
+    assert "b" not in b and b.length("a") == 9 and b.append("a", 3) == []
+    for sentence, call in {
+        "13 tokens take 4 pages of 4, and there are 3 in all: 'b' has to be shorter": lambda: b.allocate("b", 13),
+        "a sequence has one token or more, 'b' has 0": lambda: b.allocate("b", 0),
+        "there is a sequence 'a' already": lambda: b.allocate("a", 1),
+        "there is no sequence 'b': allocate it first": lambda: b.free("b"),
+        "a fork takes 1 to 12 of them, not 13": lambda: b.fork("a", "b", 13),
+        "1 to 12 may be left, not 0": lambda: b.truncate("a", 0),
+        "-1 is below 0: `truncate` takes some away": lambda: b.append("a", -1),
+        "'a' has 3 pages, more than the 2 of a row": lambda: b.table("a", 2),
+        "not 0 pages of 4": lambda: Blocks(0, 4),
+    }.items():
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    assert b.table("a", 5) == [*b.table("a"), -1, -1]
+    b.check()
+
+
+def test_a_broken_table_is_noticed():
+    b = Blocks(pages=3, size=4)
+    b.allocate("a", 4)
+    b._count[b.table("a")[0]] = 0
+    with pytest.raises(AssertionError, match="as many tables as its count says"):
+        b.check()
+
+
+# ---- systems E15: the same logits, wherever the pages are
+
+T, C, PAGES, SIZE, P = 10, 4, 12, 3, 4
+
+
+@pytest.mark.parametrize(
+    "c",
+    [pytest.param(toy(D=8, N=2, K=1, H=4, F=12, V=29, L=2, window=3, full_every=2), id="mixed")]
+    + [pytest.param(FAMILIES[n], id=n, marks=pytest.mark.slow) for n in ("gpt-oss", "gpt-2", "deepseek-v3")],
+)
+def test_pages_are_a_cache(c):
+    """Two samples go on from one prompt, and write copies; a third text gets pages that were freed, in any order."""
+    params, text = random_params(c), np.array(tokens(c, 3, T))
+    text[1, :5] = text[0, :5]
+    whole = jax.jit(lambda x: decoder.forward(params, x, c))(text)
+    extend = jax.jit(lambda pool, tables, x, at, n: paged_kv_cache.extend(params, pool, tables, x, at, c, n))
+    b, pool, at = Blocks(PAGES, SIZE), paged_kv_cache.empty(c, PAGES, SIZE), [0, 0, 0]
+
+    def go(pool, n):
+        x = np.zeros((3, C), np.int32)
+        for i in range(3):
+            x[i, : n[i]] = text[i, at[i] : at[i] + n[i]]
+        tables = np.array([b.table(i, P) if i in b else [-1] * P for i in range(3)])
+        said, pool = extend(pool, tables, x, np.array(at), np.array(n))
+        for i in range(3):
+            close(said[i, : n[i]], whole[i, at[i] : at[i] + n[i]])
+            at[i] += n[i]
+        return pool
+
+    b.allocate("gone", 7)
+    b.allocate(0, 4)
+    pool = go(pool, [4, 0, 0])
+    b.append(0)
+    b.free("gone")
+    pool = go(pool, [1, 0, 0])
+    b.fork(0, 1)
+    at[1] = 5
+    b.allocate(2, 2)
+    copies = []
+    for n in ([2, 2, 2], [3, 1, 4], [0, 2, 4]):
+        for i in range(3):
+            if new := at[i] + n[i] - b.length(i):
+                pairs = b.append(i, new)
+                pool, copies = paged_kv_cache.copy(pool, pairs), copies + pairs
+        pool = go(pool, n)
+    assert len(copies) == 1 and b.table(0)[0] == b.table(1)[0] and b.table(0)[1] != b.table(1)[1]
+    b.check()
+
+
+def test_pages_in_order_are_rows():
+    """Bit for bit the cache of `kv_cache`, cut into pages; as many bytes."""
+    c = toy(L=1)
+    pool, rows = (jax.eval_shape(f) for f in (lambda: paged_kv_cache.empty(c, 8, 3), lambda: kv_cache.empty(c, 2, 12)))
+    assert decoder.cache_bytes(pool) == decoder.cache_bytes(rows)
+    params, text = random_params(c), tokens(c, 2, 4)
+    tables = np.arange(8).reshape(2, 4)
+    both = jax.jit(
+        lambda pool, rows, at, n: (
+            paged_kv_cache.extend(params, pool, tables, text, at, c, n),
+            kv_cache.extend(params, rows, text, at, c, n),
+        )
+    )
+    pool, rows = paged_kv_cache.empty(c, 8, 3), kv_cache.empty(c, 2, 12)
+    for at, n in ([0, 5], [4, 2]), ([4, 7], [0, 4]):
+        before = pool
+        (said, pool), (wanted, rows) = both(pool, rows, np.array(at), np.array(n))
+        np.testing.assert_array_equal(said, wanted)
+        jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.reshape(b.shape), b), pool, rows)
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:, :4], b[:, :4]), pool, before)  # row 0 was idle
+
+
+def test_bad_tables():
+    c = toy(L=1)
+    params, text, pool = random_params(c), tokens(c, 2, 4), paged_kv_cache.empty(c, 8, 3)
+    with pytest.raises(ValueError, match="there is no page 8: a pool of 8 has pages 0 to 7"):
+        paged_kv_cache.extend(params, pool, np.array([[0, 1], [2, 8]]), text, np.zeros(2, int), c)
+    with pytest.raises(
+        ValueError, match="row 1 would reach 4 tokens, and its pages have places for 3: append to it first"
+    ):
+        paged_kv_cache.extend(params, pool, np.array([[0, 1], [2, -1]]), text, np.zeros(2, int), c)
+    with pytest.raises(ValueError, match="do not fit a cache of 3 rows"):
+        paged_kv_cache.extend(params, pool, np.zeros((3, 2), int), text, np.zeros(2, int), c)
+    with pytest.raises(ValueError, match="not 8 pages of 0"):
+        paged_kv_cache.empty(c, 8, 0)
+
+
+# ---- systems E14: what is read is what is there
+
+
+def dense(q, k, v, n):
+    """Attention of each row by itself, over its n keys."""
+    out = np.zeros(q.shape)
+    for b in range(len(q)):
+        for h in range(q.shape[1]):
+            g = h // (q.shape[1] // k.shape[2])
+            if n[b]:
+                w = np.exp(k[b, : n[b], g] @ q[b, h] / q.shape[-1] ** 0.5)
+                out[b, h] = (w / w.sum()) @ v[b, : n[b], g]
+    return out
+
+
+def test_ragged_reads_by_blocks_and_by_pages():
+    B, N, K, H, S, block = 4, 4, 2, 6, 12, 3
+    draw = np.random.default_rng(0)
+    q, k, v = (draw.standard_normal(s).astype(np.float32) for s in ((B, N, H), (B, S, K, H), (B, S, K, H)))
+    order = draw.permutation(B * S // block)
+    tables = order.reshape(B, S // block)
+    pool = [np.empty((B * S // block, block, K, H), np.float32) for _ in "kv"]
+    for a, pages in zip((k, v), pool):
+        pages[order] = a.reshape(-1, block, K, H)
+    rows = jax.jit(partial(ragged_attention.attend, block=block))
+    pages = jax.jit(ragged_attention.attend_pages)
+    for n in ([12, 1, 0, 7], [3, 3, 4, 12], [0, 0, 0, 1], [0, 0, 0, 0]):
+        y, read = rows(q, k, v, np.array(n))
+        np.testing.assert_allclose(y, dense(q, k, v, n), rtol=1e-4, atol=1e-5)
+        z, taken = pages(q, *pool, tables, np.array(n))
+        np.testing.assert_allclose(z, y, rtol=1e-5, atol=1e-6)
+        assert read == taken == sum(-(-x // block) for x in n)
+        assert read * block - sum(n) < B * block  # Σ lengths, up to a block for each row, and not B · S
+    with pytest.raises(ValueError, match="blocks of 5 do not fill the 12 places of a row: take a divisor of 12"):
+        ragged_attention.attend(q, k, v, jnp.array(n), 5)

@@ -1,0 +1,112 @@
+"""What programs over a mesh send and hold is what the cost functions predict; devices need not be there to be traced."""
+
+from dataclasses import replace
+from math import prod
+
+import jax
+import pytest
+
+from helpers import trace
+from helpers.costs.inference import sharded_decode_step as predicted, sharding_limits
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding.sharded_array import Mesh, parse
+from helpers.costs.transformers.config import MoE
+from helpers.kernels import mesh as meshes
+from helpers.kernels.inference import (
+    expert_parallel_decode,
+    kv_cache_by_heads,
+    kv_cache_by_sequence,
+    sharded_decode_step,
+    sharded_prefill,
+    weight_stationary_2d,
+)
+from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.transformers.families import toy
+
+C = toy(D=512, L=3, N=64, K=8, H=64, F=2048)
+B, S = 32, 1024
+
+
+def bf16(*shape):
+    return jax.ShapeDtypeStruct(shape, "bfloat16")
+
+
+def absent(**sizes):
+    return jax.sharding.AbstractMesh(
+        tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes)
+    )
+
+
+def layer(c):
+    """(a layer's arrays, its cache, its input, positions), as shapes."""
+    p = {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}
+    kept = bf16(B, S, c.K, c.H)
+    return p, dict(k=kept, v=kept), bf16(B, c.D), jax.ShapeDtypeStruct((B,), "int32")
+
+
+@pytest.mark.parametrize("Y, Z", [(2, 4), (4, 2), (8, 8), (2, 32)])
+def test_attention_with_a_cut_cache(Y, Z):
+    """systems E18, E19: its collectives in order; the exchanged bytes; and the part of the cache that one device holds."""
+    mesh, grid = absent(Y=Y, Z=Z), Mesh({"Y": Y, "Z": Z})
+    got = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.HEADS, C, mesh), *layer(C))
+    assert tuple(got) == sharding_limits.attention_collectives(B, C.N, C.K, C.H, C.D, Y, Z)
+    assert {c.V(grid) for c in got if c.kind == "AllToAll"} == {sharding_limits.all_to_all_bytes(B, C.N, C.H, Y)}
+    whole = 2 * 2 * C.L * B * S * C.K * C.H
+    share = sharding_limits.cache_share(C.K, Y, Z)
+    assert (
+        kv_cache_by_heads.HEADS.cache_bytes(C, mesh, B, S)
+        == kv_cache_by_sequence.SEQUENCE.cache_bytes(C, mesh, B, S)
+        == share * whole
+    )
+    for way, reduced in ((kv_cache_by_sequence.SEQUENCE, False), (kv_cache_by_sequence.REDUCED, True)):
+        got = trace.sent(sharded_decode_step.attention(way, C, mesh), *layer(C))
+        assert tuple(got) == sharding_limits.sequence_collectives(B, C.N, C.H, C.D, Y, Z, reduced=reduced)
+        combined = sum(c.bytes for c in got[1:-1])  # m, l and o, in one message or two
+        assert combined == sharding_limits.combine_bytes(B, C.N / Y, C.H)
+
+
+@pytest.mark.parametrize("X, Y, Z", [(2, 2, 2), (4, 4, 4), (4, 2, 16)])
+@pytest.mark.parametrize("F", [512, 2048])
+def test_weights_cut_both_ways(X, Y, Z, F):
+    """systems E26: the collectives of 2D, and the seconds of 1D and 2D at one byte a second of a torus axis."""
+    D, n = 512, X * Y * Z
+    given, mesh = (bf16(B, D), bf16(D, F), bf16(F, D)), absent(X=X, Y=Y, Z=Z)
+    both, alone = (
+        trace.sent(make(mesh), *given)
+        for make in (weight_stationary_2d.two_dimensions, weight_stationary_2d.one_dimension)
+    )
+    assert [replace(c, axes=c.axes[:1]) for c in both] == list(sharding_limits.two_d_collectives(B, D, F, X, Y * Z))
+    seconds = lambda sent: sum((2 if c.kind == "AllReduce" else 1) * c.bytes / len(c.axes) for c in sent)  # noqa: E731
+    assert seconds(both) == sharding_limits.two_d_time(B, D, F, n, X, 1.0)
+    assert seconds(alone) == pytest.approx(sharding_limits.one_d_time(B, D, 1.0))
+
+
+def test_what_a_step_and_a_prefill_send_on_a_slice():
+    """systems E16, E17, E18: bytes over the busiest link and hops, all layers, on 16x16 v5e chips: Y and Z are a ring each."""
+    c = toy(D=512, L=3, N=256, K=16, H=64, F=2048)
+    s = Slice(chip("v5e"), (16, 16))
+    mesh, r, wires = absent(Y=16, Z=16), Replica(c, s.chip), Mesh.on(s, "YZ")
+    moves = [x.move(wires) for x in trace.sent(sharded_decode_step.decode(kv_cache_by_heads.HEADS, c, mesh), *layer(c))]
+    said = [m for work in predicted.decode_works(r, s, 16, 16, B, S).values() for m in work.moves]
+    assert sum(m.bytes for m in said) == pytest.approx(c.L * sum(m.bytes for m in moves))
+    assert sum(m.hops for m in said) == c.L * sum(m.hops for m in moves)
+
+    T, mesh, wires = 4096, absent(X=16, Y=16), Mesh.on(s, {"Y": (0,), "X": (1,)})
+    p = layer(c)[0]
+    moves = [x.move(wires) for x in trace.sent(sharded_prefill.prefill(c, mesh, "gathered"), p, bf16(1, T, c.D))]
+    said = [m for work in predicted.prefill_works(r, s, 16, 16, T).values() for m in work.moves]
+    assert sum(m.bytes for m in said) == pytest.approx(c.L * sum(m.bytes for m in moves))
+
+
+def test_experts_on_a_chip():
+    """systems E30: what one device holds of the experts, cut as the notation says, is their part of the formula."""
+    c, Y, Z = toy(D=64, L=3, moe=MoE(E=16, k=2, F=32)), 8, 16
+    shapes = decoder.shapes(c)["layers"][0]["experts"]
+    here = 0
+    for how in map(parse, expert_parallel_decode.weights(c)[1:]):
+        cut = jax.NamedSharding(absent(Y=Y, Z=Z), jax.P(None, *meshes.spec(how)))
+        here += 2 * prod(cut.shard_shape(shapes[how.name]))
+    spread_all, over_Y = (n * sharding_limits.expert_weights(c, Y, Z, spread=s) for n, s in ((Y * Z, True), (Y, False)))
+    assert here == (spread_all - over_Y) / (1 - 1 / Z) / (Y * Z)  # the rest of the model falls out

@@ -1,0 +1,253 @@
+"""Guessing ahead changes how many passes the target makes, never what it says: token for token, and law for law."""
+
+from functools import partial
+from os.path import commonprefix
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.costs.inference.speculative_decoding import acceptance, residual
+from helpers.kernels.inference.speculative_decoding import DraftModel, NGram, Reader, accept, chance, greedy, sample
+from helpers.kernels.transformers.decoder import forward
+from tests.helpers.kernels.transformers.families import FAMILIES, random_params
+
+WRONG_ONCE_IN = 1000  # a right sampler fails a test of its law with this chance; the keys are fixed, so it does not
+
+# The law, on a vocabulary of five tokens. The drafter is far off in places, and never draws one that the target may.
+
+V, K, DRAWS = 5, 2, 40_000
+P = jnp.array([[0.4, 0.3, 0.2, 0.1, 0.0], [0.1, 0.2, 0.3, 0.2, 0.2], [0.05, 0.05, 0.3, 0.3, 0.3]])
+Q = jnp.array([[0.1, 0.3, 0.3, 0.2, 0.1], [0.4, 0.3, 0.3, 0.0, 0.0]])
+
+
+def fixed_threshold(key, guess, q, p, least=0.5):
+    """Wrong: a guess stays when p/q is at least 0.5, whatever the draw."""
+    mine, its = (jnp.take_along_axis(a[:K], guess[:, None], -1)[:, 0] for a in (q, p))
+    kept = jnp.cumprod(its >= least * mine).sum()
+    law = residual(p, jnp.concatenate([q, jnp.zeros_like(p[:1])]))[kept]
+    last = jax.random.categorical(key, jnp.log(law))
+    place = jnp.arange(K + 1)
+    return jnp.where(place < kept, jnp.append(guess, 0), jnp.where(place == kept, last, -1)), kept
+
+
+def redrawn_from_p(key, guess, q, p):
+    """Wrong: right about which guesses stay, but a refused one is drawn again from p."""
+    tokens, kept = accept(key, guess, q, p)
+    last = jax.random.categorical(jax.random.fold_in(key, 9), jnp.log(p[kept]))
+    return tokens.at[kept].set(last), kept
+
+
+@partial(jax.jit, static_argnums=0)
+def _draws(rule, key):
+    def one(key):
+        drafting, checking = jax.random.split(key)
+        return rule(checking, jax.random.categorical(drafting, jnp.log(Q)), Q, P)
+
+    return jax.vmap(one)(jax.random.split(key, DRAWS))
+
+
+def chances(rule):
+    """Of each place's tokens, given that all before were kept guesses: the chance to be that far off the target's law."""
+    tokens, kept = jax.device_get(_draws(rule, jax.random.key(5)))
+    counts = [np.bincount(tokens[kept >= i, i], minlength=V) for i in range(K + 1)]
+    return [chance(n, p) for n, p in zip(counts, P)], kept
+
+
+def test_what_is_drawn_has_the_targets_law():
+    """systems E28."""
+    by_place, kept = chances(accept)
+    assert min(by_place) > 1 / WRONG_ONCE_IN
+    first, second = (float(a) for a in acceptance(P[:K], Q))
+    assert (first, second) == pytest.approx((0.7, 0.6))
+    # Of the guesses the expected share stays: 40,000 draws, four standard deviations of a count.
+    assert abs((kept >= 1).mean() - first) < 4 * (first * (1 - first) / DRAWS) ** 0.5
+    assert abs((kept == 2).mean() - first * second) < 4 * (0.42 * 0.58 / DRAWS) ** 0.5
+
+
+@pytest.mark.parametrize("wrong", [fixed_threshold, redrawn_from_p])
+def test_the_same_test_finds_a_wrong_sampler(wrong):
+    by_place, _ = chances(wrong)
+    assert min(by_place) < 1 / WRONG_ONCE_IN**2
+
+
+def test_a_token_that_the_law_never_draws():
+    assert chance([50, 49, 1], [0.5, 0.5, 0.0]) == 0
+
+
+def test_the_residual_is_a_law_and_mends_what_was_kept():
+    draw = np.random.default_rng(0)
+    p, q = draw.dirichlet(np.ones(6), 50), draw.dirichlet(np.ones(6), 50)
+    r = np.asarray(residual(p, q))
+    assert r.sum(-1) == pytest.approx(np.ones(50), abs=1e-5)
+    refused = 1 - np.asarray(acceptance(p, q))[:, None]
+    assert np.minimum(p, q) + refused * r == pytest.approx(p, abs=1e-5)
+    assert np.asarray(residual(p, p)) == pytest.approx(p)  # nothing is ever refused then
+
+
+# ---- systems E27 to E29: the loops, on a small decoder. Its greedy text is found with no cache and no guesses.
+
+C = FAMILIES["one layer"]
+PARAMS = random_params(C)
+PROMPT, N, GUESSES = [3, 1, 4, 1, 5], 24, 3
+forward_padded = jax.jit(partial(forward, c=C))
+
+
+@pytest.fixture(scope="module")
+def plain():
+    tokens = list(PROMPT)
+    for _ in range(N):
+        padded = jnp.array([tokens + [0] * (len(PROMPT) + N - len(tokens))])
+        tokens.append(int(forward_padded(PARAMS, padded)[0, len(tokens) - 1].argmax()))
+    return tokens[len(PROMPT) :]
+
+
+def reader():
+    return Reader(PARAMS, C, size=len(PROMPT) + N, width=GUESSES + 1)
+
+
+def at_random(tokens, k, key=None):
+    """Some guesses, sometimes fewer than were asked for."""
+    draw = np.random.default_rng(len(tokens))
+    guess = draw.integers(0, C.V, draw.integers(0, k + 1)).tolist()
+    return guess, np.full((len(guess), C.V), 1 / C.V, np.float32)
+
+
+def looked_up(said):
+    """Tokens of each pass when guesses come from the text so far: where its last three, two or one stood before."""
+    text, now, passes = "".join(map(chr, said)), len(PROMPT), []
+    while now < len(text):
+        seen = [
+            text.rfind(text[now - n : now], 0, now - 1) + n for n in (3, 2, 1) if text[now - n : now] in text[: now - 1]
+        ]
+        guess = text[seen[0] : min(now, seen[0] + GUESSES)] if seen else ""
+        kept = len(commonprefix([guess, text[now : len(text) - 1]])) + 1
+        passes.append(kept)
+        now += kept
+    return passes
+
+
+def test_greedy_says_what_it_would_say_alone(plain):
+    """systems E27, E29: whatever the guesser; n-grams take the passes that a search of the text says, and K + 1 tokens a pass of
+    a text that goes in circles."""
+    said = PROMPT + plain
+
+    def right(tokens, k, key=None):
+        return said[len(tokens) : len(tokens) + k], None
+
+    def wrong(tokens, k, key=None):
+        return [(t + 1) % C.V for t in said[len(tokens) : len(tokens) + k]], None
+
+    drafters = dict(
+        ngram=NGram(C.V),
+        knows=NGram(C.V, len(said), said[:-1]),
+        right=right,
+        wrong=wrong,
+        random=at_random,
+        itself=DraftModel(reader()),
+    )
+    passes = {}
+    for name, drafter in drafters.items():
+        tokens, passes[name] = greedy(reader(), drafter, PROMPT, N, GUESSES)
+        assert tokens == plain, name
+        assert sum(passes[name]) == N and all(1 <= n <= GUESSES + 1 for n in passes[name])
+    assert len(passes["wrong"]) == N
+    assert len(passes["right"]) == len(passes["itself"]) == N / (GUESSES + 1)
+    assert len(passes["knows"]) <= N / (GUESSES + 1) + 1  # the text is in what it looks at: wrong only at its end
+    assert passes["ngram"] == looked_up(said) and len(passes["ngram"]) < N  # random weights soon go in circles
+    assert greedy(CIRCLE, NGram(3), [0, 1, 2, 0], 12, GUESSES) == ([1, 2, 0] * 4, [GUESSES + 1] * 3)
+
+
+def test_a_guess_costs_the_target_no_second_reading(plain):
+    target = reader()
+    _, passes = greedy(target, NGram(C.V), PROMPT, N, 0)
+    assert len(passes) == N and target.tokens_read == len(PROMPT) + N - 1
+
+
+class Table:
+    """What needs no model: the law of the next token depends on the last one only."""
+
+    def __init__(self, *laws):
+        self.laws, self.c = np.array(laws), SimpleNamespace(V=len(laws))
+
+    def __call__(self, tokens, count):
+        return np.log(self.laws[list(tokens[-count:])])
+
+
+TARGET = Table([0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3])
+CIRCLE = Table(*(np.roll(np.eye(3), 1, 1) + 1e-9))
+OTHER = Table([0.5, 0.3, 0.2], [0.6, 0.2, 0.2], [0.2, 0.6, 0.2])
+
+
+def argmax(tokens, k, key):
+    """Wrong: the likeliest guess, said to be drawn."""
+    guess, laws = [], []
+    for _ in range(k):
+        laws.append(OTHER.laws[[*tokens, *guess][-1]])
+        guess.append(int(laws[-1].argmax()))
+    return guess, np.array(laws, np.float32).reshape(k, 3)
+
+
+def text_chance(drafter, temperature, law):
+    """Of 300 texts, their first two tokens after 0: the chance to be that far off this law of them."""
+    keys = jax.random.split(jax.random.key(3), 300)
+    texts = [tuple(sample(k, TARGET, drafter, [0, 1, 0], 3, 2, temperature)[0][:2]) for k in keys]
+    counts = np.array([[texts.count((a, b)) for b in range(3)] for a in range(3)])
+    return chance(counts.ravel(), law.ravel())
+
+
+def pairs(temperature):
+    """The law of the first two tokens: each law to the power 1/temperature, made a law again."""
+    laws = TARGET.laws ** (1 / temperature)
+    laws /= laws.sum(-1, keepdims=True)
+    return laws[0][:, None] * laws
+
+
+@pytest.mark.parametrize(
+    "drafter, temperature",
+    [(NGram(3), 1.0), (DraftModel(OTHER), 1.0), (DraftModel(OTHER, 2.0), 2.0), (DraftModel(OTHER), 2.0)],
+    ids=["certain and often wrong", "drawn", "warm", "warm, guesses are not"],
+)
+def test_drawn_texts_have_the_targets_law(drafter, temperature):
+    """systems E28, E29."""
+    assert text_chance(drafter, temperature, pairs(temperature)) > 1 / WRONG_ONCE_IN
+
+
+def test_the_same_test_finds_a_wrong_drafter_and_a_wrong_law():
+    assert text_chance(argmax, 1.0, pairs(1.0)) < 1 / WRONG_ONCE_IN**2
+    assert text_chance(NGram(3), 1.0, pairs(1.0).T) < 1 / WRONG_ONCE_IN**2
+    assert text_chance(NGram(3), 1.0, pairs(2.0)) < 1 / WRONG_ONCE_IN**2
+
+
+def test_guesses_are_drawn_by_the_law_that_is_told():
+    keys = jax.random.split(jax.random.key(4), 300)
+    for temperature in (1.0, 2.0):
+        drawn = [DraftModel(OTHER, temperature)([1], 1, key) for key in keys]
+        law = OTHER.laws[1] ** (1 / temperature) / (OTHER.laws[1] ** (1 / temperature)).sum()
+        assert np.allclose([q for _, q in drawn], law)
+        assert chance(np.bincount([g[0] for g, _ in drawn], minlength=3), law) > 1 / WRONG_ONCE_IN
+
+
+def test_a_draft_model_that_is_the_target_is_always_kept():
+    _, passes = sample(jax.random.key(0), reader(), DraftModel(reader()), PROMPT, 12, GUESSES)
+    assert passes == [GUESSES + 1] * 3
+
+
+def test_the_law_of_the_drafter_is_that_of_its_guesses():
+    """systems E29."""
+    guess, q = NGram(V=9)([1, 2, 3, 1, 2], 2)
+    assert guess == [3, 1] and q.argmax(-1).tolist() == guess and q.sum() == 2
+    assert NGram(V=9, before=[7, 2, 5, 6])([1, 2], 2)[0] == [5, 6]
+    guess, q = NGram(V=9)([1, 2, 3], 2)
+    assert guess == [] and q.shape == (0, 9)
+
+
+def test_what_cannot_be_speculated():
+    with pytest.raises(ValueError, match="needs a prompt"):
+        greedy(reader(), at_random, [], 3, 2)
+    with pytest.raises(ValueError, match="call `greedy`"):
+        sample(jax.random.key(0), reader(), at_random, PROMPT, 3, 2, temperature=0)
+    with pytest.raises(ValueError, match="do not fit|does not fit"):
+        greedy(reader(), at_random, PROMPT, N + 5, 2)

@@ -1,0 +1,55 @@
+"""The model that learns to speak on the page: its text, that it learns, and that it says what it has read."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.kernels.inference import tiny_language_model
+
+RHYME = json.loads((Path(__file__).parents[4] / "book/data/rhyme.json").read_text(encoding="utf-8"))
+TEXT = "\n".join(RHYME["lines"])
+LETTERS = tiny_language_model.alphabet(TEXT)
+TOKENS = tiny_language_model.encode(TEXT, LETTERS)
+C = tiny_language_model.draft(len(LETTERS))
+
+
+def test_the_text_is_small_and_says_where_it_is_from():
+    assert 2_000 < len(TEXT) < 60_000 and len(LETTERS) < 40
+    assert RHYME["source"] and RHYME["licence"]
+    assert tiny_language_model.decode(TOKENS, LETTERS) == TEXT
+
+
+def test_a_few_steps_learn_and_the_same_seed_gives_the_same_weights():
+    first, losses = tiny_language_model.train(C, TOKENS, steps=12)
+    again, _ = tiny_language_model.train(C, TOKENS, steps=12)
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again)))
+    assert losses[0] > 0.9 * np.log(len(LETTERS))  # it knows nothing at first
+    assert losses[-1] < 0.85 * losses[0]
+    other, _ = tiny_language_model.train(C, TOKENS, steps=12, seed=1)
+    assert not np.array_equal(first["embedding"], other["embedding"])
+
+
+def test_what_it_has_never_read():
+    with pytest.raises(ValueError, match=r"never read \['!', 'Q'\]"):
+        tiny_language_model.encode("Q!", LETTERS)
+    with pytest.raises(ValueError, match="no excerpt of 128"):
+        tiny_language_model.train(C, TOKENS[:128], steps=1)
+
+
+def test_the_draft_is_a_seventh_of_the_speaker():
+    small, large = (
+        parameters(make(len(LETTERS))).total for make in (tiny_language_model.draft, tiny_language_model.speaker)
+    )
+    assert small < large / 7
+
+
+@pytest.mark.slow
+def test_words_come_out():
+    params, losses = tiny_language_model.train(tiny_language_model.speaker(len(LETTERS)), TOKENS)
+    assert losses[0] > 3 and np.mean(losses[-10:]) < 0.2
+    said = tiny_language_model.say("This is the page", params, tiny_language_model.speaker(len(LETTERS)), LETTERS, 90)
+    assert said in TEXT

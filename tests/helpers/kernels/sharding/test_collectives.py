@@ -1,0 +1,219 @@
+"""Collectives made of permutes: the results of jax.lax's, the bytes and hops of helpers.costs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from helpers.costs.sharding import collectives as costs
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.kernels import mesh as meshes
+from helpers.kernels.sharding import collectives as ours
+from tests import wires
+
+WAYS = {"one way": {"ways": 1}, "both ways": {"ways": 2}, "a line": {"wraps": False}}
+
+
+def pairs(names, **how):
+    """(ours, JAX's) for every collective and every dimension, as functions of a block of a matrix."""
+    for axis in (0, 1):
+        yield (
+            lambda x, axis=axis: ours.all_gather(x, names, axis, **how),
+            lambda x, axis=axis: lax.all_gather(x, names, axis=axis, tiled=True),
+        )
+        yield (
+            lambda x, axis=axis: ours.reduce_scatter(x, names, axis, **how),
+            lambda x, axis=axis: lax.psum_scatter(x, names, scatter_dimension=axis, tiled=True),
+        )
+    yield lambda x: ours.all_reduce(x[:, 1:], names, **how), lambda x: lax.psum(x[:, 1:], names)  # n does not divide it
+    for split, concat in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        yield (
+            lambda x, s=split, c=concat: ours.all_to_all(x, names, s, c, **how),
+            lambda x, s=split, c=concat: lax.all_to_all(x, names, s, c, tiled=True),
+        )
+
+
+def results(fs, mesh, x):
+    """What each per-device function gives, all devices' results side by side; one program for all of them."""
+    cut = jax.P(mesh.axis_names)
+    run = jax.shard_map(lambda x: [f(x) for f in fs], mesh=mesh, in_specs=cut, out_specs=cut, check_vma=False)
+    return [np.asarray(r, np.float64) for r in jax.jit(run)(x)]
+
+
+def numbers(rows, cols, dtype=np.int32):
+    return np.random.default_rng(rows * cols).integers(-99, 99, (rows, cols)).astype(dtype)
+
+
+def ring(n):
+    return jax.make_mesh((n,), ("X",), axis_types=(jax.sharding.AxisType.Auto,), devices=meshes.devices(8)[:n])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, pytest.param(8, marks=pytest.mark.slow)])
+def test_whole_numbers_exactly_as_jax(n):
+    both = [pair for how in WAYS.values() for pair in pairs("X", **how)]
+    x = numbers(n * n, 3 * n)
+    for mine, theirs in zip(results([m for m, _ in both], ring(n), x), results([t for _, t in both], ring(n), x)):
+        assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("names", [("X", "Y"), ("Y", "X"), "Y"])
+def test_several_axes_in_their_order(names):
+    mesh = meshes.mesh((4, 2), ("X", "Y"))
+    both = list(pairs(names)) + list(pairs(names, wraps=False))[:1]
+    x = numbers(64, 8)
+    for mine, theirs in zip(results([m for m, _ in both], mesh, x), results([t for _, t in both], mesh, x)):
+        assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.slow
+def test_three_axes():
+    mesh = meshes.mesh((2, 2, 2), ("X", "Y", "Z"))
+    for names in (("X", "Y", "Z"), ("Z", "X"), ("Y", "Z", "X")):
+        both = list(pairs(names))
+        x = numbers(64, 8)
+        for mine, theirs in zip(results([m for m, _ in both], mesh, x), results([t for _, t in both], mesh, x)):
+            assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("dtype, rtol", [(jnp.float32, 1e-6), (jnp.bfloat16, 2e-2)])
+def test_floats_to_their_precision(dtype, rtol):
+    """Sums in another order differ in the last digits; what is only moved does not differ."""
+    both = list(pairs("X"))
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(16, 12)), dtype)
+    for mine, theirs in zip(results([m for m, _ in both], ring(4), x), results([t for _, t in both], ring(4), x)):
+        np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=4 * rtol)
+
+
+# Hops and bytes.
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 8, 16])
+def test_hops_and_bytes_are_those_of_costs(n, how):
+    way, axis = WAYS[how], Axis(n, WAYS[how].get("wraps", True))
+    ways, b = way.get("ways", 2), 4 * 6  # 6 numbers of 4 bytes in a block
+    programs = [
+        (costs.all_gather(n * b, axis, ways), lambda x: ours.all_gather(x, "X", 1, **way), (1, 6)),
+        (costs.reduce_scatter(n * b, axis, ways), lambda x: ours.reduce_scatter(x, "X", 0, **way), (n, 6)),
+        (costs.all_reduce(n * b, axis, ways), lambda x: ours.all_reduce(x, "X", **way), (n, 6)),
+        (costs.all_to_all(n * n * b, axis, ways), lambda x: ours.all_to_all(x, "X", 0, 0, **way), (n, 6)),
+    ]
+    for move, f, shape in programs:
+        sent = wires.read(f, n, shape)
+        # An AllReduce on a line is busiest at one end while it sums and at the other while it gathers.
+        line = not axis.wraps and move.hops == 2 * (n - 1)
+        assert (sent.busiest, sent.hops) == (n * b if line else pytest.approx(move.bytes), move.hops)
+        assert set(sent.kinds) == {"ppermute"}
+        for s, t in sent.links:  # neighbours only, and on a line nothing over its ends
+            assert (t - s) % n in ((1,) if ways == 1 else (1, n - 1)) and (axis.wraps or abs(t - s) == 1)
+
+
+def test_all_to_all_by_the_block():
+    """n²/8 blocks a wire on an even ring, both wires of every link alike; one way n(n-1)/2."""
+    for n in (4, 6, 8, 16):
+        two, one = (wires.read(lambda x, w=w: ours.all_to_all(x, "X", 0, 0, w), n, (n, 2)) for w in (2, 1))
+        assert len(two.links) == 2 * n and len(one.links) == n
+        assert set(two.links.values()) == {n * n} and set(one.links.values()) == {4 * n * (n - 1)}  # a block is 8 bytes
+
+
+def test_n_minus_one_permutes_round_a_ring():
+    for n in (3, 4, 7):
+        for ways in (1, 2):
+            assert wires.read(lambda x, w=ways: ours.all_gather(x, "X", 0, w), n, (1, 1)).kinds["ppermute"] == n - 1
+            assert wires.read(lambda x, w=ways: ours.reduce_scatter(x, "X", 0, w), n, (n, 1)).kinds["ppermute"] == n - 1
+
+
+# Transposes.
+
+
+def test_gather_and_scatter_are_transposes_by_kronecker_products():
+    """AllGather = broadcast ⊗ I_p and ReduceScatter = reduce ⊗ I_p, with broadcast = u ⊗ I_n and reduce its transpose."""
+    n, p = 2, 3
+    broadcast, reduce = np.kron(np.ones((p, 1)), np.eye(n)), np.kron(np.ones((1, p)), np.eye(n))
+    for ag, rs in (
+        (lambda x: lax.all_gather(x, "X", tiled=True), lambda x: lax.psum_scatter(x, "X", tiled=True)),
+        (lambda x: ours.all_gather(x, "X"), lambda x: ours.reduce_scatter(x, "X")),
+    ):
+        ag, rs = ours.matrix(ag, "X", ring(p), n), ours.matrix(rs, "X", ring(p), p * n)
+        assert np.array_equal(ag, np.kron(broadcast, np.eye(p)))
+        assert np.array_equal(rs, np.kron(reduce, np.eye(p)))
+        assert np.array_equal(ag.T, rs)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_gradients_are_those_of_jax(how):
+    """The pull-back of a gather is a scatter, ours through our permutes as JAX's through its own primitive."""
+    n, way = 4, WAYS[how]
+    gather = lambda x: ours.all_gather(x, "X", **way)  # noqa: E731
+    scatter = lambda x: ours.reduce_scatter(x, "X", **way)  # noqa: E731
+
+    def back(f, shape):
+        return lambda ct: jax.vjp(f, jnp.zeros((shape(ct), *ct.shape[1:]), ct.dtype))[1](ct)[0]
+
+    x = numbers(n * n, 3, np.float32)
+    fs = [back(gather, lambda ct: 1), lambda ct: lax.psum_scatter(ct, "X", tiled=True)]
+    fs += [back(scatter, lambda ct: 4 * n), lambda ct: lax.all_gather(ct, "X", tiled=True)]
+    fs += [lambda ct: jax.vjp(lambda x: ours.all_to_all(x, "X", 0, 1, **way), ct)[1](ours.all_to_all(ct, "X", 0, 1))[0]]
+    fs += [lambda ct: ct, back(lambda x: ours.all_reduce(x, "X", **way), lambda ct: 4), lambda ct: lax.psum(ct, "X")]
+    got = results(fs, ring(n), x)
+    for mine, theirs in zip(got[::2], got[1::2]):
+        assert np.array_equal(mine, theirs)
+
+
+def test_jax_pulls_a_gather_back_as_a_scatter_and_the_other_way():
+    for f, shape, kind in (
+        (lambda x: lax.all_gather(x, "X", tiled=True), (2, 3), "reduce_scatter"),
+        (lambda x: lax.psum_scatter(x, "X", tiled=True), (8, 3), "all_gather"),
+    ):
+        there = wires.read(f, 4, shape).kinds
+        both = wires.read(lambda x, f=f: there_and_back(f, x), 4, shape).kinds
+        assert both - there == {kind: 1}
+
+
+def there_and_back(f, x):
+    y, back = jax.vjp(f, x)
+    return back(y)[0]
+
+
+# The primitives.
+
+
+def test_primitives_mean_what_numpy_says():
+    mesh, a = ring(4), numbers(8, 4, np.float32)
+    stack = np.stack([numbers(8, 4, np.float32) + i for i in range(4)])
+    wanted = {"AllGather": (a, a), "AllToAll": (a, a)} | dict.fromkeys(
+        ("ReduceScatter", "AllReduce"), (stack, stack.sum(0))
+    )
+    for kind, (operand, result) in wanted.items():
+        out = ours.primitive(kind, mesh, "X")(operand)
+        assert np.array_equal(out, result)
+        for shard in out.addressable_shards:
+            assert np.array_equal(shard.data, result[shard.index])
+
+
+def test_the_compiler_keeps_each_primitive():
+    names = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")
+    for kind, name in zip(ours.PRIMITIVES, names):
+        shape = (4, 8, 4) if kind in ("ReduceScatter", "AllReduce") else (8, 4)
+        text = ours.primitive(kind, ring(4), "X").lower(jax.ShapeDtypeStruct(shape, jnp.float32)).compile().as_text()
+        assert {n for n in names if f" {n}(" in text or f" {n}-start(" in text} == {name}
+
+
+def test_simulated_devices_are_not_timed():
+    runs = ours.bench(ring(4), "X", [100, 5000])
+    assert [r.kind for r in runs] == list(ours.PRIMITIVES) * 2
+    assert all(r.seconds is None and r.bandwidth is None for r in runs)
+    assert {r.bytes for r in runs} == {128, 4992}  # whole rows for 4 devices, nearest to what was asked for
+    assert ours.Timed("AllGather", 100, 0.5).bandwidth == 200
+
+
+def test_requests_that_cannot_be_met():
+    with pytest.raises(ValueError, match="4 devices do not divide 6, the size of dimension 0"):
+        wires.read(lambda x: ours.reduce_scatter(x, "X"), 4, (6, 1))
+    with pytest.raises(ValueError, match="ways is 1 or 2, not 3"):
+        wires.read(lambda x: ours.all_gather(x, "X", ways=3), 4, (6, 1))
+    with pytest.raises(ValueError, match="without wraparound both ways are needed"):
+        wires.read(lambda x: ours.all_gather(x, "X", ways=1, wraps=False), 4, (6, 1))
+    with pytest.raises(ValueError, match="one of AllGather, ReduceScatter, AllReduce, AllToAll, not 'Gather'"):
+        ours.primitive("Gather", ring(2), "X")

@@ -1,0 +1,226 @@
+"""The four cases and the overlapped matmuls: equal to the dense product, sending what they should."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from jax import lax
+
+from helpers import trace
+from helpers.costs.sharding.matmul_plans import plans
+from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
+from helpers.kernels import mesh as meshes
+from helpers.kernels.sharding import sharded_matmul as mm
+from tests import wires
+
+MESH = meshes.mesh((4, 2), ("X", "Y"))
+X, XY = "X", ("X", "Y")
+CASES = {  # per-device function, operands, result, what it sends
+    "1": (mm.case1, ("A[I_X, J]", "B[J, K_Y]"), "C[I_X, K_Y]", {}),
+    "1, all on I": (mm.case1, ("A[I_XY, J]", "B[J, K]"), "C[I_XY, K]", {}),
+    "2": (lambda A, B: mm.case2(A, B, X), ("A[I, J_X]", "B[J, K]"), "C[I, K]", {"AllGather": 1}),
+    "2, and Y": (lambda A, B: mm.case2(A, B, X), ("A[I, J_X]", "B[J, K_Y]"), "C[I, K_Y]", {"AllGather": 1}),
+    "2, two axes": (lambda A, B: mm.case2(A, B, XY), ("A[I, J_XY]", "B[J, K]"), "C[I, K]", {"AllGather": 1}),
+    "3": (lambda A, B: mm.case3(A, B, X), ("A[I, J_X]", "B[J_X, K]"), "C[I, K]", {"AllReduce": 1}),
+    "3, two axes": (lambda A, B: mm.case3(A, B, XY), ("A[I, J_XY]", "B[J_XY, K]"), "C[I, K]", {"AllReduce": 1}),
+    "3 to a shard": (
+        lambda A, B: mm.case3_scattered(A, B, X), ("A[I, J_X]", "B[J_X, K]"), "C[I, K_X]", {"ReduceScatter": 1},
+    ),
+    "3 to rows": (
+        lambda A, B: mm.case3_scattered(A, B, X, 0), ("A[I_Y, J_X]", "B[J_X, K]"), "C[I_YX, K]", {"ReduceScatter": 1},
+    ),
+    "4, B gathered": (
+        lambda A, B: mm.case4_gather_b(A, B, X), ("A[I_X, J]", "B[J, K_X]"), "C[I_X, K]", {"AllGather": 1},
+    ),
+    "4, A gathered": (
+        lambda A, B: mm.case4_gather_a(A, B, X), ("A[I_X, J]", "B[J, K_X]"), "C[I, K_X]", {"AllGather": 1},
+    ),
+}  # fmt: skip
+OVERLAPPED = {
+    "gather J": (mm.all_gather_matmul, 1, ("A[I, J_X]", "B[J, K]"), "C[I, K]"),
+    "gather J, K over Y": (mm.all_gather_matmul, 1, ("A[I, J_X]", "B[J, K_Y]"), "C[I, K_Y]"),
+    "gather I": (mm.all_gather_matmul, 0, ("A[I_X, J]", "B[J, K_X]"), "C[I, K_X]"),
+    "scatter K": (mm.matmul_reduce_scatter, 1, ("A[I, J_X]", "B[J_X, K]"), "C[I, K_X]"),
+    "scatter I, and Y": (mm.matmul_reduce_scatter, 0, ("A[I_Y, J_X]", "B[J_X, K]"), "C[I_YX, K]"),
+}
+
+
+def operands(I=16, J=24, K=8, dtype=np.float32):
+    draw = np.random.default_rng(I * J * K)
+    return draw.integers(-5, 6, (I, J)).astype(dtype), draw.integers(-5, 6, (J, K)).astype(dtype)
+
+
+def same_everywhere(out, dense):
+    """The result is the dense product, and so is every device's copy of its block."""
+    np.testing.assert_array_equal(out, dense)
+    for shard in out.addressable_shards:
+        np.testing.assert_array_equal(shard.data, dense[shard.index])
+
+
+def same_gradients(program, A, B):
+    weigh = np.random.default_rng(1).integers(-3, 4, (A.shape[0], B.shape[1])).astype(np.float32)
+    for mine, dense in zip(
+        jax.jit(jax.grad(lambda a, b: jnp.sum(program(a, b) * weigh), (0, 1)))(A, B), (weigh @ B.T, A.T @ weigh)
+    ):
+        np.testing.assert_array_equal(mine, dense)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_four_cases(name):
+    f, ins, out, kinds = CASES[name]
+    A, B = operands()
+    program = meshes.sharded(f, MESH, ins, out)
+    same_everywhere(program(A, B), A @ B)
+    same_gradients(program, A, B)
+    assert trace.sent(program, A, B).kinds == kinds
+
+
+def test_case_3_leaves_partial_sums_that_differ_and_add_up():
+    """systems B7: each device holds another summand."""
+    A, B = operands()
+    parts = np.asarray(meshes.sharded(mm.case1, MESH, ("A[I, J_X]", "B[J_X, K]"), "C[I, K] {U_X}")(A, B))
+    assert parts.shape == (4, 16, 8)
+    np.testing.assert_array_equal(parts.sum(0), A @ B)
+    for i in range(4):
+        np.testing.assert_array_equal(parts[i], A[:, 6 * i : 6 * i + 6] @ B[6 * i : 6 * i + 6])
+    assert len({p.tobytes() for p in parts}) == 4
+
+
+def test_case_4_without_communication_is_the_diagonal():
+    """systems B8: device i holds block (i, i), and nobody any other."""
+    A, B = operands()
+    blocks = np.asarray(meshes.sharded(mm.case1, MESH, ("A[I_X, J]", "B[J, K_X]"), "C[I_X, K]")(A, B))
+    dense = A @ B
+    for i in range(4):
+        np.testing.assert_array_equal(blocks[4 * i : 4 * i + 4], dense[4 * i : 4 * i + 4, 2 * i : 2 * i + 2])
+
+
+def test_jax_refuses_what_the_notation_refuses():
+    """On Explicit axes JAX asks what to do with partial sums, and refuses C[I_X, K_X]."""
+    mesh = jax.make_mesh((4, 2), XY, axis_types=(jax.sharding.AxisType.Explicit,) * 2, devices=meshes.devices(8))
+    A, B = operands()
+    with jax.set_mesh(mesh):
+        put = lambda a, *cut: jax.device_put(a, jax.P(*cut))  # noqa: E731
+        a, b = put(A, None, "X"), put(B, "X", None)
+        with pytest.raises(Exception, match="ambiguous"):
+            a @ b
+        np.testing.assert_array_equal(jnp.dot(a, b, out_sharding=jax.P(None, None)), A @ B)
+        with pytest.raises(Exception, match="illegally sharded"):
+            put(A, "X", None) @ put(B, None, "X")
+
+
+# Overlap.
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("name", OVERLAPPED)
+def test_overlapped_matmuls(name, ways):
+    f, axis, ins, out = OVERLAPPED[name]
+    A, B = operands()
+    program = meshes.sharded(lambda a, b: f(a, b, "X", axis, ways), MESH, ins, out)
+    same_everywhere(program(A, B), A @ B)
+    same_gradients(program, A, B)
+    assert trace.sent(program, A, B).kinds == {"Permute": 3}
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_overlapped_on_every_ring(n):
+    mesh = jax.make_mesh((n,), ("X",), axis_types=(jax.sharding.AxisType.Auto,), devices=meshes.devices(8)[:n])
+    A, B = operands(2 * n, 3 * n, n)
+    for f, axis, ins, out in (v for k, v in OVERLAPPED.items() if "Y" not in k):
+        same_everywhere(meshes.sharded(lambda a, b, f=f, x=axis: f(a, b, "X", x), mesh, ins, out)(A, B), A @ B)
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("n", [2, 4, 5, 8])
+@pytest.mark.parametrize("name", [k for k in OVERLAPPED if "Y" not in k])
+def test_n_small_matmuls_between_n_minus_one_permutes(name, n, ways):
+    """systems B21: the order in the program, the FLOPs of the whole product, the bytes of the collective alone."""
+    f, axis, ins, out = OVERLAPPED[name]
+    I, J, K = 4 * n, 2 * n, 3 * n
+    mesh = jax.sharding.AbstractMesh((n,), ("X",), axis_types=(jax.sharding.AxisType.Auto,))
+    program = meshes.sharded(lambda a, b: f(a, b, "X", axis, ways), mesh, ins, out)
+    args = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((I, J), (J, K))]
+    jaxpr = jax.make_jaxpr(program)(*args)
+    order = [v.name for v in trace.walk(jaxpr) if v.name in ("dot_general", "ppermute")]
+    assert order.count("dot_general") == n and order.count("ppermute") == n - 1
+    longest = max(len(run) for run in "".join(o[0] for o in order).replace("d", " ").split())
+    assert longest == 1 or (ways == 2 and longest == 2)  # both directions set off side by side, never more
+    assert trace.count(program, *args).flops >= 2 * I * J * K
+    moved = {"gather J": I * J, "gather I": I * J, "scatter K": I * K}[name]
+    hops = n - 1 if ways == 1 else n // 2
+    sent = wires.of(jaxpr.jaxpr)
+    assert (sent.busiest, sent.hops) == (4 * moved // n * hops, hops)
+
+
+def test_overlapped_on_other_types():
+    A, B = operands(8, 8, 8, np.int32)
+    f = meshes.sharded(lambda a, b: mm.all_gather_matmul(a, b, "X"), MESH, ("A[I, J_X]", "B[J, K]"), "C[I, K]")
+    same_everywhere(f(A, B), A @ B)
+    a, b = (jnp.asarray(np.random.default_rng(0).normal(size=(8, 8)), jnp.bfloat16) for _ in range(2))
+    np.testing.assert_allclose(np.float32(f(a, b)), np.float32(a) @ np.float32(b), rtol=0.05, atol=0.1)
+
+
+# Blocks.
+
+
+@given(st.data())
+def test_any_blocks(data):
+    cuts = [data.draw(st.integers(1, 3), n) for n in "ijk"]
+    I, J, K = (c * data.draw(st.integers(1, 3)) for c in cuts)
+    A, B = operands(I, J, K, np.int64)
+    assert np.array_equal(mm.block_matmul(A, B, *cuts), A @ B)
+    assert np.array_equal(mm.outer_products(A, B), A @ B)
+
+
+def test_blocks_of_jax_arrays_and_wrong_blocks():
+    A, B = operands()
+    assert np.array_equal(mm.block_matmul(jnp.asarray(A), jnp.asarray(B), 2, 3, 4), A @ B)
+    with pytest.raises(ValueError, match="5 blocks do not divide 24, the size of dimension 1"):
+        mm.block_matmul(A, B, 2, 5, 1)
+    with pytest.raises(ValueError, match="columns of A and the rows of B are paired"):
+        mm.outer_products(A, A)
+    with pytest.raises(ValueError, match="a matrix has dimensions 0 and 1, not 2"):
+        mm.all_gather_matmul(A, B, "X", 2)
+
+
+# Who sends to whom.
+
+
+def test_moves():
+    grid = Mesh({"X": 4, "Y": 2})
+    swap = mm.moves(parse("A[I_XY]"), parse("A[I_YX]"), ("X", "Y"), grid)
+    assert sorted(s for s, _ in swap) == sorted(t for _, t in swap) == list(range(8))
+    where = list(grid.coordinates())
+    for s, t in swap:
+        assert parse("A[I_XY]").block(where[s], grid) == parse("A[I_YX]").block(where[t], grid)
+    with pytest.raises(ValueError, match="nobody along these axes holds block"):
+        mm.moves(parse("A[I_XY]"), parse("A[I_YX]"), ("Y",), grid)
+
+
+@given(st.permutations("XYZ"), st.permutations("XYZ"), st.integers(0, 3), st.integers(0, 3))
+def test_moves_bring_every_block_home(p, q, cut, other):
+    """Any two shardings with the same local shape, copies included; who has its block keeps it."""
+    grid = Mesh({"X": 2, "Y": 2, "Z": 2})
+    n = min(cut + other, 3)
+    before, after = (
+        Sharding("A", ("I", "J"), (tuple(a[: min(cut, n)]), tuple(a[min(cut, n) : n]))) for a in (list(p), list(q))
+    )
+    where = list(grid.coordinates())
+    pairs = mm.moves(before, after, ("X", "Y", "Z"), grid)
+    assert sorted(s for s, _ in pairs) == [t for _, t in pairs] == list(range(8))
+    for s, t in pairs:
+        assert before.block(where[s], grid) == after.block(where[t], grid)
+        assert (s == t) == (before.block(where[t], grid) == after.block(where[t], grid))
+
+
+def test_a_plan_for_another_mesh():
+    plan = plans("A[I, J_X]", "B[J_X, K]", "C[I, K]", dict(I=8, J=8, K=8), Mesh({"X": 2}))[0]
+    with pytest.raises(ValueError, match=r"the plan is for a Mesh\(X=2\), and these devices are Mesh\(X=4, Y=2\)"):
+        mm.program(plan, MESH)
+
+
+def test_summands_over_two_axes():
+    f = meshes.sharded(lambda a: lax.psum(a, XY), MESH, ["A[I, J] {U_XY}"], "A[I, J]")
+    assert f(np.ones((8, 4, 4), np.float32)).tolist() == np.full((4, 4), 8.0).tolist()

@@ -1,0 +1,341 @@
+"""The two-matmul layer under each strategy: equal to one device step by step, and what is sent is the strategy table."""
+
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.sharding.collectives import Collective
+from helpers.costs.training import dp_fsdp_tp
+from helpers.kernels import mesh as meshes
+from helpers.kernels.training import data_parallel_and_fsdp, fsdp_and_tensor_parallel, mlp_layer, tensor_parallel
+from helpers.kernels.transformers.adam import Adam
+from helpers.trace.jaxpr.collectives import results
+
+B, D, F, L = 16, 8, 24, 3
+X4, Y4, X2Y4 = ((4,), ("X",)), ((4,), ("Y",)), ((2, 4), ("X", "Y"))
+ADAM = Adam(rate=0.02)
+
+STRATEGIES = {
+    "data": (data_parallel_and_fsdp.DATA, X4),
+    "ZeRO-1": (data_parallel_and_fsdp.ZERO1, X4),
+    "ZeRO-2": (data_parallel_and_fsdp.ZERO2, X4),
+    "FSDP": (data_parallel_and_fsdp.FSDP, X4),
+    "tensor": (tensor_parallel.TENSOR, Y4),
+    "tensor, In kept": (tensor_parallel.TENSOR_KEEPING, Y4),
+    "mixed": (fsdp_and_tensor_parallel.MIXED, X2Y4),
+    "mixed, In kept": (fsdp_and_tensor_parallel.MIXED_KEEPING, X2Y4),
+}
+every_strategy = pytest.mark.parametrize(
+    "s, grid",
+    [pytest.param(*s, id=name, marks=[pytest.mark.slow] * ("kept" in name)) for name, s in STRATEGIES.items()],
+)
+
+
+def given():
+    draw = np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.float32)  # noqa: E731
+    w = mlp_layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
+    return w, normal(B, D), normal(B, D)
+
+
+def loss_of(w, In, Target):
+    for W_in, W_out in zip(*w):
+        In = In @ W_in @ W_out
+    return jnp.mean((In - Target) ** 2) / 2
+
+
+@cache
+def one_device():
+    """Weights and losses of three steps by `jax.grad` and Adam as its paper has it, in NumPy."""
+    w, In, Target = given()
+    slope = jax.jit(jax.value_and_grad(loss_of))
+    m = v = tuple(np.zeros(a.shape) for a in w)
+    out = []
+    for t in range(1, 4):
+        loss, dw = slope(w, In, Target)
+        m = tuple(0.9 * a + 0.1 * np.float64(g) for a, g in zip(m, dw))
+        v = tuple(0.999 * a + 0.001 * np.float64(g) ** 2 for a, g in zip(v, dw))
+        w = mlp_layer.Weights(
+            *(
+                np.float32(p - 0.02 * (a / (1 - 0.9**t)) / (np.sqrt(b / (1 - 0.999**t)) + 1e-8))
+                for p, a, b in zip(w, m, v)
+            )
+        )
+        out.append((w, loss))
+    return out
+
+
+def test_the_backward_pass_by_hand():
+    """systems D1: dW_out, dTmp, dW_in = In *_B dTmp and dIn are what `jax.vjp` gives."""
+    w, In, dOut = given()
+    w = mlp_layer.Weights(w.W_in[0], w.W_out[0])
+
+    @jax.jit
+    def both(In, dOut, w):
+        Out, pull = jax.vjp(lambda In, w: In @ w.W_in @ w.W_out, In, w)
+        got, kept = mlp_layer.forward(In, w)
+        return (got, *mlp_layer.backward(dOut, kept, w)), (Out, *pull(dOut)), kept
+
+    hand, by_jax, kept = both(In, dOut, w)
+    for a, b in zip(jax.tree.leaves(hand), jax.tree.leaves(by_jax)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert trace.count(mlp_layer.forward, In, w).matmul_flops == 4 * B * D * F
+    assert trace.count(lambda *a: mlp_layer.backward(*a), dOut, kept, w).matmul_flops == 8 * B * D * F
+
+
+@every_strategy
+def test_weights_equal_one_device_step_by_step(s, grid):
+    """systems D2, D3, D5, D6: three steps of Adam; what each device holds is the part that the notation says."""
+    mesh = meshes.mesh(*grid)
+    w, In, Target = given()
+    held, moments = mlp_layer.start(s, mesh, w)
+    step = mlp_layer.step(s, mesh, ADAM)
+    losses = []
+    for want, loss in one_device():
+        held, moments, said = step(held, moments, In, Target)
+        losses.append(said)
+        np.testing.assert_allclose(said, loss, rtol=1e-5)
+        for a, b in zip(held, want):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+    assert losses[0] > losses[1] > losses[2]
+    parts = {"W_in": prod(mesh.shape[a] for a in "XY" if f"_{a}" in s.W_in)}
+    assert held.W_in.addressable_shards[0].data.size * parts["W_in"] == L * D * F
+    adam = s.moments or (s.W_in, s.W_out)
+    cut = prod(mesh.shape[a] for a in "XY" if f"_{a}" in adam[0])
+    assert moments.mean.W_in.addressable_shards[0].data.size * cut == L * D * F
+
+
+# What is sent. V of a collective: bytes of the whole array, twice for an AllReduce, as the sources' table counts.
+
+BIG = dict(B=4096, D=512, F=2048)
+
+
+def traced(s, grid):
+    """(mesh, forward, backward, update) of bf16 arrays; nothing is run."""
+    mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
+    like = lambda *shape, dtype="bfloat16": jax.ShapeDtypeStruct(shape, dtype)  # noqa: E731
+    w, In = mlp_layer.Weights(like(L, D, F), like(L, F, D)), like(B, D)
+    forward, backward = mlp_layer.passes(s, mesh)
+    Out, kept = jax.eval_shape(forward, In, w)
+    moments = jax.eval_shape(ADAM.start, w)
+    whole = trace.sent(mlp_layer.step(s, mesh, ADAM), w, moments, In, In)
+    return mesh, trace.sent(forward, In, w), trace.sent(backward, Out, kept, w), whole
+
+
+def volume(sent):
+    return sum((2 if c.kind == "AllReduce" else 1) * c.times * c.bytes for c in sent)
+
+
+def table(name, X, Y):
+    """The strategies' bytes for a layer, forward and backward, with bf16 (the sources' table, its errata corrected)."""
+    B, D, F = BIG.values()
+    return {
+        "data": (0, 8 * D * F),
+        "ZeRO-2": (0, 4 * D * F),  # the other half follows the update
+        "ZeRO-1": (0, 0),
+        "FSDP": (4 * D * F, 8 * D * F),
+        "tensor": (4 * B * D, 6 * B * D),
+        "tensor, In kept": (4 * B * D, 4 * B * D),
+        "mixed": (4 * B * D / X + 4 * D * F / Y, 6 * B * D / X + 8 * D * F / Y),
+        "mixed, In kept": (4 * B * D / X + 4 * D * F / Y, 4 * B * D / X + 8 * D * F / Y),
+    }[name]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_bytes_are_those_of_the_strategy_table(name):
+    """systems D19, D2, D5, D6: of both passes; and a whole step sends nothing else but what the update does."""
+    s, grid = STRATEGIES[name]
+    mesh, forward, backward, whole = traced(s, grid)
+    want = table(name, mesh.shape.get("X", 1), mesh.shape.get("Y", 1))
+    assert (volume(forward), volume(backward)) == (L * want[0], L * want[1])
+    update = {"ZeRO-1": 8, "ZeRO-2": 4}.get(name, 0) * BIG["D"] * BIG["F"]
+    assert volume(whole) == L * (sum(want) + update)
+    assert {c.dtype for c in whole} <= {"bf16"} and not whole.doubts
+
+
+PREDICTED = {
+    "data": ("DP", False),
+    "FSDP": ("FSDP", False),
+    "tensor": ("TP", False),
+    "tensor, In kept": ("TP", True),
+    "mixed": ("FSDP+TP", False),
+    "mixed, In kept": ("FSDP+TP", True),
+}
+
+
+@pytest.mark.parametrize("name", PREDICTED)
+def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
+    """systems D19: each line of `costs.training.dp_fsdp_tp` that sends, with its axes, shapes and type, once in each layer."""
+    mesh, *passes, _ = traced(*STRATEGIES[name])
+    said = dp_fsdp_tp.algorithm(*PREDICTED[name])
+    for sent, lines in zip(passes, (said.forward, said.backward)):
+        want = [a.collective(BIG, meshes.costs_mesh(mesh)) for a in lines if a.kind != "Matmul"]
+        assert list(sent) == [replace(c, times=L) for c in want]
+
+
+@pytest.mark.parametrize("name", ["ZeRO-1", "ZeRO-2"])
+def test_zero_sends_what_data_parallelism_does_in_two_halves(name):
+    """systems D4, D19: ReduceScatters of slopes, all layers' at the end or layer by layer, then AllGathers of new weights."""
+    _, forward, _, step = traced(*STRATEGIES[name])
+    B, D, F = BIG.values()
+    whole, shard = [(D, F), (F, D)], [(D // 4, F), (F, D // 4)]
+    stacked = lambda shapes: [(L, *s) for s in shapes]  # noqa: E731
+    over = lambda kind, before, after, times=1: [  # noqa: E731
+        Collective(kind, ("X",), a, b, "bf16", times) for a, b in zip(before, after)
+    ]
+    at_the_end = name == "ZeRO-1"
+    scatter = (
+        over("ReduceScatter", *map(stacked, (whole, shard))) if at_the_end else over("ReduceScatter", whole, shard, L)
+    )
+    assert list(step) == [*scatter, *over("AllGather", stacked(shard), stacked(whole))]
+    assert volume(step) == L * dp_fsdp_tp.cost("DP", B, D, F, X=4)[1].total and not forward
+
+
+KINDS = {  # forward, backward: kind and axis, how often in a layer
+    "data": ({}, {("AllReduce", "X"): 2}),
+    "ZeRO-1": ({}, {}),
+    "ZeRO-2": ({}, {("ReduceScatter", "X"): 2}),
+    "FSDP": ({("AllGather", "X"): 2}, {("AllGather", "X"): 2, ("ReduceScatter", "X"): 2}),
+    "tensor": (
+        {("AllGather", "Y"): 1, ("ReduceScatter", "Y"): 1},
+        {("AllGather", "Y"): 2, ("ReduceScatter", "Y"): 1},
+    ),
+    "tensor, In kept": (
+        {("AllGather", "Y"): 1, ("ReduceScatter", "Y"): 1},
+        {("AllGather", "Y"): 1, ("ReduceScatter", "Y"): 1},
+    ),
+    "mixed": (
+        {("AllGather", "Y"): 1, ("AllGather", "X"): 2, ("ReduceScatter", "Y"): 1},
+        {("AllGather", "Y"): 2, ("ReduceScatter", "X"): 2, ("AllGather", "X"): 2, ("ReduceScatter", "Y"): 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds_and_axes_of_both_passes(name):
+    """systems D2, D3, D5, D6: three collectives for a matrix of FSDP; one AllGather and one ReduceScatter of tensor, forward."""
+    _, *passes, _ = traced(*STRATEGIES[name])
+    for sent, want in zip(passes, KINDS[name]):
+        got = {}
+        for c in sent:
+            got[c.kind, *c.axes] = got.get((c.kind, *c.axes), 0) + c.times
+        assert got == {k: L * n for k, n in want.items()}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_flops_are_shared_evenly(name):
+    """systems D19: 4BDF forward and 8BDF backward for a layer, over all devices together."""
+    s, grid = STRATEGIES[name]
+    mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
+    like = lambda *shape: jax.ShapeDtypeStruct(shape, "bfloat16")  # noqa: E731
+    w, In = mlp_layer.Weights(like(L, D, F), like(L, F, D)), like(B, D)
+    forward, backward = mlp_layer.passes(s, mesh)
+    Out, kept = jax.eval_shape(forward, In, w)
+    assert trace.count(forward, In, w).matmul_flops == L * 4 * B * D * F
+    assert trace.count(backward, Out, kept, w).matmul_flops == L * 8 * B * D * F
+
+
+@pytest.mark.parametrize(
+    "name, weights, averages", [("data", 1, 1), ("ZeRO-1", 1, 4), ("ZeRO-2", 1, 4), ("FSDP", 4, 4)]
+)
+def test_bytes_that_a_device_holds_between_steps(name, weights, averages):
+    """systems D4: 2 bytes of a weight in bf16 and 8 of its averages in f32, each whole or 1/X: 10P under data, 10P/X under FSDP."""
+    s, grid = STRATEGIES[name]
+    w = jax.tree.map(lambda a: a.astype(jnp.bfloat16), given()[0])
+    held, moments = mlp_layer.start(s, meshes.mesh(*grid), w)
+    here = sum(a.addressable_shards[0].data.nbytes for a in jax.tree.leaves((held, moments.mean, moments.square)))
+    numbers = L * 2 * D * F
+    assert here == 2 * numbers / weights + 8 * numbers / averages
+
+
+def test_fsdp_holds_one_whole_matrix_at_a_time():
+    """systems D3: no array of a device is larger than one gathered matrix or 1/X of all layers; data parallelism holds all."""
+    mesh, layers, wide = meshes.mesh(*X4), 12, 64
+    like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
+    w, In = mlp_layer.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
+    moments = jax.eval_shape(ADAM.start, w)
+
+    def largest(s):
+        made = results(jax.make_jaxpr(mlp_layer.step(s, mesh, ADAM))(w, moments, In, In))
+        return max(prod(shape) for shape, _ in made)
+
+    matrix = 4 * wide * wide
+    assert largest(data_parallel_and_fsdp.FSDP) == max(matrix, layers * matrix // 4)
+    assert largest(data_parallel_and_fsdp.DATA) == layers * matrix
+
+
+def test_memory_that_the_compiler_gives_to_fsdp():
+    """systems D3: a further layer costs weights and two averages, old and new, and slopes, all 1/X; no whole matrix stays."""
+    mesh, wide = meshes.mesh(*X4), 64
+    like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
+
+    def needs(s, layers):
+        w, In = mlp_layer.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
+        lowered = mlp_layer.step(s, mesh, ADAM).lower(w, jax.eval_shape(ADAM.start, w), In, In)
+        m = lowered.compile().memory_analysis()
+        return m.temp_size_in_bytes + m.argument_size_in_bytes + m.output_size_in_bytes
+
+    matrices, activations = 4 * 2 * 4 * wide * wide, 4 * 2 * 5 * wide  # bytes of a layer; on one device
+    grows = {
+        s.name: (needs(s, 12) - needs(s, 4)) / 8 for s in (data_parallel_and_fsdp.FSDP, data_parallel_and_fsdp.DATA)
+    }
+    assert 6 / 4 * matrices <= grows["FSDP"] <= 7 / 4 * matrices + activations
+    assert 6 * matrices <= grows["DP"]
+
+
+@pytest.mark.parametrize(
+    "s, sizes, said",
+    [
+        (
+            data_parallel_and_fsdp.DATA,
+            dict(B=6),
+            r"In\[B_X, D\]: X is 4 and does not divide B = 6; the nearest that it divides are 4 and 8",
+        ),
+        (data_parallel_and_fsdp.FSDP, dict(D=6), r"W_in\[D_X, F\]: X is 4 and does not divide D = 6"),
+        (tensor_parallel.TENSOR, dict(F=6), r"W_in\[D, F_Y\]: Y is 4 and does not divide F = 6"),
+    ],
+    ids=["batch", "width", "hidden"],
+)
+def test_sizes_that_do_not_fit_are_refused(s, sizes, said):
+    b, d, f = (dict(B=8, D=8, F=8) | sizes).values()
+    w = mlp_layer.Weights(jnp.zeros((1, d, f)), jnp.zeros((1, f, d)))
+    mesh = meshes.mesh(*(Y4 if s is tensor_parallel.TENSOR else X4))
+    with pytest.raises(ValueError, match=said):
+        mlp_layer.step(s, mesh, ADAM)(w, ADAM.start(w), jnp.zeros((b, d)), jnp.zeros((b, d)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda mesh, w: mlp_layer.passes(fsdp_and_tensor_parallel.MIXED, mesh),
+        lambda mesh, w: mlp_layer.start(fsdp_and_tensor_parallel.MIXED, mesh, w),
+        lambda mesh, w: mlp_layer.step(fsdp_and_tensor_parallel.MIXED, mesh, ADAM)(
+            w, ADAM.start(w), jnp.zeros((8, 8)), jnp.zeros((8, 8))
+        ),
+    ],
+    ids=["passes", "start", "step"],
+)
+def test_a_mesh_without_the_axis_is_refused(make):
+    w = mlp_layer.Weights(jnp.zeros((1, 8, 8)), jnp.zeros((1, 8, 8)))
+    with pytest.raises(ValueError, match=r"In\[B_X, D_Y\] names axis Y: use one that the mesh has, X"):
+        make(meshes.mesh(*X4), w)
+
+
+def test_weights_that_do_not_lie_over_the_mesh_are_refused_at_the_start():
+    w = mlp_layer.Weights(jnp.zeros((1, 6, 8)), jnp.zeros((1, 8, 6)))
+    with pytest.raises(ValueError, match=r"W_in\[D_X, F\]: X is 4 and does not divide D = 6"):
+        mlp_layer.start(data_parallel_and_fsdp.FSDP, meshes.mesh(*X4), w)
+
+
+def test_weights_that_do_not_fit_each_other_are_refused():
+    w = mlp_layer.Weights(jnp.zeros((1, 8, 8)), jnp.zeros((1, 4, 8)))
+    with pytest.raises(ValueError, match=r"asks for W_out\[L, F, D\]"):
+        mlp_layer.step(data_parallel_and_fsdp.DATA, meshes.mesh(*X4), ADAM)(
+            w, ADAM.start(w), jnp.zeros((8, 8)), jnp.zeros((8, 8))
+        )

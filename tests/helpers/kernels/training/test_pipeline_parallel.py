@@ -1,0 +1,170 @@
+"""Pipelines on simulated devices: the slopes of one device under every order; bubbles and memory of what was carried out."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.training.pipeline_schedules import pipeline as order, simulate
+from helpers.kernels import mesh as meshes
+from helpers.kernels.training import mlp_layer, pipeline_parallel
+
+L, D, F, MICRO = 8, 4, 6, 3  # MICRO tokens in a microbatch
+
+
+def given(m):
+    draw = np.random.default_rng(m)
+    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.float32)  # noqa: E731
+    w = mlp_layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
+    return w, normal(m, MICRO, D), normal(m, MICRO, D)
+
+
+@cache
+def by_grad(m):
+    """jax.grad of the whole net on the whole batch."""
+
+    def loss(w, xs, targets):
+        for W_in, W_out in zip(*w):
+            xs = xs @ W_in @ W_out
+        return jnp.mean((xs - targets) ** 2) / 2
+
+    w, xs, targets = given(m)
+    return jax.jit(jax.value_and_grad(loss, (0, 1)))(w, xs, targets)
+
+
+CASES = {
+    "naive": ("naive", 4, 4, 1),
+    "GPipe": ("GPipe", 4, 8, 1),
+    "1F1B": ("1F1B", 4, 8, 1),
+    "interleaved": ("interleaved", 4, 8, 2),
+    "ZB-H1": ("ZB-H1", 4, 8, 1),
+    "ZB-H2": ("ZB-H2", 4, 8, 1),
+    "1F1B on eight devices": ("1F1B", 8, 8, 1),
+    "GPipe, one microbatch": ("GPipe", 2, 1, 1),
+}
+LONG = ("naive", "GPipe", "ZB-H2", "1F1B on eight devices")
+
+
+@pytest.mark.parametrize(
+    "name, p, m, v", [pytest.param(*a, id=i, marks=[pytest.mark.slow] * (i in LONG)) for i, a in CASES.items()]
+)
+def test_slopes_equal_those_of_the_whole_net(name, p, m, v):
+    """systems D11, D12, D13: every order, with its microbatches; and the devices did what the order says, when it says."""
+    orders, mesh = order(name, p, m, v), meshes.mesh((p,), ("Z",))
+    w, xs, targets = given(m)
+    got = pipeline_parallel.slopes(pipeline_parallel.two_matmul(xs.size), orders, mesh)(w, jnp.zeros(()), xs, targets)
+    loss, (dw, dxs) = by_grad(m)
+    np.testing.assert_allclose(got.loss, loss, rtol=1e-5)
+    for a, b in zip((*got.dw, got.dxs), (*dw, dxs)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    timeline = simulate(orders)
+    assert got.done.shape == (timeline.span, p)
+    assert np.mean(np.asarray(got.done) == 0) == pytest.approx(timeline.bubble)
+    for d in range(p):
+        tasks = [pipeline_parallel.TASKS[k] for k in np.asarray(got.done)[:, d] if k]
+        assert "".join(tasks) == "".join(t.kind for t in orders[d])
+
+
+@pytest.mark.parametrize("p, m", [(2, 1), (4, 4), (4, 12), (8, 16)])
+def test_bubbles_of_the_tables(p, m):
+    """systems D12, D13: (p-1)/(m+p-1) for GPipe and 1F1B; zero bubble waits less; a naive pipeline 1 - 1/p."""
+    bubble = {
+        name: pipeline_parallel.ticks(order(name, p, m)).bubble for name in ("naive", "GPipe", "1F1B", "ZB-H1", "ZB-H2")
+    }
+    assert bubble["naive"] == pytest.approx(1 - 1 / p)
+    assert bubble["GPipe"] == bubble["1F1B"] == pytest.approx((p - 1) / (m + p - 1))
+    if m >= p:
+        assert bubble["ZB-H2"] <= bubble["ZB-H1"] < bubble["1F1B"]
+
+
+@pytest.mark.parametrize("name, p, m, v", CASES.values(), ids=CASES)
+def test_buffers_are_no_larger_than_the_schedule_needs(name, p, m, v):
+    """systems D12, D13: m microbatches kept by GPipe, p by 1F1B."""
+    orders = order(name, p, m, v)
+    t = pipeline_parallel.ticks(orders)
+    assert t.messages == 2 * m * (t.stages - 1)
+    if v == 1:
+        assert t.places["kept"] == max(simulate(orders).peak)
+    assert t.places["kept"] == {"naive": 1, "GPipe": m, "1F1B": min(p, m)}.get(name, t.places["kept"])
+
+
+def test_what_a_pipeline_sends():
+    """systems D12: one microbatch's activation each way in a tick, over Z; the program is the same for more microbatches."""
+    mesh = meshes.mesh((4,), ("Z",))
+    for m in (4, 16):
+        orders = order("1F1B", 4, m)
+        w, xs, targets = given(m)
+        run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(xs.size), orders, mesh)
+        sent = trace.sent(run, w, jnp.zeros(()), xs, targets)
+        hops = [c for c in sent if c.kind == "Permute"]
+        assert [(c.axes, c.shape, c.times) for c in hops] == [(("Z",), (MICRO, D), simulate(orders).span)] * 2
+        assert sum(c.times for c in hops) == pipeline_parallel.ticks(orders).permutes
+        assert all(c.kind == "AllReduce" and c.shape == () for c in sent if c not in hops)  # the loss
+
+
+def test_tasks_have_equal_flops():
+    """systems D13: F, B and W of a two-matmul layer are 4BDF each."""
+    stage = pipeline_parallel.two_matmul(1)
+    w, xs, _ = given(1)
+    y, kept = stage.forward(xs[0], w)
+    _, both = stage.slope_of_input(y, kept, w)
+    flops = [
+        trace.count(f, *args).matmul_flops
+        for f, args in (
+            (stage.forward, (xs[0], w)),
+            (stage.slope_of_input, (y, kept, w)),
+            (stage.slope_of_weights, (kept, both, w)),
+        )
+    ]
+    assert flops == [4 * L * MICRO * D * F] * 3
+
+
+def test_stages_of_any_function():
+    """systems D13: the same slopes, with B and W made by `jax.vjp`; and a head with weights of its own."""
+    m, mesh = 4, meshes.mesh((4,), ("Z",))
+    w, xs, targets = given(m)
+    top = jnp.asarray(np.random.default_rng(3).standard_normal((D, D)), jnp.float32)
+
+    def f(x, w):
+        return jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w.W_in) @ w.W_out, None), x, w)[0]
+
+    def loss(top, y, target):
+        return jnp.sum((y @ top - target) ** 2) / xs.size
+
+    run = pipeline_parallel.slopes(pipeline_parallel.of_function(f, loss), order("ZB-H1", 4, m), mesh)
+    got = run(w, top, xs, targets)
+    want = jax.jit(jax.value_and_grad(lambda w, top, xs: loss(top, f(xs, w), targets), (0, 1, 2)))(w, top, xs)
+    for a, b in zip(jax.tree.leaves((got.loss, (got.dw, got.dtop, got.dxs))), jax.tree.leaves(want)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "p, m, layers, said",
+    [
+        (4, 4, 6, "4 stages do not share 6 layers evenly: make L a multiple of 4"),
+        (2, 4, 8, "for 2 devices, and axis Z of the mesh has 4: make them equal"),
+        (8, 4, 8, "for 8 devices, and axis Z of the mesh has 4: make them equal"),
+        (4, 3, 8, "for 3 microbatches, not 4"),
+    ],
+)
+def test_what_does_not_fit_is_refused(p, m, layers, said):
+    w, xs, targets = given(4)
+    w = jax.tree.map(lambda a: a[:layers], w)
+    make = partial(
+        pipeline_parallel.slopes, pipeline_parallel.two_matmul(1), order("GPipe", p, m), meshes.mesh((4,), ("Z",))
+    )
+    with pytest.raises(ValueError, match=said):
+        make()(w, jnp.zeros(()), xs, targets)
+
+
+def test_a_mesh_without_stages_is_refused():
+    with pytest.raises(ValueError, match="no axis Z for the stages, only X: name one of them Z"):
+        pipeline_parallel.slopes(pipeline_parallel.two_matmul(1), order("GPipe", 4, 4), meshes.mesh((4,), ("X",)))
+
+
+def test_an_order_on_the_wrong_devices_is_refused():
+    with pytest.raises(ValueError, match="stage s lies on device s mod 2"):
+        pipeline_parallel.ticks(order("GPipe", 2, 2)[::-1])

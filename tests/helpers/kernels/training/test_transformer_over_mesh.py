@@ -1,0 +1,321 @@
+"""The small Transformer under each strategy: weights equal one device step by step, and what is sent, from shapes alone."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training import training_step
+from helpers.costs.training.layout import Layout
+from helpers.costs.transformers.config import MoE
+from helpers.kernels import mesh as meshes
+from helpers.kernels.training import context_parallel, transformer_over_mesh
+from helpers.kernels.training.transformer_over_mesh import Axes
+from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.adam import Adam
+from tests.helpers.kernels.transformers.families import random_params, tokens, toy
+
+B, T, ADAM = 4, 8, Adam(rate=0.01)
+DENSE = toy(D=8, L=2, N=4, K=2, H=4, F=12, V=13)
+EXPERTS = toy(D=8, L=2, N=4, K=2, H=4, F=12, V=13, moe=MoE(E=4, k=2, F=6))
+
+WAYS = {
+    "data": (DENSE, ((4,), ("X",)), Axes(data="X")),
+    "FSDP": (DENSE, ((4,), ("X",)), Axes(fsdp="X")),
+    "tensor": (DENSE, ((2,), ("Y",)), Axes(tensor="Y")),
+    "FSDP + tensor": (DENSE, ((4, 2), ("X", "Y")), Axes(fsdp="X", tensor="Y")),
+    "context": (DENSE, ((4,), ("S",)), Axes(context="S")),
+    "data + context + tensor": (DENSE, ((2, 2, 2), ("X", "S", "Y")), Axes(data="X", context="S", tensor="Y")),
+    "experts": (EXPERTS, ((4,), ("E",)), Axes(experts="E")),
+    "FSDP + experts": (EXPERTS, ((2, 2), ("X", "E")), Axes(fsdp="X", experts="E")),
+}
+QUICK = ("FSDP + tensor", "data + context + tensor", "experts")  # all five ways, in three programs to compile
+
+
+@cache
+def one_device(c):
+    params, rows = random_params(c), tokens(c, B, T + 1)
+
+    @jax.jit
+    def step(params, moments):
+        loss, slopes = jax.value_and_grad(decoder.loss)(params, rows, c)
+        return *ADAM.update(params, slopes, moments), loss
+
+    out, moments = [], ADAM.start(params)
+    for _ in range(2):
+        params, moments, loss = step(params, moments)
+        out.append((params, loss))
+    return out
+
+
+@pytest.mark.parametrize(
+    "c, grid, axes",
+    [pytest.param(*w, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, w in WAYS.items()],
+)
+def test_weights_equal_one_device_step_by_step(c, grid, axes):
+    """systems D2, D3, D5, D6, D18: two steps of Adam, every array of parameters."""
+    mesh, rows = meshes.mesh(*grid), tokens(c, B, T + 1)
+    params, moments = transformer_over_mesh.start(c, mesh, axes, random_params(c))
+    step = transformer_over_mesh.step(c, mesh, axes, ADAM)
+    for want, loss in one_device(c):
+        params, moments, said = step(params, moments, rows)
+        np.testing.assert_allclose(said, loss, rtol=1e-5)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=3e-4), params, want)
+    if axes.fsdp:
+        n = mesh.shape[axes.fsdp]
+        for a in jax.tree.leaves((params, moments.mean)):
+            assert a.addressable_shards[0].data.size * n <= a.size
+
+
+# What is sent: V of each kind of collective, forward and in all, per run.
+
+
+@cache
+def traced(c, grid, axes, B=8, T=16):
+    """What the forward pass sends, and what a whole step does; nothing is run."""
+    mesh = meshes.mesh(*grid)
+    bf16 = lambda tree: jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, jnp.bfloat16), tree)  # noqa: E731
+    params = bf16(jax.eval_shape(lambda: decoder.init(c, jax.random.key(0))))
+    rows = jax.ShapeDtypeStruct((B, T + 1), jnp.int32)
+    moments = jax.eval_shape(ADAM.start, params)
+    return (
+        trace.sent(transformer_over_mesh.loss(c, mesh, axes), params, rows),
+        trace.sent(transformer_over_mesh.step(c, mesh, axes, ADAM), params, moments, rows),
+    )
+
+
+def sent_by(c, grid, axes):
+    """({(kind, axes): bytes V of all runs}) of the forward pass, and of a whole step."""
+    return [totals(s, meshes.mesh(*grid)) for s in traced(c, grid, axes)]
+
+
+def totals(sent, mesh):
+    out = {}
+    for x in sent:
+        assert x.dtype == "bf16"
+        out[x.kind, "".join(x.axes)] = out.get((x.kind, "".join(x.axes)), 0) + x.times * x.V(meshes.costs_mesh(mesh))
+    return out
+
+
+def bytes_of(c, B=8, T=16):
+    """Bytes of all weights of the layers, of those outside, of the norms inside, and of one activation."""
+    D, N, K, H, F, V, L = c.D, c.N, c.K, c.H, c.F, c.V, c.L
+    layers, norms = 2 * L * (2 * D * N * H + 2 * D * K * H + 3 * D * F), 2 * L * 2 * D
+    return layers, 2 * (2 * V * D + D), norms, 2 * B * T * D
+
+
+def test_data_sends_every_slope_once_and_nothing_forward():
+    """systems D2: one AllReduce for each array."""
+    c, grid, axes = WAYS["data"]
+    layers, outside, norms, _ = bytes_of(c)
+    assert sent_by(c, grid, axes) == [{}, {("AllReduce", "X"): layers + norms + outside}]
+
+
+def test_fsdp_gathers_twice_and_scatters_once():
+    """systems D3: of what stands outside of the layers, the gathered form is kept."""
+    c, grid, axes = WAYS["FSDP"]
+    layers, outside, norms, _ = bytes_of(c)
+    once = layers + norms + outside
+    assert sent_by(c, grid, axes) == [
+        {("AllGather", "X"): once},
+        {("AllGather", "X"): once + layers + norms, ("ReduceScatter", "X"): once},
+    ]
+
+
+def test_tensor_sends_activations_twice_in_each_half_of_a_layer():
+    """systems D5, D19: 4BD and 6BD bytes for each of attention and MLP; slopes of what is whole along Y are added up."""
+    c, grid, axes = WAYS["tensor"]
+    _, outside, norms, x = bytes_of(c)
+    halves = 2 * c.L
+    assert sent_by(c, grid, axes) == [
+        {("AllGather", "Y"): halves * x, ("ReduceScatter", "Y"): halves * x},
+        {
+            ("AllGather", "Y"): halves * 3 * x,
+            ("ReduceScatter", "Y"): halves * 2 * x,
+            ("AllReduce", "Y"): norms + outside,
+        },
+    ]
+
+
+def test_fsdp_and_tensor_divide_each_others_bytes():
+    """systems D6, D19: weights of the layers by |Y|, activations by |X|."""
+    c, grid, axes = WAYS["FSDP + tensor"]
+    (X, Y), (layers, outside, norms, x) = grid[0], bytes_of(c)
+    halves, once = 2 * c.L, layers / Y + norms + outside
+    assert sent_by(c, grid, axes) == [
+        {("AllGather", "Y"): halves * x / X, ("ReduceScatter", "Y"): halves * x / X, ("AllGather", "X"): once},
+        {
+            ("AllGather", "Y"): halves * 3 * x / X,
+            ("ReduceScatter", "Y"): halves * 2 * x / X,
+            ("AllGather", "X"): once + layers / Y + norms,
+            ("ReduceScatter", "X"): once,
+            ("AllReduce", "Y"): (norms + outside) / X,
+        },
+    ]
+
+
+def test_pods_send_slopes_only_and_each_chip_its_share():
+    """systems D14: data parallelism over pods P, FSDP and tensor in each: over P every chip sums 1/|XY| of the layers' slopes."""
+    c, grid, axes = PODS
+    layers, outside, norms, _ = bytes_of(c)
+    forward, step = sent_by(c, grid, axes)
+    assert not any("P" in over for _, over in forward)
+    over_pods = {key: n for key, n in step.items() if "P" in key[1]}
+    assert over_pods == {("AllReduce", "P"): layers / 4, ("AllReduce", "PY"): (norms + outside) / 2}
+
+
+def test_context_sends_keys_and_values_only():
+    """systems D18: the MLP sends nothing; keys and values go round once forward and once, with their slopes, backward."""
+    c, grid, axes = WAYS["context"]
+    (S,), (layers, outside, norms, _) = grid[0], bytes_of(c)
+    kv = 2 * 2 * 8 * 16 // S * c.K * c.H  # of one device: bytes of keys and values
+    forward, backward = c.L * (S - 1) * kv, c.L * ((S - 1) * 2 * kv + kv)
+    assert sent_by(c, grid, axes) == [
+        {("Permute", "S"): forward},
+        {("Permute", "S"): forward + backward, ("AllReduce", "S"): layers + norms + outside},
+    ]
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_experts_send_two_all_to_alls_forward_and_two_backward(factor):
+    """Places of E experts, used or not, there and back; the slopes of what is not an expert's are added up."""
+    c, grid, _ = WAYS["experts"]
+    m, axes = c.moe, Axes(experts="E", capacity=factor)
+    n, places = grid[0][0], int(factor * m.k * 8 * 16 / grid[0][0] / m.E)
+    once = n * 2 * m.E * places * c.D  # all shards together
+    alike = 2 * c.L * (2 * c.D * c.N * c.H + 2 * c.D * c.K * c.H + 2 * c.D + c.D * m.E) + bytes_of(c)[1]
+    assert sent_by(c, grid, axes) == [
+        {("AllToAll", "E"): c.L * 2 * once},
+        {("AllToAll", "E"): c.L * 4 * once, ("AllReduce", "E"): alike},
+    ]
+
+
+PODS = (DENSE, ((2, 2, 2), ("P", "X", "Y")), Axes(data="P", fsdp="X", tensor="Y"))
+LAYOUTS = {
+    "data": Layout(dp=4),
+    "FSDP": Layout(fsdp=4),
+    "tensor": Layout(tp=2),
+    "FSDP + tensor": Layout(fsdp=4, tp=2),
+    "context": Layout(cp=4),
+    "data + context + tensor": Layout(dp=2, cp=2, tp=2),
+    "experts": Layout(ep=4),
+    "FSDP + experts": Layout(fsdp=2, ep=2),
+    "pods": Layout(pods=2, fsdp=2, tp=2),
+}
+
+
+def predicted(c, layout, axes):
+    """[forward, the rest]: {(kind, mesh axes): bytes V} that `training.step` says the layers send; a ring's keys as its hops."""
+    v5p, names = (
+        chip("v5p"),
+        dict(dp=axes.data, pods=axes.data, fsdp=axes.fsdp, tp=axes.tensor, cp=axes.context, ep=axes.experts),
+    )
+    out = Counter(), Counter()
+    for L, sign in ((2 * c.L, 1), (c.L, -1)):  # what stands outside of the layers cancels
+        s = Slice(v5p, (layout.chips, 1, 1))
+        for x in training_step.step(replace(c, L=L), layout, 8 * 16, 16, s, policy="matmuls").sent:
+            over = [a for a in x.axes if getattr(layout, a) > 1]
+            n, ring = prod(getattr(layout, a) for a in over), x.what == "keys"
+            key = "Permute" if ring else x.kind, frozenset(names[a] for a in over)
+            out[x.when != "forward"][key] += sign * x.times * x.bytes * ((n - 1) / n if ring else 1)
+    return [dict(some) for some in out]
+
+
+def of_layers(c, grid, axes):
+    """The same, of the traced program: what stands in the loop over layers."""
+    mesh, out = meshes.mesh(*grid), [Counter(), Counter()]
+    for some, sent in zip(out, traced(c, grid, axes)):
+        for x in sent:
+            if "scan" in x.note:
+                some[x.kind, frozenset(x.axes)] += x.times * x.V(meshes.costs_mesh(mesh))
+    return [dict(out[0]), dict(out[1] - out[0])]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layers_send_what_the_predicted_step_does(name):
+    """systems D2, D3, D5, D6, D14, D18, D19: kind, axes and bytes, but for what the docstring of `model` owns up to."""
+    c, grid, axes = WAYS.get(name, PODS)
+    axes = replace(axes, capacity=1.0) if axes.experts else axes  # as many places as tokens ask for: k
+    layout, norms, kv = LAYOUTS[name], bytes_of(c)[2], 2 * 2 * 8 * 16 * c.K * c.H * c.L
+    there, rest = predicted(c, layout, axes)
+    if axes.experts:
+        rest["AllToAll", frozenset("E")] *= 2 / 3  # it keeps what the experts were sent
+    if axes.context:
+        share = layout.dp * layout.tp * layout.cp  # keys and values of one device
+        rest["Permute", frozenset("S")] += kv / share  # the slopes' last hop, home
+    if axes.tensor:
+        copies = frozenset(filter(None, (axes.data, axes.context)))
+        if copies:
+            rest["AllReduce", copies] -= norms / layout.fsdp
+        rest["AllReduce", copies | {"Y"}] = norms / layout.fsdp
+    assert of_layers(c, grid, axes) == [there, rest]
+
+
+def dense_attention(q, k, v, window):
+    G, T = q.shape[2] // k.shape[2], q.shape[1]
+    k, v = (jnp.repeat(a, G, axis=2) for a in (k, v))
+    apart = jnp.arange(T)[:, None] - jnp.arange(T)
+    seen = (apart >= 0) & (apart < (window or T))
+    scores = jnp.where(seen, jnp.einsum("btnh,bsnh->bnts", q, k) / q.shape[-1] ** 0.5, -jnp.inf)
+    return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(scores), v)
+
+
+@pytest.mark.parametrize("window", [pytest.param(None, marks=pytest.mark.slow), 5])  # a whole decoder has None above
+def test_ring_attention_equals_dense(window):
+    """systems D18: the result and all three slopes; eight devices, three query heads on each KV head."""
+    mesh, draw = meshes.mesh((8,), ("S",)), np.random.default_rng(1)
+    q, k, v, dout = (jnp.asarray(draw.standard_normal((2, 16, n, 4)), jnp.float32) for n in (6, 2, 2, 6))
+    cut = jax.P(None, "S")
+
+    def on_device(q, k, v, dout):
+        out, pull = jax.vjp(lambda q, k, v: context_parallel.ring(q, k, v, "S", window), q, k, v)
+        return out, *pull(dout)
+
+    run = jax.jit(jax.shard_map(on_device, mesh=mesh, in_specs=(cut,) * 4, out_specs=(cut,) * 4, check_vma=False))
+
+    @jax.jit
+    def dense(q, k, v, dout):
+        out, pull = jax.vjp(lambda q, k, v: dense_attention(q, k, v, window), q, k, v)
+        return out, *pull(dout)
+
+    for a, b in zip(run(q, k, v, dout), dense(q, k, v, dout)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "c, grid, axes, said",
+    [
+        (DENSE, ((8,), ("X",)), Axes(data="X"), "8 devices do not divide 4 sequences: take a multiple of 8"),
+        (DENSE, ((4,), ("Y",)), Axes(tensor="Y"), "4 devices do not divide 2 KV heads"),
+        (DENSE, ((4,), ("X",)), Axes(), "say what axis X of the mesh does"),
+        (DENSE, ((4,), ("X",)), Axes(data="X", fsdp="Q"), "no axis Q: use one that it has, X"),
+        (EXPERTS, ((4,), ("X",)), Axes(data="X"), "a decoder of experts"),
+        (toy(biases=("qkv",)), ((4,), ("X",)), Axes(data="X"), "without biases"),
+        (toy(D=10), ((4,), ("X",)), Axes(fsdp="X"), "4 devices do not divide 10 numbers of D"),
+    ],
+)
+def test_what_does_not_fit_is_refused(c, grid, axes, said):
+    rows = jax.ShapeDtypeStruct((B, T + 1), jnp.int32)
+    with pytest.raises(ValueError, match=said):
+        jax.eval_shape(transformer_over_mesh.loss(c, meshes.mesh(*grid), axes), random_params(c), rows)
+
+
+@pytest.mark.parametrize(
+    "c, axes, said", [(DENSE, Axes(data="Q"), "axis X of the mesh"), (toy(D=10), Axes(fsdp="X"), "10 numbers of D")]
+)
+def test_what_does_not_fit_is_refused_at_the_start(c, axes, said):
+    with pytest.raises(ValueError, match=said):
+        transformer_over_mesh.start(c, meshes.mesh((4,), ("X",)), axes, random_params(c))
+
+
+def test_an_axis_has_one_task():
+    with pytest.raises(ValueError, match="axis of its own"):
+        Axes(data="X", fsdp="X")

@@ -1,0 +1,176 @@
+"""The decoder that runs is the one that is counted: parameters, FLOPs, causality, and a cache that changes nothing."""
+
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.kernels.transformers import decoder as kernels
+from tests.helpers.kernels.transformers.families import COUNTED, DISTINCT, FAMILIES, each, random_params, tokens, toy
+
+EACH = each(FAMILIES)
+ALL = pytest.mark.parametrize("c", COUNTED.values(), ids=COUNTED)
+B, T = 2, 8
+
+
+def abstract(c, dtype=jnp.float32):
+    return jax.eval_shape(lambda key: kernels.init(c, key, dtype), jax.random.key(0))
+
+
+def ids(*shape):
+    return jax.ShapeDtypeStruct(shape, jnp.int32)
+
+
+# ---- predicted against counted
+
+
+@ALL
+def test_parameters_are_those_that_jax_makes(c):
+    """systems C3, C4."""
+    made = abstract(c)
+    assert sum(a.size for a in jax.tree.leaves(made)) == parameters(c).total
+    assert kernels.cache_bytes(abstract(c, jnp.bfloat16)) == 2 * parameters(c).total
+    p = parameters(c)
+    assert prod(made["embedding"].shape) == p.embedding and ("unembedding" in made) == (not c.tied)
+    sinks = sum(a.size for stack in made["layers"] for name, a in stack.items() if name == "sinks")
+    assert sinks == p.sinks
+
+
+@ALL
+def test_flops_are_those_of_the_program(c):
+    """systems C4: forward, a prompt that unembeds its last token only, and a step of generation on a full cache."""
+    params, size = abstract(c), 6
+    forward = trace.count(lambda p, t: kernels.forward(p, t, c), params, ids(B, T))
+    assert forward.matmul_flops == flops(c, B, T).forward and not forward.doubts
+    prompt = trace.count(lambda p, t: kernels.prefill(p, t, c, size=T), params, ids(B, T))
+    assert prompt.matmul_flops == flops(c, B, T, logits=1).forward
+    cache = jax.eval_shape(lambda: kernels.empty_cache(c, B, size))
+    step = trace.count(lambda p, k, x, t: kernels.decode(p, k, x, t, c), params, cache, ids(B), ids())
+    assert step.matmul_flops == flops(c, B, 1, size, count="causal", absorbed=True).forward
+
+
+@ALL
+def test_the_cache_is_as_large_as_predicted(c):
+    for size in (2, 5, 9):
+        cache = jax.eval_shape(lambda size=size: kernels.empty_cache(c, B, size, jnp.bfloat16))
+        assert kernels.cache_bytes(cache) == kv_cache(c, size, B)
+
+
+def test_a_deep_model_is_traced_without_its_layers_one_by_one():
+    c = toy(L=126)
+    jaxpr = jax.make_jaxpr(lambda p, t: kernels.forward(p, t, c))(abstract(c), ids(B, T))
+    assert len(list(trace.walk(jaxpr))) < 200
+    assert (
+        trace.count(lambda p, t: kernels.forward(p, t, c), abstract(c), ids(B, T)).matmul_flops
+        == flops(c, B, T).forward
+    )
+
+
+# ---- what it computes
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt-2", "mistral", "mixtral", "deepseek-v3"])
+def test_later_tokens_change_nothing(name):
+    """systems C3: a causal decoder; and earlier ones change something. (For the others the cache's test says so.)"""
+    c = FAMILIES[name]
+    params, x = random_params(c), tokens(c, B, T)
+    forward = jax.jit(lambda t: kernels.forward(params, t, c))
+    before, after = forward(x), forward(x.at[:, 5:].set((x[:, 5:] + 1) % c.V))
+    np.testing.assert_allclose(before[:, :5], after[:, :5], rtol=1e-4, atol=1e-5)
+    assert np.abs(before[:, 5:] - after[:, 5:]).max() > 1e-3
+    first = forward(x.at[:, 0].set((x[:, 0] + 1) % c.V))
+    assert np.abs(first[:, 1:] - before[:, 1:]).max() > 1e-3
+
+
+@EACH
+def test_a_cache_changes_nothing(c, prompt=5):
+    """systems C13, C3: token by token with a cache is the whole sequence at once, for windows shorter than the text too."""
+    params, x = random_params(c), tokens(c, B, T)
+    whole = jax.jit(lambda x: kernels.forward(params, x, c))(x)
+    logits, cache = jax.jit(lambda x: kernels.prefill(params, x, c, size=T))(x[:, :prompt])
+    step = jax.jit(lambda cache, token, t: kernels.decode(params, cache, token, t, c))
+    for t in range(prompt, T):
+        np.testing.assert_allclose(logits, whole[:, t - 1], rtol=2e-3, atol=2e-4)
+        logits, cache = step(cache, x[:, t], t)
+    np.testing.assert_allclose(logits, whole[:, -1], rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_every_parameter_has_a_slope(name):
+    """None is counted that the program does not use."""
+    c = FAMILIES[name]
+    params, x = random_params(c), tokens(c, 4, 13)
+    slopes = jax.jit(jax.grad(lambda p: kernels.loss(p, x, c)))(params)
+    for path, slope in jax.tree_util.tree_leaves_with_path(slopes):
+        assert np.isfinite(slope).all() and np.abs(slope).max() > 0, path
+
+
+def test_a_window_as_long_as_the_text_is_none():
+    c, wide = toy(), toy(window=T)
+    params, x = random_params(c), tokens(c, B, T)
+    assert np.array_equal(kernels.forward(params, x, c), kernels.forward(params, x, wide))
+    assert not np.allclose(kernels.forward(params, x, c), kernels.forward(params, x, toy(window=T - 1)))
+
+
+def test_a_window_of_one_sees_the_token_alone():
+    c = toy(L=1, window=1, H=6)
+    params, x = random_params(c), tokens(c, B, T)
+    alone = jnp.stack([kernels.forward(params, x[:, t : t + 1], c)[:, 0] for t in range(T)], axis=1)
+    np.testing.assert_allclose(kernels.forward(params, x, c), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_heads_are_repeated_ones():
+    """systems F2: GQA is MHA in which the heads of a group have the same keys and values."""
+    grouped, full = toy(K=2), toy(K=4)
+    params, x = random_params(grouped), tokens(grouped, B, T)
+    again = {w: jnp.repeat(params["layers"][0][w], 2, axis=2) for w in ("W_K", "W_V")}
+    wide = {**params, "layers": [params["layers"][0] | again]}
+    np.testing.assert_allclose(
+        kernels.forward(params, x, grouped), kernels.forward(wide, x, full), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_rotations_know_distances_only():
+    from helpers.kernels.transformers.decoder_layers import rotate
+
+    q, k = (jax.random.normal(jax.random.key(i), (1, 1, 2, 10)) for i in range(2))
+    score = lambda i, j: jnp.sum(rotate(q, jnp.array([i])) * rotate(k, jnp.array([j])))  # noqa: E731
+    np.testing.assert_allclose(score(7, 3), score(104, 100), rtol=1e-3)
+    assert abs(score(7, 3) - score(7, 4)) > 1e-3
+    np.testing.assert_allclose(jnp.linalg.norm(rotate(q, jnp.array([5]))), jnp.linalg.norm(q), rtol=1e-5)
+
+
+def test_an_even_distribution_surprises_by_log_v():
+    c = toy()
+    params = kernels.init(c, jax.random.key(0)) | {"unembedding": jnp.zeros((c.D, c.V))}
+    np.testing.assert_allclose(kernels.loss(params, tokens(c, B, T), c), np.log(c.V), rtol=1e-6)
+
+
+def test_training_makes_the_loss_smaller():
+    c = toy(L=2)
+    params, x = kernels.init(c, jax.random.key(0)), tokens(c, B, T)
+    slope = jax.jit(jax.value_and_grad(lambda p: kernels.loss(p, x, c)))
+    first, _ = slope(params)
+    for _ in range(30):
+        params = jax.tree.map(lambda p, g: p - 0.3 * g, params, slope(params)[1])
+    assert slope(params)[0] < first / 2
+
+
+# ---- said in one sentence
+
+
+def test_bad_input():
+    c = toy(positions=4)
+    params = kernels.init(c, jax.random.key(0))
+    with pytest.raises(ValueError, match="8 tokens do not fit 4 learned positions: shorten"):
+        kernels.forward(params, tokens(c, B, T), c)
+    with pytest.raises(ValueError, match="a prompt of 8 tokens does not fit a cache of 3: make it at least 8"):
+        kernels.prefill(params, tokens(c, B, T), c, size=3)
+    with pytest.raises(ValueError, match="it has 2 or 4 norms"):
+        kernels.shapes(Config(D=8, L=1, N=2, K=1, H=4, F=8, V=9, norms=3))

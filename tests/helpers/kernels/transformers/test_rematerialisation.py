@@ -1,0 +1,127 @@
+"""Checkpoint policies: the same slopes; what is saved and what is computed again is what `costs` says, for every family."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.transformers import activation_memory as costs
+from helpers.costs.transformers.config import MoE
+from helpers.costs.transformers.parameters_and_flops import flops
+from helpers.kernels.transformers import decoder as kernels, rematerialisation
+from tests.helpers.kernels.transformers.families import COUNTED, each, random_params, tokens, toy
+
+EACH = each(COUNTED)
+POLICY = pytest.mark.parametrize("policy", rematerialisation.POLICIES)
+B, T = 2, 7
+
+
+def abstract(c, dtype=jnp.float32):
+    return jax.eval_shape(lambda key: kernels.init(c, key, dtype), jax.random.key(0))
+
+
+def test_policies_have_the_names_that_costs_give_them():
+    assert rematerialisation.POLICIES == costs.POLICIES
+
+
+@POLICY
+@EACH
+def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
+    """systems C2, C11, C12: forward, backward, and what is computed again; exact."""
+    step = jax.value_and_grad(lambda p, t: rematerialisation.loss(p, t, c, policy))
+    counted = trace.count(step, abstract(c), jax.ShapeDtypeStruct((B, T + 1), jnp.int32))
+    assert counted.matmul_flops == costs.train_flops(c, B, T, policy) and not counted.doubts
+    assert counted.matmul_flops - flops(c, B, T).train == costs.recomputed(c, B, T, policy)
+
+
+@EACH
+def test_saved_bytes_are_those_of_the_program(c):
+    """systems C11: what JAX hands from the forward to the backward pass, to the last byte."""
+    for policy in ("matmuls", "block", "nothing"):
+        assert saved_bytes(c, policy, jnp.float32) == costs.saved(c, B, T, policy, bytes_each=4), policy
+
+
+def test_saved_bytes_halve_with_the_type():
+    c = toy()
+    assert saved_bytes(c, "matmuls", jnp.bfloat16) == costs.saved(c, B, T, "matmuls")
+
+
+def saved_bytes(c, policy, dtype):
+    x = jax.ShapeDtypeStruct((B, T, c.D), dtype)
+    return trace.saved(
+        lambda stacks, x: rematerialisation.layers(stacks, x, c, policy), abstract(c, dtype)["layers"], x
+    ).bytes
+
+
+@EACH
+def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
+    kept, least = saved_bytes(c, "everything", jnp.float32), costs.saved(c, B, T, "everything", bytes_each=4)
+    assert least < kept < 3 * least
+
+
+@pytest.mark.parametrize(
+    "change", [{}, dict(K=1, norms=4, gated=False, moe=MoE(E=3, k=2, F=5))], ids=["dense", "experts"]
+)
+def test_slopes_are_the_same(change):
+    """systems C11: gradients identical."""
+    c = toy(L=1, **change)
+    params, x = random_params(c), tokens(c, B, T + 1)
+    plain, *others = (
+        jax.jit(jax.value_and_grad(lambda p, pol=p: rematerialisation.loss(p, x, c, pol)))(params)
+        for p in rematerialisation.POLICIES
+    )
+    for other in others:
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), plain, other)
+
+
+def test_what_jax_prints_is_what_is_read(capsys):
+    """`print_saved_residuals` is JAX's own list: the same bytes, arguments left out."""
+    c = toy(L=1)
+    p, x = abstract(c)["layers"][0], jax.ShapeDtypeStruct((B, T, c.D), jnp.float32)
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), p)
+    for policy in ("matmuls", "block"):
+        layer = rematerialisation.around(policy)(lambda x, p: kernels.block(p, x, jnp.arange(T), c, c.kind(0))[0])
+        jax.ad_checkpoint.print_saved_residuals(layer, x, one)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "from the argument" not in line]
+        numbers = [np.prod([int(n) for n in line[line.index("[") + 1 : line.index("]")].split(",")]) for line in lines]
+        got = trace.saved(layer, x, one)
+        assert 4 * sum(numbers) == got.bytes
+        assert got.bytes + 4 * B * T * c.D == costs.saved(c, B, T, policy, 4)  # here the layer's input is an argument
+
+
+def test_the_second_forward_pass_keeps_everything():
+    """To the compiler "nothing" takes the room of "everything" and "block" less: what `training_memory` says."""
+    c = toy(L=6)
+    given = abstract(c), jax.ShapeDtypeStruct((B, 33), jnp.int32)
+
+    def room(policy):
+        step = jax.jit(jax.grad(lambda p, t: rematerialisation.loss(p, t, c, policy)))
+        return step.lower(*given).compile().memory_analysis().temp_size_in_bytes
+
+    every, block, nothing = (room(policy) for policy in ("everything", "block", "nothing"))
+    assert nothing == pytest.approx(every, rel=0.2) and block < 0.6 * every
+    said = {policy: costs.training_memory(c, B, 32, policy).activations for policy in rematerialisation.POLICIES}
+    assert said["nothing"] == said["everything"] > said["matmuls"] > said["block"]
+
+
+def test_seven_products_and_no_attention():
+    """systems C12, question 6: 4BT²NH for each layer, and 84 against 4.2 TB is 20 to 1."""
+    c = toy()
+    assert costs.recomputed(c, B, T, "matmuls") == c.L * 4 * B * T**2 * c.N * c.H
+
+
+def test_an_unknown_policy():
+    with pytest.raises(ValueError, match="'all' is no policy: there are everything, matmuls, block, nothing"):
+        rematerialisation.loss({}, None, toy(), "all")
+
+
+def test_saved_lists_arrays_once():
+    x = jax.ShapeDtypeStruct((3, 5), jnp.float32)
+    kept = trace.saved(lambda x: jnp.sin(jnp.exp(x)) + jnp.exp(x), x)
+    assert kept.bytes == 4 * 15 * len(kept) and "f32[3, 5]" in str(kept) and "<table" in kept._repr_html_()
+    assert trace.saved(lambda x: 2.0 * x, x) == () and str(trace.saved(lambda x: 2.0 * x, x)) == "saved: 0 B"
+    many = trace.saved(lambda x: jax.lax.scan(lambda x, _: (jnp.sin(x), None), x, None, length=4)[0], x)
+    assert tuple(many) == (((4, 3, 5), "f32"),)
+    ints = jax.ShapeDtypeStruct((3,), jnp.int32)
+    assert trace.saved(lambda x, i: jnp.sin(x[i]), x, ints).bytes > 0

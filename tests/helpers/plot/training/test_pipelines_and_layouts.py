@@ -1,0 +1,101 @@
+"""Boxes where the devices worked, the edge where the numbers cross it, marks at predicted over measured."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from helpers import plot
+from helpers.costs.training.pipeline_schedules import bubble, pipeline
+from helpers.kernels.training.pipeline_parallel import ticks
+from helpers.plot.training.pipelines_and_layouts import TASKS
+
+SAID = "two panels with a row of boxes for each device"
+
+
+def boxes(ax):
+    return [p for p in ax.patches if isinstance(p, Rectangle)]
+
+
+def test_a_box_stands_where_a_device_worked():
+    """systems D12: as many boxes as tasks, each at its tick and device, in the colour of its kind, with its microbatch."""
+    t = ticks(pipeline("1F1B", 3, 4))
+    (ax,) = plot.pipelines({"1F1B": (t.task, t.micro, 1)}, SAID).figure.axes
+    drawn = {(p.get_x(), p.get_y()): to_hex(p.get_facecolor()) for p in boxes(ax)}
+    want = {(x, d): to_hex(TASKS[int(k)][1]) for (x, d), k in np.ndenumerate(t.task) if k}
+    assert drawn == want and len(drawn) == 3 * 3 * 4
+    numbers = {tuple(text.get_position()): text.get_text() for text in ax.texts}
+    assert numbers == {(x + 0.5, d + 0.5): str(t.micro[x, d]) for x, d in want}
+
+
+def test_the_title_says_the_bubble_and_panels_share_the_time():
+    made = {name: ticks(pipeline(name, 4, 8)) for name in ("GPipe", "ZB-H1")}
+    axes = plot.pipelines({name: (t.task, t.micro, 1) for name, t in made.items()}, SAID).figure.axes
+    for ax, name in zip(axes, made):
+        assert f"{bubble(name, 4, 8):.0%}" in ax.get_title(loc="left")
+        assert ax.get_xlim() == (0, len(made["GPipe"].task)) and ax.get_ylim() == (4, 0)
+
+
+def test_thin_stages_have_short_ticks():
+    t = ticks(pipeline("interleaved", 4, 8, 2))
+    (ax,) = plot.pipelines({"interleaved": (t.task, t.micro, 2)}, SAID).figure.axes
+    assert {p.get_width() for p in boxes(ax)} == {0.5} and ax.get_xlim() == (0, len(t.task) / 2)
+
+
+def test_kinds_differ_in_grey():
+    grey = [
+        sum(w * int(to_hex(fill)[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5)))
+        for _, fill, _ in TASKS.values()
+    ]
+    assert all(b - a > 50 for a, b in zip(grey, grey[1:]))
+
+
+def test_tables_of_two_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"GPipe: task and micro are arrays \[ticks, devices\]"):
+        plot.pipelines({"GPipe": (np.zeros((3, 2)), np.zeros((2, 3)), 1)}, SAID)
+
+
+X, Y = [1.0, 2.0, 4.0, 8.0], [10.0, 100.0, 1000.0]
+
+
+def test_the_edge_lies_where_the_numbers_cross_it():
+    z = [[y / 100] * 4 for y in Y]  # 1 at y = 100, whatever x
+    ax = plot.plane(X, Y, z, "X", "tokens", "a shaded half of a plane", inside="busy").figure.axes[0]
+    edge = ax.collections[-1].get_paths()[0].vertices
+    assert edge[:, 1] == pytest.approx(100) and {min(edge[:, 0]), max(edge[:, 0])} == {1, 8}
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_lines_and_dots_lie_where_they_are_put():
+    one, two = ([1, 8], [10, 1000]), ([2, 4], [100, 100])
+    figure = plot.plane(
+        X, Y, np.ones((3, 4)), "X", "y", "a line and two dots", lines={"best": one}, dots={"whole": two}
+    ).figure
+    assert [[list(a) for a in line.get_data()] for line in figure.axes[0].lines] == [
+        list(map(list, one)),
+        list(map(list, two)),
+    ]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["best", "whole"]
+
+
+def test_a_plane_has_a_row_for_each_y():
+    with pytest.raises(ValueError, match=r"\[3, 4\], not \[4, 3\]"):
+        plot.plane(X, Y, np.ones((4, 3)), "X", "y", "a plane that is not drawn")
+
+
+def test_a_mark_stands_at_predicted_over_measured_in_the_lane_of_its_method():
+    rows = {"one": [[2.0, 1.0, 4.0], [10.0, 10.0, 5.0]], "two": [[1.0, 3.0, 0.3]]}
+    figure = plot.predicted(rows, ("ours", "rule"), "marks of three rows in two groups").figure
+    ax = figure.axes[0]
+    marks = [line for line in ax.lines if line.get_marker() != "None"]
+    assert [list(m.get_xdata()) for m in marks] == [[0.5, 1.0], [2.0, 0.5], [3.0], [0.3]]
+    lanes = [set(m.get_ydata()) for m in marks]
+    assert [round(next(iter(lane))) for lane in lanes] == [0, 0, 1, 1] and all(len(lane) == 1 for lane in lanes)
+    assert len({m.get_marker() for m in marks[:2]}) == 2 and max(lanes[0]) < min(lanes[1])
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["ours", "rule"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["one\n2 rows", "two\n1 row"]
+
+
+def test_a_row_has_a_prediction_of_each_method():
+    with pytest.raises(ValueError, match="two: a row is what was measured and 2 predictions"):
+        plot.predicted({"one": [[1, 1, 1]], "two": [[1, 1]]}, ("a", "b"), "a figure that is not drawn")

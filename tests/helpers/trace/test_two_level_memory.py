@@ -1,0 +1,321 @@
+"""Schedules walked in a toy memory: right results, and as many floats as the formulas say."""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.costs.attention import io_complexity as costs
+from helpers.costs.attention.flops_and_bytes import Attention, chunked, flash, lazy, naive
+from helpers.trace import count, two_level_memory
+
+
+def softmax(s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def given(T, S, H):
+    draw = np.random.default_rng(T + S)
+    Q, K, V, dO = (draw.normal(size=(n, H)) for n in (T, S, S, T))
+    P = softmax(Q @ K.T)
+    dP = dO @ V.T
+    dS = P * (dP - (P * dP).sum(-1, keepdims=True))
+    return dict(Q=Q, K=K, V=V, dO=dO), dict(O=P @ V, dQ=dS @ K, dK=dS.T @ Q, dV=P.T @ dO)
+
+
+def holds(memory, want, *names):
+    for name in names:
+        np.testing.assert_allclose(memory[name], want[name], rtol=1e-9, atol=1e-12)
+    assert memory.held == 0
+
+
+def test_softmax_unfused_and_fused():
+    """F8."""
+    s = np.random.default_rng(0).normal(size=(7, 9))
+    for fused in (False, True):
+        memory = two_level_memory.Slow(S=s)
+        two_level_memory.softmax(memory, fused)
+        holds(memory, {"P": softmax(s)}, "P")
+        assert memory.moved == costs.softmax_floats(7, 9, fused)
+    assert memory.most == 9 and costs.softmax_floats(7) == 5 * 49 + 14
+
+
+@pytest.mark.parametrize("kind", costs.SOFTMAX_ACCESSES)
+def test_accesses_of_a_long_row(kind):
+    """F9: fast memory has room for one number of the row."""
+    x = np.random.default_rng(0).normal(size=50) + (700 if kind != "naive" else 0)  # e^700² overflows
+    memory = two_level_memory.Slow(M=1, x=x)
+    two_level_memory.softmax_in_passes(memory, kind)
+    holds(memory, {"y": softmax(x)}, "y")
+    assert memory.moved == 50 * costs.SOFTMAX_ACCESSES[kind] and memory.writes == 50
+
+
+def test_standard_attention():
+    arrays, want = given(12, 12, 5)
+    memory = two_level_memory.Slow(**arrays)
+    two_level_memory.standard(memory)
+    assert memory.moved == costs.standard_floats(12, 5)
+    two_level_memory.standard_backward(memory)
+    holds(memory, want, "O", "dQ", "dK", "dV")
+    assert memory.moved == costs.standard_floats(12, 5) + costs.standard_floats(12, 5, backward=True)
+
+
+def test_naive_attention_backward():
+    """dS = P (dP - rowsum(P dP)) as four kernels, where `fused` has one."""
+    arrays, want = given(12, 12, 5)
+    memory, a = two_level_memory.Slow(**arrays), Attention(12, H=5, x=4)
+    two_level_memory.standard(memory)
+    before = memory.moved
+    two_level_memory.product(memory, "P", "dO", "dV", lambda p, do: p.T @ do)
+    two_level_memory.product(memory, "dO", "V", "dP", lambda do, v: do @ v.T)
+    two_level_memory.rows_alone(memory, ("P", "dP"), "X", np.multiply)
+    two_level_memory.rows_alone(memory, ("X",), "x", np.sum, (12,))
+    two_level_memory.rows_alone(memory, ("dP", "x"), "Y", np.subtract)
+    two_level_memory.rows_alone(memory, ("P", "Y"), "dS", np.multiply)
+    two_level_memory.product(memory, "dS", "K", "dQ", np.matmul)
+    two_level_memory.product(memory, "dS", "Q", "dK", lambda ds, q: ds.T @ q)
+    holds(memory, want, "dQ", "dK", "dV")
+    assert 4 * (memory.moved - before) == naive(a, backward=True).bytes
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_flash(version):
+    """F14 to F16: any blocks, none of which has to divide L."""
+    L, H = 24, 4
+    arrays, want = given(L, L, H)
+    for R, C in ((4, 6), (8, 3), (5, 7), (24, 24), (1, 1)):
+        memory = two_level_memory.Slow(**arrays)
+        two_level_memory.flash(memory, R, C, version)
+        assert memory.moved == costs.flash_floats(L, H, R, C, version)
+        assert memory.most == costs.block_floats(min(R, L), min(C, L), H)
+        forward = memory.moved
+        two_level_memory.flash_backward(memory, R, C, version)
+        holds(memory, want, "O", "dQ", "dK", "dV")
+        assert memory.moved - forward == costs.flash_floats(L, H, R, C, version, backward=True)
+    arrays, want = given(10, 17, 3)
+    memory = two_level_memory.Slow(**arrays)
+    two_level_memory.flash(memory, 4, 5, version)
+    holds(memory, want, "O")
+
+
+def test_two_kernels_backward():
+    """dQ with queries outside, dK and dV with keys outside: nothing is added to in memory, S and dP are made twice."""
+    L, H, b = 24, 4, 6
+    arrays, want = given(L, L, H)
+    memory = two_level_memory.Slow(**arrays)
+    two_level_memory.flash(memory, b, b, 2)
+    before, products = memory.moved, 0
+    two_level_memory.rows_alone(memory, ("dO", "O"), "D", lambda do, o: do @ o, (L,))
+
+    def block(q, k, v, do, logsum, D):
+        p = np.exp(q @ k.T - logsum[:, None])
+        return p, p * (do @ v.T - D[:, None])
+
+    names = ("Q", "dO", "logsum", "D")
+    for r in two_level_memory.parts(L, b):
+        (q, do, *rows), dq = (memory.load(n, r) for n in names), 0.0
+        for c in two_level_memory.parts(L, b):
+            k, v = memory.load("K", c), memory.load("V", c)
+            dq, products = dq + block(q, k, v, do, *rows)[1] @ k, products + 3
+        memory.store("dQ", dq, r, like=(L, H))
+    for c in two_level_memory.parts(L, b):
+        k, v, dk, dv = memory.load("K", c), memory.load("V", c), 0.0, 0.0
+        for r in two_level_memory.parts(L, b):
+            q, do, *rows = (memory.load(n, r) for n in names)
+            p, ds = block(q, k, v, do, *rows)
+            dk, dv, products = dk + ds.T @ q, dv + p.T @ do, products + 4
+        memory.store("dK", dk, c, like=(L, H))
+        memory.store("dV", dv, c, like=(L, H))
+    for name in ("dQ", "dK", "dV"):
+        np.testing.assert_allclose(memory[name], want[name])
+    p = flash(Attention(L, H=H, x=4, causal=False), b, backward=True, kernels=2)
+    assert 4 * (memory.moved - before) == p.bytes and products * 2 * b * b * H == p.flops
+
+
+def test_floats_against_the_size_of_fast_memory():
+    """F16: with the paper's blocks they fit into 1.25 M and some rows, and there are 12 L²H²/M and a few of them."""
+    L, H = 160, 4
+    arrays, want = given(L, L, H)
+    for M in (64, 128, 256):
+        R, C = costs.flash_blocks(M, H)
+        memory = two_level_memory.Slow(M=int(1.25 * M) + 2 * R, **arrays)
+        two_level_memory.flash(memory, R, C)
+        holds(memory, want, "O")
+        rest = memory.moved / costs.flash_limit(L, H, M)
+        assert 1 < rest == pytest.approx(1 + 4 / (3 * H), rel=0.08)  # l and m beside Q, O and O: 4 of 3H more
+        with pytest.raises(ValueError, match="room for"):
+            two_level_memory.flash(two_level_memory.Slow(M=M // 2, **arrays), R, C)
+
+
+def test_l_has_to_be_written_back():
+    """E004-4: without it the result is attention over the last block of keys."""
+
+    class Forgetful(two_level_memory.Slow):
+        def store(self, name, *rest, **kw):
+            if name != "l":
+                super().store(name, *rest, **kw)
+
+    arrays, want = given(12, 12, 4)
+    memory = Forgetful(**arrays)
+    two_level_memory.flash(memory, 4, 3)
+    assert not np.allclose(memory["O"], want["O"])
+    last = softmax(arrays["Q"] @ arrays["K"][9:].T) @ arrays["V"][9:]
+    np.testing.assert_allclose(memory["O"], last)
+
+
+def test_the_second_version_moves_less_until_queries_are_few():
+    floats = lambda R, C, v: costs.flash_floats(4096, 64, R, C, v)  # noqa: E731
+    for R, C in product((32, 128), (32, 128)):
+        assert (floats(R, C, 2) < floats(R, C, 1)) == (2 / R < 3 / C)
+
+
+def test_memory_is_a_budget():
+    memory = two_level_memory.Slow(M=4, x=np.arange(6.0))
+    x = memory.load("x", slice(0, 3))
+    with pytest.raises(ValueError, match="room for 4 floats and would hold 6"):
+        memory.load("x", slice(3, 6))
+    memory.drop(x, x)
+    assert memory.most == 6 and memory.reads == 6 and memory.held == 0
+    x[0] = 7
+    assert memory["x"][0] == 0  # what was loaded is a copy
+    memory.store("y", 1.0, 2, like=(3,))
+    assert memory.writes == 1 and memory["y"][2] == 1
+
+
+def recomputed(memory, q, k, rows, keys):
+    """S and P of some rows and keys: two kernels."""
+    s = q @ k.T
+    memory.store("S", s, rows, keys, like=(len(memory["Q"]), len(memory["K"])))
+    memory.drop(q, k)
+    s = memory.load("S", rows, keys)
+    m = s.max(-1)
+    e = np.exp(s - m[:, None])
+    memory.drop(s)
+    return m, e
+
+
+def in_chunks(memory, C):
+    """A causal prefill of C queries at a time, each kernel's operands read and its result written."""
+    T = len(memory["Q"])
+    for rows in two_level_memory.parts(T, C):
+        keys = slice(0, rows.stop)
+        seen = np.arange(rows.stop) <= np.arange(rows.start, rows.stop)[:, None]
+        q, k = memory.load("Q", rows), memory.load("K", keys)
+        memory.store("S", np.where(seen, q @ k.T, -np.inf), rows, keys, like=(T, T))
+        s = memory.load("S", rows, keys)
+        memory.store("P", softmax(s), rows, keys, like=(T, T))
+        p, v = memory.load("P", rows, keys), memory.load("V", keys)
+        memory.store("O", p @ v, rows, like=memory["V"].shape)
+        memory.drop(q, k, s, p, v)
+
+
+def in_chunks_back(memory, C):
+    """The scores of each chunk again, then four products; dK and dV are added to."""
+    T = len(memory["Q"])
+    for name in ("K", "V"):
+        memory.put("d" + name, np.zeros_like(memory[name]))
+    for rows in two_level_memory.parts(T, C):
+        keys, load = slice(0, rows.stop), memory.load
+        seen = np.arange(rows.stop) <= np.arange(rows.start, rows.stop)[:, None]
+        memory.store("S", np.where(seen, load("Q", rows) @ load("K", keys).T, -np.inf), rows, keys, like=(T, T))
+        memory.store("P", softmax(load("S", rows, keys)), rows, keys, like=(T, T))
+        memory.store("dV", load("dV", keys) + load("P", rows, keys).T @ load("dO", rows), keys)
+        memory.store("dP", load("dO", rows) @ load("V", keys).T, rows, keys, like=(T, T))
+        p, dp = load("P", rows, keys), load("dP", rows, keys)
+        memory.store("dS", p * (dp - (p * dp).sum(-1, keepdims=True)), rows, keys, like=(T, T))
+        memory.store("dQ", load("dS", rows, keys) @ load("K", keys), rows, like=memory["Q"].shape)
+        memory.store("dK", load("dK", keys) + load("dS", rows, keys).T @ load("Q", rows), keys)
+
+
+def lazily(memory, R, C):
+    """Summaries (O, m, l) of every chunk of keys, combined at the end of a block of queries."""
+    (T, H), load = memory["Q"].shape, memory.load
+    shape = (T, -(-len(memory["K"]) // C))
+    for rows in two_level_memory.parts(T, R):
+        for c, keys in enumerate(two_level_memory.parts(len(memory["K"]), C)):
+            m, e = recomputed(memory, load("Q", rows), load("K", keys), rows, keys)
+            for name, value in (("m", m), ("l", e.sum(-1))):
+                memory.store(name + "c", value, rows, c, like=shape)
+            memory.store("P", e, rows, keys, like=memory["S"].shape)
+            memory.store("Oc", load("P", rows, keys) @ load("V", keys), rows, c, like=(*shape, H))
+        o, m, total = load("Oc", rows), load("mc", rows), load("lc", rows)
+        w = np.exp(m - m.max(-1, keepdims=True))
+        memory.store("O", (w[..., None] * o).sum(1) / (w * total).sum(-1)[:, None], rows, like=(T, H))
+
+
+def lazily_back(memory, R, C):
+    """Slopes of the summaries, then for each chunk its scores again and four products; dQ, dK, dV are added to."""
+    T, load = len(memory["Q"]), memory.load
+    for name in "QKV":
+        memory.put("d" + name, np.zeros_like(memory[name]))
+    for rows in two_level_memory.parts(T, R):
+        o, m, total, do = load("Oc", rows), load("mc", rows), load("lc", rows), load("dO", rows)
+        w = np.exp(m - m.max(-1, keepdims=True))
+        w = w / (w * total).sum(-1, keepdims=True)
+        whole = (w[..., None] * o).sum(1)
+        memory.store("dOc", w[..., None] * do[:, None], rows, like=memory["Oc"].shape)
+        memory.store("dlc", -w * (do * whole).sum(-1, keepdims=True), rows, like=memory["mc"].shape)
+        for c, keys in enumerate(two_level_memory.parts(len(memory["K"]), C)):
+            _, e = recomputed(memory, load("Q", rows), load("K", keys), rows, keys)
+            memory.store("P", e, rows, keys)
+            memory.store("dV", load("dV", keys) + load("P", rows, keys).T @ load("dOc", rows, c), keys)
+            dp = load("dOc", rows, c) @ load("V", keys).T + load("dlc", rows, c)[:, None]
+            memory.store("dP", dp, rows, keys, like=memory["P"].shape)
+            memory.store("dS", load("P", rows, keys) * load("dP", rows, keys), rows, keys, like=memory["P"].shape)
+            memory.store("dQ", load("dQ", rows) + load("dS", rows, keys) @ load("K", keys), rows)
+            memory.store("dK", load("dK", keys) + load("dS", rows, keys).T @ load("Q", rows), keys)
+
+
+def test_chunks_through_memory():
+    T, H = 12, 5
+    arrays, _ = given(T, T, H)
+    P = softmax(np.where(np.tri(T, dtype=bool), arrays["Q"] @ arrays["K"].T, -np.inf))
+    dP = arrays["dO"] @ arrays["V"].T
+    dS = P * (dP - (P * dP).sum(-1, keepdims=True))
+    want = dict(O=P @ arrays["V"], dQ=dS @ arrays["K"], dK=dS.T @ arrays["Q"], dV=P.T @ arrays["dO"])
+    for C in (3, 4, 12):
+        memory, a = two_level_memory.Slow(**arrays), Attention(T, H=H, x=4)
+        in_chunks(memory, C)
+        holds(memory, want, "O")
+        assert 4 * memory.moved == chunked(a, C).bytes
+        before = memory.moved
+        in_chunks_back(memory, C)
+        for name in ("dQ", "dK", "dV"):
+            np.testing.assert_allclose(memory[name], want[name])
+        assert 4 * (memory.moved - before) == chunked(a, C, backward=True).bytes
+
+
+def test_summaries_through_memory():
+    arrays, want = given(12, 12, 5)
+    for R, C in ((3, 4), (12, 2), (1, 6), (4, 12)):
+        memory, a = two_level_memory.Slow(**arrays), Attention(12, H=5, x=4, causal=False)
+        lazily(memory, R, C)
+        np.testing.assert_allclose(memory["O"], want["O"])
+        assert 4 * memory.moved == lazy(a, R, C).bytes
+        before = memory.moved
+        lazily_back(memory, R, C)
+        for name in ("dQ", "dK", "dV"):
+            np.testing.assert_allclose(memory[name], want[name])
+        assert 4 * (memory.moved - before) == lazy(a, R, C, backward=True).bytes
+
+
+def test_flops_of_summaries_beside_the_products():
+    """Forward exactly; backward the scores and what has H numbers for each chunk, so nearly."""
+    T, H, R, C = 32, 16, 32, 8
+
+    def forward(q, k, v):
+        parts = []
+        for j in range(0, T, C):
+            s = q @ k[j : j + C].T
+            e = jnp.exp(s - (m := s.max(-1))[:, None])
+            parts.append((m, e.sum(-1), e @ v[j : j + C]))
+        m, total, o = (jnp.stack(x) for x in zip(*parts))
+        w = jnp.exp(m - m.max(0))
+        return (w[..., None] * o).sum(0) / (w * total).sum(0)[:, None]
+
+    q = jax.ShapeDtypeStruct((T, H), "float32")
+    c, p = count(forward, q, q, q), lazy(Attention(T, H=H, causal=False), R, C)
+    assert c.flops - c.matmul_flops == p.exps + p.other and c.by_primitive["exp"].flops == p.exps

@@ -1,0 +1,41 @@
+"""Floors, rooms and the engine's isolation, as the contracts of pyproject.toml state them; no circles of modules."""
+
+from collections.abc import Iterator
+
+import grimp
+from importlinter.cli import lint_imports
+
+from tests.scratch import ROOT
+
+
+def test_every_contract_holds(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert lint_imports(cache_dir=None) == 0, capsys.readouterr().out
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = grimp.build_graph("helpers", "autograder", cache_dir=None)
+    assert list(circles({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) == []
+
+
+def circles(imports: dict[str, set[str]]) -> Iterator[str]:
+    """Modules that are left when those that import nothing left are taken away, again and again.
+
+    >>> list(circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}))
+    ['a', 'b', 'c']
+    """
+    left = dict(imports)
+    while done := [m for m, below in left.items() if not below & left.keys()]:
+        for m in done:
+            del left[m]
+    yield from left
+
+
+def test_a_few_modules_stand_at_the_top_of_helpers():
+    assert len([p for p in (ROOT / "helpers").glob("*.py") if p.name != "__init__.py"]) <= 6
+
+
+def test_each_folder_says_what_lives_there():
+    folders = {p.parent for top in ("helpers", "autograder") for p in (ROOT / top).rglob("*.py")}
+    silent = [f for f in folders if not (f / "__init__.py").read_text(encoding="utf-8").startswith('"""')]
+    assert silent == []
