@@ -1,12 +1,12 @@
-"""Eight devices, asked for before anything starts JAX, and one Chromium for all tests of a process (playwright's limit)."""
+"""Eight devices, asked for before anything starts JAX; one Chromium for all tests of a process; which tests run when."""
 
 import os
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from autograder.engine import checker, sandbox
 from helpers.kernels import mesh
+from tests import tiers
 from tests.browser import chromium
 
 # Most programs of the tests run once: three quarters of the suite's time went into making them fast.
@@ -19,19 +19,16 @@ def pytest_configure(config):
     checker.keep_compiled(str(config.cache.mkdir("jax")))
 
 
-class Together(LoadScopeScheduling):
-    """All that looks at the site in one process: another would only wait until it is built."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "the book" if nodeid.startswith("tests/book/") else nodeid
-
-
-@pytest.hookimpl(optionalhook=True)  # xdist's groups are not seen under pytest 9.2, whose node ids it cannot change
-def pytest_xdist_make_scheduler(config, log):
-    return Together(config, log)
+@pytest.hookimpl(tryfirst=True)  # before -m looks at marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):  # in one process: another would only wait until it is built
+            item.add_marker("slow")
+            item.add_marker(pytest.mark.xdist_group("site"))
+    tiers.assign(items)
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser():  # playwright allows one in a process
     with chromium.browser() as b:
         yield b

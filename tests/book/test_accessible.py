@@ -7,7 +7,6 @@ import pytest
 
 from tests.book.conftest import ROOT, page_names
 
-pytestmark = pytest.mark.site
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SIZES = {"desktop": (1280, 900), "phone": (390, 800)}
 PAGES = [*page_names(), "search.html", "genindex.html"]
@@ -78,6 +77,7 @@ def test_axe_finds_nothing(visit, axe, name, size):
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.sample(quick=5)
 def test_a_phone_never_scrolls_sideways_and_nothing_is_asked_of_other_hosts(visit, name):
     page = visit(name, width=390, height=800)
     settle(page)
@@ -98,14 +98,12 @@ def test_maths_is_there_without_javascript_in_a_font_of_the_site(visit):
     assert visit.asked == []
 
 
-@pytest.mark.site
 def test_without_javascript_pages_have_colours(visit):
     """The theme leaves them to a script, and the bar at the top would be transparent over the text."""
     page = visit("book/ch02_sharding.html", width=360, javascript=False)
     assert page.locator("html").get_attribute("data-theme") == "light"
 
 
-@pytest.mark.site
 def test_a_link_to_a_setting_leads_to_its_figure(visit):
     page = visit("book/ch02_sharding.html#live-reduce-scatter?links=line&step=2", width=360, height=740)
     settle(page)

@@ -48,7 +48,6 @@ def test_own_answers_and_outputs_stay_out(tmp_path):
     assert json.loads(text)["cells"][0]["outputs"] == [] and '"2"' not in text
 
 
-@pytest.mark.site
 def test_the_start_page_leads_to_it(site):
     assert f'href="../{archive.NAME}"' in (site / "book/intro.html").read_text(encoding="utf-8")
     assert zipfile.is_zipfile(site / archive.NAME)

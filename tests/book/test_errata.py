@@ -167,7 +167,6 @@ def test_the_page_shows_every_row():
     assert shown.count("nothing to compute") + shown.count("Nothing to compute") == 4
 
 
-@pytest.mark.site
 def test_the_built_page_shows_every_row(site):
     text = (site / "book/errata.html").read_text(encoding="utf-8")
     shows_every_row(text[text.index("Errata of the sources</") :].split("Expressions are Python over")[0])

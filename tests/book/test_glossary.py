@@ -43,7 +43,6 @@ def test_words_are_of_their_language(place, letters):
     assert [e for e in FOUND if not re.search(f"[{letters}]", e[place]) and e[place] not in names] == []
 
 
-@pytest.mark.site
 def test_search_finds_a_term_in_any_of_the_three_languages(visit):
     for word in ("AllGather", "올개더", "流水线"):
         page = visit(f"search.html?q={word}")

@@ -36,7 +36,6 @@ def test_a_page_that_was_written_before_stays_as_it_is():
 
 
 @pytest.mark.slow
-@pytest.mark.site
 @pytest.mark.parametrize("width", [390, 1280])
 def test_what_is_guessed_is_near_what_is_laid_out(visit, width):
     off = {}

@@ -54,7 +54,6 @@ def test_a_fork_opens_the_fork(monkeypatch):
     )
 
 
-@pytest.mark.site
 @pytest.mark.parametrize("page", ["book/ch01_rooflines.html", "notebooks/ch01_rooflines/exercises.html"])
 def test_the_links_stand_under_the_title_for_hands_and_keys_but_not_on_paper(visit, page):
     opened = visit(page)

@@ -29,28 +29,24 @@ def test_a_page_keeps_what_it_uses(lighten, body, searches, kept):
     assert page == f"<head>{''.join(kept)}</head>{body}"
 
 
-@pytest.mark.site
 def test_only_the_page_that_searches_loads_the_index(site):
     """A theme that writes these lines otherwise, or searches on every page, fails here."""
     loads = {p.name for p in site.rglob("*.html") if re.search(r'src="[^"]*searchindex\.js', p.read_text("utf-8"))}
     assert loads == {"search.html"}
 
 
-@pytest.mark.site
 def test_the_script_of_tabs_is_where_tabs_are(site):
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert ("sd-tab-set" in text) == ("design-tabs.js" in text), path.name
 
 
-@pytest.mark.site
 def test_search_finds_a_page_from_its_file(visit):
     page = visit("search.html?q=roofline")
     page.locator("#search-results li a[href*='ch01_rooflines']").first.wait_for()
     assert visit.asked == []
 
 
-@pytest.mark.site
 def test_the_contents_of_a_page_mark_where_the_reader_is(visit):
     """After jumps as well, down and up, to a heading and into the midst of what stands under it."""
     page = visit("book/ch01_rooflines.html")

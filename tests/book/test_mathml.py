@@ -123,7 +123,6 @@ def test_a_line_does_not_end_between_a_formula_and_its_full_stop(before, after, 
     assert found == want
 
 
-@pytest.mark.site
 def test_every_formula_of_the_site_is_written_and_drawn(site):
     drawable, formulas = set(TTFont(site / "_static" / mathml.FONT).getBestCmap()), 0
     for name in page_names():

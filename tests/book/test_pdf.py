@@ -35,7 +35,6 @@ def test_it_says_what_is_missing(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.site
 def test_pages_are_printed_with_bookmarks(browser, site, tmp_path):
     pypdf = pytest.importorskip("pypdf")
     chosen = ["book/intro.html", "book/explorer.html", "notebooks/ch01_rooflines/exercises.html"]

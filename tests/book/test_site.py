@@ -14,18 +14,15 @@ from tests.book.conftest import ROOT, page_names
 GOOD = '<html><head><title>t</title><meta name="description" content="d"></head><body>{}</body></html>'
 
 
-@pytest.mark.site
 def test_the_site_is_sound(site):
     assert check(site) == []
 
 
-@pytest.mark.site
 def test_every_page_of_the_contents_is_built_and_no_other(site):
     built = {p.relative_to(site).as_posix() for p in site.rglob("*.html") if "_static" not in p.relative_to(site).parts}
     assert built == {*page_names(), "index.html", "search.html", "genindex.html"}
 
 
-@pytest.mark.site
 def test_nothing_of_the_solutions_is_published(site):
     """No line of an answer: neither in pages, nor in the search index, nor in the sources that Sphinx copies."""
     assert not any(p.name == "solutions" for p in site.rglob("*"))
@@ -52,7 +49,6 @@ def _secret_lines(text: str):
             yield line
 
 
-@pytest.mark.site
 def test_chapters_were_executed(site):
     """Every code cell of a chapter has run, and none of them failed."""
     for path in (site / "book").glob("ch*.html"):
@@ -61,7 +57,6 @@ def test_chapters_were_executed(site):
     assert not (site / "reports").exists()
 
 
-@pytest.mark.site
 def test_pages_come_from_the_sources_that_learners_get(site):
     """The copies under _sources of released notebooks are the released notebooks."""
     for copy in (site / "_sources/notebooks").rglob("*.ipynb"):

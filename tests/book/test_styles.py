@@ -79,7 +79,6 @@ def test_another_theme_is_noticed():
         styles.unmeasured("something else")
 
 
-@pytest.mark.site
 def test_pages_name_one_sheet_whose_files_are_there(site):
     sheet = (site / styles.SHEET).read_text(encoding="utf-8")
     for url in re.findall(r'url\("([^"]+)"\)', sheet):
@@ -91,7 +90,6 @@ def test_pages_name_one_sheet_whose_files_are_there(site):
         assert "<script src=" not in page.replace("<script defer src=", ""), name
 
 
-@pytest.mark.site
 def test_icons_that_the_sheet_names_are_in_its_fonts(site):
     sheet = (site / styles.SHEET).read_text(encoding="utf-8")
     used = {ord(c) for c in sheet if "\ue000" <= c <= "\uf8ff"}
@@ -99,7 +97,6 @@ def test_icons_that_the_sheet_names_are_in_its_fonts(site):
     assert used and used <= {code for font in fonts for code in font.getBestCmap()}
 
 
-@pytest.mark.site
 @pytest.mark.parametrize("shown", ["search-button-field", "primary-toggle", "theme-switch-button"])
 def test_icons_are_drawn(visit, shown):
     page = visit("book/intro.html")

@@ -3,8 +3,6 @@
 import gzip
 import json
 
-import pytest
-
 from tests.book import weight
 
 # KB with all a page names, 15 % over the heaviest of its kind: chapters, exercises, everything else
@@ -22,7 +20,6 @@ def test_a_file_named_twice_counts_once_and_other_hosts_count_nothing(tmp_path):
     assert json.loads((tmp_path / "out/weight.json").read_text()) == {"page.html": packed + 1000}
 
 
-@pytest.mark.site
 def test_no_page_is_heavier_than_its_kind_may_be(site):
     found = weight.report(site, site.parent / "reports/weight.json")
     bound = {name: next(b for start, b in BOUNDS.items() if name.startswith(start)) for name in found}

@@ -37,7 +37,6 @@ class Chapter:
     parts: tuple[tuple[int, tuple[str, ...]], ...] = ()
     uncounted: tuple[int, ...] = ()
     skipped: tuple[str, ...] = ()
-    slow: bool = False
 
     @property
     def exercises(self) -> list[str]:
@@ -78,7 +77,6 @@ CHAPTERS = [
         (*SAYS, '", dense(', '", dict(', "good(cost("),
         (6, 3),
         skipped=("check.Program(", "@cache"),
-        slow=True,
     ),
 ]
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.topic)
@@ -122,9 +120,10 @@ def test_mutants_and_variants(chapter, it):
 
 @pytest.mark.parametrize(
     "chapter",
-    [pytest.param(c, marks=pytest.mark.slow if c.slow else ()) for c in CHAPTERS],
+    CHAPTERS,
     ids=lambda c: c.topic,
 )
+@pytest.mark.sample(quick=1)
 def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
     """Other seeds draw other inputs and other shapes, other values with a secret: the solutions pass them all."""
     solved = course.solved(chapter.topic)
@@ -135,6 +134,7 @@ def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
 
 
 @of_chapters
+@pytest.mark.sample(quick=1)
 def test_visible_checks_alone_accept_the_solutions(chapter):
     parts = course.parts("".join(chapter.exercises))
     kept = [p for p in parts if not any(word in p[2] for word in chapter.skipped)]

@@ -36,6 +36,7 @@ def changed(chapter, kind: str, k: int):
 
 
 @pytest.mark.parametrize(("kind", "k"), [("variants", 0), ("variants", 1), ("mutants", 0), ("mutants", 3)])
+@pytest.mark.sample(quick=1, kind="kind")
 def test_a_chapter_scores_as_in_one_process(patient, chapter, kind, k):
     nb = changed(chapter, kind, k)
     wanted = in_process_grading.judge(nb)
@@ -136,6 +137,7 @@ def test_a_closed_engine_leaves_nothing_behind(small, walls):
 
 @pytest.mark.parametrize("victim", ["zygote", "checker"])
 @pytest.mark.parametrize("at", ["q1", "q2-check", "q3"])
+@pytest.mark.sample(quick=1, kind="victim")
 def test_killing_a_part_of_the_engine_costs_nobody_a_point(engine, small, monkeypatch, victim, at):
     run, killed = engines.Run.cell, []
 
@@ -153,6 +155,7 @@ def test_killing_a_part_of_the_engine_costs_nobody_a_point(engine, small, monkey
 
 @pytest.mark.parametrize("victim", ["zygote", "checker"])
 @pytest.mark.parametrize("other", [False, True])
+@pytest.mark.sample(quick=1, kind="victim")
 def test_a_part_that_died_between_two_submissions_is_replaced(engine, small, victim, other):
     engine.grade(small, notebook(ANSWERS))
     peer = getattr(engine, victim).sandbox.process
@@ -176,6 +179,7 @@ def test_a_host_that_cannot_isolate_is_refused():
 
 
 @pytest.mark.parametrize("less", ["bubblewrap", "user_namespaces"])
+@pytest.mark.sample(quick=1)
 def test_the_other_walls_hold_as_well(small, less, tmp_path):
     """Bare namespaces, and Landlock where there are none: right answers count, and the same attacks find nothing."""
     from tests.autograder.engine.test_attacks import FORGE, LEAK, graded

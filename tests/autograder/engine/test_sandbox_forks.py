@@ -69,6 +69,7 @@ def test_forks_leave_nothing(level, times):
     assert after == before
 
 
+@pytest.mark.slow("starts an engine behind each of the three walls")
 def test_an_engine_leaves_nothing(tmp_path, monkeypatch):
     """Started and closed, behind each kind of wall: no process, group, folder or descriptor more than before."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

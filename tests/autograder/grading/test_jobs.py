@@ -92,6 +92,7 @@ def test_a_job_that_kills_its_worker_twice_takes_no_other_with_it(tmp_path):
     assert jobs.DIED in found["dies-1"].notebook  # a notebook for the gradebook, with the reason on it
 
 
+@pytest.mark.slow("waits for limits of workers")
 def test_a_job_that_hangs_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "SPARE", 0)
     found = run(faked.jobs("a", "hangs-1", "b", marks=tmp_path), assignment=faked.assignment(seconds=1))
@@ -154,6 +155,7 @@ class Absent:
         return importlib.import_module, ("no_such_module",)
 
 
+@pytest.mark.slow("waits for limits of workers")
 def test_a_worker_that_cannot_start_ends_the_run_with_its_last_words():
     with jobs.Local(faked.assignment(), 2, Absent()) as pool:
         with pytest.raises(SourceError, match="does not start: .*no_such_module"):
@@ -185,11 +187,9 @@ with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
 
 @pytest.mark.parametrize(
     "number",
-    [
-        pytest.param(n, id=n.name, marks=m)
-        for n, m in ((signal.SIGKILL, ()), (signal.SIGINT, pytest.mark.slow), (signal.SIGTERM, pytest.mark.slow))
-    ],
+    [pytest.param(n, id=n.name) for n in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)],
 )
+@pytest.mark.sample(quick=0)
 def test_workers_end_with_the_coordinator(number, tmp_path):
     """Also in the middle of a job."""
     coordinator = subprocess.Popen(

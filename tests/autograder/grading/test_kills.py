@@ -20,12 +20,13 @@ from autograder.grading.records import Records
 from autograder.places import ROOT, Tree
 from tests.autograder.grading.test_jobs import gone
 from tests.needs import needs
+from tests.tiers import repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
 TOPIC = "ch01_sample"
 STUDENTS = "reference", "partly-done", "mutant-1", "mutant-2", "variant-1", "corrupt-json"
-KILLS = 50
+KILLS = repeats(12, 50)
 
 
 class Course:

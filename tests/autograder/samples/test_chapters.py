@@ -1,6 +1,5 @@
 """Every chapter, and the sample: blank is 0, solved is full, mutants lose their points, variants keep them."""
 
-from collections import Counter
 from functools import cache
 
 import pytest
@@ -32,6 +31,7 @@ def test_blank_earns_nothing(chapter):
         assert verdict.score == 0, f"{name}: {verdict.message}"
 
 
+@pytest.mark.sample(quick=2)
 def test_solved_earns_everything(chapter):
     verdicts = in_process_grading.judge(chapter[0])
     assert verdicts
@@ -39,20 +39,21 @@ def test_solved_earns_everything(chapter):
         assert verdict.score == verdict.points, f"{name}: {verdict.message}"
 
 
-def changes(kind: str, quick: int) -> list:
-    """Every change, the first few of each answer among the quick tests."""
-    found = []
-    for tree, topic, folder in CHAPTERS:
-        seen = Counter()
-        for c in getattr(bank, kind)(topic, folder):
-            seen[c.grade_id] += 1
-            marks = [pytest.mark.slow] if seen[c.grade_id] > quick else []
-            name = f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else "")
-            found.append(pytest.param(tree, topic, c, id=name, marks=marks))
-    return found
+def changes(kind: str) -> list:
+    """Every change of every answer."""
+    return [
+        pytest.param(tree, topic, c, id=f"{c.grade_id}-{c.name}" + ("-sample" if folder == SAMPLE else ""))
+        for tree, topic, folder in CHAPTERS
+        for c in getattr(bank, kind)(topic, folder)
+    ]
 
 
-@pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants", quick=3))
+def answer_of_mutant(params: dict) -> str:
+    return params["mutant"].grade_id
+
+
+@pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
+@pytest.mark.sample(quick=1, slow=1, kind=answer_of_mutant)
 def test_mutant_loses_points(tree, topic, mutant):
     verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
     mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
@@ -62,7 +63,8 @@ def test_mutant_loses_points(tree, topic, mutant):
     assert " ".join(mutant.says.split()) in said
 
 
-@pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants", quick=2))
+@pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants"))
+@pytest.mark.sample(quick=6, slow=20, kind="topic")
 def test_variant_keeps_points(tree, topic, variant):
     verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [variant]), variant.grade_id)
     assert verdicts

@@ -15,6 +15,7 @@ from helpers.costs.sharding.best_shardings import block, designs
 from helpers.costs.sharding.matmul_plans import cheapest, order, plans, sizes_of
 from helpers.costs.sharding.resharding import FREE, shardings, steps
 from helpers.costs.sharding.sharded_array import Axis, Mesh
+from tests.tiers import repeats
 
 MESH, RING = Mesh({"X": 4, "Y": 2}), Mesh({"X": 4})
 SIZES = dict(I=64, J=128, K=256)
@@ -117,7 +118,7 @@ def test_every_plan_on_4x2_is_sound_and_none_beats_the_cheapest():
             assert order(p.time(V5E)) >= best
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=repeats(4, 25))
 @given(st.data())
 def test_random_plans_are_sound(data):
     mesh = Mesh({"X": data.draw(st.sampled_from([1, 2, 3, 4])), "Y": data.draw(st.sampled_from([2, 4])), "Z": 2})

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from helpers import figures
+from tests.tiers import repeats
 
-pytestmark = pytest.mark.site
 PAGE = "book/ch01_rooflines.html"
 LIMIT = 20_000  # bytes of script for one figure
 
@@ -109,7 +109,7 @@ def test_a_setting_can_be_linked_to(visit, figure):
 
 def test_forty_settings_read_as_python_prints_them(visit, figure):
     page = visit(PAGE)
-    for seed in range(40):
+    for seed in range(repeats(10, 40)):
         chosen = draw(figure, seed)
         page.evaluate(
             """chosen => {
@@ -133,7 +133,7 @@ def test_a_rate_that_nobody_publishes_is_unknown(visit, figure):
 
 def test_two_thousand_settings_in_chromium(visit, figure):
     """The traced function in the page, number for number."""
-    cases = [settings(figure, draw(figure, seed)) for seed in range(2000)]
+    cases = [settings(figure, draw(figure, seed)) for seed in range(repeats(400, 2000))]
     names = list(figure.settings())
     page = visit(PAGE)
     got = page.evaluate(

@@ -8,6 +8,7 @@ import pytest
 from helpers import figures
 from helpers.figures.sharding.matmul_plans.plans import step_time
 from tests.helpers.figures.standalone import alone, follow, link, size, strays, write
+from tests.tiers import repeats
 
 LIMIT = 20_000  # bytes, compressed
 SET = """chosen => {
@@ -89,7 +90,7 @@ def test_nothing_changes_before_the_first_move(page, figure):
 
 
 def test_sixty_settings_read_as_the_planner_says(page, figure):
-    for seed in range(60):
+    for seed in range(repeats(15, 60)):
         chosen = draw(figure, seed)
         page.evaluate(SET, chosen)
         assert shown(page) == expected(figure, chosen), chosen
@@ -97,7 +98,7 @@ def test_sixty_settings_read_as_the_planner_says(page, figure):
 
 
 def test_four_hundred_settings_number_for_number(page, figure):
-    cases = [draw(figure, seed) for seed in range(1000, 1400)]
+    cases = [draw(figure, seed) for seed in range(1000, 1000 + repeats(100, 400))]
     for chosen, got in zip(cases, page.evaluate(NUMBERS, cases), strict=True):
         values, ((best, chip), *_) = figure.found(chosen)
         parts = best.time(chip).parts

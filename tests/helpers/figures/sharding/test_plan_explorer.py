@@ -9,6 +9,7 @@ from helpers.costs.sharding.sharded_array import Axis
 from helpers.figures.sharding.plan_explorer.page import NOTHING, RANKED, walk
 from tests.helpers.figures.sharding.test_matmul_plans import NUMBERS, SET, draw
 from tests.helpers.figures.standalone import follow, link, size, strays
+from tests.tiers import repeats
 
 NAME = "explorer"
 SAYS = """() => ({
@@ -66,7 +67,7 @@ def test_nothing_changes_before_the_first_move(page, figure):
 
 
 def test_forty_settings_and_their_frames_read_as_python_says(page, figure):
-    for seed in range(40):
+    for seed in range(repeats(6, 40)):
         chosen, r = draw(figure, seed), random.Random(seed)
         page.evaluate(SET, chosen)
         assert page.evaluate(SAYS) == expected(figure, chosen), chosen
@@ -81,7 +82,7 @@ def test_forty_settings_and_their_frames_read_as_python_says(page, figure):
 
 
 def test_hundred_settings_number_for_number(page, figure):
-    cases = [{"plan": 0, "step": 0} | draw(figure, seed) for seed in range(2000, 2100)]
+    cases = [{"plan": 0, "step": 0} | draw(figure, seed) for seed in range(2000, 2000 + repeats(25, 100))]
     plain = NUMBERS.replace("window.livePlans(data", "window.livePlans({ ...data, walks: undefined }")
     plain = plain.replace("box = document.getElementById(data.id),", "").replace(
         "const [data", f"{BARE} const [data", 1

@@ -7,6 +7,7 @@ from helpers.costs.transformers import activation_memory, kv_cache, parameters_a
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.figures.transformers.decoder_sizes.decoder import KEPT, RESULTS, SIZES, sizes, unused
 from tests.helpers.figures.standalone import follow, link, scripts, shown, size, status, strays
+from tests.tiers import repeats
 
 LIMIT = 20_000  # bytes, compressed
 NAME = "decoder"
@@ -115,7 +116,7 @@ def test_every_model_reads_as_python_says(page, figure):
 
 
 def test_sixty_settings_read_as_python_says(page, figure):
-    for seed in range(60):
+    for seed in range(repeats(15, 60)):
         chosen = draw(figure, seed)
         page.evaluate(SET, chosen)
         assert shown(page) == figure.said(chosen), chosen
@@ -124,7 +125,7 @@ def test_sixty_settings_read_as_python_says(page, figure):
 
 def test_fifteen_hundred_settings_number_for_number(page, figure):
     cases, wanted, impossible = [], [], 0
-    for seed in range(1000, 2500):
+    for seed in range(1000, 1000 + repeats(300, 1500)):
         at = figure.chosen(draw(figure, seed))
         numbers = dict(at)
         for menu in figure.menus:

@@ -17,6 +17,7 @@ from helpers.costs.sharding.resharding import shardings, steps
 from helpers.costs.sharding.sharded_array import Mesh, Sharding
 from helpers.kernels import mesh as meshes
 from helpers.kernels.sharding import sharded_matmul as mm
+from tests.tiers import repeats
 
 MESHES = {"4x2": Mesh({"X": 4, "Y": 2}), "2x4": Mesh({"X": 2, "Y": 4}), "8": Mesh({"X": 8})}
 MESHES["2x2x2"] = Mesh({"X": 2, "Y": 2, "Z": 2})
@@ -108,7 +109,7 @@ def test_every_plan_of_the_four_cases_gives_the_product():
 
 
 @settings(
-    max_examples=20, deadline=None, phases=(Phase.reuse, Phase.generate)
+    max_examples=repeats(4, 20), deadline=None, phases=(Phase.reuse, Phase.generate)
 )  # to shrink is to plan afresh, for minutes
 @given(st.data())
 def test_any_mesh_sizes_and_types(data):
@@ -197,7 +198,7 @@ def test_an_axis_used_twice_is_refused_by_both():
 def test_all_shardings_on_4x2():
     """All 11 x 11 x 11 of them: the cheapest plan and one other are traced."""
     mesh, draw = MESHES["4x2"], random.Random(0)
-    for A, B, C in tqdm(triples(mesh), desc="4x2", delay=5):
+    for A, B, C in tqdm(list(triples(mesh))[:: repeats(6, 1)], desc="4x2", delay=5):
         sends_what_it_says(cheapest(A, B, C, SIZES, mesh, chip("v5e")))
         sends_what_it_says(draw.choice(plans(A, B, C, SIZES, mesh)))
 
@@ -215,7 +216,7 @@ def test_all_shardings_on_2x2x2_up_to_names(part):
         if all(own <= key(triple, to) for to in names[1:]):
             todo.append(triple)
     assert len(todo) > 49**3 / 6
-    for A, B, C in tqdm(todo[part::4], desc="2x2x2", delay=5):
+    for A, B, C in tqdm(todo[part :: repeats(24, 4)], desc="2x2x2", delay=5):
         sends_what_it_says(cheapest(A, B, C, SIZES, mesh, chip("v5e")))
 
 
@@ -223,5 +224,5 @@ def test_all_shardings_on_2x2x2_up_to_names(part):
 def test_a_thousand_random_plans_give_the_product():
     for name, mesh in MESHES.items():
         draw = random.Random(name)
-        for A, B, C in tqdm(list(cases(mesh, 100, name + ".")), desc=name, delay=5):
+        for A, B, C in tqdm(list(cases(mesh, repeats(20, 100), name + ".")), desc=name, delay=5):
             gives_the_product(draw.choice(plans(A, B, C, SIZES, mesh, "int32")))

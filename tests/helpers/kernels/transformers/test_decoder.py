@@ -76,6 +76,7 @@ def test_a_deep_model_is_traced_without_its_layers_one_by_one():
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt-2", "mistral", "mixtral", "deepseek-v3"])
+@pytest.mark.sample(quick=2)
 def test_later_tokens_change_nothing(name):
     """systems C3: a causal decoder; and earlier ones change something. (For the others the cache's test says so.)"""
     c = FAMILIES[name]
@@ -89,6 +90,7 @@ def test_later_tokens_change_nothing(name):
 
 
 @EACH
+@pytest.mark.sample(quick=3, slow=7)
 def test_a_cache_changes_nothing(c, prompt=5):
     """systems C13, C3: token by token with a cache is the whole sequence at once, for windows shorter than the text too."""
     params, x = random_params(c), tokens(c, B, T)
@@ -102,6 +104,7 @@ def test_a_cache_changes_nothing(c, prompt=5):
 
 
 @pytest.mark.parametrize("name", DISTINCT)
+@pytest.mark.sample(quick=2, slow=3)
 def test_every_parameter_has_a_slope(name):
     """None is counted that the program does not use."""
     c = FAMILIES[name]

@@ -16,6 +16,7 @@ from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.kernels import mesh as meshes
 from helpers.kernels.transformers import mixture_of_experts
 from tests.helpers.kernels.transformers.families import random_params, toy
+from tests.tiers import repeats
 
 TOKENS = 24
 
@@ -58,6 +59,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("c", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("C", [2, 7, TOKENS])
+@pytest.mark.sample(quick=3, slow=6)
 def test_equal_to_a_loop_over_tokens(c, C):
     """systems C9: with room for all, and with queues that overflow; the dropped are counted."""
     p, x = layer(c)
@@ -82,7 +84,7 @@ def test_with_all_experts_and_an_even_router_it_is_their_mean():
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=repeats(6, 25), deadline=None)
 def test_queues(E, k, C, seed):
     """Everybody has a place of his own; whoever is dropped found the queue full of those before him."""
     k = min(E, k)

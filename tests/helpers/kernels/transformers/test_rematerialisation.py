@@ -63,6 +63,7 @@ def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
 @pytest.mark.parametrize(
     "change", [{}, dict(K=1, norms=4, gated=False, moe=MoE(E=3, k=2, F=5))], ids=["dense", "experts"]
 )
+@pytest.mark.sample(quick=1)
 def test_slopes_are_the_same(change):
     """systems C11: gradients identical."""
     c = toy(L=1, **change)
