@@ -9,6 +9,8 @@ export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 # JAX reads this once, on import; without it the C++ side writes warnings into cells.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 COURSE := $(VENV)/.course
+# FULL=1: tests take every case, not a sample of every kind.
+export FULL ?=
 # EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; dask and postgres are for large classes.
 EXTRA  ?=
 EXTRAS := tpu dask postgres

@@ -1,8 +1,7 @@
-"""`make test-all`: what `make test` leaves out: the long tests here, and the quick ones on the other supported Pythons found.
+"""`make test-all`: what `make test` leaves out, then a part of the quick tests on the other supported Pythons found.
 
-A Python between the oldest and the newest has the newest one's packages: there only doctests, notebooks and answers run.
-Where `TESTS_END` (seconds since 1970) sets an end, as CI does, a slow machine runs no more than these on the newest either,
-or leaves a Python out; it says so.
+With FULL=1: all tests here, and all quick ones there. Where `TESTS_END` (seconds since 1970) sets an end, as CI does, a
+Python for which a slow machine leaves no time is left out; it says so. `STAGES` names a file for the seconds of each stage.
 """
 
 import os
@@ -12,9 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+from tests.tiers import FULL
+
 ROOT = Path(__file__).resolve().parents[1]
 SUPPORTED = ("3.11", "3.12", "3.13")
-SHORT = ["helpers", "tests/notebooks", "tests/solutions", "tests/autograder/samples/test_chapters.py"]
+# What may differ by Python and JAX. A Python between the oldest and the newest has the newest one's packages.
+BETWEEN = ["helpers", "tests/notebooks", "tests/solutions"]
+NEWEST = [*BETWEEN, "tests/helpers/kernels", "tests/helpers/trace", "tests/helpers/check", "tests/autograder/engine",
+          "tests/autograder/samples/test_chapters.py"]  # fmt: skip
 
 
 def other_pythons() -> dict[str, str]:
@@ -42,43 +46,38 @@ def other_pythons() -> dict[str, str]:
     return found
 
 
-def chosen(version: str, long: float, left: float) -> list[str] | None:
-    """What `make` is told to run: all quick tests ([]), the short list, or nothing (None).
+def chosen(version: str) -> list[str]:
+    """What `make` is told to run there; nothing more to say for all quick tests.
 
-    long  seconds that the long tests took here: the quick ones take about half of that on a Python that has its
-          environment to make, the short list an eighth
-    left  seconds until the end
-
-    >>> chosen("3.13", 2000, 3000), chosen("3.13", 2000, 100)
-    ([], None)
-    >>> chosen("3.12", 2000, 3000) == chosen("3.13", 4000, 2000) == [f"TESTS={' '.join(SHORT)}"]
-    True
+    >>> chosen("3.12")
+    ['TESTS=helpers tests/notebooks tests/solutions']
     """
-    if version not in SUPPORTED[1:-1] and left > long * 0.6:
-        return []
-    return [f"TESTS={' '.join(SHORT)}"] if left > long * 0.2 else None
+    return [] if FULL else [f"TESTS={' '.join(BETWEEN if version in SUPPORTED[1:-1] else NEWEST)}"]
+
+
+def stage(name: str, command: list[str], **more) -> list[str]:
+    """Run a command and note its seconds; its name if it failed."""
+    began = time.time()
+    failed = subprocess.run(command, cwd=ROOT, **more).returncode
+    if os.environ.get("STAGES"):
+        with open(os.environ["STAGES"], "a") as f:
+            f.write(f"{time.time() - began:.0f} {name}\n")
+    return [name] * bool(failed)
 
 
 def main() -> int:
     """Exit status: 0 if all passed."""
-    failed, began = [], time.time()
     end = float(os.environ.get("TESTS_END", "inf"))
-    if subprocess.run([sys.executable, "-m", "pytest", "-n", "2", "-m", "slow"], cwd=ROOT).returncode:
-        failed.append("the long tests")
-    long = time.time() - began
+    marks = "" if FULL else "slow and not full"
+    failed = stage("the long tests", [sys.executable, "-m", "pytest", "-n", "2", "-m", marks])
     for version, python in other_pythons().items():
-        what = chosen(version, long, end - time.time())
-        if what is None:
-            print(
-                f"\nPython {version}: left out, for this machine took {long / 60:.0f} minutes for the long tests",
-                flush=True,
-            )
+        if time.time() > end:
+            print(f"\nPython {version}: left out, for there is no time left", flush=True)
             continue
-        print(f"\nPython {version}: {python}, {'the short list' if what else 'all quick tests'}", flush=True)
+        print(f"\nPython {version}: {python}", flush=True)
         env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL")}
-        if subprocess.run(["make", "test", f"PYTHON={python}", *what], cwd=ROOT, env=env).returncode:
-            failed.append(f"Python {version}")
-    print(f"\nfailed on: {', '.join(failed)}" if failed else "\nall passed", flush=True)
+        failed += stage(f"Python {version}", ["make", "test", f"PYTHON={python}", *chosen(version)], env=env)
+    print(f"\nfailed: {', '.join(failed)}" if failed else "\nall passed", flush=True)
     return bool(failed)
 
 

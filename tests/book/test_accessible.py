@@ -1,6 +1,7 @@
 """Pages for everybody: axe-core on desktop and phone, light and dark; nothing sideways on a phone; nothing from another host."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,15 @@ def picture(page, name: str) -> None:
     assert len(page.screenshot(path=folder / name, full_page=True, quality=50, type="jpeg")) > 8_000, name
 
 
-@pytest.mark.slow
+def kind(params: dict) -> tuple[str, str]:
+    """A chapter, a chapter's exercises, a page of its own; on a desktop or a phone."""
+    name = params["name"].removeprefix("book/").removeprefix("notebooks/")
+    return re.sub(r"^ch\d+_\w+", "ch", name), params["size"]
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.sample(quick=0, slow=1, kind=kind)
 def test_axe_finds_nothing(visit, axe, name, size):
     page = visit(name, width=SIZES[size][0], height=SIZES[size][1])
     settle(page)

@@ -1,5 +1,6 @@
 """Graded once: what is known is kept, what has changed is graded again, and what a person gave stays."""
 
+import dataclasses
 import gc
 import shutil
 
@@ -23,21 +24,35 @@ SECOND = "def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)"
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-@pytest.fixture
-def what(tmp_path, monkeypatch) -> grade.Class:
-    """A class of three, with one that is no notebook."""
-    needs(grade.available().refusal is None, grade.available().refusal or "")
-    for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-    monkeypatch.setenv("COURSE_SECRET", "not a secret")
-    monkeypatch.setattr(grade, "pool", Serial)
-    monkeypatch.setattr(grade, "write_feedback", lambda run: None)
-    Serial.jobs = []
-    made = demo.open_class(TOPIC, Tree(SAMPLE), tmp_path / "course")
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory) -> grade.Class:
+    """A class of three, with one that is no notebook: released once, which takes nbgrader seconds."""
+    folder = tmp_path_factory.mktemp("opened")
+    with pytest.MonkeyPatch.context() as patch:
+        elsewhere(patch, folder)
+        made = demo.open_class(TOPIC, Tree(SAMPLE), folder / "course")
     hand_in(made, "ada", RIGHT, SECOND, "Latency.")
     hand_in(made, "bob", WRONG, SECOND)
     release.write(made.notebook("submitted", "eve"), "{")
     return made
+
+
+def elsewhere(monkeypatch, folder) -> None:
+    for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(folder / "home"))
+
+
+@pytest.fixture
+def what(opened, tmp_path, monkeypatch) -> grade.Class:
+    """A copy of that class."""
+    needs(grade.available().refusal is None, grade.available().refusal or "")
+    elsewhere(monkeypatch, tmp_path)
+    monkeypatch.setenv("COURSE_SECRET", "not a secret")
+    monkeypatch.setattr(grade, "pool", Serial)
+    monkeypatch.setattr(grade, "write_feedback", lambda run: None)
+    Serial.jobs = []
+    shutil.copytree(opened.root, tmp_path / "course")
+    return dataclasses.replace(opened, scratch=tmp_path / "course")
 
 
 def hand_in(what, student, *answers):

@@ -1,10 +1,8 @@
 """The engine gives every answer of the bank what stock nbgrader gives it.
 
-Stock runs a kernel for each submission, which takes long, so it judges a part of the class, and `in_process_grading` every third of
-the rest: the same checks in one process, by nbgrader's rule. With STOCK=all in the environment it judges all of the rest.
+Stock runs a kernel for each submission, which takes long, so it judges a part of the class, and `in_process_grading` a part of the
+rest, or all of it with FULL=1: the same checks in one process, by nbgrader's rule.
 """
-
-import os
 
 import nbformat
 import pytest
@@ -16,12 +14,14 @@ from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
 from tests.needs import needs
+from tests.tiers import FULL, repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
 TOPICS = [p.stem for p in Tree(ROOT).exercises]
-BY_STOCK = 3  # submissions of each chapter that run in a kernel, besides the reference
-BY_RULE = 1 if os.environ.get("STOCK") == "all" else 3  # one in so many of the others
+BY_STOCK = repeats(
+    1, 4
+)  # submissions of each chapter that run in a kernel: by turns the reference, a right and a wrong one
 SECONDS = dict(cell=120, check=240, submission=900)  # on a machine that may be busy
 
 
@@ -65,12 +65,14 @@ def test_scores_are_those_of_stock(topic, engine, tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path))
     made = submissions(topic)
     mutants = [n for n in made if n.startswith("mutant")]
-    stock = {"reference", "variant-1", *mutants[:: max(1, len(mutants) // (BY_STOCK - 1))][: BY_STOCK - 1]}
+    kinds, first = ["reference", "variant-1", mutants[0], mutants[-1]], TOPICS.index(topic)
+    stock = {kinds[(first + k) % len(kinds)] for k in range(BY_STOCK)}
+    judged = set(made) if FULL else {"blank", mutants[first % len(mutants)]}
     course = bundle(made["reference"][0])
-    for k, (name, (nb, changed)) in enumerate(made.items()):
+    for name, (nb, changed) in made.items():
         if name in stock:
             wanted = by_stock(nb, tmp_path)
-        elif k % BY_RULE:
+        elif name not in judged:
             continue
         else:  # our own answers are judged once, in the reference
             wanted = {c: v.score for c, v in in_process_grading.judge(nb, *changed).items()}
