@@ -6,8 +6,9 @@ import pytest
 
 from autograder.engine import checker, sandbox
 from helpers.kernels import mesh
-from tests import tiers
+from tests import durations, tiers
 from tests.browser import chromium
+from tests.durations import pytest_runtest_call  # noqa: F401  a hook
 
 # Most programs of the tests run once: three quarters of the suite's time went into making them fast.
 os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0 {sandbox.ENVIRONMENT['XLA_FLAGS']}")
@@ -17,6 +18,8 @@ mesh.devices()
 def pytest_configure(config):
     """What one run compiles the next one, and the other process of this one, need not; `--cache-clear` empties it."""
     checker.keep_compiled(str(config.cache.mkdir("jax")))
+    if not hasattr(config, "workerinput"):  # where xdist's processes bring their results
+        config.pluginmanager.register(durations.Report())
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at marks
