@@ -1,0 +1,171 @@
+"""Faults, one for each kind of check, planted in copies of the tree: CI's sample has to find them all. `make faults [FAULTS="…"]`
+
+Each is one edit of one file. In its copy run the tests that look at such a thing, as CI runs them, and one of them must fail
+(and say what `says` has). Three need the built book and share one. A test that has not what it needs here is skipped, and
+then its fault is not found.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.everything import other_pythons
+from tests.scratch import ROOT, copy
+
+END = r"\Z"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An edit, and who has to see it.
+
+    file, old, new  the first place where the regular expression `old` is found becomes `new`; END is the end of the file
+    tests           what of CI's tests may run: files, names of tests in them
+    only            words that pytest's -k takes
+    says            a regular expression that the output of the failing tests has
+    python          a version, where the fault shows only there
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    only: str = ""
+    says: str = ""
+    python: str = ""
+
+    @property
+    def site(self) -> bool:
+        return self.tests.startswith("tests/book/test_") and any(w in self.tests for w in ("accessible", "site"))
+
+    def plant(self, tree: Path) -> None:
+        path = tree / self.file
+        text = path.read_text(encoding="utf-8")
+        if not re.search(self.old, text):
+            raise SystemExit(f"{self.name}: {self.file} no longer has {self.old!r}")
+        path.write_text(re.sub(self.old, lambda _: self.new, text, count=1), encoding="utf-8")
+
+
+COSTS, KERNELS, TRACE = "helpers/costs/sharding/collectives.py", "helpers/kernels/sharding/collectives.py", "helpers/trace/jaxpr"
+CHAPTER, SOLVED = "book/ch01_rooflines.md", "solutions/ch01_rooflines.md"
+SAMPLES, ENGINE = "tests/autograder/samples/test_chapters.py", "tests/autograder/engine"
+LEAK = "flops = N + (N - 1)                     # products, and the additions between them"
+
+FAULTS = [
+    Fault("a wrong number in a cost function", COSTS, r"2 \* once\.bytes", "once.bytes", "tests/book/test_ch02_numbers.py"),
+    Fault("an example in a docstring that is wrong", COSTS, "2.33e-05 4.66e-05", "2.33e-05 4.67e-05", COSTS),
+    Fault("a kernel that sends twice", KERNELS, r"(?<=    n = lax\.axis_size\(name\)\n)(?=    return lax\.ppermute)",
+          "    x = x + 0 * lax.ppermute(x, name, [(j, j) for j in range(n)])\n", "tests/helpers/kernels/sharding/test_collectives.py"),
+    Fault("a kernel that computes something else", KERNELS, r"\(j \+ way\) % n", "(j + 2 * way) % n",
+          "tests/helpers/kernels/sharding/test_collectives.py"),
+    Fault("a cost and a trace that disagree", f"{TRACE}/equation_costs.py", r"return 2 \* size\(eqn\.outvars\[0\]\) \* prod\(eqn\.inv",
+          "return size(eqn.outvars[0]) * prod(eqn.inv", "tests/helpers/kernels/transformers/test_decoder.py", "flops_are_those"),
+    Fault("a live figure that differs from Python", "helpers/live/javascript.py", r'"min": "Math\.min', '"min": "Math.max',
+          "tests/helpers/figures/training/test_layout_search.py", "settings"),
+    Fault("a number typed in prose", CHAPTER, END, "\nA v5e reaches 197 TFLOPs/s.\n", "tests/book/test_prose.py", "ch01"),
+    Fault("a picture without words", CHAPTER, END, "\n![](_static/site.png)\n", "tests/book/test_site.py", "sound", "picture without words"),
+    Fault("a page that asks another host", "book/methods.md", END, '\n<img alt="of elsewhere" src="https://example.org/a.png">\n',
+          "tests/book/test_accessible.py tests/book/test_site.py", "sound or other_hosts", "another host"),
+    Fault("a contrast that is too low", "book/_static/course.css", END, ".bd-article p { color: #bbb; }\n",
+          "tests/book/test_accessible.py", "axe", "color-contrast"),
+    Fault("a page that scrolls sideways on a phone", "book/_static/course.css", END, ".bd-article h1 { width: 900px; }\n",
+          "tests/book/test_accessible.py", "sideways", "<= 3[29]0"),
+    Fault("a solution in a released notebook", "notebooks/ch01_rooflines/exercises.ipynb", "raise NotImplementedError", LEAK,
+          "tests/notebooks/test_notebooks.py", "leaks"),
+    Fault("a source that was not released", SOLVED, "However long the vectors", "However long both vectors", "tests/notebooks/test_notebooks.py",
+          "up_to_date"),
+    Fault("a wrong answer that keeps its points", "autograder/samples/wrong/ch01_rooflines.yaml", r'with: "N \+ N"', 'with: "(N - 1) + N"',
+          SAMPLES, "mutant and ch01-q01"),
+    Fault("a mistake that is named wrongly", SOLVED, "the result is written too", "the result is free", SAMPLES, "mutant and ch01-q01"),
+    Fault("a right answer that is refused", SOLVED, r"a\.gives\(1 / 6, 1\)", "a.gives(1 / 5, 1)", SAMPLES, "solved and ch01_rooflines"),
+    Fault("a blank answer that earns points", "helpers/check/__init__.py", r"round\(earned \* 4\) // 1 / 4 if", "max(earned, 1) if", SAMPLES, "blank and ch01_rooflines"),
+    Fault("a hole in the sandbox", "autograder/engine/sandbox.py", r'"--unshare-all", "--unshare-user", "--uid"',
+          '"--unshare-all", "--share-net", "--unshare-user", "--uid"', f"{ENGINE}/test_attacks.py {ENGINE}/test_sandbox.py", "network or nowhere or leaves"),
+    Fault("an attack that wins", "autograder/engine/cell_outputs.py", r'return 0\.0\n    value', "return points\n    value", f"{ENGINE}/test_attacks.py",
+          "nothing_is_won"),
+    Fault("an engine that differs from stock nbgrader", "autograder/engine/cell_outputs.py", r"min\(max\(value, 0\.0\), points\)",
+          "min(max(value, 0.0), points, 1.0)", "tests/autograder/samples/test_stock.py", "ch01"),
+    Fault("a grade that a kill loses", "autograder/grading/records.py", "written: bool = False", "written: bool = True",
+          "tests/autograder/grading/test_resume.py tests/autograder/grading/test_kills.py", "middle"),
+    Fault("an export that a spreadsheet computes", "autograder/lms/canvas.py", r"if FORMULA\.match\(text\)", "if False", "tests/autograder/lms/test_canvas.py"),
+    Fault("a submission that is read however large", "autograder/grading/intake.py", "LARGEST = 20_000_000", "LARGEST = 20_000_000_000",
+          "tests/autograder/grading/test_intake.py"),
+    Fault("a directive that JupyterLab cannot show", "autograder/making/translation.py", r'\[\*anchor, "\$\$", \*body', '[*anchor, "```{math}", *body',
+          "tests/autograder/making/test_translation.py tests/notebooks/test_notebooks.py", "translation or myst"),
+    Fault("an import from a higher floor", COSTS, END, "\nfrom helpers.kernels import mesh  # noqa: E402, F401\n", "tests/test_imports.py"),
+    Fault("a file that is too long", "helpers/show.py", END, "# \n" * 400, "tests/test_style.py", "small"),
+    Fault("a name that nobody uses", "helpers/show.py", END, "\n\ndef unused():\n    x = 1\n", "tests/test_style.py", "ruff"),
+    Fault("an action that is not pinned", ".github/workflows/publish.yml", r"checkout@[0-9a-f]{40}  # v[\d.]+", "checkout@v4",
+          "tests/book/test_workflows.py"),
+    Fault("a module that another Python lacks", "helpers/show.py", END, "\nimport imp  # noqa: E402, F401\n", "helpers/show.py", python="3.13"),
+]  # fmt: skip
+
+
+def interpreter(fault: Fault) -> str | None:
+    """This one, or that of the environment which `make` made for another version."""
+    if not fault.python or sys.version.startswith(f"{fault.python}."):
+        return sys.executable
+    found = [p for p in sorted(ROOT.glob(f".venv-*{fault.python}*/bin/python")) if p.is_file()]
+    return str(found[0]) if found else None
+
+
+def ready(tree: Path) -> Path:
+    """A copy of the working tree that the tests take for a clone."""
+    copy(tree)
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *command], cwd=tree, check=True)
+    modules = tree / "tests/browser/node_modules"
+    if not modules.exists() and (ROOT / "tests/browser/node_modules").is_dir():
+        modules.symlink_to(ROOT / "tests/browser/node_modules")
+    return tree
+
+
+def caught(fault: Fault, tree: Path, python: str, cache: Path) -> str:
+    """The first test that failed as it should, or nothing."""
+    only = ["-k", fault.only] if fault.only else []
+    words = ["-m", "not full", "-o", f"cache_dir={cache}", "-p", "no:xdist", "-o", "addopts=--doctest-modules -q --strict-markers"]
+    env = {k: v for k, v in os.environ.items() if k not in ("FULL", "CI", "PYTEST_ADDOPTS")} | {"PYTHONPATH": str(tree)}
+    done = subprocess.run(
+        [python, "-m", "pytest", "--maxfail=1", *words, *only, *fault.tests.split()],
+        cwd=tree, env=env, capture_output=True, text=True,
+    )  # fmt: skip
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    return failed[0] if done.returncode in (1, 2) and failed and re.search(fault.says, done.stdout) else ""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status: 0 if each fault that could be tried was found."""
+    wanted = sys.argv[1:] if argv is None else argv
+    faults = [f for f in FAULTS if not wanted or any(w in f.name for w in wanted)]
+    missed, began = [], time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        cache, book = Path(folder) / "cache", None
+        for fault in faults:
+            if not (python := interpreter(fault)):
+                where = other_pythons().get(fault.python, f"python{fault.python}")
+                print(f"{fault.name:48} not tried: make env PYTHON={where}", flush=True)
+                continue
+            if not fault.site:
+                tree = ready(Path(folder) / "tree")
+                fault.plant(tree)
+            elif book is None:  # it is built once, with all of them
+                tree = book = ready(Path(folder) / "book")
+                for one in faults:
+                    one.plant(tree) if one.site else None
+            test = caught(fault, book if fault.site else tree, python, cache)
+            print(f"{fault.name:48} {test or 'NOT FOUND'}", flush=True)
+            missed += [] if test else [fault.name]
+            if not fault.site:
+                subprocess.run(["rm", "-rf", tree], check=True)
+    print(f"{len(faults) - len(missed)} of {len(faults)} in {(time.monotonic() - began) / 60:.0f} minutes")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
