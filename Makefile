@@ -29,7 +29,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all book pdf release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
+.PHONY: lab test test-all faults book pdf release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -40,6 +40,10 @@ test: $(READY) $(ADDED)
 
 test-all: $(READY) $(ADDED)
 	python -m tests.everything
+
+# FAULTS="axe kill" plants those whose names have one of the words.
+faults: $(READY) $(ADDED)
+	python -m tests.faults $(FAULTS)
 
 book: $(READY) $(ADDED) $(COURSE)
 	jupyter-book build . -W -n --keep-going

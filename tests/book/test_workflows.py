@@ -22,8 +22,16 @@ def steps(workflow: dict) -> list[dict]:
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_two():
-    assert set(WORKFLOWS) == {"tests", "publish"}
+def test_there_are_three():
+    assert set(WORKFLOWS) == {"tests", "weekly", "publish"}
+
+
+def test_every_week_all_cases_are_taken():
+    weekly = read("weekly")
+    (when,) = weekly[True]["schedule"]  # YAML reads the key `on` so
+    minute, hour, day, month, weekday = when["cron"].split()
+    assert minute.isdigit() and hour.isdigit() and (day, month) == ("*", "*") and weekday in "0123456"
+    assert "FULL=1 .ci/run" in [step.get("run") for step in steps(weekly)]
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
@@ -31,7 +39,7 @@ def test_what_is_run_exists(name):
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     for run in (step["run"] for step in steps(read(name)) if "run" in step):
         assert set(re.findall(r"\bmake ([\w-]+)", run)) <= targets, run
-        for path in re.findall(r"[\w./-]+\.py\b|^\.ci/\w+", run):
+        for path in re.findall(r"[\w./-]+\.py\b|(?<!\S)\.ci/\w+", run):
             assert (ROOT / path).is_file(), path
         for module in re.findall(r" -m (tests[\w.]+)", run):
             assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module

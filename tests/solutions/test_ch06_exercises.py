@@ -107,6 +107,7 @@ def test_f12_f14_lazy_and_flash_equal_the_dense_reference(solved):
     np.testing.assert_allclose(lazy, o, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f13_checkpointed_chunks_are_the_dense_gradients(solved):
     """systems F13: values and gradients equal dense; what is kept is linear in T, and the price is one product more."""
     q, k, v = arrays(11, 11, 4, seed=5)
@@ -130,6 +131,7 @@ def test_f15_the_way_back_is_jaxs(solved):
 
 
 @pytest.mark.parametrize("R", [3, 4, 16])
+@pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f19_eight_bits_are_the_floors(solved, R):
     q, k, v = arrays(10, 10, 4, seed=4)
     k = k.at[9].multiply(40.0)
@@ -142,6 +144,7 @@ def test_f19_eight_bits_are_the_floors(solved, R):
     assert size == 3 * q.size + sum(p.scale.size * 4 for p in parts)
 
 
+@pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f19_scales_of_blocks_lose_less(solved):
     """systems F19: the error of fp8 by blocks is below that of fp8 with one scale, where some blocks have outliers."""
     q, k, v = arrays(64, 64, 8, seed=5)
@@ -168,6 +171,7 @@ def test_f5_chunks_are_the_recurrence(solved):
     assert np.abs(unmasked[:-1] - np.stack(rows[:-1])).max(1).min() > 1e-3
 
 
+@pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
     """systems F7: rows add up to 1, KL is never below 0 and 0 where both rows are the same, and steps bring it below that of ELU + 1."""
     rng = np.random.default_rng(7)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.scratch import ROOT
 
 RING = """
@@ -19,6 +21,7 @@ for got, want in zip(around(8)(*given()), dense(*given(), mask_of())):
 """
 
 
+@pytest.mark.slow("compiles a program of eight devices")
 def test_a_program_of_several_devices_runs_as_it_was_compiled(tmp_path):
     """This one ends the process if it is read from a disk."""
     for _ in range(2):

@@ -36,7 +36,7 @@ def changed(chapter, kind: str, k: int):
 
 
 @pytest.mark.parametrize(("kind", "k"), [("variants", 0), ("variants", 1), ("mutants", 0), ("mutants", 3)])
-@pytest.mark.sample(quick=1, kind="kind")
+@pytest.mark.sample(quick=1)
 def test_a_chapter_scores_as_in_one_process(patient, chapter, kind, k):
     nb = changed(chapter, kind, k)
     wanted = in_process_grading.judge(nb)
@@ -117,6 +117,7 @@ def test_after_a_killed_cell_the_good_ones_are_there_again(engine, small):
     assert "ended its own process" in got.outputs["q2"][0].text
 
 
+@pytest.mark.slow("waits for the limit")
 def test_the_whole_notebook_has_a_limit_too(small, walls):
     limits = dataclasses.replace(LIMITS, submission=1)
     with engines.Engine(limits, walls) as e:
@@ -223,6 +224,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", ["right", *OTHERS])
+@pytest.mark.sample(quick=5)
 def test_a_sharded_answer_is_judged_by_its_program(engine, name):
     answer, said = OTHERS.get(name, (PRODUCT, "1 of 1 points"))
     nb = notebook({"q4": answer}, checks={"q4-check": SHARDED})

@@ -102,6 +102,7 @@ def test_numpy_gives_what_jax_gives(name):
 
 
 @pytest.mark.parametrize("name", HONEST)
+@pytest.mark.sample(quick=8)
 def test_tracing_gives_what_jax_gives(name):
     program = exported(HONEST[name])
     functions = parsed(program)

@@ -83,6 +83,7 @@ def test_the_checker_gets_out_nowhere(walled, tried):
     walled.open_checker(engines.bundle(given))
 
 
+@pytest.mark.slow("starts programs in a sandbox")
 def test_a_child_may_run_programs_within_its_limits(walled):
     """It is the limits that hold, not a ban; a busy machine takes seconds to start an interpreter."""
     code = """
@@ -126,6 +127,7 @@ def test_a_child_has_a_disk_of_its_own(walled):
     assert got.outputs["own-1"][0].get("text") == "True\n"
 
 
+@pytest.mark.slow("starts the checker again")
 def test_a_program_that_ends_the_checker_costs_its_own_points(engine):
     """Whatever a hostile program does to the process that reads it, the next submission finds another."""
     check = checked(

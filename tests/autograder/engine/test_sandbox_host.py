@@ -62,6 +62,7 @@ def test_a_host_that_cannot_isolate_says_what_it_lacks(less, words):
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
+@pytest.mark.sample(quick=1)
 def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):
     """As on a machine without Linux: no `resource`, no libc to ask, no user number on Windows."""
     code = f"""
@@ -197,6 +198,7 @@ def readable_by_others() -> list[str]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.slow("starts an interpreter as another user")
 def test_grading_as_another_user(level):
     """Without root and without a cgroup: limits of processes alone hold, and scores are the same."""
     needs(os.getuid() == 0, "to be root, so as to become nobody")

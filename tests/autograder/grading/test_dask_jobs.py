@@ -144,6 +144,7 @@ def test_a_scheduler_that_runs_already(somebody, tmp_path, capfd):
         assert len(list(pool.run(faked.jobs("a", "b")))) == 2
 
 
+@pytest.mark.slow("starts a scheduler and workers")
 def test_a_worker_with_another_version_is_refused(somebody, tmp_path):
     other = copy(tmp_path / "other")
     with open(other / "helpers" / "check" / "compare.py", "a") as f:
@@ -157,6 +158,7 @@ def test_a_worker_with_another_version_is_refused(somebody, tmp_path):
         workers.pool(faked.assignment(), somebody.address, faked.graded)
 
 
+@pytest.mark.slow("starts a scheduler and workers")
 def test_a_worker_without_the_course_is_refused(somebody, tmp_path):
     (tmp_path / "bare" / "autograder").mkdir(parents=True)
     (tmp_path / "bare" / "autograder" / "__init__.py").touch()  # hides the one installed with this Python
@@ -165,6 +167,7 @@ def test_a_worker_without_the_course_is_refused(somebody, tmp_path):
         workers.pool(faked.assignment(), somebody.address, faked.graded)
 
 
+@pytest.mark.slow("waits for a scheduler that never answers")
 def test_no_scheduler():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

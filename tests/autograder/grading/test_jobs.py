@@ -62,6 +62,7 @@ def test_a_worker_starts_without_a_parser_of_web_addresses():
     assert subprocess.check_output([sys.executable, "-c", said], cwd=ROOT, text=True) == "False\n"
 
 
+@pytest.mark.slow("starts workers")
 def test_jobs_are_taken_when_workers_are_free():
     taken, most = 0, 0
 
@@ -84,6 +85,7 @@ def test_a_job_whose_worker_died_is_done_again(tmp_path):
     assert found["once-1"].notebook == "1-ecno"
 
 
+@pytest.mark.slow("starts workers")
 def test_a_job_that_kills_its_worker_twice_takes_no_other_with_it(tmp_path):
     found = run(faked.jobs("a", "dies-1", "b", "dies-2", "c", marks=tmp_path))
     assert {s for s, g in found.items() if g.why == jobs.DIED} == {"dies-1", "dies-2"}
@@ -162,6 +164,7 @@ def test_a_worker_that_cannot_start_ends_the_run_with_its_last_words():
             list(pool.run(faked.jobs("a", "b", "c")))
 
 
+@pytest.mark.slow("starts workers")
 def test_a_fault_where_jobs_come_from_is_told():
     def todo():
         yield from faked.jobs("a", "b", "c", "d", "e", "f")
@@ -205,6 +208,7 @@ def test_workers_end_with_the_coordinator(number, tmp_path):
     assert not gone([*pids, *(int(p.read_text()) for p in tmp_path.iterdir())])
 
 
+@pytest.mark.slow("starts workers")
 def test_an_interrupt_that_wakes_nobody_is_seen(tmp_path):
     """One that another thread receives does not end the wait for a result, as one that comes right before it."""
 

@@ -21,7 +21,7 @@ RIGHT = "def seconds(V, W):\n    return V / W"
 WRONG = "def seconds(V, W):\n    return W / V"
 SECOND = "def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)"
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("resume")]  # they share a release
 
 
 @pytest.fixture(scope="module")

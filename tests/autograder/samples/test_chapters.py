@@ -48,12 +48,8 @@ def changes(kind: str) -> list:
     ]
 
 
-def answer_of_mutant(params: dict) -> str:
-    return params["mutant"].grade_id
-
-
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
-@pytest.mark.sample(quick=1, slow=1, kind=answer_of_mutant)
+@pytest.mark.sample(quick=10, slow=50, kind="topic")
 def test_mutant_loses_points(tree, topic, mutant):
     verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
     mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]

@@ -94,6 +94,7 @@ def same(one: str, other: str) -> bool:
     return number.split(plain[0]) == number.split(plain[1]) and places[0] == pytest.approx(places[1], rel=0, abs=0.051)
 
 
+@pytest.mark.slow("writes a page of every figure")
 def test_what_stands_in_a_page_is_what_it_computes(page, every):
     page.add_init_script(LAZY)
     for name, address in every.items():

@@ -52,6 +52,7 @@ def pieces(S, C, seed=1):
 
 @given(st.integers(1, 9), st.integers(1, 9), st.randoms())
 @settings(max_examples=15, deadline=None)
+@pytest.mark.slow("compiles a program for each order")
 def test_the_order_of_chunks_does_not_matter(S, C, random):
     """systems C16: without a mask, any order and any grouping."""
     (q, k, v), parts = pieces(S, C)
