@@ -186,10 +186,10 @@ FAULTS = [
     Fault(
         "a hole in the sandbox",
         "autograder/engine/sandbox.py",
-        r'"--unshare-all", "--unshare-user", "--uid"',
-        '"--unshare-all", "--share-net", "--unshare-user", "--uid"',
+        r"environment = \{k:",
+        "environment = os.environ | {k:",
         f"{ENGINE}/test_attacks.py {ENGINE}/test_sandbox.py",
-        "network or nowhere or leaves",
+        "environment or nowhere",
     ),
     Fault(
         "an attack that wins",
@@ -308,7 +308,9 @@ def caught(fault: Fault, tree: Path, python: str, cache: Path) -> str:
         [python, "-m", "pytest", "--maxfail=1", *words, *only, *fault.tests.split()],
         cwd=tree, env=env, capture_output=True, text=True,
     )  # fmt: skip
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+    failed = re.findall(
+        rf"^(?:FAILED|ERROR) ({'' if fault.python else '[^ :]+::'}\S+)", done.stdout, re.M
+    )  # no file that is broken
     return failed[0] if done.returncode in (1, 2) and failed and re.search(fault.says, done.stdout) else ""
 
 

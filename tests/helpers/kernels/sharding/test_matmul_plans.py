@@ -76,6 +76,7 @@ def gives_the_product(plan):
 
 
 @pytest.mark.parametrize("name", MESHES)
+@pytest.mark.sample(quick=1)
 def test_random_plans_send_what_they_say(name):
     draw = random.Random(name)
     for A, B, C in cases(MESHES[name], 60, name):
@@ -96,6 +97,7 @@ def test_random_plans_give_the_product(name):
         gives_the_product(draw.choice(plans(A, B, C, SIZES, MESHES[name], "int32")))
 
 
+@pytest.mark.slow("compiles a program for each plan")
 def test_every_plan_of_the_four_cases_gives_the_product():
     mesh = MESHES["4x2"]
     for A, B, C in (
@@ -109,9 +111,10 @@ def test_every_plan_of_the_four_cases_gives_the_product():
 
 
 @settings(
-    max_examples=repeats(4, 20), deadline=None, phases=(Phase.reuse, Phase.generate)
+    max_examples=repeats(8, 20), deadline=None, phases=(Phase.reuse, Phase.generate)
 )  # to shrink is to plan afresh, for minutes
 @given(st.data())
+@pytest.mark.slow("plans and traces on random meshes")
 def test_any_mesh_sizes_and_types(data):
     """Random meshes, also of three unequal axes and axes of one device, random multiples of what divides."""
     sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=3))
