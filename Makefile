@@ -36,7 +36,7 @@ lab: $(READY) $(ADDED) $(COURSE)
 
 # TESTS="helpers tests/helpers" runs these only.
 test: $(READY) $(ADDED)
-	python -m pytest -n 2 $(TESTS)
+	python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 test-all: $(READY) $(ADDED)
 	python -m tests.everything

@@ -186,10 +186,10 @@ FAULTS = [
     Fault(
         "a hole in the sandbox",
         "autograder/engine/sandbox.py",
-        r"environment = \{k:",
-        "environment = os.environ | {k:",
+        "for source, place in shown:",
+        'for source, place in [("/", "/"), *shown]:',
         f"{ENGINE}/test_attacks.py {ENGINE}/test_sandbox.py",
-        "environment or nowhere",
+        "files or nowhere",
     ),
     Fault(
         "an attack that wins",
@@ -210,8 +210,8 @@ FAULTS = [
     Fault(
         "a grade that a kill loses",
         "autograder/grading/records.py",
-        "written: bool = False",
-        "written: bool = True",
+        r"        replace\(self\.path",
+        "        record.written and replace(self.path",
         "tests/autograder/grading/test_resume.py tests/autograder/grading/test_kills.py",
         "middle",
     ),
