@@ -41,7 +41,7 @@ test: $(READY) $(ADDED)
 test-all: $(READY) $(ADDED)
 	python -m tests.everything
 
-# FAULTS="axe kill" plants those whose names have one of the words.
+# FAULTS="contrast kill" plants those whose names have one of the words.
 faults: $(READY) $(ADDED)
 	python -m tests.faults $(FAULTS)
 
