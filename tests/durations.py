@@ -22,12 +22,12 @@ def processors() -> float:
 
 
 def name(nodeid: str) -> str:
-    """A test without its parameters, under the name that no move of its file changes.
+    """A test without its parameters and its group, under the name that no move of its file changes.
 
-    >>> name("tests/helpers/test_x.py::test_all[4-2]")
-    'test_x.py::test_all'
+    >>> name("tests/helpers/test_x.py::test_all[4-2]"), name("tests/test_y.py::test_one@site")
+    ('test_x.py::test_all', 'test_y.py::test_one')
     """
-    return nodeid.partition("[")[0].rpartition("/")[2]
+    return nodeid.partition("[")[0].partition("@")[0].rpartition("/")[2]
 
 
 def silent(took: Iterable[tuple[str, float, bool]]) -> dict[str, float]:
