@@ -1,42 +1,35 @@
-"""Sphinx extension: a page asks for no script that it cannot use.
+"""Sphinx extension: a page asks for no script that it cannot use, for none twice, and reads itself before it runs one.
 
-The theme puts the search index on every page for a search while typing, which this book has switched off, and
-sphinx-design's tabs on pages that hold none.  Its script marks in a page's contents what comes next, and after a jump
-nothing: under a new name it does not find them, and page.js marks where the reader is.  The patterns match pages of
-sphinx-book-theme 1.3.
+Without it the first text of chapter 4 waits for nine scripts.  No pattern is matched in a page: Sphinx lists the scripts, and takes
+this list.  A theme that lists others gets them deferred as well; one that is no longer deferred in time shows as an error in the
+console (test_accessible).  Of the search index, 73 KB a page, the template layout.html keeps pages free.
 """
 
-import re
-from pathlib import Path
 
-SEARCH = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
-TABS = re.compile(r'\s*<script [^>]*src="[^"]*design-tabs\.js[^"]*"></script>')
+def kept(scripts: list, body: str) -> list:
+    """The scripts that a page with this body can use, each once, to be run when the page is read.
 
-
-def lighten(page: str, searches: bool = False) -> str:
-    """The page without the files it cannot use; a page that searches keeps its index.
-
-    >>> lighten('<p>x</p><script src="../searchindex.js"></script>')
-    '<p>x</p>'
+    Inline ones of the theme fill a table for parts that this book has not, and could not wait for the script that makes the table.
     """
-    if not searches:
-        page = SEARCH.sub("", page)
-    if "sd-tab-set" not in page:
-        page = TABS.sub("", page)
-    return page.replace('id="pst-page-toc-nav"', 'id="page-contents"')
+    found = {}
+    for script in scripts:
+        inline = script.attributes.get("body") or ""
+        if inline.startswith("DOCUMENTATION_OPTIONS.") or (
+            "design-tabs" in str(script.filename) and "sd-tab-set" not in body
+        ):
+            continue
+        if script.filename:
+            script.attributes["defer"] = "defer"
+        found.setdefault((script.filename, inline), script)
+    return list(found.values())
 
 
-def finish(app, error) -> None:
-    """Lighten every page of a site that was built."""
-    if error or app.builder.format != "html":
-        return
-    for path in Path(app.outdir).rglob("*.html"):
-        before = path.read_text(encoding="utf-8")
-        after = lighten(before, searches=path.name == "search.html")
-        if after != before:
-            path.write_text(after, encoding="utf-8")
+def add(app, page, template, context, doctree) -> None:
+    """Choose the scripts of one page. The template of the page that searches names its own, which do not wait."""
+    if template != "search.html":
+        context["script_files"] = kept(context["script_files"], context.get("body", ""))
 
 
 def setup(app) -> dict:
-    app.connect("build-finished", finish, priority=910)
+    app.connect("html-page-context", add, priority=910)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

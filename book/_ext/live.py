@@ -1,5 +1,6 @@
 """Sphinx extension: `{live} name` puts a figure of `helpers.figures` with its controls on the page.
 
+There are 16 on the pages; each page names a script once.  Nothing of the theme matters but its colours, in course.css.
 The page gets the drawn figure, its table and the traced function; without JavaScript the first two stay as they are.
 Scripts lie beside their figures in `helpers`, and go to the site's `_static`.
 """
@@ -24,9 +25,12 @@ class Live(SphinxDirective):
             raise ExtensionError(str(e)) from None
         self.env.note_dependency(str(figures.source(figure.name)))
         root = "../" * self.env.docname.count("/")
-        # Not deferred: the sliders work as soon as they are on the page, before the scripts of theme and maths.
         data = f"<script>{script}</script>" if (script := figure.script()) else ""
-        files = "".join(f'<script src="{root}_static/{name}"></script>' for name in figure.runners)
+        there = self.env.temp_data.setdefault("live", set())  # of this page
+        files = "".join(
+            f'<script defer src="{root}_static/{name}"></script>' for name in figure.runners if name not in there
+        )
+        there.update(figure.runners)
         page = f"{figure.html()}\n{data}{files}\n"
         return [nodes.raw("", page, format="html")]
 

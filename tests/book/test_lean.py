@@ -2,31 +2,41 @@
 
 import importlib.util
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from tests.book.conftest import ROOT
 
-SEARCH = '<script src="../_static/searchtools.js"></script>\n<script src="../searchindex.js"></script>'
-TABS = '<script data-sd-tabs-storage-prefix="sphinx-design-tab-id-" src="../_static/design-tabs.js?v=f"></script>'
+spec = importlib.util.spec_from_file_location("lean", ROOT / "book/_ext/lean.py")
+lean = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(lean)
 
 
-@pytest.fixture(scope="module")
-def lighten():
-    spec = importlib.util.spec_from_file_location("lean", ROOT / "book/_ext/lean.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.lighten
+def script(filename=None, **attributes):
+    return SimpleNamespace(filename=filename, attributes=attributes)
 
 
-@pytest.mark.parametrize("body, searches, kept", [
-    ("<p>x</p>", False, []),
-    ("<p>x</p>", True, [SEARCH]),
-    ('<div class="sd-tab-set docutils"></div>', False, [TABS]),
-])  # fmt: skip
-def test_a_page_keeps_what_it_uses(lighten, body, searches, kept):
-    page = lighten(f"<head>{SEARCH}{TABS}</head>{body}", searches=searches)
-    assert page == f"<head>{''.join(kept)}</head>{body}"
+@pytest.mark.parametrize(
+    "body, kept", [("<p>x</p>", ["a.js"]), ('<div class="sd-tab-set"></div>', ["a.js", "design-tabs.js"])]
+)
+def test_a_page_keeps_the_scripts_it_uses_once_and_they_wait(body, kept):
+    told = [
+        script("a.js"),
+        script("design-tabs.js"),
+        script("a.js"),
+        script(body="DOCUMENTATION_OPTIONS.pagename = 'x';"),
+    ]
+    found = lean.kept(told, body)
+    assert [s.filename for s in found] == kept and all(s.attributes["defer"] for s in found)
+
+
+def test_an_inline_script_stays_and_the_page_that_searches_is_left_alone():
+    inline = script(body="let x = 1;")
+    assert lean.kept([inline], "") == [inline] and "defer" not in inline.attributes
+    context = {"script_files": [script("a.js")]}
+    lean.add(None, "search", "search.html", context, None)
+    assert context["script_files"][0].attributes == {}
 
 
 def test_only_the_page_that_searches_loads_the_index(site):

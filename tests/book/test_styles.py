@@ -3,6 +3,7 @@
 import doctest
 import importlib.util
 import re
+from types import SimpleNamespace
 
 import pytest
 from fontTools.ttLib import TTFont
@@ -39,8 +40,6 @@ def test_sheets_that_are_imported_come_along_and_addresses_still_lead_there(tmp_
 
 def test_an_edited_script_or_sheet_has_every_page_written_anew(tmp_path):
     """Sphinx compares values of kind "html" with those of the build before."""
-    from types import SimpleNamespace
-
     static, told = tmp_path / "book/_static", []
     static.mkdir(parents=True)
     app = SimpleNamespace(srcdir=tmp_path, connect=lambda *_, **__: None, add_config_value=lambda *v: told.append(v))
@@ -52,26 +51,31 @@ def test_an_edited_script_or_sheet_has_every_page_written_anew(tmp_path):
     assert values[0] == values[1] and len(set(values)) == 3
 
 
-def test_a_build_that_writes_some_pages_or_none_leaves_the_others_whole(tmp_path):
+def test_a_build_that_writes_some_pages_or_none_leaves_the_others_styled(tmp_path):
     """Sphinx copies all files of the theme again if it writes a page, and none if it does not."""
     static = tmp_path / "_static"
     (static / "scripts").mkdir(parents=True)
-    page = '<head><link rel="stylesheet" href="_static/one.css" /></head><p class="{0}">x</p>'
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path)
+    sheets = [SimpleNamespace(filename=f"_static/{name}.css", priority=p) for name, p in (("two", 800), ("one", 200))]
 
     def build(**pages):
-        (static / "one.css").write_text(".a{top:0}.b{top:1px}.c{top:2px}")
+        app.sheets = []
+        for name in pages and ("styles/theme", "styles/pydata-sphinx-theme", "one", "two"):
+            (static / f"{name}.css").parent.mkdir(exist_ok=True)
+            (static / f"{name}.css").write_text({"one": ".a{top:0}.b{top:1px}", "two": ".c{top:2px}"}.get(name, ""))
         (static / "scripts/pydata-sphinx-theme.js").write_text(
             ',"complete"===document.readyState?I():window.addEventListener("load",I)'
         )
         for name, classes in pages.items():
-            (tmp_path / f"{name}.html").write_text(page.format(classes))
-        styles.merge(tmp_path)
-        styles.merge(tmp_path)
+            (tmp_path / f"{name}.html").write_text(f'<p class="{classes}">x</p>')
+            styles.note(app, name, "page.html", {"css_files": sheets}, None)
+        styles.finish(app, None)
         return (tmp_path / styles.SHEET).read_text()
 
     assert build(first="a", second="b") == ".a{top:0}.b{top:1px}"
     assert build(second="c") == ".a{top:0}.c{top:2px}"
-    assert (tmp_path / "first.html").read_text().count("stylesheet") == 1
+    (static / "one.css").unlink()
+    assert build() == ".a{top:0}.c{top:2px}"
 
 
 def test_another_theme_is_noticed():
@@ -87,7 +91,8 @@ def test_pages_name_one_sheet_whose_files_are_there(site):
     for name in page_names():
         page = (site / name).read_text(encoding="utf-8")
         assert len(re.findall(r'rel="stylesheet"', page)) == 1 and "site.css" in page, name
-        assert "<script src=" not in page.replace("<script defer src=", ""), name
+        scripts = re.findall(r"<script [^>]*src=[^>]*>", page)
+        assert len(set(scripts)) == len(scripts) > 5 and all(" defer" in script for script in scripts), name
 
 
 def test_icons_that_the_sheet_names_are_in_its_fonts(site):
