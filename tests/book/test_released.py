@@ -45,3 +45,17 @@ def test_another_release_is_not_taken_for_this_one(tmp_path, monkeypatch):
     made.write_text(json.dumps(other), encoding="utf-8")
     page = shown(edited(), monkeypatch, tmp_path)
     assert "my own answer" in page and "my output" not in page
+
+
+def test_the_copies_to_download_hold_no_answers_either(tmp_path, monkeypatch):
+    for folder, notebook in (
+        ("autograder/release/ch01_rooflines", NOTEBOOK),
+        ("html/_sources/notebooks/ch01_rooflines", edited()),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "exercises.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    monkeypatch.setattr(released, "ROOT", tmp_path)
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path / "html")
+    released.finish(app, None)
+    copy = (tmp_path / "html/_sources/notebooks/ch01_rooflines/exercises.ipynb").read_text(encoding="utf-8")
+    assert json.loads(copy) == json.loads(released.emptied(json.dumps(NOTEBOOK))) and "my o" not in copy
