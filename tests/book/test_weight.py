@@ -6,7 +6,7 @@ import json
 from tests.book import weight
 
 # KB with all a page names, 15 % over the heaviest of its kind: chapters, exercises, everything else
-BOUNDS = {"book/ch": 661, "notebooks/": 516, "": 471}
+BOUNDS = {"book/ch": 259, "notebooks/": 195, "": 170}
 
 
 def test_a_file_named_twice_counts_once_and_other_hosts_count_nothing(tmp_path):
