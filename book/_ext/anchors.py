@@ -1,6 +1,7 @@
 """Sphinx extension: `<a id="ex-1-4"></a>` in a released notebook is a label that pages of the book can refer to.
 
-Notebooks carry plain HTML anchors, because JupyterLab and Colab know no `(label)=`.
+Notebooks carry plain HTML anchors, because JupyterLab and Colab know no `(label)=`.  Without it 197 references to exercises lead
+nowhere.  Nothing of the theme matters to it, but Sphinx's table `anonlabels`.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Sphinx extension: a chapter and its exercises begin with links that open their notebooks in Colab and in Binder,
 and the start page leads to the repository.
 
-The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.  The address is
+These are 24 links on twelve pages.  The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.
+Nothing of the theme matters to it but its options `repository_url` and `repository_branch`.  The address is
 `repository` in _config.yml; where GitHub builds, its GITHUB_REPOSITORY wins, so that a fork's site opens the fork.
 """
 

@@ -2,6 +2,10 @@
 
 A page shows its formulas at once, without JavaScript, to a screen reader as to the eye.  Every browser since 2023 draws
 MathML.  A good font for it is not on every phone, so the part of STIX Two Math that the book uses lies beside the pages.
+
+Chapter 4 weighs 225 KB with it, and 490 KB with MathJax from the same host; Sphinx's own would load that from another.  Sphinx has
+no renderer of this kind, and Docutils' converter, which may change with any release, knows 493 of the book's 511 formulas.  Nothing
+of the theme matters to it; a release of latex2mathml may write another tree, which test_mathml compares.
 """
 
 import re
