@@ -1,8 +1,8 @@
 """Sphinx extension: a page asks for no script that it cannot use, for none twice, and reads itself before it runs one.
 
-Without it a phone shows the first text of the start page 0.6 s later (Lighthouse).  No pattern is matched in a page: Sphinx lists the scripts, and takes
-this list.  A theme that lists others gets them deferred as well; one that is no longer deferred in time shows as an error in the
-console (test_accessible).  Of the search index, 73 KB a page, the template layout.html keeps pages free.
+Without it a phone shows the first text of the start page 0.6 s later (Lighthouse).  No pattern is matched in a page: Sphinx lists
+the scripts, and takes this list.  A theme that lists others gets them deferred as well; one that must not wait shows as an error in
+the console (test_accessible).  Of the search index, 73 KB a page, the template layout.html keeps pages free, and search.html names it.
 """
 
 
@@ -25,9 +25,8 @@ def kept(scripts: list, body: str) -> list:
 
 
 def add(app, page, template, context, doctree) -> None:
-    """Choose the scripts of one page. The template of the page that searches names its own, which do not wait."""
-    if template != "search.html":
-        context["script_files"] = kept(context["script_files"], context.get("body", ""))
+    """Choose the scripts of one page."""
+    context["script_files"] = kept(context["script_files"], context.get("body", ""))
 
 
 def setup(app) -> dict:

@@ -31,12 +31,9 @@ def test_a_page_keeps_the_scripts_it_uses_once_and_they_wait(body, kept):
     assert [s.filename for s in found] == kept and all(s.attributes["defer"] for s in found)
 
 
-def test_an_inline_script_stays_and_the_page_that_searches_is_left_alone():
+def test_an_inline_script_stays_and_does_not_wait():
     inline = script(body="let x = 1;")
     assert lean.kept([inline], "") == [inline] and "defer" not in inline.attributes
-    context = {"script_files": [script("a.js")]}
-    lean.add(None, "search", "search.html", context, None)
-    assert context["script_files"][0].attributes == {}
 
 
 def test_only_the_page_that_searches_loads_the_index(site):
