@@ -81,6 +81,14 @@ FAULTS = [
         "tests/helpers/kernels/sharding/test_collectives.py",
     ),
     Fault(
+        "a list of what kernels send that is not theirs",
+        "tests/helpers/kernels/sends.txt",
+        r"by \+1",
+        "by -1",
+        "tests/helpers/kernels/test_sends.py",
+        "list_says",
+    ),
+    Fault(
         "a cost and a trace that disagree",
         f"{TRACE}/equation_costs.py",
         r"return 2 \* size\(eqn\.outvars\[0\]\) \* prod\(eqn\.inv",

@@ -3,16 +3,19 @@
 from collections.abc import Iterator
 
 import grimp
+import pytest
 from importlinter.cli import lint_imports
 
 from tests.scratch import ROOT
 
 
+@pytest.mark.takes("reads the imports of all modules")
 def test_every_contract_holds(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert lint_imports(cache_dir=None) == 0, capsys.readouterr().out
 
 
+@pytest.mark.takes("reads the imports of all modules")
 def test_no_module_imports_itself_by_way_of_others():
     graph = grimp.build_graph("helpers", "autograder", cache_dir=None)
     assert list(circles({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) == []
