@@ -120,7 +120,7 @@ FAULTS = [
         "a page that asks another host",
         "book/methods.md",
         END,
-        '\n<img alt="of elsewhere" src="https://example.org/a.png">\n',
+        '\n<script src="https://example.org/a.js"></script>\n',
         "tests/book/test_accessible.py tests/book/test_site.py",
         "sound or other_hosts",
         "another host",
