@@ -30,7 +30,6 @@ def test_repairs(written, want):
     assert accessible.repaired(written) == want
 
 
-@pytest.mark.site
 def test_the_templates_have_their_effect(site):
     """A theme that renames a block or a part fails here."""
     for name in page_names():
