@@ -84,11 +84,11 @@ def test_one_version_of_each_action():
 def test_the_key_of_the_cache_is_its_folder():
     sys.path.insert(0, str(ROOT / "book/_ext"))
     try:
-        from fresh import code_hash
+        from execution_cache import code_hash
     finally:
         sys.path.pop(0)
     printed = subprocess.run(
-        [sys.executable, "book/_ext/fresh.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "book/_ext/execution_cache.py"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert printed == f"{code_hash()}\n" and re.fullmatch(r"[0-9a-f]{12}\n", printed)
     cache = next(step for step in steps(read("publish")) if step.get("uses", "").startswith("actions/cache@"))

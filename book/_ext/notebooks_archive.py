@@ -6,7 +6,7 @@ Whoever has no git gets the twelve notebooks in one download.  Nothing of the th
 import zipfile
 from pathlib import Path
 
-from released import ROOT, emptied, restore
+from released_exercises import ROOT, emptied, restore
 
 NAME = "notebooks.zip"
 README = """Rooflines to Racks: the notebooks

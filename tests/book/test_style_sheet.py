@@ -10,7 +10,7 @@ from fontTools.ttLib import TTFont
 
 from tests.book.conftest import ROOT, page_names
 
-spec = importlib.util.spec_from_file_location("styles", ROOT / "book/_ext/styles.py")
+spec = importlib.util.spec_from_file_location("style_sheet", ROOT / "book/_ext/style_sheet.py")
 styles = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(styles)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.book.conftest import ROOT
 
-spec = importlib.util.spec_from_file_location("lean", ROOT / "book/_ext/lean.py")
+spec = importlib.util.spec_from_file_location("page_scripts", ROOT / "book/_ext/page_scripts.py")
 lean = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lean)
 

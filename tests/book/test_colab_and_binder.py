@@ -10,7 +10,7 @@ import yaml
 
 from tests.book.conftest import ROOT, page_names
 
-spec = importlib.util.spec_from_file_location("launch", ROOT / "book/_ext/launch.py")
+spec = importlib.util.spec_from_file_location("colab_and_binder", ROOT / "book/_ext/colab_and_binder.py")
 launch = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(launch)
 

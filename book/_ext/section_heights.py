@@ -3,7 +3,7 @@
 course.css lets a browser lay out a section when the reader comes near, which halves what blocks a phone as chapter 4 loads; until
 then the section needs a height.  Guessed, a page is within a quarter as tall as it will be; with one height for all sections it would
 be half as tall or twelve times, and text would jump in browsers that do not hold it.  It saves no byte and no time.  No theme matters
-to it: it reads what Sphinx makes of a page's text.  With other sizes of type, PIXELS has to be fitted anew (test_heights).
+to it: it reads what Sphinx makes of a page's text.  With other sizes of type, PIXELS has to be fitted anew (test_section_heights).
 """
 
 import re

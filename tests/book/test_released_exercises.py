@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from tests.scratch import ROOT
 
-spec = importlib.util.spec_from_file_location("released", ROOT / "book/_ext/released.py")
+spec = importlib.util.spec_from_file_location("released_exercises", ROOT / "book/_ext/released_exercises.py")
 released = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(released)
 

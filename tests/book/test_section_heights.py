@@ -8,7 +8,7 @@ import pytest
 from tests.book.conftest import ROOT, page_names
 from tests.book.test_accessible import settle
 
-spec = importlib.util.spec_from_file_location("heights", ROOT / "book/_ext/heights.py")
+spec = importlib.util.spec_from_file_location("section_heights", ROOT / "book/_ext/section_heights.py")
 heights = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(heights)
 

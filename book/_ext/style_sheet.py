@@ -5,7 +5,7 @@ weighs 65 KB less, the icons 154 KB less, and what blocks a phone as chapter 4 l
 of this speed; the theme's look at boxes is 0.6 s of it).  No option of the theme leaves sheets out.
 
 The template layout.html names the sheet.  A release of the theme that names more sheets in its own layout needs them in THEME; one
-that measures boxes otherwise stops the build.  pydata-sphinx-theme 0.24 has icons as .woff2 alone, which stay whole (test_styles).
+that measures boxes otherwise stops the build.  pydata-sphinx-theme 0.24 has icons as .woff2 alone, which stay whole (test_style_sheet).
 """
 
 import hashlib
@@ -130,7 +130,7 @@ def unmeasured(script: str) -> str:
     'e(f)})();'
     """
     if not MEASURE.search(script):
-        raise RuntimeError("the theme's script no longer measures boxes as it did: look at book/_ext/styles.py")
+        raise RuntimeError("the theme's script no longer measures boxes as it did: look at book/_ext/style_sheet.py")
     return MEASURE.sub("", script)
 
 

@@ -10,7 +10,7 @@ from tests.book.check_site import LEAKS
 from tests.book.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "book/_ext"))
-import archive  # noqa: E402  (the path has to be set first)
+import notebooks_archive as archive  # noqa: E402  (the path has to be set first)
 
 
 @pytest.fixture(scope="module")
