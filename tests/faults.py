@@ -212,7 +212,7 @@ FAULTS = [
         "autograder/engine/cell_outputs.py",
         r"min\(max\(value, 0\.0\), points\)",
         "min(max(value, 0.0), points, 1.0)",
-        "tests/autograder/samples/test_stock.py",
+        "tests/autograder/samples/test_against_stock.py",
         "ch01",
     ),
     Fault(

@@ -72,7 +72,7 @@ def test_sample_class(tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_chapters_class(tmp_path):
-    """nbgrader gives the demo's class of a real chapter what `in_process_grading` gives it; test_stock goes through all of them."""
+    """nbgrader gives the demo's class of a real chapter what `in_process_grading` gives it; test_against_stock goes through all of them."""
     source = Tree(ROOT).exercises[0]
     what = demo.open_class(source.stem, Tree(ROOT), tmp_path / "course")
     made = demo.sample_class(source.stem, Tree(ROOT), bank.SAMPLES)

@@ -5,7 +5,7 @@ import pytest
 from helpers.costs.sharding import collective_steps, collectives
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.kernels.sharding import collectives as kernels
-from tests import wires
+from tests import ppermute_traffic
 
 AXES = [(axis, ways) for n in range(2, 10) for axis, ways in ((Axis(n), 2), (Axis(n), 1), (Axis(n, wraps=False), 2))]
 COST = {
@@ -115,7 +115,7 @@ def test_films_show_what_our_programs_send(n, how):
         "all_to_all": (lambda x: kernels.all_to_all(x, "X", 0, 0, **how), (n, 2)),
     }
     for kind, (program, shape) in programs.items():
-        film, sent = getattr(collective_steps, kind)(axis, ways), wires.read(program, n, shape)
+        film, sent = getattr(collective_steps, kind)(axis, ways), ppermute_traffic.read(program, n, shape)
         block = 4 * shape[1]  # bytes: f32
         assert {(s, d): blocks * block for (s, d, _), blocks in film.links().items()} == {
             k: v for k, v in sent.links.items() if v

@@ -10,7 +10,7 @@ from helpers.costs.sharding import collectives as costs
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.kernels import mesh as meshes
 from helpers.kernels.sharding import collectives as ours
-from tests import wires
+from tests import ppermute_traffic
 
 WAYS = {"one way": {"ways": 1}, "both ways": {"ways": 2}, "a line": {"wraps": False}}
 
@@ -100,7 +100,7 @@ def test_hops_and_bytes_are_those_of_costs(n, how):
         (costs.all_to_all(n * n * b, axis, ways), lambda x: ours.all_to_all(x, "X", 0, 0, **way), (n, 6)),
     ]
     for move, f, shape in programs:
-        sent = wires.read(f, n, shape)
+        sent = ppermute_traffic.read(f, n, shape)
         # An AllReduce on a line is busiest at one end while it sums and at the other while it gathers.
         line = not axis.wraps and move.hops == 2 * (n - 1)
         assert (sent.busiest, sent.hops) == (n * b if line else pytest.approx(move.bytes), move.hops)
@@ -112,7 +112,7 @@ def test_hops_and_bytes_are_those_of_costs(n, how):
 def test_all_to_all_by_the_block():
     """n²/8 blocks a wire on an even ring, both wires of every link alike; one way n(n-1)/2."""
     for n in (4, 6, 8, 16):
-        two, one = (wires.read(lambda x, w=w: ours.all_to_all(x, "X", 0, 0, w), n, (n, 2)) for w in (2, 1))
+        two, one = (ppermute_traffic.read(lambda x, w=w: ours.all_to_all(x, "X", 0, 0, w), n, (n, 2)) for w in (2, 1))
         assert len(two.links) == 2 * n and len(one.links) == n
         assert set(two.links.values()) == {n * n} and set(one.links.values()) == {4 * n * (n - 1)}  # a block is 8 bytes
 
@@ -120,8 +120,9 @@ def test_all_to_all_by_the_block():
 def test_n_minus_one_permutes_round_a_ring():
     for n in (3, 4, 7):
         for ways in (1, 2):
-            assert wires.read(lambda x, w=ways: ours.all_gather(x, "X", 0, w), n, (1, 1)).kinds["ppermute"] == n - 1
-            assert wires.read(lambda x, w=ways: ours.reduce_scatter(x, "X", 0, w), n, (n, 1)).kinds["ppermute"] == n - 1
+            gather = ppermute_traffic.read(lambda x, w=ways: ours.all_gather(x, "X", 0, w), n, (1, 1))
+            scatter = ppermute_traffic.read(lambda x, w=ways: ours.reduce_scatter(x, "X", 0, w), n, (n, 1))
+            assert gather.kinds["ppermute"] == scatter.kinds["ppermute"] == n - 1
 
 
 # Transposes.
@@ -166,8 +167,8 @@ def test_jax_pulls_a_gather_back_as_a_scatter_and_the_other_way():
         (lambda x: lax.all_gather(x, "X", tiled=True), (2, 3), "reduce_scatter"),
         (lambda x: lax.psum_scatter(x, "X", tiled=True), (8, 3), "all_gather"),
     ):
-        there = wires.read(f, 4, shape).kinds
-        both = wires.read(lambda x, f=f: there_and_back(f, x), 4, shape).kinds
+        there = ppermute_traffic.read(f, 4, shape).kinds
+        both = ppermute_traffic.read(lambda x, f=f: there_and_back(f, x), 4, shape).kinds
         assert both - there == {kind: 1}
 
 
@@ -210,10 +211,10 @@ def test_simulated_devices_are_not_timed():
 
 def test_requests_that_cannot_be_met():
     with pytest.raises(ValueError, match="4 devices do not divide 6, the size of dimension 0"):
-        wires.read(lambda x: ours.reduce_scatter(x, "X"), 4, (6, 1))
+        ppermute_traffic.read(lambda x: ours.reduce_scatter(x, "X"), 4, (6, 1))
     with pytest.raises(ValueError, match="ways is 1 or 2, not 3"):
-        wires.read(lambda x: ours.all_gather(x, "X", ways=3), 4, (6, 1))
+        ppermute_traffic.read(lambda x: ours.all_gather(x, "X", ways=3), 4, (6, 1))
     with pytest.raises(ValueError, match="without wraparound both ways are needed"):
-        wires.read(lambda x: ours.all_gather(x, "X", ways=1, wraps=False), 4, (6, 1))
+        ppermute_traffic.read(lambda x: ours.all_gather(x, "X", ways=1, wraps=False), 4, (6, 1))
     with pytest.raises(ValueError, match="one of AllGather, ReduceScatter, AllReduce, AllToAll, not 'Gather'"):
         ours.primitive("Gather", ring(2), "X")

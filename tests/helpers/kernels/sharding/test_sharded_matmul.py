@@ -12,7 +12,7 @@ from helpers.costs.sharding.matmul_plans import plans
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
 from helpers.kernels import mesh as meshes
 from helpers.kernels.sharding import sharded_matmul as mm
-from tests import wires
+from tests import ppermute_traffic
 
 MESH = meshes.mesh((4, 2), ("X", "Y"))
 X, XY = "X", ("X", "Y")
@@ -150,7 +150,7 @@ def test_n_small_matmuls_between_n_minus_one_permutes(name, n, ways):
     assert trace.count(program, *args).flops >= 2 * I * J * K
     moved = {"gather J": I * J, "gather I": I * J, "scatter K": I * K}[name]
     hops = n - 1 if ways == 1 else n // 2
-    sent = wires.of(jaxpr.jaxpr)
+    sent = ppermute_traffic.of(jaxpr.jaxpr)
     assert (sent.busiest, sent.hops) == (4 * moved // n * hops, hops)
 
 
