@@ -6,7 +6,7 @@ import importlib.util
 import pytest
 
 from tests.book.conftest import ROOT, page_names
-from tests.book.test_accessible import settle
+from tests.book.test_axe import settle
 
 spec = importlib.util.spec_from_file_location("section_heights", ROOT / "book/_ext/section_heights.py")
 heights = importlib.util.module_from_spec(spec)

@@ -36,7 +36,7 @@ paged_kv_cache         the same extend over pages
     extend(params, pool, tables[B, P], tokens, at, c, lengths=None) -> logits[B, T, V], pool     P tables places; -1: no page
     copy(pool, pairs) -> pool              what Blocks.append asks for
 
-ragged_attention       attention of one token per row over its true length
+ragged_and_paged_attention       attention of one token per row over its true length
     attend(q[B, N, H], k[B, S, K, H], v, lengths[B], block) -> y[B, N, H], blocks read
     attend_pages(q, k[pages, size, K, H], v, tables, lengths)  -> y[B, N, H], pages read
 

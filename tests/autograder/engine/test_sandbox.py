@@ -10,9 +10,9 @@ import textwrap
 import pytest
 
 from autograder.engine import engine as engines, sandbox
+from tests.autograder.engine.sandbox_escape_probes import PROBES
 from tests.autograder.engine.small import ANSWERS, LIMITS, cell, checked, notebook
 from tests.autograder.engine.test_attacks import BREAK
-from tests.autograder.engine.walls import PROBES
 from tests.needs import needs
 
 LESS = {"bubblewrap": {}, "namespaces": {"bubblewrap": False}, "landlock": {"user_namespaces": False}}

@@ -90,6 +90,7 @@ def test_equal_to_dense_attention(n, how):
 
 
 @pytest.mark.parametrize("n, how", [TWICE, pytest.param(8, STRIPED, marks=pytest.mark.slow)])
+@pytest.mark.slow("compiles programs over five devices")
 def test_in_bfloat16(n, how):
     """The sums are float32: the result is within one rounding (2^-8) of what bfloat16 inputs give exactly.
 

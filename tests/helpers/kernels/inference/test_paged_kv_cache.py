@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_attention
+from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention
 from helpers.kernels.inference.page_allocator import Blocks, Exhausted
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
@@ -259,8 +259,8 @@ def test_ragged_reads_by_blocks_and_by_pages():
     pool = [np.empty((B * S // block, block, K, H), np.float32) for _ in "kv"]
     for a, pages in zip((k, v), pool):
         pages[order] = a.reshape(-1, block, K, H)
-    rows = jax.jit(partial(ragged_attention.attend, block=block))
-    pages = jax.jit(ragged_attention.attend_pages)
+    rows = jax.jit(partial(ragged_and_paged_attention.attend, block=block))
+    pages = jax.jit(ragged_and_paged_attention.attend_pages)
     for n in ([12, 1, 0, 7], [3, 3, 4, 12], [0, 0, 0, 1], [0, 0, 0, 0]):
         y, read = rows(q, k, v, np.array(n))
         np.testing.assert_allclose(y, dense(q, k, v, n), rtol=1e-4, atol=1e-5)
@@ -269,4 +269,4 @@ def test_ragged_reads_by_blocks_and_by_pages():
         assert read == taken == sum(-(-x // block) for x in n)
         assert read * block - sum(n) < B * block  # Σ lengths, up to a block for each row, and not B · S
     with pytest.raises(ValueError, match="blocks of 5 do not fill the 12 places of a row: take a divisor of 12"):
-        ragged_attention.attend(q, k, v, jnp.array(n), 5)
+        ragged_and_paged_attention.attend(q, k, v, jnp.array(n), 5)

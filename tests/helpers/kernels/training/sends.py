@@ -18,7 +18,7 @@ from helpers.kernels.training import (
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
-from tests.helpers.kernels.absent import as_bf16, bf16, int32, mesh
+from tests.helpers.kernels.abstract_arrays import as_bf16, bf16, int32, mesh
 from tests.helpers.kernels.transformers.families import toy
 
 ADAM = Adam(rate=0.01)

@@ -59,7 +59,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("c", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("C", [2, 7, TOKENS])
-@pytest.mark.sample(quick=3, slow=6)
+@pytest.mark.sample(quick=1, slow=5)
 def test_equal_to_a_loop_over_tokens(c, C):
     """systems C9: with room for all, and with queues that overflow; the dropped are counted."""
     p, x = layer(c)
@@ -71,6 +71,7 @@ def test_equal_to_a_loop_over_tokens(c, C):
         np.testing.assert_allclose(mixture_of_experts.dropless(p, x, c), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow("compiles both forms of a layer, step by step")
 def test_with_all_experts_and_an_even_router_it_is_their_mean():
     """systems C9: k = E, uniform weights."""
     c = toy(L=1, moe=MoE(E=4, k=4, F=9))
