@@ -198,6 +198,7 @@ def best_of_all(B, D, F, axes, wraps, name, limit):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem, best", PROBLEMS)
+@pytest.mark.sample(quick=0, slow=1)
 def test_the_best_design_is_the_best_of_all(problem, best):
     assert best_of_all(*problem) == pytest.approx(best, rel=1e-3)
 

@@ -70,6 +70,7 @@ def test_sample_class(tmp_path):
         assert ("could not be graded" in page) == (student == "corrupt-json")
 
 
+@pytest.mark.full("the sample's class goes the same way, and a chapter's scores are those of stock nbgrader")
 @pytest.mark.filterwarnings("default")
 def test_chapters_class(tmp_path):
     """nbgrader gives the demo's class of a real chapter what `in_process_grading` gives it; test_against_stock goes through all of them."""

@@ -193,7 +193,7 @@ with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
     "number",
     [pytest.param(n, id=n.name) for n in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)],
 )
-@pytest.mark.sample(quick=0)
+@pytest.mark.sample(quick=0, slow=1)
 def test_workers_end_with_the_coordinator(number, tmp_path):
     """Also in the middle of a job."""
     coordinator = subprocess.Popen(

@@ -58,6 +58,7 @@ def efficient(keep):
     [(m, "float32") for m in (FULL, CAUSAL, SINKS, Mask(True, 3), Mask(window=3))] + [(SINKS, "bfloat16")],
     ids=str,
 )
+@pytest.mark.sample(quick=0, slow=3)
 def test_every_form_is_attention(mask, dtype):
     """systems F12 to F15: sizes that divide and do not, blocks larger than the sequence, more queries than keys."""
     tol = 3e-6 if dtype == "float32" else BF16

@@ -211,6 +211,7 @@ def test_all_shardings_on_4x2():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))  # so that two processes share them
+@pytest.mark.sample(quick=0, slow=1)
 def test_all_shardings_on_2x2x2_up_to_names(part):
     """49 x 49 x 49 shardings; those that differ by the names of the axes only count once."""
     mesh = MESHES["2x2x2"]

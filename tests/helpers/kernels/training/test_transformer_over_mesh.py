@@ -60,6 +60,7 @@ def one_device(c):
     "c, grid, axes",
     [pytest.param(*w, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, w in WAYS.items()],
 )
+@pytest.mark.sample(quick=1, slow=3)
 def test_weights_equal_one_device_step_by_step(c, grid, axes):
     """systems D2, D3, D5, D6, D18: two steps of Adam, every array of parameters."""
     mesh, rows = meshes.mesh(*grid), tokens(c, B, T + 1)

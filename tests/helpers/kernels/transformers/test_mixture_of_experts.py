@@ -59,7 +59,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("c", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("C", [2, 7, TOKENS])
-@pytest.mark.sample(quick=1, slow=5)
+@pytest.mark.sample(quick=1, slow=2)
 def test_equal_to_a_loop_over_tokens(c, C):
     """systems C9: with room for all, and with queues that overflow; the dropped are counted."""
     p, x = layer(c)

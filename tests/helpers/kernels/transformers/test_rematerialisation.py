@@ -27,7 +27,7 @@ def test_policies_have_the_names_that_costs_give_them():
 
 @POLICY
 @EACH
-@pytest.mark.sample(quick=3, slow=7, kind="policy")
+@pytest.mark.sample(quick=3, slow=4, kind="policy")
 def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
     """systems C2, C11, C12: forward, backward, and what is computed again; exact."""
     step = jax.value_and_grad(lambda p, t: rematerialisation.loss(p, t, c, policy))
@@ -37,7 +37,7 @@ def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
 
 
 @EACH
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=4, slow=4)
 def test_saved_bytes_are_those_of_the_program(c):
     """systems C11: what JAX hands from the forward to the backward pass, to the last byte."""
     for policy in ("matmuls", "block", "nothing"):
@@ -57,7 +57,7 @@ def saved_bytes(c, policy, dtype):
 
 
 @EACH
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=4, slow=4)
 def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
     kept, least = saved_bytes(c, "everything", jnp.float32), costs.saved(c, B, T, "everything", bytes_each=4)
     assert least < kept < 3 * least
