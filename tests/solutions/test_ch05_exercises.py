@@ -160,6 +160,7 @@ def test_the_cheapest_choice_is_the_least_of_all(solved):
 
 @pytest.mark.parametrize("window", [None, 5, 40])
 @pytest.mark.parametrize("C", [1, 4, 12])
+@pytest.mark.sample(quick=3)
 def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
     """systems E13: the same results and cache, however many tokens a piece has."""
     rng = np.random.default_rng(C)

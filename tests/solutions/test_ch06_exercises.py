@@ -119,6 +119,7 @@ def test_f13_checkpointed_chunks_are_the_dense_gradients(solved):
     assert flops.matmul_flops == 7 * 2 * 64 * 64 * 4
 
 
+@pytest.mark.slow("compiles a gradient for each form")
 def test_f15_the_way_back_is_jaxs(solved):
     q, k, v = arrays(7, 7, 4, seed=1)
     o, back = jax.vjp(attended, q, k, v)

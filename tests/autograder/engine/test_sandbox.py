@@ -104,6 +104,7 @@ def test_a_child_may_run_programs_within_its_limits(walled):
 @pytest.mark.parametrize(
     "name", ["fork-bomb", "memory", "disk", "files", "kill-everything", "orphan", "many-files", "deep-folders"]
 )
+@pytest.mark.sample(quick=4)
 def test_a_greedy_cell_ends_at_its_limits(walled, small, name):
     """It costs nobody else a point, and nothing of it stays on the disk."""
     more = {

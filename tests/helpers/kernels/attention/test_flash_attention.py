@@ -130,6 +130,7 @@ def test_the_first_version_and_what_it_must_write(once):
     assert np.abs(got["forgetful"] - reference.dense(q, k, v, do, seen(CAUSAL, 5, 11))[0]).max() > 0.1
 
 
+@pytest.mark.slow("compiles a program for each order")
 def test_blocks_in_any_order():
     """systems F17: rows forward and columns backward, each by itself; only dq is a sum over columns."""
     g = reference.draw(1, 6, 9, 2, 1, 3)

@@ -83,6 +83,7 @@ every_case = pytest.mark.parametrize(
 
 
 @every_case
+@pytest.mark.sample(quick=2, slow=6)
 def test_equal_to_dense_attention(n, how):
     """systems F20, F22: the result and all three slopes, GQA, tokens in the order of the text."""
     for got, want in zip(around(n, **how)(*given()), dense(*given(), mask_of(**how))):

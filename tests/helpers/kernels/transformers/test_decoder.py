@@ -44,7 +44,7 @@ def test_parameters_are_those_that_jax_makes(c):
 
 
 @ALL
-@pytest.mark.sample(quick=16, slow=8)
+@pytest.mark.sample(quick=9, slow=8)
 def test_flops_are_those_of_the_program(c):
     """systems C4: forward, a prompt that unembeds its last token only, and a step of generation on a full cache."""
     params, size = abstract(c), 6
@@ -157,6 +157,7 @@ def test_an_even_distribution_surprises_by_log_v():
     np.testing.assert_allclose(kernels.loss(params, tokens(c, B, T), c), np.log(c.V), rtol=1e-6)
 
 
+@pytest.mark.slow("compiles a training step")
 def test_training_makes_the_loss_smaller():
     c = toy(L=2)
     params, x = kernels.init(c, jax.random.key(0)), tokens(c, B, T)

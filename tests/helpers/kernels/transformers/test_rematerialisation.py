@@ -95,6 +95,7 @@ def test_what_jax_prints_is_what_is_read(capsys):
         assert got.bytes + 4 * B * T * c.D == costs.saved(c, B, T, policy, 4)  # here the layer's input is an argument
 
 
+@pytest.mark.slow("traces a gradient for every layer")
 def test_the_second_forward_pass_keeps_everything():
     """To the compiler "nothing" takes the room of "everything" and "block" less: what `training_memory` says."""
     c = toy(L=6)
