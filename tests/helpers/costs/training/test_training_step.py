@@ -11,7 +11,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather, all_to_all
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
-from helpers.costs.training.communication import BF16, MASTER
+from helpers.costs.training.communication import MASTER
 from helpers.costs.training.layout import Layout, wires
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import activation_memory, parameters_and_flops, six_nd_and_mfu
@@ -58,20 +58,6 @@ def test_fsdp_holds_its_share_and_a_layer():
     assert (
         step(LLAMA, Layout(tp=4, zero=3), 4096, 4096, Slice(V5P, (4, 1, 1))).memory.gathered == 0
     )  # nobody to share with
-
-
-def test_sixteen_bytes_of_a_parameter_are_those_of_the_arrays():
-    """ "ZeRO" (2020), section 3: 2 + 2 + 12; of the arrays that a step of the course's program holds, with a master copy."""
-    import jax
-    import jax.numpy as jnp
-
-    from helpers.kernels.transformers.adam import Adam
-
-    w = jax.ShapeDtypeStruct((100,), jnp.bfloat16)
-    for master, sizes in ((False, BF16), (True, MASTER)):
-        moments = jax.eval_shape(lambda w, master=master: Adam.start(w, master), w)
-        held = sum(a.size * a.dtype.itemsize for a in jax.tree.leaves((w, w, moments)) if a.shape)
-        assert held == sum(training_step.zero_memory(100, 1, 0, sizes)) == 100 * (16 if master else 12)
 
 
 def test_the_largest_model():
