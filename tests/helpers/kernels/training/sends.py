@@ -115,10 +115,10 @@ def loss(name):
     return transformer_over_mesh.loss(c, mesh(**sizes), axes), (params(c), int32(8, 16 + 1))
 
 
-def whole_step(name):
+def whole_step(name, micro=1):
     c, axes, sizes = AXES[name]
     given = params(c), jax.eval_shape(ADAM.start, params(c)), int32(8, 16 + 1)
-    return transformer_over_mesh.step(c, mesh(**sizes), axes, ADAM), given
+    return transformer_over_mesh.step(c, mesh(**sizes), axes, ADAM, micro), given
 
 
 PROGRAMS = {
@@ -141,4 +141,7 @@ PROGRAMS = {
     ),
     "transformer_over_mesh.loss, context and tensor": partial(loss, "context and tensor"),
     **{f"transformer_over_mesh.step, {axes}": partial(whole_step, axes) for axes in AXES},
+    "transformer_over_mesh.step, data, FSDP and tensor, 2 microbatches": partial(
+        whole_step, "data, FSDP and tensor", 2
+    ),
 }
