@@ -139,12 +139,16 @@ class PagedServer:
         if policy not in POLICIES:
             raise ValueError(f"the policies are {', '.join(POLICIES)}; got {policy!r}")
         if tree is not None and tree.block != engine.page:
-            raise ValueError(f"a tree that keeps pages has blocks of {engine.page} tokens, as they, not of {tree.block}")
+            raise ValueError(
+                f"a tree that keeps pages has blocks of {engine.page} tokens, as they, not of {tree.block}"
+            )
         self.engine, self.params, self.policy, self.choose = engine, params, policy, choose
         self.tree = PrefixTree(0, engine.page) if tree is None else tree
         self.blocks, self.pool = Blocks(engine.pages, engine.page), engine.empty()
         self.now, self.log = 0, Log(engine.page_bytes)
-        self.waiting: list[Entry] = []  # both in the order of arrival, and all that runs came before all that has to wait
+        self.waiting: list[
+            Entry
+        ] = []  # both in the order of arrival, and all that runs came before all that has to wait
         self.running: list[Entry] = []
         self._preempted: list[str] = []
         self._out = self._back = 0
@@ -239,7 +243,9 @@ class PagedServer:
         for i, node in enumerate(path):
             if i >= known:
                 self.blocks.keep(node.value)
-            elif node.value != table[i]:  # another request read the same at the same time: one of the two pages is enough
+            elif (
+                node.value != table[i]
+            ):  # another request read the same at the same time: one of the two pages is enough
                 self.blocks.replace(leader.name, i, node.value)
         for node in gone:
             self.blocks.drop(node.value)
@@ -311,7 +317,9 @@ class PagedServer:
             if rows > self.engine.slots or (self.policy == "reserve" and promised > self.engine.pages):
                 return
             leader = entry.active[0]
-            path = self.tree.match(entry.request.prompt[:-1])  # its last token is read in any case: the next comes after it
+            path = self.tree.match(
+                entry.request.prompt[:-1]
+            )  # its last token is read in any case: the next comes after it
             self.tree.hold(path)
             if not self._room(self._needed(entry) - len(path)):
                 return self.tree.release(path)
