@@ -317,9 +317,8 @@ class PagedServer:
             if rows > self.engine.slots or (self.policy == "reserve" and promised > self.engine.pages):
                 return
             leader = entry.active[0]
-            path = self.tree.match(
-                entry.request.prompt[:-1]
-            )  # its last token is read in any case: the next comes after it
+            # A prompt's last token is read in any case: the next one comes after it.
+            path = self.tree.match(entry.request.prompt[:-1])
             self.tree.hold(path)
             if not self._room(self._needed(entry) - len(path)):
                 return self.tree.release(path)

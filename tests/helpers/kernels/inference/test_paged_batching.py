@@ -205,7 +205,7 @@ def test_random_loads_in_any_pool_that_can_run():
                 met["copies"] += log.copies
                 met["hits"] += sum(entry.hit for entry in log.entries.values())
                 met["kept at home"] += engine.out - engine.back
-    assert min(met[kind] for kind in ("recompute", "swap", "copies", "hits", "kept at home")) > 20 > met["reserve"] == 0
+    assert min(met[kind] for kind in ("recompute", "swap", "copies", "hits", "kept at home")) > 5 > met["reserve"] == 0
 
 
 @pytest.mark.parametrize("prompt, n, samples", [(5, 1, 3), (5, 9, 1), (8, 9, 3), (6, 7, 3), (3, 2, 2), (1, 12, 4)])
