@@ -106,6 +106,9 @@ def draw_load(draw, n, size, samples):
         T = int(draw.integers(1, size))
         prompt = shared[: draw.integers(0, T + 1)]
         prompt += draw.integers(0, V, T - len(prompt)).tolist()
+        if load and draw.random() < 0.2:  # somebody asks again
+            prompt = load[-1][0].prompt
+            T = len(prompt)
         stop = int(draw.integers(0, V)) if draw.random() < 0.3 else None
         wanted = int(draw.integers(1, size - T + 2))
         request = Request(f"r{i}", tuple(prompt), wanted, int(draw.integers(0, 2 * n)), stop)
@@ -254,6 +257,15 @@ def test_equal_beginnings_are_read_and_kept_once():
     assert step(server).pages == 6 and step(server).pages == 2 + 2
 
 
+def test_a_prompt_that_fills_its_pages_is_known_but_for_the_last():
+    """Its last token has to be read, as the next one comes after it: the page that it stands in is read again."""
+    server = start(Tokens(2, 20, 16, 4, 99), "recompute", tree=9)
+    for arrives in (0, 5):
+        server.submit(Request(f"at {arrives}", tuple(range(8)), 2, arrives))
+    first, second = run(server).entries.values()
+    assert (first.hit, second.hit) == (0, 4) and first.tokens == second.tokens
+
+
 def test_the_last_one_gives_way_and_comes_back():
     """Pages of two tokens, three in all. In step 1 both requests want a second page, and the first one came first."""
     load = [Request("a", (1, 2), 4), Request("b", (3, 4), 3)]
@@ -327,8 +339,23 @@ def said():
 @pytest.mark.parametrize("tree", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_each_request_says_what_it_says_alone(policy, tree, said):
-    server = PagedServer(PagedEngine(C, **SMALL), PARAMS, policy, PrefixTree(10, block=4) if tree else None)
+    moved = Counter()
+
+    class Weighed(PagedEngine):
+        """Counts the bytes of the arrays that go to the host and back."""
+
+        def take(self, pool, pages):
+            held = PagedEngine.take(pool, pages)
+            moved["out"] += sum(a.nbytes for a in jax.tree.leaves(held))
+            return held
+
+        def put(self, pool, held, pairs):
+            moved["back"] += sum(a[:, [i for i, _ in pairs]].nbytes for a in jax.tree.leaves(held))
+            return PagedEngine.put(pool, held, pairs)
+
+    server = PagedServer(Weighed(C, **SMALL), PARAMS, policy, PrefixTree(10, block=4) if tree else None)
     log = server.serve(LOAD)
+    assert (log.swapped_out, log.swapped_in) == (moved["out"], moved["back"])
     assert {name: entry.tokens for name, entry in log.entries.items()} == {name: [text] for name, text in said.items()}
     assert (log.recomputed > 0) == (policy == "recompute") and (log.swapped_out > 0) == (policy == "swap")
     assert log.page_bytes == 4 * 2 * C.L * C.K * C.H * SMALL["page"]
