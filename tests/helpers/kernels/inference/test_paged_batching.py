@@ -241,11 +241,11 @@ def test_samples_of_a_model_are_drawn_as_without_an_engine(c):
     whole = jax.jit(lambda text: forward(params, text, c))
 
     def logits(text):
-        return np.asarray(whole(np.array([text + [0] * (24 - len(text))], np.int32))[0, len(text) - 1])
+        return np.asarray(whole(np.array([text + [0] * (16 - len(text))], np.int32))[0, len(text) - 1])
 
     load = [Request(f"r{i}", (*range(1, 8), i), 9) for i in range(3)]
     for policy in POLICIES[1:]:
-        engine = PagedEngine(c, slots=6, size=24, chunk=4, page=3, pages=11)
+        engine = PagedEngine(c, slots=6, size=16, chunk=4, page=3, pages=11)
         server = PagedServer(engine, params, policy, PrefixTree(11, block=3), choose)
         for request in load:
             server.submit(request, samples=2)
