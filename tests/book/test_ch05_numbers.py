@@ -84,7 +84,7 @@ CLAIMS = {
     "S7: in bf16": (2.0 * P.total, 26e9),
     "S7: a cache of 8192": (kv_cache(LLAMA_13B, 8192) * 1.0, 6.7e9),
     "S7, corrected: 8192 tokens of activations": (latency_and_throughput.activation_bytes(5120, 8192) / 2**20, 80.0),
-    "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W, 6.56e12),
+    "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W_hbm, 6.56e12),
     **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
     **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
     # E16, E17: sharding
@@ -105,7 +105,7 @@ CLAIMS = {
     "S7 Q2, corrected: of 131,072": (int(R.largest_batch(131072)), 6),
     "S7 Q2, corrected: K = 1": (floor(R.room / (R.kv(128e3) / 8)), 56),
     "S7 Q2, corrected: K = 1, of 131,072": (floor(R.room / (R.kv(131072) / 8)), 55),
-    "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W, 1.42),
+    "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W_hbm, 1.42),
     "S7 Q4: int8 on two lines": (
         sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth, M=2, x=1),
         7.5,

@@ -44,14 +44,20 @@ def _replica(n, *sizes):
     """A step, a prefill and what fits, of a mixed decoder on n chips, the chip's numbers and bytes of a weight traced too."""
     one = replace(V5E, hbm_bandwidth=1e12 + n, hbm_bytes=1e10 + n, flops={"bf16": 1e14 + n})
     r = prefill_and_decode_step.Replica(_mixed(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
-    step, first = r.decode(8.0, 300.0), r.prefill(100.0)
-    return step.seconds, step.time.lower, step.time.upper, first.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
+    step, first, mixed = r.decode(8.0, 300.0), r.prefill(100.0), r.mixed(8.0, 300.0, 64.0, 32.0)
+    return (
+        step.seconds, step.time.lower, step.time.upper, first.seconds, mixed.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
+    )  # fmt: skip
 
 
 def _cut(Y, Z, B, S):
-    """A decode step and a prefill on a slice, and bytes on a chip."""
+    """A decode step, a prefill and a mixed step on a slice, and bytes on a chip."""
     r = prefill_and_decode_step.Replica(_decoder(512, 4, 64, 1024), V5E)
-    at = sharded_decode_step.decode(r, SQUARE, Y, Z, B, S), sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B)
+    at = (
+        sharded_decode_step.decode(r, SQUARE, Y, Z, B, S),
+        sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B),
+        sharded_decode_step.mixed(r, SQUARE, Y, Z, B, S, S / 2, S / 2),
+    )
     return *(x for p in at for x in (p.seconds, p.time.upper)), sharded_decode_step.held(r, SQUARE, Y, Z, B, S)
 
 
@@ -139,11 +145,15 @@ DISCRETE = {
     "decode_works",  # records: their seconds are in those of "decode"
     "prefill_works",
     "prefill",
+    "mixed_works",
+    "mixed",
     "splits",
     "batched",  # events, in order
     "interleaved",
+    "chunked",
     "disaggregated",
     "timings",
+    "prefill_alone",
     "static_steps",
     "continuous_steps",
     "mixed_load",
