@@ -5,8 +5,8 @@ decode    Y chips share heads and F, Z of them the batch of the KV cache, and al
           parallel), and two AllToAlls over Z of its queries and of what attention gives. Latent attention has no heads to
           cut its cache by, so Y chips hold copies; it gathers its short vectors, [B, q_rank + kv_rank + rope], over all chips.
 prefill   Y chips share heads and F, Z the tokens of each prompt. A layer gathers and scatters [T/Z, D] over Y around each
-          block, and gathers keys and values over Z, as a ring does; latent attention gathers its latent vectors over Z, and
-          its short vectors over Y.
+          block, and gathers keys and values over Z, as a ring does; latent attention gathers its latent vectors over Z, each
+          of which makes keys and values of all tokens from them, and its short vectors over Y.
 Y lies along the slice first, Z takes the rest. Left out: what is sent to choose the next token (one number a sequence if
 each chip looks among its own logits), and experts' uneven loads.
 """
@@ -171,6 +171,9 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     if c.mla:
         short = (c.mla.q_rank or 0) + c.mla.kv_rank + c.mla.rope
         out["projections"] += Work(moves=(_gather(x * B * T / Z * short, over_Y, s, times=c.L),), dtype=r.math)
+        made = c.N * (c.mla.nope + c.mla.v)  # of the vectors that it gathers each chip makes its heads' keys and values
+        up = Work(2 * c.mla.kv_rank * made, x * (c.mla.kv_rank + made), dtype=r.math) * (B * T * c.L)
+        out["projections"] += up * (1 / Y - 1 / n)
     return out
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from helpers.costs.inference import (
     engine_simulation,
     latency_and_throughput,
+    latent_attention,
     prefill_and_decode_step,
     request_log,
     sharded_decode_step,
@@ -14,10 +15,11 @@ from helpers.costs.inference import (
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers import kv_cache
-from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.config import MLA, Config, MoE
 
 MODULES = (
     latency_and_throughput,
+    latent_attention,
     prefill_and_decode_step,
     sharding_limits,
     sharded_decode_step,
@@ -125,6 +127,13 @@ FORMULAS = {
     "expert_weights": (lambda Y, Z: sharding_limits.expert_weights(_mixed(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
     "decode": (_cut, [(8.0, 8.0, 16.0, 4096.0), (64.0, 1.0, 5.0, 999.0), (2.0, 32.0, 5.0, 999.0)]),
     "transfer_time": (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]),
+    "remade_flops": (lambda N, R: latent_attention.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "pair_flops": (lambda N, R: latent_attention.pair_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "absorbed_intensity": (
+        lambda N, R: latent_attention.absorbed_intensity(N, MLA(8.0, R, 6.0, 4.0, 5.0)),
+        [(8.0, 16.0)],
+    ),
+    "absorption_limit": (lambda R: latent_attention.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
     "expected_tokens": (speculative_decoding.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
     "speed_up": (speculative_decoding.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
     "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
@@ -140,6 +149,8 @@ DISCRETE = {
     "prefill_degrees",
     "attention_collectives",
     "sequence_collectives",
+    "latent_collectives",
+    "latent_sequence_collectives",
     "two_d_collectives",
     "links",  # what "decode" is made of
     "decode_works",  # records: their seconds are in those of "decode"
