@@ -31,11 +31,10 @@ P = parameters(LLAMA_13B)
 SEED = dict(D=4096, L=64, N=32, K=8, H=256, F=16384, V=32128, tied=True, norm="none")
 DENSE, SPARSE = Config(**SEED), Config(**SEED, moe=MoE(E=16, k=2, F=16384))
 R = Replica(DENSE, V5E, 16, weights="int8", cache="int8", math="int8")
-ICI = 2 * V5E.link_bandwidth
 SOURCE = replace(V5E, hbm_bandwidth=8.2e11, hbm_bytes=16 * 2**30)  # the source's v5e: rounded up, and its 16 GB are GiB
 LAYER = parameters(Config(8192, 1, 1, 1, 1, 32768, 1, gated=False)).mlp
 BATCHES = (1, 8, 16, 32, 64, 240)
-QUIZ = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)
+QUIZ = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
 
 
 def table(kv):
@@ -88,8 +87,8 @@ CLAIMS = {
     **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
     **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
     # E16, E17: sharding
-    "S7: F over 2200": (16384 / sharding_limits.prefill_limit(16384, V5E.rate(), ICI), 2189.0),
-    "S7: ways of a prefill": (sharding_limits.prefill_limit(16384, V5E.rate(), ICI), 7.5),
+    "S7: F over 2200": (16384 / sharding_limits.prefill_limit(16384, V5E.rate(), V5E.link_bandwidth), 2189.0),
+    "S7: ways of a prefill": (sharding_limits.prefill_limit(16384, V5E.rate(), V5E.link_bandwidth), 7.5),
     "S7, corrected: beta of a v5e": (sharding_limits.ici_ratio(V5E), 9.0),
     "S7, corrected: beta of a v6e": (sharding_limits.ici_ratio(V6E), 8.9),
     "S7, corrected: ways of a decode step": (sharding_limits.decode_limit(16384, 32, 9.0), 56.9),
@@ -107,7 +106,7 @@ CLAIMS = {
     "S7 Q2, corrected: K = 1, of 131,072": (floor(R.room / (R.kv(131072) / 8)), 55),
     "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W_hbm, 1.42),
     "S7 Q4: int8 on two lines": (
-        sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth, M=2, x=1),
+        sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth / 2, M=2, x=1),
         7.5,
     ),
     "S7 Q4: a step": (1e3 * sharded_decode_step.decode(R, Slice(V5E, (4, 4)), 8, 2, 6, 131072).time.parts["hbm"], 17.3),
@@ -122,7 +121,7 @@ CLAIMS = {
     # Question 7: E26
     "S7 Q7, corrected: chips": (sharding_limits.two_d_crossover(8192, 4 * 8192), 72.0),
     "S7 Q7: X of 128 chips": (sharding_limits.two_d_X(8192, 4 * 8192, 128), 4.0),
-    "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, 1.0) / (8192 / 8), 11.3),
+    "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 11.3),
     # Appendix A: E31
     "S7, corrected: the layer": (LAYER * 1.0, 537e6),
     "S7, corrected: its floor": (

@@ -65,7 +65,7 @@ def test_batches_that_fit_depend_on_what_a_gigabyte_is():
 
 def test_quiz_and_questions():
     """systems E3, I: the pop quiz and questions 1 to 6, by a model where there is one."""
-    quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)
+    quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
     for B, ms in ((4, 2.57), (256, 21.05)):
         assert 1e3 * latency_and_throughput.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
     r = Replica(SEED, V5E, 16, weights="int8", cache="int8", math="int8")
