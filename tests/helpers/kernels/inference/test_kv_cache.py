@@ -1,5 +1,6 @@
 """A cache changes nothing: rows at positions of their own, rings, chunks, and text made with it; what is counted is predicted."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 
 from helpers import trace
 from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.kernels.inference import chunked_prefill, generate, kv_cache as slots
+from helpers.kernels.inference import chunked_prefill, generate, kv_cache as slots, paged_kv_cache
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import store, visible
 from tests.helpers.kernels.transformers.families import DISTINCT, FAMILIES, random_params, tokens, toy
@@ -303,3 +304,13 @@ def test_whether_a_request_fits():
     with pytest.raises(ValueError, match="17 tokens does not fit 16 learned positions"):
         slots.room(FAMILIES["gpt-2"], 99, 17)
     assert slots.room(LOCAL, 3, 1000, 1000) is None  # a model of local layers alone goes on for ever
+
+
+def test_pages_of_one_size_reserve_a_window_like_a_full_layer():
+    """A pool holds the same tokens of every layer: the bytes of the model without windows, about twice those of its rings
+    where every other layer has a short window."""
+    c = toy(L=4, window=3, full_every=2)
+    pool = jax.eval_shape(lambda: paged_kv_cache.empty(c, 64, 16, jnp.bfloat16))
+    rings = jax.eval_shape(lambda: slots.empty(c, 1, 1024, jnp.bfloat16))
+    assert decoder.cache_bytes(pool) == kv_cache(replace(c, window=None, full_every=None), 1024)
+    assert decoder.cache_bytes(rings) == kv_cache(c, 1024) < 0.51 * decoder.cache_bytes(pool)
