@@ -8,11 +8,12 @@ source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row t
 import json
 import re
 from dataclasses import replace
+from inspect import signature
 from math import floor
 
 import pytest
 
-from helpers.costs.inference import latency_and_throughput, sharded_decode_step, sharding_limits
+from helpers.costs.inference import engine_simulation, latency_and_throughput, sharded_decode_step, sharding_limits
 from helpers.costs.inference.prefill_and_decode_step import Replica, smallest_slice
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -155,8 +156,9 @@ def test_throughput_saturates():
 
 @pytest.mark.parametrize(
     "what", [r"\frac{n(n + 1)(2n + 1)}{6}", r"\frac{\text{bytes of a weight}}{2} \cdot \frac{C}{W_\text{hbm}}",
-             r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W}\right)",
+             r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W_\text{hbm}}\right)",
              r"2 \cdot S \cdot L \cdot K \cdot H", r"Y < \frac{w}{x} \cdot \frac{F}{B \beta}", r"\sqrt{\frac{N D}{2 F}}",
+             r"\frac{2 x B D}{2W}", r"\frac{4B}{2W}", r"I = \frac{2 N (2R + P)}{x (R + P)}", r"R(nope + v)/(2R - nope - v)",
              r"\min(1, p(x)/q(x))", r"\frac{1 - a^{K + 1}}{1 - a}", "n(L_w - 1) + 1"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
@@ -180,3 +182,20 @@ def test_the_index_names_what_the_section_shows(method):
     code = blocks_of_code()[method["section"]]
     names = [path.rsplit(".", 1)[-1] for path in method["functions"]]
     assert names and [name for name in names if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_bandwidths_have_one_symbol_each():
+    """W is a link in one direction, W_hbm the memory, W_dcn the network: on the page, in signatures and in the exercises."""
+    texts = [ROOT / f"{where}/ch05_inference.md" for where in ("book", "solutions")]
+    for text in (*texts, *(ROOT / "helpers/costs/inference").glob("*.py")):
+        assert not re.search(r"W_ici|W_\\text\{ici\}", text.read_text(encoding="utf-8")), text.name
+    for module, names, wanted in (
+        (latency_and_throughput, "attention_time linear_time step_time step_floor throughput sampling_table", "W_hbm"),
+        (
+            sharding_limits,
+            "prefill_limit prefill_degrees weights_times latency_limit one_d_time two_d_time two_d_best",
+            "W",
+        ),
+        (engine_simulation, "transfer_time", "W_dcn"),
+    ):
+        assert all(wanted in signature(getattr(module, name)).parameters for name in names.split())

@@ -21,7 +21,10 @@ from helpers.numeric import maximum, nonzero, sqrt, where
 
 
 def attention_time(B, kv, W_hbm):
-    """Seconds that a decode step takes to read the caches of B sequences. Its FLOPs take less: about one for a byte and G."""
+    """Seconds that a decode step takes to read the caches of B sequences.
+
+    Its FLOPs take less, about G for a byte in bf16; not if all heads read one latent vector (`latent_attention`).
+    """
     return B * kv / W_hbm
 
 

@@ -314,3 +314,29 @@ def test_pages_of_one_size_reserve_a_window_like_a_full_layer():
     rings = jax.eval_shape(lambda: slots.empty(c, 1, 1024, jnp.bfloat16))
     assert decoder.cache_bytes(pool) == kv_cache(replace(c, window=None, full_every=None), 1024)
     assert decoder.cache_bytes(rings) == kv_cache(c, 1024) < 0.51 * decoder.cache_bytes(pool)
+
+
+@pytest.mark.takes("compiles three passes")
+@pytest.mark.parametrize(
+    "name", ["llama", pytest.param("deepseek-v3", marks=pytest.mark.slow("the same with a latent cache"))]
+)
+def test_a_mixed_step_is_one_pass(name):
+    """Its logits and cache are those of a decode step and then of the piece; B + T tokens pass the matrices, in one pass."""
+    c = replace(FAMILIES[name], moe=None)
+    params, n = random_params(c), np.array([9, 4, 5])
+    text, size = tokens(c, B, 12), 16
+    extend = jax.jit(lambda *a: slots.extend(params, *a[:3], c, a[3]))
+    _, held = extend(slots.empty(c, B, size), text, np.zeros(B, int), n)
+    words, piece = text[:2, 0], text[2, 5:9]
+    run = lambda cache: chunked_prefill.mixed(params, cache, words, n[:2], piece, 5, c, row=2)  # noqa: E731
+    got, after = jax.jit(run)(held)
+    step, then = extend(held, np.append(words, 0)[:, None], n, np.array([1, 1, 0]))
+    last, then = extend(then, np.tile(piece, (3, 1)), n, np.array([0, 0, 4]))
+    close(got, [*step[:2, 0], last[2, -1]])
+    jax.tree.map(close, after, then)
+    assert trace.attended(run, held).tokens == c.L * (2 + 4)
+
+
+def test_a_mixed_step_has_no_windows():
+    with pytest.raises(ValueError, match="take a Config without windows"):
+        chunked_prefill.mixed({}, [], [1], [0], [1, 2], 0, LOCAL, row=1)
