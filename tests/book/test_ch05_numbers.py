@@ -8,11 +8,12 @@ source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row t
 import json
 import re
 from dataclasses import replace
+from inspect import signature
 from math import floor
 
 import pytest
 
-from helpers.costs.inference import latency_and_throughput, sharded_decode_step, sharding_limits
+from helpers.costs.inference import engine_simulation, latency_and_throughput, sharded_decode_step, sharding_limits
 from helpers.costs.inference.prefill_and_decode_step import Replica, smallest_slice
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -31,11 +32,10 @@ P = parameters(LLAMA_13B)
 SEED = dict(D=4096, L=64, N=32, K=8, H=256, F=16384, V=32128, tied=True, norm="none")
 DENSE, SPARSE = Config(**SEED), Config(**SEED, moe=MoE(E=16, k=2, F=16384))
 R = Replica(DENSE, V5E, 16, weights="int8", cache="int8", math="int8")
-ICI = 2 * V5E.link_bandwidth
 SOURCE = replace(V5E, hbm_bandwidth=8.2e11, hbm_bytes=16 * 2**30)  # the source's v5e: rounded up, and its 16 GB are GiB
 LAYER = parameters(Config(8192, 1, 1, 1, 1, 32768, 1, gated=False)).mlp
 BATCHES = (1, 8, 16, 32, 64, 240)
-QUIZ = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)
+QUIZ = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
 
 
 def table(kv):
@@ -84,12 +84,12 @@ CLAIMS = {
     "S7: in bf16": (2.0 * P.total, 26e9),
     "S7: a cache of 8192": (kv_cache(LLAMA_13B, 8192) * 1.0, 6.7e9),
     "S7, corrected: 8192 tokens of activations": (latency_and_throughput.activation_bytes(5120, 8192) / 2**20, 80.0),
-    "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W, 6.56e12),
+    "S7: eight chips": (Replica(LLAMA_13B, SOURCE, 8).W_hbm, 6.56e12),
     **{f"S7: MHA, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(6.7e9), MHA))},
     **{f"S7: a fifth, column {i}": (got, stated) for i, (got, stated) in enumerate(zip(table(1.34e9), FIFTH))},
     # E16, E17: sharding
-    "S7: F over 2200": (16384 / sharding_limits.prefill_limit(16384, V5E.rate(), ICI), 2189.0),
-    "S7: ways of a prefill": (sharding_limits.prefill_limit(16384, V5E.rate(), ICI), 7.5),
+    "S7: F over 2200": (16384 / sharding_limits.prefill_limit(16384, V5E.rate(), V5E.link_bandwidth), 2189.0),
+    "S7: ways of a prefill": (sharding_limits.prefill_limit(16384, V5E.rate(), V5E.link_bandwidth), 7.5),
     "S7, corrected: beta of a v5e": (sharding_limits.ici_ratio(V5E), 9.0),
     "S7, corrected: beta of a v6e": (sharding_limits.ici_ratio(V6E), 8.9),
     "S7, corrected: ways of a decode step": (sharding_limits.decode_limit(16384, 32, 9.0), 56.9),
@@ -105,9 +105,9 @@ CLAIMS = {
     "S7 Q2, corrected: of 131,072": (int(R.largest_batch(131072)), 6),
     "S7 Q2, corrected: K = 1": (floor(R.room / (R.kv(128e3) / 8)), 56),
     "S7 Q2, corrected: K = 1, of 131,072": (floor(R.room / (R.kv(131072) / 8)), 55),
-    "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W, 1.42),
+    "S7 Q3, corrected: weights": (1e3 * R.weight_bytes / R.W_hbm, 1.42),
     "S7 Q4: int8 on two lines": (
-        sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth, M=2, x=1),
+        sharding_limits.prefill_limit(16384, V5E.rate("int8"), V5E.link_bandwidth / 2, M=2, x=1),
         7.5,
     ),
     "S7 Q4: a step": (1e3 * sharded_decode_step.decode(R, Slice(V5E, (4, 4)), 8, 2, 6, 131072).time.parts["hbm"], 17.3),
@@ -122,7 +122,7 @@ CLAIMS = {
     # Question 7: E26
     "S7 Q7, corrected: chips": (sharding_limits.two_d_crossover(8192, 4 * 8192), 72.0),
     "S7 Q7: X of 128 chips": (sharding_limits.two_d_X(8192, 4 * 8192, 128), 4.0),
-    "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, 1.0) / (8192 / 8), 11.3),
+    "S7 Q7: 11.3": (sharding_limits.two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 11.3),
     # Appendix A: E31
     "S7, corrected: the layer": (LAYER * 1.0, 537e6),
     "S7, corrected: its floor": (
@@ -156,8 +156,9 @@ def test_throughput_saturates():
 
 @pytest.mark.parametrize(
     "what", [r"\frac{n(n + 1)(2n + 1)}{6}", r"\frac{\text{bytes of a weight}}{2} \cdot \frac{C}{W_\text{hbm}}",
-             r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W}\right)",
+             r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W_\text{hbm}}\right)",
              r"2 \cdot S \cdot L \cdot K \cdot H", r"Y < \frac{w}{x} \cdot \frac{F}{B \beta}", r"\sqrt{\frac{N D}{2 F}}",
+             r"\frac{2 x B D}{2W}", r"\frac{4B}{2W}", r"I = \frac{2 N (2R + P)}{x (R + P)}", r"R(nope + v)/(2R - nope - v)",
              r"\min(1, p(x)/q(x))", r"\frac{1 - a^{K + 1}}{1 - a}", "n(L_w - 1) + 1"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
@@ -181,3 +182,20 @@ def test_the_index_names_what_the_section_shows(method):
     code = blocks_of_code()[method["section"]]
     names = [path.rsplit(".", 1)[-1] for path in method["functions"]]
     assert names and [name for name in names if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_bandwidths_have_one_symbol_each():
+    """W is a link in one direction, W_hbm the memory, W_dcn the network: on the page, in signatures and in the exercises."""
+    texts = [ROOT / f"{where}/ch05_inference.md" for where in ("book", "solutions")]
+    for text in (*texts, *(ROOT / "helpers/costs/inference").glob("*.py")):
+        assert not re.search(r"W_ici|W_\\text\{ici\}", text.read_text(encoding="utf-8")), text.name
+    for module, names, wanted in (
+        (latency_and_throughput, "attention_time linear_time step_time step_floor throughput sampling_table", "W_hbm"),
+        (
+            sharding_limits,
+            "prefill_limit prefill_degrees weights_times latency_limit one_d_time two_d_time two_d_best",
+            "W",
+        ),
+        (engine_simulation, "transfer_time", "W_dcn"),
+    ):
+        assert all(wanted in signature(getattr(module, name)).parameters for name in names.split())

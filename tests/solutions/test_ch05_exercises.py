@@ -44,11 +44,11 @@ NUMBERS = [
     ("E31: 331 us", "decode_step", (1, 0, 2**29, 2**30, 1.97e14, 8.1e11, 4), {"step": 331.4e-6}),
     ("Q4: 19.5 ms", "decode_step", (7, EACH * 128e3, 18.4e9, 18.4e9, 3.94e14, 8.1e11, 16), {"step": 19.54e-3}),
     ("Q4, E003-18: 7.5 and 56.9 ways", "limits",
-     (16384, 32, 16, 1.97e14, 8.1e11, 9e10, 1, 2, 2, 36.8e9), {"prefill": 7.484, "decode": 56.89, "batch": 113.8}),
+     (16384, 32, 16, 1.97e14, 8.1e11, 4.5e10, 1, 2, 2, 36.8e9), {"prefill": 7.484, "decode": 56.89, "batch": 113.8}),
     ("Q3, E003-5: 1.42 ms", "limits",
-     (16384, 32, 16, 3.94e14, 8.1e11, 4.5e10, 2, 1, 1, 18.4e9), {"prefill": 7.484, "batch": 113.8, "read": 1.4198e-3}),
-    ("Q7, E003-3: 72", "two_d", (1, 8192, 32768, 128, 9e10), {"X": 4, "seconds": 8192 / 9e10, "chips": 72}),
-    ("Q7: 18F/D", "two_d", (1, 5120, 13824, 128, 9e10), {"chips": 48.6}),
+     (16384, 32, 16, 3.94e14, 8.1e11, 2.25e10, 2, 1, 1, 18.4e9), {"prefill": 7.484, "batch": 113.8, "read": 1.4198e-3}),
+    ("Q7, E003-3: 72", "two_d", (1, 8192, 32768, 128, 4.5e10), {"X": 4, "seconds": 8192 / 9e10, "chips": 72}),
+    ("Q7: 18F/D", "two_d", (1, 5120, 13824, 128, 4.5e10), {"chips": 48.6}),
     ("Q5, E003-4", "experts", (*SEED, 16, 2, 10, 243.2), {"total": 211.66e9, "active": 31.27e9, "flops": 625.4e9, "batch": 1945.6}),
     ("Q6: 2.04 ms, 14.35 GB, 16 chips", "expert_slice", (211.66e9, 8, 16, *V5E), {"read": 2.0414e-3, "free": 14.346e9, "chips": 16}),
     ("E10: pairs hold half and read all", "shared_bytes",
@@ -142,7 +142,7 @@ def test_e24_two_thirds_of_cats_are_known(solved):
 
 def test_the_cheapest_choice_is_the_least_of_all(solved):
     """5.21: no choice of chips, batch and replicas, tried one by one, takes fewer chips."""
-    for case in ((3000, 0.02, 5e8, 16e9, 3.94e14, 8.1e11, 9e10), (700, 0.01, 2e9, 32e9, 1.84e15, 1.6e12, 1.8e11)):
+    for case in ((3000, 0.02, 5e8, 16e9, 3.94e14, 8.1e11, 4.5e10), (700, 0.01, 2e9, 32e9, 1.84e15, 1.6e12, 9e10)):
         rate, latency, *chip = case
         chips, B, replicas = solved["cheapest"](*case)
         seconds = solved["step_seconds"](chips, B, *chip)

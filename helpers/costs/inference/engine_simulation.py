@@ -3,15 +3,17 @@
     batched        up to `slots` prompts are padded to the longest and prefilled together; then all generate until the
                    last is done, and only then come the next ones (static batching)
     interleaved    whenever a slot is free the next prompt is prefilled alone, and everybody else waits that long; slots
-                   are refilled as they empty (continuous batching). With `chunk`, no more than so many tokens of a prompt
-                   go along with each decode step
+                   are refilled as they empty (continuous batching)
+    chunked        every pass reads a piece of a prompt, up to `chunk` tokens, beside the decode step: one pass for both, a
+                   mixed step. A prompt is read also while no slot is free, and then waits for one
     disaggregated  prefill servers work in the order of arrival and send caches over a network to generating servers,
                    which never wait for a prompt
 
 How long things take is the caller's: prefill(T) seconds of a prompt of T tokens, step(B, S) of a decode step of B sequences
-with S keys each on the average, transfer(T) of a cache; `timings` makes them of a `Replica`. A prefill ends in the first
-token, a step in one more for each sequence of its batch. Choosing tokens and filling slots takes no time. Tokens that a
-prefix cache knows are not computed again: then a prefill takes prefill(T) - prefill(known), but in a padded batch.
+with S keys each on the average, mixed(B, S, T, done) of such a step with T more tokens of a prompt of which `done` are read,
+transfer(T) of a cache; `timings` makes them of a `Replica` on a slice. A prefill ends in the first token, a step in one more
+for each sequence of its batch. Choosing tokens and filling slots takes no time. Tokens that a prefix cache knows are not
+computed again: then a prefill takes prefill(T) - prefill(known), but in a padded batch.
 
 Source: Austin et al. 2025, Section 7; Yu et al., "Orca" (2022) for continuous batching; Agrawal et al., "Sarathi-Serve"
 (2024) for chunks; Zhong et al., "DistServe" (2024).
@@ -21,7 +23,12 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training.layout import Layout, divisors, lies
+
+from . import sharded_decode_step as sharded
 from .prefill_and_decode_step import Replica
 from .request_log import Log, Request, Served, Span, whole
 
@@ -55,9 +62,11 @@ class _Run:
             self.joined[i] = end
         self.spans.append(Span(lane, begin, end, "prefill", some))
 
-    def stepped(self, lane: str, some: Iterable[int], slots: int, begin: float, end: float, took: float) -> None:
-        """A decode step that would have taken `took` alone; a longer one has a chunk of a prompt in it."""
-        some, kind = tuple(some), "generate" if took == end - begin else "mixed"
+    def stepped(
+        self, lane: str, some: Iterable[int], slots: int, begin: float, end: float, took: float, kind="generate"
+    ):
+        """A decode step that would have taken `took` alone; a "mixed" one has a piece of a prompt in it."""
+        some = tuple(some)
         for i in some:
             self.tokens[i].append(end)
             self.worked[i] += took
@@ -73,6 +82,7 @@ class _Run:
 
 
 Prefill, Step = Callable[[int], float], Callable[[int, float], float]
+Mixed = Callable[[int, float, int, int], float]
 
 
 def batched(
@@ -111,67 +121,90 @@ def batched(
     return run.log()
 
 
-def interleaved(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step, chunk: int | None = None) -> Log:
+def interleaved(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step) -> Log:
     """Continuous batching on one server: a free slot takes the next prompt, alone and at once, while all others wait.
-
-    chunk  tokens of a prompt that go along with a decode step; None: all of it in a prefill of its own. A chunk costs
-           prefill(done + chunk) - prefill(done) on top of the step
 
     >>> log = interleaved([(0, 8, 4), (0, 4, 2), (0, 8, 2)], 2, prefill=lambda T: T, step=lambda B, S: 1)
     >>> [s.tokens for s in log.served], round(log.slot_use, 3)
     ([(8, 13, 22, 23), (12, 13), (21, 22)], 0.833)
-    >>> log = interleaved([(0, 8, 9), (0, 8, 1)], 2, prefill=lambda T: T, step=lambda B, S: 1, chunk=2)
-    >>> log.worst_gap, log.served[1].ttft
-    (3, 20)
     """
     run, queue = _begin(load, slots)
-    if chunk is not None:
-        whole("chunk", chunk)
-    now, active, free, part = 0, [], list(range(slots)), None  # part: the prompt under way and how much of it is done
-    while queue or active or part:
-        if not active and not part:
+    now, active, free = 0, [], list(range(slots))
+    while queue or active:
+        if not active:
             now = max(now, run.load[queue[0]].arrival)
-        if part is None and queue and free and run.load[queue[0]].arrival <= now:
-            i, begin = queue.popleft(), now
+        begin = now
+        if queue and free and run.load[queue[0]].arrival <= now:
+            i = queue.popleft()
             run.slot[i] = (0, heapq.heappop(free))
-            if chunk is None:
-                now += _prompt(run.load[i], prefill)
-                run.prefilled("server", (i,), begin, now)
-                active.append(i)
-            else:
-                run.start[i], part = now, (i, run.load[i].known)
+            now += _prompt(run.load[i], prefill)
+            run.prefilled("server", (i,), begin, now)
+            active.append(i)
         else:
-            now, part = _mixed(run, active, part, chunk, slots, prefill, step, now)
-        for i in [i for i in active if not run.left(i)]:
-            active.remove(i)
-            heapq.heappush(free, run.slot[i][1])
+            now += _seconds(run, active, step)
+            run.stepped("server", active, slots, begin, now, now - begin)
+        _leave(run, active, free)
     return run.log()
 
 
-def _mixed(run: _Run, active: list[int], part, chunk, slots, prefill: Prefill, step: Step, now: float):
-    """A decode step, with a chunk of a prompt in it if there is one under way. The time after it, and what is under way."""
-    begin, before = now, tuple(active)
-    if before:
-        now += _seconds(run, before, step)
-    took = now - begin
-    if part is None:
-        run.stepped("server", before, slots, begin, now, took)
-        return now, None
+def _leave(run: _Run, active: list[int], free: list[int]) -> None:
+    """Those that are done leave their slots."""
+    for i in [i for i in active if not run.left(i)]:
+        active.remove(i)
+        heapq.heappush(free, run.slot[i][1])
+
+
+def chunked(load: Iterable[tuple], slots: int, step: Step, mixed: Mixed, chunk: int) -> Log:
+    """Continuous batching with chunked prefill: each pass is a decode step and a piece of one prompt, whichever there is.
+
+    chunk  most tokens of a prompt in a pass
+
+    One prompt at a time is read, in the order of arrival, whether a slot is free or not; once read it has its first token and
+    takes the first slot that is free before the next pass. No further prompt is begun while one waits for a slot.
+
+    Two prompts of 8 tokens in pieces of 4, a pass of one second: the first one's tokens go on while the second is read.
+
+    >>> one = lambda B, S, T, done: 1
+    >>> log = chunked([(0, 8, 4), (0, 8, 2), (0, 4, 1)], 1, step=lambda B, S: 1, mixed=one, chunk=4)
+    >>> [s.tokens for s in log.served], [s.joined for s in log.served]
+    ([(2, 3, 4, 5), (4, 6), (6,)], [2, 5, 6])
+    """
+    run, queue = _begin(load, slots)
+    whole("chunk", chunk)
+    now, active, free = 0, [], list(range(slots))
+    part = read = None  # the prompt under way and how much of it is read; the one that is read and has no slot yet
+    while queue or active or part or read is not None:
+        if read is not None and free:
+            run.slot[read], run.joined[read] = (0, heapq.heappop(free)), now
+            active.append(read)
+            read = None
+        if not active and not part:
+            now = max(now, run.load[queue[0]].arrival)
+        if not part and read is None and queue and run.load[queue[0]].arrival <= now:
+            i = queue.popleft()
+            run.start[i], part = now, (i, run.load[i].known)
+        if part:
+            now, part, read = _mixed(run, active, part, chunk, slots, step, mixed, now)
+        else:
+            begin, now = now, now + _seconds(run, active, step)
+            run.stepped("server", active, slots, begin, now, now - begin)
+        _leave(run, active, free)
+    return run.log()
+
+
+def _mixed(run: _Run, active: list[int], part: tuple[int, int], chunk, slots, step: Step, mixed: Mixed, now: float):
+    """One pass with a piece of a prompt in it: the time after it, what is under way, and what is read and wants a slot."""
     i, done = part
-    more = min(chunk, run.load[i].prompt - done)
-    now += prefill(done + more) - (prefill(done) if done else 0)
-    if before:
-        run.stepped("server", before, slots, begin, now, took)
-    if done + more < run.load[i].prompt:
-        if not before:
-            run.spans.append(Span("server", begin, now, "prefill", (i,)))
-        return now, (i, done + more)
-    if before:
-        run.tokens[i], run.joined[i] = [now], now
+    T, keys = min(chunk, run.load[i].prompt - done), [run.context(j) for j in active]
+    begin, now = now, now + mixed(len(keys), sum(keys) / max(len(keys), 1), T, done)
+    if active:
+        run.stepped("server", active, slots, begin, now, _seconds(run, active, step), "mixed")
     else:
-        run.prefilled("server", (i,), begin, now)
-    active.append(i)
-    return now, None
+        run.spans.append(Span("server", begin, now, "prefill", (i,)))
+    if done + T < run.load[i].prompt:
+        return now, (i, done + T), None
+    run.tokens[i], run.joined[i], run.slot[i] = [now], now, (0, 0)
+    return now, None, i if run.left(i) else None
 
 
 def disaggregated(
@@ -272,22 +305,53 @@ def _begin(load: Iterable[tuple], slots: int) -> tuple[_Run, deque]:
     return _Run(load), deque(sorted(range(len(load)), key=lambda i: (load[i].arrival, i)))
 
 
-def timings(r: Replica) -> tuple[Prefill, Step]:
-    """prefill(T) and step(B, S) of a replica, for the engines above.
+class Timings(NamedTuple):
+    """Seconds of an engine's passes, for the engines above."""
+
+    prefill: Prefill
+    step: Step
+    mixed: Mixed
+
+
+def timings(r: Replica, s: Slice) -> Timings:
+    """The passes of an engine on a slice, links included.
+
+    Its weights lie once, for all its passes: tensor parallelism over all chips, and the cache over as many as it has KV
+    heads and over sequences beyond (`sharded_decode_step`). So a layer of a prefill, too, sends two AllReduces over all chips.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
-    >>> prefill, step = timings(Replica(model("llama-2-13b"), chip("v5e"), 8))
-    >>> f"{1e3 * prefill(1024):.1f} ms {1e3 * step(8, 8192):.1f} ms"
-    '16.8 ms 12.3 ms'
+    >>> v5e = chip("v5e")
+    >>> prefill, step, mixed = timings(Replica(model("llama-3-8b"), v5e), Slice(v5e, (2, 4)))
+    >>> f"{1e3 * prefill(1024):.1f} ms {1e3 * step(16, 4096):.2f} ms {1e3 * mixed(16, 4096, 256, 1024):.2f} ms"
+    '19.8 ms 4.17 ms 6.74 ms'
     """
-    return (lambda T: r.prefill(T).seconds), (lambda B, S: r.decode(B, S).seconds)
+    heads, n = 1 if r.config.mla else r.config.K, s.chips
+    Y = max(Y for Y in divisors(n) if heads % Y == 0 and lies(Layout(tp=Y, dp=n // Y), s))
+    at = sharded.links(s, Y, n // Y)
+    return Timings(
+        lambda T: sharded.prefill(r, s, n, 1, T).seconds,
+        lambda B, S: sharded.decode(r, s, Y, n // Y, B, S, at=at).seconds,
+        lambda B, S, T, done: sharded.mixed(r, s, Y, n // Y, B, S, T, done, at=at).seconds,
+    )
 
 
-def transfer_time(kv, W):
-    """Seconds to send kv bytes of a cache over a network of W bytes/s, one way: all chips' shares of it, if they all send.
+def prefill_alone(r: Replica, s: Slice) -> Prefill:
+    """prefill(T) of a server that does nothing else: cut in the best way for each prompt, links included.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> v5e = chip("v5e")
+    >>> f"{1e3 * prefill_alone(Replica(model('llama-3-8b'), v5e), Slice(v5e, (2, 4)))(1024):.1f} ms"
+    '14.4 ms'
+    """
+    return lambda T: sharded.splits(r, s, "prefill", 1, T)[0].time.seconds
+
+
+def transfer_time(kv, W_dcn):
+    """Seconds to send kv bytes of a cache over a network of W_dcn bytes/s, one way, of all chips that send their shares of it.
 
     >>> round(transfer_time(6.7e9, 8 * 3.125e9), 3)                  # 8192 tokens of LLaMA-2 13B from 8 v5e
     0.268
     """
-    return kv / W
+    return kv / W_dcn

@@ -2,7 +2,7 @@
 
 B sequences are answered at once; a prompt has T tokens; a decode step makes one token of each sequence, which sees S keys.
 kv is bytes of one sequence's cache, weights bytes of all weights, params the weights that a token is multiplied with.
-C and W are FLOPs/s and bytes/s of HBM of ALL chips of the replica: weights and caches are taken to lie on them evenly, and
+C and W_hbm are FLOPs/s and bytes/s of memory of ALL chips of the replica: weights and caches are taken to lie on them evenly, and
 nothing is sent between them. `replica` computes the same from a model's matrices, `sharding_limits` says what is sent.
 
 Source: Austin et al. 2025, Section 7; errors of its text are listed in the course's errata (E003).
@@ -20,62 +20,65 @@ from helpers.costs.transformers.config import Config
 from helpers.numeric import maximum, nonzero, sqrt, where
 
 
-def attention_time(B, kv, W):
-    """Seconds that a decode step takes to read the caches of B sequences. Its FLOPs take less: about one for a byte and G."""
-    return B * kv / W
+def attention_time(B, kv, W_hbm):
+    """Seconds that a decode step takes to read the caches of B sequences.
+
+    Its FLOPs take less, about G for a byte in bf16; not if all heads read one latent vector (`latent_attention`).
+    """
+    return B * kv / W_hbm
 
 
-def linear_time(B, params, weights, C, W):
+def linear_time(B, params, weights, C, W_hbm):
     """Seconds of all products with weights in a step of B tokens: flat while the weights are read, then linear in B.
 
-    The two meet at the critical batch, `saturating_batch`, however many chips C and W belong to.
+    The two meet at the critical batch, `saturating_batch`, however many chips C and W_hbm belong to.
 
     >>> layer = 2 * 8192 * 32768                      # two matrices on four v5e: 537M weights, 331 us to read them
     >>> [round(1e6 * linear_time(B, layer, 2 * layer, 4 * 1.97e14, 4 * 8.1e11)) for B in (1, 240, 480)]
     [331, 331, 654]
     """
-    return maximum(2 * B * params / C, weights / W)
+    return maximum(2 * B * params / C, weights / W_hbm)
 
 
-def step_time(B, kv, params, weights, C, W):
+def step_time(B, kv, params, weights, C, W_hbm):
     """Seconds of a decode step: the caches are read, and apart from that the slower of the weights' reading and FLOPs.
 
-    >>> chips = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)    # 30B in int8, bf16 FLOPs, v5e 4x4
+    >>> chips = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)    # 30B in int8, bf16 FLOPs, v5e 4x4
     >>> [round(1e3 * step_time(B, kv=100e3 * 8192, **chips), 2) for B in (4, 256)]         # ms
     [2.57, 21.05]
     """
-    return attention_time(B, kv, W) + linear_time(B, params, weights, C, W)
+    return attention_time(B, kv, W_hbm) + linear_time(B, params, weights, C, W_hbm)
 
 
-def step_floor(B, kv, weights, W):
+def step_floor(B, kv, weights, W_hbm):
     """Seconds of a decode step of a small batch: all caches and all weights are read once. No step is faster.
 
     >>> round(1e3 * step_floor(4, 100e3 * 8192, 30e9, 16 * 8.1e11), 2)
     2.57
     """
-    return (B * kv + weights) / W
+    return (B * kv + weights) / W_hbm
 
 
-def throughput(B, kv, params, weights, C, W):
+def throughput(B, kv, params, weights, C, W_hbm):
     """Tokens per second of B sequences, one token of each in a step.
 
     >>> round(throughput(32, 6.7e9, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11), 2)         # LLaMA-2 13B on 8 v5e
     873.21
     """
-    return B / step_time(B, kv, params, weights, C, W)
+    return B / step_time(B, kv, params, weights, C, W_hbm)
 
 
-def throughput_limit(kv, params, C, W):
-    """Tokens per second that no batch exceeds: 1 / (kv/W + 2·params/C); without the FLOPs (params=0), W/kv.
+def throughput_limit(kv, params, C, W_hbm):
+    """Tokens per second that no batch exceeds: 1 / (kv/W_hbm + 2·params/C); without the FLOPs (params=0), W_hbm/kv.
 
     >>> round(throughput_limit(6.7e9, 0, 1.576e15, 6.56e12)), round(throughput_limit(6.7e9, 13e9, 1.576e15, 6.56e12))
     (979, 964)
     """
-    return 1 / (kv / W + 2 * params / C)
+    return 1 / (kv / W_hbm + 2 * params / C)
 
 
 def saturating_batch(chip: Chip, weights: str = "bf16", math: str = "bf16", E=1, k=1):
-    """Tokens in a step of one REPLICA from which its products with weights are bound by FLOPs: half a weight's bytes · C/W.
+    """Tokens in a step of one REPLICA from which its products with weights are bound by FLOPs: half a weight's bytes · C/W_hbm.
 
     C is the rate of the type that the arithmetic runs in. So int8 weights halve the batch, and int8 arithmetic, at
     twice the rate, doubles it again. With experts E/k times as many. More chips to a replica change nothing.
@@ -101,7 +104,7 @@ class Row:
     throughput: float
 
 
-def sampling_table(kv, params, weights, C, W, batches: Iterable = (1, 8, 16, 32, 64, 240)) -> tuple[Row, ...]:
+def sampling_table(kv, params, weights, C, W_hbm, batches: Iterable = (1, 8, 16, 32, 64, 240)) -> tuple[Row, ...]:
     """Memory, step time and throughput for each batch, whether it fits or not.
 
     >>> for r in sampling_table(6.7e9, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, (1, 16, 240)):     # LLaMA-2 13B, 8 v5e
@@ -110,7 +113,7 @@ def sampling_table(kv, params, weights, C, W, batches: Iterable = (1, 8, 16, 32,
     16 107.2 GB 133.2 GB 20.30 ms 787.99/s
     240 1608.0 GB 1634.0 GB 249.09 ms 963.53/s
     """
-    at = (kv, params, weights, C, W)
+    at = (kv, params, weights, C, W_hbm)
     return tuple(Row(B, B * kv, B * kv + weights, step_time(B, *at), throughput(B, *at)) for B in batches)
 
 

@@ -142,7 +142,7 @@ class Replica:
         return self.chips * self.chip.rate(self.math)
 
     @property
-    def W(self):
+    def W_hbm(self):
         """Bytes/s of HBM of all chips."""
         return self.chips * self.chip.hbm_bandwidth
 
@@ -207,10 +207,56 @@ class Replica:
         more = kept.kv(T if S is None else S, B) - replace(kept, keep=0).kv(T if S is None else S, B)
         return out | {"attention": out["attention"] + Work(bytes=more, dtype=self.math)}
 
+    def mixed_works(self, B, S, T, done) -> dict[str, Work]:
+        """A mixed step as roofline's work: one token of each of B sequences that see S keys, and T more tokens of a prompt of
+        which `done` are in the cache.
+
+        It is one pass: FLOPs, activations and caches of both add up, but every weight is read once for all B + T tokens. Of
+        the prompt's tokens the last one is unembedded. Latent attention is absorbed for both, as in the programs that look
+        into a cache. B = 0 is a piece of a prompt alone, T = 0 a decode step.
+
+        Source: Agrawal et al., "Sarathi-Serve" (2024), Section 4.
+        """
+        if plain(B, T) and (B < 0 or T < 0 or B + T < 1):
+            raise ValueError(f"a mixed step has a sequence or a token of a prompt or both, got B={B} and T={T}")
+        latent, parts = self.config.mla is not None, []
+        if not plain(B) or B:
+            parts.append((B, self.works(B, 1, S, absorbed=latent)))
+        if not plain(T) or T:
+            parts.append((T, self.works(1, T, done + T, 1, latent)))
+        once = self._weights_read(sum(tokens for tokens, _ in parts))
+        each = [self._weights_read(tokens) for tokens, _ in parts]
+        return {
+            role: sum((some[role] for _, some in parts), Work(bytes=n - sum(e[role] for e in each), dtype=self.math))
+            for role, n in once.items()
+        }
+
+    def _weights_read(self, tokens) -> dict[str, float]:
+        """Bytes of weights that a pass over so many tokens reads, by role: of experts, those that some token goes to."""
+        with_weights, bare = (
+            works(self.config, tokens, 1, 1, w, bytes_each(self.math), dtype=self.math)
+            for w in (_width(self.weights), 0)
+        )
+        return {role: work.bytes - bare[role].bytes for role, work in with_weights.items()}
+
+    def mixed(self, B, S, T, done) -> Pass:
+        """Seconds of a mixed step.
+
+        >>> from helpers.costs.rooflines.chips import chip
+        >>> from helpers.costs.transformers.public_models import model
+        >>> r = Replica(model("llama-3-8b"), chip("v5e"), 8)
+        >>> step, piece, both = r.decode(16, 4096), r.mixed(0, 0, 256, 0), r.mixed(16, 4096, 256, 0)
+        >>> [f"{1e3 * p.seconds:.2f} ms" for p in (step, piece, both)]                 # one pass, not two
+        ['3.66 ms', '2.55 ms', '3.95 ms']
+        """
+        return self._priced(self.mixed_works(B, S, T, done))
+
+    def _priced(self, some: dict[str, Work]) -> Pass:
+        return Pass({role: time(w, self.C, self.W_hbm) for role, w in some.items()})
+
     def forward(self, B, T, S=None, logits=None, absorbed=False) -> Pass:
-        """Seconds of it; of a chunk of T tokens of a prompt, `forward(1, T, S)`."""
-        some = self.works(B, T, S, logits, absorbed)
-        return Pass({role: time(w, self.C, self.W) for role, w in some.items()})
+        """Seconds of it."""
+        return self._priced(self.works(B, T, S, logits, absorbed))
 
     def prefill(self, T, B=1) -> Pass:
         """Seconds of B prompts of T tokens, the last of which is unembedded."""
@@ -229,7 +275,7 @@ class Replica:
 
     def rough(self, B, S):
         """Seconds of the same step by `step_time`: no activations are read, and all weights are, the embedding too."""
-        return step_time(B, self.kv(S), self.parameters.matmul, self.weight_bytes, self.C, self.W)
+        return step_time(B, self.kv(S), self.parameters.matmul, self.weight_bytes, self.C, self.W_hbm)
 
     def reload(self, S, setup=0.0):
         """Seconds to bring a cache of S tokens back from the hosts."""

@@ -138,7 +138,7 @@ class Log:
 
     @property
     def worst_gap(self) -> float:
-        """The longest that anybody waited between two tokens: jitter."""
+        """The longest that anybody waited between two tokens: jitter, and after the first token the way into a slot."""
         return max((g for s in self.served for g in s.gaps), default=0.0)
 
     def slot_spans(self) -> tuple[Span, ...]:

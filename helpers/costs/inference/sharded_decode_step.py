@@ -2,11 +2,13 @@
 
 decode    Y chips share heads and F, Z of them the batch of the KV cache, and all Y·Z the weights: [2, B_Z, S, K_Y, H].
           Activations are whole everywhere. A layer sends two AllReduces of [B, D] over all chips (one if its blocks are
-          parallel), and two AllToAlls over Z of its queries and of what attention gives.
+          parallel), and two AllToAlls over Z of its queries and of what attention gives. Latent attention has no heads to
+          cut its cache by, so Y chips hold copies; it gathers its short vectors, [B, q_rank + kv_rank + rope], over all chips.
 prefill   Y chips share heads and F, Z the tokens of each prompt. A layer gathers and scatters [T/Z, D] over Y around each
-          block, and gathers keys and values over Z, as a ring does.
+          block, and gathers keys and values over Z, as a ring does; latent attention gathers its latent vectors over Z, each
+          of which makes keys and values of all tokens from them, and its short vectors over Y.
 Y lies along the slice first, Z takes the rest. Left out: what is sent to choose the next token (one number a sequence if
-each chip looks among its own logits), experts' uneven loads, and collectives of latent attention's short vectors.
+each chip looks among its own logits), and experts' uneven loads.
 """
 
 from collections.abc import Iterable
@@ -84,18 +86,50 @@ def decode_works(r: Replica, s: Slice, Y, Z, B, S, at=None) -> dict[str, Work]:
     >>> {role: len(work.moves) for role, work in w.items()}
     {'projections': 1, 'attention': 1, 'mlp': 1, 'unembedding': 0}
     """
-    _, over_Z, over_all = at or links(s, Y, Z)
     r = replace(r, chip=s.chip, chips=s.chips)
-    _heads_divide(r.config, Y * Z)
-    c, x, n = r.config, bytes_each(r.math), s.chips
-    some = {role: work * (1 / n) for role, work in r.works(B, 1, S, absorbed=c.mla is not None).items()}
+    some = r.works(B, 1, S, absorbed=r.config.mla is not None)
+    return _on_each(r, s, Y, Z, B, some, Work(bytes=_uneven(r, Y, Z, B, S), dtype=r.math), at)
+
+
+def mixed_works(r: Replica, s: Slice, Y, Z, B, S, T, done, at=None) -> dict[str, Work]:
+    """A mixed step (`Replica.mixed_works`) as roofline's work of the fullest chip, links included: one pass of B + T tokens.
+
+    The prompt of which T tokens are read is one sequence, so its cache lies on Y chips, one of Z: these attend to it, while
+    all of Z share what lies over everything. The AllReduces carry B + T rows.
+    """
+    r = replace(r, chip=s.chip, chips=s.chips)
+    some = r.mixed_works(B, S, T, done)
+    more = Work(bytes=0.0 if plain(B) and not B else _uneven(r, Y, Z, B, S), dtype=r.math)
+    if not plain(T) or T:
+        piece = r.mixed_works(0, 0, T, done)["attention"] * (1 / Y - 1 / s.chips)
+        copies = replace(r, share=1).kv(done + T) * (1 / minimum(Y, _heads(r.config)) - 1 / Y)
+        more = more + piece + Work(bytes=copies, dtype=r.math)
+    return _on_each(r, s, Y, Z, B + T, some, more, at)
+
+
+def _uneven(r: Replica, Y, Z, B, S):
+    """Bytes of caches that the fullest chip reads beyond an even share: copies of heads, the larger part of the batch."""
     read = replace(r, share=1).kv(S)  # layers that share a cache read it each
-    more = ceil(B / Z) * read / minimum(Y, _heads(c)) - B * read / n  # beyond an even share
+    return ceil(B / Z) * read / minimum(Y, _heads(r.config)) - B * read / r.chips
+
+
+def _on_each(r: Replica, s: Slice, Y, Z, tokens, some: dict[str, Work], more: Work, at) -> dict[str, Work]:
+    """An even share of all chips' work, `more` for attention on the fullest chip, and what so many tokens have sent."""
+    _, over_Z, over_all = at or links(s, Y, Z)
+    c, x = r.config, bytes_each(r.math)
+    _heads_divide(c, Y * Z)
     width = c.N * (2 * c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.H)  # queries, and what attention gives
-    swap = Move("ici", x * B * width / Y * over_Z.across * s.chip.link_bandwidth * c.L, 2 * over_Z.hops * c.L)
-    total = _gather(x * B * c.D, over_all, s, times=2 * c.L)
-    out = {role: work + Work(moves=_around(c, role, some, total), dtype=r.math) for role, work in some.items()}
-    out["attention"] += Work(bytes=more, moves=(swap,), dtype=r.math)
+    swap = Move("ici", x * tokens * width / Y * over_Z.across * s.chip.link_bandwidth * c.L, 2 * over_Z.hops * c.L)
+    total = _gather(x * tokens * c.D, over_all, s, times=2 * c.L)
+    out = {
+        role: work * (1 / s.chips) + Work(moves=_around(c, role, some, total), dtype=r.math)
+        for role, work in some.items()
+    }
+    if c.mla:  # the norms of the short vectors need all of their numbers, which lie over all chips
+        short = (c.mla.q_rank or 0) + c.mla.kv_rank + c.mla.rope
+        gather = _gather(x * tokens * short, over_all, s, times=c.L)
+        out["projections"] += Work(moves=(gather,), dtype=r.math)
+    out["attention"] += more + Work(moves=(swap,), dtype=r.math)
     return out
 
 
@@ -134,6 +168,12 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
         extra = Work(bytes=weights * (1 / Y - 1 / n), moves=_around(c, role, whole, block), dtype=r.math)
         out[role] = work * (1 / n) + extra
     out["attention"] += Work(moves=(_gather(x * B * T * width, over_Z, s, times=c.L),), dtype=r.math)
+    if c.mla:
+        short = (c.mla.q_rank or 0) + c.mla.kv_rank + c.mla.rope
+        out["projections"] += Work(moves=(_gather(x * B * T / Z * short, over_Y, s, times=c.L),), dtype=r.math)
+        made = c.N * (c.mla.nope + c.mla.v)  # of the vectors that it gathers each chip makes its heads' keys and values
+        up = Work(2 * c.mla.kv_rank * made, x * (c.mla.kv_rank + made), dtype=r.math) * (B * T * c.L)
+        out["projections"] += up * (1 / Y - 1 / n)
     return out
 
 
@@ -155,6 +195,19 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP, at=None) -> Pass:
     '17.3 ms of HBM, 1.8 ms of links'
     """
     return _priced(decode_works(r, s, Y, Z, B, S, at), r, s, hop)
+
+
+def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, hop=HOP, at=None) -> Pass:
+    """Seconds of a mixed step on a slice.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> s = Slice(chip("v5e"), (2, 4))
+    >>> r = Replica(model("llama-3-8b"), s.chip)
+    >>> [f"{1e3 * mixed(r, s, 8, 1, B, 4096, T, 0).seconds:.2f} ms" for B, T in ((16, 0), (0, 256), (16, 256))]
+    ['4.17 ms', '5.16 ms', '6.72 ms']
+    """
+    return _priced(mixed_works(r, s, Y, Z, B, S, T, done, at), r, s, hop)
 
 
 def prefill(r: Replica, s: Slice, Y, Z, T, B=1, hop=HOP) -> Pass:

@@ -1,8 +1,8 @@
 """How far to shard a model that answers: limits, messages and their seconds, as formulas (chapter 5).
 
 Y chips share heads and F (tensor parallelism), Z share the batch of the KV cache, N = X·Y·Z. B sequences, one token of each.
-W_ici is bytes/s of ONE torus axis, BOTH directions of a ring: 2·`Chip.link_bandwidth`, v5e 9e10; a line has half of it.
-W_hbm and C are those of one chip. x and w are bytes of an activation and of a weight.
+W is bytes/s of one link in one direction, `Chip.link_bandwidth`, v5e 4.5e10. A torus axis that is a ring carries 2W; one that is a
+line carries half of it: give W/2. W_hbm and C are those of one chip. x and w are bytes of an activation and of a weight.
 Lists of `Collective` are what the programs of `kernels.inference` send on each device; `sharded_decode_step` prices a whole step.
 
 Source: Austin et al. 2025, Section 7 and its appendices B and C; errors of its text are listed in the course's errata (E003).
@@ -21,33 +21,33 @@ from helpers.numeric import maximum, minimum, plain, sqrt
 # How far to shard.
 
 
-def prefill_limit(F, C, W_ici, M=1, x=2):
-    """Ways of tensor parallelism up to which a prefill is bound by arithmetic: 2·M·F·W_ici / (x·C), whatever the prompt.
+def prefill_limit(F, C, W, M=1, x=2):
+    """Ways of tensor parallelism up to which a prefill is bound by arithmetic: 2·M·F·2W / (x·C), whatever the prompt.
 
     4·T·D·F/(Y·C) of arithmetic against the two collectives of x·T·D bytes each. In bf16 it is M·F/alpha,
     `training.dp_fsdp_tp.tensor_limit`; int8 halves the bytes and doubles C, so it stays.
 
-    >>> round(prefill_limit(16384, 1.97e14, 9e10), 2)                             # v5e: F / 2189
+    >>> round(prefill_limit(16384, 1.97e14, 4.5e10), 2)                             # v5e: F / 2189
     7.49
-    >>> [round(prefill_limit(16384, 3.94e14, W, M=2, x=1), 1) for W in (4.5e10, 9e10)]       # int8, 4x4: lines; rings
+    >>> [round(prefill_limit(16384, 3.94e14, W, M=2, x=1), 1) for W in (2.25e10, 4.5e10)]       # int8, 4x4: lines; rings
     [7.5, 15.0]
     """
-    return 2 * M * F * W_ici / (x * C)
+    return 2 * M * F * 2 * W / (x * C)
 
 
-def prefill_degrees(F, C, W_ici, chips: int, M=1, x=2) -> tuple[int, int]:
+def prefill_degrees(F, C, W, chips: int, M=1, x=2) -> tuple[int, int]:
     """(tensor, sequence) ways for a prefill on so many chips: tensor up to its limit, and the sequence for the rest.
 
-    >>> prefill_degrees(16384, 1.97e14, 9e10, 16)
+    >>> prefill_degrees(16384, 1.97e14, 4.5e10, 16)
     (4, 4)
     """
-    most = prefill_limit(F, C, W_ici, M, x)
+    most = prefill_limit(F, C, W, M, x)
     Y = max(d for d in divisors(chips) if d <= maximum(most, 1))
     return Y, chips // Y
 
 
 def ici_ratio(chip: Chip, axes: int = 1):
-    """Beta: HBM's bytes/s over those of `axes` torus axes, both directions of a ring. How much dearer it is to send than to read.
+    """Beta: W_hbm over the 2W of each of `axes` torus axes, rings. How much dearer it is to send than to read.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> round(ici_ratio(chip("v5e")), 2), round(ici_ratio(chip("v6e")), 2), round(ici_ratio(chip("v5p")), 2)
@@ -63,7 +63,7 @@ def ici_ratio(chip: Chip, axes: int = 1):
 def decode_limit(F, B, beta, w=2, x=2):
     """Ways of tensor parallelism up to which a decode step waits for weights from HBM, not for links: (w/x)·F / (B·beta).
 
-    2·w·D·F/(Y·W_hbm) to read the two matrices against 2·x·B·D/W_ici of the two collectives. Beyond it more chips do not help.
+    2·w·D·F/(Y·W_hbm) to read the two matrices against 2·x·B·D/2W of the two collectives. Beyond it more chips do not help.
 
     >>> round(decode_limit(16384, 32, 9.0), 1), round(decode_limit(16384, 114, 9.0), 1)
     (56.9, 16.0)
@@ -80,21 +80,21 @@ def decode_batch(F, Y, beta, w=2, x=2):
     return w / x * F / (Y * beta)
 
 
-def weights_times(n_bytes, n, W_hbm, W_ici) -> dict[str, float]:
+def weights_times(n_bytes, n, W_hbm, W) -> dict[str, float]:
     """Seconds until all weights have been where they are multiplied, on n chips, by strategy.
 
     TP    each chip reads its share
     DP    each chip reads all of them, for its share of the batch: as long as on one chip
-    FSDP  each chip holds its share, and the others' come over links; that is W_hbm/W_ici times slower than to read them
+    FSDP  each chip holds its share, and the others' come over links; that is W_hbm/2W times slower than to read them
 
-    >>> t = weights_times(18.4e9, 16, 8.1e11, 9e10)                                   # int8, v5e
+    >>> t = weights_times(18.4e9, 16, 8.1e11, 4.5e10)                                 # int8, v5e
     >>> [f"{name} {1e3 * s:.2f} ms" for name, s in t.items()]
     ['TP 1.42 ms', 'DP 22.72 ms', 'FSDP 191.67 ms']
     """
     return {
         "TP": n_bytes / (n * W_hbm),
         "DP": n_bytes / W_hbm,
-        "FSDP": maximum((1 - 1 / n) * n_bytes / W_ici, n_bytes / W_hbm),
+        "FSDP": maximum((1 - 1 / n) * n_bytes / (2 * W), n_bytes / W_hbm),
     }
 
 
@@ -222,21 +222,21 @@ def math_time(B, D, F, N, C):
     return 4 * B * D * F / (N * C)
 
 
-def one_d_time(B, D, W_ici, M=3, x=2):
+def one_d_time(B, D, W, M=3, x=2):
     """Seconds of the links for one layer with F over all chips: gather and scatter [B, D]. It does not fall with N.
 
-    >>> one_d_time(64, 8192, 9e10) == 4 * 64 * 8192 / (3 * 9e10)
+    >>> one_d_time(64, 8192, 4.5e10) == 4 * 64 * 8192 / (3 * 2 * 4.5e10)
     True
     """
-    return 2 * x * B * D / (M * W_ici)
+    return 2 * x * B * D / (M * 2 * W)
 
 
-def two_d_time(B, D, F, N, X, W_ici, M_X=1, M_YZ=2, x=2):
+def two_d_time(B, D, F, N, X, W, M_X=1, M_YZ=2, x=2):
     """Seconds of the links with D over X and F over the other N/X: AllGather, AllReduce_X of [B, F_YZ], ReduceScatter.
 
-    2·x·B·D/(X·M_YZ·W) of the outer two over YZ and 2·x·B·F/(N/X·M_X·W) of the AllReduce.
+    2·x·B·D/(X·M_YZ·2W) of the outer two over YZ and 2·x·B·F/(N/X·M_X·2W) of the AllReduce.
     """
-    return 2 * x * B * (D / (X * M_YZ) + F * X / (N * M_X)) / W_ici
+    return 2 * x * B * (D / (X * M_YZ) + F * X / (N * M_X)) / (2 * W)
 
 
 def two_d_X(D, F, N, M_X=1, M_YZ=2):
@@ -248,13 +248,13 @@ def two_d_X(D, F, N, M_X=1, M_YZ=2):
     return sqrt(N * D * M_X / (F * M_YZ))
 
 
-def two_d_best(B, D, F, N, W_ici, M_X=1, M_YZ=2, x=2):
-    """Seconds at that X: 4·x·B·sqrt(D·F / (N·M_X·M_YZ)) / W, falling with the root of N.
+def two_d_best(B, D, F, N, W, M_X=1, M_YZ=2, x=2):
+    """Seconds at that X: 4·x·B·sqrt(D·F / (N·M_X·M_YZ)) / 2W, falling with the root of N.
 
-    >>> round(two_d_best(1, 8192, 4 * 8192, 64, 1.0) / (8192 / 8), 1)               # 11.3·B·D / (sqrt(N)·W)
+    >>> round(two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 1)             # 11.3·B·D / (sqrt(N)·2W)
     11.3
     """
-    return 4 * x * B * sqrt(D * F / (N * M_X * M_YZ)) / W_ici
+    return 4 * x * B * sqrt(D * F / (N * M_X * M_YZ)) / (2 * W)
 
 
 def two_d_crossover(D, F, M=3, M_X=1, M_YZ=2):

@@ -9,7 +9,8 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0):
     """Bytes of the KV cache of B sequences of S tokens.
 
     A full layer keeps 2·K·H numbers for each token, a local layer for the last `window` tokens only,
-    and latent attention keeps kv_rank + rope, whatever N is.
+    and latent attention keeps kv_rank + rope, whatever N is. For a local layer that is the least: an engine whose pages
+    hold the same tokens of all layers reserves S there, too, the cache of the same model without windows.
 
     bytes_each  of a number: 2 for bf16, 1 for int8 and fp8, 0.5 for int4
     share       layers of one kind that keep one cache together. A step reads it once for each of them all the same,
@@ -27,6 +28,9 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0):
     >>> c = model("llama-3-8b")
     >>> kv_cache(c, 1), kv_cache(c, 1, share=2), kv_cache(c, 1, bytes_each=1), kv_cache(c, 1, bytes_each=1, scale=4)
     (131072, 65536, 65536, 67584)
+    >>> paged = kv_cache(model("gpt-oss-20b", window=None, full_every=None), 131072)    # a window of 128 in every other layer
+    >>> f"{paged / kv_cache(model('gpt-oss-20b'), 131072):.2f}"
+    '2.00'
     """
     if plain(share, keep, scale) and (share < 1 or keep < 0 or scale < 0):
         raise ValueError(f"share is 1 or more, keep and scale are 0 or more, got share={share}, {keep=}, {scale=}")

@@ -25,6 +25,7 @@ kv_cache               a cache of B rows of which each stands at a position of i
 
 chunked_prefill        a prompt C tokens at a time
     prefill(params, cache, tokens, c, chunk, at=None, lengths=None, keep=0) -> logits[B, V] after the last token, cache
+    mixed(params, cache, tokens[B], at[B], piece[T], done, c, row) -> logits[B + 1, V], cache     a decode step and a chunk in one pass
 
 page_allocator         pure Python: whose pages are whose
     Blocks(pages, size): allocate(name, length, first=()), append(name, n=1) -> [(from, to)] pages to copy first,

@@ -1,4 +1,4 @@
-"""A prompt in chunks of C tokens, each against the cache of those before (chapter 5).
+"""A prompt in chunks of C tokens, each against the cache of those before, alone or in one pass with a decode step (chapter 5).
 
 Its largest block of scores is C × size, in a local layer C × (window - 1 + C), instead of T × T, and a server can generate for
 others between two chunks. Logits and cache are those of the whole prompt at once.
@@ -11,6 +11,7 @@ from jax import lax
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.decoder_layers import places
 
 from . import kv_cache
 
@@ -40,4 +41,32 @@ def prefill(params, cache, tokens, c: Config, chunk: int, at=None, lengths=None,
 
     last = jnp.zeros((B, c.D), params["embedding"].dtype)
     (cache, last), _ = lax.scan(one, (cache, last), (jnp.arange(chunks), cut))
+    return decoder.unembed(kv_cache.top(params, last.dtype), last, c), cache
+
+
+def mixed(params, cache, tokens, at, piece, done: int, c: Config, row: int):
+    """A mixed step, one pass: a token of each of the first B rows and a piece of the prompt in one more row.
+
+    tokens[B] stand at positions at[B] of rows 0 to B - 1, piece[T] from position `done` of row `row` on. They go through the
+    products as one row of B + T tokens, so every weight is used once; each sees the places of its own row only. Scores are
+    computed against the places of all rows, which a kernel for ragged rows spares. Full layers only.
+
+    Result: (logits[B + 1, V] after each of the tokens and after the piece, the cache)
+    """
+    if any(kind.window for kind, _ in decoder.runs(c)):
+        raise ValueError("a mixed step keeps every token of a row: take a Config without windows")
+    B, T = len(tokens), len(piece)
+    packed = jnp.concatenate([jnp.asarray(tokens), jnp.asarray(piece)])[None]  # [1, B + T]
+    where = jnp.concatenate([jnp.asarray(at), done + jnp.arange(T)])  # [B + T] positions
+    rows = jnp.concatenate([jnp.arange(B), jnp.full(T, row)])  # [B + T] whose they are
+
+    def recall(kind, old, new):
+        held = {n: a.at[rows, where].set(new[n][0].astype(a.dtype), mode="drop") for n, a in old.items()}
+        seen = {n: a.reshape(1, -1, *a.shape[2:]) for n, a in held.items()}  # the rows behind each other
+        of, place = jnp.divmod(jnp.arange(len(next(iter(held.values()))) * places(held)), places(held))
+        return held, kv_cache.show(seen, x.dtype), ((of == rows[:, None]) & (place <= where[:, None]))[None]
+
+    x = decoder.embed(params, packed, where[None], c)
+    x, cache = decoder.through(params, x, where[None], c, cache, recall)
+    last = x[0, jnp.append(jnp.arange(B), B + T - 1)]
     return decoder.unembed(kv_cache.top(params, last.dtype), last, c), cache

@@ -7,6 +7,7 @@ query heads that share a KV head.
     sharded    tensor parallelism; what not to do: FSDP, data parallelism; prefill
     heads      the cache cut over KV heads and sequences: two AllToAlls
     sequence   the cache cut over its S places: partial softmaxes, put together
+    latent     latent attention, absorbed: a cache without heads, whole, or cut over sequences or places
     twod       an MLP whose weights are cut along both dimensions
     spread     experts on different devices
 
@@ -36,10 +37,11 @@ class Way:
     name
     x         the notation of x and y, what enters and leaves each half of the layer
     weights   that of each matrix
-    cache     that of the keys; values lie alike
+    cache     that of the keys; what else is kept lies alike
     attend    (p, cache, y, at, c) -> (y, cache): attention, of a device's blocks; at[B] is whole everywhere
     mix       (p, y, c) -> y: the MLP
     rule      (c, sizes of the mesh axes) -> what else has to hold, as a sentence if it does not
+    keeps     names of the arrays of the cache: keys and values, or what latent attention keeps
     """
 
     name: str
@@ -49,6 +51,7 @@ class Way:
     attend: Callable
     mix: Callable
     rule: Callable = lambda c, n: ""
+    keeps: tuple[str, ...] = ("k", "v")
 
     def specs(self, p: dict, stacked: bool = False) -> dict[str, P]:
         """How the arrays of a layer lie, by name; of all layers, if they are stacked."""
@@ -56,18 +59,19 @@ class Way:
 
     def kept(self, stacked: bool = False) -> dict[str, P]:
         """How the cache lies."""
-        return dict.fromkeys("kv", _behind(meshes.spec(self.cache), stacked))
+        return dict.fromkeys(self.keeps, _behind(meshes.spec(self.cache), stacked))
 
     def check(self, c: Config, mesh: jax.sharding.Mesh, B: int = 0, S: int = 0) -> None:
         """ValueError, with what would be right, if this decoder or this cache (0: none yet) does not lie over the mesh."""
-        lies((self.x, *self.weights, self.cache), c, mesh, B=B, S=S)
+        lies((self.x, *self.weights, self.cache), c, mesh, "latent" in self.keeps, B=B, S=S)
         if said := self.rule(c, meshes.costs_mesh(mesh)):
             raise ValueError(said)
 
     def cache_bytes(self, c: Config, mesh: jax.sharding.Mesh, B: int, S: int, dtype: str = "bf16") -> float:
-        """Bytes of keys and values that one device holds, of all layers."""
-        sizes = dict(B=B, S=S, K=c.K, H=c.H)
-        return c.L * 2 * sharded_array.parse(self.cache).bytes(sizes, meshes.costs_mesh(mesh), dtype)
+        """Bytes of keys and values, or of latent vectors and rotated keys, that one device holds, of all layers."""
+        R = c.mla.kv_rank + c.mla.rope if c.mla else 0
+        sizes = dict(B=B, S=S, K=c.K, H=2 * (c.H or 0), R=R)
+        return c.L * sharded_array.parse(self.cache).bytes(sizes, meshes.costs_mesh(mesh), dtype)
 
 
 def specs(weights: tuple[str, ...], p: dict, stacked: bool = False) -> dict[str, P]:
@@ -81,15 +85,27 @@ def _behind(spec: P, layers: bool) -> P:
     return P(None, *spec) if layers else spec
 
 
-def lies(arrays: tuple[str, ...], c: Config, mesh: jax.sharding.Mesh, **sizes: int) -> None:
-    """ValueError, with what would be right, if these programs do not know this decoder, or an array does not lie over the mesh."""
-    if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.mla, c.window, c.moe)):
+def lies(arrays: tuple[str, ...], c: Config, mesh: jax.sharding.Mesh, latent: bool = False, **sizes: int) -> None:
+    """ValueError, with what would be right, if these programs do not know this decoder, or an array does not lie over the mesh.
+
+    latent  these are programs of latent attention; else of heads with keys of their own
+    """
+    if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.window, c.moe)):
         raise ValueError(
-            "these programs run full layers with two norms and rotations, without biases, sinks, experts or MLA:"
+            "these programs run full layers with two norms and rotations, without biases, sinks or experts:"
             " leave those out of the Config"
         )
+    if latent != bool(c.mla):
+        raise ValueError(
+            "this way is of latent attention, and the Config has heads with keys of their own: give it an mla"
+            if latent
+            else "this way cuts keys and values by heads, and latent attention keeps none: take one of latent_kv_cache"
+        )
+    n = meshes.costs_mesh(mesh)
+    if c.mla:  # without a rank of queries W_DQ is not there, and divides whatever there is
+        sizes |= dict(Q=c.mla.q_rank or mesh.size, R=c.mla.kv_rank, P=c.mla.rope)
     for how in arrays:
-        sharded_array.parse(how).check(meshes.costs_mesh(mesh), dict(D=c.D, N=c.N, K=c.K, H=c.H, F=c.F, **sizes))
+        sharded_array.parse(how).check(n, dict(D=c.D, N=c.N, K=c.K, H=c.H or c.qk, F=c.F, **sizes))
 
 
 # Whole programs.
@@ -143,7 +159,7 @@ def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable, stacked: bo
     x = meshes.spec(way.x)
 
     def program(p, cache, x_, at):
-        B, S = cache["k"].shape[-4:-2]
+        B, S = _sequences(way, cache, stacked)
         way.check(c, mesh, B, S)
         if x_.shape != (B, c.D) or at.shape != (B,):
             raise ValueError(
@@ -157,12 +173,17 @@ def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable, stacked: bo
     return jax.jit(program)
 
 
+def _sequences(way: Way, cache: dict, stacked: bool) -> tuple[int, int]:
+    """Sequences of a cache, and their places."""
+    return cache[way.keeps[0]].shape[stacked : stacked + 2]
+
+
 def lay(way: Way, c: Config, mesh: jax.sharding.Mesh, p: dict, cache: dict) -> tuple[dict, dict]:
     """A layer's arrays and its cache, cut over the mesh; those of all layers, if these stand in front."""
-    way.check(c, mesh, *cache["k"].shape[-4:-2])
-    stacked = cache["k"].ndim == 5
-    put = lambda arrays, how: {n: meshes.put(a, mesh, how[n]) for n, a in arrays.items()}  # noqa: E731
-    return put(p, way.specs(p, stacked)), put(cache, way.kept(stacked))
+    stacked = cache[way.keeps[0]].ndim > len(meshes.spec(way.cache))
+    way.check(c, mesh, *_sequences(way, cache, stacked))
+    on = lambda arrays, how: {n: meshes.put(a, mesh, how[n]) for n, a in arrays.items()}  # noqa: E731
+    return on(p, way.specs(p, stacked)), on(cache, way.kept(stacked))
 
 
 def start(way: Way, c: Config, mesh: jax.sharding.Mesh, params: dict, cache: list[dict]) -> tuple[dict, list[dict]]:
@@ -181,10 +202,15 @@ def turned(p: dict, name: str, y, at):
 
 
 def remember(cache: dict, k, v, at) -> dict:
-    """The cache with each sequence's new key and value in its place; at a place that is not there nothing is stored."""
+    """The cache with each sequence's new key and value in its place."""
+    return put(cache, dict(k=k, v=v), at)
+
+
+def put(cache: dict, new: dict, at) -> dict:
+    """The cache with what each sequence's new token brings, in place at[B]; at a place that is not there nothing is stored."""
     rows = jnp.arange(len(at))
-    put = lambda a, new: a.at[rows, jnp.where(at < 0, a.shape[1], at)].set(new.astype(a.dtype), mode="drop")  # noqa: E731
-    return dict(k=put(cache["k"], k), v=put(cache["v"], v))
+    one = lambda a, b: a.at[rows, jnp.where(at < 0, a.shape[1], at)].set(b.astype(a.dtype), mode="drop")  # noqa: E731
+    return {name: one(a, new[name]) for name, a in cache.items()}
 
 
 def look(q, cache: dict, at):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from helpers.costs.inference import (
     engine_simulation,
     latency_and_throughput,
+    latent_attention,
     preemption,
     prefill_and_decode_step,
     request_log,
@@ -15,10 +16,11 @@ from helpers.costs.inference import (
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers import kv_cache
-from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.config import MLA, Config, MoE
 
 MODULES = (
     latency_and_throughput,
+    latent_attention,
     prefill_and_decode_step,
     sharding_limits,
     sharded_decode_step,
@@ -46,14 +48,20 @@ def _replica(n, *sizes):
     """A step, a prefill and what fits, of a mixed decoder on n chips, the chip's numbers and bytes of a weight traced too."""
     one = replace(V5E, hbm_bandwidth=1e12 + n, hbm_bytes=1e10 + n, flops={"bf16": 1e14 + n})
     r = prefill_and_decode_step.Replica(_mixed(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
-    step, first = r.decode(8.0, 300.0), r.prefill(100.0)
-    return step.seconds, step.time.lower, step.time.upper, first.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
+    step, first, mixed = r.decode(8.0, 300.0), r.prefill(100.0), r.mixed(8.0, 300.0, 64.0, 32.0)
+    return (
+        step.seconds, step.time.lower, step.time.upper, first.seconds, mixed.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
+    )  # fmt: skip
 
 
 def _cut(Y, Z, B, S):
-    """A decode step and a prefill on a slice, and bytes on a chip."""
+    """A decode step, a prefill and a mixed step on a slice, and bytes on a chip."""
     r = prefill_and_decode_step.Replica(_decoder(512, 4, 64, 1024), V5E)
-    at = sharded_decode_step.decode(r, SQUARE, Y, Z, B, S), sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B)
+    at = (
+        sharded_decode_step.decode(r, SQUARE, Y, Z, B, S),
+        sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B),
+        sharded_decode_step.mixed(r, SQUARE, Y, Z, B, S, S / 2, S / 2),
+    )
     return *(x for p in at for x in (p.seconds, p.time.upper)), sharded_decode_step.held(r, SQUARE, Y, Z, B, S)
 
 
@@ -104,11 +112,11 @@ FORMULAS = {
         [(1024.0, 8e5, 13e9, 3e14, 3e10, 8e5, 80.0, 1e-5), (1024.0, 8e5, 13e9, 3e14, 1e10, 8e5, 80.0, 1e-5)],
     ),
     "replica": (_replica, [(n, *d) for n, d in zip((1.0, 8.0), DECODERS)]),
-    "prefill_limit": (sharding_limits.prefill_limit, [(16384.0, 1.97e14, 9e10, 2.0, 1.0)]),
+    "prefill_limit": (sharding_limits.prefill_limit, [(16384.0, 1.97e14, 4.5e10, 2.0, 1.0)]),
     "ici_ratio": (lambda n: sharding_limits.ici_ratio(V5E) * n, [(2.0,)]),
     "decode_limit": (sharding_limits.decode_limit, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
     "decode_batch": (sharding_limits.decode_batch, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
-    "weights_times": (lambda *a: tuple(sharding_limits.weights_times(*a).values()), [(2e10, 16.0, 8.1e11, 9e10)]),
+    "weights_times": (lambda *a: tuple(sharding_limits.weights_times(*a).values()), [(2e10, 16.0, 8.1e11, 4.5e10)]),
     "latency_limit": (sharding_limits.latency_limit, [(16.0, 8192.0, 4.5e10)]),
     "cache_share": (sharding_limits.cache_share, [(8.0, 16.0, 1.0), (8.0, 4.0, 4.0)]),
     "all_to_all_bytes": (sharding_limits.all_to_all_bytes, [(32.0, 32.0, 256.0, 8.0)]),
@@ -119,14 +127,21 @@ FORMULAS = {
     "cache_time": (sharding_limits.cache_time, [(32.0, 8e6, 8.0, 16.0, 1.0, 8.1e11)]),
     "combine_bytes": (sharding_limits.combine_bytes, [(4.0, 32.0, 256.0)]),
     "math_time": (sharding_limits.math_time, [(64.0, 8192.0, 32768.0, 64.0, 2e14)]),
-    "one_d_time": (sharding_limits.one_d_time, [(64.0, 8192.0, 9e10)]),
-    "two_d_time": (sharding_limits.two_d_time, [(64.0, 8192.0, 32768.0, 64.0, 4.0, 9e10)]),
+    "one_d_time": (sharding_limits.one_d_time, [(64.0, 8192.0, 4.5e10)]),
+    "two_d_time": (sharding_limits.two_d_time, [(64.0, 8192.0, 32768.0, 64.0, 4.0, 4.5e10)]),
     "two_d_X": (sharding_limits.two_d_X, [(8192.0, 32768.0, 64.0)]),
-    "two_d_best": (sharding_limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 9e10)]),
+    "two_d_best": (sharding_limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 4.5e10)]),
     "two_d_crossover": (sharding_limits.two_d_crossover, [(8192.0, 32768.0)]),
     "expert_weights": (lambda Y, Z: sharding_limits.expert_weights(_mixed(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
     "decode": (_cut, [(8.0, 8.0, 16.0, 4096.0), (64.0, 1.0, 5.0, 999.0), (2.0, 32.0, 5.0, 999.0)]),
     "transfer_time": (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]),
+    "remade_flops": (lambda N, R: latent_attention.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "pair_flops": (lambda N, R: latent_attention.pair_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "absorbed_intensity": (
+        lambda N, R: latent_attention.absorbed_intensity(N, MLA(8.0, R, 6.0, 4.0, 5.0)),
+        [(8.0, 16.0)],
+    ),
+    "absorption_limit": (lambda R: latent_attention.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
     "expected_tokens": (speculative_decoding.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
     "speed_up": (speculative_decoding.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
     "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
@@ -143,16 +158,22 @@ DISCRETE = {
     "prefill_degrees",
     "attention_collectives",
     "sequence_collectives",
+    "latent_collectives",
+    "latent_sequence_collectives",
     "two_d_collectives",
     "links",  # what "decode" is made of
     "decode_works",  # records: their seconds are in those of "decode"
     "prefill_works",
     "prefill",
+    "mixed_works",
+    "mixed",
     "splits",
     "batched",  # events, in order
     "interleaved",
+    "chunked",
     "disaggregated",
     "timings",
+    "prefill_alone",
     "static_steps",
     "continuous_steps",
     "mixed_load",

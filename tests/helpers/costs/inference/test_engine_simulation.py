@@ -5,18 +5,32 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from helpers.costs.inference.engine_simulation import batched, disaggregated, interleaved, timings, transfer_time
+from helpers.costs.inference import sharded_decode_step as sharded
+from helpers.costs.inference.engine_simulation import (
+    batched,
+    chunked,
+    disaggregated,
+    interleaved,
+    prefill_alone,
+    timings,
+    transfer_time,
+)
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_log import Request, continuous_steps, mixed_load, static_steps
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding.collectives import all_reduce, seconds
+from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers.public_models import model
 
 TIMES = (lambda T: T / 4, lambda B, S: 1 + S / 64)  # of a prompt; of a step, exact in binary
+MIXED = lambda B, S, T, done: (TIMES[1](B, S) if B else 0) + T / 4  # noqa: E731
+V5E = chip("v5e")
 SHIP = lambda T: T / 8  # noqa: E731
 ENGINES = {
     "batched": lambda load, slots: batched(load, slots, *TIMES),
     "interleaved": lambda load, slots: interleaved(load, slots, *TIMES),
-    "chunked": lambda load, slots: interleaved(load, slots, *TIMES, chunk=3),
+    "chunked": lambda load, slots: chunked(load, slots, TIMES[1], MIXED, chunk=3),
     "disaggregated": lambda load, slots: disaggregated(load, slots, *TIMES, SHIP),
     "pools": lambda load, slots: disaggregated(load, slots, *TIMES, SHIP, (2, 3)),
 }
@@ -85,22 +99,23 @@ def test_interleaved_stalls_for_others_prompts():
     assert alone.stall == 0 and alone.slot_use == 1 / 3
 
 
+@pytest.mark.takes("some thousand passes, each priced role by role with its links")
 def test_disaggregated_never_stalls():
     """systems E22: between tokens there are steps alone; a cache takes its bytes over the network, one after the other."""
-    r = Replica(model("llama-2-13b"), chip("v5e"), 8)
-    wire = 8 * 3.125e9
+    r, s8 = Replica(model("llama-2-13b"), V5E, 8), Slice(V5E, (2, 4))
+    wire, times = 8 * 3.125e9, timings(r, s8)[:2]
     send = lambda T: transfer_time(r.kv(T), wire)  # noqa: E731
     load = mixed_load(12, seed=3, rate=20.0)
-    log = disaggregated(load, 8, *timings(r), send)
-    assert log.stall == pytest.approx(0, abs=1e-9) and interleaved(load, 8, *timings(r)).stall > 0.1
+    log = disaggregated(load, 8, *times, send)
+    assert log.stall == pytest.approx(0, abs=1e-9) and interleaved(load, 8, *times).stall > 0.1
     sent = [x for x in log.spans if x.kind == "transfer"]
     for x in sent:
         (i,) = x.requests
         assert x.end - x.start == pytest.approx(2 * 2 * 40 * 40 * 128 * load[i].prompt / wire)
     assert len(sent) == 12 and all(s.joined >= s.tokens[0] + 0.999 * send(s.request.prompt) for s in log.served)
-    two = disaggregated(load, 8, *timings(r), send, pools=(2, 1))
+    two = disaggregated(load, 8, *times, send, pools=(2, 1))
     assert two.ttft < log.ttft  # more prefill servers, shorter queues
-    assert [s.tokens[0] for s in disaggregated(load, 8, *timings(r), send, pools=(1, 2)).served] == [
+    assert [s.tokens[0] for s in disaggregated(load, 8, *times, send, pools=(1, 2)).served] == [
         s.tokens[0] for s in log.served
     ]  # more generating ones do not change it
 
@@ -117,19 +132,24 @@ def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
     assert static_steps([5, 5, 5], 3) == continuous_steps([5, 5, 5], 3) == 4
 
 
+@pytest.mark.takes("some thousand passes, each priced role by role with its links")
 def test_designs_on_a_model():
     """Waiting for the first token and jitter, on eight v5e: what each design is for."""
-    r = Replica(model("llama-2-13b"), chip("v5e"), 8)
-    load = mixed_load(24, seed=1, rate=6.0)
+    r = Replica(model("llama-2-13b"), V5E, 8)
+    (*times, mixed), load = timings(r, Slice(V5E, (2, 4))), mixed_load(24, seed=1, rate=6.0)
     engines = {
-        "batched": batched(load, 8, *timings(r)),
-        "interleaved": interleaved(load, 8, *timings(r)),
-        "chunked": interleaved(load, 8, *timings(r), chunk=128),
-        "disaggregated": disaggregated(load, 8, *timings(r), lambda T: transfer_time(r.kv(T), 2.5e10)),
+        "batched": batched(load, 8, *times),
+        "interleaved": interleaved(load, 8, *times),
+        "chunked": chunked(load, 8, times[1], mixed, chunk=128),
+        "disaggregated": disaggregated(load, 8, *times, lambda T: transfer_time(r.kv(T), 2.5e10)),
     }
     ttft = {name: log.ttft for name, log in engines.items()}
     assert ttft["disaggregated"] < ttft["interleaved"] < ttft["batched"]
-    assert engines["chunked"].worst_gap < engines["interleaved"].worst_gap
+    in_slot = {  # the first token of a prompt that was read ahead comes long before its slot, which is no jitter
+        name: max(b - a for s in log.served for a, b in pairwise((s.joined, *s.tokens[1:])))
+        for name, log in engines.items()
+    }
+    assert in_slot["chunked"] < 0.2 * in_slot["interleaved"] == 0.2 * engines["interleaved"].worst_gap
     assert engines["batched"].padding > 0.3 and engines["interleaved"].padding == 0
     assert engines["interleaved"].throughput > engines["batched"].throughput
     pieces = [x for x in engines["chunked"].spans if x.kind == "mixed"]
@@ -138,13 +158,84 @@ def test_designs_on_a_model():
     assert len(slots) == 24 and {x.lane for x in slots} == {f"slot 0.{n}" for n in range(8)}
 
 
+def test_chunked_by_hand():
+    """A pass takes what `mixed` says, with the sequences, the keys, the piece and what is read before it; the next prompt is
+    read while the slot is taken, and the one after it only when that one has its slot."""
+    asked = []
+    mixed = lambda *given: asked.append(given) or 2  # noqa: E731
+    log = chunked([(0, 5, 3), (0, 4, 2), (1, 3, 2, 1)], 1, lambda B, S: 1, mixed, chunk=4)
+    # 0-4 read request 0 in pieces of 4 and 1; 4-6 a step with request 1's prompt; 6-7 a step, and request 0 is done; 7-9 the
+    # first step of request 1 with the last 2 of request 2's prompt, whose first token is known; 9-10 its step
+    assert asked == [(0, 0, 4, 0), (0, 0, 1, 4), (1, 6, 4, 0), (1, 5, 2, 1)]
+    assert [s.tokens for s in log.served] == [(4, 6, 7), (6, 9), (9, 10)]
+    assert [(s.start, s.joined, s.slot) for s in log.served] == [(0, 4, (0, 0)), (4, 7, (0, 0)), (7, 9, (0, 0))]
+    assert [(x.kind, x.start, x.end) for x in log.spans] == [
+        ("prefill", 0, 2), ("prefill", 2, 4), ("mixed", 4, 6), ("generate", 6, 7), ("mixed", 7, 9), ("generate", 9, 10)
+    ]  # fmt: skip
+    assert log.served[0].stall == 1  # a step alone takes 1
+
+
 def test_a_chunked_prefill_costs_its_prompt():
-    """Chunks add up to the whole prefill, whatever their size."""
+    """Alone, pieces add up to the whole prefill, whatever their size."""
     for chunk in (1, 3, 100):
-        log = interleaved([(0, 20, 2)], 2, *TIMES, chunk=chunk)
+        log = chunked([(0, 20, 2)], 2, TIMES[1], MIXED, chunk)
         assert log.served[0].ttft == TIMES[0](20)
-        busy = interleaved([(0, 4, 30), (0, 20, 2)], 2, *TIMES, chunk=chunk)
+        busy = chunked([(0, 4, 30), (0, 20, 2)], 2, TIMES[1], MIXED, chunk)
         assert busy.worst_gap <= TIMES[0](min(chunk, 20)) + TIMES[1](2, 34)
+
+
+def test_a_mixed_step_reads_the_weights_once():
+    """LLaMA-3-8B on 8 v5e, 16 sequences of 4096 keys and a piece of 256 tokens: a decode step reads 15.0 GB of weights in
+    2.3 ms, and the piece's FLOPs fit beside that; two passes would read them twice. By the parts of a roofline, not by `works`."""
+    r = Replica(model("llama-3-8b"), V5E, 8)
+    layers, head, H = 32 * (4096 * 4096 * 2 + 4096 * 1024 * 2 + 3 * 4096 * 14336), 4096 * 128256, 2 * 8 * 128 * 32
+    work = r.mixed_works(16, 4096, 256, 0)
+    assert sum(w.flops for w in work.values()) == pytest.approx(
+        2 * 272 * layers + 2 * 17 * head + 2 * 2 * 32 * 32 * 128 * (16 * 4096 + 256 * 257 / 2), rel=1e-6
+    )
+    read = sum(w.bytes for w in work.values())
+    least = 2 * (layers + head) + 2 * H * (16 * 4096 + 256)
+    assert least < read < 1.1 * least  # the rest are activations
+    assert 1e3 * r.mixed(16, 4096, 256, 0).seconds == pytest.approx(3.95, abs=0.01)
+    assert 1e3 * (r.decode(16, 4096).seconds + r.mixed(0, 0, 256, 0).seconds) == pytest.approx(6.21, abs=0.01)
+    assert r.mixed_works(16, 4096, 0, 0) == r.works(16, 1, 4096) and r.mixed(0, 0, 512, 0) == r.prefill(512)
+    for B, T in ((0, 0), (-1, 5)):
+        with pytest.raises(ValueError, match="a sequence or a token of a prompt or both, got B="):
+            r.mixed_works(B, 1, T, 0)
+    moe = Replica(
+        model("deepseek-v3"), chip("H200"), 16, weights="fp8"
+    )  # 3 tokens go to 24 of 256 experts, not twice to 16
+    one = lambda n: moe._weights_read(n)["experts"]  # noqa: E731
+    assert one(3) == one(1) + one(2) and one(1000) == one(64) == 58 * 256 * 3 * 7168 * 2048
+
+
+def test_a_mixed_step_on_a_slice():
+    """With no prompt it is the decode step, whose cache may lie over sequences; with no sequence the prefill. A piece is
+    attended to by the Y chips that have its cache: with Z = 4, a quarter of all."""
+    s = Slice(V5E, (4, 4))
+    r = Replica(model("llama-3-8b"), V5E, 16)
+    for Y, Z in ((16, 1), (4, 4)):
+        assert sharded.mixed(r, s, Y, Z, 16, 4096, 0, 0) == sharded.decode(r, s, Y, Z, 16, 4096)
+    assert sharded.mixed(r, s, 16, 1, 0, 0, 2048, 0).time.parts["ici"] == pytest.approx(
+        sharded.prefill(r, s, 16, 1, 2048).time.parts["ici"]
+    )
+    even, some = (sharded.mixed_works(r, s, Y, 16 // Y, 0, 0, 512, 512)["attention"] for Y in (8, 2))
+    assert some.flops == 4 * even.flops and some.bytes == pytest.approx(4 * even.bytes)
+    assert some.flops == 2 * 2 * 32 * 32 * 128 * (512 * 512 + 512 * 513 / 2) / 2
+
+
+def test_links_are_in_the_timings():
+    """A prefill, a step and a mixed step of an engine on 2x4 v5e, lines both: two AllReduces a layer of all tokens' rows."""
+    r, s = Replica(model("llama-3-8b"), V5E, 8), Slice(V5E, (2, 4))
+    prefill, step, mixed = timings(r, s)
+    for rows, with_links, without in (
+        (2048, prefill(2048), r.prefill(2048)),
+        (16, step(16, 4096), r.decode(16, 4096)),
+        (272, mixed(16, 4096, 256, 1024), r.mixed(16, 4096, 256, 1024)),
+    ):
+        sums = 64 * seconds(all_reduce(2 * rows * 4096, (Axis(2, False), Axis(4, False))), V5E.link_bandwidth)
+        assert with_links - without.seconds == pytest.approx(sums)
+    assert r.prefill(2048).seconds < prefill_alone(r, s)(2048) < prefill(2048)  # such a server may cut the tokens, too
 
 
 def test_a_known_prefix_is_not_computed_again():
@@ -169,7 +260,7 @@ def test_what_is_no_load():
         (lambda: run((0, 0, 3)), "1 token or more to read and to write; number 0 is"),
         (lambda: run((0, 3, 3), (-1, 3, 3)), "arrives at 0 or later .* number 1 is"),
         (lambda: run((0, 3, 3), slots=0), "slots: a whole number of 1 or more, not 0"),
-        (lambda: run((0, 3, 3), chunk=0), "chunk: a whole number of 1 or more, not 0"),
+        (lambda: chunked([(0, 3, 3)], 2, TIMES[1], MIXED, 0), "chunk: a whole number of 1 or more, not 0"),
         (lambda: disaggregated([(0, 3, 3)], 2, *TIMES, pools=(1, 0)), "generating servers: a whole number"),
         (lambda: mixed_load(3, rate=0.0), "a rate above 0 a second"),
         (lambda: mixed_load(0), "requests: a whole number of 1 or more, not 0"),

@@ -65,7 +65,7 @@ def test_batches_that_fit_depend_on_what_a_gigabyte_is():
 
 def test_quiz_and_questions():
     """systems E3, I: the pop quiz and questions 1 to 6, by a model where there is one."""
-    quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W=16 * 8.1e11)
+    quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
     for B, ms in ((4, 2.57), (256, 21.05)):
         assert 1e3 * latency_and_throughput.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
     r = Replica(SEED, V5E, 16, weights="int8", cache="int8", math="int8")
@@ -74,7 +74,7 @@ def test_quiz_and_questions():
     same = lambda S: int(r.room // one.kv(S))  # noqa: E731  # as the question has it: only caches shrink
     assert [r.largest_batch(S) for S in (128_000, 131_072)] == [7, 6]  # 2
     assert [same(S) for S in (128_000, 131_072)] == [56, 55]
-    assert r.weight_bytes / r.W == pytest.approx(1.42e-3, abs=5e-6)  # 3
+    assert r.weight_bytes / r.W_hbm == pytest.approx(1.42e-3, abs=5e-6)  # 3
     assert [1e3 * r.rough(B, 128_000) for B in (0, 1, 7)] == pytest.approx([1.42, 1.42 + 2.59, 19.54], abs=0.01)  # 4
     p = parameters(EXPERTS)
     assert p.total - p.router == 64 * 4096 * (3 * 16 * 16384 + 2 * 256 * (32 + 8)) + 4096 * 32128  # 5
@@ -204,7 +204,7 @@ def test_a_model_against_the_rough_step(name):
     p, step, embedding = r.parameters, r.decode(B, S), r.parameters.total - r.parameters.matmul
     used = 1 if r.config.moe is None else min(1, B * r.config.moe.k / r.config.moe.E)
     assert used == 1
-    skipped = 2 * (0 if r.config.tied else p.embedding) / r.W
+    skipped = 2 * (0 if r.config.tied else p.embedding) / r.W_hbm
     assert step.time.lower <= step.seconds <= step.time.upper and embedding != 0
     assert r.rough(B, S) - skipped <= step.seconds * (1 + 1e-3) <= 1.25 * r.rough(B, S)
     assert step.roles["attention"].bound == "hbm" or r.config.mla

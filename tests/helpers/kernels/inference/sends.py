@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from helpers.costs.transformers.config import MoE
+from helpers.costs.transformers.config import MLA, MoE
 from helpers.kernels.inference import (
     expert_parallel_decode,
     kv_cache_by_heads,
     kv_cache_by_sequence,
+    latent_kv_cache,
     sharded_decode_step,
     sharded_prefill,
     weight_stationary_2d,
@@ -29,6 +30,31 @@ WAYS = {
     "cache by places, exchanged, Y=2 Z=4": (kv_cache_by_sequence.SEQUENCE, dict(Y=2, Z=4)),
     "cache by places, reduced, Y=2 Z=4": (kv_cache_by_sequence.REDUCED, dict(Y=2, Z=4)),
 }
+LATENT = toy(D=16, L=3, N=8, K=8, H=None, F=24, V=29, mla=MLA(24, kv_rank=16, nope=6, rope=8, v=5))
+LATENT_WAYS = {
+    "latent cache whole, over 4": (latent_kv_cache.LATENT, dict(Y=4)),
+    "latent cache by sequences, Y=2 Z=4": (latent_kv_cache.LATENT_BATCH, dict(Y=2, Z=4)),
+    "latent cache by sequences, Z=8": (latent_kv_cache.LATENT_BATCH, dict(Y=1, Z=8)),
+    "latent cache by places, exchanged, Y=2 Z=4": (latent_kv_cache.LATENT_SEQUENCE, dict(Y=2, Z=4)),
+    "latent cache by places, reduced, Y=2 Z=4": (latent_kv_cache.LATENT_REDUCED, dict(Y=2, Z=4)),
+}
+
+
+def latent_layer(make, name):
+    """A layer of latent attention, or all three."""
+    way, sizes = LATENT_WAYS[name]
+    front = () if make is sharded_decode_step.decode else (LATENT.L,)
+    kept = dict(latent=bf16(*front, B, S, 16), rope=bf16(*front, B, S, 8))
+    program = make(way, LATENT, mesh(**sizes))
+    if front:
+        return program, (model(LATENT)[0], [kept], int32(B), int32(B))
+    one = {n: bf16(*a[1:]) for n, a in decoder.shapes(LATENT)["layers"][0].items()}
+    return program, (one, kept, bf16(B, LATENT.D), int32(B))
+
+
+def latent_prefill():
+    one = {n: bf16(*a[1:]) for n, a in decoder.shapes(LATENT)["layers"][0].items()}
+    return sharded_prefill.prefill(LATENT, mesh(X=4, Y=2)), (one, bf16(1, 16, LATENT.D))
 
 
 def layer(c):
@@ -41,7 +67,7 @@ def model(c):
     """All parameters, and the cache of all layers."""
     params = {n: bf16(*a) for n, a in decoder.shapes(c).items() if n != "layers"}
     params["layers"] = [{n: bf16(*a) for n, a in stack.items()} for stack in decoder.shapes(c)["layers"]]
-    return params, as_bf16([dict.fromkeys("kv", bf16(c.L, B, S, c.K, c.H))])
+    return params, as_bf16([dict.fromkeys("kv", bf16(c.L, B, S, c.K, c.H or 1))])
 
 
 def one_layer(make, name):
@@ -80,6 +106,14 @@ PROGRAMS = {
     **{f"sharded_decode_step.step, {way}": partial(step, way) for way in SOME},
     **{f"sharded_prefill.prefill, keys {keys}, X=4 Y=2": partial(prefill, keys) for keys in sharded_prefill.LOOKS},
     "sharded_prefill.prompt, keys ring, X=4 Y=2": partial(prompt, "ring"),
+    **{
+        f"sharded_decode_step.decode, {way}": partial(latent_layer, sharded_decode_step.decode, way)
+        for way in LATENT_WAYS
+    },
+    "sharded_decode_step.step, latent cache by sequences, Y=2 Z=4": partial(
+        latent_layer, sharded_decode_step.step, "latent cache by sequences, Y=2 Z=4"
+    ),
+    "sharded_prefill.prefill, latent vectors, X=4 Y=2": latent_prefill,
     **{
         f"weight_stationary_2d.{make.__name__}, X={X} Y={Y} Z={Z}": partial(weights_stay, make, X, Y, Z)
         for make in (weight_stationary_2d.one_dimension, weight_stationary_2d.two_dimensions)

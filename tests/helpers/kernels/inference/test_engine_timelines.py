@@ -1,7 +1,4 @@
-"""What an engine's own log says, against the simulation of events: in steps, a prompt of T tokens takes ceil(T / chunk).
-
-Chunks are not compared: the engine's pass with a piece of a prompt is one step, and it reads a prompt before there is a slot.
-"""
+"""What an engine's own log says, against the simulation of events: in steps, a prompt of T tokens takes ceil(T / chunk)."""
 
 from math import ceil
 
@@ -28,6 +25,7 @@ def ends(log, requests):
     return [tuple(t + 1 for t in log.entries[r.name].times) for r in requests]
 
 
+@pytest.mark.takes("compiles the engine's two programs")
 def test_interleaved():
     log, wanted = (
         Orchestrator(ENGINE, PARAMS, "interleaved").serve(LOAD),
@@ -67,6 +65,24 @@ def test_static(n, arrivals):
     wanted = simulated(engine_simulation.batched, requests, together=lambda n, T: reading(T))
     assert ends(log, requests) == [s.tokens for s in wanted.served]
     assert [len(step.generated) for step in log.steps if step.generated] == [n for n, _ in wanted.steps]
+
+
+@pytest.mark.parametrize("n, arrivals, slots", [(18, 20, 3), (18, 0, 3), (9, 40, 3), (12, 8, 1)])
+def test_chunked(n, arrivals, slots):
+    """Every pass is one step, with a piece of a prompt in it or without."""
+    requests, engine = load(n, arrivals=arrivals), Engine(C, slots=slots, size=40, chunk=4)
+    log = Orchestrator(engine, PARAMS, "chunked").serve(requests)
+    wanted = engine_simulation.chunked(
+        [(r.arrives, len(r.prompt), r.n) for r in requests], slots, lambda B, S: 1, lambda B, S, T, done: 1, chunk=4
+    )
+    assert ends(log, requests) == [s.tokens for s in wanted.served]
+    entries = [log.entries[r.name] for r in requests]
+    assert [e.waited for e in entries] == [s.queue for s in wanted.served]
+    moving = [(e, s) for e, s in zip(entries, wanted.served) if e.request.n > 1]
+    assert [(e.inserted, e.slot) for e, _ in moving] == [(s.joined, s.slot[1]) for _, s in moving]
+    assert [len(step.generated) for step in log.steps if step.generated] == [n for n, _ in wanted.steps]
+    both = [x.start for x in wanted.spans if x.kind == "mixed"]
+    assert [t for t, step in enumerate(log.steps) if step.read and step.generated] == both and both
 
 
 def test_padding():

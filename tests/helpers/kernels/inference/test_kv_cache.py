@@ -1,5 +1,6 @@
 """A cache changes nothing: rows at positions of their own, rings, chunks, and text made with it; what is counted is predicted."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 
 from helpers import trace
 from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.kernels.inference import chunked_prefill, generate, kv_cache as slots
+from helpers.kernels.inference import chunked_prefill, generate, kv_cache as slots, paged_kv_cache
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import store, visible
 from tests.helpers.kernels.transformers.families import DISTINCT, FAMILIES, random_params, tokens, toy
@@ -304,3 +305,39 @@ def test_whether_a_request_fits():
     with pytest.raises(ValueError, match="17 tokens does not fit 16 learned positions"):
         slots.room(FAMILIES["gpt-2"], 99, 17)
     assert slots.room(LOCAL, 3, 1000, 1000) is None  # a model of local layers alone goes on for ever
+
+
+def test_pages_of_one_size_reserve_a_window_like_a_full_layer():
+    """A pool holds the same tokens of every layer: the bytes of the model without windows, about twice those of its rings
+    where every other layer has a short window."""
+    c = toy(L=4, window=3, full_every=2)
+    pool = jax.eval_shape(lambda: paged_kv_cache.empty(c, 64, 16, jnp.bfloat16))
+    rings = jax.eval_shape(lambda: slots.empty(c, 1, 1024, jnp.bfloat16))
+    assert decoder.cache_bytes(pool) == kv_cache(replace(c, window=None, full_every=None), 1024)
+    assert decoder.cache_bytes(rings) == kv_cache(c, 1024) < 0.51 * decoder.cache_bytes(pool)
+
+
+@pytest.mark.takes("compiles three passes")
+@pytest.mark.parametrize(
+    "name", ["llama", pytest.param("deepseek-v3", marks=pytest.mark.slow("the same with a latent cache"))]
+)
+def test_a_mixed_step_is_one_pass(name):
+    """Its logits and cache are those of a decode step and then of the piece; B + T tokens pass the matrices, in one pass."""
+    c = replace(FAMILIES[name], moe=None)
+    params, n = random_params(c), np.array([9, 4, 5])
+    text, size = tokens(c, B, 12), 16
+    extend = jax.jit(lambda *a: slots.extend(params, *a[:3], c, a[3]))
+    _, held = extend(slots.empty(c, B, size), text, np.zeros(B, int), n)
+    words, piece = text[:2, 0], text[2, 5:9]
+    run = lambda cache: chunked_prefill.mixed(params, cache, words, n[:2], piece, 5, c, row=2)  # noqa: E731
+    got, after = jax.jit(run)(held)
+    step, then = extend(held, np.append(words, 0)[:, None], n, np.array([1, 1, 0]))
+    last, then = extend(then, np.tile(piece, (3, 1)), n, np.array([0, 0, 4]))
+    close(got, [*step[:2, 0], last[2, -1]])
+    jax.tree.map(close, after, then)
+    assert trace.attended(run, held).tokens == c.L * (2 + 4)
+
+
+def test_a_mixed_step_has_no_windows():
+    with pytest.raises(ValueError, match="take a Config without windows"):
+        chunked_prefill.mixed({}, [], [1], [0], [1, 2], 0, LOCAL, row=1)
