@@ -21,6 +21,7 @@ from functools import cached_property
 from math import prod
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 

@@ -86,7 +86,15 @@ def opened(exported) -> Iterator:
             yield module
     else:
         with make_ir_context():
-            yield exported.mlir_module(serialized=False)
+            yield _module(exported)
+
+
+def _module(exported):
+    """The module of an exported program, in the context that is open."""
+    try:
+        return exported.mlir_module(serialized=False)
+    except TypeError:  # before JAX 0.10 it hands out a text
+        return ir.Module.parse(exported.mlir_module())
 
 
 @dataclass(frozen=True)
