@@ -18,7 +18,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from helpers.costs.sharding import sharded_array
-from helpers.kernels import mesh as meshes
+from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.transformers.adam import Adam, Moments
 
 
@@ -184,6 +184,8 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam) -> Callable:
 
     def program(w, moments, In_, Target):
         s.check(mesh, w, In_)
+        operands.fit({"In[B, D]": In_, "Target[B, D]": Target})
+        operands.real(W_in=w.W_in, W_out=w.W_out, In=In_)
         same = [a for a in axes if a not in _names(s.In)]  # along these everybody has the same tokens
         run = jax.shard_map(
             partial(on_device, In_.size),

@@ -3,6 +3,7 @@
 from functools import cache, partial
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -307,7 +308,7 @@ def test_shapes_are_named():
     q = np.zeros((1, 8, 4, 4))
     with pytest.raises(ValueError, match=r"k has shape \(8, 4\): give \[batch, tokens, heads, head size\]"):
         ring_attention.ring(q, q[0, :, 0], q, "X")
-    with pytest.raises(ValueError, match=r"lengths has shape \(2,\): give one whole number for each of 1 rows"):
+    with pytest.raises(ValueError, match=r"one for each of 1 rows: make them \[1\], not \[2\]"):
         ring_attention.ring(q, q, q, "X", lengths=np.array([3, 4]))
     with pytest.raises(ValueError, match="they agree in batch and head size"):
         ring_attention.ring(q, q[..., :2], q, "X")
