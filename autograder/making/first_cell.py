@@ -55,7 +55,8 @@ def stop_if_jax_is_older_than(oldest):
     found = next((d.version for d in importlib.metadata.distributions(name="jax")), "none")
     if [int(n) for n in re.findall("[0-9]+", found)[:3]] < [int(n) for n in oldest.split(".")]:
         raise ImportError(
-            f"This notebook needs JAX {oldest} or newer and finds {found}: run the next line in a cell of its own, and then restart the kernel.\\n"
+            f"This notebook needs JAX {oldest} or newer and finds {found}: "
+            "run the next line in a cell of its own, and then restart the kernel.\\n"
             f'%pip install --upgrade "jax>={oldest}"'
         )
 

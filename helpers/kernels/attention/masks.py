@@ -115,7 +115,6 @@ class Plan:
     skip: bool = True
 
     def __post_init__(self):
-        operands.whole(least=None, rows=self.rows, columns=self.columns)
         if self.rows < 1 or self.columns < 1:
             raise ValueError(
                 f"a chunk has at least one query and one key, not rows = {self.rows} and columns = {self.columns}"
@@ -161,6 +160,7 @@ class Plan:
 def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool = True) -> Plan:
     """A Plan whose blocks are no larger than the sequences."""
     ruled(mask)
+    operands.whole(least=None, rows=rows, columns=columns)
     return Plan(T, S, min(rows, max(T, 1)), min(columns, max(S, 1)), mask, skip)
 
 
