@@ -39,7 +39,7 @@ test: $(READY) $(ADDED)
 	python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 test-all: $(READY) $(ADDED)
-	python -m tests.everything
+	python -m tests.run_all_tests
 
 # FAULTS="contrast kill" plants those whose names have one of the words.
 faults: $(READY) $(ADDED)
@@ -62,7 +62,7 @@ demo: $(READY)
 	python -m autograder.demo
 
 check: $(READY)
-	python -m autograder.own
+	python -m autograder.grade_own
 
 bench: $(READY)
 	python -m tests.bench

@@ -6,6 +6,7 @@ So a cost function written with these runs without NumPy, broadcasts over arrays
 """
 
 import math
+import sys
 from functools import reduce
 
 
@@ -56,6 +57,39 @@ def floor(x):
     """Largest integer not above `x` (a float for arrays)."""
     xp = _namespace(x)
     return xp.floor(x) if xp else math.floor(x)
+
+
+def ceil_near(x):
+    """`ceil`, where x is a product of fractions: what is a whole number but for rounding is that number.
+
+    In floats 1.1·50/5 is 11.000000000000002. Whole is what lies within four roundings, 4·eps·x, of a whole number.
+
+    >>> ceil(1.1 * 50 / 5), ceil_near(1.1 * 50 / 5), ceil_near(11.001)
+    (12, 11, 12)
+    """
+    return x if _integer(x) else where(_is_whole(x), _nearest(x), ceil(x))
+
+
+def floor_near(x):
+    """`floor`, where x is a product of fractions: what is a whole number but for rounding is that number.
+
+    >>> floor(0.29 * 100), floor_near(0.29 * 100), floor_near(28.999)
+    (28, 29, 28)
+    """
+    return x if _integer(x) else where(_is_whole(x), _nearest(x), floor(x))
+
+
+def _nearest(x):
+    return floor(x + 0.5)
+
+
+def _integer(x) -> bool:
+    return isinstance(x, int) or getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u")
+
+
+def _is_whole(x):
+    eps = float(_namespace(x).finfo(x.dtype).eps) if hasattr(x, "dtype") else sys.float_info.epsilon
+    return abs(x - _nearest(x)) <= 4 * eps * abs(x)
 
 
 def sqrt(x):

@@ -172,7 +172,7 @@ class Bench:
             engine.grade(assignment.bundle, only_exercise(full, check), only={check})
             taken.append(time.monotonic() - began)
         one_submission.close()
-        return statistics.median(taken), measured([sys.executable, "-m", "autograder.own", self.topic], 1).cpu
+        return statistics.median(taken), measured([sys.executable, "-m", "autograder.grade_own", self.topic], 1).cpu
 
 
 def only_exercise(full: NotebookNode, check: str) -> NotebookNode:

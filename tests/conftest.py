@@ -25,8 +25,10 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)  # before -m looks at marks
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "site" in getattr(item, "fixturenames", ()):  # in one process: another would only wait until it is built
+        needs = getattr(item, "fixturenames", ())
+        if "browser" in needs or "site" in needs:
             item.add_marker("slow")
+        if "site" in needs:  # in one process: another would only wait until it is built
             item.add_marker(pytest.mark.xdist_group("site"))
     tiers.assign(items)
 

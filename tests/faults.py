@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.everything import other_pythons
+from tests.run_all_tests import other_pythons
 from tests.scratch import ROOT, copy
 
 END = r"\Z"
@@ -121,7 +121,7 @@ FAULTS = [
         "book/methods.md",
         END,
         '\n<script src="https://example.org/a.js"></script>\n',
-        "tests/book/test_accessible.py tests/book/test_site.py",
+        "tests/book/test_axe.py tests/book/test_site.py",
         "sound or other_hosts",
         "another host",
     ),
@@ -130,7 +130,7 @@ FAULTS = [
         "book/_static/course.css",
         END,
         ".bd-article p { color: #bbb; }\n",
-        "tests/book/test_accessible.py",
+        "tests/book/test_axe.py",
         "axe",
         "color-contrast",
     ),
@@ -139,7 +139,7 @@ FAULTS = [
         "book/_static/course.css",
         END,
         ".bd-article h1 { width: 900px; }\n",
-        "tests/book/test_accessible.py",
+        "tests/book/test_axe.py",
         "sideways",
         "<= 3[29]0",
     ),

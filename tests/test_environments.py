@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from tests.everything import SUPPORTED
+from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
 
 BINDER = ROOT / ".binder"

@@ -53,6 +53,6 @@ HOW = """
 - Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
 - The check names the mistake and never the answer; each exercise has hints to unfold.
 - **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
-- `make check` (or `python -m autograder.own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
+- `make check` (or `python -m autograder.grade_own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
 - Your answers live in these notebooks: a new release does not overwrite them unless told to.
 """

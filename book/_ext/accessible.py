@@ -3,7 +3,7 @@
 On five pages, in two sizes and both schemes, these are 600 findings of axe-core that are not there: names of folded cells and of
 buttons in the book's contents, roles of the bibliography; the rest is headings of tables.  It costs no byte.  What a release of the
 theme may change is `generate_toctree_html`, of pydata-sphinx-theme: without it a build stops, and with other HTML than `<summary>`
-test_repairs fails.
+test_accessible_html fails.
 """
 
 import re

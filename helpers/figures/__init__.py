@@ -19,8 +19,8 @@ FILMS = (
 MODULES = {
     "matmul-roofline": "rooflines.matmul_roofline.figure",
     **dict.fromkeys(FILMS, "sharding.collective_films.figure"),
-    "sharded-matmul": "sharding.matmul_plans.figure",
-    "explorer": "sharding.plan_explorer.figure",
+    "sharded-matmul": "sharding.sharded_matmul_costs.figure",
+    "explorer": "sharding.sharded_matmul_frames.figure",
     "decoder": "transformers.decoder_sizes.figure",
     "layout": "training.layout_search.figure",
     "serving": "inference.token_price.figure",

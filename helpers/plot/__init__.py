@@ -8,6 +8,7 @@ Tests: tests/helpers/plot.
 
 from .attention.masks_and_blocks import blocks, masks, work
 from .charts import bars, levels, lines, roofline, timeline
+from .inference.page_table import page_table
 from .inference.serving_timelines import pages, served, tradeoff, trees
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .rooflines.systolic_array_and_torus import systolic, torus
@@ -17,6 +18,6 @@ from .transformers.bars_by_role import shares, stacked
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "bars", "blocks", "canvas", "frames", "layout", "levels",
-    "lines", "masks", "pages", "pipelines", "plane", "predicted", "roofline", "served", "shares", "stacked",
+    "lines", "masks", "page_table", "pages", "pipelines", "plane", "predicted", "roofline", "served", "shares", "stacked",
     "systolic", "timeline", "torus", "tradeoff", "trees", "work",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training import dp_fsdp_tp, pipeline_schedules
+from helpers.costs.training.communication import MASTER
 from helpers.costs.training.dp_fsdp_tp import (
     X_opt,
     best_split,
@@ -20,6 +21,8 @@ from helpers.costs.training.dp_fsdp_tp import (
     mixed_batch,
     mixed_ratio,
 )
+from helpers.costs.training.expert_parallelism import expert_width
+from helpers.costs.training.gradient_accumulation import accumulation_bytes
 from helpers.costs.training.training_step import largest_model, three_checkpoints, zero_memory
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
@@ -59,6 +62,12 @@ CLAIMS = {
     # D15: Adam
     "S5: bytes of a parameter": (sum(zero_memory(1, 1, 0)) - 2, 10),
     "S5: largest model on 96 GB": (largest_model(V5P.hbm_bytes), 9.6e9),
+    "ZeRO, section 3: bytes of a parameter": (sum(zero_memory(1, 1, 0, MASTER)), 16),
+    "PyTorch FSDP, ZeRO-3 of two microbatches": (accumulation_bytes("FSDP", 2, D, F), 24 * D * F),
+    # D20: experts, whose widths are the models'
+    "C/W of an H100's network": (9.89e14 / 5e10, chip("H100").alpha_dcn()),
+    "an expert over the network": (expert_width(9.89e14 / 5e10), 13187.0),
+    "DeepSeek-V3's experts": (model("deepseek-v3").moe.F * 1.0, 2048.0),
     # D5: tensor parallelism
     "S5: from 8 ways": (floor(dp_fsdp_tp.tensor_limit(8 * 2550, A, 1)), 8),
     "S5: for LLaMA 3 70B": (floor(dp_fsdp_tp.tensor_limit(28672, A, 1)), 11),
@@ -146,7 +155,10 @@ def test_worked_problems_of_the_page():
 
 @pytest.mark.parametrize(
     "what", [r"\frac{B}{N} > \frac{\alpha}{M}", r"Y < \frac{MF}{\alpha}", r"\sqrt{\frac{B}{F} \cdot \frac{M_X}{M_Y} \cdot N}",
-             r"\frac{\alpha^2}{M_X M_Y F}", "6BD/X + 8DF/Y", r"\frac{p - 1}{m + p - 1}", "2LB(D + 2F)"],
+             r"\frac{\alpha^2}{M_X M_Y F}", r"\frac{B}{mN} > \frac{\alpha}{M}",
+             r"F_e > \frac{2}{3} \Bigl(1 - \frac{1}{n}\Bigr) \frac{C}{W}",
+             r"\Bigl(1 - \frac{1}{P}\Bigr) \frac{C}{W_\text{dcn}}", r"\alpha = C/2W",
+             "6BD/X + 8DF/Y", r"\frac{p - 1}{m + p - 1}", "2LB(D + 2F)"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
     assert what in (ROOT / "book/ch04_training.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import importlib.util
 import pytest
 
 from tests.book.conftest import ROOT, page_names
-from tests.book.test_accessible import settle
+from tests.book.test_axe import settle
 
 spec = importlib.util.spec_from_file_location("section_heights", ROOT / "book/_ext/section_heights.py")
 heights = importlib.util.module_from_spec(spec)
@@ -37,6 +37,7 @@ def test_a_page_that_was_written_before_stays_as_it_is():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.sample(quick=0, slow=1)
 def test_what_is_guessed_is_near_what_is_laid_out(visit, width):
     off = {}
     for name in page_names():

@@ -31,7 +31,7 @@ def test_nothing_of_the_solutions_is_published(site):
         for source in (ROOT / "solutions").glob("*.md")
         for line in _secret_lines(source.read_text(encoding="utf-8"))
     }
-    secret = {line for line in secret if len(line) > 40}
+    secret = {line for line in secret if len(line) > 40 and not re.match(r"(from|import) ", line)}
     published = (p for p in site.rglob("*") if p.suffix in (".html", ".js", ".ipynb", ".md", ".txt"))
     public = "\n".join(p.read_text(encoding="utf-8", errors="ignore") for p in published)
     chapters = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "book").glob("*.md"))

@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from tests.everything import SUPPORTED
+from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
 
 FOLDER = ROOT / ".github/workflows"

@@ -68,7 +68,7 @@ def test_the_start_page_leads_to_reading_and_exercises(page, lab):
 
 
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
-@pytest.mark.sample(quick=0, slow=2)
+@pytest.mark.sample(quick=0, slow=1)
 def test_the_reading_runs_to_its_end(page, lab, reading):
     assert reading in PICTURES, f"PICTURES has no words of a picture that {reading} draws: add some."
     open_notebook(page, lab, reading)

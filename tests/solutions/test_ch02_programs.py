@@ -79,6 +79,7 @@ def test_b4_and_b9_terms_add_up_for_any_cut(solved):
 
 @pytest.mark.parametrize("n", [2, 3, 7, 8])
 @pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.sample(quick=3)
 def test_b10_b15_b16_rings_equal_jax_on_other_sizes(solved, n, dim):
     import jax
     from jax.sharding import PartitionSpec as P
@@ -197,6 +198,7 @@ def best_of_all(B, D, F, axes, wraps, name, limit):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem, best", PROBLEMS)
+@pytest.mark.sample(quick=0, slow=1)
 def test_the_best_design_is_the_best_of_all(problem, best):
     assert best_of_all(*problem) == pytest.approx(best, rel=1e-3)
 
@@ -229,6 +231,7 @@ def test_what_the_block_sends_is_what_the_plan_says(solved):
 
 
 @pytest.mark.parametrize("In", ["In[B_X, D_Y]", "In[B_Y, D_X]", "In[B_YX, D]", "In[B, D_YX]"])
+@pytest.mark.sample(quick=1)
 def test_2_21_any_cut_of_the_activations_over_four_chips_will_do(In):
     """What is gathered and scattered dimension by dimension sends as much as along one of them."""
     cuts = [(i, a) for i, axes in enumerate(sharded_array.parse(In).axes) for a in axes]

@@ -167,6 +167,7 @@ def test_c2_gradients_of_a_matmul(solved):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow("compiles a program for each order")
 def test_c16_and_c17_chunks_in_any_order_and_the_way_back(solved):
     rng = np.random.default_rng(1)
     q, k, v, dO = (jnp.asarray(rng.standard_normal((n, 8)), jnp.float32) for n in (6, 24, 24, 6))
@@ -209,6 +210,7 @@ def test_c10_share_of_experts_by_drawing(solved):
     assert math.isclose(np.mean(used), solved["expert_batch"](E, k, 240, 2, B)[1], rel_tol=0.01)
 
 
+@pytest.mark.slow("runs a layer operation by operation")
 def test_c9_dispatch_and_combine_equal_a_dense_mixture(solved):
     """With slots for everybody; with k = E and equal weights the mixture is the mean of the experts."""
     rng = np.random.default_rng(4)

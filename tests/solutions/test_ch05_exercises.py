@@ -13,7 +13,7 @@ from helpers import trace
 from helpers.costs.inference.request_log import mixed_load, static_steps
 from helpers.costs.inference.speculative_decoding import acceptance, best_K, residual
 from helpers.kernels import mesh
-from helpers.kernels.inference import ragged_attention as kernel
+from helpers.kernels.inference import ragged_and_paged_attention as kernel
 from tests.solutions import course
 from tests.solutions.course import agree
 
@@ -160,6 +160,7 @@ def test_the_cheapest_choice_is_the_least_of_all(solved):
 
 @pytest.mark.parametrize("window", [None, 5, 40])
 @pytest.mark.parametrize("C", [1, 4, 12])
+@pytest.mark.sample(quick=3)
 def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
     """systems E13: the same results and cache, however many tokens a piece has."""
     rng = np.random.default_rng(C)
@@ -176,7 +177,7 @@ def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
 
 
 def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
-    """systems E14: results of `kernels.inference.ragged_attention`, and as many blocks as it reads."""
+    """systems E14: results of `kernels.inference.ragged_and_paged_attention`, and as many blocks as it reads."""
     rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)
     q, k, v = (rng.standard_normal((5, *rest, 16)).astype(np.float32) for rest in ((4,), (48, 2), (48, 2)))
     expected, blocks = jax.jit(kernel.attend, static_argnums=4)(q, k, v, np.array(lengths), 8)

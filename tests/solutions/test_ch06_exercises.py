@@ -119,6 +119,7 @@ def test_f13_checkpointed_chunks_are_the_dense_gradients(solved):
     assert flops.matmul_flops == 7 * 2 * 64 * 64 * 4
 
 
+@pytest.mark.slow("compiles a gradient for each form")
 def test_f15_the_way_back_is_jaxs(solved):
     q, k, v = arrays(7, 7, 4, seed=1)
     o, back = jax.vjp(attended, q, k, v)
@@ -249,6 +250,7 @@ def test_the_fastest_is_the_least_of_all(solved):
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1)])
+@pytest.mark.sample(quick=1)
 def test_f17_columns_in_any_order(solved, order):
     """systems F17: blocks of 5 keys, the last one of 2, come to the gradient of dense attention in any order."""
     T, N, H = 17, 3, 4

@@ -123,7 +123,7 @@ def test_mutants_and_variants(chapter, it):
     CHAPTERS,
     ids=lambda c: c.topic,
 )
-@pytest.mark.sample(quick=1)
+@pytest.mark.sample(quick=0, slow=2)
 def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
     """Other seeds draw other inputs and other shapes, other values with a secret: the solutions pass them all."""
     solved = course.solved(chapter.topic)
@@ -134,7 +134,7 @@ def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
 
 
 @of_chapters
-@pytest.mark.sample(quick=1)
+@pytest.mark.sample(quick=1, slow=1)
 def test_visible_checks_alone_accept_the_solutions(chapter):
     parts = course.parts("".join(chapter.exercises))
     kept = [p for p in parts if not any(word in p[2] for word in chapter.skipped)]

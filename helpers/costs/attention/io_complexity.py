@@ -9,7 +9,7 @@ and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
 from dataclasses import dataclass
 
-from helpers.numeric import ceil, floor, maximum, minimum, plain, sqrt
+from helpers.numeric import ceil, floor_near, maximum, minimum, plain, sqrt
 
 SOFTMAX_ACCESSES = {"naive": 3, "safe": 4, "online": 3}
 """Loads and stores for each number of a row that is too long for fast memory: one pass for the sum, or for largest and sum,
@@ -211,7 +211,7 @@ def largest_block(M, H, at: Layout = Layout(), backward=False, multiple=16):
     square = (2 if backward else 1) * (at.x + at.s) if at.scores else 0  # bytes: square·b² + line·b
     line = block_bytes(1, 1, H, at, backward) - square
     b = M / line if square == 0 else (sqrt(line * line + 4 * square * M) - line) / (2 * square)
-    return multiple * floor(b * (1 + 1e-12) / multiple)
+    return multiple * floor_near(b / multiple)
 
 
 def largest_keys(M, R, H, at: Layout = Layout(), multiple=16):
@@ -221,7 +221,7 @@ def largest_keys(M, R, H, at: Layout = Layout(), multiple=16):
     192
     """
     each = block_bytes(R, 1, H, at) - (rest := block_bytes(R, 0, H, at))
-    return maximum(multiple * floor((M - rest) / each / multiple), 0)
+    return maximum(multiple * floor_near((M - rest) / each / multiple), 0)
 
 
 def busy(blocks, product, softmax, groups=2):

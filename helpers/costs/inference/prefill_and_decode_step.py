@@ -17,7 +17,7 @@ from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import Parameters, flops, parameters, works
-from helpers.numeric import floor, maximum, plain
+from helpers.numeric import floor_near, maximum, plain
 
 from .latency_and_throughput import reload_crossover, reload_time, step_time
 
@@ -175,7 +175,7 @@ class Replica:
         All caches together are spread evenly over the chips. If whole sequences, or whole heads, have to lie on a chip, fewer
         may fit: `sharded_decode_step.held` and `points` there take the fullest chip.
         """
-        return floor(maximum(self.room, 0) / self.kv(S))
+        return floor_near(maximum(self.room, 0) / self.kv(S))
 
     def check_fits(self, B, S) -> None:
         """ValueError, with what is too much and what would do, if B caches of S tokens do not fit."""

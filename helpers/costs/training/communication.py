@@ -19,7 +19,11 @@ from .layout import Layout, Wires, together, wires
 class Bytes:
     """Bytes that each number takes: of weights, gradients and activations, and of the optimizer's state of a parameter.
 
-    state  8 for Adam's two float32 moments, 12 with a float32 copy of the weights
+    state  8 for Adam's two float32 moments, 12 with a master copy of the weights in float32, which training in bf16 needs:
+           `kernels.transformers.adam` shows why
+
+    >>> sum(vars(BF16).values()) - BF16.activation, sum(vars(MASTER).values()) - MASTER.activation   # of a parameter
+    (12, 16)
     """
 
     weight: float = 2
@@ -29,6 +33,8 @@ class Bytes:
 
 
 BF16 = Bytes()
+MASTER = Bytes(state=12)
+"""bf16 weights and gradients, two moments and a master copy in float32: the 16 bytes of "ZeRO" (2020), section 3."""
 
 
 @dataclass(frozen=True)

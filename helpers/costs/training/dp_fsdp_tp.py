@@ -2,7 +2,10 @@
 
 The layer is Out = (In · W_in) · W_out for In[B, D], W_in[D, F], W_out[F, D]: a Transformer seen as a stack of MLPs.
 B is tokens in the batch of all chips. X chips share the batch, Y chips share F, N = X·Y; M_X and M_Y are the axes of
-the torus that they take. alpha is FLOPs per byte over ONE torus axis, both directions: `Chip.alpha_ici()`, v5p 2550.
+the torus that they take. W is bytes/s of one link in one direction, and alpha = C/(2W): FLOPs per byte over ONE torus axis,
+whose rings go both ways: `Chip.alpha_ici()`, v5p 2550. What goes over the data-centre network has W_dcn, one direction.
+Of a batch that goes through in microbatches, B is the tokens of ONE of them: FSDP and TP send for each anew
+(`gradient_accumulation`).
 
 An algorithm is a list of lines in the notation. FLOPs and collectives are read from its shardings, so what the page
 prints, what the table says and what a program is counted to send are one thing. Beside it stand the sources' closed forms.
@@ -14,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
@@ -230,13 +233,18 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
 # FLOPs and at most twice the bytes, so it is no stricter.
 
 
-def data_ratio(B, N, alpha, M):
+def data_ratio(B, N, alpha, M, micro=1):
     """T_math / T_comms of data parallelism or FSDP: tokens of a chip against alpha / M (of the backward pass for DP).
+
+    micro  microbatches that the B tokens go through in. FSDP gathers weights for each, so each has to hide its own; DP sums
+           gradients once, beside the backward pass of the last one
 
     >>> data_ratio(2550 * 64, 64, 2550, 1), f"{data_ratio(3e6, 4096, 2550, 3):.2f}"
     (1.0, '0.86')
+    >>> data_ratio(2550 * 64, 64, 2550, 1, micro=8)
+    0.125
     """
-    return B * M / (N * alpha)
+    return B * M / (N * alpha * micro)
 
 
 def tensor_ratio(F, N, alpha, M):
@@ -254,7 +262,7 @@ def mixed_ratio(B, F, N, alpha, M_X, M_Y):
 
 
 def data_batch(alpha, M):
-    """Tokens of one chip from which data parallelism or FSDP is bound by arithmetic.
+    """Tokens of one chip, in each microbatch, from which data parallelism or FSDP is bound by arithmetic.
 
     >>> data_batch(2550, 1), data_batch(2550, 3), f"{data_batch(2550, 3) * 8960:.3g}"       # v5p; a pod
     (2550.0, 850.0, '7.62e+06')
@@ -283,7 +291,7 @@ def X_opt(B, F, N, M_X, M_Y):
 
 
 def mixed_batch(F, alpha, M_X, M_Y):
-    """Tokens of one chip from which FSDP+TP at the best real X is bound by arithmetic: alpha² / (M_X·M_Y·F).
+    """Tokens of one chip, in each microbatch, from which FSDP+TP at the best real X is bound by arithmetic: alpha² / (M_X·M_Y·F).
 
     >>> f"{mixed_batch(32768, 2550, 2, 1):.1f} {mixed_batch(32768, 2550, 2, 1) * 4096:.3g} {mixed_batch(13824, 2550, 2, 1):.0f}"
     '99.2 4.06e+05 235'
@@ -302,16 +310,23 @@ def chips_limit(B, least):
     return B / least
 
 
-def slice_batch(alpha_dcn):
-    """Tokens of one slice from which data parallelism over the data-centre network is bound by arithmetic: C/W_dcn.
+def slice_batch(alpha_dcn, pods=inf):
+    """Tokens of one slice from which data parallelism over the data-centre network is bound by arithmetic: (1 - 1/pods)·C/W_dcn.
 
-    Twice 2·2DF bytes of gradients are spread over the slice's own network, however many chips it has.
+    Backward, a chip of a slice of n takes 8·B·D·F/(n·C). Its part of the gradients, 2·2DF/n bytes, is summed over the pods by
+    a ring, or pairwise through the switch: it sends that twice, but for the 1/pods that it has itself, so 2·(1 - 1/pods)·4DF/(n·W_dcn)
+    seconds, in one direction while as much comes in. n cancels.
+
+    alpha_dcn  C/W_dcn, W_dcn in one direction: `Chip.alpha_dcn()`
+    pods       that the gradients are summed over; two ask for half of what many do
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> slice_batch(chip("v5p").alpha_dcn()), f"{2e6 / (2 * 8960):.1f}"      # and tokens of a chip, 2M on two pods
     (73440.0, '111.6')
+    >>> slice_batch(chip("v5p").alpha_dcn(), pods=2)
+    36720.0
     """
-    return alpha_dcn
+    return (1 - 1 / pods) * alpha_dcn
 
 
 def best_split(B, F, N: int, M_X=2, M_Y=1) -> tuple[int, ...]:

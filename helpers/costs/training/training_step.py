@@ -288,6 +288,11 @@ def check(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B"
 def zero_memory(P, X, zero: int, sizes: Bytes = BF16):
     """Bytes of weights, gradients and optimizer state on one of X devices that share them by ZeRO-1, 2 or 3.
 
+    sizes  what a number takes: `communication.MASTER` with a master copy of the weights, which is state and shared as that is
+
+    >>> from helpers.costs.training.communication import MASTER
+    >>> sum(zero_memory(1, 1, 0)), sum(zero_memory(1, 1, 0, MASTER))           # bytes of a parameter, without and with it
+    (12.0, 16.0)
     >>> [tuple(round(b / 1e9, 1) for b in zero_memory(13e9, 64, z)) for z in range(4)]
     [(26.0, 26.0, 104.0), (26.0, 26.0, 1.6), (26.0, 0.4, 1.6), (0.4, 0.4, 1.6)]
     """
@@ -298,12 +303,13 @@ def zero_memory(P, X, zero: int, sizes: Bytes = BF16):
 
 
 def largest_model(hbm_bytes, bytes_each=10):
-    """Parameters that data parallelism can hold on a chip, with bytes for each: bf16 weights and Adam's state make 2 + 8.
+    """Parameters that data parallelism can hold on a chip, with bytes for each: bf16 weights and Adam's moments make 2 + 8.
 
-    Gradients and activations are not in it: a limit that no run reaches.
+    The source's ten have no gradients (2 more) and no master copy (4 more): a limit that no run in bf16 reaches. With these
+    it is 16; activations come on top.
 
-    >>> largest_model(96e9)
-    9600000000.0
+    >>> largest_model(96e9), largest_model(96e9, 16)
+    (9600000000.0, 6000000000.0)
     """
     return hbm_bytes / bytes_each
 

@@ -3,7 +3,7 @@
 Source: Austin et al. 2025, Section 4.
 """
 
-from helpers.numeric import ceil
+from helpers.numeric import ceil_near
 
 
 def moe_critical_batch(E, k, alpha, bytes_each=2):
@@ -24,5 +24,7 @@ def capacity(tokens, E, k, factor=1.0):
 
     >>> capacity(1024, 8, 2), capacity(1024, 8, 2, 1.25), capacity(1024, 8, 2, 8 / 2)
     (256, 320, 1024)
+    >>> capacity(50, 5, 1, 1.1)                         # 11.000000000000002 in floats
+    11
     """
-    return ceil(factor * tokens * k / E)
+    return ceil_near(factor * tokens * k / E)

@@ -1,1 +1,1 @@
-"""Live figures of chapter 2: `collective_films`, `matmul_plans`; `plan_explorer` is a page of its own."""
+"""Live figures of chapter 2: `collective_films`, `matmul_plans`; `sharded_matmul_frames` is a page of its own."""

@@ -27,16 +27,26 @@ chunked_prefill        a prompt C tokens at a time
     prefill(params, cache, tokens, c, chunk, at=None, lengths=None, keep=0) -> logits[B, V] after the last token, cache
 
 page_allocator         pure Python: whose pages are whose
-    Blocks(pages, size): allocate(name, length), append(name, n=1) -> [(from, to)] pages to copy first, fork(name, new, length=None),
-    truncate(name, length), free(name), table(name, width=None), length(name), needs(name, n), available, check()
+    Blocks(pages, size): allocate(name, length, first=()), append(name, n=1) -> [(from, to)] pages to copy first,
+    fork(name, new, length=None), truncate(name, length), free(name), table(name, width=None), length(name), needs(name, n),
+    keep(page), drop(page), replace(name, i, page), resume({name: (table, length)}, here), available, check()
     Exhausted is raised where pages are wanting; nothing has changed then. A name is anything hashable.
 
 paged_kv_cache         the same extend over pages
     empty(c, pages, size, dtype=jnp.float32) -> pool
     extend(params, pool, tables[B, P], tokens, at, c, lengths=None) -> logits[B, T, V], pool     P tables places; -1: no page
     copy(pool, pairs) -> pool              what Blocks.append asks for
+    take(pool, pages) -> held, on the host;   put(pool, held, [(number in held, page)]) -> pool
 
-ragged_attention       attention of one token per row over its true length
+paged_engine           one pass over sequences that have pages
+    PagedEngine(c, slots, size, chunk, page, pages): empty(), extend(params, pool, [Row(tokens, at, table)]) -> logits[rows, V], pool
+    greedy, sampler(temperature, seed)     (logits[V], name, sample, position) -> token
+
+paged_batching         pages as tokens come, shared by reference, and taken back when there are none left
+    PagedServer(engine, params, policy, tree=None, choose=greedy): submit(request, samples=1), run() -> Log; policy is
+    "reserve", "recompute" or "swap"
+
+ragged_and_paged_attention       attention of one token per row over its true length
     attend(q[B, N, H], k[B, S, K, H], v, lengths[B], block) -> y[B, N, H], blocks read
     attend_pages(q, k[pages, size, K, H], v, tables, lengths)  -> y[B, N, H], pages read
 

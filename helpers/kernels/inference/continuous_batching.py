@@ -15,7 +15,7 @@ A step is one pass of the model, or of two engines side by side; all times are i
                    read as they come, and what was read waits for a slot, however much of it there is
 
 Requests are served in the order in which they came. One waits until there is a slot, and pages for all the tokens that it
-may come to; none is given up on the way.
+may come to; none is given up on the way. `paged_batching` takes pages as tokens come instead.
 
 Source: Austin et al. 2025, Section 7; Yu et al., "Orca" (2022) for continuous batching; Kwon et al., "vLLM" (2023) for pages;
 Zhong et al., "DistServe" (2024) for two pools.

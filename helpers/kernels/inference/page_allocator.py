@@ -1,9 +1,10 @@
 """Whose pages are whose: an allocator of the pages of `paged_kv_cache`, in plain Python (chapter 5).
 
 A sequence of n tokens has ceil(n / size) pages, so less than one page of it is empty. Sequences that begin alike share pages,
-counted; who writes into a shared page gets a copy of its own first. At all times
+counted; who writes into a shared page gets a copy of its own first. A page can also be kept without a sequence, as by a tree of
+prefixes. At all times
 
-    a page is free, or its count says in how many tables it stands
+    a page is free, or its count says in how many tables it stands and how often it is kept
     the pages taken, less those given back, are those that are not free
     what cannot be done raises an error and changes nothing
 
@@ -11,7 +12,7 @@ Source: Kwon et al., "Efficient memory management for large language model servi
 """
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 
 class Exhausted(RuntimeError):
@@ -41,6 +42,7 @@ class Blocks:
         self._count = [0] * pages
         self._tables: dict[Hashable, list[int]] = {}
         self._lengths: dict[Hashable, int] = {}
+        self._kept: Counter[int] = Counter()
 
     # What there is.
 
@@ -66,7 +68,7 @@ class Blocks:
         return self._lengths[self._known(name)]
 
     def count(self, page: int) -> int:
-        """In how many tables a page stands."""
+        """In how many tables a page stands, and how often it is kept."""
         return self._count[page]
 
     def table(self, name: Hashable, width: int | None = None) -> list[int]:
@@ -83,8 +85,8 @@ class Blocks:
 
     # What changes it.
 
-    def allocate(self, name: Hashable, length: int) -> list[int]:
-        """Pages for a new sequence of `length` tokens."""
+    def allocate(self, name: Hashable, length: int, first: Sequence[int] = ()) -> list[int]:
+        """Pages for a new sequence of `length` tokens; `first` are full pages of another one that begins alike."""
         self._new(name)
         if length < 1:
             raise ValueError(f"a sequence has one token or more, {name!r} has {length}")
@@ -93,9 +95,13 @@ class Blocks:
                 f"{length} tokens take {self._ceil(length)} pages of {self.size}, and there are {self.pages} in all:"
                 f" {name!r} has to be shorter"
             )
-        table = self._take(self._ceil(length), f"{length} tokens of {name!r}")
-        self._tables[name], self._lengths[name] = table, length
-        return list(table)
+        if len(first) * self.size > length:
+            raise ValueError(f"{len(first)} full pages of {self.size} are more than the {length} tokens of {name!r}")
+        self._in_use(first)
+        new = self._take(self._ceil(length) - len(first), f"{length} tokens of {name!r}")
+        self._share(first)
+        self._tables[name], self._lengths[name] = [*first, *new], length
+        return self.table(name)
 
     def append(self, name: Hashable, n: int = 1) -> list[tuple[int, int]]:
         """Places for n more tokens; (from, to) of the pages to copy before they are written: one at most."""
@@ -121,8 +127,7 @@ class Blocks:
         if not 1 <= length <= had:
             raise ValueError(f"{name!r} has {had} tokens: a fork takes 1 to {had} of them, not {length}")
         table = self._tables[name][: self._ceil(length)]
-        for page in table:
-            self._count[page] += 1
+        self._share(table)
         self._tables[new], self._lengths[new] = table, length
         return list(table)
 
@@ -142,13 +147,54 @@ class Blocks:
             self._release(page)
         del self._lengths[name]
 
+    def keep(self, page: int) -> None:
+        """One more holds this page, who is no sequence: it stays when all sequences on it are gone."""
+        self._in_use([page])
+        self._share([page])
+        self._kept[page] += 1
+
+    def drop(self, page: int) -> None:
+        """Who kept the page lets it go."""
+        if not self._kept[page]:
+            raise ValueError(f"nobody keeps page {page}: keep it first, and drop it once")
+        self._kept[page] -= 1
+        self._release(page)
+
+    def replace(self, name: Hashable, i: int, page: int) -> None:
+        """Page i of a sequence's table is another one from now on, which holds the same tokens already."""
+        table = self._tables[self._known(name)]
+        self._in_use([page])
+        self._share([page])
+        self._release(table[i])
+        table[i] = page
+
+    def resume(self, gone: Mapping[Hashable, tuple[Sequence[int], int]], here: Mapping[int, int]) -> dict[int, int]:
+        """Sequences that were freed come back, {name: (its table then, length)}, and share pages as they did.
+
+        here    {page then: page that holds the same now}; each other page gets a free one
+        Returns {page then: page now} of all
+        """
+        for name in gone:
+            self._new(name)
+        self._in_use(here.values())
+        missing = sorted({page for table, _ in gone.values() for page in table} - here.keys())
+        new = self._take(len(missing), f"the pages of {', '.join(map(repr, gone))}")
+        now = dict(here) | dict(zip(missing, new))
+        for name, (table, length) in gone.items():
+            self._tables[name], self._lengths[name] = [now[page] for page in table], length
+            self._share(self._tables[name])
+        for page in new:
+            self._count[page] -= 1  # counted when it was taken, and once for each table since
+        return now
+
     def check(self) -> None:
         """Whether all that is said above holds; AssertionError if not."""
         stands = Counter(page for table in self._tables.values() for page in table)
         holds = {
-            "a page stands in as many tables as its count says": self._count == [stands[p] for p in range(self.pages)],
-            "free pages are those that stand in no table": sorted(self._free)
-            == [p for p in range(self.pages) if not stands[p]],
+            "a page stands in as many tables as its count says, or is kept": self._count
+            == [stands[p] + self._kept[p] for p in range(self.pages)],
+            "free pages are those that stand in no table and nobody keeps": sorted(self._free)
+            == [p for p in range(self.pages) if not stands[p] + self._kept[p]],
             "no table has a page twice": all(len(set(t)) == len(t) for t in self._tables.values()),
             "pages taken and given back balance": self.taken - self.returned == self.pages - self.available,
             "a table has the pages that its tokens need": all(
@@ -175,6 +221,14 @@ class Blocks:
             self._count[page] = 1
         self.taken += n
         return pages
+
+    def _share(self, pages: Iterable[int]) -> None:
+        for page in pages:
+            self._count[page] += 1
+
+    def _in_use(self, pages: Iterable[int]) -> None:
+        if free := [page for page in pages if not (0 <= page < self.pages and self._count[page])]:
+            raise ValueError(f"pages {free} are in nobody's use: only a page that holds tokens can be shared")
 
     def _release(self, page: int) -> None:
         self._count[page] -= 1

@@ -1,10 +1,12 @@
 """The same cache in pages: a pool for all sequences, and for each a table of the pages where its tokens stand (chapter 5).
 
 A pool holds [pages, size, K, H] for each layer; page tables[b, i] holds the tokens i·size to (i + 1)·size - 1 of row b, in all
-layers. `blocks` says whose pages are whose. Local layers hold every token here, and see their window.
+layers. `page_allocator` says whose pages are whose. Local layers hold every token here, and see their window.
 
 Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention" (2023).
 """
+
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -59,6 +61,25 @@ def copy(pool: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
         return pool
     source, target = (jnp.array(pages) for pages in zip(*pairs))
     return jax.tree.map(lambda a: a.at[:, target].set(a[:, source]), pool)
+
+
+def take(pool: list[dict], pages: Sequence[int]) -> list[dict]:
+    """What stands in these pages, as arrays on the host, [layers, pages, size, …]: they may be given to others now."""
+    index = jnp.asarray(pages, jnp.int32)
+    return jax.device_get(jax.tree.map(lambda a: a[:, index], pool))
+
+
+def put(pool: list[dict], held: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
+    """The pool with some of what `take` gave, (number in `held`, page) each."""
+    if not pairs:
+        return pool
+    source, target = (np.array(pages) for pages in zip(*pairs))
+    return jax.tree.map(lambda a, b: a.at[:, target].set(b[:, source]), pool, held)
+
+
+def page_bytes(pool: list[dict]) -> int:
+    """Bytes of one page, in all layers."""
+    return sum(a.size * a.dtype.itemsize // a.shape[1] for a in jax.tree.leaves(pool))
 
 
 def _check(tables, pages: int, size: int, tokens, at, lengths) -> None:

@@ -7,10 +7,18 @@
     FSDP        cut          cut          cut            AllGather + AllGather, ReduceScatter + 0
 
 An AllReduce is a ReduceScatter and an AllGather, so of one microbatch ZeRO-1 and ZeRO-2 send what data parallelism
-sends; FSDP, also called ZeRO-3, half as much again.
+sends; FSDP, also called ZeRO-3, 1.5 times as much.
+
+Of several microbatches (`mlp_layer.step`) what stands under forward and backward is sent for each, what belongs to the update
+once. So two more strategies keep the whole slopes of all microbatches together, 1/X of which would do, and send them once:
+
+    DATA_ONCE   whole        whole        whole          0 + 0 + AllReduce
+    FSDP_ONCE   cut          whole        cut            AllGather + AllGather + ReduceScatter
 
 Source: Austin et al. 2025, Section 5; Rajbhandari et al., "ZeRO" (2020); Zhao et al., "PyTorch FSDP" (2023).
 """
+
+from dataclasses import replace
 
 from jax import lax
 
@@ -54,12 +62,27 @@ def data_backward(dOut, kept, w: Weights):
 DATA = Strategy("DP", **WHOLE, backward=data_backward)
 
 
+UNREDUCED = ("dW_in[D, F] {U_X}", "dW_out[F, D] {U_X}")
+
+
+def rounded(dw: Weights, w: Weights) -> Weights:
+    """Slopes, whose sum over microbatches is in float32, in the type of the weights: that is what is sent."""
+    return Weights(*(d.astype(a.dtype) for d, a in zip(dw, w)))
+
+
+def data_once_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
+    return adam.update(w, lax.psum(rounded(dw, w), "X"), moments)  # dW[D, F] {U_X} of all microbatches
+
+
+DATA_ONCE = Strategy("DP, summed once", **WHOLE, slopes=UNREDUCED, update=data_once_update)
+
+
 # ZeRO-1 and ZeRO-2: each device updates its shard of the weights, then all gather them.
 
 
 def zero1_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
     """The slopes of all layers lie there unreduced until now: dW[D, F] {U_X}."""
-    return zero2_update(adam, w, scatter(dw), moments)
+    return zero2_update(adam, w, scatter(rounded(dw, w)), moments)
 
 
 def zero2_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
@@ -75,9 +98,7 @@ def zero2_backward(dOut, kept, w: Weights):
     return dIn, scatter(dw)  # dW_in[D_X, F], dW_out[F, D_X]
 
 
-ZERO1 = Strategy(
-    "ZeRO-1", **WHOLE, slopes=("dW_in[D, F] {U_X}", "dW_out[F, D] {U_X}"), update=zero1_update, moments=CUT
-)
+ZERO1 = Strategy("ZeRO-1", **WHOLE, slopes=UNREDUCED, update=zero1_update, moments=CUT)
 ZERO2 = Strategy("ZeRO-2", **WHOLE, backward=zero2_backward, slopes=CUT, update=zero2_update, moments=CUT)
 
 
@@ -107,4 +128,20 @@ def fsdp_backward(dOut, kept, w: Weights):
 
 FSDP = Strategy(
     "FSDP", "In[B_X, D]", *CUT, kept=("In[B_X, D]", "Tmp[B_X, F]"), forward=fsdp_forward, backward=fsdp_backward
+)
+
+
+# FSDP that scatters slopes once, of all microbatches together: they stay whole until then.
+
+
+def fsdp_once_backward(dOut, kept, w: Weights):
+    return backward(dOut, kept, gather(w))  # dW_in[D, F] {U_X}, dW_out[F, D] {U_X}
+
+
+def fsdp_once_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
+    return adam.update(w, scatter(rounded(dw, w)), moments)
+
+
+FSDP_ONCE = replace(
+    FSDP, name="FSDP, scattered once", backward=fsdp_once_backward, slopes=UNREDUCED, update=fsdp_once_update
 )

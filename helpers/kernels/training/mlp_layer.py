@@ -10,6 +10,7 @@ Source: Austin et al. 2025, Section 5.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import jax
@@ -166,26 +167,28 @@ def passes(s: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
     )
 
 
-def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam) -> Callable:
+def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Callable:
     """The program (w, moments, In, Target) -> (w, moments, loss): one step of Adam on |Out - Target|^2 / 2BD.
 
     It sends what the passes and the update send, and nothing for the loss: each device returns its own share of that.
+
+    micro  microbatches that a device's tokens go through in, one after the other: slopes add up in float32, and activations of
+           one are kept at a time. The passes send for each of them, the update once
     """
     In, axes = meshes.spec(s.In), tuple(mesh.axis_names)
 
     def on_device(size, w, moments, In, Target):
-        Out, kept = all_forward(s, In, w)
-        off = Out - Target
-        _, dw = all_backward(s, off / size, kept, w)
+        dw, loss = accumulated(partial(_slopes, s, size, w), micro, In, Target)
         w, moments = s.update(adam, w, dw, moments)
-        return w, moments, jnp.reshape(jnp.sum(off**2) / (2 * size), [1] * len(axes))
-
-    held = (s.weights, s.state)
+        return w, moments, jnp.reshape(loss, [1] * len(axes))
 
     def program(w, moments, In_, Target):
         s.check(mesh, w, In_)
         operands.fit({"In[B, D]": In_, "Target[B, D]": Target})
         operands.real(W_in=w.W_in, W_out=w.W_out, In=In_)
+        if (mine := len(In_) // prod(mesh.shape[a] for a in axes if a in _rows(s.In))) % micro:
+            raise ValueError(f"{micro} microbatches do not share {mine} tokens of a device evenly: make B a multiple")
+        held = (s.weights, s.state._replace(master=None if moments.master is None else s.state.mean))
         same = [a for a in axes if a not in _names(s.In)]  # along these everybody has the same tokens
         run = jax.shard_map(
             partial(on_device, In_.size),
@@ -200,14 +203,41 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam) -> Callable:
     return jax.jit(program)
 
 
+def _slopes(s: Strategy, size: int, w: Weights, In, Target):
+    """(slopes of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
+    Out, kept = all_forward(s, In, w)
+    off = (Out - Target).astype(jnp.float32)  # a number of tokens is no bfloat16
+    _, dw = all_backward(s, (off / size).astype(Out.dtype), kept, w)
+    return dw, jnp.sum(off**2) / (2 * size)
+
+
+def accumulated(f: Callable, micro: int, *batch):
+    """The sum of f(*part) over `micro` equal parts of the batch's rows, one after the other, in float32; f(*batch) if micro is 1.
+
+    >>> float(accumulated(lambda x: (x**2).sum(), 3, jnp.arange(6.0)))
+    55.0
+    """
+    if micro == 1:
+        return f(*batch)
+    parts = [x.reshape(micro, -1, *x.shape[1:]) for x in batch]
+    zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, jnp.float32), jax.eval_shape(f, *(x[0] for x in parts)))
+    return lax.scan(lambda sums, part: (jax.tree.map(jnp.add, sums, f(*part)), None), zeros, parts)[0]
+
+
 def _names(how: str) -> set[str]:
     return {name for axes in sharded_array.parse(how).axes for name in axes}
 
 
-def start(s: Strategy, mesh: jax.sharding.Mesh, w: Weights) -> tuple[Weights, Moments]:
-    """The weights and Adam's zeros, laid over the mesh."""
+def _rows(how: str) -> tuple[str, ...]:
+    """The mesh axes that cut the first dimension."""
+    return sharded_array.parse(how).axes[0]
+
+
+def start(s: Strategy, mesh: jax.sharding.Mesh, w: Weights, master: bool = False) -> tuple[Weights, Moments]:
+    """The weights and Adam's zeros, laid over the mesh; with a master copy of the weights, cut like the zeros, if asked for."""
     s.check(mesh, w)
-    return lay(w, mesh, s.weights), lay(Adam.start(w), mesh, s.state)
+    state = s.state._replace(master=s.state.mean if master else None)
+    return lay(w, mesh, s.weights), lay(Adam.start(w, master), mesh, state)
 
 
 def lay(tree, mesh: jax.sharding.Mesh, specs):

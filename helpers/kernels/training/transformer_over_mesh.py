@@ -12,7 +12,8 @@ Each device takes the slope of its own share of the loss. Slopes of gathered wei
 the transpose of an AllGather does; those of a weight that several devices hold alike are added up as the layer's backward
 pass ends. A layer keeps the outputs of its products and what others sent it; what was gathered is gathered again.
 
-What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte, but for
+What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte and for every number
+of microbatches, but for
     experts   two AllToAlls in a layer's backward pass, not three: the experts' inputs, once they have come, are kept
     context   a hop more backward: slopes of keys and values come home as the last step of their ring
     tensor    slopes of norms, which every device along Y has of its own tokens, are added up over Y
@@ -36,7 +37,7 @@ from helpers.kernels.transformers.adam import Adam, Moments
 from helpers.kernels.transformers.decoder_layers import attention, mlp, normalise
 
 from . import context_parallel as context, expert_parallel as experts
-from .mlp_layer import lay
+from .mlp_layer import accumulated, lay
 
 DIMS = {
     "embedding": "VD", "unembedding": "DV", "final norm": ".D", "norms": "..D",
@@ -136,17 +137,35 @@ def alike(w, axes: tuple[str, ...]):
 alike.defvjp(lambda w, axes: (w, None), lambda axes, _, dw: (lax.psum(dw, axes),))
 
 
-def whole(params: dict, axes: Axes):
-    """These arrays, of one layer or of none, as a device needs them: D whole."""
+def copies(path, axes: Axes) -> tuple[str, ...]:
+    """The mesh axes along which devices hold the same of the array at this place of the tree."""
+    cut = {getattr(axes, CUTS[d]) for d in _dims(path) if d in CUTS}
+    return tuple(a for a in axes.used if a not in cut)
+
+
+def whole(params: dict, axes: Axes, sums: bool = True):
+    """These arrays, of one layer or of none, as a device needs them: D whole.
+
+    sums   slopes of copies are added up in the backward pass; if not, that is left to `summed`
+    """
 
     def one(path, w):
         dims = _dims(path)
-        cut = {getattr(axes, CUTS[d]) for d in dims if d in CUTS}
-        if same := tuple(a for a in axes.used if a not in cut):
+        if sums and (same := copies(path, axes)):
             w = alike(w, same)
         return lax.all_gather(w, axes.fsdp, axis=dims.index("D"), tiled=True) if axes.fsdp else w
 
     return jax.tree_util.tree_map_with_path(one, params)
+
+
+def summed(slopes: dict, params: dict, axes: Axes) -> dict:
+    """Slopes that `whole` left as they are on each device, in the type of the parameters and added up over all copies."""
+
+    def one(path, dw, w):
+        same, dw = copies(path, axes), dw.astype(w.dtype)
+        return lax.psum(dw, same) if same else dw
+
+    return jax.tree_util.tree_map_with_path(one, slopes, params)
 
 
 def _keep(primitive, *_, name="", **__) -> bool:
@@ -156,11 +175,11 @@ def _keep(primitive, *_, name="", **__) -> bool:
     )
 
 
-def block(p: dict, x, c: Config, kind, axes: Axes):
+def block(p: dict, x, c: Config, kind, axes: Axes, sums: bool = True):
     """One layer on x[B_X, T_Y, D]: gathered over Y before each half, scattered after it."""
     Y, share = axes.tensor, lax.axis_size(axes.tensor) if axes.tensor else 1
     mine = replace(c, N=c.N // share, K=c.K // share, F=c.F // share)
-    p = whole(p, axes)
+    p = whole(p, axes, sums)
     enter = lambda x: lax.all_gather(x, Y, axis=1, tiled=True) if Y else x  # [B_X, T, D]  # noqa: E731
     leave = lambda y: lax.psum_scatter(y, Y, scatter_dimension=1, tiled=True) if Y else y  # noqa: E731
     norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
@@ -178,14 +197,14 @@ def block(p: dict, x, c: Config, kind, axes: Axes):
     return x + leave(y)
 
 
-def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: int):
+def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: int, sums: bool = True):
     """This device's part of the mean over `size` tokens, from its own tokens[B_X, T_Y]."""
-    top = whole({name: w for name, w in params.items() if name != "layers"}, axes)
+    top = whole({name: w for name, w in params.items() if name != "layers"}, axes, sums)
     x = top["embedding"][tokens]  # [B_X, T_Y, D]
     for (kind, _), stack in zip(decoder.runs(c), params["layers"]):
 
         def one(x, p, kind=kind):
-            return block(p, x, c, kind, axes), None
+            return block(p, x, c, kind, axes, sums), None
 
         x, _ = lax.scan(jax.checkpoint(one, policy=_keep, prevent_cse=False), x, stack)
     logits = decoder.unembed(top, x, c)
@@ -227,12 +246,23 @@ def loss(c: Config, mesh: jax.sharding.Mesh, axes: Axes) -> Callable:
     return jax.jit(lambda params, tokens: program(params, tokens)[0])
 
 
-def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam) -> Callable:
-    """The program (params, moments, tokens[B, T + 1]) -> (params, moments, loss): one step of Adam."""
+def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam, micro: int = 1) -> Callable:
+    """The program (params, moments, tokens[B, T + 1]) -> (params, moments, loss): one step of Adam.
+
+    micro   microbatches that a device's sequences go through in: what is gathered is gathered for each, and slopes of what
+            several devices hold alike are added up over them once, at the end
+    """
     held = (specs(c, axes), _moments(c, axes))
 
     def f(params, moments, tokens, targets, size):
-        share, slopes = jax.value_and_grad(share_of_loss)(params, tokens, targets, c, axes, size)
+        def part(tokens, targets):
+            return jax.value_and_grad(share_of_loss)(params, tokens, targets, c, axes, size, sums=micro == 1)
+
+        if len(tokens) % micro:
+            raise ValueError(f"{micro} microbatches do not share {len(tokens)} sequences of a device evenly")
+        share, slopes = accumulated(part, micro, tokens, targets)
+        if micro > 1:
+            slopes = summed(slopes, params, axes)
         return (*adam.update(params, slopes, moments), share[None])
 
     return jax.jit(_over(mesh, c, axes, f, held, held))

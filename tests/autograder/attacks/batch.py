@@ -91,7 +91,7 @@ def watched(folder: Path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     prctl = ctypes.CDLL(None).prctl
     prctl(36, 1, 0, 0, 0)  # whatever loses its parent becomes a child of this process
-    processes, workers = set(offspring()), {os.getpid()}
+    processes, groups, workers = set(offspring()), set(control_groups()), {os.getpid()}
     start = jobs.started
 
     def noted(*words):
@@ -108,7 +108,8 @@ def watched(folder: Path, monkeypatch):
             time.sleep(0.1)
         prctl(36, 0, 0, 0, 0)
     left += [f"process {p}" for p in more]
-    left += [f"group {g}" for g in control_groups() if int(g.split("-")[1]) in workers]  # other tests have theirs
+    new = set(control_groups()) - groups
+    left += [f"group {g}" for g in new if int(g.split("-")[1]) in workers]  # other tests have theirs
     left += [f"file {p.name}" for p in temporary.iterdir() if not p.name.startswith("pymp-")]
 
 

@@ -156,7 +156,7 @@ def test_killing_a_part_of_the_engine_costs_nobody_a_point(engine, small, monkey
 
 @pytest.mark.parametrize("victim", ["zygote", "checker"])
 @pytest.mark.parametrize("other", [False, True])
-@pytest.mark.sample(quick=1, kind="victim")
+@pytest.mark.sample(quick=1)
 def test_a_part_that_died_between_two_submissions_is_replaced(engine, small, victim, other):
     engine.grade(small, notebook(ANSWERS))
     peer = getattr(engine, victim).sandbox.process
@@ -181,6 +181,7 @@ def test_a_host_that_cannot_isolate_is_refused():
 
 @pytest.mark.parametrize("less", ["bubblewrap", "user_namespaces"])
 @pytest.mark.sample(quick=1)
+@pytest.mark.slow("runs a chapter in another sandbox")
 def test_the_other_walls_hold_as_well(small, less, tmp_path):
     """Bare namespaces, and Landlock where there are none: right answers count, and the same attacks find nothing."""
     from tests.autograder.engine.test_attacks import FORGE, LEAK, graded

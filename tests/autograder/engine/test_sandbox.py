@@ -10,9 +10,9 @@ import textwrap
 import pytest
 
 from autograder.engine import engine as engines, sandbox
+from tests.autograder.engine.sandbox_escape_probes import PROBES
 from tests.autograder.engine.small import ANSWERS, LIMITS, cell, checked, notebook
 from tests.autograder.engine.test_attacks import BREAK
-from tests.autograder.engine.walls import PROBES
 from tests.needs import needs
 
 LESS = {"bubblewrap": {}, "namespaces": {"bubblewrap": False}, "landlock": {"user_namespaces": False}}
@@ -104,6 +104,7 @@ def test_a_child_may_run_programs_within_its_limits(walled):
 @pytest.mark.parametrize(
     "name", ["fork-bomb", "memory", "disk", "files", "kill-everything", "orphan", "many-files", "deep-folders"]
 )
+@pytest.mark.sample(quick=4)
 def test_a_greedy_cell_ends_at_its_limits(walled, small, name):
     """It costs nobody else a point, and nothing of it stays on the disk."""
     more = {

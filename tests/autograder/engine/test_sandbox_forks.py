@@ -13,6 +13,7 @@ from autograder.engine import engine as engines
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS, notebook
 from tests.autograder.engine.test_sandbox import LESS, LEVELS, host_of
+from tests.tiers import repeats
 
 LEFT = "x = np.ones(1000)\nopen('left', 'w').write('x')\nimport os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass"
 
@@ -53,7 +54,7 @@ def state(engine) -> dict:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("times", [12, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [12, pytest.param(repeats(100, 500), marks=pytest.mark.slow)])
 def test_forks_leave_nothing(level, times):
     empty = notebook({})
     bundle = engines.bundle(empty)

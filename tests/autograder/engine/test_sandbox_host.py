@@ -199,6 +199,7 @@ def readable_by_others() -> list[str]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.slow("starts an interpreter as another user")
+@pytest.mark.sample(quick=0, slow=1)
 def test_grading_as_another_user(level):
     """Without root and without a cgroup: limits of processes alone hold, and scores are the same."""
     needs(os.getuid() == 0, "to be root, so as to become nobody")

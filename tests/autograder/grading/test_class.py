@@ -10,7 +10,7 @@ import pytest
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell
 
-from autograder import demo, grade, own, release
+from autograder import demo, grade, grade_own, release
 from autograder.making import in_process_grading
 from autograder.places import COURSE, ROOT, Tree
 from autograder.samples import bank
@@ -70,6 +70,7 @@ def test_sample_class(tmp_path):
         assert ("could not be graded" in page) == (student == "corrupt-json")
 
 
+@pytest.mark.full("the sample's class goes the same way, and a chapter's scores are those of stock nbgrader")
 @pytest.mark.filterwarnings("default")
 def test_chapters_class(tmp_path):
     """nbgrader gives the demo's class of a real chapter what `in_process_grading` gives it; test_against_stock goes through all of them."""
@@ -217,11 +218,11 @@ def test_own_work_is_graded_and_left_alone(tree, tmp_path, capsys):
         mine.read_text(encoding="utf-8").replace("raise NotImplementedError()", "return V / 2", 1), encoding="utf-8"
     )
     before = {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()}
-    assert own.main([], tree) == 0
+    assert grade_own.main([], tree) == 0
     assert {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()} == before
     said = capsys.readouterr().out
     assert "Exercise 1.1: 0 of 2 points" in said
-    assert own.main(["ch09_nothing"], tree) == 1
+    assert grade_own.main(["ch09_nothing"], tree) == 1
 
 
 @pytest.mark.filterwarnings("default")

@@ -79,6 +79,7 @@ def test_jobs_are_taken_when_workers_are_free():
     assert most <= 6
 
 
+@pytest.mark.slow("waits for workers")
 def test_a_job_whose_worker_died_is_done_again(tmp_path):
     found = run(faked.jobs("a", "once-1", "b", "once-2", "c", marks=tmp_path))
     assert not any(g.why for g in found.values())
@@ -192,7 +193,7 @@ with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
     "number",
     [pytest.param(n, id=n.name) for n in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)],
 )
-@pytest.mark.sample(quick=0)
+@pytest.mark.sample(quick=0, slow=1)
 def test_workers_end_with_the_coordinator(number, tmp_path):
     """Also in the middle of a job."""
     coordinator = subprocess.Popen(

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
 TOPIC = "ch01_sample"
 STUDENTS = "reference", "partly-done", "mutant-1", "mutant-2", "variant-1", "corrupt-json"
-KILLS = repeats(12, 50)
+KILLS = repeats(5, 50)
 
 
 class Course:

@@ -141,7 +141,7 @@ def test_exports_by_nbgraders_own_command(courses):
         ("gradescope.Gradescope", "gradescope"),
     ):
         to = root / f"again-{name}"
-        courses["postgresql"].run("nbgrader", "export", f"--exporter=autograder.{plugin}", "--to", str(to))
+        courses["postgresql"].run("nbgrader", "export", f"--exporter=autograder.lms.{plugin}", "--to", str(to))
         pairs = (
             [(root / name, to)] if to.is_file() else [(root / name / p.relative_to(to), p) for p in to.rglob("*.json")]
         )
@@ -150,6 +150,7 @@ def test_exports_by_nbgraders_own_command(courses):
             assert ours.read_bytes() == theirs.read_bytes(), name
 
 
+@pytest.mark.full("as test_late does with SQLite")
 def test_a_manual_grade_stays_when_a_mended_test_is_graded_again(courses):
     """On both servers: the check of 1.1 is made to ask for nothing, and only it is run again."""
     from nbgrader.api import Gradebook

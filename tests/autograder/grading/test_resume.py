@@ -72,6 +72,7 @@ def jobs() -> dict[str, set[str] | None]:
     return {j.student: None if j.only is None else set(j.only) for j in done}
 
 
+@pytest.mark.slow("grades a class five times")
 def test_nothing_is_graded_twice(what):
     assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
     assert jobs() == {"ada": None, "bob": None, "eve": None}
@@ -204,6 +205,7 @@ def test_stopped_at_work_that_a_person_graded(what, monkeypatch, change, waiting
             assert (one.manual_score, one.needs_manual_grade) == (3.5 if cell == "ch01-q03" else 1.5, waits)
 
 
+@pytest.mark.slow("waits for an engine that fails")
 def test_a_fault_of_ours_is_tried_again(what, monkeypatch):
     def broken(*_, **__):
         raise OSError("no more sockets")

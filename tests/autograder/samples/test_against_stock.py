@@ -58,6 +58,7 @@ def engine():
 
 
 @pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.sample(quick=0, slow=2)
 def test_scores_are_those_of_stock(topic, engine, tmp_path, monkeypatch):
     from autograder.engine.engine import bundle
 

@@ -31,7 +31,7 @@ def test_blank_earns_nothing(chapter):
         assert verdict.score == 0, f"{name}: {verdict.message}"
 
 
-@pytest.mark.sample(quick=2)
+@pytest.mark.sample(quick=2, slow=2)
 def test_solved_earns_everything(chapter):
     verdicts = in_process_grading.judge(chapter[0])
     assert verdicts
@@ -49,7 +49,7 @@ def changes(kind: str) -> list:
 
 
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
-@pytest.mark.sample(quick=10, slow=50, kind="topic")
+@pytest.mark.sample(quick=7, slow=30, kind="topic")
 def test_mutant_loses_points(tree, topic, mutant):
     verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
     mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
@@ -60,7 +60,7 @@ def test_mutant_loses_points(tree, topic, mutant):
 
 
 @pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants"))
-@pytest.mark.sample(quick=6, slow=20, kind="topic")
+@pytest.mark.sample(quick=4, slow=12, kind="topic")
 def test_variant_keeps_points(tree, topic, variant):
     verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [variant]), variant.grade_id)
     assert verdicts

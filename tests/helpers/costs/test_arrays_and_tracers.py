@@ -16,7 +16,16 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Calibration, Move, Work
 from helpers.costs.sharding import collectives
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.costs.training import communication, dp_fsdp_tp, layout, pipeline_schedules, step_estimate, training_step
+from helpers.costs.training import (
+    communication,
+    dp_fsdp_tp,
+    expert_parallelism,
+    gradient_accumulation as accumulation,
+    layout,
+    pipeline_schedules,
+    step_estimate,
+    training_step,
+)
 from helpers.costs.transformers import (
     activation_memory,
     attention_share,
@@ -191,7 +200,7 @@ FORMULAS = {
         ),
         [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
     ),
-    "data_ratio": (dp_fsdp_tp.data_ratio, [(1e6, 64.0, 2550.0, 3.0)]),
+    "data_ratio": (dp_fsdp_tp.data_ratio, [(1e6, 64.0, 2550.0, 3.0, 4.0)]),
     "tensor_ratio": (dp_fsdp_tp.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
     "mixed_ratio": (dp_fsdp_tp.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
     "data_batch": (dp_fsdp_tp.data_batch, [(2550.0, 3.0)]),
@@ -199,7 +208,20 @@ FORMULAS = {
     "X_opt": (dp_fsdp_tp.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
     "mixed_batch": (dp_fsdp_tp.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
     "chips_limit": (dp_fsdp_tp.chips_limit, [(4e7, 850.0)]),
-    "slice_batch": (dp_fsdp_tp.slice_batch, [(73440.0,)]),
+    "slice_batch": (dp_fsdp_tp.slice_batch, [(73440.0, 2.0)]),
+    "accumulation_bytes": (
+        lambda m, D, F: tuple(accumulation.accumulation_bytes(way, m, D, F) for way in accumulation.WAYS),
+        [(8.0, 512.0, 2048.0)],
+    ),
+    "accumulated_gradients": (
+        lambda P, X: tuple(accumulation.accumulated_gradients(way, P, X) for way in accumulation.WAYS),
+        [(13e9, 64.0)],
+    ),
+    "expert_flops": (expert_parallelism.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
+    "expert_bytes": (expert_parallelism.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]),
+    "expert_ratio": (expert_parallelism.expert_ratio, [(2048.0, 19780.0, 64.0)]),
+    "expert_width": (expert_parallelism.expert_width, [(19780.0, 64.0)]),
+    "expert_width_on_rings": (expert_parallelism.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
     "idle": (
         lambda p, m, v, F: tuple(pipeline_schedules.idle(n, p, m, v, F) for n in pipeline_schedules.PIPELINES),
         [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
@@ -222,6 +244,8 @@ FORMULAS = {
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
     "nonzero": (numeric.nonzero, [(0.0,), (3.0,)]),
     "ceil": (numeric.ceil, [(1.2,), (2.0,)]),
+    "ceil_near": (numeric.ceil_near, [(1.2,), (1.1 * 50 / 5,)]),
+    "floor_near": (numeric.floor_near, [(1.2,), (0.29 * 100,)]),
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
     **answering.FORMULAS,
@@ -314,8 +338,9 @@ def test_floats_arrays_and_jit_agree(name):
 
 def test_costs_need_the_standard_library_alone():
     code = """import sys, pkgutil, importlib, helpers.costs
-for m in pkgutil.iter_modules(helpers.costs.__path__):
-    importlib.import_module("helpers.costs." + m.name)
+for m in pkgutil.walk_packages(helpers.costs.__path__, "helpers.costs."):
+    importlib.import_module(m.name)
+assert len(sys.modules) > 40 + len([m for m in sys.modules if not m.startswith("helpers.")])
 print(*{m.split('.')[0] for m in sys.modules})"""
     loaded = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True

@@ -96,8 +96,8 @@ def slowest(browser, address: str, runs: int) -> float:
 
 def pages(folder: Path) -> dict[str, tuple[int, str]]:
     """Name of a figure -> bytes, and the address of a page in `folder` that holds it alone."""
-    figures = [figures.figure(name) for name in names()]
-    return {f.name: (size(f), write(f, folder).as_uri()) for f in figures}
+    made = [figures.figure(name) for name in names()]
+    return {f.name: (size(f), write(f, folder).as_uri()) for f in made}
 
 
 def main(argv: list[str]) -> int:

@@ -24,7 +24,7 @@ from helpers.kernels.attention import (
     tree_attention,
 )
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask, padding, plan
-from helpers.kernels.inference import ragged_attention, speculative_decoding
+from helpers.kernels.inference import ragged_and_paged_attention, speculative_decoding
 from helpers.kernels.sharding import collectives
 from helpers.kernels.training import mlp_layer, pipeline_parallel
 from helpers.kernels.training.data_parallel_and_fsdp import DATA, FSDP
@@ -50,7 +50,7 @@ def over(f):
 
 
 def ragged(q, k, v, lengths=None):
-    return ragged_attention.attend(q[:, 0], k, v, [T] * B if lengths is None else lengths, 2)[0]
+    return ragged_and_paged_attention.attend(q[:, 0], k, v, [T] * B if lengths is None else lengths, 2)[0]
 
 
 WITH_LENGTHS = {
@@ -129,7 +129,7 @@ def test_values_may_be_wider_than_keys():
     for f in (flash_attention.flash, partial(pallas_tpu.flash, rows=2, columns=2), pallas_gpu.flash):
         check(lambda *x, f=f: f(*x, CAUSAL), wide, want)
     check(lambda *x: pallas_tpu.flash(*x, CAUSAL), wide[..., :3], want[..., :3])
-    got, _ = ragged_attention.attend(q[:, -1], k, wide, [T] * B, 2)
+    got, _ = ragged_and_paged_attention.attend(q[:, -1], k, wide, [T] * B, 2)
     np.testing.assert_allclose(got, want[:, -1], rtol=1e-5, atol=1e-5)
     says("k and v in all", ring, q, k, wide)
 

@@ -156,7 +156,7 @@ HINT = "Choose a task, a model and chips; then pick any layout in the table."
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), "
     f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best. "
-    "bf16, Adam's moments in float32, 1F1B. A link's rate is that of one direction; rings use both. "
+    "bf16, Adam's moments in float32, no master copy of the weights, 1F1B. A link's rate is that of one direction; rings use both. "
     "Sums of gradients and gathered weights hide behind products; "
     "what tp and ep send does not.",
     "serve": "Serving: one decode step, arithmetic in bf16, without prefill. Y chips share heads and Z the sequences; "

@@ -110,7 +110,7 @@ HINT = "Choose a model, chips and a batch: the layout is searched for at each mo
 RULES = (
     "Tried: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), cp up to {cp}, as far as sizes and "
     "sequences divide; every ZeRO stage; microbatches in powers of two. Best is what takes least if all that can hide does; "
-    "of equals, what needs least memory. bf16, Adam's moments in float32, 1F1B. "
+    "of equals, what needs least memory. bf16, Adam's moments in float32, no master copy of the weights, 1F1B. "
     "A bar of time is a share of the sum, one of memory a share of the device."
 )
 ANY = "whichever is fastest"

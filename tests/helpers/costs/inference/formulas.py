@@ -5,6 +5,7 @@ from dataclasses import replace
 from helpers.costs.inference import (
     engine_simulation,
     latency_and_throughput,
+    preemption,
     prefill_and_decode_step,
     request_log,
     sharded_decode_step,
@@ -24,6 +25,7 @@ MODULES = (
     engine_simulation,
     request_log,
     speculative_decoding,
+    preemption,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -95,6 +97,12 @@ FORMULAS = {
             (8e5, 1e3, 2e14, 1e10, 0.0, 0.0),
         ],
     ),
+    "recompute_time": (preemption.recompute_time, [(1024.0, 13e9, 3e14, 8e5)]),
+    "swap_time": (preemption.swap_time, [(1024.0, 8e5, 3e10, 16.0, 80.0, 1e-5), (1001.0, 8e5, 3e10, 16.0, 1.0, 0.0)]),
+    "smallest_page": (
+        preemption.smallest_page,
+        [(1024.0, 8e5, 13e9, 3e14, 3e10, 8e5, 80.0, 1e-5), (1024.0, 8e5, 13e9, 3e14, 1e10, 8e5, 80.0, 1e-5)],
+    ),
     "replica": (_replica, [(n, *d) for n, d in zip((1.0, 8.0), DECODERS)]),
     "prefill_limit": (sharding_limits.prefill_limit, [(16384.0, 1.97e14, 9e10, 2.0, 1.0)]),
     "ici_ratio": (lambda n: sharding_limits.ici_ratio(V5E) * n, [(2.0,)]),
@@ -126,6 +134,7 @@ FORMULAS = {
 # Events, shapes, lists of collectives and records: their tests are in test_serving.py, test_decoding.py, test_replica.py
 # and test_speculative.py.
 DISCRETE = {
+    "paged_schedule",  # events
     "shapes",  # of slices
     "smallest_slice",
     "points",  # records: their seconds are in those of "replica"

@@ -120,6 +120,7 @@ def test_every_plan_on_4x2_is_sound_and_none_beats_the_cheapest():
 
 @settings(deadline=None, max_examples=repeats(4, 25))
 @given(st.data())
+@pytest.mark.slow("plans on random meshes of three axes")
 def test_random_plans_are_sound(data):
     mesh = Mesh({"X": data.draw(st.sampled_from([1, 2, 3, 4])), "Y": data.draw(st.sampled_from([2, 4])), "Z": 2})
     sizes = {d: data.draw(st.sampled_from([24, 48, 96, 240])) * 4 for d in "IJK"}

@@ -272,16 +272,17 @@ def test_where_all_strategies_wait():
 
 
 def test_data_parallelism_over_pods():
-    """systems D14: gradients over the network, sent by all chips of a slice, take as long as 73,440 tokens' backward pass."""
+    """systems D14: gradients over the network, sent by all chips of a slice, take as long as the backward pass of that many tokens."""
     from helpers.costs.sharding.collectives import over_dcn
     from helpers.costs.sharding.sharded_array import Axis
 
-    D, F, M, pods = 8192, 28672, 8960, 1000
-    B = pods * dp_fsdp_tp.slice_batch(V5P.alpha_dcn())
-    _, backward = cost("DP", B, D, F, X=pods * M)
-    sent = [m for m in over_dcn("AllReduce", 2 * D * F, Axis(M), pods) if m.link == "dcn"]
-    dcn = 2 * sum(m.bytes for m in sent) / V5P.dcn_bandwidth  # two matrices
-    assert dcn == pytest.approx(backward.flops / V5P.rate(), rel=2e-3)  # (pods - 1) / pods of it
+    D, F, M = 8192, 28672, 8960
+    for pods in (2, 3, 8, 1000):  # two of them ask for half of C/W_dcn, many for nearly all
+        B = pods * dp_fsdp_tp.slice_batch(V5P.alpha_dcn(), pods)
+        _, backward = cost("DP", B, D, F, X=pods * M)
+        sent = [m for m in over_dcn("AllReduce", 2 * D * F, Axis(M), pods) if m.link == "dcn"]
+        dcn = 2 * sum(m.bytes for m in sent) / V5P.dcn_bandwidth  # two matrices
+        assert dcn == pytest.approx(backward.flops / V5P.rate())
 
 
 def test_on_real_rings_the_best_mesh_is_that_of_the_formula():

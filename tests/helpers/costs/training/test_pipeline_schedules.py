@@ -132,6 +132,14 @@ def test_no_device_waits_inside_zb_h2():
         assert max(simulate(pipeline("ZB-H1", p, 2 * p)).peak) == max(simulate(pipeline("1F1B", p, 2 * p)).peak) == p
 
 
+def test_zb_h2_waits_inside_unless_its_passes_are_balanced():
+    """No device waits between its own tasks where B <= F and F + B <= 2W, and somewhere one does in every other case."""
+    seconds = (0.5, 0.75, 1.0, 1.25, 2.0)
+    for (p, m), F, B, W in product(((2, 4), (3, 5), (4, 8)), seconds, seconds, seconds):
+        t = simulate(pipeline("ZB-H2", p, m), F, B, W)
+        assert (max(t.gaps) == 0) == (B <= F and F + B <= 2 * W), (p, m, F, B, W)
+
+
 def test_exhaustive_search_finds_nothing_better_than_zb_h1():
     """systems D13: of all orders of F, B, W on two devices and two microbatches, none has less idle time."""
 

@@ -11,6 +11,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather, all_to_all
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
+from helpers.costs.training.communication import MASTER
 from helpers.costs.training.layout import Layout, wires
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import activation_memory, parameters_and_flops, six_nd_and_mfu
@@ -32,6 +33,8 @@ def test_zero_memory():
         at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE).memory
         want = training_step.zero_memory(P, X, z)
         assert (at.weights, at.gradients, at.optimizer) == pytest.approx(want)
+        at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE, sizes=MASTER).memory
+        assert at.optimizer - want[2] == pytest.approx(4 * P / (X if z else 1))
     vector = np.zeros(6400)
     shards = {
         z: [len(np.array_split(vector, X)[0]) if z >= least else len(vector) for least in (3, 2, 1)] for z in range(4)

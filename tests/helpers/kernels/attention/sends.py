@@ -3,7 +3,7 @@
 from functools import partial
 
 from helpers.kernels.attention import ring_attention, striped_attention, tree_attention
-from tests.helpers.kernels.absent import bf16, both_passes, int32, mesh
+from tests.helpers.kernels.abstract_arrays import bf16, both_passes, int32, mesh
 
 B, N, K, H = 2, 4, 2, 6  # two query heads on each KV head
 

@@ -67,6 +67,7 @@ LONG = [
 @pytest.mark.parametrize(
     "kind, mask, S, size", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)], ids=str
 )
+@pytest.mark.sample(quick=2, slow=6)
 def test_it_is_attention_of_the_rounded_numbers(kind, mask, S, size):
     """systems F19: exactly, dense attention of what is left of q, k and v. Odd sizes, grouped heads, blocks that do not divide.
 

@@ -107,6 +107,7 @@ def test_measures_by_hand():
     np.testing.assert_allclose(error[0, 3], np.sqrt(fit[1][0]) / np.linalg.norm(np.exp(z[0, 3])), rtol=1e-4)
 
 
+@pytest.mark.slow("trains a map")
 def test_what_the_maps_lose():
     """systems F6: ELU + 1 spreads its weights; Taylor's follow softmax's where scores are small, and turn round below -1."""
     _, entropy, _, found = measured(0)

@@ -58,6 +58,7 @@ def efficient(keep):
     [(m, "float32") for m in (FULL, CAUSAL, SINKS, Mask(True, 3), Mask(window=3))] + [(SINKS, "bfloat16")],
     ids=str,
 )
+@pytest.mark.sample(quick=0, slow=3)
 def test_every_form_is_attention(mask, dtype):
     """systems F12 to F15: sizes that divide and do not, blocks larger than the sequence, more queries than keys."""
     tol = 3e-6 if dtype == "float32" else BF16
@@ -129,6 +130,7 @@ def test_the_first_version_and_what_it_must_write(once):
     assert np.abs(got["forgetful"] - reference.dense(q, k, v, do, seen(CAUSAL, 5, 11))[0]).max() > 0.1
 
 
+@pytest.mark.slow("compiles a program for each order")
 def test_blocks_in_any_order():
     """systems F17: rows forward and columns backward, each by itself; only dq is a sum over columns."""
     g = reference.draw(1, 6, 9, 2, 1, 3)

@@ -33,7 +33,7 @@ def dense(q, k, v, causal=True):
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.sample(quick=3, slow=5)
+@pytest.mark.sample(quick=1, slow=2)
 def test_forward_and_backward_are_those_of_dense_attention(case, causal):
     """systems C16, C17: to 1e-6, for chunks that divide nothing too."""
     *sizes, rows, columns = case

@@ -65,6 +65,7 @@ LONG = [(form, name) for form in FORMS for name in MAPS if (form, name) not in Q
 
 
 @pytest.mark.parametrize("form, name", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
+@pytest.mark.sample(quick=1, slow=6)
 def test_every_form_equals_the_masked_weights(form, name):
     """systems F5: results, and the slopes that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.
 
@@ -101,6 +102,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sample(quick=1)
 def test_slopes_in_bfloat16(way):
     """systems F5: within one rounding of those of the weights at the same numbers in float32, through a state too."""
     first = 3 if way == "from a state" else 0

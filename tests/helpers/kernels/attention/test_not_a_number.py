@@ -21,7 +21,7 @@ from helpers.kernels.attention import (
     tree_attention,
 )
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
-from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_attention, sharded_decode_step
+from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention, sharded_decode_step
 from helpers.kernels.inference.kv_cache_by_heads import HEADS
 from helpers.kernels.inference.kv_cache_by_sequence import REDUCED, SEQUENCE
 from helpers.kernels.inference.sharded_prefill import DATA, TENSOR
@@ -105,13 +105,13 @@ def test_blocks_and_pages_that_are_read_in_part():
     q, k, v, _ = reference.draw(B, 1, 12, N, K, H)
     lengths = jnp.array([7, 0])
     want = dense_attention.attention(q, k, v, masks.padding(lengths, 12))[:, 0]
-    got, _ = jax.jit(partial(ragged_attention.attend, block=4))(
+    got, _ = jax.jit(partial(ragged_and_paged_attention.attend, block=4))(
         q[:, 0], spoilt(k, lengths), spoilt(v, lengths), lengths
     )
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     pages = lambda x: spoilt(x, lengths).reshape(6, 4, K, H)  # noqa: E731
     tables = jnp.arange(6).reshape(2, 3)
-    got, _ = jax.jit(ragged_attention.attend_pages)(q[:, 0], pages(k), pages(v), tables, lengths)
+    got, _ = jax.jit(ragged_and_paged_attention.attend_pages)(q[:, 0], pages(k), pages(v), tables, lengths)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 

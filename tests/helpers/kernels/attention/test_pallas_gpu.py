@@ -32,6 +32,7 @@ def test_the_kernel_is_attention():
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("mask", MASKS, ids=str)
+@pytest.mark.sample(quick=0, slow=4)
 def test_the_kernel_is_attention_for_every_mask(mask, dtype):
     agree((2, 21, 53, 4, 2, 5), mask, [30, 53], 3e-6 if dtype == "float32" else 0.04, dtype, slopes=True)
     agree((1, 37, 20, 3, 3, 20), mask, [19], 3e-6 if dtype == "float32" else 0.04, dtype, slopes=True)

@@ -34,6 +34,7 @@ def test_the_kernels_are_attention():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", [FULL, CAUSAL, SINKS, Mask(True, 3), Mask(window=3)], ids=str)
+@pytest.mark.sample(quick=0, slow=3)
 def test_the_kernels_are_attention_for_every_mask(mask):
     agree((2, 5, 11, 4, 2, 3), mask, [3, 9], 64, 4, 3e-6)
     agree((1, 9, 4, 3, 3, 5), mask, [4], 2, 3, *((0.03, "bfloat16") if mask == SINKS else (3e-6,)))

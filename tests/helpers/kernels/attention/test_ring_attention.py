@@ -86,6 +86,7 @@ every_case = pytest.mark.parametrize(
 
 
 @every_case
+@pytest.mark.sample(quick=2, slow=6)
 def test_equal_to_dense_attention(n, how):
     """systems F20, F22: the result and all three slopes, GQA, tokens in the order of the text."""
     for got, want in zip(around(n, **how)(*given()), dense(*given(), mask_of(**how))):
@@ -93,6 +94,7 @@ def test_equal_to_dense_attention(n, how):
 
 
 @pytest.mark.parametrize("n, how", [TWICE, pytest.param(8, STRIPED, marks=pytest.mark.slow)])
+@pytest.mark.slow("compiles programs over five devices")
 def test_in_bfloat16(n, how):
     """The sums are float32: the result is within one rounding (2^-8) of what bfloat16 inputs give exactly.
 

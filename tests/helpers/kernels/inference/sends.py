@@ -12,7 +12,7 @@ from helpers.kernels.inference import (
     weight_stationary_2d,
 )
 from helpers.kernels.transformers import decoder
-from tests.helpers.kernels.absent import as_bf16, bf16, int32, mesh
+from tests.helpers.kernels.abstract_arrays import as_bf16, bf16, int32, mesh
 from tests.helpers.kernels.transformers.families import toy
 
 B, S = 8, 32  # sequences, and places of the cache

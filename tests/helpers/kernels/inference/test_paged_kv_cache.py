@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_attention
+from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention
 from helpers.kernels.inference.page_allocator import Blocks, Exhausted
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
@@ -141,6 +141,42 @@ def test_too_little_is_said():
     b.check()
 
 
+def test_pages_are_kept_begun_with_and_come_back():
+    """A tree keeps two pages when their sequence is gone; another one begins with them, is freed, and comes back on other pages."""
+    b = Blocks(pages=6, size=2)
+    first = b.allocate("a", 4)
+    for page in first:
+        b.keep(page)
+    b.free("a")
+    assert (b.available, [b.count(page) for page in first]) == (4, [1, 1])
+    assert b.allocate("b", 5, first)[:2] == first and b.fork("b", "c", 5)[:2] == first and b.available == 3
+    gone = {name: (b.table(name), b.length(name)) for name in "bc"}
+    b.free("b"), b.free("c")
+    b.allocate("d", 2)  # takes the page that they shared beyond the first two
+    now = b.resume(gone, {first[0]: first[0]})
+    assert b.table("b") == b.table("c") == [now[page] for page in gone["b"][0]] and now[first[0]] == first[0]
+    assert now[first[1]] != first[1] and [b.count(p) for p in b.table("b")] == [3, 2, 2]
+    b.replace("b", 1, first[1])
+    assert [b.count(now[first[1]]), b.count(first[1])] == [1, 2]
+    b.check()
+    with pytest.raises(Exhausted, match="take 2 pages, and 1 of 6 are free"):
+        b.allocate("e", 5, [first[0]])
+    b.drop(first[1])
+    for sentence, call in {
+        f"nobody keeps page {first[1]}: keep it first": lambda: b.drop(first[1]),
+        "2 full pages of 2 are more than the 3 tokens of 'e'": lambda: b.allocate("e", 3, first),
+        "pages .9. are in nobody's use": lambda: b.keep(9),
+        "there is a sequence 'b' already": lambda: b.resume(gone, {}),
+    }.items():
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    for name in b.names():
+        b.free(name)
+    b.drop(first[0])
+    assert b.available == 6 and b.taken == b.returned
+    b.check()
+
+
 def test_a_broken_table_is_noticed():
     b = Blocks(pages=3, size=4)
     b.allocate("a", 4)
@@ -259,8 +295,8 @@ def test_ragged_reads_by_blocks_and_by_pages():
     pool = [np.empty((B * S // block, block, K, H), np.float32) for _ in "kv"]
     for a, pages in zip((k, v), pool):
         pages[order] = a.reshape(-1, block, K, H)
-    rows = jax.jit(partial(ragged_attention.attend, block=block))
-    pages = jax.jit(ragged_attention.attend_pages)
+    rows = jax.jit(partial(ragged_and_paged_attention.attend, block=block))
+    pages = jax.jit(ragged_and_paged_attention.attend_pages)
     for n in ([12, 1, 0, 7], [3, 3, 4, 12], [0, 0, 0, 1], [0, 0, 0, 0]):
         y, read = rows(q, k, v, np.array(n))
         np.testing.assert_allclose(y, dense(q, k, v, n), rtol=1e-4, atol=1e-5)
@@ -269,4 +305,4 @@ def test_ragged_reads_by_blocks_and_by_pages():
         assert read == taken == sum(-(-x // block) for x in n)
         assert read * block - sum(n) < B * block  # Σ lengths, up to a block for each row, and not B · S
     with pytest.raises(ValueError, match="blocks of 5 do not fill the 12 places of a row: take a divisor of 12"):
-        ragged_attention.attend(q, k, v, jnp.array(n), 5)
+        ragged_and_paged_attention.attend(q, k, v, jnp.array(n), 5)

@@ -77,6 +77,7 @@ def cut(way, mesh, shape):
 
 
 @every_way
+@pytest.mark.sample(quick=3)
 def test_a_step_equals_the_dense_layer(way, grid):
     """systems E17, E18, E19: sequences at eight different places; the new keys and values stand in theirs, all others stay."""
     is_dense(way, grid)

@@ -72,6 +72,7 @@ def test_prefill_equals_the_dense_layer(keys, grid):
         assert kept[name].sharding.shard_shape((2, 16, 4, 4)) == (2, 16 // grid[0], 4 // grid[1], 4)
 
 
+@pytest.mark.slow("compiles a decoder for two meshes")
 def test_a_text_begins_on_one_mesh_and_goes_on_on_another():
     """systems E16, E18: two prompts cut over X and Y, then four steps with the cache cut over KV heads and sequences: the same tokens."""
     c, B, T, size = toy(D=16, L=2, N=8, K=4, H=4, F=24), 4, 8, 12

@@ -48,6 +48,7 @@ def test_the_draft_is_a_seventh_of_the_speaker():
 
 
 @pytest.mark.slow
+@pytest.mark.full("trains for half a minute; a few steps are trained by make test")
 def test_words_come_out():
     params, losses = tiny_language_model.train(tiny_language_model.speaker(len(LETTERS)), TOKENS)
     assert losses[0] > 3 and np.mean(losses[-10:]) < 0.2

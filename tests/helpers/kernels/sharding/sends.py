@@ -8,7 +8,7 @@ from helpers.costs.sharding.matmul_plans import plans
 from helpers.costs.sharding.sharded_array import Mesh
 from helpers.kernels.mesh import sharded
 from helpers.kernels.sharding import collectives, sharded_matmul as matmul
-from tests.helpers.kernels.absent import bf16, both_passes, mesh
+from tests.helpers.kernels.abstract_arrays import bf16, both_passes, mesh
 
 I, J, K = 16, 24, 8
 

@@ -85,12 +85,13 @@ def test_random_plans_send_what_they_say(name):
 
 def test_all_plans_of_some_cases():
     for name, mesh in MESHES.items():
-        for A, B, C in cases(mesh, 3, name + "!"):
+        for A, B, C in cases(mesh, repeats(1, 3), name + "!"):
             for plan in islice(plans(A, B, C, SIZES, mesh), 40):
                 sends_what_it_says(plan)
 
 
 @pytest.mark.parametrize("name", MESHES)
+@pytest.mark.sample(quick=2)
 def test_random_plans_give_the_product(name):
     draw = random.Random(name)
     for A, B, C in cases(MESHES[name], 8, name + "?"):
@@ -126,6 +127,7 @@ def test_any_mesh_sizes_and_types(data):
 
 
 @pytest.mark.parametrize("sizes", [(4, 2), (4, 2, 2), (2, 4, 2), (2, 3, 2), (1, 2, 2), (2, 1)])
+@pytest.mark.sample(quick=2)
 def test_permutes_move_blocks_along_their_axes_only(sizes):
     """From every sharding of a matrix to every other one: along the axes it names, a Permute is one permutation."""
     mesh, each = Mesh(dict(zip("XYZ", sizes))), {"I": 48, "J": 48}
@@ -137,6 +139,7 @@ def test_permutes_move_blocks_along_their_axes_only(sizes):
 
 
 @pytest.mark.parametrize("name", ["4x2", "2x2x2"])
+@pytest.mark.sample(quick=1)
 def test_gradients_of_random_plans(name):
     """Slices, gathers, sums and permutes are pulled back to the gradients of the dense product."""
     draw, values = random.Random(name), np.random.default_rng(0)
@@ -208,6 +211,7 @@ def test_all_shardings_on_4x2():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))  # so that two processes share them
+@pytest.mark.sample(quick=0, slow=1)
 def test_all_shardings_on_2x2x2_up_to_names(part):
     """49 x 49 x 49 shardings; those that differ by the names of the axes only count once."""
     mesh = MESHES["2x2x2"]

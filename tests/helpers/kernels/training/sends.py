@@ -18,7 +18,7 @@ from helpers.kernels.training import (
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
-from tests.helpers.kernels.absent import as_bf16, bf16, int32, mesh
+from tests.helpers.kernels.abstract_arrays import as_bf16, bf16, int32, mesh
 from tests.helpers.kernels.transformers.families import toy
 
 ADAM = Adam(rate=0.01)
@@ -30,6 +30,8 @@ STRATEGIES = {
     "ZeRO-1": (data.ZERO1, dict(X=4)),
     "ZeRO-2": (data.ZERO2, dict(X=4)),
     "FSDP": (data.FSDP, dict(X=4)),
+    "data parallelism, summed once": (data.DATA_ONCE, dict(X=4)),
+    "FSDP, scattered once": (data.FSDP_ONCE, dict(X=4)),
     "tensor parallelism": (tensor.TENSOR, dict(Y=4)),
     "tensor parallelism, In kept": (tensor.TENSOR_KEEPING, dict(Y=4)),
     "FSDP and tensor parallelism": (mixed.MIXED, dict(X=2, Y=4)),
@@ -48,10 +50,10 @@ def passes(name, backward):
     return (back, (*jax.eval_shape(there, *given), weights())) if backward else (there, given)
 
 
-def mlp_step(name):
+def mlp_step(name, micro=1, master=False):
     s, sizes = STRATEGIES[name]
-    given = weights(), jax.eval_shape(ADAM.start, weights()), bf16(B, D), bf16(B, D)
-    return mlp_layer.step(s, mesh(**sizes), ADAM), given
+    state = jax.eval_shape(partial(ADAM.start, master=master), weights())
+    return mlp_layer.step(s, mesh(**sizes), ADAM, micro), (weights(), state, bf16(B, D), bf16(B, D))
 
 
 SCHEDULES = {  # schedule, devices, microbatches, stages on each device; size of X, if there is one
@@ -113,10 +115,10 @@ def loss(name):
     return transformer_over_mesh.loss(c, mesh(**sizes), axes), (params(c), int32(8, 16 + 1))
 
 
-def whole_step(name):
+def whole_step(name, micro=1):
     c, axes, sizes = AXES[name]
     given = params(c), jax.eval_shape(ADAM.start, params(c)), int32(8, 16 + 1)
-    return transformer_over_mesh.step(c, mesh(**sizes), axes, ADAM), given
+    return transformer_over_mesh.step(c, mesh(**sizes), axes, ADAM, micro), given
 
 
 PROGRAMS = {
@@ -126,6 +128,12 @@ PROGRAMS = {
         for way in ("forward", "backward")
     },
     **{f"mlp_layer.step, {s}": partial(mlp_step, s) for s in STRATEGIES},
+    **{
+        f"mlp_layer.step, {s}, 4 microbatches": partial(mlp_step, s, 4)
+        for s in STRATEGIES
+        if STRATEGIES[s][1] == dict(X=4)
+    },
+    "mlp_layer.step, FSDP, a master copy": partial(mlp_step, "FSDP", master=True),
     **{f"pipeline_parallel.slopes, {s}": partial(two_matmul, s) for s in SCHEDULES},
     "pipeline_parallel.slopes, a stage of any function, ZB-H1": partial(of_function, "ZB-H1, 4 stages, 8 microbatches"),
     "transformer_in_stages.step, 1F1B, twice along X": partial(
@@ -133,4 +141,7 @@ PROGRAMS = {
     ),
     "transformer_over_mesh.loss, context and tensor": partial(loss, "context and tensor"),
     **{f"transformer_over_mesh.step, {axes}": partial(whole_step, axes) for axes in AXES},
+    "transformer_over_mesh.step, data, FSDP and tensor, 2 microbatches": partial(
+        whole_step, "data, FSDP and tensor", 2
+    ),
 }

@@ -51,6 +51,7 @@ LONG = ("naive", "GPipe", "ZB-H2", "1F1B on eight devices")
 @pytest.mark.parametrize(
     "name, p, m, v", [pytest.param(*a, id=i, marks=[pytest.mark.slow] * (i in LONG)) for i, a in CASES.items()]
 )
+@pytest.mark.sample(quick=2)
 def test_slopes_equal_those_of_the_whole_net(name, p, m, v):
     """systems D11, D12, D13: every order, with its microbatches; and the devices did what the order says, when it says."""
     orders, mesh = order(name, p, m, v), meshes.mesh((p,), ("Z",))

@@ -89,6 +89,7 @@ def one_device_step(params, moments, rows):
         pytest.param("interleaved", ((2,), ("Z",)), 4, 2, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow("compiles a pipeline of Transformers")
 def test_the_small_transformer_as_a_pipeline(name, grid, m, v):
     """systems D12, D13: two steps of Adam equal those of one device; each holds its stages' layers and moments only."""
     mesh, rows = meshes.mesh(*grid), tokens(C, 8, 7)

@@ -6,7 +6,7 @@ import jax
 
 from helpers.costs.transformers.config import MoE
 from helpers.kernels.transformers import decoder, mixture_of_experts
-from tests.helpers.kernels.absent import bf16, both_passes, mesh
+from tests.helpers.kernels.abstract_arrays import bf16, both_passes, mesh
 from tests.helpers.kernels.transformers.families import toy
 
 T, PLACES = 64, 4

@@ -74,7 +74,7 @@ def test_parts_of_a_layer():
 
 
 @pytest.mark.parametrize("c", LAYERS.values(), ids=LAYERS)
-@pytest.mark.sample(quick=2)
+@pytest.mark.sample(quick=1, slow=1)
 def test_a_whole_layer(c):
     """systems C2: the same layer as the decoder's, the same slopes as jax.grad, and exactly twice the FLOPs."""
     p = jax.tree.map(lambda a: a[0], random_params(c)["layers"][0])

@@ -31,6 +31,7 @@ def ids(*shape):
 
 
 @ALL
+@pytest.mark.sample(quick=20)
 def test_parameters_are_those_that_jax_makes(c):
     """systems C3, C4."""
     made = abstract(c)
@@ -43,6 +44,7 @@ def test_parameters_are_those_that_jax_makes(c):
 
 
 @ALL
+@pytest.mark.sample(quick=9, slow=8)
 def test_flops_are_those_of_the_program(c):
     """systems C4: forward, a prompt that unembeds its last token only, and a step of generation on a full cache."""
     params, size = abstract(c), 6
@@ -90,7 +92,7 @@ def test_later_tokens_change_nothing(name):
 
 
 @EACH
-@pytest.mark.sample(quick=3, slow=7)
+@pytest.mark.sample(quick=1, slow=2)
 def test_a_cache_changes_nothing(c, prompt=5):
     """systems C13, C3: token by token with a cache is the whole sequence at once, for windows shorter than the text too."""
     params, x = random_params(c), tokens(c, B, T)
@@ -104,7 +106,7 @@ def test_a_cache_changes_nothing(c, prompt=5):
 
 
 @pytest.mark.parametrize("name", DISTINCT)
-@pytest.mark.sample(quick=2, slow=3)
+@pytest.mark.sample(quick=1, slow=1)
 def test_every_parameter_has_a_slope(name):
     """None is counted that the program does not use."""
     c = FAMILIES[name]
@@ -155,6 +157,7 @@ def test_an_even_distribution_surprises_by_log_v():
     np.testing.assert_allclose(kernels.loss(params, tokens(c, B, T), c), np.log(c.V), rtol=1e-6)
 
 
+@pytest.mark.slow("compiles a training step")
 def test_training_makes_the_loss_smaller():
     c = toy(L=2)
     params, x = kernels.init(c, jax.random.key(0)), tokens(c, B, T)

@@ -59,7 +59,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("c", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("C", [2, 7, TOKENS])
-@pytest.mark.sample(quick=3, slow=6)
+@pytest.mark.sample(quick=1, slow=2)
 def test_equal_to_a_loop_over_tokens(c, C):
     """systems C9: with room for all, and with queues that overflow; the dropped are counted."""
     p, x = layer(c)
@@ -71,6 +71,7 @@ def test_equal_to_a_loop_over_tokens(c, C):
         np.testing.assert_allclose(mixture_of_experts.dropless(p, x, c), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow("compiles both forms of a layer, step by step")
 def test_with_all_experts_and_an_even_router_it_is_their_mean():
     """systems C9: k = E, uniform weights."""
     c = toy(L=1, moe=MoE(E=4, k=4, F=9))
@@ -84,7 +85,7 @@ def test_with_all_experts_and_an_even_router_it_is_their_mean():
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
-@settings(max_examples=repeats(6, 25), deadline=None)
+@settings(max_examples=repeats(3, 25), deadline=None)
 def test_queues(E, k, C, seed):
     """Everybody has a place of his own; whoever is dropped found the queue full of those before him."""
     k = min(E, k)
@@ -144,6 +145,7 @@ def test_the_slope_of_ragged_products_is_that_of_places():
 # ---- eight devices
 
 
+@pytest.mark.slow("compiles a layer for four devices")
 def test_two_all_to_alls_make_the_same_result():
     """systems C9: tokens and experts on one axis of eight devices; each device's bytes to the expert and back."""
     c = toy(L=1, moe=MoE(E=16, k=2, F=9))

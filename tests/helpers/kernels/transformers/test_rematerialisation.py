@@ -27,6 +27,7 @@ def test_policies_have_the_names_that_costs_give_them():
 
 @POLICY
 @EACH
+@pytest.mark.sample(quick=3, slow=4, kind="policy")
 def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
     """systems C2, C11, C12: forward, backward, and what is computed again; exact."""
     step = jax.value_and_grad(lambda p, t: rematerialisation.loss(p, t, c, policy))
@@ -36,6 +37,7 @@ def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
 
 
 @EACH
+@pytest.mark.sample(quick=4, slow=4)
 def test_saved_bytes_are_those_of_the_program(c):
     """systems C11: what JAX hands from the forward to the backward pass, to the last byte."""
     for policy in ("matmuls", "block", "nothing"):
@@ -55,6 +57,7 @@ def saved_bytes(c, policy, dtype):
 
 
 @EACH
+@pytest.mark.sample(quick=4, slow=4)
 def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
     kept, least = saved_bytes(c, "everything", jnp.float32), costs.saved(c, B, T, "everything", bytes_each=4)
     assert least < kept < 3 * least
@@ -64,6 +67,7 @@ def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
     "change", [{}, dict(K=1, norms=4, gated=False, moe=MoE(E=3, k=2, F=5))], ids=["dense", "experts"]
 )
 @pytest.mark.sample(quick=1)
+@pytest.mark.slow("compiles a training step for each policy")
 def test_slopes_are_the_same(change):
     """systems C11: gradients identical."""
     c = toy(L=1, **change)
@@ -91,6 +95,7 @@ def test_what_jax_prints_is_what_is_read(capsys):
         assert got.bytes + 4 * B * T * c.D == costs.saved(c, B, T, policy, 4)  # here the layer's input is an argument
 
 
+@pytest.mark.slow("traces a gradient for every layer")
 def test_the_second_forward_pass_keeps_everything():
     """To the compiler "nothing" takes the room of "everything" and "block" less: what `training_memory` says."""
     c = toy(L=6)

@@ -2,7 +2,7 @@
 
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.figures.sharding.matmul_plans.plans import Meshes
+from helpers.figures.sharding.sharded_matmul_costs.plans import Meshes
 
 from .page import PlanWalker
 

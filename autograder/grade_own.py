@@ -1,4 +1,4 @@
-"""Grade your own notebooks with the full tests: `python -m autograder.own [ch01_rooflines …]`.
+"""Grade your own notebooks with the full tests: `python -m autograder.grade_own [ch01_rooflines …]`.
 
 The engine that grades a class does it, or a kernel where this machine has no sandbox: it is your own work.
 Nothing is written: neither into the notebooks nor into a gradebook.
@@ -96,7 +96,7 @@ def _shortened(said: list[str]) -> list[str]:
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m autograder.own", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m autograder.grade_own", description=__doc__.split("\n")[0])
     parser.add_argument("assignment", nargs="*", help="default: all")
     wanted = parser.parse_args(argv).assignment
     tree = tree or Tree(ROOT)

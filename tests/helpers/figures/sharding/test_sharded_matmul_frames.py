@@ -6,8 +6,8 @@ import pytest
 
 from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.figures.sharding.plan_explorer.page import NOTHING, RANKED, walk
-from tests.helpers.figures.sharding.test_matmul_plans import NUMBERS, SET, draw
+from helpers.figures.sharding.sharded_matmul_frames.page import NOTHING, RANKED, walk
+from tests.helpers.figures.sharding.test_sharded_matmul_costs import NUMBERS, SET, draw
 from tests.helpers.figures.standalone import follow, link, size, strays
 from tests.tiers import repeats
 

@@ -26,7 +26,7 @@ def test_doctests():
         ('<div role="list"><div role="doc-biblioentry" id="a">', '<div><div id="a">'),
     ],
 )
-def test_repairs(written, want):
+def test_accessible_html(written, want):
     assert accessible.repaired(written) == want
 
 

@@ -2,7 +2,7 @@
 
 What a plan does depends on the mesh and the shardings, of which a page offers a finite number: `tables` writes down the
 planner's own steps for all of them. What it costs is a function of numbers: `price`, made of `costs.sharding.collectives`,
-traced to JavaScript by `helpers.live.javascript`. `matmul_plans.js` joins the two, and tests hold it against the planner.
+traced to JavaScript by `helpers.live.javascript`. `sharded_matmul_costs.js` joins the two, and tests hold it against the planner.
 """
 
 import json
@@ -161,7 +161,7 @@ class Meshes:
                 patches.append({k: c for k, c in enumerate(cells) if c != base[k]})
         if max(map(len, routes)) > LONGEST:
             raise ValueError(
-                f"a route has more than {LONGEST} steps: raise LONGEST in helpers.figures.sharding.matmul_plans.plans"
+                f"a route has more than {LONGEST} steps: raise LONGEST in helpers.figures.sharding.sharded_matmul_costs.plans"
             )
         locals_ = [
             [*(numbers[s] for s in three), *(n for s in three for n in _cut(s))]
@@ -209,7 +209,7 @@ class PlanExplorer:
     y: str
     operands: tuple[str, str, str]  # first choices, as the notation without the name: "[I_X, J]"
     chips: tuple[str, ...]
-    runners = ("matmul_plans.js", "live.js")
+    runners = ("sharded_matmul_costs.js", "live.js")
 
     @property
     def controls(self) -> tuple[Slider | Choice, ...]:

@@ -1,4 +1,4 @@
-// The planner of a live figure: joins the tables of helpers/figures/sharding/matmul_plans/plans.py for one mesh into plans, in the order of
+// The planner of a live figure: joins the tables of helpers/figures/sharding/sharded_matmul_costs/plans.py for one mesh into plans, in the order of
 // helpers/costs/sharding/matmul_plans.py, and prices each with the traced function. live.js calls what this hands out.
 window.livePlans = ({ plans: t, args: numbers }, compute, box, { text }) => {
   const cell = (table, from, to) => table[from * 11 + to] ?? t.base[from * 11 + to];

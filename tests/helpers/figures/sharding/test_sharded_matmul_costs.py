@@ -6,7 +6,7 @@ import random
 import pytest
 
 from helpers import figures
-from helpers.figures.sharding.matmul_plans.plans import step_time
+from helpers.figures.sharding.sharded_matmul_costs.plans import step_time
 from tests.helpers.figures.standalone import alone, follow, link, size, strays, write
 from tests.tiers import repeats
 

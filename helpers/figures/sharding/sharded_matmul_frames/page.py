@@ -16,8 +16,8 @@ from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.matmul_plans import Plan, order, plans
 from helpers.costs.sharding.resharding import Hop
 from helpers.costs.sharding.sharded_array import Axis, bytes_each
-from helpers.figures.sharding.matmul_plans import plans as explorer
-from helpers.figures.sharding.matmul_plans.plans import PlanExplorer, plan_lines
+from helpers.figures.sharding.sharded_matmul_costs import plans as explorer
+from helpers.figures.sharding.sharded_matmul_costs.plans import PlanExplorer, plan_lines
 from helpers.live.controls import control_html, head_html, reading, table_html
 
 RANKED = 6  # plans in the list
@@ -166,7 +166,7 @@ HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; p
 class PlanWalker(PlanExplorer):
     """A live figure: every plan priced, the best of them listed, the picked one's steps shown frame by frame."""
 
-    runners = ("matmul_plans.js", "plan_explorer.js", "live.js")
+    runners = ("sharded_matmul_costs.js", "sharded_matmul_frames.js", "live.js")
     say = "{chip}, X = {x}, Y = {y}: plan {rank} of {count} is bound by {bound}, between {lower} and {upper}."
 
     def ranked(self, chosen: Mapping[str, float | str] | None = None) -> tuple[list[Plan], dict[str, Axis], Chip]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import everything, scratch
+from tests import run_all_tests, scratch
 from tests.needs import needs
 
 ROOT = scratch.ROOT
@@ -55,7 +55,7 @@ def environments() -> dict[str, Path]:
     for folder in [Path(sys.prefix), *sorted(Path(sys.prefix).parent.glob(".venv*"))]:
         for packages in folder.glob("lib/python3.*/site-packages"):
             version = packages.parent.name.removeprefix("python")
-            if version in everything.SUPPORTED and (packages / "jax").is_dir():
+            if version in run_all_tests.SUPPORTED and (packages / "jax").is_dir():
                 found.setdefault(version, folder)
     return found
 
@@ -100,7 +100,7 @@ def session() -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", everything.SUPPORTED)
+@pytest.mark.parametrize("version", run_all_tests.SUPPORTED)
 def test_the_first_cell_brings_the_course(version, clone, tmp_path):
     found = environments()
     if version not in found:

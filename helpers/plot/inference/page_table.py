@@ -1,0 +1,77 @@
+"""Page tables: where the pages of each sequence lie in memory."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib import rc_context
+from matplotlib.patches import ConnectionPatch, Rectangle
+
+from helpers.plot.picture import COLOURS, DASHES, STYLE, Picture, canvas
+
+FILLS = tuple(COLOURS[i] for i in (4, 5, 2, 3, 0, 1))
+
+
+def page_table(tables: Mapping, texts: Mapping, pages: int, size: int, alt: str, *, caption: str = "") -> Picture:
+    """Sequences on the left, cut into pages; the table of each beside it; arrows to the pages in memory on the right.
+
+    tables  {name: [page, …]} of each sequence, in order
+    texts   {name: [token, …]}: a place for each, in the sequence and in memory
+    pages   pages of memory, of `size` tokens each; how many tables a page stands in is written beside it
+    """
+    names, place = list(tables), 0.8
+    held: dict[int, tuple[int, Sequence]] = {}  # of a page: whose colour, and its tokens
+    rows = sum(map(len, tables.values())) + len(names)
+    tall = max(rows, pages)
+    with rc_context(STYLE):
+        figure, ax = canvas(7.6, 0.5 + 0.3 * tall)
+        table_x = size * place + 0.25
+        memory_x = table_x + 3.1
+        y = 0.0
+        for i, name in enumerate(names):
+            ax.text(0, y + 0.72, f"sequence {name}", fontsize=8, va="center")
+            ax.text(table_x + 0.35, y + 0.72, "table", fontsize=7, ha="center", va="center", color="#555")
+            for j, page in enumerate(tables[name]):
+                y += 1
+                tokens = texts[name][j * size : (j + 1) * size]
+                owner = held[page][0] if page in held else i
+                if len(tokens) >= len(held.get(page, (0, ()))[1]):
+                    held[page] = (owner, tokens)
+                _places(ax, 0, y, size, place, tokens, owner)
+                _cell(ax, table_x, y, str(page))
+                arrow = dict(
+                    arrowstyle="-|>", color=FILLS[i % 6], linewidth=1.2, linestyle=DASHES[i % 6], shrinkA=0, shrinkB=1
+                )
+                ends = (table_x + 0.7, y + 0.5), (memory_x, page * tall / pages + 0.5)
+                ax.add_patch(ConnectionPatch(*ends, "data", **arrow))
+            y += 1
+        for page in range(pages):
+            y, users = page * tall / pages, sum(page in table for table in tables.values())
+            owner, tokens = held.get(page, (0, ()))
+            _places(ax, memory_x, y, size, place, tokens, owner)
+            said = f"page {page}: {f'count {users}' if users else 'free'}"
+            ax.text(
+                memory_x + size * place + 0.12,
+                y + 0.5,
+                said,
+                fontsize=7,
+                va="center",
+                color="#222" if users else "#777",
+            )
+        ax.set(xlim=(-0.05, memory_x + size * place + 1.6), ylim=(tall + 0.2, -0.1))
+        ax.axis("off")
+    return Picture(figure, alt, caption)
+
+
+def _places(ax, x: float, y: float, size: int, place: float, tokens: Sequence, owner: int) -> None:
+    """A page: a box for each place, filled and with its token where it has one."""
+    for k in range(size):
+        fill = dict(facecolor="#fff")
+        if k < len(tokens):
+            fill = dict(facecolor=FILLS[owner % 6], alpha=0.45)
+            ax.text(x + (k + 0.5) * place, y + 0.5, str(tokens[k]), fontsize=7, ha="center", va="center", zorder=4)
+        ax.add_patch(Rectangle((x + k * place, y + 0.1), place, 0.8, edgecolor="#777", linewidth=0.5, **fill))
+    ax.add_patch(Rectangle((x, y + 0.1), size * place, 0.8, facecolor="none", edgecolor="#222", linewidth=1.2))
+
+
+def _cell(ax, x: float, y: float, text: str) -> None:
+    ax.add_patch(Rectangle((x, y + 0.1), 0.7, 0.8, facecolor="#eee", edgecolor="#222", linewidth=0.8))
+    ax.text(x + 0.35, y + 0.5, text, fontsize=8, ha="center", va="center")

@@ -1,0 +1,185 @@
+"""A batch in microbatches: equal to one large batch, and what is sent is what the cost formula says."""
+
+from collections import Counter
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training import training_step
+from helpers.costs.training.dp_fsdp_tp import cost
+from helpers.costs.training.gradient_accumulation import WAYS, accumulated_gradients, accumulation_bytes
+from helpers.costs.training.layout import Layout
+from helpers.costs.transformers.config import MoE
+from helpers.kernels import mesh as meshes
+from helpers.kernels.training import (
+    data_parallel_and_fsdp as data,
+    fsdp_and_tensor_parallel,
+    mlp_layer,
+    tensor_parallel,
+    transformer_over_mesh,
+)
+from helpers.kernels.training.transformer_over_mesh import Axes
+from helpers.kernels.transformers import decoder
+from helpers.kernels.transformers.adam import Adam
+from helpers.trace.jaxpr.walk import walk
+from tests.helpers.kernels.transformers.families import random_params, tokens, toy
+
+ADAM = Adam(rate=0.02)
+X4, Y4, X2Y4 = ((4,), ("X",)), ((4,), ("Y",)), ((2, 4), ("X", "Y"))
+STRATEGIES = {
+    s.name: (s, X4) for s in (data.DATA, data.DATA_ONCE, data.ZERO1, data.ZERO2, data.FSDP, data.FSDP_ONCE)
+} | {"TP": (tensor_parallel.TENSOR, Y4), "FSDP+TP": (fsdp_and_tensor_parallel.MIXED, X2Y4)}
+
+
+def given(B=16, D=8, F=24, L=2, dtype="float32"):
+    draw = np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), dtype)  # noqa: E731
+    return mlp_layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5), normal(B, D), normal(B, D)
+
+
+def two_steps(s, grid, micro):
+    mesh, (w, In, Target) = meshes.mesh(*grid), given()
+    held, moments = mlp_layer.start(s, mesh, w)
+    step = mlp_layer.step(s, mesh, ADAM, micro)
+    for _ in range(2):
+        held, moments, loss = step(held, moments, In, Target)
+    return [*map(np.asarray, held), np.asarray(loss)]
+
+
+@pytest.fixture(scope="module")
+def one_batch():
+    return two_steps(mlp_layer.ONE, ((1,), ("X",)), 1)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_microbatches_with_equal_weights_to_one_large_batch(name, one_batch):
+    s, grid = STRATEGIES[name]
+    micro = 4 if name in WAYS else 2
+    for a, b in zip(two_steps(s, grid, micro), one_batch):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def absent(B, D, F, L, dtype="bfloat16"):
+    like = lambda *shape: jax.ShapeDtypeStruct(shape, dtype)  # noqa: E731
+    w = mlp_layer.Weights(like(L, D, F), like(L, F, D))
+    return w, jax.eval_shape(ADAM.start, w), like(B, D), like(B, D)
+
+
+def volume(sent):
+    """Bytes as the strategy table counts them."""
+    return sum((2 if c.kind == "AllReduce" else 1) * c.times * c.bytes for c in sent)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_step_sends_what_the_formula_says(name):
+    s, grid = STRATEGIES[name]
+    for micro in (1, 4, 16):
+        B, D, F, L = 256, 64, 128, 3
+        sent = trace.sent(mlp_layer.step(s, meshes.mesh(*grid), ADAM, micro), *absent(B, D, F, L))
+        assert volume(sent) == L * accumulation_bytes(name, micro, D, F)
+        assert {c.dtype for c in sent} == {"bf16"} and not sent.doubts
+
+
+def test_tensor_parallelism_sends_as_much_in_microbatches():
+    """Its activations are shared out among them, so they send less each."""
+    sizes = dict(B=256, D=64, F=128)
+    (there, back), mesh = cost("TP", **sizes, Y=4), meshes.mesh(*Y4)
+    for micro in (1, 2, 8):
+        sent = trace.sent(mlp_layer.step(tensor_parallel.TENSOR, mesh, ADAM, micro), *absent(**sizes, L=3))
+        assert volume(sent) == 3 * (there.total + back.total)
+
+
+def test_slopes_that_a_device_adds_up():
+    """What the loop over microbatches carries: whole slopes or 1/X of them, in float32."""
+    D, F, L = 64, 128, 3
+    for name, way in WAYS.items():
+        s, grid = STRATEGIES[name]
+        jaxpr = jax.make_jaxpr(mlp_layer.step(s, meshes.mesh(*grid), ADAM, 4))(*absent(256, D, F, L))
+        carried = max(carry(v.eqn) for v in walk(jaxpr) if v.name == "scan")
+        assert carried == accumulated_gradients(name, L * 2 * D * F, 4) + 4, (name, way)  # and the loss
+
+
+def carry(e):
+    """Bytes of float32 that a loop hands on."""
+    n, m = e.params["num_consts"], e.params["num_carry"]
+    return sum(v.aval.size * 4 for v in e.invars[n : n + m] if v.aval.dtype == jnp.float32)
+
+
+def test_sums_of_bf16_slopes_lose_nothing_for_their_number():
+    """1 + 1/256 + 1/256 … in bf16 stays 1; in float32 it is the sum."""
+    x = jnp.concatenate([jnp.ones(1), jnp.full(255, 1 / 256)]).astype(jnp.bfloat16)
+    assert mlp_layer.accumulated(jnp.sum, 256, x) == 1 + 255 / 256
+    assert jax.lax.scan(lambda total, one: (total + one, None), jnp.zeros((), x.dtype), x)[0] == 1
+
+
+def test_tokens_that_do_not_divide_are_refused():
+    w, In, Target = given(B=12)
+    mesh = meshes.mesh(*X4)
+    step = mlp_layer.step(data.FSDP, mesh, ADAM, micro=2)
+    with pytest.raises(ValueError, match="2 microbatches do not share 3 tokens of a device evenly"):
+        step(w, ADAM.start(w), In, Target)
+
+
+# The small Transformer.
+
+DENSE = toy(D=8, L=2, N=4, K=2, H=4, F=12, V=13)
+EXPERTS = replace(DENSE, moe=MoE(E=4, k=2, F=6))
+ALL = Axes(data="P", fsdp="X", tensor="Y")
+DECODERS = {
+    "data, FSDP and tensor": (DENSE, ((2, 2, 2), ("P", "X", "Y")), ALL),
+    "experts": (EXPERTS, ((2,), ("E",)), Axes(experts="E")),
+}
+
+
+@pytest.mark.takes("compiles a step of the Transformer on one device and on eight")
+@pytest.mark.parametrize("name", [n if n != "experts" else pytest.param(n, marks=pytest.mark.slow) for n in DECODERS])
+def test_a_transformer_in_microbatches_equals_one_large_batch(name):
+    c, grid, axes = DECODERS[name]
+    mesh, rows = meshes.mesh(*grid), tokens(c, 8, 9)
+    want = jax.jit(jax.value_and_grad(decoder.loss), static_argnums=2)(random_params(c), rows, c)
+    held, moments = transformer_over_mesh.start(c, mesh, axes, random_params(c))
+    held, _, loss = transformer_over_mesh.step(c, mesh, axes, ADAM, micro=2)(held, moments, rows)
+    params, _ = ADAM.update(random_params(c), want[1], ADAM.start(random_params(c)))
+    np.testing.assert_allclose(loss, want[0], rtol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=3e-4), held, params)
+
+
+def layers_send(c, axes, sizes, micro):
+    """{(kind, axes): bytes V} of two layers in a step of 8 sequences of 16: of four layers, less of two."""
+    mesh, out = meshes.mesh(tuple(sizes.values()), tuple(sizes)), Counter()
+    for L, sign in ((4, 1), (2, -1)):
+        deep = replace(c, L=L)
+        bf16 = lambda a: jax.ShapeDtypeStruct(a.shape, jnp.bfloat16)  # noqa: E731
+        params = jax.tree.map(bf16, jax.eval_shape(lambda: decoder.init(deep, jax.random.key(0))))  # noqa: B023
+        program = transformer_over_mesh.step(deep, mesh, axes, ADAM, micro)
+        rows = jax.ShapeDtypeStruct((8, 17), jnp.int32)
+        for x in trace.sent(program, params, jax.eval_shape(ADAM.start, params), rows):
+            out[x.kind, x.axes] += sign * x.times * x.V(meshes.costs_mesh(mesh))
+    return {key: n for key, n in out.items() if n}
+
+
+@pytest.mark.takes("traces four steps of the Transformer")
+@pytest.mark.parametrize("way, axes", [("dp", Axes(data="X")), ("fsdp", Axes(fsdp="X"))])
+def test_a_transformers_layers_send_what_the_predicted_step_does(way, axes):
+    """Gradients of copies once, weights that are gathered and gradients that are scattered for each microbatch."""
+    for micro in (1, 2):
+        said = Counter()
+        for L, sign in ((4, 1), (2, -1)):
+            layout = Layout(**{way: 4}, micro=micro)
+            at = training_step.step(replace(DENSE, L=L), layout, 8 * 16, 16, Slice(chip("v5p"), (4, 1, 1)), "matmuls")
+            for x in at.sent:
+                said[x.kind, ("X",)] += sign * x.times * x.bytes
+        assert layers_send(DENSE, axes, dict(X=4), micro) == {key: n for key, n in said.items() if n}
+
+
+def test_sequences_that_do_not_divide_are_refused():
+    params = random_params(DENSE)
+    step = transformer_over_mesh.step(DENSE, meshes.mesh((4,), ("X",)), Axes(fsdp="X"), ADAM, micro=2)
+    with pytest.raises(ValueError, match="2 microbatches do not share 1 sequences of a device evenly"):
+        step(params, ADAM.start(params), tokens(DENSE, 4, 9))
