@@ -152,8 +152,7 @@ def _read(q, k, v, lengths, how: How):
     lengths = _checked(q, k, v, lengths, how)
     if lengths is None:
         return k, v, lengths
-    where = how.places(lax.axis_index(how.axis), lax.axis_size(how.axis), k.shape[1])
-    there = where < lengths[:, None]
+    there = how.places(lax.axis_index(how.axis), lax.axis_size(how.axis), k.shape[1]) < lengths[:, None]
     return operands.blank(k, there), operands.blank(v, there), lengths
 
 
@@ -325,7 +324,6 @@ class _Cut:
         self.how, self.lengths, self.n = how, lengths, lax.axis_size(how.axis)
         half = -(-self.S // how.ways)
         self.lanes = [(RIGHT, 0, half), (LEFT, half, self.S)][: 1 if half == self.S else 2]
-
         self.hops = self._hops()
 
     def _hops(self) -> int:
@@ -375,7 +373,7 @@ class _Cut:
     def at(self):
         """Positions of the queries here, [tiles, tile]."""
         h = self.how
-        late = h.late or 0 if h.causal else 0  # without a causal mask it does not matter where a query stands
+        late = (h.late or 0) * h.causal  # without a causal mask it does not matter where a query stands
         return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T) + late, 0, -1)
 
     def where(self, lane: int, r):
