@@ -134,6 +134,7 @@ def test_values_may_be_wider_than_keys():
     says("k and v in all", ring, q, k, wide)
 
 
+@pytest.mark.takes("compiles two steps")
 def test_a_target_of_another_shape_is_refused():
     """It would be broadcast, and trained on."""
     mesh, adam = LINE(), Adam()
