@@ -12,3 +12,6 @@ transformers, attention, training, inference. What may import what stands in pyp
 """
 
 __version__ = "0.3.0"
+
+__oldest_jax__ = "0.7.1"
+"""Chapters and exercises run on this JAX and newer ones; requirements.txt pins the one that this clone installs."""

@@ -149,7 +149,7 @@ class Session:
 
         whole  with all that `jax.export` adds, so that JAX can call it
         """
-        import jax
+        import jax.export
 
         mesh = jax.make_mesh(
             tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes),

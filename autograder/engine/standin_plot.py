@@ -21,8 +21,8 @@ def _picture(*_, alt: str = "", caption: str = "", **__) -> Picture:
     return Picture(alt=alt, caption=caption)
 
 
-bars = blocks = frames = layout = levels = lines = masks = pages = pipelines = plane = predicted = roofline = _picture
-served = shares = stacked = systolic = timeline = torus = tradeoff = trees = work = _picture
+bars = blocks = frames = layout = levels = lines = masks = page_table = pages = pipelines = plane = predicted = _picture
+roofline = served = shares = stacked = systolic = timeline = torus = tradeoff = trees = work = _picture
 
 
 def __getattr__(name: str):

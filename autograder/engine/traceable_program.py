@@ -8,6 +8,7 @@ a gradient. An operation that has none here is refused, never skipped.
 import re
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import lax

@@ -1,4 +1,4 @@
-"""The first code cell of every notebook: it finds `helpers`, installs it where there is none, and stops if it is too old."""
+"""The first code cell of every notebook: it finds `helpers`, installs it where there is none, and stops if it or JAX is too old."""
 
 import re
 
@@ -45,7 +45,24 @@ if [int(n) for n in getattr(helpers, "__version__", "0.1").split(".")] < @NEEDED
         "update the course's folder (git pull, and pip install . if that is how it came), or else run the next line in a cell of its own, "
         "and then restart the kernel.\\n"
         "%pip install --no-deps --force-reinstall @COURSE@"
-    )"""
+    )
+
+
+def stop_if_jax_is_older_than(oldest):
+    import importlib.metadata  # `import jax` would start it before the course chooses its devices
+    import re
+
+    found = next((d.version for d in importlib.metadata.distributions(name="jax")), "none")
+    if [int(n) for n in re.findall("[0-9]+", found)[:3]] < [int(n) for n in oldest.split(".")]:
+        raise ImportError(
+            f"This notebook needs JAX {oldest} or newer and finds {found}: "
+            "run the next line in a cell of its own, and then restart the kernel.\\n"
+            f'%pip install --upgrade "jax>={oldest}"'
+        )
+
+
+stop_if_jax_is_older_than("@JAX@")
+del stop_if_jax_is_older_than"""
 
 
 def address(config: str) -> str:
@@ -67,4 +84,5 @@ def setup() -> str:
     """The cell's text, the same on every machine: what is in _config.yml decides, not the environment."""
     course, version = address((ROOT / "_config.yml").read_text(encoding="utf-8")), helpers.__version__
     parts = {"COURSE": course, "VERSION": version, "NEEDED": str([int(n) for n in version.split(".")])}
+    parts["JAX"] = helpers.__oldest_jax__
     return re.sub(r"@([A-Z]+)@", lambda m: parts[m[1]], SETUP)

@@ -84,7 +84,7 @@ def unlike(large: Reading, small: Reading, shrinks: Shrinking, sizes: dict[str, 
 
 
 def _same(a, b, shrinks: Shrinking, sizes: dict[str, int]) -> bool:
-    plain = [(c.kind, [x for x in c.axes if sizes[x] > 1], c.dtype, c.times) for c in (a, b)]
+    plain = [(c.kind, [x for x in c.axes if sizes[x] > 1], c.dtype, c.times, c.within) for c in (a, b)]
     return plain[0] == plain[1] and shrinks.shapes(a.shape, b.shape) and shrinks.shapes(a.out, b.out)
 
 

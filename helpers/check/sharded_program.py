@@ -16,10 +16,12 @@ exported program is read. Sizes as large as in life are traced only; `equals` ru
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
@@ -335,10 +337,7 @@ class Program:
 
 def _sorted(collectives) -> list[Collective]:
     """In an order of their own; of an AllReduce's axes the order says nothing."""
-    plain = [
-        c if c.kind != "AllReduce" else Collective(c.kind, tuple(sorted(c.axes)), c.shape, c.out, c.dtype, c.times)
-        for c in collectives
-    ]
+    plain = [c if c.kind != "AllReduce" else replace(c, axes=tuple(sorted(c.axes))) for c in collectives]
     return sorted(plain, key=str)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import jax
+import jax.export
 import numpy as np
 
 from helpers import trace

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping  # noqa: E402
 from math import prod  # noqa: E402
 
 import jax  # noqa: E402
+import numpy as np  # noqa: E402
 from jax.sharding import (  # noqa: E402
     AxisType,
     Mesh,
@@ -131,14 +132,34 @@ def sharded(f: Callable, mesh: Mesh, ins, out) -> Callable:
         sizes = sizes_of(*shapes)
         for a, _ in shapes:
             a.check(grid, sizes)
+        for how, x in zip(ins, arrays):
+            divides(x.shape, spec(how), mesh)
         return run(*arrays)
 
     return jax.jit(program)
 
 
 def put(array, mesh: Mesh, how) -> jax.Array:
-    """The array, cut over the mesh as the notation or PartitionSpec says."""
+    """The array, cut over the mesh as the notation or PartitionSpec says; ValueError in one sentence if it cannot be."""
+    if not isinstance(how, P):
+        a = sharded_array.parse(how)
+        a.check(costs_mesh(mesh), sizes_of((a, np.shape(array)[len(a.unreduced) > 0 :])))
+    divides(np.shape(array), spec(how), mesh)
     return jax.device_put(array, jax.NamedSharding(mesh, spec(how)))
+
+
+def divides(shape: tuple[int, ...], how: P, mesh: Mesh) -> None:
+    """ValueError if devices do not share an array of this shape evenly.
+
+    >>> from jax.sharding import AbstractMesh
+    >>> divides((7, 4), P("X"), AbstractMesh((2,), ("X",), axis_types=(AxisType.Auto,)))
+    Traceback (most recent call last):
+    ValueError: 2 devices do not divide 7 numbers along dimension 0: take a multiple of 2
+    """
+    for d, (size, axes) in enumerate(zip(shape, how)):
+        n = prod(mesh.shape[a] for a in ((axes,) if isinstance(axes, str) else axes or ()))
+        if size % n:
+            raise ValueError(f"{n} devices do not divide {size} numbers along dimension {d}: take a multiple of {n}")
 
 
 def holds(array: jax.Array) -> dict[int, Slices]:

@@ -291,6 +291,8 @@ def flash(a: Attention, b, version: int = 2, backward: bool = False, rows=None, 
         raise ValueError(
             f"Flash has versions 1, 2 and 3, the last two with 1 or 2 kernels, not {version!r} with {kernels!r}"
         )
+    if (plain(b) and b < 1) or (rows is not None and plain(rows) and rows < 1):
+        raise ValueError(f"blocks of Flash have 1 or more queries and keys, not b={b} and rows={rows}")
     b = minimum(b, a.T)
     rows = b if rows is None or version == 1 else minimum(rows, a.T)
     heads, blocks = a.B * a.N, a.visited(b)

@@ -17,6 +17,8 @@ class SM:
     registers: int = 65536
     smem_bytes: int = 164 * 1024
     warp: int = 32
+    most: int = 1024
+    """Threads of one block."""
 
     def resident_blocks(self, threads: int, registers: int = 32, smem_bytes: int = 0) -> int:
         """Blocks of `threads` threads (`registers` each, `smem_bytes` a block) that fit on one SM at once.
@@ -26,9 +28,9 @@ class SM:
         >>> SM().resident_blocks(1024), SM().resident_blocks(256, registers=128), SM().resident_blocks(128, smem_bytes=65536)
         (2, 2, 2)
         """
-        if threads < 1 or registers < 1 or smem_bytes < 0:
+        if not 1 <= threads <= self.most or registers < 1 or smem_bytes < 0:
             raise ValueError(
-                f"a block has 1 or more threads with 1 or more registers each, got {threads} and {registers}"
+                f"a block has 1 to {self.most} threads with 1 or more registers each, got {threads} and {registers}"
             )
         per_block = self.warp * ceil(threads / self.warp)
         limits = [self.blocks, self.threads // per_block, self.registers // (per_block * registers)]

@@ -193,6 +193,7 @@ class Collective:
     out    the device's result
     dtype  type of the numbers sent
     times  how often it runs
+    within devices of a group, where it runs in groups of fewer than its axes have together; None: all of them
 
     Plans and traced programs both make these, so that "the program sends what the plan says" is equality.
     """
@@ -204,6 +205,7 @@ class Collective:
     dtype: str = "bf16"
     times: int = 1
     note: str = field(default="", compare=False)
+    within: int | None = None
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -216,7 +218,11 @@ class Collective:
 
     def V(self, mesh: Mesh) -> float:
         """Bytes of the array on one device where it is whole along the axes; for an AllToAll all shards together."""
-        return self.bytes * (mesh.size(self.axes) if self.kind == "AllToAll" else 1)
+        return self.bytes * (self.members(mesh) if self.kind == "AllToAll" else 1)
+
+    def members(self, mesh: Mesh) -> int:
+        """Devices that exchange with one another."""
+        return mesh.size(self.axes) if self.within is None else self.within
 
     def wire(self, mesh: Mesh) -> float:
         """Bytes that one device sends in all runs, by the ring algorithms that turn one way.
@@ -226,12 +232,14 @@ class Collective:
         >>> Collective("AllReduce", ("X",), (8, 16), (8, 16), "f32").wire(Mesh({"X": 4}))
         768.0
         """
-        n = mesh.size(self.axes)
+        n = self.members(mesh)
         share = {"AllReduce": 2 * (n - 1) / n, "Permute": 1.0}.get(self.kind, (n - 1) / n)
         return self.times * self.bytes * share
 
     def move(self, mesh: Mesh, ways: int = 2) -> Move:
         """What it sends over the busiest link of this mesh, all runs."""
+        if self.within is not None:
+            raise ValueError(f"{self}: which links a group shares is not known, so time it along whole axes of a mesh")
         axes = mesh.wires(self.axes)
         if self.kind == "Permute":
             once = scramble(self.bytes, axes)
@@ -242,7 +250,8 @@ class Collective:
 
     def __str__(self) -> str:
         runs = f"{self.times:,} x " if self.times != 1 else ""
-        return f"{runs}{self.kind}_{''.join(self.axes)} {self.dtype}{list(self.shape)} -> {list(self.out)}"
+        where_ = "".join(self.axes) + (f" in groups of {self.within}" if self.within else "")
+        return f"{runs}{self.kind}_{where_} {self.dtype}{list(self.shape)} -> {list(self.out)}"
 
 
 def _axes(axes) -> Sequence[Axis]:

@@ -2,7 +2,9 @@
 
 On one device. Scores and sums are float32, the result has q's type; a query that sees no key gets zeros. The last query stands at
 the last key. mask is a rule, Mask(causal=False, window=None, sinks=0), True where a query sees a key; lengths[B] says how many of
-its S places each text fills. Block sizes need not divide anything. tau is the scale of the scores, 1 / sqrt(H) if left out.
+its S places each text fills, and what stands behind them, NaN too, is not looked at. Values may be wider than keys. Block sizes need
+not divide anything. tau is the scale of the scores, 1 / sqrt(H) if left out. Integers and shapes that do not fit are refused by
+`kernels.operands`.
 
 softmax   naive, safe, online, reduced, folded (x[..., n]) -> softmax; prefixes(x) -> Running; top_k(x, k, chunk=128) -> values, indices
 online_softmax  Running(M, L, O): nothing(shape, H=None), chunk(q, k, v, mask, tau), together(a, b), onward(seen, q, k, v, mask, tau),

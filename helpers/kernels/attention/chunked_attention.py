@@ -49,8 +49,7 @@ def stabilised(q, k, v, mask: Mask = FULL, tau: float | None = None):
 
 def _by_key(q, k, v, mask, tau):
     """Q[B, K, G, T, H]; its positions [T, 1]; keys and values [S, B, K, 1, 1, H] with their positions; the scale of the scores."""
-    grouped_heads.check(q, k, v)
-    masks.ruled(mask)
+    k, v, _ = grouped_heads.checked(q, k, v, masks.ruled(mask))
     T, S = q.shape[1], k.shape[1]
     K, V = (grouped_heads.cut(grouped_heads.keys(x), 1) for x in (k, v))
     at = jnp.arange(T)[:, None] + S - T
@@ -70,8 +69,7 @@ def efficient(
 
     Neither has to divide T or S. With `columns` a fixed part of S, "state" is linear in T. Every block is computed, seen or not.
     """
-    grouped_heads.check(q, k, v, lengths)
-    lengths = None if lengths is None else jnp.asarray(lengths)
+    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
     if keep not in ("scores", "state", "rows"):
         raise ValueError(f'keep is "scores", "state" or "rows", not {keep!r}')
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)

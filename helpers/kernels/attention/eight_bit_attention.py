@@ -51,7 +51,7 @@ def attention(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = F
 
     Scores are products of 8-bit numbers, times the scales of their two blocks; the weights are not quantised.
     """
-    grouped_heads.check(q, k, v)
+    k, v, _ = grouped_heads.checked(q, k, v, masks.ruled(mask))
     (T, S), K = (q.shape[1], k.shape[1]), k.shape[2]
     plan = masks.plan(T, S, size or T, size or S, mask)
     scale = q.shape[-1] ** -0.5 if tau is None else tau

@@ -39,8 +39,7 @@ def flash(
     K may be any divisor of N. Scores and sums are float32, the result is of q's type. Kept for the backward pass besides the
     arguments: the result, and one number for each query and head. ValueError for shapes that do not fit.
     """
-    grouped_heads.check(q, k, v, lengths)
-    lengths = None if lengths is None else jnp.asarray(lengths)
+    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau)
 
@@ -122,7 +121,7 @@ def first(
     writes   which of O, l and m go back to memory. The text that this course follows leaves out l: the result is then
              attention over the last block that a row visits, as if it had seen no other
     """
-    grouped_heads.check(q, k, v)
+    k, v, _ = grouped_heads.checked(q, k, v, masks.ruled(mask))
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
     Q, K, V = _cut(plan, q, k, v)
     tau = q.shape[-1] ** -0.5 if tau is None else tau

@@ -5,11 +5,12 @@ in the group's place, [B, K, 1, S, H], so that no key is ever repeated.
 """
 
 import jax.numpy as jnp
-import numpy as np
+
+from helpers.kernels import operands
 
 
-def check(q, k, v, lengths=None) -> None:
-    """ValueError in one sentence if q, k, v and, where there are any, the texts' lengths are no operands of attention."""
+def check(q, k, v) -> None:
+    """ValueError in one sentence if q, k and v are no operands of attention."""
     if (q.ndim, k.ndim, v.ndim) != (4, 4, 4):
         raise ValueError(
             f"attention takes q[B, T, N, H], k and v[B, S, K, H], not shapes {q.shape}, {k.shape}, {v.shape}"
@@ -19,14 +20,32 @@ def check(q, k, v, lengths=None) -> None:
         raise ValueError(
             f"k{list(k.shape)} and v{list(v.shape)} do not fit q{list(q.shape)}: k is [B, S, K, H], v has its S and K"
         )
-    if k.shape[2] == 0 or N % k.shape[2]:
-        raise ValueError(f"{k.shape[2]} KV heads do not divide {N} query heads: make N a multiple of K")
+    group(N, k.shape[2])
     if T == 0 or k.shape[1] == 0:
         raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {T} and S = {k.shape[1]}")
-    if lengths is not None and np.shape(lengths) != (B,):
-        raise ValueError(
-            f"lengths say for each of {B} texts how many keys it has: make them [{B}], not {list(np.shape(lengths))}"
-        )
+    operands.real(q=q, k=k, v=v)
+
+
+def group(N: int, K: int) -> int:
+    """Query heads of one KV head; ValueError if they do not come out even."""
+    if K == 0 or N % K:
+        raise ValueError(f"{K} KV heads do not divide {N} query heads: make N a multiple of K")
+    return N // K
+
+
+def checked(q, k, v, mask, lengths=None):
+    """(k, v, lengths) after `check`: keys and values that no query sees are zeros, lengths an array or None.
+
+    mask   a rule, `masks.Mask`: also where it leaves keys to nobody, as a window does to the first of many keys
+    """
+    check(q, k, v)
+    T, S = q.shape[1], k.shape[1]
+    lengths, there = operands.lengths(lengths, len(q), S), mask.reach(T, S)
+    if lengths is None:
+        there = None if there.all() else there
+    else:
+        there = there & (jnp.arange(S) < lengths[:, None])
+    return operands.blank(k, there), operands.blank(v, there), lengths
 
 
 def queries(x, K: int):

@@ -24,6 +24,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from helpers.kernels import operands
+
+from .grouped_heads import group
+
 
 class State(NamedTuple):
     """What is kept of the tokens so far: U[B, K, F, H], Z[B, K, F], in float32."""
@@ -44,9 +48,10 @@ def empty(B: int, K: int, F: int, H: int) -> State:
 def state_of(k, v, phi: Callable, lengths=None) -> State:
     """The state after keys k and values v[B, S, K, H] by one product, or after the first lengths[B] of each row."""
     _checked(k, k, v)
-    f = phi(k.astype(jnp.float32))
-    if lengths is not None:
-        f = f * (jnp.arange(k.shape[1]) < lengths[:, None])[..., None, None]
+    lengths = operands.lengths(lengths, *k.shape[:2])
+    there = None if lengths is None else jnp.arange(k.shape[1]) < lengths[:, None]
+    k, v = operands.blank(k, there), operands.blank(v, there)
+    f = operands.blank(phi(k.astype(jnp.float32)), there)  # features of 0 are not all 0
     return State(jnp.einsum("bskf,bskh->bkfh", f, v.astype(jnp.float32)), f.sum(1))
 
 
@@ -202,5 +207,5 @@ def _checked(q, k, v):
         raise ValueError(f"q{[*q.shape]}, k{[*k.shape]}, v{[*v.shape]}: give q[B, T, N, H], k and v[B, S, K, H]")
     if not (q.shape[1] and k.shape[1]):
         raise ValueError("an empty sequence has nothing to attend to: give at least one token")
-    if q.shape[2] % k.shape[2]:
-        raise ValueError(f"{k.shape[2]} KV heads do not divide {q.shape[2]} query heads: make N a multiple of K")
+    group(q.shape[2], k.shape[2])
+    operands.real(q=q, k=k, v=v)

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from helpers.kernels import operands
+
 
 @dataclass(frozen=True)
 class Mask:
@@ -36,6 +38,7 @@ class Mask:
     sinks: int = 0
 
     def __post_init__(self):
+        operands.whole(least=None, window=self.window, sinks=self.sinks)
         if self.window is not None and self.window < 1:
             raise ValueError(f"a window has one place or more, not {self.window}; None is no window")
         if self.sinks < 0 or (self.sinks and self.window is None):
@@ -53,6 +56,15 @@ class Mask:
     def array(self, T: int, S: int) -> np.ndarray:
         """The rule written out, bool[T, S]."""
         return self.sees(np.arange(T)[:, None] + S - T, np.arange(S)[None, :])
+
+    def reach(self, T: int, S: int) -> np.ndarray:
+        """Which keys some query sees, bool[S].
+
+        >>> Mask(causal=True, window=2, sinks=1).reach(1, 5).astype(int).tolist()
+        [1, 0, 0, 1, 1]
+        """
+        where = np.arange(S)
+        return np.ones(S, bool) if self.window is None else (where > S - T - self.window) | (where < self.sinks)
 
     def block(self, at: range, where: range) -> tuple[bool, bool]:
         """(some query of the range sees some key of the range, all see all), without looking at the pairs.
@@ -148,6 +160,7 @@ class Plan:
 def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool = True) -> Plan:
     """A Plan whose blocks are no larger than the sequences."""
     ruled(mask)
+    operands.whole(least=None, rows=rows, columns=columns)
     return Plan(T, S, min(rows, max(T, 1)), min(columns, max(S, 1)), mask, skip)
 
 
@@ -160,7 +173,7 @@ def ruled(mask) -> Mask:
 
 def padding(lengths, S: int):
     """bool[B, 1, S]: of S places the first lengths[B] hold keys."""
-    return (jnp.arange(S) < jnp.asarray(lengths)[:, None])[:, None]
+    return (jnp.arange(S) < operands.lengths(lengths, np.shape(lengths)[0], S)[:, None])[:, None]
 
 
 def flipped(hidden):

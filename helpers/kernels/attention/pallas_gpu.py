@@ -46,11 +46,10 @@ def flash(
     mask, lengths, tau and other errors as there. Products of float32 are exact, and slow, also to compile: bfloat16 is what this
     form is for.
     """
-    grouped_heads.check(q, k, v, lengths)
-    masks.ruled(mask)
+    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
     T, S = q.shape[1], k.shape[1]
     plan = Plan(T, S, _side(rows, T, "rows"), _side(columns, S, "columns"), mask)
-    lengths = jnp.full(q.shape[0], S, jnp.int32) if lengths is None else jnp.asarray(lengths, jnp.int32)
+    lengths = jnp.full(q.shape[0], S, jnp.int32) if lengths is None else lengths.astype(jnp.int32)
     how = warps or (4 if q.shape[-1] <= 64 else 8), stages, _interprets(interpret)
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, how)
 
@@ -76,22 +75,25 @@ _flash.defvjp(_kept, _slopes)
 def forward(q, k, v, lengths, plan: Plan, tau: float, warps: int, stages: int, interpret: bool):
     """(result[B, T, N, H], log-sums[B, T, N] in float32)."""
     B, T, N, H = q.shape
-    S, G, wide, last = plan.S, N // k.shape[2], _power(H), plan.shape[0] - 1
+    S, G, last, V = plan.S, N // k.shape[2], plan.shape[0] - 1, v.shape[-1]
+    wide = {h: _power(h) for h in (H, V)}
 
     def kernel(n_ref, q_ref, k_ref, v_ref, o_ref, total_ref):
         i, length = last - pl.program_id(0), jnp.minimum(n_ref[0], S)
         real = i * plan.rows + jnp.arange(plan.rows) < T
-        inside = real[:, None] & _head(H)
-        q = triton.load(q_ref, mask=inside, other=0.0)
+        q = triton.load(q_ref, mask=real[:, None] & _head(H), other=0.0)
 
         def look(whole, j, seen):
             """What `online_softmax.onward` does, with powers of two: a GPU has an instruction for them."""
             M, L, O = seen
             where = pl.ds(j * plan.columns, plan.columns)
-            here = _head(H) if whole else (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & _head(H)
-            here = None if whole and H == wide else jnp.broadcast_to(here, (plan.columns, wide))
-            other = None if here is None else 0.0
-            keys, values = (triton.load(x.at[where, :], mask=here, other=other) for x in (k_ref, v_ref))
+
+            def load(ref, h):
+                here = _head(h) if whole else (j * plan.columns + jnp.arange(plan.columns) < length)[:, None] & _head(h)
+                here = None if whole and h == wide[h] else jnp.broadcast_to(here, (plan.columns, wide[h]))
+                return triton.load(ref.at[where, :], mask=here, other=None if here is None else 0.0)
+
+            keys, values = load(k_ref, H), load(v_ref, V)
             scores = tau * log2(np.e) * _dot(q, keys.T)
             if not whole:
                 scores = jnp.where(_sees(plan, i, j, length), scores, NEVER)
@@ -100,21 +102,23 @@ def forward(q, k, v, lengths, plan: Plan, tau: float, warps: int, stages: int, i
             O = old[:, None] * O + _dot(weights.astype(values.dtype), values)
             return new, old * L + weights.sum(-1), O
 
-        seen = jnp.full(plan.rows, NEVER), jnp.zeros(plan.rows), jnp.zeros((plan.rows, wide))
+        seen = jnp.full(plan.rows, NEVER), jnp.zeros(plan.rows), jnp.zeros((plan.rows, wide[V]))
         for start, stop, whole in spans(i, plan, length):
             seen = lax.fori_loop(start, stop, partial(look, whole), seen)
         M, L, O = seen
         L = jnp.where(L == 0, 1, L)
-        triton.store(o_ref, (O / L[:, None]).astype(o_ref.dtype), mask=inside)
+        triton.store(o_ref, (O / L[:, None]).astype(o_ref.dtype), mask=real[:, None] & _head(V))
         triton.store(total_ref, log(2) * (finite(M) + jnp.log2(L)), mask=real)
 
-    queries = pl.BlockSpec((None, plan.rows, None, wide), lambda i, n, b: (b, last - i, n, 0))
-    keys = pl.BlockSpec((None, S, None, wide), lambda i, n, b: (b, 0, lax.div(n, jnp.int32(G)), 0))
+    queries, out = (pl.BlockSpec((None, plan.rows, None, wide[h]), lambda i, n, b: (b, last - i, n, 0)) for h in (H, V))
+    keys, values = (
+        pl.BlockSpec((None, S, None, wide[h]), lambda i, n, b: (b, 0, lax.div(n, jnp.int32(G)), 0)) for h in (H, V)
+    )
     total = pl.BlockSpec((None, plan.rows, None), lambda i, n, b: (b, last - i, n))
     return pl.pallas_call(
-        kernel, grid=(last + 1, N, B), in_specs=[pl.BlockSpec((1,), lambda i, n, b: (b,)), queries, keys, keys],
-        out_specs=[queries, total], interpret=interpret, name="flash",
-        out_shape=[jax.ShapeDtypeStruct(q.shape, q.dtype), jax.ShapeDtypeStruct((B, T, N), jnp.float32)],
+        kernel, grid=(last + 1, N, B), in_specs=[pl.BlockSpec((1,), lambda i, n, b: (b,)), queries, keys, values],
+        out_specs=[out, total], interpret=interpret, name="flash",
+        out_shape=[jax.ShapeDtypeStruct((B, T, N, V), q.dtype), jax.ShapeDtypeStruct((B, T, N), jnp.float32)],
         compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
     )(lengths, q, k, v)  # fmt: skip
 

@@ -20,6 +20,8 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from helpers.kernels import operands
+
 from . import grouped_heads, masks
 from .masks import FULL, Mask, Plan
 from .online_softmax import NEVER, finite
@@ -34,7 +36,9 @@ def softmax(x, rows: int = 8, interpret: bool | None = None):
     rows        does not have to divide L
     interpret   True: on any machine; False: compiled, on a TPU; None: as this machine needs
     """
-    L, n = x.shape
+    operands.real(x=x)
+    operands.whole(rows=rows)
+    L, n = operands.fit({"x[L, n]": x}).values()
 
     def kernel(x_ref, y_ref):
         x = x_ref[...].astype(jnp.float32)
@@ -59,9 +63,9 @@ def flash(
 
     mask, lengths, rows, columns, tau and errors as there.
     """
-    grouped_heads.check(q, k, v, lengths)
+    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
-    lengths = jnp.full(q.shape[0], k.shape[1], jnp.int32) if lengths is None else jnp.asarray(lengths, jnp.int32)
+    lengths = jnp.full(q.shape[0], k.shape[1], jnp.int32) if lengths is None else lengths.astype(jnp.int32)
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, _interprets(interpret))
 
 
@@ -109,12 +113,14 @@ def forward(q, k, v, lengths, plan: Plan, tau: float, interpret: bool):
             o_ref[0] = (O[...] / total[:, :1]).astype(o_ref.dtype)
             total_ref[0] = (finite(M[...]) + jnp.log(total)).T[:1]
 
-    rows, of_q = _by_row(plan.rows, H), lambda h, s, I, J, *_: (h, 0, I[s])
-    keys = pl.BlockSpec((1, plan.columns, H), lambda h, s, I, J, *_: (h // G, J[s], 0))
+    keys, values = (_by_column(plan.columns, x.shape[-1], G) for x in (K, V))
+    line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, *_: (h, 0, I[s]))
+    out = jax.ShapeDtypeStruct((*Q.shape[:2], V.shape[-1]), q.dtype)
     out, total = _call(
-        kernel, (B * N, len(steps[0])), [rows, keys, keys], [rows, pl.BlockSpec((1, 1, plan.rows), of_q)],
-        [Q, jax.ShapeDtypeStruct((B * N, 1, Q.shape[1]), jnp.float32)],
-        [(plan.rows, LANES), (plan.rows, LANES), (plan.rows, H)], interpret,
+        kernel, (B * N, len(steps[0])), [_by_row(plan.rows, H), keys, values],
+        [_by_row(plan.rows, V.shape[-1]), line],
+        [out, jax.ShapeDtypeStruct((B * N, 1, Q.shape[1]), jnp.float32)],
+        [(plan.rows, LANES), (plan.rows, LANES), (plan.rows, V.shape[-1])], interpret,
     )(*steps, lengths, Q, K, V)  # fmt: skip
     return _tokens(out, B, plan.T), total
 
@@ -149,12 +155,12 @@ def _dq(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
         def _():
             dq_ref[0] = dQ[...].astype(dq_ref.dtype)
 
-    rows = _by_row(plan.rows, H)
+    rows, slopes = _by_row(plan.rows, H), _by_row(plan.rows, V.shape[-1])
     line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, *_: (h, 0, I[s]))
-    keys = pl.BlockSpec((1, plan.columns, H), lambda h, s, I, J, *_: (h // G, J[s], 0))
-    return _call(
-        kernel, (heads, len(steps[0])), [rows, keys, keys, rows, line, line], [rows], [Q], [(plan.rows, H)], interpret
-    )(*steps, lengths, Q, K, V, dO, total, identity)[0]  # fmt: skip
+    keys, values = (_by_column(plan.columns, x.shape[-1], G) for x in (K, V))
+    ins = [rows, keys, values, slopes, line, line]
+    return _call(kernel, (heads, len(steps[0])), ins, [rows], [Q], [(plan.rows, H)], interpret)(
+        *steps, lengths, Q, K, V, dO, total, identity)[0]  # fmt: skip
 
 
 def _dkv(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
@@ -176,12 +182,13 @@ def _dkv(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
         def _():
             dk_ref[0], dv_ref[0] = dK[...].astype(dk_ref.dtype), dV[...].astype(dv_ref.dtype)
 
-    rows = pl.BlockSpec((1, plan.rows, H), lambda h, s, I, J, g, *_: (h * G + g[s], I[s], 0))
+    of_q, of_k = lambda h, s, I, J, g, *_: (h * G + g[s], I[s], 0), lambda h, s, I, J, *_: (h, J[s], 0)
+    rows, slopes = (pl.BlockSpec((1, plan.rows, x.shape[-1]), of_q) for x in (Q, dO))
     line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, g, *_: (h * G + g[s], 0, I[s]))
-    keys = pl.BlockSpec((1, plan.columns, H), lambda h, s, I, J, *_: (h, J[s], 0))
+    keys, values = (pl.BlockSpec((1, plan.columns, x.shape[-1]), of_k) for x in (K, V))
     return _call(
-        kernel, (heads, len(steps[0])), [rows, keys, keys, rows, line, line], [keys, keys], [K, V],
-        [(plan.columns, H)] * 2, interpret,
+        kernel, (heads, len(steps[0])), [rows, keys, values, slopes, line, line], [keys, values], [K, V],
+        [(plan.columns, H), (plan.columns, V.shape[-1])], interpret,
     )(*steps, lengths, Q, K, V, dO, total, identity)  # fmt: skip
 
 
@@ -225,6 +232,10 @@ def _steps(plan: Plan, G: int = 1, columns: bool = False) -> tuple[np.ndarray, .
 
 def _by_row(rows: int, H: int) -> pl.BlockSpec:
     return pl.BlockSpec((1, rows, H), lambda h, s, I, J, *_: (h, I[s], 0))
+
+
+def _by_column(columns: int, H: int, G: int) -> pl.BlockSpec:
+    return pl.BlockSpec((1, columns, H), lambda h, s, I, J, *_: (h // G, J[s], 0))
 
 
 def _call(kernel, grid, ins, outs, shapes, scratch, interpret: bool):

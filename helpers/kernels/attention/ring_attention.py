@@ -14,7 +14,9 @@ places  which tokens lie where: a function of (device, N, T) that gives the posi
 ways    2 sends half of the keys to the right and half to the left: the same N - 1 hops, half the bytes on each wire
 tile    a device's queries and keys are taken so many at a time, and tiles in which no query sees a key are not computed.
         Without it a device's block is one tile: with a causal mask and `blocks`, those that come from the right are left out
-lengths whole numbers [B], the same on every device: row b has so many tokens, and what stands behind them is not looked at
+late    keys that stand before the first query, where there are more keys than queries: query t is at position t + late. Without
+        it queries and keys are the same tokens. `program` sets it so that the last query stands at the last key
+lengths whole numbers [B], the same on every device: row b has so many keys, and what stands behind them is not looked at
 
 Softmax and sums are float32 whatever the arrays are; keys, values and their slopes travel in their own type.
 
@@ -32,9 +34,11 @@ import numpy as np
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
+from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 from helpers.kernels.transformers.decoder_layers import visible
 
+from .grouped_heads import group
 from .online_softmax import NEVER, chunk, nothing, result, together
 
 KEPT = "ring"
@@ -68,50 +72,58 @@ class How(NamedTuple):
     places: Callable = blocks
     ways: int = 1
     tile: int | None = None
+    late: int | None = None
 
 
 def ring(q, k, v, axis: str, causal: bool = True, window: int | None = None, lengths=None, **how):
     """Attention of a sequence cut over `axis`: [B, T_X, N, H]. A query that sees no key gets 0.
 
     window  a query sees so many keys, with its own
-    how     `places`, `ways`, `tile`: see the module
+    how     `places`, `ways`, `tile`, `late`: see the module
     """
-    return _ring(q, k, v, lengths, _checked(q, k, v, lengths, How(axis, causal, window, **how)))
+    how = How(axis, causal, window, **how)
+    return _ring(q, *_read(q, k, v, lengths, how), how)
 
 
 def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, lengths=None, **how):
     """(`ring`, how many scores of one head this device computed at each of its N looks: [1, N], whole numbers)."""
-    (out, _, _), scores = _look(q, k, v, lengths, _checked(q, k, v, lengths, How(axis, causal, window, **how)))
+    how = How(axis, causal, window, **how)
+    (out, _, _), scores = _look(q, *_read(q, k, v, lengths, how), how)
     return out, scores[None]
 
 
 def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Callable:
-    """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, T, K, H], lengths[B] or None: cut, looked at, put together.
+    """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, S, K, H], lengths[B] or None: cut, looked at, put together.
 
-    Tokens are laid out as `places` says, and the result stands in the order of the text again. Where |axis| does not divide T, empty
-    places are added behind the text and taken off the result.
+    T and S may differ, as where a piece of a prompt looks at all that stands before it, or a decoder at an encoder's tokens; the last
+    query then stands at the last key. Tokens are laid out as `places` says, and the result stands in the order of the text again.
+    Where |axis| does not divide T or S, empty places are added behind them, which nobody looks at, and taken off the result.
     """
     n, cut = mesh.shape[axis], jax.P(None, axis)
     places = how.get("places", blocks)
 
+    def order(tokens):
+        return np.concatenate([_numbers(places, i, n, -(-tokens // n)) for i in range(n)])
+
+    def laid(x):
+        at = order(x.shape[1])
+        return jnp.pad(x, [(0, 0), (0, len(at) - x.shape[1]), (0, 0), (0, 0)])[:, at]
+
     @jax.jit
     def run(q, k, v, lengths=None):
-        B, T = q.shape[:2]
-        if T == 0:
-            raise ValueError("an empty sequence has nothing to attend to: give at least one token")
-        each = -(-T // n)
-        if n * each != T and lengths is None:
-            lengths = jnp.full(B, T)
-        order = np.concatenate([_numbers(places, i, n, each) for i in range(n)])
-        laid = (jnp.pad(a, [(0, 0), (0, n * each - T), (0, 0), (0, 0)])[:, order] for a in (q, k, v))
+        this = dict(how, late=k.shape[1] - q.shape[1])
+        lengths = _checked(q, k, v, lengths, How(axis, **this))
+        (B, T), S = q.shape[:2], k.shape[1]
+        if lengths is not None or S % n:
+            lengths = jnp.full(B, S) if lengths is None else jnp.minimum(lengths, S)
         outs = cut if f is ring else (cut, jax.P(axis))
-        on_device = partial(f, axis=axis, **how)
+        on_device = partial(f, axis=axis, **this)
         got = jax.shard_map(
             lambda q, k, v, s: on_device(q, k, v, lengths=s),
             mesh=mesh, in_specs=(cut, cut, cut, jax.P()), out_specs=outs, check_vma=False,
-        )(*laid, lengths)  # fmt: skip
+        )(laid(q), laid(k), laid(v), lengths)  # fmt: skip
         out, *rest = (got,) if f is ring else got
-        out = out[:, np.argsort(order)][:, :T]
+        out = out[:, np.argsort(order(T))][:, :T]
         return (out, *rest) if rest else out
 
     return run
@@ -135,8 +147,17 @@ def _numbers(places, i, n, T) -> np.ndarray:
         return np.asarray(places(i, n, T))
 
 
-def _checked(q, k, v, lengths, how: How) -> How:
-    """`how`, if the arrays fit it."""
+def _read(q, k, v, lengths, how: How):
+    """(k, v, lengths) of a device, with zeros at places behind a row's keys."""
+    lengths = _checked(q, k, v, lengths, how)
+    if lengths is None:
+        return k, v, lengths
+    there = how.places(lax.axis_index(how.axis), lax.axis_size(how.axis), k.shape[1]) < lengths[:, None]
+    return operands.blank(k, there), operands.blank(v, there), lengths
+
+
+def _checked(q, k, v, lengths, how: How):
+    """The lengths as an array or None, if arrays and `how` fit; ValueError in one sentence if not."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim != 4:
             raise ValueError(f"{name} has shape {x.shape}: give [batch, tokens, heads, head size]")
@@ -146,21 +167,21 @@ def _checked(q, k, v, lengths, how: How) -> How:
         )
     if not (q.shape[1] and k.shape[1]):
         raise ValueError("an empty sequence has nothing to attend to: give every device at least one token")
-    if q.shape[2] % k.shape[2]:
-        raise ValueError(f"{k.shape[2]} KV heads do not divide {q.shape[2]} query heads: make N a multiple of K")
-    if lengths is not None and lengths.shape != q.shape[:1]:
-        raise ValueError(f"lengths has shape {lengths.shape}: give one whole number for each of {q.shape[0]} rows")
-    if how.causal and q.shape[1] != k.shape[1]:
+    group(q.shape[2], k.shape[2])
+    if how.causal and q.shape[1] != k.shape[1] and how.late is None:
         raise ValueError(
-            f"{q.shape[1]} queries and {k.shape[1]} keys on a device: a causal ring needs as many of each, for both are the same tokens"
+            f"{q.shape[1]} queries and {k.shape[1]} keys on a device: a causal ring needs as many of each, for both are the same tokens,"
+            " or `late`, the keys before the first query"
         )
+    operands.real(q=q, k=k, v=v)
+    operands.whole(least=None, window=how.window, ways=how.ways, tile=how.tile, late=how.late)
     if how.window is not None and (how.window < 1 or not how.causal):
         raise ValueError(f"a window looks back over 1 or more tokens: not {how.window} with causal={how.causal}")
     if how.ways not in (1, 2):
         raise ValueError(f"keys go one way round or both ways, so ways is 1 or 2, not {how.ways}")
     if how.tile is not None and how.tile < 1:
         raise ValueError(f"a tile has at least one token, not {how.tile}")
-    return how
+    return operands.lengths(lengths, len(q))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -303,7 +324,6 @@ class _Cut:
         self.how, self.lengths, self.n = how, lengths, lax.axis_size(how.axis)
         half = -(-self.S // how.ways)
         self.lanes = [(RIGHT, 0, half), (LEFT, half, self.S)][: 1 if half == self.S else 2]
-
         self.hops = self._hops()
 
     def _hops(self) -> int:
@@ -311,8 +331,9 @@ class _Cut:
         h, n = self.how, self.n
         if h.window is None:
             return n - 1
-        at = [_numbers(h.places, i, n, self.T) for i in range(n)]
-        meets = lambda i, j: at[j][0] <= at[i][-1] and at[i][0] - at[j][-1] < h.window  # noqa: E731
+        at = [_numbers(h.places, i, n, self.T) + (h.late or 0) for i in range(n)]
+        where = [_numbers(h.places, i, n, self.S) for i in range(n)]
+        meets = lambda i, j: where[j][0] <= at[i][-1] and at[i][0] - where[j][-1] < h.window  # noqa: E731
         ways = {way for way, _, _ in self.lanes}
         return max(r for r in range(n) for i in range(n) for way in ways if r == 0 or meets(i, held(i, r, n, way)))
 
@@ -352,7 +373,8 @@ class _Cut:
     def at(self):
         """Positions of the queries here, [tiles, tile]."""
         h = self.how
-        return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T), 0, -1)
+        late = (h.late or 0) * h.causal  # without a causal mask it does not matter where a query stands
+        return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T) + late, 0, -1)
 
     def where(self, lane: int, r):
         """Positions of the keys of a lane that are here after r hops, [tiles, tile]."""

@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from helpers.kernels import operands
+
 from .online_softmax import Running, finite, nothing, together
 
 
@@ -35,6 +37,7 @@ def safe(x):
 
 def online(x):
     """One number after the other: m ← max(m, x), ℓ ← ℓ e^(m_old - m) + e^(x - m); then a second pass divides."""
+    operands.real(x=x)
     seen, _ = lax.scan(lambda seen, x: (together(seen, leaf(x)), None), nothing(x.shape[:-1]), jnp.moveaxis(x, -1, 0))
     return divided(x, seen)
 
@@ -45,6 +48,7 @@ def reduced(x):
     The guard matters here: XLA may put the identity (-∞, 0) anywhere, and -∞ - (-∞) would be NaN. JAX cannot differentiate such
     a reduction: the gradient is softmax's own, y (dy - Σ y dy).
     """
+    operands.real(x=x)
     return _reduced(x)
 
 
@@ -78,6 +82,7 @@ def prefixes(x) -> Running:
 
 def folded(x):
     """`online` as a tree: one half ⊕ the other half, until one is left; an odd one waits for the next round."""
+    operands.real(x=x)
     seen = leaf(x)
     while (n := seen.M.shape[-1]) > 1:
         half = n // 2
@@ -109,6 +114,8 @@ def top_k(x, k: int, chunk: int = 128):
     The largest of x are the largest of its softmax, and m and ℓ are known when the pass ends: the softmax itself is never made.
     Of equal numbers the first comes first, as in `lax.top_k`. ValueError if there are no k numbers.
     """
+    operands.real(x=x)
+    operands.whole(k=k, chunk=chunk, least=None)
     n = x.shape[-1]
     if not 1 <= k <= n:
         raise ValueError(f"the k largest of {n} numbers: take a k from 1 to {n}, not {k}")

@@ -23,8 +23,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import RIGHT, hop
 
+from .grouped_heads import group
 from .online_softmax import NEVER, Running, chunk, result, together
 
 
@@ -46,14 +48,15 @@ def seen_here(q, k, v, lengths, axis: str) -> Running:
     S, K = k.shape[1:3]
     if k.shape != v.shape or k.shape[0] != B or k.shape[3] != H:
         raise ValueError(f"q{[B, N, H]}, k{[*k.shape]}, v{[*v.shape]}: give q[B, N, H], k and v[B, S, K, H]")
-    if lengths is not None and lengths.shape != (B,):
-        raise ValueError(f"lengths has shape {lengths.shape}: give one whole number for each of {B} rows")
-    if N % K:
-        raise ValueError(f"{K} KV heads do not divide {N} query heads: make N a multiple of K")
+    group(N, K)
+    operands.real(q=q, k=k, v=v)
+    lengths = operands.lengths(lengths, B)
+    where = lax.axis_index(axis) * S + jnp.arange(S)
+    there = None if lengths is None else where < lengths[:, None]
+    k, v = operands.blank(k, there), operands.blank(v, there)
     q = q.reshape(B, K, N // K, H).astype(jnp.float32)  # the heads of a group are the queries of `chunk`
     k, v = (x.transpose(0, 2, 1, 3).astype(jnp.float32) for x in (k, v))  # [B, K, S, H]
-    where = lax.axis_index(axis) * S + jnp.arange(S)
-    mask = None if lengths is None else (where < lengths[:, None])[:, None, None]
+    mask = None if there is None else there[:, None, None]
     return chunk(q, k, v, mask, H**-0.5)
 
 

@@ -58,7 +58,7 @@ def extend(params: dict, cache: list[dict], tokens, at, c: Config, group: int, l
 
         def again(_):
             kept, seen, mask = held[0]
-            return kept, kv_cache.show(seen, x.dtype), mask
+            return kept, kv_cache.show(seen, x.dtype), mask & real[..., None]
 
         for i in range(group):
             x, kept = decoder.block(_layer(p, i), x, places, c, kind, again if i else first)

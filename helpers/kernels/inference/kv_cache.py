@@ -64,7 +64,7 @@ def advance(params: dict, cache: list[dict], tokens, at, c: Config, lengths, rec
 
     def look(kind, old, new):
         held, seen, mask = recall(old, quantisation.encode(new, old), places, real, kind.window)
-        return held, show(seen, x.dtype), mask
+        return held, show(seen, x.dtype), mask & real[..., None]  # a token that does not count looks at nothing
 
     return decoder.through(params, x, places, c, cache, look, lambda p: quantisation.plain(p, x.dtype))
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import block
 from helpers.kernels.transformers.decoder_layers import product
 
@@ -34,15 +35,15 @@ def attend(p, cache, X, at, c: Config, back):
     k = turned(p, "W_K", rows, at_rows)  # new[B_Z, K_Y, H]
     v = product(p, "W_V", "bd,dkh->bkh", rows)  # new[B_Z, K_Y, H]
     cache = remember(cache, k, v, at_rows)  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
-    K, V = cache["k"], cache["v"]
-    B, S, heads_here, H = K.shape
+    B, S, heads_here, H = cache["k"].shape
+    there = jnp.arange(S) <= at_rows[:, None]  # [B_Z, S]: what lies behind is nobody's
+    K, V = (operands.blank(cache[name], there) for name in "kv")
 
     Q = turned(p, "W_Q", X, at)  # 3. Q[B, N_YZ, H]
     Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # 4. Q[B_Z, N_Y, H]
     Q = Q.reshape(B, heads_here, -1, H)  # 5. Q[B_Z, K_Y, M, H]
     scores = jnp.einsum("bkmh,bskh->bskm", Q, K) / H**0.5  # 6. [B_Z, S, K_Y, M]
-    seen = (jnp.arange(S) <= at_rows[:, None])[:, :, None, None]  # [B_Z, S, 1, 1]
-    shares = jax.nn.softmax(scores, axis=1, where=seen)  # 7. [B_Z, S, K_Y, M]
+    shares = jax.nn.softmax(scores, axis=1, where=there[:, :, None, None])  # 7. [B_Z, S, K_Y, M]
     O = jnp.einsum("bskm,bskh->bkmh", shares, V)  # 8. O[B_Z, K_Y, M, H]
     O = back(O)  # 9, 10. O[B, N_YZ, H]
     X = product(p, "W_O", "bnh,nhd->bd", O)  # 11. X[B, D] {U_YZ}

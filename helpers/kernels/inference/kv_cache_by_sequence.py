@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 from helpers.kernels.attention.online_softmax import Running, chunk, result, together
 from helpers.kernels.transformers.decoder_layers import product
 
@@ -40,11 +41,11 @@ def attend(p, cache, X, at, c: Config, combine):
 
 def partial_attention(Q, cache: dict, at) -> Running:
     """What Q[B, N, H] sees of the keys here, up to place at[B] of them: M[B, N], L[B, N], O[B, N, H], in float32."""
-    k, v = (cache[name].transpose(0, 2, 1, 3).astype(jnp.float32) for name in "kv")  # [B, K, S, H]
-    B, K, S, H = k.shape
+    there = jnp.arange(cache["k"].shape[1]) <= at[:, None]  # [B, S]: what lies behind is nobody's
+    k, v = (operands.blank(cache[name], there).transpose(0, 2, 1, 3).astype(jnp.float32) for name in "kv")
+    B, K, _, H = k.shape
     q = Q.reshape(B, K, -1, H).astype(jnp.float32)  # [B, K, M, H]: a group's heads are the queries of `chunk`
-    seen = (jnp.arange(S) <= at[:, None])[:, None, None]  # [B, 1, 1, S]
-    r = chunk(q, k, v, seen, H**-0.5)
+    r = chunk(q, k, v, there[:, None, None], H**-0.5)
     return jax.tree.map(lambda a: a.reshape(B, -1, *a.shape[3:]), r)
 
 

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from helpers.kernels.attention import online_softmax
+from helpers.kernels import operands
+from helpers.kernels.attention import grouped_heads, online_softmax
 
 
 def attend(q, k, v, lengths, block: int):
@@ -22,27 +23,30 @@ def attend(q, k, v, lengths, block: int):
 
     block   keys that are read together; it divides S. A row of length 0 gets 0
     """
-    S = k.shape[1]
+    operands.whole(least=None, block=block)
+    S = operands.fit({"q[B, N, H]": q, "k[B, S, K, H]": k, "v[B, S, K, V]": v})["S"]
     if block < 1 or S % block:
         raise ValueError(f"blocks of {block} do not fill the {S} places of a row: take a divisor of {S}")
 
     def read(a, row, i):
         return lax.dynamic_slice(a, (row, i * block, 0, 0), (1, block, *a.shape[2:]))[0]
 
-    return _over(q, k, v, jnp.minimum(lengths, S), block, read)
+    return _over(q, k, v, jnp.minimum(operands.lengths(lengths, len(q), S), S), block, read)
 
 
 def attend_pages(q, k, v, tables, lengths):
     """The same over pages: k and v[pages, size, K, H], row b's in the order of tables[b] -> (y[B, N, H], pages read)."""
-    return _over(
-        q, k, v, jnp.minimum(lengths, tables.shape[1] * k.shape[1]), k.shape[1], lambda a, row, i: a[tables[row, i]]
-    )
+    n = operands.fit({"q[B, N, H]": q, "k[pages, size, K, H]": k, "v[pages, size, K, V]": v, "tables[B, P]": tables})
+    most = n["P"] * n["size"]
+    lengths = jnp.minimum(operands.lengths(lengths, len(q), most), most)
+    return _over(q, k, v, lengths, n["size"], lambda a, row, i: a[tables[row, i]])
 
 
 def _over(q, k, v, lengths, block: int, read: Callable):
     """`read` gives block i of a row, [block, K, H]."""
-    B, N, H = q.shape
-    K = k.shape[2]
+    (B, N, H), K = q.shape, k.shape[2]
+    grouped_heads.group(N, K)
+    operands.real(q=q, k=k, v=v)
     q = q.reshape(B, K, N // K, H)  # query heads in groups, one for each KV head
     ends = jnp.cumsum(-(-lengths // block))  # where each row's blocks end in the list of all
 
@@ -51,9 +55,9 @@ def _over(q, k, v, lengths, block: int, read: Callable):
         i = n - jnp.where(row > 0, ends[row - 1], 0)
         mine = jax.tree.map(lambda a: a[row], seen)
         there = i * block + jnp.arange(block) < lengths[row]
-        keys, values = (read(a, row, i).swapaxes(0, 1) for a in (k, v))  # [K, block, H]
+        keys, values = (operands.blank(read(a, row, i), there, 0).swapaxes(0, 1) for a in (k, v))  # [K, block, H]
         new = online_softmax.together(mine, online_softmax.chunk(q[row], keys, values, there, H**-0.5))
         return jax.tree.map(lambda a, b: a.at[row].set(b), seen, new)
 
-    seen = lax.fori_loop(0, ends[-1], one, online_softmax.nothing((B, K, N // K), H))
-    return online_softmax.result(seen).reshape(B, N, H), ends[-1]
+    seen = lax.fori_loop(0, ends[-1], one, online_softmax.nothing((B, K, N // K), v.shape[-1]))
+    return online_softmax.result(seen).reshape(B, N, -1), ends[-1]

@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 
 from helpers.costs.sharding import sharded_array
 from helpers.costs.transformers.config import Config
-from helpers.kernels import mesh as meshes
+from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import mlp, normalise, product, rotate, weigh
 
@@ -215,10 +215,11 @@ def put(cache: dict, new: dict, at) -> dict:
 
 def look(q, cache: dict, at):
     """Softmax-weighted values: q[B, N, H] at the keys up to at[B] -> [B, N, H], with M = N/K heads on each KV head."""
-    k, v = cache["k"], cache["v"]
-    B, S, K, H = k.shape
+    B, S, K, H = cache["k"].shape
+    seen = jnp.arange(S) <= at[:, None]  # [B, S]
+    k, v = (operands.blank(cache[name], seen) for name in "kv")
     scores = jnp.einsum("bkmh,bskh->bkms", q.reshape(B, K, -1, H), k) / H**0.5
-    shares = weigh(scores, (jnp.arange(S) <= at[:, None])[:, None, None])
+    shares = weigh(scores, seen[:, None, None])
     return jnp.einsum("bkms,bskh->bkmh", shares, v).reshape(q.shape)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from helpers.costs.inference.speculative_decoding import residual
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 
 from . import kv_cache
 
@@ -41,6 +42,7 @@ def accept(key, guess, q, p):
     A guess x stays with the chance min(1, p(x)/q(x)). The first one that is refused is drawn again, from (p - q)₊; if none is
     refused, the target's law after them all gives one more. Tokens beyond that one are -1.
     """
+    operands.fit({"guess[K]": guess, "q[K, V]": q, "p[K+1, V]": p})
     K, chances, redraw = len(guess), *jax.random.split(key)
     u = jax.random.uniform(chances, (K,))
     mine, its = (jnp.take_along_axis(a[:K], guess[:, None], -1)[:, 0] for a in (q, p))

@@ -62,6 +62,7 @@ def all_to_all(x: jax.Array, names, split: int, concat: int, ways: int = 2, wrap
     """
     names = _names(names)
     sizes = [lax.axis_size(name) for name in names]
+    _even(x, prod(sizes), split)
     parts = jnp.stack(jnp.split(x, prod(sizes), split))
     parts = parts.reshape(*sizes, *parts.shape[1:])  # one dimension for each axis: the destination's place
     for at, name in enumerate(names):
@@ -128,10 +129,15 @@ def hop(x: jax.Array, name: str, way: int, senders=None) -> jax.Array:
 
 def block(x: jax.Array, j, n: int, axis: int) -> jax.Array:
     """Block j of n along `axis`."""
-    each = x.shape[axis] // n
+    each = _even(x, n, axis)
+    return lax.dynamic_slice_in_dim(x, j * each, each, axis)
+
+
+def _even(x: jax.Array, n: int, axis: int) -> int:
+    """How many numbers along `axis` each of n devices gets; ValueError if they do not come out even."""
     if x.shape[axis] % n:
         raise ValueError(f"{n} devices do not divide {x.shape[axis]}, the size of dimension {axis} of {x.shape}")
-    return lax.dynamic_slice_in_dim(x, j * each, each, axis)
+    return x.shape[axis] // n
 
 
 def _exchange_on_ring(parts: jax.Array, name: str, ways: int) -> jax.Array:

@@ -19,7 +19,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from helpers.costs.sharding import sharded_array
-from helpers.kernels import mesh as meshes
+from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.transformers.adam import Adam, Moments
 
 
@@ -184,6 +184,8 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
 
     def program(w, moments, In_, Target):
         s.check(mesh, w, In_)
+        operands.fit({"In[B, D]": In_, "Target[B, D]": Target})
+        operands.real(W_in=w.W_in, W_out=w.W_out, In=In_)
         if (mine := len(In_) // prod(mesh.shape[a] for a in axes if a in _rows(s.In))) % micro:
             raise ValueError(f"{micro} microbatches do not share {mine} tokens of a device evenly: make B a multiple")
         held = (s.weights, s.state._replace(master=None if moments.master is None else s.state.mean))
@@ -204,8 +206,8 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
 def _slopes(s: Strategy, size: int, w: Weights, In, Target):
     """(slopes of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
     Out, kept = all_forward(s, In, w)
-    off = Out - Target
-    _, dw = all_backward(s, off / size, kept, w)
+    off = (Out - Target).astype(jnp.float32)  # a number of tokens is no bfloat16
+    _, dw = all_backward(s, (off / size).astype(Out.dtype), kept, w)
     return dw, jnp.sum(off**2) / (2 * size)
 
 

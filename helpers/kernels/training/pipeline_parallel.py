@@ -26,6 +26,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from helpers.costs.training.pipeline_schedules import Orders, simulate
+from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 
 from . import mlp_layer
@@ -187,6 +188,7 @@ def two_matmul(size: int) -> Stage:
         return jax.vmap(mlp_layer.slope_of_weights)(dOut, kept, dTmp)
 
     def head(top, y, target):
+        operands.alike("results", y, "targets", target)
         return jnp.sum((y - target) ** 2) / (2 * size), top, (y - target) / size
 
     return Stage(lambda x, w: lax.scan(mlp_layer.forward, x, w), slope_of_input, slope_of_weights, head)
@@ -263,6 +265,10 @@ def slopes(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable:
             raise ValueError(f"{t.stages} stages do not share {L} layers evenly: make L a multiple of {t.stages}")
         if len(xs) != m:
             raise ValueError(f"this order is for {m} microbatches, not {len(xs)}: xs is [m, ...]")
+        if targets.shape[:2] != xs.shape[:2]:
+            raise ValueError(
+                f"xs are {len(xs)} microbatches of {xs.shape[1]}, and targets{list(targets.shape)} are not: give each row its own"
+            )
         # Stage j·p + d is chunk j of device d.
         w = jax.tree.map(lambda a: a.reshape(v, p, L // t.stages, *a.shape[1:]), w)
         cut, batch = P(None, Z), P(None, X)

@@ -46,7 +46,10 @@ def decoder(c: Config, size: int) -> pipeline_parallel.Stage:
 
     def loss(top, x, targets):
         logits = transformer.unembed(top, x, c)
-        return -jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], axis=-1).sum() / size
+        return (
+            -jnp.take_along_axis(jax.nn.log_softmax(logits.astype(jnp.float32)), targets[..., None], axis=-1).sum()
+            / size
+        )
 
     return pipeline_parallel.of_function(lambda x, w: transformer.layers([w], x, c), loss)
 

@@ -208,7 +208,7 @@ def share_of_loss(params: dict, tokens, targets, c: Config, axes: Axes, size: in
 
         x, _ = lax.scan(jax.checkpoint(one, policy=_keep, prevent_cse=False), x, stack)
     logits = decoder.unembed(top, x, c)
-    said = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], axis=-1)
+    said = jnp.take_along_axis(jax.nn.log_softmax(logits.astype(jnp.float32)), targets[..., None], axis=-1)
     return -said.sum() / size
 
 

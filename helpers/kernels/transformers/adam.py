@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from helpers.kernels import operands
+
 
 class Moments(NamedTuple):
     """Running averages of the slope and of its square, trees like the parameters, in f32; steps so far.
@@ -55,6 +57,7 @@ class Adam:
         >>> w.round(4).tolist()                               # the first step is the rate, whatever the slope
         [-0.5, 0.5]
         """
+        operands.alike("parameters", params, "slopes", slopes)
         t = moments.t + 1
         slopes = jax.tree.map(lambda g: g.astype(jnp.float32), slopes)
         mean = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, moments.mean, slopes)

@@ -197,9 +197,9 @@ def forward(params: dict, tokens, c: Config):
 
 
 def loss(params: dict, tokens, c: Config, around: Callable = lambda layer: layer):
-    """Mean surprise, in nats, at the next token: T predictions for each row of tokens[B, T + 1]."""
+    """Mean surprise, in nats, at the next token: T predictions for each row of tokens[B, T + 1]. Sums are float32."""
     logits = unembed(params, hidden(params, tokens[:, :-1], c, around), c)
-    said = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, 1:, None], axis=-1)
+    said = jnp.take_along_axis(jax.nn.log_softmax(logits.astype(jnp.float32)), tokens[:, 1:, None], axis=-1)
     return -said.mean()
 
 

@@ -16,6 +16,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 
 EPSILON = 1e-6
 NEVER = -1e30  # a score that softmax makes 0; -inf would make a row without keys NaN
@@ -43,17 +44,22 @@ def normalise(x, norm, c: Config):
 
 
 def rotate(x, at, base: float = 10_000.0):
-    """Positions as rotations: pairs (i, i + H/2) of x[B, T, ..., H] turned by the angle at[t] · base^(-2i/H).
+    """Positions as rotations: pairs (i, i + H/2) of x[B, T, ..., H] turned by the angle at[t] · base^(-2i/H), in the type of x.
 
     at is [T], or [B, T] where each row has positions of its own. A score of a rotated query and key depends on how far apart
     they stand only. An odd width keeps its last number.
+
+    Angles, cosines and sines are float32 whatever x is: bfloat16 has 8 bits, so it would round position 1000 to one of 1000, 1004
+    and 1008, and the angle with it. Only the turned numbers are rounded to the type of x.
     """
     half = x.shape[-1] // 2
-    angle = at[..., None] * base ** (-jnp.arange(half) / max(half, 1))  # [T, H/2] or [B, T, H/2]
-    angle = angle.reshape(*at.shape, *[1] * (x.ndim - 3), half).astype(x.dtype)
+    at = jnp.asarray(at)
+    angle = at[..., None].astype(jnp.float32) * base ** (-jnp.arange(half) / max(half, 1))  # [T, H/2] or [B, T, H/2]
+    angle = angle.reshape(*at.shape, *[1] * (x.ndim - 3), half)
     a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
+    turned = jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+    return jnp.concatenate([turned.astype(x.dtype), rest], -1)
 
 
 def visible(at, where, window: int | None, keep: int = 0):
@@ -105,11 +111,20 @@ def attention(p: dict, x, at, c: Config, window: int | None = None, recall: Call
         q = rotate(q, at)
     new = _keys_and_values(p, x, at, c) if "W_K" in p else None
     held, seen, mask = (recall or partial(among, at=at, window=window))(new)
+    seen = _looked_at(seen, mask, new)
     q = q.reshape(*q.shape[:2], c.K, c.G, c.H)  # query heads in groups, one group for each KV head
     scores = jnp.einsum("btkgh,bskh->bkgts", q, seen["k"]) / c.H**0.5
     shares = weigh(scores, mask, p.get("sinks"))
     y = jnp.einsum("bkgts,bskh->btkgh", shares, seen["v"]).reshape(*x.shape[:2], c.N, c.H)
     return product(p, "W_O", "btnh,nhd->btd", y), held
+
+
+def _looked_at(seen: dict, mask, new: dict | None) -> dict:
+    """What is read of a cache, with zeros where no token looks: what others left in such a place may be NaN."""
+    if seen is new:
+        return seen  # each token sees its own
+    there = mask.any(-2)
+    return {name: operands.blank(a, there) for name, a in seen.items()}
 
 
 def _keys_and_values(p: dict, x, at, c: Config) -> dict:
@@ -143,6 +158,7 @@ def latent_attention(p: dict, x, at, c: Config, window: int | None = None, recal
     latent = normalise(product(p, "W_DKV", "btd,dr->btr", x), p.get("norm of W_DKV"), c)
     new = dict(latent=latent, rope=rotate(product(p, "W_KR", "btd,dh->bth", x), at))
     held, seen, mask = (recall or partial(among, at=at, window=window))(new)
+    seen = _looked_at(seen, mask, new)
 
     scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"])
     if seen is new:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from helpers.kernels import operands
+
 KINDS = {"int8": (jnp.int8, 127, 8), "int4": (jnp.int4, 7, 4), "fp8": (jnp.float8_e4m3fn, 448, 8)}
 """Type, largest number that is used, bits."""
 
@@ -44,6 +46,7 @@ def quantise(w, axis, kind: str = "int8") -> Quantised:
     """
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is no format: there are {', '.join(KINDS)}")
+    operands.real(w=w)
     dtype, most, _ = KINDS[kind]
     largest = jnp.max(jnp.abs(w), axis=axis, keepdims=True)
     scale = jnp.where(largest == 0, 1, largest / most).astype(w.dtype)
@@ -54,6 +57,7 @@ def quantise(w, axis, kind: str = "int8") -> Quantised:
 
 def matmul(x, w: Quantised):
     """x[..., D] @ w[D, F], one scale for each of the F columns: multiplied in after the sum."""
+    operands.real(x=x)
     return (x @ w.q.astype(x.dtype)) * w.scale.astype(x.dtype)
 
 

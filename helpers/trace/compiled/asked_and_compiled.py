@@ -7,6 +7,7 @@ one version; nothing is promised about it. So never grade by it; show it.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
+from math import prod
 
 import jax
 
@@ -88,7 +89,9 @@ def _by_name(collectives) -> dict[str, list]:
 
 
 def _where(c) -> str:
-    return where(c) if isinstance(c, Made) else "".join(c.axes)
+    if isinstance(c, Made):
+        return where(c)
+    return f"({c.within} devices)" if c.within else "".join(c.axes)
 
 
 def _cells(cs: list, sizes: dict[str, int]) -> tuple[str, str]:
@@ -120,10 +123,7 @@ def _reasons(b: Beside) -> Iterator[str]:
 
 
 def _members(c, sizes: dict[str, int]) -> int:
-    n = 1
-    for a in c.axes:
-        n *= sizes[a]
-    return n
+    return c.within or prod(sizes[a] for a in c.axes)
 
 
 def _types(b: Beside, got: tuple[Made, ...]) -> Iterator[str]:

@@ -265,7 +265,7 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     ins = tuple(a for name in line.operands if name in t.by_name for a in arrays(t.by_name[name].type))
     moves, found = pairs(line.rest), groups(line.rest, t.devices)
     axes = axes_between(moves, sizes) if moves else axes_of(found, sizes)
-    n = prod(sizes[a] for a in axes) if axes is not None else len(found[0]) if found else t.devices
+    n = prod(sizes[a] for a in axes) if axes is not None else max(map(len, found)) if found else t.devices
     sliced = False
     if kind == "AllReduce" and line.computation.startswith("all-reduce-scatter"):
         kind, outs = "ReduceScatter", arrays(t.inside[line.computation][-1].type)

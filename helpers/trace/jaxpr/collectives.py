@@ -24,7 +24,6 @@ MERGES = frozenset(["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
 
 UNKNOWN_TRIPS = "A while loop does not say how often it runs: what it sends is counted once."
 BRANCHES = "Branches of a cond send different things: only the one that sends most is counted."
-GROUPS = "A collective runs in groups along an axis: it is listed as if it ran over the whole axis."
 
 
 class Sent(tuple):
@@ -68,7 +67,7 @@ class Sent(tuple):
         return [
             (
                 c.kind,
-                "".join(c.axes),
+                "".join(c.axes) + (f", groups of {c.within}" if c.within else ""),
                 f"{c.dtype}{list(c.shape)}",
                 f"{c.dtype}{list(c.out)}",
                 f"{c.times:,}",
@@ -118,9 +117,11 @@ def sent(f: Callable, *args) -> Sent:
 
     Shapes are those of one device. A loop's body is listed once, with how often it runs.
     psum, pmean, pmax and pmin are AllReduces, one for each array of a tree; psum of a Python number costs nothing.
-    An untiled collective is listed as the tiled one that does the same. A Permute is listed over the axes along which
+    An untiled collective is listed as the tiled one that does the same. One that runs in groups of an axis (axis_index_groups) says
+    so, and its bytes are those of its largest group. A Permute is listed over the axes along which
     it moves something, in the mesh's order; one that moves nothing is left out. Axes of size 1 are listed.
-    Results that nobody uses are not sent. Of a cond's branches, the one that sends most is taken.
+    Results that nobody uses are not sent. Of a cond's branches, the one that sends most is taken. ValueError for a permutation in
+    which a device would receive from two others or send to two.
 
     >>> from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
     >>> mesh = AbstractMesh((4, 2), ("X", "Y"), axis_types=(AxisType.Auto,) * 2)
@@ -157,7 +158,6 @@ def read(jaxpr, around: Visit | None = None) -> Sent:
             made[there] = len(found)
             found.append(c)
             doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
-            doubts |= {GROUPS: 1} if v.eqn.params.get("axis_index_groups") is not None else {}
     return Sent(found, sizes, doubts, feeds)
 
 
@@ -189,8 +189,20 @@ def _collectives(v: Visit, sizes: Mapping[str, int]):
             shape = _with_one(shape, p["all_gather_dimension"])
         elif not p.get("tiled", True) and kind == "ReduceScatter":
             out = _with_one(out, p["scatter_dimension"])
-        note = " > ".join(v.path)
-        yield Collective(kind, axes, shape, out, short(here.aval.dtype), v.loops, note), here, there
+        note, group = " > ".join(v.path), within(p.get("axis_index_groups"), prod(sizes[a] for a in axes))
+        yield Collective(kind, axes, shape, out, short(here.aval.dtype), v.loops, note, group), here, there
+
+
+def within(groups, devices: int) -> int | None:
+    """Devices of the largest group; None if there are no groups, or one of all.
+
+    groups  lists of devices, filled up with -1 where they are not of one size
+
+    >>> within([[0, 1], [2, 3]], 4), within([[0, 1, 2], [3, -1, -1]], 4), within([[2, 0, 3, 1]], 4), within(None, 4)
+    (2, 3, None, None)
+    """
+    most = devices if groups is None else max(sum(d >= 0 for d in g) for g in groups)
+    return None if most == devices else int(most)
 
 
 def moving(axes: tuple[str, ...], pairs, sizes: Mapping[str, int]) -> tuple[str, ...]:
@@ -198,10 +210,35 @@ def moving(axes: tuple[str, ...], pairs, sizes: Mapping[str, int]) -> tuple[str,
 
     pairs  (source, destination), numbered along `axes` with the last of them fastest
     """
+    possible(pairs, prod(sizes[a] for a in axes))
     ends = np.array(pairs, int).reshape(-1, 2).T
     source, target = (np.unravel_index(e, [sizes[a] for a in axes]) for e in ends)
     moved = {a for a, s, t in zip(axes, source, target) if np.any(s != t)}
     return tuple(a for a in sizes if a in moved)
+
+
+def possible(pairs, devices: int) -> None:
+    """ValueError if a permutation of so many devices is none: each of them sends to one and receives from one at most.
+
+    >>> possible([(0, 2), (1, 2)], 4)
+    Traceback (most recent call last):
+    ValueError: devices 0 and 1 cannot both send to 2 in one permutation: each device receives from one at most
+    """
+    target, source = {}, {}
+    for s, t in ((int(s), int(t)) for s, t in pairs):
+        if not (0 <= s < devices and 0 <= t < devices):
+            raise ValueError(
+                f"{s} cannot send to {t} in a permutation of {devices} devices: they are 0 to {devices - 1}"
+            )
+        if t in source:
+            raise ValueError(
+                f"devices {source[t]} and {s} cannot both send to {t} in one permutation: each device receives from one at most"
+            )
+        if s in target:
+            raise ValueError(
+                f"device {s} cannot send to both {target[s]} and {t} in one permutation: each device sends to one at most"
+            )
+        target[s], source[t] = t, s
 
 
 def short(dtype) -> str:
@@ -250,6 +287,7 @@ def _joins(a: Collective, b: Collective) -> bool:
     return (
         (a.kind, a.dtype, a.times, prod(a.out)) == (b.kind, b.dtype, b.times, prod(b.shape))
         and a.kind in MERGES
+        and a.within is None is b.within
         and not set(a.axes) & set(b.axes)
         and (a.kind != "AllToAll" or change(a) == change(b))
     )

@@ -88,7 +88,8 @@ def _kernel(eqn, known) -> Kernel:
 
 def _blocks(spec, points, early) -> Iterator[int]:
     """Bytes of each block that is moved: those of the array, so less at its edge."""
-    shape, each = spec.array_aval.shape, spec.array_aval.dtype.itemsize
+    whole = spec.array_aval if hasattr(spec, "array_aval") else spec.array_shape_dtype  # its name before JAX 0.8
+    shape, each = whole.shape, whole.dtype.itemsize
     sides = [
         1 if "Squeezed" in type(d).__name__ or d is None else getattr(d, "block_size", d) for d in spec.block_shape
     ]

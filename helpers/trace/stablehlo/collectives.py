@@ -21,7 +21,7 @@ from jax._src.interpreters.mlir import make_ir_context  # there is no public way
 from jax.extend.mlir import ir
 
 from helpers.costs.sharding.collectives import Collective
-from helpers.trace.jaxpr.collectives import BRANCHES, GROUPS, UNKNOWN_TRIPS, Sent, moving
+from helpers.trace.jaxpr.collectives import BRANCHES, UNKNOWN_TRIPS, Sent, moving, within
 
 KINDS = {
     "stablehlo.all_gather": "AllGather",
@@ -86,7 +86,15 @@ def opened(exported) -> Iterator:
             yield module
     else:
         with make_ir_context():
-            yield exported.mlir_module(serialized=False)
+            yield _module(exported)
+
+
+def _module(exported):
+    """The module of an exported program, in the context that is open."""
+    try:
+        return exported.mlir_module(serialized=False)
+    except TypeError:  # before JAX 0.10 it hands out a text
+        return ir.Module.parse(exported.mlir_module())
 
 
 @dataclass(frozen=True)
@@ -147,14 +155,13 @@ class _Reader:
             op = v.op
             if op.name in SAME and _elements(op.operands[0].type) == _elements(op.results[0].type):
                 made[op.results[0]] = made.get(op.operands[0])
-            axes = self._axes(op) if op.name in KINDS else ()
+            axes, group = self._axes(op) if op.name in KINDS else ((), None)
             for here, there in zip(op.operands, op.results) if axes else ():
                 shape, out = (tuple(ir.RankedTensorType(x.type).shape) for x in (here, there))
                 feeds.append(made.get(here))
                 made[there] = len(found)
-                found.append(
-                    Collective(KINDS[op.name], axes, shape, out, _dtype(here.type), v.loops, " > ".join(v.path))
-                )
+                dtype, note = _dtype(here.type), " > ".join(v.path)
+                found.append(Collective(KINDS[op.name], axes, shape, out, dtype, v.loops, note, group))
                 self.doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
         return found, feeds, made
 
@@ -183,16 +190,30 @@ class _Reader:
         self.doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
         return max(zip(blocks, ways), key=lambda bw: bw[1].wire)[0]
 
-    def _axes(self, op) -> tuple[str, ...]:
+    def _axes(self, op) -> tuple[tuple[str, ...], int | None]:
+        """The axes that a collective runs over, and the devices of a group if it runs in groups of these."""
         if op.name == "stablehlo.collective_permute":
             pairs = np.array(op.attributes["source_target_pairs"])
-            return moving(tuple(self.sizes), pairs, self.sizes)  # device numbers go along all axes
+            return moving(tuple(self.sizes), pairs, self.sizes), None  # device numbers go along all axes
         groups = op.attributes["replica_groups"]
         if not isinstance(groups, ir.DenseIntElementsAttr):  # newer versions name the axes
-            return tuple(re.findall(r'name = "([^"]*)"', str(groups)))
-        axes, exact = group_axes(np.array(groups), self.sizes)
-        self.doubts |= {} if exact else {GROUPS: 1}
-        return axes
+            return named_axes(str(groups), self.sizes)
+        axes, _ = group_axes(np.array(groups), self.sizes)
+        return axes, within(np.array(groups), prod(self.sizes[a] for a in axes))
+
+
+def named_axes(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], int | None]:
+    """The axes that replica groups name, and the devices of a group if only a part of an axis is named.
+
+    >>> named_axes('axes = [#stablehlo.axis_ref<name = "X">]', {"X": 4, "Y": 2})
+    (('X',), None)
+    >>> named_axes('axes = [<name = "X", sub_axis_info = (1)2>, <name = "Y">]', {"X": 4, "Y": 2})
+    (('X', 'Y'), 4)
+    """
+    found = re.findall(r'name = "([^"]*)"(?:,\s*sub_axis_info\s*=\s*\(\d+\)(\d+))?', text)
+    axes = tuple(dict.fromkeys(name for name, _ in found))
+    members = prod(int(part or sizes[name]) for name, part in found)
+    return axes, None if members == prod(sizes[a] for a in axes) else members
 
 
 def group_axes(groups: np.ndarray, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], bool]:
@@ -211,7 +232,7 @@ def group_axes(groups: np.ndarray, sizes: Mapping[str, int]) -> tuple[tuple[str,
     ones = [a for a, n in sizes.items() if n == 1]
     if groups.shape[1] == 1 and ones:
         return (ones[0],), True
-    rows = {tuple(map(int, g)) for g in groups}
+    rows = {tuple(int(d) for d in g if d >= 0) for g in groups}  # shorter groups are filled up with -1
     for count in range(1, len(wide) + 1):
         for axes in permutations(wide, count):
             if prod(sizes[a] for a in axes) == groups.shape[1] and rows == set(_along(axes, sizes)):

@@ -14,6 +14,8 @@ from math import prod
 
 import numpy as np
 
+from helpers.trace.jaxpr.collectives import possible
+
 from .collectives import group_axes
 
 _IOTA = r"\[[\d,]+\](?:T\([\d,]+\))?"
@@ -71,6 +73,7 @@ def axes_between(moves: list[tuple[int, int]], sizes: Mapping[str, int]) -> tupl
     ('X',)
     """
     shape = tuple(sizes.values())
+    possible(moves, prod(shape))
     at = {d: np.unravel_index(d, shape) for move in moves for d in move}
     return tuple(a for i, a in enumerate(sizes) if any(at[s][i] != at[t][i] for s, t in moves))
 

@@ -55,6 +55,7 @@ def test_nothing_happens_where_helpers_is(monkeypatch, capfd):
 
 def test_from_any_folder_of_the_course(without, monkeypatch, capsys):
     package(without / "course")
+    with_jax(without / "course", "9.9.9")
     deep = without / "course" / "notebooks" / "ch01"
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
@@ -69,6 +70,7 @@ def test_elsewhere_it_is_installed_and_nothing_with_it(without, monkeypatch, cap
     def run(command, **_):
         asked.append(command)
         package(without / "site")
+        with_jax(without / "site", "9.9.9")
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -93,6 +95,7 @@ def test_where_it_cannot_be_installed_it_says_why_and_what_to_do(without, monkey
 )
 def test_an_older_one_stops_with_what_to_do(without, version, old):
     package(without / "site", version)
+    with_jax(without / "site", "9.9.9")
     stops = pytest.raises(ImportError) if old else contextlib.nullcontext()
     with stops as said:
         exec(first_cell.setup(), {})
@@ -110,6 +113,44 @@ def test_a_notebook_run_with_an_older_one_ends_at_its_first_cell(tmp_path):
     with pytest.raises(CellExecutionError, match=r"needs `helpers` [\d.]+ and finds 0\.1\.12: update") as said:
         NotebookClient(nb, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute(env=env)
     assert "AttributeError" not in str(said.value) and nb.cells[1].execution_count is None
+
+
+def with_jax(folder, version):
+    """What pip leaves behind of that JAX."""
+    info = folder / f"jax-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: jax\nVersion: {version}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("version", "old"),
+    [
+        (None, True),
+        ("0.4.38", True),
+        ("0.7.0", True),
+        ("0.7.1", False),
+        ("0.7.2", False),
+        ("0.10.0", False),
+        ("0.8.0.dev20251001", False),
+    ],
+)
+def test_an_older_jax_stops_in_one_sentence(without, version, old):
+    """Compared as numbers, without importing it; the name of the function that asks is gone afterwards."""
+    package(without / "site")
+    if version:
+        with_jax(without / "site", version)
+    stops = pytest.raises(ImportError) if old else contextlib.nullcontext()
+    with stops as said:
+        exec(first_cell.setup(), scope := {})
+    if old:
+        sentence, line = str(said.value).split("\n")
+        assert sentence == (
+            f"This notebook needs JAX {helpers.__oldest_jax__} or newer and finds {version or 'none'}: run the next line in a cell "
+            "of its own, and then restart the kernel."
+        )
+        assert line == f'%pip install --upgrade "jax>={helpers.__oldest_jax__}"'
+    else:
+        assert scope.keys() == {"helpers", "__builtins__"}
 
 
 def test_the_version_stands_in_two_places_and_is_one():

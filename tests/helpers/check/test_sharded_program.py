@@ -1,6 +1,7 @@
 """What a learner's sharded program is told: by what it sends, what it holds, and its result."""
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import pytest
 from jax import export, lax

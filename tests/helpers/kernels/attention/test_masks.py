@@ -155,7 +155,7 @@ def test_bad_rules_and_shapes():
         (lambda: flash_attention.flash(q, k, v, CAUSAL, [1, 2, 3]), r"make them \[2\], not \[3\]"),
         (
             lambda: chunked_attention.efficient(q, k, v, CAUSAL, 4),
-            r"for each of 2 texts how many keys it has: make them \[2\], not \[\]",
+            r"one for each of 2 rows: make them \[2\], not \[\]",
         ),
         (lambda: chunked_attention.efficient(q, k, v, keep="all"), 'keep is "scores", "state" or "rows", not \'all\''),
         (lambda: dense_attention.attention(q[0], k, v), r"attention takes q\[B, T, N, H\]"),

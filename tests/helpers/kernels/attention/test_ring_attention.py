@@ -3,6 +3,7 @@
 from functools import cache, partial
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import ring_attention, striped_attention
+from helpers.kernels.attention.masks import Mask
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
+from tests.helpers.kernels.attention import reference
 
 B, T, N, K, H = 2, 13, 4, 2, 4  # 13: no number of devices below divides it
 LENGTHS = (13, 0)  # of the second row every key is masked
@@ -309,12 +312,42 @@ def test_shapes_are_named():
     q = np.zeros((1, 8, 4, 4))
     with pytest.raises(ValueError, match=r"k has shape \(8, 4\): give \[batch, tokens, heads, head size\]"):
         ring_attention.ring(q, q[0, :, 0], q, "X")
-    with pytest.raises(ValueError, match=r"lengths has shape \(2,\): give one whole number for each of 1 rows"):
+    with pytest.raises(ValueError, match=r"one for each of 1 rows: make them \[1\], not \[2\]"):
         ring_attention.ring(q, q, q, "X", lengths=np.array([3, 4]))
     with pytest.raises(ValueError, match="they agree in batch and head size"):
         ring_attention.ring(q, q[..., :2], q, "X")
     with pytest.raises(ValueError, match="an empty sequence"):
         ring_attention.program(meshes.mesh((2,), ("X",)), "X")(*[q[:, :0]] * 3)
+
+
+HOWS = {
+    "whole": dict(causal=False),
+    "causal": {},
+    "window": dict(window=3, ways=2, tile=2),
+    "stripes": STRIPED,
+    "stripes, whole": dict(causal=False, ways=2, **STRIPED),
+    "stripes, window": dict(window=2, tile=2, **STRIPED),
+}
+
+
+@pytest.mark.takes("compiles a ring and its gradient")
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("sizes", [(4, 6), (6, 4), (1, 9), (7, 2), (9, 4)], ids=str)
+@pytest.mark.parametrize("n", [2, 3, 1])
+@pytest.mark.sample(quick=1, slow=3, kind="how")
+def test_other_numbers_of_queries_than_of_keys(n, sizes, how):
+    """Lengths that devices do not divide, a row cut short: the last query stands at the last key, as in dense attention.
+
+    A causal query before the first key sees nothing and gets 0, and so do its gradients.
+    """
+    queries, keys = sizes
+    how, rows = HOWS[how], [keys, keys - 2]
+    g = reference.draw(2, queries, keys, N, K, H)
+    seen = Mask(how.get("causal", True), how.get("window")).array(queries, keys)
+    seen = seen & (np.arange(keys) < np.array(rows)[:, None, None])
+    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", **how)
+    got = jax.jit(reference.pulled(lambda q, k, v: run(q, k, v, rows)))(*g)
+    reference.close(got, reference.dense(*g, seen[:, None]), 1e-5)
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused():
     q, k, v = map(np.asarray, given())
     with pytest.raises(ValueError, match="3 KV heads do not divide 4 query heads"):
         run(2, "tree")(q, *(np.zeros((B, S, 3, H)),) * 2)
-    with pytest.raises(ValueError, match=r"lengths has shape \(2,\): give one whole number for each of 3 rows"):
+    with pytest.raises(ValueError, match=r"one for each of 3 rows: make them \[3\], not \[2\]"):
         run(2, "tree")(q, k, v, np.array([3, 4]))
     with pytest.raises(ValueError, match="an empty cache"):
         run(2, "tree")(q, k[:, :0], v[:, :0])

@@ -1,5 +1,7 @@
 """What a program sends, from its jaxpr, against lists written by hand."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -8,6 +10,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
 
 from helpers import trace
 from helpers.costs.sharding.collectives import Collective
+from helpers.costs.sharding.sharded_array import Mesh
 from helpers.trace.jaxpr import collectives
 
 RING = [(i, (i + 1) % 4) for i in range(4)]
@@ -210,9 +213,61 @@ def test_what_nobody_uses_is_not_sent():
     assert trace.sent(sm(lambda x: (lax.psum(x, "X"), x)[1], P("X"), P("X")), X16) == ()
 
 
-def test_groups_along_an_axis_are_said():
-    f = sm(lambda x: lax.psum(x, "X", axis_index_groups=[[0, 1], [2, 3]]), P("X"), P("X"))
-    assert trace.sent(f, X16).doubts == (collectives.GROUPS,)
+PAIRS, ODD_AND_EVEN = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+KINDS = {
+    "AllReduce": lambda x, axis, **k: lax.psum(x, axis, **k),
+    "AllGather": lambda x, axis, **k: lax.all_gather(x, axis, tiled=True, **k),
+    "ReduceScatter": lambda x, axis, **k: lax.psum_scatter(x, axis, tiled=True, **k),
+    "AllToAll": lambda x, axis, **k: lax.all_to_all(x, axis, 1, 0, tiled=True, **k),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("groups, axis", [(PAIRS, "B"), (ODD_AND_EVEN, "A")])
+def test_groups_along_an_axis_send_what_an_axis_of_their_own_would(kind, groups, axis):
+    """Four devices in pairs are a mesh of 2 by 2, and a pair is one of its axes."""
+    f, x = KINDS[kind], arr(16, 8)
+    (got,) = s = trace.sent(sm(lambda x: f(x, "X", axis_index_groups=groups), P(), P(), mesh(X=4)), x)
+    (own,) = t = trace.sent(sm(lambda x: f(x, axis), P(), P(), mesh(A=2, B=2)), x)
+    assert (got.kind, got.axes, got.within, got.shape, got.out) == (kind, ("X",), 2, own.shape, own.out)
+    assert s.wire == t.wire > 0 and not s.doubts
+    assert "X in groups of 2" in str(got) and "X, groups of 2" in str(s)
+    assert got.V(Mesh({"X": 4})) == own.V(Mesh({"A": 2, "B": 2}))
+    assert trace.merged(s)[0] == got
+    with pytest.raises(ValueError, match="which links a group shares is not known"):
+        got.move(Mesh({"X": 4}))
+
+
+def test_a_group_of_all_is_no_group_and_the_largest_group_counts():
+    whole = trace.sent(sm(lambda x: lax.psum(x, "X", axis_index_groups=[[2, 0, 3, 1]]), P(), P()), X16)
+    assert whole == trace.sent(sm(lambda x: lax.psum(x, "X"), P(), P()), X16)
+    uneven = trace.sent(sm(lambda x: lax.psum(x, "X", axis_index_groups=[[0, 1, 3], [2]]), P(), P()), X16)
+    assert uneven[0].within == 3 and uneven.wire == 2 * 16 * 16 * 2 * 2 / 3
+
+
+@pytest.mark.parametrize(
+    "pairs, said",
+    [
+        ([(0, 2), (1, 2)], "devices 0 and 1 cannot both send to 2"),
+        ([(0, 1), (0, 2)], "device 0 cannot send to both 1 and 2"),
+        ([(0, 1), (0, 1)], "devices 0 and 0 cannot both send to 1"),
+        ([(0, 4)], "0 cannot send to 4 in a permutation of 4 devices: they are 0 to 3"),
+    ],
+)
+def test_an_impossible_permutation_is_named(pairs, said):
+    with pytest.raises(ValueError, match=said):
+        trace.sent(sm(lambda x: lax.ppermute(x, "X", pairs), P("X"), P("X")), X16)
+
+
+def test_a_permutation_is_possible_if_nobody_meets_another():
+    """All 256 ways in which each of four devices sends to one: those that are permutations, by their sets, pass."""
+    for targets in itertools.product(range(4), repeat=4):
+        try:
+            collectives.possible(enumerate(targets), 4)
+            passed = True
+        except ValueError:
+            passed = False
+        assert passed == (len(set(targets)) == 4)
 
 
 # ---- sums and tables

@@ -130,10 +130,12 @@ def test_what_nobody_uses_and_what_moves_nothing_is_in_neither():
     assert len(agree(f, P("X"), P("X"), arr(16, 4))) == 1
 
 
-def test_groups_along_an_axis():
-    groups = [[0, 1], [2, 3]]
+@pytest.mark.parametrize(
+    "groups, within", [([[0, 1], [2, 3]], 2), ([[0, 3], [2, 1]], 2), ([[1, 0, 2, 3]], None), ([[0, 1, 3], [2]], 3)]
+)
+def test_groups_along_an_axis(groups, within):
     got = agree(lambda x: lax.psum(x, "X", axis_index_groups=groups), P("X"), P("X"), arr(16, 4))
-    assert got[0].axes == ("X",) and got.doubts == (collectives.GROUPS,)
+    assert got[0].axes == ("X",) and got[0].within == within and not got.doubts
 
 
 def test_partly_manual():

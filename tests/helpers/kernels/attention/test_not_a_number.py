@@ -1,0 +1,173 @@
+"""NaN where nobody looks, behind `lengths` or in a cache's empty places, reaches no result and no gradient."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.kernels import mesh as meshes
+from helpers.kernels.attention import (
+    chunked_attention,
+    dense_attention,
+    flash_attention,
+    linear_attention,
+    masks,
+    pallas_gpu,
+    pallas_tpu,
+    ring_attention,
+    striped_attention,
+    tree_attention,
+)
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention, sharded_decode_step
+from helpers.kernels.inference.kv_cache_by_heads import HEADS
+from helpers.kernels.inference.kv_cache_by_sequence import REDUCED, SEQUENCE
+from helpers.kernels.inference.sharded_prefill import DATA, TENSOR
+from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.attention import reference
+from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
+
+B, T, S, N, K, H = 2, 5, 9, 4, 2, 8
+LENGTHS = [6, 0]
+
+
+def spoilt(x, lengths=LENGTHS):
+    """x[B, S, ...] with NaN behind each row's length."""
+    behind = np.arange(x.shape[1]) >= np.asarray(lengths)[:, None]
+    return jnp.where(behind.reshape(*behind.shape, *[1] * (x.ndim - 2)), jnp.nan, x)
+
+
+def blocks(attend, **how):
+    return lambda q, k, v: attend(q, k, v, CAUSAL, LENGTHS, **how)
+
+
+def ring(**how):
+    run = ring_attention.program(meshes.mesh((2,), ("X",)), "X", **how)
+    return lambda q, k, v: run(q, k, v, LENGTHS)
+
+
+def tree(q, k, v):
+    return tree_attention.program(meshes.mesh((2,), ("X",)), "X")(q[:, 0], k, v, LENGTHS)
+
+
+FORMS = {
+    "dense": lambda q, k, v: dense_attention.attention(q, k, v, masks.padding(LENGTHS, S) & CAUSAL.array(T, S)),
+    "flash": blocks(flash_attention.flash, rows=2, columns=4),
+    "chunked": blocks(chunked_attention.efficient, rows=2, columns=4),
+    "chunked, all kept": blocks(chunked_attention.efficient, rows=2, columns=4, keep="scores"),
+    "Pallas, TPU": blocks(pallas_tpu.flash, rows=2, columns=4),
+    "Pallas, GPU": blocks(pallas_gpu.flash, rows=16, columns=16),
+    "ring": ring(),
+    "ring, both ways, in tiles": ring(causal=False, ways=2, tile=2),
+    "stripes": ring(places=striped_attention.stripes, window=3),
+    "tree": tree,
+    "linear": lambda q, k, v: linear_attention.state_of(k, v, jax.nn.elu, LENGTHS),
+}
+SLOW = ("chunked, all kept", "Pallas, GPU", "ring, both ways, in tiles", "stripes")
+
+
+@pytest.mark.takes("compiles a form and its gradient")
+@pytest.mark.parametrize(
+    "f",
+    [pytest.param(f, id=n, marks=[pytest.mark.slow("compiles one more form")] * (n in SLOW)) for n, f in FORMS.items()],
+)
+def test_nothing_leaks_from_behind_the_lengths(f):
+    """Result and gradients are, bit for bit, those with zeros there; those of the places themselves are 0."""
+    q, k, v, _ = reference.draw(B, T, S, N, K, H)
+
+    @jax.jit
+    def both(q, k, v):
+        out, pull = jax.vjp(f, q, k, v)
+        return out, pull(jax.tree.map(jnp.ones_like, out))
+
+    got, want = both(q, spoilt(k), spoilt(v)), both(q, jnp.nan_to_num(spoilt(k)), jnp.nan_to_num(spoilt(v)))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert np.isfinite(a).all() and np.array_equal(a, b)
+    for slope in got[1][1:]:
+        assert not np.where(np.isnan(spoilt(k)), slope, 0).any()
+
+
+@pytest.mark.takes("compiles a gradient")
+@pytest.mark.parametrize("f", [dense_attention.attention, flash_attention.flash], ids=["dense", "flash"])
+def test_nothing_leaks_from_before_every_window(f):
+    q, k, v, _ = reference.draw(B, 2, S, N, K, H)
+    rule = Mask(True, 3, 1)
+    gone = jnp.asarray(~rule.reach(2, S))[None, :, None, None]
+    assert gone.sum() == S - 5
+    out, pull = jax.vjp(lambda *x: f(*x, rule), q, jnp.where(gone, jnp.nan, k), jnp.where(gone, jnp.nan, v))
+    assert all(np.isfinite(x).all() for x in (out, *pull(out)))
+
+
+@pytest.mark.takes("compiles two loops")
+def test_blocks_and_pages_that_are_read_in_part():
+    q, k, v, _ = reference.draw(B, 1, 12, N, K, H)
+    lengths = jnp.array([7, 0])
+    want = dense_attention.attention(q, k, v, masks.padding(lengths, 12))[:, 0]
+    got, _ = jax.jit(partial(ragged_and_paged_attention.attend, block=4))(
+        q[:, 0], spoilt(k, lengths), spoilt(v, lengths), lengths
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    pages = lambda x: spoilt(x, lengths).reshape(6, 4, K, H)  # noqa: E731
+    tables = jnp.arange(6).reshape(2, 3)
+    got, _ = jax.jit(ragged_and_paged_attention.attend_pages)(q[:, 0], pages(k), pages(v), tables, lengths)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow("compiles two caches and their gradients")
+@pytest.mark.parametrize("name", ["llama", "gpt-oss", "deepseek-v3"])
+def test_a_cache_whose_empty_places_hold_anything(name):
+    """Rows and pages: logits, and the gradient of the parameters through the cache, are those over an empty one."""
+    c = FAMILIES[name]
+    params, text, at, lengths = random_params(c), tokens(c, B, 4), jnp.array([0, 0]), jnp.array([4, 2])
+    tables = jnp.array([[0, 1], [2, 3]])
+
+    def rows(params, fill):
+        cache = jax.tree.map(lambda a: jnp.full_like(a, fill), kv_cache.empty(c, B, 8))
+        return kv_cache.extend(params, cache, text, at, c, lengths)[0]
+
+    def pages(params, fill):
+        pool = jax.tree.map(lambda a: jnp.full_like(a, fill), paged_kv_cache.empty(c, 4, 4))
+        return paged_kv_cache.extend(params, pool, tables, text, at, c, lengths)[0]
+
+    real = (jnp.arange(4) < lengths[:, None])[..., None]
+    for f in (rows, pages):
+        run = jax.jit(jax.value_and_grad(lambda p, fill, f=f: jnp.where(real, f(p, fill), 0).sum()))
+        got, want = run(params, jnp.nan), run(params, 0.0)
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            assert np.isfinite(a).all()
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.takes("compiles a step over devices")
+@pytest.mark.parametrize("way", [TENSOR, DATA, HEADS, SEQUENCE, REDUCED], ids=lambda w: w.name)
+def test_caches_over_devices(way):
+    c = toy(D=8, N=4, K=2, H=4, F=8, L=1)
+    mesh = meshes.mesh((2,), ("X",)) if way is DATA else meshes.mesh((2, 2), ("Y", "Z"))
+    if way is TENSOR:
+        mesh = meshes.mesh((2,), ("Y",))
+    p = {name: a[0] for name, a in random_params(c)["layers"][0].items()}
+    draw, at = np.random.default_rng(0), jnp.array([3, 5])
+    x = jnp.asarray(draw.standard_normal((B, c.D)), jnp.float32)
+    cache = {n: jnp.asarray(draw.standard_normal((B, 8, c.K, c.H)), jnp.float32) for n in "kv"}
+    run = sharded_decode_step.decode(way, c, mesh)
+    got, _ = run(p, {n: spoilt(a, at) for n, a in cache.items()}, x, at)
+    want, _ = run(p, cache, x, at)
+    assert np.isfinite(got).all()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.takes("compiles a decoder")
+def test_a_whole_prompt_beside_a_cache_of_anything():
+    c = FAMILIES["mistral"]
+    params, text = random_params(c), tokens(c, B, 5)
+    cache = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), kv_cache.empty(c, B, 8, slack=2))
+    got, _ = jax.jit(lambda cache: kv_cache.extend(params, cache, text, jnp.zeros(B, int), c))(cache)
+    np.testing.assert_allclose(got, decoder.forward(params, text, c), rtol=2e-3, atol=2e-4)
+
+
+def test_no_mask_looks_at_everything():
+    """What somebody sees is read: NaN there is the reader's to know."""
+    q, k, v, _ = reference.draw(1, 2, 3, 1, 1, 4)
+    assert np.isnan(dense_attention.attention(q, k.at[0, 0].set(jnp.nan), v, FULL)).all()

@@ -1,0 +1,242 @@
+"""What kernels refuse: each in one sentence, by `operands`; and nothing that is right."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_costs
+from helpers.costs.rooflines.occupancy import SM
+from helpers.costs.training.pipeline_schedules import one_f_one_b
+from helpers.kernels import mesh as meshes, operands
+from helpers.kernels.attention import (
+    chunked_attention,
+    dense_attention,
+    eight_bit_attention,
+    flash_attention,
+    linear_attention,
+    pallas_gpu,
+    pallas_tpu,
+    ring_attention,
+    softmax,
+    tree_attention,
+)
+from helpers.kernels.attention.masks import CAUSAL, FULL, Mask, padding, plan
+from helpers.kernels.inference import ragged_and_paged_attention, speculative_decoding
+from helpers.kernels.sharding import collectives
+from helpers.kernels.training import mlp_layer, pipeline_parallel
+from helpers.kernels.training.data_parallel_and_fsdp import DATA, FSDP
+from helpers.kernels.transformers import quantisation
+from helpers.kernels.transformers.adam import Adam
+from tests.helpers.kernels.attention import reference
+
+B, T, N, K, H = 2, 4, 4, 2, 4
+q, k, v, _ = reference.draw(B, T, T, N, K, H)
+LINE = lambda: meshes.mesh((2,), ("X",))  # noqa: E731
+
+
+def ring(q, k, v, lengths=None):
+    return ring_attention.program(LINE(), "X")(q, k, v, lengths)
+
+
+def tree(q, k, v, lengths=None):
+    return tree_attention.program(LINE(), "X")(q[:, 0], k, v, lengths)
+
+
+def over(f):
+    return lambda q, k, v, lengths=None: f(q, k, v, CAUSAL, lengths)
+
+
+def ragged(q, k, v, lengths=None):
+    return ragged_and_paged_attention.attend(q[:, 0], k, v, [T] * B if lengths is None else lengths, 2)[0]
+
+
+WITH_LENGTHS = {
+    "flash": over(flash_attention.flash),
+    "chunked": over(chunked_attention.efficient),
+    "Pallas, TPU": over(pallas_tpu.flash),
+    "Pallas, GPU": over(pallas_gpu.flash),
+    "ring": ring,
+    "tree": tree,
+    "ragged": ragged,
+    "linear": lambda q, k, v, lengths=None: linear_attention.state_of(k, v, jax.nn.elu, lengths),
+}
+FORMS = WITH_LENGTHS | {
+    "dense": dense_attention.attention,
+    "eight bits": lambda q, k, v: eight_bit_attention.attention(q, k, v, 2),
+    "flash, the first": flash_attention.first,
+    "one key after the other": chunked_attention.plain,
+    "linear, in chunks": lambda q, k, v: linear_attention.chunked(q, k, v, jax.nn.elu)[0],
+    "linear, one by one": lambda q, k, v: linear_attention.recurrent(q, k, v, jax.nn.elu)[0],
+}
+
+
+def each(forms):
+    return pytest.mark.parametrize("f", [pytest.param(f, id=name) for name, f in forms.items()])
+
+
+def says(sentence, f, *args, **how):
+    """`f(*args)` is refused with that, in one line."""
+    with pytest.raises(ValueError, match=sentence) as told:
+        f(*args, **how)
+    assert "\n" not in str(told.value) and len(str(told.value)) < 250
+
+
+@each(FORMS)
+def test_integers_are_refused_and_never_cut(f):
+    whole = [jnp.round(4 * x).astype(jnp.int32) for x in (q, k, v)]
+    says("holds int32, which would cut the result to whole numbers: give it as float32 or bfloat16", f, *whole)
+
+
+@each({n: f for n, f in FORMS.items() if n != "linear"})
+def test_heads_that_do_not_group_are_refused(f):
+    says("3 KV heads do not divide 4 query heads: make N a multiple of K", f, q, *(jnp.zeros((B, T, 3, H)),) * 2)
+
+
+@pytest.mark.takes("runs eight forms of attention")
+@each(WITH_LENGTHS)
+def test_lengths_are_whole_numbers_one_for_each_row(f):
+    """A list is as good as an array."""
+    rows = np.array([3, 0])
+    for a, b in zip(jax.tree.leaves(f(q, k, v, [3, 0])), jax.tree.leaves(f(q, k, v, rows)), strict=True):
+        assert np.array_equal(a, b)
+    says("one for each of 2 rows: make them", f, q, k, v, [3])
+    says("one for each of 2 rows: make them", f, q, k, v, 3)
+    says("one for each of 2 rows, not", f, q, k, v, [2.5, 1.0])
+
+
+@each({n: f for n, f in WITH_LENGTHS.items() if n not in ("ring", "tree")})  # these are programs: they see no values
+def test_lengths_beyond_the_keys_are_refused(f):
+    says(r"a row has 0 to 4 of 4 places, so lengths cannot be \[4 5\]", f, q, k, v, [4, 5])
+    says("a row has 0 to 4 of 4 places", f, q, k, v, [-1, 4])
+
+
+@pytest.mark.slow("compiles five kernels and their gradients")
+def test_values_may_be_wider_than_keys():
+    """Where a head's values have more numbers than its keys, or fewer: the result has as many."""
+    wide = jnp.asarray(np.random.default_rng(3).standard_normal((B, T, K, 6)), jnp.float32)
+    want = jnp.concatenate([dense_attention.attention(q, k, wide[..., a : a + 3], CAUSAL) for a in (0, 3)], -1)
+
+    def check(f, x, want):
+        out, pull = jax.jit(lambda *x: jax.vjp(f, *x)[0])(q, k, x), jax.jit(lambda *x: jax.vjp(f, *x)[1](want))
+        np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
+        plain = jax.vjp(lambda *x: dense_attention.attention(*x, CAUSAL), q, k, x)[1](want)
+        for a, b in zip(pull(q, k, x), plain):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+    for f in (flash_attention.flash, partial(pallas_tpu.flash, rows=2, columns=2), pallas_gpu.flash):
+        check(lambda *x, f=f: f(*x, CAUSAL), wide, want)
+    check(lambda *x: pallas_tpu.flash(*x, CAUSAL), wide[..., :3], want[..., :3])
+    got, _ = ragged_and_paged_attention.attend(q[:, -1], k, wide, [T] * B, 2)
+    np.testing.assert_allclose(got, want[:, -1], rtol=1e-5, atol=1e-5)
+    says("k and v in all", ring, q, k, wide)
+
+
+@pytest.mark.takes("compiles two steps")
+def test_a_target_of_another_shape_is_refused():
+    """It would be broadcast, and trained on."""
+    mesh, adam = LINE(), Adam()
+    w = mlp_layer.Weights(jnp.ones((1, 4, 8)), jnp.ones((1, 8, 4)))
+    for s in (DATA, FSDP):
+        w_, moments = mlp_layer.start(s, mesh, w)
+        run = mlp_layer.step(s, mesh, adam)
+        for shape in ((2, 1), (1, 4), (4,), (2, 2, 4), (4, 4)):
+            says(r"Target\[B, D\] has", run, w_, moments, jnp.ones((2, 4)), jnp.ones(shape))
+        assert np.isfinite(run(w_, moments, jnp.ones((2, 4)), jnp.ones((2, 4)))[-1])
+        whole = jax.tree.map(lambda a: a.astype(jnp.int32), w_)
+        says("W_in holds int32", run, whole, moments, jnp.ones((2, 4)), jnp.ones((2, 4)))
+
+
+def test_targets_of_other_microbatches_are_refused():
+    """The last one would be taken for those that are not there."""
+    orders, mesh = one_f_one_b(2, 2), meshes.mesh((2,), ("Z",))
+    run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(8), orders, mesh)
+    w, xs = mlp_layer.Weights(jnp.ones((2, 4, 8)), jnp.ones((2, 8, 4))), jnp.ones((2, 3, 4))
+    for shape in ((1, 3, 4), (2, 1, 4), (3, 3, 4)):
+        says("xs are 2 microbatches of 3, and targets", run, w, (), xs, jnp.ones(shape))
+    says("results of the shape", run, w, (), xs, jnp.ones((2, 3, 1)))
+
+
+def test_slopes_of_another_shape_are_refused():
+    """They would be broadcast, and the parameters grow."""
+    adam, w = Adam(), jnp.zeros(3)
+    says(
+        r"parameters of the shape \[3\] have slopes of the same shape, not \[2, 3\]",
+        adam.update,
+        w,
+        jnp.ones((2, 3)),
+        adam.start(w),
+    )
+    says(r"not \[1\]", adam.update, w, jnp.ones(1), adam.start(w))
+
+
+def test_a_draft_of_another_length_is_refused():
+    key, even = jax.random.key(0), jnp.full((3, 4), 0.25)
+    speculative_decoding.accept(key, jnp.array([0, 1]), even[:2], even)
+    says(r"p\[K\+1, V\] has the shape \[2, 4\], and K is 2: make it \[3, 4\]",
+         speculative_decoding.accept, key, jnp.array([0, 1]), even[:2], even[:2])  # fmt: skip
+    says(
+        r"p\[K\+1, V\] has the shape \[3, 4\], and V is 1",
+        speculative_decoding.accept,
+        key,
+        jnp.array([0, 1]),
+        even[:2, :1],
+        even,
+    )
+
+
+def test_rows_that_devices_do_not_divide_are_refused():
+    """Seven rows over two devices."""
+    mesh, rows = LINE(), np.ones((7, 4), np.float32)
+    says(
+        "X is 2 and does not divide I = 7; the nearest that it divides are 6 and 8", meshes.put, rows, mesh, "A[I_X, J]"
+    )
+    says("2 devices do not divide 7 numbers along dimension 0", meshes.put, rows, mesh, jax.P("X"))
+    twice = meshes.sharded(lambda x: 2 * x, mesh, [jax.P("X")], jax.P("X"))
+    says("2 devices do not divide 7 numbers along dimension 0", twice, rows)
+    run = partial(meshes.sharded, mesh=mesh, ins=[jax.P()], out=jax.P("X"))
+    says("2 devices do not divide 7", run(lambda x: collectives.reduce_scatter(x, "X")), rows)
+    says("2 devices do not divide 7", run(lambda x: collectives.all_to_all(x, "X", 0, 1)), rows)
+
+
+@pytest.mark.parametrize("window", [2.5, True, "3"])
+def test_windows_and_blocks_are_whole_numbers(window):
+    says("window is a whole number, not", Mask, True, window)
+    says("sinks is a whole number, not", Mask, True, 3, window)
+    says("rows is a whole number, not", plan, 4, 4, window, 2)
+    says("window is a whole number, not", ring_attention.ring, q, k, v, "X", window=window)
+    for f in (flash_attention.flash, pallas_tpu.flash, chunked_attention.efficient):
+        says("columns is a whole number, not", f, q, k, v, FULL, columns=window)
+    assert Mask(True, np.int64(3)).array(4, 4).sum() == 9
+
+
+def test_one_softmax_of_integers():
+    for f in (softmax.online, softmax.reduced, softmax.folded, lambda x: softmax.top_k(x, 2), pallas_tpu.softmax):
+        says("x holds int32", f, jnp.arange(6).reshape(2, 3))
+    np.testing.assert_allclose(softmax.safe(jnp.arange(3)).sum(), 1, rtol=1e-6)  # has no type to keep
+
+
+def test_weights_of_eight_bits_meet_numbers_with_fractions():
+    w = quantisation.quantise(jnp.eye(3), 0)
+    says("x holds int32", quantisation.matmul, jnp.arange(3), w)
+    says("w holds int32", quantisation.quantise, jnp.eye(3, dtype=jnp.int32), 0)
+
+
+def test_predictions_refuse_the_same():
+    says("a block has 1 to 1024 threads", SM().resident_blocks, 2048)
+    for b in (0, -1):
+        says("blocks of Flash have 1 or more queries and keys", flash_costs, Attention(128), b)
+
+
+def test_padding_takes_a_list():
+    assert padding([1, 0], 2).tolist() == [[[True, False]], [[False, False]]]
+
+
+def test_what_is_traced_is_known_by_its_shape():
+    n = jax.jit(lambda n: operands.lengths(n, 2, 5))(jnp.array([3, 9]))  # values are not known while it is traced
+    assert n.tolist() == [3, 9]
+    says("make them", jax.jit(lambda n: operands.lengths(n, 2, 5)), jnp.array([3]))
+    assert operands.fit({"x[A, B]": np.zeros((2, 3)), "y[B]": None, "z[B+1]": np.zeros(4)}) == {"A": 2, "B": 3}
+    assert operands.blank(jnp.ones(3), None).tolist() == [1, 1, 1]
