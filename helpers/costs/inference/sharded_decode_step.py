@@ -71,6 +71,11 @@ def _gather(V, on: Wires, s: Slice, times=1) -> Move:
     return Move("ici", times * V * on.gather * s.chip.link_bandwidth, times * on.hops)
 
 
+def _sum(V, on: Wires, s: Slice, times=1) -> Move:
+    """The same of AllReduces."""
+    return Move("ici", times * V * on.sum * s.chip.link_bandwidth, times * on.sum_hops)
+
+
 def decode_works(r: Replica, s: Slice, Y, Z, B, S, at=None) -> dict[str, Work]:
     """One decode step as roofline's work of the fullest chip, links included.
 
@@ -93,7 +98,7 @@ def decode_works(r: Replica, s: Slice, Y, Z, B, S, at=None) -> dict[str, Work]:
     more = ceil(B / Z) * read / minimum(Y, _heads(c)) - B * read / n  # beyond an even share
     width = c.N * (2 * c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.H)  # queries, and what attention gives
     swap = Move("ici", x * B * width / Y * over_Z.across * s.chip.link_bandwidth * c.L, 2 * over_Z.hops * c.L)
-    total = _gather(x * B * c.D, over_all, s, times=2 * c.L)
+    total = _sum(x * B * c.D, over_all, s, times=c.L)
     out = {role: work + Work(moves=_around(c, role, some, total), dtype=r.math) for role, work in some.items()}
     out["attention"] += Work(bytes=more, moves=(swap,), dtype=r.math)
     return out
