@@ -157,7 +157,7 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP, at=None) -> Pass:
     >>> s, c = Slice(chip("v5e"), (4, 4)), Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")
     >>> step = decode(Replica(c, s.chip, weights="int8", cache="int8", math="int8"), s, Y=8, Z=2, B=6, S=131072)
     >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # seed question 4
-    '17.3 ms of HBM, 1.8 ms of links'
+    '17.3 ms of HBM, 1.0 ms of links'
     """
     return _priced(decode_works(r, s, Y, Z, B, S, at), r, s, hop)
 
@@ -212,7 +212,7 @@ def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) 
     >>> v5e = chip("v5e")
     >>> some = points(Replica(model("llama-3-8b"), v5e), 8192, (1, 32), (Slice(v5e, (2, 2)), Slice(v5e, (4, 4))))
     >>> [(p.chips, p.B, p.fits, f"{1e3 * p.latency:.1f} ms") for p in some]
-    [(4, 1, True, '5.2 ms'), (4, 32, True, '15.6 ms'), (16, 1, True, '2.1 ms'), (16, 32, True, '4.7 ms')]
+    [(4, 1, True, '5.1 ms'), (4, 32, True, '15.6 ms'), (16, 1, True, '1.7 ms'), (16, 32, True, '4.3 ms')]
     """
     batches, out = tuple(batches), []
     for s in slices:
