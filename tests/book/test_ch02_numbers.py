@@ -5,6 +5,7 @@ Where it is wrong, the corrected value stands here and book/data/errata.json say
 """
 
 import json
+from collections import Counter
 from functools import cache, partial
 from math import prod
 
@@ -108,6 +109,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.takes("plans a product over three axes")
 def test_numbers_of_the_source(claim):
     got, stated = CLAIMS[claim]
     near(got() if callable(got) else got, stated)
@@ -123,12 +125,42 @@ def test_local_shapes():
 
 @pytest.mark.parametrize("n", [4, 8, 16])
 def test_price_list_on_even_rings(n):
-    """V/2, V/2, V, V/8 over a link; n/2, n/2, n, n/2 hops."""
+    """V/2, V/2, V, V/8 over a link; n/2, n/2, n, n/2 hops. On a line 2(n-1)/n times V/2, as much, twice as much."""
     got = [f(1.0, Axis(n)) for f in (all_gather, reduce_scatter, all_reduce, all_to_all)]
     assert [m.bytes for m in got] == [1 / 2, 1 / 2, 1, 1 / 8]
     assert [m.hops for m in got] == [n // 2, n // 2, n, n // 2]
     on_a_line = [f(1.0, Axis(n, wraps=False)).bytes for f in (all_gather, all_reduce, all_to_all)]
-    assert on_a_line == pytest.approx([1 / 2 * 2 * (n - 1) / n, 2 * (n - 1) / n, 1 / 4])
+    assert on_a_line == pytest.approx([1 / 2 * 2 * (n - 1) / n, 1, 1 / 4])
+
+
+@pytest.mark.parametrize("n", [4, 6, 8, 16])
+def test_halves_of_the_opposite_block_from_either_side(n):
+    """What the page says is not counted on: block by block over each wire, the opposite device's half each way."""
+    wires = Counter()
+    for b in range(n):
+        for d in range(1, n):  # the device d places to the right of block b's owner
+            ways = [(1, d, 1.0)] if 2 * d < n else [(-1, n - d, 1.0)] if 2 * d > n else [(1, d, 0.5), (-1, d, 0.5)]
+            for way, hops, share in ways:
+                wires[(b + way * (hops - 1)) % n, way] += share  # it comes from the neighbour, who has it already
+    assert max(wires.values()) == (n - 1) / 2 < n * all_gather(1.0, Axis(n)).bytes
+    assert max(wires.values()) / n == pytest.approx(all_gather(1.0, Axis(n), 1).bytes / 2)
+    if n == 4:
+        assert max(wires.values()) / n == 0.375
+
+
+def test_where_memory_is_short():
+    """The page: gathered weights do not fit beside their shards in 600 MB; exchanged weights do."""
+    case = (
+        "In[B_X, D_Y]",
+        "W_in[D_X, F_Y]",
+        "Tmp[B_X, F]",
+        dict(B=8192, D=8192, F=32768),
+        Mesh.on(Slice(chip("v5e"), (2, 2)), "XY"),
+    )
+    much, little = (matmul_plans.cheapest(*case, chip("v5e"), limit=limit) for limit in (2e9, 600e6))
+    of_weights = lambda p: [s.kind for s in p.steps if s.operand == "W_in"]  # noqa: E731
+    assert (of_weights(much), of_weights(little)) == (["AllGather"], ["AllToAll"])
+    assert much.time(chip("v5e")).lower < little.time(chip("v5e")).lower
 
 
 def test_latency_or_bandwidth():
@@ -198,11 +230,16 @@ def test_question_5_nothing_is_faster():
 
 
 def test_question_6():
-    """A[I_X, J_Y] · B[J_Y, K] -> C[I_X, K] on a v5e 4x4: an AllReduce over Y, on lines of 4; arithmetic lasts longer from J = 26,267 on."""
-    for J, bound in ((26264, "ici"), (26272, "math")):
-        p = plan("A[I_X, J_Y]", "B[J_Y, K]", "C[I_X, K]", dict(I=8192, J=J, K=8192), V5E_44, "Matmul", "AllReduce")
-        assert [(c.kind, c.axes) for c in p.collectives] == [("AllReduce", ("Y",))]
-        assert max(("math", "ici"), key=p.time(chip("v5e")).parts.get) == bound
+    """A[I_X, J_Y] · B[J_Y, K] -> C[I_X, K] on a v5e 4x4: a sum over Y, on lines of 4.
+
+    Arithmetic lasts longer from J = 26,267 on if it is a ReduceScatter and an AllGather, from 17,511 on if it is chained.
+    """
+    for kinds, least in ((["AllReduce"], 17_511), (["ReduceScatter", "AllGather"], 26_267)):
+        for J, bound in ((least - least % 4 - 4, "ici"), (least - least % 4 + 4, "math")):
+            sizes = dict(I=8192, J=J, K=8192)
+            p = plan("A[I_X, J_Y]", "B[J_Y, K]", "C[I_X, K]", sizes, V5E_44, "Matmul", *kinds)
+            assert [(c.kind, c.axes) for c in p.collectives] == [(kind, ("Y",)) for kind in kinds]
+            assert max(("math", "ici"), key=p.time(chip("v5e")).parts.get) == bound
 
 
 def test_question_7():

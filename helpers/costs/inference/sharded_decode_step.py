@@ -73,6 +73,11 @@ def _gather(V, on: Wires, s: Slice, times=1) -> Move:
     return Move("ici", times * V * on.gather * s.chip.link_bandwidth, times * on.hops)
 
 
+def _sum(V, on: Wires, s: Slice, times=1) -> Move:
+    """The same of AllReduces."""
+    return Move("ici", times * V * on.sum * s.chip.link_bandwidth, times * on.sum_hops)
+
+
 def decode_works(r: Replica, s: Slice, Y, Z, B, S, at=None) -> dict[str, Work]:
     """One decode step as roofline's work of the fullest chip, links included.
 
@@ -120,7 +125,7 @@ def _on_each(r: Replica, s: Slice, Y, Z, tokens, some: dict[str, Work], more: Wo
     _heads_divide(c, Y * Z)
     width = c.N * (2 * c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.H)  # queries, and what attention gives
     swap = Move("ici", x * tokens * width / Y * over_Z.across * s.chip.link_bandwidth * c.L, 2 * over_Z.hops * c.L)
-    total = _gather(x * tokens * c.D, over_all, s, times=2 * c.L)
+    total = _sum(x * tokens * c.D, over_all, s, times=c.L)
     out = {
         role: work * (1 / s.chips) + Work(moves=_around(c, role, some, total), dtype=r.math)
         for role, work in some.items()
@@ -192,7 +197,7 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP, at=None) -> Pass:
     >>> s, c = Slice(chip("v5e"), (4, 4)), Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")
     >>> step = decode(Replica(c, s.chip, weights="int8", cache="int8", math="int8"), s, Y=8, Z=2, B=6, S=131072)
     >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # seed question 4
-    '17.3 ms of HBM, 1.8 ms of links'
+    '17.3 ms of HBM, 1.0 ms of links'
     """
     return _priced(decode_works(r, s, Y, Z, B, S, at), r, s, hop)
 
@@ -260,7 +265,7 @@ def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) 
     >>> v5e = chip("v5e")
     >>> some = points(Replica(model("llama-3-8b"), v5e), 8192, (1, 32), (Slice(v5e, (2, 2)), Slice(v5e, (4, 4))))
     >>> [(p.chips, p.B, p.fits, f"{1e3 * p.latency:.1f} ms") for p in some]
-    [(4, 1, True, '5.2 ms'), (4, 32, True, '15.6 ms'), (16, 1, True, '2.1 ms'), (16, 32, True, '4.7 ms')]
+    [(4, 1, True, '5.1 ms'), (4, 32, True, '15.6 ms'), (16, 1, True, '1.7 ms'), (16, 32, True, '4.3 ms')]
     """
     batches, out = tuple(batches), []
     for s in slices:

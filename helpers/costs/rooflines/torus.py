@@ -6,6 +6,7 @@ Source: Austin et al. 2025, Section 2.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from .hardware import Slice
@@ -92,17 +93,35 @@ def ports(where: Sequence[int], s: Slice) -> int:
 
 
 def gather_to_one(n_bytes: float, where: Sequence[int], s: Slice) -> float:
-    """Seconds until one chip holds an array that was spread evenly over the slice: all its ports receive at once.
+    """Seconds until one chip holds an array that was spread evenly over the slice. Latency (microseconds) is left out.
 
-    It already has its own share. Latency (microseconds) is left out.
+    What lies outside of a block of chips around it must come in over the links into that block (max-flow min-cut), and the
+    tightest block decides: the chip alone, with its ports, or in a narrow slice all chips on one side of it, whose
+    links end at the walls. Only blocks that are as thin as the chip or reach to a wall can be the tightest.
 
     >>> from .chips import chip
-    >>> f"{gather_to_one(2**34, (0, 0), Slice(chip('v5e'), (4, 4))):.3f}"
+    >>> v5e = chip("v5e")
+    >>> f"{gather_to_one(2**34, (0, 0), Slice(v5e, (4, 4))):.3f}"
     '0.179'
+    >>> gather_to_one(8 * v5e.link_bandwidth, (1, 0), Slice(v5e, (8, 1)))     # six eighths come in from one side
+    6.0
     """
-    if s.chips == 1:
-        return 0.0
-    return n_bytes * (s.chips - 1) / s.chips / (ports(where, s) * s.chip.link_bandwidth)
+    _check(s, where)
+    sides = [list(_blocks(a, n, wraps)) for a, n, wraps in zip(where, s.shape, s.wraps)]
+    most = 0.0
+    for block in product(*sides):
+        chips = prod(size for size, _ in block)
+        links = sum(chips // size * open_ for size, open_ in block)
+        if links:
+            most = max(most, (s.chips - chips) / links)
+    return n_bytes / s.chips * most / s.chip.link_bandwidth
+
+
+def _blocks(a: int, n: int, wraps: bool) -> set[tuple[int, int]]:
+    """(chips, links that lead into it) of the rows around place a of an axis: a alone, a and one side or both up to the walls."""
+    if wraps:
+        return {(1, min(n - 1, 2)), (n, 0)}
+    return {(high - low + 1, (low > 0) + (high < n - 1)) for low in {0, a} for high in {a, n - 1}}
 
 
 def _check(s: Slice, *chips: Sequence[int]) -> None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 
-from .matmul_plans import Plan, local_products, order, plans
-from .resharding import named, shardings
+from .matmul_plans import Case, Plan, finished, local_products, order
+from .resharding import named, routes, shardings, state
 from .sharded_array import Mesh, Sharding, parse
 
 
@@ -33,11 +32,15 @@ def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit:
         )
     (j,) = set(sizes) - {i, k}
     out = []
-    for s_a, s_b, _ in local_products((i, j, k), ((i, j), (j, k), (i, k)), mesh):
-        A, B = named("A", (i, j), s_a), named("B", (j, k), s_b)
+    for local in local_products((i, j, k), ((i, j), (j, k), (i, k)), mesh):
+        A, B = named("A", (i, j), local[0]), named("B", (j, k), local[1])
         if all(sizes[d] % mesh.size(cut) == 0 for a in (A, B) for d, cut in zip(a.dims, a.axes)):
-            out += [p for p in plans(A, B, C, sizes, mesh, dtype, limit) if p.local[:2] == (s_a, s_b)]
-    return out
+            case = Case.of(A, B, C, sizes, mesh, dtype)
+            grains = case.grained[2]
+            after = routes(local[2], state(C, mesh), mesh, grains, memory=limit is not None)
+            hops = finished(after, mesh, grains)
+            out += [Plan(case.operands, local, ((), (), h), case.sizes, mesh, dtype) for h in hops]
+    return [p for p in out if limit is None or p.peak <= limit]
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def block(
 
 
 def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:
-    """The cheapest plan that fits, if any: the memory is counted of those only that come before it."""
-    sizes = {d: sizes[d] for d in {*A.dims, *B.dims}}
-    found = sorted(plans(A, B, C, sizes, mesh, dtype), key=lambda p: order(p.time(chip)))
-    return islice((p for p in found if limit is None or p.peak <= limit), 1)
+    """The cheapest plan that fits, if any."""
+    found = Case.of(A, B, C, sizes, mesh, dtype).best(chip, limit)
+    best = min(found, key=lambda p: order(p.time(chip)), default=None)
+    yield from [] if best is None else [best]

@@ -75,12 +75,12 @@ class Film:
 
     @property
     def busiest(self) -> float:
-        """Blocks over the busiest link in one direction; an AllReduce's two halves follow each other, so theirs add up.
+        """Blocks over the busiest link in one direction; round a ring an AllReduce's two halves follow each other, so theirs add up.
 
         >>> all_gather(Axis(4), ways=1).busiest, all_gather(Axis(4)).busiest, all_to_all(Axis(4)).busiest
         (3, 2, 2.0)
         """
-        half = self.hops // 2 if self.kind == "AllReduce" else 0
+        half = self.hops // 2 if self.kind == "AllReduce" and _turns(self.axis, self.ways) else 0
         return sum(max(_tally(part).values(), default=0) for part in (self.frames[:half], self.frames[half:]))
 
     @property
@@ -116,7 +116,17 @@ def reduce_scatter(axis: Axis, ways: int = 2) -> Film:
 
 
 def all_reduce(axis: Axis, ways: int = 2) -> Film:
-    """A ReduceScatter, then an AllGather of the sums: all end with the sum of every block."""
+    """All end with the sum of every block: round a ring by a ReduceScatter, then an AllGather of the sums.
+
+    Along a line by partial sums that run to the middle and sums that run back, the blocks one step apart.
+
+    >>> film = all_reduce(Axis(4, wraps=False))
+    >>> film.hops, film.busiest, set(film.links().values())
+    (6, 4, {4})
+    """
+    if not _turns(axis, ways):
+        moments = list(_chained(_summands(axis.n), _chain_steps(axis, ways)))
+        return _film("AllReduce", axis, ways, moments, "Every device holds the sum of every block.")
     first = list(_adding(_summands(axis.n), _scatter_steps(axis, ways)))
     then = _copying(first[-1][0], _gather_steps(axis, ways))
     return _film("AllReduce", axis, ways, first[:-1] + list(then), "Every device holds the sum of every block.")
@@ -229,6 +239,39 @@ def _scatter_steps(axis: Axis, ways: int) -> list[list[Send]]:
         [Send(end - s.dst, end - s.src, s.way, end - s.block) for s in step]
         for step in reversed(_gather_steps(axis, ways))
     ]
+
+
+def _turns(axis: Axis, ways: int) -> bool:
+    """Whether an AllReduce goes round; two devices have one link, which is a line."""
+    return axis.wraps and (axis.n > 2 or ways == 1)
+
+
+def _chain_steps(axis: Axis, ways: int) -> list[list[Send]]:
+    """The sends of an AllReduce along a line: in step t device d sends block t - d to the right, t - (n-1-d) to the left."""
+    _gather_steps(axis, ways)  # the same rules for axes and ways
+    n = axis.n
+    sends = lambda t: [  # noqa: E731
+        Send(d, d + way, way, block)
+        for d in range(n)
+        for way, block in ((1, t - d), (-1, t - (n - 1 - d)))
+        if 0 <= d + way < n and 0 <= block < n
+    ]
+    return [sends(t) for t in range(2 * n - 2)]
+
+
+def _chained(held: Held, steps) -> Iterator[tuple[Held, tuple[Send, ...]]]:
+    """Moments of a film in which a device gives away a partial sum, unless the other half of it arrives meanwhile."""
+    every = frozenset(range(len(held)))
+    for step in steps:
+        sends = tuple(replace(s, parts=held[s.src][s.block]) for s in step)
+        yield held, sends
+        held, arriving = tuple(dict(h) for h in held), {(s.dst, s.block) for s in sends}
+        for s in sends:
+            if s.parts != every and (s.src, s.block) not in arriving:
+                held[s.src].pop(s.block, None)
+        for s in sends:
+            held[s.dst][s.block] = s.parts if s.parts == every else held[s.dst].get(s.block, frozenset()) | s.parts
+    yield held, ()
 
 
 def _copying(held: Held, steps) -> Iterator[tuple[Held, tuple[Send, ...]]]:

@@ -61,13 +61,37 @@ def reduce_scatter(V, axes, ways: int = 2) -> Move:
 
 
 def all_reduce(V, axes, ways: int = 2) -> Move:
-    """Every device ends with the whole sum: a ReduceScatter, then an AllGather.
+    """Every device ends with the whole sum.
+
+    Round a ring a ReduceScatter, then an AllGather: twice the bytes and hops of one.
+    Along a line of n chips V bytes cross each link in each direction, in n-1 hops: from both ends partial sums run to the
+    middle, each chip adding its own summand, and the whole sum runs back. Cut into chunks, which follow each other one hop
+    apart, this keeps all links busy from end to end (`chained`); the chips on one side of a link have to learn V bytes from
+    those on the other side, so no program does with less. A ReduceScatter and an AllGather would take 2(n-1)/n times as
+    long: each keeps only the links at one end busy.
+
+    Over several axes rates and hops add up. But there is no sum without 2·(N-1) sends of V between N chips, N-1 to
+    bring the summands together and N-1 to spread the sum (Patarasuk and Yuan 2009), and they share the links that there are:
+    on a grid of lines that decides. Spanning trees, one for each part of the array, reach it (Nash-Williams 1961).
 
     >>> f"{seconds(all_reduce(2 * 1024 * 4096 / 16, Axis(4)), 4.5e10):.3g}"        # AllReduce_Z([B_X, D_Y] {U_Z})
     '1.17e-05'
+    >>> all_reduce(1.0, Axis(8, wraps=False)), all_reduce(1.0, Axis(8)).bytes
+    (Move(link='ici', bytes=1.0, hops=7), 1.0)
+    >>> grid = Axis(4, wraps=False), Axis(4, wraps=False)
+    >>> all_reduce(1.0, grid).bytes, 2 * 15 / (2 * 24)          # 24 links, two wires each
+    (0.625, 0.625)
     """
-    once = all_gather(V, axes, ways)
-    return Move("ici", 2 * once.bytes, 2 * once.hops)
+    axes = _axes(axes)
+    rate, hops = 0.0, 0
+    for a in axes:
+        steps = _steps(a, ways)
+        turns = _turns(a, ways)
+        rate = rate + where(a.n > 1, where(turns, a.n / nonzero(2 * steps), 1.0), 0.0)
+        hops = hops + where(turns, 2 * steps, a.n - 1)
+    chips, wires = prod(a.n for a in axes), sum(_wires(a, ways) for a in axes)
+    sends = 2 * (chips - 1) / chips
+    return Move("ici", V * maximum(where(rate > 0, 1 / nonzero(rate), 0.0), sends / nonzero(wires)), hops)
 
 
 def all_to_all(V, axes, ways: int = 2) -> Move:
@@ -90,26 +114,35 @@ def all_to_all(V, axes, ways: int = 2) -> Move:
 
 
 def permute(V, axis: Axis, shift=1) -> Move:
-    """Every device sends its V bytes `shift` places on: round a ring the shorter way, along a line without the end's.
+    """Every device sends its V bytes `shift` places on; along a line those near the end have nobody there.
 
-    A link carries what passes over it: `shift` arrays.
+    Round a ring of n, `shift` = d or n-d places away, whichever is nearer: if (n-d)/n of an array goes the shorter way and
+    d/n the other, the wires of both directions carry d·(n-d)/n arrays. On a line a link carries what passes over it,
+    d arrays, or those of the n-d devices that send.
 
     >>> permute(1e6, Axis(8), 3), permute(1e6, Axis(8), 7).hops
-    (Move(link='ici', bytes=3000000.0, hops=3), 1)
+    (Move(link='ici', bytes=1875000.0, hops=3), 1)
+    >>> permute(1.0, Axis(4), 2) == scramble(1.0, Axis(4))
+    True
     """
-    d = where(axis.wraps, minimum(shift % axis.n, -shift % axis.n), minimum(abs(shift), axis.n - 1))
-    return Move("ici", V * where(axis.wraps, d, minimum(d, axis.n - d)), d)  # a line has n - d senders only
+    n = axis.n
+    d = where(axis.wraps, minimum(shift % n, -shift % n), minimum(abs(shift), n - 1))
+    ring = (n > 2) & axis.wraps  # two chips have one link
+    return Move("ici", V * where(ring, d * (n - d) / n, minimum(d, n - d)), d)
 
 
 def scramble(V, axes) -> Move:
     """A permutation of devices along these axes, at worst: every device sends V bytes to some other one.
 
-    Reordering a subscript, I_XY to I_YX, is one. At worst all those on one side of an axis cross its middle,
-    half of them over each of the two cuts of a ring. No routing does better; one that goes axis by axis may load a link
-    up to twice as much.
+    Reordering a subscript, I_XY to I_YX, is one. On a line of n all those on one side of the middle may have to cross it,
+    ⌊n/2⌋ arrays. On a ring the worst is the farthest shift (`permute`): n/4 arrays, (n²-1)/(4n) for odd n.
+    No routing does better; one that goes axis by axis may load a link up to twice as much.
+
+    >>> scramble(1.0, Axis(5)).bytes, scramble(1.0, Axis(5, wraps=False)).bytes
+    (1.2, 2.0)
     """
     axes = _axes(axes)
-    loads = [V * where(a.wraps, maximum(1, floor(a.n / 2) / 2), floor(a.n / 2)) * (a.n > 1) for a in axes]
+    loads = [V * where((a.n > 2) & a.wraps, (a.n * a.n - a.n % 2) / (4 * a.n), floor(a.n / 2) * 1.0) for a in axes]
     return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], sum(a.steps for a in axes))
 
 
@@ -157,6 +190,20 @@ def overlapped(c, s, n, ways: int = 2):
         return (n - 1) * maximum(c, s) + c
     last = where(n % 2 == 0, 1, 2) * c
     return where(n > 1, maximum(c, s) + (floor(n / 2) - 1) * maximum(2 * c, s) + last, c)
+
+
+def chained(V, n, chunks, W, hop=HOP):
+    """Seconds of an AllReduce along a line of n chips in which V bytes travel as `chunks` chunks, one hop apart.
+
+    The first chunk takes n-1 hops, to the middle and back to the ends, and each later one arrives one step after it.
+    No program is faster with these chunks: what one end adds needs n-1 steps to the other, and the rest comes behind it.
+    Many chunks approach V/W, the price that `all_reduce` has, which leaves out the n-2 hops until the links are all busy.
+    A chunk of less than W·hop bytes makes no step shorter, so the best number is about V/(W·hop).
+
+    >>> [round(chained(1.0, 8, m, 1.0, 0.0), 3) for m in (1, 8, 64, 1000)]
+    [7.0, 1.75, 1.094, 1.006]
+    """
+    return (n - 2 + chunks) * maximum(hop, V / chunks / W)
 
 
 def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
@@ -268,6 +315,18 @@ def _steps(axis: Axis, ways: int):
     if ways == 1 and axis.wraps is False:
         raise ValueError("along a line nothing comes round: an axis without wraparound needs both ways")
     return axis.n - 1 if ways == 1 else axis.steps
+
+
+def _turns(axis: Axis, ways: int):
+    """Whether an AllReduce goes round: two chips have one link, which is a line, unless it is to turn one way."""
+    return (axis.n > 2) & axis.wraps if ways == 2 else axis.n > 1
+
+
+def _wires(axis: Axis, ways: int):
+    """Wires that lead out of a chip along an axis, on average: the ends of a line have one, the others two."""
+    if ways == 1:
+        return where(axis.n > 1, 1, 0)
+    return where((axis.n > 2) & axis.wraps, 2, 2 * (axis.n - 1) / axis.n)
 
 
 def _ports(axis: Axis, ways: int):

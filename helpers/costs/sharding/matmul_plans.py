@@ -1,4 +1,4 @@
-"""The product of two sharded matrices: every legal plan, and the cheapest (chapter 2).
+"""The product of two sharded matrices: plans, and the cheapest of all (chapter 2).
 
 A[I, J] · B[J, K] -> C[I, K]. On each mesh axis a local product can do one of four things:
     nothing      both operands are whole along it, all its devices compute the same
@@ -7,6 +7,7 @@ A[I, J] · B[J, K] -> C[I, K]. On each mesh axis a local product can do one of f
     cut J        both are, and the result is a partial sum, C {U}
 Anything else (one operand cut along J and the other not, or I and K over the same axis) must be resharded first.
 So a plan is a choice for each axis, the steps that bring the operands there, the product, and the steps to the wished result.
+`plans` lists those that may be the best, at some size, on some chip, in the memory there is; `cheapest` finds the one that is.
 With no axis in J and none to move it is "case 1" of the sources; gathering J "case 2"; cut J "case 3"; I and K on one axis "case 4".
 
 Source: Austin et al. 2025, Section 3, "Computation with sharded arrays".
@@ -23,7 +24,7 @@ from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
 
 from .collectives import Collective
-from .resharding import FREE, Hop, State, Step, grain, named, path, spell, state
+from .resharding import FREE, Hop, Route, State, Step, grain, named, routes, spell, state, step
 from .sharded_array import Mesh, Sharding, bytes_each, parse
 
 
@@ -120,40 +121,32 @@ class Plan:
 
 
 def plans(A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
-    """The plans from A and B to C: for each local product, the way to it and from it to C that puts fewest bytes on links.
+    """The plans from A and B to C that may be the best: for each local product, with all `resharding.routes` to and from it.
 
     A, B, C  shardings, or texts in the notation; C may be a partial sum, C[I, K] {U_X}
     sizes    {"I": …, "J": …, "K": …}
     limit    bytes of a device: plans that need more are left out
 
-    Where a sum is finished by an AllReduce, the plan with a ReduceScatter and an AllGather in its place stands beside it:
-    the same bytes, but one may stop half way.
+    Any other sequence of steps takes at least as long as one of these, on any chip and whatever the sizes; with a limit,
+    any other that keeps to it. Beside a plan that finishes a sum by an AllReduce stand those with a ReduceScatter and an
+    AllGather in its place, one for each dimension that can be cut: they may stop half way.
 
     >>> print(plans("A[I, J_X]", "B[J_X, K]", "C[I, K_X]", dict(I=8, J=8, K=8), Mesh({"X": 4}))[-1])
     multiply locally -> C[I, K] {U_X}
     ReduceScatter_X,K C[I, K] {U_X} -> C[I, K_X]
     """
-    A, B, C = parse(A), parse(B), parse(C)
-    i, j, k = _roles(A, B, C)
-    for a in (A, B, C):
-        a.check(mesh, sizes)
-    if A.unreduced or B.unreduced:
-        partial = A if A.unreduced else B
-        raise ValueError(
-            f"{partial} is a partial sum: add its summands up (AllReduce, ReduceScatter) before it is multiplied"
-        )
-    bytes_each(dtype)
-    sizes = {d: sizes[d] for d in (i, j, k)}
-    starts = state(A, mesh), state(B, mesh), state(C, mesh)
+    case = Case.of(A, B, C, sizes, mesh, dtype)
     found = [
-        Plan((A, B, C), local, hops, sizes, mesh, dtype)
-        for local, hops in _plans(starts, (A.dims, B.dims, C.dims), (i, j, k), mesh, grain((i, j, k), sizes, mesh))
+        Plan(case.operands, local, (a.hops, b.hops, c), case.sizes, mesh, dtype)
+        for local, (to_a, to_b, to_c) in case.ways(limit is not None)
+        for a, b, c in product(to_a, to_b, finished(to_c, mesh, case.grained[2]))
     ]
     return [p for p in found if p.peak <= limit] if limit is not None else found
 
 
 def cheapest(A, B, C, sizes, mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None) -> Plan:
-    """The plan of least time, all overlapped; of equals the one that takes least without overlap, then the shortest.
+    """The plan of least time of all sequences of steps, all overlapped; of equals the one that takes least without overlap,
+    then the shortest. With a `limit`, of all that hold no more bytes on a device.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> mesh, v5e = Mesh({"X": 4}), chip("v5e")
@@ -164,12 +157,105 @@ def cheapest(A, B, C, sizes, mesh: Mesh, chip: Chip, dtype: str = "bf16", limit:
     Slice_X B[J, K] -> B[J_X, K]
     multiply locally -> C[I, K] {U_X}
     AllReduce_X C[I, K] {U_X} -> C[I, K]
+
+    An array of 64 kB over two hops takes less time than over four, though half of it would cross each link then:
+
+    >>> cheapest("A[I, J_X]", "B[J, K]", "C[I, K]", dict(I=16, J=1024, K=1024), Mesh({"X": 4, "Y": 4}), chip("v5p")).steps[0].axes
+    ('X',)
     """
-    found = plans(A, B, C, sizes, mesh, dtype, limit)
-    if not found and limit is not None:
-        least = min(p.peak for p in plans(A, B, C, sizes, mesh, dtype))
+    case = Case.of(A, B, C, sizes, mesh, dtype)
+    found = list(case.best(chip, limit))
+    if not found:
+        least = min(map(case.least, case.ways(memory=True)))
         raise ValueError(f"no plan fits in {limit:,.0f} bytes a device: the smallest needs {least:,.0f}")
     return min(found, key=lambda p: order(p.time(chip)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product that is to be planned."""
+
+    operands: tuple[Sharding, Sharding, Sharding]
+    ijk: tuple[str, str, str]
+    sizes: Mapping[str, int]
+    mesh: Mesh
+    dtype: str
+
+    @classmethod
+    def of(cls, A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str) -> "Case":
+        """The case, if it is one; ValueError if not."""
+        A, B, C = parse(A), parse(B), parse(C)
+        ijk = _roles(A, B, C)
+        for a in (A, B, C):
+            a.check(mesh, sizes)
+        if A.unreduced or B.unreduced:
+            partial = A if A.unreduced else B
+            raise ValueError(
+                f"{partial} is a partial sum: add its summands up (AllReduce, ReduceScatter) before it is multiplied"
+            )
+        bytes_each(dtype)
+        return cls((A, B, C), ijk, {d: sizes[d] for d in ijk}, mesh, dtype)
+
+    @cached_property
+    def dims(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(a.dims for a in self.operands)
+
+    @cached_property
+    def grained(self) -> tuple[tuple[int, ...], ...]:
+        """All of the sizes of each array that decides what divides them."""
+        return tuple(grain(ds, self.sizes, self.mesh) for ds in self.dims)
+
+    @cached_property
+    def whole(self) -> tuple[float, ...]:
+        """Bytes of each array without any sharding."""
+        return tuple(bytes_each(self.dtype) * prod(self.sizes[d] for d in ds) for ds in self.dims)
+
+    def ways(self, memory: bool) -> tuple:
+        """For each local product that divides: its three states, and the routes to it and from it."""
+        starts = tuple(state(a, self.mesh) for a in self.operands)
+        return _ways(starts, self.dims, self.ijk, self.mesh, self.grained, memory)
+
+    def held(self, local, k: int) -> float:
+        """Bytes of one array on a device at the local product."""
+        return self.whole[k] / prod(self.mesh.size(cut) for cut in local[k][0])
+
+    def room(self, local, to_a: Route, to_b: Route, to_c: Route) -> tuple[float, ...]:
+        """Most bytes that a device holds on the way of A, of B, at the product, and on the way of C: see `Plan.peak`."""
+        kept = sum(a.bytes(self.sizes, self.mesh, self.dtype) for a in self.operands[:2])
+        copies = [self.held(local, k) if to.hops else 0.0 for k, to in enumerate((to_a, to_b))]
+        return (
+            kept + self.whole[0] * to_a.aside,
+            kept + copies[0] + self.whole[1] * to_b.aside,
+            kept + sum(copies) + self.held(local, 2),
+            kept + self.whole[2] * to_c.beside,
+        )
+
+    def best(self, chip: Chip, limit: float | None, hop: float = HOP) -> Iterator[Plan]:
+        """For each local product the plan of least time, if one fits.
+
+        The ways of A, B and C take their times one after the other, and none of them changes what the others hold: so
+        each is the fastest of those that fit.
+        """
+        for local, three in self.ways(limit is not None):
+            first, chosen = [r[0] for r in three], []
+            for k, (found, n_bytes) in enumerate(zip(three, self.whole)):
+                at = (0, 1, 3)[k]
+                fits = lambda r, k=k, at=at: self.room(local, *first[:k], r, *first[k + 1 :])[at] <= limit  # noqa: B023, E731
+                fitting = found if limit is None else [r for r in found if fits(r)]
+                time = lambda r, n=n_bytes: (float(f"{r.seconds(n, chip.link_bandwidth, hop):.9g}"), len(r.hops))  # noqa: E731
+                chosen += [min(fitting, key=time)] if fitting else []
+            if len(chosen) == 3 and (limit is None or self.room(local, *chosen)[2] <= limit):
+                yield Plan(self.operands, local, tuple(r.hops for r in chosen), self.sizes, self.mesh, self.dtype)
+
+    def least(self, way) -> float:
+        """Bytes that the plans of one local product need at least."""
+        local, three = way
+        first = [r[0] for r in three]
+        each = [
+            min(self.room(local, *first[:k], r, *first[k + 1 :])[(0, 1, 3)[k]] for r in found)
+            for k, found in enumerate(three)
+        ]
+        return max(*each, self.room(local, *first)[2])
 
 
 def order(t: Time) -> tuple[float, float]:
@@ -230,33 +316,34 @@ def local_products(ijk, dims, mesh: Mesh) -> Iterator[tuple[State, State, State]
 
 
 @lru_cache(maxsize=4096)
-def _plans(starts, dims, ijk, mesh: Mesh, grains: tuple[int, ...]) -> tuple:
-    """Plans without sizes: states at the product, and hops."""
-    grain_of = dict(zip(ijk, grains))
-    grained = [tuple(grain_of[d] for d in ds) for ds in dims]
+def _ways(starts, dims, ijk, mesh: Mesh, grained, memory: bool) -> tuple:
+    """Local products and routes, which do not depend on sizes."""
     out = []
     for local in local_products(ijk, dims, mesh):
         if any(g % mesh.size(cut) for s, gs in zip(local, grained) for g, cut in zip(gs, s[0])):
             continue
-        routes = (
-            path(starts[0], local[0], mesh, grained[0]),
-            path(starts[1], local[1], mesh, grained[1]),
-            path(local[2], starts[2], mesh, grained[2]),
-        )
-        if None not in routes:
-            out.append((local, routes))
-            out += [(local, (*routes[:2], r)) for r in deferred(routes[2], mesh, grained[2])]
+        ends = (starts[0], local[0]), (starts[1], local[1]), (local[2], starts[2])
+        three = tuple(routes(*end, mesh, grains, memory) for end, grains in zip(ends, grained))
+        if all(three):
+            out.append((local, three))
     return tuple(out)
 
 
-def deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, ...]]:
-    """The same with the AllReduce as a ReduceScatter and an AllGather, for each dimension that divides."""
+def finished(found: tuple[Route, ...], mesh: Mesh, grains) -> tuple[tuple[Hop, ...], ...]:
+    """The hops of routes, and beside those with an AllReduce the same with a ReduceScatter and an AllGather, once each."""
+    return tuple(dict.fromkeys(hops for r in found for hops in (r.hops, *_deferred(r.hops, mesh, grains))))
+
+
+def _deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, ...]]:
+    """An AllReduce as a ReduceScatter and an AllGather, for each dimension that divides."""
     for at, h in enumerate(hops):
         if h.kind == "AllReduce":
             axes, un = h.after
-            for d, g in enumerate(grains):
-                if g % mesh.size(axes[d] + h.axes) == 0:
-                    between = ((*axes[:d], axes[d] + h.axes, *axes[d + 1 :]), un)
-                    pair = (path(h.before, between, mesh, grains), path(between, h.after, mesh, grains))
-                    if [[x.kind for x in p] for p in pair] == [["ReduceScatter"], ["AllGather"]]:
-                        yield hops[:at] + pair[0] + pair[1] + hops[at + 1 :]
+            for d in range(len(grains)):
+                between = ((*axes[:d], axes[d] + h.axes, *axes[d + 1 :]), un)
+                halves = (
+                    step("ReduceScatter", h.before, between, mesh, grains),
+                    step("AllGather", between, h.after, mesh, grains),
+                )
+                if all(halves):
+                    yield hops[:at] + halves + hops[at + 1 :]

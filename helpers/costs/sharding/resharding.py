@@ -1,16 +1,17 @@
-"""From one sharding of an array to another: the steps that send least (chapter 2).
+"""From one sharding of an array to another: the routes that may be the best (chapter 2).
 
 A step adds or removes axes at the minor end of a subscript, because only there do neighbours in the mesh hold
 neighbouring blocks: I_XY loses Y by one AllGather, but X only after a Permute to I_YX.
 
-Paths are found by Dijkstra's algorithm over all shardings of the array on the mesh. The weight of a step is the bytes
-over its busiest link, so they are the best for large arrays; a step or a hop more decides between equals.
+Which route is the best depends on the size of the array, on the chip and on memory: small arrays want few hops, large ones
+few bytes over the busiest link. `routes` finds all that may be, by a search over all shardings of the array on the mesh:
+a route is given up only where another one takes no longer at any size and has no more steps, and where memory is short,
+holds no more. It stays no better whatever comes before and after both, so the best of all sequences of steps is never lost.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from heapq import heappop, heappush
+from functools import cache, cached_property, lru_cache
 from itertools import combinations, permutations
 from math import gcd, prod
 
@@ -69,6 +70,59 @@ class Hop:
     move: Move | None  # for an array of one byte
 
 
+@dataclass(frozen=True)
+class Route:
+    """Hops one after the other, and what they cost for an array that has one byte in all.
+
+    moves    (hops, bytes) of each step that sends, in order of size
+    beside   most bytes that a device holds in any step, its operand and its result; `aside` leaves out the operand of
+             the first step, where that is kept anyway
+    """
+
+    hops: tuple[Hop, ...] = ()
+    moves: tuple[tuple[float, float], ...] = ()
+    beside: float = 0.0
+    aside: float = 0.0
+
+    @cached_property
+    def latency(self) -> float:
+        """Hops of the interconnect in all."""
+        return sum(h for h, _ in self.moves)
+
+    @cached_property
+    def bytes(self) -> float:
+        """Bytes over the busiest link, all steps."""
+        return sum(b for _, b in self.moves)
+
+    def seconds(self, n_bytes: float, W: float, hop: float) -> float:
+        """Seconds for an array of so many bytes over links of W bytes/s one way, each step by its bytes or its hops."""
+        return sum(max(hop * h, n_bytes * b / W) for h, b in self.moves)
+
+    def then(self, h: Hop, before: float, after: float) -> "Route":
+        """With a step more, from `before` to `after` bytes on a device."""
+        moves = self.moves if h.move is None else tuple(sorted((*self.moves, (h.move.hops, h.move.bytes))))
+        aside = max(self.aside, after + before) if self.hops else after
+        return Route((*self.hops, h), moves, max(self.beside, before + after), aside)
+
+    def covers(self, other: "Route", memory: bool) -> bool:
+        """Whether it takes no longer than the other at any size, has no more steps, and, if `memory` counts, holds no more.
+
+        Both times are linear between the sizes at which a step's bytes take as long as its hops: only there and at both
+        ends they are compared.
+        """
+        least = 1 + 1e-9
+        if len(self.hops) > len(other.hops):
+            return False
+        if memory and (self.beside > other.beside * least or self.aside > other.aside * least):
+            return False
+        if self.latency > other.latency or self.bytes > other.bytes * least:
+            return False
+        corners = {h / b for h, b in self.moves + other.moves if b}
+        return self.moves == other.moves or all(
+            self.seconds(x, 1.0, 1.0) <= other.seconds(x, 1.0, 1.0) * least for x in corners
+        )
+
+
 def state(a: Sharding, mesh: Mesh) -> State:
     """The sharding without its names."""
     return a.axes, tuple(sorted(a.unreduced, key=mesh.names.index))
@@ -81,7 +135,7 @@ def named(name: str, dims: tuple[str, ...], s: State) -> Sharding:
 
 
 def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mesh) -> tuple[Step, ...]:
-    """The steps that turn one sharding of an array into another.
+    """The steps that turn one sharding of an array into another and put fewest bytes on links, for large arrays.
 
     ValueError if there are none: nothing makes a partial sum out of a whole array.
 
@@ -95,10 +149,11 @@ def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mes
     """
     before.check(mesh, sizes)
     after.check(mesh, sizes)
-    found = path(state(before, mesh), state(after, mesh), mesh, grain(before.dims, sizes, mesh))
-    if found is None:
+    found = routes(state(before, mesh), state(after, mesh), mesh, grain(before.dims, sizes, mesh))
+    if not found:
         raise ValueError(f"nothing turns {before} into {after}: an array that is whole has no summands left to spread")
-    return tuple(spell(h, before.name, before.dims) for h in found)
+    least = min(found, key=lambda r: (float(f"{r.bytes:.9g}"), r.latency, len(r.hops)))
+    return tuple(spell(h, before.name, before.dims) for h in least.hops)
 
 
 def spell(h: Hop, name: str, dims: tuple[str, ...]) -> Step:
@@ -111,41 +166,46 @@ def grain(dims: tuple[str, ...], sizes: Mapping[str, int], mesh: Mesh) -> tuple[
     return tuple(gcd(sizes[d], mesh.devices) for d in dims)
 
 
-def path(before: State, after: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[Hop, ...] | None:
-    """The hops from state to state, or None."""
-    return _paths(before, mesh, grains).get(after)
+def routes(before: State, after: State, mesh: Mesh, grains: tuple[int, ...], memory: bool = False) -> tuple[Route, ...]:
+    """The routes from state to state that may take least time at some size on some chip; with `memory` in some memory too.
+
+    >>> cut, whole = ((("X",), ()), ()), (((), ()), ())
+    >>> small_or_large = routes(cut, whole, Mesh({"X": 4, "Y": 4}), (16, 16))
+    >>> [[(h.kind, h.axes) for h in r.hops] for r in small_or_large]
+    [[('AllGather', ('X',))], [('Slice', ('Y',)), ('AllGather', ('X', 'Y'))]]
+    """
+    return _routes(before, mesh, grains, memory).get(after, ())
+
+
+def step(kind: str, before: State, after: State, mesh: Mesh, grains: tuple[int, ...]) -> Hop | None:
+    """The step of this kind from state to state, if there is one."""
+    return next((h for h, *_ in _edges(before, mesh, grains) if (h.kind, h.after) == (kind, after)), None)
 
 
 @lru_cache(maxsize=4096)
-def _paths(source: State, mesh: Mesh, grains: tuple[int, ...]) -> dict[State, tuple[Hop, ...]]:
-    """Cheapest paths from one state to all that can be reached."""
-    best, done, queue, ticket = {source: (0.0, ())}, {}, [(0.0, 0, source)], 0
-    while queue:
-        cost, _, here = heappop(queue)
-        if here in done:
-            continue
-        done[here] = _merged(best[here][1])
-        for hop in _hops(here, mesh, grains):
-            total = cost + _weight(hop)
-            if total < best.get(hop.after, (float("inf"),))[0]:
-                best[hop.after], ticket = (total, (*best[here][1], hop)), ticket + 1
-                heappush(queue, (total, ticket, hop.after))
-    return done
+def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) -> dict[State, tuple[Route, ...]]:
+    """The routes from one state to all that can be reached, those of fewest steps first."""
+    start = Route()
+    best, fresh = {source: [start]}, [(source, start)]
+    while fresh:
+        longer = []
+        for here, route in fresh:
+            if all(route is not r for r in best[here]):
+                continue  # another one has taken its place
+            for h, held, then in _edges(here, mesh, grains):
+                new, there = route.then(h, held, then), best.setdefault(h.after, [])
+                if not any(r.covers(new, memory) for r in there):
+                    there[:] = [r for r in there if not new.covers(r, memory)] + [new]
+                    longer.append((h.after, new))
+        fresh = longer
+    return {there: tuple(found) for there, found in best.items()}
 
 
-def _weight(hop: Hop) -> float:
-    return 1e-9 if hop.move is None else hop.move.bytes + 1e-6 * (1 + hop.move.hops)
-
-
-def _merged(hops: tuple[Hop, ...]) -> tuple[Hop, ...]:
-    """Slices of the same dimension in a row as one."""
-    out: list[Hop] = []
-    for h in hops:
-        if out and h.kind == out[-1].kind == "Slice" and h.dim == out[-1].dim:
-            first = out.pop()
-            h = Hop("Slice", first.axes + h.axes, h.dim, h.to, first.before, h.after, None)
-        out.append(h)
-    return tuple(out)
+@lru_cache(maxsize=65536)
+def _edges(here: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[tuple[Hop, float, float], ...]:
+    """Every step that can be taken from a state, with what a device holds before and after of an array of one byte."""
+    share = lambda s: 1 / prod(mesh.size(cut) for cut in s[0])  # noqa: E731
+    return tuple((h, share(here), share(h.after)) for h in _hops(here, mesh, grains))
 
 
 def _hops(here: State, mesh: Mesh, grains: tuple[int, ...]) -> Iterator[Hop]:
@@ -153,8 +213,8 @@ def _hops(here: State, mesh: Mesh, grains: tuple[int, ...]) -> Iterator[Hop]:
     axes, unreduced = here
     free = [a for a in mesh.names if a not in unreduced and not any(a in cut for cut in axes)]
     for d in range(len(axes)):
-        for a in free:
-            yield from _hop("Slice", (a,), d, d, here, (_with(axes, d, axes[d] + (a,)), unreduced), mesh, grains)
+        for cut in (c for n in range(1, len(free) + 1) for c in permutations(free, n)):
+            yield from _hop("Slice", cut, d, d, here, (_with(axes, d, axes[d] + cut), unreduced), mesh, grains)
         for k in range(len(axes[d])):
             left, gone = axes[d][:k], axes[d][k:]
             without = _with(axes, d, left)

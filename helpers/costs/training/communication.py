@@ -132,9 +132,9 @@ def collectives(
 
     def send(kind, axes, what, size, times, when, hides):
         on = over(axes)
-        each = {"AllToAll": on.across, "Permute": on.neighbour}.get(kind, on.gather)
-        twice = 2 if kind == "AllReduce" else 1
-        took = times * twice * where(on.n > 1, maximum(hop * on.hops, size * each), 0.0)
+        each = {"AllToAll": on.across, "Permute": on.neighbour, "AllReduce": on.sum}.get(kind, on.gather)
+        hops = on.sum_hops if kind == "AllReduce" else on.hops
+        took = times * where(on.n > 1, maximum(hop * hops, size * each), 0.0)
         if not plain(times, on.n) or (times and on.n > 1):
             out.append(Sent(kind, axes, what, size, times, when, hides, took))
 

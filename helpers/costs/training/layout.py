@@ -99,6 +99,7 @@ class Wires:
     hops       one after the other
     across     seconds for each byte of an AllToAll, of all shards together
     neighbour  seconds for each byte that every chip sends to the next one
+    sum_rate   bytes/s of an AllReduce, as links carry it; `out` of a chip, on average; `sum_hops` one after the other
     """
 
     n: float
@@ -107,10 +108,20 @@ class Wires:
     hops: float
     across: float
     neighbour: float
+    sum_rate: float
+    out: float
+    sum_hops: float
+
+    @cached_property
+    def sum(self):
+        """Seconds for each byte of an AllReduce: `costs.sharding.collectives.all_reduce`, and twice `gather` on rings."""
+        more = self.n > 1
+        sends = 2 * (1 - 1 / self.n)
+        return where(more, maximum(1 / where(more, self.sum_rate, 1.0), sends / where(more, self.out, 1.0)), 0.0)
 
     @cached_property
     def gather(self):
-        """Seconds for each byte of the whole array of an AllGather or ReduceScatter; half of those of an AllReduce."""
+        """Seconds for each byte of the whole array of an AllGather or ReduceScatter."""
         more = self.n > 1
         return where(
             more, maximum(1 / where(more, self.rate, 1.0), (1 - 1 / self.n) / where(more, self.ports, 1.0)), 0.0
@@ -180,7 +191,7 @@ def wires(layout: Layout, s: Slice) -> dict[str, Wires]:
 
 def _over_torus(parts, W) -> Wires:
     """Rings and lines at once; a part of stride s has 1/s of each link."""
-    rate = ports = hops = across = neighbour = 0.0
+    rate = ports = hops = across = neighbour = sum_rate = out = sum_hops = 0.0
     whole = prod(n for n, _, _ in parts)
     for n, stride, wraps in parts:
         more = n > 1
@@ -191,7 +202,11 @@ def _over_torus(parts, W) -> Wires:
         blocks = where(wraps & (n > 2), (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))
         across = maximum(across, where(more, blocks / (n * whole) * stride, 0.0))
         neighbour = maximum(neighbour, where(more, stride, 0.0))
-    return Wires(whole, rate * W, ports * W, hops, across / W, neighbour / W)
+        ring = wraps & (n > 2)
+        sum_rate = sum_rate + where(more, where(ring, n / (2 * maximum(steps, 1)), 1.0) / stride, 0.0)
+        out = out + where(more, where(ring, 2.0, 2 * (n - 1) / n) / stride, 0.0)
+        sum_hops = sum_hops + where(ring, 2 * steps, n - 1) * stride
+    return Wires(whole, rate * W, ports * W, hops, across / W, neighbour / W, sum_rate * W, out * W, sum_hops)
 
 
 def _over_switches(parts, W, network) -> Wires:
@@ -202,7 +217,8 @@ def _over_switches(parts, W, network) -> Wires:
     rate = where(whole > 1, 1 / where(whole > 1, seconds, 1.0), 0.0)
     across = ((1 - 1 / inside) / W + (1 - 1 / outside) / network) / whole
     neighbour = where(outside > 1, 1 / network, where(inside > 1, 1 / W, 0.0))
-    return Wires(whole, rate, where(whole > 1, W, 0.0), (inside > 1) + 2 * (outside > 1), across, neighbour)
+    ports, hops = where(whole > 1, W, 0.0), (inside > 1) + 2 * (outside > 1)
+    return Wires(whole, rate, ports, hops, across, neighbour, rate / 2, ports, 2 * hops)
 
 
 def together(some: Iterable[Wires], torus: bool) -> Wires:
@@ -215,9 +231,10 @@ def together(some: Iterable[Wires], torus: bool) -> Wires:
     n = reduce(mul, (w.n for w in some))
     hops = sum(w.hops for w in some)
     if torus:
-        return Wires(n, sum(w.rate for w in some), sum(w.ports for w in some), hops, 0.0, 0.0)
+        sums = [sum(getattr(w, name) for w in some) for name in ("sum_rate", "out", "sum_hops")]
+        return Wires(n, sum(w.rate for w in some), sum(w.ports for w in some), hops, 0.0, 0.0, *sums)
     seconds, inner = 0.0, 1
     for w in some:
         seconds, inner = seconds + w.gather / inner, inner * w.n
     rate = where(n > 1, 1 / where(n > 1, seconds, 1.0), 0.0)
-    return Wires(n, rate, rate, hops, 0.0, 0.0)
+    return Wires(n, rate, rate, hops, 0.0, 0.0, rate / 2, rate, 2 * hops)

@@ -3,9 +3,10 @@
 Each is a per-device function for use inside `jax.shard_map`: it sees its device's block and the names of the mesh axes.
 Results are those of jax.lax (tiled): `all_gather`, `psum_scatter`, `psum`, `all_to_all`.
 
-names  a mesh axis, "X", or several, ("X", "Y"), the first of them major; they are taken in turn
-ways   2 sends both ways round at once, 1 only to the right; a link is two one-way wires
-wraps  False for a line of chips: nothing crosses its ends, and both ways are needed
+names   a mesh axis, "X", or several, ("X", "Y"), the first of them major; they are taken in turn
+ways    2 sends both ways round at once, 1 only to the right; a link is two one-way wires
+wraps   False for a line of chips: nothing crosses its ends, and both ways are needed
+chunks  of an all_reduce along a line: pieces of the array that follow each other
 
 Loops over the ring are Python loops, so a ring of n is unrolled into n - 1 permutes: a torus axis is short, an AllToAll
 sends less in each step (a scan cannot), and the compiler may overlap each step with work beside it.
@@ -47,12 +48,21 @@ def reduce_scatter(x: jax.Array, names, axis: int = 0, ways: int = 2, wraps: boo
     return x
 
 
-def all_reduce(x: jax.Array, names, ways: int = 2, wraps: bool = True) -> jax.Array:
-    """The sum over devices of x, on every device: a reduce_scatter, then an all_gather, of x as one row of numbers."""
-    n = prod(lax.axis_size(name) for name in _names(names))
-    row = jnp.pad(x.reshape(-1), (0, -x.size % n))  # so that n divides it
-    mine = reduce_scatter(row, names, 0, ways, wraps)
-    return all_gather(mine, names, 0, ways, wraps)[: x.size].reshape(x.shape)
+def all_reduce(x: jax.Array, names, ways: int = 2, wraps: bool = True, chunks: int = 16) -> jax.Array:
+    """The sum over devices of x, on every device.
+
+    Round a ring a reduce_scatter, then an all_gather, of x as one row of numbers; along a line, and between two devices,
+    `line_sum` in so many chunks. Several axes: the last one works on what the others have scattered.
+    """
+    *outer, last = _names(names)
+    row = jnp.pad(x.reshape(-1), (0, -x.size % prod(lax.axis_size(name) for name in (*outer, last))))
+    row = reduce_scatter(row, outer, 0, ways, wraps)
+    if wraps and (lax.axis_size(last) > 2 or ways == 1):
+        row = all_gather(reduce_scatter(row, last, 0, ways), last, 0, ways)
+    else:
+        _reach(last, ways, wraps)
+        row = line_sum(row, last, chunks)
+    return all_gather(row, outer, 0, ways, wraps)[: x.size].reshape(x.shape)
 
 
 def all_to_all(x: jax.Array, names, split: int, concat: int, ways: int = 2, wraps: bool = True) -> jax.Array:
@@ -119,6 +129,39 @@ def ring_sum(term: Callable, name: str, ways: int = 2, wraps: bool = True) -> ja
             to_left = _plus(to_left, term((i - k) % n))
             to_left = hop(to_left, name, LEFT, None if wraps else range(k, n))
     return _plus(_plus(to_right, term(i)), to_left)
+
+
+def line_sum(row: jax.Array, name: str, chunks: int) -> jax.Array:
+    """The sum over the devices of a line of a row of numbers, on every device, its chunks one hop apart.
+
+    In step t device i sends chunk t - i to the right. In the left half that is the sum of what lies left of it and of its
+    own summand; from the middle on it is the sum of all, on its way back. Chunk t - (n-1-i) goes to the left likewise.
+    So each wire carries each chunk once, in n - 2 + chunks steps. Two devices have nothing to pass on: one chunk.
+    """
+    n, i = lax.axis_size(name), lax.axis_index(name)
+    if n == 1:
+        return row
+    each = max(1, -(-row.size // (chunks if n > 2 else 1)))
+    held = jnp.pad(row, (0, -row.size % each)).reshape(-1, each)
+    m = len(held)
+    for t in range(n - 2 + m):
+        right, left = t - i, t - (n - 1 - i)
+        from_left = hop(_chunk(held, right), name, RIGHT, [d for d in range(n - 1) if 0 <= t - d < m])
+        from_right = hop(_chunk(held, left), name, LEFT, [d for d in range(1, n) if 0 <= t - (n - 1 - d) < m])
+        held = _taken(held, from_left, right + 1, i > 0, i <= n // 2)
+        held = _taken(held, from_right, left + 1, i < n - 1, n - 1 - i <= n // 2)
+    return held.reshape(-1)[: row.size]
+
+
+def _chunk(held: jax.Array, c) -> jax.Array:
+    return lax.dynamic_index_in_dim(held, jnp.clip(c, 0, len(held) - 1), 0, keepdims=False)
+
+
+def _taken(held: jax.Array, got: jax.Array, c, comes, adds) -> jax.Array:
+    """Chunk c arrives, if there is one: up to the middle it is added, beyond it is the whole sum."""
+    here, own = jnp.clip(c, 0, len(held) - 1), _chunk(held, c)
+    new = jnp.where(comes & (c == here), jnp.where(adds, own + got, got), own)
+    return lax.dynamic_update_index_in_dim(held, new, here, 0)
 
 
 def hop(x: jax.Array, name: str, way: int, senders=None) -> jax.Array:

@@ -134,6 +134,7 @@ FORMULAS = {
     "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
     "all_reduce": (_moved(collectives.all_reduce), SIZES),
     "all_to_all": (_moved(collectives.all_to_all), SIZES),
+    "chained": (lambda V, n, m: collectives.chained(V, n, m, 4.5e10), [(1e6, 8.0, 16.0), (1e3, 4.0, 1.0)]),
     "scramble": (_moved(collectives.scramble), SIZES),
     "permute": (lambda V, n, k: collectives.permute(V, Axis(n), k).bytes, [(1e3, 8.0, 1.0), (1e3, 8.0, 6.0)]),
     "seconds": (lambda b, W: collectives.seconds(Move("ici", b, 3), W), [(1e3, 4.5e10), (1e9, 4.5e10)]),

@@ -162,7 +162,7 @@ def wired(s: Slice) -> tuple[float, ...]:
 
 
 def _links(torus: bool, W, *numbers) -> tuple:
-    """`sharded_decode_step.links` of one cut, as three times six numbers."""
+    """`sharded_decode_step.links` of one cut, as the fields of three `Wires`."""
     on, (*shape, Y, Z) = replace(chip("v5p" if torus else "H100"), link_bandwidth=W), numbers
     s = Wired(on, tuple(shape[:3]), tuple(w > 0 for w in shape[3:])) if torus else Wired(on, tuple(shape), (False,))
     return tuple(getattr(w, f.name) for w in links(s, Y, Z) for f in fields(Wires))
@@ -189,7 +189,8 @@ def functions(structures: Sequence[Config]) -> tuple[list[str], list]:
     texts = [javascript(lambda *x, t=t: _links(t, *x), *[8.0] * (9 if t else 4)) for t in (True, False)]
     at = []
     for like in structures:
-        pair = staged(lambda *x: _row(like, *x), [8.0] * (len(SIZES) + 9), [8.0] * 20, [8.0], brief=len(SOON))  # noqa: B023
+        rows = [[8.0] * (len(SIZES) + 9), [8.0] * (2 + 3 * len(fields(Wires))), [8.0]]
+        pair = staged(lambda *x: _row(like, *x), *rows, brief=len(SOON))  # noqa: B023
         texts += [text for text in pair if text not in texts]
         at.append([texts.index(text) for text in pair])
     return renamed(texts), at

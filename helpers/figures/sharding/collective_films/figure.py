@@ -10,7 +10,10 @@ TITLES = {
     "reduce-scatter": (
         "ReduceScatter on four devices: in each block the devices whose summands it holds, Σ for all of them."
     ),
-    "all-reduce": "AllReduce on four devices: a ReduceScatter, then an AllGather of the sums.",
+    "all-reduce": (
+        "AllReduce on four devices: round a ring a ReduceScatter, then an AllGather of the sums; along a line "
+        "partial sums run to the middle, and sums run back."
+    ),
     "all-to-all": "AllToAll on four devices: block sd goes from device s to device d; numbers on arrows count blocks.",
     "gather-matmul": "AllGather and matmul overlapped: dashed blocks are multiplied while they are sent on.",
     "matmul-scatter": (

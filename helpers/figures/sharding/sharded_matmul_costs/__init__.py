@@ -1,1 +1,1 @@
-"""Every plan of a sharded product, priced in the page: the figure of chapter 2."""
+"""Plans of a sharded product, priced in the page: the figure of chapter 2."""

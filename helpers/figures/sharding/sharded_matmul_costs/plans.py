@@ -1,4 +1,4 @@
-"""The planner on a page: menus for mesh and shardings, and every plan of `costs.sharding.matmul_plans` priced in the browser.
+"""The planner on a page: menus for mesh and shardings, and the plans of `costs.sharding.matmul_plans` priced in the browser.
 
 What a plan does depends on the mesh and the shardings, of which a page offers a finite number: `tables` writes down the
 planner's own steps for all of them. What it costs is a function of numbers: `price`, made of `costs.sharding.collectives`,
@@ -16,8 +16,8 @@ from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
 from helpers.costs.sharding.collectives import all_gather, all_reduce, all_to_all, scramble, seconds
-from helpers.costs.sharding.matmul_plans import Plan, deferred, local_products, order, plans
-from helpers.costs.sharding.resharding import Hop, State, named, path, shardings
+from helpers.costs.sharding.matmul_plans import Plan, finished, local_products, order, plans
+from helpers.costs.sharding.resharding import Hop, State, named, routes, shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, bytes_each
 from helpers.live.controls import Choice, Result, Slider, control_data, control_html, head_html, reading, table_html
 from helpers.live.javascript import javascript
@@ -135,16 +135,16 @@ class Meshes:
         return Mesh({"X": self.options[x], "Y": self.options[y]})
 
     def tables(self) -> dict:
-        """Steps, routes made of steps, and for each mesh the routes from state to state, as differences from the first mesh.
+        """Steps, ways made of steps, and for each mesh the ways from state to state, as differences from the first mesh.
 
-        A cell of a table lists routes: the planner's, and those with an AllReduce in two halves.
+        A cell of a table lists ways: the planner's routes, of which sizes decide, and those with an AllReduce in two halves.
         """
         first = self.mesh(*[next(iter(self.options))] * 2)
         all_states = states(first)
         numbers = {s: n for n, s in enumerate(all_states)}
         targets = [s for s in all_states if not s[1]]
         hops: dict[tuple, int] = {}
-        routes: dict[tuple, int] = {}
+        ways: dict[tuple, int] = {}
         base: list | None = None
         patches = []
         for x in self.options:
@@ -153,15 +153,15 @@ class Meshes:
                 for source in all_states:
                     for target in targets:
                         cell = []
-                        for route in _routes(source, target, self.mesh(x, y)):
-                            steps = tuple(hops.setdefault(_row(h, numbers), len(hops)) for h in route)
-                            cell.append(routes.setdefault(steps, len(routes)))
+                        for way in _ways(source, target, self.mesh(x, y)):
+                            steps = tuple(hops.setdefault(_row(h, numbers), len(hops)) for h in way)
+                            cell.append(ways.setdefault(steps, len(ways)))
                         cells.append(cell)
                 base = cells if base is None else base
                 patches.append({k: c for k, c in enumerate(cells) if c != base[k]})
-        if max(map(len, routes)) > LONGEST:
+        if max(map(len, ways)) > LONGEST:
             raise ValueError(
-                f"a route has more than {LONGEST} steps: raise LONGEST in helpers.figures.sharding.sharded_matmul_costs.plans"
+                f"a way has more than {LONGEST} steps: raise LONGEST in helpers.figures.sharding.sharded_matmul_costs.plans"
             )
         locals_ = [
             [*(numbers[s] for s in three), *(n for s in three for n in _cut(s))]
@@ -171,17 +171,16 @@ class Meshes:
             "states": [text(s) for s in all_states],
             "cuts": [_cut(s) for s in all_states],
             "hops": list(hops),
-            "routes": list(routes),
+            "routes": list(ways),
             "base": base,
             "patches": patches,
             "locals": locals_,
         }
 
 
-def _routes(source: State, target: State, mesh: Mesh):
+def _ways(source: State, target: State, mesh: Mesh):
     grains = (WIDE, WIDE)
-    route = path(source, target, mesh, grains)
-    return [] if route is None else [route, *deferred(route, mesh, grains)]
+    return finished(routes(source, target, mesh, grains), mesh, grains)
 
 
 def _cut(s: State) -> list[int]:
@@ -317,7 +316,7 @@ SENTENCE = "{chip}, X = {x}, Y = {y}: of {count} plans the cheapest is bound by 
 UNWIRED = " No {chip} slice is wired so: its axes are rings or lines by the rule below."
 HINT = (
     "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie: "
-    "every legal plan is priced, and the best two are shown."
+    "every plan that may be the best at some size is priced, and the best two are shown."
 )
 WIRING = (
     "All arrays are bf16. The lower bound is the longest of arithmetic, HBM traffic and the sum of the sends; the upper bound "

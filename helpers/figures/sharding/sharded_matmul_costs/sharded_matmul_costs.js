@@ -9,12 +9,12 @@ window.livePlans = ({ plans: t, args: numbers }, compute, box, { text }) => {
   };
   const steps = route => t.routes[route].map(h => t.hops[h]);
 
-  // Every plan on this mesh: routes for A, B and C, and the states at the product.
+  // Every plan on this mesh: one of the routes for A, for B and for C, and the states at the product.
   function* all({ x, y, a, b, c }) {
     const table = t.patches[x * Math.sqrt(t.patches.length) + y];
     for (const [la, lb, lc, ...cut] of t.locals)
-      for (const after of cell(table, lc, c))
-        yield { routes: [cell(table, a, la)[0], cell(table, b, lb)[0], after].map(steps), made: lc, cut };
+      for (const to_a of cell(table, a, la)) for (const to_b of cell(table, b, lb)) for (const to_c of cell(table, lc, c))
+        yield { routes: [to_a, to_b, to_c].map(steps), made: lc, cut };
   }
 
   function price(plan, args) {

@@ -1,4 +1,4 @@
-"""The explorer's own page: the planner of chapter 2, every plan in a list, the picked one frame by frame."""
+"""The explorer's own page: the planner of chapter 2, the best plans in a list, the picked one frame by frame."""
 
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.sharding.sharded_array import Axis

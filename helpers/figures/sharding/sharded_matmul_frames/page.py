@@ -66,6 +66,7 @@ def walk(kind: str, over: str, axis: Axis, block: float) -> Walk:
     make = {
         "AllGather": collective_steps.all_gather,
         "ReduceScatter": collective_steps.reduce_scatter,
+        "AllReduce": collective_steps.all_reduce,
         "AllToAll": collective_steps.all_to_all,
     }
     film = make[kind](axis)
@@ -104,10 +105,19 @@ def walks(h: Hop, axes: Mapping[str, Axis], whole: float) -> list[Walk]:
         out.append(walk(kind, over, axes[over], held if kind == "AllGather" else held / n))
         held *= {"AllGather": n, "ReduceScatter": 1 / n}.get(kind, 1)
 
-    if h.kind in ("ReduceScatter", "AllReduce", "AllToAll"):
+    if h.kind == "AllReduce":
+        *outer, last = h.axes
+        ring = axes[last].wraps and axes[last].n > 2
+        for a in outer:
+            go("ReduceScatter", a)
+        for kind in ("ReduceScatter", "AllGather") if ring else ("AllReduce",):
+            go(kind, last)
+        for a in reversed(outer):
+            go("AllGather", a)
+    elif h.kind in ("ReduceScatter", "AllToAll"):
         for a in h.axes:
-            go("ReduceScatter" if h.kind == "AllReduce" else h.kind, a)
-    if h.kind in ("AllGather", "AllReduce"):
+            go(h.kind, a)
+    elif h.kind == "AllGather":
         for a in reversed(h.axes):
             go("AllGather", a)
     return out
@@ -164,13 +174,13 @@ HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; p
 
 @dataclass(frozen=True)
 class PlanWalker(PlanExplorer):
-    """A live figure: every plan priced, the best of them listed, the picked one's steps shown frame by frame."""
+    """A live figure: plans priced, the best of them listed, the picked one's steps shown frame by frame."""
 
     runners = ("sharded_matmul_costs.js", "sharded_matmul_frames.js", "live.js")
     say = "{chip}, X = {x}, Y = {y}: plan {rank} of {count} is bound by {bound}, between {lower} and {upper}."
 
     def ranked(self, chosen: Mapping[str, float | str] | None = None) -> tuple[list[Plan], dict[str, Axis], Chip]:
-        """Every plan, the cheapest first, and what it runs on."""
+        """All plans, the cheapest first, and what they run on."""
         at = self._at(chosen)
         sizes = {d: round(2 ** at[d]) for d in "IJK"}
         mesh, c = self.meshes.mesh(at["x"], at["y"]), chip(at["chip"])

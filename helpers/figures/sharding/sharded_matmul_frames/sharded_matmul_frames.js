@@ -44,6 +44,21 @@
     return [...moments, [held, []]];
   }
 
+  function chaining(n) { // an AllReduce along a line: partial sums to the middle, and sums back
+    let held = square(n, () => 1);
+    const moments = [], on = d => 0 <= d && d < n;
+    for (let t = 0; t < 2 * n - 2; t++) {
+      const step = [], before = held;
+      for (let d = 0; d < n; d++) for (const [way, b] of [[1, t - d], [-1, t + d + 1 - n]]) if (on(d + way) && on(b)) step.push([d, d + way, b, way]);
+      const coming = new Set(step.map(([, to, b]) => `${to} ${b}`));
+      held = held.map(row => [...row]);
+      for (const [src, , b] of step) if (before[src][b] < n && !coming.has(`${src} ${b}`)) held[src][b] = 0;
+      for (const [src, to, b] of step) held[to][b] = before[src][b] + (before[src][b] < n ? held[to][b] : 0);
+      moments.push([before, sends(step)]);
+    }
+    return [...moments, [held, []]];
+  }
+
   function exchanging(n, wraps) {
     const ring = wraps && n > 2, moments = [];
     let parcels = [];
@@ -60,7 +75,7 @@
     }
   }
 
-  const SHOW = { AllGather: copying, ReduceScatter: adding, AllToAll: exchanging };
+  const SHOW = { AllGather: copying, ReduceScatter: adding, AllReduce: chaining, AllToAll: exchanging };
 
   function most(list, key) {
     const tally = {};
@@ -78,8 +93,13 @@
       out.push({ kind, over, n, block, moments: counted, total: block * sum(counted.map(m => m.out)) });
       held *= kind === "AllGather" ? n : kind === "ReduceScatter" ? 1 / n : 1;
     };
-    if (kind === "ReduceScatter" || kind === "AllReduce" || kind === "AllToAll") for (const a of axes) go(kind === "AllReduce" ? "ReduceScatter" : kind, a);
-    if (kind === "AllGather" || kind === "AllReduce") for (const a of [...axes].reverse()) go("AllGather", a);
+    const all = (kind, some) => some.forEach(a => go(kind, a));
+    if (kind === "AllReduce") {
+      const outer = [...axes], last = outer.pop(), ring = args[`w${last.toLowerCase()}`] && args[last] > 2;
+      all("ReduceScatter", outer);
+      for (const half of ring ? ["ReduceScatter", "AllGather"] : [kind]) go(half, last);
+      all("AllGather", outer.reverse());
+    } else if (SHOW[kind]) all(kind, kind === "AllGather" ? [...axes].reverse() : axes);
     return out;
   }
 

@@ -7,7 +7,7 @@ own loop in the same order (`layout_search.js`).
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
@@ -43,6 +43,7 @@ NAMES_OF_STEP = (
 )  # as a traced step has them
 NEAR = 1 + 1e-9  # times that differ by less are equal: rounding decides nothing
 MOST_CP = 64
+EACH = len(fields(Wires))  # numbers of an axis of a mesh
 
 
 @dataclass(frozen=True)
@@ -243,12 +244,12 @@ class Wired(Slice):
 
 
 def _wires(torus: bool, *numbers) -> tuple:
-    """`layout.wires` of one mesh: six numbers for each axis."""
+    """`layout.wires` of one mesh: the fields of `Wires` for each axis."""
     W, dcn, *shape, pods = numbers[:9] if torus else numbers[:4]
     on = replace(chip("v5p" if torus else "H100"), link_bandwidth=W, dcn_bandwidth=dcn)
     at = Wired(on, tuple(shape[:3]), tuple(w > 0 for w in shape[3:])) if torus else Wired(on, tuple(shape), (False,))
     laid = Layout(**dict(zip(AXES, numbers[9 if torus else 4 :])), pods=pods)
-    return tuple(x for w in wires(laid, at).values() for x in vars(w).values())
+    return tuple(getattr(w, f.name) for w in wires(laid, at).values() for f in fields(Wires))
 
 
 def _step(like: Config, torus: bool, *numbers) -> tuple:
@@ -256,7 +257,7 @@ def _step(like: Config, torus: bool, *numbers) -> tuple:
     sizes, (tokens, T, C, hbm_bandwidth, hbm, inside, pods), rest = numbers[:10], numbers[10:17], numbers[17:]
     on = replace(chip("v5p" if torus else "H100"), flops={"bf16": C}, hbm_bandwidth=hbm_bandwidth, hbm_bytes=hbm)
     laid = Layout(**dict(zip((*AXES, "zero", "micro"), (*rest[:7], rest[-1]))), pods=1 if torus else pods)
-    at = {axis: Wires(*rest[7 + 6 * n : 13 + 6 * n]) for n, axis in enumerate(AXES)}
+    at = {axis: Wires(*rest[7 + EACH * n : 7 + EACH * (n + 1)]) for n, axis in enumerate(AXES)}
     s, c = Wired(on, (inside,), (False,)), build(like, *sizes)
     found = [step(c, laid, tokens, T, s, policy, at=at) for policy in KEPT]
     soon = [(at.hidden, at.memory.total) for at in found]
@@ -291,7 +292,8 @@ def functions(structures: tuple[Config, ...]) -> tuple[list, list]:
     texts = [javascript(lambda *x, t=t: _wires(t, *x), *[8.0] * (9 if t else 4), *mesh) for t in (True, False)]
     at = []
     for like in structures:
-        pairs = (staged(lambda *x: _step(like, t, *x), [8.0] * 17, [8.0] * 43, [8.0], brief=6) for t in (True, False))  # noqa: B023
+        rows = [[8.0] * 17, [8.0] * (7 + EACH * len(AXES)), [8.0]]
+        pairs = (staged(lambda *x: _step(like, t, *x), *rows, brief=6) for t in (True, False))  # noqa: B023
         at.append([[_place(texts, text) for text in pair] for pair in pairs])
     return renamed(texts), at
 

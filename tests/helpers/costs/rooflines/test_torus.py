@@ -3,8 +3,10 @@
 from collections import deque
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.optimize import linprog
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -105,6 +107,38 @@ def test_rings_are_no_longer_than_lines(n, data):
     a, b = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, n - 1))
     assert line_distance(a, b, n, True) == min(abs(a - b), n - abs(a - b)) <= n // 2
     assert line_distance(a, b, n, True) <= line_distance(a, b, n, False) <= n - 1
+
+
+def least_seconds(where, s: Slice) -> float:
+    """A linear program: flows over every wire, each chip's bytes reach one chip, the busiest wire is as idle as can be."""
+    chips = list(product(*map(range, s.shape)))
+    wires = sorted({(a, b) for a in chips for b in neighbours(a, s) if a != b})
+    leaves = np.zeros((len(chips), len(wires) + 1))
+    for k, (a, b) in enumerate(wires):
+        leaves[chips.index(a), k] += 1
+        leaves[chips.index(b), k] -= 1
+    others = [i for i, c in enumerate(chips) if c != tuple(where)]
+    load = np.hstack([np.eye(len(wires)), -np.ones((len(wires), 1))])
+    best = linprog(
+        [0] * len(wires) + [1], load, np.zeros(len(wires)), leaves[others], np.full(len(others), 1 / len(chips))
+    )
+    return best.fun / s.chip.link_bandwidth
+
+
+@pytest.mark.parametrize("name, shape", [
+    ("v5e", (8, 1)), ("v5e", (1, 5)), ("v5e", (8, 2)), ("v5e", (7, 3)), ("v5e", (4, 4)), ("v5e", (2, 2)), ("v5e", (16, 2)),
+    ("v5p", (2, 2, 1)), ("v5p", (4, 4, 1)), ("v5p", (4, 2, 2)), ("v5p", (5, 3, 2)), ("v5p", (8, 2, 1)),
+])  # fmt: skip
+def test_gathering_to_one_chip_is_the_best_flow(name, shape):
+    s = Slice(chip(name), shape)
+    for where in list(product(*map(range, shape)))[:: 1 if s.chips < 20 else 5]:
+        assert gather_to_one(1e12, where, s) == pytest.approx(1e12 * least_seconds(where, s)), where
+
+
+@pytest.mark.parametrize("s", SLICES, ids=lambda s: "x".join(map(str, s.shape)))
+def test_gathering_to_one_chip_of_these_slices_is_the_best_flow(s):
+    for where in list(product(*map(range, s.shape)))[::9]:
+        assert gather_to_one(1e12, where, s) == pytest.approx(1e12 * least_seconds(where, s)), where
 
 
 def test_offloaded_array():

@@ -30,7 +30,8 @@ def test_bytes_and_hops_are_those_of_the_cost_function(kind, axis, ways):
     move = getattr(collectives, COST[kind])(1.0, axis, ways)
     blocks = axis.n**2 if kind == "all_to_all" else axis.n
     assert film.busiest / blocks == pytest.approx(move.bytes, rel=1e-12)
-    assert film.hops == move.hops
+    chained = kind == "all_reduce" and ways == 2 and (axis.n == 2 or not axis.wraps)
+    assert film.hops == move.hops + chained * (axis.n - 1)  # n blocks, each one step behind the one before it
 
 
 @KIND
@@ -87,6 +88,17 @@ def test_summands_are_counted_once(axis, ways):
             assert sorted(d for p in parts for d in p) == list(range(n))
 
 
+@pytest.mark.parametrize("n", range(2, 10))
+def test_along_a_line_sums_meet_in_the_middle_and_no_summand_is_counted_twice(n):
+    """What stands in a block is what lies on one side of the device, or everything; each device's copies add up to no more."""
+    every = frozenset(range(n))
+    for frame in collective_steps.all_reduce(Axis(n, wraps=False)).frames:
+        for s in frame.sends:
+            behind = range(s.src + 1) if s.way > 0 else range(s.src, n)
+            assert s.parts in (frozenset(behind), every)
+            assert not s.parts & frame.held[s.dst].get(s.block, frozenset()) or s.parts == every
+
+
 def test_the_words_name_every_send():
     film = collective_steps.all_gather(Axis(4, wraps=False))
     assert film.frames[2].text == "Step 3 of 3: Sent: 1 to 0: block 3; 2 to 3: block 0."
@@ -111,7 +123,7 @@ def test_films_show_what_our_programs_send(n, how):
     programs = {
         "all_gather": (lambda x: kernels.all_gather(x, "X", 0, **how), (1, 1)),
         "reduce_scatter": (lambda x: kernels.reduce_scatter(x, "X", 0, **how), (n, 1)),
-        "all_reduce": (lambda x: kernels.all_reduce(x, "X", **how), (n, 1)),
+        "all_reduce": (lambda x: kernels.all_reduce(x, "X", **how, chunks=n), (n, 1)),
         "all_to_all": (lambda x: kernels.all_to_all(x, "X", 0, 0, **how), (n, 2)),
     }
     for kind, (program, shape) in programs.items():

@@ -45,7 +45,11 @@ def test_all_gather_counts_hops_and_bytes(ways, axis):
     assert move.hops == hops
     assert move.bytes == pytest.approx(shards / axis.n)
     assert collectives.reduce_scatter(1.0, axis, ways) == move
-    assert collectives.all_reduce(1.0, axis, ways).bytes == 2 * move.bytes
+    total = collectives.all_reduce(1.0, axis, ways)
+    if axis.wraps and (axis.n > 2 or ways == 1):
+        assert (total.bytes, total.hops) == (pytest.approx(2 * move.bytes), 2 * move.hops)
+    else:  # partial sums to the middle and the sum back: see test_best_schedules.py
+        assert (total.bytes, total.hops) == (1.0, axis.n - 1)
 
 
 def routed(axes, ways=2):
@@ -148,13 +152,13 @@ def test_a_quarter_of_an_all_gather_and_an_eighth_of_an_all_reduce():
 
 def test_axes_of_one_chip_are_free():
     one = Axis(1)
-    for formula in (collectives.all_gather, collectives.all_reduce, collectives.all_to_all):
+    for formula in (collectives.all_gather, collectives.all_reduce, collectives.all_to_all, collectives.scramble):
         assert formula(1e6, one).bytes == formula(1e6, one).hops == 0
         assert formula(1e6, (one, Axis(4))) == formula(1e6, Axis(4))
 
 
 def test_permute_takes_the_shorter_way():
-    assert collectives.permute(10, Axis(8), 1).bytes == 10
+    assert collectives.permute(8, Axis(8), 1).bytes == 7  # an eighth of it goes round the other way
     assert collectives.permute(10, Axis(8), 5).hops == 3
     line = collectives.permute(10, Axis(8, False), 5)
     assert (line.hops, line.bytes) == (5, 30)  # only three chips have one five places on

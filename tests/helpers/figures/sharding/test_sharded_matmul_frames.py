@@ -101,6 +101,7 @@ def test_all_arrives(axis):
     assert walk("AllGather", "X", axis, 1.0).moments[-1].held == ((1,) * n,) * n
     assert walk("ReduceScatter", "X", axis, 1.0).moments[-1].held == unit(n)
     assert walk("AllToAll", "X", axis, 1.0).moments[-1].held == unit(n)
+    assert walk("AllReduce", "X", axis, 1.0).moments[-1].held == ((n,) * n,) * n
     assert walk("AllGather", "X", axis, 3.0).out >= 3.0 * collective_steps.all_gather(axis).busiest
 
 

@@ -160,7 +160,7 @@ def test_sizes_that_some_axes_do_not_divide():
         except ValueError as e:
             assert "does not divide" in str(e)
             continue
-        for plan in found[::5]:
+        for plan in found[::20]:
             sends_what_it_says(plan)
 
 

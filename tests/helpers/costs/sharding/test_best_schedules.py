@@ -1,0 +1,142 @@
+"""Prices against the best that any schedule can do: spanning trees, searches over steps, linear programs over routes."""
+
+from collections import Counter
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from helpers.costs.sharding.collectives import all_gather, all_reduce, chained, permute, reduce_scatter, scramble
+from helpers.costs.sharding.sharded_array import Axis
+
+LINE = [Axis(n, False) for n in range(2, 9)]
+GRIDS = [(a,) for a in LINE] + [
+    (Axis(2, False), Axis(2, False)), (Axis(2, False), Axis(3, False)), (Axis(4, False), Axis(2, False)),
+    (Axis(2, False),) * 3, (Axis(3), Axis(2, False)), (Axis(4), Axis(2, False)), (Axis(3), Axis(2)),
+]  # fmt: skip
+LARGE = [(Axis(4, False),) * 2, (Axis(8), Axis(4, False)), (Axis(3), Axis(5, False)), (Axis(2, False), Axis(8, False))]
+
+
+def links(axes) -> list[tuple[int, int]]:
+    """Every link of the grid once."""
+    shape = [a.n for a in axes]
+    number = {at: i for i, at in enumerate(product(*map(range, shape)))}
+    out = set()
+    for at in number:
+        for d, a in enumerate(axes):
+            there = at[d] + 1
+            if there < a.n or (a.wraps and a.n > 2):
+                out.add(tuple(sorted((number[at], number[(*at[:d], there % a.n, *at[d + 1 :])]))))
+    return sorted(out)
+
+
+def partitions(n: int):
+    """Every way to put n chips into groups, as the group of each chip."""
+    groups = [0] * n
+
+    def place(i, used):
+        if i == n:
+            yield list(groups), used
+            return
+        for g in range(used + 1):
+            groups[i] = g
+            yield from place(i + 1, max(used, g + 1))
+
+    yield from place(0, 0)
+
+
+@pytest.mark.parametrize("axes", GRIDS, ids=str)
+def test_all_reduce_sends_what_the_best_spanning_trees_send(axes):
+    """Parts of the array summed up one spanning tree each, and spread down it: Tutte and Nash-Williams' count of trees."""
+    chips, wired = int(np.prod([a.n for a in axes])), links(axes)
+    most = min(
+        sum(groups[a] != groups[b] for a, b in wired) / (used - 1) for groups, used in partitions(chips) if used > 1
+    )
+    assert all_reduce(1.0, axes).bytes == pytest.approx(1 / most)
+
+
+@pytest.mark.parametrize("axes", LARGE, ids=str)
+def test_trees_that_avoid_busy_links_come_near_the_price(axes):
+    """A program for larger grids: chunk by chunk the spanning tree of least busy links."""
+    chips, wired, load = int(np.prod([a.n for a in axes])), links(axes), Counter()
+    chunks = 400
+    for _ in range(chunks):
+        tree = list(range(chips))  # chips that are joined have one number
+        for a, b in sorted(wired, key=lambda link: load[link]):
+            if tree[a] != tree[b]:
+                tree = [tree[b] if t == tree[a] else t for t in tree]
+                load[a, b] += 1
+    price = all_reduce(1.0, axes).bytes
+    assert price - 1e-9 <= max(load.values()) / chunks <= 1.03 * price
+
+
+@pytest.mark.parametrize("axes", [*GRIDS, *LARGE, (Axis(4), Axis(4)), (Axis(5), Axis(8)), (Axis(2),)], ids=str)
+def test_all_reduce_costs_no_more_than_its_two_halves_and_no_less_than_is_possible(axes):
+    chips = np.prod([a.n for a in axes])
+    whole, half = all_reduce(1.0, axes), all_gather(1.0, axes)
+    assert whole.bytes <= 2 * half.bytes + 1e-12 and whole.hops <= 2 * half.hops
+    assert whole.bytes >= (chips - 1) / len(links(axes)) - 1e-12  # 2(N-1) sends over two wires for each link
+    assert whole.hops >= sum(a.n // 2 if a.wraps else a.n - 1 for a in axes)  # everybody hears from everybody
+
+
+def spread(n: int, chunks: int) -> int:
+    """Steps until the far end has every chunk of one end, one chunk over a wire in a step: no sum is known earlier."""
+    have, steps = [set(range(chunks))] + [set() for _ in range(n - 1)], 0
+    while len(have[-1]) < chunks:
+        news = [(d + 1, min(have[d] - have[d + 1])) for d in range(n - 1) if have[d] - have[d + 1]]
+        for d, c in news:
+            have[d].add(c)
+        steps += 1
+    return steps
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_a_chain_of_chunks_is_as_fast_as_news_can_travel(n):
+    for chunks in (1, 2, 3, 8, 50):
+        assert chained(1.0, n, chunks, 1.0, 0.0) == pytest.approx(spread(n, chunks) / chunks)
+    W, hop, line = 4.5e10, 1e-6, Axis(n, False)
+    for V in np.geomspace(1e3, 1e9, 13):
+        best = min(chained(V, n, m, W, hop) for m in np.unique(np.geomspace(1, 1e5, 400).astype(int)))
+        price = max(hop * all_reduce(V, line).hops, all_reduce(V, line).bytes / W)
+        assert price <= best * (1 + 1e-9) and best <= price + hop * (n - 1)  # until the first is through
+        halves = 2 * max(hop * reduce_scatter(V, line).hops, reduce_scatter(V, line).bytes / W)
+        assert best <= halves * (1 + 1e-9)
+
+
+def routed(n: int, to) -> float:
+    """Arrays over the busiest wire of a ring, each device's sent in the best two parts: a linear program."""
+    rows, held = [], []
+    for wire in range(n):
+        right, left = np.zeros(n + 1), np.zeros(n + 1)
+        for s in range(n):
+            far = (to[s] - s) % n
+            right[s] = (wire - s) % n < far  # the share of s that goes right passes from `wire` to the next
+            left[s] = -float(far > 0 and (s - wire - 1) % n < n - far)
+        right[-1] = left[-1] = -1
+        rows += [right, left]
+        held += [0, left[:-1].sum()]
+    best = linprog([0] * n + [1], A_ub=rows, b_ub=held, bounds=[(0, 1)] * n + [(0, None)])
+    return best.fun
+
+
+@pytest.mark.parametrize("n", range(3, 9))
+def test_shifts_round_a_ring_are_split_as_the_linear_program_splits_them(n):
+    for d in range(n):
+        assert permute(1.0, Axis(n), d).bytes == pytest.approx(routed(n, [(i + d) % n for i in range(n)]))
+        assert permute(1.0, Axis(n), d).bytes <= scramble(1.0, Axis(n)).bytes + 1e-12
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, pytest.param(6, marks=pytest.mark.slow("720 linear programs"))])
+def test_scramble_is_the_worst_of_all_permutations(n):
+    assert scramble(1.0, Axis(n)).bytes == pytest.approx(max(routed(n, to) for to in permutations(range(n))))
+
+
+@pytest.mark.parametrize("n", range(2, 8))
+def test_scramble_on_a_line_is_the_worst_of_all_permutations(n):
+    worst = max(max(sum(s <= wire < to[s] for s in range(n)) for wire in range(n - 1)) for to in permutations(range(n)))
+    assert scramble(1.0, Axis(n, False)).bytes == worst
+    for d in range(n):
+        passing = max(sum(s <= wire < s + d < n for s in range(n)) for wire in range(n - 1))
+        assert permute(1.0, Axis(n, False), d).bytes == passing
+    assert scramble(1.0, Axis(2)).bytes == permute(1.0, Axis(2)).bytes == 1
