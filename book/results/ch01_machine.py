@@ -3,7 +3,8 @@
     python book/results/ch01_machine.py [--minutes 5]
 
 Every program is timed again and again until the minutes are over, and its best time counts, because other programs can
-only make a run slower. `again` says how much longer the best time of another pass was: close to 1, the best was no accident.
+only make a run slower. `share` is what a busy thread got of a core in the quietest pass; `again` says how much longer the
+best time of another pass was: close to 1, the best was no accident.
 """
 
 import json
@@ -38,7 +39,7 @@ def cpu() -> str:
 def once() -> dict[str, float]:
     """One pass: what `measure` finds, and the seconds of each program of the two sweeps."""
     m = machine.measure()
-    found = {"flops": m.flops, "bandwidth": m.bandwidth, "dispatch": m.dispatch}
+    found = {"flops": m.flops, "bandwidth": m.bandwidth, "dispatch": m.dispatch, "share": m.share}
     for k in KS:
         (t,) = machine.sweep_poly((k,), size(k))
         found[f"poly {k}"] = t.seconds
@@ -58,7 +59,7 @@ def the_best(passes: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     """
     out = {}
     for name in passes[0]:
-        rate = name in ("flops", "bandwidth")
+        rate = name in ("flops", "bandwidth", "share")
         first, second = sorted((p[name] for p in passes), reverse=rate)[:2]
         out[name] = {"best": first, "again": first / second if rate else second / first}
     return out
@@ -91,7 +92,7 @@ def store(best: dict, passes: int, minutes: float) -> None:
         "passes": passes,
         "D": D,
         "F": F,
-        **{name: best[name] for name in ("flops", "bandwidth", "dispatch")},
+        **{name: best[name] for name in ("flops", "bandwidth", "dispatch", "share")},
     }
     Path(__file__).with_suffix(".json").write_text(json.dumps(made_by | sweeps, indent=1) + "\n", encoding="utf-8")
 

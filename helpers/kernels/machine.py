@@ -2,13 +2,14 @@
 
 Everything here is measured, so it differs from run to run; each figure is the best of several runs, because other
 programs can only make a run slower. JAX returns before the work is done: only `block_until_ready` stops the clock.
-How far the runs of one program lie apart says whether other programs were busy: `spread`, `noise`.
+Two signs say whether other programs were busy: runs of one program lie apart (`spread`), or a thread that never rests
+gets less than a core (`share`), which also shows a load that slows all runs alike. `noise` puts them in words.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,8 @@ CHAINS = 8  # independent multiply-add chains of `poly`: enough to hide the late
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}
 QUIET = 1.25
 """Median over best run, up to which a machine counts as quiet: a choice. On an idle one it is 1.0 to 1.1."""
+WHOLE = 0.9
+"""Share of a core, from which on a thread counts as undisturbed: a choice. On an idle machine it is 0.99 and more."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Machine:
     dtype         the type of the fastest matmul, "f32" or "bf16"
     device        what JAX calls the device
     spread        median over best run, of the program where this is largest (launches left out, which jitter anyway)
+    share         of a core that a busy thread got before and after, the smaller one
     """
 
     flops: float
@@ -42,6 +46,7 @@ class Machine:
     dtype: str = "f32"
     device: str = "unknown"
     spread: float = 1.0
+    share: float = 1.0
 
     @property
     def ridge(self) -> float:
@@ -86,20 +91,31 @@ def best(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> floa
     return runs(run, budget, least)[0]
 
 
-def noise(spread: float) -> str:
-    """What a spread (median over best run) says of the machine; a load that slows all runs alike shows in no spread.
+def share(budget: float = 0.2) -> float:
+    """Share of a core that a thread gets which never rests: its own CPU seconds over the clock's, at most 1.
 
-    >>> noise(1.04)
-    'runs of one program lie close together: the median takes 1.04 times the best'
-    >>> noise(2.5)
-    'NOISY: the median run takes 2.50 times the best, so other programs are busy here; draw no conclusion, run it again'
+    With as many busy programs as cores it is about a half, whatever the spread of runs says; a container that may use
+    only part of a core shows as well.
     """
-    if spread <= QUIET:
-        return f"runs of one program lie close together: the median takes {spread:.2f} times the best"
-    return (
-        f"NOISY: the median run takes {spread:.2f} times the best, so other programs are busy here; "
-        "draw no conclusion, run it again"
-    )
+    start, used = perf_counter(), thread_time()
+    while (passed := perf_counter() - start) < budget:
+        pass
+    return min(1.0, (thread_time() - used) / passed)
+
+
+def noise(spread: float, share: float) -> str:
+    """What a spread (median over best run) and a `share` say of the machine.
+
+    >>> noise(1.04, 0.99)
+    'quiet: the median run takes 1.04 times the best, and a busy thread gets 99% of a core'
+    >>> print(noise(1.04, 0.45))
+    NOISY: the median run takes 1.04 times the best, and a busy thread gets 45% of a core;
+    other programs are at work here, so draw no conclusion, and measure again
+    """
+    signs = f"the median run takes {spread:.2f} times the best, and a busy thread gets {share:.0%} of a core"
+    if spread <= QUIET and share >= WHOLE:
+        return f"quiet: {signs}"
+    return f"NOISY: {signs};\nother programs are at work here, so draw no conclusion, and measure again"
 
 
 def ceilings(timings: Iterable[Timing]) -> tuple[float, float]:
@@ -204,7 +220,7 @@ def measure() -> Machine:
     About three seconds on two idle cores.
     """
     with tqdm(total=5, desc="measuring this machine", leave=False, delay=5) as bar:
-        rates, spreads = {}, []
+        rates, spreads, shares = {}, [], [share()]
         for dtype in DTYPES:
             rates[dtype], spread = _matmul_rate(dtype)
             spreads.append(spread)
@@ -218,10 +234,9 @@ def measure() -> Machine:
         x, tiny = jnp.float32(1), jax.jit(lambda x: x + 1)
         dispatch = best(lambda: tiny(x), budget=0.2, least=100)
         bar.update()
-    dtype = max(rates, key=rates.get)
-    return Machine(
-        rates[dtype], bandwidth, dispatch, elementwise, dtype, jax.devices()[0].device_kind, max(*spreads, spread)
-    )
+    dtype, shares = max(rates, key=rates.get), [*shares, share()]
+    kind = jax.devices()[0].device_kind
+    return Machine(rates[dtype], bandwidth, dispatch, elementwise, dtype, kind, max(*spreads, spread), min(shares))
 
 
 @jax.jit

@@ -76,8 +76,8 @@ def test_the_named_machine_says_how_it_was_measured_and_bears_out_its_sentence()
     best = {int(B): r["best"] for B, r in s["matmul"].items()}
     C = max(2 * B * 4096**2 / t for B, t in best.items())
     math, memory = 2 * 16 * 4096**2 / C, 4 * (4096**2 + 2 * 16 * 4096) / s["bandwidth"]["best"]
-    assert best[16] / max(math, memory) > 1.5
-    figures = [s[name] for name in ("flops", "bandwidth", "dispatch")]
+    assert best[16] / max(math, memory) > max(1.5, 2 * s["matmul"]["16"]["again"]), "far more than passes differ"
+    figures = [s[name] for name in ("flops", "bandwidth", "dispatch", "share")]
     figures += [*s["elementwise"].values(), *s["matmul"].values()]
     assert all(f["again"] >= 1 and f["best"] > 0 for f in figures)
 

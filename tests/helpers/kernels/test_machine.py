@@ -97,7 +97,23 @@ def test_spread_is_that_of_a_machine_on_which_others_run(monkeypatch):
     clock = iter([0, 0, 9, 9, 11, 11, 15, 15])
     monkeypatch.setattr(machine, "perf_counter", lambda: next(clock, 99))
     assert machine.runs(lambda: None, budget=0, least=3) == (2, 2.0)
-    assert machine.noise(2.0).startswith("NOISY") and "NOISY" not in machine.noise(machine.QUIET)
+    assert machine.noise(2.0, 1.0).startswith("NOISY") and "NOISY" not in machine.noise(machine.QUIET, machine.WHOLE)
+
+
+@pytest.mark.parametrize("busy, got", [(0, 1.0), (1, 0.5), (3, 0.25)])
+def test_a_steady_load_shows_in_the_share_of_a_core(monkeypatch, busy, got):
+    """Clocks of a thread that takes turns with `busy` others: runs are all alike, so their spread says nothing."""
+    now = iter(range(10**6))
+    at = [0]
+
+    def clock():
+        at[0] = next(now) / 1000
+        return at[0]
+
+    monkeypatch.setattr(machine, "perf_counter", clock)
+    monkeypatch.setattr(machine, "thread_time", lambda: at[0] / (1 + busy))
+    assert machine.share(0.2) == pytest.approx(got, rel=0.02)
+    assert machine.noise(1.0, got).startswith("quiet" if busy == 0 else "NOISY")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -136,7 +152,7 @@ def test_measure_is_positive_and_frozen(monkeypatch, capsys):
     monkeypatch.setattr(machine, "_large", lambda: 2**16)
     m = machine.measure()
     assert min(m.flops, m.bandwidth, m.dispatch, m.elementwise, m.ridge) > 0
-    assert m.spread >= 1
+    assert m.spread >= 1 and 0 < m.share <= 1
     assert m.ridge == m.flops / m.bandwidth and m.dtype in machine.DTYPES
     assert capsys.readouterr().out == ""  # the progress bar is no output of a page
     with pytest.raises(dataclasses.FrozenInstanceError):
