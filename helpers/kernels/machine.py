@@ -2,20 +2,27 @@
 
 Everything here is measured, so it differs from run to run; each figure is the best of several runs, because other
 programs can only make a run slower. JAX returns before the work is done: only `block_until_ready` stops the clock.
+Two signs say whether other programs were busy: runs of one program lie apart (`spread`), or a thread that never rests
+gets less than a core (`share`), which also shows a load that slows all runs alike. `noise` puts them in words.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from time import perf_counter
+from statistics import median
+from time import perf_counter, thread_time
 
 import jax
 import jax.numpy as jnp
 from tqdm import tqdm
 
-from helpers.costs.rooflines.roofline import Work, matmul
+from helpers.costs.rooflines.roofline import Work, matmul, time
 
 CHAINS = 8  # independent multiply-add chains of `poly`: enough to hide the latency of one
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16}
+QUIET = 1.25
+"""Median over best run, up to which a machine counts as quiet: a choice. On an idle one it is 1.0 to 1.1."""
+WHOLE = 0.9
+"""Share of a core, from which on a thread counts as undisturbed: a choice. On an idle machine it is 0.99 and more."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Machine:
     elementwise   f32 FLOPs/s of elementwise work in cache: the lower roof of everything that is not a matmul
     dtype         the type of the fastest matmul, "f32" or "bf16"
     device        what JAX calls the device
+    spread        median over best run, of the program where this is largest (launches left out, which jitter anyway)
+    share         of a core that a busy thread got before and after, the smaller one
     """
 
     flops: float
@@ -36,6 +45,8 @@ class Machine:
     elementwise: float | None = None
     dtype: str = "f32"
     device: str = "unknown"
+    spread: float = 1.0
+    share: float = 1.0
 
     @property
     def ridge(self) -> float:
@@ -45,11 +56,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Timing:
-    """One measured program: the parameter that was swept, what it does by the formula, the seconds of its best run."""
+    """One measured program: the parameter that was swept, what it does by the formula, the seconds of its best run.
+
+    spread  the median of its runs over the best one; far above 1, something else was using the machine
+    """
 
     at: int
     work: Work
     seconds: float
+    spread: float = 1.0
 
     @property
     def rate(self) -> float:
@@ -57,15 +72,80 @@ class Timing:
         return self.work.flops / self.seconds
 
 
-def best(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> float:
-    """Seconds of the fastest of several runs, after one that compiles: at least `least`, and more until `budget` s have passed."""
+def runs(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> tuple[float, float]:
+    """(seconds of the fastest of several runs, the median of them over it), after one run that compiles.
+
+    At least `least` runs, and more until `budget` s have passed.
+    """
     jax.block_until_ready(run())
-    fastest, end, n = float("inf"), perf_counter() + budget, 0
-    while n < least or perf_counter() < end:
+    took, end = [], perf_counter() + budget
+    while len(took) < least or perf_counter() < end:
         start = perf_counter()
         jax.block_until_ready(run())
-        fastest, n = min(fastest, perf_counter() - start), n + 1
-    return fastest
+        took.append(perf_counter() - start)
+    return min(took), median(took) / min(took)
+
+
+def best(run: Callable[[], object], budget: float = 0.3, least: int = 3) -> float:
+    """Seconds of the fastest of several runs, as `runs` makes them."""
+    return runs(run, budget, least)[0]
+
+
+def share(budget: float = 0.2) -> float:
+    """Share of a core that a thread gets which never rests: its own CPU seconds over the clock's, at most 1.
+
+    With as many busy programs as cores it is about a half, whatever the spread of runs says; a container that may use
+    only part of a core shows as well.
+    """
+    start, used = perf_counter(), thread_time()
+    while (passed := perf_counter() - start) < budget:
+        pass
+    return min(1.0, (thread_time() - used) / passed)
+
+
+def noise(spread: float, share: float) -> str:
+    """What a spread (median over best run) and a `share` say of the machine.
+
+    >>> noise(1.04, 0.99)
+    'quiet: the median run takes 1.04 times the best, and a busy thread gets 99% of a core'
+    >>> print(noise(1.04, 0.45))
+    NOISY: the median run takes 1.04 times the best, and a busy thread gets 45% of a core;
+    other programs are at work here, so draw no conclusion, and measure again
+    """
+    signs = f"the median run takes {spread:.2f} times the best, and a busy thread gets {share:.0%} of a core"
+    if spread <= QUIET and share >= WHOLE:
+        return f"quiet: {signs}"
+    return f"NOISY: {signs};\nother programs are at work here, so draw no conclusion, and measure again"
+
+
+def ceilings(timings: Iterable[Timing]) -> tuple[float, float]:
+    """(C, W) of a sweep: the most FLOPs/s and the most bytes/s that any of its runs reached.
+
+    With these, no run is below its lower bound, max(FLOPs/C, bytes/W), since none has better rates; it may be above
+    its upper one.
+
+    >>> ceilings([Timing(0, Work(1.0, 8.0), 2.0), Timing(1, Work(9.0, 8.0), 4.0)])
+    (2.25, 4.0)
+    """
+    timings = list(timings)
+    return max(t.rate for t in timings), max(t.work.bytes / t.seconds for t in timings)
+
+
+def against_bounds(timings: Iterable[Timing], C: float, W: float) -> str:
+    """How many of the times lie between the bounds of eq-bounds at the rates C and W, how many below, how many above.
+
+    >>> against_bounds([Timing(0, Work(1.0, 1.0), s) for s in (0.5, 1.0, 2.0, 3.0)], 1.0, 1.0)
+    '2 of 4 measured times lie between the lower and the upper bound, 1 below, 1 above'
+    """
+    timings = list(timings)
+    bounds = [time(t.work, C, W) for t in timings]
+    # A billionth more or less is rounding: the best run of a sweep equals its own lower bound.
+    below = sum(t.seconds < b.lower * (1 - 1e-9) for t, b in zip(timings, bounds))
+    above = sum(t.seconds > b.upper * (1 + 1e-9) for t, b in zip(timings, bounds))
+    return (
+        f"{len(timings) - below - above} of {len(timings)} measured times lie between the lower and the upper bound, "
+        f"{below} below, {above} above"
+    )
 
 
 def poly(k: int, chains: int = CHAINS) -> Callable[[jax.Array], jax.Array]:
@@ -120,7 +200,7 @@ def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None
     n = n or _large()
     out = []
     for k in tqdm(list(ks), desc="elementwise sweep", leave=False, delay=5):
-        out.append(Timing(k, poly_work(k, n, chains), _time_poly(k, n, chains)))
+        out.append(Timing(k, poly_work(k, n, chains), *_time_poly(k, n, chains)))
     return out
 
 
@@ -130,7 +210,7 @@ def sweep_matmuls(Bs: Iterable[int], D: int, F: int, dtype: str = "f32") -> list
     out = []
     for B in tqdm(list(Bs), desc="matmul sweep", leave=False, delay=5):
         x = _random((B, D), dtype)
-        out.append(Timing(B, matmul_work(B, D, F, dtype), best(lambda x=x: _matmul(x, w))))
+        out.append(Timing(B, matmul_work(B, D, F, dtype), *runs(lambda x=x: _matmul(x, w))))
     return out
 
 
@@ -140,20 +220,23 @@ def measure() -> Machine:
     About three seconds on two idle cores.
     """
     with tqdm(total=5, desc="measuring this machine", leave=False, delay=5) as bar:
-        rates = {}
+        rates, spreads, shares = {}, [], [share()]
         for dtype in DTYPES:
-            rates[dtype] = _matmul_rate(dtype)
+            rates[dtype], spread = _matmul_rate(dtype)
+            spreads.append(spread)
             bar.update()
         n = _large()
-        bandwidth = poly_work(0, n, 1).bytes / _time_poly(0, n, 1, budget=0.6)  # two FLOPs an element: all memory
+        seconds, spread = _time_poly(0, n, 1, budget=0.6)  # two FLOPs an element: all memory
+        bandwidth = poly_work(0, n, 1).bytes / seconds
         bar.update()
-        elementwise = poly_work(64, 2**20).flops / _time_poly(64, 2**20)
+        elementwise = poly_work(64, 2**20).flops / _time_poly(64, 2**20)[0]
         bar.update()
         x, tiny = jnp.float32(1), jax.jit(lambda x: x + 1)
         dispatch = best(lambda: tiny(x), budget=0.2, least=100)
         bar.update()
-    dtype = max(rates, key=rates.get)
-    return Machine(rates[dtype], bandwidth, dispatch, elementwise, dtype, jax.devices()[0].device_kind)
+    dtype, shares = max(rates, key=rates.get), [*shares, share()]
+    kind = jax.devices()[0].device_kind
+    return Machine(rates[dtype], bandwidth, dispatch, elementwise, dtype, kind, max(*spreads, spread), min(shares))
 
 
 @jax.jit
@@ -161,27 +244,27 @@ def _matmul(x, w):
     return x @ w
 
 
-def _matmul_rate(dtype: str) -> float:
-    """The best FLOPs/s over growing square matmuls, until one takes 10 ms: by then the launch no longer counts."""
-    rate, N = 0.0, 1024
+def _matmul_rate(dtype: str) -> tuple[float, float]:
+    """The best FLOPs/s over growing square matmuls, until one takes 10 ms: by then the launch no longer counts; its spread."""
+    found, N = (0.0, 1.0), 1024
     while N <= 16384:
         x = _random((N, N), dtype)
-        seconds = best(lambda x=x: _matmul(x, x), budget=0.3)
-        rate = max(rate, matmul_work(N, N, N, dtype).flops / seconds)
+        seconds, spread = runs(lambda x=x: _matmul(x, x), budget=0.3)
+        found = max(found, (matmul_work(N, N, N, dtype).flops / seconds, spread))
         if seconds > 1e-2:
             break
         N *= 2
-    return rate
+    return found
 
 
-def _time_poly(k: int, n: int, chains: int = CHAINS, budget: float = 0.3) -> float:
+def _time_poly(k: int, n: int, chains: int = CHAINS, budget: float = 0.3) -> tuple[float, float]:
     kernel, state = poly(k, chains), [jnp.ones(n, jnp.float32)]
 
     def run():
         state[0] = kernel(state[0])  # the old array is gone: the next run works on the new one
         return state[0]
 
-    return best(run, budget)
+    return runs(run, budget)
 
 
 def _large() -> int:

@@ -1,5 +1,6 @@
 """The chips of the course, every field with its source, and `chip`, which finds one by name (chapter 1).
 
+FLOPs/s are dense peaks throughout: a data sheet that prints a rate "with sparsity" prints twice that.
 Rounded values are those that the course computes with; `tests/helpers/costs/rooflines/test_chips.py` holds them against a second source.
 """
 

@@ -36,7 +36,7 @@ class Stages:
 
 
 def offloaded_matmul(rows: int, D: int, F: int, s: Slice, w: float = 1, dtype: str = "bf16") -> Stages:
-    """x[rows, D] · W[D, F] on chip 0, with W (w bytes each) in host memory spread over the slice.
+    """x[rows, D] · W_in[D, F] on chip 0, with W (w bytes each) in host memory spread over the slice.
 
     W crosses PCIe to all chips at once, ICI to chip 0, HBM into the matrix unit; x is small and left out.
 

@@ -186,7 +186,7 @@ def dot(N, bytes_each=2) -> Work:
 
 
 def matmul(B, D, F, x=2, w=2, out=2, dtype="bf16") -> Work:
-    """X[B, D] · W[D, F] -> [B, F], with x, w and out bytes for each element of the three.
+    """X[B, D] · W_in[D, F] -> [B, F], with x, w and out bytes for each element of the three.
 
     A multiply and an add are two FLOPs: 2BDF of them. Each matrix crosses HBM once.
 
@@ -217,7 +217,7 @@ def elementwise(n, reads=1, ops=1, bytes_each=2) -> Work:
 
 
 def critical_batch(D, F, C, W, x=2, w=2, out=2):
-    """Smallest B at which X[B, D] · W[D, F] is compute-bound, exactly; infinity if no batch is.
+    """Smallest B at which X[B, D] · W_in[D, F] is compute-bound, exactly; infinity if no batch is.
 
     2BDF / (xBD + wDF + outBF) = C/W, solved for B. For B much smaller than D and F it is `critical_batch_limit`.
 
@@ -249,7 +249,7 @@ def critical_batch_limit(C, W, w=2):
 
 
 def split_matmul(B, D, F, bytes_each=2, dtype="bf16") -> Work:
-    """One of two chips that share X[B, D] · W[D, F] by halves of D, then exchange partial sums.
+    """One of two chips that share X[B, D] · W_in[D, F] by halves of D, then exchange partial sums.
 
     Each does half the products, BDF FLOPs, and sends its [B, F] partial sums once.
 
@@ -262,7 +262,10 @@ def split_matmul(B, D, F, bytes_each=2, dtype="bf16") -> Work:
 
 
 def split_D(C, W, bytes_each=2):
-    """Smallest D at which `split_matmul` is bound by arithmetic, not by W bytes/s of link: bytes_each · C/W, for any B."""
+    """Smallest D at which `split_matmul` is bound by arithmetic, not by W bytes/s of link: bytes_each · C/W.
+
+    For every B whose partial sums take longer than a hop; a smaller message takes the hop's time, whatever D is.
+    """
     return bytes_each * C / W
 
 

@@ -62,11 +62,11 @@ def einsum(spec: str, *shapes) -> Einsum:
 
 
 def backward(spec: str) -> tuple[str, str]:
-    """The two products that give the gradients of C = einsum(spec, A, B): dA from (dC, B), and dB from (A, dC).
+    """The two products that give the gradients of Y = einsum(spec, A, B): dA from (dY, B), and dB from (A, dY).
 
     Each has the letters of the first, so as many FLOPs: a training step does three times the forward pass.
 
-    >>> backward("np,pm->nm")           # dA = dC · Bᵀ, dB = Aᵀ · dC
+    >>> backward("np,pm->nm")           # dA = dY · Bᵀ, dB = Aᵀ · dY
     ('nm,pm->np', 'np,nm->pm')
     """
     operands, _, out = spec.replace(" ", "").partition("->")

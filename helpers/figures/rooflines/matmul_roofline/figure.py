@@ -10,7 +10,7 @@ LOW, HIGH = 1e-1, 1e5  # FLOPs/byte, the ends of the horizontal axis
 
 
 def point(B, D, F, x, w, out, rate, bf16, int8, fp8, f32, W):
-    """Everything the figure shows of X[B, D] · W[D, F].
+    """Everything the figure shows of X[B, D] · W_in[D, F].
 
     x, w, out             bytes of an element of X, of W and of the result
     rate                  which of the next four the arithmetic runs at: 0, 1, 2 or 3
@@ -44,7 +44,7 @@ def _bytes(x: int, w: int, out: int, rate: str) -> dict[str, float]:
 
 FIGURE = LiveFigure(
     name="matmul-roofline",
-    title="The product X[B, D] · W[D, F] on one chip",
+    title="The product X[B, D] · W_in[D, F] on one chip",
     alt="Roofline of the chosen chip, FLOPs per second over FLOPs per byte, both logarithmic: it rises with the memory's "
     "bandwidth and is flat at the peak rate. A filled dot marks the product if transfers hide behind arithmetic, a ring if nothing "
     "overlaps. The table holds the same numbers.",

@@ -1,0 +1,194 @@
+"""Sentences of chapters 1, 3 and 6 that stand over a computed table or figure, held against its numbers.
+
+A page may say what a table shows only if this file would fail for another table; what differs from machine to machine, the cell
+itself has to look at.
+"""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from helpers.costs.attention import attention_time, io_complexity, mha_gqa_mqa_intensity, ring_attention
+from helpers.costs.attention.flops_and_bytes import Attention, flash
+from helpers.costs.rooflines import host_offload, roofline, torus
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.transformers import activation_memory, attention_share
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.six_nd_and_mfu import six_nd_ratio
+from tests.book.conftest import ROOT
+
+V5E, H100, A100_40 = chip("v5e"), chip("H100"), chip("A100-40GB")
+
+
+def stored(name):
+    return json.loads((ROOT / f"book/results/{name}.json").read_text(encoding="utf-8"))
+
+
+def network_is_longer(B, D, F=8192):
+    """By hand: the time of a hop, or of 2BF bytes, against BDF FLOPs."""
+    return max(1e-6, 2 * B * F / 4.5e10) > B * D * F / 1.97e14
+
+
+def test_two_chips_the_verdict_is_that_of_D_unless_there_are_few_rows():
+    for B in (256, 4096):
+        assert [network_is_longer(B, D) for D in (4096, 8192, 16384)] == [True, True, False]
+    assert all(network_is_longer(1, D) for D in (4096, 8192, 16384)) and 16384 >= roofline.split_D(1.97e14, 4.5e10)
+    for B in (1, 2, 3, 256, 4096):
+        for D in (4096, 8192, 16384):
+            t = roofline.on_chip(roofline.split_matmul(B, D, 8192), V5E).parts
+            assert (t["ici"] > t["math"]) == network_is_longer(B, D)
+    assert V5E.link_bandwidth * torus.HOP / 2 == pytest.approx(22500)
+
+
+def test_streaming_from_hosts_ICI_is_most_of_both_bounds():
+    t = host_offload.offloaded_matmul(8, 2**17, 2**17, Slice(V5E, (4, 4)))
+    assert t.lower == t.seconds["ici"] > t.upper / 2
+
+
+def test_ways_to_a_v5e_go_from_fast_to_slow():
+    ways = [
+        V5E.fast_bandwidth,
+        V5E.hbm_bandwidth,
+        V5E.link_bandwidth,
+        V5E.pcie_bandwidth,
+        V5E.dcn_bandwidth,
+    ]
+    assert ways == sorted(ways, reverse=True)
+
+
+def test_the_compiler_believes_in_less_bandwidth_than_the_data_sheet_and_is_flat_then_linear():
+    v = stored("ch01_compiler")["chips"]["v5e"]
+    took = {int(B): s for B, s in v["seconds"].items()}
+    assert v["W"] < V5E.hbm_bandwidth
+    assert took[128] < 1.15 * took[8] and 1.8 < took[4096] / took[2048] < 2.2
+
+
+def test_the_named_machine_says_how_it_was_measured_and_bears_out_its_sentence():
+    """The page says of it alone: 16 rows take a multiple of the lower bound; the most FLOPs/s made C."""
+    s = stored("ch01_machine")
+    assert s["command"].startswith("python book/results/ch01_machine.py") and re.match(r"\d+ cores, \S+", s["machine"])
+    assert s["date"] and {"jax", "jaxlib"} <= set(s["versions"]) and s["passes"] >= 2
+    best = {int(B): r["best"] for B, r in s["matmul"].items()}
+    C = max(2 * B * 4096**2 / t for B, t in best.items())
+    math, memory = 2 * 16 * 4096**2 / C, 4 * (4096**2 + 2 * 16 * 4096) / s["bandwidth"]["best"]
+    assert best[16] / max(math, memory) > max(1.5, 2 * s["matmul"]["16"]["again"]), "far more than passes differ"
+    figures = [s[name] for name in ("flops", "bandwidth", "dispatch", "share")]
+    figures += [*s["elementwise"].values(), *s["matmul"].values()]
+    assert all(f["again"] >= 1 and f["best"] > 0 for f in figures)
+
+
+def test_peaks_are_dense():
+    for c in CHIPS.values():
+        if c.kind == "gpu":
+            assert c.flops["int8"] == pytest.approx(2 * c.rate(), rel=1e-3), "with sparsity it would be four times"
+
+
+def test_6ND_is_near_for_wide_dense_models_up_to_8192_tokens():
+    for name in ("llama-3.1-405b", "gemma-3-27b"):
+        assert all(abs(six_nd_ratio(model(name), T, "causal") - 1) < 0.05 for T in (1024, 8192))
+    v3 = model("deepseek-v3")
+    assert v3.D > 5000 and six_nd_ratio(v3, 8192, "causal") > 1.1
+
+
+def shares(name):
+    c = model(name)
+    p, f = parameters(c), flops(c, 1, 8192, count="causal")
+    held = {
+        "vocabulary": p.embedding + p.unembedding + p.positions,
+        "projections": p.attention,
+        "MLP": p.mlp + p.shared,
+        "experts": p.experts + p.router,
+    }
+    done = {
+        "vocabulary": f.unembedding,
+        "projections": f.projections,
+        "dot": f.attention,
+        "MLP": f.mlp + f.shared,
+        "experts": f.experts + f.router,
+    }
+    return [{k: n / sum(part.values()) for k, n in part.items()} for part in (held, done)]
+
+
+def test_where_parameters_and_flops_sit():
+    small, *dense = ("qwen-3-0.6b", "llama-3-8b", "llama-3-70b", "gemma-2-27b")
+    for name in dense:
+        assert all(part["MLP"] > 0.5 for part in shares(name))
+    done = shares(small)[1]
+    assert done["dot"] == max(done.values())
+    held, done = shares("deepseek-v3")
+    assert held["experts"] > 0.9 and done["experts"] < 0.5
+    vocabulary = {n: shares(n)[0]["vocabulary"] for n in (small, *dense, "mixtral-8x7b", "deepseek-v3")}
+    assert max(vocabulary, key=vocabulary.get) == small
+
+
+def test_curves_of_attention_cross_in_the_order_that_is_said():
+    at = [
+        attention_share.crossover(model(n), "matrices", "causal") for n in ("llama-3-8b", "gemma-2-27b", "gemma-3-27b")
+    ]
+    assert at[0] < 65536 < 2 * 65536 < at[1] < at[2]
+    eight, seventy = (attention_share.attention_ratio(model(n), 8192, "causal") for n in ("llama-3-8b", "llama-3-70b"))
+    assert seventy < eight
+
+
+def test_memory_of_a_training_step():
+    by = {
+        p: activation_memory.training_memory(model("llama-3-8b"), 1, 8192, p)
+        for p in ("everything", "matmuls", "block")
+    }
+    for m in by.values():
+        assert m.weights == m.gradients and m.optimizer == pytest.approx(4 * m.weights)
+        assert m.weights + m.gradients + m.optimizer > H100.hbm_bytes
+    held = by["everything"].activations
+    assert (
+        held > by["everything"].optimizer
+        and by["matmuls"].activations < held / 5
+        and by["block"].activations < held / 50
+    )
+    assert kv_cache(model("deepseek-v3"), 1) < kv_cache(model("llama-3-8b"), 1)
+
+
+def test_prefill_of_GPT3_rises_and_falls_as_drawn():
+    D, N = 12288, 96
+    at = np.arange(16, 200000)
+    curve = mha_gqa_mqa_intensity.prefill_intensity(at, D, N)
+    top = int(curve.argmax())
+    assert round(float(curve[top]), -1) == 660 and round(int(at[top]), -2) == 1400
+    assert round(float(mha_gqa_mqa_intensity.prefill_intensity(1e9, D, N))) == 128 < A100_40.alpha_hbm()
+    first = int(at[(curve > A100_40.alpha_hbm()).argmax()])
+    assert round(first, -2) == 200
+    high = [float(mha_gqa_mqa_intensity.decode_intensity(1e9, D, N, K)) for K in (96, 8, 1)]
+    assert high[0] == pytest.approx(1, abs=0.02) and round(high[1]) == 11 and round(high[2]) == 55
+
+
+def test_flash_2_moves_less_than_flash_1():
+    for M in (256, 512, 1024):
+        R, C = io_complexity.flash_blocks(M, 8)
+        assert io_complexity.flash_floats(256, 8, C, R, 2) < io_complexity.flash_floats(256, 8, R, C, 1)
+
+
+def test_variants_on_an_H100_wait_for_what_is_said():
+    a = Attention(16384, N=32, K=8)
+    room = H100.fast_bytes // H100.cores
+    b = io_complexity.largest_block(room, a.H)
+    rates = attention_time.Rates(H100.rate(), H100.hbm_bandwidth, attention_time.exp_rate(132, 1.83e9))
+    t = {n: attention_time.seconds(p, rates).parts for n, p in attention_time.variants(a, room, window=1024).items()}
+    for name in ("naive", "fused"):
+        assert t[name]["hbm"] > t[name]["math"]
+    for name in ("flash2", "flash3"):
+        assert max(t[name], key=t[name].get) == "hbm"
+    for version in (2, 3):
+        shared = attention_time.seconds(flash(a, b, version, rows=4 * b), rates).parts
+        assert shared["hbm"] < shared["math"] and shared["exps"] > 0.25 * shared["math"]
+
+
+def test_a_ring_is_hidden_where_its_curve_says():
+    at = [ring_attention.hidden_block(chip("A100").rate(), W, G) for W, G in ((3e11, 1), (3.2e10, 1), (3.2e10, 8))]
+    assert [round(x) for x in at] == [1040, 9750, 1219]
+    for C, W, G in zip(at, (3e11, 3.2e10, 3.2e10), (1, 1, 8)):
+        work, send = 4 * C * C * 32 * 128 / chip("A100").rate(), 2 * C * (32 // G) * 128 * 2 / W
+        assert work == pytest.approx(send)
