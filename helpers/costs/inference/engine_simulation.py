@@ -22,6 +22,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from helpers.numeric import entries
+
 from .prefill_and_decode_step import Replica
 from .request_log import Log, Request, Served, Span, whole
 
@@ -291,3 +293,6 @@ def transfer_time(kv, W):
     0.268
     """
     return kv / W
+
+
+entries(__name__)

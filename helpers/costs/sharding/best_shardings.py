@@ -6,6 +6,7 @@ from itertools import islice
 
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
+from helpers.numeric import entries
 
 from .matmul_plans import Plan, local_products, order, plans
 from .resharding import named, shardings
@@ -109,3 +110,6 @@ def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:
     sizes = {d: sizes[d] for d in {*A.dims, *B.dims}}
     found = sorted(plans(A, B, C, sizes, mesh, dtype), key=lambda p: order(p.time(chip)))
     return islice((p for p in found if limit is None or p.peak <= limit), 1)
+
+
+entries(__name__)

@@ -21,6 +21,7 @@ from math import prod
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
+from helpers.numeric import entries
 
 from .collectives import Collective
 from .resharding import FREE, Hop, State, Step, grain, named, path, spell, state
@@ -260,3 +261,6 @@ def deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, .
                     pair = (path(h.before, between, mesh, grains), path(between, h.after, mesh, grains))
                     if [[x.kind for x in p] for p in pair] == [["ReduceScatter"], ["AllGather"]]:
                         yield hops[:at] + pair[0] + pair[1] + hops[at + 1 :]
+
+
+entries(__name__)
