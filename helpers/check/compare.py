@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import import_module
-from inspect import isgeneratorfunction
+from inspect import isgeneratorfunction, unwrap
 from numbers import Number
 from types import CodeType, FunctionType
 
@@ -61,7 +61,11 @@ def _formulas() -> list[FunctionType]:
     for m in [m for name, m in sys.modules.items() if name.startswith(CLOSED) and name not in OPEN]:
         classes = [c for c in vars(m).values() if isinstance(c, type) and c.__module__ == m.__name__]
         things = [(name, x) for owner in (m, *classes) for name, x in vars(owner).items() if not name.startswith("__")]
-        plain = [x.fget if isinstance(x, property) else x for _, x in things]
+        plain = [
+            unwrap(x.fget if isinstance(x, property) else x)
+            for _, x in things
+            if callable(x) or isinstance(x, property)
+        ]
         found += [f for f in plain if isinstance(f, FunctionType) and f.__module__ == m.__name__ and not f.__closure__]
     return found
 

@@ -6,7 +6,7 @@ Source: Shah et al., "FlashAttention-3" (2024), for what overlaps and for the ra
 from dataclasses import dataclass, replace
 
 from helpers.costs.rooflines.roofline import Time
-from helpers.numeric import maximum, minimum
+from helpers.numeric import entries, maximum, minimum
 
 from .flops_and_bytes import Attention, Pass, chunked, flash, fused, naive
 from .io_complexity import Layout, largest_block
@@ -129,3 +129,6 @@ def compared(a: Attention, M, at: Rates, C=256, window=None, keep=4) -> dict[str
         took = seconds(p, at).lower if name == "flash3" else in_turn(p, at)
         out |= {f"{name}_bytes": p.bytes, f"{name}_seconds": took, f"{name}_held": p.held}
     return out
+
+
+entries(__name__)

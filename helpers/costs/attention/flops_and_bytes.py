@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from helpers.costs.rooflines.roofline import Move, Work
 from helpers.costs.transformers import parameters_and_flops
 from helpers.costs.transformers.kv_cache import paged_tokens
-from helpers.numeric import ceil, floor, maximum, minimum, plain, sqrt
+from helpers.numeric import ceil, entries, floor, maximum, minimum, plain, sqrt
 
 from . import io_complexity as io
 
@@ -361,3 +361,6 @@ def decode(a: Attention, page=None) -> Pass:
     moved = a.x * (2 * heads * a.H + 2 * a.B * a.K * stored * a.H) + table
     moved = int(moved) if plain(moved) and moved == int(moved) else moved
     return Pass(flops(a, keys), heads * keys, heads * (3.0 * keys - 2 + a.H), moved)  # largest, minus, sum; o / l
+
+
+entries(__name__, signed="other")

@@ -9,7 +9,7 @@ and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
 from dataclasses import dataclass
 
-from helpers.numeric import ceil, floor_near, maximum, minimum, plain, sqrt
+from helpers.numeric import ceil, entries, floor_near, maximum, minimum, plain, sqrt
 
 SOFTMAX_ACCESSES = {"naive": 3, "safe": 4, "online": 3}
 """Loads and stores for each number of a row that is too long for fast memory: one pass for the sum, or for largest and sum,
@@ -240,3 +240,6 @@ def busy(blocks, product, softmax, groups=2):
     if groups == 1:
         return blocks * (product + softmax)
     return 2 * blocks * maximum(product, softmax) + minimum(product, softmax)
+
+
+entries(__name__)

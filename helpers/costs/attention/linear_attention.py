@@ -6,7 +6,7 @@ the keys that it sees: a state whose size does not know how long the sequence is
 Source: Katharopoulos et al., "Transformers are RNNs" (2020); Zhang et al., "The Hedgehog & the Porcupine" (2024).
 """
 
-from helpers.numeric import ceil, maximum, minimum, plain, sqrt
+from helpers.numeric import ceil, entries, maximum, minimum, plain, sqrt
 
 from .flops_and_bytes import Attention, Pass
 
@@ -126,3 +126,6 @@ def softmax_crossover(H, F, C=64, causal=True):
     if not causal:
         return one / (4 * H)
     return maximum((one + 2 * C * (F + H + 1)) / (2 * H) - 1, 1.0)
+
+
+entries(__name__)

@@ -10,7 +10,7 @@ the course's sources, GPT-3's limits among them, are listed in its errata (E004)
 
 from dataclasses import dataclass
 
-from helpers.numeric import plain
+from helpers.numeric import entries, plain
 
 
 def prefill_intensity(L, D, N):
@@ -121,3 +121,6 @@ def layer_intensity(B, T, S, D, N, H, K, x=2, scores=True, pairs=None):
     [76, 30004]
     """
     return layer_flops(B, T, S, D, N, H, K, pairs) / layer_bytes(B, T, S, D, N, H, K, x, scores)
+
+
+entries(__name__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.sharding.collectives import all_reduce
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.numeric import maximum, plain, where
+from helpers.numeric import entries, maximum, plain, where
 
 from .flops_and_bytes import Attention, Pass, flops
 from .io_complexity import last_flops, step_flops
@@ -249,3 +249,6 @@ def all_reduce_bytes(a: Attention, n):
     """Bytes of the same combination as an AllReduce of a library's: m by its largest, then l and o as sums, round a ring."""
     heads = a.s * a.B * a.N * a.T
     return all_reduce(heads, Axis(n), 1).bytes + all_reduce(heads * (a.H + 1), Axis(n), 1).bytes
+
+
+entries(__name__)

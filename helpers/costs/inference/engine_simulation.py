@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout, divisors, lies
+from helpers.numeric import entries
 
 from . import sharded_decode_step as sharded
 from .prefill_and_decode_step import Replica
@@ -355,3 +356,6 @@ def transfer_time(kv, W_dcn):
     0.268
     """
     return kv / W_dcn
+
+
+entries(__name__)

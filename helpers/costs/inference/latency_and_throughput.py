@@ -17,7 +17,7 @@ from helpers.costs.rooflines.roofline import critical_batch_limit
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.activation_memory import arrays
 from helpers.costs.transformers.config import Config
-from helpers.numeric import maximum, nonzero, sqrt, where
+from helpers.numeric import entries, maximum, nonzero, sqrt, where
 
 
 def attention_time(B, kv, W_hbm):
@@ -232,3 +232,6 @@ def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
     root = sqrt(b * b + 4 * a * setup)
     slow = where(a > 0, (root - b) / nonzero(2 * a), float("inf"))
     return where(b > 0, 2 * setup / nonzero(b + root), slow)
+
+
+entries(__name__)

@@ -15,6 +15,7 @@ Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1 and its Appendix C.
 
 from helpers.costs.sharding.collectives import Collective
 from helpers.costs.transformers.config import MLA
+from helpers.numeric import entries
 
 
 def remade_flops(N, m: MLA):
@@ -131,3 +132,6 @@ def latent_sequence_collectives(
             Collective("ReduceScatter", ("Z",), (B, all_of_Y, R + 1), (B, own, R + 1), "f32"),
         )
     return before + ((gather, *exchange) if Z > 1 else ()) + after
+
+
+entries(__name__)

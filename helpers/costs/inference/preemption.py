@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from helpers.numeric import ceil, nonzero, where
+from helpers.numeric import ceil, entries, nonzero, where
 
 from .request_log import whole
 
@@ -165,3 +165,6 @@ def paged_schedule(load: Iterable[tuple], slots: int, pages: int, page: int, chu
                 pool.free += job.held
                 ends[job.number] = len(running)
     return Schedule(tuple(running), recomputed, pool.swapped, tuple(ends[i] for i in range(len(jobs))))
+
+
+entries(__name__)

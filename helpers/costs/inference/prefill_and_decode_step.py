@@ -17,7 +17,7 @@ from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import Parameters, flops, parameters, works
-from helpers.numeric import floor_near, maximum, plain
+from helpers.numeric import entries, floor_near, maximum, plain
 
 from .latency_and_throughput import reload_crossover, reload_time, step_time
 
@@ -355,3 +355,6 @@ def cheapest(some: Iterable[Point], latency) -> Point:
         least = f"the quickest that fits takes {1e3 * min(p.latency for p in fit):.3g} ms" if fit else "nothing fits"
         raise ValueError(f"no batch on any of these chips answers within {1e3 * latency:.3g} ms: {least}")
     return max(ok, key=lambda p: (p.per_chip, -p.latency))
+
+
+entries(__name__)

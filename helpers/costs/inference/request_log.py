@@ -10,6 +10,8 @@ from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
+from helpers.numeric import entries
+
 
 class Request(NamedTuple):
     """When it arrives, in seconds; tokens of its prompt and of its answer; and how many of the prompt's are in a prefix cache."""
@@ -192,3 +194,6 @@ def mixed_load(
 def whole(name: str, n) -> None:
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise ValueError(f"{name}: a whole number of 1 or more, not {n!r}")
+
+
+entries(__name__)

@@ -21,7 +21,7 @@ from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.training.layout import Layout, Wires, divisors, lies, together, wires
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import works
-from helpers.numeric import ceil, minimum, plain
+from helpers.numeric import ceil, entries, minimum, plain
 
 from .prefill_and_decode_step import Pass, Point, Replica
 
@@ -274,3 +274,6 @@ def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) 
             rate = B / best.time.seconds
             out.append(Point(s.chips, B, best.time.seconds, rate, rate / s.chips, best.fits, best.time.bound))
     return tuple(out)
+
+
+entries(__name__)

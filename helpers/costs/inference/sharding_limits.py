@@ -16,7 +16,7 @@ from helpers.costs.sharding.sharded_array import Axis, bytes_each
 from helpers.costs.training.layout import divisors
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
-from helpers.numeric import maximum, minimum, plain, sqrt
+from helpers.numeric import entries, maximum, minimum, plain, sqrt
 
 # How far to shard.
 
@@ -308,3 +308,6 @@ def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
         raise ValueError(f"Z={Z} does not divide E={c.moe.E} experts: take a divisor")
     p = parameters(c)
     return bytes_each(weights) * (p.experts / (Y * Z) + (p.total - p.experts) / (Y * Z if spread else Y))
+
+
+entries(__name__)

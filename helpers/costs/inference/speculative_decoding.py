@@ -12,7 +12,7 @@ Austin et al. 2025, Section 7, appendix D.
 
 from collections.abc import Sequence
 
-from helpers.numeric import maximum, minimum, nonzero, plain, where
+from helpers.numeric import entries, maximum, minimum, nonzero, plain, where
 
 
 def acceptance(p, q):
@@ -103,3 +103,6 @@ def _laws(p, q) -> None:
     for law in (p, q):
         if isinstance(law, Sequence) and (min(law) < 0 or abs(sum(law) - 1) > 1e-6):
             raise ValueError(f"a law has no negative entry and adds up to 1, got a sum of {sum(law):g}")
+
+
+entries(__name__)

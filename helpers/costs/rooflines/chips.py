@@ -7,6 +7,8 @@ Rounded values are those that the course computes with; `tests/helpers/costs/roo
 from difflib import get_close_matches
 from types import MappingProxyType as Frozen
 
+from helpers.numeric import entries
+
 from .hardware import Chip
 
 BOOK = "Austin et al., How To Scale Your Model (2025), table of TPU specs"
@@ -254,3 +256,6 @@ def chip(name: str) -> Chip:
     near = list(dict.fromkeys(known[n].name for n in near)) or list(CHIPS)
     listed = near[0] if len(near) == 1 else ", ".join(near[:-1]) + " or " + near[-1]
     raise ValueError(f"no chip is called {name!r}; did you mean {listed}?")
+
+
+entries(__name__)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from helpers.numeric import entries
+
 
 @dataclass(frozen=True)
 class Chip:
@@ -110,6 +112,8 @@ class Slice:
     wraps: tuple[bool, ...] | None = None
 
     def __post_init__(self):
+        if not isinstance(self.chip, Chip):
+            raise ValueError(f"a slice is made of a Chip, not of {self.chip!r}: write Slice(chip(…), {self.shape})")
         if self.chip.axes and len(self.shape) != self.chip.axes:
             raise ValueError(
                 f"a {self.chip.name} slice has {self.chip.axes} axes, so {self.shape} needs {self.chip.axes} sizes"
@@ -164,3 +168,6 @@ def _wraps(chip: Chip, shape: tuple[int, ...]) -> tuple[bool, ...]:
     if chip.axes == 2:
         return tuple(n == max(chip.pod) for n in shape)
     return (all(n % 4 == 0 for n in shape),) * len(shape)
+
+
+entries(__name__)

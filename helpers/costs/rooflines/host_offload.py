@@ -6,7 +6,7 @@ Source: Austin et al. 2025, Section 2.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from helpers.numeric import maximum
+from helpers.numeric import entries, maximum
 
 from .hardware import Slice
 from .torus import gather_to_one
@@ -45,6 +45,8 @@ def offloaded_matmul(rows: int, D: int, F: int, s: Slice, w: float = 1, dtype: s
     >>> " ".join(f"{name} {1e3 * x:.1f}ms" for name, x in t.seconds.items()), t.bottleneck
     ('pcie 71.6ms ici 179.0ms hbm 21.2ms math 1.4ms', 'ici')
     """
+    if s.chip.pcie_bandwidth is None:
+        raise ValueError(f"{s.chip.name} has no published bandwidth to its host: replace(chip, pcie_bandwidth=…)")
     n_bytes = w * D * F
     return Stages(
         {
@@ -54,3 +56,6 @@ def offloaded_matmul(rows: int, D: int, F: int, s: Slice, w: float = 1, dtype: s
             "math": 2 * rows * D * F / s.chip.rate(dtype),
         }
     )
+
+
+entries(__name__)

@@ -3,6 +3,8 @@
 Source: Austin et al. 2025, Section 2.
 """
 
+from helpers.numeric import entries
+
 
 def mxu_rate(clock=1.5e9, size=128, rows=8, cycles=8):
     """FLOPs/s of one systolic array: every `cycles` cycles it multiplies [rows, size] by [size, size].
@@ -22,3 +24,6 @@ def vpu_rate(clock=1.5e9, lanes=128, sublanes=8, alus=2):
     ('3.07e+12', '6.14e+12')
     """
     return lanes * sublanes * alus * clock
+
+
+entries(__name__)

@@ -5,7 +5,10 @@ Source: NVIDIA CUDA C++ Programming Guide (occupancy).
 
 from dataclasses import dataclass
 
-from helpers.numeric import ceil, minimum
+from helpers.numeric import ceil, entries, minimum
+
+BLOCK = 1024
+"""Threads of a block at most, on every compute capability so far."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,10 @@ class SM:
         if not 1 <= threads <= self.most or registers < 1 or smem_bytes < 0:
             raise ValueError(
                 f"a block has 1 to {self.most} threads with 1 or more registers each, got {threads} and {registers}"
+            )
+        if threads > BLOCK:
+            raise ValueError(
+                f"a block has at most {BLOCK:,} threads, not {threads:,}: an SM's others come from more blocks"
             )
         per_block = self.warp * ceil(threads / self.warp)
         limits = [self.blocks, self.threads // per_block, self.registers // (per_block * registers)]
@@ -66,3 +73,6 @@ def wave_efficiency(blocks, sms, per_sm=1):
 
 GPU_LATENCY = {"SM": (1, 1), "L2": (2, 3), "HBM": (10, 10), "NVLink": (50, 60), "PCIe": (300, 300)}
 """Rough time of an access, (low, high), relative to the SM's own memory (shared memory and L1): orders of magnitude."""
+
+
+entries(__name__)

@@ -9,7 +9,7 @@ Source: Williams, Waterman, Patterson, "Roofline" (2009); Austin et al. 2025, Se
 
 from dataclasses import dataclass, replace
 
-from helpers.numeric import maximum, minimum, nonzero, where
+from helpers.numeric import entries, maximum, minimum, nonzero, where
 
 from .hardware import Chip
 
@@ -43,7 +43,7 @@ class Work:
     moves   bytes over other links
     dtype   the type that the arithmetic runs in: it chooses the chip's rate
 
-    Works add up: `layer = attention + mlp`; `layer * 32` is 32 of them.
+    Works add up: `layer = attention + mlp`, or `sum(works)`; `layer * 32` is 32 of them.
     """
 
     flops: float = 0.0
@@ -59,6 +59,10 @@ class Work:
                 f"work in {self.dtype} and work in {other.dtype} run at different rates: price them apart and add the times"
             )
         return Work(self.flops + other.flops, self.bytes + other.bytes, self.moves + other.moves, self.dtype)
+
+    def __radd__(self, other) -> "Work":
+        """`sum` of several begins with 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __mul__(self, n: float) -> "Work":
         moves = tuple(replace(m, bytes=m.bytes * n, hops=m.hops * n) for m in self.moves)
@@ -105,6 +109,10 @@ class Time:
         """One after the other, resource by resource (so `lower` lets the two overlap)."""
         names = dict.fromkeys((*self.parts, *other.parts))
         return Time({n: self.parts.get(n, 0.0) + other.parts.get(n, 0.0) for n in names})
+
+    def __radd__(self, other) -> "Time":
+        """`sum` of several begins with 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
 
 @dataclass(frozen=True)
@@ -286,3 +294,6 @@ def bound_by(t: Time, launch: float = 0.0) -> str:
     if t.lower < launch:
         return "overhead"
     return "compute" if t.math >= t.lower else "memory"
+
+
+entries(__name__)

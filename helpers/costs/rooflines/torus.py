@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from helpers.numeric import entries
+
 from .hardware import Slice
 
 HOP = 1e-6
@@ -130,3 +132,6 @@ def _check(s: Slice, *chips: Sequence[int]) -> None:
     for c in chips:
         if len(c) != len(s.shape) or any(not 0 <= a < n for a, n in zip(c, s.shape)):
             raise ValueError(f"{tuple(c)} is no chip of a {'x'.join(map(str, s.shape))} slice of {prod(s.shape)}")
+
+
+entries(__name__, signed="a b")

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from helpers.numeric import entries
+
 from .sharded_array import Axis
 
 Block = int | tuple[int, int]
@@ -351,3 +353,6 @@ def _sends_text(sends) -> str:
 def _works_text(works) -> str:
     busy = [f"device {d}: block {', '.join(map(str, sorted(w)))}" for d, w in enumerate(works) if w]
     return "Multiplied: " + "; ".join(busy) + "." if busy else ""
+
+
+entries(__name__, signed="way")

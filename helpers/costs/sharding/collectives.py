@@ -19,7 +19,7 @@ from math import prod
 
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
-from helpers.numeric import floor, maximum, minimum, nonzero, where
+from helpers.numeric import entries, floor, maximum, minimum, nonzero, plain, where
 
 from .sharded_array import Axis, Mesh, bytes_each
 
@@ -161,6 +161,7 @@ def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
     >>> f"{bandwidth(1e9, Axis(16), 4.5e10):.3g} {bandwidth(1e4, Axis(16), 4.5e10):.3g}"
     '9e+10 1.25e+09'
     """
+    _wired(axes)
     return V / seconds(all_gather(V, axes, ways), W, hop)
 
 
@@ -170,6 +171,7 @@ def crossover(axes, W, hop=HOP, ways: int = 2):
     >>> round(crossover(Axis(8), 4.5e10)), round(crossover(Axis(8), 4.5e10) / 8)
     (360000, 45000)
     """
+    _wired(axes)
     whole = all_gather(1.0, axes, ways)
     return hop * whole.hops * W / whole.bytes
 
@@ -302,10 +304,18 @@ class Collective:
 
 
 def _axes(axes) -> Sequence[Axis]:
-    axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
-    if not axes:
-        raise ValueError("a collective runs over at least one axis")
-    return axes
+    several = (axes,) if isinstance(axes, Axis) else axes if isinstance(axes, tuple | list) else ()
+    if not several or not all(isinstance(a, Axis) for a in several):
+        raise ValueError(
+            f"a collective runs over at least one axis, an Axis or several of them such as Axis(4), not {axes!r}"
+        )
+    return several
+
+
+def _wired(axes) -> None:
+    """ValueError for one chip alone: its AllGather sends nothing, so it has no bandwidth."""
+    if all(plain(a.n) and a.n == 1 for a in _axes(axes)):
+        raise ValueError("an AllGather over one chip sends nothing and takes no time: give an axis of 2 or more chips")
 
 
 def _steps(axis: Axis, ways: int):
@@ -343,3 +353,6 @@ def _blocks(axis: Axis, ways: int):
     half = floor(n / 2)
     ring = where(n == 2, 1, (n * n - n % 2) / 8)  # two chips have one link: nothing to cut in half
     return where(axis.wraps, ring, half * (n - half))
+
+
+entries(__name__, signed="shift")

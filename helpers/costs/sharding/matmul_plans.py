@@ -22,6 +22,7 @@ from math import prod
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
+from helpers.numeric import entries
 
 from .collectives import Collective
 from .resharding import FREE, Hop, Route, State, Step, grain, named, routes, spell, state, step
@@ -347,3 +348,6 @@ def _deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, 
                 )
                 if all(halves):
                     yield hops[:at] + halves + hops[at + 1 :]
+
+
+entries(__name__)

@@ -16,6 +16,7 @@ from itertools import combinations, permutations
 from math import gcd, prod
 
 from helpers.costs.rooflines.roofline import Move
+from helpers.numeric import entries
 
 from .collectives import Collective
 from .sharded_array import Mesh, Sharding
@@ -304,3 +305,6 @@ def _with(axes, d: int, cut: tuple[str, ...]):
 def _place(axes, a: str, mesh: Mesh):
     """The dimension that an axis cuts, and how many blocks further one step along the axis leads."""
     return next(((d, mesh.size(cut[cut.index(a) + 1 :])) for d, cut in enumerate(axes) if a in cut), None)
+
+
+entries(__name__)

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import prod
 
 from helpers.costs.rooflines.hardware import Slice
-from helpers.numeric import floor, where
+from helpers.numeric import entries, floor, plain, where, whole
 
 WIDTH = {
     "f32": 4, "bf16": 2, "f16": 2, "fp8": 1, "int8": 1, "int16": 2, "int32": 4, "uint8": 1, "uint32": 4,
@@ -40,6 +40,9 @@ class Axis:
     n: int
     wraps: bool = True
 
+    def __post_init__(self):
+        whole(n=self.n)
+
     @property
     def steps(self):
         """Hops until every chip has heard from every other one, both directions in use: n//2 on a ring, n-1 on a line.
@@ -64,9 +67,11 @@ class Mesh:
         for name, s in sizes.items():
             if not re.fullmatch("[A-Z]", str(name)):
                 raise ValueError(f"a mesh axis is called by one capital letter, not {name!r}")
-            laid[name] = (Axis(s),) if isinstance(s, int) else (s,) if isinstance(s, Axis) else tuple(s)
-            if not laid[name] or any(a.n < 1 for a in laid[name]):
+            if plain(s) and s < 1:
                 raise ValueError(f"axis {name} needs 1 or more chips, got {s}")
+            laid[name] = (s,) if isinstance(s, Axis) else s if isinstance(s, tuple) else (Axis(s),)
+            if not laid[name] or not all(isinstance(a, Axis) for a in laid[name]):
+                raise ValueError(f"axis {name} is a number of chips, an Axis or several Axis, not {s!r}")
         self._laid = laid
         self.names = tuple(laid)
         self.sizes = {name: prod(a.n for a in axes) for name, axes in laid.items()}
@@ -275,3 +280,6 @@ def parse(text: "str | Sharding") -> Sharding:
         raise ValueError(f"{text!r} is not in the notation; write an array as A[I_X, J_YZ] or A[I, J] {{U_X}}")
     axes = tuple(tuple(p[2] or "") for p in parts)
     return Sharding(whole["name"], tuple(p[1] for p in parts), axes, tuple(whole["un"] or ""))
+
+
+entries(__name__)

@@ -10,7 +10,7 @@ from functools import cache
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import Parameters, attention_matrices, parameters
-from helpers.numeric import maximum, minimum, plain, where
+from helpers.numeric import entries, maximum, minimum, plain, where
 
 from .layout import Layout, Wires, together, wires
 
@@ -210,3 +210,6 @@ def _activations(c: Config, layout: Layout, there, L, policy, x, v, send) -> Non
     # A device between two others hands on v activations of each microbatch; `kernels.training.pipeline_parallel` tells what it sends.
     for when in ("forward", "backward"):
         send("Permute", ("pp",), "activations", one / layout.tp, m * v * (layout.pp > 1), when, True)
+
+
+entries(__name__)

@@ -24,7 +24,7 @@ from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
 from helpers.costs.sharding.collectives import Collective, seconds
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, bytes_each, parse
-from helpers.numeric import sqrt
+from helpers.numeric import entries, sqrt
 
 # The lines of FSDP+TP. Other strategies drop axes, and with them the collectives that have none left.
 # A star marks what nothing waits for: it can run beside the products before it or after it.
@@ -383,3 +383,6 @@ def best_mesh(B: int, D: int, F: int, s: Slice) -> Mesh:
 
 def _n(axes: tuple[str, ...], n: Mapping[str, int]):
     return prod(n[a] for a in axes)
+
+
+entries(__name__)

@@ -19,7 +19,7 @@ Source: derived here; Lepikhin et al., "GShard" (2020) for the two AllToAlls.
 
 from math import inf
 
-from helpers.numeric import floor, where
+from helpers.numeric import entries, floor, where
 
 
 def expert_flops(tokens, D, F, k, matrices=3):
@@ -77,3 +77,6 @@ def expert_width_on_rings(alpha, n, wraps=True, matrices=3, bytes_each=2):
     """
     pairs = where(wraps, (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))  # that cross the busiest link
     return bytes_each * pairs / n * 2 * alpha / matrices
+
+
+entries(__name__)

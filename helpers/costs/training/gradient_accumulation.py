@@ -19,6 +19,8 @@ Source: Rajbhandari et al., "ZeRO" (2020), section 7; the two ways of FSDP are t
 
 from dataclasses import dataclass
 
+from helpers.numeric import entries
+
 
 @dataclass(frozen=True)
 class Way:
@@ -70,3 +72,6 @@ def accumulated_gradients(way: str, P, X, bytes_each=4):
     [0.8125, 52.0]
     """
     return bytes_each * P / (X if _way(way).cut else 1)
+
+
+entries(__name__)

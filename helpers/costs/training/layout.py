@@ -14,7 +14,7 @@ from math import prod
 from operator import mul
 
 from helpers.costs.rooflines.hardware import Slice
-from helpers.numeric import floor, maximum, minimum, plain, where
+from helpers.numeric import entries, floor, maximum, minimum, plain, where
 
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
 
@@ -238,3 +238,6 @@ def together(some: Iterable[Wires], torus: bool) -> Wires:
         seconds, inner = seconds + w.gather / inner, inner * w.n
     rate = where(n > 1, 1 / where(n > 1, seconds, 1.0), 0.0)
     return Wires(n, rate, rate, hops, 0.0, 0.0, rate / 2, rate, 2 * hops)
+
+
+entries(__name__)

@@ -13,6 +13,7 @@ from math import inf
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.activation_memory import POLICIES
 from helpers.costs.transformers.config import Config
+from helpers.numeric import entries
 
 from .layout import AXES, Layout, divisors
 from .training_step import Step, rules, step
@@ -226,3 +227,6 @@ def check_fits(at: Step) -> None:
 
 def _named(s: Slice, pods: int) -> str:
     return (f"{pods} domains of " if pods > 1 else "") + "x".join(map(str, s.shape))
+
+
+entries(__name__)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from helpers.numeric import maximum, minimum, plain
+from helpers.numeric import entries, maximum, minimum, plain
 
 KINDS = ("F", "B", "W", "BW")
 
@@ -330,3 +330,6 @@ def _in_groups(p: int, m: int) -> None:
 def _known(name: str) -> None:
     if name not in PIPELINES:
         raise ValueError(f"{name!r} is no pipeline: there are {', '.join(PIPELINES)}")
+
+
+entries(__name__, signed="device")

@@ -16,7 +16,7 @@ from helpers.costs.rooflines.occupancy import wave_efficiency
 from helpers.costs.transformers.activation_memory import POLICIES, arrays
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import flops, pairs, parameters
-from helpers.numeric import ceil, maximum, minimum, where
+from helpers.numeric import ceil, entries, maximum, minimum, where
 
 from .step_estimate_constants import CONSTANTS, Constants
 
@@ -310,3 +310,6 @@ def half_of_peak_seconds(c: Config, chip: Chip, s: Setup, B, T, share=0.5):
     again = {"everything": 0.0, "matmuls": f.attention}.get(s.policy, f.layers)
     bubble = (s.pp - 1) / (s.interleave * B / (s.copies * s.micro))
     return 1.0 * (f.train + again) / (share * chip.rate("bf16") * s.chips) * (1 + bubble)
+
+
+entries(__name__)

@@ -7,6 +7,8 @@ or usual figures, and were not fitted.
 
 from dataclasses import dataclass
 
+from helpers.numeric import entries
+
 
 @dataclass(frozen=True)
 class Constants:
@@ -52,3 +54,6 @@ class Constants:
 
 
 CONSTANTS = Constants()
+
+
+entries(__name__)

@@ -24,7 +24,7 @@ from helpers.costs.transformers.activation_memory import arrays, recomputed, sav
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.six_nd_and_mfu import six_nd
-from helpers.numeric import maximum, minimum, plain, where
+from helpers.numeric import entries, maximum, minimum, plain, where
 
 from .communication import BF16, Bytes, Held, Sent, collectives, held, share
 from .layout import AXES, Layout, Wires, divisors, lies
@@ -321,3 +321,6 @@ def three_checkpoints(B, D, F, L, bytes_each=2):
     '4.19e+13 7.864e+12'
     """
     return bytes_each * L * B * (D + 2 * F)
+
+
+entries(__name__, signed="tokens T")

@@ -12,6 +12,8 @@ Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "S
 
 from dataclasses import dataclass
 
+from helpers.numeric import entries
+
 from .config import Config, LayerKind
 from .parameters_and_flops import attention_matrices, flops, parameters
 
@@ -172,3 +174,6 @@ def training_memory(c: Config, B, T, policy: str = "block", weight=2, gradient=2
     N = parameters(c).total
     peak = "everything" if policy == "nothing" else policy  # the second forward pass keeps all of it
     return Memory(weight * N, gradient * N, state * N, saved(c, B, T, peak, activation), 4 * B * T * c.V)
+
+
+entries(__name__)

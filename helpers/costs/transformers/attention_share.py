@@ -3,10 +3,10 @@
 Source: Austin et al. 2025, Section 4.
 """
 
-from helpers.numeric import nonzero, sqrt, where
+from helpers.numeric import entries, nonzero, sqrt, where
 
 from .config import Config
-from .parameters_and_flops import flops
+from .parameters_and_flops import flops, pairs
 
 
 def attention_ratio(c: Config, T, count="all"):
@@ -44,6 +44,7 @@ def crossover(c: Config, against="matrices", count="all"):
     """
     if against not in ("matrices", "projections"):
         raise ValueError(f"attention is held against 'matrices' or 'projections', not {against!r}")
+    pairs(1, count=count)  # refuses a count that it does not know
     f = flops(c, 1, 1, count="all")  # one token that sees itself: attention is FLOPs for each pair, L times
     rest = f.projections if against == "projections" else f.layers - f.attention
     mean = rest / f.attention * c.L  # keys that a token must see, summed over layers
@@ -81,3 +82,6 @@ def attention_threshold(alpha, G, bytes_each=2):
     (480.0, 270.0)
     """
     return bytes_each / 2 * alpha * (G + 1) / G
+
+
+entries(__name__)

@@ -5,26 +5,14 @@ E experts of which a token uses k.
 Sizes may be arrays or tracers, which are not checked; plain numbers are checked where the record is made.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import lcm
+
+from helpers.numeric import entries, plain, whole
 
 NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
 QK_NORMS = ("", "head", "full")
 BIASES = ("qkv", "o", "mlp", "router", "unembed")
-
-
-def _plain(*sizes) -> bool:
-    """Whether all of these are Python numbers, whose values may be looked at."""
-    return all(isinstance(x, int | float) for x in sizes)
-
-
-def _check(sizes: Mapping[str, object], least: int = 1) -> None:
-    for name, x in sizes.items():
-        if isinstance(x, bool) or isinstance(x, str) or x is None:
-            raise ValueError(f"{name} is a number, got {x!r}")
-        if _plain(x) and (x < least or x != int(x)):
-            raise ValueError(f"{name} is a whole number of {least} or more, got {x}")
 
 
 @dataclass(frozen=True)
@@ -46,9 +34,9 @@ class MoE:
     every: int = 1
 
     def __post_init__(self):
-        _check({"E": self.E, "k": self.k, "F": self.F, "every": self.every})
-        _check({"shared": self.shared, "first_dense": self.first_dense}, least=0)
-        if _plain(self.E, self.k) and self.k > self.E:
+        whole(E=self.E, k=self.k, F=self.F, every=self.every)
+        whole(0, shared=self.shared, first_dense=self.first_dense)
+        if plain(self.E, self.k) and self.k > self.E:
             raise ValueError(f"a token cannot go to k={self.k} of E={self.E} experts: k is at most E")
 
 
@@ -70,9 +58,9 @@ class MLA:
     v: int
 
     def __post_init__(self):
-        _check({"kv_rank": self.kv_rank, "nope": self.nope, "rope": self.rope, "v": self.v})
+        whole(kv_rank=self.kv_rank, nope=self.nope, rope=self.rope, v=self.v)
         if self.q_rank is not None:
-            _check({"q_rank": self.q_rank})
+            whole(q_rank=self.q_rank)
 
 
 @dataclass(frozen=True)
@@ -143,14 +131,14 @@ class Config:
         asked = (self.biases,) if isinstance(self.biases, str) else tuple(self.biases)
         self._check_words(asked)
         object.__setattr__(self, "biases", tuple(b for b in BIASES if b in asked))
-        _check({s: getattr(self, s) for s in ("D", "L", "N", "K", "H", "F", "V")})
-        _check({"norms": self.norms, "positions": self.positions}, least=0)
-        if _plain(self.N, self.K) and self.N % self.K:
+        whole(**{s: getattr(self, s) for s in ("D", "L", "N", "K", "H", "F", "V")})
+        whole(0, norms=self.norms, positions=self.positions)
+        if plain(self.N, self.K) and self.N % self.K:
             raise ValueError(f"N={self.N} query heads cannot share K={self.K} KV heads evenly: make N a multiple of K")
         self._check_windows()
         if self.mla:
             self._check_mla()
-        if self.moe and _plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
+        if self.moe and plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
             raise ValueError(
                 f"all L={self.L} layers are among the first_dense={self.moe.first_dense} without experts: drop moe or lower first_dense"
             )
@@ -158,9 +146,9 @@ class Config:
     def _head(self):
         if self.mla:
             return self.mla.v
-        if _plain(self.D, self.N) and (self.N < 1 or self.D % self.N):
+        if plain(self.D, self.N) and (self.N < 1 or self.D % self.N):
             raise ValueError(f"D={self.D} does not split into N={self.N} heads: give the width of a head as H")
-        return self.D // self.N if _plain(self.D, self.N) else self.D / self.N
+        return self.D // self.N if plain(self.D, self.N) else self.D / self.N
 
     def _check_words(self, biases):
         for what, got, known in (("norm", self.norm, tuple(NORMS)), ("qk_norm", self.qk_norm, QK_NORMS)):
@@ -172,16 +160,16 @@ class Config:
 
     def _check_windows(self):
         if self.window is not None:
-            _check({"window": self.window})
+            whole(window=self.window)
         if self.full_every is not None:
-            _check({"full_every": self.full_every})
+            whole(full_every=self.full_every)
             if self.window is None:
                 raise ValueError("full_every says which layers have no window: give the others a window too")
 
     def _check_mla(self):
-        if _plain(self.N, self.K) and self.K != self.N:
+        if plain(self.N, self.K) and self.K != self.N:
             raise ValueError(f"with mla every query head has keys of its own: K is N={self.N}, not {self.K}")
-        if _plain(self.H, self.mla.v) and self.H != self.mla.v:
+        if plain(self.H, self.mla.v) and self.H != self.mla.v:
             raise ValueError(f"with mla a head is as wide as its values: H is None or v={self.mla.v}, not {self.H}")
         if self.qk_norm or {"qkv", "o"} & set(self.biases):
             raise ValueError("mla brings norms of its own and has no biases: leave qk_norm, 'qkv' and 'o' out")
@@ -237,9 +225,12 @@ class Config:
             (LayerKind(None, False), full - both),
             (LayerKind(None, True), both),
         )
-        return tuple((kind, n) for kind, n in counts if not (_plain(n) and n == 0))
+        return tuple((kind, n) for kind, n in counts if not (plain(n) and n == 0))
 
 
 def _multiples(step: int, low, high):
     """Multiples of `step` among low + 1, …, high."""
     return high - low if step == 1 else high // step - low // step
+
+
+entries(__name__)

@@ -9,6 +9,7 @@ from math import prod
 from string import ascii_letters
 
 from helpers.costs.sharding.sharded_array import Mesh, parse
+from helpers.numeric import entries, plain
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def einsum(spec: str, *shapes) -> Einsum:
         if len(letters) != len(shape) or len(set(letters)) != len(letters) or letters.strip(ascii_letters):
             raise ValueError(f"{letters!r} names each dimension of {tuple(shape)} by a letter of its own")
         for letter, n in zip(letters, shape):
-            if letter in size and isinstance(n, int) and size[letter] != n:
+            if letter in size and plain(n, size[letter]) and size[letter] != n:
                 raise ValueError(f"{letter!r} is {size[letter]} in one array and {n} in the other")
             size[letter] = n
     a, b = map(set, names)
@@ -95,3 +96,6 @@ def sharded_flops(A: str, B: str, sizes: Mapping[str, int], mesh: Mesh) -> tuple
         raise ValueError(f"{A} times {B} uses one mesh axis for two letters: each device would lack most of its pairs")
     each = 2 * prod(sizes[letter] for letter in cut) / mesh.size(used)
     return each * mesh.devices, each
+
+
+entries(__name__)

@@ -3,7 +3,7 @@
 Source: Austin et al. 2025, Section 4.
 """
 
-from helpers.numeric import ceil_near
+from helpers.numeric import ceil_near, entries
 
 
 def moe_critical_batch(E, k, alpha, bytes_each=2):
@@ -28,3 +28,6 @@ def capacity(tokens, E, k, factor=1.0):
     11
     """
     return ceil_near(factor * tokens * k / E)
+
+
+entries(__name__)

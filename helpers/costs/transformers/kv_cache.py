@@ -1,6 +1,6 @@
 """Bytes of a decoder's KV cache, from its `Config` (chapter 3), and the places that it takes up in pages (chapter 5)."""
 
-from helpers.numeric import ceil, minimum, plain
+from helpers.numeric import ceil, entries, minimum, plain
 
 from .config import Config
 
@@ -47,3 +47,6 @@ def paged_tokens(S, page):
     (48, 32)
     """
     return page * ceil(S / page)
+
+
+entries(__name__)

@@ -11,7 +11,7 @@ Source: Austin et al. 2025, Section 4; errors of its text are listed in the cour
 from dataclasses import dataclass
 
 from helpers.costs.rooflines.roofline import Work
-from helpers.numeric import minimum, where
+from helpers.numeric import entries, minimum, where
 
 from .config import NORMS, Config
 
@@ -319,3 +319,6 @@ def _attention_traffic(c: Config, B, T, S, absorbed):
         sides = sides + tokens * c.N * (m.nope + 2 * m.kv_rank + m.v)
         return weights, sides, tokens * c.N * (2 * m.kv_rank + m.rope), B * seen * (m.kv_rank + m.rope)
     return weights, sides + B * S * sum(up), tokens * c.N * (c.qk + m.v), B * seen * c.N * (c.qk + m.v)
+
+
+entries(__name__)

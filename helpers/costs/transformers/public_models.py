@@ -8,6 +8,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType as Frozen
 
+from helpers.numeric import entries
+
 from .config import MLA, Config, MoE
 
 GPT2 = dict(gated=False, tied=True, norm="layer", biases=("qkv", "o", "mlp"))
@@ -159,3 +161,6 @@ def model(name: str, **changes) -> Config:
     near = get_close_matches(asked, MODELS, n=4, cutoff=0.5) or [n for n in MODELS if asked[:4] == n[:4]][:4]
     listed = ", ".join(near[:-1]) + " or " * (len(near) > 1) + near[-1] if near else "one of " + ", ".join(MODELS)
     raise ValueError(f"no model is called {name!r}; did you mean {listed}?")
+
+
+entries(__name__)

@@ -4,6 +4,8 @@ Source: Austin et al. 2025, Section 4; PaLM (Chowdhery et al. 2022), appendix B,
 attention too, ours does not.
 """
 
+from helpers.numeric import entries
+
 from .config import Config
 from .parameters_and_flops import flops, parameters
 
@@ -57,3 +59,6 @@ def hfu(flops, seconds, rate):
     True
     """
     return flops / (seconds * rate)
+
+
+entries(__name__)

@@ -280,6 +280,8 @@ DISCRETE = {
     "pipeline",
     "simulate",
     "plain",
+    "whole",  # checkers
+    "entries",
     "divisors",
     "collectives",  # records: their seconds are in those of "step"
     "check",

@@ -1,0 +1,99 @@
+"""Bad input of the cost functions is answered with one sentence that says what would be right."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers.costs.inference.latency_and_throughput import waiting
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.host_offload import offloaded_matmul
+from helpers.costs.rooflines.occupancy import SM, waves
+from helpers.costs.rooflines.roofline import Move, Work, critical_batch, matmul, on_chip, time
+from helpers.costs.sharding import collectives
+from helpers.costs.sharding.sharded_array import Axis, Mesh
+from helpers.costs.training.training_step import zero_memory
+from helpers.costs.transformers.attention_share import crossover
+from helpers.costs.transformers.config import MLA, MoE
+from helpers.costs.transformers.einsum import einsum
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.six_nd_and_mfu import mfu
+from helpers.numeric import whole
+from tests.helpers.costs.test_arrays_and_tracers import FORMULAS
+
+LLAMA, V5E, W = model("llama-3-8b"), chip("v5e"), 4.5e10
+
+SAID = [
+    (lambda: Axis(-3), "n is a whole number of 1 or more, got -3"),
+    (lambda: Axis(2.5), "n is a whole number of 1 or more, got 2.5"),
+    (lambda: Mesh({"X": 2.5}), "n is a whole number of 1 or more, got 2.5"),
+    (lambda: Mesh({"X": "a"}), "n is a number, got 'a'"),
+    (lambda: MoE(2.5, 1, 8), "E is a whole number of 1 or more, got 2.5"),
+    (lambda: MLA(None, 0, 1, 1, 1), "kv_rank is a whole number of 1 or more, got 0"),
+    (lambda: crossover(LLAMA, count="casual"), "'all', 'causal', 'half', not 'casual'"),
+    (lambda: einsum("np,pm->nm", (3.0, 5.0), (6.0, 7.0)), "'p' is 5.0 in one array and 6.0 in the other"),
+    (lambda: matmul(-1, 2, 3), "matmul: B is 0 or more, not -1"),
+    (lambda: waiting(-1, 0.1), "waiting: rate is 0 or more, not -1"),
+    (lambda: kv_cache(LLAMA, S=-5), "kv_cache: S is 0 or more, not -5"),
+    (lambda: Move("ici", -1.0), "Move: bytes is 0 or more, not -1.0"),
+    (lambda: critical_batch(512, 512, 1e14, 0), "critical_batch divides by zero: give more than 0 for W"),
+    (lambda: time(Work(1.0, 2.0), C=0, W=1.0), "time divides by zero: give more than 0 for C"),
+    (lambda: mfu(7e9, 1e12, 0, 1e18), "mfu divides by zero: give more than 0 for seconds"),
+    (lambda: zero_memory(7e9, X=0, zero=2), "zero_memory divides by zero: give more than 0 for X"),
+    (lambda: Work(1.0).intensity, "Work.intensity divides by zero: give more than 0 for bytes"),
+    (lambda: waves(8, 0), "waves divides by zero: give more than 0 for sms"),
+    (lambda: collectives.bandwidth(1e9, Axis(1), W), "sends nothing and takes no time: give an axis of 2 or more"),
+    (
+        lambda: collectives.crossover((Axis(1), Axis(1)), W),
+        "sends nothing and takes no time: give an axis of 2 or more",
+    ),
+    (lambda: collectives.all_gather(1, 4), "an Axis or several of them such as Axis\\(4\\), not 4"),
+    (lambda: Slice("v5e", (4, 4)), "made of a Chip, not of 'v5e': write Slice\\(chip"),
+    (lambda: offloaded_matmul(8, 8, 8, Slice(chip("v7"), (4, 4, 4))), "v7 has no published bandwidth to its host"),
+    (lambda: on_chip(Work(1, 1, (Move("pcie", 3),)), chip("v7")), "give its bytes/s as pcie="),
+    (lambda: SM().resident_blocks(2048), "at most 1,024 threads, not 2,048"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), SAID, ids=[says for _, says in SAID])
+def test_errors_say_what_would_be_right(call, says):
+    with pytest.raises(ValueError, match=says) as found:
+        call()
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("bad", [0, -1])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_zero_or_a_negative_number_anywhere_is_a_value_or_a_sentence(name, bad):
+    """One argument after the other: no error of Python's own, and a negative size that a function is given itself is none."""
+    f, settings = FORMULAS[name]
+    if bad == 0 and name in ("step", "held", "replica"):
+        pytest.skip("what is listed divides by its arguments itself")
+    for i in range(len(settings[0])):
+        args = [*settings[0][:i], bad, *settings[0][i + 1 :]]
+        try:
+            f(*args)
+        except ValueError as e:
+            assert str(e).count(" ") > 3, e
+        else:
+            itself = hasattr(f, "__wrapped__") and inspect.getmodule(f).__name__.startswith("helpers.costs")
+            assert bad == 0 or not itself, f"{name} takes {bad} for argument {i}"
+
+
+def test_works_and_times_add_up_by_sum():
+    works = [matmul(1, 2, 3), matmul(4, 5, 6)]
+    assert sum(works) == works[0] + works[1]
+    times = [on_chip(w, V5E) for w in works]
+    assert sum(times) == times[0] + times[1]
+    with pytest.raises(TypeError):
+        sum(works, 1)
+
+
+def test_arrays_and_tracers_are_not_looked_at():
+    whole(n=np.array([2.5]), m=jnp.array([-1]))
+    np.testing.assert_allclose(waiting(np.array([-1.0, 2.0]), 0.25)[1], waiting(2.0, 0.25))
+    assert np.isinf(jax.jit(lambda n: collectives.bandwidth(1.0, Axis(n), W, 0.0))(jnp.float32(1.0)))
