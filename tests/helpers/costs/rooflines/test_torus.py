@@ -174,7 +174,7 @@ def test_warps_and_waves():
     assert (waves(96 * 8, 108), waves(1, 108)) == (8, 1)
     assert wave_efficiency(216, 108) == 1
     assert wave_efficiency(217, 108) == pytest.approx(217 / 324)
-    with pytest.raises(ValueError, match="1 or more threads"):
+    with pytest.raises(ValueError, match="1 to 1024 threads"):
         SM().resident_blocks(0)
 
 

@@ -125,6 +125,7 @@ def test_a_ring_of_devices():
     assert off(jax.jit(run)(p, x), exact) < 1.5 * off(near(p, x), exact) + 0.01
 
 
+@pytest.mark.takes("compiles a rotation for two types and four shapes")
 def test_a_step_over_devices():
     """The queries and keys that every way to decode over a mesh turns."""
     c = FAMILIES["llama"]
@@ -136,6 +137,7 @@ def test_a_step_over_devices():
         assert all(off(a, b) < 2 * ONE for a, b in zip(got.astype(jnp.float32), want))
 
 
+@pytest.mark.takes("compiles a decoder")
 def test_the_loss_of_many_tokens_counts_them_all():
     """Numbers of tokens are no bfloat16: a mean of 4,097 of them is taken in float32."""
     c = FAMILIES["llama"]
