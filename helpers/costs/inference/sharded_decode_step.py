@@ -210,7 +210,7 @@ def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, hop=HOP, at=None) -> Pass:
     >>> s = Slice(chip("v5e"), (2, 4))
     >>> r = Replica(model("llama-3-8b"), s.chip)
     >>> [f"{1e3 * mixed(r, s, 8, 1, B, 4096, T, 0).seconds:.2f} ms" for B, T in ((16, 0), (0, 256), (16, 256))]
-    ['4.17 ms', '5.16 ms', '6.72 ms']
+    ['3.91 ms', '4.64 ms', '6.17 ms']
     """
     return _priced(mixed_works(r, s, Y, Z, B, S, T, done, at), r, s, hop)
 

@@ -55,7 +55,7 @@ SAID = [
     (lambda: Slice("v5e", (4, 4)), "made of a Chip, not of 'v5e': write Slice\\(chip"),
     (lambda: offloaded_matmul(8, 8, 8, Slice(chip("v7"), (4, 4, 4))), "v7 has no published bandwidth to its host"),
     (lambda: on_chip(Work(1, 1, (Move("pcie", 3),)), chip("v7")), "give its bytes/s as pcie="),
-    (lambda: SM().resident_blocks(2048), "at most 1,024 threads, not 2,048"),
+    (lambda: SM().resident_blocks(2048), "a block has 1 to 1024 threads with 1 or more registers each, got 2048"),
 ]
 
 

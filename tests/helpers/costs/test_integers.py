@@ -37,7 +37,20 @@ from tests.helpers.costs.test_arrays_and_tracers import DISCRETE, FORMULAS
 # Of names, texts and whole blocks: what they are given is no array, and whole numbers of NumPy become Python's.
 OF_WHOLE_BLOCKS = {
     *DISCRETE,
-    *("chip", "model", "parse", "bytes_each", "state", "spell", "path", "shardings", "steps", "grain"),
+    *(
+        "chip",
+        "model",
+        "parse",
+        "bytes_each",
+        "state",
+        "spell",
+        "path",
+        "shardings",
+        "steps",
+        "grain",
+        "finished",
+        "routes",
+    ),
     *(
         "designs",
         "block",

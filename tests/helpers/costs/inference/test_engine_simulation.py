@@ -19,7 +19,7 @@ from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_log import Request, continuous_steps, mixed_load, static_steps
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.sharding.collectives import all_reduce, seconds
+from helpers.costs.sharding.collectives import all_gather, all_reduce, seconds
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers.public_models import model
 
@@ -200,7 +200,7 @@ def test_a_mixed_step_reads_the_weights_once():
     assert 1e3 * (r.decode(16, 4096).seconds + r.mixed(0, 0, 256, 0).seconds) == pytest.approx(6.21, abs=0.01)
     assert r.mixed_works(16, 4096, 0, 0) == r.works(16, 1, 4096) and r.mixed(0, 0, 512, 0) == r.prefill(512)
     for B, T in ((0, 0), (-1, 5)):
-        with pytest.raises(ValueError, match="a sequence or a token of a prompt or both, got B="):
+        with pytest.raises(ValueError, match="a sequence or a token of a prompt or both, got B=|B is 0 or more"):
             r.mixed_works(B, 1, T, 0)
     moe = Replica(
         model("deepseek-v3"), chip("H200"), 16, weights="fp8"
@@ -216,25 +216,28 @@ def test_a_mixed_step_on_a_slice():
     r = Replica(model("llama-3-8b"), V5E, 16)
     for Y, Z in ((16, 1), (4, 4)):
         assert sharded.mixed(r, s, Y, Z, 16, 4096, 0, 0) == sharded.decode(r, s, Y, Z, 16, 4096)
-    assert sharded.mixed(r, s, 16, 1, 0, 0, 2048, 0).time.parts["ici"] == pytest.approx(
-        sharded.prefill(r, s, 16, 1, 2048).time.parts["ici"]
-    )
+    line = Axis(4, False)  # a mixed step sums along lines; a prefill gathers and scatters
+    ici = sharded.mixed(r, s, 16, 1, 0, 0, 2048, 0).time.parts["ici"]
+    assert ici == pytest.approx(64 * seconds(all_reduce(2 * 2048 * 4096, (line, line)), V5E.link_bandwidth))
+    ici = sharded.prefill(r, s, 16, 1, 2048).time.parts["ici"]
+    assert ici == pytest.approx(128 * seconds(all_gather(2 * 2048 * 4096, (line, line)), V5E.link_bandwidth))
     even, some = (sharded.mixed_works(r, s, Y, 16 // Y, 0, 0, 512, 512)["attention"] for Y in (8, 2))
     assert some.flops == 4 * even.flops and some.bytes == pytest.approx(4 * even.bytes)
     assert some.flops == 2 * 2 * 32 * 32 * 128 * (512 * 512 + 512 * 513 / 2) / 2
 
 
 def test_links_are_in_the_timings():
-    """A prefill, a step and a mixed step of an engine on 2x4 v5e, lines both: two AllReduces a layer of all tokens' rows."""
+    """A step and a mixed step of an engine on 2x4 v5e, lines both: two AllReduces a layer of all tokens' rows; a prefill
+    gathers and scatters them."""
     r, s = Replica(model("llama-3-8b"), V5E, 8), Slice(V5E, (2, 4))
     prefill, step, mixed = timings(r, s)
-    for rows, with_links, without in (
-        (2048, prefill(2048), r.prefill(2048)),
-        (16, step(16, 4096), r.decode(16, 4096)),
-        (272, mixed(16, 4096, 256, 1024), r.mixed(16, 4096, 256, 1024)),
+    for rows, with_links, without, times, kind in (
+        (2048, prefill(2048), r.prefill(2048), 128, all_gather),
+        (16, step(16, 4096), r.decode(16, 4096), 64, all_reduce),
+        (272, mixed(16, 4096, 256, 1024), r.mixed(16, 4096, 256, 1024), 64, all_reduce),
     ):
-        sums = 64 * seconds(all_reduce(2 * rows * 4096, (Axis(2, False), Axis(4, False))), V5E.link_bandwidth)
-        assert with_links - without.seconds == pytest.approx(sums)
+        moved = times * seconds(kind(2 * rows * 4096, (Axis(2, False), Axis(4, False))), V5E.link_bandwidth)
+        assert with_links - without.seconds == pytest.approx(moved)
     assert r.prefill(2048).seconds < prefill_alone(r, s)(2048) < prefill(2048)  # such a server may cut the tokens, too
 
 

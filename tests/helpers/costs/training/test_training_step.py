@@ -1,7 +1,6 @@
 """Training steps under layouts: memory, traffic and time against the sources' numbers and against simpler counts."""
 
 from collections import Counter
-from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.sharding.collectives import all_gather, all_reduce, all_to_all
+from helpers.costs.sharding.collectives import all_gather
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
 from helpers.costs.training.communication import MASTER
@@ -253,52 +252,6 @@ def test_bounds_hold_between_them_what_a_program_takes():
 
 
 # Where axes lie.
-
-
-def strided(size, stride):
-    """Most shards over a link while every group of `stride`-spaced chips of a ring gathers, all groups at once."""
-    n, links = size // stride, Counter()
-    for chip_ in range(size):
-        for way in (1, -1):
-            reach = n // 2 if way == 1 else (n - 1) // 2
-            for hop in range(reach * stride):
-                links[(chip_ + way * hop) % size, way] += 1
-    # the opposite shard could come half either way; the house's formula does not count on it
-    return max(links.values()) / n
-
-
-def test_wires_of_whole_axes_are_those_of_the_collectives():
-    w = wires(Layout(fsdp=16, tp=4), CUBE)
-    assert w["fsdp"].gather == pytest.approx(all_gather(1.0, (Axis(4), Axis(4))).bytes / 9e10)
-    assert w["tp"].gather == pytest.approx(all_gather(1.0, Axis(4)).bytes / 9e10)
-    assert w["tp"].hops == 2 and w["fsdp"].hops == 4 and w["dp"].gather == 0
-    w = wires(Layout(ep=16, dp=4), CUBE)
-    assert w["ep"].across == pytest.approx(all_to_all(1.0, (Axis(4), Axis(4))).bytes / 9e10)
-    line = wires(Layout(tp=4, dp=4), Slice(chip("v5e"), (4, 4)))["tp"]
-    assert line.gather == pytest.approx(all_gather(1.0, Axis(4, False)).bytes / 4.5e10)
-
-
-@pytest.mark.parametrize("name, shape, of", [
-    ("v5p", (4, 4, 4), dict(fsdp=16, tp=4)), ("v5p", (8, 2, 1), dict(tp=8, dp=2)), ("v5p", (8, 2, 1), dict(dp=16)),
-    ("v5e", (4, 4), dict(tp=4, dp=4)), ("v5e", (4, 8), dict(dp=32)), ("v5e", (16, 4), dict(dp=64)), ("v5e", (2, 1), dict(dp=2)),
-])  # fmt: skip
-def test_sums_over_whole_axes_are_those_of_the_collectives(name, shape, of):
-    s = Slice(chip(name), shape)
-    w, lines = wires(Layout(**of), s), [Axis(n, bool(wraps)) for n, wraps in zip(s.shape, s.wraps)]
-    for axis, n in of.items():
-        over = next(some for k in range(1, 4) for some in combinations(lines, k) if prod(a.n for a in some) == n)
-        move = all_reduce(1.0, over)
-        assert w[axis].sum * s.chip.link_bandwidth == pytest.approx(move.bytes), axis
-        assert w[axis].sum_hops == move.hops
-
-
-@pytest.mark.parametrize("size, stride", [(8, 2), (16, 2), (16, 4), (16, 8)])
-def test_a_part_of_a_ring_shares_its_links(size, stride):
-    ring = Slice(V5P, (size, 1, 1), (True, False, False))
-    w = wires(Layout(tp=stride, fsdp=size // stride), ring)
-    if size // stride > 2:
-        assert w["fsdp"].gather == pytest.approx(strided(size, stride) / V5P.link_bandwidth)
-    assert w["tp"].gather == pytest.approx(all_gather(1.0, Axis(stride, False)).bytes / V5P.link_bandwidth)
 
 
 def test_gpus_gather_over_the_network_and_then_inside():
