@@ -21,7 +21,9 @@ def _picture(*_, alt: str = "", caption: str = "", **__) -> Picture:
     return Picture(alt=alt, caption=caption)
 
 
-bars = blocks = frames = layout = levels = lines = masks = page_table = pages = pipelines = plane = predicted = _picture
+absorption = bars = blocks = frames = layout = levels = lines = masks = page_table = pages = pipelines = plane = (
+    predicted
+) = _picture
 roofline = served = shares = stacked = systolic = timeline = torus = tradeoff = trees = work = _picture
 
 

@@ -185,6 +185,7 @@ def said():
     return {request.name: alone(request.prompt, request.n) for request in LOAD}
 
 
+@pytest.mark.takes("draws answers of a model with an engine and without")
 @pytest.mark.parametrize("tree", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_each_request_says_what_it_says_alone(policy, tree, said):
