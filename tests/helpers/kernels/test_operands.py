@@ -172,6 +172,7 @@ def test_slopes_of_another_shape_are_refused():
     says(r"not \[1\]", adam.update, w, jnp.ones(1), adam.start(w))
 
 
+@pytest.mark.takes("runs two models")
 def test_a_draft_of_another_length_is_refused():
     key, even = jax.random.key(0), jnp.full((3, 4), 0.25)
     speculative_decoding.accept(key, jnp.array([0, 1]), even[:2], even)

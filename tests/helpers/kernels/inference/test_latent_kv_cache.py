@@ -173,6 +173,7 @@ def test_flops_and_cache_of_a_device(Y, Z):
     assert held == kv_cache(c, PLACES, ROWS) / Z == predicted.held(r, s, Y, Z, ROWS, PLACES) - r.weight_bytes / 8
 
 
+@pytest.mark.takes("traces a step of each form")
 def test_absorbing_saves_what_the_formulas_say():
     """FLOPs of one layer's attention counted in both programs; and where they are equal, searched."""
     c, m, T, Skeys = BIG, BIG.mla, 4, 256

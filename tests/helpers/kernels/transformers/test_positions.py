@@ -39,6 +39,7 @@ def test_rotations_against_complex_numbers(dtype):
 
 
 @pytest.mark.parametrize("apart", [0, 3, 64])
+@pytest.mark.takes("compiles attention of each family")
 def test_scores_depend_on_distances_only(apart):
     draw = np.random.default_rng(apart)
     q, k = (jnp.asarray(draw.standard_normal((1, 1, 64)), jnp.bfloat16) for _ in "qk")
