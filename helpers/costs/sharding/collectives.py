@@ -65,13 +65,13 @@ def all_reduce(V, axes, ways: int = 2) -> Move:
 
     Round a ring a ReduceScatter, then an AllGather: twice the bytes and hops of one.
     Along a line of n chips V bytes cross each link in each direction, in n-1 hops: from both ends partial sums run to the
-    middle, each chip adding its own summand, and the whole sum runs back. Cut into chunks, which follow each other one hop
+    middle, each chip adding its own, and the whole sum runs back. Cut into chunks, which follow each other one hop
     apart, this keeps all links busy from end to end (`chained`); the chips on one side of a link have to learn V bytes from
     those on the other side, so no program does with less. A ReduceScatter and an AllGather would take 2(n-1)/n times as
     long: each keeps only the links at one end busy.
 
     Over several axes rates and hops add up. But there is no sum without 2·(N-1) sends of V between N chips, N-1 to
-    bring the summands together and N-1 to spread the sum (Patarasuk and Yuan 2009), and they share the links that there are:
+    bring the partial sums together and N-1 to spread the result (Patarasuk and Yuan 2009), and they share the links that there are:
     on a grid of lines that decides. Spanning trees, one for each part of the array, reach it (Nash-Williams 1961).
 
     >>> f"{seconds(all_reduce(2 * 1024 * 4096 / 16, Axis(4)), 4.5e10):.3g}"        # AllReduce_Z([B_X, D_Y] {U_Z})

@@ -135,7 +135,7 @@ def line_sum(row: jax.Array, name: str, chunks: int) -> jax.Array:
     """The sum over the devices of a line of a row of numbers, on every device, its chunks one hop apart.
 
     In step t device i sends chunk t - i to the right. In the left half that is the sum of what lies left of it and of its
-    own summand; from the middle on it is the sum of all, on its way back. Chunk t - (n-1-i) goes to the left likewise.
+    own partial sum; from the middle on it is the sum of all, on its way back. Chunk t - (n-1-i) goes to the left likewise.
     So each wire carries each chunk once, in n - 2 + chunks steps. Two devices have nothing to pass on: one chunk.
     """
     n, i = lax.axis_size(name), lax.axis_index(name)

@@ -17,7 +17,7 @@ TITLES = {
     "all-to-all": "AllToAll on four devices: block sd goes from device s to device d; numbers on arrows count blocks.",
     "gather-matmul": "AllGather and matmul overlapped: dashed blocks are multiplied while they are sent on.",
     "matmul-scatter": (
-        "Matmul and ReduceScatter overlapped: dashed blocks get the device's own summand while others travel."
+        "Matmul and ReduceScatter overlapped: dashed blocks get the device's own partial sum while others travel."
     ),
 }
 
