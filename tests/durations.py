@@ -1,8 +1,8 @@
 """A test that takes over a second says why: `@pytest.mark.takes("compiles eight programs")`; `slow` and `full` take a reason too.
 
 What is measured is time of processors, of the test and of the processes that it waited for, so that a busy machine plays no
-part. The tests that took long before there was this rule are named in `durations.txt`. At the end of a run the others are
-printed; where CI=true, one that takes over five seconds fails the run.
+part. The tests that took long before there was this rule are named in `durations.txt`; those with "long" there run with the
+long tests. At the end of a run the others are printed; where CI=true, one that takes over five seconds fails the run.
 """
 
 import os
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 FROM, TOO_LONG = 1.0, 5.0  # seconds: of what is printed, of what fails
-OLD = frozenset((Path(__file__).with_suffix(".txt")).read_text(encoding="utf-8").split())
+_LINES = [line.split() for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()]
+OLD, LONG = (frozenset(name for name, *more in _LINES if more or every) for every in (True, False))
 
 
 def processors() -> float:
