@@ -23,7 +23,7 @@ BLOCKS = {
     "there before": ("#eee", "#222", "-"),
     "let go": ("#fff", "#777", ":"),
 }
-HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
+HATCHES = ("", "///", "---", "xxx", "\\\\\\", "++")  # no dots: the file of a drawing holds the curves of each
 
 
 def tradeoff(
