@@ -158,7 +158,7 @@ def test_throughput_saturates():
     "what", [r"\frac{n(n + 1)(2n + 1)}{6}", r"\frac{\text{bytes of a weight}}{2} \cdot \frac{C}{W_\text{hbm}}",
              r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W_\text{hbm}}\right)",
              r"2 \cdot S \cdot L \cdot K \cdot H", r"Y < \frac{w}{x} \cdot \frac{F}{B \beta}", r"\sqrt{\frac{N D}{2 F}}",
-             r"\frac{2 x B D}{2W}", r"\frac{4B}{2W}", r"I = \frac{2 N (2R + P)}{x (R + P)}", r"R(nope + v)/(2R - nope - v)",
+             r"\frac{2 x B D}{2W}", r"\frac{4B}{2W}", r"I = \frac{2 N (2R + P)}{x (R + P)}", r"R(n + v)/(2R - n - v)",
              r"\min(1, p(x)/q(x))", r"\frac{1 - a^{K + 1}}{1 - a}", "n(L_w - 1) + 1"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
