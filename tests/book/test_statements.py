@@ -1,4 +1,4 @@
-"""Sentences of chapters 1, 3 and 6 that stand over a computed table or figure, held against its numbers.
+"""Sentences of the chapters that stand over a computed table or figure, held against its numbers.
 
 A page may say what a table shows only if this file would fail for another table; what differs from machine to machine, the cell
 itself has to look at.
@@ -12,9 +12,12 @@ import pytest
 
 from helpers.costs.attention import attention_time, io_complexity, mha_gqa_mqa_intensity, ring_attention
 from helpers.costs.attention.flops_and_bytes import Attention, flash
+from helpers.costs.inference import prefill_and_decode_step as replica
+from helpers.costs.inference import sharded_decode_step as sharded_step
 from helpers.costs.rooflines import host_offload, roofline, torus
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training import dp_fsdp_tp
 from helpers.costs.transformers import activation_memory, attention_share
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
@@ -192,3 +195,46 @@ def test_a_ring_is_hidden_where_its_curve_says():
     for C, W, G in zip(at, (3e11, 3.2e10, 3.2e10), (1, 1, 8)):
         work, send = 4 * C * C * 32 * 128 / chip("A100").rate(), 2 * C * (32 // G) * 128 * 2 / W
         assert work == pytest.approx(send)
+
+
+def test_formula_and_meshes_part_as_chapter_4_says():
+    """Some hundreds: the mesh has 256. A thousand or more: FSDP alone. Both happen in the table."""
+    cube, seen = Slice(chip("v5p"), (16, 16, 16)), []
+    for tokens in (2**18, 2**19, 2**20, 2**21, 2**22, 2**24):
+        real = dp_fsdp_tp.X_opt(tokens, 32768, 4096, 2, 1)
+        assert real >= 100 and dp_fsdp_tp.best_mesh(tokens, 8192, 32768, cube)["X"] == (256 if real < 1000 else 4096)
+        seen.append(real < 1000)
+    assert set(seen) == {True, False}
+
+
+def test_16_ways_of_tensor_parallelism_wait_at_every_batch():
+    """By hand: 2BD/(Y·2W) a way, twice, against 4BDF/(XY·C), all of a layer of two products."""
+    C, W, D, F, X, Y = 4.59e14, 9e10, 8192, 32768, 256, 16
+    for tokens in (1e5, 4e5, 1e6, 1e7):
+        arithmetic = 4 * tokens * D * F / (X * Y * C)
+        one_axis = 2 * 2 * tokens / X * D / (2 * W)
+        took = dp_fsdp_tp.cost("FSDP+TP", tokens, D, F, X=X, Y=Y)[0].time(C, W, {"X": 2, "Y": 1}).parts
+        assert max(took.values()) >= one_axis > 1.2 * arithmetic
+    assert one_axis / arithmetic == pytest.approx(1.245, abs=0.005)
+
+
+def test_what_serving_on_a_slice_waits_for():
+    """Small batches on many chips for links, the others for memory; at one batch more chips are quicker, and each makes less."""
+    on = replica.Replica(model("llama-3-70b"), V5E, weights="int8")
+    batches, grids = (1, 4, 16, 64, 128, 256, 512), [Slice(V5E, shape) for shape in ((4, 4), (4, 8), (8, 8))]
+    points = [p for p in sharded_step.points(on, 8192, batches, grids) if p.fits]
+    bound = {(p.chips, p.B): p.bound for p in points}
+    for chips in (16, 32, 64):
+        mine = [bound[chips, B] for B in batches if (chips, B) in bound]
+        waits = ["ici" in b for b in mine]
+        assert waits == sorted(waits, reverse=True), (chips, mine)
+    for B in batches:
+        same = sorted((p for p in points if p.B == B), key=lambda p: p.chips)
+        assert all(a.latency > b.latency and a.per_chip > b.per_chip for a, b in zip(same, same[1:], strict=False))
+
+
+def test_estimates_of_rows_that_were_fitted_are_not_the_ones_shown():
+    scores = stored("estimate")["cases"]
+    shown = [scores[case] for case in ("each source left out of the fit", "held out")]
+    assert not set(shown[0]) & set(shown[1])
+    assert any(by["rows"] == 1 for by in shown[1].values())
