@@ -43,7 +43,7 @@ test-all: $(READY) $(ADDED)
 
 # FAULTS="contrast kill" plants those whose names have one of the words.
 faults: $(READY) $(ADDED)
-	python -m tests.faults $(FAULTS)
+	python -m tests.planted_faults $(FAULTS)
 
 book: $(READY) $(ADDED) $(COURSE)
 	jupyter-book build . -W -n --keep-going
@@ -65,7 +65,7 @@ check: $(READY)
 	python -m autograder.grade_own
 
 bench: $(READY)
-	python -m tests.bench
+	python -m tests.bench_startup
 
 bench-grading: $(READY) $(ADDED)
 	python -m tests.bench_grading

@@ -4,7 +4,7 @@
     grading     from submissions to the gradebook      lms       Canvas, Gradescope
     samples     wrong and right sample answers
 
-The commands are `release`, `grade`, `demo`, `own` and `edition`; `places` and `course` say where things lie.
+The commands are `release`, `grade`, `demo`, `grade_own` and `edition`; `places` and `course` say where things lie.
 nbgrader's course root is this folder. Tests: tests/autograder.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.engine.engine import bundle
+from autograder.engine.run_submission import bundle
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
 from autograder.making.exercises import meta

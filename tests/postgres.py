@@ -12,7 +12,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 
 def programs() -> Path | None:

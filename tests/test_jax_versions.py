@@ -12,7 +12,7 @@ import pytest
 
 import helpers
 from tests import scratch
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 ROOT = scratch.ROOT
 TOPICS = sorted(p.stem for p in (ROOT / "solutions").glob("ch*.md"))

@@ -3,9 +3,9 @@
     zygote               a warm interpreter in a sandbox, which forks a child for each submission
     answer_process       the child: runs the learner's cells, and answers calls to what they define
     checker              runs the released checks with stand-ins for the learner's functions; trusted, long-lived, sandboxed too
-    engine               hands the cells of one submission to the two, in order, and collects the outputs
+    run_submission       hands the cells of one submission to the two, in order, and collects the outputs
 
-    sandbox, linux_walls            how a process is locked in;  importable_helpers, standin_*: what it sees of `helpers`
+    sandbox, linux_isolation            how a process is locked in;  importable_helpers, standin_*: what it sees of `helpers`
     wire                            messages between processes that do not trust each other
     answer_proxy, exported_program  a learner's function in the checker, and the program that it exports
     program_data                    that program read once;  numpy_devices runs it, traceable_program traces it

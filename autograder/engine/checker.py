@@ -29,12 +29,12 @@ WARM = ["helpers.check.sharded_program", "helpers.trace", "helpers.kernels.mesh"
 
 def main(settings: dict, sock: socket.socket) -> None:
     """Confine this process, then serve the engine until it closes the socket."""
-    from . import linux_walls, zygote
+    from . import linux_isolation, zygote
 
     zygote.confine(settings)
     os.chdir(settings["job"])
-    linux_walls.limits(
-        2 * settings["limits"]["address_space"], 1 << 30, 1000 + linux_walls.tasks(), resource.RLIM_INFINITY
+    linux_isolation.limits(
+        2 * settings["limits"]["address_space"], 1 << 30, 1000 + linux_isolation.tasks(), resource.RLIM_INFINITY
     )
     zygote.lock(settings, settings["job"])
     zygote.warm(WARM)

@@ -12,6 +12,7 @@ from pathlib import Path
 HELPERS = Path(__file__).resolve().parents[2] / "helpers"
 BY_HAND = {  # module -> the file of this package that stands for it; "picture" has nothing but style in it
     "helpers.check": "standin_check.py",
+    "helpers.check.answer_checks": "standin_check.py",
     "helpers.check.compare": "standin_compare.py",
     "helpers.plot": "standin_plot.py",
 }

@@ -20,11 +20,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO
 
-from . import linux_walls
+from . import linux_isolation
 from .importable_helpers import HELPERS, view
 
 PACKAGE = Path(__file__).resolve().parent
-CHILD = ("__init__", "wire", "answer_process", "zygote", "linux_walls")
+CHILD = ("__init__", "wire", "answer_process", "zygote", "linux_isolation")
 """Modules of this package that the zygote and its children use."""
 
 INSIDE = "/course"  # where a sandbox has the two
@@ -118,11 +118,11 @@ def available() -> Host:
     if sys.platform != "linux":
         return Host(False, False, 0, False, "", root=False, linux=False)
     return Host(
-        user_namespaces=_works("linux_walls.own_namespaces()"),
+        user_namespaces=_works("linux_isolation.own_namespaces()"),
         bubblewrap=bool(shutil.which("bwrap"))
         and _quiet(["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "true"]) == 0,
-        landlock=linux_walls.landlock_version(),
-        seccomp=_works("linux_walls.no_new_privs(); linux_walls.seccomp()"),
+        landlock=linux_isolation.landlock_version(),
+        seccomp=_works("linux_isolation.no_new_privs(); linux_isolation.seccomp()"),
         cgroup=_cgroup(),
         root=os.getuid() == 0,
     )
@@ -131,7 +131,9 @@ def available() -> Host:
 def _works(code: str) -> bool:
     """Whether a line works, in a process that it cannot be undone in."""
     return (
-        _quiet([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import linux_walls; {code}"])
+        _quiet(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import linux_isolation; {code}"]
+        )
         == 0
     )
 
@@ -344,7 +346,7 @@ def _open(shown: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
     What can be read, and which folders can only be listed, because something in them is hidden.
     """
     hidden = [place for source, place in shown if not source]
-    readable, listed = [*linux_walls.DEVICES], [str(PACKAGE)]
+    readable, listed = [*linux_isolation.DEVICES], [str(PACKAGE)]
     waiting = [source for source, _ in shown if source]
     while waiting:
         path = waiting.pop()

@@ -3,7 +3,7 @@
 from .compare import OffLimits
 
 __all__ = [
-    "Answer", "Entries", "OffLimits", "Program", "choice", "floats", "hidden", "ints", "passed", "report", "run", "solution",
+    "Answer", "Entries", "OffLimits", "Program", "choice", "floats", "hidden", "inputs", "ints", "passed", "report", "run", "solution",
 ]  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def _nothing(*_, **__) -> None:
     pass
 
 
-choice = floats = hidden = ints = _nothing
+choice = floats = hidden = inputs = ints = _nothing
 
 
 def report(*_, **__) -> None:

@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 
-from . import answer_process, linux_walls, wire
+from . import answer_process, linux_isolation, wire
 
 LOOK = 0.2  # seconds between two looks at a folder that has no limit of its own
 
@@ -88,11 +88,11 @@ class Shown(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 def confine(settings: dict) -> None:
     """What bubblewrap has not done: namespaces of our own, or Landlock where there are none."""
     if settings["level"] == "namespaces":
-        linux_walls.confine([tuple(s) for s in settings["shown"]], settings["empty"])
+        linux_isolation.confine([tuple(s) for s in settings["shown"]], settings["empty"])
         sys.path[:] = ["/course", *sys.path]  # the old places are gone
         sys.modules[__package__].__path__[:] = [f"/course/{__package__}"]
     elif settings["level"] == "landlock":
-        linux_walls.landlock([*settings["readable"], "/proc"], [settings["job"], "/dev/null"], settings["listed"])
+        linux_isolation.landlock([*settings["readable"], "/proc"], [settings["job"], "/dev/null"], settings["listed"])
 
 
 def warm(modules: list[str]) -> None:
@@ -159,9 +159,9 @@ def outer(settings: dict, fd: int, tell: int, zygote: int) -> None:
     """Make the walls, start the inner process, wait for it, and leave nothing of it alive."""
     separate = settings["level"] != "landlock"
     if separate:
-        linux_walls.own_namespaces()
+        linux_isolation.own_namespaces()
     else:
-        linux_walls.adopt_orphans()  # and end them
+        linux_isolation.adopt_orphans()  # and end them
         os.setsid()  # and outlives the zygote for it
     inner = os.fork()
     if not inner:
@@ -231,10 +231,10 @@ def lock(settings: dict, job: str) -> None:
     """Close the last doors for good: /proc and files by their names, where Landlock is the wall; rights; system calls."""
     alone = settings["level"] == "landlock"
     if alone:
-        linux_walls.landlock(settings["readable"], [job, "/dev/null"], settings["listed"])
-    linux_walls.no_new_rights()
+        linux_isolation.landlock(settings["readable"], [job, "/dev/null"], settings["listed"])
+    linux_isolation.no_new_rights()
     if settings["seccomp"]:
-        linux_walls.seccomp(linux_walls.CHANGES if alone else ())
+        linux_isolation.seccomp(linux_isolation.CHANGES if alone else ())
 
 
 def inside(settings: dict, fd: int, separate: bool) -> None:
@@ -243,12 +243,12 @@ def inside(settings: dict, fd: int, separate: bool) -> None:
     os.setsid()  # kill(0) crosses process namespaces: it means the group
     if separate:
         size = f"size={limits['disk']},nr_inodes={limits['inodes']},mode=700"
-        linux_walls.mount("tmpfs", job, "tmpfs", linux_walls.NOSUID | linux_walls.NODEV, size)
-        linux_walls.mount(
+        linux_isolation.mount("tmpfs", job, "tmpfs", linux_isolation.NOSUID | linux_isolation.NODEV, size)
+        linux_isolation.mount(
             "tmpfs",
             "/proc",
             "tmpfs",
-            linux_walls.NOSUID | linux_walls.NODEV | linux_walls.RDONLY,
+            linux_isolation.NOSUID | linux_isolation.NODEV | linux_isolation.RDONLY,
             "size=4k,nr_inodes=2",
         )
     else:
@@ -262,9 +262,9 @@ def inside(settings: dict, fd: int, separate: bool) -> None:
     os.dup2(fd, 3)
     os.closerange(4, 4096)
     processes = limits["processes"] + (
-        0 if separate else linux_walls.tasks()
+        0 if separate else linux_isolation.tasks()
     )  # there the limit is for the user's together
-    linux_walls.limits(limits["address_space"], limits["disk"], processes, int(limits["submission"]) + 60)
+    linux_isolation.limits(limits["address_space"], limits["disk"], processes, int(limits["submission"]) + 60)
     lock(settings, job)
     import numpy
 

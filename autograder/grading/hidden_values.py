@@ -5,7 +5,7 @@ import secrets
 
 import platformdirs
 
-from autograder.engine.engine import seed
+from autograder.engine.run_submission import seed
 from autograder.places import SourceError
 
 

@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from autograder.engine.cell_names import key_of
-from autograder.engine.engine import Bundle, Engine, bundle
+from autograder.engine.run_submission import Bundle, Engine, bundle
 from autograder.engine.sandbox import HELPERS, Limits
 from autograder.places import COURSE
 

@@ -11,7 +11,7 @@ from autograder.places import SourceError, Tree
 
 from .first_cell import setup
 from .links import Links, slug, target_of
-from .translation import FENCE, LABEL, closes, lint, translate
+from .myst_to_commonmark import FENCE, LABEL, closes, lint, translate
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

@@ -14,7 +14,7 @@ from autograder.places import SourceError
 
 from .cells import notebook, setup_cell, translated
 from .links import Links
-from .translation import plain
+from .myst_to_commonmark import plain
 
 HEADING = re.compile(r"^### Exercise (\d+)\.(\d+) — (.+)$", re.M)
 DATA = re.compile(r"^[★☆]{3} · \d+ min · (\d+(?:\.\d+)?) points?(?: · .+)?$", re.M)

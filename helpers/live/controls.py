@@ -1,6 +1,6 @@
 """A live figure as data: its controls, results and axes, and the page's figure and table without JavaScript.
 
-The figure's function is traced to JavaScript by `helpers.live.javascript`; `live.js` reads the sliders,
+The figure's function is traced to JavaScript by `helpers.live.jaxpr_to_javascript`; `figure_controls.js` reads the sliders,
 calls it, and moves what this module has drawn.
 """
 
@@ -13,7 +13,7 @@ from html import escape
 
 from helpers import show
 
-from .javascript import javascript
+from .jaxpr_to_javascript import javascript
 
 PREFIXED = {
     "s": show.seconds,
@@ -25,7 +25,7 @@ PREFIXED = {
 
 
 def reading(value: float, unit: str = "") -> str:
-    """Three digits and the unit, as `helpers.show` prints it; `text` in live.js does the same.
+    """Three digits and the unit, as `helpers.show` prints it; `text` in figure_controls.js does the same.
 
     >>> reading(1.7612e-4, "s"), reading(1.97e14, "FLOPs/s"), reading(252.93), reading(8755.6, "FLOPs/byte")
     ('176 µs', '197 TFLOPs/s', '253', '8,756 FLOPs/byte')
@@ -50,7 +50,9 @@ GROUPED = re.compile(r"[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3
 
 
 def ungrouped(typed: str) -> str:
-    """A number as it was typed, without what parts its thousands; anything else as it stands. `ungrouped` in live.js does the same.
+    """A number as it was typed, without what parts its thousands; anything else as it stands.
+
+    `ungrouped` in figure_controls.js does the same.
 
     >>> ungrouped(" 16,384 "), ungrouped("1 048 576.5"), ungrouped("1,5"), ungrouped("0,500")
     ('16384', '1048576.5', '1,5', '0,500')
@@ -155,7 +157,7 @@ class LiveFigure:
     y: Axis
     marks: tuple[Mark, ...]
     sentence: str  # said after each change: {name} of a control or result stands for its text
-    runners = ("live.js",)
+    runners = ("figure_controls.js",)
 
     def settings(self) -> dict[str, float]:
         """The arguments of the function at the controls' first values."""

@@ -1,4 +1,4 @@
-"""Fewer names in the JavaScript that `javascript` writes: a number that is used once stands where it is used.
+"""Fewer names in the JavaScript that `jaxpr_to_javascript` writes: a number that is used once stands where it is used.
 
 The operations and their order stay, so no result changes by a bit; the text shrinks by about half.
 """

@@ -1,6 +1,6 @@
 """The same names in functions of JavaScript that are much alike, so that they share their text once they are compressed.
 
-Two models' prices differ in a few lines, but `javascript` gives names in order, so that one line more changes all names after it.
+Two models' prices differ in a few lines, but `jaxpr_to_javascript` gives names in order, so that one line more changes all names after it.
 Here a function takes the names of the one before that it resembles most: only names change, no operation and no order.
 """
 
@@ -11,9 +11,9 @@ from difflib import SequenceMatcher
 from itertools import chain
 
 from .inlining import NAME
-from .javascript import Writer
+from .jaxpr_to_javascript import Writer
 
-# Names that JavaScript or `javascript` gives.
+# Names that JavaScript or `jaxpr_to_javascript` gives.
 KEPT = {"const", "return", "if", "all", "length", "true", "false", *Writer.RESERVED}
 _END = re.compile(r"(?<=[,;{])\n")
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from .inlining import folded
-from .javascript import Writer, constants, traced
+from .jaxpr_to_javascript import Writer, constants, traced
 
 _NAME = re.compile(r"(?<![\w.$])[a-z]+(?![\w$])")
 

@@ -1,4 +1,4 @@
-"""What a page says to assistive technology where Sphinx and the theme write it otherwise; axe-core judges the whole in test_accessible."""
+"""What a page says to assistive technology where Sphinx and the theme write it otherwise; axe-core judges the whole in test_axe."""
 
 import doctest
 import importlib.util

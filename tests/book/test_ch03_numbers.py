@@ -7,7 +7,6 @@ Where one is wrong, the corrected value stands here and book/data/errata.json sa
 import pytest
 
 from helpers.costs.sharding.sharded_array import Mesh
-from helpers.costs.transformers.activation_memory import recomputed, saved_limit, train_flops
 from helpers.costs.transformers.attention_share import (
     attention_intensity,
     attention_ratio,
@@ -21,6 +20,7 @@ from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd, train_seconds
+from helpers.costs.transformers.training_memory_bytes import recomputed, saved_limit, train_flops
 from tests.book.conftest import ROOT
 from tests.book.stated import near
 

@@ -12,13 +12,12 @@ import pytest
 
 from helpers.costs.attention import attention_time, io_complexity, mha_gqa_mqa_intensity, ring_attention
 from helpers.costs.attention.flops_and_bytes import Attention, flash
-from helpers.costs.inference import prefill_and_decode_step as replica
-from helpers.costs.inference import sharded_decode_step as sharded_step
+from helpers.costs.inference import prefill_and_decode_step as replica, sharded_decode_step as sharded_step
 from helpers.costs.rooflines import host_offload, roofline, torus
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import dp_fsdp_tp
-from helpers.costs.transformers import activation_memory, attention_share
+from helpers.costs.transformers import attention_share, training_memory_bytes
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import model
@@ -140,7 +139,7 @@ def test_curves_of_attention_cross_in_the_order_that_is_said():
 
 def test_memory_of_a_training_step():
     by = {
-        p: activation_memory.training_memory(model("llama-3-8b"), 1, 8192, p)
+        p: training_memory_bytes.training_memory(model("llama-3-8b"), 1, 8192, p)
         for p in ("everything", "matmuls", "block")
     }
     for m in by.values():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import run_all_tests, scratch
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 ROOT = scratch.ROOT
 URL = "https://github.com/rooflines-to-racks/rooflines-to-racks"

@@ -3,7 +3,7 @@
 B sequences are answered at once; a prompt has T tokens; a decode step makes one token of each sequence, which sees S keys.
 kv is bytes of one sequence's cache, weights bytes of all weights, params the weights that a token is multiplied with.
 C and W_hbm are FLOPs/s and bytes/s of memory of ALL chips of the replica: weights and caches are taken to lie on them evenly, and
-nothing is sent between them. `replica` computes the same from a model's matrices, `sharding_limits` says what is sent.
+nothing is sent between them. `prefill_and_decode_step` computes the same from a model's matrices, `sharding_limits` says what is sent.
 
 Source: Austin et al. 2025, Section 7; errors of its text are listed in the course's errata (E003).
 Pope et al., "Efficiently Scaling Transformer Inference" (2022).
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import critical_batch_limit
 from helpers.costs.sharding.sharded_array import bytes_each
-from helpers.costs.transformers.activation_memory import arrays
 from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.training_memory_bytes import arrays
 from helpers.numeric import entries, maximum, nonzero, sqrt, where
 
 

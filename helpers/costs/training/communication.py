@@ -121,7 +121,7 @@ def collectives(
     """Every collective of a device; those that have nobody to send to are left out where that can be seen.
 
     kept    `held` of this model and layout
-    policy  what is kept for the backward pass: `activation_memory.POLICIES`
+    policy  what is kept for the backward pass: `training_memory_bytes.POLICIES`
     v       stages of the pipeline on each device
     hop     seconds of latency per hop
     at      the wires of every axis, if they are known already

@@ -11,8 +11,8 @@ from itertools import islice
 from math import inf
 
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.transformers.activation_memory import POLICIES
 from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.training_memory_bytes import POLICIES
 from helpers.numeric import entries
 
 from .layout import AXES, Layout, divisors

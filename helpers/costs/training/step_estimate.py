@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.occupancy import wave_efficiency
-from helpers.costs.transformers.activation_memory import POLICIES, arrays
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import flops, pairs, parameters
+from helpers.costs.transformers.training_memory_bytes import POLICIES, arrays
 from helpers.numeric import ceil, entries, maximum, minimum, where
 
 from .step_estimate_constants import CONSTANTS, Constants
@@ -49,7 +49,7 @@ class Setup:
     micro   sequences that one copy takes through the model at a time
     interleave  runs of layers that one stage has (virtual stages)
     sequence_parallel  norms and residuals are cut over tp, too
-    policy  what the backward pass computes again: see `activation_memory`
+    policy  what the backward pass computes again: see `training_memory_bytes`
     fused   attention keeps its T·S weights on the chip and leaves out what the mask hides
     offload "activations" or "optimizer": what lives in the host's memory
 

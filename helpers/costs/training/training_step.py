@@ -20,10 +20,10 @@ from functools import cached_property
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
-from helpers.costs.transformers.activation_memory import arrays, recomputed, saved
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.six_nd_and_mfu import six_nd
+from helpers.costs.transformers.training_memory_bytes import arrays, recomputed, saved
 from helpers.numeric import entries, maximum, minimum, plain, where
 
 from .communication import BF16, Bytes, Held, Sent, collectives, held, share
@@ -135,7 +135,7 @@ def step(
 ) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them.
 
-    policy    what is kept for the backward pass: `activation_memory.POLICIES`
+    policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`
     schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`; v stages on each device if "interleaved"
     count     pairs of query and key that attention computes: `transformer.PAIRS`
     at        the wires of every axis, if they are known already; then the layout is not checked either

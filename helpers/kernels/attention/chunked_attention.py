@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from . import grouped_heads, masks
+from . import gqa_shapes, masks
 from .masks import FULL, Mask
 from .online_softmax import nothing, onward, result, scored
 
@@ -32,7 +32,7 @@ def plain(q, k, v, mask: Mask = FULL, tau: float | None = None):
 
     Q, at, over, scale = _by_key(q, k, v, mask, tau)
     (L, O), _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1])[1:], over)
-    return grouped_heads.tokens(O / jnp.where(L == 0, 1, L)[..., None]).astype(q.dtype)
+    return gqa_shapes.tokens(O / jnp.where(L == 0, 1, L)[..., None]).astype(q.dtype)
 
 
 def stabilised(q, k, v, mask: Mask = FULL, tau: float | None = None):
@@ -44,16 +44,16 @@ def stabilised(q, k, v, mask: Mask = FULL, tau: float | None = None):
 
     Q, at, over, scale = _by_key(q, k, v, mask, tau)
     seen, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), over)
-    return grouped_heads.tokens(result(seen)).astype(q.dtype)
+    return gqa_shapes.tokens(result(seen)).astype(q.dtype)
 
 
 def _by_key(q, k, v, mask, tau):
     """Q[B, K, G, T, H]; its positions [T, 1]; keys and values [S, B, K, 1, 1, H] with their positions; the scale of the scores."""
-    k, v, _ = grouped_heads.checked(q, k, v, masks.ruled(mask))
+    k, v, _ = gqa_shapes.checked(q, k, v, masks.ruled(mask))
     T, S = q.shape[1], k.shape[1]
-    K, V = (grouped_heads.cut(grouped_heads.keys(x), 1) for x in (k, v))
+    K, V = (gqa_shapes.cut(gqa_shapes.keys(x), 1) for x in (k, v))
     at = jnp.arange(T)[:, None] + S - T
-    return grouped_heads.queries(q, k.shape[2]), at, (K, V, jnp.arange(S)), q.shape[-1] ** -0.5 if tau is None else tau
+    return gqa_shapes.queries(q, k.shape[2]), at, (K, V, jnp.arange(S)), q.shape[-1] ** -0.5 if tau is None else tau
 
 
 def efficient(
@@ -69,12 +69,12 @@ def efficient(
 
     Neither has to divide T or S. With `columns` a fixed part of S, "state" is linear in T. Every block is computed, seen or not.
     """
-    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
+    k, v, lengths = gqa_shapes.checked(q, k, v, masks.ruled(mask), lengths)
     if keep not in ("scores", "state", "rows"):
         raise ValueError(f'keep is "scores", "state" or "rows", not {keep!r}')
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
-    Q = grouped_heads.cut(grouped_heads.queries(q, k.shape[2]), plan.rows)
-    K, V = (grouped_heads.cut(grouped_heads.keys(x), plan.columns) for x in (k, v))
+    Q = gqa_shapes.cut(gqa_shapes.queries(q, k.shape[2]), plan.rows)
+    K, V = (gqa_shapes.cut(gqa_shapes.keys(x), plan.columns) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if tau is None else tau
     often = jax.checkpoint if keep != "scores" else lambda f: f
     whole = jax.checkpoint if keep == "rows" else lambda f: f
@@ -89,4 +89,4 @@ def efficient(
         return result(lax.scan(lambda seen, j: (summary(seen, Q, i, j), None), start, jnp.arange(len(K)))[0])
 
     out = lax.map(lambda at: row(*at), (Q, jnp.arange(len(Q))))
-    return grouped_heads.tokens(grouped_heads.joined(out, plan.T)).astype(q.dtype)
+    return gqa_shapes.tokens(gqa_shapes.joined(out, plan.T)).astype(q.dtype)

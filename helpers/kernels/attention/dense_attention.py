@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from helpers.kernels import operands
 
-from . import grouped_heads, masks
+from . import gqa_shapes, masks
 from .masks import Mask
 from .online_softmax import finite, scored
 
@@ -19,8 +19,8 @@ def attention(q, k, v, mask=None, tau: float | None = None):
     zeros, and passes no gradient on. ValueError for shapes and masks that do not fit.
     """
     P, there = _grouped(q, k, v, mask, tau)
-    v = operands.blank(grouped_heads.keys(v), there, 3)
-    return grouped_heads.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
+    v = operands.blank(gqa_shapes.keys(v), there, 3)
+    return gqa_shapes.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
 
 
 def weights(q, k, mask=None, tau: float | None = None):
@@ -31,14 +31,14 @@ def weights(q, k, mask=None, tau: float | None = None):
 
 def _grouped(q, k, v, mask, tau):
     """P[B, K, G, T, S], and which keys some query of a row sees, [B or 1, S], or None for all: the others are not looked at."""
-    grouped_heads.check(q, k, v)
+    gqa_shapes.check(q, k, v)
     (B, T, N, H), (S, K) = q.shape, k.shape[1:3]
     seen = masks.checked(mask, B, N, T, S)
     seen = seen[:, :, None] if seen.shape[1] == 1 else seen.reshape(seen.shape[0], K, N // K, *seen.shape[2:])
     every = mask is None or (isinstance(mask, Mask) and mask.reach(T, S).all())
     there = None if every else seen.any((1, 2, 3))
-    k = operands.blank(grouped_heads.keys(k), there, 3)
-    scores = scored(grouped_heads.queries(q, K), k, seen, H**-0.5 if tau is None else tau)
+    k = operands.blank(gqa_shapes.keys(k), there, 3)
+    scores = scored(gqa_shapes.queries(q, K), k, seen, H**-0.5 if tau is None else tau)
     e = jnp.exp(scores - finite(scores.max(-1, keepdims=True)))
     total = e.sum(-1, keepdims=True)
     return e / jnp.where(total == 0, 1, total), there

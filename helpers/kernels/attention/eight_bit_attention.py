@@ -20,7 +20,7 @@ from jax import lax
 
 from helpers.kernels.transformers.quantisation import KINDS, Quantised, quantise
 
-from . import flash_attention, grouped_heads, masks
+from . import flash_attention, gqa_shapes, masks
 from .masks import FULL, Mask
 from .online_softmax import nothing, onward, result
 
@@ -35,13 +35,13 @@ def blocks(x, size: int | None, kind: str = "fp8") -> Quantised:
     """
     if size is not None and size < 1:
         raise ValueError(f"a block has one row or more, not {size}; None is one scale for all")
-    whole = grouped_heads.cut(x.swapaxes(1, 2), x.shape[1] if size is None else size).astype(jnp.float32)
+    whole = gqa_shapes.cut(x.swapaxes(1, 2), x.shape[1] if size is None else size).astype(jnp.float32)
     return quantise(whole, axis=(0, 1, 2, 3, 4) if size is None else (3, 4), kind=kind)
 
 
 def round_trip(x, size: int | None, kind: str = "fp8"):
     """x[B, T, N, H] after it was quantised, in float32."""
-    return grouped_heads.joined(blocks(x, size, kind).plain(jnp.float32), x.shape[1]).swapaxes(1, 2)
+    return gqa_shapes.joined(blocks(x, size, kind).plain(jnp.float32), x.shape[1]).swapaxes(1, 2)
 
 
 def attention(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = FULL, tau: float | None = None):
@@ -51,7 +51,7 @@ def attention(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = F
 
     Scores are products of 8-bit numbers, times the scales of their two blocks; the weights are not quantised.
     """
-    k, v, _ = grouped_heads.checked(q, k, v, masks.ruled(mask))
+    k, v, _ = gqa_shapes.checked(q, k, v, masks.ruled(mask))
     (T, S), K = (q.shape[1], k.shape[1]), k.shape[2]
     plan = masks.plan(T, S, size or T, size or S, mask)
     scale = q.shape[-1] ** -0.5 if tau is None else tau
@@ -72,7 +72,7 @@ def attention(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = F
 
     rows = group(Q.q[0]).shape
     seen, _ = lax.scan(look, nothing((len(Q.q), *rows[:-1]), v.shape[-1]), flash_attention.steps(plan.blocks))
-    return grouped_heads.tokens(grouped_heads.joined(result(seen), T))
+    return gqa_shapes.tokens(gqa_shapes.joined(result(seen), T))
 
 
 def spread(q, k, key):

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from . import grouped_heads, masks
+from . import gqa_shapes, masks
 from .masks import FULL, Block, Mask, Plan
 from .online_softmax import Running, chunk, logsum, nothing, onward, result, scored, together
 
@@ -39,7 +39,7 @@ def flash(
     K may be any divisor of N. Scores and sums are float32, the result is of q's type. Kept for the backward pass besides the
     arguments: the result, and one number for each query and head. ValueError for shapes that do not fit.
     """
-    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
+    k, v, lengths = gqa_shapes.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau)
 
@@ -72,8 +72,8 @@ def forward(q, k, v, plan: Plan, tau: float, lengths=None, blocks: Sequence[Bloc
         return _put(seen, i, mine), None
 
     seen, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), steps(plan.blocks if blocks is None else blocks))
-    out, total = grouped_heads.joined(result(seen), plan.T), grouped_heads.joined(logsum(seen)[..., None], plan.T)
-    return grouped_heads.tokens(out).astype(q.dtype), grouped_heads.tokens(total)[..., 0]
+    out, total = gqa_shapes.joined(result(seen), plan.T), gqa_shapes.joined(logsum(seen)[..., None], plan.T)
+    return gqa_shapes.tokens(out).astype(q.dtype), gqa_shapes.tokens(total)[..., 0]
 
 
 def backward(
@@ -98,7 +98,7 @@ def backward(
 
     zeros = tuple(jnp.zeros(x.shape) for x in (Q, K, V))
     (dQ, dK, dV), _ = lax.scan(look, zeros, steps(by_columns(plan.blocks) if blocks is None else blocks))
-    whole = lambda x, n, like: grouped_heads.tokens(grouped_heads.joined(x, n)).astype(like.dtype)  # noqa: E731
+    whole = lambda x, n, like: gqa_shapes.tokens(gqa_shapes.joined(x, n)).astype(like.dtype)  # noqa: E731
     return whole(dQ, plan.T, q), whole(dK, plan.S, k), whole(dV, plan.S, v)
 
 
@@ -121,7 +121,7 @@ def first(
     writes   which of O, l and m go back to memory. The text that this course follows leaves out l: the result is then
              attention over the last block that a row visits, as if it had seen no other
     """
-    k, v, _ = grouped_heads.checked(q, k, v, masks.ruled(mask))
+    k, v, _ = gqa_shapes.checked(q, k, v, masks.ruled(mask))
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
     Q, K, V = _cut(plan, q, k, v)
     tau = q.shape[-1] ** -0.5 if tau is None else tau
@@ -134,7 +134,7 @@ def first(
         return _put(memory, i, Running(*(n if w in writes else o for w, n, o in zip("mlO", new, old)))), None
 
     memory, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), steps(by_columns(plan.blocks)))
-    return grouped_heads.tokens(grouped_heads.joined(memory.O, plan.T)).astype(q.dtype)
+    return gqa_shapes.tokens(gqa_shapes.joined(memory.O, plan.T)).astype(q.dtype)
 
 
 def by_columns(blocks: Sequence[Block]) -> list[Block]:
@@ -149,12 +149,12 @@ def steps(blocks: Sequence[Block]) -> tuple[np.ndarray, np.ndarray]:
 
 def _rows(plan: Plan, x, K: int):
     """[B, T, N, H] -> blocks [m, B, K, G, rows, H]."""
-    return grouped_heads.cut(grouped_heads.queries(x, K), plan.rows)
+    return gqa_shapes.cut(gqa_shapes.queries(x, K), plan.rows)
 
 
 def _cut(plan: Plan, q, k, v):
     """Blocks of queries [m, B, K, G, rows, H], and of keys and values [n, B, K, 1, columns, H]."""
-    return _rows(plan, q, k.shape[2]), *(grouped_heads.cut(grouped_heads.keys(x), plan.columns) for x in (k, v))
+    return _rows(plan, q, k.shape[2]), *(gqa_shapes.cut(gqa_shapes.keys(x), plan.columns) for x in (k, v))
 
 
 def _take(seen: Running, i) -> Running:

@@ -26,7 +26,7 @@ from jax import lax
 
 from helpers.kernels import operands
 
-from .grouped_heads import group
+from .gqa_shapes import group
 
 
 class State(NamedTuple):

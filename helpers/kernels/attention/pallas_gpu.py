@@ -24,7 +24,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from . import flash_attention as plain, grouped_heads, masks
+from . import flash_attention as plain, gqa_shapes, masks
 from .masks import FULL, Mask, Plan
 from .online_softmax import NEVER, finite
 
@@ -46,7 +46,7 @@ def flash(
     mask, lengths, tau and other errors as there. Products of float32 are exact, and slow, also to compile: bfloat16 is what this
     form is for.
     """
-    k, v, lengths = grouped_heads.checked(q, k, v, masks.ruled(mask), lengths)
+    k, v, lengths = gqa_shapes.checked(q, k, v, masks.ruled(mask), lengths)
     T, S = q.shape[1], k.shape[1]
     plan = Plan(T, S, _side(rows, T, "rows"), _side(columns, S, "columns"), mask)
     lengths = jnp.full(q.shape[0], S, jnp.int32) if lengths is None else lengths.astype(jnp.int32)

@@ -38,7 +38,7 @@ from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 from helpers.kernels.transformers.decoder_layers import visible
 
-from .grouped_heads import group
+from .gqa_shapes import group
 from .online_softmax import NEVER, chunk, nothing, result, together
 
 KEPT = "ring"

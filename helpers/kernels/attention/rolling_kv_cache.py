@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from helpers.kernels.transformers import decoder_layers
 
-from . import dense_attention, grouped_heads, masks
+from . import dense_attention, gqa_shapes, masks
 from .masks import Mask
 
 
@@ -35,7 +35,7 @@ def extend(cache: dict, q, k, v, at, mask: Mask, tau: float | None = None):
     generation, T > 1 a piece of a prompt, of any length. Pieces come in order, none is left out. ValueError for shapes that do
     not fit, and for rules without a window.
     """
-    grouped_heads.check(q, k, v)
+    gqa_shapes.check(q, k, v)
     (B, T), (_, rows, *heads) = q.shape[:2], cache["k"].shape
     if rows != _rolls(mask).window + mask.sinks or list(k.shape) != [len(cache["k"]), T, *heads]:
         raise ValueError(

@@ -26,7 +26,7 @@ from jax import lax
 from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import RIGHT, hop
 
-from .grouped_heads import group
+from .gqa_shapes import group
 from .online_softmax import NEVER, Running, chunk, result, together
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from helpers.kernels import operands
-from helpers.kernels.attention import grouped_heads, online_softmax
+from helpers.kernels.attention import gqa_shapes, online_softmax
 
 
 def attend(q, k, v, lengths, block: int):
@@ -45,7 +45,7 @@ def attend_pages(q, k, v, tables, lengths):
 def _over(q, k, v, lengths, block: int, read: Callable):
     """`read` gives block i of a row, [block, K, H]."""
     (B, N, H), K = q.shape, k.shape[2]
-    grouped_heads.group(N, K)
+    gqa_shapes.group(N, K)
     operands.real(q=q, k=k, v=v)
     q = q.reshape(B, K, N // K, H)  # query heads in groups, one for each KV head
     ends = jnp.cumsum(-(-lengths // block))  # where each row's blocks end in the list of all

@@ -4,12 +4,12 @@ One new token of each sequence, x[B, D] at positions at[B], looks at the cache K
 Sequences stand at different positions, so what lies behind at[b] in the cache is nobody's, and is not seen. M is N/K, the
 query heads that share a KV head.
 
-    sharded    tensor parallelism; what not to do: FSDP, data parallelism; prefill
-    heads      the cache cut over KV heads and sequences: two AllToAlls
-    sequence   the cache cut over its S places: partial softmaxes, put together
-    latent     latent attention, absorbed: a cache without heads, whole, or cut over sequences or places
-    twod       an MLP whose weights are cut along both dimensions
-    spread     experts on different devices
+    decode_tp_fsdp_dp       tensor parallelism; what not to do: FSDP, data parallelism
+    kv_cache_by_heads       the cache over KV heads and sequences: two AllToAlls
+    kv_cache_by_sequence    the cache over its S places: partial softmaxes, put together
+    latent_kv_cache         latent attention, absorbed: a cache without heads, whole, or over sequences or places
+    weight_stationary_2d    an MLP whose weights lie over both dimensions
+    expert_parallel_decode  experts on different devices
 
 Source: Austin et al. 2025, Section 7; Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 """

@@ -17,7 +17,9 @@ def tree(folder: Path) -> Tree:
     """The sources."""
     shutil.copytree(SAMPLE, folder)
     chapter = folder / "solutions" / f"{TOPIC}.md"
-    chapter.write_text(f"{chapter.read_text('utf-8').rstrip()}\n\n{(HERE / 'more.md').read_text('utf-8')}", "utf-8")
+    chapter.write_text(
+        f"{chapter.read_text('utf-8').rstrip()}\n\n{(HERE / 'target_exercises.md').read_text('utf-8')}", "utf-8"
+    )
     return Tree(folder)
 
 

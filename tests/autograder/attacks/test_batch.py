@@ -9,7 +9,7 @@ from autograder import grade
 from autograder.engine.sandbox import available
 from autograder.making import in_process_grading
 from tests.autograder.attacks import batch, edits, files, kinds, target
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 pytestmark = [pytest.mark.filterwarnings("default")]  # nbgrader's use of others is not ours to judge
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from autograder.engine import engine as engines, sandbox
+from autograder.engine import run_submission as engines, sandbox
 from tests.autograder.engine.small import ANSWERS, LIMITS, notebook
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ import textwrap
 
 import pytest
 
-from autograder.engine import engine as engines, sandbox
+from autograder.engine import run_submission as engines, sandbox
 from tests.autograder.attacks import breaks, forge, kinds, outside, protocol, shell
 from tests.autograder.engine.small import ANSWERS, WRONG, notebook
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 SECRET = "a-file-of-the-host"
 

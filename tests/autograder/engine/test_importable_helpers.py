@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autograder.engine import engine as engines, sandbox
+from autograder.engine import run_submission as engines, sandbox
 from autograder.engine.importable_helpers import HELPERS, modules, view
 from tests.autograder.engine.small import ANSWERS, LIMITS, notebook
 from tests.autograder.engine.test_sandbox import LEVELS, host_of
@@ -141,7 +141,7 @@ def test_no_file_of_the_course_is_there(engine):
             print("LEAK", helpers.__path__)
         except ImportError:
             pass"""
-    files = ["__init__", "answer_process", "linux_walls", "wire", "zygote"]
+    files = ["__init__", "answer_process", "linux_isolation", "wire", "zygote"]
     assert said(engine, code) == f"{[f'/course/engine/{f}.py' for f in files]}\n[]\n0\n"
 
 

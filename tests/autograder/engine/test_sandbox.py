@@ -9,11 +9,11 @@ import textwrap
 
 import pytest
 
-from autograder.engine import engine as engines, sandbox
+from autograder.engine import run_submission as engines, sandbox
 from tests.autograder.engine.sandbox_escape_probes import PROBES
 from tests.autograder.engine.small import ANSWERS, LIMITS, cell, checked, notebook
 from tests.autograder.engine.test_attacks import BREAK
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 LESS = {"bubblewrap": {}, "namespaces": {"bubblewrap": False}, "landlock": {"user_namespaces": False}}
 LEVELS = [pytest.param(x, marks=[pytest.mark.slow] * (x != "bubblewrap")) for x in LESS]

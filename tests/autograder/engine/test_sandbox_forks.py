@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.engine import engine as engines
+from autograder.engine import run_submission as engines
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS, notebook
 from tests.autograder.engine.test_sandbox import LESS, LEVELS, host_of
@@ -89,13 +89,13 @@ def test_an_engine_leaves_nothing(tmp_path, monkeypatch):
 
 KILLED = """
     import dataclasses, sys
-    from autograder.engine import engine, sandbox
+    from autograder.engine import run_submission, sandbox
     from tests.autograder.engine.small import LIMITS, notebook
     host = dataclasses.replace(sandbox.available(), **eval(sys.argv[1]))
-    e = engine.Engine(dataclasses.replace(LIMITS, cell=60), host)
-    e.open_checker(engine.bundle(notebook({})))
+    e = run_submission.Engine(dataclasses.replace(LIMITS, cell=60), host)
+    e.open_checker(run_submission.bundle(notebook({})))
     print(e.warm_zygote().sandbox.process.pid, e.checker.sandbox.process.pid, flush=True)
-    e.grade(engine.bundle(notebook({})), notebook({}, sys.argv[2]))"""
+    e.grade(run_submission.bundle(notebook({})), notebook({}, sys.argv[2]))"""
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autograder.engine import engine as engines, linux_walls, sandbox, zygote
+from autograder.engine import linux_isolation, run_submission as engines, sandbox, zygote
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS
 from tests.autograder.engine.test_sandbox import LESS, LEVELS
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=True, cgroup="v1", root=False)
 
@@ -73,7 +73,7 @@ def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):
         if sys.platform == "win32":
             sys.modules["resource"] = None
             del os.getuid, os.pidfd_open, socket.send_fds, socket.recv_fds
-        import autograder.engine.engine as e, autograder.engine.sandbox as s
+        import autograder.engine.run_submission as e, autograder.engine.sandbox as s
         import autograder.making.exercises
         print(s.available().refusal)
         try:
@@ -154,7 +154,7 @@ def test_the_user_s_processes_are_counted():
     """With their threads, as psutil counts them; others of the user's may begin and end meanwhile."""
 
     def agree() -> bool:
-        before, found, after = threads(), linux_walls.tasks(), threads()
+        before, found, after = threads(), linux_isolation.tasks(), threads()
         return min(before, after) <= found <= max(before, after)
 
     assert any(agree() for _ in range(50))
@@ -170,14 +170,14 @@ def threads() -> int:
 
 GRADE = """
     import dataclasses, json, os, sys
-    from autograder.engine import engine, sandbox
+    from autograder.engine import run_submission, sandbox
     from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
     host = dataclasses.replace(sandbox.available(), **json.loads(os.environ["LESS"]))
     if host.refusal:
         sys.exit(host.refusal)
     bomb = "import os, time\\nfor _ in range(5000):\\n    if os.fork() == 0:\\n        time.sleep(9)"
-    with engine.Engine(LIMITS, host) as e:
-        b = engine.bundle(notebook(ANSWERS))
+    with run_submission.Engine(LIMITS, host) as e:
+        b = run_submission.bundle(notebook(ANSWERS))
         scores = [sum(e.grade(b, notebook(a, own)).scores.values()) for a, own in ((ANSWERS, None), (WRONG, None), (ANSWERS, bomb))]
     print(json.dumps([os.getuid(), host.level, host.root, scores]))"""
 

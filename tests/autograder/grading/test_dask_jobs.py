@@ -17,8 +17,8 @@ from autograder.grading import jobs, workers
 from autograder.places import ROOT, SourceError
 from tests.autograder.grading import faked
 from tests.autograder.grading.test_jobs import gone
-from tests.needs import needs
 from tests.scratch import copy
+from tests.skip_conditions import needs
 
 try:
     from autograder.grading import dask_jobs as cluster

@@ -15,13 +15,13 @@ import nbformat
 import psutil
 import pytest
 
-from autograder.engine import engine, sandbox
+from autograder.engine import run_submission, sandbox
 from autograder.grading import jobs, one_submission, workers
 from autograder.places import SourceError
 from tests.autograder.engine import small
 from tests.autograder.grading import faked
-from tests.needs import needs
 from tests.scratch import ROOT
+from tests.skip_conditions import needs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers are killed by signals here")
 
@@ -257,7 +257,7 @@ def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
     stuck = small.notebook(small.ANSWERS | {"q1": f"import subprocess\nsubprocess.run(['sleep', '{LONG}'])"})
     limits = dataclasses.replace(small.LIMITS, cell=100, submission=100)
     assignment = one_submission.Assignment(
-        "ch01_sample", nbformat.writes(released), engine.bundle(released), "0", limits, True
+        "ch01_sample", nbformat.writes(released), run_submission.bundle(released), "0", limits, True
     )
     with jobs.Local(assignment, 1) as pool:
         job = one_submission.Job("eve", nbformat.writes(stuck).encode())

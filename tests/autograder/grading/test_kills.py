@@ -19,7 +19,7 @@ from autograder.grading.gradebook_writer import Writer
 from autograder.grading.records import Records
 from autograder.places import ROOT, Tree
 from tests.autograder.grading.test_jobs import gone
-from tests.needs import needs
+from tests.skip_conditions import needs
 from tests.tiers import repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -12,7 +12,7 @@ from nbgrader.plugins import BasePlugin
 from autograder import course, demo, grade
 from autograder.engine.sandbox import available
 from autograder.places import ROOT, Tree
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 

@@ -13,7 +13,7 @@ from autograder import demo, release
 from autograder.engine import sandbox
 from autograder.grading.gradebook_writer import Writer
 from autograder.places import ROOT, Tree
-from tests.needs import needs
+from tests.skip_conditions import needs
 from tests.tiers import repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -16,7 +16,7 @@ from autograder.engine.sandbox import available
 from autograder.grade import Class
 from autograder.places import COURSE, ROOT, Tree
 from tests import postgres
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 pytestmark = pytest.mark.slow
 

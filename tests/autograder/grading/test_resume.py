@@ -13,7 +13,7 @@ from autograder import demo, grade, release
 from autograder.grading import gradebook_writer, hidden_values, one_submission
 from autograder.places import ROOT, Tree
 from tests.autograder.grading.serial import Serial
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
 TOPIC = "ch01_sample"

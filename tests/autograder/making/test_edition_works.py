@@ -12,7 +12,7 @@ import yaml
 from autograder import edition
 from autograder.engine.sandbox import available
 from autograder.places import Tree
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from autograder.making import in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
-from tests.needs import needs
+from tests.skip_conditions import needs
 from tests.tiers import FULL, repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -48,7 +48,7 @@ def by_stock(nb: nbformat.NotebookNode, where) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def engine():
-    from autograder.engine.engine import Engine
+    from autograder.engine.run_submission import Engine
     from autograder.engine.sandbox import Limits, available
 
     why = available().refusal
@@ -60,7 +60,7 @@ def engine():
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.sample(quick=0, slow=2)
 def test_scores_are_those_of_stock(topic, engine, tmp_path, monkeypatch):
-    from autograder.engine.engine import bundle
+    from autograder.engine.run_submission import bundle
 
     for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path))

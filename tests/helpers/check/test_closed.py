@@ -59,7 +59,7 @@ PROGRAMS = [
     "sharding.sharded_matmul.case1",
     "transformers.decoder_layers.mlp",
     "transformers.mixture_of_experts.route",
-    "attention.flash_without_skipping.flash",
+    "attention.flash_attention_all_blocks.flash",
     "training.data_parallel_and_fsdp.fsdp_forward",
     "training.tensor_parallel.tensor_backward",
     "training.fsdp_and_tensor_parallel.mixed_backward",

@@ -27,13 +27,13 @@ from helpers.costs.training import (
     training_step,
 )
 from helpers.costs.transformers import (
-    activation_memory,
     attention_share,
     einsum,
     expert_batches,
     kv_cache,
     parameters_and_flops,
     six_nd_and_mfu,
+    training_memory_bytes,
 )
 from helpers.costs.transformers.config import Config, MoE
 from tests.helpers.costs.attention import formulas
@@ -163,16 +163,18 @@ FORMULAS = {
         DECODERS,
     ),
     "kv_cache": (lambda S, N: kv_cache.kv_cache(_mixed(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
-    "saved_limit": (activation_memory.saved_limit, [(4e6, 8192.0, 64.0)]),
-    "products": (lambda *s: tuple(activation_memory.products(c := _decoder(*s), c.kind(0)).values()), DECODERS),
+    "saved_limit": (training_memory_bytes.saved_limit, [(4e6, 8192.0, 64.0)]),
+    "products": (lambda *s: tuple(training_memory_bytes.products(c := _decoder(*s), c.kind(0)).values()), DECODERS),
     "arrays": (
-        lambda *s: tuple(sum(activation_memory.arrays(c := _decoder(*s), c.kind(0), p, 99).values()) for p in SAVING),
+        lambda *s: tuple(
+            sum(training_memory_bytes.arrays(c := _decoder(*s), c.kind(0), p, 99).values()) for p in SAVING
+        ),
         DECODERS,
     ),
-    "saved": (lambda *s: activation_memory.saved(_mixed(*s), 2, 128, "everything"), DECODERS),
-    "recomputed": (lambda *s: activation_memory.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
-    "train_flops": (lambda *s: activation_memory.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
-    "training_memory": (lambda *s: activation_memory.training_memory(_mixed(*s), 2, 128).total, DECODERS),
+    "saved": (lambda *s: training_memory_bytes.saved(_mixed(*s), 2, 128, "everything"), DECODERS),
+    "recomputed": (lambda *s: training_memory_bytes.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
+    "train_flops": (lambda *s: training_memory_bytes.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
+    "training_memory": (lambda *s: training_memory_bytes.training_memory(_mixed(*s), 2, 128).total, DECODERS),
     "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
     "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
@@ -304,7 +306,7 @@ def test_every_formula_is_listed():
             collectives,
             numeric,
             parameters_and_flops,
-            activation_memory,
+            training_memory_bytes,
             attention_share,
             einsum,
             step_estimate,

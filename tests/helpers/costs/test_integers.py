@@ -25,13 +25,13 @@ from helpers.costs.sharding.matmul_plans import cheapest
 from helpers.costs.sharding.sharded_array import Axis, Mesh
 from helpers.costs.training.dp_fsdp_tp import best_split
 from helpers.costs.training.layout import divisors
-from helpers.costs.transformers.activation_memory import training_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.einsum import einsum
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd_ratio
+from helpers.costs.transformers.training_memory_bytes import training_memory
 from tests.helpers.costs.test_arrays_and_tracers import DISCRETE, FORMULAS
 
 # Of names, texts and whole blocks: what they are given is no array, and whole numbers of NumPy become Python's.

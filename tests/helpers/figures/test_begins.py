@@ -82,7 +82,7 @@ def test_a_browser_that_cannot_watch_begins_at_once(page, far):
 def every(tmp_path_factory):
     """Each figure that computes, and the address of its page; a film only hides frames."""
     made, folder = [figures.figure(name) for name in names()], tmp_path_factory.mktemp("every")
-    return {f.name: write(f, folder).as_uri() for f in made if "live.js" in f.runners}
+    return {f.name: write(f, folder).as_uri() for f in made if "figure_controls.js" in f.runners}
 
 
 def same(one: str, other: str) -> bool:

@@ -6,7 +6,7 @@ import re
 import jax.numpy as jnp
 import pytest
 
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.renaming import renamed
 
 WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")

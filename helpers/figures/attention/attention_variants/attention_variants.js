@@ -1,5 +1,5 @@
 // What attention moves: the forms of a phase, by the functions that helpers/figures/attention/attention_variants/variants.py has had traced from helpers/costs, at the
-// chosen length and along the curves. live.js calls what this hands out.
+// chosen length and along the curves. figure_controls.js calls what this hands out.
 window.liveAttention = (data, F, box, { text, whole, fill }) => {
   const { attention: t, controls, y } = data, form = box.querySelector("form"), fields = form.elements;
   const { size, set, move } = window.liveGrids(fields), grids = controls.filter(c => c.grid), menus = controls.filter(c => c.options);

@@ -1,7 +1,7 @@
 """What attention moves, on a page: choose heads, a length and a chip, and see every form of attention side by side.
 
-`variants` has the numbers, which `helpers.live.javascript` traces from `costs`; `attention_variants.js` moves what this module draws, and
-tests hold the one against the other.
+`variants` has the numbers, which `helpers.live.jaxpr_to_javascript` traces from `costs`; `attention_variants.js` moves what
+this module draws, and tests hold the one against the other.
 """
 
 import json
@@ -30,7 +30,7 @@ from helpers.live.controls import (
     reading,
     scale,
 )
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 
 from .chart import GAP, SHORT, X, chart
 from .variants import (
@@ -116,7 +116,7 @@ class AttentionMover:
     chips: Mapping[str, str]
     first: Mapping[str, str]
     sliders: tuple[Size, ...]
-    runners = ("grids.js", "attention_variants.js", "live.js")
+    runners = ("grids.js", "attention_variants.js", "figure_controls.js")
 
     @cached_property
     def menus(self) -> tuple[Choice, ...]:
@@ -234,7 +234,7 @@ class AttentionMover:
 
     @cached_property
     def marks(self) -> list[dict]:
-        """What live.js moves: lines, the chosen length, and where it meets them."""
+        """What figure_controls.js moves: lines, the chosen length, and where it meets them."""
         every = range(len(self.lengths))
         lines = [{"kind": "line", "points": [(f"x{n}", f"{form}{n}") for n in every]} for form in FORMS]
         return [

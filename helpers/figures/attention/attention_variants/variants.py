@@ -1,7 +1,7 @@
 """What the live figure of chapter 6 computes: attention in every form on one chip, side by side.
 
 Each phase is one function of numbers over `costs.attention.flops_and_bytes`, `linear_attention`, `io_complexity` and `seconds`, which
-`helpers.live.javascript` traces; `attention_variants.js` calls it at the chosen length and along a curve.
+`helpers.live.jaxpr_to_javascript` traces; `attention_variants.js` calls it at the chosen length and along a curve.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from helpers.costs.attention.flops_and_bytes import Attention, Pass, chunked, de
 from helpers.costs.attention.io_complexity import Layout, block_bytes, largest_block
 from helpers.costs.attention.linear_attention import linear, state_bytes
 from helpers.costs.rooflines.hardware import Chip
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import maximum, minimum, where
 
 FORMS = {

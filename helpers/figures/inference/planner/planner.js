@@ -1,5 +1,5 @@
 // The planner: ranks every layout of a setting as helpers/figures/inference/planner/planner.py does, with the functions traced from helpers/costs,
-// and shows the picked one. live.js calls what this hands out.
+// and shows the picked one. figure_controls.js calls what this hands out.
 window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text, whole, fill, ungrouped }) => {
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
   const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));

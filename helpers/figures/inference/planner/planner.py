@@ -67,7 +67,7 @@ class Planner:
     chips: Mapping[str, str]
     widths: Mapping[str, tuple[int, int]]
     first: Mapping[str, object]
-    runners = ("candidates.js", "sharded_decode.js", "planner.js", "live.js")
+    runners = ("candidates.js", "sharded_decode.js", "planner.js", "figure_controls.js")
 
     @cached_property
     def menus(self) -> dict[str, tuple[str, tuple[str, ...], str]]:

@@ -15,7 +15,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
 from helpers.figures.inference.token_price.decode_step import NAMES, row
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 
 from .training import order
 from .words import CUT

@@ -26,7 +26,7 @@ from helpers.figures.training.layout_search.candidates import (
     row,
 )
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import where
 
 from .words import LAYOUT

@@ -1,7 +1,7 @@
 """What the live figure of chapter 5 computes: a decode step of a model on a slice, cut in the best way.
 
 `best` asks `costs.inference.sharded_decode_step` for every cut in Python; the page does the same with `row`, traced by
-`helpers.live.javascript` in stages (`token_price.js` loops over the cuts), and tests hold the one against the other.
+`helpers.live.jaxpr_to_javascript` in stages (`token_price.js` loops over the cuts), and tests hold the one against the other.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import Wired
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.renaming import renamed
 from helpers.live.stages import staged
 from helpers.numeric import floor, maximum, where

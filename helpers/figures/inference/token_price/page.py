@@ -1,7 +1,7 @@
 """What a token costs, on a page: choose a model, chips, context and batch, and see the seconds of a decode step and its price.
 
-`decode_step` has the numbers, which `helpers.live.javascript` traces from `costs`; `token_price.js` looks at every cut of the model
-there, and tests hold the one against the other. The price is the reader's.
+`decode_step` has the numbers, which `helpers.live.jaxpr_to_javascript` traces from `costs`; `token_price.js` looks at every cut
+of the model there, and tests hold the one against the other. The price is the reader's.
 """
 
 import json
@@ -153,7 +153,7 @@ class TokenPricer:
     widths: Mapping[str, tuple[int, int]]
     first: Mapping[str, str]  # what the menus say at first
     sliders: tuple[Size, ...]
-    runners = ("grids.js", "sharded_decode.js", "token_price.js", "live.js")
+    runners = ("grids.js", "sharded_decode.js", "token_price.js", "figure_controls.js")
 
     @cached_property
     def menus(self) -> tuple[Choice, ...]:

@@ -1,5 +1,5 @@
 // What a token costs: looks at every cut of a model over chips, and prices each with the functions that helpers/figures/inference/token_price/decode_step.py
-// has had traced from helpers/costs. live.js calls what this hands out.
+// has had traced from helpers/costs. figure_controls.js calls what this hands out.
 window.liveServing = ({ serving: t, controls, results, x, y }, F, box, { text, whole, fill, ungrouped }) => {
   const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const menus = controls.filter(c => c.options), grids = controls.filter(c => c.grid);

@@ -1,1 +1,1 @@
-"""The product of two matrices on a chip's roofline; `live.js` moves its marks."""
+"""The product of two matrices on a chip's roofline; `figure_controls.js` moves its marks."""

@@ -2,7 +2,7 @@
 
 What a plan does depends on the mesh and the shardings, of which a page offers a finite number: `tables` writes down the
 planner's own steps for all of them. What it costs is a function of numbers: `price`, made of `costs.sharding.collectives`,
-traced to JavaScript by `helpers.live.javascript`. `sharded_matmul_costs.js` joins the two, and tests hold it against the planner.
+traced to JavaScript by `helpers.live.jaxpr_to_javascript`. `sharded_matmul_costs.js` joins the two, and tests hold it against the planner.
 """
 
 import json
@@ -20,7 +20,7 @@ from helpers.costs.sharding.matmul_plans import Plan, finished, local_products, 
 from helpers.costs.sharding.resharding import Hop, State, named, routes, shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, bytes_each
 from helpers.live.controls import Choice, Result, Slider, control_data, control_html, head_html, reading, table_html
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import maximum, where
 
 KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Slice")
@@ -208,7 +208,7 @@ class PlanExplorer:
     y: str
     operands: tuple[str, str, str]  # first choices, as the notation without the name: "[I_X, J]"
     chips: tuple[str, ...]
-    runners = ("sharded_matmul_costs.js", "live.js")
+    runners = ("sharded_matmul_costs.js", "figure_controls.js")
 
     @property
     def controls(self) -> tuple[Slider | Choice, ...]:

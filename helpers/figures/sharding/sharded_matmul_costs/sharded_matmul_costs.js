@@ -1,5 +1,5 @@
 // The planner of a live figure: joins the tables of helpers/figures/sharding/sharded_matmul_costs/plans.py for one mesh into plans, in the order of
-// helpers/costs/sharding/matmul_plans.py, and prices each with the traced function. live.js calls what this hands out.
+// helpers/costs/sharding/matmul_plans.py, and prices each with the traced function. figure_controls.js calls what this hands out.
 window.livePlans = ({ plans: t, args: numbers }, compute, box, { text }) => {
   const cell = (table, from, to) => table[from * 11 + to] ?? t.base[from * 11 + to];
   const nine = v => Number(v.toPrecision(9)); // what decides between plans, so that rounding does not

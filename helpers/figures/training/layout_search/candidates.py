@@ -1,9 +1,8 @@
 """The layouts that the live figure of chapter 4 tries, the best of them, and the functions that its page calls.
 
-The set: chips in powers of two as tp·cp·ep·fsdp·pp or tp·cp·ep·dp·pp, cp up to 64, every zero,
-microbatches in powers of two. `best` searches it by
-`training_step.step` on arrays; the page does the same with `wires` and `step`, traced by `helpers.live.javascript` in stages, and its
-own loop in the same order (`layout_search.js`).
+The set: chips in powers of two as tp·cp·ep·fsdp·pp or tp·cp·ep·dp·pp, cp up to 64, every zero, microbatches in powers of two.
+`best` searches it by `training_step.step` on arrays; the page does the same with `wires` and `step`, traced by
+`helpers.live.jaxpr_to_javascript` in stages, and its own loop in the same order (`layout_search.js`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,10 +16,10 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import AXES, Layout, Wires, wires
 from helpers.costs.training.layout_search import slices
 from helpers.costs.training.training_step import Step, rules, step
-from helpers.costs.transformers.activation_memory import POLICIES
 from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.training_memory_bytes import POLICIES
 from helpers.figures.transformers.decoder_sizes.decoder import build, structure
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.renaming import renamed
 from helpers.live.stages import staged
 

@@ -1,5 +1,5 @@
 // The best layout: loops over the layouts of helpers/figures/training/layout_search/candidates.py, in its order, and prices each with the functions
-// traced from helpers/costs. live.js calls what this hands out.
+// traced from helpers/costs. figure_controls.js calls what this hands out.
 window.liveLayouts = ({ layouts: t, controls, results }, F, box, { text, whole, fill }) => {
   const fields = box.querySelector("form").elements;
   const bars = [...box.querySelectorAll("[data-bar]")], cells = [...box.querySelectorAll("[data-say]")];

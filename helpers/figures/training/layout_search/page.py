@@ -132,7 +132,7 @@ class LayoutFinder:
     n: tuple[int, int]  # least and most of the sliders, as powers of two: chips, tokens, T
     tokens: tuple[int, int]
     T: tuple[int, int]
-    runners = ("candidates.js", "layout_search.js", "live.js")
+    runners = ("candidates.js", "layout_search.js", "figure_controls.js")
 
     @cached_property
     def controls(self) -> tuple[Choice | Slider, ...]:

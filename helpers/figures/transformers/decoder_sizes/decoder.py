@@ -1,7 +1,7 @@
 """A decoder on a page: choose a public model, move its sizes, and see parameters, FLOPs, KV cache and memory to train.
 
 What a model is made of (gates, norms, biases, windows, experts, latent attention) is its structure, and sizes are numbers:
-`counts` asks `costs` for everything from a structure and numbers, and `helpers.live.javascript` traces it once for each structure.
+`counts` asks `costs` for everything from a structure and numbers, and `helpers.live.jaxpr_to_javascript` traces it once for each structure.
 `decoder_sizes.js` moves the sliders, and tests hold the page against `costs`.
 """
 
@@ -14,13 +14,13 @@ from html import escape
 
 import numpy as np
 
-from helpers.costs.transformers.activation_memory import POLICIES, recomputed, training_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.training_memory_bytes import POLICIES, recomputed, training_memory
 from helpers.live.controls import Choice, Result, control_html, head_html, reading
-from helpers.live.javascript import javascript
+from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import floor, maximum, where
 
 SIZES = ("D", "L", "N", "K", "H", "F", "V", "E", "k", "FE")
@@ -253,7 +253,7 @@ class DecoderBuilder:
     first: str
     sliders: tuple[Size, ...]  # in the order of SIZES, then T and B
     menus: tuple[Choice, ...]
-    runners = ("grids.js", "decoder_sizes.js", "live.js")
+    runners = ("grids.js", "decoder_sizes.js", "figure_controls.js")
 
     @cached_property
     def structures(self) -> tuple[Config, ...]:

@@ -1,5 +1,5 @@
 // The sliders of a decoder: a menu of models sets them to exact sizes, which stay until a slider itself is moved.
-// Numbers come from the traced functions of helpers/figures/transformers/decoder_sizes/decoder.py; live.js calls what this hands out.
+// Numbers come from the traced functions of helpers/figures/transformers/decoder_sizes/decoder.py; figure_controls.js calls what this hands out.
 window.liveDecoder = ({ decoder: t, controls, results, ...data }, [counts, heads], box, { text, whole }) => {
   const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const grids = controls.filter(c => c.grid), menus = controls.filter(c => c.options);

@@ -27,7 +27,7 @@ from helpers.costs.attention.flops_and_bytes import (
 from helpers.costs.attention.ring_attention import ring_seconds, rounds
 from helpers.costs.rooflines.chips import chip
 from helpers.trace import count, made
-from tests.helpers.live.test_javascript import agree, run  # noqa: F401, the fixture
+from tests.helpers.live.test_jaxpr_to_javascript import agree, run  # noqa: F401, the fixture
 
 
 def mask(T, S, causal=True, window=None, keep=0):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.costs.transformers.activation_memory import recomputed
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding import collectives
@@ -16,7 +17,6 @@ from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import step_estimate
 from helpers.costs.training.step_estimate import Setup, _rate, _ring, half_of_peak_seconds, six_nd_seconds, step_seconds
 from helpers.costs.training.step_estimate_constants import CONSTANTS, Constants
-from helpers.costs.transformers.activation_memory import recomputed
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model

@@ -14,7 +14,7 @@ from helpers.costs.training import dp_fsdp_tp, layout as placement, training_ste
 from helpers.costs.training.communication import MASTER
 from helpers.costs.training.layout import Layout, wires
 from helpers.costs.training.training_step import step
-from helpers.costs.transformers import activation_memory, parameters_and_flops, six_nd_and_mfu
+from helpers.costs.transformers import parameters_and_flops, six_nd_and_mfu, training_memory_bytes
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
@@ -223,14 +223,14 @@ def test_devices_hold_the_model_and_no_more(c):
 
 
 def test_memory_without_a_layout_is_that_of_chapter_3():
-    """systems D16: one chip holds what `activation_memory.training_memory` says, and besides what one layer makes again."""
+    """systems D16: one chip holds what `training_memory_bytes.training_memory` says, and besides what one layer makes again."""
     one = Slice(V5P, (1, 1, 1))
-    for policy in activation_memory.POLICIES:
+    for policy in training_memory_bytes.POLICIES:
         at = step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).memory
-        want = activation_memory.training_memory(EXPERTS, 4, 512, policy)
+        want = training_memory_bytes.training_memory(EXPERTS, 4, 512, policy)
         got = {role: getattr(at, role) for role in vars(want)}
         assert got == pytest.approx(vars(want)) and at.gathered == 0 and (at.working > 0) == (policy == "block")
-        assert step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).flops == activation_memory.train_flops(
+        assert step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).flops == training_memory_bytes.train_flops(
             EXPERTS, 4, 512, policy
         )
 

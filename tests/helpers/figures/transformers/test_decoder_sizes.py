@@ -3,7 +3,7 @@
 import math
 import random
 
-from helpers.costs.transformers import activation_memory, kv_cache, parameters_and_flops
+from helpers.costs.transformers import kv_cache, parameters_and_flops, training_memory_bytes
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.figures.transformers.decoder_sizes.decoder import KEPT, RESULTS, SIZES, sizes, unused
 from tests.helpers.figures.standalone import follow, link, scripts, shown, size, status, strays
@@ -72,7 +72,7 @@ def test_models_fit_their_sliders_and_every_structure_is_there(figure):
 def test_every_model_is_exactly_what_costs_say(figure):
     for name in figure.models:
         c, found = model(name), figure.values({"start": name, "T": 4096, "B": 3, "keep": keep(figure, "matmuls")})
-        p, memory = parameters_and_flops.parameters(c), activation_memory.training_memory(c, 3, 4096, "matmuls")
+        p, memory = parameters_and_flops.parameters(c), training_memory_bytes.training_memory(c, 3, 4096, "matmuls")
         assert (found["total"], found["active"]) == (p.total, p.active)
         assert (
             sum(found[f"p_{part}"] for part in ("embedding", "attention", "mlp", "experts", "shared"))
@@ -82,7 +82,7 @@ def test_every_model_is_exactly_what_costs_say(figure):
         assert found["cache"] == kv_cache.kv_cache(c, 4096)
         assert found["memory"] == memory.total and found["m_activations"] == memory.activations
         assert math.isclose(found["forward"], parameters_and_flops.flops(c, 1, 4096, count="causal").forward / 4096)
-        assert math.isclose(found["train"], activation_memory.train_flops(c, 1, 4096, "matmuls", "causal") / 4096)
+        assert math.isclose(found["train"], training_memory_bytes.train_flops(c, 1, 4096, "matmuls", "causal") / 4096)
 
 
 def test_without_javascript_the_table_stands_there(browser, figure, address):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import block_order, dense_attention, masks, pallas_tpu, softmax, striped_attention
+from helpers.kernels.attention import dense_attention, masks, pallas_tpu, parallel_blocks, softmax, striped_attention
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
@@ -40,8 +40,8 @@ def test_rows_and_columns_in_any_order():
 
     @jax.jit
     def run(q, k, v, do):
-        out, total = block_order.forward(q, k, v, plan, [1, 0])
-        return out, *block_order.backward(q, k, v, out, total, do, plan, [2, 0, 1])
+        out, total = parallel_blocks.forward(q, k, v, plan, [1, 0])
+        return out, *parallel_blocks.backward(q, k, v, out, total, do, plan, [2, 0, 1])
 
     near(run(*g), reference.dense(*g, CAUSAL.array(7, 9)))
 

@@ -22,9 +22,9 @@ from helpers.kernels.attention import (
 )
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention, sharded_decode_step
+from helpers.kernels.inference.decode_tp_fsdp_dp import DATA, TENSOR
 from helpers.kernels.inference.kv_cache_by_heads import HEADS
 from helpers.kernels.inference.kv_cache_by_sequence import REDUCED, SEQUENCE
-from helpers.kernels.inference.sharded_prefill import DATA, TENSOR
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.attention import reference
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy

@@ -4,6 +4,7 @@ from functools import partial
 
 from helpers.costs.transformers.config import MLA, MoE
 from helpers.kernels.inference import (
+    decode_tp_fsdp_dp,
     expert_parallel_decode,
     kv_cache_by_heads,
     kv_cache_by_sequence,
@@ -21,9 +22,9 @@ C = toy(D=16, L=3, N=8, K=4, H=6, F=24, V=29)
 ONE_LAYER = toy(D=16, L=1, N=8, K=4, H=6, F=24, V=29)
 
 WAYS = {
-    "tensor parallelism over 4": (sharded_prefill.TENSOR, dict(Y=4)),
-    "FSDP over 8": (sharded_prefill.FSDP, dict(X=8)),
-    "data parallelism over 8": (sharded_prefill.DATA, dict(X=8)),
+    "tensor parallelism over 4": (decode_tp_fsdp_dp.TENSOR, dict(Y=4)),
+    "FSDP over 8": (decode_tp_fsdp_dp.FSDP, dict(X=8)),
+    "data parallelism over 8": (decode_tp_fsdp_dp.DATA, dict(X=8)),
     "cache by heads and sequences, Y=2 Z=4": (kv_cache_by_heads.HEADS, dict(Y=2, Z=4)),
     "cache by heads and sequences, Y=4 Z=2": (kv_cache_by_heads.HEADS, dict(Y=4, Z=2)),
     "cache by groups and sequences, Y=4 Z=2": (kv_cache_by_heads.GROUPS, dict(Y=4, Z=2)),

@@ -14,10 +14,10 @@ from helpers.costs.sharding.collectives import Collective
 from helpers.costs.transformers.config import LayerKind
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import (
+    decode_tp_fsdp_dp,
     kv_cache_by_heads,
     kv_cache_by_sequence,
     sharded_decode_step,
-    sharded_prefill,
 )
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.transformers.families import random_params, toy
@@ -28,9 +28,9 @@ AT = np.array([0, 15, 7, 8, 3, 4, 11, 12])  # an empty cache, a full one, and bo
 X8, Y4, Y2Z4, Y4Z2 = ((8,), ("X",)), ((4,), ("Y",)), ((2, 4), ("Y", "Z")), ((4, 2), ("Y", "Z"))
 
 WAYS = {
-    "TP": (sharded_prefill.TENSOR, Y4),
-    "FSDP": (sharded_prefill.FSDP, X8),
-    "DP": (sharded_prefill.DATA, X8),
+    "TP": (decode_tp_fsdp_dp.TENSOR, Y4),
+    "FSDP": (decode_tp_fsdp_dp.FSDP, X8),
+    "DP": (decode_tp_fsdp_dp.DATA, X8),
     "heads": (kv_cache_by_heads.HEADS, Y2Z4),
     "heads, |Y| = K": (kv_cache_by_heads.HEADS, Y4Z2),
     "groups": (kv_cache_by_heads.GROUPS, Y4Z2),
@@ -213,7 +213,7 @@ def test_fsdp_sends_the_weights_and_tensor_parallelism_the_activations():
     D, N, K, H, F = BIG.D, BIG.N, BIG.K, BIG.H, BIG.F
     weights = 2 * (2 * D * N * H + 2 * D * K * H + 3 * D * F)
     right, wrong = (
-        volume(sent(w, g)) for w, g in ((sharded_prefill.TENSOR, ((8,), ("Y",))), (sharded_prefill.FSDP, X8))
+        volume(sent(w, g)) for w, g in ((decode_tp_fsdp_dp.TENSOR, ((8,), ("Y",))), (decode_tp_fsdp_dp.FSDP, X8))
     )
     assert (right, wrong) == (8 * ROWS * D, weights)
     assert wrong / right == (2 * N * H + 2 * K * H + 3 * F) / (4 * ROWS)  # 180 at B = 16
@@ -251,7 +251,7 @@ def test_cache_bytes_of_a_device(way, grid):
     "way, grid, changes, rows, places, said",
     [
         (kv_cache_by_heads.HEADS, Y4, {}, B, S, r"W_Q\[D, N_YZ, H\] names axis Z: use one that the mesh has, Y"),
-        (sharded_prefill.TENSOR, ((8,), ("Y",)), {}, B, S, r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4"),
+        (decode_tp_fsdp_dp.TENSOR, ((8,), ("Y",)), {}, B, S, r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4"),
         (
             kv_cache_by_heads.HEADS,
             ((2, 4), ("Y", "Z")),
@@ -276,10 +276,10 @@ def test_cache_bytes_of_a_device(way, grid):
             18,
             r"K\[B, S_Z, K_Y, H\]: Z is 4 and does not divide S = 18; .* are 16 and 20",
         ),
-        (sharded_prefill.FSDP, X8, {}, 12, S, r"x\[B_X, D\]: X is 8 and does not divide B = 12"),
-        (sharded_prefill.TENSOR, Y4, dict(F=26), B, S, r"W_in\[D, F_Y\]: Y is 4 and does not divide F = 26"),
+        (decode_tp_fsdp_dp.FSDP, X8, {}, 12, S, r"x\[B_X, D\]: X is 8 and does not divide B = 12"),
+        (decode_tp_fsdp_dp.TENSOR, Y4, dict(F=26), B, S, r"W_in\[D, F_Y\]: Y is 4 and does not divide F = 26"),
         (
-            sharded_prefill.TENSOR,
+            decode_tp_fsdp_dp.TENSOR,
             Y4,
             dict(window=4),
             B,

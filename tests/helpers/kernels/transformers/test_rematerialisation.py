@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.transformers import activation_memory as costs
+from helpers.costs.transformers import training_memory_bytes as costs
 from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.kernels.transformers import decoder as kernels, rematerialisation

@@ -12,7 +12,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from helpers.costs.attention import io_complexity as io
 from helpers.costs.attention.flops_and_bytes import Attention, flash as predicted, fused as dense_cost
-from helpers.kernels.attention.flash_without_skipping import flash as chapter_3
+from helpers.kernels.attention.flash_attention_all_blocks import flash as chapter_3
 from helpers.trace import kernels, made, moved, squares
 
 T, H, b = 64, 16, 8

@@ -1,4 +1,4 @@
-"""JavaScript written by helpers.live.javascript against the Python that it was traced from."""
+"""JavaScript written by helpers.live.jaxpr_to_javascript against the Python that it was traced from."""
 
 import json
 import math
@@ -15,7 +15,7 @@ import pytest
 
 from helpers import numeric
 from helpers.costs.rooflines.roofline import Calibration, attainable, critical_batch, matmul, time
-from helpers.live.javascript import LOGIC, REDUCE, RULES, javascript
+from helpers.live.jaxpr_to_javascript import LOGIC, REDUCE, RULES, javascript
 from tests.browser import chromium
 
 SETTINGS = 2000

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from helpers import trace
 from helpers.kernels.attention import online_softmax
-from helpers.kernels.attention.flash_without_skipping import flash
+from helpers.kernels.attention.flash_attention_all_blocks import flash
 from helpers.kernels.transformers.decoder_layers import visible
 
 CASES = [  # B, T, S, N, K, H, rows, columns

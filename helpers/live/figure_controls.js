@@ -1,5 +1,5 @@
 // Drives live figures: read the controls, call the traced cost function, move the marks and fill the table.
-// The function comes from helpers/live/javascript.py and the data from helpers/live/controls.py; nothing is loaded from anywhere.
+// The function comes from helpers/live/jaxpr_to_javascript.py and the data from helpers/live/controls.py; nothing is loaded from anywhere.
 (() => {
   const PREFIX = { "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
   const PREFIXED = ["s", "FLOPs/s", "FLOPs", "B/s", "B"];

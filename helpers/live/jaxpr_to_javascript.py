@@ -267,7 +267,7 @@ class Writer:
         if name == "convert_element_type":
             return _cast(operand, aval.dtype)
         raise NotImplementedError(
-            f"a live figure uses the JAX primitive {name!r}, which helpers.live.javascript cannot write as JavaScript: add a rule for it"
+            f"a live figure uses the JAX primitive {name!r}, which {__name__} cannot write as JavaScript: add a rule for it"
         )
 
     def do_broadcast_in_dim(self, eqn, aval, ins):
@@ -285,7 +285,9 @@ class Writer:
 
     def do_slice(self, eqn, aval, ins):
         if eqn.params["strides"] not in (None, (1,)):
-            raise NotImplementedError("helpers.live.javascript cannot write 'slice' with a stride as JavaScript yet")
+            raise NotImplementedError(
+                "helpers.live.jaxpr_to_javascript cannot write 'slice' with a stride as JavaScript yet"
+            )
         if not ins[0].row:
             return ins[0]
         return self.line(
@@ -316,7 +318,7 @@ def _check(shape, dtype, what: str) -> None:
     """Refuse what a JavaScript number or row of numbers cannot stand for."""
     if len(shape) > 1:
         raise NotImplementedError(
-            f"helpers.live.javascript writes numbers and rows of numbers; {what} makes an array of shape {tuple(shape)}"
+            f"helpers.live.jaxpr_to_javascript writes numbers and rows of numbers; {what} makes an array of shape {tuple(shape)}"
         )
     if dtype not in (np.float64, np.int64, np.int32, bool):
-        raise NotImplementedError(f"helpers.live.javascript computes in float64; {what} makes {dtype}")
+        raise NotImplementedError(f"helpers.live.jaxpr_to_javascript computes in float64; {what} makes {dtype}")

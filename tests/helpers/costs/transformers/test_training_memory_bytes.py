@@ -5,7 +5,10 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from helpers.costs.transformers.activation_memory import (
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.public_models import MODELS, model
+from helpers.costs.transformers.training_memory_bytes import (
     POLICIES,
     arrays,
     products,
@@ -15,9 +18,6 @@ from helpers.costs.transformers.activation_memory import (
     train_flops,
     training_memory,
 )
-from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
-from helpers.costs.transformers.public_models import MODELS, model
 from tests.helpers.costs.transformers.decoders import TOYS, layer
 
 

@@ -102,7 +102,7 @@ FAULTS = [
     ),
     Fault(
         "a live figure that differs from Python",
-        "helpers/live/javascript.py",
+        "helpers/live/jaxpr_to_javascript.py",
         r'"min": "Math\.min',
         '"min": "Math.max',
         "tests/helpers/figures/training/test_layout_search.py",
@@ -189,7 +189,7 @@ FAULTS = [
     ),
     Fault(
         "a blank answer that earns points",
-        "helpers/check/__init__.py",
+        "helpers/check/answer_checks.py",
         r"round\(earned \* 4\) // 1 / 4 if",
         "max(earned, 1) if",
         SAMPLES,
@@ -243,10 +243,10 @@ FAULTS = [
     ),
     Fault(
         "a directive that JupyterLab cannot show",
-        "autograder/making/translation.py",
+        "autograder/making/myst_to_commonmark.py",
         r'\[\*anchor, "\$\$", \*body',
         '[*anchor, "```{math}", *body',
-        "tests/autograder/making/test_translation.py tests/notebooks/test_notebooks.py",
+        "tests/autograder/making/test_myst_to_commonmark.py tests/notebooks/test_notebooks.py",
         "translation or myst",
     ),
     Fault(

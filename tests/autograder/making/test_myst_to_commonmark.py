@@ -3,7 +3,7 @@
 import pytest
 
 from autograder.making.links import Links
-from autograder.making.translation import lint, plain, translate
+from autograder.making.myst_to_commonmark import lint, plain, translate
 from autograder.places import SourceError
 
 HERE = "notebooks/ch01_sample/reading.ipynb"

@@ -8,12 +8,12 @@ import signal
 import nbformat
 import pytest
 
-from autograder.engine import engine as engines, sandbox
+from autograder.engine import run_submission as engines, sandbox
 from autograder.engine.cell_names import key_of
 from autograder.making import in_process_grading
 from autograder.samples import bank
 from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
-from tests.needs import needs
+from tests.skip_conditions import needs
 
 TOPIC = "ch01_rooflines"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from . import flash_attention, grouped_heads
+from . import flash_attention, gqa_shapes
 from .masks import Plan
 
 
@@ -32,7 +32,7 @@ def column(q, k, v, out, total, dout, plan: Plan, j: int, tau: float):
 
 def forward(q, k, v, plan: Plan, order: Sequence[int], tau: float | None = None):
     """Rows in any order: (result[B, T, N, H], log-sums[B, T, N]), bit for bit the same."""
-    grouped_heads.check(q, k, v)
+    gqa_shapes.check(q, k, v)
     _all(order, plan.shape[0], "rows")
     tau = q.shape[-1] ** -0.5 if tau is None else tau
     done = {i: row(q, k, v, plan, i, tau) for i in order}

@@ -2,18 +2,18 @@
 
 import pytest
 
-from tests import bench
+from tests import bench_startup
 
 
 def test_costs_import_in_under_a_fifth_of_a_second():
-    t = bench.imports(3)
+    t = bench_startup.imports(3)
     assert t["helpers.costs"] - t["nothing"] < 0.2
 
 
 def test_the_planner_keeps_its_promise():
-    assert bench.planning()[1] > 1000
+    assert bench_startup.planning()[1] > 1000
 
 
 @pytest.mark.slow
 def test_jupyterlab_comes_to_a_first_cell():
-    assert bench.first_cell() > 0
+    assert bench_startup.first_cell() > 0

@@ -1,0 +1,120 @@
+"""Experts on different devices: equal to dense, and what is sent is predicted."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.transformers.config import MoE
+from helpers.kernels import mesh as meshes
+from helpers.kernels.inference import (
+    expert_parallel_decode,
+)
+from helpers.kernels.transformers import mixture_of_experts
+from tests.helpers.kernels.inference.arrays_and_meshes import absent, bf16, normal, one
+from tests.helpers.kernels.transformers.families import random_params, toy
+
+EXPERTS = toy(D=16, L=1, moe=MoE(E=8, k=2, F=6))
+TOKENS = 16
+
+
+@cache
+def layer_of_experts():
+    """(its arrays, tokens, result without a capacity, result with 4 places for each expert, with 1 for each of 4 parts)."""
+    p = jax.tree.map(lambda a: a[0], random_params(EXPERTS)["layers"][0])
+    x = normal(TOKENS, EXPERTS.D)
+
+    @jax.jit
+    def dense(p, x):
+        parts = [mixture_of_experts.with_capacity(p, part, EXPERTS, 1)[0] for part in jnp.split(x, 4)]
+        return (
+            mixture_of_experts.dropless(p, x, EXPERTS),
+            mixture_of_experts.with_capacity(p, x, EXPERTS, 4)[0],
+            jnp.concatenate(parts),
+        )
+
+    return p, x, *dense(p, x)
+
+
+@pytest.mark.parametrize(
+    "cut, factor, want",
+    [
+        ("whole", None, 2),
+        pytest.param("whole", 1.0, 3, marks=pytest.mark.slow),
+        pytest.param("batch", None, 2, marks=pytest.mark.slow),
+        ("batch", 1.0, 4),
+    ],
+)
+def test_spread_experts_equal_dense(cut, factor, want):
+    """systems E30: room for all, or a capacity: of the whole batch, or of each device's part."""
+    given = layer_of_experts()
+    assert not np.allclose(given[2], given[want]) or want == 2  # the capacities do drop something
+    mesh = meshes.mesh((2, 4), ("Y", "Z"))
+    got = expert_parallel_decode.program(EXPERTS, mesh, cut, factor)(given[1], *expert_parallel_decode.arrays(given[0]))
+    np.testing.assert_allclose(got, given[want], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("Y, Z", [(2, 4), (8, 16)])
+def test_what_spread_experts_send(Y, Z):
+    """systems E30: whole tokens: one AllReduce of B·D, whatever k; cut tokens: E·C places there and back, then B·D/|Z| over Y."""
+    B, D, E, k, F = 64, 256, 32, 2, 512
+    mesh = absent((Y, Z), ("Y", "Z"))
+    c = toy(D=D, moe=MoE(E=E, k=k, F=F))
+    given = (bf16(B, D), bf16(D, E), bf16(E, D, F), bf16(E, D, F), bf16(E, F, D))
+    assert list(trace.sent(expert_parallel_decode.program(c, mesh), *given)) == [one("AllReduce", "YZ", (B, D), (B, D))]
+    for factor, places in ((None, B // Z), (4.0, mixture_of_experts.capacity(B // Z, E, k, 4.0))):
+        there, here = (E, places, D), (E // Z, Z * places, D)
+        assert list(trace.sent(expert_parallel_decode.program(c, mesh, "batch", factor), *given)) == [
+            one("AllToAll", "Z", there, here),
+            one("AllToAll", "Z", here, there),
+            one("AllReduce", "Y", (B // Z, D), (B // Z, D)),
+        ]
+
+
+def test_each_device_holds_its_share_of_the_experts():
+    """systems E30: E/|Z| experts of width F/|Y|, each number on one device of |Y|·|Z|: what a step loads."""
+    p, mesh = layer_of_experts()[0], meshes.mesh((2, 4), ("Y", "Z"))
+    laid = [
+        meshes.put(a, mesh, how)
+        for a, how in zip(expert_parallel_decode.arrays(p), expert_parallel_decode.weights(EXPERTS))
+    ]
+    assert [a.addressable_shards[0].data.shape for a in laid[1:]] == [(2, 16, 3), (2, 16, 3), (2, 3, 16)]
+    assert 8 * sum(a.addressable_shards[0].data.nbytes for a in laid[1:]) == 4 * 3 * 8 * 16 * 6
+
+
+@pytest.mark.parametrize(
+    "run, said",
+    [
+        (
+            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((8,), ("Z",))),
+            r"W_in\[E_Z, D, F_Y\] names axis Y: use one that the mesh has, Z",
+        ),
+        (
+            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((4, 2), ("Y", "Z")))(
+                normal(4, 16), *expert_parallel_decode.arrays(layer_of_experts()[0])
+            ),
+            r"W_in\[E_Z, D, F_Y\]: Y is 4 and does not divide F = 6; the nearest that it divides are 4 and 8",
+        ),
+        (
+            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((2, 4), ("Y", "Z")), "batch")(
+                normal(6, 16), *expert_parallel_decode.arrays(layer_of_experts()[0])
+            ),
+            r"x\[B_Z, D\]: Z is 4 and does not divide B = 6; the nearest that it divides are 4 and 8",
+        ),
+        (
+            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((2, 4), ("Y", "Z")), "B"),
+            "tokens are cut 'whole' or 'batch', not 'B'",
+        ),
+        (
+            lambda: expert_parallel_decode.program(toy(D=16, L=1), meshes.mesh((2, 4), ("Y", "Z"))),
+            "give it a Config with such a moe",
+        ),
+    ],
+    ids=["axis", "hidden", "batch", "cut", "dense"],
+)
+def test_spread_experts_refuse_what_does_not_fit(run, said):
+    with pytest.raises(ValueError, match=said):
+        run()

@@ -1,0 +1,134 @@
+"""Prefill over a mesh: equal to the dense layer, and what is sent is predicted."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.costs.transformers.config import LayerKind
+from helpers.kernels import mesh as meshes
+from helpers.kernels.inference import (
+    kv_cache_by_heads,
+    sharded_decode_step,
+    sharded_prefill,
+)
+from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.inference.arrays_and_meshes import absent, bf16, normal, one
+from tests.helpers.kernels.transformers.families import random_params, tokens, toy
+
+C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
+
+
+@cache
+def prompt():
+    p = jax.tree.map(lambda a: a[0], random_params(C)["layers"][0])
+    x = normal(2, 16, C.D)
+    return p, x, *jax.jit(lambda p, x: decoder.block(p, x, jnp.arange(16), C, LayerKind()))(p, x)
+
+
+@pytest.mark.parametrize(
+    "keys, grid",
+    [
+        ("ring", (4, 2)),
+        ("gathered", (2, 4)),
+        pytest.param("gathered", (4, 2), marks=pytest.mark.slow),
+        pytest.param("ring", (8, 1), marks=pytest.mark.slow),
+        pytest.param("ring", (1, 4), marks=pytest.mark.slow),
+    ],
+)
+def test_prefill_equals_the_dense_layer(keys, grid):
+    """systems E16: heads over Y, the sequence over X; and the cache that decoding begins with."""
+    p, x, want, held = prompt()
+    got, kept = sharded_prefill.prefill(C, meshes.mesh(grid, ("X", "Y")), keys)(p, x)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=3e-5)
+    for name in "kv":
+        np.testing.assert_allclose(kept[name], held[name], rtol=1e-5, atol=1e-5)
+        assert kept[name].sharding.shard_shape((2, 16, 4, 4)) == (2, 16 // grid[0], 4 // grid[1], 4)
+
+
+@pytest.mark.slow("compiles a decoder for two meshes")
+def test_a_text_begins_on_one_mesh_and_goes_on_on_another():
+    """systems E16, E18: two prompts cut over X and Y, then four steps with the cache cut over KV heads and sequences: the same tokens."""
+    c, B, T, size = toy(D=16, L=2, N=8, K=4, H=4, F=24), 4, 8, 12
+    params, row = random_params(c), tokens(c, B, T)
+
+    def greedy(prefill, step, laid=lambda *a: a):
+        logits, cache = prefill(params, row)
+        here, cache = laid(params, cache)
+        said = [logits]
+        for t in range(T, size):
+            logits, cache = step(here, cache, logits.argmax(-1), t)
+            said.append(logits)
+        return np.stack(said)
+
+    want = greedy(jax.jit(lambda *a: decoder.prefill(*a, c, size)), jax.jit(lambda *a: decoder.decode(*a, c)))
+    grid, mesh = meshes.mesh((4, 2), ("X", "Y")), meshes.mesh((4, 2), ("Y", "Z"))
+    run = sharded_decode_step.step(kv_cache_by_heads.HEADS, c, mesh)
+    got = greedy(
+        sharded_prefill.prompt(c, grid, size),
+        lambda p, cache, token, t: run(p, cache, token, np.full(B, t)),
+        lambda p, cache: sharded_decode_step.start(kv_cache_by_heads.HEADS, c, mesh, p, cache),
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
+    given = (params, decoder.empty_cache(c, B, size), np.zeros(B, int), np.zeros(B, int))
+    assert [(x.kind, x.times) for x in trace.sent(run, *given)] == [
+        (k, 2) for k in ["AllToAll"] * 2 + ["AllReduce"] * 2
+    ]
+
+
+@pytest.mark.parametrize("X, Y", [(4, 2), (2, 4), (16, 8)])
+def test_prefill_sends_four_activations_and_each_key_once(X, Y):
+    """systems E16: 2 AllGathers and 2 ReduceScatters over Y of B·T·D/|X|; keys and values round X, by a ring or by gathers."""
+    c, B, T = toy(D=512, L=1, N=32, K=8, H=64, F=2048), 1, 4096
+    p = {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}
+    part, whole = (B, T // X, c.D // Y), (B, T // X, c.D)
+    gather, scatter = one("AllGather", "Y", part, whole), one("ReduceScatter", "Y", whole, part)
+    kv = (B, T // X, c.K // Y, c.H)
+    hops = one("Permute", "X", (2, B, c.K // Y, 1, T // X, c.H), (2, B, c.K // Y, 1, T // X, c.H), X - 1)
+    whole_kv = one("AllGather", "X", kv, (B, T, c.K // Y, c.H))
+    mesh, wires = absent((X, Y), ("X", "Y")), {}
+    for keys, middle in (("ring", [hops]), ("gathered", [whole_kv] * 2)):
+        got = trace.sent(sharded_prefill.prefill(c, mesh, keys), p, bf16(B, T, c.D))
+        assert list(got) == [gather, *middle, scatter, gather, scatter] and not got.doubts
+        wires[keys] = got.by_axis
+    assert wires["ring"] == wires["gathered"]
+    assert sum(x.V(meshes.costs_mesh(mesh)) for x in got if x.axes == ("Y",)) == 4 * 2 * B * T * c.D / X
+
+
+@pytest.mark.parametrize(
+    "run, said",
+    [
+        (
+            lambda: sharded_prefill.prefill(C, meshes.mesh((2,), ("X",))),
+            r"x\[B, T_X, D_Y\] names axis Y: use one that the mesh has, X",
+        ),
+        (
+            lambda: sharded_prefill.prefill(C, meshes.mesh((4, 2), ("X", "Y")))({}, jnp.zeros((1, 18, 16))),
+            r"x\[B, T_X, D_Y\]: X is 4 and does not divide T = 18; the nearest that it divides are 16 and 20",
+        ),
+        (
+            lambda: sharded_prefill.prefill(C, meshes.mesh((1, 8), ("X", "Y"))),
+            r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4",
+        ),
+        (
+            lambda: sharded_prefill.prefill(C, meshes.mesh((4, 2), ("X", "Y")), "sent"),
+            "come by 'ring' or 'gathered', not by 'sent'",
+        ),
+        (
+            lambda: sharded_prefill.prompt(C, meshes.mesh((4, 2), ("X", "Y")), 8)(None, jnp.zeros((1, 12), int)),
+            "a prompt has 1 to 8 tokens, the places of the cache, and this one has 12",
+        ),
+        (
+            lambda: sharded_prefill.prompt(C, meshes.mesh((4, 2), ("X", "Y")), 8)(None, jnp.zeros((1, 0), int)),
+            "a prompt has 1 to 8 tokens, the places of the cache, and this one has 0",
+        ),
+    ],
+    ids=["axis", "tokens", "heads", "keys", "long prompt", "empty prompt"],
+)
+def test_prefill_refuses_what_does_not_lie_over_the_mesh(run, said):
+    with pytest.raises(ValueError, match=said):
+        run()

@@ -1,0 +1,101 @@
+"""An MLP with weights over one or two dimensions: equal to dense, and what is sent is predicted; which mesh is best, by counting all."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from helpers import trace
+from helpers.kernels import mesh as meshes
+from helpers.kernels.inference import (
+    weight_stationary_2d,
+)
+from tests.helpers.kernels.inference.arrays_and_meshes import absent, bf16, normal, one
+from tests.helpers.kernels.transformers.families import toy
+
+C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
+
+
+@pytest.mark.parametrize(
+    "make, grid",
+    [
+        (weight_stationary_2d.two_dimensions, (2, 2, 2)),
+        (weight_stationary_2d.one_dimension, (2, 2, 2)),
+        *[
+            pytest.param(weight_stationary_2d.two_dimensions, g, marks=pytest.mark.slow)
+            for g in ((8, 1, 1), (1, 4, 2), (4, 2, 1))
+        ],
+    ],
+)
+def test_weights_cut_both_ways_equal_dense(make, grid):
+    """systems E26: the five steps, with a gelu between the products."""
+    In, W_in, W_out = normal(4, 16), normal(16, 32), normal(32, 16)
+    got = make(meshes.mesh(grid, ("X", "Y", "Z")))(In, W_in, W_out)
+    np.testing.assert_allclose(got, jax.nn.gelu(In @ W_in) @ W_out, rtol=1e-4, atol=1e-4)
+    assert got.sharding.shard_shape(got.shape) == (4, 2)
+
+
+def mlp_sends(make, grid, B, D, F):
+    return trace.sent(make(absent(grid, ("X", "Y", "Z"))), bf16(B, D), bf16(D, F), bf16(F, D))
+
+
+def volume(sent, weight=lambda c: 1):
+    """V of all collectives, an AllReduce twice, each by a weight of its own."""
+    return sum((2 if c.kind == "AllReduce" else 1) * c.bytes * weight(c) for c in sent)
+
+
+def test_what_weights_cut_both_ways_send():
+    """systems E26: in order 2BD/X gathered, 2BF/YZ added up, 2BD/X scattered, on every mesh of 8 and of 64 devices."""
+    B, D, F = 32, 512, 1024
+    for X, Y, Z in (*weight_stationary_2d.grids(8), *weight_stationary_2d.grids(64)):
+        n = X * Y * Z
+        got = mlp_sends(weight_stationary_2d.two_dimensions, (X, Y, Z), B, D, F)
+        assert list(got) == [
+            one("AllGather", "YZ", (B, D // n), (B, D // X)),
+            one("AllReduce", "X", (B, F // (Y * Z)), (B, F // (Y * Z))),
+            one("ReduceScatter", "YZ", (B, D // X), (B, D // n)),
+        ]
+        assert volume(got) == 4 * B * D / X + 4 * B * F / (Y * Z)
+    assert volume(mlp_sends(weight_stationary_2d.one_dimension, (2, 2, 2), B, D, F)) == 4 * B * D
+
+
+@pytest.mark.parametrize("F, best", [(512, {4}), (1024, {2, 4}), (2048, {2}), (8192, {1})])
+def test_the_best_mesh_of_eight_devices_by_counting_all(F, best):
+    """systems E26: fewest bytes at X = sqrt(8·D/F) if the mesh has it, else at a neighbour: 4, 2.83, 2, 1."""
+    D = 1024
+    counted = {}
+    for grid in weight_stationary_2d.grids(8):
+        counted.setdefault(grid[0], set()).add(volume(mlp_sends(weight_stationary_2d.two_dimensions, grid, 16, D, F)))
+    assert all(len(same) == 1 for same in counted.values())  # only |X| matters
+    least = min(map(min, counted.values()))
+    assert {X for X, (v,) in counted.items() if v == least} == best
+    assert min(best) <= (8 * D / F) ** 0.5 <= max(best)
+
+
+@pytest.mark.parametrize("n, wins", [(8, False), (64, False), (72, None), (128, True)])
+def test_two_dimensions_win_beyond_72_devices(n, wins):
+    """systems E26: F = 4D; a collective over several torus axes has their bandwidths together, so 1D has three times one link's."""
+    B, D = 8, 9 * 128
+    grids = [g for g in weight_stationary_2d.grids(n) if D % n == 0 and g[1] > 1 and g[2] > 1]
+    time = lambda s: volume(s, lambda c: 1 / len(c.axes))  # noqa: E731
+    two = min((time(mlp_sends(weight_stationary_2d.two_dimensions, g, B, D, 4 * D)), g[0]) for g in grids)
+    alone = time(mlp_sends(weight_stationary_2d.one_dimension, grids[0], B, D, 4 * D))
+    assert alone == pytest.approx(4 * B * D / 3)
+    if wins is None:
+        assert two[0] == pytest.approx(alone) and two[1] == (n / 8) ** 0.5 == 3
+    else:
+        assert (two[0] < alone) == wins
+
+
+@pytest.mark.parametrize(
+    "grid, names, D, said",
+    [
+        ((4, 2), ("X", "Y"), 16, r"In\[B, D_XYZ\] names axis Z: use one that the mesh has, X, Y"),
+        ((2, 2, 2), ("X", "Y", "Z"), 20, r"In\[B, D_XYZ\]: XYZ is 8 and does not divide D = 20; .* are 16 and 24"),
+    ],
+)
+def test_two_dimensions_refuse_what_does_not_lie_over_the_mesh(grid, names, D, said):
+    with pytest.raises(ValueError, match=said):
+        weight_stationary_2d.two_dimensions(meshes.mesh(grid, names))(
+            jnp.zeros((4, D)), jnp.zeros((D, 32)), jnp.zeros((32, D))
+        )
