@@ -49,7 +49,8 @@ def attention(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = F
 
     size   rows of a block of q, k and v, each with its scale; None: one scale for each tensor
 
-    Scores are products of 8-bit numbers, times the scales of their two blocks; the weights are not quantised.
+    Scores are products of 8-bit numbers, times the scales of their two blocks; the weights are not quantised. Keys and values
+    that no query sees count for no scale.
     """
     k, v, _ = gqa_shapes.checked(q, k, v, masks.ruled(mask))
     (T, S), K = (q.shape[1], k.shape[1]), k.shape[2]
