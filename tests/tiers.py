@@ -2,11 +2,12 @@
 
 `@pytest.mark.sample(quick=3, slow=9, kind="policy")` above a parametrised test: of each kind (a value of the parameter
 `policy`; one kind for all without it) 3 cases run in `make test`, 9 others in `make test-all`, the rest with FULL=1 only.
-They lie evenly in the list, so the same ones are taken every time. `repeats(40, 400)` is how many draws a loop makes.
+They lie evenly in the list, so the same ones are taken every time. `repeats(40, 400)` is how many draws a loop makes,
+`some(things, 5)` which of the things a test walks through.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
@@ -25,6 +26,12 @@ def spread(n: int, k: int) -> list[int]:
     ([0, 3, 6], [0, 1], [])
     """
     return [i * n // k for i in range(k)] if k < n else list(range(n))
+
+
+def some(things: Iterable, k: int) -> list:
+    """k of the things, evenly; all of them with FULL=1."""
+    things = list(things)
+    return things if FULL else [things[i] for i in spread(len(things), k)]
 
 
 def tiers(kinds: Sequence, quick: int, slow: int | None = None, long: Sequence[int] = ()) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from autograder.making import in_process_grading
 from tests.scratch import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab")]  # they share a JupyterLab
 CHAPTER = "notebooks/ch01_rooflines"
 READINGS = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("notebooks/ch*/reading.ipynb"))
 PICTURES = {  # words that say what a picture shows which the reading draws

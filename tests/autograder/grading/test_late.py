@@ -14,7 +14,11 @@ from autograder.engine.sandbox import available
 from autograder.places import ROOT, Tree
 from tests.skip_conditions import needs
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.xdist_group("late"),
+]  # they share a class
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
 TREE = Tree(SAMPLE)

@@ -19,7 +19,7 @@ from tests.tiers import repeats
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
 TOPIC = "ch01_sample"
-MANY, FEW = repeats(400, 2000), repeats(150, 500)
+MANY, FEW = repeats(260, 2000), repeats(120, 500)
 MAY_GROW = 8e6  # bytes that a process may have more after MANY submissions than after FEW
 MOST = 500e6  # bytes that any of them may have, also while the gradebook is exported
 

@@ -5,6 +5,7 @@ import pytest
 from helpers import figures
 from tests.helpers.figures.standalone import begun
 from tests.helpers.figures.timings import limit, linked, main, names, pages, ready, slowest
+from tests.tiers import some
 
 # Controls whose target is lower or narrower than 44 px; that of a radio button is its label.
 SMALL = """() => [...document.querySelectorAll("figure :is(input, select, button, summary)")]
@@ -46,21 +47,24 @@ def opened(browser, every):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("figures")  # they share a page of every figure
 def test_every_figure_is_small_and_starts_by_itself(browser, every):
     assert list(every) == names()
     assert {n: weight for n, (weight, _) in every.items() if weight > limit(n)} == {}
-    for _, address in every.values():
+    for _, address in some(every.values(), 5):
         assert ready(browser, address) > 0 and linked(browser, address) > 0
     assert slowest(browser, every["decoder"][1], runs=1) > 0
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("figures")  # they share a page of every figure
 def test_with_a_finger_every_control_is_large_enough(opened):
     touched = opened(viewport={"width": 820, "height": 1180}, is_mobile=True, has_touch=True)
     assert {name: found for name, page in touched if (found := page.evaluate(SMALL))} == {}
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("figures")  # they share a page of every figure
 def test_on_a_narrow_screen_with_few_colours_too_and_every_mark_is_seen(opened):
     few = opened(viewport={"width": 390, "height": 844}, forced_colors="active", color_scheme="dark")
     assert {name: found for name, page in few if (found := page.evaluate(UNSEEN) + page.evaluate(SMALL))} == {}
