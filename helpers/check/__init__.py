@@ -26,7 +26,20 @@ from .answer_checks import Answer, Entries, hidden, report, run
 from .random_inputs import choice, floats, inputs, ints
 from .solutions import passed, solution
 
-__all__ = ["Answer", "Entries", "Program", "choice", "floats", "hidden", "inputs", "ints", "passed", "report", "run", "solution"]
+__all__ = [
+    "Answer",
+    "Entries",
+    "Program",
+    "choice",
+    "floats",
+    "hidden",
+    "inputs",
+    "ints",
+    "passed",
+    "report",
+    "run",
+    "solution",
+]
 
 
 def __getattr__(name: str):

@@ -13,6 +13,8 @@ import pytest
 from helpers.costs.attention import attention_time, io_complexity, mha_gqa_mqa_intensity, ring_attention
 from helpers.costs.attention.flops_and_bytes import Attention, flash
 from helpers.costs.inference import prefill_and_decode_step as replica, sharded_decode_step as sharded_step
+from helpers.costs.inference.preemption import recompute_time, smallest_page, swap_time
+from helpers.costs.inference.request_log import mixed_load
 from helpers.costs.rooflines import host_offload, roofline, torus
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.rooflines.hardware import Slice
@@ -237,3 +239,26 @@ def test_estimates_of_rows_that_were_fitted_are_not_the_ones_shown():
     shown = [scores[case] for case in ("each source left out of the fit", "held out")]
     assert not set(shown[0]) & set(shown[1])
     assert any(by["rows"] == 1 for by in shown[1].values())
+
+
+@pytest.mark.takes("simulates eighty requests four times")
+def test_16_slots_are_too_few_for_prompts_that_are_read_whole():
+    """Chapter 5: with a slot for each request chunks bring the first token no sooner, and tokens/s are little more."""
+    many = mixed_load(80, seed=0, rate=30, prompts=(256, 8192), outputs=(16, 192))
+    t = engines.timings(replica.Replica(model("llama-3-8b"), V5E, 8), Slice(V5E, (2, 4)))
+    few, whole = (engines.interleaved(many, n, t.prefill, t.step) for n in (16, 80))
+    pieces = [engines.chunked(many, n, t.step, t.mixed, 256) for n in (16, 80)]
+    assert pieces[0].ttft < few.ttft and pieces[1].ttft > whole.ttft
+    assert pieces[0].throughput / few.throughput > 1.15 > pieces[1].throughput / whole.throughput > 1
+
+
+def test_swapping_and_recomputing_cross_near_51_tokens_a_page():
+    c, chip_ = model("llama-2-13b"), chip("A100")
+    layers = parameters(c).total - parameters(c).embedding - parameters(c).unembedding
+    args = c.L * 4 * c.N * c.H
+    again = recompute_time(1024, layers, chip_.rate(), args)
+    swapped = [swap_time(1024, kv_cache(c, 1), chip_.pcie_bandwidth, s, 2 * c.L, 1e-5) for s in (16, 48, 64)]
+    assert swapped[0] > swapped[1] > again > swapped[2]
+    assert (
+        48 < smallest_page(1024, kv_cache(c, 1), layers, chip_.rate(), chip_.pcie_bandwidth, args, 2 * c.L, 1e-5) < 54
+    )

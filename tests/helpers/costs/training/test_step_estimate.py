@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.costs.transformers.activation_memory import recomputed
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding import collectives
@@ -20,6 +19,7 @@ from helpers.costs.training.step_estimate_constants import CONSTANTS, Constants
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.training_memory_bytes import recomputed
 from tests import bench_estimate as bench
 
 PERFECT = Constants(gpu=1, tpu=1, memory=inf, link=inf, network=inf, launch=0, hop=0, skew=0, spread=1)
