@@ -12,7 +12,11 @@ import pytest
 
 from helpers.costs.attention import attention_time, io_complexity, mha_gqa_mqa_intensity, ring_attention
 from helpers.costs.attention.flops_and_bytes import Attention, flash
-from helpers.costs.inference import prefill_and_decode_step as replica, sharded_decode_step as sharded_step
+from helpers.costs.inference import (
+    engine_simulation,
+    prefill_and_decode_step as replica,
+    sharded_decode_step as sharded_step,
+)
 from helpers.costs.inference.preemption import recompute_time, smallest_page, swap_time
 from helpers.costs.inference.request_log import mixed_load
 from helpers.costs.rooflines import host_offload, roofline, torus
@@ -245,9 +249,9 @@ def test_estimates_of_rows_that_were_fitted_are_not_the_ones_shown():
 def test_16_slots_are_too_few_for_prompts_that_are_read_whole():
     """Chapter 5: with a slot for each request chunks bring the first token no sooner, and tokens/s are little more."""
     many = mixed_load(80, seed=0, rate=30, prompts=(256, 8192), outputs=(16, 192))
-    t = engines.timings(replica.Replica(model("llama-3-8b"), V5E, 8), Slice(V5E, (2, 4)))
-    few, whole = (engines.interleaved(many, n, t.prefill, t.step) for n in (16, 80))
-    pieces = [engines.chunked(many, n, t.step, t.mixed, 256) for n in (16, 80)]
+    t = engine_simulation.timings(replica.Replica(model("llama-3-8b"), V5E, 8), Slice(V5E, (2, 4)))
+    few, whole = (engine_simulation.interleaved(many, n, t.prefill, t.step) for n in (16, 80))
+    pieces = [engine_simulation.chunked(many, n, t.step, t.mixed, 256) for n in (16, 80)]
     assert pieces[0].ttft < few.ttft and pieces[1].ttft > whole.ttft
     assert pieces[0].throughput / few.throughput > 1.15 > pieces[1].throughput / whole.throughput > 1
 
