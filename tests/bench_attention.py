@@ -149,14 +149,16 @@ def measured(case: Case, rounds: int) -> dict:
     import jax
     import jax.numpy as jnp
 
-    from helpers.kernels.attention import masks, pallas_gpu
+    from helpers.kernels.attention import masks, pallas_flash_attention_gpu
 
     keys = jax.random.split(jax.random.key(0), 3)
     args = [jax.random.normal(key, (case.B, case.T, case.N, case.H), jnp.bfloat16) for key in keys]
     rule = masks.CAUSAL if case.causal else masks.FULL
 
     def ours(rows, columns, warps, stages):
-        return jax.jit(lambda *x: pallas_gpu.flash(*x, rule, None, rows, columns, None, False, warps, stages))
+        return jax.jit(
+            lambda *x: pallas_flash_attention_gpu.flash(*x, rule, None, rows, columns, None, False, warps, stages)
+        )
 
     def theirs(form):
         return jax.jit(lambda *x: jax.nn.dot_product_attention(*x, is_causal=case.causal, implementation=form))

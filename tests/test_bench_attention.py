@@ -9,12 +9,14 @@ import pytest
 
 from helpers import show
 from helpers.costs.rooflines.chips import chip
-from helpers.kernels.attention import pallas_gpu
+from helpers.kernels.attention import pallas_flash_attention_gpu
 from tests import bench_attention as bench
 from tests.scratch import ROOT
 
 PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
-CELL = next(c for c in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```", PAGE, re.M | re.S) if "attention_gpu" in c)
+CELL = next(
+    c for c in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```", PAGE, re.M | re.S) if "attention_gpu.json" in c
+)
 
 
 def stand_in(case):
@@ -84,9 +86,9 @@ def test_what_refuses_is_a_sentence_and_the_rest_is_timed(runs, monkeypatch):
     monkeypatch.setattr(bench, "WIDTH", 16)
     monkeypatch.setattr(bench, "SHAPES", [(16, 16, 4, 2)])
     monkeypatch.setattr(bench.seconds, "__defaults__", (0.0,))
-    flash = pallas_gpu.flash
+    flash = pallas_flash_attention_gpu.flash
     how = lambda *x: flash(*x[:-3], True, *x[-2:]) if runs else flash(*x)  # noqa: E731
-    monkeypatch.setattr(pallas_gpu, "flash", how)
+    monkeypatch.setattr(pallas_flash_attention_gpu, "flash", how)
     got = bench.measured(bench.Case(20, 16, True), 1)
     assert got["xla"] > 0 and "cuDNN" in got["cudnn"]
     if runs:

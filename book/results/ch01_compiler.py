@@ -14,7 +14,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from helpers.trace.compiled import absent_tpu  # noqa: E402
+from helpers.trace.compiled import aot_compile_tpu  # noqa: E402
 
 TOPOLOGIES = {"v5e": "v5e:2x2", "v6e": "v6e:2x2"}
 BATCHES = (8, 32, 64, 128, 192, 256, 320, 384, 512, 768, 1024, 2048, 4096)
@@ -34,7 +34,7 @@ def seconds(device, f, *shapes) -> float:
 def main() -> None:
     chips = {}
     for chip, topology in TOPOLOGIES.items():
-        device = absent_tpu.mesh(topology, {"X": 4}).devices[0]
+        device = aot_compile_tpu.mesh(topology, {"X": 4}).devices[0]
         N, n = 8192, 2**28
         chips[chip] = {
             "topology": topology,
@@ -42,7 +42,7 @@ def main() -> None:
             "W": 4 * n / seconds(device, lambda a: a + 1, (n,)),  # bytes/s: two read and two written for each number
             "seconds": {B: seconds(device, jnp.matmul, (B, D), (D, F)) for B in tqdm(BATCHES, desc=chip)},
         }
-    absent_tpu.store(__file__, D=D, F=F, dtype="bf16", chips=chips)
+    aot_compile_tpu.store(__file__, D=D, F=F, dtype="bf16", chips=chips)
 
 
 if __name__ == "__main__":

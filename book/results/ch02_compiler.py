@@ -13,7 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from helpers.trace.compiled import absent_tpu, compiled_program  # noqa: E402
+from helpers.trace.compiled import aot_compile_tpu, compiled_program  # noqa: E402
 
 TOPOLOGY, XY, X = "v5e:4x4", {"X": 4, "Y": 4}, {"X": 16}
 N = 16384
@@ -56,10 +56,10 @@ def main() -> None:
     cases = {}
     for name, (f, mesh, ins, out, shapes, per_device) in tqdm(CASES.items()):
         case = {"topology": TOPOLOGY, "mesh": mesh, "ins": ins, "out": out, "shapes": shapes, "dtype": "bf16"}
-        made = absent_tpu.compile_for(TOPOLOGY, mesh, f, ins, out, *map(tuple, shapes), per_device=per_device)
+        made = aot_compile_tpu.compile_for(TOPOLOGY, mesh, f, ins, out, *map(tuple, shapes), per_device=per_device)
         cases[name] = {**case, "made": compiled_program.to_json(made)}
         print(f"\n{name}: {made}")
-    absent_tpu.store(__file__, cases=cases)
+    aot_compile_tpu.store(__file__, cases=cases)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 `sent(f, *args)` reads the collectives of a sharded program, `sent_by(exported, mesh)` those of an exported one, and
 `merged` joins those that are one on paper.
 `xla(f, *args)` asks the compiler for its own figures, and `compare` sets the two side by side.
-`made(f, *args)` reads the collectives of the compiled program, and `beside` sets them next to ours; `compiled.absent_tpu`
+`made(f, *args)` reads the collectives of the compiled program, and `beside` sets them next to ours; `compiled.aot_compile_tpu`
 compiles for TPUs that are not here.
 `saved(f, *args)` lists what the forward pass keeps for the backward pass.
 `attended(f, *args)` reads what attention does: tokens, scores, the largest block of them, bytes of the cache.
@@ -15,8 +15,8 @@ in a toy memory.
 Rooms by what is read: jaxpr, stablehlo, compiled. May import: helpers.costs, helpers.kernels. Tests: tests/helpers/trace.
 """
 
-from .compiled.asked_and_compiled import Beside, beside
 from .compiled.compiled_program import Program, made
+from .compiled.jaxpr_vs_hlo_collectives import Beside, beside
 from .compiled.xla_cost_analysis import Comparison, Compiled, compare, xla
 from .jaxpr.blocked_attention import Moved, moved, squares
 from .jaxpr.collectives import Sent, merged, sent

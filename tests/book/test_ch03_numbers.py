@@ -15,8 +15,8 @@ from helpers.costs.transformers.attention_share import (
 )
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.einsum import backward, einsum, sharded_flops
-from helpers.costs.transformers.expert_batches import moe_critical_batch
 from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.moe_batch_and_capacity import moe_critical_batch
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd, train_seconds

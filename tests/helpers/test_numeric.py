@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.transformers.expert_batches import capacity
+from helpers.costs.transformers.moe_batch_and_capacity import capacity
 from helpers.numeric import ceil_near, floor_near
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Move, Time, Work, time
-from helpers.costs.rooflines.torus import HOP
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.training.layout import Layout, Wires, divisors, lies, together, wires
 from helpers.costs.transformers.config import Config
@@ -185,11 +184,12 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
 def _priced(some: dict[str, Work], r: Replica, s: Slice, hop) -> Pass:
     """At one chip's rates."""
     ici = s.chip.link_bandwidth
+    hop = s.chip.hop if hop is None else hop
     at = {role: time(work, s.chip.rate(r.math), s.chip.hbm_bandwidth, hop=hop, ici=ici) for role, work in some.items()}
     return Pass({role: Time({"math": 0.0, "hbm": 0.0, "ici": 0.0} | t.parts) for role, t in at.items()})
 
 
-def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP, at=None) -> Pass:
+def decode(r: Replica, s: Slice, Y, Z, B, S, hop=None, at=None) -> Pass:
     """Seconds of one decode step on a slice.
 
     >>> from helpers.costs.transformers.config import Config
@@ -202,7 +202,7 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=HOP, at=None) -> Pass:
     return _priced(decode_works(r, s, Y, Z, B, S, at), r, s, hop)
 
 
-def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, hop=HOP, at=None) -> Pass:
+def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, hop=None, at=None) -> Pass:
     """Seconds of a mixed step on a slice.
 
     >>> from helpers.costs.rooflines.chips import chip
@@ -215,7 +215,7 @@ def mixed(r: Replica, s: Slice, Y, Z, B, S, T, done, hop=HOP, at=None) -> Pass:
     return _priced(mixed_works(r, s, Y, Z, B, S, T, done, at), r, s, hop)
 
 
-def prefill(r: Replica, s: Slice, Y, Z, T, B=1, hop=HOP) -> Pass:
+def prefill(r: Replica, s: Slice, Y, Z, T, B=1, hop=None) -> Pass:
     """Seconds of a prefill on a slice."""
     return _priced(prefill_works(r, s, Y, Z, T, B), r, s, hop)
 
@@ -226,7 +226,7 @@ def held(r: Replica, s: Slice, Y, Z, B=0, S=0):
     return r.weight_bytes / s.chips + caches
 
 
-def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1, hop=HOP) -> tuple[Choice, ...]:
+def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1, hop=None) -> tuple[Choice, ...]:
     """Every way to cut a "decode" step of B sequences that see S keys, or a "prefill" of B prompts of S: what fits first,
     then the quickest (weights of a prefill lie on Y chips, and are copied along Z).
 

@@ -21,6 +21,7 @@ A100 = "NVIDIA A100 Tensor Core GPU datasheet (2021) and Ampere architecture whi
 H100 = "NVIDIA H100 Tensor Core GPU datasheet and Hopper architecture whitepaper, SXM5, dense rates"
 H200 = "NVIDIA H200 Tensor Core GPU datasheet, SXM, dense rates"
 B200 = "NVIDIA HGX B200 and DGX B200 datasheets, dense rates, one of eight GPUs"
+BANKS = "32 banks of 4 bytes a clock in each SM (NVIDIA, CUDA C++ Programming Guide, Shared Memory)"
 DCN = "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its chips"
 
 
@@ -80,12 +81,15 @@ def _tpu(
     )
 
 
-def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, **flops):
-    """One GPU row: `smem` KiB of shared memory for each SM, `nvlink` one way, `nic` bits/s of network for each GPU."""
+def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, clock, **flops):
+    """One GPU row: `smem` KiB of shared memory for each SM, `nvlink` one way, `nic` bits/s of network for each GPU.
+
+    clock   bf16 FLOPs of an SM in a clock cycle, in which its shared memory reads 128 bytes
+    """
     fields = ("flops", "hbm_bytes", "hbm_bandwidth", "fast_bytes", "link_bandwidth", "cores", "pcie_bandwidth")
     where = {
         **dict.fromkeys(fields, source),
-        "fast_bandwidth": "not published",
+        "fast_bandwidth": f"{BANKS}, at the clock of its FLOPs/s",
         "axes": "NVSwitch: every GPU one hop from every other",
         "pod": "eight GPUs behind one NVSwitch (DGX, HGX)",
         "chips_per_host": "DGX and HGX: eight",
@@ -98,7 +102,7 @@ def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, **flops):
         hbm,
         hbm_bw,
         smem * 1024 * sms,
-        None,
+        128 * flops["bf16"] / clock,
         nvlink,
         0,
         (8,),
@@ -110,8 +114,8 @@ def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, **flops):
     )
 
 
-HOPPER = dict(bf16=9.89e14, int8=1.979e15, fp8=1.979e15, f32=6.7e13)  # H100 and H200 differ in memory only
-BLACKWELL = dict(bf16=2.25e15, int8=4.5e15, fp8=4.5e15, fp4=9e15, f32=7.5e13)
+HOPPER = dict(clock=4096, bf16=9.89e14, int8=1.979e15, fp8=1.979e15, f32=6.7e13)  # H100 and H200 differ in memory only
+BLACKWELL = dict(clock=8192, bf16=2.25e15, int8=4.5e15, fp8=4.5e15, fp4=9e15, f32=7.5e13)
 _ALL = (
     _tpu(
         "v3",
@@ -188,8 +192,24 @@ _ALL = (
             "pcie_bandwidth": "not published",
         },
     ),
-    _gpu("A100", A100, 80e9, 2.039e12, 164, 3e11, 108, 3.2e10, 2e11, bf16=3.12e14, int8=6.24e14, f32=1.95e13),
-    _gpu("A100-40GB", A100, 40e9, 1.555e12, 164, 3e11, 108, 3.2e10, 2e11, bf16=3.12e14, int8=6.24e14, f32=1.95e13),
+    _gpu(
+        "A100", A100, 80e9, 2.039e12, 164, 3e11, 108, 3.2e10, 2e11, clock=2048, bf16=3.12e14, int8=6.24e14, f32=1.95e13
+    ),
+    _gpu(
+        "A100-40GB",
+        A100,
+        40e9,
+        1.555e12,
+        164,
+        3e11,
+        108,
+        3.2e10,
+        2e11,
+        clock=2048,
+        bf16=3.12e14,
+        int8=6.24e14,
+        f32=1.95e13,
+    ),
     _gpu("H100", H100, 80e9, 3.35e12, 228, 4.5e11, 132, 6.4e10, 4e11, **HOPPER),
     _gpu("H200", H200, 141e9, 4.8e12, 228, 4.5e11, 132, 6.4e10, 4e11, **HOPPER),
     _gpu("B200", B200, 180e9, 7.7e12, 228, 9e11, 148, 6.4e10, 4e11, **BLACKWELL),

@@ -10,6 +10,8 @@ from math import prod
 
 from helpers.numeric import entries
 
+HOPS = {"tpu": 1e-6, "gpu": 3e-6}
+
 
 @dataclass(frozen=True)
 class Chip:
@@ -47,6 +49,15 @@ class Chip:
     pcie_bandwidth: float | None
     dcn_bandwidth: float
     sources: Mapping[str, str]
+
+    @property
+    def hop(self) -> float:
+        """Seconds that one step of a collective takes at least, however few its bytes.
+
+        TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings, with
+        which the estimate of a training step meets published times (`costs.training.step_estimate_constants`).
+        """
+        return HOPS[self.kind]
 
     def rate(self, dtype: str = "bf16") -> float:
         """Dense FLOPs/s at `dtype`; ValueError if the chip has no published rate for it.
@@ -151,6 +162,15 @@ class Slice:
     def hbm_bytes(self) -> float:
         """HBM of all chips together."""
         return self.chips * self.chip.hbm_bytes
+
+    @property
+    def hop(self) -> float:
+        """Seconds that one step of a collective takes at least, however few its bytes.
+
+        TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings, with
+        which the estimate of a training step meets published times (`costs.training.step_estimate_constants`).
+        """
+        return HOPS[self.kind]
 
     def rate(self, dtype: str = "bf16") -> float:
         """FLOPs/s of all chips together.

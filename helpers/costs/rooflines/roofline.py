@@ -156,7 +156,7 @@ def time(work: Work, C: float, W: float, *, hop: float = 0.0, **rates: float) ->
     return Time(parts)
 
 
-def on_chip(work: Work, chip: Chip, *, hop: float = 1e-6) -> Time:
+def on_chip(work: Work, chip: Chip, *, hop: float | None = None) -> Time:
     """Seconds of `work` on one chip at its published rates; ICI is one link, one way.
 
     >>> from .chips import chip
@@ -167,7 +167,7 @@ def on_chip(work: Work, chip: Chip, *, hop: float = 1e-6) -> Time:
         work,
         chip.rate(work.dtype),
         chip.hbm_bandwidth,
-        hop=hop,
+        hop=chip.hop if hop is None else hop,
         ici=chip.link_bandwidth,
         dcn=chip.dcn_bandwidth,
         pcie=chip.pcie_bandwidth,

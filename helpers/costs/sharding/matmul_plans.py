@@ -92,7 +92,7 @@ class Plan:
                 most, now[s.operand] = max(most, kept + sum(map(size, extra)) + size(s.after)), s.after
         return most
 
-    def time(self, chip: Chip, hop: float = HOP) -> Time:
+    def time(self, chip: Chip, hop: float | None = None) -> Time:
         """Seconds of arithmetic, of HBM traffic and of all collectives, one after the other, on this chip.
 
         >>> from helpers.costs.rooflines.chips import chip
@@ -105,7 +105,7 @@ class Plan:
             {
                 "math": self.flops / chip.rate(self.dtype),
                 "hbm": self.bytes / chip.hbm_bandwidth,
-                "ici": self.comms(chip.link_bandwidth, hop),
+                "ici": self.comms(chip.link_bandwidth, chip.hop if hop is None else hop),
             }
         )
 
@@ -231,7 +231,7 @@ class Case:
             kept + self.whole[2] * to_c.beside,
         )
 
-    def best(self, chip: Chip, limit: float | None, hop: float = HOP) -> Iterator[Plan]:
+    def best(self, chip: Chip, limit: float | None) -> Iterator[Plan]:
         """For each local product the plan of least time, if one fits.
 
         The ways of A, B and C take their times one after the other, and none of them changes what the others hold: so
@@ -243,7 +243,7 @@ class Case:
                 at = (0, 1, 3)[k]
                 fits = lambda r, k=k, at=at: self.room(local, *first[:k], r, *first[k + 1 :])[at] <= limit  # noqa: B023, E731
                 fitting = found if limit is None else [r for r in found if fits(r)]
-                time = lambda r, n=n_bytes: (float(f"{r.seconds(n, chip.link_bandwidth, hop):.9g}"), len(r.hops))  # noqa: E731
+                time = lambda r, n=n_bytes: (float(f"{r.seconds(n, chip.link_bandwidth, chip.hop):.9g}"), len(r.hops))  # noqa: E731
                 chosen += [min(fitting, key=time)] if fitting else []
             if len(chosen) == 3 and (limit is None or self.room(local, *chosen)[2] <= limit):
                 yield Plan(self.operands, local, tuple(r.hops for r in chosen), self.sizes, self.mesh, self.dtype)

@@ -21,7 +21,6 @@ from math import inf, prod
 
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
-from helpers.costs.rooflines.torus import HOP
 from helpers.costs.sharding.collectives import Collective, seconds
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, bytes_each, parse
 from helpers.numeric import entries, sqrt
@@ -209,7 +208,7 @@ def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf1
     )
 
 
-def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: bool = False, hop: float = HOP):
+def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: bool = False, hop: float | None = None):
     """Seconds of the forward and of the backward pass on the mesh's own rings and lines, with latency: a `Time` for each.
 
     >>> from helpers.costs.rooflines.chips import chip
@@ -224,7 +223,9 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
             if a.kind != "Matmul":
                 (axis,) = a.axes
                 move = a.collective(sizes, mesh).move(mesh)
-                parts[axis] = parts.get(axis, 0.0) + seconds(move, chip.link_bandwidth, hop)
+                parts[axis] = parts.get(axis, 0.0) + seconds(
+                    move, chip.link_bandwidth, chip.hop if hop is None else hop
+                )
         out.append(Time(parts))
     return tuple(out)
 

@@ -12,7 +12,7 @@ t, k and D cancel: no batch helps, and a step is bound by arithmetic if F > x·(
 
 Assumed: routing is even, or padded to a capacity, whose empty places are sent and multiplied alike and cancel. Every choice is
 sent by itself, also if two experts of a token live on one device. Nothing else hides the AllToAlls: attention, shared experts
-or another microbatch may. Experts are bound by arithmetic and not by memory: `expert_batches.moe_critical_batch`.
+or another microbatch may. Experts are bound by arithmetic and not by memory: `moe_batch_and_capacity.moe_critical_batch`.
 
 Source: derived here; Lepikhin et al., "GShard" (2020) for the two AllToAlls.
 """

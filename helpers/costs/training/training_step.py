@@ -19,15 +19,14 @@ from functools import cached_property
 
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Time
-from helpers.costs.rooflines.torus import HOP
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.six_nd_and_mfu import six_nd
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed, saved
 from helpers.numeric import entries, maximum, minimum, plain, where
 
-from .communication import BF16, Bytes, Held, Sent, collectives, held, share
 from .layout import AXES, Layout, Wires, divisors, lies
+from .layout_collectives import BF16, Bytes, Held, Sent, collectives, held, share
 from .pipeline_schedules import bubble, in_flight
 
 DAY = 86400
@@ -130,7 +129,7 @@ def step(
     v: int = 1,
     sizes: Bytes = BF16,
     count: str = "all",
-    hop: float = HOP,
+    hop: float | None = None,
     at: Mapping[str, Wires] | None = None,
 ) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them.
@@ -152,7 +151,7 @@ def step(
     p, f = parameters(c), flops(c, tokens / T, T, count=count)
     again = recomputed(c, tokens / T, T, policy, count)
     kept = held(c, layout, p)
-    sent = collectives(c, layout, tokens, kept, s, policy, sizes, v, hop, at)
+    sent = collectives(c, layout, tokens, kept, s, policy, sizes, v, s.chip.hop if hop is None else hop, at)
     # The slowest stage has its share of the layers and the unembedding.
     stage = (3 * f.layers + again) / layout.pp + 3 * f.unembedding
     stretch = 1 / (1 - bubble(schedule, layout.pp, layout.micro, v))
@@ -288,9 +287,9 @@ def check(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B"
 def zero_memory(P, X, zero: int, sizes: Bytes = BF16):
     """Bytes of weights, gradients and optimizer state on one of X devices that share them by ZeRO-1, 2 or 3.
 
-    sizes  what a number takes: `communication.MASTER` with a master copy of the weights, which is state and shared as that is
+    sizes  what a number takes: `layout_collectives.MASTER` with a master copy of the weights, which is state and shared as that is
 
-    >>> from helpers.costs.training.communication import MASTER
+    >>> from helpers.costs.training.layout_collectives import MASTER
     >>> sum(zero_memory(1, 1, 0)), sum(zero_memory(1, 1, 0, MASTER))           # bytes of a parameter, without and with it
     (12.0, 16.0)
     >>> [tuple(round(b / 1e9, 1) for b in zero_memory(13e9, 64, z)) for z in range(4)]

@@ -15,9 +15,9 @@ dense_attention  attention(q, k, v, mask=None, tau=None), weights(q, k, mask=Non
 chunked_attention  plain, stabilised (q, k, v, mask, tau); efficient(q, k, v, mask, lengths, rows, columns, keep="state", tau=None)
 flash_attention  flash(q, k, v, mask, lengths, rows=128, columns=128, skip=True, tau=None), with its own gradient: FlashAttention-2;
           first(q, k, v, mask, rows, columns, skip, tau, writes="Olm"): FlashAttention-1, forward
-parallel_blocks  forward(q, k, v, plan, order), backward(q, k, v, out, total, dout, plan, order): rows, and columns, in any order
-pallas_tpu     flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None) and softmax(x, rows=8, interpret=None) as kernels
-pallas_gpu     flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None): the forward pass in the form that a GPU takes
+flash_work_partitioning  forward(q, k, v, plan, order), backward(q, k, v, out, total, dout, plan, order): rows, and columns, in any order
+pallas_flash_attention_tpu  flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None), softmax(x, rows=8, interpret=None)
+pallas_flash_attention_gpu  flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None): forward, in the form that a GPU takes
 rolling_kv_cache  empty(B, K, H, mask), extend(cache, q, k, v, at, mask, tau) -> result, cache: window + sinks rows, however long the text
 eight_bit_attention  attention(q, k, v, size=128, kind="fp8", mask, tau), blocks, round_trip, spread, error: 8 bits, a scale for each block
 

@@ -7,7 +7,7 @@ values meets the blocks of queries that see it, and only the gradient of the que
 memory and go back there at each visit, O divided by ℓ each time.
 
 What is computed is a list of blocks (`masks.Plan`), and the loop takes them in whatever order the list has: the state of every row
-lies in one array. On a chip the order decides what stays where (`pallas_tpu`).
+lies in one array. On a chip the order decides what stays where (`pallas_flash_attention_tpu`).
 
 Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023).
 """

@@ -1,6 +1,6 @@
 """Run: training on many chips (chapter 4).
 
-    mlp_layer                  the two-matmul layer, forward and backward by hand, and the step that any strategy makes of it
+    mlp_training_step          the two-matmul layer, forward and backward by hand, and the step that any strategy makes of it
     data_parallel_and_fsdp     data parallelism, ZeRO-1, ZeRO-2, FSDP (ZeRO-3)
     tensor_parallel            tensor parallelism; fsdp_and_tensor_parallel: both together
     transformer_over_mesh      the small Transformer under any of these, and under context and expert parallelism

@@ -9,7 +9,7 @@
 An AllReduce is a ReduceScatter and an AllGather, so of one microbatch ZeRO-1 and ZeRO-2 send what data parallelism
 sends; FSDP, also called ZeRO-3, 1.5 times as much.
 
-Of several microbatches (`mlp_layer.step`) what stands under forward and backward is sent for each, what belongs to the update
+Of several microbatches (`mlp_training_step.step`) what stands under forward and backward is sent for each, what belongs to the update
 once. So two more strategies keep the whole slopes of all microbatches together, 1/X of which would do, and send them once:
 
     DATA_ONCE   whole        whole        whole          0 + 0 + AllReduce
@@ -25,7 +25,7 @@ from jax import lax
 from helpers.kernels.sharding.collectives import block
 from helpers.kernels.transformers.adam import Adam, Moments
 
-from .mlp_layer import Strategy, Weights, backward
+from .mlp_training_step import Strategy, Weights, backward
 
 WHOLE = dict(In="In[B_X, D]", W_in="W_in[D, F]", W_out="W_out[F, D]", kept=("In[B_X, D]", "Tmp[B_X, F]"))
 CUT = ("W_in[D_X, F]", "W_out[F, D_X]")

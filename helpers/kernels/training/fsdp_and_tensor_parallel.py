@@ -7,7 +7,7 @@ Source: Austin et al. 2025, Section 5.
 
 from jax import lax
 
-from .mlp_layer import Weights
+from .mlp_training_step import Weights
 from .tensor_parallel import regathering_or_keeping
 
 

@@ -29,7 +29,7 @@ from helpers.costs.training.pipeline_schedules import Orders, simulate
 from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 
-from . import mlp_layer
+from . import mlp_training_step
 
 TASKS = ("", "F", "B", "W")
 Z = "Z"
@@ -178,20 +178,20 @@ def two_matmul(size: int) -> Stage:
 
     def slope_of_input(dy, kept, w):
         def one(dOut, of_layer):
-            dIn, dTmp = mlp_layer.slope_of_input(dOut, *of_layer)
+            dIn, dTmp = mlp_training_step.slope_of_input(dOut, *of_layer)
             return dIn, (dOut, dTmp)
 
         return lax.scan(one, dy, (kept, w), reverse=True)
 
     def slope_of_weights(kept, both, w):
         dOut, dTmp = both
-        return jax.vmap(mlp_layer.slope_of_weights)(dOut, kept, dTmp)
+        return jax.vmap(mlp_training_step.slope_of_weights)(dOut, kept, dTmp)
 
     def head(top, y, target):
         operands.alike("results", y, "targets", target)
         return jnp.sum((y - target) ** 2) / (2 * size), top, (y - target) / size
 
-    return Stage(lambda x, w: lax.scan(mlp_layer.forward, x, w), slope_of_input, slope_of_weights, head)
+    return Stage(lambda x, w: lax.scan(mlp_training_step.forward, x, w), slope_of_input, slope_of_weights, head)
 
 
 def of_function(f: Callable, loss: Callable) -> Stage:

@@ -12,7 +12,7 @@ from functools import partial
 
 from jax import lax
 
-from .mlp_layer import Strategy, Weights
+from .mlp_training_step import Strategy, Weights
 
 
 def tensor_forward(In, w: Weights, keep: bool = False):

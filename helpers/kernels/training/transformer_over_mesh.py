@@ -37,7 +37,7 @@ from helpers.kernels.transformers.adam import Adam, Moments
 from helpers.kernels.transformers.decoder_layers import attention, mlp, normalise
 
 from . import context_parallel as context, expert_parallel as experts
-from .mlp_layer import accumulated, lay
+from .mlp_training_step import accumulated, lay
 
 DIMS = {
     "embedding": "VD", "unembedding": "DV", "final norm": ".D", "norms": "..D",

@@ -15,7 +15,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.expert_batches import capacity as capacity  # the places that an expert serves
+from helpers.costs.transformers.moe_batch_and_capacity import capacity as capacity  # the places that an expert serves
 
 from .decoder_layers import between, product
 

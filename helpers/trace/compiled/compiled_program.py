@@ -1,6 +1,6 @@
 """What a compiler made of a program: its collectives, its matmuls and its memory, on one device of a mesh.
 
-`made(f, *args)` compiles for the devices of its arguments. `trace.compiled.absent_tpu` has TPUs that are not here.
+`made(f, *args)` compiles for the devices of its arguments. `trace.compiled.aot_compile_tpu` has TPUs that are not here.
 """
 
 import re

@@ -69,7 +69,7 @@ PROGRAMS = [
     "training.transformer_in_stages.one_after_the_other",
     "attention.online_softmax.together",
     "attention.flash_attention.flash",
-    "attention.pallas_tpu.flash",
+    "attention.pallas_flash_attention_tpu.flash",
     "attention.softmax.online",
     "attention.masks.plan",
     "attention.dense_attention.attention",

@@ -17,8 +17,8 @@ from helpers.kernels.attention import (
     eight_bit_attention,
     flash_attention,
     linear_attention,
-    pallas_gpu,
-    pallas_tpu,
+    pallas_flash_attention_gpu,
+    pallas_flash_attention_tpu,
     ring_attention,
     softmax,
     tree_attention,
@@ -26,7 +26,7 @@ from helpers.kernels.attention import (
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask, padding, plan
 from helpers.kernels.inference import ragged_and_paged_attention, speculative_decoding
 from helpers.kernels.sharding import collectives
-from helpers.kernels.training import mlp_layer, pipeline_parallel
+from helpers.kernels.training import mlp_training_step, pipeline_parallel
 from helpers.kernels.training.data_parallel_and_fsdp import DATA, FSDP
 from helpers.kernels.transformers import quantisation
 from helpers.kernels.transformers.adam import Adam
@@ -56,8 +56,8 @@ def ragged(q, k, v, lengths=None):
 WITH_LENGTHS = {
     "flash": over(flash_attention.flash),
     "chunked": over(chunked_attention.efficient),
-    "Pallas, TPU": over(pallas_tpu.flash),
-    "Pallas, GPU": over(pallas_gpu.flash),
+    "Pallas, TPU": over(pallas_flash_attention_tpu.flash),
+    "Pallas, GPU": over(pallas_flash_attention_gpu.flash),
     "ring": ring,
     "tree": tree,
     "ragged": ragged,
@@ -126,9 +126,13 @@ def test_values_may_be_wider_than_keys():
         for a, b in zip(pull(q, k, x), plain):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
-    for f in (flash_attention.flash, partial(pallas_tpu.flash, rows=2, columns=2), pallas_gpu.flash):
+    for f in (
+        flash_attention.flash,
+        partial(pallas_flash_attention_tpu.flash, rows=2, columns=2),
+        pallas_flash_attention_gpu.flash,
+    ):
         check(lambda *x, f=f: f(*x, CAUSAL), wide, want)
-    check(lambda *x: pallas_tpu.flash(*x, CAUSAL), wide[..., :3], want[..., :3])
+    check(lambda *x: pallas_flash_attention_tpu.flash(*x, CAUSAL), wide[..., :3], want[..., :3])
     got, _ = ragged_and_paged_attention.attend(q[:, -1], k, wide, [T] * B, 2)
     np.testing.assert_allclose(got, want[:, -1], rtol=1e-5, atol=1e-5)
     says("k and v in all", ring, q, k, wide)
@@ -138,10 +142,10 @@ def test_values_may_be_wider_than_keys():
 def test_a_target_of_another_shape_is_refused():
     """It would be broadcast, and trained on."""
     mesh, adam = LINE(), Adam()
-    w = mlp_layer.Weights(jnp.ones((1, 4, 8)), jnp.ones((1, 8, 4)))
+    w = mlp_training_step.Weights(jnp.ones((1, 4, 8)), jnp.ones((1, 8, 4)))
     for s in (DATA, FSDP):
-        w_, moments = mlp_layer.start(s, mesh, w)
-        run = mlp_layer.step(s, mesh, adam)
+        w_, moments = mlp_training_step.start(s, mesh, w)
+        run = mlp_training_step.step(s, mesh, adam)
         for shape in ((2, 1), (1, 4), (4,), (2, 2, 4), (4, 4)):
             says(r"Target\[B, D\] has", run, w_, moments, jnp.ones((2, 4)), jnp.ones(shape))
         assert np.isfinite(run(w_, moments, jnp.ones((2, 4)), jnp.ones((2, 4)))[-1])
@@ -153,7 +157,7 @@ def test_targets_of_other_microbatches_are_refused():
     """The last one would be taken for those that are not there."""
     orders, mesh = one_f_one_b(2, 2), meshes.mesh((2,), ("Z",))
     run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(8), orders, mesh)
-    w, xs = mlp_layer.Weights(jnp.ones((2, 4, 8)), jnp.ones((2, 8, 4))), jnp.ones((2, 3, 4))
+    w, xs = mlp_training_step.Weights(jnp.ones((2, 4, 8)), jnp.ones((2, 8, 4))), jnp.ones((2, 3, 4))
     for shape in ((1, 3, 4), (2, 1, 4), (3, 3, 4)):
         says("xs are 2 microbatches of 3, and targets", run, w, (), xs, jnp.ones(shape))
     says("results of the shape", run, w, (), xs, jnp.ones((2, 3, 1)))
@@ -208,13 +212,19 @@ def test_windows_and_blocks_are_whole_numbers(window):
     says("sinks is a whole number, not", Mask, True, 3, window)
     says("rows is a whole number, not", plan, 4, 4, window, 2)
     says("window is a whole number, not", ring_attention.ring, q, k, v, "X", window=window)
-    for f in (flash_attention.flash, pallas_tpu.flash, chunked_attention.efficient):
+    for f in (flash_attention.flash, pallas_flash_attention_tpu.flash, chunked_attention.efficient):
         says("columns is a whole number, not", f, q, k, v, FULL, columns=window)
     assert Mask(True, np.int64(3)).array(4, 4).sum() == 9
 
 
 def test_one_softmax_of_integers():
-    for f in (softmax.online, softmax.reduced, softmax.folded, lambda x: softmax.top_k(x, 2), pallas_tpu.softmax):
+    for f in (
+        softmax.online,
+        softmax.reduced,
+        softmax.folded,
+        lambda x: softmax.top_k(x, 2),
+        pallas_flash_attention_tpu.softmax,
+    ):
         says("x holds int32", f, jnp.arange(6).reshape(2, 3))
     np.testing.assert_allclose(softmax.safe(jnp.arange(3)).sum(), 1, rtol=1e-6)  # has no type to keep
 

@@ -1,1 +1,1 @@
-"""The product of two matrices on a chip's roofline; `figure_controls.js` moves its marks."""
+"""The product of two matrices on a chip's roofline. It has no script of its own: `helpers/live/figure_controls.js` moves its marks."""

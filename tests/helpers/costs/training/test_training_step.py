@@ -11,8 +11,8 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
-from helpers.costs.training.communication import MASTER
 from helpers.costs.training.layout import Layout, wires
+from helpers.costs.training.layout_collectives import MASTER
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import parameters_and_flops, six_nd_and_mfu, training_memory_bytes
 from helpers.costs.transformers.config import Config, MoE

@@ -18,8 +18,8 @@ from helpers.costs.transformers.attention_share import (
 )
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.einsum import backward, einsum, sharded_flops
-from helpers.costs.transformers.expert_batches import capacity, moe_critical_batch
 from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.moe_batch_and_capacity import capacity, moe_critical_batch
 from helpers.costs.transformers.parameters_and_flops import attention_matrices, flops, pairs, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.six_nd_and_mfu import hfu, mfu, six_nd, six_nd_ratio, train_seconds

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import dense_attention, masks, pallas_tpu, parallel_blocks, softmax, striped_attention
+from helpers.kernels.attention import (
+    dense_attention,
+    flash_work_partitioning,
+    masks,
+    pallas_flash_attention_tpu,
+    softmax,
+    striped_attention,
+)
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
@@ -40,8 +47,8 @@ def test_rows_and_columns_in_any_order():
 
     @jax.jit
     def run(q, k, v, do):
-        out, total = parallel_blocks.forward(q, k, v, plan, [1, 0])
-        return out, *parallel_blocks.backward(q, k, v, out, total, do, plan, [2, 0, 1])
+        out, total = flash_work_partitioning.forward(q, k, v, plan, [1, 0])
+        return out, *flash_work_partitioning.backward(q, k, v, out, total, do, plan, [2, 0, 1])
 
     near(run(*g), reference.dense(*g, CAUSAL.array(7, 9)))
 
@@ -56,7 +63,7 @@ def test_stripes():
 def test_the_kernels_slopes():
     """Weights are rounded as well, before they meet V and dO."""
     g = given(5, 7, 2, 1, 4, B=1)
-    f = reference.pulled(lambda *x: pallas_tpu.flash(*x, SINKS, np.array([6]), 4, 4))
+    f = reference.pulled(lambda *x: pallas_flash_attention_tpu.flash(*x, SINKS, np.array([6]), 4, 4))
     reference.close(jax.jit(f)(*g), reference.dense(*g, SINKS.array(5, 7) & (np.arange(7) < 6)), 0.03)
 
 

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.kernels.attention import chunked_attention, dense_attention, flash_attention, masks, parallel_blocks
+from helpers.kernels.attention import (
+    chunked_attention,
+    dense_attention,
+    flash_attention,
+    flash_work_partitioning,
+    masks,
+)
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
@@ -139,11 +145,11 @@ def test_blocks_in_any_order():
 
     @jax.jit
     def run(q, k, v, do):
-        out, total = parallel_blocks.forward(q, k, v, plan, [0, 1])
-        back = [parallel_blocks.backward(q, k, v, out, total, do, plan, o) for o in ([0, 1, 2], [2, 0, 1])]
-        column = parallel_blocks.column(q, k, v, out, total, do, plan, 0, tau)
+        out, total = flash_work_partitioning.forward(q, k, v, plan, [0, 1])
+        back = [flash_work_partitioning.backward(q, k, v, out, total, do, plan, o) for o in ([0, 1, 2], [2, 0, 1])]
+        column = flash_work_partitioning.column(q, k, v, out, total, do, plan, 0, tau)
         row = flash_attention.backward(q, k, v, out, total, do, plan, tau, blocks=plan.row(1))
-        return parallel_blocks.forward(q, k, v, plan, [1, 0])[0], out, back, column, row
+        return flash_work_partitioning.forward(q, k, v, plan, [1, 0])[0], out, back, column, row
 
     other, out, back, column, row = run(*g)
     np.testing.assert_array_equal(out, other)
@@ -156,7 +162,7 @@ def test_blocks_in_any_order():
     assert np.abs(column[0] - want[1]).max() > 1e-2 and np.abs(row[1] - want[2]).max() > 1e-2
     np.testing.assert_allclose(row[0][:, 3:], want[1][:, 3:], atol=1e-5)
     with pytest.raises(ValueError, match="an order of 2 rows has each of 0 to 1 once"):
-        parallel_blocks.forward(*g[:3], plan, [0, 0])
+        flash_work_partitioning.forward(*g[:3], plan, [0, 0])
 
 
 def arr(*shape):

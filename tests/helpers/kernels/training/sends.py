@@ -9,7 +9,7 @@ from helpers.costs.transformers.config import MoE
 from helpers.kernels.training import (
     data_parallel_and_fsdp as data,
     fsdp_and_tensor_parallel as mixed,
-    mlp_layer,
+    mlp_training_step,
     pipeline_parallel,
     tensor_parallel as tensor,
     transformer_in_stages,
@@ -25,7 +25,7 @@ ADAM = Adam(rate=0.01)
 B, D, F, L = 16, 8, 24, 3  # of the two-matmul layers; B counts tokens
 
 STRATEGIES = {
-    "one device": (mlp_layer.ONE, dict(X=1)),
+    "one device": (mlp_training_step.ONE, dict(X=1)),
     "data parallelism": (data.DATA, dict(X=4)),
     "ZeRO-1": (data.ZERO1, dict(X=4)),
     "ZeRO-2": (data.ZERO2, dict(X=4)),
@@ -40,12 +40,12 @@ STRATEGIES = {
 
 
 def weights():
-    return mlp_layer.Weights(bf16(L, D, F), bf16(L, F, D))
+    return mlp_training_step.Weights(bf16(L, D, F), bf16(L, F, D))
 
 
 def passes(name, backward):
     s, sizes = STRATEGIES[name]
-    there, back = mlp_layer.passes(s, mesh(**sizes))
+    there, back = mlp_training_step.passes(s, mesh(**sizes))
     given = bf16(B, D), weights()
     return (back, (*jax.eval_shape(there, *given), weights())) if backward else (there, given)
 
@@ -53,7 +53,7 @@ def passes(name, backward):
 def mlp_step(name, micro=1, master=False):
     s, sizes = STRATEGIES[name]
     state = jax.eval_shape(partial(ADAM.start, master=master), weights())
-    return mlp_layer.step(s, mesh(**sizes), ADAM, micro), (weights(), state, bf16(B, D), bf16(B, D))
+    return mlp_training_step.step(s, mesh(**sizes), ADAM, micro), (weights(), state, bf16(B, D), bf16(B, D))
 
 
 SCHEDULES = {  # schedule, devices, microbatches, stages on each device; size of X, if there is one
@@ -76,7 +76,7 @@ def schedule(name):
 def two_matmul(name):
     orders, grid, m = schedule(name)
     run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(m * 6 * D), orders, grid)
-    return run, (mlp_layer.Weights(bf16(8, D, F), bf16(8, F, D)), bf16(), bf16(m, 6, D), bf16(m, 6, D))
+    return run, (mlp_training_step.Weights(bf16(8, D, F), bf16(8, F, D)), bf16(), bf16(m, 6, D), bf16(m, 6, D))
 
 
 def of_function(name):
@@ -123,17 +123,17 @@ def whole_step(name, micro=1):
 
 PROGRAMS = {
     **{
-        f"mlp_layer.passes, {s}, {way}": partial(passes, s, way == "backward")
+        f"mlp_training_step.passes, {s}, {way}": partial(passes, s, way == "backward")
         for s in STRATEGIES
         for way in ("forward", "backward")
     },
-    **{f"mlp_layer.step, {s}": partial(mlp_step, s) for s in STRATEGIES},
+    **{f"mlp_training_step.step, {s}": partial(mlp_step, s) for s in STRATEGIES},
     **{
-        f"mlp_layer.step, {s}, 4 microbatches": partial(mlp_step, s, 4)
+        f"mlp_training_step.step, {s}, 4 microbatches": partial(mlp_step, s, 4)
         for s in STRATEGIES
         if STRATEGIES[s][1] == dict(X=4)
     },
-    "mlp_layer.step, FSDP, a master copy": partial(mlp_step, "FSDP", master=True),
+    "mlp_training_step.step, FSDP, a master copy": partial(mlp_step, "FSDP", master=True),
     **{f"pipeline_parallel.slopes, {s}": partial(two_matmul, s) for s in SCHEDULES},
     "pipeline_parallel.slopes, a stage of any function, ZB-H1": partial(of_function, "ZB-H1, 4 stages, 8 microbatches"),
     "transformer_in_stages.step, 1F1B, twice along X": partial(

@@ -10,7 +10,7 @@ import pytest
 from helpers import trace
 from helpers.costs.training.pipeline_schedules import pipeline as order, simulate
 from helpers.kernels import mesh as meshes
-from helpers.kernels.training import mlp_layer, pipeline_parallel
+from helpers.kernels.training import mlp_training_step, pipeline_parallel
 
 L, D, F, MICRO = 8, 4, 6, 3  # MICRO tokens in a microbatch
 
@@ -18,7 +18,7 @@ L, D, F, MICRO = 8, 4, 6, 3  # MICRO tokens in a microbatch
 def given(m):
     draw = np.random.default_rng(m)
     normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.float32)  # noqa: E731
-    w = mlp_layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
+    w = mlp_training_step.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
     return w, normal(m, MICRO, D), normal(m, MICRO, D)
 
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.training.communication import BF16, MASTER
+from helpers.costs.training.layout_collectives import BF16, MASTER
 from helpers.costs.training.training_step import zero_memory
 from helpers.kernels import mesh as meshes
-from helpers.kernels.training import data_parallel_and_fsdp as data, mlp_layer
+from helpers.kernels.training import data_parallel_and_fsdp as data, mlp_training_step
 from helpers.kernels.transformers.adam import Adam
 
 
@@ -51,9 +51,9 @@ def test_every_strategy_trains_the_master_copy(s):
     """bf16 weights are those of the master copy, rounded; the copy is cut like the moments and moves where bf16 would not."""
     mesh, draw = meshes.mesh((4,), ("X",)), np.random.default_rng(0)
     normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.bfloat16)  # noqa: E731
-    w, In, Target = mlp_layer.Weights(normal(2, 8, 24), normal(2, 24, 8)), normal(16, 8), normal(16, 8)
-    held, moments = mlp_layer.start(s, mesh, w, master=True)
-    step = mlp_layer.step(s, mesh, Adam(rate=1e-5))
+    w, In, Target = mlp_training_step.Weights(normal(2, 8, 24), normal(2, 24, 8)), normal(16, 8), normal(16, 8)
+    held, moments = mlp_training_step.start(s, mesh, w, master=True)
+    step = mlp_training_step.step(s, mesh, Adam(rate=1e-5))
     for _ in range(3):
         held, moments, _ = step(held, moments, In, Target)
     for now, master, before in zip(held, moments.master, w):

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from jax.sharding import PartitionSpec as P
 
 from helpers import trace
-from helpers.costs.transformers import expert_batches
+from helpers.costs.transformers import moe_batch_and_capacity
 from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.kernels import mesh as meshes
@@ -79,7 +79,7 @@ def test_with_all_experts_and_an_even_router_it_is_their_mean():
     p = p | {"W_R": jnp.zeros((c.D, 4))}
     mean = sum(one_mlp(c, {n: w[e] for n, w in p["experts"].items()}, x) for e in range(4)) / 4
     np.testing.assert_allclose(mixture_of_experts.dropless(p, x, c), mean, rtol=1e-4, atol=1e-5)
-    got, dropped = mixture_of_experts.with_capacity(p, x, c, expert_batches.capacity(TOKENS, 4, 4))
+    got, dropped = mixture_of_experts.with_capacity(p, x, c, moe_batch_and_capacity.capacity(TOKENS, 4, 4))
     np.testing.assert_allclose(got, mean, rtol=1e-4, atol=1e-5)
     assert dropped == 0
 
@@ -116,7 +116,7 @@ def test_flops_are_those_of_the_places(factor):
     """systems C10: with a capacity all places are multiplied; without, k experts for each token; the slope costs twice."""
     c = toy(L=1, moe=MoE(E=4, k=2, F=9, shared=1))
     p, x = layer(c)
-    C = expert_batches.capacity(TOKENS, 4, 2, factor)
+    C = moe_batch_and_capacity.capacity(TOKENS, 4, 2, factor)
     roles = lambda slots=None: sum(  # noqa: E731
         n for role, n in flops(c, 1, TOKENS, slots=slots).by_role.items() if role in ("experts", "shared", "router")
     )

@@ -11,9 +11,9 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.trace.compiled import compiled_program
-from helpers.trace.compiled.asked_and_compiled import beside
 from helpers.trace.compiled.compiled_program import made
 from helpers.trace.compiled.hlo_text import Text, read
+from helpers.trace.compiled.jaxpr_vs_hlo_collectives import beside
 from helpers.trace.stablehlo.replica_groups import axes_between, axes_of, groups, pairs
 
 N = 256

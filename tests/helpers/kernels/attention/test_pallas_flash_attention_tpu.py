@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.kernels.attention import flash_attention as plain, masks, pallas_tpu as pallas
+from helpers.kernels.attention import flash_attention as plain, masks, pallas_flash_attention_tpu as pallas
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
-from helpers.trace.compiled import absent_tpu
+from helpers.trace.compiled import aot_compile_tpu
 from tests.helpers.kernels.attention import reference
 
 SINKS = Mask(True, 4, 2)
@@ -104,13 +104,13 @@ def test_the_kernels_lower_for_a_tpu():
     assert text.count("@tpu_custom_call") == 3
 
 
-@pytest.mark.skipif(not absent_tpu.available(), reason="needs libtpu, the TPU's compiler")
+@pytest.mark.skipif(not aot_compile_tpu.available(), reason="needs libtpu, the TPU's compiler")
 @pytest.mark.parametrize("mask", [CAUSAL, Mask(True, 512, 4)], ids=str)
 def test_a_tpus_compiler_takes_the_kernels(mask):
     """Forward and backward, bfloat16, a length that no block divides; no temporary array beside them."""
     f = lambda *x: pallas.flash(*x, mask, None, 256, 128, interpret=False)  # noqa: E731
     both = lambda *x: jax.vjp(f, *x[:3])[1](x[3])  # noqa: E731
-    mesh = absent_tpu.mesh("v5e:2x2", {"X": 4})
+    mesh = aot_compile_tpu.mesh("v5e:2x2", {"X": 4})
     whole = jax.NamedSharding(mesh, jax.P())
     shapes = [(1, 1000, N, 128) for N in (4, 2, 2, 4)]
     args = [jax.ShapeDtypeStruct(s, jnp.bfloat16, sharding=whole) for s in shapes]

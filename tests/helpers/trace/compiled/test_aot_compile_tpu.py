@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import pytest
 
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.trace.compiled import absent_tpu, compiled_program
+from helpers.trace.compiled import aot_compile_tpu, compiled_program
 
 ROOT = Path(__file__).parents[4]
 STORED = json.loads((ROOT / "book/results/ch02_compiler.json").read_text(encoding="utf-8"))
 CASES = STORED["cases"]
 GRID = {"X": 4, "Y": 4}
-needs_libtpu = pytest.mark.skipif(not absent_tpu.available(), reason="libtpu is not installed: make lab EXTRA=tpu")
+needs_libtpu = pytest.mark.skipif(not aot_compile_tpu.available(), reason="libtpu is not installed: make lab EXTRA=tpu")
 
 
 def made(name):
@@ -30,34 +30,34 @@ def made(name):
 def test_importing_and_asking_change_nothing_in_the_environment():
     code = (
         "import os; before = dict(os.environ)\n"
-        "from helpers.trace.compiled import absent_tpu as absent\n"
+        "from helpers.trace.compiled import aot_compile_tpu as absent\n"
         "absent.available()\n"
         "print(sorted(k for k in os.environ if os.environ[k] != before.get(k)))"
     )
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "TPU_SKIP_MDS_QUERY": "1", "TPU_LIBRARY_PATH": ""}
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     left = set(json.loads(ran.stdout.replace("'", '"')))
-    assert not left & set(absent_tpu._TOLD) - {
+    assert not left & set(aot_compile_tpu._TOLD) - {
         "TPU_SKIP_MDS_QUERY"
     }  # that one is JAX's own doing where libtpu is installed
 
 
 def test_without_libtpu_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(absent_tpu, "available", lambda: False)
+    monkeypatch.setattr(aot_compile_tpu, "available", lambda: False)
     with pytest.raises(ModuleNotFoundError, match="make lab EXTRA=tpu") as e:
-        absent_tpu.mesh("v5e:4x4", GRID)
+        aot_compile_tpu.mesh("v5e:4x4", GRID)
     assert jax.__version__ in str(e.value) and "205 MB" in str(e.value) and "proprietary" in str(e.value)
 
 
 def test_without_libtpu_the_stored_record_is_shown_and_says_so(monkeypatch):
-    monkeypatch.setattr(absent_tpu, "available", lambda: False)
-    p = absent_tpu.report(STORED, "case 2", jnp.matmul)
+    monkeypatch.setattr(aot_compile_tpu, "available", lambda: False)
+    p = aot_compile_tpu.report(STORED, "case 2", jnp.matmul)
     assert p.collectives == made("case 2").collectives and STORED["date"] in str(p) and "Stored" in str(p)
 
 
 def test_arguments_are_checked_before_anything_is_compiled():
     with pytest.raises(ValueError, match="1 shapes and 2 shardings"):
-        absent_tpu.compile_for("v5e:4x4", GRID, jnp.matmul, ["A[I_X, J]", "B[J, K]"], "C[I_X, K]", (8, 8))
+        aot_compile_tpu.compile_for("v5e:4x4", GRID, jnp.matmul, ["A[I_X, J]", "B[J, K]"], "C[I_X, K]", (8, 8))
 
 
 def test_the_file_says_how_it_was_made_and_holds_no_program_text():
@@ -73,8 +73,8 @@ def test_the_file_says_how_it_was_made_and_holds_no_program_text():
 def test_every_stored_result_begins_with_how_it_was_made(path, tmp_path, monkeypatch):
     """As `store` writes it today, and by a script that is there."""
     stored = json.loads(path.read_text(encoding="utf-8"))
-    monkeypatch.setattr(absent_tpu, "version", lambda package: f"{package} 1.2")
-    absent_tpu.store(str(tmp_path / f"{path.stem}.py"), cases={"a": 1})
+    monkeypatch.setattr(aot_compile_tpu, "version", lambda package: f"{package} 1.2")
+    aot_compile_tpu.store(str(tmp_path / f"{path.stem}.py"), cases={"a": 1})
     now = json.loads((tmp_path / path.name).read_text(encoding="utf-8"))
     assert list(now) == [*list(stored)[:4], "cases"] == ["command", "date", "machine", "versions", "cases"]
     assert now["command"] == stored["command"] and (ROOT / stored["command"].removeprefix("python ")).is_file()
@@ -141,7 +141,7 @@ def test_cases_of_the_script_are_those_of_the_file():
 def test_the_compiler_still_says_what_is_stored():
     script = runpy.run_path(str(ROOT / "book/results/ch02_compiler.py"))
     for name, (f, *_, per_device) in script["CASES"].items():
-        now, then = absent_tpu.report(STORED, name, f, per_device=per_device), made(name)
+        now, then = aot_compile_tpu.report(STORED, name, f, per_device=per_device), made(name)
         assert [(c.kind, c.axes, c.times, c.wire) for c in now.collectives] == [
             (c.kind, c.axes, c.times, c.wire) for c in then.collectives
         ], name
@@ -151,6 +151,6 @@ def test_the_compiler_still_says_what_is_stored():
 @needs_libtpu
 def test_slices_and_meshes_that_do_not_fit_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match="no slice 'v5e:3x3'"):
-        absent_tpu.mesh("v5e:3x3", GRID)
+        aot_compile_tpu.mesh("v5e:3x3", GRID)
     with pytest.raises(ValueError, match="has 4 devices and the mesh .* takes 16"):
-        absent_tpu.mesh("v5e:2x2", GRID)
+        aot_compile_tpu.mesh("v5e:2x2", GRID)

@@ -13,7 +13,12 @@ from helpers import trace
 from helpers.costs.sharding.collectives import Collective
 from helpers.costs.training import dp_fsdp_tp
 from helpers.kernels import mesh as meshes
-from helpers.kernels.training import data_parallel_and_fsdp, fsdp_and_tensor_parallel, mlp_layer, tensor_parallel
+from helpers.kernels.training import (
+    data_parallel_and_fsdp,
+    fsdp_and_tensor_parallel,
+    mlp_training_step,
+    tensor_parallel,
+)
 from helpers.kernels.transformers.adam import Adam
 from helpers.trace.jaxpr.collectives import results
 
@@ -40,7 +45,7 @@ every_strategy = pytest.mark.parametrize(
 def given():
     draw = np.random.default_rng(0)
     normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.float32)  # noqa: E731
-    w = mlp_layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
+    w = mlp_training_step.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
     return w, normal(B, D), normal(B, D)
 
 
@@ -61,7 +66,7 @@ def one_device():
         loss, dw = slope(w, In, Target)
         m = tuple(0.9 * a + 0.1 * np.float64(g) for a, g in zip(m, dw))
         v = tuple(0.999 * a + 0.001 * np.float64(g) ** 2 for a, g in zip(v, dw))
-        w = mlp_layer.Weights(
+        w = mlp_training_step.Weights(
             *(
                 np.float32(p - 0.02 * (a / (1 - 0.9**t)) / (np.sqrt(b / (1 - 0.999**t)) + 1e-8))
                 for p, a, b in zip(w, m, v)
@@ -74,19 +79,19 @@ def one_device():
 def test_the_backward_pass_by_hand():
     """systems D1: dW_out, dTmp, dW_in = In *_B dTmp and dIn are what `jax.vjp` gives."""
     w, In, dOut = given()
-    w = mlp_layer.Weights(w.W_in[0], w.W_out[0])
+    w = mlp_training_step.Weights(w.W_in[0], w.W_out[0])
 
     @jax.jit
     def both(In, dOut, w):
         Out, pull = jax.vjp(lambda In, w: In @ w.W_in @ w.W_out, In, w)
-        got, kept = mlp_layer.forward(In, w)
-        return (got, *mlp_layer.backward(dOut, kept, w)), (Out, *pull(dOut)), kept
+        got, kept = mlp_training_step.forward(In, w)
+        return (got, *mlp_training_step.backward(dOut, kept, w)), (Out, *pull(dOut)), kept
 
     hand, by_jax, kept = both(In, dOut, w)
     for a, b in zip(jax.tree.leaves(hand), jax.tree.leaves(by_jax)):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    assert trace.count(mlp_layer.forward, In, w).matmul_flops == 4 * B * D * F
-    assert trace.count(lambda *a: mlp_layer.backward(*a), dOut, kept, w).matmul_flops == 8 * B * D * F
+    assert trace.count(mlp_training_step.forward, In, w).matmul_flops == 4 * B * D * F
+    assert trace.count(lambda *a: mlp_training_step.backward(*a), dOut, kept, w).matmul_flops == 8 * B * D * F
 
 
 @every_strategy
@@ -94,8 +99,8 @@ def test_weights_equal_one_device_step_by_step(s, grid):
     """systems D2, D3, D5, D6: three steps of Adam; what each device holds is the part that the notation says."""
     mesh = meshes.mesh(*grid)
     w, In, Target = given()
-    held, moments = mlp_layer.start(s, mesh, w)
-    step = mlp_layer.step(s, mesh, ADAM)
+    held, moments = mlp_training_step.start(s, mesh, w)
+    step = mlp_training_step.step(s, mesh, ADAM)
     losses = []
     for want, loss in one_device():
         held, moments, said = step(held, moments, In, Target)
@@ -120,11 +125,11 @@ def traced(s, grid):
     """(mesh, forward, backward, update) of bf16 arrays; nothing is run."""
     mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
     like = lambda *shape, dtype="bfloat16": jax.ShapeDtypeStruct(shape, dtype)  # noqa: E731
-    w, In = mlp_layer.Weights(like(L, D, F), like(L, F, D)), like(B, D)
-    forward, backward = mlp_layer.passes(s, mesh)
+    w, In = mlp_training_step.Weights(like(L, D, F), like(L, F, D)), like(B, D)
+    forward, backward = mlp_training_step.passes(s, mesh)
     Out, kept = jax.eval_shape(forward, In, w)
     moments = jax.eval_shape(ADAM.start, w)
-    whole = trace.sent(mlp_layer.step(s, mesh, ADAM), w, moments, In, In)
+    whole = trace.sent(mlp_training_step.step(s, mesh, ADAM), w, moments, In, In)
     return mesh, trace.sent(forward, In, w), trace.sent(backward, Out, kept, w), whole
 
 
@@ -234,8 +239,8 @@ def test_flops_are_shared_evenly(name):
     s, grid = STRATEGIES[name]
     mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "bfloat16")  # noqa: E731
-    w, In = mlp_layer.Weights(like(L, D, F), like(L, F, D)), like(B, D)
-    forward, backward = mlp_layer.passes(s, mesh)
+    w, In = mlp_training_step.Weights(like(L, D, F), like(L, F, D)), like(B, D)
+    forward, backward = mlp_training_step.passes(s, mesh)
     Out, kept = jax.eval_shape(forward, In, w)
     assert trace.count(forward, In, w).matmul_flops == L * 4 * B * D * F
     assert trace.count(backward, Out, kept, w).matmul_flops == L * 8 * B * D * F
@@ -248,7 +253,7 @@ def test_bytes_that_a_device_holds_between_steps(name, weights, averages):
     """systems D4: 2 bytes of a weight in bf16 and 8 of its averages in f32, each whole or 1/X: 10P under data, 10P/X under FSDP."""
     s, grid = STRATEGIES[name]
     w = jax.tree.map(lambda a: a.astype(jnp.bfloat16), given()[0])
-    held, moments = mlp_layer.start(s, meshes.mesh(*grid), w)
+    held, moments = mlp_training_step.start(s, meshes.mesh(*grid), w)
     here = sum(a.addressable_shards[0].data.nbytes for a in jax.tree.leaves((held, moments.mean, moments.square)))
     numbers = L * 2 * D * F
     assert here == 2 * numbers / weights + 8 * numbers / averages
@@ -258,11 +263,11 @@ def test_fsdp_holds_one_whole_matrix_at_a_time():
     """systems D3: no array of a device is larger than one gathered matrix or 1/X of all layers; data parallelism holds all."""
     mesh, layers, wide = meshes.mesh(*X4), 12, 64
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
-    w, In = mlp_layer.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
+    w, In = mlp_training_step.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
     moments = jax.eval_shape(ADAM.start, w)
 
     def largest(s):
-        made = results(jax.make_jaxpr(mlp_layer.step(s, mesh, ADAM))(w, moments, In, In))
+        made = results(jax.make_jaxpr(mlp_training_step.step(s, mesh, ADAM))(w, moments, In, In))
         return max(prod(shape) for shape, _ in made)
 
     matrix = 4 * wide * wide
@@ -276,8 +281,8 @@ def test_memory_that_the_compiler_gives_to_fsdp():
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
 
     def needs(s, layers):
-        w, In = mlp_layer.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
-        lowered = mlp_layer.step(s, mesh, ADAM).lower(w, jax.eval_shape(ADAM.start, w), In, In)
+        w, In = mlp_training_step.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
+        lowered = mlp_training_step.step(s, mesh, ADAM).lower(w, jax.eval_shape(ADAM.start, w), In, In)
         m = lowered.compile().memory_analysis()
         return m.temp_size_in_bytes + m.argument_size_in_bytes + m.output_size_in_bytes
 
@@ -304,38 +309,38 @@ def test_memory_that_the_compiler_gives_to_fsdp():
 )
 def test_sizes_that_do_not_fit_are_refused(s, sizes, said):
     b, d, f = (dict(B=8, D=8, F=8) | sizes).values()
-    w = mlp_layer.Weights(jnp.zeros((1, d, f)), jnp.zeros((1, f, d)))
+    w = mlp_training_step.Weights(jnp.zeros((1, d, f)), jnp.zeros((1, f, d)))
     mesh = meshes.mesh(*(Y4 if s is tensor_parallel.TENSOR else X4))
     with pytest.raises(ValueError, match=said):
-        mlp_layer.step(s, mesh, ADAM)(w, ADAM.start(w), jnp.zeros((b, d)), jnp.zeros((b, d)))
+        mlp_training_step.step(s, mesh, ADAM)(w, ADAM.start(w), jnp.zeros((b, d)), jnp.zeros((b, d)))
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda mesh, w: mlp_layer.passes(fsdp_and_tensor_parallel.MIXED, mesh),
-        lambda mesh, w: mlp_layer.start(fsdp_and_tensor_parallel.MIXED, mesh, w),
-        lambda mesh, w: mlp_layer.step(fsdp_and_tensor_parallel.MIXED, mesh, ADAM)(
+        lambda mesh, w: mlp_training_step.passes(fsdp_and_tensor_parallel.MIXED, mesh),
+        lambda mesh, w: mlp_training_step.start(fsdp_and_tensor_parallel.MIXED, mesh, w),
+        lambda mesh, w: mlp_training_step.step(fsdp_and_tensor_parallel.MIXED, mesh, ADAM)(
             w, ADAM.start(w), jnp.zeros((8, 8)), jnp.zeros((8, 8))
         ),
     ],
     ids=["passes", "start", "step"],
 )
 def test_a_mesh_without_the_axis_is_refused(make):
-    w = mlp_layer.Weights(jnp.zeros((1, 8, 8)), jnp.zeros((1, 8, 8)))
+    w = mlp_training_step.Weights(jnp.zeros((1, 8, 8)), jnp.zeros((1, 8, 8)))
     with pytest.raises(ValueError, match=r"In\[B_X, D_Y\] names axis Y: use one that the mesh has, X"):
         make(meshes.mesh(*X4), w)
 
 
 def test_weights_that_do_not_lie_over_the_mesh_are_refused_at_the_start():
-    w = mlp_layer.Weights(jnp.zeros((1, 6, 8)), jnp.zeros((1, 8, 6)))
+    w = mlp_training_step.Weights(jnp.zeros((1, 6, 8)), jnp.zeros((1, 8, 6)))
     with pytest.raises(ValueError, match=r"W_in\[D_X, F\]: X is 4 and does not divide D = 6"):
-        mlp_layer.start(data_parallel_and_fsdp.FSDP, meshes.mesh(*X4), w)
+        mlp_training_step.start(data_parallel_and_fsdp.FSDP, meshes.mesh(*X4), w)
 
 
 def test_weights_that_do_not_fit_each_other_are_refused():
-    w = mlp_layer.Weights(jnp.zeros((1, 8, 8)), jnp.zeros((1, 4, 8)))
+    w = mlp_training_step.Weights(jnp.zeros((1, 8, 8)), jnp.zeros((1, 4, 8)))
     with pytest.raises(ValueError, match=r"asks for W_out\[L, F, D\]"):
-        mlp_layer.step(data_parallel_and_fsdp.DATA, meshes.mesh(*X4), ADAM)(
+        mlp_training_step.step(data_parallel_and_fsdp.DATA, meshes.mesh(*X4), ADAM)(
             w, ADAM.start(w), jnp.zeros((8, 8)), jnp.zeros((8, 8))
         )

@@ -1,9 +1,10 @@
 """FlashAttention forward as a Pallas kernel in the form that a GPU takes (chapter 6).
 
 A GPU starts a program for each point of the grid, many at once and in no order: nothing is handed from one to the next, as
-`pallas_tpu` does along a TPU's grid. So a program has a block of queries of one head to itself, and goes over the keys in a loop:
-m, ℓ and O live in its registers, and the loop's bounds leave out blocks in which nothing is seen. Blocks that are seen whole come
-first and need no mask. Programs with the longest loops start first, so that no SM begins one when the others are done.
+`pallas_flash_attention_tpu` does along a TPU's grid. So a program has a block of queries of one head to itself, and goes over
+the keys in a loop: m, ℓ and O live in its registers, and the loop's bounds leave out blocks in which nothing is seen. Blocks
+that are seen whole come first and need no mask. Programs with the longest loops start first, so that no SM begins one when the
+others are done.
 
 Sides of blocks are powers of two, 16 at least, as its matrix unit has them; whatever a length or a head leaves of a block is masked
 when it is read and written. Query head n reads KV head n // G by its index: nothing is repeated, nothing is transposed.
