@@ -71,7 +71,7 @@ def judged(more: dict[str, str], tree: Tree) -> None:
 def worked(blocks: list, title: str) -> str:
     """A page with our answer to each exercise, without nbgrader's marks, checks or remarks to graders.
 
-    blocks  (number of an exercise or None, its lines), as `edition.blocks` gives them
+    blocks  (number of an exercise or None, its lines), as `edition_text.blocks` gives them
     """
     out = [f"# {title}: worked solutions"]
     for number, lines in blocks:

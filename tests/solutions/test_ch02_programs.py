@@ -165,7 +165,7 @@ def test_the_contest_has_its_problems():
 def best_of_all(B, D, F, axes, wraps, name, limit):
     """Least seconds over all shardings of In, W_in and W_out, tried one by one.
 
-    The parts of `designs.block`, each pair of a product priced once.
+    The parts of `best_shardings.block`, each pair of a product priced once.
     """
     grid, c = sharded_array.Mesh({a: sharded_array.Axis(n, wraps) for a, n in axes.items()}), chip(name)
     sizes = dict(B=B, D=D, F=F)

@@ -65,14 +65,13 @@ def test_numbers_of_the_sources(solved, name, args, expected):
 
 
 def test_q3_fsdp_memory(solved):
-    """systems D16: 1.95 GB on each device, gradients not counted."""
+    """1.95 GB on each device, gradients not counted."""
     got = solved["make_fit"](*Q3.values())
     agree(got["stages"][3] - 2 * Q3["P"] / Q3["X"], 1.952e9)
     assert got["stages"][0] > Q3["hbm"] > got["stages"][1] and got["stage"] == 1 and got["parts"] == 1
 
 
 def test_d1_backward_is_jax_grad(solved):
-    """systems D1."""
     rng = np.random.default_rng(0)
     In, W_in, W_out, dOut = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((3, 4), (4, 5), (5, 4), (3, 4)))
     loss = lambda W_in, W_out, In: jnp.sum(In @ W_in @ W_out * dOut)  # noqa: E731
@@ -91,7 +90,7 @@ STRATEGIES = [
 
 @pytest.mark.parametrize("name, on, ins, out", STRATEGIES, ids=[s[0] for s in STRATEGIES])
 def test_d2_d3_d6_weights_equal_the_run_on_one_device(solved, name, on, ins, out):
-    """systems D2, D3, D6: ten steps, weights after each equal those of one device."""
+    """Ten steps, weights after each equal those of one device."""
     m = mesh.mesh(tuple(on.values()), tuple(on))
     rng = np.random.default_rng(1)
     W, In, Target = (jnp.asarray(0.3 * rng.standard_normal(s), jnp.float32) for s in ((2, 8, 12), (16, 8), (16, 8)))
@@ -110,7 +109,7 @@ def test_d2_d3_d6_weights_equal_the_run_on_one_device(solved, name, on, ins, out
 
 
 def test_d19_the_table_is_what_the_programs_send(solved):
-    """systems D19, D5: bytes that the traced programs gather, scatter and reduce are those of 4.4 (in float32, twice as many)."""
+    """Bytes that the traced programs gather, scatter and reduce are those of 4.4 (in float32, twice as many)."""
     B, D, F = 64, 16, 24
 
     def bytes_of(name, on, ins, out, *static):
@@ -138,7 +137,7 @@ def test_d19_the_table_is_what_the_programs_send(solved):
 
 
 def test_d11_the_printed_pipeline_updates_nothing(solved):
-    """systems D11: broken as printed; mended it is the gradient of the whole net."""
+    """Broken as printed; mended it is the gradient of the whole net."""
     rng = np.random.default_rng(2)
     x, weights = rng.standard_normal((8, 3)), [rng.standard_normal((3, 3)) for _ in range(4)]
     assert all(a is b for a, b in zip(weights, solved["broken_pipeline"](x, list(weights), 0.1)[1]))
@@ -150,7 +149,7 @@ def test_d11_the_printed_pipeline_updates_nothing(solved):
         return jnp.mean(out**2)
 
     grads = jax.grad(loss)([jnp.asarray(w) for w in weights])
-    for m in (1, 2, 8):  # systems D12: the same for any number of microbatches
+    for m in (1, 2, 8):  # the same for any number of microbatches
         got, new = solved["mended_pipeline"](x, weights, 0.1, m)
         agree(got, float(loss(weights)))
         for w, g, n in zip(weights, grads, new, strict=True):
@@ -166,7 +165,7 @@ def played(solved, orders, lasts):
 
 @pytest.mark.parametrize("p, m", [(2, 2), (4, 8), (3, 3), (5, 9), (6, 6)])
 def test_d12_and_d13_bubbles_of_the_schedules(solved, p, m):
-    """systems D12, D13: GPipe and 1F1B wait 3(p - 1) slots, the split backward pass p - 1, in slots of a forward."""
+    """GPipe and 1F1B wait 3(p - 1) slots, the split backward pass p - 1, in slots of a forward."""
     both = {"F": 1, "B": 2}
     gpipe, one = (played(solved, solved["schedule"](kind, p, m), both) for kind in ("gpipe", "1f1b"))
     split = played(solved, solved["golf"](p, m), {"F": 1, "B": 1, "W": 1})
@@ -196,7 +195,7 @@ def test_golf_par_cannot_be_beaten(solved):
 
 
 def test_d20_layouts_turn_from_fsdp_to_mixed_and_on_slow_links_to_pipelines(solved):
-    """systems D20: with the batch fixed, more chips want tensor parallelism; the same few chips on slower links stages."""
+    """With the batch fixed, more chips want tensor parallelism; the same few chips on slower links stages."""
     best = solved["best_layout"]
     assert best(512, 256, 95e9, *V5P)[1:3] == (1, 1)
     assert best(128, 2048, 95e9, *V5P)[1] > 1

@@ -72,12 +72,12 @@ def test_numbers_of_the_sources(solved, name, args, expected):
     "weights, math, value", [("bf16", "bf16", 243.2), ("int8", "bf16", 121.6), ("int8", "int8", 243.2)]
 )
 def test_e11_critical_batches(solved, weights, math, value):
-    """systems E11, E003-15: int8 weights with bf16 arithmetic alone halve the batch."""
+    """E003-15: int8 weights with bf16 arithmetic alone halve the batch."""
     agree(solved["critical_batch"](weights, math, 1.97e14, 8.1e11, 16, 1, 1), value)
 
 
 def test_e23_fewer_steps_than_static_batching(solved):
-    """systems E23: on a load of mixed lengths no more than 0.6 of static batching's steps, and every request is served."""
+    """On a load of mixed lengths no more than 0.6 of static batching's steps, and every request is served."""
     answers = [r.output for r in mixed_load(64, outputs=(8, 512))]
     slots, left, queue, steps, done = [None] * 8, {}, [(i, 1) for i in range(64)], 0, []
     while queue or left:
@@ -96,7 +96,7 @@ def test_e23_fewer_steps_than_static_batching(solved):
 
 
 def test_e15_ten_thousand_requests_leave_no_page_behind(solved):
-    """systems E15: after many appends, forks and frees all pages are free again, and no sequence ever has one too many."""
+    """After many appends, forks and frees all pages are free again, and no sequence ever has one too many."""
     rng, state, n = np.random.default_rng(0), {"tables": {}, "lengths": {}, "users": [0] * 30}, 0
     for i in range(10_000):
         names = list(state["tables"])
@@ -116,7 +116,7 @@ def test_e15_ten_thousand_requests_leave_no_page_behind(solved):
 
 
 def test_e28_the_sampler_is_the_formulas(solved):
-    """systems E28: a refusal's token has the law of costs.inference.speculative_decoding, and acceptance is the sum of the smaller."""
+    """A refusal's token has the law of costs.inference.speculative_decoding, and acceptance is the sum of the smaller."""
     p, q = np.array([[1, 5, 2]]) / 8, np.array([[4, 1, 3]]) / 8
     after, grid = np.array([[1, 0, 0]]), [(i + 0.5) / 840 for i in range(840)]
     draws = [solved["sampled"]([0], q, np.concatenate([p, after]), np.array([0.9]), u)[0] for u in grid]
@@ -134,7 +134,7 @@ def test_best_guess_is_that_of_the_formulas(solved, a, c):
 
 
 def test_e24_two_thirds_of_cats_are_known(solved):
-    """systems E24: "I like cats" after "I like dogs" computes one token of three."""
+    """ "I like cats" after "I like dogs" computes one token of three."""
     state, known, _ = solved["look_up"]({"clock": 0, "used": {}}, ("I", "like", "dogs"), 4)
     state, known, gone = solved["look_up"](state, ("I", "like", "cats"), 4)
     assert known == 2 and not gone and len(state["used"]) == 4
@@ -162,7 +162,7 @@ def test_the_cheapest_choice_is_the_least_of_all(solved):
 @pytest.mark.parametrize("C", [1, 4, 12])
 @pytest.mark.sample(quick=3)
 def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
-    """systems E13: the same results and cache, however many tokens a piece has."""
+    """The same results and cache, however many tokens a piece has."""
     rng = np.random.default_rng(C)
     q, k, v = (rng.standard_normal((12, heads, 8)).astype(np.float32) for heads in (4, 2, 2))
     near = None if window is None else (window - 1, 0)
@@ -177,7 +177,7 @@ def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
 
 
 def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
-    """systems E14: results of `kernels.inference.ragged_and_paged_attention`, and as many blocks as it reads."""
+    """Results of `kernels.inference.ragged_and_paged_attention`, and as many blocks as it reads."""
     rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)
     q, k, v = (rng.standard_normal((5, *rest, 16)).astype(np.float32) for rest in ((4,), (48, 2), (48, 2)))
     expected, blocks = jax.jit(kernel.attend, static_argnums=4)(q, k, v, np.array(lengths), 8)

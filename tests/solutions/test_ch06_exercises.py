@@ -66,7 +66,7 @@ def test_f16_what_flash_moves_is_the_floors_formula(solved, L, H, M):
 
 @pytest.mark.parametrize("window, sinks", [(None, 0), (3, 0), (3, 2)])
 def test_f1_masks_are_the_floors(solved, window, sinks):
-    """systems F1, E004-17: added, not multiplied; and the polarity of `pad`."""
+    """E004-17: added, not multiplied; and the polarity of `pad`."""
     pad = np.arange(9) >= np.array([[9], [6]])
     got = solved["added"](5, 9, window, sinks, pad)
     expected = Mask(causal=True, window=window, sinks=sinks).array(5, 9) & ~pad[:, None]
@@ -83,7 +83,7 @@ def test_visited_blocks_are_the_floors(solved, case):
 
 
 def test_f22_the_map_of_work_is_the_floors(solved):
-    """systems F22: C(C ± 1)/2 on every device, and who waits for whom."""
+    """C(C ± 1)/2 on every device, and who waits for whom."""
     got = solved["work"](5, 6)
     assert [tuple(row) for row in got["ring"]] == list(ring_attention.work(5, 6))
     assert [tuple(row) for row in got["stripes"]] == list(ring_attention.work(5, 6, "striped"))
@@ -109,7 +109,7 @@ def test_f12_f14_lazy_and_flash_equal_the_dense_reference(solved):
 
 @pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f13_checkpointed_chunks_are_the_dense_gradients(solved):
-    """systems F13: values and gradients equal dense; what is kept is linear in T, and the price is one product more."""
+    """Values and gradients equal dense; what is kept is linear in T, and the price is one product more."""
     q, k, v = arrays(11, 11, 4, seed=5)
     o, back = jax.vjp(attended, q, k, v)
     dO = jnp.cos(o)
@@ -147,7 +147,7 @@ def test_f19_eight_bits_are_the_floors(solved, R):
 
 @pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f19_scales_of_blocks_lose_less(solved):
-    """systems F19: the error of fp8 by blocks is below that of fp8 with one scale, where some blocks have outliers."""
+    """The error of fp8 by blocks is below that of fp8 with one scale, where some blocks have outliers."""
     q, k, v = arrays(64, 64, 8, seed=5)
     v = v.at[-1].multiply(1e5)
     error = [
@@ -157,7 +157,7 @@ def test_f19_scales_of_blocks_lose_less(solved):
 
 
 def test_f5_chunks_are_the_recurrence(solved):
-    """systems F5, E004-18: the causal form takes prefix sums, and the unmasked one is right for the last row only."""
+    """E004-18: the causal form takes prefix sums, and the unmasked one is right for the last row only."""
     rng = np.random.default_rng(2)
     q, k = rng.uniform(0.1, 1, (2, 10, 3))
     v = rng.standard_normal((10, 2))
@@ -174,7 +174,7 @@ def test_f5_chunks_are_the_recurrence(solved):
 
 @pytest.mark.slow("compiles a solution and the form that it is held against")
 def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
-    """systems F7: rows add up to 1, KL is never below 0 and 0 where both rows are the same, and steps bring it below that of ELU + 1."""
+    """Rows add up to 1, KL is never below 0 and 0 where both rows are the same, and steps bring it below that of ELU + 1."""
     rng = np.random.default_rng(7)
     q, k = (jnp.asarray(rng.standard_normal((12, 4)), jnp.float32) for _ in range(2))
     W = jnp.asarray(0.5 * rng.standard_normal((4, 6)), jnp.float32)
@@ -205,7 +205,7 @@ def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
 
 
 def test_f10_parts_in_any_grouping(solved):
-    """systems F10, E004-8: associative and commutative, with (-inf, 0, 0) as its identity, also with itself."""
+    """E004-8: associative and commutative, with (-inf, 0, 0) as its identity, also with itself."""
     rng = np.random.default_rng(3)
     m, l, o = rng.normal(0, 30, (5, 3)), rng.uniform(1, 4, (5, 3)), rng.standard_normal((5, 3, 2))
     m[1], l[1], o[1] = -np.inf, 0, 0
@@ -222,7 +222,7 @@ def test_f10_parts_in_any_grouping(solved):
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100])
 def test_f11_the_likeliest_in_one_pass_are_those_of_the_whole_softmax(solved, size):
-    """systems F11: equal to `lax.top_k(softmax(x))`, with many equal scores, for pieces of any size."""
+    """Equal to `lax.top_k(softmax(x))`, with many equal scores, for pieces of any size."""
     x = np.round(np.random.default_rng(4).normal(0, 2, (3, 100)), 1).astype(np.float32) + 0
     state = np.full(3, -np.inf), np.zeros(3), np.full((3, 6), -np.inf), np.full((3, 6), -1)
     for first in range(0, 100, size):
@@ -252,7 +252,7 @@ def test_the_fastest_is_the_least_of_all(solved):
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1)])
 @pytest.mark.sample(quick=1)
 def test_f17_columns_in_any_order(solved, order):
-    """systems F17: blocks of 5 keys, the last one of 2, come to the gradient of dense attention in any order."""
+    """Blocks of 5 keys, the last one of 2, come to the gradient of dense attention in any order."""
     T, N, H = 17, 3, 4
     rng = np.random.default_rng(17)
     q, dO = rng.standard_normal((2, 1, T, N, H)).astype(np.float32)

@@ -43,7 +43,7 @@ def smallest_slice(chip: Chip, n_bytes: float, reserve: float = 0.0) -> Slice:
     """The smallest of `shapes` whose HBM, less `reserve` bytes of each chip, holds that many bytes.
 
     >>> from helpers.costs.rooflines.chips import chip
-    >>> smallest_slice(chip("v5e"), 211.7e9).shape               # seed question 6: at least 13.2 chips
+    >>> smallest_slice(chip("v5e"), 211.7e9).shape               # Austin et al. 2025, question 6: at least 13.2 chips
     (4, 4)
     """
     for shape in shapes(chip):
@@ -96,7 +96,7 @@ class Replica:
     weights, cache   types of the weights and of the cached numbers, or bytes of one
     math     type of the arithmetic and of activations
     reserve  bytes of each chip's HBM that neither weights nor caches may take: activations, programs
-    share, keep, scale     of the cache, as in `transformer.kv_cache`
+    share, keep, scale     of the cache, as in `kv_cache.kv_cache`
 
     Layers that share a cache have no W_K and W_V of their own, but `weight_bytes` and passes count them all the same: of a
     decoder with MHA and share=2 about a twelfth of its layers too many, with GQA far less.

@@ -196,7 +196,7 @@ def decode(r: Replica, s: Slice, Y, Z, B, S, hop=None, at=None) -> Pass:
     >>> from helpers.costs.rooflines.chips import chip
     >>> s, c = Slice(chip("v5e"), (4, 4)), Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")
     >>> step = decode(Replica(c, s.chip, weights="int8", cache="int8", math="int8"), s, Y=8, Z=2, B=6, S=131072)
-    >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # seed question 4
+    >>> f"{1e3 * step.time.parts['hbm']:.1f} ms of HBM, {1e3 * step.time.parts['ici']:.1f} ms of links"   # Austin et al. 2025, question 4
     '17.3 ms of HBM, 1.0 ms of links'
     """
     return _priced(decode_works(r, s, Y, Z, B, S, at), r, s, hop)
@@ -258,7 +258,7 @@ def splits(r: Replica, s: Slice, kind: str, B: int = 1, S: int = 1, hop=None) ->
 
 
 def points(r: Replica, S: int, batches: Iterable[int], slices: Iterable[Slice]) -> tuple[Point, ...]:
-    """Every batch on every slice, cut in the best way, links included: for `replica.frontier` and `replica.cheapest`.
+    """Every batch on every slice, cut in the best way, links included: for `frontier` and `cheapest` of `prefill_and_decode_step`.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model

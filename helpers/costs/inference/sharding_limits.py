@@ -296,7 +296,7 @@ def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
     >>> from helpers.costs.transformers.config import MoE
     >>> from helpers.costs.rooflines.chips import chip
     >>> c = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none", moe=MoE(E=16, k=2, F=16384))
-    >>> for spread in (True, False):                                              # seed question 6: int8, v5e 8x16
+    >>> for spread in (True, False):                                              # Austin et al. 2025, question 6: int8, v5e 8x16
     ...     b = expert_weights(c, 8, 16, "int8", spread)
     ...     print(f"{b / 1e9:.2f} GB, {1e3 * b / chip('v5e').hbm_bandwidth:.2f} ms, {(16e9 - b) / 1e9:.2f} GB free")
     1.65 GB, 2.04 ms, 14.35 GB free

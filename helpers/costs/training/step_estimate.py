@@ -30,7 +30,7 @@ GRADIENT, WEIGHT = 4, 2  # bytes a parameter that data parallelism reduces, and 
 ADAM = 30  # bytes a parameter that an update reads or writes: gradient 4, two moments and a float32 copy 24, weight 2
 # Rate of a fused attention kernel relative to a large product: assumed, not fitted. FlashAttention-2 reaches 50 to 73 % of
 # an A100's peak (Dao 2023), 0.63 to 0.92 of the share that `gpu` says. That range moves the estimates of published steps by
-# half a percent in the median, and by 16 % that of the longest sequence (test_estimate).
+# half a percent in the median, and by 16 % that of the longest sequence (test_step_estimate).
 FUSED = 0.75
 HOST_ADAM = 2.6e-10  # seconds a parameter that a host's processors update: 10e9 in 2.57 s (Ren et al. 2021, "ZeRO-Offload", Table 4)
 HOST_BYTES = 4  # bytes a parameter over PCIe then: the gradient down, the weight up, in bf16

@@ -136,7 +136,7 @@ def step(
 
     policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`
     schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`; v stages on each device if "interleaved"
-    count     pairs of query and key that attention computes: `transformer.PAIRS`
+    count     pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
     at        the wires of every axis, if they are known already; then the layout is not checked either
 
     >>> from helpers.costs.rooflines.chips import chip

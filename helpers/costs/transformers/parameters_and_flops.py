@@ -119,7 +119,7 @@ def parameters(c: Config) -> Parameters:
     >>> parameters(model("llama-2-13b")).total
     13015864320
     >>> p = parameters(Config(D=4096, L=64, N=32, K=32, H=128, F=4 * 4096, V=32000, norm="none"))
-    >>> p.total, f"{p.attention / p.total:.1%}"                 # seed question 1
+    >>> p.total, f"{p.attention / p.total:.1%}"                 # Austin et al. 2025, question 1
     (17442013184, '24.6%')
     >>> from .config import MoE
     >>> moe = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none", moe=MoE(E=16, k=2, F=16384))

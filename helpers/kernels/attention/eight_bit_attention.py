@@ -45,7 +45,7 @@ def round_trip(x, size: int | None, kind: str = "fp8"):
 
 
 def attention(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = FULL, tau: float | None = None):
-    """`flash.flash` of 8-bit q, k and v: [B, T, N, H] in float32. Forward only.
+    """`flash_attention.flash` of 8-bit q, k and v: [B, T, N, H] in float32. Forward only.
 
     size   rows of a block of q, k and v, each with its scale; None: one scale for each tensor
 

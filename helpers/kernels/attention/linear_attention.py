@@ -1,6 +1,6 @@
 """Linear attention: a product of features in place of e^(q·k), so that the sums over keys do not depend on the query (chapter 6).
 
-q[B, T, N, H], k and v[B, T, K, H] with N a multiple of K; phi maps [..., H] to features [..., F] (see `features`). With
+q[B, T, N, H], k and v[B, T, K, H] with N a multiple of K; phi maps [..., H] to features [..., F] (see `feature_maps`). With
 weights phi(q_i)·phi(k_j), the result is
 
     O_i = phi(q_i)ᵀ U_i / phi(q_i)ᵀ Z_i,    U_i = sum over j <= i of phi(k_j) v_jᵀ  [F, H],    Z_i = sum of phi(k_j)  [F]

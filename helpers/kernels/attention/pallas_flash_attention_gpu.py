@@ -37,7 +37,7 @@ def flash(
     q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 64, tau: float | None = None,
     interpret: bool | None = None, warps: int | None = None, stages: int = 2,
 ):  # fmt: skip
-    """`flash.flash` as a kernel for GPUs: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H]; its gradient is that of `flash`.
+    """`flash_attention.flash` as a kernel for GPUs: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H]; its gradient is that of `flash`.
 
     rows, columns   queries and keys of a block: powers of two, 16 or more; T and S may be anything
     interpret       True: on any machine; False: compiled, on a GPU; None: as this machine needs

@@ -57,7 +57,7 @@ def flash(
     q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, tau: float | None = None,
     interpret: bool | None = None,
 ):  # fmt: skip
-    """`flash.flash` as a kernel, and its gradient as two: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H].
+    """`flash_attention.flash` as a kernel, and its gradient as two: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H].
 
     interpret   True: on any machine; False: compiled, on a TPU; None: as this machine needs
 

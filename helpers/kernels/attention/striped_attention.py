@@ -1,8 +1,8 @@
 """Striped attention: a ring in which token i lies on device i mod N, so that a causal mask halves everybody's work (chapter 6).
 
-With `ring.blocks` a device's keys are, at each look after the first, all seen or all masked, and every hop waits for a device that
-sees all C · C of them. With stripes the query t of a device and the key s that it holds are tokens t·N + own and s·N + other: it
-sees the key if s < t, or if s = t and the other is no later than itself. So each look is a triangle,
+With `ring_attention.blocks` a device's keys are, at each look after the first, all seen or all masked, and every hop waits for
+a device that sees all C · C of them. With stripes the query t of a device and the key s that it holds are tokens t·N + own and
+s·N + other: it sees the key if s < t, or if s = t and the other is no later than itself. So each look is a triangle,
 
     C(C + 1)/2 scores if other <= own, else C(C - 1)/2
 
@@ -52,7 +52,7 @@ def _transposed(x, n: int, axis: int, inner: int):
     T = x.shape[axis]
     if T % n:
         raise ValueError(
-            f"{n} devices do not divide {T} tokens: add empty places behind the text, as `ring.program` does"
+            f"{n} devices do not divide {T} tokens: add empty places behind the text, as `ring_attention.program` does"
         )
     cut = x.reshape(*x.shape[:axis], T // inner, inner, *x.shape[axis + 1 :])
     return jnp.swapaxes(cut, axis, axis + 1).reshape(x.shape)
@@ -62,4 +62,4 @@ striped = partial(ring, places=stripes)
 """`ring` of stripes: q[B, T_X, N, H] of tokens that `permuted` has laid out."""
 
 striped_program = partial(program, places=stripes)
-"""`ring.program` with stripes: whole arrays in the order of the text, in and out."""
+"""`ring_attention.program` with stripes: whole arrays in the order of the text, in and out."""

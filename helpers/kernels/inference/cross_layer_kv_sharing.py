@@ -21,7 +21,7 @@ OWN = ("W_K", "W_V", "b_K", "b_V", "key norm")
 
 
 def init(c: Config, key, group: int, dtype=jnp.float32) -> dict:
-    """Parameters as those of `transformer.init`, without the keys and values of all but the first layer of each group."""
+    """Parameters as those of `decoder.init`, without the keys and values of all but the first layer of each group."""
     _check(c, group)
     return strip(decoder.init(c, key, dtype), c, group)
 

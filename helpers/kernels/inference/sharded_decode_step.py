@@ -117,9 +117,9 @@ def attention(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
 
 
 def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
-    """The program (p, cache, x[B, D], at[B]) -> (x[B, D], cache): one layer, `transformer.block` for one token a sequence.
+    """The program (p, cache, x[B, D], at[B]) -> (x[B, D], cache): one layer, `decoder.block` for one token a sequence.
 
-    p      the layer's arrays by name, as `transformer.init` makes them but for the layers in front
+    p      the layer's arrays by name, as `decoder.init` makes them but for the layers in front
     cache  {"k": K[B, S, K, H], "v": V[B, S, K, H]}
     at     the new tokens' places in the cache, below S
     """
@@ -127,9 +127,9 @@ def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
 
 
 def step(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
-    """The program (params, cache, token[B], at[B]) -> (logits[B, V], cache): `transformer.decode` over a mesh, row by row.
+    """The program (params, cache, token[B], at[B]) -> (logits[B, V], cache): `decoder.decode` over a mesh, row by row.
 
-    The cache is that of `transformer.empty_cache`, with all layers in front; the vocabulary's tables are whole everywhere.
+    The cache is that of `decoder.empty_cache`, with all layers in front; the vocabulary's tables are whole everywhere.
     """
 
     def layers(p, cache, x, at):

@@ -44,7 +44,7 @@ def prefill(c: Config, mesh: jax.sharding.Mesh, keys: str = "ring") -> Callable:
 
 
 def prompt(c: Config, mesh: jax.sharding.Mesh, size: int, keys: str = "ring") -> Callable:
-    """The program (params, tokens[B, T]) -> (logits[B, V] of the last token, the cache of all layers): `transformer.prefill`.
+    """The program (params, tokens[B, T]) -> (logits[B, V] of the last token, the cache of all layers): `decoder.prefill`.
 
     size  places of the cache; `sharded_decode_step.start` brings it to where a way to decode wants it
     """

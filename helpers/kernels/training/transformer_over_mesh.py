@@ -237,7 +237,7 @@ def _over(mesh, c: Config, axes: Axes, f: Callable, ins=(), outs=()):
 
 
 def loss(c: Config, mesh: jax.sharding.Mesh, axes: Axes) -> Callable:
-    """The program (params, tokens[B, T + 1]) -> the value of `transformer.loss`: the forward pass alone."""
+    """The program (params, tokens[B, T + 1]) -> the value of `decoder.loss`: the forward pass alone."""
 
     def f(params, tokens, targets, size):
         return (share_of_loss(params, tokens, targets, c, axes, size)[None],)

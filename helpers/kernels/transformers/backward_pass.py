@@ -4,7 +4,7 @@ A function f(x) -> y has its backward pass f_backward(dy, what it needs again) -
 by x. Each product of the forward pass becomes two: one for each of its operands. That is where 6 FLOPs for each parameter
 and token come from: 2 forward, 2 for the slope of the weights, 2 for that of the activations.
 
-The layer here is that of `transformer` with RMS norms, grouped query attention, rotations and a gated MLP.
+The layer here is that of `decoder` with RMS norms, grouped query attention, rotations and a gated MLP.
 """
 
 import jax

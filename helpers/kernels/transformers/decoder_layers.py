@@ -1,6 +1,6 @@
 """The parts of a decoder layer: norms, rotations, masks, attention of every kind, the MLP (chapter 3).
 
-Activations are x[B, T, D]; p holds the weights of one layer, with the shapes of `transformer.shapes`.
+Activations are x[B, T, D]; p holds the weights of one layer, with the shapes of `decoder.shapes`.
 The output of every product with a weight carries the weight's name (`checkpoint_name`), so that a checkpoint policy can
 choose it; names change nothing else.
 

@@ -41,12 +41,12 @@ def around(policy: str) -> Callable:
 
 
 def loss(params: dict, tokens, c: Config, policy: str = "everything"):
-    """`transformer.loss` under a policy: the same value and the same slope."""
+    """`decoder.loss` under a policy: the same value and the same slope."""
     whole = partial(decoder.loss, c=c, around=around(policy))
     return (jax.checkpoint(whole) if policy == "nothing" else whole)(params, tokens)
 
 
 def layers(stacks: list[dict], x, c: Config, policy: str = "everything"):
-    """`transformer.layers` under a policy: x[B, T, D] through all layers, without embedding and unembedding."""
+    """`decoder.layers` under a policy: x[B, T, D] through all layers, without embedding and unembedding."""
     whole = partial(decoder.layers, c=c, around=around(policy))
     return (jax.checkpoint(whole) if policy == "nothing" else whole)(stacks, x)

@@ -49,7 +49,7 @@ def layout(
 def frames(run: Film, *, caption: str = "") -> Picture:
     """A collective as small multiples, one for each step: the drawings that the site steps through.
 
-    run  from `helpers.costs.sharding.collective_steps`: `plot.frames(frames.all_gather(Axis(4)))`
+    run  from `helpers.costs.sharding.collective_steps`: `plot.frames(collective_steps.all_gather(Axis(4)))`
     """
     return Picture(collective_steps.strip(run), run.alt, caption)
 

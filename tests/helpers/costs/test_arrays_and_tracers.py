@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import numeric
-from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline, torus as topology
+from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline, torus
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Calibration, Move, Work
@@ -37,7 +37,7 @@ from helpers.costs.transformers import (
 )
 from helpers.costs.transformers.config import Config, MoE
 from tests.helpers.costs.attention import formulas
-from tests.helpers.costs.inference import formulas as answering
+from tests.helpers.costs.inference import formulas as inference_formulas
 
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -254,11 +254,11 @@ FORMULAS = {
     "floor_near": (numeric.floor_near, [(1.2,), (0.29 * 100,)]),
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
-    **answering.FORMULAS,
+    **inference_formulas.FORMULAS,
     **formulas.FORMULAS,
 }
-# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in rooflines/,
-# test_transformer_costs.py, test_strategies.py, test_schedules.py, test_training.py; of chapters 5 and 6 see answering.py and attending.py.
+# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in the rooms;
+# of chapters 5 and 6 see `formulas.py` there.
 DISCRETE = {
     "line_distance",
     "distance",
@@ -295,7 +295,7 @@ DISCRETE = {
     "lies",  # what "step" is made of
     "share",
     "rules",
-    *answering.DISCRETE,
+    *inference_formulas.DISCRETE,
     *formulas.DISCRETE,
 }
 
@@ -305,7 +305,7 @@ def test_every_formula_is_listed():
         n
         for m in (
             roofline,
-            topology,
+            torus,
             collectives,
             numeric,
             parameters_and_flops,
@@ -318,7 +318,7 @@ def test_every_formula_is_listed():
             layout,
             layout_collectives,
             training_step,
-            *answering.MODULES,
+            *inference_formulas.MODULES,
             *formulas.MODULES,
         )
         for n, f in vars(m).items()

@@ -199,5 +199,5 @@ FORMULAS = {
     "ring_decode_bytes": (lambda n, S: ring_attention.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
     "all_reduce_bytes": (lambda n: ring_attention.all_reduce_bytes(Attention(1.0, 1e6), n), [(8.0,)]),
 }
-# Maps of whole blocks: their tests are in test_attention_costs.py.
+# Maps of whole blocks: their tests are in test_flops_and_bytes.py and test_ring_attention.py.
 DISCRETE = {"visits", "work"}

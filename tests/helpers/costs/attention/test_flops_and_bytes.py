@@ -281,7 +281,7 @@ def by_queries(shared, warps):
 
 @pytest.mark.parametrize("R, C, H, warps", [(8, 4, 2, 4), (16, 8, 4, 8), (12, 6, 5, 3), (4, 4, 4, 1)])
 def test_what_warps_exchange(R, C, H, warps):
-    """systems F18: a step's warps simulated, their reads and writes counted; split by queries they exchange nothing."""
+    """A step's warps simulated, their reads and writes counted; split by queries they exchange nothing."""
     draw = np.random.default_rng(0)
     given = {name: draw.normal(size=(n, H)) for name, n in (("Q", R), ("K", C), ("V", C))}
     want = np.exp(given["Q"] @ given["K"].T) @ given["V"]

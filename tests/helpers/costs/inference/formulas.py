@@ -146,8 +146,7 @@ FORMULAS = {
     "speed_up": (speculative_decoding.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
     "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
 }
-# Events, shapes, lists of collectives and records: their tests are in test_serving.py, test_decoding.py, test_replica.py
-# and test_speculative.py.
+# Events, shapes, lists of collectives and records: their tests are the other files of this folder.
 DISCRETE = {
     "paged_schedule",  # events
     "shapes",  # of slices
@@ -178,7 +177,7 @@ DISCRETE = {
     "continuous_steps",
     "mixed_load",
     "whole",
-    "acceptance",  # of laws, one axis more: test_speculative.py
+    "acceptance",  # of laws, one axis more: test_speculative_decoding.py
     "residual",
     "best_K",
 }

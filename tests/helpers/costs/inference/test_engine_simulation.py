@@ -64,7 +64,7 @@ def test_what_every_engine_keeps(name, load, slots):
 
 
 def test_batched_by_hand():
-    """systems E20: the first token waits for the whole padded prefill, and the second batch for the longest answer."""
+    """The first token waits for the whole padded prefill, and the second batch for the longest answer."""
     log = batched([(0, 8, 4), (0, 4, 2), (1, 8, 2)], 2, lambda T: T, lambda B, S: 1)
     assert [s.ttft for s in log.served] == [16, 16, 26] and log.padded == 4 and log.padding == 4 / 24
     assert [s.queue for s in log.served] == [0, 0, 18] and log.steps == ((2, 2), (1, 2), (1, 2), (1, 2))
@@ -87,7 +87,7 @@ def test_the_first_of_idle_servers_takes_a_cache():
 
 
 def test_interleaved_stalls_for_others_prompts():
-    """systems E21: a request stands still for exactly the prefills that fall into its time in the slot."""
+    """A request stands still for exactly the prefills that fall into its time in the slot."""
     load = [(0, 8, 16), (2, 8, 3), (9, 16, 2), (9, 4, 5)]
     log = interleaved(load, 3, *TIMES)
     for i, s in enumerate(log.served):
@@ -101,7 +101,7 @@ def test_interleaved_stalls_for_others_prompts():
 
 @pytest.mark.takes("some thousand passes, each priced role by role with its links")
 def test_disaggregated_never_stalls():
-    """systems E22: between tokens there are steps alone; a cache takes its bytes over the network, one after the other."""
+    """Between tokens there are steps alone; a cache takes its bytes over the network, one after the other."""
     r, s8 = Replica(model("llama-2-13b"), V5E, 8), Slice(V5E, (2, 4))
     wire, times = 8 * 3.125e9, timings(r, s8)[:2]
     send = lambda T: transfer_time(r.kv(T), wire)  # noqa: E731
@@ -121,7 +121,7 @@ def test_disaggregated_never_stalls():
 
 
 def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
-    """systems E23, and the issue's measure, on the stated load with 8 slots."""
+    """On the stated load with 8 slots."""
     lengths = [r.output for r in STATED]
     static, refilled = batched(STATED, 8, *TIMES), interleaved(STATED, 8, *TIMES)
     assert len(static.steps) == static_steps(lengths, 8) and len(refilled.steps) == continuous_steps(lengths, 8)

@@ -43,7 +43,7 @@ TABLES = {
 
 @pytest.mark.parametrize("kv", TABLES)
 def test_the_tables_of_llama_2_13b(kv):
-    """systems E4: 48 cells, to the digits printed."""
+    """48 cells, to the digits printed."""
     table = latency_and_throughput.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
     for n, r in enumerate(table):
         cache, total, ms, rate = (row[n] for row in TABLES[kv])
@@ -64,7 +64,7 @@ def test_batches_that_fit_depend_on_what_a_gigabyte_is():
 
 
 def test_quiz_and_questions():
-    """systems E3, I: the pop quiz and questions 1 to 6, by a model where there is one."""
+    """The pop quiz and questions 1 to 6, by a model where there is one."""
     quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
     for B, ms in ((4, 2.57), (256, 21.05)):
         assert 1e3 * latency_and_throughput.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
@@ -89,7 +89,7 @@ def test_quiz_and_questions():
 
 
 def test_appendix_A():
-    """systems E31: 537M weights on four chips, flat at 331 us, then linear; the knee is the critical batch of the matrices."""
+    """537M weights on four chips, flat at 331 us, then linear; the knee is the critical batch of the matrices."""
     at = lambda B: latency_and_throughput.linear_time(B, 2 * 8192 * 32768, 4 * 8192 * 32768, 4 * 1.97e14, 4 * 8.1e11)  # noqa: E731
     times = [at(B) for B in range(1, 1001)]
     knee = next(B for B in range(1, 1000) if times[B] > times[0])
@@ -106,7 +106,7 @@ def test_appendix_A():
 
 
 def test_formats_and_critical_batches():
-    """systems E11, errata E003-14, 15 and 17: bytes of weights over bytes of HBM, at the rate of the arithmetic; per replica."""
+    """Bytes of weights over bytes of HBM, at the rate of the arithmetic; per replica."""
     b = latency_and_throughput.saturating_batch
     assert [round(b(V5E, w, m), 1) for w, m in (("bf16", "bf16"), ("int8", "bf16"), ("int8", "int8"), ("int4", "int8"))] == [
         243.2, 121.6, 243.2, 121.6,
@@ -135,7 +135,6 @@ def test_throughput_saturates_and_is_bounded():
 
 
 def test_sampling_with_and_without_a_cache_token_by_token():
-    """systems E1, E2."""
     c = Config(8, 1, 1, 1, 8, 32, 10)
     for n in (1, 2, 9):
         f = [flops(c, 1, T, count="all") for T in range(1, n + 1)]
@@ -164,7 +163,7 @@ def walk(c, S, bytes_each, share, keep, scale):
 
 @pytest.mark.parametrize("name", TOYS)
 def test_bytes_of_a_cache_by_a_walk(name):
-    """systems E6, E9 to E12: heads, windows, shared layers, first tokens and scales."""
+    """Heads, windows, shared layers, first tokens and scales."""
     c = TOYS[name]
     for S, bytes_each, share, keep, scale in ((5, 2, 1, 0, 0), (40, 1, 2, 0, 4), (99, 2, 3, 4, 0), (200, 0.5, 1, 2, 2)):
         got = kv_cache(c, S, 3, bytes_each, share, keep, scale)
@@ -175,7 +174,7 @@ def test_bytes_of_a_cache_by_a_walk(name):
 
 @pytest.mark.parametrize("name", TOYS)
 def test_a_step_reads_the_cache_that_is_kept(name):
-    """systems E10: and where layers share one, each of them reads it."""
+    """And where layers share one, each of them reads it."""
     c, B, S = TOYS[name], 3, 100
     w = works(c, B, 1, S, w=0, x=0, cache=1, absorbed=bool(c.mla))
     assert sum(work.bytes for work in w.values()) == w["attention"].bytes == kv_cache(c, S, B, 1)
@@ -211,7 +210,7 @@ def test_a_model_against_the_rough_step(name):
 
 
 def test_what_a_token_hears_of_through_local_layers():
-    """systems E7, by a walk."""
+    """By a walk."""
     for layers, window in ((1, 4), (3, 4), (5, 2), (4, 1)):
         heard = {100}
         for _ in range(layers):
@@ -220,7 +219,6 @@ def test_what_a_token_hears_of_through_local_layers():
 
 
 def test_pages_waste_less_than_one():
-    """systems E15."""
     for S in range(1, 100):
         pages = -(-S // 16)
         assert paged_tokens(S, 16) == 16 * pages and 0 <= paged_tokens(S, 16) - S < 16
@@ -305,7 +303,7 @@ def test_the_frontier_by_brute_force():
 
 
 def test_reload_or_recompute_by_search():
-    """systems E32: the crossover against times of a model's own prefill, over PCIe."""
+    """The crossover against times of a model's own prefill, over PCIe."""
     r = Replica(model("gpt-2"), V5E)  # one of its size: its own texts end long before
     S = r.reload_crossover()
     assert S == pytest.approx(
@@ -324,7 +322,7 @@ def test_reload_or_recompute_by_search():
 
 
 def test_a_queue_waits_as_long_as_a_simulated_one():
-    """systems E5: time to first token is queue and prefill; Poisson requests to one server, against the closed form."""
+    """Time to first token is queue and prefill; Poisson requests to one server, against the closed form."""
     draw, at, load = Random(1), 0.0, []
     for _ in range(4000):
         at += draw.expovariate(0.7)
@@ -336,7 +334,7 @@ def test_a_queue_waits_as_long_as_a_simulated_one():
 
 
 def test_the_second_token_waits_for_the_cache():
-    """systems E5: two prompts of 3 and 5 seconds, caches of 2, steps of 1, on servers apart."""
+    """Two prompts of 3 and 5 seconds, caches of 2, steps of 1, on servers apart."""
     log = disaggregated([(0, 3, 3), (0, 5, 3)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
     assert (
         [s.ttft for s in log.served] == [latency_and_throughput.ttft(0, 3), latency_and_throughput.ttft(3, 5)] == [3, 8]

@@ -21,7 +21,7 @@ INT8 = dict(weights="int8", cache="int8", math="int8")
 
 
 def test_limits_of_the_seed():
-    """systems E16, E17, J: 7.5 ways for a prefill, 9.0 and 56.9 ways and 114 sequences for decoding."""
+    """7.5 ways for a prefill, 9.0 and 56.9 ways and 114 sequences for decoding."""
     assert sharding_limits.prefill_limit(16384, V5E.rate(), 4.5e10) == pytest.approx(16384 / 2189, rel=1e-3)
     assert 16384 / V5E.alpha_ici() == pytest.approx(sharding_limits.prefill_limit(16384, V5E.rate(), 4.5e10))
     assert [round(sharding_limits.ici_ratio(chip(n)), 1) for n in ("v5e", "v6e")] == [9.0, 8.9]
@@ -55,7 +55,7 @@ def test_limits_by_search(F, B):
 
 
 def test_weights_are_better_read_than_sent():
-    """systems E17: FSDP is slower than reading by W_hbm / 2W, and DP than TP by the number of chips."""
+    """FSDP is slower than reading by W_hbm / 2W, and DP than TP by the number of chips."""
     for n in (4, 16, 64):
         t = sharding_limits.weights_times(26e9, n, V5E.hbm_bandwidth, 4.5e10)
         assert t["DP"] == pytest.approx(n * t["TP"])
@@ -78,7 +78,7 @@ def test_small_collectives_wait_for_hops():
 
 
 def test_the_two_all_to_alls():
-    """systems E18: queries there, results back, one sum; nothing grows with S, and bytes are what is said."""
+    """Queries there, results back, one sum; nothing grows with S, and bytes are what is said."""
     B, N, K, H, D, Y, Z = 32, 32, 8, 256, 4096, 8, 2
     there, back, total = sharding_limits.attention_collectives(B, N, K, H, D, Y, Z)
     mesh = Mesh({"Y": Y, "Z": Z})
@@ -104,7 +104,7 @@ def test_the_share_of_a_cache_chip_by_chip(K, Y, Z):
 
 
 def test_sharding_a_cache_against_copying_it():
-    """systems E18: seconds of the AllToAlls by their collectives, of the cache by its bytes on a chip."""
+    """Seconds of the AllToAlls by their collectives, of the cache by its bytes on a chip."""
     B, N, K, H, D = 32, 32, 8, 256, 4096
     there, back, _ = sharding_limits.attention_collectives(B, N, K, H, D, 8, 4)
     mesh = Mesh({"Y": 8, "Z": 4})
@@ -116,7 +116,7 @@ def test_sharding_a_cache_against_copying_it():
 
 
 def test_a_cache_cut_along_the_sequence():
-    """systems E19: what is sent has no S in it: a maximum, a sum and a row of H for each head."""
+    """What is sent has no S in it: a maximum, a sum and a row of H for each head."""
     assert sharding_limits.combine_bytes(4, 32, 128) == 4 * (4 * 32 + 4 * 32 + 4 * 32 * 128)
     assert sharding_limits.sequence_collectives(4, 32, 128, 512, 1, 1) == ()
     assert [c.kind for c in sharding_limits.sequence_collectives(4, 32, 128, 512, 8, 1)] == ["AllReduce"]
@@ -129,7 +129,7 @@ def test_a_cache_cut_along_the_sequence():
 
 @pytest.mark.parametrize("B, D, F", [(64, 8192, 32768), (256, 4096, 16384), (16, 8192, 8192)])
 def test_two_dimensions_against_collectives_on_a_cube(B, D, F):
-    """systems E26, on v5p 4x4x4: X one ring, YZ two; 1D all three."""
+    """On v5p 4x4x4: X one ring, YZ two; 1D all three."""
     W, ring = V5P.link_bandwidth, Axis(4)
     x_axis, yz, N = (ring,), (ring, ring), 64
     outer = seconds(all_gather(2 * B * D / 4, yz), W, hop=0)
@@ -167,7 +167,7 @@ def test_the_best_two_dimensions_by_search():
 
 
 def test_experts_over_chips():
-    """systems E30, seed question 6."""
+    """Question 6 of Austin et al. 2025, Section 7."""
     c = replace(SEED, moe=MoE(E=16, k=2, F=16384))
     for spread, want in ((True, (1.65, 2.04, 14.35)), (False, (2.30, 2.84, 13.7))):
         b = sharding_limits.expert_weights(c, 8, 16, "int8", spread)

@@ -21,7 +21,7 @@ laws = st.lists(st.integers(0, 20), min_size=4, max_size=4).filter(any).map(lamb
 @settings(max_examples=30, deadline=None)
 @given(laws, laws)
 def test_what_comes_out_has_the_targets_law(p, q):
-    """systems E28: accepted with min(1, p/q), or drawn from the residual; and acceptance is the sum of min(p, q)."""
+    """Accepted with min(1, p/q), or drawn from the residual; and acceptance is the sum of min(p, q)."""
     a, rest = acceptance(p, q), residual(p, q)
     accepted = [y * min(1, x / y) if y else 0 for x, y in zip(p, q)]
     assert sum(accepted) == pytest.approx(a) and sum(rest) == pytest.approx(1)

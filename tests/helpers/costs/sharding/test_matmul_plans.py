@@ -1,6 +1,6 @@
 """The planner: its plans against the four cases by hand, a search over states, and the sources' numbers.
 
-That a plan computes the product and sends what it says is in `test_plans_run.py`.
+That a plan computes the product and sends what it says is in `tests/helpers/kernels/sharding/test_matmul_plans.py`.
 """
 
 from itertools import product
@@ -32,7 +32,7 @@ def test_case_1_sends_nothing():
     for A, B, C in (
         ("A[I, J]", "B[J, K]", "C[I, K]"),
         ("A[I_X, J]", "B[J, K]", "C[I_X, K]"),
-        ("A[I, J]", "B[J, K_Y]", "C[I, K_Y]"),  # the seed's list says C[I_X, K_Y] here
+        ("A[I, J]", "B[J, K_Y]", "C[I, K_Y]"),  # Austin et al. 2025 says C[I_X, K_Y] here
         ("A[I_X, J]", "B[J, K_Y]", "C[I_X, K_Y]"),
     ):
         assert sent(A, B, C) == []

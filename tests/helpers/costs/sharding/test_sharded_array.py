@@ -102,7 +102,7 @@ def test_meshes():
 
 
 def test_the_sources_question_on_replication():
-    """A[I_X, J, K] on X4 Y8 Z2: 16 copies, and 64 times the bytes of one device (the seed says 16 of both)."""
+    """A[I_X, J, K] on X4 Y8 Z2: 16 copies, and 64 times the bytes of one device (Austin et al. 2025 says 16 of both)."""
     a, mesh, sizes = parse("A[I_X, J, K]"), Mesh({"X": 4, "Y": 8, "Z": 2}), dict(I=8, J=16, K=32)
     total = mesh.devices * a.bytes(sizes, mesh)
     assert total / (2 * 8 * 16 * 32) == a.copies(mesh) == 16

@@ -69,7 +69,7 @@ def run(lines, held, mesh):
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
-    """systems D1, D6, D19: the lines, run on blocks, give the dense layer's gradients, and FLOPs and bytes of the table."""
+    """The lines, run on blocks, give the dense layer's gradients, and FLOPs and bytes of the table."""
     mesh = Mesh(MESHES[strategy])
     draw = np.random.default_rng(0)
     whole = {
@@ -114,7 +114,7 @@ def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
     ],
 )
 def test_the_strategy_table(strategy, forward, backward, kept):
-    """systems D19, with errata E001-12 and E001-13: FLOPs and bytes of a layer under each strategy."""
+    """With errata E001-12 and E001-13: FLOPs and bytes of a layer under each strategy."""
     B, D, F, X, Y = 1 << 20, 8192, 28672, 1 if strategy == "TP" else 128, 8 if "TP" in strategy else 1
     f, b = cost(strategy, B, D, F, X, Y)
     assert (f.flops, b.flops) == (4 * B * D * F / (X * Y), 8 * B * D * F / (X * Y))
@@ -123,7 +123,7 @@ def test_the_strategy_table(strategy, forward, backward, kept):
 
 
 def test_what_each_strategy_sends():
-    """systems D2, D3, D5, D6: kinds and numbers of collectives, and which of them the next product waits for."""
+    """Kinds and numbers of collectives, and which of them the next product waits for."""
 
     def kinds(lines):
         return Counter((a.kind, a.axes[0], a.waits) for a in lines if a.kind != "Matmul")
@@ -140,7 +140,7 @@ def test_what_each_strategy_sends():
 
 
 def test_collectives_are_those_that_a_trace_counts():
-    """systems D19: what a device of FSDP+TP sends in a forward pass, with its local shapes."""
+    """What a device of FSDP+TP sends in a forward pass, with its local shapes."""
     mesh = Mesh({"X": 4, "Y": 2})
     sent = [a.collective(SIZES, mesh) for a in algorithm("FSDP+TP").forward if a.kind != "Matmul"]
     assert [str(c) for c in sent] == [
@@ -152,7 +152,7 @@ def test_collectives_are_those_that_a_trace_counts():
 
 
 def test_zero_moves_half_as_much_again():
-    """systems D3, erratum E001-17: FSDP sends 12DF bytes a layer, DP 8DF; the batch from which arithmetic decides is the same."""
+    """Erratum E001-17: FSDP sends 12DF bytes a layer, DP 8DF; the batch from which arithmetic decides is the same."""
     (_, dp), fsdp = cost("DP", 1e6, 8192, 32768, X=64), cost("FSDP", 1e6, 8192, 32768, X=64)
     assert sum(p.total for p in fsdp) == 1.5 * dp.total
     for passes in ((dp,), fsdp):
@@ -169,7 +169,7 @@ def slower(strategy, B, D, F, X, Y, M):
 
 
 def test_thresholds_are_where_arithmetic_takes_as_long():
-    """systems D5, D10, D20: each closed form at its own limit, against the bytes and FLOPs of the algorithm."""
+    """Each closed form at its own limit, against the bytes and FLOPs of the algorithm."""
     D, F = 8192, 28672
     for M in (1, 2, 3):
         B = dp_fsdp_tp.data_batch(V5P.alpha_ici(), M) * 512
@@ -191,7 +191,7 @@ def test_thresholds_are_where_arithmetic_takes_as_long():
     "B, F, N, M_X, M_Y", [(48000, 32768, 64, 2, 1), (3e6, 13824, 4096, 2, 1), (1e6, 28672, 8960, 1, 2)]
 )
 def test_X_opt_is_the_least_of_the_slower_one(B, F, N, M_X, M_Y):
-    """systems D7: X_opt, the ratio and the smallest batch, against a fine grid of real X over the bytes of the lines."""
+    """X_opt, the ratio and the smallest batch, against a fine grid of real X over the bytes of the lines."""
     grid = np.exp(np.linspace(0, np.log(N), 200_001))
     p, _ = cost("FSDP+TP", B, 8192, F, grid, N / grid)
     t = p.time(V5P.rate(), V5P.link_bandwidth, {"X": M_X, "Y": M_Y})
@@ -205,7 +205,7 @@ def test_X_opt_is_the_least_of_the_slower_one(B, F, N, M_X, M_Y):
 
 
 def test_the_numbers_of_the_sources():
-    """systems D7, D10, D14: 13.7 and not 13.9, 99.2, 235, 1333; 850 tokens a chip; 73,440 tokens a slice (E001-7, -9, -10)."""
+    """13.7 and not 13.9, 99.2, 235, 1333; 850 tokens a chip; 73,440 tokens a slice (E001-7, -9, -10)."""
     assert round(dp_fsdp_tp.X_opt(48000, 32768, 64, 2, 1), 1) == 13.7
     assert round(dp_fsdp_tp.X_opt(3e6, 13824, 4096, 2, 1)) == 1333
     assert round(dp_fsdp_tp.mixed_batch(32768, 2550, 2, 1), 1) == 99.2
@@ -215,7 +215,7 @@ def test_the_numbers_of_the_sources():
 
 
 def test_the_recipe_of_a_million_tokens_is_bound_by_comms():
-    """systems D7, D20, erratum E001-16: LLaMA-3 70B at 1M tokens with X=1024, Y=8 takes 31% longer to send than to compute."""
+    """Erratum E001-16: LLaMA-3 70B at 1M tokens with X=1024, Y=8 takes 31% longer to send than to compute."""
     ratio = slower("FSDP+TP", 1e6, 8192, 30000, 1024, 8, {"X": 2, "Y": 1})
     assert 1 / ratio == pytest.approx(1875 / (1e6 * 30000 / 8192 / 2550) * 1, rel=1e-3)
     assert 1.30 < 1 / ratio < 1.32
@@ -225,7 +225,7 @@ def test_the_recipe_of_a_million_tokens_is_bound_by_comms():
 
 
 def test_whole_splits_beside_the_formula():
-    """systems D7: the exact search ends at a neighbour of X_opt among the divisors, and both win in a tie."""
+    """The exact search ends at a neighbour of X_opt among the divisors, and both win in a tie."""
     for B in (1e4, 48e3, 1e6, 3e6):
         for N in (64, 4096, 8960):
             divisors = [d for d in range(1, N + 1) if N % d == 0]
@@ -238,7 +238,7 @@ def test_whole_splits_beside_the_formula():
 
 
 def test_three_curves_against_the_batch():
-    """systems D8: on 4x4x4 TP is flat, FSDP has slope 1, the mixture 1/2, and alone is above 1 from about 100 to 850 a chip."""
+    """On 4x4x4 TP is flat, FSDP has slope 1, the mixture 1/2, and alone is above 1 from about 100 to 850 a chip."""
     N, F, a = 64, 32768, 2550
     B = np.geomspace(10, 5000, 400) * N
     curves = {
@@ -254,7 +254,7 @@ def test_three_curves_against_the_batch():
 
 
 def test_where_all_strategies_wait():
-    """systems D9, erratum E001-15: on 16x16x16 the best real split crosses the arithmetic at 4.06e5 tokens, not at 6e5."""
+    """Erratum E001-15: on 16x16x16 the best real split crosses the arithmetic at 4.06e5 tokens, not at 6e5."""
     N, F = 4096, 32768
     X = np.exp(np.linspace(0, np.log(N), 20_001))
 
@@ -272,7 +272,7 @@ def test_where_all_strategies_wait():
 
 
 def test_data_parallelism_over_pods():
-    """systems D14: gradients over the network, sent by all chips of a slice, take as long as the backward pass of that many tokens."""
+    """Gradients over the network, sent by all chips of a slice, take as long as the backward pass of that many tokens."""
     from helpers.costs.sharding.collectives import over_dcn
     from helpers.costs.sharding.sharded_array import Axis
 
@@ -286,7 +286,7 @@ def test_data_parallelism_over_pods():
 
 
 def test_on_real_rings_the_best_mesh_is_that_of_the_formula():
-    """systems D7, D8: whole axes of 4x4x4, with latency and rings, against X_opt; at large batches all axes go to the batch."""
+    """Whole axes of 4x4x4, with latency and rings, against X_opt; at large batches all axes go to the batch."""
     cube = Slice(V5P, (4, 4, 4))
     assert dp_fsdp_tp.best_mesh(48000, 8192, 32768, cube).sizes == {"X": 16, "Y": 4}
     assert dp_fsdp_tp.best_mesh(64 * 4096, 8192, 32768, cube).sizes == {"X": 64, "Y": 1}

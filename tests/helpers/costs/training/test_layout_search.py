@@ -40,7 +40,7 @@ def everything(c, tokens, T, s, policies):
     "shape, sequences, policies", [((2, 2), 4, ("block", "everything")), ((4, 1), 6, ("matmuls",))]
 )
 def test_the_search_is_exact(shape, sequences, policies):
-    """systems D7, D19: the best of all layouts, found by arrays, is that of a loop over plain numbers; so are the counts."""
+    """The best of all layouts, found by arrays, is that of a loop over plain numbers; so are the counts."""
     s, tokens = Slice(V5E, shape), sequences * 256
     every = list(everything(SMALL, tokens, 256, s, policies))
     found = layout_search.search(SMALL, tokens, 256, s, policies=policies, top=5)
@@ -53,7 +53,7 @@ def test_the_search_is_exact(shape, sequences, policies):
 
 
 def test_arrays_are_what_plain_numbers_are():
-    """systems D19: any layout of a grid of arrays has the seconds and bytes that it has alone."""
+    """Any layout of a grid of arrays has the seconds and bytes that it has alone."""
     draw = np.random.default_rng(0)
     tokens, T, pods = 2**18, 1024, 2
     for grid in layout_search.grids(SMALL, tokens, T, CUBE, pods):
@@ -77,7 +77,7 @@ def test_arrays_are_what_plain_numbers_are():
 
 
 def test_meshes_fill_the_slice_and_keep_the_rules():
-    """systems D5, D6: every mesh that the search has is accepted by itself, and none that is accepted is missing."""
+    """Every mesh that the search has is accepted by itself, and none that is accepted is missing."""
     tokens, T, s = 64 * 512, 512, Slice(V5E, (4, 4))
     each = layout_search.meshes(SMALL, tokens, T, s)
     had = {tuple(map(int, row)) for row in zip(*each.values())}
@@ -92,7 +92,7 @@ def test_meshes_fill_the_slice_and_keep_the_rules():
 
 
 def test_what_formulas_of_the_sources_leave_out():
-    """systems D7, D20: at 2^20 tokens on 4096 chips FSDP waits for weights, as B/X < 850 says, and the mixture is not enough.
+    """At 2^20 tokens on 4096 chips FSDP waits for weights, as B/X < 850 says, and the mixture is not enough.
 
     The search does better than any FSDP+TP with ZeRO-2, which gathers weights once and not twice in a step.
     """
@@ -110,14 +110,14 @@ def test_what_formulas_of_the_sources_leave_out():
 
 
 def test_large_batches_need_no_tensor_parallelism():
-    """systems D8, D10: with far more than 850 tokens a chip the best layout is bound by arithmetic, without tp or a pipeline."""
+    """With far more than 850 tokens a chip the best layout is bound by arithmetic, without tp or a pipeline."""
     best = layout_search.search(LLAMA, 64 * 4096, 1024, CUBE, policies=("block",)).best[0]
     assert best.time.bound == "math" and best.hidden == best.time.lower
     assert best.layout.tp == best.layout.pp == 1
 
 
 def test_the_smallest_slice():
-    """systems D4: chips double until some layout fits; never below all the state over all the memory."""
+    """Chips double until some layout fits; never below all the state over all the memory."""
     shapes = [s.shape for s in layout_search.slices(V5P)]
     assert [prod(s) for s in shapes] == [2**k for k in range(len(shapes))]
     assert max(shapes) == (16, 16, 16)
@@ -129,7 +129,7 @@ def test_the_smallest_slice():
 
 
 def test_gpus_need_more_domains():
-    """systems D4: 70B parameters with Adam's state are more than eight H100s hold, and sixteen hold them."""
+    """70B parameters with Adam's state are more than eight H100s hold, and sixteen hold them."""
     s, pods = layout_search.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"))
     assert (s.shape, pods) == ((8,), 2)
     assert 8 * 80e9 < 12 * parameters(model("llama-3-70b")).total < 16 * 80e9
@@ -174,7 +174,7 @@ def test_what_fits_is_let_pass():
 
 
 def test_the_stored_pace_is_of_these_layouts():
-    """systems D7: what the page says of the search's speed was measured on as many layouts as there are now."""
+    """What the page says of the search's speed was measured on as many layouts as there are now."""
     stored = prose.results("layouts")
     s, (tokens, T) = Slice(V5P, tuple(stored["slice"][1:])), (stored["tokens"], stored["T"])
     alone, found = (stored["cases"][name] for name in ("training.step", "layouts.search"))
@@ -188,7 +188,7 @@ def test_the_stored_pace_is_of_these_layouts():
 
 @pytest.mark.slow
 def test_a_million_layouts_a_second():
-    """systems D7: 46,540 layouts of 4096 chips, in CPU seconds of one core: the best of five."""
+    """46,540 layouts of 4096 chips, in CPU seconds of one core: the best of five."""
     s, tokens, T, best = Slice(V5P, (16, 16, 16)), 2**22, 1024, 0.0
     for _ in range(5):
         grids, n = list(layout_search.grids(LLAMA, tokens, T, s)), 0

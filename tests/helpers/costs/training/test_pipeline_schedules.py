@@ -55,7 +55,7 @@ def whole(weights, x):
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_pipeline_gives_the_gradients_of_the_whole_net(name):
-    """systems D11, D12, D13: in the simulated order each stage has what it needs, and gradients are those of one big batch."""
+    """In the simulated order each stage has what it needs, and gradients are those of one big batch."""
     for p, m, v in (a for a in ALL[name] if a[0] * a[1] <= 36):
         weights, x, grads = train(pipeline(name, p, m, v), p * v, m)
         np.testing.assert_allclose(grads, whole(weights, x), rtol=1e-9, atol=1e-9)
@@ -63,7 +63,7 @@ def test_every_pipeline_gives_the_gradients_of_the_whole_net(name):
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
-    """systems D12, D13: every start is the end of what came before on the device, or of what the task needs."""
+    """Every start is the end of what came before on the device, or of what the task needs."""
     for p, m, v in ALL[name]:
         F, B, W = (1.0, 1.5, 0.5)
         t = simulate(pipeline(name, p, m, v), F, B, W)
@@ -87,7 +87,7 @@ def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_closed_forms_of_idle_time_and_memory(name):
-    """systems D12, D13: bubble shares and peaks, against those counted in the simulated schedule."""
+    """Bubble shares and peaks, against those counted in the simulated schedule."""
     for (p, m, v), (F, B, W) in product(ALL[name], TIMES):
         t = simulate(pipeline(name, p, m, v), F / v, B / v, W / v)
         lost = t.span - m * (F + B + W)
@@ -103,7 +103,7 @@ def test_closed_forms_of_idle_time_and_memory(name):
 
 
 def test_bubbles_counted_in_slots():
-    """systems D12: (p-1)/(m+p-1), drawn on squared paper: p=4, m=8, a slot for F and two for BW."""
+    """(p-1)/(m+p-1), drawn on squared paper: p=4, m=8, a slot for F and two for BW."""
     t = simulate(pipeline("GPipe", 4, 8), 1, 1, 1)
     slots = np.zeros((4, 33), dtype=int)
     for e in t.events:
@@ -113,7 +113,7 @@ def test_bubbles_counted_in_slots():
 
 
 def test_which_waits_least():
-    """systems D13: zero bubble < interleaved < 1F1B = GPipe < naive. 1F1B beats GPipe where memory is the same, not where m is."""
+    """Zero bubble < interleaved < 1F1B = GPipe < naive. 1F1B beats GPipe where memory is the same, not where m is."""
     for p, m in ((4, 8), (4, 16), (8, 16), (8, 64)):
         share = {name: simulate(pipeline(name, p, m, 2 if name == "interleaved" else 1)).bubble for name in PIPELINES}
         assert share["ZB-H1"] < share["interleaved"] < share["1F1B"] < share["naive"]
@@ -124,7 +124,7 @@ def test_which_waits_least():
 
 
 def test_no_device_waits_inside_zb_h2():
-    """systems D13: with F = B = W and 2p-1 microbatches or more, devices work from their first task to their last."""
+    """With F = B = W and 2p-1 microbatches or more, devices work from their first task to their last."""
     for p in (2, 4, 8):
         t = simulate(pipeline("ZB-H2", p, 2 * p))
         assert t.gaps == (0.0,) * p and max(t.peak) == 2 * p - 1
@@ -141,7 +141,7 @@ def test_zb_h2_waits_inside_unless_its_passes_are_balanced():
 
 
 def test_exhaustive_search_finds_nothing_better_than_zb_h1():
-    """systems D13: of all orders of F, B, W on two devices and two microbatches, none has less idle time."""
+    """Of all orders of F, B, W on two devices and two microbatches, none has less idle time."""
 
     def orders(d):
         tasks = [Task(d, i, k) for i in range(2) for k in "FBW"]
@@ -193,6 +193,6 @@ def test_errors_say_what_would_be_right(call, said):
 
 
 def test_naive_uses_one_device_at_a_time():
-    """systems D11: each of p devices works 1/p of the time, whatever m is."""
+    """Each of p devices works 1/p of the time, whatever m is."""
     for m in (1, 5):
         assert simulate(pipeline_schedules.naive(4, m)).bubble == pytest.approx(3 / 4)

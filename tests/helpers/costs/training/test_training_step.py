@@ -27,7 +27,7 @@ EXPERTS = Config(1024, 8, 16, 4, 64, 4096, 1000, moe=MoE(E=16, k=2, F=512, share
 
 
 def test_zero_memory():
-    """systems D4: bytes of a device under ZeRO-0 to 3, closed forms against the arrays that each device is left with."""
+    """Bytes of a device under ZeRO-0 to 3, closed forms against the arrays that each device is left with."""
     P, X = parameters(LLAMA).total, 64
     for z in range(4):
         at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE).memory
@@ -46,7 +46,7 @@ def test_zero_memory():
 
 
 def test_fsdp_holds_its_share_and_a_layer():
-    """systems D3: weight bytes of a device are 1/X of all and one gathered layer."""
+    """Weight bytes of a device are 1/X of all and one gathered layer."""
     at = step(LLAMA, Layout(fsdp=64), 64 * 4096, 4096, CUBE).memory
     P, D, F = parameters(LLAMA).total, 5120, 13824
     layer = 4 * D * D + 3 * D * F + 2 * D
@@ -61,13 +61,13 @@ def test_fsdp_holds_its_share_and_a_layer():
 
 
 def test_the_largest_model():
-    """systems D15: 10 bytes for each parameter, 9.6e9 on 96 GB."""
+    """10 bytes for each parameter, 9.6e9 on 96 GB."""
     assert training_step.largest_model(V5P.hbm_bytes) == 9.6e9
     assert sum(training_step.zero_memory(9.6e9, 1, 0)[::2]) == V5P.hbm_bytes
 
 
 def test_three_checkpoints():
-    """systems D16: LLaMA-2 13B, 16M tokens 41.9 TB; 3M tokens 7.864 TB, and 1.95 GB a device under FSDP on 4096."""
+    """LLaMA-2 13B, 16M tokens 41.9 TB; 3M tokens 7.864 TB, and 1.95 GB a device under FSDP on 4096."""
     assert f"{training_step.three_checkpoints(16e6, 5120, 13824, 40) / 1e12:.1f}" == "41.9"
     kept = training_step.three_checkpoints(3e6, 5120, 13824, 40)
     weight, _, state = training_step.zero_memory(parameters(LLAMA).total, 4096, 3)
@@ -77,7 +77,7 @@ def test_three_checkpoints():
 
 
 def test_question_three():
-    """systems D16, D17: pure DP lacks tens of GB; FSDP fits with room; 310 ms at 40% MFU; 16.9 days for LLaMA-3 70B."""
+    """Pure DP lacks tens of GB; FSDP fits with room; 310 ms at 40% MFU; 16.9 days for LLaMA-3 70B."""
     tokens, T = 4 * 2**20, 1024
     alone = step(LLAMA, Layout(dp=4096), tokens, T, BIG)
     assert 10 * parameters(LLAMA).total - V5P.hbm_bytes < alone.missing < 100e9
@@ -98,7 +98,7 @@ def by_axis(at, axis):
 
 
 def test_traffic_is_that_of_the_two_matmul_layer():
-    """systems D19: of each MLP, the step sends over fsdp and tp what `dp_fsdp_tp.cost` says of FSDP+TP, which is run in its test."""
+    """Of each MLP, the step sends over fsdp and tp what `dp_fsdp_tp.cost` says of FSDP+TP, which is run in its test."""
     B, D, F, X, Y, L = 64 * 512, 2048, 8192, 16, 4, 6
     c = Config(D, L, 16, 16, 128, F, 8, gated=False, norm="none")
     wider = Config(D, L, 16, 16, 128, 2 * F, 8, gated=False, norm="none")
@@ -113,7 +113,7 @@ def test_traffic_is_that_of_the_two_matmul_layer():
 
 
 def test_what_is_sent_under_each_strategy():
-    """systems D2, D3, D5, D18: kinds, axes, and what a product waits for."""
+    """Kinds, axes, and what a product waits for."""
 
     def kinds(layout, c=DENSE, **kw):
         at = step(c, layout, 64 * 4096, 4096, CUBE, policy="everything", **kw)
@@ -151,7 +151,7 @@ def test_what_is_sent_under_each_strategy():
 
 
 def test_nothing_kept_sends_the_forward_pass_again():
-    """systems D3, D5: with policy "nothing" the backward pass sends all of the forward pass's, and its own."""
+    """With policy "nothing" the backward pass sends all of the forward pass's, and its own."""
 
     def sums(policy):
         out = Counter()
@@ -168,7 +168,7 @@ def test_nothing_kept_sends_the_forward_pass_again():
 
 
 def test_keys_go_once_round_the_ring():
-    """systems D18: context parallelism moves the K and V of a whole sequence past every chip, whatever the MLP is."""
+    """Context parallelism moves the K and V of a whole sequence past every chip, whatever the MLP is."""
     ring = Slice(chip("v5e"), (16, 1), (True, False))
     at = step(DENSE, Layout(cp=16), 16 * 4096, 16 * 4096, ring, policy="everything", hop=0)
     forward = next(x for x in at.sent if x.what == "keys" and x.when == "forward")
@@ -178,7 +178,7 @@ def test_keys_go_once_round_the_ring():
 
 
 def test_thresholds_show_up_in_the_step():
-    """systems D10, D14, D20: a step of a plain decoder turns from arithmetic to comms where the closed forms say."""
+    """A step of a plain decoder turns from arithmetic to comms where the closed forms say."""
     T = 64
     for tokens, s, M in ((850, CUBE, 3), (2550, Slice(V5P, (4, 1, 1), (True, False, False)), 1)):
         at = step(DENSE, Layout(fsdp=s.chips), s.chips * T * round(tokens / T), T, s, policy="everything", hop=0)
@@ -194,7 +194,7 @@ def test_thresholds_show_up_in_the_step():
 
 
 def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
-    """systems D12: arithmetic of p stages with m microbatches takes (m + p - 1)/m of a p-th, and the unembedding its stage."""
+    """Arithmetic of p stages with m microbatches takes (m + p - 1)/m of a p-th, and the unembedding its stage."""
     s = Slice(V5P, (4, 1, 1))
     for m in (1, 4, 8):
         at = step(DENSE, Layout(pp=4, micro=m), 8 * 4096, 4096, s, policy="everything")
@@ -209,7 +209,7 @@ def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
 
 @pytest.mark.parametrize("c", [LLAMA, DENSE, EXPERTS, model("deepseek-v3"), model("gemma-2-27b")])
 def test_devices_hold_the_model_and_no_more(c):
-    """systems D4: over all devices the parameters add up to the model, and to its copied parts as often as they are copied."""
+    """Over all devices the parameters add up to the model, and to its copied parts as often as they are copied."""
     p = parameters(c)
     alone = training_step.held(c, Layout())
     assert alone.dense + alone.experts == p.total
@@ -223,7 +223,7 @@ def test_devices_hold_the_model_and_no_more(c):
 
 
 def test_memory_without_a_layout_is_that_of_chapter_3():
-    """systems D16: one chip holds what `training_memory_bytes.training_memory` says, and besides what one layer makes again."""
+    """One chip holds what `training_memory_bytes.training_memory` says, and besides what one layer makes again."""
     one = Slice(V5P, (1, 1, 1))
     for policy in training_memory_bytes.POLICIES:
         at = step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).memory
@@ -236,7 +236,7 @@ def test_memory_without_a_layout_is_that_of_chapter_3():
 
 
 def test_bounds_hold_between_them_what_a_program_takes():
-    """systems D17: lower <= hidden <= upper, and FLOPs do not depend on the layout."""
+    """Lower <= hidden <= upper, and FLOPs do not depend on the layout."""
     found = [
         step(EXPERTS, layout, 256 * 1024, 1024, CUBE)
         for layout in (

@@ -1,4 +1,4 @@
-"""In bfloat16: sums are float32, so results are within one rounding (2^-8) of what the rounded inputs give exactly (issue 8)."""
+"""In bfloat16: sums are float32, so results are within one rounding (2^-8) of what the rounded inputs give exactly."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Attention in 8 bits, a scale for each block or one for all (systems F19)."""
+"""Attention in 8 bits, a scale for each block or one for all."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def errors():
 
 
 def test_a_scale_for_each_block_loses_less_than_one_for_all(errors):
-    """systems F19: int8 with any outlier; fp8 with one that pushes the others below its normal numbers."""
+    """Int8 with any outlier; fp8 with one that pushes the others below its normal numbers."""
     for case in (("int8", 1), ("int8", 1e5), ("fp8", 1e5)):
         whole, blocks = errors[case]
         assert whole > 1.5 * blocks, (case, errors[case])
@@ -69,7 +69,7 @@ LONG = [
 )
 @pytest.mark.sample(quick=2, slow=6)
 def test_it_is_attention_of_the_rounded_numbers(kind, mask, S, size):
-    """systems F19: exactly, dense attention of what is left of q, k and v. Odd sizes, grouped heads, blocks that do not divide.
+    """Exactly, dense attention of what is left of q, k and v. Odd sizes, grouped heads, blocks that do not divide.
 
     With 5 keys the first two queries stand before all of them: they give 0. What no query sees counts for no scale.
     """

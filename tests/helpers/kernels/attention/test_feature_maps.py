@@ -52,7 +52,7 @@ def measured(seed):
 
 
 def test_taylor_is_the_series_of_exp():
-    """systems F6, errata E004-6: 1 + z + z²/2 in 1 + d + d² numbers; without the √2 it would be 1 + z + z²."""
+    """1 + z + z²/2 in 1 + d + d² numbers; without the √2 it would be 1 + z + z²."""
     q, k = (np.asarray(x[0], np.float64) for x in draw(0))
     a, b = np.asarray(jax.jit(feature_maps.taylor)(np.float32([q, k])))
     z = q @ k.T
@@ -80,7 +80,7 @@ def test_the_other_maps():
 
 
 def test_rows_add_up_to_one():
-    """systems F7: and nobody looks ahead."""
+    """And nobody looks ahead."""
     P, _, _, found = measured(0)
     for name, W in {"softmax": P, **{n: x[0] for n, x in found.items()}}.items():
         has = 1.0 * (np.asarray(W).sum(-1) > 0)
@@ -109,7 +109,7 @@ def test_measures_by_hand():
 
 @pytest.mark.slow("trains a map")
 def test_what_the_maps_lose():
-    """systems F6: ELU + 1 spreads its weights; Taylor's follow softmax's where scores are small, and turn round below -1."""
+    """ELU + 1 spreads its weights; Taylor's follow softmax's where scores are small, and turn round below -1."""
     _, entropy, _, found = measured(0)
     mean = {name: [float(np.mean(x)) for x in found[name][1:]] for name in found}
     kl, spread, error, order = ({name: x[i] for name, x in mean.items()} for i in range(4))
@@ -130,7 +130,7 @@ def test_what_the_maps_lose():
 
 @pytest.mark.parametrize("softmax", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_hedgehog_learns(softmax):
-    """systems F7: the loss falls, to the cross-entropy that its weights have; it never goes below softmax's own entropy."""
+    """The loss falls, to the cross-entropy that its weights have; it never goes below softmax's own entropy."""
     W, losses, start = hedgehog(softmax)
     q, k = draw(0)
     P, entropy, _, _ = measured(0)
@@ -149,7 +149,7 @@ def test_hedgehog_learns(softmax):
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_hedgehog_beats_elu(seed):
-    """systems F7: nearer to softmax, as spiky, and in better order; on queries and keys that it was not trained on, too."""
+    """Nearer to softmax, as spiky, and in better order; on queries and keys that it was not trained on, too."""
     _, entropy, _, found = measured(seed)
     (_, kl, spread, _, order), (_, kl_elu, spread_elu, _, order_elu) = found["hedgehog"], found["elu"]
     assert kl.mean() < 0.6 * kl_elu.mean()

@@ -1,4 +1,4 @@
-"""Lazy, chunked and flash attention: equal to NumPy's in result and gradient, and what they keep, count and visit (systems F12 to F18)."""
+"""Lazy, chunked and flash attention: equal to NumPy's in result and gradient, and what they keep, count and visit."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ def flashed(rows, columns, **more):
 
 
 def test_flash_is_attention():
-    """systems F14, F15, E7, E12: odd sizes, grouped heads, window and sinks, padded texts, one of them empty."""
+    """Odd sizes, grouped heads, window and sinks, padded texts, one of them empty."""
     odd = (2, 5, 11, 4, 2, 3)
     all_agree([(odd, SINKS, jnp.array([11, 0]))], [flashed(3, 4)])
     all_agree([((1, 7, 4, 3, 3, 5), CAUSAL, None)], [flashed(2, 3)], BF16, "bfloat16")
@@ -66,7 +66,7 @@ def efficient(keep):
 )
 @pytest.mark.sample(quick=0, slow=3)
 def test_every_form_is_attention(mask, dtype):
-    """systems F12 to F15: sizes that divide and do not, blocks larger than the sequence, more queries than keys."""
+    """Sizes that divide and do not, blocks larger than the sequence, more queries than keys."""
     tol = 3e-6 if dtype == "float32" else BF16
     odd, long = ((2, 5, 11, 2, 1, 3), mask, jnp.array([3, 9])), ((1, 7, 4, 3, 3, 5), mask, None)
     all_agree([odd], [flashed(3, 2), flashed(64, 64), efficient("state"), efficient("rows")], tol, dtype)
@@ -80,12 +80,11 @@ def test_every_form_is_attention(mask, dtype):
 
 
 def test_checkpointed_chunks_are_attention():
-    """systems F13."""
     all_agree([((2, 5, 11, 4, 2, 3), SINKS, jnp.array([11, 0]))], [efficient("state")])
 
 
 def test_rows_that_see_nothing():
-    """systems F12, F14: more queries than keys, so that a causal mask leaves the first ones none: 0, and slopes without NaN."""
+    """More queries than keys, so that a causal mask leaves the first ones none: 0, and slopes without NaN."""
     plain = lambda f: lambda q, k, v, mask, _: f(q, k, v, mask)  # noqa: E731
     forms = [
         plain(f)
@@ -114,7 +113,7 @@ def once():
 
 
 def test_lazy_softmax(once):
-    """systems F12, errata E004-2: both terms of ℓ; the plain one overflows where the stabilised one is right."""
+    """Both terms of ℓ; the plain one overflows where the stabilised one is right."""
     got, want, large, _ = once
     for name in ("plain", "stabilised"):
         np.testing.assert_allclose(got[name], want, rtol=2e-6, atol=1e-6)
@@ -124,7 +123,7 @@ def test_lazy_softmax(once):
 
 
 def test_the_first_version_and_what_it_must_write(once):
-    """systems F14, F18, errata E004-4: same output; without ℓ, attention over the last block of keys alone."""
+    """Same output; without ℓ, attention over the last block of keys alone."""
     got, want, _, (q, k, v, do) = once
     np.testing.assert_allclose(got["first"], want, rtol=2e-6, atol=1e-6)
     last = seen(CAUSAL, 5, 11) & (np.arange(11) >= 8)
@@ -138,7 +137,7 @@ def test_the_first_version_and_what_it_must_write(once):
 
 @pytest.mark.slow("compiles a program for each order")
 def test_blocks_in_any_order():
-    """systems F17: rows forward and columns backward, each by itself; only dq is a sum over columns."""
+    """Rows forward and columns backward, each by itself; only dq is a sum over columns."""
     g = reference.draw(1, 6, 9, 2, 1, 3)
     plan, tau = masks.plan(6, 9, 3, 3, CAUSAL), 3**-0.5
     want = reference.dense(*g, seen(CAUSAL, 6, 9))
@@ -178,7 +177,7 @@ ATTENDS = {
 
 @pytest.mark.parametrize("name", ATTENDS)
 def test_no_array_of_T_by_S(name):
-    """systems F13 to F15: forward and backward, the largest array is that of the heads' vectors or of one block."""
+    """Forward and backward, the largest array is that of the heads' vectors or of one block."""
     T, S, H = 512, 1024, 4
     q, k = arr(1, T, 1, H), arr(1, S, 1, H)
     f = ATTENDS[name]
@@ -196,7 +195,7 @@ def kept(f, T, N=2, H=4):
 
 
 def test_what_is_kept_for_the_backward_pass():
-    """systems F13, F15: flash keeps O and log-sums; checkpointed chunks their states; neither T · S, and both grow with T."""
+    """Flash keeps O and log-sums; checkpointed chunks their states; neither T · S, and both grow with T."""
     N, H = 2, 4
     f = lambda *x: flash_attention.flash(*x, CAUSAL, None, 8, 16)  # noqa: E731
     assert kept(f, 64).bytes == 4 * 64 * N * (H + 1)
@@ -210,7 +209,7 @@ def test_what_is_kept_for_the_backward_pass():
 
 
 def test_memory_of_compiled_programs_as_sequences_grow():
-    """systems F15: temporary bytes of both passes as XLA counts them: T² with scores, T where blocks of them are made again."""
+    """Temporary bytes of both passes as XLA counts them: T² with scores, T where blocks of them are made again."""
     held = {}
     for name, f in (("naive", lambda *x: dense_attention.attention(*x, CAUSAL)), ("flash", ATTENDS["flash"])):
         for T in (256, 512):
@@ -222,7 +221,7 @@ def test_memory_of_compiled_programs_as_sequences_grow():
 
 @pytest.mark.parametrize("mask", [FULL, CAUSAL, SINKS, Mask(True, 9)], ids=str)
 def test_flops_are_those_of_the_blocks_visited(mask):
-    """systems F14, F15: two products forward, five more backward, of visited blocks alone."""
+    """Two products forward, five more backward, of visited blocks alone."""
     B, T, S, N, K, H, rows, columns = 2, 16, 24, 4, 2, 3, 4, 8
     q, k = arr(B, T, N, H), arr(B, S, K, H)
     parts = mask.array(T, S).reshape(T // rows, rows, S // columns, columns).any((1, 3)).sum()
@@ -233,7 +232,7 @@ def test_flops_are_those_of_the_blocks_visited(mask):
 
 
 def test_the_second_version_rescales_and_divides_less():
-    """systems F18: same products; one rescaling of O and no division a visit, instead of three products with O and a division."""
+    """Same products; one rescaling of O and no division a visit, instead of three products with O and a division."""
     T, N, H, n = 64, 2, 4, 8
     q, rows = arr(1, T, N, H), T // n
     one, two = (

@@ -35,7 +35,7 @@ def dense(q, k, v, causal=True):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.sample(quick=1, slow=2)
 def test_forward_and_backward_are_those_of_dense_attention(case, causal):
-    """systems C16, C17: to 1e-6, for chunks that divide nothing too."""
+    """To 1e-6, for chunks that divide nothing too."""
     *sizes, rows, columns = case
     q, k, v, do = draw(*sizes)
     mine, pull = jax.vjp(lambda q, k, v: flash(q, k, v, causal, rows, columns), q, k, v)
@@ -54,7 +54,7 @@ def pieces(S, C, seed=1):
 @settings(max_examples=15, deadline=None)
 @pytest.mark.slow("compiles a program for each order")
 def test_the_order_of_chunks_does_not_matter(S, C, random):
-    """systems C16: without a mask, any order and any grouping."""
+    """Without a mask, any order and any grouping."""
     (q, k, v), parts = pieces(S, C)
     random.shuffle(parts)
     while len(parts) > 1:
@@ -74,7 +74,7 @@ def test_nothing_seen_is_neutral_and_never_nan():
 
 
 def test_large_scores_do_not_overflow():
-    """systems F9: e^89 is not a float32."""
+    """E^89 is not a float32."""
     q, k, v, _ = draw(1, 4, 4, 1, 1, 4)
     out = flash(1e3 * q, k, v, True, 2, 2)
     assert np.isfinite(out).all()
@@ -95,7 +95,7 @@ def test_the_row_identity():
 
 
 def test_no_array_is_as_large_as_the_scores():
-    """systems C16, F15: forward and backward hold a chunk of scores; what is kept grows with T alone."""
+    """Forward and backward hold a chunk of scores; what is kept grows with T alone."""
     B, T, N, H, rows, columns = 1, 1024, 2, 4, 32, 64
     q = jax.ShapeDtypeStruct((B, T, N, H), jnp.float32)
     step = lambda q, k, v: jnp.sum(flash(q, k, v, True, rows, columns))  # noqa: E731

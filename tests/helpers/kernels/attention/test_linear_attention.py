@@ -67,7 +67,7 @@ LONG = [(form, name) for form in FORMS for name in MAPS if (form, name) not in Q
 @pytest.mark.parametrize("form, name", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
 @pytest.mark.sample(quick=1, slow=6)
 def test_every_form_equals_the_masked_weights(form, name):
-    """systems F5: results, and the slopes that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.
+    """Results, and the slopes that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.
 
     Queries without any weight get 0.
     """
@@ -104,7 +104,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.sample(quick=1)
 def test_slopes_in_bfloat16(way):
-    """systems F5: within one rounding of those of the weights at the same numbers in float32, through a state too."""
+    """Within one rounding of those of the weights at the same numbers in float32, through a state too."""
     first = 3 if way == "from a state" else 0
     weights = lambda *x: linear_attention.parallel(*x, feature_maps.elu, way != "no mask")[:, first:]  # noqa: E731
     *args, dout = given("bfloat16")
@@ -116,7 +116,7 @@ def test_slopes_in_bfloat16(way):
 
 
 def test_one_product_is_right_for_the_last_row_only():
-    """systems F5, errata E004-18: phi(Q)(phi(K)ᵀ V) is attention without a mask."""
+    """Phi(Q)(phi(K)ᵀ V) is attention without a mask."""
     q, k, v, _ = given()
     every, causal, whole = jax.jit(
         lambda *x: (
@@ -131,7 +131,7 @@ def test_one_product_is_right_for_the_last_row_only():
 
 
 def test_a_prompt_is_handed_to_the_steps_that_follow():
-    """systems F5: the state after a prompt, made in chunks, by steps or by one product, and decoding from it."""
+    """The state after a prompt, made in chunks, by steps or by one product, and decoding from it."""
     q, k, v, _ = given()
     cut = 4
 
@@ -164,7 +164,7 @@ def test_a_prompt_is_handed_to_the_steps_that_follow():
 
 
 def test_the_state_does_not_grow_and_neither_does_a_step():
-    """systems F5: F(H + 1) numbers a KV head whatever T is; in chunks no T x T array and no state of every token is made."""
+    """F(H + 1) numbers a KV head whatever T is; in chunks no T x T array and no state of every token is made."""
     C, big = 8, 256
     go = lambda q, k, v: linear_attention.chunked(q, k, v, feature_maps.elu, C)  # noqa: E731
     for T in (big, 4 * big):

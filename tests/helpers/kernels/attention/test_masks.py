@@ -1,4 +1,4 @@
-"""Masks as rules, arrays and blocks, and attention with its whole matrix (systems F1, F2, E7, E12)."""
+"""Masks as rules, arrays and blocks, and attention with its whole matrix."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def test_a_rule_says_of_each_pair_what_it_says(T, S):
 
 
 def test_windows_and_sinks_are_those_of_inference():
-    """systems E7, E12: {k < s or i - k < window} below the diagonal; each query sees `window` keys and `sinks` more at most."""
+    """{k < s or i - k < window} below the diagonal; each query sees `window` keys and `sinks` more at most."""
     at = np.arange(9)
     np.testing.assert_array_equal(Mask(True, 3, 2).array(9, 9), decoder_layers.visible(at, at, 3, 2))
     assert Mask(True, 3, 2).array(9, 9).sum(1).tolist() == [1, 2, 3, 4, 5, 5, 5, 5, 5]
@@ -68,7 +68,7 @@ def test_causal_blocks_are_a_triangle_and_a_window_is_a_band():
 
 
 def test_the_seeds_attention_with_its_polarity():
-    """systems F1: it fills where its mask is True, so a lower triangle has to be inverted; result and weights."""
+    """It fills where its mask is True, so a lower triangle has to be inverted; result and weights."""
     q, k, v, do = reference.draw(2, 4, 4, 3, 3, 5)
     hidden = ~np.tril(np.ones((4, 4), bool))
     want = reference.dense(q, k, v, do, ~hidden)[0]
@@ -86,7 +86,7 @@ def test_the_seeds_attention_with_its_polarity():
 
 @pytest.mark.parametrize("K", [1, 2, 6])
 def test_groups_share_keys_that_are_never_repeated(K):
-    """systems F2, E6: MQA, GQA and MHA in one function, as with repeated heads and as in the decoder; no [.., S, N, H]."""
+    """MQA, GQA and MHA in one function, as with repeated heads and as in the decoder; no [.., S, N, H]."""
     q, k, v, do = reference.draw(2, 3, 7, 6, K, 4)
     want = reference.dense(q, k, v, do, Mask(True, 4).array(3, 7))
     got = jax.jit(reference.pulled(lambda *x: dense_attention.attention(*x, Mask(True, 4))))(q, k, v, do)

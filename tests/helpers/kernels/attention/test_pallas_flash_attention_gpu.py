@@ -1,4 +1,4 @@
-"""The kernel in a GPU's form: attention in interpret mode, the blocks it visits, and that its compiler takes it (issue 8)."""
+"""The kernel in a GPU's form: attention in interpret mode, the blocks it visits, and that its compiler takes it."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Kernels: one grid step for each visited block, the rest left where it is; softmax in one kernel (systems F8, F14, F15)."""
+"""Kernels: one grid step for each visited block, the rest left where it is; softmax in one kernel."""
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +73,7 @@ def test_steps_take_a_row_or_a_column_to_its_end():
 
 
 def test_softmax_in_one_kernel():
-    """systems F8: L² floats read and L² written, where three operations move 5L² + 2L; rows that do not divide, masked ones."""
+    """L² floats read and L² written, where three operations move 5L² + 2L; rows that do not divide, masked ones."""
     x = np.random.default_rng(0).normal(size=(7, 13)).astype("float32")
     x[3, :5] = x[6] = -np.inf
     e = np.exp(x)

@@ -88,7 +88,7 @@ every_case = pytest.mark.parametrize(
 @every_case
 @pytest.mark.sample(quick=2, slow=6)
 def test_equal_to_dense_attention(n, how):
-    """systems F20, F22: the result and all three slopes, GQA, tokens in the order of the text."""
+    """The result and all three slopes, GQA, tokens in the order of the text."""
     for got, want in zip(around(n, **how)(*given()), dense(*given(), mask_of(**how))):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
 
@@ -110,7 +110,7 @@ def test_in_bfloat16(n, how):
 
 
 def test_whose_keys_are_here():
-    """systems F20: after r hops to the next device, (own - r) mod N; (own + r) belongs to the other way (errata E004-7)."""
+    """After r hops to the next device, (own - r) mod N; (own + r) belongs to the other way (errata E004-7)."""
     n = 5
 
     def numbers(x):
@@ -136,7 +136,7 @@ def like(*heads, T=T, dtype="bfloat16"):
 
 @pytest.mark.parametrize("n, ways", [(3, 1), (4, 2)])
 def test_what_is_sent(n, ways):
-    """systems F20: K and V N - 1 times, backward once more, and their slopes N times; both ways, half of it on each wire."""
+    """K and V N - 1 times, backward once more, and their slopes N times; both ways, half of it on each wire."""
     C = 8  # tokens of a device
     kv = 2 * B * C * K * H * 2  # bytes of its keys and values
     run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ways=ways, tile=3)  # filled up here, not on the way
@@ -227,7 +227,7 @@ def work(n, C, **how):
 
 
 def test_work_of_the_ring():
-    """systems F20: after a triangle device i computes i whole blocks of a causal mask and leaves the others out."""
+    """After a triangle device i computes i whole blocks of a causal mask and leaves the others out."""
     n, C = 3, 4
     blocks = [[C * (C + 1) // 2, *(C * C * (r <= i) for r in range(1, n))] for i in range(n)]
     assert (
@@ -239,7 +239,7 @@ def test_work_of_the_ring():
 
 
 def test_work_of_stripes():
-    """systems F22: C(C + 1)/2 or C(C - 1)/2 scores in every look on every device."""
+    """C(C + 1)/2 or C(C - 1)/2 scores in every look on every device."""
     n, C = 3, 4
     triangles = [[C * (C + (1 if r <= i else -1)) // 2 for r in range(n)] for i in range(n)]
     assert (
@@ -253,7 +253,7 @@ def test_work_of_stripes():
 
 @pytest.mark.parametrize("n", [2, 5, 8])
 def test_the_slowest_device(n):
-    """systems F22: every hop waits for the slowest; ring over stripes comes near 2 - 1/N from below."""
+    """Every hop waits for the slowest; ring over stripes comes near 2 - 1/N from below."""
     ratios = []
     for C in (1, 4, 64):
         waits = [
@@ -277,7 +277,7 @@ def test_masked_blocks_are_not_multiplied():
 
 
 def test_stripes_and_back():
-    """systems F22: token i on device i mod N."""
+    """Token i on device i mod N."""
     x = np.arange(2 * 12 * 3).reshape(2, 12, 3)
     laid, back = jax.jit(
         lambda x: (striped_attention.permuted(x, 4), striped_attention.unpermuted(striped_attention.permuted(x, 4), 4))

@@ -1,4 +1,4 @@
-"""A rolling buffer of window + sinks rows is attention with that mask over the whole text (systems E7, E12; issue 8)."""
+"""A rolling buffer of window + sinks rows is attention with that mask over the whole text."""
 
 import jax
 import jax.numpy as jnp

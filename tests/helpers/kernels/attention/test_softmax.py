@@ -1,4 +1,4 @@
-"""Softmax in every order, ⊕, and the k largest in one pass (systems F8 to F11)."""
+"""Softmax in every order, ⊕, and the k largest in one pass."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def rows():
 
 @pytest.mark.parametrize("f", ONCE, ids=lambda f: f.__name__)
 def test_every_order_gives_the_softmax(f):
-    """systems F9, F10, errata E004-8: with rows that begin with -inf, and rows of nothing else; its gradient is y (dy - Σ y dy)."""
+    """With rows that begin with -inf, and rows of nothing else; its gradient is y (dy - Σ y dy)."""
     dy, want = np.random.default_rng(3).normal(size=(7, 13)), truth(rows())
     half = rows()[:1].astype(jnp.bfloat16)
     y, dx, rounded = jax.jit(lambda x, dy, half: (f(x), jax.vjp(f, x)[1](dy)[0], f(half)))(
@@ -43,7 +43,7 @@ def test_every_order_gives_the_softmax(f):
 
 
 def test_where_naive_fails():
-    """systems F9: NaN from 88.8 on; 0 already at 88.0 once compiled, where 1 is right; without a guard, NaN on leading -inf."""
+    """NaN from 88.8 on; 0 already at 88.0 once compiled, where 1 is right; without a guard, NaN on leading -inf."""
     np.testing.assert_allclose(softmax.naive(rows()[0]), truth(rows()[0]), rtol=2e-6)
     assert np.isnan(softmax.naive(jnp.array([88.8, 0.0]))).any()
     assert (
@@ -72,7 +72,7 @@ def test_without_the_guard_a_masked_beginning_is_nan():
 
 
 def test_combine_is_associative_and_commutative_and_has_an_identity():
-    """systems F10: on (m, ℓ, o), bit for bit where an operand is empty, and to rounding in any grouping."""
+    """On (m, ℓ, o), bit for bit where an operand is empty, and to rounding in any grouping."""
     rng = np.random.default_rng(2)
     a, b, c = (Running(*(rng.normal(size=s).astype("float32") for s in ((5,), (5,), (5, 3)))) for _ in range(3))
     a.M[0], a.L[0], a.O[0] = -np.inf, 0, 0
@@ -93,7 +93,7 @@ def test_combine_is_associative_and_commutative_and_has_an_identity():
 
 
 def test_prefixes_are_the_statistics_of_every_beginning():
-    """systems F10: the associative scan, masked numbers among them."""
+    """The associative scan, masked numbers among them."""
     x = np.asarray(rows())[2]
     got = jax.tree.map(np.asarray, jax.jit(softmax.prefixes)(x))
     for n in range(1, 14):
@@ -104,7 +104,7 @@ def test_prefixes_are_the_statistics_of_every_beginning():
 
 @pytest.mark.parametrize(("k", "chunk"), [(1, 4), (3, 5), (6, 4), (13, 128)])
 def test_the_k_largest_in_one_pass(k, chunk):
-    """systems F11: as `lax.top_k` of the softmax, ties and masked numbers with it."""
+    """As `lax.top_k` of the softmax, ties and masked numbers with it."""
     x = rows()[:6].at[0, 7].set(rows()[0].max()).at[0, 9].set(rows()[0].max())
     values, at = jax.jit(lambda x: softmax.top_k(x, k, chunk))(x)
     want, where = jax.lax.top_k(truth(x), k)
@@ -130,7 +130,7 @@ def test_bad_k():
 
 
 def test_traffic_of_the_unfused_program():
-    """systems F8: three operations move 5L² + 2L floats; read and written once, 2L²."""
+    """Three operations move 5L² + 2L floats; read and written once, 2L²."""
     for L in (4, 64, 1000):
         x = jax.ShapeDtypeStruct((L, L), jnp.float32)
         count = trace.count(softmax.naive, x)

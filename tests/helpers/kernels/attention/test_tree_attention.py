@@ -43,7 +43,7 @@ LONG = [(n, way) for n in (1, 2, 3, 4, 5, 6, 7, 8) for way in tree_attention.WAY
 
 @pytest.mark.parametrize("n, way", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
 def test_equal_to_dense_attention(n, way):
-    """systems F23: rows of 13, 6 and no tokens, scores of hundreds and of minus hundreds too, on every device."""
+    """Rows of 13, 6 and no tokens, scores of hundreds and of minus hundreds too, on every device."""
     f = run(n, way)
     for scale, sunk in ((1.0, 0.0), (20.0, 0.0), (1.0, 10.0)):
         args = *given(scale, sunk), LENGTHS
@@ -68,7 +68,7 @@ def slopes_of_dense(q, k, v, lengths, dout):
 
 @pytest.mark.parametrize("way", tree_attention.WAYS)
 def test_slopes(way):
-    """systems F23: of the query, which is on every device, and of each device's keys and values, with rows that see nothing."""
+    """Of the query, which is on every device, and of each device's keys and values, with rows that see nothing."""
     f, args = run(3, way), given()
     dout = jnp.asarray(np.random.default_rng(1).standard_normal((B, N, H)), jnp.float32)
     slope = jax.jit(jax.grad(lambda *x: jnp.vdot(f(*x, LENGTHS), dout), (0, 1, 2)))
@@ -87,7 +87,7 @@ def test_in_bfloat16():
 
 @pytest.mark.parametrize("n", [2, 3, 6, 8])
 def test_rounds(n):
-    """systems F23: ⌈log2 N⌉ against N - 1, each of H + 2 numbers a head, however long the text is."""
+    """⌈log2 N⌉ against N - 1, each of H + 2 numbers a head, however long the text is."""
     state, up = 4 * B * N * (H + 2), int(np.ceil(np.log2(n)))  # bytes of a part: float32
     for places in (16, 4096):
         args = [jax.ShapeDtypeStruct((B, *s, H), jnp.bfloat16) for s in ((N,), (places, K), (places, K))]
@@ -105,7 +105,7 @@ def test_rounds(n):
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 8])
 def test_the_tree_round_by_round(n):
-    """systems F23: the program's own messages: going up nobody is counted twice, and device 0 hears all; going down it tells all."""
+    """The program's own messages: going up nobody is counted twice, and device 0 hears all; going down it tells all."""
     args = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((B, N, H), (B, n, K, H), (B, n, K, H))]
     program = trace.walk(jax.make_jaxpr(run(n, "tree"))(*args))
     rounds = [v.eqn.params["perm"] for v in program if v.name == "ppermute"]

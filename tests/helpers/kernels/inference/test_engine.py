@@ -53,7 +53,7 @@ def said():
     return {request.name: alone(request.prompt, request.n) for request in LOAD}
 
 
-# ---- systems E25: the contract of the engine
+# ---- the contract of the engine
 
 
 TABLES = {0: [4], 1: [1, 3], 2: [0]}
@@ -143,7 +143,7 @@ def test_a_text_ends_with_its_pages():
         PAGED.generate(PARAMS, state)
 
 
-# ---- systems E20 to E25: the orchestrator
+# ---- the orchestrator
 
 
 def orchestrator(design, tree=False, engine=ENGINE, **more):

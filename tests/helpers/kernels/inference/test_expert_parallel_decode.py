@@ -49,7 +49,7 @@ def layer_of_experts():
     ],
 )
 def test_spread_experts_equal_dense(cut, factor, want):
-    """systems E30: room for all, or a capacity: of the whole batch, or of each device's part."""
+    """Room for all, or a capacity: of the whole batch, or of each device's part."""
     given = layer_of_experts()
     assert not np.allclose(given[2], given[want]) or want == 2  # the capacities do drop something
     mesh = meshes.mesh((2, 4), ("Y", "Z"))
@@ -59,7 +59,7 @@ def test_spread_experts_equal_dense(cut, factor, want):
 
 @pytest.mark.parametrize("Y, Z", [(2, 4), (8, 16)])
 def test_what_spread_experts_send(Y, Z):
-    """systems E30: whole tokens: one AllReduce of B·D, whatever k; cut tokens: E·C places there and back, then B·D/|Z| over Y."""
+    """Whole tokens: one AllReduce of B·D, whatever k; cut tokens: E·C places there and back, then B·D/|Z| over Y."""
     B, D, E, k, F = 64, 256, 32, 2, 512
     mesh = absent((Y, Z), ("Y", "Z"))
     c = toy(D=D, moe=MoE(E=E, k=k, F=F))
@@ -75,7 +75,7 @@ def test_what_spread_experts_send(Y, Z):
 
 
 def test_each_device_holds_its_share_of_the_experts():
-    """systems E30: E/|Z| experts of width F/|Y|, each number on one device of |Y|·|Z|: what a step loads."""
+    """E/|Z| experts of width F/|Y|, each number on one device of |Y|·|Z|: what a step loads."""
     p, mesh = layer_of_experts()[0], meshes.mesh((2, 4), ("Y", "Z"))
     laid = [
         meshes.put(a, mesh, how)

@@ -46,7 +46,7 @@ def go(c, held, text, at, n, keep=0):
     return [np.asarray(said[b, : n[b]]) for b in range(B)], held
 
 
-# ---- systems E2, E7, E8, E9: the same logits, whatever the rows do
+# ---- the same logits, whatever the rows do
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_draft_that_is_given_up_leaves_no_trace():
 
 
 def test_the_first_tokens_stay(keep=2):
-    """systems E12: dense attention under the mask {k < s or i - k < window}, and rows that do not grow with the text."""
+    """Dense attention under the mask {k < s or i - k < window}, and rows that do not grow with the text."""
     c, (params, text, _) = LOCAL, model(LOCAL)
     i, k = np.indices((T, T))
     mask = jnp.asarray((k <= i) & ((k < keep) | (i - k < c.window)))
@@ -118,7 +118,7 @@ def test_the_first_tokens_stay(keep=2):
 
 
 def test_grouped_heads_with_a_cache_are_repeated_ones():
-    """systems E6: K = N is MHA, K = 1 is MQA; any K is MHA in which heads of a group have the same keys and values."""
+    """K = N is MHA, K = 1 is MQA; any K is MHA in which heads of a group have the same keys and values."""
     full = toy(L=1)
     grouped = {K: toy(L=1, K=K) for K in (1, 2)}
     params = {K: random_params(c) for K, c in grouped.items()}
@@ -148,7 +148,7 @@ def test_the_oldest_makes_room_in_whatever_order_they_come():
 
 
 def test_how_far_a_token_reaches():
-    """systems E7: through n local layers the last token sees n(window - 1) before it, and none before these."""
+    """Through n local layers the last token sees n(window - 1) before it, and none before these."""
     c, (params, text, _) = LOCAL, model(LOCAL)
     seen = jax.jit(jax.jacobian(lambda x: decoder.layers(params["layers"], x, c)[0, -1, 0]))
     x = decoder.embed(params, text[:1], jnp.arange(T), c)
@@ -157,7 +157,7 @@ def test_how_far_a_token_reaches():
 
 
 def test_a_ring_holds_its_window_and_a_full_layer_everything():
-    """systems E6, E9: as many bytes as predicted, those of slack and kept tokens besides, in proportion to K."""
+    """As many bytes as predicted, those of slack and kept tokens besides, in proportion to K."""
     for size in (2, 3, 9):
         held = jax.eval_shape(lambda size=size: slots.empty(MIXED, B, size, jnp.bfloat16))
         assert decoder.cache_bytes(held) == kv_cache(MIXED, size, B)
@@ -167,7 +167,7 @@ def test_a_ring_holds_its_window_and_a_full_layer_everything():
     assert held == [held[0], 2 * held[0], 4 * held[0]]
 
 
-# ---- systems E13: a prompt in chunks
+# ---- a prompt in chunks
 
 
 def test_chunks_are_the_prompt_at_once():
@@ -207,7 +207,7 @@ def test_the_largest_block_of_scores(chunk, L=24):
     assert block(full, lambda p, x: decoder.prefill(p, x, full, L)) == (L, L)
 
 
-# ---- systems E1, E2: text
+# ---- text
 
 
 def test_text_is_the_same_with_a_cache(n=2):

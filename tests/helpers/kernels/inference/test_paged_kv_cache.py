@@ -14,7 +14,7 @@ from tests.helpers.kernels.transformers.families import FAMILIES, random_params,
 
 close = partial(np.testing.assert_allclose, rtol=2e-3, atol=2e-4)
 
-# ---- systems E15: whose pages are whose
+# ---- whose pages are whose
 
 
 class Model:
@@ -185,7 +185,7 @@ def test_a_broken_table_is_noticed():
         b.check()
 
 
-# ---- systems E15: the same logits, wherever the pages are
+# ---- the same logits, wherever the pages are
 
 T, C, PAGES, SIZE, P = 10, 4, 12, 3, 4
 
@@ -271,7 +271,7 @@ def test_bad_tables():
         paged_kv_cache.empty(c, 8, 0)
 
 
-# ---- systems E14: what is read is what is there
+# ---- what is read is what is there
 
 
 def dense(q, k, v, n):

@@ -48,7 +48,7 @@ def layer(c):
 
 @pytest.mark.parametrize("Y, Z", [(2, 4), (4, 2), (8, 8), (2, 32)])
 def test_attention_with_a_cut_cache(Y, Z):
-    """systems E18, E19: its collectives in order; the exchanged bytes; and the part of the cache that one device holds."""
+    """Its collectives in order; the exchanged bytes; and the part of the cache that one device holds."""
     mesh, grid = absent(Y=Y, Z=Z), Mesh({"Y": Y, "Z": Z})
     got = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.HEADS, C, mesh), *layer(C))
     assert tuple(got) == sharding_limits.attention_collectives(B, C.N, C.K, C.H, C.D, Y, Z)
@@ -70,7 +70,7 @@ def test_attention_with_a_cut_cache(Y, Z):
 @pytest.mark.parametrize("X, Y, Z", [(2, 2, 2), (4, 4, 4), (4, 2, 16)])
 @pytest.mark.parametrize("F", [512, 2048])
 def test_weights_cut_both_ways(X, Y, Z, F):
-    """systems E26: the collectives of 2D, and the seconds of 1D and 2D at one byte a second of a torus axis, both ways."""
+    """The collectives of 2D, and the seconds of 1D and 2D at one byte a second of a torus axis, both ways."""
     D, n = 512, X * Y * Z
     given, mesh = (bf16(B, D), bf16(D, F), bf16(F, D)), absent(X=X, Y=Y, Z=Z)
     both, alone = (
@@ -84,7 +84,7 @@ def test_weights_cut_both_ways(X, Y, Z, F):
 
 
 def test_what_a_step_and_a_prefill_send_on_a_slice():
-    """systems E16, E17, E18: bytes over the busiest link and hops, all layers, on 16x16 v5e chips: Y and Z are a ring each."""
+    """Bytes over the busiest link and hops, all layers, on 16x16 v5e chips: Y and Z are a ring each."""
     c = toy(D=512, L=3, N=256, K=16, H=64, F=2048)
     s = Slice(chip("v5e"), (16, 16))
     mesh, r, wires = absent(Y=16, Z=16), Replica(c, s.chip), Mesh.on(s, "YZ")
@@ -101,7 +101,7 @@ def test_what_a_step_and_a_prefill_send_on_a_slice():
 
 
 def test_experts_on_a_chip():
-    """systems E30: what one device holds of the experts, cut as the notation says, is their part of the formula."""
+    """What one device holds of the experts, cut as the notation says, is their part of the formula."""
     c, Y, Z = toy(D=64, L=3, moe=MoE(E=16, k=2, F=32)), 8, 16
     shapes = decoder.shapes(c)["layers"][0]["experts"]
     here = 0

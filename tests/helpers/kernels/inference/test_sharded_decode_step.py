@@ -79,7 +79,7 @@ def cut(way, mesh, shape):
 @every_way
 @pytest.mark.sample(quick=3)
 def test_a_step_equals_the_dense_layer(way, grid):
-    """systems E17, E18, E19: sequences at eight different places; the new keys and values stand in theirs, all others stay."""
+    """Sequences at eight different places; the new keys and values stand in theirs, all others stay."""
     is_dense(way, grid)
 
 
@@ -96,12 +96,12 @@ def test_a_step_equals_the_dense_layer(way, grid):
     ids=["MQA", "MHA on one axis", "MHA", "two matrices, LayerNorm"],
 )
 def test_other_layers_and_meshes(way, changes, grid):
-    """systems E18, E19: K = 1 over sequences or places alone, K = N, K between."""
+    """K = 1 over sequences or places alone, K = N, K between."""
     is_dense(way, grid, toy(**(dict(D=16, L=1, N=8, H=4, F=24) | changes)))
 
 
 def test_the_reshape_alone_mixes_up_heads_where_a_device_has_two():
-    """systems E18: with |Y| < K the heads of M_Z are not those of the device's rows of W_O, so that way is refused there."""
+    """With |Y| < K the heads of M_Z are not those of the device's rows of W_O, so that way is refused there."""
     grid = ((2, 2), ("Y", "Z"))
     with pytest.raises(
         ValueError, match=r"\|Y\| = K and \|Z\| dividing M, and here Y = 2, K = 4, Z = 2, M = 2: use HEADS"
@@ -163,7 +163,7 @@ def predicted(name, X=1, Y=1, Z=1):
 
 @pytest.mark.parametrize("name", [n for n in WAYS if n != "heads, |Y| = K"])
 def test_a_step_sends_what_its_algorithm_says_in_its_order(name):
-    """systems E17, E18, E19: kind, axes, shapes and type of every collective, on eight devices."""
+    """Kind, axes, shapes and type of every collective, on eight devices."""
     way, _ = WAYS[name]
     grid = {"TP": ((8,), ("Y",)), "groups": ((8, 1), ("Y", "Z"))}.get(name, WAYS[name][1])
     mesh = meshes.mesh(*grid)
@@ -173,7 +173,7 @@ def test_a_step_sends_what_its_algorithm_says_in_its_order(name):
 
 @pytest.mark.parametrize("way", [kv_cache_by_heads.HEADS, kv_cache_by_heads.GROUPS], ids=["over heads", "over groups"])
 def test_attention_with_a_cut_cache_sends_two_exchanges_and_a_sum(way):
-    """systems E18: exactly 2 AllToAlls + 1 AllReduce, also on 32 devices of which none is there."""
+    """Exactly 2 AllToAlls + 1 AllReduce, also on 32 devices of which none is there."""
     for grid in (((8, 1), ("Y", "Z")), ((8, 4), ("Y", "Z"))):
         mesh = jax.sharding.AbstractMesh(*grid, axis_types=(jax.sharding.AxisType.Auto,) * 2)
         got = trace.sent(sharded_decode_step.attention(way, BIG, mesh), *arguments(BIG))
@@ -187,7 +187,7 @@ def test_attention_with_a_cut_cache_sends_two_exchanges_and_a_sum(way):
 
 
 def test_both_ways_back_send_the_same_bytes():
-    """systems E18: with |Y| = K and |Z| dividing M they are one exchange, read as M_Z or as N_YZ."""
+    """With |Y| = K and |Z| dividing M they are one exchange, read as M_Z or as N_YZ."""
     grid = ((8, 4), ("Y", "Z"))
     mesh = jax.sharding.AbstractMesh(*grid, axis_types=(jax.sharding.AxisType.Auto,) * 2)
     a, b = (
@@ -199,7 +199,7 @@ def test_both_ways_back_send_the_same_bytes():
 
 @pytest.mark.parametrize("name", ["sequence", "sequence, reduced"])
 def test_what_a_cut_sequence_sends_does_not_grow_with_it(name):
-    """systems E19: 1,024 places or 16,384; the exchanged (m, l, o) are H + 2 float32 for each of B·N/|Y| heads."""
+    """1,024 places or 16,384; the exchanged (m, l, o) are H + 2 float32 for each of B·N/|Y| heads."""
     way, grid = WAYS[name]
     short, long = sent(way, grid), sent(way, grid, 16 * PLACES)
     assert tuple(short) == tuple(long)
@@ -208,7 +208,7 @@ def test_what_a_cut_sequence_sends_does_not_grow_with_it(name):
 
 
 def test_fsdp_sends_the_weights_and_tensor_parallelism_the_activations():
-    """systems E17: bytes V of a step, an AllReduce twice: the layer's weights against 8·B·D; the ratio is that of one to other."""
+    """Bytes V of a step, an AllReduce twice: the layer's weights against 8·B·D; the ratio is that of one to other."""
     volume = lambda s: sum((2 if c.kind == "AllReduce" else 1) * c.bytes for c in s)  # noqa: E731
     D, N, K, H, F = BIG.D, BIG.N, BIG.K, BIG.H, BIG.F
     weights = 2 * (2 * D * N * H + 2 * D * K * H + 3 * D * F)
@@ -220,7 +220,7 @@ def test_fsdp_sends_the_weights_and_tensor_parallelism_the_activations():
 
 
 def test_what_each_device_reads_of_the_weights():
-    """systems E17: a step reads all that a device holds of a layer; data parallelism reads all of it on each device."""
+    """A step reads all that a device holds of a layer; data parallelism reads all of it on each device."""
     p, _, _, held = dense()
     held = upto(held, AT)
     total = sum(a.nbytes for n, a in p.items() if n != "norms")
@@ -235,7 +235,7 @@ def test_what_each_device_reads_of_the_weights():
 
 @every_way
 def test_cache_bytes_of_a_device(way, grid):
-    """systems E17, E18, E19: 2·B·S·K·H numbers, over the devices that the notation names; counted from the arrays."""
+    """2·B·S·K·H numbers, over the devices that the notation names; counted from the arrays."""
     mesh, c = meshes.mesh(*grid), replace(C, L=3)
     laid = sharded_decode_step.lay(way, C, mesh, *(dense()[i] for i in (0, 3)))[1]
     for shards in zip(*(a.addressable_shards for a in laid.values())):

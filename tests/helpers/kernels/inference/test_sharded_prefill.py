@@ -40,7 +40,7 @@ def prompt():
     ],
 )
 def test_prefill_equals_the_dense_layer(keys, grid):
-    """systems E16: heads over Y, the sequence over X; and the cache that decoding begins with."""
+    """Heads over Y, the sequence over X; and the cache that decoding begins with."""
     p, x, want, held = prompt()
     got, kept = sharded_prefill.prefill(C, meshes.mesh(grid, ("X", "Y")), keys)(p, x)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=3e-5)
@@ -51,7 +51,7 @@ def test_prefill_equals_the_dense_layer(keys, grid):
 
 @pytest.mark.slow("compiles a decoder for two meshes")
 def test_a_text_begins_on_one_mesh_and_goes_on_on_another():
-    """systems E16, E18: two prompts cut over X and Y, then four steps with the cache cut over KV heads and sequences: the same tokens."""
+    """Two prompts cut over X and Y, then four steps with the cache cut over KV heads and sequences: the same tokens."""
     c, B, T, size = toy(D=16, L=2, N=8, K=4, H=4, F=24), 4, 8, 12
     params, row = random_params(c), tokens(c, B, T)
 
@@ -82,7 +82,7 @@ def test_a_text_begins_on_one_mesh_and_goes_on_on_another():
 
 @pytest.mark.parametrize("X, Y", [(4, 2), (2, 4), (16, 8)])
 def test_prefill_sends_four_activations_and_each_key_once(X, Y):
-    """systems E16: 2 AllGathers and 2 ReduceScatters over Y of B·T·D/|X|; keys and values round X, by a ring or by gathers."""
+    """2 AllGathers and 2 ReduceScatters over Y of B·T·D/|X|; keys and values round X, by a ring or by gathers."""
     c, B, T = toy(D=512, L=1, N=32, K=8, H=64, F=2048), 1, 4096
     p = {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}
     part, whole = (B, T // X, c.D // Y), (B, T // X, c.D)

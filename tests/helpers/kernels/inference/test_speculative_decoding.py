@@ -57,7 +57,6 @@ def chances(rule):
 
 
 def test_what_is_drawn_has_the_targets_law():
-    """systems E28."""
     by_place, kept = chances(accept)
     assert min(by_place) > 1 / WRONG_ONCE_IN
     first, second = (float(a) for a in acceptance(P[:K], Q))
@@ -87,7 +86,7 @@ def test_the_residual_is_a_law_and_mends_what_was_kept():
     assert np.asarray(residual(p, p)) == pytest.approx(p)  # nothing is ever refused then
 
 
-# ---- systems E27 to E29: the loops, on a small decoder. Its greedy text is found with no cache and no guesses.
+# ---- the loops, on a small decoder. Its greedy text is found with no cache and no guesses.
 
 C = FAMILIES["one layer"]
 PARAMS = random_params(C)
@@ -130,7 +129,7 @@ def looked_up(said):
 
 
 def test_greedy_says_what_it_would_say_alone(plain):
-    """systems E27, E29: whatever the guesser; n-grams take the passes that a search of the text says, and K + 1 tokens a pass of
+    """Whatever the guesser; n-grams take the passes that a search of the text says, and K + 1 tokens a pass of
     a text that goes in circles."""
     said = PROMPT + plain
 
@@ -212,7 +211,6 @@ def pairs(temperature):
 )
 @pytest.mark.sample(quick=2)
 def test_drawn_texts_have_the_targets_law(drafter, temperature):
-    """systems E28, E29."""
     assert text_chance(drafter, temperature, pairs(temperature)) > 1 / WRONG_ONCE_IN
 
 
@@ -237,7 +235,6 @@ def test_a_draft_model_that_is_the_target_is_always_kept():
 
 
 def test_the_law_of_the_drafter_is_that_of_its_guesses():
-    """systems E29."""
     guess, q = NGram(V=9)([1, 2, 3, 1, 2], 2)
     assert guess == [3, 1] and q.argmax(-1).tolist() == guess and q.sum() == 2
     assert NGram(V=9, before=[7, 2, 5, 6])([1, 2], 2)[0] == [5, 6]

@@ -28,7 +28,7 @@ C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
     ],
 )
 def test_weights_cut_both_ways_equal_dense(make, grid):
-    """systems E26: the five steps, with a gelu between the products."""
+    """The five steps, with a gelu between the products."""
     In, W_in, W_out = normal(4, 16), normal(16, 32), normal(32, 16)
     got = make(meshes.mesh(grid, ("X", "Y", "Z")))(In, W_in, W_out)
     np.testing.assert_allclose(got, jax.nn.gelu(In @ W_in) @ W_out, rtol=1e-4, atol=1e-4)
@@ -45,7 +45,7 @@ def volume(sent, weight=lambda c: 1):
 
 
 def test_what_weights_cut_both_ways_send():
-    """systems E26: in order 2BD/X gathered, 2BF/YZ added up, 2BD/X scattered, on every mesh of 8 and of 64 devices."""
+    """In order 2BD/X gathered, 2BF/YZ added up, 2BD/X scattered, on every mesh of 8 and of 64 devices."""
     B, D, F = 32, 512, 1024
     for X, Y, Z in (*weight_stationary_2d.grids(8), *weight_stationary_2d.grids(64)):
         n = X * Y * Z
@@ -61,7 +61,7 @@ def test_what_weights_cut_both_ways_send():
 
 @pytest.mark.parametrize("F, best", [(512, {4}), (1024, {2, 4}), (2048, {2}), (8192, {1})])
 def test_the_best_mesh_of_eight_devices_by_counting_all(F, best):
-    """systems E26: fewest bytes at X = sqrt(8·D/F) if the mesh has it, else at a neighbour: 4, 2.83, 2, 1."""
+    """Fewest bytes at X = sqrt(8·D/F) if the mesh has it, else at a neighbour: 4, 2.83, 2, 1."""
     D = 1024
     counted = {}
     for grid in weight_stationary_2d.grids(8):
@@ -74,7 +74,7 @@ def test_the_best_mesh_of_eight_devices_by_counting_all(F, best):
 
 @pytest.mark.parametrize("n, wins", [(8, False), (64, False), (72, None), (128, True)])
 def test_two_dimensions_win_beyond_72_devices(n, wins):
-    """systems E26: F = 4D; a collective over several torus axes has their bandwidths together, so 1D has three times one link's."""
+    """F = 4D; a collective over several torus axes has their bandwidths together, so 1D has three times one link's."""
     B, D = 8, 9 * 128
     grids = [g for g in weight_stationary_2d.grids(n) if D % n == 0 and g[1] > 1 and g[2] > 1]
     time = lambda s: volume(s, lambda c: 1 / len(c.axes))  # noqa: E731

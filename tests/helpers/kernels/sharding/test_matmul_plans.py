@@ -177,7 +177,7 @@ def test_dimensions_in_another_order():
 
 @pytest.mark.parametrize("name", ["4x2", "2x2x2"])
 def test_the_notation_places_blocks_where_jax_does(name):
-    """systems B2: every sharding of a matrix, every device, and the local shape."""
+    """Every sharding of a matrix, every device, and the local shape."""
     grid, mesh = MESHES[name], meshes.like(MESHES[name])
     number = {d: i for i, d in enumerate(mesh.devices.flat)}
     for a in every("A", grid):

@@ -77,7 +77,7 @@ def test_the_four_cases(name):
 
 
 def test_case_3_leaves_partial_sums_that_differ_and_add_up():
-    """systems B7: each device holds another summand."""
+    """Each device holds another summand."""
     A, B = operands()
     parts = np.asarray(meshes.sharded(mm.case1, MESH, ("A[I, J_X]", "B[J_X, K]"), "C[I, K] {U_X}")(A, B))
     assert parts.shape == (4, 16, 8)
@@ -88,7 +88,7 @@ def test_case_3_leaves_partial_sums_that_differ_and_add_up():
 
 
 def test_case_4_without_communication_is_the_diagonal():
-    """systems B8: device i holds block (i, i), and nobody any other."""
+    """Device i holds block (i, i), and nobody any other."""
     A, B = operands()
     blocks = np.asarray(meshes.sharded(mm.case1, MESH, ("A[I_X, J]", "B[J, K_X]"), "C[I_X, K]")(A, B))
     dense = A @ B
@@ -136,7 +136,7 @@ def test_overlapped_on_every_ring(n):
 @pytest.mark.parametrize("n", [2, 4, 5, 8])
 @pytest.mark.parametrize("name", [k for k in OVERLAPPED if "Y" not in k])
 def test_n_small_matmuls_between_n_minus_one_permutes(name, n, ways):
-    """systems B21: the order in the program, the FLOPs of the whole product, the bytes of the collective alone."""
+    """The order in the program, the FLOPs of the whole product, the bytes of the collective alone."""
     f, axis, ins, out = OVERLAPPED[name]
     I, J, K = 4 * n, 2 * n, 3 * n
     mesh = jax.sharding.AbstractMesh((n,), ("X",), axis_types=(jax.sharding.AxisType.Auto,))

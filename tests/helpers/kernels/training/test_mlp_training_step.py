@@ -77,7 +77,7 @@ def one_device():
 
 
 def test_the_backward_pass_by_hand():
-    """systems D1: dW_out, dTmp, dW_in = In *_B dTmp and dIn are what `jax.vjp` gives."""
+    """DW_out, dTmp, dW_in = In *_B dTmp and dIn are what `jax.vjp` gives."""
     w, In, dOut = given()
     w = mlp_training_step.Weights(w.W_in[0], w.W_out[0])
 
@@ -96,7 +96,7 @@ def test_the_backward_pass_by_hand():
 
 @every_strategy
 def test_weights_equal_one_device_step_by_step(s, grid):
-    """systems D2, D3, D5, D6: three steps of Adam; what each device holds is the part that the notation says."""
+    """Three steps of Adam; what each device holds is the part that the notation says."""
     mesh = meshes.mesh(*grid)
     w, In, Target = given()
     held, moments = mlp_training_step.start(s, mesh, w)
@@ -154,7 +154,7 @@ def table(name, X, Y):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_bytes_are_those_of_the_strategy_table(name):
-    """systems D19, D2, D5, D6: of both passes; and a whole step sends nothing else but what the update does."""
+    """Of both passes; and a whole step sends nothing else but what the update does."""
     s, grid = STRATEGIES[name]
     mesh, forward, backward, whole = traced(s, grid)
     want = table(name, mesh.shape.get("X", 1), mesh.shape.get("Y", 1))
@@ -176,7 +176,7 @@ PREDICTED = {
 
 @pytest.mark.parametrize("name", PREDICTED)
 def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
-    """systems D19: each line of `costs.training.dp_fsdp_tp` that sends, with its axes, shapes and type, once in each layer."""
+    """Each line of `costs.training.dp_fsdp_tp` that sends, with its axes, shapes and type, once in each layer."""
     mesh, *passes, _ = traced(*STRATEGIES[name])
     said = dp_fsdp_tp.algorithm(*PREDICTED[name])
     for sent, lines in zip(passes, (said.forward, said.backward)):
@@ -186,7 +186,7 @@ def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
 
 @pytest.mark.parametrize("name", ["ZeRO-1", "ZeRO-2"])
 def test_zero_sends_what_data_parallelism_does_in_two_halves(name):
-    """systems D4, D19: ReduceScatters of slopes, all layers' at the end or layer by layer, then AllGathers of new weights."""
+    """ReduceScatters of slopes, all layers' at the end or layer by layer, then AllGathers of new weights."""
     _, forward, _, step = traced(*STRATEGIES[name])
     B, D, F = BIG.values()
     whole, shard = [(D, F), (F, D)], [(D // 4, F), (F, D // 4)]
@@ -224,7 +224,7 @@ KINDS = {  # forward, backward: kind and axis, how often in a layer
 
 @pytest.mark.parametrize("name", KINDS)
 def test_kinds_and_axes_of_both_passes(name):
-    """systems D2, D3, D5, D6: three collectives for a matrix of FSDP; one AllGather and one ReduceScatter of tensor, forward."""
+    """Three collectives for a matrix of FSDP; one AllGather and one ReduceScatter of tensor, forward."""
     _, *passes, _ = traced(*STRATEGIES[name])
     for sent, want in zip(passes, KINDS[name]):
         got = {}
@@ -235,7 +235,7 @@ def test_kinds_and_axes_of_both_passes(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_flops_are_shared_evenly(name):
-    """systems D19: 4BDF forward and 8BDF backward for a layer, over all devices together."""
+    """4BDF forward and 8BDF backward for a layer, over all devices together."""
     s, grid = STRATEGIES[name]
     mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "bfloat16")  # noqa: E731
@@ -250,7 +250,7 @@ def test_flops_are_shared_evenly(name):
     "name, weights, averages", [("data", 1, 1), ("ZeRO-1", 1, 4), ("ZeRO-2", 1, 4), ("FSDP", 4, 4)]
 )
 def test_bytes_that_a_device_holds_between_steps(name, weights, averages):
-    """systems D4: 2 bytes of a weight in bf16 and 8 of its averages in f32, each whole or 1/X: 10P under data, 10P/X under FSDP."""
+    """2 bytes of a weight in bf16 and 8 of its averages in f32, each whole or 1/X: 10P under data, 10P/X under FSDP."""
     s, grid = STRATEGIES[name]
     w = jax.tree.map(lambda a: a.astype(jnp.bfloat16), given()[0])
     held, moments = mlp_training_step.start(s, meshes.mesh(*grid), w)
@@ -260,7 +260,7 @@ def test_bytes_that_a_device_holds_between_steps(name, weights, averages):
 
 
 def test_fsdp_holds_one_whole_matrix_at_a_time():
-    """systems D3: no array of a device is larger than one gathered matrix or 1/X of all layers; data parallelism holds all."""
+    """No array of a device is larger than one gathered matrix or 1/X of all layers; data parallelism holds all."""
     mesh, layers, wide = meshes.mesh(*X4), 12, 64
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
     w, In = mlp_training_step.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
@@ -276,7 +276,7 @@ def test_fsdp_holds_one_whole_matrix_at_a_time():
 
 
 def test_memory_that_the_compiler_gives_to_fsdp():
-    """systems D3: a further layer costs weights and two averages, old and new, and slopes, all 1/X; no whole matrix stays."""
+    """A further layer costs weights and two averages, old and new, and slopes, all 1/X; no whole matrix stays."""
     mesh, wide = meshes.mesh(*X4), 64
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
 

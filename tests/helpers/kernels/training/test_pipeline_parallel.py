@@ -53,7 +53,7 @@ LONG = ("naive", "GPipe", "ZB-H2", "1F1B on eight devices")
 )
 @pytest.mark.sample(quick=2)
 def test_slopes_equal_those_of_the_whole_net(name, p, m, v):
-    """systems D11, D12, D13: every order, with its microbatches; and the devices did what the order says, when it says."""
+    """Every order, with its microbatches; and the devices did what the order says, when it says."""
     orders, mesh = order(name, p, m, v), meshes.mesh((p,), ("Z",))
     w, xs, targets = given(m)
     got = pipeline_parallel.slopes(pipeline_parallel.two_matmul(xs.size), orders, mesh)(w, jnp.zeros(()), xs, targets)
@@ -71,7 +71,7 @@ def test_slopes_equal_those_of_the_whole_net(name, p, m, v):
 
 @pytest.mark.parametrize("p, m", [(2, 1), (4, 4), (4, 12), (8, 16)])
 def test_bubbles_of_the_tables(p, m):
-    """systems D12, D13: (p-1)/(m+p-1) for GPipe and 1F1B; zero bubble waits less; a naive pipeline 1 - 1/p."""
+    """(p-1)/(m+p-1) for GPipe and 1F1B; zero bubble waits less; a naive pipeline 1 - 1/p."""
     bubble = {
         name: pipeline_parallel.ticks(order(name, p, m)).bubble for name in ("naive", "GPipe", "1F1B", "ZB-H1", "ZB-H2")
     }
@@ -83,7 +83,7 @@ def test_bubbles_of_the_tables(p, m):
 
 @pytest.mark.parametrize("name, p, m, v", CASES.values(), ids=CASES)
 def test_buffers_are_no_larger_than_the_schedule_needs(name, p, m, v):
-    """systems D12, D13: m microbatches kept by GPipe, p by 1F1B."""
+    """M microbatches kept by GPipe, p by 1F1B."""
     orders = order(name, p, m, v)
     t = pipeline_parallel.ticks(orders)
     assert t.messages == 2 * m * (t.stages - 1)
@@ -93,7 +93,7 @@ def test_buffers_are_no_larger_than_the_schedule_needs(name, p, m, v):
 
 
 def test_what_a_pipeline_sends():
-    """systems D12: one microbatch's activation each way in a tick, over Z; the program is the same for more microbatches."""
+    """One microbatch's activation each way in a tick, over Z; the program is the same for more microbatches."""
     mesh = meshes.mesh((4,), ("Z",))
     for m in (4, 16):
         orders = order("1F1B", 4, m)
@@ -107,7 +107,7 @@ def test_what_a_pipeline_sends():
 
 
 def test_tasks_have_equal_flops():
-    """systems D13: F, B and W of a two-matmul layer are 4BDF each."""
+    """F, B and W of a two-matmul layer are 4BDF each."""
     stage = pipeline_parallel.two_matmul(1)
     w, xs, _ = given(1)
     y, kept = stage.forward(xs[0], w)
@@ -124,7 +124,7 @@ def test_tasks_have_equal_flops():
 
 
 def test_stages_of_any_function():
-    """systems D13: the same slopes, with B and W made by `jax.vjp`; and a head with weights of its own."""
+    """The same slopes, with B and W made by `jax.vjp`; and a head with weights of its own."""
     m, mesh = 4, meshes.mesh((4,), ("Z",))
     w, xs, targets = given(m)
     top = jnp.asarray(np.random.default_rng(3).standard_normal((D, D)), jnp.float32)

@@ -46,7 +46,7 @@ def of_the_whole_net(weights, x):
 
 
 def test_a_chain_of_devices():
-    """systems D11: each slope, on the device of its stage, is `jax.grad`'s of the whole net."""
+    """Each slope, on the device of its stage, is `jax.grad`'s of the whole net."""
     devices = meshes.devices(8)
     weights, x = chain()
     value, slopes = transformer_in_stages.one_after_the_other(layer, mean_square, weights, x, devices)
@@ -59,7 +59,7 @@ def test_a_chain_of_devices():
 
 @pytest.mark.parametrize("turns, at, same", [("printed", 1, False), ("backward", 1, False), ("backward", 0, True)])
 def test_the_printed_loop_and_its_cures(turns, at, same):
-    """systems D11: as printed no stage is visited; backward but at a stage's output the slopes are wrong; at its input right."""
+    """As printed no stage is visited; backward but at a stage's output the slopes are wrong; at its input right."""
     weights, x = chain(n=4)
     held = [x]
     for w in weights:
@@ -91,7 +91,7 @@ def one_device_step(params, moments, rows):
 )
 @pytest.mark.slow("compiles a pipeline of Transformers")
 def test_the_small_transformer_as_a_pipeline(name, grid, m, v):
-    """systems D12, D13: two steps of Adam equal those of one device; each holds its stages' layers and moments only."""
+    """Two steps of Adam equal those of one device; each holds its stages' layers and moments only."""
     mesh, rows = meshes.mesh(*grid), tokens(C, 8, 7)
     p = mesh.shape["Z"]
     step = transformer_in_stages.step(C, order(name, p, m, v), mesh, ADAM)
@@ -108,7 +108,7 @@ def test_the_small_transformer_as_a_pipeline(name, grid, m, v):
 
 
 def test_messages_are_those_of_the_predicted_step():
-    """systems D12: `training.step` prices m activations and m slopes of a device between two others; the program hops each tick."""
+    """`training.step` prices m activations and m slopes of a device between two others; the program hops each tick."""
     p, m, B, T = 4, 4, 8, 6
     bf16 = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, jnp.bfloat16), random_params(C))
     run = transformer_in_stages.step(C, order("1F1B", p, m), meshes.mesh((p,), ("Z",)), ADAM)

@@ -62,7 +62,7 @@ def one_device(c):
 )
 @pytest.mark.sample(quick=1, slow=3)
 def test_weights_equal_one_device_step_by_step(c, grid, axes):
-    """systems D2, D3, D5, D6, D18: two steps of Adam, every array of parameters."""
+    """Two steps of Adam, every array of parameters."""
     mesh, rows = meshes.mesh(*grid), tokens(c, B, T + 1)
     params, moments = transformer_over_mesh.start(c, mesh, axes, random_params(c))
     step = transformer_over_mesh.step(c, mesh, axes, ADAM)
@@ -114,14 +114,14 @@ def bytes_of(c, B=8, T=16):
 
 
 def test_data_sends_every_slope_once_and_nothing_forward():
-    """systems D2: one AllReduce for each array."""
+    """One AllReduce for each array."""
     c, grid, axes = WAYS["data"]
     layers, outside, norms, _ = bytes_of(c)
     assert sent_by(c, grid, axes) == [{}, {("AllReduce", "X"): layers + norms + outside}]
 
 
 def test_fsdp_gathers_twice_and_scatters_once():
-    """systems D3: of what stands outside of the layers, the gathered form is kept."""
+    """Of what stands outside of the layers, the gathered form is kept."""
     c, grid, axes = WAYS["FSDP"]
     layers, outside, norms, _ = bytes_of(c)
     once = layers + norms + outside
@@ -132,7 +132,7 @@ def test_fsdp_gathers_twice_and_scatters_once():
 
 
 def test_tensor_sends_activations_twice_in_each_half_of_a_layer():
-    """systems D5, D19: 4BD and 6BD bytes for each of attention and MLP; slopes of what is whole along Y are added up."""
+    """4BD and 6BD bytes for each of attention and MLP; slopes of what is whole along Y are added up."""
     c, grid, axes = WAYS["tensor"]
     _, outside, norms, x = bytes_of(c)
     halves = 2 * c.L
@@ -147,7 +147,7 @@ def test_tensor_sends_activations_twice_in_each_half_of_a_layer():
 
 
 def test_fsdp_and_tensor_divide_each_others_bytes():
-    """systems D6, D19: weights of the layers by |Y|, activations by |X|."""
+    """Weights of the layers by |Y|, activations by |X|."""
     c, grid, axes = WAYS["FSDP + tensor"]
     (X, Y), (layers, outside, norms, x) = grid[0], bytes_of(c)
     halves, once = 2 * c.L, layers / Y + norms + outside
@@ -164,7 +164,7 @@ def test_fsdp_and_tensor_divide_each_others_bytes():
 
 
 def test_pods_send_slopes_only_and_each_chip_its_share():
-    """systems D14: data parallelism over pods P, FSDP and tensor in each: over P every chip sums 1/|XY| of the layers' slopes."""
+    """Data parallelism over pods P, FSDP and tensor in each: over P every chip sums 1/|XY| of the layers' slopes."""
     c, grid, axes = PODS
     layers, outside, norms, _ = bytes_of(c)
     forward, step = sent_by(c, grid, axes)
@@ -174,7 +174,7 @@ def test_pods_send_slopes_only_and_each_chip_its_share():
 
 
 def test_context_sends_keys_and_values_only():
-    """systems D18: the MLP sends nothing; keys and values go round once forward and once, with their slopes, backward."""
+    """The MLP sends nothing; keys and values go round once forward and once, with their slopes, backward."""
     c, grid, axes = WAYS["context"]
     (S,), (layers, outside, norms, _) = grid[0], bytes_of(c)
     kv = 2 * 2 * 8 * 16 // S * c.K * c.H  # of one device: bytes of keys and values
@@ -243,7 +243,7 @@ def of_layers(c, grid, axes):
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.sample(quick=4)
 def test_layers_send_what_the_predicted_step_does(name):
-    """systems D2, D3, D5, D6, D14, D18, D19: kind, axes and bytes, but for what the docstring of `model` owns up to."""
+    """Kind, axes and bytes, but for what the docstring of `transformer_over_mesh` owns up to."""
     c, grid, axes = WAYS.get(name, PODS)
     axes = replace(axes, capacity=1.0) if axes.experts else axes  # as many places as tokens ask for: k
     layout, norms, kv = LAYOUTS[name], bytes_of(c)[2], 2 * 2 * 8 * 16 * c.K * c.H * c.L
@@ -272,7 +272,7 @@ def dense_attention(q, k, v, window):
 
 @pytest.mark.parametrize("window", [pytest.param(None, marks=pytest.mark.slow), 5])  # a whole decoder has None above
 def test_ring_attention_equals_dense(window):
-    """systems D18: the result and all three slopes; eight devices, three query heads on each KV head."""
+    """The result and all three slopes; eight devices, three query heads on each KV head."""
     mesh, draw = meshes.mesh((8,), ("S",)), np.random.default_rng(1)
     q, k, v, dout = (jnp.asarray(draw.standard_normal((2, 16, n, 4)), jnp.float32) for n in (6, 2, 2, 6))
     cut = jax.P(None, "S")

@@ -30,7 +30,7 @@ def close(a, b, tol=2e-5):
 
 
 def test_a_product():
-    """systems C2: dA = dC Bᵀ and dB = Aᵀ dC, 2NPM FLOPs each."""
+    """DA = dC Bᵀ and dB = Aᵀ dC, 2NPM FLOPs each."""
     N, P, M = 3, 5, 4
     A, W, dC = draw((N, P), (P, M), (N, M))
     close(hand.matmul_backward(A, W, dC), jax.vjp(jnp.matmul, A, W)[1](dC))
@@ -38,7 +38,7 @@ def test_a_product():
 
 
 def test_a_product_by_the_compilers_count():
-    """systems C2: forward and backward are 6NPM to the compiler too; it may count what moves beside."""
+    """Forward and backward are 6NPM to the compiler too; it may count what moves beside."""
     N, P, M = 64, 96, 48
     step = lambda A, W, dC: (A @ W, *hand.matmul_backward(A, W, dC))  # noqa: E731
     given = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((N, P), (P, M), (N, M))]
@@ -76,7 +76,7 @@ def test_parts_of_a_layer():
 @pytest.mark.parametrize("c", LAYERS.values(), ids=LAYERS)
 @pytest.mark.sample(quick=1, slow=1)
 def test_a_whole_layer(c):
-    """systems C2: the same layer as the decoder's, the same slopes as jax.grad, and exactly twice the FLOPs."""
+    """The same layer as the decoder's, the same slopes as jax.grad, and exactly twice the FLOPs."""
     p = jax.tree.map(lambda a: a[0], random_params(c)["layers"][0])
     x, dy = draw((B, T, c.D), (B, T, c.D))
     block = lambda p, x: kernels.block(p, x, jnp.arange(T), c, c.kind(0))[0]  # noqa: E731

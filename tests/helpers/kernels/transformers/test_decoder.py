@@ -33,7 +33,6 @@ def ids(*shape):
 @ALL
 @pytest.mark.sample(quick=20)
 def test_parameters_are_those_that_jax_makes(c):
-    """systems C3, C4."""
     made = abstract(c)
     assert sum(a.size for a in jax.tree.leaves(made)) == parameters(c).total
     assert kernels.cache_bytes(abstract(c, jnp.bfloat16)) == 2 * parameters(c).total
@@ -46,7 +45,7 @@ def test_parameters_are_those_that_jax_makes(c):
 @ALL
 @pytest.mark.sample(quick=9, slow=8)
 def test_flops_are_those_of_the_program(c):
-    """systems C4: forward, a prompt that unembeds its last token only, and a step of generation on a full cache."""
+    """Forward, a prompt that unembeds its last token only, and a step of generation on a full cache."""
     params, size = abstract(c), 6
     forward = trace.count(lambda p, t: kernels.forward(p, t, c), params, ids(B, T))
     assert forward.matmul_flops == flops(c, B, T).forward and not forward.doubts
@@ -80,7 +79,7 @@ def test_a_deep_model_is_traced_without_its_layers_one_by_one():
 @pytest.mark.parametrize("name", ["llama", "gpt-2", "mistral", "mixtral", "deepseek-v3"])
 @pytest.mark.sample(quick=2)
 def test_later_tokens_change_nothing(name):
-    """systems C3: a causal decoder; and earlier ones change something. (For the others the cache's test says so.)"""
+    """A causal decoder; and earlier ones change something. (For the others the cache's test says so.)"""
     c = FAMILIES[name]
     params, x = random_params(c), tokens(c, B, T)
     forward = jax.jit(lambda t: kernels.forward(params, t, c))
@@ -94,7 +93,7 @@ def test_later_tokens_change_nothing(name):
 @EACH
 @pytest.mark.sample(quick=1, slow=2)
 def test_a_cache_changes_nothing(c, prompt=5):
-    """systems C13, C3: token by token with a cache is the whole sequence at once, for windows shorter than the text too."""
+    """Token by token with a cache is the whole sequence at once, for windows shorter than the text too."""
     params, x = random_params(c), tokens(c, B, T)
     whole = jax.jit(lambda x: kernels.forward(params, x, c))(x)
     logits, cache = jax.jit(lambda x: kernels.prefill(params, x, c, size=T))(x[:, :prompt])
@@ -131,7 +130,7 @@ def test_a_window_of_one_sees_the_token_alone():
 
 
 def test_grouped_heads_are_repeated_ones():
-    """systems F2: GQA is MHA in which the heads of a group have the same keys and values."""
+    """GQA is MHA in which the heads of a group have the same keys and values."""
     grouped, full = toy(K=2), toy(K=4)
     params, x = random_params(grouped), tokens(grouped, B, T)
     again = {w: jnp.repeat(params["layers"][0][w], 2, axis=2) for w in ("W_K", "W_V")}

@@ -61,7 +61,7 @@ CONFIGS = {
 @pytest.mark.parametrize("C", [2, 7, TOKENS])
 @pytest.mark.sample(quick=1, slow=2)
 def test_equal_to_a_loop_over_tokens(c, C):
-    """systems C9: with room for all, and with queues that overflow; the dropped are counted."""
+    """With room for all, and with queues that overflow; the dropped are counted."""
     p, x = layer(c)
     got, dropped = jax.jit(lambda p, x: mixture_of_experts.with_capacity(p, x, c, C))(p, x)
     want, missing = by_loop(c, p, x, C)
@@ -73,7 +73,7 @@ def test_equal_to_a_loop_over_tokens(c, C):
 
 @pytest.mark.slow("compiles both forms of a layer, step by step")
 def test_with_all_experts_and_an_even_router_it_is_their_mean():
-    """systems C9: k = E, uniform weights."""
+    """K = E, uniform weights."""
     c = toy(L=1, moe=MoE(E=4, k=4, F=9))
     p, x = layer(c)
     p = p | {"W_R": jnp.zeros((c.D, 4))}
@@ -113,7 +113,7 @@ def test_dispatch_and_combine_return_what_was_sent():
 
 @pytest.mark.parametrize("factor", [1.0, 1.25, 2.0])
 def test_flops_are_those_of_the_places(factor):
-    """systems C10: with a capacity all places are multiplied; without, k experts for each token; the slope costs twice."""
+    """With a capacity all places are multiplied; without, k experts for each token; the slope costs twice."""
     c = toy(L=1, moe=MoE(E=4, k=2, F=9, shared=1))
     p, x = layer(c)
     C = moe_batch_and_capacity.capacity(TOKENS, 4, 2, factor)
@@ -147,7 +147,7 @@ def test_the_slope_of_ragged_products_is_that_of_places():
 
 @pytest.mark.slow("compiles a layer for four devices")
 def test_two_all_to_alls_make_the_same_result():
-    """systems C9: tokens and experts on one axis of eight devices; each device's bytes to the expert and back."""
+    """Tokens and experts on one axis of eight devices; each device's bytes to the expert and back."""
     c = toy(L=1, moe=MoE(E=16, k=2, F=9))
     p, _ = layer(c)
     p = {n: p[n] for n in ("W_R", "experts")}

@@ -24,7 +24,7 @@ def matrix(*shape, spread=3.0):
     return (draw.standard_normal(shape) * spread ** draw.standard_normal(shape[-1])).astype(np.float32)
 
 
-# ---- systems E11: numbers
+# ---- numbers
 
 
 @pytest.mark.parametrize("kind", ["int8", "int4"])
@@ -90,7 +90,7 @@ def test_every_scale_belongs_to_what_a_product_leaves(name):
     assert seen >= 8
 
 
-# ---- systems E11: a decoder, and its cache
+# ---- a decoder, and its cache
 
 BOUND = {"int8 cache": 0.03, "fp8 cache": 0.2, "int8 weights and cache": 0.06, "int4 weights": 0.6}
 """Largest difference of a logit from the exact one, over the largest logit, in this toy: stated, and the test measures it."""
@@ -143,7 +143,7 @@ def test_fp8_has_no_infinity():
     assert new["k"].astype(cache["k"].dtype).astype(jnp.float32).tolist() == [[[[448, -448]]]]
 
 
-# ---- systems E10: layers that share
+# ---- layers that share
 
 SHARED = toy(D=8, N=2, K=1, H=4, F=12, L=4)
 

@@ -29,7 +29,7 @@ def test_policies_have_the_names_that_costs_give_them():
 @EACH
 @pytest.mark.sample(quick=3, slow=4, kind="policy")
 def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
-    """systems C2, C11, C12: forward, backward, and what is computed again; exact."""
+    """Forward, backward, and what is computed again; exact."""
     step = jax.value_and_grad(lambda p, t: rematerialisation.loss(p, t, c, policy))
     counted = trace.count(step, abstract(c), jax.ShapeDtypeStruct((B, T + 1), jnp.int32))
     assert counted.matmul_flops == costs.train_flops(c, B, T, policy) and not counted.doubts
@@ -39,7 +39,7 @@ def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
 @EACH
 @pytest.mark.sample(quick=4, slow=4)
 def test_saved_bytes_are_those_of_the_program(c):
-    """systems C11: what JAX hands from the forward to the backward pass, to the last byte."""
+    """What JAX hands from the forward to the backward pass, to the last byte."""
     for policy in ("matmuls", "block", "nothing"):
         assert saved_bytes(c, policy, jnp.float32) == costs.saved(c, B, T, policy, bytes_each=4), policy
 
@@ -69,7 +69,7 @@ def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
 @pytest.mark.sample(quick=1)
 @pytest.mark.slow("compiles a training step for each policy")
 def test_slopes_are_the_same(change):
-    """systems C11: gradients identical."""
+    """Gradients identical."""
     c = toy(L=1, **change)
     params, x = random_params(c), tokens(c, B, T + 1)
     plain, *others = (
@@ -112,7 +112,7 @@ def test_the_second_forward_pass_keeps_everything():
 
 
 def test_seven_products_and_no_attention():
-    """systems C12, question 6: 4BT²NH for each layer, and 84 against 4.2 TB is 20 to 1."""
+    """Question 6: 4BT²NH for each layer, and 84 against 4.2 TB is 20 to 1."""
     c = toy()
     assert costs.recomputed(c, B, T, "matmuls") == c.L * 4 * B * T**2 * c.N * c.H
 

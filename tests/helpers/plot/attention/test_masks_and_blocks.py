@@ -34,7 +34,7 @@ def test_a_mask_of_numbers_is_refused():
 
 
 def test_blocks_stand_in_order():
-    """systems F14, F17: rows forward, columns backward; the diagonal is cut by the mask, what lies above is not visited."""
+    """Rows forward, columns backward; the diagonal is cut by the mask, what lies above is not visited."""
     plan = masks.plan(6, 6, 2, 2, masks.CAUSAL)
     figure = plot.blocks(
         {"rows": (plan.shape, plan.blocks), "columns": (plan.shape, flash_attention.by_columns(plan.blocks))}, SAID
@@ -50,7 +50,7 @@ def test_blocks_stand_in_order():
 
 
 def test_work_is_darker_where_there_is_more_and_framed_where_waited_for():
-    """systems F22: the largest of each hop, unless all have as much; their sum stands below."""
+    """The largest of each hop, unless all have as much; their sum stands below."""
     for cut, total in (("contiguous", 10 + 16 + 16), ("striped", 10 + 10 + 10)):
         rows = work(3, 4, cut)
         (ax,) = plot.work({cut: rows}, SAID).figure.axes

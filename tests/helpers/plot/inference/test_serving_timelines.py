@@ -17,7 +17,7 @@ def boxes(ax):
 
 
 def test_a_bar_stands_where_a_server_worked():
-    """systems E21: as many bars as spans, each in its lane from start to end, in the colour of its kind."""
+    """As many bars as spans, each in its lane from start to end, in the colour of its kind."""
     log = interleaved([(0, 8, 4), (0, 4, 2)], 2, prefill=lambda T: T, step=lambda B, S: 1)
     bars = [(s.lane, s.start, s.end, s.kind, "") for s in (*log.spans, *log.slot_spans())]
     (ax,) = plot.served({"interleaved": bars}, "s", SAID).figure.axes
@@ -41,7 +41,7 @@ def test_a_strange_kind_is_refused():
 
 
 def test_pages_show_owners_and_places():
-    """systems E15: two texts on three pages, one page shared: a filled place for each token, a thick edge where two are."""
+    """Two texts on three pages, one page shared: a filled place for each token, a thick edge where two are."""
     b = Blocks(pages=4, size=2)
     b.allocate("A", 3), b.fork("A", "B", 2), b.allocate("C", 1)
     (ax,) = plot.pages({"now": b}, SAID).figure.axes
@@ -53,7 +53,7 @@ def test_pages_show_owners_and_places():
 
 
 def test_a_tree_has_each_block_beside_its_parent():
-    """systems E24: I, like, then dogs and cats below each other; like stands between them."""
+    """I, like, then dogs and cats below each other; like stands between them."""
     paths = {
         ("I",): "known",
         ("I", "like"): "known",
@@ -68,7 +68,7 @@ def test_a_tree_has_each_block_beside_its_parent():
 
 
 def test_texts_run_along_a_curve():
-    """systems E3: the batch stands at its point."""
+    """The batch stands at its point."""
     figure = plot.tradeoff(
         {"4 chips": ([1, 2], [10, 15], ["B=1", "B=2"])}, "ms", "tokens/s", SAID, marks={"limit": 3}
     ).figure

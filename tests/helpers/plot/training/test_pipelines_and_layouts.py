@@ -18,7 +18,7 @@ def boxes(ax):
 
 
 def test_a_box_stands_where_a_device_worked():
-    """systems D12: as many boxes as tasks, each at its tick and device, in the colour of its kind, with its microbatch."""
+    """As many boxes as tasks, each at its tick and device, in the colour of its kind, with its microbatch."""
     t = ticks(pipeline("1F1B", 3, 4))
     (ax,) = plot.pipelines({"1F1B": (t.task, t.micro, 1)}, SAID).figure.axes
     drawn = {(p.get_x(), p.get_y()): to_hex(p.get_facecolor()) for p in boxes(ax)}
