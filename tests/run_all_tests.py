@@ -69,8 +69,7 @@ def main() -> int:
     """Exit status: 0 if all passed."""
     end = float(os.environ.get("TESTS_END", "inf"))
     marks = "" if FULL else "slow and not full"
-    # A third of their time is waiting, for browsers, servers and limits: three processes fill two cores.
-    failed = stage("the long tests", [sys.executable, "-m", "pytest", "-n", "3", "--dist", "loadgroup", "-m", marks])
+    failed = stage("the long tests", [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", marks])
     for version, python in other_pythons().items():
         if time.time() > end:
             print(f"\nPython {version}: left out, for there is no time left", flush=True)
