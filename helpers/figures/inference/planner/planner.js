@@ -92,7 +92,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     if (!place) return { problem: t.many, last: whole(2 ** (chip.cuts.length - 1)) };
     const most = has.N & -has.N, [w, cache] = t.widths[at.widths];
     if (n > most) return { problem: t.heads, last: whole(most), N: has.N };
-    const on = { speeds: chip.speeds.slice(0, 4), kind: chip.kind };
+    const on = { speeds: [...chip.speeds.slice(0, 4), chip.hop], kind: chip.kind };
     const some = cuts({ at: like.to, sizes }, on, place, { w, cache, S }, price).map(([Y, Z, at]) => {
       const [seconds, , memory] = at(B), fits = memory <= hbm;
       return { name: String(Y), words: fill(t.cut, { Y, Z }), at, seconds, memory, fits, key: [...order(fits, seconds, memory), Y] };

@@ -230,6 +230,7 @@ class Planner:
         ]
         return {
             "speeds": speeds,
+            "hop": of.hop,
             "kind": 0 if of.axes else 1,
             "places": [numbered(p) for p in there],
             "cuts": decode,

@@ -77,15 +77,15 @@ def room(r: Replica, s: Slice, Y, Z, S):
     return Z * floor(maximum(s.chip.hbm_bytes - held(r, s, Y, Z), 0) / held(replace(r, weights=0.0), s, Y, Z, Z, S))
 
 
-def row(r: Replica, s: Slice, price, Y, Z, B, S, at=None) -> dict:
+def row(r: Replica, s: Slice, price, Y, Z, B, S, at=None, hop=None) -> dict:
     """All numbers of one cut: Y chips share heads, Z the batch of the caches. `price` is that of a chip for an hour.
 
     A step reads the caches that a chip holds; weights are told from activations by weights of no bytes.
     """
     bare = replace(r, weights=0.0)
-    step = decode(r, s, Y, Z, B, S, at=at)
+    step = decode(r, s, Y, Z, B, S, hop, at)
     parts = step.time.parts
-    weights = parts["hbm"] - decode(bare, s, Y, Z, B, S, at=at).time.parts["hbm"]
+    weights = parts["hbm"] - decode(bare, s, Y, Z, B, S, hop, at).time.parts["hbm"]
     caches = held(bare, s, Y, Z, B, S) / s.chip.hbm_bandwidth
     seconds, n, hbm = step.seconds, s.chips, s.chip.hbm_bytes
     of_weights = held(r, s, Y, Z)
@@ -171,12 +171,12 @@ def _links(torus: bool, W, *numbers) -> tuple:
 def _row(like: Config, *x) -> tuple:
     """`row` of numbers: sizes, speeds of a chip, bytes, price, tokens, chips; Y, Z and their links; B."""
     n = len(SIZES)
-    C, through, hbm, W, w, cached, price, S, chips, Y, Z, *wires, B = x[n:]
+    C, through, hbm, W, hop, w, cached, price, S, chips, Y, Z, *wires, B = x[n:]
     on = replace(chip("v5p"), flops={MATH: C}, hbm_bandwidth=through, hbm_bytes=hbm, link_bandwidth=W)
     each = len(fields(Wires))
     at = tuple(Wires(*wires[each * k : each * (k + 1)]) for k in range(3))
     r, s = Replica(build(like, *x[:n]), on, chips, w, cached), Wired(on, (chips,), (False,))
-    found = row(r, s, price, Y, Z, B, S, at)
+    found = row(r, s, price, Y, Z, B, S, at, hop)
     return tuple(found[name] for name in NAMES)
 
 
@@ -189,7 +189,7 @@ def functions(structures: Sequence[Config]) -> tuple[list[str], list]:
     texts = [javascript(lambda *x, t=t: _links(t, *x), *[8.0] * (9 if t else 4)) for t in (True, False)]
     at = []
     for like in structures:
-        rows = [[8.0] * (len(SIZES) + 9), [8.0] * (2 + 3 * len(fields(Wires))), [8.0]]
+        rows = [[8.0] * (len(SIZES) + 10), [8.0] * (2 + 3 * len(fields(Wires))), [8.0]]
         pair = staged(lambda *x: _row(like, *x), *rows, brief=len(SOON))  # noqa: B023
         texts += [text for text in pair if text not in texts]
         at.append([texts.index(text) for text in pair])

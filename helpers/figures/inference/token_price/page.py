@@ -296,7 +296,7 @@ class TokenPricer:
     def _chip(self, of: Chip) -> dict:
         """A chip's numbers, and for each number of chips the slice as numbers, ways to share heads on it, and its words."""
         there = [(wired(s), s.chips, ways(s), place(s)) for s in places(of, self.largest)]
-        speeds = (of.rate(MATH), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth)
+        speeds = (of.rate(MATH), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.hop)
         return {"speeds": speeds, "kind": 0 if of.axes else 1, "places": there}
 
     def html(self) -> str:
