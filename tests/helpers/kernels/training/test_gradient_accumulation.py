@@ -27,7 +27,7 @@ from helpers.kernels.training import (
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
-from helpers.trace.jaxpr.walk import walk
+from helpers.trace.jaxpr.walk import scan_counts, walk
 from tests.helpers.kernels.transformers.families import random_params, tokens, toy
 
 ADAM = Adam(rate=0.02)
@@ -107,7 +107,7 @@ def test_slopes_that_a_device_adds_up():
 
 def carry(e):
     """Bytes of float32 that a loop hands on."""
-    n, m = e.params["num_consts"], e.params["num_carry"]
+    n, m = scan_counts(e)
     return sum(v.aval.size * 4 for v in e.invars[n : n + m] if v.aval.dtype == jnp.float32)
 
 
