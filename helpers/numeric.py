@@ -102,6 +102,17 @@ def _is_whole(x):
     return abs(x - _nearest(x)) <= 4 * eps * abs(x)
 
 
+def beside(x, *others):
+    """A sum or product that a formula has made, as it stands beside these: a float if it is too large for their integers.
+
+    JAX's have 32 bits, and raise an error at a Python number that has more.
+
+    >>> beside(2**40, 3), beside(2**20, 3)
+    (1099511627776, 1048576)
+    """
+    return _fitting(x) if _namespace(*others) else x
+
+
 def sqrt(x):
     """Square root."""
     xp, x = _namespace(x), _taken(x)
@@ -237,6 +248,9 @@ def _taken(x):
         return x
     if kind is tuple:
         return _same_or_new(x, tuple(map(_taken, x)))
+    if kind is list:
+        new = [_taken(v) for v in x]
+        return new if any(a is not b for a, b in zip(new, x, strict=True)) else x
     if kind is dict:
         new = {k: _taken(v) for k, v in x.items()}
         return new if any(new[k] is not v for k, v in x.items()) else x

@@ -31,7 +31,7 @@ from helpers.numeric import entries
 
 from . import sharded_decode_step as sharded
 from .prefill_and_decode_step import Replica
-from .request_log import Log, Request, Served, Span, whole
+from .request_log import Log, Request, Served, Span, requests, whole
 
 
 @dataclass
@@ -266,7 +266,8 @@ def _generate(run: _Run, arrived: deque, slots: int, step: Step, servers: int) -
         if due and due[0] < (now, n):
             heapq.heappush(due, (now, n))  # another one comes first
             continue
-        others = [len(free[m]) for m in range(servers) if m != n and not active[m]]
+        busy = {m for end, m in due if end > now}  # their last step still runs, also where its requests are done
+        others = [len(free[m]) for m in range(servers) if m != n and not active[m] and m not in busy]
         while arrived and arrived[0][0] <= now and free[n] and len(free[n]) >= max(others, default=0):
             _, i = arrived.popleft()
             run.slot[i] = (n, heapq.heappop(free[n]))
@@ -292,15 +293,13 @@ def _seconds(run: _Run, some: Sequence[int], step: Step) -> float:
 
 def _begin(load: Iterable[tuple], slots: int) -> tuple[_Run, deque]:
     """A run, and its requests in the order of arrival."""
-    load = [Request(*r) for r in load]
+    load = requests(load)
     whole("slots", slots)
     if not load:
         raise ValueError("a load has one request or more: (arrival, prompt, output) each")
     for i, r in enumerate(load):
-        if r.arrival < 0 or r.prompt < 1 or r.output < 1:
-            raise ValueError(
-                f"a request arrives at 0 or later with 1 token or more to read and to write; number {i} is {r}"
-            )
+        if r.arrival < 0:
+            raise ValueError(f"a request arrives at 0 or later; number {i} is {r}")
         if not 0 <= r.known < r.prompt:
             raise ValueError(f"a prefill computes one token or more: known is 0 to {r.prompt - 1}; number {i} is {r}")
     return _Run(load), deque(sorted(range(len(load)), key=lambda i: (load[i].arrival, i)))

@@ -15,7 +15,7 @@ Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1 and its Appendix C.
 
 from helpers.costs.sharding.collectives import Collective
 from helpers.costs.transformers.config import MLA
-from helpers.numeric import entries
+from helpers.numeric import entries, maximum, nonzero, where
 
 
 def remade_flops(N, m: MLA):
@@ -54,7 +54,7 @@ def absorbed_intensity(N, m: MLA, x=2):
 
 
 def absorption_limit(m: MLA):
-    """New tokens up to which absorbing takes fewer FLOPs, over a cache far longer than they are: R·(nope + v) / (2R - nope - v).
+    """New tokens up to which absorbing takes fewer FLOPs, over a cache far longer than they are: R·(nope + v) / (2R - nope - v); inf: any.
 
     T tokens against S: T·S pairs cost 2N·(2R - nope - v) more each, and S times `remade_flops` are saved.
 
@@ -62,7 +62,8 @@ def absorption_limit(m: MLA):
     >>> round(absorption_limit(model("deepseek-v3").mla), 1)
     170.7
     """
-    return m.kv_rank * (m.nope + m.v) / (2 * m.kv_rank - m.nope - m.v)
+    more = 2 * m.kv_rank - m.nope - m.v  # FLOPs of a pair, absorbed; for a short latent vector they are fewer, too
+    return where(more > 0, m.kv_rank * (m.nope + m.v) / nonzero(maximum(more, 0)), float("inf"))
 
 
 # What one layer of attention sends in a decode step.

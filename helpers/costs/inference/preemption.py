@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from helpers.numeric import ceil, entries, nonzero, where
 
-from .request_log import whole
+from .request_log import requests, whole
 
 
 def recompute_time(S, params, C, pair=0.0):
@@ -144,7 +144,7 @@ def paged_schedule(load: Iterable[tuple], slots: int, pages: int, page: int, chu
         whole(name, n)
     if policy not in ("reserve", "recompute", "swap"):
         raise ValueError(f"the policies are reserve, recompute and swap; got {policy!r}")
-    jobs = [_Job(*request[:3], number=i, text=request[1]) for i, request in enumerate(load)]
+    jobs = [_Job(*request[:3], number=i, text=request[1]) for i, request in enumerate(requests(load))]
     pool = _Pool(page, pages, policy, sorted(jobs, key=lambda j: (j.arrival, j.number)))
     if (most := max(pool.pages(j.prompt + j.output - 1) for j in jobs)) > pages:
         raise ValueError(f"a request comes to {most} pages and there are {pages}: give the pool more")

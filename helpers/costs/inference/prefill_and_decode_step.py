@@ -227,8 +227,12 @@ class Replica:
         once = self._weights_read(sum(tokens for tokens, _ in parts))
         each = [self._weights_read(tokens) for tokens, _ in parts]
         return {
-            role: sum((some[role] for _, some in parts), Work(bytes=n - sum(e[role] for e in each), dtype=self.math))
+            role: sum(
+                (some[role] for _, some in parts if role in some),
+                Work(bytes=n - sum(e.get(role, 0.0) for e in each), dtype=self.math),
+            )
             for role, n in once.items()
+            if any(role in some for _, some in parts)
         }
 
     def _weights_read(self, tokens) -> dict[str, float]:

@@ -4,9 +4,10 @@ Times are seconds from the start of a simulation by `engine_simulation`.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from random import Random
 from typing import NamedTuple
 
@@ -155,15 +156,23 @@ def static_steps(outputs: Sequence[int], slots: int) -> int:
     >>> static_steps([100, 2, 2, 2], 2), continuous_steps([100, 2, 2, 2], 2)
     (100, 99)
     """
+    whole("slots", slots)
+    outputs = [_answer(n) for n in outputs]
     return sum(max(outputs[i : i + slots]) - 1 for i in range(0, len(outputs), slots))
 
 
 def continuous_steps(outputs: Sequence[int], slots: int) -> int:
     """Decode steps when every slot is refilled at once, in order: no fewer than the longest answer, and than all over the slots."""
+    whole("slots", slots)
     busy = [0] * slots
-    for n in outputs:
+    for n in map(_answer, outputs):
         heapq.heapreplace(busy, busy[0] + n - 1)
     return max(busy)
+
+
+def _answer(n) -> int:
+    whole("an answer", n)
+    return int(n)
 
 
 def mixed_load(
@@ -191,8 +200,25 @@ def mixed_load(
     return tuple(out)
 
 
+def requests(load: Iterable[tuple]) -> list[Request]:
+    """A load as `Request`s, whose tokens are whole numbers, of Python's.
+
+    >>> requests([(0.5, 4, 9)])
+    [Request(arrival=0.5, prompt=4, output=9, known=0)]
+    """
+    made = []
+    for i, r in enumerate(map(tuple, load)):
+        if not 3 <= len(r) <= 4:
+            raise ValueError(f"a request is (arrival, prompt, output); number {i} is {r}")
+        r = Request(*r)
+        for name in ("prompt", "output"):
+            whole(f"{name} of request {i}", getattr(r, name))
+        made.append(r._replace(prompt=int(r.prompt), output=int(r.output)))
+    return made
+
+
 def whole(name: str, n) -> None:
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise ValueError(f"{name}: a whole number of 1 or more, not {n!r}")
 
 

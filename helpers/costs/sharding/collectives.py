@@ -128,6 +128,7 @@ def permute(V, axis: Axis, shift=1) -> Move:
     n = axis.n
     d = where(axis.wraps, minimum(shift % n, -shift % n), minimum(abs(shift), n - 1))
     ring = (n > 2) & axis.wraps  # two chips have one link
+    d = where(axis.wraps, d, where(abs(shift) < n, d, 0))  # farther than the line is long there is nobody
     return Move("ici", V * where(ring, d * (n - d) / n, minimum(d, n - d)), d)
 
 

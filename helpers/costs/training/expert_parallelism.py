@@ -75,7 +75,8 @@ def expert_width_on_rings(alpha, n, wraps=True, matrices=3, bytes_each=2):
     >>> [expert_width_on_rings(2550, n) for n in (4, 8, 16)], expert_width_on_rings(2550, 4, wraps=False)    # v5p
     ([1700.0, 3400.0, 6800.0], 3400.0)
     """
-    pairs = where(wraps, (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))  # that cross the busiest link
+    ring = (n > 2) & wraps  # two chips have one link
+    pairs = where(ring, (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))  # that cross the busiest link
     return bytes_each * pairs / n * 2 * alpha / matrices
 
 

@@ -11,7 +11,7 @@ Source: Austin et al. 2025, Section 4; errors of its text are listed in the cour
 from dataclasses import dataclass
 
 from helpers.costs.rooflines.roofline import Work
-from helpers.numeric import entries, minimum, where
+from helpers.numeric import beside, entries, minimum, where
 
 from .config import NORMS, Config
 
@@ -241,7 +241,7 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
     seen = sum(n * pairs(T, S, kind.window, count) for kind, n in c.groups)
     return Flops(
         projections=c.L * projections,
-        attention=2 * B * seen * width,
+        attention=2 * B * beside(seen * width, B),
         mlp=(c.L - L_moe) * 2 * tokens * c.matrices * c.D * c.F,
         experts=L_moe * slots * expert,
         shared=L_moe * tokens * (moe.shared if moe else 0) * expert,
@@ -287,12 +287,12 @@ def works(
     f, last = flops(c, B, T, S, count, logits, absorbed=absorbed), T if logits is None else logits
 
     def product(rows, matrices, reads, n, flops):
-        return Work(flops, n * (w * matrices + x * rows * reads), dtype=dtype)
+        return Work(flops, n * (beside(w * matrices, rows) + x * rows * reads), dtype=dtype)
 
     mlp = lambda F: (c.matrices * c.D * F, c.matrices * (c.D + F))  # noqa: E731
     numbers, sides, traffic, held = _attention_traffic(c, B, T, S, absorbed)
     out = {
-        "projections": Work(f.projections, c.L * (w * numbers + x * sides), dtype=dtype),
+        "projections": Work(f.projections, c.L * (beside(w * numbers, sides) + x * sides), dtype=dtype),
         "attention": Work(f.attention, c.L * x * traffic + (x if cache is None else cache) * held, dtype=dtype),
         "mlp": product(tokens, *mlp(c.F), c.L - L_moe, f.mlp),
         "unembedding": product(B * last, c.D * c.V, c.D + c.V, 1, f.unembedding),

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 from helpers.kernels.attention.online_softmax import Running, chunk
 from helpers.kernels.sharding.collectives import block
 from helpers.kernels.transformers.decoder_layers import normalise, product, rotate, weigh
@@ -72,10 +73,11 @@ def out_of_latent(p: dict, O, axes):
 
 def look(Q, cache: dict, at, c: Config):
     """Softmax-weighted latent vectors: Q[B, N, R + P] at the places up to at[B] -> O[B, N, R]."""
-    keys = jnp.concatenate([cache["latent"], cache["rope"]], -1)  # [B, S, R + P]
+    seen = jnp.arange(cache["latent"].shape[1]) <= at[:, None]  # [B, S]
+    latent, rope = (operands.blank(cache[name], seen) for name in ("latent", "rope"))
+    keys = jnp.concatenate([latent, rope], -1)  # [B, S, R + P]
     scores = jnp.einsum("bnr,bsr->bns", Q, keys) / c.qk**0.5
-    shares = weigh(scores, (jnp.arange(keys.shape[1]) <= at[:, None])[:, None])
-    return jnp.einsum("bns,bsr->bnr", shares, cache["latent"])
+    return jnp.einsum("bns,bsr->bnr", weigh(scores, seen[:, None]), latent)
 
 
 def attend(p, cache, X, at, c: Config):
@@ -112,9 +114,9 @@ def attend_sequence(p, cache, X, at, c: Config, combine):
 
 def partial_attention(Q, cache: dict, at, c: Config) -> Running:
     """What Q[B, N, R + P] sees of the places here, up to at[B] of them: M[B, N], L[B, N], O[B, N, R], in float32."""
-    latent, rope = (cache[name].astype(jnp.float32) for name in ("latent", "rope"))
-    seen = (jnp.arange(latent.shape[1]) <= at[:, None])[:, None]  # [B, 1, S_Z]
-    return chunk(Q.astype(jnp.float32), jnp.concatenate([latent, rope], -1), latent, seen, c.qk**-0.5)
+    seen = jnp.arange(cache["latent"].shape[1]) <= at[:, None]  # [B, S_Z]
+    latent, rope = (operands.blank(cache[name], seen).astype(jnp.float32) for name in ("latent", "rope"))
+    return chunk(Q.astype(jnp.float32), jnp.concatenate([latent, rope], -1), latent, seen[:, None], c.qk**-0.5)
 
 
 def _weights(over: str) -> tuple[str, ...]:

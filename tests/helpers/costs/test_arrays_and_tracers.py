@@ -295,6 +295,7 @@ DISCRETE = {
     "lies",  # what "step" is made of
     "share",
     "rules",
+    "beside",
     *inference_formulas.DISCRETE,
     *formulas.DISCRETE,
 }

@@ -28,7 +28,7 @@ from helpers.costs.training.layout import divisors
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.einsum import einsum
 from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import flops
+from helpers.costs.transformers.parameters_and_flops import flops, works
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd_ratio
 from helpers.costs.transformers.training_memory_bytes import training_memory
@@ -179,3 +179,24 @@ def test_whole_numbers_of_numpy_are_those_of_python(integer):
 def test_floats_of_few_bits_do_not_overflow_either():
     assert kv_cache(LLAMA, np.array([8192], np.float16)) == kv_cache(LLAMA, 8192)
     assert float(kv_cache(LLAMA, jnp.array([8192], jnp.bfloat16))[0]) == kv_cache(LLAMA, 8192)
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-3-8b", "gemma-3-27b", "kimi-k2", "mixtral-8x7b", "gpt-oss-20b", "llama-3.1-405b"]
+)
+def test_sums_made_inside_a_formula_fit_beside_jax_arrays(name):
+    """A batch as an array, also traced: what NumPy gives, where single terms of a model have more than 32 bits."""
+    c, at = model(name), np.array([4, 64])
+    r = Replica(c, chip("H200"), 8)
+    for f in (
+        lambda B: flops(c, B, 8192).train,
+        lambda B: works(c, B, 1, 8192, 4, 4)["projections"].bytes,
+        lambda B: r.decode(B, 8192).seconds,
+        lambda B: r.mixed(B, 8192, 256, 0).seconds,
+        lambda B: r.mixed(4, 8192, B, 0).seconds,
+        lambda B: r.prefill(8192, B).seconds,
+    ):
+        want = [float(f(int(B))) for B in at]
+        np.testing.assert_allclose(f(at), want, rtol=1e-12)
+        np.testing.assert_allclose(f(jnp.array(at)), want, rtol=1e-5)
+        np.testing.assert_allclose(jax.jit(f)(at.astype(np.float32)), want, rtol=1e-5)

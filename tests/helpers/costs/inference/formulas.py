@@ -149,6 +149,7 @@ FORMULAS = {
 # Events, shapes, lists of collectives and records: their tests are the other files of this folder.
 DISCRETE = {
     "paged_schedule",  # events
+    "requests",
     "shapes",  # of slices
     "smallest_slice",
     "points",  # records: their seconds are in those of "replica"

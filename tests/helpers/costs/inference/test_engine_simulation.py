@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -15,6 +16,7 @@ from helpers.costs.inference.engine_simulation import (
     timings,
     transfer_time,
 )
+from helpers.costs.inference.preemption import paged_schedule
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_log import Request, continuous_steps, mixed_load, static_steps
 from helpers.costs.rooflines.chips import chip
@@ -260,7 +262,7 @@ def test_what_is_no_load():
     run = lambda *load, slots=2, **kw: interleaved(load, slots, *TIMES, **kw)  # noqa: E731
     for call, said in (
         (lambda: run(), "a load has one request or more"),
-        (lambda: run((0, 0, 3)), "1 token or more to read and to write; number 0 is"),
+        (lambda: run((0, 0, 3)), "prompt of request 0: a whole number of 1 or more, not 0"),
         (lambda: run((0, 3, 3), (-1, 3, 3)), "arrives at 0 or later .* number 1 is"),
         (lambda: run((0, 3, 3), slots=0), "slots: a whole number of 1 or more, not 0"),
         (lambda: chunked([(0, 3, 3)], 2, TIMES[1], MIXED, 0), "chunk: a whole number of 1 or more, not 0"),
@@ -270,3 +272,24 @@ def test_what_is_no_load():
     ):
         with pytest.raises(ValueError, match=said):
             call()
+
+
+def test_a_server_whose_last_step_still_runs_is_not_free():
+    """At 12 the first of two servers has a free slot, and the other one's last step runs until 13: nobody waits for it."""
+    load = [(0, 2, 3), (0, 1, 2), (0, 1, 2)]
+    log = disaggregated(load, 2, lambda T: T, lambda B, S: 10, lambda T: 0, (1, 2))
+    assert [s.tokens for s in log.served] == [(2, 12, 22), (3, 13), (4, 22)]
+
+
+@pytest.mark.parametrize("load", [[(0, 4, 2.5)], [(0, 4, 0)], [(0, -4, 2)], [(0, 4)], [(0, True, 2)]], ids=str)
+def test_a_load_that_would_never_end_is_refused(load):
+    with pytest.raises(ValueError, match="whole number of 1 or more|a request is"):
+        interleaved(load, 2, lambda T: T, lambda B, S: 1)
+    with pytest.raises(ValueError, match="whole number of 1 or more|a request is"):
+        paged_schedule(load, 2, 9, 4, 4, "swap")
+
+
+def test_loads_of_narrow_integers_are_those_of_python():
+    log = interleaved([(0, np.int8(100), np.int8(100))], 2, lambda T: T * T, lambda B, S: B * S)
+    assert log.span == 100**2 + sum(range(101, 200))
+    assert static_steps([np.int8(100)] * 3, 1) == continuous_steps([np.int8(100)] * 3, 1) == 297

@@ -209,3 +209,9 @@ def test_overlapped_products_against_the_frames(n, ways):
     for c, s in ((1.0, 0.1), (1.0, 1.5), (1.0, 7.0)):
         by_frame = sum(max(c * len(f.works[0]), s * bool(f.sends)) for f in film)
         assert collectives.overlapped(c, s, n, ways) == pytest.approx(by_frame)
+
+
+@pytest.mark.parametrize("shift", [4, 5, -4, 9])
+def test_nobody_is_farther_than_a_line_is_long(shift):
+    move = collectives.permute(1.0, Axis(4, False), shift)
+    assert (move.bytes, move.hops) == (0, 0)

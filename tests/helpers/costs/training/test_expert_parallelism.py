@@ -102,3 +102,9 @@ def test_dropping_what_stays_at_home():
     assert experts.expert_bytes(10, 8, 2, 1) == 0
     assert experts.expert_bytes(10, 8, 2, 2) == experts.expert_bytes(10, 8, 2) / 2
     assert experts.expert_ratio(2048, 1000, 2) == 2 * experts.expert_ratio(2048, 1000)
+
+
+def test_two_chips_have_one_link():
+    """A ring of two is a line of two: as much crosses the link each way."""
+    on_rings = experts.expert_width_on_rings
+    assert on_rings(2550, 2) == on_rings(2550, 2, wraps=False) == on_rings(2550, 4) == 1700

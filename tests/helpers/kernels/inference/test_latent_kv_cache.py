@@ -54,7 +54,7 @@ def dense(c=C):
 
 def upto(held, at):
     free = (np.arange(S) >= at[:, None])[:, :, None]
-    return {n: np.where(free, np.float32(99), a) for n, a in held.items()}
+    return {n: np.where(free, np.float32("nan"), a) for n, a in held.items()}  # nobody looks there
 
 
 def is_dense(way, grid, c):
@@ -206,6 +206,10 @@ def test_absorbing_saves_what_the_formulas_say():
     far = 10**9
     dearer = lambda T: T * remade + T * far * pair(c.N, m) > far * remade + T * far * pair(c.N, m, False)  # noqa: E731
     assert min(filter(dearer, range(1, 500))) == int(latent_attention.absorption_limit(m)) + 1
+    short = MLA(None, kv_rank=16, nope=24, rope=8, v=20)  # a pair takes fewer FLOPs absorbed, too
+    assert pair(c.N, short) < pair(c.N, short, absorbed=False) and latent_attention.absorption_limit(short) == float(
+        "inf"
+    )
 
 
 def test_intensity_of_a_cache_with_and_without_heads():
