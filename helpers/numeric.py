@@ -182,6 +182,7 @@ _inside = _Inside()
 def _entry(f, signed: frozenset, checked_last: bool = False):
     """`f` with arguments as the head of this module says; what formulas call among themselves is not looked at again."""
     names = tuple(inspect.signature(f).parameters)
+    kinds = {name: _kind(p) for name, p in inspect.signature(f).parameters.items()}
 
     @wraps(f)
     def taken(*args, **kwargs):
@@ -196,21 +197,59 @@ def _entry(f, signed: frozenset, checked_last: bool = False):
                 args, kwargs = tuple(map(_fitting, args)), {name: _fitting(x) for name, x in kwargs.items()}
             if not outside:
                 return f(*args, **kwargs)
+            given = [(name, x) for name, x in (*zip(names, args), *kwargs.items()) if name not in signed]
             out = f(*args, **kwargs) if checked_last else None
-            for name, x in (*zip(names, args), *kwargs.items()):
-                if plain(x) and x < 0 and name not in signed:
+            for name, x in given:
+                if plain(x) and x < 0:
                     raise ValueError(f"{_called(f)}: {name} is 0 or more, not {x}")
             out = out if checked_last else f(*args, **kwargs)
+            for name, x in given:  # what a formula says of its sizes by itself comes first
+                if _holds_negative(x):
+                    raise ValueError(f"{_called(f)}: {name} has numbers of 0 or more, not {x}")
             return _steps(out, _inside.arrays) if hasattr(out, "__next__") else out
         except ZeroDivisionError:
             if not outside:
                 raise
             raise _division(f, zip(names, args), kwargs.items()) from None
+        except (TypeError, AttributeError, LookupError) as e:
+            said = _of_another_kind(f, (*zip(names, args), *kwargs.items()), kinds) if outside else None
+            if said is None:
+                raise
+            raise said from e
         finally:
             if outside:
                 _inside.arrays = None
 
     return taken
+
+
+_BUILT_IN = (str, int, float, list, tuple, dict)
+
+
+def _kind(p: inspect.Parameter):
+    """What a parameter takes: a class of records, float for a number; None where its annotation does not say."""
+    if p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD or isinstance(p.default, str):
+        return None
+    if p.annotation in (p.empty, int, float):
+        return float
+    return p.annotation if inspect.isclass(p.annotation) and p.annotation.__module__.startswith("helpers.") else None
+
+
+def _of_another_kind(f, given, kinds: dict) -> ValueError | None:
+    """What to say where a formula fails at a text that stands for a number, or at a number or a text in place of a record."""
+    for name, x in given:
+        kind = kinds.get(name)
+        if kind is float and isinstance(x, str | list):
+            return ValueError(f"{_called(f)}: {name} is a number, not {x!r}")
+        if kind not in (None, float) and isinstance(x, _BUILT_IN) and not isinstance(x, kind):
+            return ValueError(f"{_called(f)}: {name} is a {kind.__name__}, not {x!r}")
+    return None
+
+
+def _holds_negative(x) -> bool:
+    """Whether a number in a tuple, a list or a dict of sizes is below zero."""
+    some = x if type(x) in (tuple, list) else x.values() if type(x) is dict else ()
+    return any(y < 0 if plain(y) else _holds_negative(y) for y in some)
 
 
 def _steps(results, arrays: bool):

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from helpers.costs.inference.latency_and_throughput import waiting
+from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.host_offload import offloaded_matmul
 from helpers.costs.rooflines.occupancy import SM, waves
 from helpers.costs.rooflines.roofline import Move, Work, critical_batch, matmul, on_chip, time
 from helpers.costs.sharding import collectives
+from helpers.costs.sharding.matmul_plans import cheapest
 from helpers.costs.sharding.sharded_array import Axis, Mesh
 from helpers.costs.training.training_step import zero_memory
 from helpers.costs.transformers.attention_share import crossover
@@ -97,3 +99,24 @@ def test_arrays_and_tracers_are_not_looked_at():
     whole(n=np.array([2.5]), m=jnp.array([-1]))
     np.testing.assert_allclose(waiting(np.array([-1.0, 2.0]), 0.25)[1], waiting(2.0, 0.25))
     assert np.isinf(jax.jit(lambda n: collectives.bandwidth(1.0, Axis(n), W, 0.0))(jnp.float32(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: matmul("8", 8, 8), "matmul: .* is a number, not '8'"),
+        (lambda: kv_cache(model("gpt-2"), "8"), "kv_cache: S is a number, not '8'"),
+        (lambda: kv_cache(model("gpt-2"), [8]), r"kv_cache: S is a number, not \[8\]"),
+        (lambda: Replica(model("gpt-2"), "v5e"), "Replica: chip is a Chip, not 'v5e'"),
+        (lambda: collectives.all_gather("a", Axis(4)), "is a number, not 'a'"),
+        (lambda: einsum("ij,jk->ik", (2, -3), (-3, 4)), r"einsum: .* 0 or more, not .*-3"),
+        (
+            lambda: cheapest("A[I, J]", "B[J, K]", "C[I, K]", dict(I=8, J=8, K=-8), Mesh({"X": 4}), chip("v5e")),
+            "cheapest: sizes has numbers of 0 or more",
+        ),
+    ],
+)
+def test_texts_lists_and_hidden_signs_get_one_sentence_by_one_mechanism(call, said):
+    with pytest.raises(ValueError, match=said) as e:
+        call()
+    assert "\n" not in str(e.value)
