@@ -22,7 +22,7 @@ from jax import lax
 
 from . import gqa_shapes, masks
 from .masks import FULL, Block, Mask, Plan
-from .online_softmax import Running, chunk, logsum, nothing, onward, result, scored, together
+from .online_softmax import Running, chunk, logsum, nothing, onward, result, row_products, scored, together
 
 
 def flash(
@@ -105,7 +105,7 @@ def backward(
 def block_slopes(q, k, v, dout, total, identity, mask, tau: float):
     """What one block adds to dq[B, K, G, rows, H], dk and dv[B, K, 1, columns, H]: five products, the scores made again."""
     P = jnp.exp(scored(q, k, mask, tau) - total[..., None])
-    dP = jnp.einsum("...th,...ch->...tc", dout, v, preferred_element_type=jnp.float32)
+    dP = row_products(dout, v)
     ds = tau * P * (dP - identity[..., None])
     dk = jnp.einsum("bkgtc,bkgth->bkch", ds, q)[:, :, None]  # a group's queries share the key
     dv = jnp.einsum("bkgtc,bkgth->bkch", P, dout)[:, :, None]

@@ -37,9 +37,19 @@ def nothing(shape: tuple[int, ...], H: int | None = None) -> Running:
     return Running(jnp.full(shape, NEVER), jnp.zeros(shape), None if H is None else jnp.zeros((*shape, H)))
 
 
+def row_products(a, b):
+    """a[..., T, H] and b[..., C, H] -> a b^T[..., T, C], with sums in float32.
+
+    Before JAX 0.9 programs for CPUs lack that for some products of bfloat16, so there the rows become float32 first.
+    """
+    if jax.__version_info__ < (0, 9):
+        a, b = a.astype(jnp.float32), b.astype(jnp.float32)
+    return jnp.einsum("...th,...ch->...tc", a, b, preferred_element_type=jnp.float32)
+
+
 def scored(q, k, mask=None, tau: float = 1.0):
     """tau · q k^T in float32, [..., T, C]; -inf where mask[..., T, C] is not True."""
-    scores = tau * jnp.einsum("...th,...ch->...tc", q, k, preferred_element_type=jnp.float32)
+    scores = tau * row_products(q, k)
     return scores if mask is None else jnp.where(mask, scores, NEVER)
 
 
