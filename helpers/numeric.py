@@ -239,7 +239,7 @@ def _of_another_kind(f, given, kinds: dict) -> ValueError | None:
     """What to say where a formula fails at a text that stands for a number, or at a number or a text in place of a record."""
     for name, x in given:
         kind = kinds.get(name)
-        if kind is float and isinstance(x, str | list):
+        if kind is float and (isinstance(x, str) or isinstance(x, list) and plain(*x)):
             return ValueError(f"{_called(f)}: {name} is a number, not {x!r}")
         if kind not in (None, float) and isinstance(x, _BUILT_IN) and not isinstance(x, kind):
             return ValueError(f"{_called(f)}: {name} is a {kind.__name__}, not {x!r}")

@@ -163,15 +163,6 @@ class Slice:
         """HBM of all chips together."""
         return self.chips * self.chip.hbm_bytes
 
-    @property
-    def hop(self) -> float:
-        """Seconds that one step of a collective takes at least, however few its bytes.
-
-        TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings, with
-        which the estimate of a training step meets published times (`costs.training.step_estimate_constants`).
-        """
-        return HOPS[self.kind]
-
     def rate(self, dtype: str = "bf16") -> float:
         """FLOPs/s of all chips together.
 

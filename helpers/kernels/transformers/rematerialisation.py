@@ -41,7 +41,7 @@ def around(policy: str) -> Callable:
 
 
 def loss(params: dict, tokens, c: Config, policy: str = "everything"):
-    """`decoder.loss` under a policy: the same value and the same slope."""
+    """`decoder.loss` under a policy: the same value and the same gradient."""
     whole = partial(decoder.loss, c=c, around=around(policy))
     return (jax.checkpoint(whole) if policy == "nothing" else whole)(params, tokens)
 
