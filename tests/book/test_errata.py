@@ -125,7 +125,7 @@ def test_only_the_right_products_have_shapes_that_agree():
             a @ b
 
 
-def test_slopes_of_the_printed_pipeline_code():
+def test_gradients_of_the_printed_pipeline_code():
     """E001-3, E001-5 and E001-2: at a layer's output the slope is another one, one key is one draw, arrays do not change."""
     import jax
     import jax.numpy as jnp

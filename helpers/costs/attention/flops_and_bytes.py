@@ -257,7 +257,7 @@ def lazy(a: Attention, R=1, C=None, backward: bool = False) -> Pass:
     parts = rows * chunks  # rows of summaries
     summaries, read = parts * (a.H + 2), q * chunks  # Q is read for each chunk of keys
     held = a.s * a.B * a.N * R * (2 * C + chunks * (a.H + 2))
-    if backward:  # summaries give their slopes, dO and dl; then each chunk's S and P again, and four products
+    if backward:  # summaries give their gradients, dO and dl; then each chunk's S and P again, and four products
         inside = 10 * scores + summaries + parts * (3 * a.H + 2) + 2 * read + 4 * loads
         other = 5.0 * scores + 3 * parts * a.H + 2 * loads
         moved = a.x * (q + 2 * read + 3 * loads) + a.s * inside

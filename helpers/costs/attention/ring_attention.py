@@ -26,9 +26,9 @@ def hidden_block(C_, W, G=1, x=2, share=1.0, backward=False, s=None):
     C_      FLOPs/s of a device; W bytes/s that it sends, ONE way (a vendor's 600 GB/s is both ways together)
     G       query heads that share a KV head: their work grows, what is sent does not
     share   of the block's pairs that is computed: 1, or one half with a causal mask in stripes
-    s       bytes of the slopes of K and V that go round with them backward; left out: x
+    s       bytes of the gradients of K and V that go round with them backward; left out: x
 
-    4·share·C²·N·H FLOPs beside 2·x·C·K·H bytes. Backward 2.5 times the work beside K, V and their slopes. Neither the
+    4·share·C²·N·H FLOPs beside 2·x·C·K·H bytes. Backward 2.5 times the work beside K, V and their gradients. Neither the
     sequence's length nor H is in it.
 
     >>> round(hidden_block(3.12e14, 6e11)), round(hidden_block(3.12e14, 6.4e10))      # the sources' A100, NVLink and PCIe
@@ -44,7 +44,7 @@ def hidden_block(C_, W, G=1, x=2, share=1.0, backward=False, s=None):
 def hop_bytes(a: Attention, n, backward=False, ways=1):
     """Bytes of K and V of one device, that it sends over a link at each hop; `ways` = 2 sends half of them each way round.
 
-    Backward their slopes, in s bytes, go with them.
+    Backward their gradients, in s bytes, go with them.
 
     >>> hop_bytes(Attention(131072, N=32, K=8), 8) / 2**20
     64.0
@@ -55,7 +55,7 @@ def hop_bytes(a: Attention, n, backward=False, ways=1):
 def ring(a: Attention, n, cut="contiguous", backward=False) -> Pass:
     """What the busiest device does, blocks that are masked whole skipped, each block's scores kept on the chip.
 
-    Forward K and V are sent n - 1 times. Backward too, and their slopes n times: once more, home.
+    Forward K and V are sent n - 1 times. Backward too, and their gradients n times: once more, home.
 
     >>> a = Attention(131072, N=32, K=8)
     >>> ring(a, 8).hops, ring(a, 8).sent / hop_bytes(a, 8), round(ring(a, 8).flops / ring(a, 8, "striped").flops, 2)
@@ -65,15 +65,15 @@ def ring(a: Attention, n, cut="contiguous", backward=False) -> Pass:
     C = a.S / n
     at = replace(a, T=C, S=C, causal=False)
     pairs = ring_time(n, C, cut) if a.causal else n * C * C
-    keys, slopes = hop_bytes(a, n), hop_bytes(replace(a, x=0), n, True)
-    sent = (n - 1) * keys + (n * slopes if backward else 0)
+    keys, gradients = hop_bytes(a, n), hop_bytes(replace(a, x=0), n, True)
+    sent = (n - 1) * keys + (n * gradients if backward else 0)
     q, kv = a.B * a.N * C * a.H, a.B * a.K * C * a.H
-    # Every hop reads Q, K and V, and reads and writes O with its sums; backward also dO, dQ, and the slopes.
+    # Every hop reads Q, K and V, and reads and writes O with its sums; backward also dO, dQ, and the gradients.
     moved = n * (a.x * (q + 2 * kv) + 2 * a.s * (q + 2 * q / a.H))
     if backward:
         moved = n * (a.x * (2 * q + 2 * kv) + a.s * (2 * q + 4 * kv + 2 * q / a.H))
     moved = moved + 2 * sent  # what is sent is read, and written by the one that gets it
-    held = 2 * keys + (2 * slopes if backward else a.s * (q + 2 * q / a.H))
+    held = 2 * keys + (2 * gradients if backward else a.s * (q + 2 * q / a.H))
     # Each hop is a step of Flash 2: something for each pair, and for each row, in whatever blocks.
     exps, other = step_flops(C, C, a.H, 2, backward)
     masked = n * C * C - pairs
@@ -195,7 +195,7 @@ def tree(a: Attention, n, way="doubling", backward=False) -> Pass:
          chain     once round a ring: n - 1 sends
 
     Backward, where it is trained: every device has m + log l and D, so it makes the weights of its own keys again and keeps their
-    slopes; only the query's slope, H numbers of each head, is a sum over devices, and goes the same way.
+    gradients; only the query's gradient, H numbers of each head, is a sum over devices, and goes the same way.
 
     >>> a = Attention(1, 2**20, N=32, K=8)
     >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "tree", "chain")]

@@ -1,7 +1,7 @@
 """Feature maps phi, [..., H] -> [..., F], whose products stand for e^(q·k); what they lose; Hedgehog, which is trained (chapter 6).
 
     elu       ELU(x) + 1             F = H
-    relu      max(x, 0)              F = H; no slope where x < 0, and a query may have no weight at all
+    relu      max(x, 0)              F = H; no gradient where x < 0, and a query may have no weight at all
     taylor    1, x_i, x_i x_j / √2   F = 1 + H + H², and phi(q)·phi(k) = 1 + z + z²/2 for z = q·k. Without the √2 it is 1 + z + z²
               (errata E004-6). It falls with z below z = -1, so it keeps the order of scores only where they stay above that
     hedgehog  e^(xW) and e^(-xW), or the softmax of xW and that of -xW, with W[H, F/2] trained to give the softmax's weights
@@ -136,8 +136,8 @@ def trained(W, q, k, steps: int = 300, adam: Adam = ADAM, causal: bool = True, s
 def _trained(W, q, k, steps, adam, causal, softmax):
     def one(carry, _):
         W, moments = carry
-        said, slope = jax.value_and_grad(loss)(W, q, k, causal, softmax)
-        return adam.update(W, slope, moments), said
+        said, gradient = jax.value_and_grad(loss)(W, q, k, causal, softmax)
+        return adam.update(W, gradient, moments), said
 
     (W, _), losses = lax.scan(one, (W, adam.start(W)), None, length=steps)
     return W, losses

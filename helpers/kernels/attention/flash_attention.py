@@ -54,12 +54,12 @@ def _kept(q, k, v, lengths, plan, tau):
     return out, (q, k, v, lengths, out, total)
 
 
-def _slopes(plan, tau, kept, dout):
+def _gradients(plan, tau, kept, dout):
     q, k, v, lengths, out, total = kept
     return (*backward(q, k, v, out, total, dout, plan, tau, lengths), None)
 
 
-_flash.defvjp(_kept, _slopes)
+_flash.defvjp(_kept, _gradients)
 
 
 def forward(q, k, v, plan: Plan, tau: float, lengths=None, blocks: Sequence[Block] | None = None):
@@ -88,12 +88,12 @@ def backward(
     identity = jnp.sum(dout.astype(jnp.float32) * out.astype(jnp.float32), -1)
     dO, total, identity = (_rows(plan, x, k.shape[2]) for x in (dout, total[..., None], identity[..., None]))
 
-    def look(slopes, at):
+    def look(gradients, at):
         i, j = at
-        dq, dk, dv = block_slopes(
+        dq, dk, dv = block_gradients(
             Q[i], K[j], V[j], dO[i], total[i][..., 0], identity[i][..., 0], plan.sees(i, j, lengths), tau
         )
-        dQ, dK, dV = slopes
+        dQ, dK, dV = gradients
         return (dQ.at[i].add(dq), dK.at[j].add(dk), dV.at[j].add(dv)), None
 
     zeros = tuple(jnp.zeros(x.shape) for x in (Q, K, V))
@@ -102,7 +102,7 @@ def backward(
     return whole(dQ, plan.T, q), whole(dK, plan.S, k), whole(dV, plan.S, v)
 
 
-def block_slopes(q, k, v, dout, total, identity, mask, tau: float):
+def block_gradients(q, k, v, dout, total, identity, mask, tau: float):
     """What one block adds to dq[B, K, G, rows, H], dk and dv[B, K, 1, columns, H]: five products, the scores made again."""
     P = jnp.exp(scored(q, k, mask, tau) - total[..., None])
     dP = row_products(dout, v)

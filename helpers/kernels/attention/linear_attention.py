@@ -119,7 +119,7 @@ def step(q, k, v, phi: Callable, state: State):
 def causal_product(a, b, c, chunk: int = 64):
     """y_i = sum over j <= i of (a_i · b_j) c_j, for a[..., G, T, F], b[..., 1, T, F], c[..., 1, T, H]: [..., G, T, H].
 
-    Its slopes are the same product with the letters in other places, the last two from the other end:
+    Its gradients are the same product with the letters in other places, the last two from the other end:
 
         da_i = sum over j <= i of (dy_i · c_j) b_j
         db_j = sum over i >= j of (c_j · dy_i) a_i

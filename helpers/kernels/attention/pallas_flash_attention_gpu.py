@@ -65,12 +65,12 @@ def _kept(q, k, v, lengths, plan, tau, how):
     return out, (q, k, v, lengths, out, total)
 
 
-def _slopes(plan, tau, how, kept, dout):
+def _gradients(plan, tau, how, kept, dout):
     q, k, v, lengths, out, total = kept
     return (*plain.backward(q, k, v, out, total, dout, plan, tau, lengths), None)
 
 
-_flash.defvjp(_kept, _slopes)
+_flash.defvjp(_kept, _gradients)
 
 
 def forward(q, k, v, lengths, plan: Plan, tau: float, warps: int, stages: int, interpret: bool):

@@ -79,11 +79,11 @@ def _kept(q, k, v, lengths, plan, tau, interpret):
     return out, (q, k, v, lengths, out, total)
 
 
-def _slopes(plan, tau, interpret, kept, dout):
+def _gradients(plan, tau, interpret, kept, dout):
     return (*backward(*kept, dout, plan, tau, interpret), None)
 
 
-_flash.defvjp(_kept, _slopes)
+_flash.defvjp(_kept, _gradients)
 
 
 def forward(q, k, v, lengths, plan: Plan, tau: float, interpret: bool):
@@ -155,10 +155,10 @@ def _dq(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
         def _():
             dq_ref[0] = dQ[...].astype(dq_ref.dtype)
 
-    rows, slopes = _by_row(plan.rows, H), _by_row(plan.rows, V.shape[-1])
+    rows, gradients = _by_row(plan.rows, H), _by_row(plan.rows, V.shape[-1])
     line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, *_: (h, 0, I[s]))
     keys, values = (_by_column(plan.columns, x.shape[-1], G) for x in (K, V))
-    ins = [rows, keys, values, slopes, line, line]
+    ins = [rows, keys, values, gradients, line, line]
     return _call(kernel, (heads, len(steps[0])), ins, [rows], [Q], [(plan.rows, H)], interpret)(
         *steps, lengths, Q, K, V, dO, total, identity)[0]  # fmt: skip
 
@@ -183,11 +183,11 @@ def _dkv(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
             dk_ref[0], dv_ref[0] = dK[...].astype(dk_ref.dtype), dV[...].astype(dv_ref.dtype)
 
     of_q, of_k = lambda h, s, I, J, g, *_: (h * G + g[s], I[s], 0), lambda h, s, I, J, *_: (h, J[s], 0)
-    rows, slopes = (pl.BlockSpec((1, plan.rows, x.shape[-1]), of_q) for x in (Q, dO))
+    rows, gradients = (pl.BlockSpec((1, plan.rows, x.shape[-1]), of_q) for x in (Q, dO))
     line = pl.BlockSpec((1, 1, plan.rows), lambda h, s, I, J, g, *_: (h * G + g[s], 0, I[s]))
     keys, values = (pl.BlockSpec((1, plan.columns, x.shape[-1]), of_k) for x in (K, V))
     return _call(
-        kernel, (heads, len(steps[0])), [rows, keys, values, slopes, line, line], [keys, values], [K, V],
+        kernel, (heads, len(steps[0])), [rows, keys, values, gradients, line, line], [keys, values], [K, V],
         [(plan.columns, H), (plan.columns, V.shape[-1])], interpret,
     )(*steps, lengths, Q, K, V, dO, total, identity)  # fmt: skip
 

@@ -6,7 +6,7 @@ A device sends the keys and values that it has to the next device while it looks
 those of the device r places to the left, number (own - r) mod N. With a window, hops that bring nobody anything are left out.
 Of what a query has seen, the running softmax (`kernels.attention.online_softmax`) is kept.
 
-Backward, keys and values go round once more. Their slopes follow one hop behind: a device sends those that it has while it works on
+Backward, keys and values go round once more. Their gradients follow one hop behind: a device sends those that it has while it works on
 its share of the next ones. They need one hop more to be back home.
 
 places  which tokens lie where: a function of (device, N, T) that gives the positions of its T tokens, in rising order; `blocks`,
@@ -18,7 +18,7 @@ late    keys that stand before the first query, where there are more keys than q
         it queries and keys are the same tokens. `program` sets it so that the last query stands at the last key
 lengths whole numbers [B], the same on every device: row b has so many keys, and what stands behind them is not looked at
 
-Softmax and sums are float32 whatever the arrays are; keys, values and their slopes travel in their own type.
+Softmax and sums are float32 whatever the arrays are; keys, values and their gradients travel in their own type.
 
 Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023), with a block index that fits the way that
 keys go (errata E004-7); Austin et al. 2025, Section 5.
@@ -252,7 +252,7 @@ def _backward(how, kept, dout):
     def look(dQ, lanes, r):
         dkv = []
         for lane, kv in enumerate(lanes):
-            dq, more = _slopes(cut, rows, kv, cut.where(lane, r))
+            dq, more = _gradients(cut, rows, kv, cut.where(lane, r))
             dQ, dkv = dQ + dq, [*dkv, more]
         return dQ, dkv
 
@@ -261,7 +261,7 @@ def _backward(how, kept, dout):
 
     def step(carry, r):
         dQ, lanes, dkv = carry
-        coming, arrived = cut.send(lanes), cut.send(dkv)  # slopes: those of the keys that this device now looks at
+        coming, arrived = cut.send(lanes), cut.send(dkv)  # gradients: those of the keys that this device now looks at
         dQ, more = look(dQ, lanes, r)
         return (dQ, coming, plus(arrived, more)), None
 
@@ -277,8 +277,8 @@ def _backward(how, kept, dout):
     return cut.whole(dQ).astype(q.dtype), *cut.whole_keys(dkv), None
 
 
-def _slopes(cut, rows, kv, where):
-    """What some keys add to dQ, in tiles, and what all queries here add to the slopes of those keys and values."""
+def _gradients(cut, rows, kv, where):
+    """What some keys add to dQ, in tiles, and what all queries here add to the gradients of those keys and values."""
 
     def row(dkv, x):
         Q, dO, logsum, identity, at = x

@@ -68,11 +68,11 @@ def _kept(x):
     return (_reduced(x),) * 2
 
 
-def _slopes(y, dy):
+def _gradients(y, dy):
     return (y * (dy - (y * dy).sum(-1, keepdims=True)),)
 
 
-_reduced.defvjp(_kept, _slopes)
+_reduced.defvjp(_kept, _gradients)
 
 
 def prefixes(x) -> Running:

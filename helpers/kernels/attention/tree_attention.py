@@ -127,7 +127,7 @@ def doubling(r: Running, axis: str) -> Running:
 
 
 def reduced(r: Running, axis: str) -> Running:
-    """The largest m; then l and o, scaled to it, are sums like any other. O / L is the same for any M, so M needs no slope."""
+    """The largest m; then l and o, scaled to it, are sums like any other. O / L is the same for any M, so M needs no gradient."""
     M = lax.pmax(lax.stop_gradient(r.M), axis)
     scale = jnp.exp(r.M - jnp.where(M == NEVER, 0, M))[..., None]
     sums = lax.psum(scale * jnp.concatenate([r.L[..., None], r.O], -1), axis)

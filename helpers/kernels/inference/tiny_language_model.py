@@ -79,8 +79,8 @@ def _train(c: Config, tokens, starts, key):
         params, moments = carry
         at, left = now
         excerpts = tokens[at[:, None] + jnp.arange(SPAN + 1)]  # [ROWS, SPAN + 1]
-        before, slopes = jax.value_and_grad(loss)(params, excerpts, c)
-        moved, moments = adam.update(params, slopes, moments)
+        before, gradients = jax.value_and_grad(loss)(params, excerpts, c)
+        moved, moments = adam.update(params, gradients, moments)
         params = jax.tree.map(lambda p, m: p + left * (m - p), params, moved)
         return (params, moments), before
 

@@ -2,7 +2,7 @@
 
 Norms, products with weights and the MLP look at one token at a time: they send nothing. Attention looks at all earlier ones, in the
 ring of `kernels.attention.ring_attention`: n - 1 times a device passes on keys and values, while it works on them.
-The backward pass sends them round once more, and their slopes with them, which need one hop more to be back home.
+The backward pass sends them round once more, and their gradients with them, which need one hop more to be back home.
 
 With a causal mask half of the work of this plain ring is masked, and the last device has more of the rest than any other.
 

@@ -1,6 +1,6 @@
 """Data parallelism: every device has its part of the batch; weights and Adam's state whole, or cut over the same axis (chapter 4).
 
-                weights      slopes       Adam's state   sent for a matrix, forward + backward + update
+                weights      gradients       Adam's state   sent for a matrix, forward + backward + update
     DATA        whole        whole        whole          0 + AllReduce + 0
     ZERO1       whole        whole        cut            0 + 0 + ReduceScatter, AllGather
     ZERO2       whole        cut          cut            0 + ReduceScatter + AllGather
@@ -10,7 +10,7 @@ An AllReduce is a ReduceScatter and an AllGather, so of one microbatch ZeRO-1 an
 sends; FSDP, also called ZeRO-3, 1.5 times as much.
 
 Of several microbatches (`mlp_training_step.step`) what stands under forward and backward is sent for each, what belongs to the update
-once. So two more strategies keep the whole slopes of all microbatches together, 1/X of which would do, and send them once:
+once. So two more strategies keep the whole gradients of all microbatches together, 1/X of which would do, and send them once:
 
     DATA_ONCE   whole        whole        whole          0 + 0 + AllReduce
     FSDP_ONCE   cut          whole        cut            AllGather + AllGather + ReduceScatter
@@ -66,7 +66,7 @@ UNREDUCED = ("dW_in[D, F] {U_X}", "dW_out[F, D] {U_X}")
 
 
 def rounded(dw: Weights, w: Weights) -> Weights:
-    """Slopes, whose sum over microbatches is in float32, in the type of the weights: that is what is sent."""
+    """Gradients, whose sum over microbatches is in float32, in the type of the weights: that is what is sent."""
     return Weights(*(d.astype(a.dtype) for d, a in zip(dw, w)))
 
 
@@ -74,19 +74,19 @@ def data_once_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
     return adam.update(w, lax.psum(rounded(dw, w), "X"), moments)  # dW[D, F] {U_X} of all microbatches
 
 
-DATA_ONCE = Strategy("DP, summed once", **WHOLE, slopes=UNREDUCED, update=data_once_update)
+DATA_ONCE = Strategy("DP, summed once", **WHOLE, gradients=UNREDUCED, update=data_once_update)
 
 
 # ZeRO-1 and ZeRO-2: each device updates its shard of the weights, then all gather them.
 
 
 def zero1_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
-    """The slopes of all layers lie there unreduced until now: dW[D, F] {U_X}."""
+    """The gradients of all layers lie there unreduced until now: dW[D, F] {U_X}."""
     return zero2_update(adam, w, scatter(rounded(dw, w)), moments)
 
 
 def zero2_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
-    """The slopes are cut already: dW[D_X, F]."""
+    """The gradients are cut already: dW[D_X, F]."""
     n, i = lax.axis_size("X"), lax.axis_index("X")
     mine = Weights(block(w.W_in, i, n, axis=1), block(w.W_out, i, n, axis=2))  # [L, D_X, F], [L, F, D_X]
     mine, moments = adam.update(mine, dw, moments)
@@ -98,8 +98,8 @@ def zero2_backward(dOut, kept, w: Weights):
     return dIn, scatter(dw)  # dW_in[D_X, F], dW_out[F, D_X]
 
 
-ZERO1 = Strategy("ZeRO-1", **WHOLE, slopes=UNREDUCED, update=zero1_update, moments=CUT)
-ZERO2 = Strategy("ZeRO-2", **WHOLE, backward=zero2_backward, slopes=CUT, update=zero2_update, moments=CUT)
+ZERO1 = Strategy("ZeRO-1", **WHOLE, gradients=UNREDUCED, update=zero1_update, moments=CUT)
+ZERO2 = Strategy("ZeRO-2", **WHOLE, backward=zero2_backward, gradients=CUT, update=zero2_update, moments=CUT)
 
 
 # FSDP: weights are gathered just before they are used, and let go.
@@ -131,7 +131,7 @@ FSDP = Strategy(
 )
 
 
-# FSDP that scatters slopes once, of all microbatches together: they stay whole until then.
+# FSDP that scatters gradients once, of all microbatches together: they stay whole until then.
 
 
 def fsdp_once_backward(dOut, kept, w: Weights):
@@ -143,5 +143,5 @@ def fsdp_once_update(adam: Adam, w: Weights, dw: Weights, moments: Moments):
 
 
 FSDP_ONCE = replace(
-    FSDP, name="FSDP, scattered once", backward=fsdp_once_backward, slopes=UNREDUCED, update=fsdp_once_update
+    FSDP, name="FSDP, scattered once", backward=fsdp_once_backward, gradients=UNREDUCED, update=fsdp_once_update
 )

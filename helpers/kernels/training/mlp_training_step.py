@@ -38,19 +38,19 @@ def forward(In, w: Weights):
 
 
 def backward(dOut, kept, w: Weights):
-    """dOut[B, D] -> (dIn[B, D], the slopes of the weights): 8BDF FLOPs, two products for each of the forward pass."""
-    dIn, both = slope_of_input(dOut, kept, w)
-    return dIn, slope_of_weights(dOut, kept, both)
+    """dOut[B, D] -> (dIn[B, D], the gradients of the weights): 8BDF FLOPs, two products for each of the forward pass."""
+    dIn, both = input_gradient(dOut, kept, w)
+    return dIn, weight_gradient(dOut, kept, both)
 
 
-def slope_of_input(dOut, kept, w: Weights):
+def input_gradient(dOut, kept, w: Weights):
     """The half of the backward pass that the layer below waits for: dIn[B, D], and dTmp for the other half. 4BDF FLOPs."""
     dTmp = dOut @ w.W_out.T  # [B, F]
     dIn = dTmp @ w.W_in.T  # [B, D]
     return dIn, dTmp
 
 
-def slope_of_weights(dOut, kept, dTmp) -> Weights:
+def weight_gradient(dOut, kept, dTmp) -> Weights:
     """The half that nobody waits for before the weights are updated: 4BDF FLOPs."""
     In, Tmp = kept
     dW_out = Tmp.T @ dOut  # [F, D]
@@ -59,7 +59,7 @@ def slope_of_weights(dOut, kept, dTmp) -> Weights:
 
 
 def _everywhere(adam: Adam, w: Weights, dw: Weights, moments: Moments):
-    """Each device updates what it holds of the weights, from the whole slope of that: nothing is sent."""
+    """Each device updates what it holds of the weights, from the whole gradient of that: nothing is sent."""
     return adam.update(w, dw, moments)
 
 
@@ -72,8 +72,8 @@ class Strategy:
     W_in, W_out   that of the weights between two steps
     kept          that of In and Tmp between forward and backward pass
     forward       (In, w) -> (Out, kept), of a device's blocks
-    backward      (dOut, kept, w) -> (dIn, dw), the slopes cut as `slopes` says
-    slopes        the notation of the slopes after the backward pass, if it is not that of the weights
+    backward      (dOut, kept, w) -> (dIn, dw), the gradients cut as `gradients` says
+    gradients        the notation of the gradients after the backward pass, if it is not that of the weights
     update        (adam, w, dw, moments) -> (w, moments)
     moments       the notation of Adam's two averages, if it is not that of the weights
     """
@@ -85,7 +85,7 @@ class Strategy:
     kept: tuple[str, str]
     forward: Callable = forward
     backward: Callable = backward
-    slopes: tuple[str, str] = ()
+    gradients: tuple[str, str] = ()
     update: Callable = _everywhere
     moments: tuple[str, str] = ()
 
@@ -140,7 +140,7 @@ def all_forward(s: Strategy, In, w: Weights):
 
 
 def all_backward(s: Strategy, dOut, kept, w: Weights):
-    """(dIn of the first layer, the slopes of all weights)."""
+    """(dIn of the first layer, the gradients of all weights)."""
     return lax.scan(lambda d, layer: s.backward(d, *layer), dOut, (kept, w), reverse=True)
 
 
@@ -150,11 +150,11 @@ def all_backward(s: Strategy, dOut, kept, w: Weights):
 def passes(s: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
     """The forward pass (In, w) -> (Out, kept) and the backward pass (dOut, kept, w) -> (dIn, dw), of whole arrays.
 
-    Slopes that a strategy leaves unreduced come as their summands, stacked in front.
+    Gradients that a strategy leaves unreduced come as their summands, stacked in front.
     """
     s.check(mesh)
-    kept, slopes = tuple(map(_layers, s.kept)), _stacked(*s.slopes) if s.slopes else s.weights
-    unreduced = bool(s.slopes and sharded_array.parse(s.slopes[0]).unreduced)
+    kept, gradients = tuple(map(_layers, s.kept)), _stacked(*s.gradients) if s.gradients else s.weights
+    unreduced = bool(s.gradients and sharded_array.parse(s.gradients[0]).unreduced)
 
     def backward(dOut, kept, w):
         dIn, dw = all_backward(s, dOut, kept, w)
@@ -163,7 +163,7 @@ def passes(s: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
     on, In = partial(jax.shard_map, mesh=mesh, check_vma=False), meshes.spec(s.In)
     return (
         on(partial(all_forward, s), in_specs=(In, s.weights), out_specs=(In, kept)),
-        on(backward, in_specs=(In, kept, s.weights), out_specs=(In, slopes)),
+        on(backward, in_specs=(In, kept, s.weights), out_specs=(In, gradients)),
     )
 
 
@@ -172,13 +172,13 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
 
     It sends what the passes and the update send, and nothing for the loss: each device returns its own share of that.
 
-    micro  microbatches that a device's tokens go through in, one after the other: slopes add up in float32, and activations of
+    micro  microbatches that a device's tokens go through in, one after the other: gradients add up in float32, and activations of
            one are kept at a time. The passes send for each of them, the update once
     """
     In, axes = meshes.spec(s.In), tuple(mesh.axis_names)
 
     def on_device(size, w, moments, In, Target):
-        dw, loss = accumulated(partial(_slopes, s, size, w), micro, In, Target)
+        dw, loss = accumulated(partial(_gradients, s, size, w), micro, In, Target)
         w, moments = s.update(adam, w, dw, moments)
         return w, moments, jnp.reshape(loss, [1] * len(axes))
 
@@ -203,8 +203,8 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
     return jax.jit(program)
 
 
-def _slopes(s: Strategy, size: int, w: Weights, In, Target):
-    """(slopes of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
+def _gradients(s: Strategy, size: int, w: Weights, In, Target):
+    """(gradients of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
     Out, kept = all_forward(s, In, w)
     off = (Out - Target).astype(jnp.float32)  # a number of tokens is no bfloat16
     _, dw = all_backward(s, (off / size).astype(Out.dtype), kept, w)

@@ -1,10 +1,10 @@
 """Pipelines: a model's layers in stages along mesh axis Z, microbatches through them in any order of tasks (chapter 4).
 
 An order of `costs.training.pipeline_schedules` becomes a table of ticks; a tick is one task F, B or W on each device, or none (BW takes
-two). Each device looks up its task, does it, and passes on what it made: activations to the right, their slopes to the left. One
+two). Each device looks up its task, does it, and passes on what it made: activations to the right, their gradients to the left. One
 `lax.scan` runs all ticks, so a program has the same size for any number of microbatches.
 
-Two counts of what is sent. `Ticks.messages` has what another stage needs: m activations and m slopes across each of the
+Two counts of what is sent. `Ticks.messages` has what another stage needs: m activations and m gradients across each of the
 stages - 1 boundaries, and `costs.training.training_step.step` prices those of a device between two others, v·m each way. The program runs
 `Ticks.permutes`: one each way in every tick, of zeros where there is nothing to send, since what a loop of JAX sends does not
 depend on the turn. On a chip they would run beside the next task.
@@ -63,7 +63,7 @@ class Ticks:
 
     @property
     def messages(self) -> int:
-        """Activations and slopes that have to go to another stage, from all devices: 2m(stages - 1)."""
+        """Activations and gradients that have to go to another stage, from all devices: 2m(stages - 1)."""
         stage = self.chunk * self.task.shape[1] + np.arange(self.task.shape[1])
         return int(np.sum((self.task == 1) & (stage < self.stages - 1)) + np.sum((self.task == 2) & (stage > 0)))
 
@@ -162,52 +162,52 @@ class Stage(NamedTuple):
     """What a stage does with one microbatch, of weights w[l, ...], l layers.
 
     forward            (x, w) -> (y, kept)
-    slope_of_input     (dy, kept, w) -> (dx, both): the half of the backward pass that the stage below waits for
-    slope_of_weights   (kept, both, w) -> dw: the other half
+    input_gradient     (dy, kept, w) -> (dx, both): the half of the backward pass that the stage below waits for
+    weight_gradient   (kept, both, w) -> dw: the other half
     head               (top, y, target) -> (loss, dtop, dy), after the last stage
     """
 
     forward: Callable
-    slope_of_input: Callable
-    slope_of_weights: Callable
+    input_gradient: Callable
+    weight_gradient: Callable
     head: Callable
 
 
 def two_matmul(size: int) -> Stage:
     """Stages of two-matmul layers by hand, and |y - target|^2 / 2 `size`. F, B and W are 4BDF FLOPs each."""
 
-    def slope_of_input(dy, kept, w):
+    def input_gradient(dy, kept, w):
         def one(dOut, of_layer):
-            dIn, dTmp = mlp_training_step.slope_of_input(dOut, *of_layer)
+            dIn, dTmp = mlp_training_step.input_gradient(dOut, *of_layer)
             return dIn, (dOut, dTmp)
 
         return lax.scan(one, dy, (kept, w), reverse=True)
 
-    def slope_of_weights(kept, both, w):
+    def weight_gradient(kept, both, w):
         dOut, dTmp = both
-        return jax.vmap(mlp_training_step.slope_of_weights)(dOut, kept, dTmp)
+        return jax.vmap(mlp_training_step.weight_gradient)(dOut, kept, dTmp)
 
     def head(top, y, target):
         operands.alike("results", y, "targets", target)
         return jnp.sum((y - target) ** 2) / (2 * size), top, (y - target) / size
 
-    return Stage(lambda x, w: lax.scan(mlp_training_step.forward, x, w), slope_of_input, slope_of_weights, head)
+    return Stage(lambda x, w: lax.scan(mlp_training_step.forward, x, w), input_gradient, weight_gradient, head)
 
 
 def of_function(f: Callable, loss: Callable) -> Stage:
     """Stages of any f(x, w) -> y, with loss(top, y, target): x alone is kept, and B and W each run f again."""
 
-    def slope_of_input(dy, x, w):
+    def input_gradient(dy, x, w):
         return jax.vjp(lambda x: f(x, w), x)[1](dy)[0], dy
 
-    def slope_of_weights(x, dy, w):
+    def weight_gradient(x, dy, w):
         return jax.vjp(lambda w: f(x, w), w)[1](dy)[0]
 
     def head(top, y, target):
-        value, slopes = jax.value_and_grad(loss, (0, 1))(top, y, target)
-        return value, *slopes
+        value, gradients = jax.value_and_grad(loss, (0, 1))(top, y, target)
+        return value, *gradients
 
-    return Stage(lambda x, w: (f(x, w), x), slope_of_input, slope_of_weights, head)
+    return Stage(lambda x, w: (f(x, w), x), input_gradient, weight_gradient, head)
 
 
 # The program.
@@ -226,7 +226,7 @@ class State(NamedTuple):
     loss: jax.Array
 
 
-class Slopes(NamedTuple):
+class Gradients(NamedTuple):
     """dw like w, dtop like top, dxs like xs; the loss; and the tasks that each device did, [ticks, p] as in `TASKS`."""
 
     dw: jax.Array
@@ -236,8 +236,8 @@ class Slopes(NamedTuple):
     done: jax.Array
 
 
-def slopes(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable:
-    """The program (w, top, xs, targets) -> `Slopes` of a pipeline.
+def gradients(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable:
+    """The program (w, top, xs, targets) -> `Gradients` of a pipeline.
 
     w             weights of all L layers, trees of [L, ...]: stage s gets L / stages of them
     top           what `stage.head` needs besides, on every device
@@ -257,7 +257,7 @@ def slopes(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable:
         end, done = lax.scan(tick, start, mine)
         dtop, loss = lax.psum((end.dtop, end.loss), Z)  # the last device has them, the others zeros
         dw, dtop, loss = lax.psum((end.dw, dtop, loss), X) if X else (end.dw, dtop, loss)
-        return Slopes(jax.tree.map(lambda a: a[:, None], dw), dtop, end.dxs[None, :m], loss, done[:, None])
+        return Gradients(jax.tree.map(lambda a: a[:, None], dw), dtop, end.dxs[None, :m], loss, done[:, None])
 
     def program(w, top, xs, targets):
         L = len(jax.tree.leaves(w)[0])
@@ -272,7 +272,7 @@ def slopes(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable:
         # Stage j·p + d is chunk j of device d.
         w = jax.tree.map(lambda a: a.reshape(v, p, L // t.stages, *a.shape[1:]), w)
         cut, batch = P(None, Z), P(None, X)
-        outs = Slopes(cut, P(), P(Z, None, X), P(), cut)
+        outs = Gradients(cut, P(), P(Z, None, X), P(), cut)
         run = jax.shard_map(on_device, mesh=mesh, in_specs=(cut, P(), batch, batch), out_specs=outs, check_vma=False)
         out = run(w, top, xs, targets)
         return out._replace(dw=jax.tree.map(lambda a: a.reshape(L, *a.shape[3:]), out.dw), dxs=out.dxs[0])  # of stage 0
@@ -285,7 +285,7 @@ def _empty(stage: Stage, places: dict[str, int], w, top, xs) -> State:
     y, kept = jax.eval_shape(stage.forward, x, one)
     if (y.shape, y.dtype) != (x.shape, x.dtype):
         raise ValueError(f"a stage gives what the next one takes: {x.shape} became {y.shape}")
-    _, both = jax.eval_shape(stage.slope_of_input, y, kept, one)
+    _, both = jax.eval_shape(stage.input_gradient, y, kept, one)
     v = len(jax.tree.leaves(w)[0])
     room = lambda name, tree: jax.tree.map(  # noqa: E731
         lambda a: jnp.zeros((v, places[name] + 1, *a.shape), a.dtype), tree
@@ -319,12 +319,12 @@ def _tick(stage: Stage, places: dict[str, int], w, top, xs, targets) -> Callable
             return s._replace(dy=_set(s.dy, at["dy"], dy), dtop=dtop, loss=s.loss + value.astype(s.loss.dtype))
 
         def B(s):
-            dx, both = stage.slope_of_input(_get(s.dy, at["dy"]), _get(s.kept, at["kept"]), mine)
+            dx, both = stage.input_gradient(_get(s.dy, at["dy"]), _get(s.kept, at["kept"]), mine)
             dxs = s.dxs.at[jnp.where(row["first"], i, len(xs))].set(dx)
             return s._replace(both=_set(s.both, at["both"], both), dxs=dxs), zero, dx, 2
 
         def W(s):
-            dw = stage.slope_of_weights(_get(s.kept, at["kept"]), _get(s.both, at["both"]), mine)
+            dw = stage.weight_gradient(_get(s.kept, at["kept"]), _get(s.both, at["both"]), mine)
             return s._replace(dw=jax.tree.map(lambda a, d: a.at[j].add(d), s.dw, dw)), zero, zero, 3
 
         state, y, dx, did = lax.switch(row["task"], [nothing, F, B, W], state)

@@ -1,7 +1,7 @@
 """Tensor parallelism: every device has its part of F, all tokens, and its part of D of what enters and leaves (chapter 4).
 
 Activations are gathered before the first product and scattered after the second one; the backward pass is the transpose,
-and gathers In again unless it is kept: five times B·D numbers in all, or four. Unlike the weights' slopes of data
+and gathers In again unless it is kept: five times B·D numbers in all, or four. Unlike the weights' gradients of data
 parallelism all of it is waited for, but for In again.
 
 Source: Austin et al. 2025, Section 5; Shoeybi et al., "Megatron-LM" (2019).

@@ -1,6 +1,6 @@
 """Pipelines of whole models: one batch through a chain of devices, and the small Transformer by any order of tasks (chapter 4).
 
-Source: Austin et al. 2025, Section 5, whose loop is put right here: backward from the last stage to the first, each slope
+Source: Austin et al. 2025, Section 5, whose loop is put right here: backward from the last stage to the first, each gradient
 at the stage's own input, which lies where its weights are.
 """
 
@@ -19,7 +19,7 @@ from . import pipeline_parallel, transformer_over_mesh
 
 
 def one_after_the_other(f: Callable, loss: Callable, weights: Sequence, x, devices: Sequence[jax.Device]):
-    """(loss, the slope of each stage's weights, on that stage's device) of y = f(x, w) for each w, stage i on device i.
+    """(loss, the gradient of each stage's weights, on that stage's device) of y = f(x, w) for each w, stage i on device i.
 
     One batch, no microbatches: all devices but one wait.
     """
@@ -34,11 +34,11 @@ def one_after_the_other(f: Callable, loss: Callable, weights: Sequence, x, devic
         inputs.append(x)  # after it has moved: where its weights are
         x = f(x, w)
     value, dx = jax.value_and_grad(loss)(x)
-    slopes = []
+    gradients = []
     for w, device, x in reversed(list(zip(weights, devices, inputs))):
         dx, dw = jax.vjp(f, x, w)[1](jax.device_put(dx, device))
-        slopes.insert(0, dw)
-    return value, slopes
+        gradients.insert(0, dw)
+    return value, gradients
 
 
 def decoder(c: Config, size: int) -> pipeline_parallel.Stage:
@@ -72,10 +72,10 @@ def step(c: Config, orders: Orders, mesh: jax.sharding.Mesh, adam: Adam) -> Call
         rows = rows.reshape(m, B // m, T + 1)
         top = {name: w for name, w in params.items() if name not in ("layers", "embedding")}
         xs, into = jax.vjp(lambda table: table[rows[..., :-1]], params["embedding"])
-        run = pipeline_parallel.slopes(decoder(c, B * T), orders, mesh)
+        run = pipeline_parallel.gradients(decoder(c, B * T), orders, mesh)
         s = run(params["layers"][0], top, xs, rows[..., 1:])
-        slopes = {"embedding": into(s.dxs)[0], **s.dtop, "layers": [s.dw]}
-        params, moments = adam.update(params, slopes, moments)
+        gradients = {"embedding": into(s.dxs)[0], **s.dtop, "layers": [s.dw]}
+        params, moments = adam.update(params, gradients, moments)
         return *jax.lax.with_sharding_constraint((params, moments), lay(c, mesh)), s.loss
 
     return jax.jit(program)

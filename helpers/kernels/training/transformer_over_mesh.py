@@ -8,15 +8,15 @@ One program for all, and for all of them together: `Axes` says which mesh axis d
     context   cuts the tokens of a sequence: ring attention
     experts   cuts the batch, and the experts: two AllToAlls
 
-Each device takes the slope of its own share of the loss. Slopes of gathered weights are scattered by JAX, since that is what
+Each device takes the gradient of its own share of the loss. Gradients of gathered weights are scattered by JAX, since that is what
 the transpose of an AllGather does; those of a weight that several devices hold alike are added up as the layer's backward
 pass ends. A layer keeps the outputs of its products and what others sent it; what was gathered is gathered again.
 
 What it sends is what `costs.training.training_step.step` says under the policy "matmuls", byte for byte and for every number
 of microbatches, but for
     experts   two AllToAlls in a layer's backward pass, not three: the experts' inputs, once they have come, are kept
-    context   a hop more backward: slopes of keys and values come home as the last step of their ring
-    tensor    slopes of norms, which every device along Y has of its own tokens, are added up over Y
+    context   a hop more backward: gradients of keys and values come home as the last step of their ring
+    tensor    gradients of norms, which every device along Y has of its own tokens, are added up over Y
     the vocabulary's tables, which are whole along Y and gathered once in a step
 
 Source: Austin et al. 2025, Section 5; Korthikanti et al., "Reducing Activation Recomputation" (2022) for the tokens over Y.
@@ -130,7 +130,7 @@ def specs(c: Config, axes: Axes) -> dict:
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def alike(w, axes: tuple[str, ...]):
-    """w, which devices along these axes hold alike: nothing is sent, but the slopes of all of them are added up."""
+    """w, which devices along these axes hold alike: nothing is sent, but the gradients of all of them are added up."""
     return w
 
 
@@ -146,7 +146,7 @@ def copies(path, axes: Axes) -> tuple[str, ...]:
 def whole(params: dict, axes: Axes, sums: bool = True):
     """These arrays, of one layer or of none, as a device needs them: D whole.
 
-    sums   slopes of copies are added up in the backward pass; if not, that is left to `summed`
+    sums   gradients of copies are added up in the backward pass; if not, that is left to `summed`
     """
 
     def one(path, w):
@@ -158,14 +158,14 @@ def whole(params: dict, axes: Axes, sums: bool = True):
     return jax.tree_util.tree_map_with_path(one, params)
 
 
-def summed(slopes: dict, params: dict, axes: Axes) -> dict:
-    """Slopes that `whole` left as they are on each device, in the type of the parameters and added up over all copies."""
+def summed(gradients: dict, params: dict, axes: Axes) -> dict:
+    """Gradients that `whole` left as they are on each device, in the type of the parameters and added up over all copies."""
 
     def one(path, dw, w):
         same, dw = copies(path, axes), dw.astype(w.dtype)
         return lax.psum(dw, same) if same else dw
 
-    return jax.tree_util.tree_map_with_path(one, slopes, params)
+    return jax.tree_util.tree_map_with_path(one, gradients, params)
 
 
 def _keep(primitive, *_, name="", **__) -> bool:
@@ -249,7 +249,7 @@ def loss(c: Config, mesh: jax.sharding.Mesh, axes: Axes) -> Callable:
 def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam, micro: int = 1) -> Callable:
     """The program (params, moments, tokens[B, T + 1]) -> (params, moments, loss): one step of Adam.
 
-    micro   microbatches that a device's sequences go through in: what is gathered is gathered for each, and slopes of what
+    micro   microbatches that a device's sequences go through in: what is gathered is gathered for each, and gradients of what
             several devices hold alike are added up over them once, at the end
     """
     held = (specs(c, axes), _moments(c, axes))
@@ -260,10 +260,10 @@ def step(c: Config, mesh: jax.sharding.Mesh, axes: Axes, adam: Adam, micro: int 
 
         if len(tokens) % micro:
             raise ValueError(f"{micro} microbatches do not share {len(tokens)} sequences of a device evenly")
-        share, slopes = accumulated(part, micro, tokens, targets)
+        share, gradients = accumulated(part, micro, tokens, targets)
         if micro > 1:
-            slopes = summed(slopes, params, axes)
-        return (*adam.update(params, slopes, moments), share[None])
+            gradients = summed(gradients, params, axes)
+        return (*adam.update(params, gradients, moments), share[None])
 
     return jax.jit(_over(mesh, c, axes, f, held, held))
 

@@ -20,7 +20,7 @@ from helpers.kernels import operands
 
 
 class Moments(NamedTuple):
-    """Running averages of the slope and of its square, trees like the parameters, in f32; steps so far.
+    """Running averages of the gradient and of its square, trees like the parameters, in f32; steps so far.
 
     master   the parameters in f32, if there is a master copy
     """
@@ -47,21 +47,21 @@ class Adam:
         copy = jax.tree.map(lambda p: p.astype(jnp.float32), params) if master else None
         return Moments(zeros, zeros, jnp.zeros((), jnp.int32), copy)
 
-    def update(self, params, slopes, moments: Moments):
+    def update(self, params, gradients, moments: Moments):
         """(parameters, moments) after one more step; both averages are scaled up while they are young.
 
         With a master copy that is what takes the step, and the parameters are that copy, rounded to their type.
 
         >>> adam, w = Adam(rate=0.5), jnp.zeros(2)
         >>> w, moments = adam.update(w, jnp.array([3.0, -0.01]), adam.start(w))
-        >>> w.round(4).tolist()                               # the first step is the rate, whatever the slope
+        >>> w.round(4).tolist()                               # the first step is the rate, whatever the gradient
         [-0.5, 0.5]
         """
-        operands.alike("parameters", params, "slopes", slopes)
+        operands.alike("parameters", params, "gradients", gradients)
         t = moments.t + 1
-        slopes = jax.tree.map(lambda g: g.astype(jnp.float32), slopes)
-        mean = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, moments.mean, slopes)
-        square = jax.tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * jnp.square(g), moments.square, slopes)
+        gradients = jax.tree.map(lambda g: g.astype(jnp.float32), gradients)
+        mean = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, moments.mean, gradients)
+        square = jax.tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * jnp.square(g), moments.square, gradients)
         young1, young2 = 1 - self.b1**t, 1 - self.b2**t
 
         def one(p, m, v):

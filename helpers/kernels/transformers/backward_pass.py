@@ -1,8 +1,8 @@
 """The backward pass by hand: of a product, of each part of a layer, of a whole layer (chapter 3).
 
-A function f(x) -> y has its backward pass f_backward(dy, what it needs again) -> dx: from the slope of the loss by y to that
+A function f(x) -> y has its backward pass f_backward(dy, what it needs again) -> dx: from the gradient of the loss by y to that
 by x. Each product of the forward pass becomes two: one for each of its operands. That is where 6 FLOPs for each parameter
-and token come from: 2 forward, 2 for the slope of the weights, 2 for that of the activations.
+and token come from: 2 forward, 2 for the gradient of the weights, 2 for that of the activations.
 
 The layer here is that of `decoder` with RMS norms, grouped query attention, rotations and a gated MLP.
 """
@@ -27,7 +27,7 @@ def matmul_backward(A, B, dC):
 
 
 def einsum_backward(equation: str, A, B, dC):
-    """C = einsum(equation, A, B): the slopes by A and by B are einsums too, with the letters of C in the place of A's or B's.
+    """C = einsum(equation, A, B): the gradients by A and by B are einsums too, with the letters of C in the place of A's or B's.
 
     Every letter of an operand has to stand in the other one or in C, as in all products of a decoder.
     """
@@ -46,7 +46,7 @@ def norm_forward(x, scale):
 
 
 def norm_backward(dy, kept, scale):
-    """(dx, dscale). The part of the slope along x itself is taken out: a longer x is normalised away."""
+    """(dx, dscale). The part of the gradient along x itself is taken out: a longer x is normalised away."""
     x, r = kept
     along = dy * scale
     dx = r * along - x * r**3 * jnp.mean(along * x, -1, keepdims=True)
@@ -74,13 +74,13 @@ def attention_forward(q, k, v, mask):
 def attention_backward(do, q, k, v, P):
     """(dq, dk, dv): four products for the two of the forward pass."""
     dP, dv = einsum_backward("bkgts,bskh->btkgh", P, v, do)
-    dscores = softmax_backward(dP, P) * q.shape[-1] ** -0.5  # the scale is part of the slope
+    dscores = softmax_backward(dP, P) * q.shape[-1] ** -0.5  # the scale is part of the gradient
     dq, dk = einsum_backward("btkgh,bskh->bkgts", q, k, dscores)
     return dq, dk, dv
 
 
 def unrotate(dy, at):
-    """The slope of `rotate`: turned back, for a rotation's transpose is its inverse."""
+    """The gradient of `rotate`: turned back, for a rotation's transpose is its inverse."""
     return rotate(dy, -at)
 
 
@@ -121,10 +121,10 @@ def layer_forward(p: dict, x, c: Config):
 
 
 def layer_backward(p: dict, dy, kept, c: Config):
-    """(slopes of the parameters, dx) of `layer_forward`, from its last step to its first."""
+    """(gradients of the parameters, dx) of `layer_forward`, from its last step to its first."""
     kept1, n1, q, k, v, P, o, kept2, n2, g, h = kept
     at, dp = jnp.arange(dy.shape[1]), {}
-    # y = x + (silu(g) · h) @ W_out: the slope goes both ways, past the MLP and through it
+    # y = x + (silu(g) · h) @ W_out: the gradient goes both ways, past the MLP and through it
     dgh, dp["W_out"] = einsum_backward(BACK, jax.nn.silu(g) * h, p["W_out"], dy)
     dn_gate, dp["W_gate"] = einsum_backward(INTO, n2, p["W_gate"], silu_backward(dgh * h, g))
     dn_in, dp["W_in"] = einsum_backward(INTO, n2, p["W_in"], dgh * jax.nn.silu(g))

@@ -2,7 +2,7 @@
 
     params = init(config, jax.random.key(0))
     logits = forward(params, tokens, config)                    # tokens[B, T] -> [B, T, V]
-    slope = jax.grad(loss)(params, tokens, config)              # tokens[B, T + 1]
+    gradient = jax.grad(loss)(params, tokens, config)              # tokens[B, T + 1]
     last, cache = prefill(params, prompt, config, size=64)      # [B, V], and the keys and values of the prompt
     next, cache = decode(params, cache, token, t, config)       # one token for each sequence, at position t
 

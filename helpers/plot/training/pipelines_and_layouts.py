@@ -9,16 +9,16 @@ from helpers.plot.picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canva
 # What a device does in a tick: fill and text, from dark to light, so that they differ in grey, too.
 TASKS = {
     1: ("forward", COLOURS[0], "#fff"),
-    2: ("slope of input", COLOURS[5], "#222"),
-    3: ("slope of weights", "#f4f4f4", "#222"),
+    2: ("gradient of input", COLOURS[5], "#222"),
+    3: ("gradient of weights", "#f4f4f4", "#222"),
 }
 
 
 def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
     """One panel for each schedule: a row for each device, a column for each tick, in each box the number of the microbatch.
 
-    panels  {title: (task, micro, v)}, arrays [ticks, devices]: 0 nothing, 1 forward, 2 slope of the input, 3 slope of the
-            weights; `kernels.training.pipeline_parallel.ticks` has both, and `Slopes.done` what was carried out. With v stages on
+    panels  {title: (task, micro, v)}, arrays [ticks, devices]: 0 nothing, 1 forward, 2 gradient of the input, 3 gradient of the
+            weights; `kernels.training.pipeline_parallel.ticks` has both, and `Gradients.done` what was carried out. With v stages on
             a device ticks are 1/v as long
     """
     panels = {title: (np.asarray(task), np.asarray(micro), v) for title, (task, micro, v) in panels.items()}

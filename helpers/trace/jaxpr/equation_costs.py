@@ -99,7 +99,7 @@ def dot_flops(eqn) -> int:
 def ragged_dot_flops(eqn) -> int:
     """2 per multiply-add of a product in which each row belongs to one group, as a token to an expert.
 
-    The groups are taken to hold all rows. Where the rows are summed over (the slope of the experts' weights), each
+    The groups are taken to hold all rows. Where the rows are summed over (the gradient of the experts' weights), each
     group's result sums its own rows only.
     """
     dims = eqn.params["ragged_dot_dimension_numbers"]

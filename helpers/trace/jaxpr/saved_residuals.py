@@ -42,7 +42,7 @@ class Saved(tuple):
 def saved(f: Callable, *args) -> Saved:
     """What the forward pass of `f(*args)` hands to its backward pass; nothing is run.
 
-    args  arrays or `jax.ShapeDtypeStruct`s (or trees of them); the slope is taken by those that hold floats
+    args  arrays or `jax.ShapeDtypeStruct`s (or trees of them); the gradient is taken by those that hold floats
 
     Arguments are not listed: they lie in memory anyway. One array that is needed twice is listed once. A `scan` keeps one
     array for all its trips.
@@ -53,14 +53,14 @@ def saved(f: Callable, *args) -> Saved:
     saved: 512 B
     """
     leaves, tree = jax.tree.flatten(args)
-    slopes = [jax.numpy.issubdtype(a.dtype, jax.numpy.inexact) for a in leaves]
+    gradients = [jax.numpy.issubdtype(a.dtype, jax.numpy.inexact) for a in leaves]
 
     def residuals(*leaves):
         def by_floats(*some):
             at = iter(some)
-            return f(*jax.tree.unflatten(tree, [next(at) if s else a for a, s in zip(leaves, slopes)]))
+            return f(*jax.tree.unflatten(tree, [next(at) if s else a for a, s in zip(leaves, gradients)]))
 
-        return jax.tree.leaves(jax.vjp(by_floats, *(a for a, s in zip(leaves, slopes) if s))[1])
+        return jax.tree.leaves(jax.vjp(by_floats, *(a for a, s in zip(leaves, gradients) if s))[1])
 
     jaxpr = open_jaxpr(jax.make_jaxpr(residuals)(*leaves))
     given = {*jaxpr.invars, *jaxpr.constvars}

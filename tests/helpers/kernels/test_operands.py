@@ -156,18 +156,18 @@ def test_a_target_of_another_shape_is_refused():
 def test_targets_of_other_microbatches_are_refused():
     """The last one would be taken for those that are not there."""
     orders, mesh = one_f_one_b(2, 2), meshes.mesh((2,), ("Z",))
-    run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(8), orders, mesh)
+    run = pipeline_parallel.gradients(pipeline_parallel.two_matmul(8), orders, mesh)
     w, xs = mlp_training_step.Weights(jnp.ones((2, 4, 8)), jnp.ones((2, 8, 4))), jnp.ones((2, 3, 4))
     for shape in ((1, 3, 4), (2, 1, 4), (3, 3, 4)):
         says("xs are 2 microbatches of 3, and targets", run, w, (), xs, jnp.ones(shape))
     says("results of the shape", run, w, (), xs, jnp.ones((2, 3, 1)))
 
 
-def test_slopes_of_another_shape_are_refused():
+def test_gradients_of_another_shape_are_refused():
     """They would be broadcast, and the parameters grow."""
     adam, w = Adam(), jnp.zeros(3)
     says(
-        r"parameters of the shape \[3\] have slopes of the same shape, not \[2, 3\]",
+        r"parameters of the shape \[3\] have gradients of the same shape, not \[2, 3\]",
         adam.update,
         w,
         jnp.ones((2, 3)),

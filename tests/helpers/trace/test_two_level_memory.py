@@ -247,7 +247,7 @@ def lazily(memory, R, C):
 
 
 def lazily_back(memory, R, C):
-    """Slopes of the summaries, then for each chunk its scores again and four products; dQ, dK, dV are added to."""
+    """Gradients of the summaries, then for each chunk its scores again and four products; dQ, dK, dV are added to."""
     T, load = len(memory["Q"]), memory.load
     for name in "QKV":
         memory.put("d" + name, np.zeros_like(memory[name]))

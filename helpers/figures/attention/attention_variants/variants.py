@@ -190,7 +190,7 @@ def _back(a: Attention, b, version, v: Setting) -> Pass:
 
 
 def _most(held, forward: Pass, backward: Pass):
-    """Bytes at the fullest moment: backward the slopes of all arguments are there too, and what the forward pass left."""
+    """Bytes at the fullest moment: backward the gradients of all arguments are there too, and what the forward pass left."""
     return maximum(held + forward.held + forward.kept, 2 * held + forward.kept + backward.held)
 
 

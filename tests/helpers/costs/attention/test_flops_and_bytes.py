@@ -67,7 +67,7 @@ def array(*shape):
     return jax.ShapeDtypeStruct(shape, "float32")
 
 
-def slopes(f):
+def gradients(f):
     """The result, and what the backward pass makes of it."""
 
     def both(*a):
@@ -80,8 +80,8 @@ def slopes(f):
 def test_products_of_the_forward_and_the_backward_pass():
     a = Attention(16, N=3, H=8, causal=False)
     q = array(16, 3, 8)
-    forward, both = (count(f, q, q, q).matmul_flops for f in (dense, slopes(dense)))
-    again = count(slopes(jax.checkpoint(dense)), q, q, q).matmul_flops
+    forward, both = (count(f, q, q, q).matmul_flops for f in (dense, gradients(dense)))
+    again = count(gradients(jax.checkpoint(dense)), q, q, q).matmul_flops
     assert forward == flops(a) and both - forward == flops(a, products=4)
     assert again - forward == flops(a, products=5)
     assert flops(a, products=5) / flops(a) == 2.5 and flops(a, 16 * 16) == fused(a).flops == naive(a).flops

@@ -90,7 +90,7 @@ def test_the_smallest_block_that_hides_a_ring():
 
 
 def test_what_a_ring_sends():
-    """The ring of chapter 4, traced: a hop's bytes and n - 1 of them; backward keys and slopes, and these once more, home."""
+    """The ring of chapter 4, traced: a hop's bytes and n - 1 of them; backward keys and gradients, and these once more, home."""
     n, a = 4, Attention(32, N=4, K=2, H=8, B=2, x=4)
     over = meshes.mesh((n,), ("X",))
     spec = P(None, "X")
@@ -145,7 +145,7 @@ def around(Q, K, V, n):
 
 
 def back_around(devices, dO, n):
-    """The same backward: K and V go round once more with their slopes, and these one hop more."""
+    """The same backward: K and V go round once more with their gradients, and these one hop more."""
     for d, do in zip(devices, np.split(dO, n)):
         for name, like in (("dQ", "Q"), ("dK", "K"), ("dV", "V")):
             d.put(name, 0 * d[like])
@@ -272,14 +272,14 @@ def chunked(q, k, v, inside=parallel):
 
 
 def three(q, k, v):
-    """The slopes of `chunked` at a slope of its own result's size, from three passes: along, and twice against the tokens."""
+    """The gradients of `chunked` at a gradient of its own result's size, from three passes: along, and twice against the tokens."""
     dy, back = v + 1, lambda x: x[::-1]
     dq = chunked(dy, v, k)
     dk = back(chunked(back(v), back(dy), back(q)))
     return dq, dk, back(chunked(back(k), back(q), back(dy)))
 
 
-def test_three_passes_are_the_slopes():
+def test_three_passes_are_the_gradients():
     """So `three` is what it says: its numbers are those of JAX."""
     draw = np.random.default_rng(0)
     q, k, v = (jnp.asarray(draw.normal(size=(T, n)), jnp.float32) for n in (F, F, H + 1))

@@ -146,7 +146,7 @@ def test_memory_is_that_of_the_arrays():
     forward, both, step_ = (rows(phase, v) for phase in ("prefill", "training", "decode"))
     assert forward["fused"]["memory"] == qkvo + 2 * scores.nbytes  # scores and shares
     assert forward["flash2"]["memory"] == qkvo == forward["window"]["memory"]
-    assert both["fused"]["memory"] == 2 * qkvo + 3 * scores.nbytes  # shares, their slopes and those of scores
+    assert both["fused"]["memory"] == 2 * qkvo + 3 * scores.nbytes  # shares, their gradients and those of scores
     new = np.zeros((B, 1, N, H), np.float16)
     assert step_["flash2"]["memory"] == 2 * new.nbytes + 2 * kv.nbytes
     assert step_["window"]["memory"] == 2 * new.nbytes + 2 * kv[:, :64].nbytes

@@ -21,13 +21,13 @@ ONE = 2**-8
 SINKS = Mask(True, 4, 2)
 
 
-def near(got, want, slopes=2):
-    """The result within one rounding, each slope within `slopes` of its largest."""
+def near(got, want, gradients=2):
+    """The result within one rounding, each gradient within `gradients` of its largest."""
     assert {x.dtype for x in got} == {jnp.dtype("bfloat16")}
     got = [np.asarray(x, float) for x in got]
     np.testing.assert_allclose(got[0], want[0], rtol=ONE, atol=1e-6)
     for a, b in zip(got[1:], want[1:]):
-        assert np.abs(a - b).max() <= slopes * ONE * np.abs(b).max()
+        assert np.abs(a - b).max() <= gradients * ONE * np.abs(b).max()
 
 
 def given(T, S, N, K, H, B=2):
@@ -54,13 +54,13 @@ def test_rows_and_columns_in_any_order():
 
 
 def test_stripes():
-    """Slopes of keys and values are rounded at each hop; keys that two devices do not divide."""
+    """Gradients of keys and values are rounded at each hop; keys that two devices do not divide."""
     g = given(5, 5, 2, 1, 4)
     f = striped_attention.striped_program(meshes.mesh((2,), ("X",)), "X")
-    near(jax.jit(reference.pulled(f))(*g), reference.dense(*g, CAUSAL.array(5, 5)), slopes=3)
+    near(jax.jit(reference.pulled(f))(*g), reference.dense(*g, CAUSAL.array(5, 5)), gradients=3)
 
 
-def test_the_kernels_slopes():
+def test_the_kernels_gradients():
     """Weights are rounded as well, before they meet V and dO."""
     g = given(5, 7, 2, 1, 4, B=1)
     f = reference.pulled(lambda *x: pallas_flash_attention_tpu.flash(*x, SINKS, np.array([6]), 4, 4))
@@ -81,7 +81,7 @@ def test_the_k_largest():
     )
 
 
-def test_slopes_of_the_k_largest():
+def test_gradients_of_the_k_largest():
     """By hand, float32: those of p_j are p_j (1[i = j] - p_i), of every number of the row and not of the k alone."""
     rng = np.random.default_rng(1)
     x, dy = rng.normal(size=(2, 11)).astype("float32"), rng.normal(size=(2, 3)).astype("float32")

@@ -84,7 +84,7 @@ def test_checkpointed_chunks_are_attention():
 
 
 def test_rows_that_see_nothing():
-    """More queries than keys, so that a causal mask leaves the first ones none: 0, and slopes without NaN."""
+    """More queries than keys, so that a causal mask leaves the first ones none: 0, and gradients without NaN."""
     plain = lambda f: lambda q, k, v, mask, _: f(q, k, v, mask)  # noqa: E731
     forms = [
         plain(f)

@@ -82,14 +82,14 @@ def test_large_scores_do_not_overflow():
 
 
 def test_the_row_identity():
-    """Σ_j P dP = dO · O, what lets a chunk do without the others of its row; and τ is a factor of the slope (errata E000-3)."""
+    """Σ_j P dP = dO · O, what lets a chunk do without the others of its row; and τ is a factor of the gradient (errata E000-3)."""
     q, k, v, do = (a[0, :, 0] for a in draw(1, 5, 5, 1, 1, 4))
     tau = 0.5
     P = jax.nn.softmax(tau * q @ k.T)
     dP = do @ v.T
     np.testing.assert_allclose((P * dP).sum(-1), (do * (P @ v)).sum(-1), rtol=1e-5, atol=1e-6)
-    slope = jax.grad(lambda qk: jnp.sum(do * (jax.nn.softmax(tau * qk) @ v)))(q @ k.T)
-    np.testing.assert_allclose(slope, tau * P * (dP - (do * (P @ v)).sum(-1, keepdims=True)), rtol=1e-4, atol=1e-6)
+    gradient = jax.grad(lambda qk: jnp.sum(do * (jax.nn.softmax(tau * qk) @ v)))(q @ k.T)
+    np.testing.assert_allclose(gradient, tau * P * (dP - (do * (P @ v)).sum(-1, keepdims=True)), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(P.sum(-1), 1, rtol=1e-6)  # errata E000-4: over all keys, so rows add up to 1 and differ
     assert P.std() > 1e-2
 

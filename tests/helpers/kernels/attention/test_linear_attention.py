@@ -1,4 +1,4 @@
-"""Linear attention: every form equals the masked weights, in result and slopes; the state does not grow."""
+"""Linear attention: every form equals the masked weights, in result and gradients; the state does not grow."""
 
 from functools import cache, partial
 
@@ -39,7 +39,7 @@ def dense(q, k, v, phi):
     return out
 
 
-def slopes(f):
+def gradients(f):
     """[result, dq, dk, dv], jitted."""
 
     @jax.jit
@@ -52,7 +52,7 @@ def slopes(f):
 
 @cache
 def by_weights(name):
-    return slopes(lambda *x: linear_attention.parallel(*x, MAPS[name]))
+    return gradients(lambda *x: linear_attention.parallel(*x, MAPS[name]))
 
 
 FORMS = {
@@ -67,11 +67,11 @@ LONG = [(form, name) for form in FORMS for name in MAPS if (form, name) not in Q
 @pytest.mark.parametrize("form, name", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
 @pytest.mark.sample(quick=1, slow=6)
 def test_every_form_equals_the_masked_weights(form, name):
-    """Results, and the slopes that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.
+    """Results, and the gradients that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.
 
     Queries without any weight get 0.
     """
-    got = slopes(lambda *x: FORMS[form](*x, MAPS[name]))
+    got = gradients(lambda *x: FORMS[form](*x, MAPS[name]))
     assert all(np.isfinite(x).all() for x in got) and np.any(got[0][0, 3]) == (name != "relu")
     for a, b in zip(got, by_weights(name)):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -103,7 +103,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.sample(quick=1)
-def test_slopes_in_bfloat16(way):
+def test_gradients_in_bfloat16(way):
     """Within one rounding of those of the weights at the same numbers in float32, through a state too."""
     first = 3 if way == "from a state" else 0
     weights = lambda *x: linear_attention.parallel(*x, feature_maps.elu, way != "no mask")[:, first:]  # noqa: E731
@@ -171,8 +171,10 @@ def test_the_state_does_not_grow_and_neither_does_a_step():
         q, k = (jax.ShapeDtypeStruct((1, T, n, H), jnp.float32) for n in (N, K))
         _, state = jax.eval_shape(go, q, k, k)
         assert sum(a.size for a in state) == sum(a.size for a in linear_attention.empty(1, K, H, H)) == K * H * (H + 1)
-        slope = jax.grad(lambda *x: go(*x)[0].sum(), (0, 1, 2))
-        made = [x.aval.size for v in trace.walk(jax.make_jaxpr(slope)(q, k, k)) if not v.opens for x in v.eqn.outvars]
+        gradient = jax.grad(lambda *x: go(*x)[0].sum(), (0, 1, 2))
+        made = [
+            x.aval.size for v in trace.walk(jax.make_jaxpr(gradient)(q, k, k)) if not v.opens for x in v.eqn.outvars
+        ]
         assert max(made) == N * T * (H + 1)  # the numerators and denominators
         assert trace.saved(lambda *x: go(*x)[0].sum(), q, k, k).bytes < 4 * T * 10 * N * (H + 1)
 
@@ -192,7 +194,7 @@ def test_flops():
     both = jax.grad(lambda *x: linear_attention.causal_product(*x, C).sum(), (0, 1, 2))
     assert (
         y == once and trace.count(both, a, a, c).matmul_flops == 4 * once - y
-    )  # the slopes alone: the same three times
+    )  # the gradients alone: the same three times
 
 
 def test_what_does_not_fit_is_refused():

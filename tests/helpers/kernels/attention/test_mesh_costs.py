@@ -38,12 +38,12 @@ def test_work(n, C, cut, places):
 
 @pytest.mark.parametrize("ways", [1, 2])
 def test_what_a_ring_sends(ways):
-    """Slopes travel in the type of keys and values here: s = 2 bytes."""
+    """Gradients travel in the type of keys and values here: s = 2 bytes."""
     n, T = 5, 20
     a = costs.Attention(T, B=B, N=N, K=K, H=H, x=2, s=2)
     run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ways=ways)
-    slope = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
-    once, both = (trace.sent(f, *like(T, N, K, K)) for f in (run, slope))
+    gradient = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    once, both = (trace.sent(f, *like(T, N, K, K)) for f in (run, gradient))
     forward, backward = (ring_costs.ring(a, n, backward=b) for b in (False, True))
     assert once.wire == forward.sent and both.wire == forward.sent + backward.sent
     assert once.kinds["Permute"] == ways * forward.hops
@@ -66,17 +66,17 @@ def test_what_a_tree_sends(n, way):
     assert tree_attention.rounds(n) == ring_costs.rounds(n)
 
 
-def slopes_here(q, k, v, out, total, dout):
+def gradients_here(q, k, v, out, total, dout):
     """Of one query and the keys that one device has: dq[B, K, G, 1, H] of these keys, dk, dv[B, K, 1, S, H]."""
     one = lambda x: x.reshape(B, K, N // K, 1, -1)  # noqa: E731
     k, v = (x.transpose(0, 2, 1, 3)[:, :, None] for x in (k, v))
     identity = (one(dout) * one(out)).sum(-1)
-    return flash_attention.block_slopes(one(q), k, v, one(dout), one(total)[..., 0], identity, None, H**-0.5)
+    return flash_attention.block_gradients(one(q), k, v, one(dout), one(total)[..., 0], identity, None, H**-0.5)
 
 
 @pytest.mark.parametrize("n, way", [(6, "doubling"), (4, "tree"), (3, "chain")])
 def test_a_tree_backward(n, way):
-    """A program of its own: slopes from the log-sum that all have, dQ put together as a sum (m = 0); right, and priced so."""
+    """A program of its own: gradients from the log-sum that all have, dQ put together as a sum (m = 0); right, and priced so."""
     S, mesh = 4 * n, meshes.mesh((n,), ("X",))
     q, k, v, do = reference.draw(B, 1, S, N, K, H)
     want = reference.dense(q, k, v, do, np.ones((1, S), bool))
@@ -85,7 +85,7 @@ def test_a_tree_backward(n, way):
     args = q[:, 0], k, v, jnp.asarray(want[0][:, 0], "float32"), total, do[:, 0]
 
     def here(*args):
-        dq, dk, dv = slopes_here(*args)
+        dq, dk, dv = gradients_here(*args)
         nothing = jnp.zeros(dq.shape[:-1])
         dq = tree_attention.WAYS[way](Running(nothing, nothing, dq), "X").O  # e^0 = 1: nothing but a sum
         return dq.reshape(B, 1, N, H), *(x[:, :, 0].transpose(0, 2, 1, 3) for x in (dk, dv))
@@ -97,7 +97,7 @@ def test_a_tree_backward(n, way):
 
     said = ring_costs.tree(costs.Attention(1, S, N=N, K=K, H=H, B=B, x=4), n, way, backward=True)
     each = [jax.ShapeDtypeStruct((B, 4, K, H), jnp.float32)] * 2
-    done = trace.count(slopes_here, args[0], *each, *args[3:])
+    done = trace.count(gradients_here, args[0], *each, *args[3:])
     assert (done.matmul_flops, done.by_primitive["exp"].flops, done.io_bytes) == (said.flops, said.exps, said.bytes)
     assert trace.sent(run, *args).kinds == {"Permute": said.hops}
     assert said.sent / ring_costs.tree(costs.Attention(1, S, N=N, K=K, H=H, B=B), n, way).sent == H / (H + 2)

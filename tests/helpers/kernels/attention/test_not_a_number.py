@@ -85,8 +85,8 @@ def test_nothing_leaks_from_behind_the_lengths(f):
     got, want = both(q, spoilt(k), spoilt(v)), both(q, jnp.nan_to_num(spoilt(k)), jnp.nan_to_num(spoilt(v)))
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         assert np.isfinite(a).all() and np.array_equal(a, b)
-    for slope in got[1][1:]:
-        assert not np.where(np.isnan(spoilt(k)), slope, 0).any()
+    for gradient in got[1][1:]:
+        assert not np.where(np.isnan(spoilt(k)), gradient, 0).any()
 
 
 @pytest.mark.takes("compiles a gradient")

@@ -18,10 +18,10 @@ def seen(mask, T, S, lengths):
     return mask.array(T, S)[None, None] & (np.arange(S) < np.asarray(lengths)[:, None, None, None])
 
 
-def agree(sizes, mask, lengths, rows, columns, tol, dtype="float32", slopes=True):
+def agree(sizes, mask, lengths, rows, columns, tol, dtype="float32", gradients=True):
     g = reference.draw(*sizes, dtype=dtype)
     f = lambda *x: pallas.flash(*x, mask, np.array(lengths), rows, columns)  # noqa: E731
-    got = jax.jit(reference.pulled(f) if slopes else lambda q, k, v, _: [f(q, k, v)])(*g)
+    got = jax.jit(reference.pulled(f) if gradients else lambda q, k, v, _: [f(q, k, v)])(*g)
     assert all(a.dtype == dtype for a in got)
     reference.close(got, reference.dense(*g, seen(mask, *sizes[1:3], lengths)), tol)
 
@@ -29,7 +29,7 @@ def agree(sizes, mask, lengths, rows, columns, tol, dtype="float32", slopes=True
 def test_the_kernels_are_attention():
     """Odd sizes, grouped heads, window and sinks, a text without keys; in bfloat16 more queries than keys, forward."""
     agree((2, 5, 11, 4, 2, 3), SINKS, [11, 0], 3, 4, 3e-6)
-    agree((1, 7, 4, 2, 1, 5), CAUSAL, [4], 2, 3, 0.03, "bfloat16", slopes=False)
+    agree((1, 7, 4, 2, 1, 5), CAUSAL, [4], 2, 3, 0.03, "bfloat16", gradients=False)
 
 
 @pytest.mark.slow
@@ -52,13 +52,13 @@ def test_the_grid_has_the_blocks_that_are_visited(mask):
     q, k = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((B, T, N, H), (B, S, K, H)))
     visited = int(mask.array(T, S).reshape(T // rows, rows, S // columns, columns).any((1, 3)).sum())
     assert visited == len(masks.plan(T, S, rows, columns, mask).blocks)
-    slope = jax.grad(lambda *x: pallas.flash(*x, mask, None, rows, columns).sum(), (0, 1, 2))
-    grids = [e.params["grid_mapping"].grid for e in calls(slope, q, k, k)]
+    gradient = jax.grad(lambda *x: pallas.flash(*x, mask, None, rows, columns).sum(), (0, 1, 2))
+    grids = [e.params["grid_mapping"].grid for e in calls(gradient, q, k, k)]
     empty = S // columns - len({b.j for b in masks.plan(T, S, rows, columns, mask).blocks})
     assert grids == [(B * N, visited), (B * N, visited), (B * K, (visited + empty) * N // K)]
-    inside = [s for e in calls(slope, q, k, k) for s in reference.inside(e)]
+    inside = [s for e in calls(gradient, q, k, k) for s in reference.inside(e)]
     assert max(np.prod(s, dtype=int) for s in inside) <= max(rows * pallas.LANES, columns * H, rows * columns)
-    assert max(np.prod(s, dtype=int) for s in reference.arrays(slope, q, k, k)) <= B * max(T * N, S * K) * H
+    assert max(np.prod(s, dtype=int) for s in reference.arrays(gradient, q, k, k)) <= B * max(T * N, S * K) * H
 
 
 def test_steps_take_a_row_or_a_column_to_its_end():

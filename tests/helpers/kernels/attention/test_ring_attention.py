@@ -1,4 +1,4 @@
-"""Ring and striped attention: equal to dense attention and its slopes on any number of devices; what is sent, what is computed."""
+"""Ring and striped attention: equal to dense attention and its gradients on any number of devices; what is sent, what is computed."""
 
 from functools import cache, partial
 
@@ -36,7 +36,7 @@ def mask_of(causal=True, window=None, lengths=None, **_):
 
 @jax.jit
 def dense(q, k, v, dout, mask):
-    """Attention and its slopes through the T x T matrix; 0 where a query sees nothing."""
+    """Attention and its gradients through the T x T matrix; 0 where a query sees nothing."""
 
     def f(q, k, v):
         k, v = (jnp.repeat(x, N // K, 2) for x in (k, v))
@@ -88,7 +88,7 @@ every_case = pytest.mark.parametrize(
 @every_case
 @pytest.mark.sample(quick=2, slow=6)
 def test_equal_to_dense_attention(n, how):
-    """The result and all three slopes, GQA, tokens in the order of the text."""
+    """The result and all three gradients, GQA, tokens in the order of the text."""
     for got, want in zip(around(n, **how)(*given()), dense(*given(), mask_of(**how))):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
 
@@ -98,7 +98,7 @@ def test_equal_to_dense_attention(n, how):
 def test_in_bfloat16(n, how):
     """The sums are float32: the result is within one rounding (2^-8) of what bfloat16 inputs give exactly.
 
-    Slopes of keys and values are rounded at each of N hops.
+    Gradients of keys and values are rounded at each of N hops.
     """
     given16 = [x.astype(jnp.bfloat16) for x in given()]
     got, want = around(n, **how)(*given16), dense(*(x.astype(jnp.float32) for x in given16), mask_of(**how))
@@ -136,13 +136,13 @@ def like(*heads, T=T, dtype="bfloat16"):
 
 @pytest.mark.parametrize("n, ways", [(3, 1), (4, 2)])
 def test_what_is_sent(n, ways):
-    """K and V N - 1 times, backward once more, and their slopes N times; both ways, half of it on each wire."""
+    """K and V N - 1 times, backward once more, and their gradients N times; both ways, half of it on each wire."""
     C = 8  # tokens of a device
     kv = 2 * B * C * K * H * 2  # bytes of its keys and values
     run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ways=ways, tile=3)  # filled up here, not on the way
     there = trace.sent(run, *like(N, K, K, T=n * C))
-    slope = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
-    whole = trace.sent(slope, *like(N, K, K, T=n * C))
+    gradient = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    whole = trace.sent(gradient, *like(N, K, K, T=n * C))
     assert there.kinds == {"Permute": ways * (n - 1)}
     assert whole.kinds == {"Permute": ways * (2 * (n - 1) + n)}
     assert {c.bytes for c in (*there, *whole)} == {kv / ways} and {c.dtype for c in whole} == {"bf16"}
@@ -150,18 +150,18 @@ def test_what_is_sent(n, ways):
 
 
 def sends(f, n, C):
-    """How often K and V are sent, and how often their slopes, if a causal ring over n devices is `f`."""
+    """How often K and V are sent, and how often their gradients, if a causal ring over n devices is `f`."""
     args = like(N, K, K, T=n * C)
     once = sum(c.times for c in trace.sent(f, *args))
-    slope = jax.grad(lambda *x: f(*x).astype(jnp.float32).sum(), (0, 1, 2))
-    return once, sum(c.times for c in trace.sent(slope, *args)) - 2 * once
+    gradient = jax.grad(lambda *x: f(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    return once, sum(c.times for c in trace.sent(gradient, *args)) - 2 * once
 
 
 @pytest.mark.parametrize("window, hops", [(1, 0), (5, 1), (6, 2)])
 def test_a_window_needs_few_hops(window, hops):
     """Four tokens a device, and a window over the query's own and window - 1 before it: from ⌈(window - 1)/4⌉ devices."""
     run = ring_attention.program(meshes.mesh((4,), ("X",)), "X", window=window)
-    assert sends(run, 4, 4) == (hops, hops + (hops > 0))  # slopes: one message more, home
+    assert sends(run, 4, 4) == (hops, hops + (hops > 0))  # gradients: one message more, home
 
 
 def ancestors(body):
@@ -177,10 +177,10 @@ def ancestors(body):
 def test_sends_and_work_do_not_wait_for_each_other():
     """In a round of the loop, forward and backward, no message needs what is computed there, and no work what arrives."""
     run = ring_attention.program(meshes.mesh((4,), ("X",)), "X")
-    slope = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
+    gradient = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
     loops = [
         v.eqn.params["jaxpr"].jaxpr
-        for v in trace.walk(jax.make_jaxpr(slope)(*like(N, K, K)))
+        for v in trace.walk(jax.make_jaxpr(gradient)(*like(N, K, K)))
         if v.name == "scan" and any(e.primitive.name == "ppermute" for e in v.eqn.params["jaxpr"].jaxpr.eqns)
     ]
     assert len(loops) == 2
@@ -204,8 +204,8 @@ def test_no_array_is_as_large_as_the_scores():
     C, tile, mesh = 512, 32, meshes.mesh((4,), ("X",))
     run = ring_attention.program(mesh, "X", tile=tile, **STRIPED)
     args = like(1, 1, 1, T=4 * C, dtype="float32")
-    slope = jax.grad(lambda *x: run(*x).sum(), (0, 1, 2))
-    made = [x.aval.size for v in trace.walk(jax.make_jaxpr(slope)(*args)) if v.axes for x in v.eqn.outvars]
+    gradient = jax.grad(lambda *x: run(*x).sum(), (0, 1, 2))
+    made = [x.aval.size for v in trace.walk(jax.make_jaxpr(gradient)(*args)) if v.axes for x in v.eqn.outvars]
     assert B * tile * tile <= max(made) < C * C
     kept = trace.saved(lambda *x: run(*x).sum(), *args).bytes
     assert kept < 8 * 4 * B * 4 * C * (H + 1) < 4 * B * 4 * C * C

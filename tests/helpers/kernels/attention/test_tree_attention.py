@@ -52,7 +52,7 @@ def test_equal_to_dense_attention(n, way):
         assert not np.any(got[2])  # and no NaN
 
 
-def slopes_of_dense(q, k, v, lengths, dout):
+def gradients_of_dense(q, k, v, lengths, dout):
     """dq, dk, dv by hand: ds = P (dP - sum of P dP); rows without tokens have none. NumPy, float64."""
     q, k, v, dout = (np.asarray(x, float) for x in (q, k, v, dout))
     k, v = (np.repeat(x, N // K, 2) for x in (k, v))
@@ -67,12 +67,12 @@ def slopes_of_dense(q, k, v, lengths, dout):
 
 
 @pytest.mark.parametrize("way", tree_attention.WAYS)
-def test_slopes(way):
+def test_gradients(way):
     """Of the query, which is on every device, and of each device's keys and values, with rows that see nothing."""
     f, args = run(3, way), given()
     dout = jnp.asarray(np.random.default_rng(1).standard_normal((B, N, H)), jnp.float32)
-    slope = jax.jit(jax.grad(lambda *x: jnp.vdot(f(*x, LENGTHS), dout), (0, 1, 2)))
-    for got, want in zip(slope(*args), slopes_of_dense(*args, LENGTHS, dout)):
+    gradient = jax.jit(jax.grad(lambda *x: jnp.vdot(f(*x, LENGTHS), dout), (0, 1, 2)))
+    for got, want in zip(gradient(*args), gradients_of_dense(*args, LENGTHS, dout)):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-6)
 
 

@@ -75,7 +75,7 @@ def schedule(name):
 
 def two_matmul(name):
     orders, grid, m = schedule(name)
-    run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(m * 6 * D), orders, grid)
+    run = pipeline_parallel.gradients(pipeline_parallel.two_matmul(m * 6 * D), orders, grid)
     return run, (mlp_training_step.Weights(bf16(8, D, F), bf16(8, F, D)), bf16(), bf16(m, 6, D), bf16(m, 6, D))
 
 
@@ -85,7 +85,7 @@ def of_function(name):
         lambda x, w: jax.lax.scan(lambda x, w: (x @ w, None), x, w)[0],
         lambda top, y, target: ((y @ top - target) ** 2).sum(),
     )
-    run = pipeline_parallel.slopes(stage, orders, grid)
+    run = pipeline_parallel.gradients(stage, orders, grid)
     return run, (bf16(8, D, D), bf16(D, D), bf16(m, 6, D), bf16(m, 6, D))
 
 
@@ -134,8 +134,10 @@ PROGRAMS = {
         if STRATEGIES[s][1] == dict(X=4)
     },
     "mlp_training_step.step, FSDP, a master copy": partial(mlp_step, "FSDP", master=True),
-    **{f"pipeline_parallel.slopes, {s}": partial(two_matmul, s) for s in SCHEDULES},
-    "pipeline_parallel.slopes, a stage of any function, ZB-H1": partial(of_function, "ZB-H1, 4 stages, 8 microbatches"),
+    **{f"pipeline_parallel.gradients, {s}": partial(two_matmul, s) for s in SCHEDULES},
+    "pipeline_parallel.gradients, a stage of any function, ZB-H1": partial(
+        of_function, "ZB-H1, 4 stages, 8 microbatches"
+    ),
     "transformer_in_stages.step, 1F1B, twice along X": partial(
         in_stages, "1F1B, 4 stages, 8 microbatches, twice along X"
     ),

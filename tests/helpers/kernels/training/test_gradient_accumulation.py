@@ -95,8 +95,8 @@ def test_tensor_parallelism_sends_as_much_in_microbatches():
         assert volume(sent) == 3 * (there.total + back.total)
 
 
-def test_slopes_that_a_device_adds_up():
-    """What the loop over microbatches carries: whole slopes or 1/X of them, in float32."""
+def test_gradients_that_a_device_adds_up():
+    """What the loop over microbatches carries: whole gradients or 1/X of them, in float32."""
     D, F, L = 64, 128, 3
     for name, way in WAYS.items():
         s, grid = STRATEGIES[name]
@@ -111,7 +111,7 @@ def carry(e):
     return sum(v.aval.size * 4 for v in e.invars[n : n + m] if v.aval.dtype == jnp.float32)
 
 
-def test_sums_of_bf16_slopes_lose_nothing_for_their_number():
+def test_sums_of_bf16_gradients_lose_nothing_for_their_number():
     """1 + 1/256 + 1/256 … in bf16 stays 1; in float32 it is the sum."""
     x = jnp.concatenate([jnp.ones(1), jnp.full(255, 1 / 256)]).astype(jnp.bfloat16)
     assert mlp_training_step.accumulated(jnp.sum, 256, x) == 1 + 255 / 256

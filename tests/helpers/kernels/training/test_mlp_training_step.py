@@ -59,11 +59,11 @@ def loss_of(w, In, Target):
 def one_device():
     """Weights and losses of three steps by `jax.grad` and Adam as its paper has it, in NumPy."""
     w, In, Target = given()
-    slope = jax.jit(jax.value_and_grad(loss_of))
+    gradient = jax.jit(jax.value_and_grad(loss_of))
     m = v = tuple(np.zeros(a.shape) for a in w)
     out = []
     for t in range(1, 4):
-        loss, dw = slope(w, In, Target)
+        loss, dw = gradient(w, In, Target)
         m = tuple(0.9 * a + 0.1 * np.float64(g) for a, g in zip(m, dw))
         v = tuple(0.999 * a + 0.001 * np.float64(g) ** 2 for a, g in zip(v, dw))
         w = mlp_training_step.Weights(
@@ -186,7 +186,7 @@ def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
 
 @pytest.mark.parametrize("name", ["ZeRO-1", "ZeRO-2"])
 def test_zero_sends_what_data_parallelism_does_in_two_halves(name):
-    """ReduceScatters of slopes, all layers' at the end or layer by layer, then AllGathers of new weights."""
+    """ReduceScatters of gradients, all layers' at the end or layer by layer, then AllGathers of new weights."""
     _, forward, _, step = traced(*STRATEGIES[name])
     B, D, F = BIG.values()
     whole, shard = [(D, F), (F, D)], [(D // 4, F), (F, D // 4)]
@@ -276,7 +276,7 @@ def test_fsdp_holds_one_whole_matrix_at_a_time():
 
 
 def test_memory_that_the_compiler_gives_to_fsdp():
-    """A further layer costs weights and two averages, old and new, and slopes, all 1/X; no whole matrix stays."""
+    """A further layer costs weights and two averages, old and new, and gradients, all 1/X; no whole matrix stays."""
     mesh, wide = meshes.mesh(*X4), 64
     like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
 

@@ -1,4 +1,4 @@
-"""Pipelines on simulated devices: the slopes of one device under every order; bubbles and memory of what was carried out."""
+"""Pipelines on simulated devices: the gradients of one device under every order; bubbles and memory of what was carried out."""
 
 from functools import cache, partial
 
@@ -52,11 +52,13 @@ LONG = ("naive", "GPipe", "ZB-H2", "1F1B on eight devices")
     "name, p, m, v", [pytest.param(*a, id=i, marks=[pytest.mark.slow] * (i in LONG)) for i, a in CASES.items()]
 )
 @pytest.mark.sample(quick=2)
-def test_slopes_equal_those_of_the_whole_net(name, p, m, v):
+def test_gradients_equal_those_of_the_whole_net(name, p, m, v):
     """Every order, with its microbatches; and the devices did what the order says, when it says."""
     orders, mesh = order(name, p, m, v), meshes.mesh((p,), ("Z",))
     w, xs, targets = given(m)
-    got = pipeline_parallel.slopes(pipeline_parallel.two_matmul(xs.size), orders, mesh)(w, jnp.zeros(()), xs, targets)
+    got = pipeline_parallel.gradients(pipeline_parallel.two_matmul(xs.size), orders, mesh)(
+        w, jnp.zeros(()), xs, targets
+    )
     loss, (dw, dxs) = by_grad(m)
     np.testing.assert_allclose(got.loss, loss, rtol=1e-5)
     for a, b in zip((*got.dw, got.dxs), (*dw, dxs)):
@@ -98,7 +100,7 @@ def test_what_a_pipeline_sends():
     for m in (4, 16):
         orders = order("1F1B", 4, m)
         w, xs, targets = given(m)
-        run = pipeline_parallel.slopes(pipeline_parallel.two_matmul(xs.size), orders, mesh)
+        run = pipeline_parallel.gradients(pipeline_parallel.two_matmul(xs.size), orders, mesh)
         sent = trace.sent(run, w, jnp.zeros(()), xs, targets)
         hops = [c for c in sent if c.kind == "Permute"]
         assert [(c.axes, c.shape, c.times) for c in hops] == [(("Z",), (MICRO, D), simulate(orders).span)] * 2
@@ -111,20 +113,20 @@ def test_tasks_have_equal_flops():
     stage = pipeline_parallel.two_matmul(1)
     w, xs, _ = given(1)
     y, kept = stage.forward(xs[0], w)
-    _, both = stage.slope_of_input(y, kept, w)
+    _, both = stage.input_gradient(y, kept, w)
     flops = [
         trace.count(f, *args).matmul_flops
         for f, args in (
             (stage.forward, (xs[0], w)),
-            (stage.slope_of_input, (y, kept, w)),
-            (stage.slope_of_weights, (kept, both, w)),
+            (stage.input_gradient, (y, kept, w)),
+            (stage.weight_gradient, (kept, both, w)),
         )
     ]
     assert flops == [4 * L * MICRO * D * F] * 3
 
 
 def test_stages_of_any_function():
-    """The same slopes, with B and W made by `jax.vjp`; and a head with weights of its own."""
+    """The same gradients, with B and W made by `jax.vjp`; and a head with weights of its own."""
     m, mesh = 4, meshes.mesh((4,), ("Z",))
     w, xs, targets = given(m)
     top = jnp.asarray(np.random.default_rng(3).standard_normal((D, D)), jnp.float32)
@@ -135,7 +137,7 @@ def test_stages_of_any_function():
     def loss(top, y, target):
         return jnp.sum((y @ top - target) ** 2) / xs.size
 
-    run = pipeline_parallel.slopes(pipeline_parallel.of_function(f, loss), order("ZB-H1", 4, m), mesh)
+    run = pipeline_parallel.gradients(pipeline_parallel.of_function(f, loss), order("ZB-H1", 4, m), mesh)
     got = run(w, top, xs, targets)
     want = jax.jit(jax.value_and_grad(lambda w, top, xs: loss(top, f(xs, w), targets), (0, 1, 2)))(w, top, xs)
     for a, b in zip(jax.tree.leaves((got.loss, (got.dw, got.dtop, got.dxs))), jax.tree.leaves(want)):
@@ -155,7 +157,7 @@ def test_what_does_not_fit_is_refused(p, m, layers, said):
     w, xs, targets = given(4)
     w = jax.tree.map(lambda a: a[:layers], w)
     make = partial(
-        pipeline_parallel.slopes, pipeline_parallel.two_matmul(1), order("GPipe", p, m), meshes.mesh((4,), ("Z",))
+        pipeline_parallel.gradients, pipeline_parallel.two_matmul(1), order("GPipe", p, m), meshes.mesh((4,), ("Z",))
     )
     with pytest.raises(ValueError, match=said):
         make()(w, jnp.zeros(()), xs, targets)
@@ -163,7 +165,7 @@ def test_what_does_not_fit_is_refused(p, m, layers, said):
 
 def test_a_mesh_without_stages_is_refused():
     with pytest.raises(ValueError, match="no axis Z for the stages, only X: name one of them Z"):
-        pipeline_parallel.slopes(pipeline_parallel.two_matmul(1), order("GPipe", 4, 4), meshes.mesh((4,), ("X",)))
+        pipeline_parallel.gradients(pipeline_parallel.two_matmul(1), order("GPipe", 4, 4), meshes.mesh((4,), ("X",)))
 
 
 def test_an_order_on_the_wrong_devices_is_refused():

@@ -46,30 +46,30 @@ def of_the_whole_net(weights, x):
 
 
 def test_a_chain_of_devices():
-    """Each slope, on the device of its stage, is `jax.grad`'s of the whole net."""
+    """Each gradient, on the device of its stage, is `jax.grad`'s of the whole net."""
     devices = meshes.devices(8)
     weights, x = chain()
-    value, slopes = transformer_in_stages.one_after_the_other(layer, mean_square, weights, x, devices)
+    value, gradients = transformer_in_stages.one_after_the_other(layer, mean_square, weights, x, devices)
     loss, want = of_the_whole_net(weights, x)
     np.testing.assert_allclose(value, loss, rtol=1e-5)
-    for d, device, a in zip(slopes, devices, want):
+    for d, device, a in zip(gradients, devices, want):
         assert d.devices() == {device}
         np.testing.assert_allclose(d, a, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("turns, at, same", [("printed", 1, False), ("backward", 1, False), ("backward", 0, True)])
 def test_the_printed_loop_and_its_cures(turns, at, same):
-    """As printed no stage is visited; backward but at a stage's output the slopes are wrong; at its input right."""
+    """As printed no stage is visited; backward but at a stage's output the gradients are wrong; at its input right."""
     weights, x = chain(n=4)
     held = [x]
     for w in weights:
         held.append(layer(held[-1], w))
-    dx, slopes = jax.grad(mean_square)(held[-1]), [jnp.zeros_like(w) for w in weights]
+    dx, gradients = jax.grad(mean_square)(held[-1]), [jnp.zeros_like(w) for w in weights]
     for i in range(0, 4, -1) if turns == "printed" else reversed(range(4)):
-        dx, slopes[i] = jax.vjp(layer, held[i + at], weights[i])[1](dx)
+        dx, gradients[i] = jax.vjp(layer, held[i + at], weights[i])[1](dx)
     _, want = of_the_whole_net(weights, x)
-    assert np.allclose(np.stack(slopes), np.stack(want), atol=1e-6) == same
-    assert np.any(np.stack(slopes)) == (turns != "printed")
+    assert np.allclose(np.stack(gradients), np.stack(want), atol=1e-6) == same
+    assert np.any(np.stack(gradients)) == (turns != "printed")
 
 
 C = toy(D=8, L=4, N=2, K=2, H=4, F=12, V=13)
@@ -77,8 +77,8 @@ C = toy(D=8, L=4, N=2, K=2, H=4, F=12, V=13)
 
 @jax.jit
 def one_device_step(params, moments, rows):
-    loss, slopes = jax.value_and_grad(decoder.loss)(params, rows, C)
-    return *ADAM.update(params, slopes, moments), loss
+    loss, gradients = jax.value_and_grad(decoder.loss)(params, rows, C)
+    return *ADAM.update(params, gradients, moments), loss
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_small_transformer_as_a_pipeline(name, grid, m, v):
 
 
 def test_messages_are_those_of_the_predicted_step():
-    """`training.step` prices m activations and m slopes of a device between two others; the program hops each tick."""
+    """`training.step` prices m activations and m gradients of a device between two others; the program hops each tick."""
     p, m, B, T = 4, 4, 8, 6
     bf16 = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, jnp.bfloat16), random_params(C))
     run = transformer_in_stages.step(C, order("1F1B", p, m), meshes.mesh((p,), ("Z",)), ADAM)
@@ -119,7 +119,9 @@ def test_messages_are_those_of_the_predicted_step():
     assert [c.bytes for c in hops] == [x.bytes for x in said] and {c.dtype for c in hops} == {"bf16"}
     t = pipeline_parallel.ticks(order("1F1B", p, m))
     assert t.permutes == sum(c.times for c in hops)
-    assert t.messages == p * sum(x.times for x in said) - 2 * m  # the last sends no activations on, the first no slopes
+    assert (
+        t.messages == p * sum(x.times for x in said) - 2 * m
+    )  # the last sends no activations on, the first no gradients
 
 
 def test_what_does_not_fit_is_refused():

@@ -46,8 +46,8 @@ def one_device(c):
 
     @jax.jit
     def step(params, moments):
-        loss, slopes = jax.value_and_grad(decoder.loss)(params, rows, c)
-        return *ADAM.update(params, slopes, moments), loss
+        loss, gradients = jax.value_and_grad(decoder.loss)(params, rows, c)
+        return *ADAM.update(params, gradients, moments), loss
 
     out, moments = [], ADAM.start(params)
     for _ in range(2):
@@ -113,7 +113,7 @@ def bytes_of(c, B=8, T=16):
     return layers, 2 * (2 * V * D + D), norms, 2 * B * T * D
 
 
-def test_data_sends_every_slope_once_and_nothing_forward():
+def test_data_sends_every_gradient_once_and_nothing_forward():
     """One AllReduce for each array."""
     c, grid, axes = WAYS["data"]
     layers, outside, norms, _ = bytes_of(c)
@@ -132,7 +132,7 @@ def test_fsdp_gathers_twice_and_scatters_once():
 
 
 def test_tensor_sends_activations_twice_in_each_half_of_a_layer():
-    """4BD and 6BD bytes for each of attention and MLP; slopes of what is whole along Y are added up."""
+    """4BD and 6BD bytes for each of attention and MLP; gradients of what is whole along Y are added up."""
     c, grid, axes = WAYS["tensor"]
     _, outside, norms, x = bytes_of(c)
     halves = 2 * c.L
@@ -163,8 +163,8 @@ def test_fsdp_and_tensor_divide_each_others_bytes():
     ]
 
 
-def test_pods_send_slopes_only_and_each_chip_its_share():
-    """Data parallelism over pods P, FSDP and tensor in each: over P every chip sums 1/|XY| of the layers' slopes."""
+def test_pods_send_gradients_only_and_each_chip_its_share():
+    """Data parallelism over pods P, FSDP and tensor in each: over P every chip sums 1/|XY| of the layers' gradients."""
     c, grid, axes = PODS
     layers, outside, norms, _ = bytes_of(c)
     forward, step = sent_by(c, grid, axes)
@@ -174,7 +174,7 @@ def test_pods_send_slopes_only_and_each_chip_its_share():
 
 
 def test_context_sends_keys_and_values_only():
-    """The MLP sends nothing; keys and values go round once forward and once, with their slopes, backward."""
+    """The MLP sends nothing; keys and values go round once forward and once, with their gradients, backward."""
     c, grid, axes = WAYS["context"]
     (S,), (layers, outside, norms, _) = grid[0], bytes_of(c)
     kv = 2 * 2 * 8 * 16 // S * c.K * c.H  # of one device: bytes of keys and values
@@ -187,7 +187,7 @@ def test_context_sends_keys_and_values_only():
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_experts_send_two_all_to_alls_forward_and_two_backward(factor):
-    """Places of E experts, used or not, there and back; the slopes of what is not an expert's are added up."""
+    """Places of E experts, used or not, there and back; the gradients of what is not an expert's are added up."""
     c, grid, _ = WAYS["experts"]
     m, axes = c.moe, Axes(experts="E", capacity=factor)
     n, places = grid[0][0], int(factor * m.k * 8 * 16 / grid[0][0] / m.E)
@@ -252,7 +252,7 @@ def test_layers_send_what_the_predicted_step_does(name):
         rest["AllToAll", frozenset("E")] *= 2 / 3  # it keeps what the experts were sent
     if axes.context:
         share = layout.dp * layout.tp * layout.cp  # keys and values of one device
-        rest["Permute", frozenset("S")] += kv / share  # the slopes' last hop, home
+        rest["Permute", frozenset("S")] += kv / share  # the gradients' last hop, home
     if axes.tensor:
         copies = frozenset(filter(None, (axes.data, axes.context)))
         if copies:
@@ -272,7 +272,7 @@ def dense_attention(q, k, v, window):
 
 @pytest.mark.parametrize("window", [pytest.param(None, marks=pytest.mark.slow), 5])  # a whole decoder has None above
 def test_ring_attention_equals_dense(window):
-    """The result and all three slopes; eight devices, three query heads on each KV head."""
+    """The result and all three gradients; eight devices, three query heads on each KV head."""
     mesh, draw = meshes.mesh((8,), ("S",)), np.random.default_rng(1)
     q, k, v, dout = (jnp.asarray(draw.standard_normal((2, 16, n, 4)), jnp.float32) for n in (6, 2, 2, 6))
     cut = jax.P(None, "S")

@@ -13,7 +13,7 @@ from helpers.kernels.transformers.adam import Adam
 
 
 def after(w, master, steps=300, rate=1e-4):
-    """Weights after steps with slope 1, and the state."""
+    """Weights after steps with gradient 1, and the state."""
     adam = Adam(rate)
     return jax.lax.fori_loop(
         0, steps, lambda _, now: adam.update(now[0], jnp.ones_like(w), now[1]), (w, Adam.start(w, master))

@@ -76,7 +76,7 @@ def test_parts_of_a_layer():
 @pytest.mark.parametrize("c", LAYERS.values(), ids=LAYERS)
 @pytest.mark.sample(quick=1, slow=1)
 def test_a_whole_layer(c):
-    """The same layer as the decoder's, the same slopes as jax.grad, and exactly twice the FLOPs."""
+    """The same layer as the decoder's, the same gradients as jax.grad, and exactly twice the FLOPs."""
     p = jax.tree.map(lambda a: a[0], random_params(c)["layers"][0])
     x, dy = draw((B, T, c.D), (B, T, c.D))
     block = lambda p, x: kernels.block(p, x, jnp.arange(T), c, c.kind(0))[0]  # noqa: E731

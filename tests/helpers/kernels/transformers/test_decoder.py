@@ -106,13 +106,13 @@ def test_a_cache_changes_nothing(c, prompt=5):
 
 @pytest.mark.parametrize("name", DISTINCT)
 @pytest.mark.sample(quick=1, slow=1)
-def test_every_parameter_has_a_slope(name):
+def test_every_parameter_has_a_gradient(name):
     """None is counted that the program does not use."""
     c = FAMILIES[name]
     params, x = random_params(c), tokens(c, 4, 13)
-    slopes = jax.jit(jax.grad(lambda p: kernels.loss(p, x, c)))(params)
-    for path, slope in jax.tree_util.tree_leaves_with_path(slopes):
-        assert np.isfinite(slope).all() and np.abs(slope).max() > 0, path
+    gradients = jax.jit(jax.grad(lambda p: kernels.loss(p, x, c)))(params)
+    for path, gradient in jax.tree_util.tree_leaves_with_path(gradients):
+        assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0, path
 
 
 def test_a_window_as_long_as_the_text_is_none():
@@ -160,11 +160,11 @@ def test_an_even_distribution_surprises_by_log_v():
 def test_training_makes_the_loss_smaller():
     c = toy(L=2)
     params, x = kernels.init(c, jax.random.key(0)), tokens(c, B, T)
-    slope = jax.jit(jax.value_and_grad(lambda p: kernels.loss(p, x, c)))
-    first, _ = slope(params)
+    gradient = jax.jit(jax.value_and_grad(lambda p: kernels.loss(p, x, c)))
+    first, _ = gradient(params)
     for _ in range(30):
-        params = jax.tree.map(lambda p, g: p - 0.3 * g, params, slope(params)[1])
-    assert slope(params)[0] < first / 2
+        params = jax.tree.map(lambda p, g: p - 0.3 * g, params, gradient(params)[1])
+    assert gradient(params)[0] < first / 2
 
 
 # ---- said in one sentence

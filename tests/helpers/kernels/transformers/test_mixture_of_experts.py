@@ -113,7 +113,7 @@ def test_dispatch_and_combine_return_what_was_sent():
 
 @pytest.mark.parametrize("factor", [1.0, 1.25, 2.0])
 def test_flops_are_those_of_the_places(factor):
-    """With a capacity all places are multiplied; without, k experts for each token; the slope costs twice."""
+    """With a capacity all places are multiplied; without, k experts for each token; the gradient costs twice."""
     c = toy(L=1, moe=MoE(E=4, k=2, F=9, shared=1))
     p, x = layer(c)
     C = moe_batch_and_capacity.capacity(TOKENS, 4, 2, factor)
@@ -130,7 +130,7 @@ def test_flops_are_those_of_the_places(factor):
     assert trace.count(jax.value_and_grad(total, (0, 1)), p, x).matmul_flops == 3 * roles()
 
 
-def test_the_slope_of_ragged_products_is_that_of_places():
+def test_the_gradient_of_ragged_products_is_that_of_places():
     c = CONFIGS["gated"]
     p, x = layer(c)
     losses = [

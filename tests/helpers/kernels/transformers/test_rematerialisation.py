@@ -1,4 +1,4 @@
-"""Checkpoint policies: the same slopes; what is saved and what is computed again is what `costs` says, for every family."""
+"""Checkpoint policies: the same gradients; what is saved and what is computed again is what `costs` says, for every family."""
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +68,7 @@ def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
 )
 @pytest.mark.sample(quick=1)
 @pytest.mark.slow("compiles a training step for each policy")
-def test_slopes_are_the_same(change):
+def test_gradients_are_the_same(change):
     """Gradients identical."""
     c = toy(L=1, **change)
     params, x = random_params(c), tokens(c, B, T + 1)
