@@ -13,8 +13,8 @@ Between devices nothing takes time: an activation that is sent is small (`traini
     1F1B         as soon as the last stage has an F it does its BW: as long a bubble, but p microbatches in memory and not m
     interleaved  1F1B with v stages, far apart, on each device: the pipeline fills with pieces of 1/v
     ZB-H1        backward split in two: B at once, W where 1F1B would wait; every device holds what 1F1B's first one does
-    ZB-H2        the same with up to twice the microbatches in memory: if B takes no longer than F, and F and B together no
-                 longer than two W, no device waits between its first and its last task
+    ZB-H2        the same with up to twice the microbatches in memory: if B takes no longer than F, F and B together no longer
+                 than two W, and m is 2p - 1 or more, no device waits between its first and its last task
 
 Source: Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training" (2021);
 Qi et al., "Zero Bubble Pipeline Parallelism" (2024); Austin et al. 2025, Section 5.

@@ -130,6 +130,7 @@ def test_no_device_waits_inside_zb_h2():
         assert t.gaps == (0.0,) * p and max(t.peak) == 2 * p - 1
         assert max(simulate(pipeline("ZB-H1", p, 2 * p)).gaps) > 0
         assert max(simulate(pipeline("ZB-H1", p, 2 * p)).peak) == max(simulate(pipeline("1F1B", p, 2 * p)).peak) == p
+    assert max(simulate(pipeline("ZB-H2", 6, 10)).gaps) > 0 == max(simulate(pipeline("ZB-H2", 6, 11)).gaps)
 
 
 def test_zb_h2_waits_inside_unless_its_passes_are_balanced():
