@@ -4,7 +4,8 @@
     kernels   JAX programs on a mesh                        plot      figures
     trace     what a program does, read from it             live      a cost function as JavaScript;  figures: live figures and films
 
-    numeric   functions for floats, arrays and tracers      show      numbers as people read them
+    numeric   functions for floats, arrays and tracers      arguments what a cost function takes, and says of the rest
+    show      numbers as people read them
     prose     numbers in text, computed                     versus    predicted beside measured
 
 Each of these is a floor; costs, kernels, plot and figures have the same rooms, named like the chapters: rooflines, sharding,

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 
 import numpy as np
 
-OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.numeric")
+OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.arguments", "helpers.numeric")
 """Modules that every answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
 PROGRAMS = tuple(f"helpers.kernels.{room}" for room in "sharding transformers attention training inference".split())

@@ -5,8 +5,9 @@ Source: Shah et al., "FlashAttention-3" (2024), for what overlaps and for the ra
 
 from dataclasses import dataclass, replace
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Time
-from helpers.numeric import entries, maximum, minimum
+from helpers.numeric import maximum, minimum
 
 from .flops_and_bytes import Attention, Pass, chunked, flash, fused, naive
 from .io_complexity import Layout, largest_block
@@ -85,7 +86,7 @@ def in_turn(p: Pass, at: Rates):
     return maximum(t["hbm"], t["link"], t["math"] + t["exps"] + t["other"])
 
 
-def variants(a: Attention, M, C=256, window=None, keep=4) -> dict[str, Pass]:
+def variants(a: Attention, M, C: Count = 256, window=None, keep=4) -> dict[str, Pass]:
     """Forward passes side by side on one device whose fast memory has M bytes.
 
     C       queries of a chunk of `chunked`; blocks of Flash are the largest that fit (`io_complexity.largest_block`), 16 at least;

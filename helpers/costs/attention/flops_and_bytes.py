@@ -10,10 +10,11 @@ Staats, "Self-attention does not need O(n^2) memory" (2021). Errors of the cours
 
 from dataclasses import dataclass, replace
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.roofline import Move, Work
 from helpers.costs.transformers import parameters_and_flops
 from helpers.costs.transformers.kv_cache import paged_tokens
-from helpers.numeric import ceil, entries, floor, maximum, minimum, plain, sqrt
+from helpers.numeric import ceil, floor, maximum, minimum, plain, sqrt
 
 from . import io_complexity as io
 
@@ -44,8 +45,8 @@ class Attention:
     def __post_init__(self):
         object.__setattr__(self, "S", self.T if self.S is None else self.S)
         object.__setattr__(self, "K", self.N if self.K is None else self.K)
-        if plain(self.T, self.S) and (self.T < 1 or self.S < 1):
-            raise ValueError(f"attention needs a query and a key, not T={self.T} and S={self.S}")
+        if plain(self.T, self.S, self.H) and min(self.T, self.S, self.H) < 1:
+            raise ValueError(f"attention needs a query, a key and a width, not T={self.T}, S={self.S}, H={self.H}")
         if plain(self.N, self.K) and (self.K < 1 or self.N % self.K):
             raise ValueError(f"{self.N} query heads do not group over {self.K} KV heads: make N a multiple of K")
         if self.causal and plain(self.T, self.S) and self.S < self.T:

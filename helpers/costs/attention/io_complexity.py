@@ -9,7 +9,8 @@ and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
 from dataclasses import dataclass
 
-from helpers.numeric import ceil, entries, floor_near, maximum, minimum, plain, sqrt
+from helpers.arguments import Count, entries
+from helpers.numeric import ceil, floor_near, maximum, minimum, plain, sqrt
 
 SOFTMAX_ACCESSES = {"naive": 3, "safe": 4, "online": 3}
 """Loads and stores for each number of a row that is too long for fast memory: one pass for the sum, or for largest and sum,
@@ -102,12 +103,16 @@ class Visits:
         return self.full + self.partial
 
 
-def visits(T: int, S: int, R: int, C: int, causal: bool = True, window: int | None = None, keep: int = 0) -> Visits:
+def visits(
+    T: Count, S: Count, R: Count, C: Count, causal: bool = True, window: Count | None = None, keep: int = 0
+) -> Visits:
     """Blocks of R queries with C keys, of T queries that are the last of S keys; any sizes, the last blocks may be short.
 
     >>> visits(8, 8, 2, 2), visits(100, 300, 32, 64).rows
     (Visits(full=6, partial=4, rows=(1, 2, 3, 4)), (4, 5, 5, 5))
     """
+    if S < T:
+        raise ValueError(f"the T={T} queries are the last of the keys, so S is at least T, not {S}")
     full, rows = 0, []
     for first in range(S - T, S, R):
         last = min(first + R, S) - 1
@@ -200,7 +205,7 @@ def block_bytes(R, C, H, at: Layout = Layout(), backward=False):
     return stay + at.buffers * 2 * C * H * at.x + (R * C * (at.x + at.s) if at.scores else 0)
 
 
-def largest_block(M, H, at: Layout = Layout(), backward=False, multiple=16):
+def largest_block(M, H: Count, at: Layout = Layout(), backward=False, multiple=16):
     """Largest b with b queries and b keys in M BYTES of fast memory, a whole `multiple`; 0 if not even that fits.
 
     >>> largest_block(128 * 2**20, 128)                # VMEM of a v5e

@@ -6,7 +6,8 @@ the keys that it sees: a state whose size does not know how long the sequence is
 Source: Katharopoulos et al., "Transformers are RNNs" (2020); Zhang et al., "The Hedgehog & the Porcupine" (2024).
 """
 
-from helpers.numeric import ceil, entries, maximum, minimum, plain, sqrt
+from helpers.arguments import entries
+from helpers.numeric import ceil, maximum, minimum, plain, sqrt
 
 from .flops_and_bytes import Attention, Pass
 

@@ -10,7 +10,8 @@ the course's sources, GPT-3's limits among them, are listed in its errata (E004)
 
 from dataclasses import dataclass
 
-from helpers.numeric import entries, plain
+from helpers.arguments import entries
+from helpers.numeric import plain
 
 
 def prefill_intensity(L, D, N):

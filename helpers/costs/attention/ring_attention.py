@@ -9,10 +9,11 @@ al., "Tree Attention" (2024). Errors of the course's sources are listed in its e
 
 from dataclasses import dataclass, replace
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.sharding.collectives import all_reduce
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.numeric import entries, maximum, plain, where
+from helpers.numeric import maximum, plain, where
 
 from .flops_and_bytes import Attention, Pass, flops
 from .io_complexity import last_flops, step_flops
@@ -52,7 +53,7 @@ def hop_bytes(a: Attention, n, backward=False, ways=1):
     return (a.x + (a.s if backward else 0)) * 2 * a.B * a.K * a.S / n * a.H / ways
 
 
-def ring(a: Attention, n, cut="contiguous", backward=False) -> Pass:
+def ring(a: Attention, n: Count, cut="contiguous", backward=False) -> Pass:
     """What the busiest device does, blocks that are masked whole skipped, each block's scores kept on the chip.
 
     Forward K and V are sent n - 1 times. Backward too, and their gradients n times: once more, home.
@@ -97,7 +98,7 @@ def _no_window(a: Attention) -> None:
         )
 
 
-def work(n: int, C: int, cut: str = "contiguous") -> tuple[tuple[int, ...], ...]:
+def work(n: Count, C: Count, cut: str = "contiguous") -> tuple[tuple[int, ...], ...]:
     """The map of causal work: pairs that device i computes at hop r, as rows of hops and columns of devices.
 
     contiguous  device i has tokens iC … iC + C - 1: its own block is a triangle, earlier blocks are whole, later ones empty
@@ -175,7 +176,7 @@ def ring_seconds(a: Attention, n, C_, W, hop=0.0, cut="contiguous", ways=1) -> H
     return Hops(each, send, total)
 
 
-def rounds(n):
+def rounds(n: Count):
     """Rounds of a tree over n devices: ceil(log2 n).
 
     >>> [rounds(n) for n in (1, 2, 3, 8, 9, 1024)]

@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout, divisors, lies
-from helpers.numeric import entries
 
 from . import sharded_decode_step as sharded
 from .prefill_and_decode_step import Replica

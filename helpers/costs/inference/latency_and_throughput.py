@@ -12,12 +12,13 @@ Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import critical_batch_limit
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import arrays
-from helpers.numeric import entries, maximum, nonzero, sqrt, where
+from helpers.numeric import maximum, nonzero, sqrt, where
 
 
 def attention_time(B, kv, W_hbm):
@@ -104,7 +105,9 @@ class Row:
     throughput: float
 
 
-def sampling_table(kv, params, weights, C, W_hbm, batches: Iterable = (1, 8, 16, 32, 64, 240)) -> tuple[Row, ...]:
+def sampling_table(
+    kv, params, weights, C, W_hbm, batches: Iterable[Count] = (1, 8, 16, 32, 64, 240)
+) -> tuple[Row, ...]:
     """Memory, step time and throughput for each batch, whether it fits or not.
 
     >>> for r in sampling_table(6.7e9, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, (1, 16, 240)):     # LLaMA-2 13B, 8 v5e
@@ -133,7 +136,7 @@ def cached_work(n):
     return n, n * (n + 1) / 2
 
 
-def receptive_field(layers, window):
+def receptive_field(layers: Count, window: Count):
     """Tokens back, itself included, that can reach a token through that many local layers: layers·(window - 1) + 1.
 
     >>> receptive_field(32, 4096), receptive_field(1, 4096)
@@ -183,7 +186,7 @@ def ttft(queue, prefill):
     return queue + prefill
 
 
-def request_seconds(first, step, tokens):
+def request_seconds(first, step, tokens: Count):
     """Seconds until the last of `tokens` tokens: the first one, then a decode step for each of the others.
 
     >>> request_seconds(first=0.5, step=0.02, tokens=101)

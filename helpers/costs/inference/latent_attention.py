@@ -13,9 +13,10 @@ nope + P and v, so absorbing pays for few new tokens, as in a decode step, and n
 Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1 and its Appendix C.
 """
 
+from helpers.arguments import entries
 from helpers.costs.sharding.collectives import Collective
 from helpers.costs.transformers.config import MLA
-from helpers.numeric import entries, maximum, nonzero, where
+from helpers.numeric import maximum, nonzero, where
 
 
 def remade_flops(N, m: MLA):

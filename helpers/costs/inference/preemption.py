@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from helpers.numeric import ceil, entries, nonzero, where
+from helpers.arguments import Count, entries
+from helpers.numeric import ceil, nonzero, where
 
 from .request_log import requests, whole
 
@@ -45,7 +46,7 @@ def swap_time(S, kv, pcie, page=1, copies=1, setup=0.0):
     return 2 * ceil(S / page) * (page * kv / pcie + copies * setup)
 
 
-def smallest_page(S, kv, params, C, pcie, pair=0.0, copies=1, setup=0.0):
+def smallest_page(S: Count, kv, params, C, pcie, pair=0.0, copies=1, setup=0.0):
     """Tokens of a page from which swapping S tokens is no slower than computing them again, if S fills its pages; inf: none.
 
     2·(S·kv/pcie + S/page·copies·setup) = `recompute_time`, solved for the page.

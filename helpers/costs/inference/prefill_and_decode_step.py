@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time, Work, time
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import Parameters, flops, parameters, works
-from helpers.numeric import entries, floor_near, maximum, plain
+from helpers.numeric import floor_near, maximum, plain
 
 from .latency_and_throughput import reload_crossover, reload_time, step_time
 

@@ -11,7 +11,7 @@ from numbers import Integral
 from random import Random
 from typing import NamedTuple
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 
 class Request(NamedTuple):
@@ -192,6 +192,9 @@ def mixed_load(
     whole("requests", n)
     if rate is not None and rate <= 0:
         raise ValueError(f"requests come at a rate above 0 a second, or all at once (None), not {rate}")
+    for low, high in (prompts, outputs):
+        if not 1 <= low <= high:
+            raise ValueError(f"lengths are drawn from (shortest, longest), of 1 token or more, not from {(low, high)}")
     draw, at, out = Random(seed), 0.0, []
     for _ in range(n):
         lengths = [round(low * (high / low) ** draw.random()) for low, high in (prompts, outputs)]

@@ -14,13 +14,14 @@ each chip looks among its own logits), and experts' uneven loads.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Move, Time, Work, time
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.training.layout import Layout, Wires, divisors, lies, together, wires
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import works
-from helpers.numeric import ceil, entries, minimum, plain
+from helpers.numeric import ceil, minimum, plain
 
 from .prefill_and_decode_step import Pass, Point, Replica
 

@@ -9,6 +9,7 @@ Source: Austin et al. 2025, Section 7 and its appendices B and C; errors of its 
 Pope et al., "Efficiently Scaling Transformer Inference" (2022), for weight-stationary layouts.
 """
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.torus import HOP
 from helpers.costs.sharding.collectives import Collective, all_to_all, seconds
@@ -16,7 +17,7 @@ from helpers.costs.sharding.sharded_array import Axis, bytes_each
 from helpers.costs.training.layout import divisors
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
-from helpers.numeric import entries, maximum, minimum, plain, sqrt
+from helpers.numeric import maximum, minimum, plain, sqrt
 
 # How far to shard.
 

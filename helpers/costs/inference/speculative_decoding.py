@@ -12,7 +12,8 @@ Austin et al. 2025, Section 7, appendix D.
 
 from collections.abc import Sequence
 
-from helpers.numeric import entries, maximum, minimum, nonzero, plain, where
+from helpers.arguments import entries
+from helpers.numeric import maximum, minimum, nonzero, plain, where
 
 
 def acceptance(p, q):
@@ -40,7 +41,7 @@ def residual(p, q):
     return where(total > 0, more / nonzero(total), p)
 
 
-def expected_tokens(a, K):
+def expected_tokens(a, K: int):
     """Tokens that one pass of the target gives on the average: (1 - a^(K+1)) / (1 - a), from 1 to K + 1.
 
     Each token is accepted with probability a, independently; after the last accepted one comes a token of the target's own.

@@ -7,7 +7,7 @@ Rounded values are those that the course computes with; `tests/helpers/costs/roo
 from difflib import get_close_matches
 from types import MappingProxyType as Frozen
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 from .hardware import Chip
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 HOPS = {"tpu": 1e-6, "gpu": 3e-6}
 

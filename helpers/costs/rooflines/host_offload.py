@@ -6,7 +6,8 @@ Source: Austin et al. 2025, Section 2.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from helpers.numeric import entries, maximum
+from helpers.arguments import entries
+from helpers.numeric import maximum
 
 from .hardware import Slice
 from .torus import gather_to_one

@@ -3,7 +3,7 @@
 Source: Austin et al. 2025, Section 2.
 """
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 
 def mxu_rate(clock=1.5e9, size=128, rows=8, cycles=8):

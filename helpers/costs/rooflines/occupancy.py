@@ -5,7 +5,8 @@ Source: NVIDIA CUDA C++ Programming Guide (occupancy).
 
 from dataclasses import dataclass
 
-from helpers.numeric import ceil, entries, minimum
+from helpers.arguments import entries
+from helpers.numeric import ceil, minimum
 
 BLOCK = 1024
 """Threads of a block at most, on every compute capability so far."""

@@ -9,7 +9,8 @@ Source: Williams, Waterman, Patterson, "Roofline" (2009); Austin et al. 2025, Se
 
 from dataclasses import dataclass, replace
 
-from helpers.numeric import entries, maximum, minimum, nonzero, where
+from helpers.arguments import Count, entries
+from helpers.numeric import maximum, minimum, nonzero, where
 
 from .hardware import Chip
 
@@ -184,7 +185,7 @@ def attainable(intensity, C, W):
     return minimum(C, W * intensity)
 
 
-def dot(N, bytes_each=2) -> Work:
+def dot(N: Count, bytes_each=2) -> Work:
     """x[N] · y[N]: N products and N-1 additions; two vectors read, one number written.
 
     >>> dot(1).intensity == 1 / 6

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 from .hardware import Slice
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
-from helpers.numeric import entries
 
 from .matmul_plans import Case, Plan, finished, local_products, order
 from .resharding import named, routes, shardings, state

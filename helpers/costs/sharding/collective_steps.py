@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 from .sharded_array import Axis
 

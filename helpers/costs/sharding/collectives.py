@@ -13,13 +13,14 @@ ways   2 if links are used in both directions at once, 1 for a ring that turns o
 Source: Austin et al. 2025, Section 3; derivations in the book's chapter 2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
-from helpers.numeric import entries, floor, maximum, minimum, nonzero, plain, where
+from helpers.numeric import floor, maximum, minimum, nonzero, plain, where
 
 from .sharded_array import Axis, Mesh, bytes_each
 
@@ -113,7 +114,7 @@ def all_to_all(V, axes, ways: int = 2) -> Move:
     return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], sum(_steps(a, ways) for a in axes))
 
 
-def permute(V, axis: Axis, shift=1) -> Move:
+def permute(V, axis: Axis, shift: int = 1) -> Move:
     """Every device sends its V bytes `shift` places on; along a line those near the end have nobody there.
 
     Round a ring of n, `shift` = d or n-d places away, whichever is nearer: if (n-d)/n of an array goes the shorter way and
@@ -177,7 +178,7 @@ def crossover(axes, W, hop=HOP, ways: int = 2):
     return hop * whole.hops * W / whole.bytes
 
 
-def overlapped(c, s, n, ways: int = 2):
+def overlapped(c, s, n: Count, ways: int = 2):
     """Seconds of an AllGather over a ring of n whose blocks are multiplied as they pass: a collective matmul.
 
     c  seconds to multiply one block, of n
@@ -189,13 +190,15 @@ def overlapped(c, s, n, ways: int = 2):
     >>> overlapped(1.0, 1.0, 4), overlapped(1.0, 1.0, 4, ways=1), overlapped(0.0, 3.0, 8), overlapped(1.0, 0.0, 8)
     (4.0, 4.0, 12.0, 8.0)
     """
+    if ways not in (1, 2):
+        raise ValueError(f"blocks travel 1 or 2 ways round a ring, not {ways}")
     if ways == 1:
         return (n - 1) * maximum(c, s) + c
     last = where(n % 2 == 0, 1, 2) * c
     return where(n > 1, maximum(c, s) + (floor(n / 2) - 1) * maximum(2 * c, s) + last, c)
 
 
-def chained(V, n, chunks, W, hop=HOP):
+def chained(V, n: Count, chunks: Count, W, hop=HOP):
     """Seconds of an AllReduce along a line of n chips in which V bytes travel as `chunks` chunks, one hop apart.
 
     The first chunk takes n-1 hops, to the middle and back to the ends, and each later one arrives one step after it.
@@ -206,7 +209,7 @@ def chained(V, n, chunks, W, hop=HOP):
     >>> [round(chained(1.0, 8, m, 1.0, 0.0), 3) for m in (1, 8, 64, 1000)]
     [7.0, 1.75, 1.094, 1.006]
     """
-    return (n - 2 + chunks) * maximum(hop, V / chunks / W)
+    return where(n > 1, (n - 2 + chunks) * maximum(hop, V / chunks / W), 0.0)
 
 
 def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
@@ -266,15 +269,15 @@ class Collective:
         """V of one run: see the module. For an AllToAll that takes the mesh: `V(mesh)`."""
         return bytes_each(self.dtype) * prod(self.out if self.kind == "AllGather" else self.shape)
 
-    def V(self, mesh: Mesh) -> float:
+    def V(self, mesh: Mesh | Mapping[str, int]) -> float:
         """Bytes of the array on one device where it is whole along the axes; for an AllToAll all shards together."""
         return self.bytes * (self.members(mesh) if self.kind == "AllToAll" else 1)
 
-    def members(self, mesh: Mesh) -> int:
+    def members(self, mesh: Mesh | Mapping[str, int]) -> int:
         """Devices that exchange with one another."""
         return mesh.size(self.axes) if self.within is None else self.within
 
-    def wire(self, mesh: Mesh) -> float:
+    def wire(self, mesh: Mesh | Mapping[str, int]) -> float:
         """Bytes that one device sends in all runs, by the ring algorithms that turn one way.
 
         Of an AllToAll its own blocks are counted, not those that it passes on; `move` has the load of a link.

@@ -19,10 +19,10 @@ from functools import cached_property, lru_cache
 from itertools import permutations, product
 from math import prod
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
-from helpers.numeric import entries
 
 from .collectives import Collective
 from .resharding import FREE, Hop, Route, State, Step, grain, named, routes, spell, state, step
@@ -41,7 +41,7 @@ class Plan:
     operands: tuple[Sharding, Sharding, Sharding]
     local: tuple[State, State, State]
     hops: tuple[tuple[Hop, ...], tuple[Hop, ...], tuple[Hop, ...]]
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Count]
     mesh: Mesh
     dtype: str
 
@@ -121,7 +121,9 @@ class Plan:
         return "\n".join(str(s) for s in self.steps)
 
 
-def plans(A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
+def plans(
+    A, B, C, sizes: Mapping[str, Count], mesh: Mesh, dtype: str = "bf16", limit: float | None = None
+) -> list[Plan]:
     """The plans from A and B to C that may be the best: for each local product, with all `resharding.routes` to and from it.
 
     A, B, C  shardings, or texts in the notation; C may be a partial sum, C[I, K] {U_X}
@@ -145,7 +147,9 @@ def plans(A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", li
     return [p for p in found if p.peak <= limit] if limit is not None else found
 
 
-def cheapest(A, B, C, sizes, mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None) -> Plan:
+def cheapest(
+    A, B, C, sizes: Mapping[str, Count], mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None
+) -> Plan:
     """The plan of least time of all sequences of steps, all overlapped; of equals the one that takes least without overlap,
     then the shortest. With a `limit`, of all that hold no more bytes on a device.
 
@@ -178,12 +182,12 @@ class Case:
 
     operands: tuple[Sharding, Sharding, Sharding]
     ijk: tuple[str, str, str]
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Count]
     mesh: Mesh
     dtype: str
 
     @classmethod
-    def of(cls, A, B, C, sizes: Mapping[str, int], mesh: Mesh, dtype: str) -> "Case":
+    def of(cls, A, B, C, sizes: Mapping[str, Count], mesh: Mesh, dtype: str) -> "Case":
         """The case, if it is one; ValueError if not."""
         A, B, C = parse(A), parse(B), parse(C)
         ijk = _roles(A, B, C)

@@ -15,8 +15,8 @@ from functools import cache, cached_property, lru_cache
 from itertools import combinations, permutations
 from math import gcd, prod
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.roofline import Move
-from helpers.numeric import entries
 
 from .collectives import Collective
 from .sharded_array import Mesh, Sharding
@@ -148,6 +148,8 @@ def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mes
     Slice_Y A[I_X, J] -> A[I_X, J_Y]
     AllGather_X A[I_X, J_Y] -> A[I, J_Y]
     """
+    if (before.name, before.dims) != (after.name, after.dims):
+        raise ValueError(f"{before} and {after} are two arrays: give two shardings of one")
     before.check(mesh, sizes)
     after.check(mesh, sizes)
     found = routes(state(before, mesh), state(after, mesh), mesh, grain(before.dims, sizes, mesh))

@@ -8,13 +8,14 @@ Source: Austin et al. 2025, Section 3, "Partitioning notation".
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from helpers.arguments import entries, whole
 from helpers.costs.rooflines.hardware import Slice
-from helpers.numeric import entries, floor, plain, where, whole
+from helpers.numeric import floor, plain, where
 
 WIDTH = {
     "f32": 4, "bf16": 2, "f16": 2, "fp8": 1, "int8": 1, "int16": 2, "int32": 4, "uint8": 1, "uint32": 4,
@@ -79,7 +80,7 @@ class Mesh:
         self._key = tuple(laid.items())
 
     @classmethod
-    def on(cls, s: Slice, names) -> "Mesh":
+    def on(cls, s: Slice, names: str | Sequence[str] | Mapping[str, Sequence[int]]) -> "Mesh":
         """The mesh that lays named axes over a slice: one name for each axis, or for each name the axes it takes.
 
         >>> from helpers.costs.rooflines.chips import chip
@@ -99,7 +100,7 @@ class Mesh:
             raise ValueError(f"the mesh has no axis {name}: it has {', '.join(self.names) or 'none'}")
         return self.sizes[name]
 
-    def size(self, names) -> int:
+    def size(self, names: str | Sequence[str]) -> int:
         """Devices along these axes together.
 
         >>> Mesh({"X": 4, "Y": 2}).size("XY"), Mesh({"X": 4}).size("")
@@ -107,7 +108,7 @@ class Mesh:
         """
         return prod(self[n] for n in names)
 
-    def wires(self, names) -> tuple[Axis, ...]:
+    def wires(self, names: str | Sequence[str]) -> tuple[Axis, ...]:
         """The rings and lines of chips under these axes."""
         return tuple(a for n in names for a in (self[n] and self._laid[n]))
 

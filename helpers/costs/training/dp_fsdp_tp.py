@@ -19,11 +19,12 @@ from functools import cache
 from itertools import product
 from math import inf, prod
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.sharding.collectives import Collective, seconds
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, bytes_each, parse
-from helpers.numeric import entries, sqrt
+from helpers.numeric import plain, sqrt
 
 # The lines of FSDP+TP. Other strategies drop axes, and with them the collectives that have none left.
 # A star marks what nothing waits for: it can run beside the products before it or after it.
@@ -217,6 +218,8 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
     '0.00175 math 0.00351 math'
     """
     sizes, out = {"B": B, "D": D, "F": F}, []
+    for array in {s for a in algorithm(strategy, keep).forward for s in (*a.operands, a.result)}:
+        array.check(mesh, sizes)
     for lines in (algorithm(strategy, keep).forward, algorithm(strategy, keep).backward):
         parts = {"math": sum(a.flops(sizes, mesh.sizes) for a in lines) / chip.rate()}
         for a in lines:
@@ -327,10 +330,12 @@ def slice_batch(alpha_dcn, pods=inf):
     >>> slice_batch(chip("v5p").alpha_dcn(), pods=2)
     36720.0
     """
+    if plain(pods) and pods < 1:
+        raise ValueError(f"gradients are summed over one pod or more, not {pods}")
     return (1 - 1 / pods) * alpha_dcn
 
 
-def best_split(B, F, N: int, M_X=2, M_Y=1) -> tuple[int, ...]:
+def best_split(B, F, N: Count, M_X=2, M_Y=1) -> tuple[int, ...]:
     """Every whole X, dividing N, whose slower collective is as fast as can be: usually one, both in a tie.
 
     The search that `X_opt` is a formula for, with M_X and M_Y held fixed.

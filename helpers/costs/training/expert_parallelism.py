@@ -19,7 +19,8 @@ Source: derived here; Lepikhin et al., "GShard" (2020) for the two AllToAlls.
 
 from math import inf
 
-from helpers.numeric import entries, floor, where
+from helpers.arguments import entries
+from helpers.numeric import floor, where
 
 
 def expert_flops(tokens, D, F, k, matrices=3):

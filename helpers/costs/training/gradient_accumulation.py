@@ -19,7 +19,7 @@ Source: Rajbhandari et al., "ZeRO" (2020), section 7; the two ways of FSDP are t
 
 from dataclasses import dataclass
 
-from helpers.numeric import entries
+from helpers.arguments import Count, entries
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _way(name: str) -> Way:
     return WAYS[name]
 
 
-def accumulation_bytes(way: str, micro, D, F, bytes_each=2):
+def accumulation_bytes(way: str, micro: Count, D, F, bytes_each=2):
     """Bytes that a step of a layer sends for weights and gradients, as the strategy table counts: each gather or scatter of
     W_in[D, F] and W_out[F, D] is 2·D·F numbers.
 

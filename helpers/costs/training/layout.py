@@ -13,13 +13,14 @@ from functools import cached_property, reduce
 from math import prod
 from operator import mul
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Slice
-from helpers.numeric import entries, floor, maximum, minimum, plain, where
+from helpers.numeric import floor, maximum, minimum, plain, where
 
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
 
 
-def divisors(n: int) -> list[int]:
+def divisors(n: Count) -> list[int]:
     """What divides n, in order.
 
     >>> divisors(12)

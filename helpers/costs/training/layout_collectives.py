@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import Parameters, attention_matrices, parameters
-from helpers.numeric import entries, maximum, minimum, plain, where
+from helpers.numeric import maximum, minimum, plain, where
 
 from .layout import Layout, Wires, together, wires
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
-from helpers.numeric import entries
 
 from .layout import AXES, Layout, divisors
 from .training_step import Step, rules, step

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from helpers.numeric import entries, maximum, minimum, plain
+from helpers.arguments import Count, entries
+from helpers.numeric import maximum, minimum, plain
 
 KINDS = ("F", "B", "W", "BW")
 
@@ -208,6 +209,8 @@ def simulate(orders: Sequence[Sequence[tuple]], F: float = 1.0, B: float = 1.0, 
     Traceback (most recent call last):
     ValueError: nothing can start: next would be, on device 1, BW of microbatch 0 at stage 1; put what it needs before it
     """
+    if odd := next((t for order in orders for t in order if len(t) != 3 or not plain(*t[:2])), None):
+        raise ValueError(f"a task is (stage, microbatch, kind), the first two are numbers; one is {tuple(odd)}")
     orders = tuple(tuple(Task(*t) for t in order) for order in orders)
     stages = _checked(orders)
     seconds = {"F": F, "B": B, "W": W, "BW": B + W}
@@ -304,13 +307,15 @@ def bubble(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     return lost / (lost + m * (F + B + W))
 
 
-def in_flight(name: str, p, m, v=1, device=0):
+def in_flight(name: str, p: Count, m: Count, v: Count = 1, device: int = 0):
     """Microbatches that a device holds activations of at most; interleaved, in units of a whole device's v stages.
 
     >>> [in_flight(name, p=4, m=8) for name in PIPELINES], in_flight("interleaved", 4, 8, v=2)
     ([1, 8, 4, 4, 4, 7], 5.5)
     """
     _known(name)
+    if plain(p, device) and not 0 <= device < p:
+        raise ValueError(f"the devices of a pipeline of {p} are 0 to {p - 1}, not {device}")
     if name == "naive":
         return minimum(1, m)
     if name == "GPipe":

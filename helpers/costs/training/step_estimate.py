@@ -11,12 +11,13 @@ Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al
 
 from dataclasses import dataclass
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.occupancy import wave_efficiency
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import flops, pairs, parameters
 from helpers.costs.transformers.training_memory_bytes import POLICIES, arrays
-from helpers.numeric import ceil, entries, maximum, minimum, where
+from helpers.numeric import ceil, maximum, minimum, where
 
 from .step_estimate_constants import CONSTANTS, Constants
 

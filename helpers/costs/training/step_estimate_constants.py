@@ -7,7 +7,7 @@ or usual figures, and were not fitted.
 
 from dataclasses import dataclass
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.six_nd_and_mfu import six_nd
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed, saved
-from helpers.numeric import entries, maximum, minimum, plain, where
+from helpers.numeric import maximum, minimum, plain, where
 
 from .layout import AXES, Layout, Wires, divisors, lies
 from .layout_collectives import BF16, Bytes, Held, Sent, collectives, held, share

@@ -3,7 +3,8 @@
 Source: Austin et al. 2025, Section 4.
 """
 
-from helpers.numeric import entries, nonzero, sqrt, where
+from helpers.arguments import entries
+from helpers.numeric import nonzero, sqrt, where
 
 from .config import Config
 from .parameters_and_flops import flops, pairs

@@ -8,7 +8,8 @@ Sizes may be arrays or tracers, which are not checked; plain numbers are checked
 from dataclasses import dataclass
 from math import lcm
 
-from helpers.numeric import entries, plain, whole
+from helpers.arguments import entries, whole
+from helpers.numeric import plain
 
 NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
 QK_NORMS = ("", "head", "full")
@@ -113,7 +114,7 @@ class Config:
     norm: str = "rms"
     norms: int = 2
     qk_norm: str = ""
-    biases: tuple[str, ...] = ()
+    biases: str | tuple[str, ...] = ()
     positions: int = 0
     window: int | None = None
     full_every: int | None = None

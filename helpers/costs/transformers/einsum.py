@@ -3,13 +3,14 @@
 Source: Austin et al. 2025, Section 4, "Counting dots".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from string import ascii_letters
 
+from helpers.arguments import entries
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.numeric import entries, plain
+from helpers.numeric import plain
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Einsum:
     flops: float
 
 
-def einsum(spec: str, *shapes) -> Einsum:
+def einsum(spec: str, *shapes: Sequence[int]) -> Einsum:
     """FLOPs of `jnp.einsum(spec, A, B)`: twice the product of all sizes, each letter once.
 
     >>> einsum("np,pm->nm", (3, 5), (5, 7)).flops
@@ -71,6 +72,8 @@ def backward(spec: str) -> tuple[str, str]:
     ('nm,pm->np', 'np,nm->pm')
     """
     operands, _, out = spec.replace(" ", "").partition("->")
+    if operands.count(",") != 1:
+        raise ValueError(f"an einsum of two arrays reads 'ij,jk->ik', got {spec!r}")
     a, b = operands.split(",")
     return f"{out},{b}->{a}", f"{a},{out}->{b}"
 
@@ -94,6 +97,8 @@ def sharded_flops(A: str, B: str, sizes: Mapping[str, int], mesh: Mesh) -> tuple
     used = [axis for axes in cut.values() for axis in axes]
     if len(set(used)) != len(used):
         raise ValueError(f"{A} times {B} uses one mesh axis for two letters: each device would lack most of its pairs")
+    if missing := [letter for letter in cut if letter not in sizes]:
+        raise ValueError(f"give the size of {missing[0]}: {A} times {B} has {', '.join(cut)}")
     each = 2 * prod(sizes[letter] for letter in cut) / mesh.size(used)
     return each * mesh.devices, each
 

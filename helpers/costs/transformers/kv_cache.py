@@ -1,6 +1,7 @@
 """Bytes of a decoder's KV cache, from its `Config` (chapter 3), and the places that it takes up in pages (chapter 5)."""
 
-from helpers.numeric import ceil, entries, minimum, plain
+from helpers.arguments import entries
+from helpers.numeric import ceil, minimum, plain
 
 from .config import Config
 

@@ -3,7 +3,8 @@
 Source: Austin et al. 2025, Section 4.
 """
 
-from helpers.numeric import ceil_near, entries
+from helpers.arguments import entries
+from helpers.numeric import ceil_near
 
 
 def moe_critical_batch(E, k, alpha, bytes_each=2):

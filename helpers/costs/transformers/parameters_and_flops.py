@@ -10,8 +10,9 @@ Source: Austin et al. 2025, Section 4; errors of its text are listed in the cour
 
 from dataclasses import dataclass
 
+from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Work
-from helpers.numeric import beside, entries, minimum, where
+from helpers.numeric import beside, minimum, where
 
 from .config import NORMS, Config
 
@@ -151,7 +152,7 @@ def parameters(c: Config) -> Parameters:
     )
 
 
-def pairs(T, S=None, window=None, count="causal"):
+def pairs(T, S=None, window: Count | None = None, count="causal"):
     """Pairs of query and key, for T queries that are the last of S tokens; see `PAIRS` for `count`.
 
     >>> pairs(4, count="all"), pairs(4), pairs(4, window=2), pairs(1, 100), pairs(1, 100, window=16)

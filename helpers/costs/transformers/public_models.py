@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType as Frozen
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 from .config import MLA, Config, MoE
 

@@ -4,7 +4,7 @@ Source: Austin et al. 2025, Section 4; PaLM (Chowdhery et al. 2022), appendix B,
 attention too, ours does not.
 """
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 from .config import Config
 from .parameters_and_flops import flops, parameters

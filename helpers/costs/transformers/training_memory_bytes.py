@@ -12,7 +12,7 @@ Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "S
 
 from dataclasses import dataclass
 
-from helpers.numeric import entries
+from helpers.arguments import entries
 
 from .config import Config, LayerKind
 from .parameters_and_flops import attention_matrices, flops, parameters

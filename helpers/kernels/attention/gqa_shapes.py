@@ -11,6 +11,7 @@ from helpers.kernels import operands
 
 def check(q, k, v) -> None:
     """ValueError in one sentence if q, k and v are no operands of attention."""
+    operands.arrays(q=q, k=k, v=v)
     if (q.ndim, k.ndim, v.ndim) != (4, 4, 4):
         raise ValueError(
             f"attention takes q[B, T, N, H], k and v[B, S, K, H], not shapes {q.shape}, {k.shape}, {v.shape}"

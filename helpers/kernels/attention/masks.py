@@ -38,6 +38,8 @@ class Mask:
     sinks: int = 0
 
     def __post_init__(self):
+        if self.causal not in (True, False):
+            raise ValueError(f"causal is True or False, not {self.causal!r}")
         operands.whole(least=None, window=self.window, sinks=self.sinks)
         if self.window is not None and self.window < 1:
             raise ValueError(f"a window has one place or more, not {self.window}; None is no window")

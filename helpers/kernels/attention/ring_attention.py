@@ -2,9 +2,8 @@
 
 Per-device functions for use inside `jax.shard_map`; `program` makes one for whole arrays. q[B, T_X, N, H], k and v[B, S_X, K, H].
 
-A device sends the keys and values that it has to the next device while it looks at them, N - 1 times in all. After r hops it holds
-those of the device r places to the left, number (own - r) mod N. With a window, hops that bring nobody anything are left out.
-Of what a query has seen, the running softmax (`kernels.attention.online_softmax`) is kept.
+A device sends its keys and values to the next one while it looks at them, N - 1 times in all: after r hops it holds those of device
+(own - r) mod N. With a window, hops that bring nobody anything are left out. Of what a query has seen the running softmax is kept.
 
 Backward, keys and values go round once more. Their gradients follow one hop behind: a device sends those that it has while it works on
 its share of the next ones. They need one hop more to be back home.
@@ -95,12 +94,13 @@ def counted(q, k, v, axis: str, causal: bool = True, window: int | None = None, 
 def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Callable:
     """`ring` (or `counted`) of whole arrays, q[B, T, N, H], k and v[B, S, K, H], lengths[B] or None: cut, looked at, put together.
 
-    T and S may differ, as where a piece of a prompt looks at all that stands before it, or a decoder at an encoder's tokens; the last
-    query then stands at the last key. Tokens are laid out as `places` says, and the result stands in the order of the text again.
+    T and S may differ, as where a piece of a prompt looks at all before it, or a decoder at an encoder's tokens; the last query then
+    stands at the last key. Tokens are laid out as `places` says, and the result stands in the order of the text again.
     Where |axis| does not divide T or S, empty places are added behind them, which nobody looks at, and taken off the result.
     """
-    n, cut = mesh.shape[axis], jax.P(None, axis)
-    places = how.get("places", blocks)
+    n, cut = operands.axis(mesh, axis), jax.P(None, axis)
+    if not callable(places := how.get("places", blocks)):
+        raise ValueError(f"places is a function such as `blocks` or `stripes`, not {places!r}")
 
     def order(tokens):
         return np.concatenate([_numbers(places, i, n, -(-tokens // n)) for i in range(n)])

@@ -12,6 +12,7 @@ streaming language models with attention sinks" (2023).
 
 import jax.numpy as jnp
 
+from helpers.kernels import operands
 from helpers.kernels.transformers import decoder_layers
 
 from . import dense_attention, gqa_shapes, masks
@@ -24,6 +25,7 @@ def empty(B: int, K: int, H: int, mask: Mask, dtype=jnp.float32) -> dict:
     >>> empty(1, 2, 8, Mask(True, 4096, 4))["k"].shape
     (1, 4100, 2, 8)
     """
+    operands.whole(B=B, K=K, H=H)
     rows = _rolls(mask).window + mask.sinks
     return {name: jnp.zeros((B, rows, K, H), dtype) for name in ("k", "v")}
 

@@ -115,7 +115,8 @@ def top_k(x, k: int, chunk: int = 128):
     Of equal numbers the first comes first, as in `lax.top_k`. ValueError if there are no k numbers.
     """
     operands.real(x=x)
-    operands.whole(k=k, chunk=chunk, least=None)
+    operands.whole(k=k, least=None)
+    operands.whole(chunk=chunk)
     n = x.shape[-1]
     if not 1 <= k <= n:
         raise ValueError(f"the k largest of {n} numbers: take a k from 1 to {n}, not {k}")

@@ -139,7 +139,7 @@ WAYS = dict(chain=chain, tree=tree, doubling=doubling, reduced=reduced)
 
 def program(mesh: jax.sharding.Mesh, axis: str, combine: Callable = doubling) -> Callable:
     """`decode` of whole arrays: q[B, N, H], k and v[B, S, K, H], lengths[B] or None -> [B, N, H]; |axis| need not divide S."""
-    n, cut, same = mesh.shape[axis], jax.P(None, axis), jax.P()
+    n, cut, same = operands.axis(mesh, axis), jax.P(None, axis), jax.P()
 
     @jax.jit
     def run(q, k, v, lengths=None):

@@ -16,6 +16,7 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 from helpers.kernels.transformers import decoder, quantisation
 from helpers.kernels.transformers.decoder_layers import empty as empty_layer, remember
 
@@ -27,6 +28,7 @@ def empty(c: Config, B: int, size: int, dtype=jnp.float32, slack: int = 0, keep:
     slack   places of a ring beyond its window: as many as tokens that are written and then given up, as a draft's
     keep    first tokens that local layers hold besides their window
     """
+    operands.whole(least=0, slack=slack, keep=keep)
     if size < 1 or B < 1:
         raise ValueError(f"a cache has one row and one place or more, not {B} rows of {size} places")
 
@@ -189,6 +191,8 @@ def check_reach(tokens, at, lengths, most, why: str) -> None:
     n = np.asarray(tokens.shape[1] if lengths is None else lengths)
     reach = np.where(n > 0, np.asarray(at) + n, 0)
     most = np.broadcast_to(most, reach.shape)
+    if np.any(np.asarray(at) < 0):
+        raise ValueError(f"a token's position is 0 or more, not {np.min(at)}")
     if np.any(reach > most):
         row = int(np.argmax(reach - most))
         raise ValueError(f"row {row} would reach {reach[row]} tokens, and " + why.format(most=most[row]))

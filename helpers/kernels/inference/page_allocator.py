@@ -14,6 +14,8 @@ Source: Kwon et al., "Efficient memory management for large language model servi
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from helpers.arguments import Count, declared
+
 
 class Exhausted(RuntimeError):
     """Too few pages are free; nothing has changed. A server waits, or takes another sequence's pages."""
@@ -33,9 +35,7 @@ class Blocks:
     (None, None, 4, True)
     """
 
-    def __init__(self, pages: int, size: int):
-        if pages < 1 or size < 1:
-            raise ValueError(f"a pool has one page with one place or more, not {pages} pages of {size}")
+    def __init__(self, pages: Count, size: Count):
         self.pages, self.size = pages, size
         self.taken = self.returned = 0
         self._free = list(range(pages))[::-1]  # the next one at the end
@@ -98,6 +98,7 @@ class Blocks:
         if len(first) * self.size > length:
             raise ValueError(f"{len(first)} full pages of {self.size} are more than the {length} tokens of {name!r}")
         self._in_use(first)
+        self._once(name, first)
         new = self._take(self._ceil(length) - len(first), f"{length} tokens of {name!r}")
         self._share(first)
         self._tables[name], self._lengths[name] = [*first, *new], length
@@ -163,7 +164,12 @@ class Blocks:
     def replace(self, name: Hashable, i: int, page: int) -> None:
         """Page i of a sequence's table is another one from now on, which holds the same tokens already."""
         table = self._tables[self._known(name)]
+        if not 0 <= i < len(table):
+            raise ValueError(
+                f"{name!r} has {len(table)} pages, numbered from 0: there is no page number {i} in its table"
+            )
         self._in_use([page])
+        self._once(name, [*table[:i], page, *table[i + 1 :]])
         self._share([page])
         self._release(table[i])
         table[i] = page
@@ -174,8 +180,10 @@ class Blocks:
         here    {page then: page that holds the same now}; each other page gets a free one
         Returns {page then: page now} of all
         """
-        for name in gone:
+        for name, (table, length) in gone.items():
             self._new(name)
+            if len(table) != self._ceil(length):
+                raise ValueError(f"{length} tokens of {name!r} take {self._ceil(length)} pages, not {len(table)}")
         self._in_use(here.values())
         missing = sorted({page for table, _ in gone.values() for page in table} - here.keys())
         new = self._take(len(missing), f"the pages of {', '.join(map(repr, gone))}")
@@ -230,6 +238,10 @@ class Blocks:
         if free := [page for page in pages if not (0 <= page < self.pages and self._count[page])]:
             raise ValueError(f"pages {free} are in nobody's use: only a page that holds tokens can be shared")
 
+    def _once(self, name: Hashable, pages: Sequence[int]) -> None:
+        if len(set(pages)) < len(pages):
+            raise ValueError(f"a page stands once in a table: {name!r} would have {list(pages)}")
+
     def _release(self, page: int) -> None:
         self._count[page] -= 1
         if not self._count[page]:
@@ -244,3 +256,6 @@ class Blocks:
     def _new(self, name: Hashable) -> None:
         if name in self._tables:
             raise ValueError(f"there is a sequence {name!r} already: free it first, or take another name")
+
+
+declared(__name__)

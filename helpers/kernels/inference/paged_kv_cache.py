@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import visible
 
@@ -59,12 +60,14 @@ def copy(pool: list[dict], pairs: list[tuple[int, int]]) -> list[dict]:
     """The pool after pages were copied, (from, to) each: what `Blocks.append` asks for before it writes."""
     if not pairs:
         return pool
-    source, target = (jnp.array(pages) for pages in zip(*pairs))
+    source, target = (jnp.array(pages) for pages in _pairs(pairs))
+    operands.numbers("page", [source, target], _pages(pool))
     return jax.tree.map(lambda a: a.at[:, target].set(a[:, source]), pool)
 
 
 def take(pool: list[dict], pages: Sequence[int]) -> list[dict]:
     """What stands in these pages, as arrays on the host, [layers, pages, size, …]: they may be given to others now."""
+    operands.numbers("page", pages, _pages(pool))
     index = jnp.asarray(pages, jnp.int32)
     return jax.device_get(jax.tree.map(lambda a: a[:, index], pool))
 
@@ -73,8 +76,20 @@ def put(pool: list[dict], held: list[dict], pairs: list[tuple[int, int]]) -> lis
     """The pool with some of what `take` gave, (number in `held`, page) each."""
     if not pairs:
         return pool
-    source, target = (np.array(pages) for pages in zip(*pairs))
+    source, target = (np.array(pages) for pages in _pairs(pairs))
+    operands.numbers("page", target, _pages(pool))
+    operands.numbers("held page", source, _pages(held))
     return jax.tree.map(lambda a, b: a.at[:, target].set(b[:, source]), pool, held)
+
+
+def _pages(pool: list[dict]) -> int:
+    return jax.tree.leaves(pool)[0].shape[1]
+
+
+def _pairs(pairs):
+    if odd := [pair for pair in pairs if len(pair) != 2]:
+        raise ValueError(f"pages are copied by pairs, (from, to) each, not {odd[0]!r}")
+    return zip(*pairs)
 
 
 def page_bytes(pool: list[dict]) -> int:
@@ -84,7 +99,6 @@ def page_bytes(pool: list[dict]) -> int:
 
 def _check(tables, pages: int, size: int, tokens, at, lengths) -> None:
     tables = np.asarray(tables)
-    if tables.max() >= pages:
-        raise ValueError(f"there is no page {tables.max()}: a pool of {pages} has pages 0 to {pages - 1}")
+    operands.numbers("page", np.maximum(tables, 0), pages)
     places = size * np.sum(np.cumprod(tables >= 0, axis=1), axis=1)
     kv_cache.check_reach(tokens, at, lengths, places, "its pages have places for {most}: append to it first")

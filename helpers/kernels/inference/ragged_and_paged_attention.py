@@ -38,6 +38,7 @@ def attend_pages(q, k, v, tables, lengths):
     """The same over pages: k and v[pages, size, K, H], row b's in the order of tables[b] -> (y[B, N, H], pages read)."""
     n = operands.fit({"q[B, N, H]": q, "k[pages, size, K, H]": k, "v[pages, size, K, V]": v, "tables[B, P]": tables})
     most = n["P"] * n["size"]
+    operands.numbers("page", jnp.maximum(jnp.asarray(tables), 0), n["pages"])
     lengths = jnp.minimum(operands.lengths(lengths, len(q), most), most)
     return _over(q, k, v, lengths, n["size"], lambda a, row, i: a[tables[row, i]])
 

@@ -260,6 +260,10 @@ FORMULAS = {
 # Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in the rooms;
 # of chapters 5 and 6 see `formulas.py` there.
 DISCRETE = {
+    "taken",  # what `helpers.arguments` does with arrays
+    "fitting",
+    "is_array",
+    "is_record",
     "line_distance",
     "distance",
     "diameter",

@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import AXES, Layout
-from helpers.costs.training.training_step import Step, rules, step
+from helpers.costs.training.training_step import rules, step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search.candidates import (
     KEPT,
@@ -107,11 +107,10 @@ def bill(seconds, chips, tokens, budget, price) -> tuple:
     >>> [round(float(x), 3) for x in bill(2.0, 4, 1e6, 1e9, 3.0)]
     [500000.0, 125000.0, 0.023, 2.222, 6.667, 0.007]
     """
-    here = Wired(chip("v5p"), (chips, 1, 1), (False,) * 3)
-    at = Step(None, Layout(), here, tokens, 1, "block", 0.0, 0.0, (), None, 0.0, {}, 0.0)
-    hours = at.chip_hours(budget, seconds)
     rate = tokens / seconds
-    return rate, rate / at.chips, at.days(budget, seconds), hours, hours * price, at.chip_hours(1e6, seconds) * price
+    days = budget / rate / 86400
+    hours = days * 24 * chips
+    return rate, rate / chips, days, hours, hours * price, 1e6 / rate / 3600 * chips * price
 
 
 def _legal(like: Config, *numbers):

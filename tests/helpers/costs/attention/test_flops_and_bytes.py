@@ -379,7 +379,7 @@ def test_what_the_compiled_program_holds():
     "build, says",
     [
         (lambda: Attention(8, N=6, K=4), "6 query heads do not group over 4 KV heads"),
-        (lambda: Attention(0), "a query and a key"),
+        (lambda: Attention(0), "a query, a key and a width"),
         (lambda: Attention(8, 4), "S is at least T"),
         (lambda: Attention(8, causal=False, window=4), "for causal attention"),
         (lambda: Attention(8, window=0), "at least one key"),

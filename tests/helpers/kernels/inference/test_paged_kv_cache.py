@@ -133,7 +133,7 @@ def test_too_little_is_said():
         "1 to 12 may be left, not 0": lambda: b.truncate("a", 0),
         "-1 is below 0: `truncate` takes some away": lambda: b.append("a", -1),
         "'a' has 3 pages, more than the 2 of a row": lambda: b.table("a", 2),
-        "not 0 pages of 4": lambda: Blocks(0, 4),
+        "pages is a whole number of 1 or more, not 0": lambda: Blocks(0, 4),
     }.items():
         with pytest.raises(ValueError, match=sentence):
             call()
@@ -259,7 +259,7 @@ def test_pages_in_order_are_rows():
 def test_bad_tables():
     c = toy(L=1)
     params, text, pool = random_params(c), tokens(c, 2, 4), paged_kv_cache.empty(c, 8, 3)
-    with pytest.raises(ValueError, match="there is no page 8: a pool of 8 has pages 0 to 7"):
+    with pytest.raises(ValueError, match="there is no page 8: there are pages 0 to 7"):
         paged_kv_cache.extend(params, pool, np.array([[0, 1], [2, 8]]), text, np.zeros(2, int), c)
     with pytest.raises(
         ValueError, match="row 1 would reach 4 tokens, and its pages have places for 3: append to it first"
