@@ -1,0 +1,158 @@
+"""Which wrong answers win: made by machine from ours, judged by the exercise's own check.
+
+    python -m autograder.samples.hunt ch01-q04          one answer
+    python -m autograder.samples.hunt ch01              a chapter
+    python -m autograder.samples.hunt --write           all of them; what wins is written to won.yaml
+
+Each change of `mutation` is judged under two seeds, and under twenty if both let it pass. What wins under some of them is a
+lottery; what wins under all of them is right as well, or an edge that no case has. `won.yaml` lists what has been looked at and
+found right, for each answer, so that a new one stands out.
+"""
+
+import argparse
+import json
+import os
+import selectors
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import yaml
+from tqdm import tqdm
+
+from autograder.making import in_process_grading
+from autograder.making.exercises import meta
+from autograder.places import Tree
+
+from .bank import SAMPLES
+from .mutation import Change, changes
+
+WON = SAMPLES / "won.yaml"
+SEEDS = [("0", "a secret"), ("spring", "another")]
+MORE = [(str(i), f"secret {i}") for i in range(20)]
+SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A change that earns all points under so many of so many seeds."""
+
+    change: Change
+    won: int
+    of: int
+
+    @property
+    def lottery(self) -> bool:
+        return self.won < self.of
+
+
+def answers(wanted: str = "") -> dict[str, str]:
+    """{grade id: chapter} of all answers that begin so and have a check."""
+    found = {}
+    for path in Tree().exercises:
+        cells = in_process_grading.solved(path.stem).cells
+        checked = {meta(c)["grade_id"].removesuffix("-check") for c in cells if meta(c).get("grade")}
+        ids = [meta(c)["grade_id"] for c in cells if meta(c).get("solution") and c.cell_type == "code"]
+        found |= {i: path.stem for i in ids if i in checked and i.startswith(wanted)}
+    return found
+
+
+class Judge:
+    """A process that judges answers; one that takes too long, or ends, is replaced and its answer has lost."""
+
+    def __init__(self, topic: str, grade_id: str):
+        self.command, self.process = [sys.executable, "-m", __spec__.name, "--judge", topic, grade_id], None
+
+    def __call__(self, source: str, seed: tuple[str, str]) -> bool:
+        if self.process is None:
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+            self._reply(5 * SECONDS)  # it solves the chapter first
+        try:
+            print(json.dumps([source, seed]), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            self.close()
+            return False
+        return self._reply(SECONDS) == "won"
+
+    def _reply(self, seconds: float) -> str:
+        with selectors.DefaultSelector() as s:
+            s.register(self.process.stdout, selectors.EVENT_READ)
+            line = self.process.stdout.readline().strip() if s.select(seconds) else ""
+        if not line:
+            self.close()
+        return line
+
+    def close(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def judging(topic: str, grade_id: str) -> None:
+    """The loop of a judge: answers come on stdin, verdicts go to stdout."""
+    cells = in_process_grading.solved(topic).cells
+    scope = {"__name__": "__main__", "display": lambda *_, **__: None}
+    for cell in cells:
+        if cell.cell_type == "code" and not meta(cell).get("grade") and "picture()" not in cell.source:
+            in_process_grading.execute(cell.source, "<answers>", scope)
+    (check,) = [c.source for c in cells if meta(c).get("grade_id") == f"{grade_id}-check"]
+    points, out = (
+        next(float(meta(c)["points"]) for c in cells if meta(c).get("grade_id") == f"{grade_id}-check"),
+        sys.stdout,
+    )
+    print("ready", file=out, flush=True)
+    for line in sys.stdin:
+        source, (seed, secret) = json.loads(line)
+        os.environ.update(COURSE_SEED=seed, COURSE_VALUES=secret)
+        mine = dict(scope)
+        _, _, fault = in_process_grading.execute(source, f"<{grade_id}>", mine)
+        value, _, more = (0, "", "") if fault else in_process_grading.execute(check, f"<{grade_id}-check>", mine)
+        print("lost" if fault or more or value != points else "won", file=out, flush=True)
+
+
+def hunt(topic: str, grade_id: str) -> tuple[int, list[Winner]]:
+    """(how many changes were judged, those that win)."""
+    (cell,) = [c.source for c in in_process_grading.solved(topic).cells if meta(c).get("grade_id") == grade_id]
+    judge, found, tried = Judge(topic, grade_id), [], changes(cell)
+    for change in tqdm(tried, desc=grade_id, delay=5, leave=False):
+        if all(judge(change.source, seed) for seed in SEEDS):
+            found.append(Winner(change, sum(judge(change.source, seed) for seed in MORE), len(MORE)))
+    judge.close()
+    return len(tried), found
+
+
+def known() -> dict[str, list[str]]:
+    """What wins and was found right, by answer."""
+    return (yaml.safe_load(WON.read_text(encoding="utf-8")) or {}) if WON.is_file() else {}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wanted", nargs="?", default="", help="the beginning of grade ids, ch01-q04")
+    parser.add_argument("--write", action="store_true", help="write what wins to won.yaml")
+    parser.add_argument("--judge", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.judge:
+        return judging(*given.judge)
+    seen, won = known(), {}
+    for grade_id, topic in answers(given.wanted).items():
+        n, winners = hunt(topic, grade_id)
+        won[grade_id] = [str(w.change) for w in winners]
+        new = [w for w in winners if str(w.change) not in seen.get(grade_id, ())]
+        print(f"{grade_id}: {n} changes, {len(winners)} win, {len(new)} of them not looked at", flush=True)
+        for w in new:
+            print(
+                f"    line {w.change.line}: {w.change}"
+                + (f"   wins under {w.won} of {w.of} seeds" if w.lottery else ""),
+                flush=True,
+            )
+    if given.write:
+        WON.write_text(
+            yaml.safe_dump(seen | {k: v for k, v in won.items() if v}, allow_unicode=True, width=140), encoding="utf-8"
+        )
+
+
+if __name__ == "__main__":
+    main()
