@@ -5,7 +5,6 @@ Nothing is written: neither into the notebooks nor into a gradebook.
 """
 
 import argparse
-import re
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import nbformat
 from autograder.engine.run_submission import bundle
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
+from autograder.grading.validate import not_begun
 from autograder.making.exercises import meta
 
 from .grading import intake, one_submission
@@ -87,9 +87,8 @@ def _shortened(said: list[str]) -> list[str]:
     """
     begun, open_ = [], {}
     for text in said:
-        first = re.match(r"Exercise (\S+): 0 of", text)
-        if first and all(line.endswith("not done yet.") for line in text.splitlines()[1:]):
-            open_[first[1]] = None
+        if exercise := not_begun(text):
+            open_[exercise] = None
         else:
             begun.append(text)
     return ([f"Not done yet: {', '.join(open_)}."] if open_ else []) + begun

@@ -19,9 +19,9 @@ c = get_config()  # noqa: F821  (traitlets defines it)
 if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))  # this course's own steps, below
 from autograder.grading import nbgrader_steps as ours  # noqa: E402  (the path has to be set first)
-from autograder.grading.validate import name_checks_by_their_first_line  # noqa: E402
+from autograder.grading.validate import score_first  # noqa: E402
 
-name_checks_by_their_first_line()
+score_first()
 
 
 def first(variable: str, folder: Path) -> None:
