@@ -295,7 +295,19 @@ def told(e: BaseException) -> dict:
     from helpers.check.compare import OffLimits
 
     kinds = [k.__name__[:80] for k in type(e).__mro__][:12]
-    return {"kinds": kinds, "text": Bounded.cut(_text(e), 4000), "off_limits": isinstance(e, OffLimits)}
+    number, text = last_own_line(e)
+    at = {"number": number, "text": Bounded.cut(text, 200)}
+    return {"kinds": kinds, "text": Bounded.cut(_text(e), 4000), "off_limits": isinstance(e, OffLimits), "at": at}
+
+
+def last_own_line(e: BaseException) -> tuple[int, str]:
+    """(its number, its text) of the last line of a learner's cell that was at work."""
+    found = 0, ""
+    for frame, number in traceback.walk_tb(e.__traceback__):
+        file = frame.f_code.co_filename
+        if file.startswith("<") and (text := linecache.getline(file, number).strip()):
+            found = number, text
+    return found
 
 
 def _text(e: BaseException) -> str:

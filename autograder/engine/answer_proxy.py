@@ -23,13 +23,18 @@ class Link:
 
     def __init__(self, sock, cell_seconds: float):
         self.sock, self.seconds = sock, cell_seconds
-        self.deadline, self.state = None, "alive"
+        self.deadline, self.state, self.late = None, "alive", ""
 
     def ask(self, **request):
         """The child's reply to a request; what its code raised is raised here, under its own name."""
         if self.state != "alive":
             raise Lost(self._why())
         left = self.seconds if self.deadline is None else min(self.seconds, self.deadline - time.monotonic())
+        self.late = (
+            f"no result after {self.seconds:g} s"
+            if left == self.seconds
+            else "the check has no time left for its answers"
+        )
         try:
             wire.send(self.sock, request, _given)
             reply = self._reply(max(left, 0.01))
@@ -56,7 +61,7 @@ class Link:
 
     def _why(self) -> str:
         return {
-            "slow": f"no result after {self.seconds:g} s",
+            "slow": self.late,
             "dead": "the process of the answers ended",
             "strange": "what came back is no value",
         }[self.state]
@@ -159,8 +164,16 @@ def raised(error) -> Exception:
         return OffLimits(text)
     base = next((found for k in kinds if (found := _known(k))), RuntimeError)
     name = kinds[0] if kinds and kinds[0].isidentifier() else "Exception"
-    made = type(name, (base,), {"__str__": lambda self: text, "__init__": lambda self: None})
+    body = {"__str__": lambda self: text, "__init__": lambda self: None, "own_line": _line(error)}
+    made = type(name, (base,), body)
     return made.__new__(made)
+
+
+def _line(error: dict) -> tuple[int, str] | None:
+    """(number, text) of the learner's line at which it arose, if the child says so."""
+    at = error.get("at") if isinstance(error.get("at"), dict) else {}
+    number, text = at.get("number"), at.get("text")
+    return (number, text) if isinstance(number, int) and isinstance(text, str) and text else None
 
 
 def _known(name: str) -> type[Exception] | None:

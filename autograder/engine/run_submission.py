@@ -9,6 +9,7 @@ The same notebook and seed give the same outputs, so that a job may be lost and 
 import contextlib
 import hashlib
 import hmac
+import re
 import socket
 import subprocess
 import time
@@ -342,9 +343,9 @@ class Run:
     def traced_back(self, id: str, outputs: list[NotebookNode]) -> list[NotebookNode]:
         """If the names that a check lacks were lost with the answer's cell, it says what happened there."""
         for o in outputs:
-            if o.output_type == "stream" and o.text.startswith("Run the cell above first"):
+            if o.output_type == "stream" and o.text.startswith("Run the cells above first"):
                 if why := stopped(self.result.outputs.get(id.split("-check")[0], [])):
-                    o.text = f"The cell above did not end well. {why}\n"
+                    o.text = f"{_exercise(id)}the answer's cell did not end well. {why}\n"
         return outputs
 
     def ask_checker(self, id: str) -> dict:
@@ -366,3 +367,9 @@ class Run:
         if id in self.checks:
             self.result.scores[id] = 0.0
         self.result.notes.append(f"{id}: {why}")
+
+
+def _exercise(id: str) -> str:
+    """What a message about a check begins with: "Exercise 3.7: "."""
+    named = re.match(r"ch(\d+)-q(\d+)", id)
+    return f"Exercise {int(named[1])}.{int(named[2])}: " if named else ""

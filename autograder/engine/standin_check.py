@@ -3,7 +3,8 @@
 from .compare import OffLimits
 
 __all__ = [
-    "Answer", "Entries", "OffLimits", "Program", "choice", "floats", "hidden", "inputs", "ints", "passed", "report", "run", "solution",
+    "Answer", "Entries", "OffLimits", "Program", "choice", "floats", "hidden", "inputs", "ints", "look", "passed", "ran",
+    "report", "run", "solution",
 ]  # fmt: skip
 
 
@@ -31,7 +32,7 @@ def _nothing(*_, **__) -> None:
     pass
 
 
-choice = floats = hidden = inputs = ints = _nothing
+choice = floats = hidden = inputs = ints = look = ran = _nothing
 
 
 def report(*_, **__) -> None:

@@ -175,6 +175,9 @@ def move_insight(ex: Exercise, name: str) -> None:
         _add_insight(ex.checks[-1], plain(m[1]))
 
 
+AFRESH = "from helpers import check  # if the kernel is a new one"
+
+
 def enclosed(source: str, grade_id: str) -> str:
     """A check as a function, so that its names are not the learner's, nor the learner's names its own.
 
@@ -184,12 +187,14 @@ def enclosed(source: str, grade_id: str) -> str:
         return check.report('1.1', a)
     <BLANKLINE>
     <BLANKLINE>
+    from helpers import check  # if the kernel is a new one
+    <BLANKLINE>
     check.run(ch01_q01_check)
     """
     lines, name = source.rstrip().split("\n"), grade_id.replace("-", "_")
     last = ast.parse(source).body[-1]
     lines[last.lineno - 1] = f"return {lines[last.lineno - 1]}"
-    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\ncheck.run({name})"
+    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\n{AFRESH}\n\ncheck.run({name})"
 
 
 MARKS = {f"### {edge} {what}" for edge in ("BEGIN", "END") for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")}

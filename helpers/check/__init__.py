@@ -17,9 +17,12 @@ Statements are collected and evaluated by `report`, so one failure hides no othe
 Checks judge values and traced programs, never attributes of a learner's objects and never time.
 Messages name the likely mistake and never the expected value.
 
-`answer_checks` judges answers and reports, `compare` holds values against each other, `random_inputs` draws them,
-`sharded_program`, `traced_program`, `same_program` and `sharded_results` judge programs, `solutions` opens ours. May import:
-helpers.trace and what that may. Tests: tests/helpers/check.
+`answer_checks` judges answers and reports, `compare` holds values against each other, `random_inputs` draws them;
+`likely_mistakes` finds what leads to a wrong value, `raised` says what an exception in an answer was and where, `notebook_cells`
+which answer is an old one;
+`judged_program` and `sharded_program` judge programs, with `traced_program`, `same_program` and `sharded_results`;
+`small_run` shows one on a few devices;
+`solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, Entries, hidden, report, run
@@ -35,7 +38,9 @@ __all__ = [
     "hidden",
     "inputs",
     "ints",
+    "look",
     "passed",
+    "ran",
     "report",
     "run",
     "solution",
@@ -43,9 +48,11 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """`Program`, when it is first asked for: it needs JAX, which other checks do without."""
-    if name != "Program":
+    """`Program`, `look` and `ran`, when they are first asked for: they need JAX, which other checks do without."""
+    if name not in ("Program", "look", "ran"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .judged_program import ran
     from .sharded_program import Program
+    from .small_run import look
 
-    return Program
+    return {"Program": Program, "look": look, "ran": ran}[name]

@@ -2,57 +2,40 @@
 
 import codecs
 import copy
-import numbers
 import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .compare import OffLimits, closed, same, shown
+from .likely_mistakes import CAUSES, Mistakes
+from .notebook_cells import broken, watch
+from .raised import Unclear, attempt, by_answer, called, first_line, limited, own_line, raised
 from .random_inputs import inputs, secret
 from .solutions import tried
 
 if TYPE_CHECKING:
     from .sharded_program import Program
 
-GENERIC = (
-    (
-        2,
-        "that is exactly 2 times too much: an add counted as well as a multiply-add, both directions of a link, or 2 bytes for 1?",
-    ),
-    (
-        1 / 2,
-        "that is exactly half: a multiply-add is 2 FLOPs, bf16 takes 2 bytes, a link counted one way or both ways?",
-    ),
-    (8, "that is exactly 8 times too much: bits where bytes are asked for?"),
-    (1 / 8, "that is exactly 8 times too little: bytes where bits are asked for?"),
-    (1e3, "that is 1000 times too much: which prefix?"),
-    (1e-3, "that is 1000 times too little: which prefix, which unit of time?"),
-    (1e6, "that is a million times too much: seconds are asked for, not microseconds?"),
-    (1e-6, "that is a million times too little: which prefix?"),
-    (1e9, "that is 1e9 times too much: which prefix?"),
-    (1e-9, "that is 1e9 times too little: plain bytes and seconds are asked for, no prefix"),
-    (2**30 / 1e9, "GiB for GB: here a GB is 1e9 bytes"),
-    (1e9 / 2**30, "GB for GiB: here a GiB is 2**30 bytes"),
-    (-1, "the sign is wrong"),
-)
-
 
 class Answer:
     """A learner's function (or value) and what must hold of it; all or nothing for its points.
 
-    rtol  relative tolerance of every comparison
+    rtol   relative tolerance of every comparison
+    twice  what may have been counted twice, or once too few, where a value is off by exactly 2; "" if nothing can
     """
 
-    def __init__(self, answer, points: float, rtol: float = 1e-3):
+    def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES):
         self.answer, self.points, self.rtol = answer, points, rtol
         self.name = getattr(answer, "__name__", "your answer")
         self.todo: list[Callable[[], str | None]] = []
-        self.mistakes: list[tuple[str, Callable]] = []
+        self.mistakes = Mistakes(rtol, twice)
+        self.asked: tuple = ()
 
     def gives(self, expected, *args, **kwargs) -> None:
         """For these arguments the value is `expected`, to within rtol; `...` in it matches anything."""
@@ -81,15 +64,45 @@ class Answer:
             try:
                 kept = holds(self._call)
             except Exception as e:
-                if isinstance(e, (NotImplementedError, OffLimits)) or getattr(e, "ours", False):
+                if isinstance(e, (NotImplementedError, OffLimits, Unclear)) or getattr(e, "ours", False):
                     raise
-                if _raised_by_answer(e):
-                    said = self._unseen(e) if unseen and secret() else _sentence(_raised(self.name, e))
+                if by_answer(e):
+                    said = self._unseen(e) if unseen and secret() else self._raised(e)
                     return f"{said} It was asked for this: {_sentence(sentence)}"
                 return f"{_sentence(sentence)} What {self.name} returns does not even allow to ask."
             return None if kept else f"{self.name} is not right yet: {_sentence(sentence)}"
 
         self.todo.append(self._stated(run, unseen))
+
+    def carries(self, ask: Callable, ours: Callable, *runs: tuple) -> None:
+        """The state that is handed in counts, and the answer keeps none between calls.
+
+        ask    (function, state, input) -> (what is judged, the state after it), of the answer and of ours
+        ours   a function that does what is asked for
+        runs   (first state, inputs) of sequences
+
+        The answer is given states that it has not made, those of ours: of all sequences in turn, and once more, the last first.
+        """
+
+        def run():
+            asked = []
+            for state, given in runs:
+                asked.append([])
+                for x in given:
+                    expected, after = ask(ours, copy.deepcopy(state), x)
+                    asked[-1].append((state, x, expected))
+                    state = after
+            in_turn = [step for steps in zip_longest(*asked) for step in steps if step]
+            for state, x, expected in (*in_turn, *reversed(in_turn)):
+                got, _ = ask(self._call, copy.deepcopy(state), x)
+                if same(got, expected, self.rtol):
+                    return (
+                        f"{self.name} does not go by the state that it is given: that may come from elsewhere, come twice,"
+                        " or belong to another sequence, so keep nothing between calls."
+                    )
+            return None
+
+        self.todo.append(self._stated(run, _Hidden.now))
 
     def refuses(self, *args, **kwargs) -> None:
         """For these arguments the answer raises ValueError."""
@@ -106,23 +119,32 @@ class Answer:
 
         self.todo.append(self._stated(run, unseen))
 
-    def wrong(self, message: str, mistake: Callable) -> None:
+    def wrong(self, message: str, mistake, *case) -> None:
         """A named mistake, by the value it leads to: tried whenever a value is off.
+
+        mistake  the value for the visible case with the arguments `case`, or for any case that is seen; or a function of the
+                 arguments, in the hidden part or where it does not hold the answer
 
         `...` matches anything, and so does an entry that a dict leaves out: what is stated must differ from the right value.
         """
-        self.mistakes.append((message, mistake))
+        self.mistakes.add(message, mistake, case)
 
     def evaluate(self) -> tuple[float, list[str]]:
         """Points earned and the first complaint."""
         for run in self.todo:
-            message, fault = _attempt(run, self.name)
+            message, fault = attempt(run, self.name)
             if message or fault:
                 return 0, [message or fault]
         return self.points, []
 
     def _call(self, *args, **kwargs):
+        self.asked = args, kwargs
         return _called(self.answer, *args, **kwargs)
+
+    def _raised(self, e: Exception) -> str:
+        """What is said of what the answer raised when it was called last."""
+        args, kwargs = self.asked or ((), {})
+        return f"{raised(self._call_text(args, kwargs) if callable(self.answer) else self.name, e)}."
 
     def _stated(self, run: Callable, unseen: bool) -> Callable:
         """The same; if nobody has seen its numbers, what an answer raises there gives its type only: its text may hold them."""
@@ -130,17 +152,17 @@ class Answer:
         def told():
             try:
                 return run()
-            except (NotImplementedError, OffLimits):
+            except (NotImplementedError, OffLimits, Unclear):
                 raise
             except Exception as e:
-                if not (unseen and secret()) or getattr(e, "ours", False):
+                if getattr(e, "ours", False) or not by_answer(e):
                     raise
-                return self._unseen(e)
+                return self._unseen(e) if unseen and secret() else self._raised(e)
 
         return told
 
     def _unseen(self, e: Exception) -> str:
-        return f"{self.name} raised {type(e).__name__} for numbers that it has not seen."
+        return f"{self.name} raised {type(e).__name__} for numbers that it has not seen{own_line(e)}."
 
     def _compare(self, expected, args, kwargs, named=None, unseen=False) -> str | None:
         got = self._call(*args, **kwargs)
@@ -149,7 +171,7 @@ class Answer:
         where = same(got, expected, self.rtol)
         if where is None:
             return None
-        why = self._why(got, expected, args, kwargs, where)
+        why = self.mistakes.why(got, expected, args, kwargs, unseen) or where
         if unseen and secret():  # a hidden test gives its hint and no values
             return _sentence(why)
         return f"{_sentence(why)} ({self._said(*((), named) if named else (args, kwargs), got)}.)"
@@ -157,24 +179,11 @@ class Answer:
     def _said(self, args, kwargs, got) -> str:
         if not callable(self.answer):
             return f"your answer is {shown(got)}"
-        listed = [shown(a) for a in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]
-        return f"{self.name}({', '.join(listed)}) returned {shown(got)}"
+        return f"{self._call_text(args, kwargs)} returned {shown(got)}"
 
-    def _why(self, got, expected, args, kwargs, where) -> str:
-        for message, mistake in self.mistakes:
-            try:
-                value = mistake(*args, **kwargs)
-            except Exception:  # a mistake need not make sense for every input
-                continue
-            if value is None:  # the mistake leads nowhere with these arguments
-                continue
-            if same(got, value, self.rtol) is None and same(expected, value, self.rtol) is not None:
-                return message
-        if isinstance(got, numbers.Real) and isinstance(expected, numbers.Real) and not isinstance(expected, bool):
-            for factor, message in GENERIC:
-                if expected and same(got, expected * factor, min(self.rtol, 0.01)) is None:
-                    return message
-        return where
+    def _call_text(self, args, kwargs) -> str:
+        listed = [shown(a) for a in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]
+        return f"{self.name}({', '.join(listed)})"
 
 
 class Entries:
@@ -191,7 +200,7 @@ class Entries:
 
     def evaluate(self) -> tuple[float, list[str]]:
         """Points earned and a complaint for each entry that is off."""
-        found, fault = _attempt(lambda: _called(self.answer), getattr(self.answer, "__name__", "your answer"))
+        found, fault = attempt(lambda: _called(self.answer), getattr(self.answer, "__name__", "your answer"))
         if fault:
             return 0, [fault]
         if not isinstance(found, Mapping):
@@ -248,12 +257,15 @@ def hidden() -> None:
 
 
 def run(cell: Callable) -> float:
-    """The points of a check cell, and a sentence instead of its lines if the answer above it was not run yet."""
+    """The points of a check cell; a sentence instead if the answer's cell was not run yet, or ended badly when it was run last."""
     _Hidden.now = False
+    if why := broken(cell.__code__.co_names):
+        print(why, file=sys.stderr)
+        return 0
     try:
         return cell()
     except NameError as e:
-        print(f"Run the cell above first: {_first_line(e)}.", file=sys.stderr)
+        print(f"Run the cells above first, from the top: {first_line(e)}.", file=sys.stderr)
         return 0
 
 
@@ -269,42 +281,15 @@ def _called(answer, *args, **kwargs):
     ]  # what it changes is its own
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
     try:
-        with nullcontext() if away else closed(), warnings.catch_warnings():
+        with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
-            return answer(*own, **kwargs)
+            return called(answer, own, kwargs)
     except StopIteration:  # would end a `map` of the check, silently
         raise RuntimeError("StopIteration") from None
-
-
-def _attempt(run: Callable, name: str) -> tuple:
-    """(value, "") or (None, a sentence), whatever a learner's code may raise."""
-    try:
-        return run(), ""
-    except NotImplementedError:
-        return None, f"{name} is not done yet."
-    except OffLimits as e:
-        return None, f"{e}."
-    except Exception as e:
-        return None, _raised(name, e)
-
-
-def _raised(name: str, e: Exception) -> str:
-    return f"{name} raised {type(e).__name__}: {_first_line(e)}".rstrip(": ")
-
-
-def _raised_by_answer(e: Exception) -> bool:
-    """Whether an exception came out of the learner's code, rather than out of a rule that looked at its result."""
-    frame = e.__traceback__
-    while frame:
-        if frame.tb_frame.f_code is _called.__code__:
-            return True
-        frame = frame.tb_next
-    return False
 
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!", "…")) else f"{text}."
 
 
-def _first_line(e: Exception) -> str:
-    return textwrap.shorten((str(e).splitlines() or [""])[0], 200, placeholder=" …")
+watch()

@@ -177,6 +177,8 @@ def _kind(x) -> str:
 def shown(x) -> str:
     """A short text for a value in a message, for numbers one that can be pasted back."""
     if hasattr(x, "ndim") and hasattr(x, "dtype"):
+        if type(x).__name__.endswith("Tracer"):  # has no numbers yet
+            return f"an array of shape {tuple(x.shape)}"
         if x.ndim == 0:
             return f"{x:.6g}" if x.dtype.kind == "f" else str(x)
         if x.size <= 12:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .random_inputs import secret
+
 CLOSE = {"bf16": 0.03, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.3}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
 
@@ -59,9 +61,32 @@ def differs(got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stack
             "devices that should hold copies of a block hold different numbers: is a sum or a gather missing, "
             "or does each join its blocks in an order of its own?"
         )
-    at = ", ".join(f"{a} = {i}" for a, i in zip(mesh.axis_names, np.unravel_index(off[0], mesh.devices.shape)))
-    wrong = int((~(np.abs(held[off[0]] - wanted[off[0]]) <= within)).sum())
-    return f"the result is wrong: on the device at {at}, {wrong} of {held[off[0]].size} numbers are off."
+    if (c := _factor(held, wanted)) and all(close(h, c * w) for h, w in zip(held, wanted)):
+        return f"every number is {c:.4g} times what it should be, on {_mesh(mesh)}."
+    return _first_off(held[off[0]], wanted[off[0]], within, mesh, off[0])
+
+
+def _factor(held, wanted) -> float:
+    """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
+    h, w = (np.concatenate([np.ravel(x) for x in some]) for some in (held, wanted))
+    return float(h @ w / (w @ w)) if h.shape == w.shape and np.any(w) and np.isfinite(h).all() else 0.0
+
+
+def _first_off(held, wanted, within: float, mesh, device: int) -> str:
+    """Where the first wrong number is, and what it is; what it should be is left out where numbers are secret."""
+    at = ", ".join(f"{a} = {i}" for a, i in zip(mesh.axis_names, np.unravel_index(device, mesh.devices.shape)))
+    said = f"the result is wrong: on {_mesh(mesh)}, on the device at {at},"
+    if held.shape != wanted.shape:
+        return f"{said} the block has shape {held.shape}, not {wanted.shape}."
+    wrong = np.argwhere(~(np.abs(held - wanted) <= within))
+    first = tuple(wrong[0])
+    index = list(map(int, first))
+    number = "" if secret() else f"; the first, at {index}, is {held[first]:.4g} and should be {wanted[first]:.4g}"
+    return f"{said} {len(wrong)} of {held.size} numbers are off{number}."
+
+
+def _mesh(mesh) -> str:
+    return "a mesh of " + ", ".join(f"{a} = {n}" for a, n in mesh.shape.items())
 
 
 def _products(sizes) -> list[int]:

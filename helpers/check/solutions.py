@@ -33,20 +33,16 @@ def passed(exercise: str) -> bool:
 def solution(exercise: str) -> None:
     """Print our answer to an exercise, after a pass or three tries; a text that a person grades, at once."""
     if not isinstance(exercise, str) or not re.fullmatch(r"\d+\.\d+", exercise):
-        raise ValueError(f'an exercise is named by a string such as "1.10", got {exercise!r}')
-    chapter, number = map(int, exercise.split("."))
-    source = next(
-        (
-            p
-            for root in (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
-            for p in sorted((root / "solutions").glob(f"ch{chapter:02d}_*.md"))
-        ),
-        None,
-    )
-    if source is None:
         print(
-            "This copy of the course carries no solutions for that chapter; the repository has them under solutions/."
+            f'An exercise is named by a text, check.solution("1.10"), for 1.1 and 1.10 are one number; this is {exercise!r}.'
         )
+        return
+    chapter, number = map(int, exercise.split("."))
+    roots = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
+    source = next((p for root in roots for p in sorted((root / "solutions").glob(f"ch{chapter:02d}_*.md"))), None)
+    if source is None:
+        here = any((root / "solutions").is_dir() for root in roots)
+        print(f"There is no exercise {exercise}." if here else "This copy of the course carries no solutions.")
         return
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
     left = 3 - max((n for (e, _), n in _tries.items() if e == exercise), default=0)

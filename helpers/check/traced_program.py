@@ -1,7 +1,6 @@
 """What is asked of a sharded program put together with JAX: mesh, blocks, the program as JAX reads it, and its complaints."""
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -17,6 +16,7 @@ from helpers.trace.jaxpr.walk import walk
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, farthest_by, largest_result_by, opened, results_by
 
 from .compare import OffLimits, closed
+from .raised import Unclear, first_line, raised
 
 LONG = {
     "bf16": "bfloat16",
@@ -141,10 +141,6 @@ def hops(jaxpr) -> int:
     return far
 
 
-class Unclear(Exception):
-    """A sentence for the learner."""
-
-
 def told(e: Exception, name: str, s: Setting | None) -> str:
     """One sentence for whatever the learner's code raised."""
     text = str(e)
@@ -167,7 +163,7 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
         return f"{name} returns a block with fewer dimensions than {said(s.out)} has."
     if "in the same order as the axis_names" in text:
         return "ppermute wants its axes in the order of the mesh."
-    blocks, first = "", textwrap.shorten((text.splitlines() or [""])[0], 200, placeholder=" …")
+    blocks, first = "", first_line(e)
     if s is None:
         return f"the shardings of {name} cannot be read: {first.rstrip('.')}."
     if s:
@@ -176,7 +172,7 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
             blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
         except Exception:
             pass
-    return f"{name} raised {type(e).__name__}: {first}".rstrip(": .") + "." + blocks
+    return f"{raised(name, e)}.{blocks}"
 
 
 def said(how) -> str:

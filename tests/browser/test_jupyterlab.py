@@ -49,6 +49,16 @@ def write(page, grade_id, source):
     assert done, f"no cell {grade_id}"
 
 
+def run(page, grade_id):
+    """Run one cell, as Shift-Enter does."""
+    page.evaluate(
+        """async id => { const n = window.jupyterapp.shell.currentWidget.content;
+             n.activeCellIndex = n.widgets.findIndex(c => (c.model.getMetadata('nbgrader') || {}).grade_id === id);
+             n.deselectAll(); await window.jupyterapp.commands.execute('notebook:run-cell'); }""",
+        grade_id,
+    )
+
+
 def output(page, grade_id):
     """What the check cell printed, on one line."""
     cell = next(c for c in cells(page) if c["metadata"].get("nbgrader", {}).get("grade_id") == grade_id)
@@ -105,6 +115,25 @@ def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, l
     dialog.get_by_text("Validation Results").wait_for(timeout=240_000)
     text = dialog.inner_text()
     assert "Exercise 1.2:" in text and "Exercise 1.1:" not in text
+    assert re.search(r"1 of \d+ points. Not begun: 1.3, 1.4,", text) and text.index("Not begun") < text.index(
+        "Exercise 1.2:"
+    )
+    assert "failed" not in text
+    dialog.get_by_role("button", name="OK").click()
+
+    write(
+        page, "ch01-q01", "def dot_intensity(N, bytes_each=2)\n    return 1"
+    )  # no colon: the older answer is still there
+    run(page, "ch01-q01")
+    run(page, "ch01-q01-check")
+    said = output(page, "ch01-q01-check")
+    assert "The cell that defines dot_intensity ended with SyntaxError: expected ':', at line 1:" in said
+    assert "Nothing is judged" in said and "points" not in said
+    write(page, "ch01-q01", "def dot_intensity(N, bytes_each=2):\n    prices = {}\n    return prices['weights']")
+    run(page, "ch01-q01")
+    run(page, "ch01-q01-check")
+    said = output(page, "ch01-q01-check")
+    assert "dot_intensity(7, 4) raised KeyError: 'weights', at line 3: `return prices['weights']`." in said
     assert "a.wrong(" not in text  # a failed check is named, not printed
 
 

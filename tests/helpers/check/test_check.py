@@ -87,7 +87,7 @@ def test_an_exception_is_one_line(capsys):
         raise KeyError("first line\nsecond line")
 
     earned, out = told(capsys, answer(broken, 1, 1))
-    assert earned == 0 and "broken raised KeyError" in out and "Traceback" not in out
+    assert earned == 0 and "broken(1) raised KeyError" in out and "Traceback" not in out
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_permission_error_of_ones_own_is_not_ours(capsys):
     def locked():
         raise PermissionError("no entry")
 
-    assert "locked raised PermissionError: no entry" in told(capsys, answer(locked, 1))[1]
+    assert "locked() raised PermissionError: no entry" in told(capsys, answer(locked, 1))[1]
 
 
 def test_hidden_draws_do_not_ask_for_parameter_names(capsys):
@@ -249,7 +249,7 @@ def test_an_answer_that_changes_its_input_changes_its_own(capsys):
 
 def test_a_check_before_its_answer_says_what_to_do(capsys):
     assert check.run(lambda: check.report("0.1", check.Answer(not_there_yet, points=1))) == 0  # noqa: F821
-    assert "Run the cell above first: name 'not_there_yet' is not defined." in capsys.readouterr().err
+    assert "Run the cells above first, from the top: name 'not_there_yet' is not defined." in capsys.readouterr().err
     assert check.run(lambda: 3) == 3
 
 

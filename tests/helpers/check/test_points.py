@@ -76,14 +76,21 @@ def test_an_empty_stub_is_no_try(capsys):
     for _ in range(3):
         told(capsys, answer(stub, 1))
     check.solution("0.1")
-    assert "no solutions" in capsys.readouterr().out
+    assert "There is no exercise 0.1" in capsys.readouterr().out
     assert solutions._tries == {}
 
 
 @pytest.mark.parametrize("name", [1.10, "1", "x.y"])
-def test_solutions_are_asked_for_by_name(name):
-    with pytest.raises(ValueError, match='a string such as "1.10"'):
-        check.solution(name)
+def test_solutions_are_asked_for_by_name(name, capsys):
+    check.solution(name)
+    assert 'named by a text, check.solution("1.10")' in capsys.readouterr().out
+
+
+def test_a_copy_without_solutions_says_so_and_no_more(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(solutions, "__file__", str(tmp_path / "helpers" / "check" / "solutions.py"))
+    check.solution("1.1")
+    assert capsys.readouterr().out == "This copy of the course carries no solutions.\n"
 
 
 def test_solutions_show_all_parts_and_texts(capsys, monkeypatch):

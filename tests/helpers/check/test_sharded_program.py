@@ -268,7 +268,7 @@ def test_copies_that_are_promised_are_compared():
         (lambda a: lax.all_gather(a, "X", tiled=True) / 8, "every number is 8 times too small: is a sum missing?"),
         (
             lambda a: lax.all_gather(a, "X", tiled=True) + 1,
-            "the result is wrong: on the device at X = 0, Y = 0, 32 of 32",
+            "the result is wrong: on a mesh of X = 4, Y = 2, on the device at X = 0, Y = 0, 32 of 32",
         ),
         (lambda a: lax.all_gather(a, "X", tiled=True) * jnp.nan, "the result holds NaN or infinity."),
     ],

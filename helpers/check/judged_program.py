@@ -1,0 +1,80 @@
+"""The program of a learner's function at one size, run and held against the right result before anything of it is counted.
+
+    def program(f, T, S, H, C):
+        return check.ran(lambda *given: f(*given, C), arrays(rng, T, S, H), dense)
+
+    a.law("an array of the program is as large as all scores", lambda f: program(f, 48, 230, 2, 16).largest < 48 * 230)
+
+What is counted and what is run are one trace: a function that does one thing where it is counted and another where its result
+is looked at gives a wrong result, or loses by what is counted.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import prod
+
+import jax
+import numpy as np
+
+from helpers import trace
+
+from .raised import Unclear
+
+
+class Ran:
+    """A program that gave the right result for the arrays that it was traced with; itself a function of such arrays."""
+
+    def __init__(self, f: Callable, arrays: Sequence):
+        self.like = [jax.ShapeDtypeStruct(np.shape(a), np.result_type(a)) for a in arrays]
+        self.jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*arrays)
+        self._tree = jax.tree.structure(out)
+
+    def __call__(self, *arrays):
+        return jax.tree.unflatten(self._tree, jax.core.eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *arrays))
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of all arrays that it makes, in order."""
+        return [x.aval.shape for v in trace.walk(self.jaxpr) for x in v.eqn.outvars]
+
+    @property
+    def largest(self) -> int:
+        """Numbers in the largest of these."""
+        return max(map(prod, self.shapes), default=0)
+
+    @cached_property
+    def matmul_flops(self) -> float:
+        """FLOPs of its products, loops run out."""
+        return trace.count(self, *self.like).matmul_flops
+
+
+def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> Ran:
+    """The program of `f` for these arrays, after it was run on them and gave what `right` gives.
+
+    right  a function of the same arrays; where it gives `...`, anything is right
+
+    Numbers may be off by rtol of their own size, and by a tenth of that of the largest number. Otherwise the learner reads
+    that the program which is counted is wrong.
+    """
+    program = Ran(f, arrays)
+    got, expected = jax.jit(program)(*arrays), right(*arrays)
+    if not _near(got, expected, rtol):
+        shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
+        raise Unclear(f"for arrays of other sizes, {shapes}, the program that is counted gives a wrong result")
+    return program
+
+
+def _near(got, expected, rtol: float) -> bool:
+    if expected is Ellipsis:
+        return True
+    if isinstance(expected, dict):
+        return isinstance(got, dict) and all(k in got and _near(got[k], e, rtol) for k, e in expected.items())
+    if isinstance(expected, tuple | list):
+        return (
+            isinstance(got, tuple | list)
+            and len(got) == len(expected)
+            and all(_near(g, e, rtol) for g, e in zip(got, expected))
+        )
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    most = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+    return got.shape == expected.shape and np.allclose(got, expected, rtol=rtol, atol=rtol / 10 * most)

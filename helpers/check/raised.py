@@ -1,0 +1,112 @@
+"""What is said of an exception that came out of a learner's code: its type, its text, and the learner's own line."""
+
+import linecache
+import signal
+import textwrap
+import threading
+from contextlib import contextmanager
+
+from .compare import OffLimits
+
+
+class Unclear(Exception):
+    """A sentence for the learner."""
+
+
+def raised(called: str, e: Exception) -> str:
+    """A sentence without its full stop.
+
+    called  the call that raised it, as the learner would write it, or the answer's name
+    """
+    if getattr(e, "ours", False):  # of the process that answers run in, and no exception of the learner's
+        return f"{called}: {e}"
+    return f"{called} raised {type(e).__name__}: {first_line(e)}".rstrip(": ").rstrip(".") + own_line(e)
+
+
+def own_line(e: BaseException) -> str:
+    """ ", at line 3: `…`": the last line of the learner's own cells that was at work; "" if there is none."""
+    number, text = last_own_line(e, inside=False)
+    return f", at line {number}: `{textwrap.shorten(text, 120, placeholder=' …')}`" if text else ""
+
+
+def last_own_line(e: BaseException, inside: bool = True) -> tuple[int, str]:
+    """(its number, its text) of the last line of a learner's cell that was at work; an exception from elsewhere brings them along.
+
+    inside  look from the start of the traceback; otherwise under `called` only, since a check is a cell as well
+    """
+    if known := getattr(e, "own_line", None):
+        return known
+    found, tb = (0, ""), e.__traceback__
+    while tb:
+        code = tb.tb_frame.f_code
+        inside = inside or code is called.__code__
+        if (
+            inside
+            and _is_cell(code.co_filename)
+            and (text := linecache.getline(code.co_filename, tb.tb_lineno).strip())
+        ):
+            found = tb.tb_lineno, text
+        tb = tb.tb_next
+    return found
+
+
+def _is_cell(file: str) -> bool:
+    """Whether code stands in a cell of a notebook: IPython gives each a file of its own, graders call it <…>."""
+    return file.startswith("<") and not file.startswith("<frozen") or "ipykernel_" in file
+
+
+def called(answer, args, kwargs):
+    """What the answer gives: a call that stands in the traceback, so that what is raised below it is the learner's."""
+    return answer(*args, **kwargs)
+
+
+class _Late(BaseException):
+    """An answer has not ended in time; no `except Exception` of its own keeps it."""
+
+
+@contextmanager
+def limited(seconds: int = 60):
+    """End what is called inside after so many seconds, where that is possible: on the main thread of a system with alarms."""
+    alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not alarms or any(signal.getitimer(signal.ITIMER_REAL)):  # somebody waits already
+        yield
+        return
+
+    def late(*_):
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _Late as e:
+        raise Unclear(f"the answer has not ended after {seconds} s{own_line(e)}: does a loop never end?") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def by_answer(e: BaseException) -> bool:
+    """Whether an exception came out of the learner's code, rather than out of a rule that looked at its result."""
+    tb = e.__traceback__
+    while tb:
+        if tb.tb_frame.f_code is called.__code__:
+            return True
+        tb = tb.tb_next
+    return False
+
+
+def attempt(run, name: str) -> tuple:
+    """(value, "") or (None, a sentence), whatever a learner's code may raise."""
+    try:
+        return run(), ""
+    except NotImplementedError:
+        return None, f"{name} is not done yet."
+    except (OffLimits, Unclear) as e:
+        return None, f"{e}."
+    except Exception as e:
+        return None, f"{raised(name, e)}."
+
+
+def first_line(e: BaseException) -> str:
+    return textwrap.shorten((str(e).splitlines() or [""])[0], 200, placeholder=" …")

@@ -1,0 +1,56 @@
+"""What is counted is what is run."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from helpers import check
+from tests.helpers.check.told import told
+
+RNG = np.random.default_rng(0)
+SMALL, LARGE = ((np.float32(RNG.standard_normal((n, 8))), np.float32(RNG.standard_normal((8, n)))) for n in (4, 50))
+
+
+def right(x, w):
+    return np.asarray(x, float) @ np.asarray(w, float)
+
+
+def honest(x, w):
+    return x @ w
+
+
+def dummy(x, w):
+    """Right where it is looked at, empty where it is counted."""
+    return x @ w if len(x) < 20 else jnp.zeros((len(x), len(x)), x.dtype)
+
+
+def judged(f):
+    a = check.Answer(f, points=3)
+    a.law("the product", lambda f: np.allclose(f(*SMALL), right(*SMALL), rtol=1e-3))
+    a.law("few FLOPs", lambda f: check.ran(f, LARGE, right).matmul_flops <= 2 * 50 * 8 * 50)
+    return a
+
+
+def test_a_program_is_run_before_it_is_counted(capsys):
+    assert told(capsys, judged(honest))[0] == 3
+    earned, said = told(capsys, judged(dummy))
+    assert (
+        earned == 0
+        and "for arrays of other sizes, [50, 8], [8, 50], the program that is counted gives a wrong result." in said
+    )
+
+
+def test_what_is_counted_is_the_program_that_ran():
+    """Counted again, the learner's function is not called: the trace is."""
+    asked = []
+
+    def noted(x, w):
+        asked.append(1)
+        return {"y": x @ w, "more": x.sum()}
+
+    program = check.ran(noted, LARGE, lambda x, w: {"y": right(x, w)})
+    assert program.matmul_flops == 2 * 50 * 8 * 50 and program.largest == 2500 and (50, 50) in program.shapes
+    assert len(asked) == 1
+
+
+def test_some_results_may_be_anything():
+    assert check.ran(lambda x: (x, 2 * x), [LARGE[0]], lambda x: (x, ...)).largest == 400

@@ -1,0 +1,61 @@
+"""A sentence is said if it is the only known mistake that leads to a value; of two both are said."""
+
+import pytest
+
+from helpers import check
+from tests.helpers.check.told import told
+
+
+def said_of(capsys, value, state, **how):
+    a = check.Answer(lambda n: value, points=1, **how)
+    state(a)
+    return told(capsys, a)[1]
+
+
+def test_two_mistakes_of_one_value_are_both_named(capsys):
+    def state(a):
+        a.wrong("twice the reads", 6)
+        a.wrong("the write is left out", 6)
+        a.wrong("bytes for bits", 9)
+        a.gives(3, 1)
+
+    said = said_of(capsys, 6, state)
+    assert "twice the reads — or: the write is left out." in said and "bits" not in said
+
+
+def test_a_value_of_one_case_says_nothing_of_others(capsys):
+    def state(a):
+        a.wrong("the write is left out", 7, 1)
+        a.wrong("any case that is seen", 8)
+        a.gives(3, 2)
+
+    assert "left out" not in said_of(capsys, 7, state) and "any case" in said_of(capsys, 8, state)
+
+
+def test_a_value_says_nothing_of_hidden_numbers(capsys):
+    def state(a):
+        a.wrong("the write is left out", 7)
+        a.wrong("a rule", lambda x: 8)
+        a.equals(lambda x: 3, x=check.ints(1, 9))
+
+    assert "left out" not in said_of(capsys, 7, state) and "a rule" in said_of(capsys, 8, state)
+
+
+@pytest.mark.parametrize(
+    ("twice", "words"), [("both directions of a link", "too much: both directions of a link?"), ("", "too much.")]
+)
+def test_twice_names_what_can_have_been_counted_twice(capsys, twice, words):
+    assert words in said_of(capsys, 6.0, lambda a: a.gives(3.0, 1), twice=twice)
+    assert "multiply-add" not in said_of(capsys, 6.0, lambda a: a.gives(3.0, 1), twice=twice)
+
+
+def test_cases_may_hold_records(capsys):
+    from helpers.costs.rooflines.chips import chip
+
+    def state(a):
+        a.wrong("that is another chip's", 6, chip("v5e"), 2)
+        a.gives(3, chip("v5e"), 2)
+
+    a = check.Answer(lambda c, n: 6, points=1)
+    state(a)
+    assert "another chip's" in told(capsys, a)[1]

@@ -1,0 +1,104 @@
+"""After a cell that failed, a check judges nothing old; an answer that does not end is ended."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from helpers import check
+from helpers.check import notebook_cells, raised, solutions
+from tests.helpers.check.told import told
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    monkeypatch.setattr(notebook_cells, "_broken", {})
+    monkeypatch.setattr(solutions, "_tries", {})
+
+
+def cell(source: str, before: Exception | None = None, inside: Exception | None = None):
+    info = SimpleNamespace(raw_cell=source)
+    notebook_cells.ended(SimpleNamespace(info=info, error_before_exec=before, error_in_exec=inside))
+
+
+def syntax_error(source: str) -> SyntaxError:
+    with pytest.raises(SyntaxError) as e:
+        compile(source, "<cell>", "exec")
+    return e.value
+
+
+def crossover(x):
+    return x
+
+
+def judged():
+    def cell():
+        a = check.Answer(crossover, points=3)
+        a.gives(1, 1)
+        return check.report("3.7", a)
+
+    return check.run(cell)
+
+
+def test_an_older_answer_is_not_judged(capsys):
+    assert judged() == 3
+    source = "def crossover(x)\n    return x"
+    cell(source, before=syntax_error(source))
+    capsys.readouterr()
+    assert judged() == 0
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "The cell that defines crossover ended with SyntaxError: expected ':', at line 1: `def crossover(x)`."
+    )
+    assert "Nothing is judged: mend that cell, run it, then this one." in said and solutions._tries == {}
+
+
+def test_once_it_is_mended_it_counts_again():
+    cell("def crossover(x):\n    return 1 / 0\nprint(crossover(1))", inside=ZeroDivisionError("division by zero"))
+    assert judged() == 0
+    cell("other = 3")
+    assert judged() == 0
+    cell("def crossover(x):\n    return x")
+    assert judged() == 3
+
+
+def test_a_failed_cell_that_defines_something_else_costs_nothing():
+    cell("speed = 1 / 0", inside=ZeroDivisionError("division by zero"))
+    assert judged() == 3
+
+
+def test_an_endless_answer_is_ended_with_its_line(capsys, monkeypatch):
+    limited = raised.limited
+    monkeypatch.setattr(check.answer_checks, "limited", lambda: limited(1))
+    source = (
+        "def answer(n):\n    while True:\n        try:\n            n += 1\n        except Exception:\n            pass"
+    )
+    import linecache
+
+    scope = {}
+    linecache.cache["<ch09-q01>"] = (len(source), None, source.splitlines(keepends=True), "<ch09-q01>")
+    exec(compile(source, "<ch09-q01>", "exec"), scope)
+    a = check.Answer(scope["answer"], points=1)
+    a.gives(1, 1)
+    earned, said = told(capsys, a)
+    assert earned == 0 and "the answer has not ended after 1 s, at line" in said and "does a loop never end?" in said
+
+
+def test_a_sharded_answer_can_be_looked_at(capsys):
+    from jax import lax
+
+    def block(A, B):
+        return lax.psum(A @ B, "X")
+
+    given = {"X": 2}, ["A[I, J_X]", "B[J_X, K]"], "C[I, K]", {"I": 2, "J": 4, "K": 2}
+    check.look(block, *given)
+    out = capsys.readouterr().out
+    assert out.count("→ C[I, K] [2, 2]") == 2 and "device X = 1" in out and "[0.4, 0.5]" in out
+    assert out.rstrip().endswith("sends: AllReduce_X f32[2, 2] -> [2, 2]")
+
+    def undone(A, B):
+        raise NotImplementedError
+
+    check.look(undone, *given)
+    check.look(lambda A, B: A[:, :1] @ B, *given)
+    out = capsys.readouterr().out
+    assert "undone is not done yet." in out and "<lambda> raised TypeError: dot_general requires" in out

@@ -1,0 +1,82 @@
+"""An exception in an answer is told with the call, and with the learner's own line."""
+
+import linecache
+import textwrap
+
+import pytest
+
+from helpers import check
+from tests.helpers.check.told import told
+
+
+def cell(source: str, name: str = "<ch09-q01>") -> dict:
+    """The names of a learner's cell."""
+    source, scope = textwrap.dedent(source), {}
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), scope)
+    return scope
+
+
+def judged(source: str, state) -> check.Answer:
+    scope = cell(source)
+    a = check.Answer(scope["answer"], points=2)
+    state(a)
+    return a
+
+
+NESTED = """
+    def helper(prices, name):
+        return prices[name]
+
+    def answer(n):
+        return helper({"weights": n}, "weight")
+"""
+
+
+def test_the_line_is_that_of_the_learners_own_helper(capsys):
+    said = told(capsys, judged(NESTED, lambda a: a.gives(3, 3)))[1]
+    assert "answer(3) raised KeyError: 'weight', at line 3: `return prices[name]`." in said
+
+
+def test_library_frames_are_left_out(capsys):
+    source = "import numpy as np\ndef answer(n):\n    x = np.zeros(n)\n    return np.reshape(x, (2, 2))"
+    said = told(capsys, judged(source, lambda a: a.gives(3, 3)))[1]
+    assert (
+        "answer(3) raised ValueError: cannot reshape" in said and "at line 4: `return np.reshape(x, (2, 2))`." in said
+    )
+
+
+def test_a_rule_that_asks_says_which_call_failed(capsys):
+    said = told(capsys, judged(NESTED, lambda a: a.law("more is more", lambda f: f(2) < f(n=30))))[1]
+    assert (
+        "answer(2) raised KeyError: 'weight', at line 3: `return prices[name]`. It was asked for this: more is more."
+        in said
+    )
+
+
+def test_hidden_numbers_are_not_told_but_the_line_is(capsys, monkeypatch):
+    monkeypatch.setenv("COURSE_VALUES", "secret")
+    source = "def answer(n):\n    raise ValueError(n)"
+    said = told(capsys, judged(source, lambda a: a.equals(lambda x: x, x=check.ints(777, 778))))[1]
+    assert (
+        "raised ValueError for numbers that it has not seen, at line 2: `raise ValueError(n)`." in said
+        and "77" not in said
+    )
+
+
+def test_what_a_rule_raises_by_itself_is_no_line_of_the_learner(capsys):
+    said = told(
+        capsys, judged("def answer(n):\n    return n", lambda a: a.law("a pair is asked for", lambda f: f(2)[0] == 1))
+    )[1]
+    assert "at line" not in said and "a pair is asked for" in said
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_traced_answer_names_its_line(capsys, jit):
+    import jax
+    import jax.numpy as jnp
+
+    source = "def answer(a, b):\n    c = a + 1\n    return c @ b"
+    ask = (lambda f: jax.jit(f)(jnp.ones(3), jnp.ones(4))) if jit else (lambda f: f(jnp.ones(3), jnp.ones(4)))
+    said = told(capsys, judged(source, lambda a: a.law("it fits", lambda f: ask(f) is not None)))[1]
+    assert "raised TypeError: dot_general requires" in said and "at line 3: `return c @ b`" in said
