@@ -4,8 +4,8 @@ A module of formulas ends with `entries(__name__)`: its public functions, and it
 
 * take integer arrays of any width as floats, for 8192·8192·32 does not fit into 32 bits; whole numbers of NumPy and of
   Python become Python's, which are exact;
-* refuse, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more, `float` no nan), a negative
-  size, rate or time, and a division by zero. Arrays and tracers are not looked at.
+* refuse, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more), a negative
+  size, rate or time, and a division by zero. Arrays, tracers and nan, a number that is not known, are not looked at.
 
 What formulas call among themselves is not looked at again.
 """
@@ -192,7 +192,7 @@ def _is(x, kind) -> bool:
             return False
         if kind is bool:
             return not plain(x) or x in (0, 1)
-        return not isinstance(x, bool) and (not plain(x) or (_is_whole(x) if kind is int else x == x))
+        return not isinstance(x, bool) and (not plain(x) or kind is not int or _is_whole(x))
     if origin in (Union, types.UnionType):
         return any(_is(x, k) for k in inner)
     if kind is type(None):
@@ -210,7 +210,9 @@ def _is(x, kind) -> bool:
 
 
 def _is_several(x, origin, inner) -> bool:
-    if isinstance(x, str | Mapping) or plain(x) or x is None or is_record(x):
+    if isinstance(x, str):  # several letters
+        return inner[0] is str
+    if isinstance(x, Mapping) or plain(x) or x is None or is_record(x):
         return False
     if not isinstance(x, tuple | list):
         return True

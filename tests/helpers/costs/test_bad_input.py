@@ -131,7 +131,6 @@ def test_texts_lists_and_hidden_signs_get_one_sentence_by_one_mechanism(call, sa
 DECLARED = [
     (lambda: matmul(8, None, 8), "matmul: .* is a number, not None"),
     (lambda: Work("1", 2), "Work: flops is a number, not '1'"),
-    (lambda: Work(float("nan")), "Work: flops is a number, not nan"),
     (lambda: V5E.alpha_ici(1.5), "Chip.alpha_ici: axes is a whole number, not 1.5"),
     (lambda: Axis(4, "no"), "Axis: wraps is True or False, not 'no'"),
     (
@@ -172,3 +171,4 @@ def test_stand_ins_for_numbers_are_of_every_declared_number():
     assert jax.jit(lambda n: chained(1.0, n, n, 1.0, 0.0))(jnp.float32(8)) == chained(1.0, np.int64(8), 8.0, 1.0, 0.0)
     assert Axis(np.int32(4)) == Axis(4.0) == Axis(4)
     assert waiting(np.float64(2), 0.25) == waiting(2, 0.25)
+    assert np.isnan(time(Work(1.0, 1.0), float("nan"), 1.0).parts["math"])  # a rate that nobody has published
