@@ -6,7 +6,7 @@
 
 Each change of `mutation` is judged under two seeds, and under twenty if both let it pass. What wins under some of them is a
 lottery; what wins under all of them is right as well, or an edge that no case has. `won.yaml` lists what has been looked at and
-found right, for each answer, so that a new one stands out.
+found right, for each answer that was hunted, so that a new one stands out.
 """
 
 import argparse
@@ -149,9 +149,7 @@ def main() -> None:
                 flush=True,
             )
     if given.write:
-        WON.write_text(
-            yaml.safe_dump(seen | {k: v for k, v in won.items() if v}, allow_unicode=True, width=140), encoding="utf-8"
-        )
+        WON.write_text(yaml.safe_dump(seen | won, allow_unicode=True, width=140), encoding="utf-8")
 
 
 if __name__ == "__main__":

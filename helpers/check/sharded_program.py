@@ -67,6 +67,7 @@ class Program:
     def __init__(self, block, points, mesh, in_specs, out_specs, shapes=None, sizes=None, dtype="bf16", static=()):
         self.answer, self.points, self.static = block, points, tuple(static)
         self.name = getattr(block, "__name__", "your answer")
+        self.draws = self.name
         self.given = (mesh, in_specs, out_specs, shapes, dict(sizes or {}), dtype)
         self.todo: list[Callable[[], str | None]] = []
         self.mistakes: list[tuple[str, dict[str, int]]] = []
@@ -172,7 +173,7 @@ class Program:
         draws = {k: v for k, v in sizes.items() if callable(v)}
 
         def run():
-            for i, picked in enumerate(inputs(n, self.name, draws, shapes=True)):
+            for i, picked in enumerate(inputs(n, self.draws, draws, shapes=True)):
                 if message := self._compare(dense, shapes, fixed | picked, scale, i, prepared):
                     return message
 
@@ -290,7 +291,7 @@ class Program:
         like = s.arrays(s.sizes | sizes, shapes)
         if sum(a.size for a in like) > LARGEST:
             raise ValueError(f"equals runs the program: give it sizes that make fewer than {LARGEST:,} numbers")
-        rng = np.random.default_rng(zlib.crc32(f"{seed()}/{self.name}/{i}".encode()))
+        rng = np.random.default_rng(zlib.crc32(f"{seed()}/{self.draws}/{i}".encode()))
         arrays = [drawn(rng, a, scale) for a in like]
         arrays = list(prepared(*arrays)) if prepared else arrays
         wide = [

@@ -1,51 +1,54 @@
 """One run of a sharded answer on a few devices with small numbers: what each device is given, what it holds, and what is sent."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import jax
 import numpy as np
 
 from helpers import trace
-from helpers.costs.sharding import sharded_array
 from helpers.kernels import mesh as meshes
 
-from .raised import Unclear, raised
+from .raised import Unclear, called, raised
 from .traced_program import Setting
 
 
 def look(
-    f: Callable, mesh: Mapping[str, int], in_specs: Sequence[str], out_spec: str, sizes: Mapping[str, int], **given
+    f: Callable, mesh: Mapping[str, int], in_specs, out_spec, sizes: Mapping[str, int], static: tuple = ()
 ) -> None:
     """Print what every device is given and holds after `f`, and what the program sends: to try an answer, not to judge it.
 
     f         the function of one device
-    in_specs  "A[I_X, J]" for each array; its numbers count 0, 1, 2, … in the order of the whole array, times a tenth
-    given     other arguments, by name
+    in_specs  "A[I_X, J]" for each array; its numbers are 0, 0.1, 0.2, … in the order of the whole array
+    static    what `f` takes after its blocks
+
+    Specs may be functions without arguments, where an answer says how arrays are cut.
     """
-    setting = Setting(mesh, in_specs, out_spec, None, sizes, "f32")
-    arrays = [np.arange(np.prod(a.shape), dtype=np.float32).reshape(a.shape) / 10 for a in setting.arrays(sizes)]
-    put = [meshes.put(a, setting.mesh, spec) for a, spec in zip(arrays, in_specs)]
-    stacked = sharded_array.parse(out_spec).unreduced
-
-    def one(*blocks):
-        out = f(*blocks, **given)
-        return out[None] if stacked else out
-
-    specs, name = tuple(map(meshes.spec, in_specs)), getattr(f, "__name__", "your answer")
-    program = jax.shard_map(one, mesh=setting.mesh, in_specs=specs, out_specs=meshes.spec(out_spec), check_vma=False)
+    name = getattr(f, "__name__", "your answer")
     try:
+        in_specs, out_spec = (spec() if callable(spec) else spec for spec in (in_specs, out_spec))
+        setting = Setting(mesh, in_specs, out_spec, None, sizes, "f32")
+        arrays = [np.arange(np.prod(a.shape), dtype=np.float32).reshape(a.shape) / 10 for a in setting.arrays(sizes)]
+        put = [meshes.put(a, setting.mesh, spec) for a, spec in zip(arrays, in_specs)]
+        program = _program(f, setting, static)
         result, sent = jax.jit(program)(*put), trace.sent(program, *put)
     except NotImplementedError:
         print(f"{name} is not done yet.")
-        return
     except Unclear as e:
         print(f"{e}.")
-        return
     except Exception as e:
         print(f"{raised(name, e)}.")
-        return
-    _print(setting.mesh, in_specs, put, out_spec, result)
-    print("sends: " + ("; ".join(map(str, sent)) or "nothing"))
+    else:
+        _print(setting.mesh, in_specs, put, out_spec, result)
+        print("sends: " + ("; ".join(map(str, sent)) or "nothing"))
+
+
+def _program(f: Callable, s: Setting, static: tuple) -> Callable:
+    def one(*blocks):
+        out = called(f, (*blocks, *static), {})
+        return out[None] if s.stacked else out
+
+    specs = tuple(map(meshes.spec, s.ins))
+    return jax.shard_map(one, mesh=s.mesh, in_specs=specs, out_specs=meshes.spec(s.out), check_vma=False)
 
 
 def _print(mesh, in_specs, put, out_spec, result) -> None:

@@ -75,7 +75,8 @@ def test_no_solution_and_no_hidden_test_leaks(source):
         secret |= {line.split("  #")[0].strip() for region in regions for line in region.splitlines()}
         public += HIDDEN.sub("", REGION.sub("", cell.source)) + "\n"
     shown = {line.split("  #")[0].strip() for line in public.splitlines()}
-    secret = {s for s in secret - shown if len(s) > 12}
+    said = re.compile(r"""f?(["']).*\1,?""")  # a mistake is named in the part that is seen, and again on hidden inputs
+    secret = {s for s in secret - shown if len(s) > 12 and not (said.fullmatch(s) and s.rstrip(",") in public)}
     assert secret
     text = "\n".join(c.source for c in nbformat.read(TREE.released(source.stem), as_version=4).cells)
     assert {s for s in secret if s in text} == set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.places import SourceError
+from autograder.places import SourceError, Tree
 from autograder.samples import bank
 
 CELL = "def f(a):\n    ### BEGIN SOLUTION\n    return a + 1\n    ### END SOLUTION\n\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION"
@@ -49,3 +49,9 @@ def test_kth_of_every_exercise():
     assert [m.name for m in bank.kth(found, 0)] == ["a", "b"]
     assert [m.name for m in bank.kth(found, 1)] == ["c"]
     assert bank.kth(found, 2) == []
+
+
+def test_nine_of_ten_wrong_answers_have_a_cause_that_is_told():
+    """`says` is the cause, a part of what the learner reads; `test_chapters` holds it against the message."""
+    found = [m for path in Tree().exercises for m in bank.mutants(path.stem)]
+    assert sum(bool(m.says) for m in found) >= 0.9 * len(found)

@@ -8,9 +8,11 @@ from autograder.making import in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
+from tests.tiers import repeats
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
 
+SEEDS = [("0", ""), ("spring", "a secret"), ("7", "another"), ("autumn", "a third")]
 COURSES = [(Tree(SAMPLE), SAMPLE), (Tree(ROOT), bank.SAMPLES)]
 CHAPTERS = [(tree, path.stem, folder) for tree, folder in COURSES for path in tree.exercises]
 
@@ -50,11 +52,15 @@ def changes(kind: str) -> list:
 
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
 @pytest.mark.sample(quick=7, slow=30, kind="topic")
-def test_mutant_loses_points(tree, topic, mutant):
-    verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
-    mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
-    assert mine
-    assert sum(v.score for v in mine) < sum(v.points for v in mine), mine[0].message
+def test_mutant_loses_points(tree, topic, mutant, monkeypatch):
+    """Whatever the seed of the course and the secret of a submission are."""
+    for seed, secret in SEEDS[: repeats(1, 4)][::-1]:
+        monkeypatch.setenv("COURSE_SEED", seed)
+        monkeypatch.setenv("COURSE_VALUES", secret)
+        verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
+        mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
+        assert mine
+        assert sum(v.score for v in mine) < sum(v.points for v in mine), mine[0].message
     said = " ".join(" ".join(v.message for v in mine).split())
     assert " ".join(mutant.says.split()) in said
 

@@ -258,3 +258,18 @@ def test_what_numpy_warns_of_costs_nothing_if_the_value_is_right(recwarn):
     a.gives(np.array([0, 1.0]), np.array([0, 3.0]))
     assert check.report("0.0", a) == 2
     assert not recwarn
+
+
+def test_the_name_of_an_answer_does_not_choose_what_is_drawn():
+    drawn = {"block": [], "block286": []}
+    for name, seen in drawn.items():
+
+        def f(x, seen=seen):
+            seen.append(x)
+            return x
+
+        f.__name__ = name
+        a = check.Answer(f, points=1)
+        a.equals(lambda x: x, x=check.ints(1, 10**6))
+        check.report("0.3", a)
+    assert drawn["block"] == drawn["block286"] and len(drawn["block"]) == 20
