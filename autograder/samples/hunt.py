@@ -28,6 +28,10 @@ from .bank import SAMPLES
 from .mutation import Change, changes
 
 WON = SAMPLES / "won.yaml"
+HEAD = (
+    "Changes of our answers that win and were looked at: they are right as well (`python -m autograder.samples.hunt`).",
+    "An answer without any was hunted too; one that is not here was not.",
+)
 SEEDS = [("0", "a secret"), ("spring", "another")]
 MORE = [(str(i), f"secret {i}") for i in range(20)]
 SECONDS = 20
@@ -149,7 +153,8 @@ def main() -> None:
                 flush=True,
             )
     if given.write:
-        WON.write_text(yaml.safe_dump(seen | won, allow_unicode=True, width=140), encoding="utf-8")
+        text = yaml.safe_dump(seen | won, allow_unicode=True, width=200)
+        WON.write_text("".join(f"# {line}\n" for line in HEAD) + text, encoding="utf-8")
 
 
 if __name__ == "__main__":
