@@ -10,6 +10,7 @@ found right, for each answer that was hunted, so that a new one stands out.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import selectors
@@ -90,7 +91,8 @@ class Judge:
     def close(self) -> None:
         if self.process:
             self.process.kill()
-            self.process.wait()
+            with contextlib.suppress(BrokenPipeError), self.process:
+                pass  # leaving closes its pipes and waits for it
             self.process = None
 
 
