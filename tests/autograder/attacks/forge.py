@@ -58,7 +58,7 @@ VALUES = {
             def __getattr__(self, name):
                 return lambda *a, **k: True
         np = sys.modules["numpy"] = Fake("numpy")
-        check = sys.modules["helpers.check"] = Fake("check")
+        check = sys.modules["helpers.check"] = sys.modules["helpers"].check = Fake("check")
         check.report = lambda *a, **k: 9
         check.run = lambda cell: 9""",
     "hardcode_public_examples": dict(
