@@ -25,8 +25,10 @@ class Ran:
     """A program that gave the right result for the arrays that it was traced with; itself a function of such arrays."""
 
     def __init__(self, f: Callable, arrays: Sequence):
-        self.like = [jax.ShapeDtypeStruct(np.shape(a), np.result_type(a)) for a in arrays]
         self.jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*arrays)
+        self.like = [
+            jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.jaxpr.in_avals
+        ]  # JAX's types: int32 for NumPy's int64
         self._tree = jax.tree.structure(out)
 
     def __call__(self, *arrays):
