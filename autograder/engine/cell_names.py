@@ -11,6 +11,16 @@ def key_of(cell) -> str:
     return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id
 
 
+def exercise_number(grade_id: str) -> str:
+    """The exercise of a cell, as the learner knows it; "" where the id names none.
+
+    >>> exercise_number("ch01-q04-check"), exercise_number("ch12-q11"), exercise_number("extra")
+    ('1.4', '12.11', '')
+    """
+    found = re.match(r"ch(\d+)-q(\d+)", grade_id)
+    return f"{int(found[1])}.{int(found[2])}" if found else ""
+
+
 def free_names(source: str) -> set[str]:
     """Global names that a cell reads, in its functions too.
 

@@ -9,7 +9,6 @@ The same notebook and seed give the same outputs, so that a job may be lost and 
 import contextlib
 import hashlib
 import hmac
-import re
 import socket
 import subprocess
 import time
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from . import wire
-from .cell_names import key_of
+from .cell_names import exercise_number, key_of
 from .cell_outputs import failure, length, points_of, shown, stopped, verdict
 from .sandbox import Host, Limits, Sandbox, available, last_words
 
@@ -345,7 +344,7 @@ class Run:
         for o in outputs:
             if o.output_type == "stream" and o.text.startswith("Run the cells above first"):
                 if why := stopped(self.result.outputs.get(id.split("-check")[0], [])):
-                    o.text = f"{_exercise(id)}the answer's cell did not end well. {why}\n"
+                    o.text = f"Exercise {exercise_number(id) or id}: the answer's cell did not end well. {why}\n"
         return outputs
 
     def ask_checker(self, id: str) -> dict:
@@ -367,9 +366,3 @@ class Run:
         if id in self.checks:
             self.result.scores[id] = 0.0
         self.result.notes.append(f"{id}: {why}")
-
-
-def _exercise(id: str) -> str:
-    """What a message about a check begins with: "Exercise 3.7: "."""
-    named = re.match(r"ch(\d+)-q(\d+)", id)
-    return f"Exercise {int(named[1])}.{int(named[2])}: " if named else ""

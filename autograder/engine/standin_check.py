@@ -3,7 +3,7 @@
 from .compare import OffLimits
 
 __all__ = [
-    "Answer", "Entries", "OffLimits", "Program", "choice", "floats", "hidden", "inputs", "ints", "look", "passed", "ran",
+    "Answer", "OffLimits", "Program", "choice", "floats", "hidden", "inputs", "ints", "look", "passed", "ran",
     "report", "run", "solution",
 ]  # fmt: skip
 
@@ -18,10 +18,6 @@ class Answer:
         if name.startswith("_"):
             raise AttributeError(name)
         return _nothing
-
-
-class Entries(Answer):
-    """Likewise."""
 
 
 class Program(Answer):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
+from autograder.engine.cell_names import exercise_number
+
 WIDE = 80  # columns
 ROWS = 40  # students in a table; a larger class looks into grades.csv
 NAMES = 8  # students named for an exercise, and for a note
@@ -78,8 +80,7 @@ def number_of(exercise: str) -> str:
     >>> number_of("ch01-q04"), number_of("ch12-q11"), number_of("extra")
     ('1.4', '12.11', 'extra')
     """
-    found = re.fullmatch(r"ch(\d+)-q(\d+)", exercise)
-    return f"{int(found[1])}.{int(found[2])}" if found else plain(exercise)
+    return exercise_number(exercise) or plain(exercise)
 
 
 def titles(released: NotebookNode) -> dict[str, str]:

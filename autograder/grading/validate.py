@@ -9,6 +9,8 @@ import re
 from nbgrader.utils import determine_grade, is_grade, is_solution
 from nbgrader.validator import Validator
 
+from autograder.engine.cell_names import exercise_number
+
 NO_HEADINGS = "<style>#validation-message p { display: none }</style>"
 PARTLY = "Partial credit; passed some but not all of the tests"
 
@@ -36,7 +38,7 @@ def score_first() -> None:
         grades = [determine_grade(cell, self.log) for cell in nb.cells if is_grade(cell)]
         self._score = sum(g or 0 for g, _ in grades), sum(m for _, m in grades)
         self._texts = {
-            c.source.strip(): _exercise(c.metadata.nbgrader.grade_id)
+            c.source.strip(): exercise_number(c.metadata.nbgrader.grade_id)
             for c in nb.cells
             if is_solution(c) and is_grade(c)
         }
@@ -62,11 +64,6 @@ def score_first() -> None:
     validate.ours = True
     Validator.validate, Validator._get_failed_cells = validate, counted
     Validator._print_error, Validator._print_num_failed = printed, number
-
-
-def _exercise(grade_id: str) -> str:
-    named = re.match(r"ch(\d+)-q(\d+)", grade_id)
-    return f"{int(named[1])}.{int(named[2])}" if named else grade_id
 
 
 def _told(failed: list[dict], earned: float, points: float, texts: dict[str, str]) -> list[dict]:

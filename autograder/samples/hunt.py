@@ -98,24 +98,16 @@ class Judge:
 
 def judging(topic: str, grade_id: str) -> None:
     """The loop of a judge: answers come on stdin, verdicts go to stdout."""
-    cells = in_process_grading.solved(topic).cells
-    scope = {"__name__": "__main__", "display": lambda *_, **__: None}
-    for cell in cells:
-        if cell.cell_type == "code" and not meta(cell).get("grade") and "picture()" not in cell.source:
-            in_process_grading.execute(cell.source, "<answers>", scope)
-    (check,) = [c.source for c in cells if meta(c).get("grade_id") == f"{grade_id}-check"]
-    points, out = (
-        next(float(meta(c)["points"]) for c in cells if meta(c).get("grade_id") == f"{grade_id}-check"),
-        sys.stdout,
-    )
+    scope, out = in_process_grading.names(topic, lambda cell: "picture()" not in cell.source), sys.stdout
+    (check,) = [c for c in in_process_grading.solved(topic).cells if meta(c).get("grade_id") == f"{grade_id}-check"]
     print("ready", file=out, flush=True)
     for line in sys.stdin:
         source, (seed, secret) = json.loads(line)
         os.environ.update(COURSE_SEED=seed, COURSE_VALUES=secret)
         mine = dict(scope)
         _, _, fault = in_process_grading.execute(source, f"<{grade_id}>", mine)
-        value, _, more = (0, "", "") if fault else in_process_grading.execute(check, f"<{grade_id}-check>", mine)
-        print("lost" if fault or more or value != points else "won", file=out, flush=True)
+        value, _, more = (0, "", "") if fault else in_process_grading.execute(check.source, f"<{grade_id}-check>", mine)
+        print("lost" if fault or more or value != meta(check)["points"] else "won", file=out, flush=True)
 
 
 def hunt(topic: str, grade_id: str) -> tuple[int, list[Winner]]:

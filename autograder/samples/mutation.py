@@ -5,12 +5,12 @@ check judges it.
 """
 
 import ast
-import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-REGION = re.compile(r"^[ \t]*### BEGIN SOLUTION\n(.*?)^[ \t]*### END SOLUTION", re.S | re.M)
+from .bank import REGION
+
 OPERATORS = {
     ast.Add: (ast.Sub,),
     ast.Sub: (ast.Add,),
@@ -54,7 +54,7 @@ def changes(cell: str) -> list[Change]:
     ['return 2 * a → return round(2 * a)', '2 * a → 2 / a', '2 * a → 2', '2 * a → a', '2 → 4', '2 → 3', '2 → 1']
     """
     tree = ast.parse(cell)
-    inside = {n for m in REGION.finditer(cell) for n in range(_line(cell, m.start(1)), _line(cell, m.end(1)))}
+    inside = {n for m in REGION.finditer(cell) for n in range(_line(cell, m.start(2)), _line(cell, m.end(2)))}
     found, seen = [], {ast.unparse(tree)}
     for place, node in enumerate(ast.walk(tree)):
         if getattr(node, "lineno", 0) not in inside:

@@ -25,13 +25,12 @@ which answer is an old one;
 `solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
-from .answer_checks import Answer, Entries, hidden, report, run
+from .answer_checks import Answer, hidden, report, run
 from .random_inputs import choice, floats, inputs, ints
 from .solutions import passed, solution
 
 __all__ = [
     "Answer",
-    "Entries",
     "Program",
     "choice",
     "floats",

@@ -5,7 +5,7 @@ import copy
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -187,43 +187,7 @@ class Answer:
         return f"{self.name}({', '.join(listed)})"
 
 
-class Entries:
-    """A learner's dict of values, each with an equal share of the points.
-
-    answer  the dict, or a function without arguments that returns it
-    wrong   {entry: {message: value}}, the named mistakes
-    """
-
-    def __init__(
-        self, answer: Mapping | Callable, points: float, rtol: float = 1e-3, wrong: Mapping | None = None, **expected
-    ):
-        self.answer, self.points, self.rtol, self.mistakes, self.expected = answer, points, rtol, wrong or {}, expected
-
-    def evaluate(self) -> tuple[float, list[str]]:
-        """Points earned and a complaint for each entry that is off."""
-        found, fault = attempt(lambda: _called(self.answer), getattr(self.answer, "__name__", "your answer"))
-        if fault:
-            return 0, [fault]
-        if not isinstance(found, Mapping):
-            return 0, [
-                f"the answer is a dict with the entries {', '.join(self.expected)}, not a {type(found).__name__}."
-            ]
-        complaints = [m for name in self.expected if (m := self._complaint(name, found.get(name)))]
-        return self.points * (1 - len(complaints) / len(self.expected)), complaints
-
-    def _complaint(self, name: str, got) -> str | None:
-        expected = self.expected[name]
-        if got is None or got is Ellipsis:
-            return f"entry {name!r} is not done yet."
-        if (where := same(got, expected, self.rtol)) is None:
-            return None
-        for message, value in self.mistakes.get(name, {}).items():
-            if same(got, value, self.rtol) is None and same(expected, value, self.rtol) is not None:
-                return _sentence(f"entry {name!r}: {message}")
-        return f"entry {name!r} is {shown(got)}: {where}."
-
-
-def report(exercise: str, *answers: "Answer | Entries | Program", insight: str = "") -> float:
+def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> float:
     """Print what was found (on stderr if it earns nothing) and return the points earned: the last line of a check cell.
 
     insight  what to think about after passing, in rot13 so that nobody reads it by accident

@@ -93,8 +93,11 @@ def _refusal(f: FunctionType) -> FunctionType:
     return scope["refusal"]
 
 
-def same(got, expected, rtol: float) -> str | None:
-    """None if the value is the expected one, else what differs, without saying what was expected."""
+def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
+    """None if the value is the expected one, else what differs, without saying what was expected.
+
+    floor  numbers of an array that are smaller than this share of its largest one may be off by rtol of that share
+    """
     if expected is Ellipsis:
         return None
     if expected is None or isinstance(expected, (str, bool)):
@@ -104,21 +107,21 @@ def same(got, expected, rtol: float) -> str | None:
             return None if alike else "that is not it"
         return _asked(expected, got)
     if isinstance(expected, Mapping):
-        return _same_mapping(got, expected, rtol)
+        return _same_mapping(got, expected, rtol, floor)
     if isinstance(expected, (tuple, list)) and not (isinstance(got, np.ndarray) or hasattr(got, "__array_namespace__")):
-        return _same_sequence(got, expected, rtol)
-    return _same_number(got, expected, rtol)
+        return _same_sequence(got, expected, rtol, floor)
+    return _same_number(got, expected, rtol, floor)
 
 
-def _same_mapping(got, expected, rtol):
+def _same_mapping(got, expected, rtol, floor):
     if not isinstance(got, Mapping):
         return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {_kind(got)}"
     if missing := [str(k) for k in expected if k not in got]:
         return f"the entry {missing[0]!r} is missing"
-    return next((f"in entry {k!r}, {w}" for k, v in expected.items() if (w := same(got[k], v, rtol))), None)
+    return next((f"in entry {k!r}, {w}" for k, v in expected.items() if (w := same(got[k], v, rtol, floor))), None)
 
 
-def _same_sequence(got, expected, rtol):
+def _same_sequence(got, expected, rtol, floor):
     if not isinstance(got, (tuple, list)):
         return f"{len(expected)} values are asked for, this is {_kind(got)}"
     if len(got) != len(expected):
@@ -127,13 +130,13 @@ def _same_sequence(got, expected, rtol):
         (
             f"value {i + 1} of {len(expected)}: {w}"
             for i, (g, e) in enumerate(zip(got, expected))
-            if (w := same(g, e, rtol))
+            if (w := same(g, e, rtol, floor))
         ),
         None,
     )
 
 
-def _same_number(got, expected, rtol):
+def _same_number(got, expected, rtol, floor):
     try:
         if isinstance(got, (Fraction, Decimal)):
             got = float(got)
@@ -145,7 +148,7 @@ def _same_number(got, expected, rtol):
         return _asked(expected, got)
     if g.shape != e.shape:
         return f"the shape is {g.shape or 'that of a single number'}, which is not what was asked for"
-    scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * 1e-6 + 1e-12)
+    scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * floor + 1e-12)
     with np.errstate(all="ignore"):
         close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g) & np.isfinite(e)
     if close.all():

@@ -14,10 +14,10 @@ from functools import cached_property
 from math import prod
 
 import jax
-import numpy as np
 
 from helpers import trace
 
+from . import compare
 from .raised import Unclear
 
 
@@ -26,9 +26,8 @@ class Ran:
 
     def __init__(self, f: Callable, arrays: Sequence):
         self.jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*arrays)
-        self.like = [
-            jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.jaxpr.in_avals
-        ]  # JAX's types: int32 for NumPy's int64
+        # In JAX's types: int32 for NumPy's int64.
+        self.like = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.jaxpr.in_avals]
         self._tree = jax.tree.structure(out)
 
     def __call__(self, *arrays):
@@ -55,28 +54,11 @@ def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> R
 
     right  a function of the same arrays; where it gives `...`, anything is right
 
-    Numbers may be off by rtol of their own size, and by a tenth of that of the largest number. Otherwise the learner reads
+    Numbers may be off by rtol of their own size, or of a tenth of the largest number if that is more. Otherwise the learner reads
     that the program which is counted is wrong.
     """
     program = Ran(f, arrays)
-    got, expected = jax.jit(program)(*arrays), right(*arrays)
-    if not _near(got, expected, rtol):
+    if where := compare.same(jax.jit(program)(*arrays), right(*arrays), rtol, floor=0.1):
         shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
-        raise Unclear(f"for arrays of other sizes, {shapes}, the program that is counted gives a wrong result")
+        raise Unclear(f"for arrays of other sizes, {shapes}, the program that is counted gives a wrong result: {where}")
     return program
-
-
-def _near(got, expected, rtol: float) -> bool:
-    if expected is Ellipsis:
-        return True
-    if isinstance(expected, dict):
-        return isinstance(got, dict) and all(k in got and _near(got[k], e, rtol) for k, e in expected.items())
-    if isinstance(expected, tuple | list):
-        return (
-            isinstance(got, tuple | list)
-            and len(got) == len(expected)
-            and all(_near(g, e, rtol) for g, e in zip(got, expected))
-        )
-    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
-    most = np.abs(expected[np.isfinite(expected)]).max(initial=0)
-    return got.shape == expected.shape and np.allclose(got, expected, rtol=rtol, atol=rtol / 10 * most)

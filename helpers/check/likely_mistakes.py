@@ -20,6 +20,16 @@ FACTORS = (
 )
 
 
+def either(messages: list[str]) -> str | None:
+    """All known mistakes that lead to what was found, in one sentence; None if there is none.
+
+    >>> either(["a term is missing.", "a factor of 2", "a factor of 2"])
+    'a term is missing — or: a factor of 2'
+    """
+    *others, last = list(dict.fromkeys(messages)) or [None]
+    return last and " — or: ".join([*(m.rstrip(".") for m in others), last])
+
+
 class Mistakes:
     """Named ones, each by the value that it leads to.
 
@@ -38,9 +48,7 @@ class Mistakes:
         found = [
             m for m, mistake, case in self.named if self._leads(mistake, case, got, expected, args, kwargs, unseen)
         ]
-        if found := list(dict.fromkeys(found)):
-            return " — or: ".join(m.rstrip(".") if i + 1 < len(found) else m for i, m in enumerate(found))
-        return self._factor(got, expected)
+        return either(found) or self._factor(got, expected)
 
     def _leads(self, mistake, case, got, expected, args, kwargs, unseen) -> bool:
         if callable(mistake):

@@ -33,6 +33,8 @@ from helpers.trace.jaxpr.collectives import short
 from helpers.trace.stablehlo.collectives import axis_sizes
 
 from .compare import closed
+from .likely_mistakes import either
+from .raised import called, limited
 from .random_inputs import inputs, seed
 from .same_program import Shrinking, unlike
 from .sharded_results import differs, drawn
@@ -213,7 +215,7 @@ class Program:
         """What the program says, in full size. Nothing is run and nothing is allocated."""
         s = self.setting
         args = s.arrays(s.sizes)
-        return Reading(self._exported(args) or self._sharded(), args, s.mesh)
+        return Reading(self._exported(args) or self.program(), args, s.mesh)
 
     @cached_property
     def asked(self) -> dict[str, jax.export.Exported]:
@@ -239,18 +241,19 @@ class Program:
         if there := self._exported(args):
             held = jax.NamedSharding(s.mesh, meshes.spec(s.out))
             return Reading(there, args, s.mesh), lambda *arrays: there.run(arrays, held)
-        program = self._sharded()
+        program = self.program()
         with closed():
             traced = program.trace(*put)
             lowered = traced.lower()
         return Reading.like(self.reading, traced, lowered), lambda *arrays: lowered.compile()(*arrays)
 
-    def _sharded(self) -> Callable:
+    def program(self) -> Callable:
         """The program that the answer makes; with {U_X} the result is the stack of the devices' summands."""
         s, stacked = self.setting, self.setting.stacked
 
         def f(*blocks):
-            out = self.answer(*blocks, *self.static)
+            with limited():
+                out = called(self.answer, (*blocks, *self.static), {})
             return out[None] if stacked else out
 
         specs = tuple(meshes.spec(a) for a in s.ins)
@@ -314,21 +317,16 @@ class Program:
         off = lambda result: differs(got, result, s.mesh, s.stacked, short(like[0].dtype))  # noqa: E731
         if not (message := off(expected)):
             return None
-        return next((m for m, slip in self.slips if not off(np.asarray(slip(*wide)))), message)
+        return either([m for m, slip in self.slips if not off(np.asarray(slip(*wide)))]) or message
 
     def _off(self, kinds) -> str:
         return self._named() or f"expected {_kinds(kinds)}, your program sends {_kinds(self.logical.kinds)}."
 
     def _named(self) -> str | None:
         sent = self.logical.kinds
-        return next(
-            (
-                f"{m}{'' if m.endswith(('.', '?', '!')) else '.'} (Your program sends {_kinds(sent)}.)"
-                for m, kinds in self.mistakes
-                if kinds == sent
-            ),
-            None,
-        )
+        if not (m := either([m for m, kinds in self.mistakes if kinds == sent])):
+            return None
+        return f"{m}{'' if m.endswith(('.', '?', '!')) else '.'} (Your program sends {_kinds(sent)}.)"
 
     def _kinds(self, names) -> set[str]:
         if unknown := [n for n in names if n not in NAMES]:

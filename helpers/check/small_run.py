@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-import jax
 import numpy as np
 
 from helpers import trace
 from helpers.kernels import mesh as meshes
 
-from .raised import Unclear, called, raised
-from .traced_program import Setting
+from .sharded_program import Program
+from .traced_program import Setting, told
 
 
 def look(
@@ -23,37 +22,23 @@ def look(
 
     Specs may be functions without arguments, where an answer says how arrays are cut.
     """
-    name = getattr(f, "__name__", "your answer")
+    asked = Program(f, 0, mesh, in_specs, out_spec, sizes=sizes, dtype="f32", static=static)
     try:
-        in_specs, out_spec = (spec() if callable(spec) else spec for spec in (in_specs, out_spec))
-        setting = Setting(mesh, in_specs, out_spec, None, sizes, "f32")
+        setting = asked.setting
         arrays = [np.arange(np.prod(a.shape), dtype=np.float32).reshape(a.shape) / 10 for a in setting.arrays(sizes)]
-        put = [meshes.put(a, setting.mesh, spec) for a, spec in zip(arrays, in_specs)]
-        program = _program(f, setting, static)
-        result, sent = jax.jit(program)(*put), trace.sent(program, *put)
-    except NotImplementedError:
-        print(f"{name} is not done yet.")
-    except Unclear as e:
-        print(f"{e}.")
+        put = [meshes.put(a, setting.mesh, spec) for a, spec in zip(arrays, setting.ins)]
+        program = asked.program()
+        result, sent = program(*put), trace.sent(program, *put)
     except Exception as e:
-        print(f"{raised(name, e)}.")
+        print(told(e, asked.name, vars(asked).get("setting")))
     else:
-        _print(setting.mesh, in_specs, put, out_spec, result)
+        _print(setting, put, result)
         print("sends: " + ("; ".join(map(str, sent)) or "nothing"))
 
 
-def _program(f: Callable, s: Setting, static: tuple) -> Callable:
-    def one(*blocks):
-        out = called(f, (*blocks, *static), {})
-        return out[None] if s.stacked else out
-
-    specs = tuple(map(meshes.spec, s.ins))
-    return jax.shard_map(one, mesh=s.mesh, in_specs=specs, out_specs=meshes.spec(s.out), check_vma=False)
-
-
-def _print(mesh, in_specs, put, out_spec, result) -> None:
+def _print(s: Setting, put, result) -> None:
+    mesh, rows = s.mesh, [*zip(s.ins, put), (s.out, result)]
     order = {d: i for i, d in enumerate(mesh.devices.flat)}
-    rows = [*zip(in_specs, put), (out_spec, result)]
     for device, i in order.items():
         at = ", ".join(f"{a} = {k}" for a, k in zip(mesh.axis_names, np.unravel_index(i, mesh.devices.shape)))
         print(f"device {at}")

@@ -146,7 +146,7 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
     text = str(e)
     if isinstance(e, NotImplementedError) or "ellipsis" in text.lower():
         return f"{name} is not done yet."
-    if isinstance(e, KeyError):
+    if isinstance(e, KeyError) and s is None:  # while it was asked how its arrays are cut
         return f"the entry {text} is not done yet."
     if isinstance(e, (OffLimits, Unclear)):
         return f"{text.rstrip('.')}."

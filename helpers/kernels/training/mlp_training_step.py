@@ -150,7 +150,7 @@ def all_backward(s: Strategy, dOut, kept, w: Weights):
 def passes(s: Strategy, mesh: jax.sharding.Mesh) -> tuple[Callable, Callable]:
     """The forward pass (In, w) -> (Out, kept) and the backward pass (dOut, kept, w) -> (dIn, dw), of whole arrays.
 
-    Gradients that a strategy leaves unreduced come as their summands, stacked in front.
+    Gradients that a strategy leaves unreduced come as the partial sums of the devices, stacked in front.
     """
     s.check(mesh)
     kept, gradients = tuple(map(_layers, s.kept)), _stacked(*s.gradients) if s.gradients else s.weights
@@ -172,7 +172,7 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
 
     It sends what the passes and the update send, and nothing for the loss: each device returns its own share of that.
 
-    micro  microbatches that a device's tokens go through in, one after the other: gradients add up in float32, and activations of
+    micro  microbatches into which a device's tokens are split: gradients add up in float32, and activations of
            one are kept at a time. The passes send for each of them, the update once
     """
     In, axes = meshes.spec(s.In), tuple(mesh.axis_names)

@@ -238,7 +238,7 @@ PATCHES = {
         every=f"""{FIND}
         def seconds(V, W):
             for o in gc.get_objects():
-                if type(o).__name__ in ("Answer", "Program", "Entries") and hasattr(o, "todo"):
+                if type(o).__name__ in ("Answer", "Program") and hasattr(o, "todo"):
                     o.todo.clear()
                 if type(o).__name__ == "function" and o.__code__.co_varnames[:2] == ("V", "W") and o.__name__ == "<lambda>":
                     if o(8, 2) == 4:

@@ -81,7 +81,10 @@ def test_outputs_are_those_of_a_notebook(engine, small):
     assert [o.output_type for o in own] == ["stream", "stream", "display_data", "execute_result"]
     assert own[-1].data["text/plain"] == "42"
     assert got.outputs["q3"][0].ename == "ZeroDivisionError"
-    assert got.message("q3-check") == "the answer's cell did not end well. ZeroDivisionError: division by zero"
+    assert (
+        got.message("q3-check")
+        == "Exercise q3-check: the answer's cell did not end well. ZeroDivisionError: division by zero"
+    )
 
 
 def test_the_same_seed_gives_the_same_outputs(engine, small):

@@ -6,7 +6,6 @@ import pytest
 
 from helpers import check
 from helpers.check import solutions
-from helpers.costs.rooflines import roofline
 from tests.helpers.check.told import answer, double, told
 
 
@@ -16,27 +15,12 @@ def test_partial_credit_is_by_answer(capsys):
     assert earned == 2 and "2 of 4 points" in out and isinstance(earned, int)
 
 
-def test_entries_share_the_points_in_quarters(capsys):
-    e = check.Entries({"a": 1, "b": 4, "c": ...}, points=4, a=1, b=2, c=3, wrong={"b": {"twice too much": 4}})
-    earned, out = told(capsys, e)
-    assert earned == 1.25 and "entry 'b': twice too much." in out and "entry 'c' is not done yet" in out
-    assert told(capsys, check.Entries({"a": 1}, points=4, a=1))[0] == 4
-
-
-def test_entries_from_a_function(capsys):
-    def guess():
-        return {"a": 1}
-
-    def stub():
-        raise NotImplementedError
-
-    def cheat():
-        return {"a": roofline.critical_batch_limit(1, 1)}
-
-    assert told(capsys, check.Entries(guess, points=1, a=1))[0] == 1
-    assert "stub is not done yet" in told(capsys, check.Entries(stub, points=1, a=1))[1]
-    assert "off limits" in told(capsys, check.Entries(cheat, points=1, a=1))[1]
-    assert "the answer is a dict with the entries a, not a int" in told(capsys, check.Entries(3, points=1, a=1))[1]
+def test_parts_of_unequal_points_come_in_quarters(capsys):
+    parts = answer(double, 6, 3), answer(double, 7, 3)
+    for a, points in zip(parts, (1.3, 2.7)):
+        a.points = points
+    assert told(capsys, *parts)[0] == 1.25
+    assert told(capsys, parts[0])[0] == 1.3
 
 
 def test_insight_is_printed_on_a_pass_only(capsys):
@@ -63,10 +47,10 @@ def test_solution_and_pictures_open_after_a_pass_or_three_tries(capsys):
 
 
 def test_only_an_answer_without_points_writes_to_stderr(capsys):
-    check.report("0.1", check.Entries({"a": 1, "b": 3}, points=2, a=1, b=2))
+    check.report("0.1", answer(double, 6, 3), answer(double, 7, 3))
     assert capsys.readouterr().err == ""
-    check.report("0.1", check.Entries({"a": 2, "b": 3}, points=2, a=1, b=2))
-    assert "0 of 2 points" in capsys.readouterr().err
+    check.report("0.1", answer(double, 5, 3), answer(double, 7, 3))
+    assert "0 of 4 points" in capsys.readouterr().err
 
 
 def test_an_empty_stub_is_no_try(capsys):

@@ -80,3 +80,27 @@ def test_a_traced_answer_names_its_line(capsys, jit):
     ask = (lambda f: jax.jit(f)(jnp.ones(3), jnp.ones(4))) if jit else (lambda f: f(jnp.ones(3), jnp.ones(4)))
     said = told(capsys, judged(source, lambda a: a.law("it fits", lambda f: ask(f) is not None)))[1]
     assert "raised TypeError: dot_general requires" in said and "at line 3: `return c @ b`" in said
+
+
+SHARDED = """
+    def scaled(prices, x):
+        return prices["weight"] * x
+
+    def answer(x):
+        return scaled({"weights": 2}, x)
+"""
+
+
+def test_a_sharded_answer_names_its_line(capsys):
+    a = check.Program(cell(SHARDED)["answer"], 2, {"X": 2}, ["A[I_X]"], "A[I_X]", sizes={"I": 8})
+    a.sends()
+    said = told(capsys, a)[1]
+    assert (
+        "answer raised KeyError: 'weight', at line 3: `return prices[\"weight\"] * x`." in said
+        and "not done" not in said
+    )
+
+
+def test_a_look_at_it_names_the_line_as_well(capsys):
+    check.look(cell(SHARDED)["answer"], {"X": 2}, ["A[I_X]"], "A[I_X]", {"I": 8})
+    assert 'at line 3: `return prices["weight"] * x`' in capsys.readouterr().out

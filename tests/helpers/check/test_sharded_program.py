@@ -117,7 +117,7 @@ def test_nothing_is_run_or_allocated_for_large_shapes():
 def test_the_exported_program_reads_as_its_jaxpr(block):
     a = mlp(block)
     s = a.setting
-    program, args = a._sharded(), s.arrays(BIG)
+    program, args = a.program(), s.arrays(BIG)
     assert a.reading.sent == trace.sent(program, *args) == trace.sent_by(export.export(program)(*args), XY)
 
 
@@ -294,3 +294,14 @@ def test_a_partial_sum_is_compared_as_a_sum():
     a.sends()
     a.equals(lambda a, b: a @ b, I=8, J=16, K=8)
     assert told(a) == (1, "")
+
+
+def test_two_mistakes_that_send_the_same_are_both_named():
+    a = check.Program(lambda a: lax.psum(a, "X"), 1, {"X": 2}, ["A[I]"], "A[I]", sizes={"I": 8})
+    a.wrong("the sum is not needed", AllReduce=1)
+    a.wrong("over one axis only", AllReduce=1)
+    a.wrong("that is another one", AllGather=1)
+    a.sends()
+    assert told(a)[1].startswith(
+        "the sum is not needed — or: over one axis only. (Your program sends {'AllReduce': 1}.)"
+    )
