@@ -45,4 +45,5 @@ def _print(s: Setting, put, result) -> None:
         for spec, array in rows:
             (block,) = [s.data for s in array.addressable_shards if s.device == device]
             text = np.array2string(np.asarray(block), precision=2, separator=", ", threshold=24, prefix=" " * 8)
-            print(f"    {'→ ' if array is result else '  '}{spec} {list(block.shape)}\n        {text}")
+            lines = text.replace("\n\n", "\n")
+            print(f"    {'→ ' if array is result else '  '}{spec} {list(block.shape)}\n        {lines}")
