@@ -18,8 +18,8 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 
-FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input"}
-"""Tags that notebooks keep: they fold a cell on the site."""
+FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input", "remove-cell"}
+"""Tags that notebooks keep: they fold a cell on the site, or leave it to notebooks."""
 
 
 def rendered(path: Path) -> str:
@@ -92,7 +92,8 @@ def tidy(cell: NotebookNode) -> NotebookNode:
     if tags & {"hide-output", "hide-cell"}:
         folded["outputs_hidden"] = True
     kept = {k: cell.metadata[k] for k in ("nbgrader", "deletable", "editable") if k in cell.metadata}
-    cell.metadata = nbformat.from_dict(kept | ({"jupyter": folded, "tags": sorted(tags)} if folded else {}))
+    site = ({"jupyter": folded} if folded else {}) | ({"tags": sorted(tags)} if tags else {})
+    cell.metadata = nbformat.from_dict(kept | site)
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
     return cell
