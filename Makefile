@@ -87,7 +87,7 @@ edition: $(READY)
 env: $(READY) $(ADDED)
 
 # nbgrader's own folders, so that Formgrader shows the assignments; notebooks/ is left alone.
-$(COURSE): $(READY) $(wildcard solutions/ch*.md)
+$(COURSE): $(READY) $(wildcard solutions/ch*.md autograder/making/*.py)
 	-python -m autograder.release --course && touch $(COURSE)
 
 $(READY): requirements.txt pyproject.toml

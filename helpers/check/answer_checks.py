@@ -70,7 +70,7 @@ class Answer:
                 if by_answer(e):
                     said = self._unseen(e) if unseen and secret() else self._raised(e)
                     return f"{said} It was asked for this: {_sentence(sentence)}"
-                return f"{_sentence(sentence)} What {self.name} returns does not even allow to ask."
+                return f"{_sentence(sentence)} What {self.name} returns has another form, so this could not be checked."
             return None if kept else f"{self.name} is not right yet: {_sentence(sentence)}"
 
         self.todo.append(self._stated(run, unseen))
@@ -98,8 +98,8 @@ class Answer:
                 got, _ = ask(self._call, copy.deepcopy(state), x)
                 if same(got, expected, self.rtol):
                     return (
-                        f"{self.name} does not go by the state that it is given: that may come from elsewhere, come twice,"
-                        " or belong to another sequence, so keep nothing between calls."
+                        f"{self.name} does not use the state that it is given: the same state may come twice,"
+                        " and the next one may belong to another sequence, so keep nothing between calls."
                     )
             return None
 

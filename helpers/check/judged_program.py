@@ -60,5 +60,5 @@ def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> R
     program = Ran(f, arrays)
     if where := compare.same(jax.jit(program)(*arrays), right(*arrays), rtol, floor=0.1):
         shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
-        raise Unclear(f"for arrays of other sizes, {shapes}, the program that is counted gives a wrong result: {where}")
+        raise Unclear(f"for arrays of the shapes {shapes} the program that is counted gives a wrong result: {where}")
     return program

@@ -35,7 +35,7 @@ def test_a_program_is_run_before_it_is_counted(capsys):
     earned, said = told(capsys, judged(dummy))
     assert (
         earned == 0
-        and "for arrays of other sizes, [50, 8], [8, 50], the program that is counted gives a wrong result: " in said
+        and "for arrays of the shapes [50, 8], [8, 50] the program that is counted gives a wrong result: " in said
     )
 
 

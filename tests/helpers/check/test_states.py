@@ -47,7 +47,7 @@ def test_a_state_that_is_handed_in_counts(capsys):
 @pytest.mark.parametrize("f", [global_only, last_given])
 def test_an_answer_that_keeps_its_own_loses(capsys, f):
     earned, said = told(capsys, judged(f))
-    assert earned == 0 and "does not go by the state that it is given" in said and "keep nothing between calls" in said
+    assert earned == 0 and "does not use the state that it is given" in said and "keep nothing between calls" in said
 
 
 def test_what_an_answer_does_to_a_state_is_its_own(capsys):
