@@ -169,6 +169,9 @@ def test_what_is_not_of_the_declared_type_gets_one_sentence_by_one_mechanism(cal
 def test_stand_ins_for_numbers_are_of_every_declared_number():
     """Arrays, tracers, fractions that are whole, and NumPy's numbers."""
     assert jax.jit(lambda n: chained(1.0, n, n, 1.0, 0.0))(jnp.float32(8)) == chained(1.0, np.int64(8), 8.0, 1.0, 0.0)
+    assert (
+        chained(1e9, 1, 4, 1e9) == 0 == collectives.all_reduce(1e9, Axis(1, wraps=False)).bytes
+    )  # one chip has nobody to send to
     assert Axis(np.int32(4)) == Axis(4.0) == Axis(4)
     assert waiting(np.float64(2), 0.25) == waiting(2, 0.25)
     assert np.isnan(time(Work(1.0, 1.0), float("nan"), 1.0).parts["math"])  # a rate that nobody has published
