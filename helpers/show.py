@@ -84,3 +84,16 @@ def sci(x: float, digits: int = 3) -> str:
     """
     mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
+
+
+def guessed(yours, found) -> str:
+    """What is said of a reader's guess, a number or a word, once the answer is there.
+
+    >>> guessed(6, 3.0), guessed("math", "hbm"), guessed("hbm", "hbm"), guessed(None, 3.0)
+    ('your guess is 2 times that', 'not "math"', 'as you guessed', 'no guess yet')
+    """
+    if yours is None:
+        return "no guess yet"
+    if yours == found:
+        return "as you guessed"
+    return f'not "{yours}"' if isinstance(found, str) else f"your guess is {yours / found:.3g} times that"

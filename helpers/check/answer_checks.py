@@ -14,7 +14,7 @@ import numpy as np
 
 from .compare import OffLimits, closed, same, shown
 from .likely_mistakes import CAUSES, Mistakes
-from .notebook_cells import broken, watch
+from .notebook_cells import broken, notebook, watch
 from .raised import Unclear, attempt, by_answer, called, first_line, limited, own_line, raised
 from .random_inputs import inputs, secret
 from .solutions import tried
@@ -223,17 +223,35 @@ def hidden() -> None:
     _Hidden.now = True
 
 
-def run(cell: Callable) -> float:
+class Points(float):
+    """The value of a check cell, which nbgrader reads as text; a notebook says what the number is.
+
+    >>> Points(3), Points(0.25), Points(3)._repr_html_()
+    (3, 0.25, '<small>3 points: the number that grading reads</small>')
+    """
+
+    def __repr__(self) -> str:
+        return f"{self:g}"
+
+    def _repr_html_(self) -> str:
+        return f"<small>{self:g} {'point' if self == 1 else 'points'}: the number that grading reads</small>"
+
+
+def run(cell: Callable) -> Points:
     """The points of a check cell; a sentence instead if the answer's cell was not run yet, or ended badly when it was run last."""
     _Hidden.now = False
-    if why := broken(cell.__code__.co_names):
-        print(why, file=sys.stderr)
-        return 0
+    why = broken(cell.__code__.co_names)
     try:
-        return cell()
+        if not why:
+            return Points(cell())
     except NameError as e:
-        print(f"Run the cells above first, from the top: {first_line(e)}.", file=sys.stderr)
-        return 0
+        why = f"Run the cells above first, from the top: {first_line(e)}."
+    except KeyboardInterrupt as e:
+        if notebook() is None:  # a command is to end
+            raise
+        why = f"You stopped this check{own_line(e)}. Nothing is judged."
+    print(why, file=sys.stderr)
+    return Points(0)
 
 
 def _called(answer, *args, **kwargs):

@@ -24,9 +24,14 @@ def names(source: str) -> set[str]:
     return {a or b for a, b in DEFINES.findall(source)}
 
 
+def notebook():
+    """IPython's shell, if this is a notebook, else None."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
 def watch() -> None:
     """Have IPython tell of each cell, if this is a notebook."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = notebook()
     if shell is not None and not getattr(shell, "_checks_watch", False):
         shell._checks_watch = True
         shell.events.register("post_run_cell", ended)

@@ -8,6 +8,7 @@ from autograder.making import in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
+from helpers.check import likely_mistakes
 from tests.tiers import repeats
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
@@ -50,19 +51,31 @@ def changes(kind: str) -> list:
     ]
 
 
+@pytest.fixture
+def named(monkeypatch):
+    """The mistakes that a check names, while it does."""
+    found, either = [], likely_mistakes.either
+    monkeypatch.setattr(likely_mistakes, "either", lambda messages: (found.extend(messages), either(messages))[1])
+    return found
+
+
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
 @pytest.mark.sample(quick=7, slow=30, kind="topic")
-def test_mutant_loses_points(tree, topic, mutant, monkeypatch):
-    """Whatever the seed of the course and the secret of a submission are."""
+def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypatch, named):
+    """Whatever the seed of the course and the secret of a submission are; and no check names another mistake alone."""
     for seed, secret in SEEDS[: repeats(1, 4)][::-1]:
         monkeypatch.setenv("COURSE_SEED", seed)
         monkeypatch.setenv("COURSE_VALUES", secret)
+        named.clear()
         verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [mutant]), mutant.grade_id)
         mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
         assert mine
         assert sum(v.score for v in mine) < sum(v.points for v in mine), mine[0].message
-    said = " ".join(" ".join(v.message for v in mine).split())
-    assert " ".join(mutant.says.split()) in said
+    said, says = (" ".join(text.split()) for text in (" ".join(v.message for v in mine), mutant.says))
+    assert says in said
+    assert not named or says and says.rstrip(".") in " — or: ".join(" ".join(m.rstrip(".").split()) for m in named), (
+        f"a mistake is named that this answer does not make: {named}"
+    )
 
 
 @pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants"))

@@ -1,11 +1,13 @@
 """After a cell that failed, a check judges nothing old; an answer that does not end is ended."""
 
+import linecache
 from types import SimpleNamespace
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from helpers import check
-from helpers.check import notebook_cells, raised, solutions
+from helpers.check import answer_checks, notebook_cells, raised, solutions
 from tests.helpers.check.told import told
 
 
@@ -102,3 +104,34 @@ def test_a_sharded_answer_can_be_looked_at(capsys):
     check.look(lambda A, B: A[:, :1] @ B, *given)
     out = capsys.readouterr().out
     assert "undone is not done yet." in out and "<lambda> raised TypeError: dot_general requires" in out
+
+
+def stopped():
+    scope, source = {}, "def crossover(x):\n    while True:\n        raise KeyboardInterrupt"
+    linecache.cache["<stopped>"] = len(source), None, source.splitlines(keepends=True), "<stopped>"
+    exec(compile(source, "<stopped>", "exec"), scope)
+
+    def cell():
+        a = check.Answer(scope["crossover"], points=3)
+        a.gives(1, 1)
+        return check.report("3.7", a)
+
+    return check.run(cell)
+
+
+def test_a_check_that_is_interrupted_names_the_line_and_counts_no_try(capsys, monkeypatch):
+    monkeypatch.setattr(answer_checks, "notebook", object)
+    assert stopped() == 0 and solutions._tries == {}
+    said = capsys.readouterr().err
+    assert said == "You stopped this check, at line 3: `raise KeyboardInterrupt`. Nothing is judged.\n"
+
+
+def test_a_command_that_is_interrupted_ends():
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+
+
+def test_the_number_under_a_check_says_what_it_is():
+    """nbgrader reads the text of the result, a notebook shows its HTML."""
+    data, _ = DisplayFormatter().format(judged())
+    assert data["text/plain"] == "3" and "3 points: the number that grading reads" in data["text/html"]
