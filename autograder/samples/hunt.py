@@ -72,7 +72,8 @@ class Judge:
         if self.process is None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-            self._reply(5 * SECONDS)  # it solves the chapter first
+            if not self._reply(30 * SECONDS):  # it solves the chapter first
+                raise RuntimeError(f"The judge of {self.command[-1]} does not start.")
         try:
             print(json.dumps([source, seed]), file=self.process.stdin, flush=True)
         except BrokenPipeError:
