@@ -14,6 +14,7 @@ from nbgrader.utils import compute_checksum
 from autograder.engine.cell_names import defined, free_names, key_of, unfilled
 
 from . import intake
+from .written import FOUND, CourseText, Finding, Pieces
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -31,7 +32,8 @@ def rebuild(submitted: dict, released: NotebookNode) -> tuple[NotebookNode, list
 
     Taken from the submission: the text of answer cells (of doubles the last one that was answered),
     the text of cells that nobody graded or locked, and own cells, behind the cell that they stood behind.
-    An answer cell that is missing or untouched gets the own cell that defines what it was to define.
+    An answer cell that is missing or untouched gets the own cell that defines what it was to define,
+    and one for text gets what was written elsewhere in its exercise.
     """
     nb = deepcopy(released)
     for cell in nb.cells:
@@ -47,16 +49,31 @@ class Rebuilding:
         self.empty = {k: c.source for k, c in released.items()}
         by_id = {c.id: k for k, c in released.items()}
         self.names = [c.grade_id if c.grade_id in released else by_id.get(c.id or "") for c in given]
-        by_text = {c.source: k for k, c in released.items() if k not in self.names}  # for what lost its metadata
-        self.names = [n or by_text.get(c.text) for n, c in zip(self.names, given, strict=True)]
+        self.text = CourseText(released)
+        self._by_text()
         self.own: dict[str | None, list[int]] = {}  # released cell -> the learner's own behind it
         course = [c.source for c in released.values() if c.cell_type == "code" and role(c) != "answer"]
         self.course = set().union(*map(defined, course))  # names that the course gives
+
+    def _by_text(self) -> None:
+        """Names of cells that lost their metadata; where two of the course's are alike, by the exercise that they stand in."""
+        alike: dict[str, list[str]] = {}
+        for key, cell in self.released.items():
+            if key not in self.names:
+                alike.setdefault(cell.source, []).append(key)
+        section = ""
+        for i, cell in enumerate(self.given):
+            keys = alike.get(cell.text, []) if self.names[i] is None else []
+            self.names[i] = next(
+                (k for k in keys if self.text.sections[k] == section), keys[-1] if keys else self.names[i]
+            )
+            section = self.text.sections.get(self.names[i], section)
 
     def into(self, nb: NotebookNode) -> tuple[NotebookNode, list[str]]:
         self._place()
         self._shorten()
         self._adopt()
+        self._seek()
         there = set(filter(None, self.names))
         self.notes += [
             f"The cell {k} was missing; it was put back."
@@ -135,6 +152,40 @@ class Rebuilding:
                 self.notes.append(f"The answer {key} stood in a cell of its own; that one counts.")
                 return defined(text)
         return set()
+
+    def _seek(self) -> None:
+        """Written answers that stand elsewhere: a person judges them, also where it is not plain what was meant."""
+        empty = [
+            k for k, c in self.released.items()
+            if role(c) == "answer" and c.cell_type == "markdown" and not self.text.own(c.source, self.text.sections[k])
+        ]  # fmt: skip
+        if not empty:
+            return
+        pieces = Pieces(self.text, self.released, self.given, self.names)
+        shown = {i for place in self.own.values() for i in place}
+        for key in empty:
+            finding = Finding(key, pieces, shown)
+            if found := finding.inside():
+                if self._fill(key, found):
+                    self._move([i for i, _ in found], pieces, self.text.sections[key])
+                said = "stood outside of its cell; it was put there, for a person to judge."
+            elif found := finding.near():
+                self._fill(key, found)
+                said = "is empty; text near it was put there, for a person to judge."
+            if found:
+                self.notes.append(f"The answer {key} {said}")
+
+    def _fill(self, key: str, found: list[tuple[int, str]]) -> bool:
+        """Whether all of it has room in one cell."""
+        text = "\n\n".join([FOUND, *(text for _, text in found)])
+        self._take(key, text[: intake.LONGEST])
+        return len(text) <= intake.LONGEST
+
+    def _move(self, cells: list[int], pieces: Pieces, section: str) -> None:
+        """Text of own cells stands in the answer now; code stays where it may be needed, and what belongs to other exercises too."""
+        elsewhere = {i for i, s, own in pieces.found if own and s != section}
+        moved = {i for i in cells if not (self.names[i] or self.given[i].code or i in elsewhere)}
+        self.own = {anchor: [i for i in place if i not in moved] for anchor, place in self.own.items()}
 
     def _wanted(self, key: str) -> set[str]:
         """What an answer is to define: what its check reads and the course does not give, or what its stub defines."""

@@ -1,0 +1,171 @@
+"""Written answers that do not stand in the cell for them, for a person to judge.
+
+Where that cell is empty, what a student wrote between the heading of the exercise and the next one is put into it:
+cells of their own, of any kind, and what they added to the course's. Nobody's words get a zero that no person has seen.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from autograder.engine.cell_names import exercise_number
+from autograder.making.exercises import HEADING
+
+from . import intake
+
+LEAST = 40  # characters of a line that is taken for a quotation wherever it stands in the exercise
+FOUND = "*Found outside of the cell for this answer:*"
+MEANS = re.compile(r"[^\s#>*_\-`|~=+.]")
+
+
+class CourseText:
+    """The course's own lines, so that a student's can be told from them."""
+
+    def __init__(self, released: dict):
+        self.sections, self.source = sections(released), {k: c.source for k, c in released.items()}
+        self.lines, self.code, quoted = set(), set(), {}
+        for key, cell in released.items():
+            lines = {*map(_plain, cell.source.split("\n"))}
+            if cell.cell_type == "code":
+                self.code |= lines
+            elif cell.metadata.get("nbgrader", {}).get("solution"):
+                self.lines |= lines
+            else:
+                self.lines |= {n for n in lines if n.startswith(("#", "<")) or len(n.split()) > 2}
+                quoted.setdefault(self.sections[key], []).append(cell.source)
+        self.quoted = {s: _plain("\n".join(texts)) for s, texts in quoted.items()}
+
+    def own(self, text: str, section: str, code: bool = False, of: str = "") -> str:
+        """What of a text is the student's: not the course's lines, nor a quotation of them, nor a comment.
+
+        of  the course's text of that cell
+        """
+        quoted, kept = self.quoted.get(section, ""), []
+        known = [self.lines, {*map(_plain, of.split("\n"))} if of else set(), self.code if code else set()]
+        for line in (text if code else _uncommented(text)).split("\n"):
+            plain = _plain(line)
+            if not any(plain in lines for lines in known) and not (len(plain) >= LEAST and plain in quoted):
+                kept.append(line.rstrip())
+        return "\n".join(kept).strip("\n") if any(map(MEANS.search, kept)) else ""
+
+
+def sections(released: dict) -> dict[str, str]:
+    """Released cell -> the number of its exercise, "" above the first."""
+    found, number = {}, ""
+    for key, cell in released.items():
+        heading = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
+        number = f"{heading[1]}.{heading[2]}" if heading else number
+        found[key] = number
+    return found
+
+
+def _plain(line: str) -> str:
+    return " ".join(line.replace(">", " ").split())
+
+
+def _uncommented(text: str) -> str:
+    """Markdown without HTML comments, which no page shows; one that does not end is text."""
+    kept, at = [], 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        kept.append(text[at:start])
+        at = end + 3
+    return "".join(kept) + text[at:]
+
+
+class Pieces:
+    """A submission cut at the headings of exercises: (cell, exercise, what of the text there is the student's)."""
+
+    def __init__(self, course: CourseText, released: dict, given: list[intake.Cell], names: list[str | None]):
+        self.course, self.released, self.given, self.names = course, released, given, names
+        self.found = [(i, section, self._own(i, text, section)) for i, section, text in self._cut()]
+        self.there = {section for _, section, _ in self.found}
+
+    def _cut(self) -> Iterator[tuple[int, str, str]]:
+        running, known = "", set(self.course.sections.values())
+        for i, (cell, name) in enumerate(zip(self.given, self.names, strict=True)):
+            headings = [] if cell.code else [m for m in HEADING.finditer(cell.text) if f"{m[1]}.{m[2]}" in known]
+            if name and not (headings and HEADING.search(self.course.source[name])):
+                running = self.course.sections[name]  # what stands above a heading belongs to the exercise before
+            ends = [m.start() for m in headings] + [len(cell.text)]
+            yield i, running, cell.text[: ends[0]]
+            for m, end in zip(headings, ends[1:], strict=True):
+                running = f"{m[1]}.{m[2]}"
+                yield i, running, cell.text[m.start() : end]
+
+    def _own(self, i: int, text: str, section: str) -> str:
+        cell, name = self.given[i], self.names[i]
+        own = self.course.own(text, section, cell.code, self.course.source.get(name, ""))
+        return fenced(own) if own and cell.code else own
+
+
+def fenced(code: str) -> str:
+    fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", code)), default=0))
+    return f"{fence}\n{code}\n{fence}"
+
+
+def is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+class Finding:
+    """What may be meant for one empty written answer."""
+
+    def __init__(self, key: str, pieces: Pieces, shown: set[int]):
+        """shown  the student's own cells that are in the rebuilt notebook"""
+        self.key, self.pieces, self.shown = key, pieces, shown
+        self.section = pieces.course.sections[key]
+
+    def inside(self) -> list[tuple[int, str]]:
+        """Text between the heading and the next."""
+        return [
+            (i, own)
+            for i, section, own in self.pieces.found
+            if section == self.section and own and self._free(i, section)
+        ]
+
+    def _free(self, i: int, section: str) -> bool:
+        """Whether a piece is no answer to something else, and not left out for another reason."""
+        name, cell = self.pieces.names[i], self.pieces.given[i]
+        if not name:
+            return i in self.shown
+        released = self.pieces.released[name]
+        if not released.metadata.get("nbgrader", {}).get("solution") or name == self.key:
+            return True
+        if released.cell_type == "markdown":
+            return section != self.pieces.course.sections[name]  # merged with what stood below
+        return not is_python(cell.text)
+
+    def near(self) -> list[tuple[int, str]]:
+        """Text around the exercise that may be meant: added just above or below, or naming its number."""
+        number = re.compile(rf"(?<![\d.]){re.escape(exercise_number(self.key) or self.section)}(?![\d]|\.\d)")
+        keys, sections = [*self.pieces.released], self.pieces.course.sections
+        own = [k for k in keys if sections[k] == self.section]
+        first, last = keys.index(own[0]), keys.index(own[-1])
+        beside = {k for k in (*keys[max(first - 1, 0) : first], *keys[last + 1 : last + 2])}
+        before = self._before()
+        return [
+            (i, text)
+            for i, section, text in self.pieces.found
+            if text and section != self.section and self._meant(i, section, text, beside, before, number)
+        ]
+
+    def _meant(self, i: int, section: str, text: str, beside: set[str], before: str | None, number: re.Pattern) -> bool:
+        name, code = self.pieces.names[i], self.pieces.given[i].code
+        if name is None and i not in self.shown:
+            return False
+        if name is None and section == before:
+            return True
+        graded = name and self.pieces.released[name].metadata.get("nbgrader", {})
+        return (name in beside and not code and not graded) or (not code and bool(number.search(text)))
+
+    def _before(self) -> str | None:
+        """The exercise behind which this one's text would stand if all cells of this one are gone."""
+        if self.section in self.pieces.there:
+            return None
+        numbers = [*dict.fromkeys(self.pieces.course.sections.values())]
+        above = numbers[: numbers.index(self.section)]
+        return next((n for n in reversed(above) if n in self.pieces.there), "")
