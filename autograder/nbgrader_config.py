@@ -89,5 +89,5 @@ c.LimitOutput.max_traceback = 100
 c.GenerateFeedback.preprocessors = [
     stock.GetGrades, ours.HideTests, ours.Sanitize, CSSHTMLHeaderPreprocessor,
 ]  # fmt: skip
-c.HTMLExporter.filters = {"markdown2html": ours.safe_markdown}
+c.HTMLExporter.filters = {"markdown2html": ours.markdown_of_cell}
 c.HTMLExporter.preprocessors = [ours.Sanitize]

@@ -7,10 +7,12 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.places import NOTEBOOK
+
+from .pictures import Pictures
 
 LARGEST = 20_000_000  # bytes of a submitted notebook
 LONGEST = 100_000  # characters of one cell
@@ -44,6 +46,8 @@ def read(folder: Path) -> bytes:
     try:
         if path.is_symlink():
             raise Refused("The submitted notebook is a link, not a file.")
+    pictures: dict[str, dict[str, str]] = field(default_factory=dict)  # name in the text -> kind -> base64
+    left_out: tuple[str, ...] = ()  # a sentence for each picture that was not taken
         if not path.is_file():
             raise Refused("The submitted notebook is a folder or a device, not a file.")
         file = os.open(path, flags | getattr(os, "O_BINARY", 0))
@@ -117,21 +121,24 @@ def cells(nb: dict) -> list[Cell]:
         raise Refused("The submitted file is not a notebook: it has no cells.")
     if len(found) > MOST:
         raise Refused(f"The submitted notebook has {len(found)} cells; at most {MOST} are read.")
-    return [_cell(c) for c in found if isinstance(c, dict)]
+    pictures = Pictures()
+    return [_cell(c, pictures) for c in found if isinstance(c, dict)]
 
 
-def _cell(cell: dict) -> Cell:
+def _cell(cell: dict, pictures: Pictures) -> Cell:
     code = cell.get("cell_type") == "code"
     source = cell.get("source", cell.get("input"))  # nbformat 3 calls code "input"
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
-    text = clean(source) if isinstance(source, str) else ""
+    text, shown, left_out = source if isinstance(source, str) else "", {}, []
+    if not code:
+        text, shown, left_out = pictures.of(text, cell.get("attachments"))
     metadata = cell.get("metadata")
     marked = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = marked.get("grade_id") if isinstance(marked, dict) else None
     checksum = marked.get("checksum") if isinstance(marked, dict) else None
     known = (v if isinstance(v, str) else None for v in (grade_id, cell.get("id"), checksum))
-    return Cell(code, text, *known)
+    return Cell(code, clean(text), *known, shown, tuple(left_out))
 
 
 def clean(text: str) -> str:

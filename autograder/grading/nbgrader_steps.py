@@ -7,12 +7,13 @@ from pathlib import Path
 
 import bleach
 import nbformat
+from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
-from . import intake
+from . import intake, pictures
 from .rebuild import rebuild
 
 
@@ -85,6 +86,7 @@ TAGS = set(bleach.ALLOWED_TAGS) | set(
     "br caption col colgroup dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr img p pre s span sub summary "
     "sup table tbody td tfoot th thead tr".split()
 )
+ATTACHED = re.compile(f"attachment-{pictures.NAME.pattern}")
 TEXT_ATTRIBUTES = {"alt", "title", "colspan", "rowspan", "align", "open", "id", "width", "height"}
 
 
@@ -95,14 +97,20 @@ def allowed(tag: str, name: str, value: str) -> bool:
     (True, False, False)
     """
     if tag == "img" and name == "src":
-        return value.startswith("data:image/")
+        return value.startswith("data:image/") or bool(ATTACHED.fullmatch(value))
     if tag == "a" and name == "href":
         return value.startswith(("http://", "https://", "#"))
     return name in TEXT_ATTRIBUTES
 
 
-def safe_markdown(source: str) -> str:
-    """Markdown as HTML that runs nothing and asks no other host: nbconvert's filter, for every markdown cell and output.
+@pass_context
+def markdown_of_cell(context, source: str) -> str:
+    """nbconvert's filter for every markdown cell and output, with the cell's own pictures."""
+    return safe_markdown(source, (context.get("cell") or {}).get("attachments"))
+
+
+def safe_markdown(source: str, attachments: dict | None = None) -> str:
+    """Markdown as HTML that runs nothing and asks no other host; of attachments only what `pictures` took is shown.
 
     >>> print(safe_markdown("[x](javascript:1) ![y](http://h/y.png) <b onclick='1'>z</b>").strip())
     <p><a>x</a> <img alt="y"> <b>z</b></p>
@@ -111,10 +119,11 @@ def safe_markdown(source: str) -> str:
     """
     if len(source) > LONG:  # parsing it could take for ever
         return f"<pre>{html.escape(source)}</pre>"
-    source = source.replace("attachment:", "attachment-")  # they are not taken along, and a missing one is an error
-    return bleach.clean(
+    source = source.replace("attachment:", "attachment-")  # a missing one would be an error
+    cleaned = bleach.clean(
         markdown2html_mistune(source), tags=TAGS, attributes=allowed, protocols={"http", "https", "data"}
     )
+    return pictures.shown(cleaned, attachments or {})
 
 
 def safe_output(output):

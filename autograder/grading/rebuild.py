@@ -7,7 +7,7 @@ by accident or otherwise; a deleted cell is back, a doubled one counts once.
 import builtins
 from copy import deepcopy
 
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.utils import compute_checksum
 
@@ -45,7 +45,7 @@ class Rebuilding:
     """One submission on its way into the released cells."""
 
     def __init__(self, released: dict[str, NotebookNode], given: list[intake.Cell]):
-        self.released, self.given, self.notes = released, given, []
+        self.released, self.given, self.notes = released, given, [n for c in given for n in c.left_out]
         self.empty = {k: c.source for k, c in released.items()}
         by_id = {c.id: k for k, c in released.items()}
         self.names = [c.grade_id if c.grade_id in released else by_id.get(c.id or "") for c in given]
@@ -95,7 +95,7 @@ class Rebuilding:
             if name and counts[name] == i:
                 anchor = name
                 if kind != "locked":
-                    self._take(name, cell.text)
+                    self._take(name, cell.text, cell.pictures)
                 elif cell.text != self.empty[name] and not self._as_released(name, cell):
                     self.notes.append(f"The cell {name} was changed; the released one was used.")
             elif kind == "locked":
@@ -122,10 +122,12 @@ class Rebuilding:
                 found[name] = i
         return found
 
-    def _take(self, name: str, text: str) -> None:
+    def _take(self, name: str, text: str, pictures: dict | None = None) -> None:
         cell = self.released[name]
         cell.metadata.released = self.empty[name] == text
         cell.source = text
+        if pictures and cell.cell_type == "markdown":
+            cell.attachments = from_dict(pictures)
 
     def _adopt(self) -> None:
         """Answers that stand elsewhere, because the cell for them was deleted, merged with another or left as it was."""
@@ -178,7 +180,8 @@ class Rebuilding:
     def _fill(self, key: str, found: list[tuple[int, str]]) -> bool:
         """Whether all of it has room in one cell."""
         text = "\n\n".join([FOUND, *(text for _, text in found)])
-        self._take(key, text[: intake.LONGEST])
+        pictures = {n: p for i, _ in found for n, p in self.given[i].pictures.items() if n in text}
+        self._take(key, text[: intake.LONGEST], pictures)
         return len(text) <= intake.LONGEST
 
     def _move(self, cells: list[int], pieces: Pieces, section: str) -> None:
@@ -215,6 +218,8 @@ class Rebuilding:
         for i in self.own.get(anchor, ()):
             new = new_code_cell if self.given[i].code else new_markdown_cell
             made.append(new(self.given[i].text, id=f"own-{i}"))
+            if self.given[i].pictures:
+                made[-1].attachments = from_dict(self.given[i].pictures)
         return made
 
 
