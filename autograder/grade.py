@@ -33,7 +33,7 @@ from autograder.grading.workers import pool
 from autograder.making.in_process_grading import exercise_of
 
 from . import course
-from .grading import intake, records
+from .grading import intake, records, which_notebook
 from .places import COURSE, NOTEBOOK, SourceError
 
 NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
@@ -101,7 +101,8 @@ class Class:
         """What a student handed in, read without trust."""
         folder = self.notebook("submitted", student).parent
         try:
-            return Sent(student, intake.read(folder), "", intake.timestamp(folder))
+            data, note = which_notebook.taken(folder, self.notebook("release"))
+            return Sent(student, data, "", intake.timestamp(folder), note)
         except intake.Refused as e:
             return Sent(student, b"", str(e), intake.timestamp(folder))
 

@@ -19,6 +19,18 @@ LONGEST = 100_000  # characters of one cell
 MOST = 2_000  # cells
 OWN = 300_000  # characters of all the cells that a student added
 NAMES = (".ipynb", ".ipynb.txt", ".ipynb.json")
+WANTED = "hand in the notebook itself, a file that ends in .ipynb"
+SUFFIXES = {
+    ".py": "Python code", ".html": "a web page", ".htm": "a web page", ".pdf": "a PDF", ".docx": "a document", ".odt": "a document",
+    ".zip": "an archive", ".7z": "an archive", ".rar": "an archive", ".gz": "an archive", ".tar": "an archive", ".txt": "text",
+    ".md": "text", ".png": "a picture", ".jpg": "a picture", ".jpeg": "a picture", ".url": "a link", ".lnk": "a link",
+}  # fmt: skip
+BEGINS = {
+    b"PK\x03\x04": "an archive or a document",
+    b"%PDF": "a PDF",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+}
 
 
 class Refused(ValueError):
@@ -34,26 +46,28 @@ class Cell:
     grade_id: str | None
     id: str | None
     checksum: str | None = None  # what nbgrader noted when the cell was released
+    pictures: dict[str, dict[str, str]] = field(default_factory=dict)  # name in the text -> kind -> base64
+    left_out: tuple[str, ...] = ()  # a sentence for each picture that was not taken
 
 
 def read(folder: Path) -> bytes:
     """The bytes of the submitted notebook in `folder`: a plain file, not through a link, not too large."""
-    for part in (folder.parent, folder):
-        if part.is_symlink() or not part.is_dir():
-            raise Refused("The folder of the submission is a link or no folder.")
-    path = folder / _named(folder)
+    return file(folder, named(folder))
+
+
+def file(folder: Path, name: str) -> bytes:
+    """The bytes of one notebook of a submission."""
+    path = folder / name
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for ever
     try:
         if path.is_symlink():
             raise Refused("The submitted notebook is a link, not a file.")
-    pictures: dict[str, dict[str, str]] = field(default_factory=dict)  # name in the text -> kind -> base64
-    left_out: tuple[str, ...] = ()  # a sentence for each picture that was not taken
         if not path.is_file():
             raise Refused("The submitted notebook is a folder or a device, not a file.")
-        file = os.open(path, flags | getattr(os, "O_BINARY", 0))
+        opened = os.open(path, flags | getattr(os, "O_BINARY", 0))
     except OSError as e:
         raise Refused(f"The submitted notebook cannot be opened: {os.strerror(e.errno).lower()}.") from None
-    with os.fdopen(file, "rb") as f:
+    with os.fdopen(opened, "rb") as f:
         found = os.fstat(f.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise Refused("The submitted notebook is a folder or a device, not a file.")
@@ -63,30 +77,76 @@ def read(folder: Path) -> bytes:
         return f.read(LARGEST)
 
 
-def _named(folder: Path) -> str:
+def named(folder: Path) -> str:
     """The notebook's place in the folder: the right one, or the one that a browser, a zip or a file manager made of it."""
+    entered(folder)
     if os.path.lexists(folder / f"{NOTEBOOK}.ipynb"):
         return f"{NOTEBOOK}.ipynb"
-    try:
-        found = _notebooks(folder)
-    except OSError as e:
-        raise Refused(f"The folder of the submission cannot be opened: {os.strerror(e.errno).lower()}.") from None
+    found = notebooks(folder)
     for fitting in ([n for n in found if Path(n).name == f"{NOTEBOOK}.ipynb"], found):
         top = [n for n in fitting if Path(n).name == n]
         if len(top or fitting) == 1:
             return (top or fitting)[0]
-    said = "there are several, none of them so named" if found else "there is none"
+    if found:
+        said = f"there are several, none of them so named: {listed(found)}; keep the one that counts"
+    else:
+        said = f"there is none, {_instead(folder)}"
     raise Refused(f"There is no notebook {NOTEBOOK}.ipynb in the submission: {said}.")
 
 
-def _notebooks(folder: Path) -> list[str]:
-    """Notebooks in the folder and two below, without following links."""
+def entered(folder: Path) -> None:
+    """Refuse a folder that is a link, or none."""
+    for part in (folder.parent, folder):
+        if part.is_symlink() or not part.is_dir():
+            raise Refused("The folder of the submission is a link or no folder.")
+
+
+def notebooks(folder: Path) -> list[str]:
+    """Notebooks in the folder and two below."""
+    return [n for n in _files(folder) if n.lower().endswith(NAMES)]
+
+
+def _files(folder: Path) -> list[str]:
+    """Files in the folder and two below, without following links."""
     found = []
-    for top, folders, names in os.walk(folder, onerror=_raise):
-        depth = len(Path(top).relative_to(folder).parts)
-        folders[:] = [] if depth == 2 else sorted(f for f in folders if not f.startswith((".", "__")))[:20]
-        found += [os.path.relpath(os.path.join(top, n), folder) for n in names if n.lower().endswith(NAMES)]
+    try:
+        for top, folders, names in os.walk(folder, onerror=_raise):
+            depth = len(Path(top).relative_to(folder).parts)
+            folders[:] = [] if depth == 2 else sorted(f for f in folders if not f.startswith((".", "__")))[:20]
+            found += [os.path.relpath(os.path.join(top, n), folder) for n in names]
+    except OSError as e:
+        raise Refused(f"The folder of the submission cannot be opened: {os.strerror(e.errno).lower()}.") from None
     return sorted(found)
+
+
+def _instead(folder: Path) -> str:
+    """What lies where a notebook should."""
+    found = [n for n in _files(folder) if not n.startswith(".") and n not in ("timestamp.txt", "submission_secret.txt")]
+    if not found:
+        return f"and no other file; {WANTED}"
+    kinds = (SUFFIXES.get(Path(n).suffix.lower(), "") for n in found[:3])
+    names = [f"{printed(n)} ({kind})" if kind else printed(n) for n, kind in zip(found, kinds)]
+    return f"only {_joined(names, len(found))}; {WANTED}"
+
+
+def listed(names: list[str]) -> str:
+    """Names of a student's files in a sentence.
+
+    >>> listed(["a.ipynb", "b\x1b.ipynb", "c", "d"])
+    'a.ipynb, b?.ipynb, c and 1 more'
+    """
+    return _joined([printed(n) for n in names[:3]], len(names))
+
+
+def _joined(first: list[str], total: int) -> str:
+    more = f" and {total - len(first)} more" if total > len(first) else ""
+    return ", ".join(first) + more
+
+
+def printed(name: str) -> str:
+    """A name of a student's, short and of harmless characters."""
+    name = re.sub(r"[^\w ./()+@'-]", "?", name.encode(errors="replace").decode())
+    return name if len(name) <= 60 else f"{name[:40]}...{name[-16:]}"
 
 
 def _raise(error: OSError) -> None:
@@ -94,22 +154,39 @@ def _raise(error: OSError) -> None:
 
 
 def notebook(data: bytes) -> dict:
-    """A notebook file as JSON, in any encoding that an editor may have saved it in."""
+    """A notebook file as JSON."""
+    return opened(data)[0]
+
+
+def opened(data: bytes) -> tuple[dict, list[str]]:
+    """A notebook file as JSON, in any encoding that an editor may have saved it in, and what is to be said of that."""
     if not data.strip(b"\0 \t\r\n"):
         raise Refused("The submitted file is empty.")
-    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    kind = next((k for first, k in BEGINS.items() if data.lstrip()[:20].lower().startswith(first.lower())), "")
+    if kind:
+        raise Refused(f"The submitted file is not a notebook but {kind}: {WANTED}.")
+    text, notes = _decoded(data)
     try:
-        nb = json.loads(data.decode(coding))
+        nb = json.loads(text)
     except RecursionError:
         raise Refused("The submitted file is nested too deep to be a notebook.") from None
-    except UnicodeDecodeError:
-        raise Refused("The submitted file is not a notebook: it is no text.") from None
     except ValueError as e:
+        if notes:
+            raise Refused("The submitted file is not a notebook: it is no text.") from None
         where = f" in line {e.lineno}" if isinstance(e, json.JSONDecodeError) else ""
         raise Refused(f"The submitted file is not a notebook: its JSON breaks off or is wrong{where}.") from None
     if not isinstance(nb, dict):
         raise Refused("The submitted file is not a notebook: it has no cells.")
-    return nb
+    return nb, notes
+
+
+def _decoded(data: bytes) -> tuple[str, list[str]]:
+    """Text, also of an editor that saves no Unicode: JSON's own characters are the same in all encodings of such editors."""
+    try:
+        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"), []
+    except UnicodeDecodeError:
+        note = "The file is not in UTF-8 but in an older encoding, so accents and symbols in it may be wrong."
+        return data.decode("cp1252", "replace"), [note]
 
 
 def cells(nb: dict) -> list[Cell]:

@@ -13,7 +13,7 @@ from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 
-from . import intake, pictures
+from . import intake, pictures, which_notebook
 from .rebuild import rebuild
 
 
@@ -34,9 +34,10 @@ class Rebuild(NbGraderPreprocessor):
         released = place(self, resources, course.release_directory)
         if not released.is_file():
             raise FileNotFoundError(f"{released} is missing: release the assignment first.")
-        sent = intake.notebook(intake.read(submitted.parent))
+        data, choice = which_notebook.taken(submitted.parent, released)
+        sent, of_file = intake.opened(data)
         nb, notes = rebuild(sent, nbformat.read(released, as_version=4))
-        for note in notes:
+        for note in filter(None, (choice, *of_file, *notes)):
             self.log.warning(note)
         return nb, resources
 
@@ -58,7 +59,8 @@ class Judge(Execute):
         source, release = (place(self, resources, f) for f in (course.source_directory, course.release_directory))
         assignment = one_submission.Assignment.of(names["assignment"], source, release, True, self.timeout)
         folder = place(self, resources, course.submitted_directory).parent
-        sent = records.Sent(names["student"], intake.read(folder), "", None)
+        data, note = which_notebook.taken(folder, release)
+        sent = records.Sent(names["student"], data, "", None, note)
         known = records.Records(Path(course.root) / ".grading" / names["assignment"]).load(names["student"])
         job, _ = records.job(assignment, sent, known, secret())
         found = one_submission.judged(assignment, job, nb)

@@ -74,6 +74,7 @@ class Job:
     values: str = ""  # what its hidden values are drawn from
     only: frozenset[str] | None = None  # checks to run; the outputs of the others are kept
     kept: dict[str, list] = field(default_factory=dict)
+    note: str = ""  # why this file of several
 
 
 @dataclass
@@ -111,7 +112,9 @@ def graded(assignment: Assignment, job: Job) -> Graded:
     nb = released
     try:
         if not found.why:
-            nb, found.notes = rebuild(intake.notebook(job.data), released)
+            sent, of_file = intake.opened(job.data)
+            nb, notes = rebuild(sent, released)
+            found.notes = [n for n in (job.note, *of_file, *notes) if n]
     except intake.Refused as e:
         found.why = str(e)
     if not found.why:

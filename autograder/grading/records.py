@@ -71,10 +71,11 @@ class Sent:
     data: bytes
     why: str
     stamp: bytes | None  # timestamp.txt
+    note: str = ""  # why this file of several
 
     @property
     def submission(self) -> str:
-        return digest(self.why, hashlib.sha256(self.data).hexdigest())
+        return digest(self.why, hashlib.sha256(self.data).hexdigest(), *filter(None, [self.note]))
 
 
 def job(assignment: Assignment, sent: Sent, known: Record | None, secret: str, late: str = "") -> tuple[Job, Record]:
@@ -93,7 +94,7 @@ def job(assignment: Assignment, sent: Sent, known: Record | None, secret: str, l
         elif good:
             only, kept = frozenset(assignment.checks) - good, {c: known.outputs[c] for c in good}
     drawn = values(secret, assignment.topic, sent.student, attempt)
-    return Job(sent.student, sent.data, sent.why, drawn, only, kept), new
+    return Job(sent.student, sent.data, sent.why, drawn, only, kept, sent.note), new
 
 
 def paper(assignment: Assignment, sent: Sent, late: str) -> str:

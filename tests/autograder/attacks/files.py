@@ -141,8 +141,8 @@ def device(folder, text, course):
 
 
 def several_notebooks(folder, text, course):
-    for name in ("a.ipynb", "b.ipynb"):
-        (folder / name).write_text(text)
+    (folder / "a.ipynb").write_text(text)
+    (folder / "b.ipynb").write_text(text.replace("V / W", "V // W"))
 
 
 FILES = [

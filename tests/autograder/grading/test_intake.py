@@ -6,7 +6,9 @@ import os
 import nbformat
 import pytest
 
-from autograder.grading import intake
+from autograder.engine.run_submission import Bundle
+from autograder.engine.sandbox import Limits
+from autograder.grading import intake, one_submission
 from autograder.grading.rebuild import rebuild
 
 STUB = "def seconds(V, W):"
@@ -77,6 +79,10 @@ def test_folders_that_are_links(folder, tmp_path):
     (b"", "is empty"),
     (b"\0" * 100, "is empty"),
     (b"\x89PNG\r\n\x1a\n\xff\xd9", "no text"),
+    (b"PK\x03\x04" + b"x" * 99, "but an archive or a document: hand in the notebook itself"),
+    (b"%PDF-1.7\n\xff", "but a PDF: hand in"),
+    (b"\n<!DOCTYPE html><html>", "but a web page: hand in"),
+    (b"import jax\nprint('\xe9')", "no text"),
     (b'{"cells": [', "breaks off or is wrong in line 1"),
     (b"[" * 200_000, "nested too deep"),
     (b"[1, 2]", "has no cells"),
@@ -94,6 +100,43 @@ def test_encodings_of_editors(released, coding):
     data = json.dumps(submitted(released, ch01_q01=RIGHT + "  # Ä")).encode(coding)
     nb, notes = rebuild(intake.notebook(data), released)
     assert answer(nb).endswith("# Ä") and notes == []
+
+
+@pytest.mark.parametrize("coding", ["cp1252", "latin-1", "mac-roman"])
+def test_encodings_of_old_editors(released, coding):
+    """What is not ASCII may be wrong; nothing else is, and a note says so."""
+    text = json.dumps(submitted(released, ch01_q01=RIGHT, ch01_q03="Größe"), ensure_ascii=False)
+    data = text.encode(coding, "xmlcharrefreplace")
+    nb, notes = intake.opened(data)
+    assert len(notes) == 1 and "older encoding" in notes[0]
+    assert answer(rebuild(nb, released)[0]) == RIGHT
+    assert ("Größe" in str(nb)) == (coding != "mac-roman")
+    [note] = one_submission.graded(sample(released), one_submission.Job("ada", data, only=frozenset())).notes[:1]
+    assert note == notes[0]
+
+
+def sample(released) -> one_submission.Assignment:
+    """An assignment that has nothing to run."""
+    return one_submission.Assignment("ch01_sample", nbformat.writes(released), Bundle("key", ()), "0", Limits(), True)
+
+
+@pytest.mark.parametrize(("names", "said"), [
+    ([], "and no other file"),
+    (["timestamp.txt", ".DS_Store"], "and no other file"),
+    (["answers.py"], "only answers.py (Python code); hand in"),
+    (["exercises.html"], "only exercises.html (a web page); hand in"),
+    (["a.pdf", "b.docx", "c.zip", "d.png", "e.png"], "only a.pdf (a PDF), b.docx (a document), c.zip (an archive) and 2 more; hand in"),
+    (["Ada's \x1b[31m work\u202e.py"], "only Ada's ??31m work?.py (Python code)"),
+    (["deep/er/answers.py"], "only deep/er/answers.py (Python code)"),
+    ([f"{'x' * 200}.py"], f"only {'x' * 40}...{'x' * 13}.py (Python code)"),
+    (["notes"], "only notes; hand in"),
+])  # fmt: skip
+def test_what_lies_there_instead_is_named(folder, names, said):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    assert f"there is none, {said}" in why(folder)
+    assert why(folder).endswith("hand in the notebook itself, a file that ends in .ipynb.")
 
 
 def test_cells_of_any_shape():
