@@ -29,7 +29,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all faults book pdf release grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
+.PHONY: lab test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -54,6 +54,10 @@ pdf: book
 
 release: $(READY)
 	python -m autograder.release
+
+# make collect FROM=submissions.zip ASSIGNMENT=ch01_rooflines, and CLASS=class.csv where there is a class list.
+collect: $(READY) $(ADDED)
+	python -m autograder.collect $(ASSIGNMENT) $(if $(FROM),--from "$(FROM)") $(if $(CLASS),--class "$(CLASS)")
 
 grade: $(READY) $(ADDED)
 	python -m autograder.grade $(ASSIGNMENT)

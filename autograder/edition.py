@@ -36,7 +36,18 @@ FILES = (
     "requirements.txt",
 )
 FOLDERS = (".binder", ".devcontainer", "autograder", "book", "helpers", "solutions")
-MADE = {"source", "release", "submitted", "autograded", "feedback", "exchange", "cache", "gradescope", ".grading"}
+MADE = {
+    "source",
+    "release",
+    "submitted",
+    "autograded",
+    "feedback",
+    "exchange",
+    "cache",
+    "gradescope",
+    ".grading",
+    "collected",
+}
 MARK = ".edition.yml"
 """Where an edition keeps what it was made from."""
 

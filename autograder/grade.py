@@ -25,7 +25,7 @@ import nbformat
 from tqdm import tqdm
 
 from autograder.engine.sandbox import available
-from autograder.grading.class_summary import Result, by_exercise, complaints, plain, table, titles
+from autograder.grading.class_summary import Result, absent, by_exercise, complaints, plain, table, titles
 from autograder.grading.hidden_values import secret
 from autograder.grading.one_submission import Assignment, digest
 from autograder.grading.records import Record, Records, Sent
@@ -54,15 +54,16 @@ class Class:
 
     @property
     def students(self) -> list[str]:
-        return sorted(s for s in self._folders() if self._fit(s))
+        return sorted(s for s in self._folders() if self.fit(s))
 
     @property
     def strangers(self) -> list[str]:
         """Folders whose names no gradebook should hold."""
-        return sorted(ascii(s) for s in self._folders() if not self._fit(s))
+        return sorted(ascii(s) for s in self._folders() if not self.fit(s))
 
     @staticmethod
-    def _fit(name: str) -> bool:
+    def fit(name: str) -> bool:
+        """Whether a student may have this id."""
         return bool(NAME.fullmatch(name)) and name not in (".", "..") and len(name) <= 128
 
     def _folders(self) -> list[str]:
@@ -252,14 +253,23 @@ def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def export(what: Class) -> None:
-    """grades.csv, canvas.csv and gradescope/, as the gradebook has them."""
+    """grades.csv, canvas.csv, moodle.csv and gradescope/, as the gradebook has them."""
     from autograder.lms.canvas import Canvas, Grades
     from autograder.lms.gradescope import Gradescope
+    from autograder.lms.moodle import Moodle
 
     c = what.config()
     with what.gradebook() as gradebook:
-        for kind, place in ((Grades, "grades.csv"), (Canvas, "canvas.csv"), (Gradescope, "gradescope")):
+        kinds = {"grades.csv": Grades, "canvas.csv": Canvas, "moodle.csv": Moodle, "gradescope": Gradescope}
+        for place, kind in kinds.items():
             kind(to=str(what.root / place), assignment=[what.topic], parent=None, config=c).export(gradebook)
+
+
+def missing(what: Class) -> list[str]:
+    """The students of the gradebook who have not handed in, neither here nor with another grader."""
+    with what.gradebook() as gradebook:
+        graded = {one.student_id for one in gradebook.assignment_submissions(what.topic)}
+        return sorted({s.id for s in gradebook.students} - graded - set(what.students))
 
 
 @contextlib.contextmanager
@@ -301,7 +311,10 @@ def main(argv: list[str] | None = None) -> int:
     print(table(found))
     print()
     print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
-    print("\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv and gradescope/.")
+    if said := absent(missing(what)):
+        print(f"\n{said}")
+    print("\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv, moodle.csv and")
+    print("gradescope/.")
     if lost := sum(r.fault for r in found):
         print(
             f"{lost} of them could not be graded through no fault of theirs: run the same command again.",

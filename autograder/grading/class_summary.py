@@ -129,18 +129,18 @@ def table(results: list[Result], who: str = "student", grades: str = "autograder
     lines = _rows(results, who) if len(results) <= ROWS else [f"{len(results)} students; their grades are in {grades}."]
     if failed := [r for r in results if r.why]:
         lines += ["", "* could not be graded:"]
-        lines += [_line(f"{plain(r.student)}: {plain(r.why)}", 2) for r in failed]
+        lines += [wrapped(f"{plain(r.student)}: {plain(r.why)}", 2) for r in failed]
     if any(r.notes for r in results):
         lines += ["", "put right, or stopped:", *_notes(results)]
     if late := [f"{plain(r.student)} {-r.late:g}" for r in results if r.late]:
-        lines += ["", _line(f"late, points off the total: {', '.join(late[:ROWS])}{' …' * (len(late) > ROWS)}", 0)]
+        lines += ["", wrapped(f"late, points off the total: {', '.join(late[:ROWS])}{' …' * (len(late) > ROWS)}", 0)]
     if waiting := sum(bool(r.open) for r in results):
         lines += ["", _waits(waiting) if who == "student" else "? is graded by hand, in a class."]
     return "\n".join(lines)
 
 
 def _waits(count: int) -> str:
-    return _line(
+    return wrapped(
         f"? waits for a person, in the Formgrader: {count} of them; in the exports it counts as 0 until then.", 0
     )
 
@@ -171,12 +171,12 @@ def _notes(results: list[Result]) -> list[str]:
     """A line for each note in a small class; in a large one a line for each kind of note, the most frequent first."""
     pairs = [(plain(r.student), plain(n)) for r in results for n in r.notes]
     if len(results) <= ROWS:
-        return [_line(f"{student}: {note}", 2) for student, note in pairs]
+        return [wrapped(f"{student}: {note}", 2) for student, note in pairs]
     by_text = defaultdict(list)
     for student, note in pairs:
         by_text[note].append(student)
     frequent = sorted(by_text.items(), key=lambda item: -len(item[1]))
-    lines = [_line(f"{_named(students)}: {note}", 2) for note, students in frequent[:ROWS]]
+    lines = [wrapped(f"{_named(students)}: {note}", 2) for note, students in frequent[:ROWS]]
     return lines + [f"  and {len(frequent) - ROWS} other notes"] * (len(frequent) > ROWS)
 
 
@@ -221,10 +221,10 @@ def _exercise(exercise: str, results: list[Result], titles: Mapping[str, str]) -
     lines = [f"{fitted(head, WIDE - len(mean) - 1)} {mean}"]
     lines.append("      " + "   ".join(f"{k} {len(groups[k])}" for k in KINDS if groups[k] or k in KINDS[:3]))
     if failed := [r.student for k in ("none", "part") for r in groups[k]]:
-        lines.append(_line(f"points missing: {_named(failed)}", 6))
+        lines.append(wrapped(f"points missing: {_named(failed)}", 6))
     if found := mistake(r.said.get(exercise, []) for k in ("none", "part") for r in groups[k]):
         text, times = found
-        lines.append(_line(f"{times} x {text}", 6))
+        lines.append(wrapped(f"{times} x {text}", 6))
     return lines
 
 
@@ -272,7 +272,19 @@ def _named(students: list[str]) -> str:
     return shown + (f" and {len(students) - NAMES} more" if len(students) > NAMES else "")
 
 
-def _line(text: str, indent: int) -> str:
+def absent(students: list[str]) -> str:
+    """Who has no submission: up to forty names, then a count.
+
+    >>> absent(["ada", "bob"]), absent([])
+    ('No submission: ada, bob.', '')
+    """
+    if not students:
+        return ""
+    more = f" and {len(students) - ROWS} more; in grades.csv their timestamp is empty" if len(students) > ROWS else ""
+    return wrapped(f"No submission: {', '.join(plain(s, 40) for s in students[:ROWS])}{more}.", 0)
+
+
+def wrapped(text: str, indent: int) -> str:
     """A text broken to the width of the terminal, its first line `indent` columns in, the others two more."""
     lines, at = [" " * indent], WIDE - indent
     for word in text.split(" "):

@@ -6,9 +6,14 @@ No name becomes a formula of the spreadsheet program that opens them.
 
 import csv
 import re
+import sys
+from pathlib import Path
 
 from nbgrader.api import Gradebook, SubmittedAssignment
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import CsvExportPlugin, ExportPlugin
+
+from .class_list import CANVAS, ClassList, key, newest
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")  # the wide ones count as = + - @ in some countries
@@ -65,28 +70,85 @@ class Grades(CsvExportPlugin):
 
 
 FIXED = ("Student", "ID", "SIS Login ID", "Section")
+OWN = (
+    "Student",
+    "LastName",
+    "FirstName",
+    "ID",
+    "SIS User ID",
+    "SIS Login ID",
+    "Integration ID",
+    "Root Account",
+    "Section",
+)
+"""What Canvas says of a person: its import wants these columns first, in the order of its export."""
+
+COMPUTED = re.compile(r"\b(Current|Final|Override) (Score|Points|Grade|Status)\b")
 
 
 class Canvas(ExportPlugin):
     """A row for each student and a column for each assignment, after a row with the points possible.
 
-    Canvas matches a student by `ID` (nbgrader's lms_user_id) or by `SIS Login ID` (nbgrader's student id).
-    It makes a column that it lacks.
+    Canvas matches a student by `ID` (nbgrader's lms_user_id), else by its SIS ids.
+    If its own export was collected as class list, the columns before the grades are those of the export, and so is an
+    assignment's title, whose number Canvas knows it by; Canvas makes a column that it lacks.
     An assignment that was not handed in stays empty, which Canvas reads as "no grade yet".
     """
 
     def export(self, gradebook: Gradebook) -> None:
         assignments, students = chosen(self, gradebook)
+        given = newest(Path(CourseDirectory(parent=self).root), CANVAS, [a.name for a in assignments])
+        columns = [c for c in given.columns if c in OWN] if given else list(FIXED)
+        rows = dict(zip(given.students, given.rows)) if given else {}
+        titles = [title(given, a.name) for a in assignments]
         with open(self.to or "canvas.csv", "w", newline="", encoding="utf-8") as file:
             table = csv.writer(file)
-            table.writerow([*FIXED, *(cell(a.name) for a in assignments)])
-            table.writerow(["    Points Possible", "", "", "", *(f"{a.max_score:g}" for a in assignments)])
+            table.writerow([*columns, *map(cell, titles)])
+            most = [f"{a.max_score:g}" for a in assignments]
+            table.writerow(["    Points Possible", *[""] * (len(columns) - 1), *most])
             sent = [submissions(gradebook, a) for a in assignments]
             for s in students:
                 name = ", ".join(part for part in (s.last_name, s.first_name) if part) or s.id
+                own = {"Student": name, "LastName": s.last_name, "FirstName": s.first_name, "ID": s.lms_user_id,
+                       "SIS Login ID": s.id}  # fmt: skip
+                if s.id in rows:
+                    own = dict(zip(given.columns, rows[s.id]))
                 scores = (self._score(of.get(s.id)) for of in sent)
-                table.writerow([cell(name), cell(s.lms_user_id), cell(s.id), "", *scores])
+                table.writerow([*(cell(own.get(c)) for c in columns), *scores])
+        for a, name in zip(assignments, titles):
+            if (points := possible(given, name)) not in (None, a.max_score):
+                print(
+                    f"{a.name} has {a.max_score:g} points here and {points:g} in Canvas: give it as many there.",
+                    file=sys.stderr,
+                )
 
     @staticmethod
     def _score(submission) -> str:
         return f"{score(submission):.10g}" if submission else ""
+
+
+def title(given: ClassList | None, name: str) -> str:
+    """What Canvas calls an assignment: the column of its export that has the name, or alone begins with it; else the name."""
+    found = [(m[1], c) for c in (given.columns if given else ()) if (m := re.fullmatch(r"(.*)\s\([0-9]+\)", c, re.S))]
+    found = [(key(text), c) for text, c in found if not COMPUTED.search(text)]
+    same = [c for text, c in found if text == key(name)]
+    begin = [c for text, c in found if text.startswith(key(name))]
+    return same[0] if same else begin[0] if len(begin) == 1 else name
+
+
+def possible(given: ClassList | None, name: str) -> float | None:
+    """The points possible of a column, as Canvas exported them."""
+    if given is None or name not in given.columns:
+        return None
+    row = next((r for r in given.rows if "Points Possible" in r[0]), None)
+    return number(row[given.columns.index(name)]) if row else None
+
+
+def number(text: str) -> float | None:
+    """A number as people of several countries write it.
+
+    >>> number("100.00"), number("7,5"), number("-"), number("")
+    (100.0, 7.5, None, None)
+    """
+    text = text.strip().replace(",", ".")
+    return float(text) if NUMBER.fullmatch(text) else None

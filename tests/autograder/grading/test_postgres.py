@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("postgres")]
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
 TOPIC, OTHER = "ch01_sample", "ch02_sample"
 MADE = {"source", "release", "submitted", "autograded", "feedback", "exchange", "gradebook.db", ".grading", "gradescope",
-        "grades.csv", "canvas.csv"}  # fmt: skip
+        "grades.csv", "canvas.csv", "moodle.csv"}  # fmt: skip
 CLASS = ("reference", "partly-done", "mutant-1", "corrupt-json", "deleted-cell")
 
 
@@ -140,6 +140,7 @@ def test_exports_by_nbgraders_own_command(courses):
     for plugin, name in (
         ("canvas.Grades", "grades.csv"),
         ("canvas.Canvas", "canvas.csv"),
+        ("moodle.Moodle", "moodle.csv"),
         ("gradescope.Gradescope", "gradescope"),
     ):
         to = root / f"again-{name}"

@@ -1,0 +1,231 @@
+"""Take a platform's archive of submissions: `python -m autograder.collect ch01_rooflines --from submissions.zip`.
+
+The zip of Canvas or Moodle as it was downloaded, or a folder that it was unpacked into, goes into submitted/.
+Nothing is lost: an earlier submission that differs is kept in collected/, and so are files that belong to nobody.
+
+No time of submission is written: neither platform puts it into the archive, whose own times are those of the download.
+"""
+
+import argparse
+import shutil
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autograder.grading.class_summary import ROWS, fitted, plain, wrapped
+from autograder.grading.intake import LARGEST
+from autograder.lms import class_list
+from autograder.lms.archives import Archive, Entry, Unreadable, opened
+from autograder.lms.class_list import KEPT, Person
+from autograder.lms.placing import Folder, contents, free, in_order
+from autograder.lms.roster import Roster, enter, roster
+from autograder.lms.senders import Claim, Sender, claim
+
+from .grade import Class, alone
+from .places import SourceError
+
+UNCLAIMED = 1_000  # files that belong to nobody and are kept all the same
+
+
+@dataclass
+class Row:
+    """What one student sent."""
+
+    student: str
+    files: list[str]
+    state: str  # new, same, replaced, or not taken
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Collected:
+    """Who sent what, who sent nothing, and what belongs to nobody."""
+
+    rows: list[Row] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)  # not in this archive, but collected before
+    unclaimed: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
+    """Put what an archive holds into submitted/, and the class list into the gradebook.
+
+    given  a class list; without one, that which came with the assignment before
+    """
+    from autograder.grading.gradebook_writer import Writer
+
+    Writer(what.root, what.topic, what.config())  # says so if the gradebook does not know the assignment
+    people = class_list.read(given) if given else class_list.saved(what.root, what.topic)
+    kept = what.root / KEPT / what.topic
+    found = Collected()
+    with opened(source) as archive, what.gradebook() as gradebook:
+        known = roster(gradebook, people, what.fit)
+        if people:
+            people.save(what.root, what.topic)
+        sent, nobodys = _sorted(archive, known, what.topic)
+        if not sent:
+            raise SourceError(
+                f"None of the {len(nobodys)} files in {plain(str(source))} has a name that Canvas or Moodle gives, like "
+                "lovelaceada_12_345_exercises.ipynb or `Ada Lovelace_12_assignsubmission_file/exercises.ipynb`."
+            )
+        senders, files = _by_student(sent, known, what, found)
+        enter(gradebook, known.people)
+        shutil.rmtree(kept / "staged", ignore_errors=True)
+        found.rows = [_take(what, kept, s, senders[s], known, files[s]) for s in sorted(senders) if what.fit(s)]
+        nobodys += [entry for s in senders if not what.fit(s) for _, entry in files[s]]
+        found.unclaimed = _keep(nobodys, kept) + [
+            f"{name} (its name leads out of the archive)" for name in archive.refused
+        ]
+    taken, there = {row.student for row in found.rows}, set(what.students)
+    found.earlier = sorted(there - taken)
+    found.missing = sorted((known.listed or known.people.keys()) - taken - there)
+    found.complaints = known.complaints
+    shutil.rmtree(kept / "staged", ignore_errors=True)
+    return found
+
+
+Files = list[tuple[Claim, Entry]]
+
+
+def _sorted(archive: Archive, known: Roster, topic: str) -> tuple[dict[Sender, Files], list[Entry]]:
+    """The files of each sender, and those of nobody."""
+    sent: dict[tuple[str, str], Files] = defaultdict(list)
+    nobodys = []
+    for entry in archive.entries:
+        found = claim(entry.path, lambda s: known.find(s) is not None) or _by_folder(entry, known, topic)
+        if found:
+            sent[found.sender.platform, found.sender.number].append((found, entry))
+        else:
+            nobodys.append(entry)
+    return {files[0][0].sender: files for files in sent.values()}, nobodys
+
+
+def _by_folder(entry: Entry, known: Roster, topic: str) -> Claim | None:
+    """Who sent a file of no platform: the student whose id its folder has."""
+    for i, part in enumerate(entry.path[:-1]):
+        if part in known.people:
+            rest = entry.path[i + 1 :]
+            return Claim(Sender("", part), rest[1:] if len(rest) > 1 and rest[0] == topic else rest)
+    return None
+
+
+def _by_student(
+    sent: dict[Sender, Files], known: Roster, what: Class, found: Collected
+) -> tuple[dict[str, Sender], dict[str, Files]]:
+    """Sender and files of each student; those whom nobody knows are added, under the platform's number."""
+    known.index(s for s in sent if s.platform)
+    senders: dict[str, Sender] = {}
+    files: dict[str, Files] = defaultdict(list)
+    for sender in sent:
+        student = (known.find(sender) or known.stranger(sender)) if sender.platform else sender.number
+        canvas = sender.number if sender.platform == "Canvas" and sender.number.isdecimal() else ""
+        person = known.people.get(student)
+        if sender.platform and student not in known.listed and (known.listed or person is None):
+            found.strangers.append(student)
+        if what.fit(student):
+            known.people[student] = replace(person or Person((student,)), canvas=(person and person.canvas) or canvas)
+        senders.setdefault(student, sender)
+        files[student] += sent[sender]
+    return senders, files
+
+
+def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, files: Files) -> Row:
+    """Put one student's files into submitted/."""
+    folder = Folder(kept / "staged" / student)
+    folder.at.mkdir(parents=True, exist_ok=True)
+    claims = {entry: c for c, entry in sorted(files, key=lambda f: -f[0].file_id)}  # the newest keeps its name
+    for entry in in_order([*claims]):
+        folder.add(claims[entry].path, entry, claims[entry].file_id)
+    folder.name_notebook(what.topic)
+    if sender.late or known.people[student].late:
+        folder.notes.append(f"late, by {sender.platform or 'the class list'}")
+    names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
+    if not names:
+        return Row(student, [], "not taken", folder.notes)
+    to = what.notebook("submitted", student).parent
+    state = folder.place(to, kept / "replaced" / student)
+    return Row(student, names, state, folder.notes)
+
+
+def _keep(entries: list[Entry], kept: Path) -> list[str]:
+    """Copy what belongs to nobody into collected/, once; the names of all of it."""
+    said, top = [], kept / "unclaimed"
+    before = set(contents(top).values()) if top.is_dir() else set()
+    for n, entry in enumerate(entries):
+        name = "/".join(entry.path)
+        staged = Folder(kept / "staged" / "unclaimed")
+        staged.at.mkdir(parents=True, exist_ok=True)
+        try:
+            if n >= UNCLAIMED:
+                raise Unreadable(f"the first {UNCLAIMED:,} are kept, this one is in the archive only")
+            entry.copy(staged.at / "file", LARGEST)
+            if not before >= set(contents(staged.at).values()):
+                shutil.move(staged.at / "file", free(top, entry.path))
+        except Unreadable as e:
+            name += f" ({e})"
+        shutil.rmtree(staged.at)
+        said.append(name)
+    return said
+
+
+def table(found: Collected, topic: str, all_rows: bool = False) -> str:
+    """Who handed in what; of a large class the rows with something to say."""
+    rows = found.rows if all_rows or len(found.rows) <= ROWS else [r for r in found.rows if r.notes]
+    lines = []
+    for row in rows:
+        files = ", ".join(plain(f, 60) for f in row.files[:3]) + f" and {len(row.files) - 3} more" * (
+            len(row.files) > 3
+        )
+        said = "; ".join(filter(None, (files, row.state, *row.notes[:5], "…" * (len(row.notes) > 5))))
+        head, *rest = wrapped(said, 26).split("\n")
+        lines += [f"{fitted(plain(row.student), 24)}  {head.strip()}", *rest]
+    states = [f"{sum(r.state == s for r in found.rows)} {s}" for s in ("new", "replaced", "same", "not taken")]
+    lines += [*[""] * bool(lines), f"{len(found.rows)} submissions: {', '.join(states)}."]
+    here = f"autograder/{KEPT}/{topic}"
+    if any(r.state == "replaced" for r in found.rows):
+        lines.append(f"What was replaced is in {here}/replaced.")
+    most = None if all_rows else ROWS
+    for head, names in (
+        ("Nothing from", found.missing),
+        ("Not in this archive, but collected before", found.earlier),
+        ("Not in the class list, so taken under the platform's number", found.strangers),
+        (f"Belongs to nobody, kept in {here}/unclaimed", found.unclaimed),
+        ("Rows of the class list without an id of their own", found.complaints),
+    ):
+        if names:
+            more = f" and {len(names) - ROWS} more, in {here}/table.txt" if most and len(names) > most else ""
+            lines += ["", wrapped(f"{head} ({len(names)}): {', '.join(plain(n, 120) for n in names[:most])}{more}", 0)]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m autograder.collect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("assignment", help="for example ch01_rooflines")
+    parser.add_argument(
+        "--from", dest="source", type=Path, required=True, help="the zip of Canvas or Moodle, or a folder"
+    )
+    parser.add_argument(
+        "--class", dest="given", type=Path, help="a class list as CSV, of Canvas, of Moodle, or your own"
+    )
+    args = parser.parse_args(argv)
+    what = Class(args.assignment)
+    sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
+    try:
+        with alone(what):
+            found = collect(what, args.source.expanduser(), args.given and args.given.expanduser())
+    except SourceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    (what.root / KEPT / what.topic).mkdir(parents=True, exist_ok=True)
+    (what.root / KEPT / what.topic / "table.txt").write_text(table(found, what.topic, True) + "\n", encoding="utf-8")
+    print(table(found, what.topic))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Who is in a class, as a platform's export says it: Canvas's gradebook, Moodle's grading worksheet, or any list of people.
+
+Columns are found by their names. The rows are kept as they came, because the platform wants some of them back.
+"""
+
+import csv
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder.grading.class_summary import plain
+from autograder.grading.intake import LARGEST
+from autograder.places import SourceError
+
+KEPT = Path("collected")
+"""Beside the gradebook, a folder for each assignment: the class list, what was replaced, what nobody claimed."""
+
+PARTICIPANT = "Participant "
+"""Before Moodle's number of a person in an assignment: the id of those of whom nothing else is known."""
+
+CANVAS, WORKSHEET, PEOPLE = "Canvas's gradebook", "Moodle's grading worksheet", "a list of people"
+NAMES = {
+    "id": ("id", "studentid"),
+    "first": ("firstname", "givenname"),
+    "last": ("lastname", "surname", "familyname"),
+    "full": ("fullname", "student", "name"),
+    "email": ("emailaddress", "email"),
+    "number": ("idnumber",),
+    "user": ("username",),
+    "login": ("sisloginid",),
+    "lms": ("lmsuserid",),
+    "identifier": ("identifier",),
+    "grade": ("grade",),
+    "most": ("maximumgrade",),
+    "comment": ("feedbackcomments",),
+    "status": ("status",),
+    "section": ("section",),
+}
+"""What a column says -> how the platforms name it, without case, spaces and marks."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """One row: the names that a student may have here, best first, and what the gradebook notes."""
+
+    ids: tuple[str, ...]
+    first: str = ""
+    last: str = ""
+    email: str = ""
+    canvas: str = ""  # Canvas's number of the person
+    moodle: str = ""  # Moodle's number of the person in this assignment
+    late: bool = False
+
+
+@dataclass
+class ClassList:
+    """A list as it came, and the id that each of its rows has in the gradebook ("" for what is no student)."""
+
+    kind: str
+    columns: list[str]
+    rows: list[list[str]]
+    students: list[str] = field(default_factory=list)
+
+    def place(self, what: str) -> int | None:
+        """Which column says this: one of NAMES."""
+        found = [re.sub(r"[\W_]", "", c.casefold()) for c in self.columns]
+        return next((found.index(n) for n in NAMES[what] if n in found), None)
+
+    def people(self) -> Iterator[Person | None]:
+        """A person for each row; None for a row that is none, like Canvas's points possible."""
+        at = {what: self.place(what) for what in NAMES}
+        for row in self.rows:
+
+            def of(what, row=row):
+                return "" if at[what] is None else row[at[what]].strip()
+
+            yield self._canvas(of) if self.kind == CANVAS else self._moodle(of)
+
+    @staticmethod
+    def _canvas(of) -> Person | None:
+        name = of("full")
+        if not re.fullmatch(r"[0-9]+", of("id")) or name == "Student, Test":  # Canvas's own student of "Student View"
+            return None
+        last, _, first = name.partition(", ")
+        return Person((of("login"), of("id")), of("first") or first, of("last") or last, of("email"), canvas=of("id"))
+
+    @staticmethod
+    def _moodle(of) -> Person | None:
+        number = (re.findall(r"[0-9]+$", of("identifier")) or [""])[0]
+        ids = tuple(x for x in (of("id"), of("email"), of("number"), of("user"), number and PARTICIPANT + number) if x)
+        first, last = of("first"), of("last")
+        if not (first or last):
+            first, _, last = of("full").rpartition(" ")
+        late = bool(re.search(r"\b(late|overdue)\b", of("status")))
+        return Person(ids, first, last, of("email"), of("lms"), number, late) if ids else None
+
+    def save(self, course: Path, topic: str) -> None:
+        to = course / KEPT / topic / "class.json"
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(json.dumps(self.__dict__, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def saved(course: Path, topic: str) -> ClassList | None:
+    """The list that came with an assignment."""
+    try:
+        return ClassList(**json.loads((course / KEPT / topic / "class.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def newest(course: Path, kind: str, topics: list[str]) -> ClassList | None:
+    """The last list of this kind: that of one of these assignments, else of any."""
+    files = sorted((course / KEPT).glob("*/class.json"), key=lambda p: (p.parent.name in topics, p.stat().st_mtime))
+    found = (saved(course, p.parent.name) for p in reversed(files))
+    return next((one for one in found if one and one.kind == kind), None)
+
+
+def read(path: Path) -> ClassList:
+    """A class list from a CSV file, in any encoding and with any separator that Excel may have saved it with."""
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise SourceError(
+            f"The class list {plain(str(path))} cannot be read: {(e.strerror or str(e)).lower()}."
+        ) from None
+    if data[:4] == b"PK\x03\x04":
+        raise SourceError(f"The class list {plain(path.name)} is a spreadsheet: save it as CSV.")
+    lines = text(data).lstrip("\ufeff").splitlines(keepends=True)
+    while lines and (not lines[0].strip() or lines[0].lower().startswith("sep=")):
+        del lines[0]
+    between = max(",;\t", key=lines[0].count) if lines else ","
+    before = csv.field_size_limit(LARGEST)
+    try:
+        table = [r for r in csv.reader(io.StringIO("".join(lines)), delimiter=between) if any(c.strip() for c in r)]
+    except csv.Error as e:
+        raise SourceError(f"The class list {plain(path.name)} is no CSV file: {e}.") from None
+    finally:
+        csv.field_size_limit(before)
+    columns = [c.strip() for c in table[0]] if table else []
+    rows = [[c.replace("\0", "") for c in r[: len(columns)]] + [""] * (len(columns) - len(r)) for r in table[1:]]
+    found = ClassList("", columns, rows)
+    found.kind = _kind(found, path)
+    return found
+
+
+def text(data: bytes) -> str:
+    """Text in UTF-8, UTF-16, or the one-byte encoding of Western Windows."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _kind(found: ClassList, path: Path) -> str:
+    has = {what for what in NAMES if found.place(what) is not None}
+    if {"identifier", "grade"} <= has:
+        return WORKSHEET
+    if {"id", "section"} <= has and ("full" in has or {"first", "last"} <= has) and "lms" not in has:
+        return CANVAS
+    if has & {"id", "email", "number", "user", "identifier"}:
+        return PEOPLE
+    seen = ", ".join(plain(c, 40) for c in found.columns[:8]) or "nothing"
+    raise SourceError(
+        f"The class list {plain(path.name)} has the columns {seen}: it needs Canvas's (Student, ID, Section), those of "
+        f"Moodle in English (Identifier, Full name, Email address), or id, first_name, last_name, email, lms_user_id."
+    )
+
+
+def key(name: str) -> str:
+    """A name as two platforms may both write it: letters and digits only, without case.
+
+    >>> key("O'Neill, José"), key("O\u2019NEILL Jose\u0301")
+    ('oneilljosé', 'oneilljosé')
+    """
+    return "".join(c for c in unicodedata.normalize("NFKC", name).casefold() if c.isalnum())

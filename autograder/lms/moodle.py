@@ -1,0 +1,92 @@
+"""Grades as Moodle imports them: `nbgrader export --exporter=autograder.lms.moodle.Moodle --assignment ch01_rooflines --to=moodle.csv`.
+
+The grading worksheet that was collected as class list, filled in, goes back into the assignment, by "Upload grading
+worksheet". Without one, the file is for "Grades, Import, CSV file", which finds people by their e-mail address.
+"""
+
+import csv
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from nbgrader.api import Gradebook
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.plugins import ExportPlugin
+
+from autograder.grading.class_summary import number_of, plain
+from autograder.making.in_process_grading import exercise_of
+
+from .canvas import cell, chosen, number, score, submissions
+from .class_list import WORKSHEET, ClassList, saved
+
+FEEDBACK = "Points by exercise: "
+
+
+class Moodle(ExportPlugin):
+    """The worksheet of one assignment, or a table of the points of all."""
+
+    def export(self, gradebook: Gradebook) -> None:
+        assignments, students = chosen(self, gradebook)
+        given = saved(Path(CourseDirectory(parent=self).root), assignments[0].name) if len(assignments) == 1 else None
+        if given and given.kind == WORKSHEET:
+            rows = self._worksheet(gradebook, assignments[0], {s.id for s in students}, given)
+        else:
+            rows = self._table(gradebook, assignments, students)
+        with open(self.to or "moodle.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+
+    @staticmethod
+    def _worksheet(gradebook: Gradebook, assignment, students: set[str], given: ClassList) -> list[list[str]]:
+        """Grade and feedback of those who handed in; all else as it came."""
+        sent = submissions(gradebook, assignment)
+        grade, comment, most = (given.place(what) for what in ("grade", "comment", "most"))
+        rows, limits = [[cell(c) for c in given.columns]], set()
+        for student, row in zip(given.students, given.rows):
+            row = [c if c == "-" else cell(c) for c in row]
+            if student in students and student in sent:
+                row[grade] = f"{score(sent[student]):.10g}"
+                if comment is not None and (not row[comment].strip() or FEEDBACK in row[comment]):
+                    row[comment] = feedback(sent[student])
+                if most is not None:
+                    limits.add(number(row[most]))
+            rows.append(row)
+        for limit in sorted(limits - {None, assignment.max_score}):
+            print(
+                f"{assignment.name} has {assignment.max_score:g} points here and a maximum grade of {limit:g} in Moodle, "
+                "which leaves out grades above that: set it there, and collect a new worksheet.",
+                file=sys.stderr,
+            )
+        return rows
+
+    @staticmethod
+    def _table(gradebook: Gradebook, assignments, students) -> list[list[str]]:
+        """A row for each who handed in, without those whom Moodle could not find: one of them stops its whole import."""
+        sent = [submissions(gradebook, a) for a in assignments]
+        handed = [s for s in students if any(s.id in of for of in sent)]
+        found = [s for s in handed if s.email] or handed
+        if len(found) < len(handed):
+            names = ", ".join(plain(s.id, 40) for s in handed if not s.email)
+            print(f"Not in moodle.csv, for want of an e-mail address: {names}.", file=sys.stderr)
+        rows = [["First name", "Last name", "Student id", "Email address", *(cell(a.name) for a in assignments)]]
+        for s in found:
+            points = (f"{score(of[s.id]):.10g}" if s.id in of else "" for of in sent)
+            rows.append([*map(cell, (s.first_name, s.last_name, s.id, s.email)), *points])
+        return rows
+
+
+def feedback(submission) -> str:
+    """Points by exercise, in one line; what the checks said stands in the feedback page."""
+    points: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    waits = False
+    for notebook in submission.notebooks:
+        for one in notebook.grades:
+            of = points[number_of(exercise_of(one.name))]
+            of[0] += one.score or 0.0
+            of[1] += one.max_score
+            waits = waits or one.needs_manual_grade
+    order = sorted(points, key=lambda n: [int(x) for x in re.findall("[0-9]+", n)])
+    said = FEEDBACK + ", ".join(f"{n}: {points[n][0]:g} of {points[n][1]:g}" for n in order) + "."
+    if submission.late_submission_penalty:
+        said += f" Late: {submission.late_submission_penalty:g} points taken off."
+    return cell(said + " A person still has to look at some of it." * waits)

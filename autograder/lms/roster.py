@@ -1,0 +1,98 @@
+"""Which student of the gradebook a platform's sender is, and the class list put into the gradebook."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from nbgrader.api import Gradebook
+
+from .class_list import PARTICIPANT, ClassList, Person, key
+from .senders import Sender
+
+
+@dataclass
+class Roster:
+    """Student's id -> what is known of the person, and the ways from a sender to an id."""
+
+    people: dict[str, Person] = field(default_factory=dict)
+    listed: set[str] = field(default_factory=set)  # those whom the class list names
+    complaints: list[str] = field(default_factory=list)
+    by_number: dict[tuple[str, str], str] = field(default_factory=dict)
+    by_name: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def find(self, sender: Sender) -> str | None:
+        """A student's id by the platform's number, or by a name that nobody else has."""
+        number = sender.platform, sender.number
+        return self.by_number.get(number) or self.by_name.get((sender.platform, key(sender.name)))
+
+    def index(self, senders: Iterable[Sender] = ()) -> None:
+        """Learn who is who; names count for people whose number is not known, and only where one sender has them."""
+        self.by_number = {("Canvas", p.canvas): s for s, p in self.people.items() if p.canvas}
+        self.by_number |= {("Moodle", p.moodle): s for s, p in self.people.items() if p.moodle}
+        unknown = [s for s in set(senders) if (s.platform, s.number) not in self.by_number]
+        sent = Counter((s.platform, key(s.name)) for s in {replace(s, late=False) for s in unknown})
+        named: dict[tuple[str, str], list[str]] = {}
+        for student, p in self.people.items():
+            for platform, number in (("Canvas", p.canvas), ("Moodle", p.moodle)):
+                for name in {key(p.first + p.last), key(p.last + p.first)} - {""}:
+                    if not number:
+                        named.setdefault((platform, name), []).append(student)
+        self.by_name = {n: who[0] for n, who in named.items() if len(who) == 1 and sent[n] == 1}
+        for student in self.people:  # who was taken under a number before keeps it
+            if student.startswith(PARTICIPANT):
+                self.by_number.setdefault(("Moodle", student.removeprefix(PARTICIPANT)), student)
+
+    def stranger(self, sender: Sender) -> str:
+        """The id of somebody whom nobody knows: the platform's number, which is no other student's."""
+        if sender.platform == "Moodle":
+            return f"{PARTICIPANT}{sender.number}"
+        taken = self.people.get(sender.number)
+        return f"Canvas {sender.number}" if taken and (taken.first or taken.last or taken.email) else sender.number
+
+
+def roster(gradebook: Gradebook, given: ClassList | None, fit: Callable[[str], bool]) -> Roster:
+    """The students of the gradebook, and those of the class list, whose rows learn their ids here."""
+    found = Roster()
+    for s in gradebook.students:
+        found.people[s.id] = Person(
+            (s.id,), s.first_name or "", s.last_name or "", s.email or "", canvas=s.lms_user_id or ""
+        )
+    if given:
+        by_canvas = {p.canvas: s for s, p in found.people.items() if p.canvas}
+        by_email = {p.email.casefold(): s for s, p in found.people.items() if p.email}
+        given.students = []
+        for row, person in zip(given.rows, given.people()):
+            student = _id(found, person, by_canvas, by_email, fit) if person else None
+            given.students.append(student or "")
+            if student and person:
+                old = found.people.get(student, person)
+                found.people[student] = Person(
+                    (student,), person.first or old.first, person.last or old.last, person.email or old.email,
+                    person.canvas or old.canvas, person.moodle, person.late,
+                )  # fmt: skip
+                found.listed.add(student)
+            elif person:
+                found.complaints.append(", ".join(filter(None, row))[:60])
+    found.index()
+    return found
+
+
+def _id(found: Roster, person: Person, by_canvas, by_email, fit) -> str | None:
+    """The id that the gradebook has for a person, else the first that it may have."""
+    ids = [i for i in person.ids if fit(i) and i not in found.listed]
+    known = [
+        by_canvas.get(person.canvas),
+        *(i for i in ids if i in found.people),
+        by_email.get(person.email.casefold()),
+    ]
+    return next((i for i in (*known, *ids) if i and i not in found.listed), None)
+
+
+def enter(gradebook: Gradebook, people: dict[str, Person]) -> None:
+    """Put people into the gradebook; what is not known of them stays as it is there."""
+    there = {s.id: s for s in gradebook.students}
+    for student, p in people.items():
+        facts = {"first_name": p.first, "last_name": p.last, "email": p.email, "lms_user_id": p.canvas}
+        facts = {k: v[:128] for k, v in facts.items() if v}
+        if student not in there or any(getattr(there[student], k) != v for k, v in facts.items()):
+            gradebook.update_or_create_student(student, **facts)

@@ -1,0 +1,76 @@
+"""Class lists as Canvas, Moodle, Excel and people write them."""
+
+import pytest
+
+from autograder.lms.class_list import CANVAS, PEOPLE, WORKSHEET, ClassList, newest, read, saved
+from autograder.places import SourceError
+
+from .platforms import TOPIC, Member, canvas_gradebook, csv_text, worksheet
+
+CLASS = [Member("Ada", "Lovelace", 11, "ada", "ada@example.org"), Member("伟", "张", 12, "wei", "wei@example.org"),
+         Member("José", "Muñoz; Díaz", 13, "jose", "jose@example.org")]  # fmt: skip
+
+
+def people(path):
+    return [p for p in read(path).people() if p]
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_any_encoding_and_separator(coding, between, tmp_path):
+    (tmp_path / "c.csv").write_text(csv_text(canvas_gradebook(CLASS), between), encoding=coding)
+    found = read(tmp_path / "c.csv")
+    assert found.kind == CANVAS
+    assert [(p.ids, p.first, p.last, p.canvas) for p in found.people() if p] == [
+        ((m.login, str(m.number)), m.first, m.last, str(m.number)) for m in CLASS
+    ]
+    (tmp_path / "m.csv").write_text(csv_text(worksheet(CLASS, late=CLASS[:1]), between), encoding=coding)
+    assert read(tmp_path / "m.csv").kind == WORKSHEET
+    found = people(tmp_path / "m.csv")
+    assert [(p.email, p.moodle, p.late) for p in found] == [(m.email, str(m.number), m is CLASS[0]) for m in CLASS]
+    assert found[0].ids == ("ada@example.org", "Participant 11") and (found[0].first, found[0].last) == (
+        "Ada",
+        "Lovelace",
+    )
+
+
+def test_what_excel_leaves(tmp_path):
+    (tmp_path / "c.csv").write_bytes(
+        "sep=;\r\nID number;Surname;First name;Email address\r\n7;Müller;Zoë;z@x.org\r\n".encode("cp1252")
+    )
+    (found,) = people(tmp_path / "c.csv")
+    assert (found.ids, found.first, found.last) == (("z@x.org", "7"), "Zoë", "Müller")
+
+
+def test_a_list_of_ones_own(tmp_path):
+    (tmp_path / "c.csv").write_text("lms_user_id,id,last_name,first_name,email\n5,ada,Lovelace,Ada,\n\n,,,,\n6,bob\n")
+    found = read(tmp_path / "c.csv")
+    assert found.kind == PEOPLE
+    assert [(p.ids, p.canvas, p.last) for p in found.people()] == [(("ada",), "5", "Lovelace"), (("bob",), "6", "")]
+
+
+@pytest.mark.parametrize("data, said", [
+    (b"", "has the columns nothing: it needs"), (b"a,b\n1,2\n", "has the columns a, b: it needs"),
+    (b"PK\x03\x04rest", "is a spreadsheet: save it as CSV"), (b"Kennung,Bewertung\nTeilnehmer 1,\n", "of Moodle in English"),
+])  # fmt: skip
+def test_what_is_no_class_list(data, said, tmp_path):
+    (tmp_path / "c.csv").write_bytes(data)
+    with pytest.raises(SourceError, match=said):
+        read(tmp_path / "c.csv")
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(SourceError, match="cannot be read: no such file"):
+        read(tmp_path / "c.csv")
+
+
+def test_lists_are_kept_and_that_of_the_assignment_is_preferred(tmp_path):
+    assert saved(tmp_path, TOPIC) is None and newest(tmp_path, CANVAS, [TOPIC]) is None
+    mine, other = (ClassList(CANVAS, ["ID"], [[n]], [n]) for n in "12")
+    mine.save(tmp_path, TOPIC)
+    other.save(tmp_path, "ch02_sharding")
+    assert saved(tmp_path, TOPIC) == mine
+    assert newest(tmp_path, CANVAS, [TOPIC]) == mine and newest(tmp_path, CANVAS, []) == other
+    assert newest(tmp_path, WORKSHEET, [TOPIC]) is None
+    (tmp_path / "collected" / TOPIC / "class.json").write_text("{")
+    assert saved(tmp_path, TOPIC) is None and newest(tmp_path, CANVAS, [TOPIC]) == other
