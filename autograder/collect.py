@@ -120,22 +120,29 @@ def _by_student(
     senders: dict[str, Sender] = {}
     files: dict[str, Files] = defaultdict(list)
     for sender in sent:
-        student = (known.find(sender) or known.stranger(sender)) if sender.platform else sender.number
+        if not sender.platform:
+            students = [sender.number]
+        else:
+            students = known.members(sender) or [known.stranger(sender)]
         canvas = sender.number if sender.platform == "Canvas" and sender.number.isdecimal() else ""
-        person = known.people.get(student)
-        if sender.platform and student not in known.listed and (known.listed or person is None):
-            found.strangers.append(student)
-        if what.fit(student):
-            known.people[student] = replace(person or Person((student,)), canvas=(person and person.canvas) or canvas)
-        senders.setdefault(student, sender)
-        files[student] += sent[sender]
+        for student in students:
+            person = known.people.get(student)
+            if sender.platform and student not in known.listed and (known.listed or person is None):
+                found.strangers.append(student)
+            if what.fit(student):
+                known.people[student] = replace(
+                    person or Person((student,)), canvas=(person and person.canvas) or canvas
+                )
+            senders.setdefault(student, sender)
+            files[student] += sent[sender]
     return senders, files
 
 
 def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, files: Files) -> Row:
-    """Put one student's files into submitted/."""
-    folder = Folder(kept / "staged" / student)
-    folder.at.mkdir(parents=True, exist_ok=True)
+    """Put one student's files into submitted/; what goes wrong with one stops no other."""
+    folder = Folder(kept / "staged" / "student")
+    shutil.rmtree(folder.at, ignore_errors=True)
+    folder.at.mkdir(parents=True)
     claims = {entry: c for c, entry in sorted(files, key=lambda f: -f[0].file_id)}  # the newest keeps its name
     for entry in in_order([*claims]):
         folder.add(claims[entry].path, entry, claims[entry].file_id)
@@ -145,8 +152,12 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
     if not names:
         return Row(student, [], "not taken", folder.notes)
-    to = what.notebook("submitted", student).parent
-    state = folder.place(to, kept / "replaced" / student)
+    try:
+        state = folder.place(what.notebook("submitted", student).parent, kept / "replaced" / student)
+    except OSError as e:
+        return Row(
+            student, names, "not taken", [f"it cannot be placed: {(e.strerror or str(e)).lower()}", *folder.notes]
+        )
     return Row(student, names, state, folder.notes)
 
 

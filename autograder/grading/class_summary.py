@@ -280,7 +280,7 @@ def absent(students: list[str]) -> str:
     """
     if not students:
         return ""
-    more = f" and {len(students) - ROWS} more; in grades.csv their timestamp is empty" if len(students) > ROWS else ""
+    more = f" and {len(students) - ROWS} more; in canvas.csv their points are empty" if len(students) > ROWS else ""
     return wrapped(f"No submission: {', '.join(plain(s, 40) for s in students[:ROWS])}{more}.", 0)
 
 

@@ -38,6 +38,7 @@ NAMES = {
     "most": ("maximumgrade",),
     "comment": ("feedbackcomments",),
     "status": ("status",),
+    "team": ("group",),
     "section": ("section",),
 }
 """What a column says -> how the platforms name it, without case, spaces and marks."""
@@ -54,6 +55,7 @@ class Person:
     canvas: str = ""  # Canvas's number of the person
     moodle: str = ""  # Moodle's number of the person in this assignment
     late: bool = False
+    team: str = ""  # the group that hands in, where Moodle's assignment is one of groups
 
 
 @dataclass
@@ -96,7 +98,8 @@ class ClassList:
         if not (first or last):
             first, _, last = of("full").rpartition(" ")
         late = bool(re.search(r"\b(late|overdue)\b", of("status")))
-        return Person(ids, first, last, of("email"), of("lms"), number, late) if ids else None
+        team = of("team") if number else ""
+        return Person(ids, first, last, of("email"), of("lms"), number, late, team) if ids else None
 
     def save(self, course: Path, topic: str) -> None:
         to = course / KEPT / topic / "class.json"

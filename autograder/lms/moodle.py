@@ -43,7 +43,9 @@ class Moodle(ExportPlugin):
         grade, comment, most = (given.place(what) for what in ("grade", "comment", "most"))
         rows, limits = [[cell(c) for c in given.columns]], set()
         for student, row in zip(given.students, given.rows):
-            row = [c if c == "-" else cell(c) for c in row]
+            row = [
+                c if c == "-" or i == comment else cell(c) for i, c in enumerate(row)
+            ]  # a comment is a teacher's own
             if student in students and student in sent:
                 row[grade] = f"{score(sent[student]):.10g}"
                 if comment is not None and (not row[comment].strip() or FEEDBACK in row[comment]):

@@ -20,6 +20,13 @@ class Roster:
     by_number: dict[tuple[str, str], str] = field(default_factory=dict)
     by_name: dict[tuple[str, str], str] = field(default_factory=dict)
 
+    def members(self, sender: Sender) -> list[str]:
+        """The students for whom something was sent: one, or a group, whose number Moodle writes in place of a person's."""
+        if sender.platform == "Moodle" and any(p.team for p in self.people.values()):
+            return [s for s, p in self.people.items() if p.team and key(p.team) == key(sender.name)]
+        student = self.find(sender)
+        return [student] if student else []
+
     def find(self, sender: Sender) -> str | None:
         """A student's id by the platform's number, or by a name that nobody else has."""
         number = sender.platform, sender.number
@@ -68,7 +75,7 @@ def roster(gradebook: Gradebook, given: ClassList | None, fit: Callable[[str], b
                 old = found.people.get(student, person)
                 found.people[student] = Person(
                     (student,), person.first or old.first, person.last or old.last, person.email or old.email,
-                    person.canvas or old.canvas, person.moodle, person.late,
+                    person.canvas or old.canvas, person.moodle, person.late, person.team,
                 )  # fmt: skip
                 found.listed.add(student)
             elif person:

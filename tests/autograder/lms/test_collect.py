@@ -241,6 +241,32 @@ def test_what_cannot_be_read_is_not_nothing(what, tmp_path):
     assert found.missing == ["bob", "wei"] and not what.students
 
 
+def test_a_groups_work_is_that_of_each_member(what, tmp_path):
+    """Moodle names the group and its number, which may be somebody's own."""
+    rows = worksheet(CLASS)
+    rows = [[*row, team] for row, team in zip(rows, ("Group", "Team: red_1", "Team: red_1", ""))]
+    (tmp_path / "m.csv").write_text(csv_text(rows), encoding="utf-8")
+    group = Member("Team red_1", "", WEI.number)
+    files = {moodle_name(group, "exercises.ipynb"): A, "Default group_assignsubmission_file/exercises.ipynb": B}
+    found = take(what, tmp_path, files, tmp_path / "m.csv")
+    assert lies(what, ADA.email) == lies(what, BOB.email) == {"exercises.ipynb": A}
+    assert found.missing == [WEI.email] and len(found.unclaimed) == 1
+
+
+def test_one_that_cannot_be_placed_stops_no_other(what, tmp_path):
+    (what.root / "submitted").mkdir()
+    (what.root / "submitted" / "ada").write_text("a file where a folder should be")
+    long = Member("伟" * 60, "", 15, "伟" * 128)
+    files = {canvas_name(m, "exercises.ipynb"): A for m in (ADA, BOB, long)}
+    found = take(what, tmp_path, files, canvas_list(tmp_path, [ADA, BOB, long]))
+    assert [(r.student, r.state) for r in found.rows] == [
+        ("ada", "not taken"),
+        ("bob", "new"),
+        (long.login, "not taken"),
+    ]
+    assert "it cannot be placed: file name too long" in found.rows[2].notes and not found.missing
+
+
 def test_one_id_twice_in_a_list(what, tmp_path):
     (tmp_path / "c.csv").write_text("id,email\nada,a@x.org\nada,\nb/d,\n")
     found = take(what, tmp_path, {"ada/exercises.ipynb": A}, tmp_path / "c.csv")

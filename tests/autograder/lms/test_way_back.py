@@ -138,12 +138,12 @@ def test_moodles_worksheet_in_blind_marking(what, tmp_path):
 
 def test_what_a_person_wrote_stays(what, tmp_path, capsys):
     rows = worksheet(CLASS, most="3,00")
-    rows[3][-1], rows[4][-1] = "Well done!", "<p>Points by exercise: of last week.</p>"
+    rows[3][-1], rows[4][-1] = "- well done!\nMostly.", "<p>Points by exercise: of last week.</p>"
     (tmp_path / "m.csv").write_text(csv_text(rows, ";"), encoding="utf-8")
     points = collected(what, tmp_path, moodle_name, tmp_path / "m.csv")
     graded(what, points)
     found = list(csv.reader(io.StringIO((what.root / "moodle.csv").read_text(encoding="utf-8"))))
-    assert found[3][-1] == "Well done!" and found[4][-1] == said(points["u3@example.org"])
+    assert found[3][-1] == "- well done!\nMostly." and found[4][-1] == said(points["u3@example.org"])
     assert "5 points here and a maximum grade of 3 in Moodle" in capsys.readouterr().err
 
 
