@@ -18,7 +18,7 @@ from autograder.grading.class_summary import number_of, plain
 from autograder.making.in_process_grading import exercise_of
 
 from .canvas import cell, chosen, number, score, submissions
-from .class_list import WORKSHEET, ClassList, saved
+from .class_list import CANVAS, WORKSHEET, ClassList, saved
 
 FEEDBACK = "Points by exercise: "
 
@@ -32,7 +32,10 @@ class Moodle(ExportPlugin):
         if given and given.kind == WORKSHEET:
             rows = self._worksheet(gradebook, assignments[0], {s.id for s in students}, given)
         else:
-            rows = self._table(gradebook, assignments, students)
+            rows, left = self._table(gradebook, assignments, students)
+            if left and given and given.kind != CANVAS:
+                names = ", ".join(plain(name, 40) for name in left)
+                print(f"Not in moodle.csv, for want of an e-mail address: {names}.", file=sys.stderr)
         with open(self.to or "moodle.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(rows)
 
@@ -62,19 +65,16 @@ class Moodle(ExportPlugin):
         return rows
 
     @staticmethod
-    def _table(gradebook: Gradebook, assignments, students) -> list[list[str]]:
-        """A row for each who handed in, without those whom Moodle could not find: one of them stops its whole import."""
+    def _table(gradebook: Gradebook, assignments, students) -> tuple[list[list[str]], list[str]]:
+        """A row for each who handed in, and those left out: one whom Moodle does not find stops its whole import."""
         sent = [submissions(gradebook, a) for a in assignments]
         handed = [s for s in students if any(s.id in of for of in sent)]
         found = [s for s in handed if s.email] or handed
-        if len(found) < len(handed):
-            names = ", ".join(plain(s.id, 40) for s in handed if not s.email)
-            print(f"Not in moodle.csv, for want of an e-mail address: {names}.", file=sys.stderr)
         rows = [["First name", "Last name", "Student id", "Email address", *(cell(a.name) for a in assignments)]]
         for s in found:
             points = (f"{score(of[s.id]):.10g}" if s.id in of else "" for of in sent)
             rows.append([*map(cell, (s.first_name, s.last_name, s.id, s.email)), *points])
-        return rows
+        return rows, [s.id for s in handed if s not in found]
 
 
 def feedback(submission) -> str:

@@ -10,6 +10,7 @@ import pytest
 from autograder.grading.class_summary import (
     WIDE,
     Result,
+    absent,
     by_exercise,
     columns,
     complaints,
@@ -187,3 +188,10 @@ def test_the_stored_measurement_says_how_it_was_made():
             ours = case["seconds_each"][way]
             assert case["cpu_ratio"][way] == stock["cpu"] / ours["cpu"]
             assert case["wall_ratio"][way] == stock["wall"] / ours["wall"]
+
+
+def test_who_is_absent_is_named_up_to_forty():
+    said = absent([f"u{i:02}" for i in range(52)])
+    assert said.startswith("No submission: u00, u01,") and "u39 and 12 more;" in " ".join(said.split())
+    assert "u40" not in said and all(len(line) <= 80 for line in said.splitlines())
+    assert "\x1b" not in absent(["a\x1b[31m"])

@@ -7,7 +7,7 @@ import pytest
 
 from autograder import collect, demo, grade
 from autograder.lms.canvas import title
-from autograder.lms.class_list import CANVAS, ClassList
+from autograder.lms.class_list import CANVAS, PEOPLE, ClassList
 from autograder.lms.moodle import Moodle
 from autograder.places import ROOT, Tree
 
@@ -152,6 +152,7 @@ def test_moodles_gradebook_without_a_worksheet(what, tmp_path, capsys):
         for m in CLASS[:5]:
             g.add_student(m.login, first_name=m.first, last_name=m.last, email=m.email)
         g.add_student("nobody")
+    ClassList(PEOPLE, ["id"], [], []).save(what.root, TOPIC)
     graded(what, {m.login: i for i, m in enumerate(CLASS[:4])} | {"nobody": 1})
     found = moodle_gradebook_import(
         (what.root / "moodle.csv").read_text(encoding="utf-8"), {m.email for m in CLASS}, TOPIC
