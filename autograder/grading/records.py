@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from .hidden_values import values
@@ -20,7 +21,7 @@ class Record:
     student: str
     attempt: int  # 1, 2, … : how many different ones the student has sent
     submission: str  # digest of what was sent
-    paper: str  # digest of what the gradebook shows besides: the release, the time of submission, the deadline
+    paper: str  # digest of what the gradebook shows besides: the release, the time of submission, the deadline, our reading of it
     checks: dict[str, str]  # check -> digest of what its verdict depends on besides the answers
     outputs: dict[str, list] = field(default_factory=dict)  # cell -> outputs
     notes: list[str] = field(default_factory=list)
@@ -99,7 +100,14 @@ def job(assignment: Assignment, sent: Sent, known: Record | None, secret: str, l
 
 def paper(assignment: Assignment, sent: Sent, late: str) -> str:
     """What the gradebook shows besides answers and verdicts."""
-    return digest(assignment.released, repr(sent.stamp), late)
+    return digest(assignment.released, repr(sent.stamp), late, taking())
+
+
+@cache
+def taking() -> str:
+    """How a submission is read and built anew: where that changes, what was graded is written anew, with its verdicts."""
+    modules = "intake", "pictures", "rebuild", "written"
+    return digest(*(Path(__file__).with_name(f"{m}.py").read_text(encoding="utf-8") for m in modules))
 
 
 def done(assignment: Assignment, sent: Sent, known: Record | None, late: str = "") -> bool:

@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from autograder.grading import intake
+from autograder.grading import intake, which_notebook
 from autograder.grading.rebuild import rebuild
 from autograder.making import in_process_grading
 from tests.autograder.attacks import edits, files, kinds, target
@@ -41,6 +41,14 @@ def chapter(tmp_path_factory):
         if edits.grade_id(c).endswith("-check")
     }
     return nb, full
+
+
+@pytest.fixture(scope="module")
+def release_of(chapter, tmp_path_factory):
+    """The released notebook as a file."""
+    path = tmp_path_factory.mktemp("release") / "exercises.ipynb"
+    nbformat.write(chapter[0], path)
+    return path
 
 
 def judged(chapter, data: bytes) -> dict[str, float]:
@@ -81,22 +89,23 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are 
 
 @posix
 @pytest.mark.parametrize("put", KEPT, ids=lambda f: f.__name__)
-def test_odd_folders_are_read(chapter, put, tmp_path):
+def test_odd_folders_are_read(chapter, release_of, put, tmp_path):
     folder = tmp_path / "submitted" / "ada" / target.TOPIC
     folder.mkdir(parents=True)
     one = kinds.Student("ada", "kept", kinds.RIGHT)
     put(folder, submitted(chapter, one).decode(), tmp_path)
-    assert intake.notebook(intake.read(folder)) == intake.notebook(submitted(chapter, one))
+    data, note = which_notebook.taken(folder, release_of)
+    assert (intake.notebook(data), note) == (intake.notebook(submitted(chapter, one)), "")
 
 
 @posix
 @pytest.mark.parametrize("put", files.FILES, ids=lambda f: f.__name__)
-def test_no_notebook_is_a_sentence(chapter, put, tmp_path):
+def test_no_notebook_is_a_sentence(chapter, release_of, put, tmp_path):
     folder = tmp_path / "submitted" / "ada" / target.TOPIC
     folder.mkdir(parents=True)
     put(folder, submitted(chapter, kinds.Student("ada", "file", kinds.RIGHT)).decode(), tmp_path)
     with pytest.raises(intake.Refused, match=r"^[A-Z][^\n]*\.$"):
-        intake.cells(intake.notebook(intake.read(folder)))
+        intake.cells(intake.notebook(which_notebook.taken(folder, release_of)[0]))
 
 
 def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path, monkeypatch):
