@@ -44,6 +44,7 @@ class Collected:
 
     rows: list[Row] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
+    by_name: list[str] = field(default_factory=list)  # a student may choose the name that a platform shows
     missing: list[str] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)  # not in this archive, but collected before
     unclaimed: list[str] = field(default_factory=list)
@@ -133,6 +134,8 @@ def _by_student(
                 known.people[student] = replace(
                     person or Person((student,)), canvas=(person and person.canvas) or canvas
                 )
+            if student in known.by_name.values() and (sender.platform, sender.number) not in known.by_number:
+                found.by_name.append(f"{student} (number {sender.number})")
             senders.setdefault(student, sender)
             files[student] += sent[sender]
     return senders, files
@@ -203,6 +206,7 @@ def table(found: Collected, topic: str, all_rows: bool = False) -> str:
         ("Nothing from", found.missing),
         ("Not in this archive, but collected before", found.earlier),
         ("Not in the class list, so taken under the platform's number", found.strangers),
+        ("Found by the name, for want of a number in the class list", found.by_name),
         (f"Belongs to nobody, kept in {here}/unclaimed", found.unclaimed),
         ("Rows of the class list without an id of their own", found.complaints),
     ):

@@ -59,7 +59,8 @@ def test_canvas_as_it_is(what, tmp_path):
     assert lies(what, "wei") == {"exercises.ipynb": B, "notes.pdf": b"%PDF"}
     assert [(r.student, r.state) for r in found.rows] == [("ada", "new"), ("wei", "new")]
     assert found.rows[1].notes == ["late, by Canvas"] and not list(what.root.rglob("timestamp.txt"))
-    assert found.missing == ["bob"] and not (found.strangers or found.unclaimed or found.complaints)
+    assert found.missing == ["bob"]
+    assert not (found.strangers or found.unclaimed or found.complaints or found.by_name)
     with what.gradebook() as g:
         assert {s.id: (s.first_name, s.last_name, s.lms_user_id) for s in g.students} == {
             m.login: (m.first, m.last, str(m.number)) for m in CLASS
@@ -121,6 +122,10 @@ def test_names_count_where_a_list_has_no_numbers(what, tmp_path):
     found = take(what, tmp_path, {moodle_name(m, "exercises.ipynb"): A for m in (ADA, BOB, twin)}, tmp_path / "c.csv")
     assert [r.student for r in found.rows] == ["Participant 12", "Participant 77", "ada@x.org"]
     assert found.strangers == ["Participant 12", "Participant 77"] and found.missing == ["bob@x.org"]
+    assert found.by_name == ["ada@x.org (number 11)"]
+    assert "Found by the name, for want of a number in the class list (1): ada@x.org" in " ".join(
+        collect.table(found, TOPIC).split()
+    )
 
 
 def test_a_students_zip_is_unpacked_once(what, tmp_path):
