@@ -56,9 +56,10 @@ class Pictures:
                 if held is None:
                     notes[f"The picture {_safe(name)} is not in the notebook."] = None
                     return reference
-            kind, data = self._raster(held, name, notes)
+            stays = reference.startswith("data:") and len(reference) <= SHORT
+            kind, data = self._raster(held, name, {} if stays else notes)
             if not kind:
-                return reference if reference.startswith("data:") and len(reference) <= SHORT else LEFT_OUT
+                return reference if stays else LEFT_OUT
             ours = f"picture-{self.tried}.{kind}"
             found[ours] = {KINDS[kind][0]: data}
             return f"attachment:{ours}"

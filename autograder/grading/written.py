@@ -128,13 +128,14 @@ class Finding:
         ]
 
     def _free(self, i: int, section: str) -> bool:
-        """Whether a piece is no answer to something else, and not left out for another reason."""
+        """Whether a piece is no answer to something else, no check, and not left out for another reason."""
         name, cell = self.pieces.names[i], self.pieces.given[i]
         if not name:
             return i in self.shown
         released = self.pieces.released[name]
-        if not released.metadata.get("nbgrader", {}).get("solution") or name == self.key:
-            return True
+        marked = released.metadata.get("nbgrader", {})
+        if not marked.get("solution") or name == self.key:
+            return not (marked and released.cell_type == "code")  # a check, perhaps of an earlier release
         if released.cell_type == "markdown":
             return section != self.pieces.course.sections[name]  # merged with what stood below
         return not is_python(cell.text)

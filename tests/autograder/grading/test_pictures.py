@@ -130,6 +130,15 @@ def test_colabs_pictures_are_taken_out_of_the_text(released):
     assert f"data:image/png;base64,{b64(large)}" in page(made)
 
 
+def test_a_short_drawing_in_the_text_stays_there():
+    """As it was shown before: a picture of this kind runs nothing, and a long one is more text than is read."""
+    short, long = (f"![x](data:image/svg+xml;base64,{b64(SVG * n)})" for n in (1, 1_000))
+    cells = taken(attached(short), attached(long))
+    assert [c.text for c in cells] == [short, "![x](attachment:left-out)"]
+    assert [len(c.left_out) for c in cells] == [0, 1]
+    assert b64(SVG) in safe_markdown(cells[0].text)
+
+
 @pytest.mark.filterwarnings("default")
 def test_written_answers_and_own_cells_show_theirs(released):
     """In the cell for it, in an own cell that stays, and in one whose text is put into the answer."""

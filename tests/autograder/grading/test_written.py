@@ -377,6 +377,26 @@ def test_two_in_a_row(two, lost, said):
         assert (answer in got and (not other or other not in got)) if answer else got == "YOUR ANSWER HERE"
 
 
+@pytest.mark.parametrize(("code", "check", "found"), [
+    ("def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)", "check.earlier(release)", ""),
+    (SAID, None, SAID),
+    ("def longer(a, b):\n    # YOUR CODE HERE\n    raise NotImplementedError()", None, ""),
+])  # fmt: skip
+def test_code_and_words_in_one_exercise(two, code, check, found):
+    """Code for the other answer is none for this one, nor is a check; words in its place are."""
+    i = next(i for i, c in enumerate(two.cells) if c.id == "ch01-q02-check")
+    why = copy.deepcopy(two.cells[-1])
+    why.metadata.nbgrader.grade_id = why.id = "ch01-q02-why"
+    two.cells.insert(i + 1, why)
+    nb = json.loads(nbformat.writes(two))
+    nb["cells"][at(nb, "ch01-q02")]["source"] = code
+    if check:
+        nb["cells"][at(nb, "ch01-q02-check")]["source"] = check
+    made, _ = rebuild(nb, two)
+    cell = next(c for c in made.cells if c.id == "ch01-q02-why")
+    assert (found in cell.source) if found else cell.source == "YOUR ANSWER HERE"
+
+
 def test_merged_with_all_below(two):
     """JupyterLab's merge of an answer, the next statement and its answer, under the first one's metadata."""
     nb = json.loads(nbformat.writes(two))
