@@ -6,7 +6,8 @@
     a.law("an array of the program is as large as all scores", lambda f: program(f, 48, 230, 2, 16).largest < 48 * 230)
 
 What is counted and what is run are one trace: a function that does one thing where it is counted and another where its result
-is looked at gives a wrong result, or loses by what is counted.
+is looked at gives a wrong result, or loses by what is counted. What cannot be counted is refused: callbacks to the host, loops
+that do not say how often they run, operations without a rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +17,15 @@ from math import prod
 import jax
 
 from helpers import trace
+from helpers.trace.jaxpr.equation_costs import MATMULS, VIEWS, size
 
 from . import compare
 from .raised import Unclear
+from .traced_program import HOSTS
+
+ENDLESS = (
+    "a while loop of the program does not say how often it runs, so it cannot be counted: let it run to a plain number"
+)
 
 
 class Ran:
@@ -29,6 +36,10 @@ class Ran:
         # In JAX's types: int32 for NumPy's int64.
         self.like = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.jaxpr.in_avals]
         self._tree = jax.tree.structure(out)
+        if hosts := [v.name for v in trace.walk(self.jaxpr) if v.name in HOSTS]:
+            raise Unclear(
+                f"what the host does is not counted, and the program asks it by {hosts[0]}: do without callbacks"
+            )
 
     def __call__(self, *arrays):
         return jax.tree.unflatten(self._tree, jax.core.eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *arrays))
@@ -46,7 +57,39 @@ class Ran:
     @cached_property
     def matmul_flops(self) -> float:
         """FLOPs of its products, loops run out."""
-        return trace.count(self, *self.like).matmul_flops
+        counted = trace.count(self, *self.like)
+        if counted.unknown:
+            raise Unclear(f"FLOPs of {', '.join(counted.unknown)} are not counted: do without")
+        self._ends()
+        return counted.matmul_flops
+
+    @cached_property
+    def beside(self) -> int:
+        """Numbers in all arrays that it makes outside of products, loops run out: a product written as a sum of products shows here.
+
+        Of a cond's branches the one that makes most counts.
+        """
+
+        def made(visits) -> int:
+            return sum(
+                v.times * sum(map(size, v.eqn.outvars)) for v in visits if not v.opens and v.name not in MATMULS | VIEWS
+            )
+
+        def most(branches, here=None):
+            return max(branches, key=lambda b: made(trace.walk(b, choose=most)))
+
+        self._ends()
+        return made(trace.walk(self.jaxpr, choose=most))
+
+    def moved(self, M: int) -> trace.Moved:
+        """Bytes that it reads from slow memory and writes to it, if arrays of up to M bytes stay on the chip."""
+        self._ends()
+        return trace.moved(self, *self.like, M=M)
+
+    def _ends(self) -> None:
+        """A complaint if a loop does not say how often it runs."""
+        if any(v.trips is None for v in trace.walk(self.jaxpr)):
+            raise Unclear(ENDLESS)
 
 
 def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> Ran:

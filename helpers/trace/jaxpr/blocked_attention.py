@@ -9,7 +9,7 @@ import numpy as np
 from .collectives import short
 from .equation_costs import ACCUMULATES, PUTS, TAKES, VIEWS, is_literal, nbytes, size
 from .saved_residuals import Saved
-from .walk import CALLS, largest, needed, open_jaxpr, scan_counts, walk, while_trips
+from .walk import CALLS, needed, open_jaxpr, scan_counts, walk, while_trips
 
 FREE = VIEWS | frozenset("transpose pad broadcast_in_dim broadcast_to rev expand_dims".split())
 """What a kernel does while it reads: other strides, edges of zeros."""
@@ -76,7 +76,7 @@ def moved(f: Callable, *args, M: int) -> Moved:
     closed = jax.make_jaxpr(f)(*args)
     jaxpr = open_jaxpr(closed)
     at = _Walk(M)
-    at.slow.update(jaxpr.invars)
+    at.slow.update(v for v in jaxpr.invars if _floats(v))
     at.slow.update(v for v in jaxpr.constvars if nbytes(v) > M)
     at.visit(jaxpr, 1)
     at.written += sum(nbytes(v) for v in jaxpr.outvars if not is_literal(v) and not at.is_slow(v))
@@ -90,9 +90,9 @@ class _Walk:
         self.M, self.read, self.written, self.slow = M, 0, 0, set()
 
     def is_slow(self, v) -> bool:
-        if is_literal(v) or not _floats(v):
+        if is_literal(v):
             return False
-        return v in self.slow or nbytes(v) > self.M
+        return v in self.slow or (_floats(v) and nbytes(v) > self.M)
 
     def visit(self, jaxpr, times: int) -> None:
         for eqn in needed(open_jaxpr(jaxpr)):
@@ -102,7 +102,7 @@ class _Walk:
             elif name == "shard_map":
                 self.enter(eqn.params["jaxpr"], eqn.invars, times, eqn.outvars)
             elif name == "cond":
-                self.enter(largest(eqn.params["branches"]), eqn.invars[1:], times, eqn.outvars)
+                self.cond(eqn, times)
             elif name == "scan":
                 self.scan(eqn, times)
             elif name == "while":
@@ -117,6 +117,17 @@ class _Walk:
         self.slow.update(v for v, o in zip(inner.invars, outside) if self.is_slow(o))
         self.visit(inner, times)
         self.slow.update(o for v, o in zip(inner.outvars, outvars) if self.is_slow(v))
+
+    def cond(self, eqn, times: int) -> None:
+        """Of the branches the one that moves most."""
+        ways = []
+        for branch in eqn.params["branches"]:
+            way = _Walk(self.M)
+            way.slow = set(self.slow)
+            way.enter(branch, eqn.invars[1:], times, eqn.outvars)
+            ways.append(way)
+        most = max(ways, key=lambda way: way.read + way.written)
+        self.read, self.written, self.slow = self.read + most.read, self.written + most.written, most.slow
 
     def scan(self, eqn, times: int) -> None:
         inner, n = open_jaxpr(eqn.params["jaxpr"]), eqn.params["length"]
@@ -139,8 +150,8 @@ class _Walk:
                 self.slow.add(out)
         elif name in TAKES:
             if self.is_slow(eqn.invars[0]):
-                self.read += times * nbytes(out)
-                self.written += times * (nbytes(out) if self.is_slow(out) else 0)
+                self.read += times * sum(map(nbytes, eqn.outvars))
+                self.written += times * sum(nbytes(v) for v in eqn.outvars if self.is_slow(v))
         elif name in PUTS:
             part = eqn.invars[1 if name == "dynamic_update_slice" else 2]
             self.read += times * (nbytes(part) if self.is_slow(part) else 0)
