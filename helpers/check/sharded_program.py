@@ -48,6 +48,7 @@ NAMES = {
     "all_to_all": "AllToAll",
     "ppermute": "Permute",
 } | {k: k for k in KINDS}
+ADDS = ("AllReduce", "ReduceScatter")
 LARGEST = 2**22  # numbers in the arrays that `equals` makes
 
 
@@ -117,6 +118,20 @@ class Program:
 
         self.todo.append(run)
 
+    def copies_as_given(self) -> None:
+        """What is sent without being added up has no more bits on the way than the arguments have."""
+
+        def run():
+            widest = max(self.setting.types, key=sharded_array.bytes_each)
+            for c in self.logical:
+                if c.kind not in ADDS and sharded_array.bytes_each(c.dtype) > sharded_array.bytes_each(widest):
+                    return (
+                        f"sums may travel in more bits, and copies need not: an {c.kind} of your program "
+                        f"carries {c.dtype}, and the arguments are {widest}."
+                    )
+
+        self.todo.append(run)
+
     def only(self, *names: str) -> None:
         """The program sends by these alone, as jax.lax calls them: "ppermute"."""
         kinds = self._kinds(names)
@@ -137,6 +152,16 @@ class Program:
         def run():
             far = self.reading.far
             return f"a link leads to a neighbour, and one of your permutes goes {far} places on." if far > 1 else None
+
+        self.todo.append(run)
+
+    def multiplies_what_comes(self) -> None:
+        """Some product waits for no permute, some for one, some for two, and so on to the last: each block meets its own at once."""
+
+        def run():
+            if (waits := set(self.reading.waits())) == set(range(len(waits))):
+                return None
+            return "multiply each block as soon as it is there: a product of your program waits for blocks that come later."
 
         self.todo.append(run)
 
@@ -317,7 +342,15 @@ class Program:
         off = lambda result: differs(got, result, s.mesh, s.stacked, short(like[0].dtype))  # noqa: E731
         if not (message := off(expected)):
             return None
-        return either([m for m, slip in self.slips if not off(np.asarray(slip(*wide)))]) or message
+        return either([m for m, slip in self.slips if not off(np.asarray(slip(*wide)))]) or message + self._narrow(
+            small
+        )
+
+    def _narrow(self, small: Reading) -> str:
+        """A sentence on floats that travel with fewer bits than the arguments have; "" if none do."""
+        widest = max(self.setting.types, key=sharded_array.bytes_each)
+        narrow = [c.dtype for c in small.sent if sharded_array.bytes_each(c.dtype) < sharded_array.bytes_each(widest)]
+        return f" Some of it travels as {narrow[0]}, and the arguments are {widest}." if narrow else ""
 
     def _off(self, kinds) -> str:
         return self._named() or f"expected {_kinds(kinds)}, your program sends {_kinds(self.logical.kinds)}."

@@ -13,6 +13,7 @@ from helpers.costs.sharding import sharded_array
 from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.collectives import largest_result, read, results, short
 from helpers.trace.jaxpr.walk import walk
+from helpers.trace.stablehlo.arrivals import permutes_before_products
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, farthest_by, largest_result_by, opened, results_by
 
 from .compare import OffLimits, closed
@@ -107,7 +108,7 @@ class Reading:
         return self
 
     def _exported(self, program) -> None:
-        self.exported, self.out = True, program.out_avals
+        self.exported, self.out, self.program = True, program.out_avals, program
         self.sent, self.far, self.made, self.largest = trace.Sent(), 0, [], 0
         if program.nr_devices != self.mesh.size:  # 1 if nothing of it is needed
             return
@@ -115,6 +116,11 @@ class Reading:
             held = Held(module, program.nr_devices)
             self.sent, self.far = trace.sent_by(held, self.mesh), farthest_by(held, self.mesh)
             self.made, self.largest = results_by(held), largest_result_by(held)
+
+    def waits(self) -> list[int]:
+        """For each product how many permutes come one after the other before it; none is known where JAX cannot export."""
+        known = self.exported and self.program.nr_devices == self.mesh.size
+        return permutes_before_products(self.program) if known else []
 
     def _written(self, jaxpr) -> None:
         hostless(jaxpr)
