@@ -1,5 +1,6 @@
 """What is counted is what is run."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -60,3 +61,24 @@ def test_whole_numbers_of_numpy_are_jaxs():
     """JAX 0.12 warns of an int64 that it does not have, and what a check prints on stderr costs its points."""
     program = check.ran(lambda at, x: x[at], [np.array([2, 0]), LARGE[0]], lambda at, x: x[at])
     assert program.matmul_flops == 0 and [a.dtype.name for a in program.like] == ["int32", "float32"]
+
+
+def on_the_host(x, w):
+    there = jax.ShapeDtypeStruct((len(x), w.shape[1]), "float32")
+    return 0 * (x @ w) + jax.pure_callback(lambda x, w: np.asarray(x) @ np.asarray(w), there, x, w)
+
+
+def endless(x, w):
+    return jax.lax.while_loop(
+        lambda s: s[1] < 1 + 0 * x[0, 0], lambda s: (x @ w, s[1] + 1), (jnp.zeros((len(x), w.shape[1])), 0)
+    )[0]
+
+
+def test_what_cannot_be_counted_is_refused(capsys):
+    assert "do without callbacks" in told(capsys, judged(on_the_host))[1]
+    assert "how often it runs" in told(capsys, judged(endless))[1]
+
+
+def test_what_is_made_outside_of_products():
+    assert check.ran(honest, LARGE, right).beside == 0
+    assert check.ran(lambda x, w: (x[:, :, None] * w).sum(1), LARGE, right).beside >= 50 * 8 * 50

@@ -262,3 +262,19 @@ def run_bytes(steps, axis, n, size):
     """Bytes of rows brought in along an axis, again where the next step has another block."""
     at = [s[axis] for s in steps]
     return sum(4 * H * min(size, n - i * size) for i, before in zip(at, [None, *at]) if i != before)
+
+
+@pytest.mark.parametrize(
+    "reads_all",
+    [
+        lambda x: sum(part.sum() for part in lax.split(x, (4,) * 16, 0)),
+        lambda x: sum(
+            lax.bitcast_convert_type(lax.bitcast_convert_type(x, "int32")[i : i + 4], "float32").sum()
+            for i in range(0, 64, 4)
+        ),
+        lambda x: lax.cond(x[0, 0] > 0, lambda x: x[0] @ jnp.ones((16, 999)) @ jnp.ones(999), lambda x: x.sum(), x),
+    ],
+    ids=["split", "as whole numbers", "a branch with fewer FLOPs"],
+)
+def test_what_is_read_is_counted_however_it_is_cut(reads_all):
+    assert moved(reads_all, array(64, 16), M=1024).read >= 64 * 16 * 4
