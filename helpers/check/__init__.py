@@ -20,7 +20,8 @@ Messages name the likely mistake and never the expected value.
 `answer_checks` judges answers and reports, `compare` holds values against each other, `random_inputs` draws them;
 `likely_mistakes` finds what leads to a wrong value, `raised` says what an exception in an answer was and where, `notebook_cells`
 which answer is an old one;
-`judged_program` and `sharded_program` judge programs, with `traced_program`, `same_program` and `sharded_results`;
+`judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program` and
+`sharded_results`;
 `small_run` shows one on a few devices;
 `solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """

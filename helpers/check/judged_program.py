@@ -19,9 +19,8 @@ import jax
 from helpers import trace
 from helpers.trace.jaxpr.equation_costs import MATMULS, VIEWS, size
 
-from . import compare
+from . import compare, program_arrays
 from .raised import Unclear
-from .traced_program import HOSTS
 
 ENDLESS = (
     "a while loop of the program does not say how often it runs, so it cannot be counted: let it run to a plain number"
@@ -36,18 +35,23 @@ class Ran:
         # In JAX's types: int32 for NumPy's int64.
         self.like = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.jaxpr.in_avals]
         self._tree = jax.tree.structure(out)
-        if hosts := [v.name for v in trace.walk(self.jaxpr) if v.name in HOSTS]:
-            raise Unclear(
-                f"what the host does is not counted, and the program asks it by {hosts[0]}: do without callbacks"
-            )
+        program_arrays.refuse_hidden(self.jaxpr)
 
     def __call__(self, *arrays):
         return jax.tree.unflatten(self._tree, jax.core.eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *arrays))
 
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of all arrays that it makes, in order."""
-        return [x.aval.shape for v in trace.walk(self.jaxpr) for x in v.eqn.outvars]
+        """Shapes of all arrays that it makes, in order; those of every branch of a `cond`."""
+        return [x.aval.shape for eqn in program_arrays.equations(self.jaxpr) for x in eqn.outvars]
+
+    def shapes_of(self, *which: int) -> list[tuple[int, ...]]:
+        """Shapes of the arrays that are made of all these arguments, counted from 0: scores are made of queries and keys."""
+        return program_arrays.shapes_of(self.jaxpr, which)
+
+    def largest_of(self, *which: int) -> int:
+        """Numbers in the largest of these."""
+        return max(map(prod, self.shapes_of(*which)), default=0)
 
     @property
     def largest(self) -> int:
@@ -60,7 +64,8 @@ class Ran:
         counted = trace.count(self, *self.like)
         if counted.unknown:
             raise Unclear(f"FLOPs of {', '.join(counted.unknown)} are not counted: do without")
-        self._ends()
+        if counted.unknown_trips and counted.matmul_flops:
+            raise Unclear(ENDLESS)
         return counted.matmul_flops
 
     @cached_property

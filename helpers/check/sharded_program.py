@@ -132,6 +132,10 @@ class Program:
 
         self.todo.append(run)
 
+    def refuses(self, message: str, bad: Callable[[trace.Sent], bool]) -> None:
+        """The program does not send so: a function of its logical collectives, in the program's order."""
+        self.todo.append(lambda: message if bad(self.logical) else None)
+
     def only(self, *names: str) -> None:
         """The program sends by these alone, as jax.lax calls them: "ppermute"."""
         kinds = self._kinds(names)

@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from helpers import check
+from helpers.check.raised import Unclear
 from tests.helpers.check.told import told
 
 RNG = np.random.default_rng(0)
@@ -64,8 +66,7 @@ def test_whole_numbers_of_numpy_are_jaxs():
 
 
 def on_the_host(x, w):
-    there = jax.ShapeDtypeStruct((len(x), w.shape[1]), "float32")
-    return 0 * (x @ w) + jax.pure_callback(lambda x, w: np.asarray(x) @ np.asarray(w), there, x, w)
+    return jax.pure_callback(lambda x, w: x @ w, jax.ShapeDtypeStruct((50, 50), "float32"), x, w)
 
 
 def endless(x, w):
@@ -75,10 +76,84 @@ def endless(x, w):
 
 
 def test_what_cannot_be_counted_is_refused(capsys):
-    assert "do without callbacks" in told(capsys, judged(on_the_host))[1]
+    assert "without callbacks" in told(capsys, judged(on_the_host))[1]
     assert "how often it runs" in told(capsys, judged(endless))[1]
 
 
 def test_what_is_made_outside_of_products():
     assert check.ran(honest, LARGE, right).beside == 0
     assert check.ran(lambda x, w: (x[:, :, None] * w).sum(1), LARGE, right).beside >= 50 * 8 * 50
+
+
+def in_a_solver(x, w):
+    return jax.lax.custom_linear_solve(lambda y: y, jnp.zeros((50, 50)), lambda _, zero: zero + x @ w)
+
+
+@pytest.mark.parametrize(("f", "says"), [(on_the_host, "without callbacks"), (in_a_solver, "custom_linear_solve")])
+def test_nothing_works_where_nobody_looks(f, says):
+    with pytest.raises(Unclear, match=says):
+        check.ran(f, LARGE, right)
+
+
+def test_arrays_of_every_branch_are_seen():
+    """Of a branch with few FLOPs, too: it may be the one that is taken."""
+    few = lambda x: jnp.broadcast_to(x[:1], (999, 8)).sum(0)  # noqa: E731
+    many = lambda x: (x.T @ x @ x.T @ x)[0]  # noqa: E731
+    program = check.ran(lambda x: jax.lax.cond(x[0, 0] < np.inf, few, many, x), [LARGE[0]], lambda x: 999 * x[0])
+    assert (999, 8) in program.shapes and program.largest == 999 * 8
+
+
+def test_products_in_a_loop_without_a_number_are_not_counted():
+    def again(x, w):
+        return jax.lax.while_loop(
+            lambda s: s[0] < 2 + 0 * x[0, 0], lambda s: (s[0] + 1, x @ w), (0, jnp.zeros((50, 50)))
+        )[1]
+
+    with pytest.raises(Unclear, match="how often it runs"):
+        _ = check.ran(again, LARGE, right).matmul_flops
+
+
+SCORES = (5, 7)
+
+
+def plain(q, k):
+    return (q @ k.T).sum(1)
+
+
+def scanned(q, k):
+    return jax.lax.scan(lambda s, row: (s, jnp.exp(row @ k.T)), 0, q)[1]
+
+
+def carried(q, k):
+    """On the first trip the sum is made of keys alone, later of both."""
+    return jax.lax.scan(lambda s, row: (s[::-1] + row[:2].sum() * s, None), k[:2, :2] + 0, q)[0]
+
+
+def branched(q, k):
+    return jax.lax.cond(q[0, 0] > 0, lambda k: k + 1, lambda k: k - 1, k)
+
+
+def ended_by_queries(q, k):
+    return jax.lax.while_loop(lambda s: s.sum() < q.sum(), lambda s: s + 1, k)
+
+
+def apart(q, k):
+    return jnp.exp(q), jax.jit(lambda k: k @ k.T)(k)
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (plain, {(5, 7), (5,)}),
+        (scanned, {(7,), (5, 7)}),
+        (carried, {(2, 2)}),
+        (branched, {(7, 3)}),
+        (ended_by_queries, {(7, 3)}),
+        (apart, set()),
+    ],
+)
+def test_which_arrays_are_made_of_both(f, shapes):
+    q, k = (np.float32(RNG.standard_normal((n, 3))) for n in SCORES)
+    program = check.ran(f, [q, k], lambda *_: ...)
+    assert set(program.shapes_of(0, 1)) == shapes
+    assert program.largest_of(0, 1) == max((int(np.prod(s)) for s in shapes), default=0)

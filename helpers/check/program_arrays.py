@@ -1,0 +1,82 @@
+"""The arrays of a program: all that it makes, in whatever it contains, and of which arguments each is made."""
+
+from collections.abc import Iterator, Sequence
+
+from jax.extend.core import jaxprs_in_params
+
+from helpers.trace.jaxpr.equation_costs import is_literal
+from helpers.trace.jaxpr.walk import CALLS, needed, open_jaxpr, scan_counts
+
+from .raised import Unclear
+
+OPENED = {*CALLS, "scan", "while", "cond", "shard_map"}
+"""Primitives that run what they hold in a way that is known here."""
+
+
+def equations(jaxpr) -> Iterator:
+    """Every equation that the program needs: those of both branches of a `cond`, and of what nothing else here opens."""
+    for eqn in needed(open_jaxpr(jaxpr)):
+        yield eqn
+        for inside in jaxprs_in_params(eqn.params):
+            yield from equations(inside)
+
+
+def refuse_hidden(jaxpr) -> None:
+    """A complaint if something works on arrays where nobody looks: on the host, or in a primitive that is not opened."""
+    for eqn in equations(jaxpr):
+        name = eqn.primitive.name
+        if "callback" in name:
+            raise Unclear("what the host does is not looked into: write the program without callbacks")
+        rules = [v for inside in jaxprs_in_params(eqn.params) for v in (*inside.invars, *inside.outvars)]
+        if name not in OPENED and any(
+            getattr(v.aval, "shape", ()) for v in rules
+        ):  # a rule for two numbers is no program
+            raise Unclear(f"what stands inside {name} is not looked into: write the program without it")
+
+
+def shapes_of(jaxpr, which: Sequence[int]) -> list[tuple[int, ...]]:
+    """Shapes of the arrays that are made of all these arguments, counted from 0."""
+    found: list[tuple[int, ...]] = []
+    top = open_jaxpr(jaxpr)
+    _follow(top, [frozenset([i]) for i in range(len(top.invars))], frozenset(which), found)
+    return found
+
+
+def _follow(jaxpr, given: Sequence[frozenset], which: frozenset, found: list) -> list[frozenset]:
+    """Of which arguments each result is made, if the jaxpr's own ones are made of `given`."""
+    known = dict.fromkeys(jaxpr.constvars, frozenset()) | dict(zip(jaxpr.invars, given))
+    of = lambda v: frozenset() if is_literal(v) else known[v]  # noqa: E731
+    for eqn in needed(jaxpr):
+        gives = _through(eqn, [of(v) for v in eqn.invars], which, found)
+        known.update(zip(eqn.outvars, gives))
+        found += [v.aval.shape for v, made_of in zip(eqn.outvars, gives) if which <= made_of]
+    return [of(v) for v in jaxpr.outvars]
+
+
+def _through(eqn, takes: list[frozenset], which: frozenset, found: list) -> list[frozenset]:
+    name, of = eqn.primitive.name, eqn.params
+    if name in CALLS or name == "shard_map":
+        return _follow(open_jaxpr(of[CALLS.get(name, "jaxpr")]), takes, which, found)
+    if name == "scan":
+        fixed, carried = scan_counts(eqn)
+        return _loop(open_jaxpr(of["jaxpr"]), takes, fixed, carried, frozenset(), which, found)
+    if name == "while":
+        tests, fixed = of["cond_nconsts"], of["body_nconsts"]
+        ends = frozenset().union(*takes[:tests])
+        return _loop(open_jaxpr(of["body_jaxpr"]), takes[tests:], fixed, len(takes) - tests - fixed, ends, which, found)
+    if name == "cond":
+        ways = [_follow(open_jaxpr(b), takes[1:], which, found) for b in of["branches"]]
+        return [takes[0].union(*made_of) for made_of in zip(*ways)]
+    return [frozenset().union(*takes)] * len(eqn.outvars)
+
+
+def _loop(body, takes, fixed: int, carried: int, ends: frozenset, which, found) -> list[frozenset]:
+    """What is carried is made of more from trip to trip, until nothing is new."""
+    state, rest = takes[fixed : fixed + carried], takes[fixed + carried :]
+    while True:
+        inside: list = []
+        gives = _follow(body, [*takes[:fixed], *state, *rest], which, inside)
+        before, state = state, [a | b | ends for a, b in zip(state, gives)]
+        if before == state:
+            found += inside
+            return [*state, *gives[carried:]]
