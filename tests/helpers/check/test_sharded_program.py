@@ -178,6 +178,13 @@ def test_what_is_forbidden_is_named():
         a.only("gather")
 
 
+def test_the_order_of_what_is_sent_can_be_refused():
+    for block, earned in ((gather, 0), (in_a_loop, 1)):
+        a = limited(block)
+        a.refuses("gathered last", lambda sent: [c.kind for c in sent][-1:] == ["AllGather"])
+        assert told(a) == (earned, "" if earned else "gathered last")
+
+
 def test_bytes_have_a_limit():
     a = limited(gather)
     a.sends_bytes(at_most=64 * 16 * 2 * 3 / 4)
