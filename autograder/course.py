@@ -62,13 +62,14 @@ SAYINGS = {
     "CellTimeoutError": "A cell did not end in time and could not be interrupted.",
     "UnresponsiveKernelError": "A cell did not end in time and could not be interrupted.",
     "DeadKernelError": "The kernel died while a cell ran.",
+    "MemoryError": "It takes too much memory.",
 }
 
 
 def reason(result: dict) -> str:
     """The sentence in a failed step's log that says most."""
     log = re.sub(r"\x1b\[[0-9;]*m", "", result.get("log", "")) + "\n" + result.get("error", "")
-    raised = re.findall(r"^\s*(?:\w+\.)*(\w+(?:Error|Exception|Exit|Interrupt)): (.+)$", log, re.M)
+    raised = re.findall(r"^\s*(?:\w+\.)*(\w+(?:Error|Exception|Exit|Interrupt))(?:: (.+))?$", log, re.M)
     known = [SAYINGS[name] for name, _ in raised if name in SAYINGS]
     said = re.findall(r"^\[(?:ERROR|CRITICAL)[^\]]*\] (.+)$", log, re.M)
-    return ([*known, *(text for _, text in raised), *said, "nbgrader gave no reason."])[0]
+    return ([*known, *(text for _, text in raised if text), *said, "nbgrader gave no reason."])[0]

@@ -15,10 +15,8 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 
 import nbformat
@@ -26,6 +24,7 @@ from tqdm import tqdm
 
 from autograder.engine.sandbox import available
 from autograder.grading.class_summary import Result, absent, by_exercise, complaints, plain, table, titles
+from autograder.grading.feedback_pages import write_feedback
 from autograder.grading.hidden_values import secret
 from autograder.grading.one_submission import Assignment, digest
 from autograder.grading.records import Record, Records, Sent
@@ -172,8 +171,13 @@ class Run:
         return {i for i, g in grades.items() if g.manual is not None and not g.waits and i not in now.changed}
 
 
-def grade(what: Class, workers: str | None = None, progress: bool = True) -> list[Result]:
-    """Grade every submission that has not been, write feedback and exports, and return a row for each student."""
+def grade(
+    what: Class, workers: str | None = None, progress: bool = True, show: Callable[[list[Result]], None] = list
+) -> list[Result]:
+    """Grade every submission that has not been, write exports and feedback, and return a row for each student.
+
+    show  gets the rows before the feedback pages are written, which take a while
+    """
     from autograder.grading.gradebook_writer import Writer
 
     assignment = what.assignment()
@@ -192,8 +196,10 @@ def grade(what: Class, workers: str | None = None, progress: bool = True) -> lis
                 run.take(found)
                 bar.update()
     export(what)
-    write_feedback(run)
-    return results(run)
+    found = results(run)
+    show(found)
+    write_feedback(run, progress)
+    return found
 
 
 def results(run: Run) -> list[Result]:
@@ -217,39 +223,6 @@ def results(run: Run) -> list[Result]:
         row.late, row.fault = late.get(student, 0.0), student in run.faults
         found.append(row)
     return found
-
-
-def write_feedback(run: Run) -> None:
-    """The feedback pages that are missing, or whose scores or comments are not those of the gradebook any more."""
-    what, shown = run.what, run.writer.shown()
-    wanted: dict[str, str] = {}
-    for student in what.students:
-        record = run.known.load(student)
-        now = digest(shown.get(student, ""), record.paper) if record and record.written else ""
-        if now and (record.paged != now or not what.page(student).is_file()):
-            wanted[student] = now
-    for student, why in write_pages(what, [*wanted]):
-        if why:
-            print(f"A feedback page could not be written: {plain(why)}", file=sys.stderr)
-        record = run.known.load(student)
-        record.paged = "" if why else wanted[student]
-        run.known.save(record)
-
-
-def write_pages(what: Class, students: list[str]) -> Iterator[tuple[str, str]]:
-    """Write feedback pages on all cores; each student, and why there is no page, or ""."""
-    from autograder.grading.gradebook_writer import feedback
-
-    if not students:
-        return
-    size = max(1, min(50, len(students) // (os.cpu_count() or 1)))
-    parts = [students[i : i + size] for i in range(0, len(students), size)]
-    context = get_context("spawn")  # a fork server that is killed leaves a folder
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(parts)), mp_context=context) as pool:
-        asked = [pool.submit(feedback, what.config(), what.root, what.topic, part) for part in parts]
-        for part, answer in zip(parts, asked, strict=True):
-            failed = answer.result()
-            yield from ((student, failed.get(student, "")) for student in part)
 
 
 def export(what: Class) -> None:
@@ -290,6 +263,18 @@ def alone(what: Class):
         yield
 
 
+def print_results(what: Class, found: list[Result]) -> None:
+    """The class for a terminal: students by exercises, and what each exercise went like."""
+    for name in what.strangers:
+        print(f"Not graded: the folder {name}; a student's id has letters, digits and _ . @ + - with spaces between.")
+    print(table(found))
+    print()
+    print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
+    if said := absent(missing(what)):
+        print(f"\n{said}")
+    sys.stdout.flush()
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m autograder.grade", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -299,20 +284,13 @@ def main(argv: list[str] | None = None) -> int:
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
     try:
         with alone(what):
-            found = grade(what)
+            found = grade(what, show=lambda rows: print_results(what, rows))
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)
         return 130
-    for name in what.strangers:
-        print(f"Not graded: the folder {name}; a student's id has letters, digits and _ . @ + - with spaces between.")
-    print(table(found))
-    print()
-    print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
-    if said := absent(missing(what)):
-        print(f"\n{said}")
     print("\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv, moodle.csv and")
     print("gradescope/.")
     if lost := sum(r.fault for r in found):

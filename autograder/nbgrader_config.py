@@ -89,5 +89,7 @@ c.LimitOutput.max_traceback = 100
 c.GenerateFeedback.preprocessors = [
     stock.GetGrades, ours.HideTests, ours.Sanitize, CSSHTMLHeaderPreprocessor,
 ]  # fmt: skip
-c.HTMLExporter.filters = {"markdown2html": ours.markdown_of_cell}
+c.HTMLExporter.filters = {
+    "markdown2html": ours.markdown_of_cell, "highlight_code": ours.safe_code, "strip_files_prefix": ours.as_it_is,
+}  # fmt: skip
 c.HTMLExporter.preprocessors = [ours.Sanitize]

@@ -39,11 +39,14 @@ from autograder.samples import bank
 
 WRONG = 0.2  # of all answers
 STORE = ROOT / "book" / "results" / "grading.json"
-START = "import sys, pathlib\nfrom autograder import course, grade\nwhere, topic, words = pathlib.Path(sys.argv[1]), *sys.argv[2:4]\n"
+START = "import sys, pathlib\nfrom autograder import course, grade\nfrom autograder.grading import feedback_pages\n"
+START += "where, topic, words = pathlib.Path(sys.argv[1]), *sys.argv[2:4]\n"
 STOCK = "course.run(course.api(course.config(where)).autograde, topic, '*')"
 STOCK_PAGES = "course.run(course.api(course.config(where)).generate_feedback, topic, '*')"
 OURS = "grade.write_feedback = lambda *_: None\ngrade.grade(grade.Class(topic, where), workers=words, progress=False)"
-PAGES = "what = grade.Class(topic, where)\nif __name__ == '__main__': list(grade.write_pages(what, what.students))"
+PAGES = (
+    "what = grade.Class(topic, where)\nif __name__ == '__main__': list(feedback_pages.write_pages(what, what.students))"
+)
 
 
 @dataclass

@@ -4,7 +4,6 @@ The converter gets a notebook that was rebuilt from the release and already hold
 submission; its steps that execute and clear are left out, all others are stock.
 """
 
-import os
 import shutil
 import stat
 from collections import defaultdict
@@ -170,26 +169,3 @@ class Writer:
     def clean(self) -> None:
         """Remove what a stopped run left."""
         shutil.rmtree(self.root / STAGED, ignore_errors=True)
-
-
-def feedback(c, root: Path, topic: str, students: list[str]) -> dict[str, str]:
-    """Write some students' feedback pages; student -> why that failed. Runs in a process of its own."""
-    silence = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(silence, stream)
-    faster()
-    interface, failed = course.api(c), {}
-    for student in students:
-        worked, why = course.run(interface.generate_feedback, topic, student, force=True)
-        if not worked:
-            failed[student] = f"{student}: {why}"
-            page = root / "feedback" / student / topic / f"{NOTEBOOK}.html"
-            page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(NO_PAGE, encoding="utf-8")
-    return failed
-
-
-NO_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Feedback</title></head>
-<body><p>No page could be made of your graded notebook. Please ask your instructor.</p></body></html>
-"""

@@ -74,14 +74,14 @@ class Closed(RuntimeError):
     """The workers were told to end while a job was under way."""
 
 
-class Local:
-    """Processes of this machine, each with an engine of its own, started when they are needed."""
+class Processes:
+    """Processes of this machine that answer one request at a time, started when they are needed, replaced when they are lost."""
 
-    def __init__(self, assignment: Assignment, workers: int, grade: Grade = one_submission.graded):
-        self.assignment, self.workers = assignment, workers
-        self.opening = pickle.dumps((assignment, grade))
-        limit = assignment.limits.submission + SPARE
-        self.limit = limit if assignment.isolated else max(limit, STOCK)
+    def __init__(self, workers: int, opening: bytes, environment: dict[str, str] | None = None):
+        """opening      a pickle of what is the same for all requests, and of the function that gets it with each of them
+        environment  of the processes, if they may have more than `environment()` gives
+        """
+        self.workers, self.opening, self.environment = workers, opening, environment
         self.threads = ThreadPoolExecutor(workers)
         self.idle: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
         for _ in range(workers):
@@ -94,35 +94,27 @@ class Local:
     def __exit__(self, *_):
         self.close()
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Graded]:
-        """Grade jobs, which are taken as workers get free; results in the order in which they are ready."""
-        submit = functools.partial(self.threads.submit, self.graded)
-        return flow(jobs, submit, lambda _, future: future.result(), lambda: 2 * self.workers)
-
-    def graded(self, job: Job) -> Graded:
-        """One job, in the next free worker; tried once more if it is lost."""
-        for _ in range(2):
-            worker = self.idle.get()
-            try:
-                if worker is None or not worker.alive:
-                    worker = self._drop(worker) or self._start()
-                return Graded(**worker.ask(job, self.limit))
-            except Lost as e:
-                why, worker = str(e), self._drop(worker)
-                if self.closed:  # by us, so it is no verdict
-                    raise Closed("The workers were closed.") from None
-            finally:
-                self.idle.put(worker)
-        found = one_submission.gave_up(self.assignment, job, why)
-        found.fault = why not in (DIED, HUNG)
-        return found
+    def ask(self, request, seconds: float) -> dict:
+        """What the next free process answers; Lost if it does not in so many seconds, or fails."""
+        worker = self.idle.get()
+        try:
+            if worker is None or not worker.alive:
+                worker = self._drop(worker) or self._start()
+            return worker.ask(request, seconds)
+        except Lost:
+            worker = self._drop(worker)
+            if self.closed:  # by us, so it is no verdict
+                raise Closed("The workers were closed.") from None
+            raise
+        finally:
+            self.idle.put(worker)
 
     def _start(self) -> "Worker":
         for _ in range(3):  # one may be killed while it starts
             with self.lock:
                 if self.closed:
                     raise Closed("The workers were closed.")
-                self.started.add(worker := Worker())
+                self.started.add(worker := Worker(self.environment))
             try:
                 worker.open(self.opening)
                 return worker
@@ -151,12 +143,38 @@ class Local:
         self.threads.shutdown(cancel_futures=True)
 
 
+class Local(Processes):
+    """Grading in processes of this machine, each with an engine of its own."""
+
+    def __init__(self, assignment: Assignment, workers: int, grade: Grade = one_submission.graded):
+        super().__init__(workers, pickle.dumps((assignment, grade)))
+        self.assignment = assignment
+        limit = assignment.limits.submission + SPARE
+        self.limit = limit if assignment.isolated else max(limit, STOCK)
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Graded]:
+        """Grade jobs, which are taken as workers get free; results in the order in which they are ready."""
+        submit = functools.partial(self.threads.submit, self.graded)
+        return flow(jobs, submit, lambda _, future: future.result(), lambda: 2 * self.workers)
+
+    def graded(self, job: Job) -> Graded:
+        """One job, in the next free worker; tried once more if it is lost."""
+        for _ in range(2):
+            try:
+                return Graded(**self.ask(job, self.limit))
+            except Lost as e:
+                why = str(e)
+        found = one_submission.gave_up(self.assignment, job, why)
+        found.fault = why not in (DIED, HUNG)
+        return found
+
+
 class Worker:
     """A process that grades one job at a time: jobs go in as pickles, results come out as lines of JSON, never as code."""
 
-    def __init__(self):
+    def __init__(self, environment: dict[str, str] | None = None):
         self.said = tempfile.TemporaryFile()
-        self.process = started(__name__, self.said)
+        self.process = started(__name__, self.said, environment)
 
     def open(self, opening: bytes) -> None:
         """Give it the assignment, and wait until it is ready."""
@@ -217,13 +235,14 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("COURSE_", "PGPASS"))}
 
 
-def started(module: str, said: IO[bytes]) -> subprocess.Popen:
+def started(module: str, said: IO[bytes], variables: dict[str, str] | None = None) -> subprocess.Popen:
     """A process of ours at the other end of two pipes; it gets no Ctrl-C of ours, and who ends its group ends nothing of ours.
 
-    said  where it complains
+    said       where it complains
+    variables  its environment, if not `environment()`
     """
     return subprocess.Popen(
-        [sys.executable, "-m", module], cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-m", module], cwd=ROOT, env=variables or environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=said, start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )  # fmt: skip
 

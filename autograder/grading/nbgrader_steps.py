@@ -1,5 +1,6 @@
 """Steps of ours among nbgrader's: `nbgrader_config.py` puts them in their places."""
 
+import functools
 import html
 import os
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 import bleach
 import nbformat
 from jinja2 import pass_context
+from nbconvert.filters import Highlight2HTML, strip_ansi
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
@@ -83,6 +85,7 @@ class HideTests(ClearHiddenTests):
         return cell, resources
 
 
+SAME = 300  # cells that are kept as HTML: most of a notebook is the same for everybody
 LONG = 10_000  # characters of text or HTML that are shown as written and not as meant
 TAGS = set(bleach.ALLOWED_TAGS) | set(
     "br caption col colgroup dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 hr img p pre s span sub summary "
@@ -120,12 +123,75 @@ def safe_markdown(source: str, attachments: dict | None = None) -> str:
     <p><img alt="a picture"></p>
     """
     if len(source) > LONG:  # parsing it could take for ever
-        return f"<pre>{html.escape(source)}</pre>"
+        return plain_text(source)
+    return pictures.shown(_cleaned(source), attachments or {})
+
+
+@functools.lru_cache(SAME)
+def _cleaned(source: str) -> str:
     source = source.replace("attachment:", "attachment-")  # a missing one would be an error
-    cleaned = bleach.clean(
+    return bleach.clean(
         markdown2html_mistune(source), tags=TAGS, attributes=allowed, protocols={"http", "https", "data"}
     )
-    return pictures.shown(cleaned, attachments or {})
+
+
+CODE = 20_000  # characters of a cell that are coloured
+LINE = 500  # and of one line of it: Pygments takes a second for 5,000 of "a.a.a.", four for twice as many
+highlight = Highlight2HTML(pygments_lexer="ipython3")
+
+
+def safe_code(source: str, language: str | None = None, metadata=None) -> str:
+    """Code as HTML: nbconvert's filter, in colours only as far as that takes no time to speak of.
+
+    >>> safe_code("a" * 501)[:46], safe_code("<")[-41:]
+    ('<div class="highlight hl-ipython3"><pre>aaaaaa', '<span class="o">&lt;</span>\\n</pre></div>\\n')
+    """
+    if len(source) > CODE or any(len(line) > LINE for line in source.split("\n")):
+        return plain_code(source)
+    return _coloured(source, (metadata or {}).get("magics_language"))
+
+
+@functools.lru_cache(SAME)
+def _coloured(source: str, language: str | None) -> str:
+    return highlight(source, language)
+
+
+def plain_code(source: str, language: str | None = None, metadata=None) -> str:
+    return f'<div class="highlight hl-ipython3"><pre>{html.escape(source)}</pre></div>'
+
+
+def plain_text(source: str) -> str:
+    """Text as it is written, whatever it was meant to be.
+
+    >>> plain_text("*a* <b>")
+    '<pre>*a* &lt;b&gt;</pre>'
+    """
+    return f"<pre>{plain_ansi(source)}</pre>"
+
+
+def as_it_is(source: str) -> str:
+    """In place of nbconvert's search for links to `files/`, which takes minutes for a cell of brackets; ours have none."""
+    return source
+
+
+def plain_ansi(source: str) -> str:
+    """What a terminal would show, without its colours."""
+    return html.escape(strip_ansi(source))
+
+
+class Plain(NbGraderPreprocessor):
+    """Outputs as text, a screen or two of each: for a page that would take too long."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        for output in cell.get("outputs", []):
+            if "data" in output:
+                text = "".join(output.data.get("text/plain", "(not shown)"))
+                output.data, output.metadata = nbformat.from_dict({"text/plain": text[:LONG]}), nbformat.from_dict({})
+            elif output.output_type == "stream":
+                output.text = "".join(output.text)[:LONG]
+            else:
+                output.traceback = ["\n".join(output.traceback)[:LONG]]
+        return cell, resources
 
 
 def safe_output(output):

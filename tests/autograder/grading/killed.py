@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 from autograder import grade
+from autograder.grading import feedback_pages
 
 
 def main(root: str, topic: str, workers: str, log: str, pages: str = "pages") -> None:
     pool = grade.pool
     if pages == "no-pages":  # nbgrader makes them, a second each
-        grade.write_pages = lambda what, students: iter(())
+        feedback_pages.write_pages = lambda what, students: iter(())
 
     def watched(assignment, where):
         found = pool(assignment, where)

@@ -11,6 +11,7 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell
 
 from autograder import demo, grade, grade_own, release
+from autograder.grading import feedback_pages
 from autograder.making import in_process_grading
 from autograder.places import COURSE, ROOT, Tree
 from autograder.samples import bank
@@ -283,8 +284,10 @@ def test_feedback_pages_are_there_and_up_to_date(tmp_path, monkeypatch):
         nb = solved_wrong(released)
         cell(nb, "ch01-q03").source = "Latency."
         release.write(what.notebook("submitted", student), nbformat.writes(nb, version=4))
-    written, pages = [], grade.write_pages
-    monkeypatch.setattr(grade, "write_pages", lambda what, students: written.append(students) or pages(what, students))
+    written, pages = [], feedback_pages.write_pages
+    monkeypatch.setattr(
+        feedback_pages, "write_pages", lambda what, students: written.append(students) or pages(what, students)
+    )
     grade.grade(what)
     (what.page("bob")).unlink()
     with what.gradebook() as gradebook:

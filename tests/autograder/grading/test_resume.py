@@ -49,7 +49,7 @@ def what(opened, tmp_path, monkeypatch) -> grade.Class:
     elsewhere(monkeypatch, tmp_path)
     monkeypatch.setenv("COURSE_SECRET", "not a secret")
     monkeypatch.setattr(grade, "pool", Serial)
-    monkeypatch.setattr(grade, "write_feedback", lambda run: None)
+    monkeypatch.setattr(grade, "write_feedback", lambda *_: None)
     Serial.jobs = []
     shutil.copytree(opened.root, tmp_path / "course")
     return dataclasses.replace(opened, scratch=tmp_path / "course")
@@ -216,7 +216,7 @@ def test_a_fault_of_ours_is_tried_again(what, monkeypatch):
     assert rows["ada"].total == 0
     monkeypatch.undo()
     monkeypatch.setattr(grade, "pool", Serial)
-    monkeypatch.setattr(grade, "write_feedback", lambda run: None)
+    monkeypatch.setattr(grade, "write_feedback", lambda *_: None)
     monkeypatch.setenv("COURSE_SECRET", "not a secret")
     jobs()
     assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
