@@ -7,7 +7,7 @@ COURSE_SEED     fixes the shapes that checks draw, the same for the class (defau
 COURSE_SECRET   hidden values are drawn from it (default: a private file of yours, made on first use)
 COURSE_DB_URL   the gradebook (default: SQLite in autograder/)
 COURSE_WORKERS  how many at a time, or "dask", or a Dask scheduler as tcp://host:port
-COURSE_SANDBOX  "off": run answers without walls, as yourself, where this host has none
+COURSE_SANDBOX  "off": run answers without walls, so that they can read and change all that you can
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 import nbformat
 from tqdm import tqdm
 
+from autograder.engine.host import UNSAFE
 from autograder.engine.sandbox import available
 from autograder.grading.class_summary import Result, absent, by_exercise, complaints, plain, table, titles
 from autograder.grading.feedback_pages import write_feedback
@@ -108,12 +109,13 @@ class Class:
 
 
 def isolated() -> bool:
-    """Whether answers run inside walls; an error if there are none and nobody said that none are wanted."""
+    """Whether answers run inside walls, after saying which; an error if there are none and nobody said that none are wanted."""
     if os.environ.get("COURSE_SANDBOX") == "off":
-        print("COURSE_SANDBOX=off: answers run without walls, as yourself.", file=sys.stderr)
+        print(f"No walls: {UNSAFE}", file=sys.stderr)
         return False
-    if why := available().refusal:
-        raise SourceError(f"{why} To run answers without walls, as yourself, set COURSE_SANDBOX=off.")
+    if why := available().refused:
+        raise SourceError(why)
+    print(available().walls, file=sys.stderr)
     return True
 
 

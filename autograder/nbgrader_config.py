@@ -22,6 +22,7 @@ from autograder.grading import nbgrader_steps as ours  # noqa: E402  (the path h
 from autograder.grading.validate import score_first  # noqa: E402
 
 score_first()
+ours.refuse_without_walls()
 
 
 def first(variable: str, folder: Path) -> None:
@@ -69,7 +70,7 @@ c.Autograde.sanitize_preprocessors = [
     ours.Rebuild, stock.ClearOutput, stock.DeduplicateIds, stock.OverwriteKernelspec, stock.OverwriteCells,
     stock.CheckCellMetadata,
 ]  # fmt: skip
-# Answers run in sandboxes where this host has them (else, or with COURSE_SANDBOX=off, in a kernel, as stock does).
+# Answers run in sandboxes; with COURSE_SANDBOX=off in a kernel, as stock does, where they can do all that you can.
 c.Autograde.autograde_preprocessors = [
     ours.Judge, stock.IgnorePattern, ClearMetadataPreprocessor, stock.LimitOutput, stock.SaveAutoGrades,
     stock.AssignLatePenalties, stock.CheckCellMetadata,

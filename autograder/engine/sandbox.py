@@ -1,8 +1,4 @@
-"""Where answers and checks run: what this host can isolate, and how a process is started so that it sees nothing else.
-
->>> Host(user_namespaces=False, bubblewrap=False, landlock=0, seccomp=True, cgroup="", root=False).refusal
-'This host has neither user namespaces nor Landlock 6: answers could read and write what its user can.'
-"""
+"""Where answers and checks run: what this host can isolate, found by trying, and processes that see nothing else."""
 
 import functools
 import json
@@ -21,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from . import linux_isolation
+from .host import Host
 from .importable_helpers import HELPERS, view
 
 PACKAGE = Path(__file__).resolve().parent
@@ -29,10 +26,6 @@ CHILD = ("__init__", "wire", "answer_process", "zygote", "linux_isolation")
 
 INSIDE = "/course"  # where a sandbox has the two
 JOB = "/job"  # where a child has its own small disk
-ELSEWHERE = (
-    "Grading a class needs Linux 5.13 or newer, with user namespaces or Landlock 6 and libseccomp; "
-    "on this system the checks in a learner's notebook work, and stock nbgrader."
-)
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": JOB, "TMPDIR": JOB, "LANG": "C.UTF-8", "PYTHONPATH": INSIDE, "PYTHONHASHSEED": "0",
@@ -61,66 +54,16 @@ class Limits:
     outputs: int = 2_000_000  # characters that all cells together may print and display
 
 
-@dataclass(frozen=True)
-class Host:
-    """What this machine offers."""
-
-    user_namespaces: bool
-    bubblewrap: bool
-    landlock: int
-    seccomp: bool
-    cgroup: str  # folder for groups of our own: "v1", a path of v2, or ""
-    root: bool  # RLIMIT_NPROC does not bind this user
-    linux: bool = True
-
-    @property
-    def level(self) -> str:
-        """How processes are isolated: "bubblewrap", "namespaces", "landlock" or ""."""
-        if self.user_namespaces:
-            return "bubblewrap" if self.bubblewrap else "namespaces"
-        return "landlock" if self.landlock >= 6 and self.seccomp else ""
-
-    @property
-    def missing(self) -> list[str]:
-        """What a full sandbox would have besides, a sentence each."""
-        found = []
-        if not self.user_namespaces:
-            found.append(
-                "User namespaces are off: that other files and processes exist can be seen, and disk is limited by looking at it."
-            )
-            if not self.root and not self.cgroup:
-                found.append("Processes are limited for all of the user's processes together.")
-        if not self.seccomp:
-            found.append("libseccomp is missing: every system call is open.")
-        if not self.cgroup:
-            found.append("No cgroup can be made: memory is limited for each process only.")
-        return found
-
-    @property
-    def refusal(self) -> str | None:
-        """Why nothing should be graded here, or None."""
-        if not self.linux:
-            return ELSEWHERE
-        if not self.level and self.landlock >= 6:
-            return "This host has no user namespaces and no libseccomp: Landlock alone leaves the network open."
-        if not self.level:
-            return (
-                "This host has neither user namespaces nor Landlock 6: answers could read and write what its user can."
-            )
-        if self.root and not self.cgroup:
-            return "Root without a cgroup cannot limit the processes of an answer: grade as another user."
-        return None
-
-
 @functools.cache
 def available() -> Host:
     """What the host can isolate, found by trying."""
     if sys.platform != "linux":
         return Host(False, False, 0, False, "", root=False, linux=False)
     return Host(
-        user_namespaces=_works("linux_isolation.own_namespaces()"),
+        # With a /proc of their own, which a container that hides a part of its own forbids.
+        user_namespaces=_works("linux_isolation.confine([], []); import os; os._exit(0)"),
         bubblewrap=bool(shutil.which("bwrap"))
-        and _quiet(["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "true"]) == 0,
+        and _quiet(["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "--proc", "/proc", "true"]) == 0,
         landlock=linux_isolation.landlock_version(),
         seccomp=_works("linux_isolation.no_new_privs(); linux_isolation.seccomp()"),
         cgroup=_cgroup(),

@@ -12,8 +12,13 @@ from jinja2 import pass_context
 from nbconvert.filters import Highlight2HTML, strip_ansi
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from nbconvert.preprocessors.sanitize import SanitizeHTML
+from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import ClearHiddenTests, Execute, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
+
+from autograder.engine.host import UNSAFE
+from autograder.engine.sandbox import available
 
 from . import intake, pictures, which_notebook
 from .rebuild import rebuild
@@ -45,18 +50,17 @@ class Rebuild(NbGraderPreprocessor):
 
 
 class Judge(Execute):
-    """The step of `nbgrader autograde` that runs answers: in sandboxes where this host has them, else as stock does."""
+    """The step of `nbgrader autograde` that runs answers: in sandboxes, or as stock does if that is asked for."""
 
     def preprocess(self, nb, resources):
-        from autograder.engine.sandbox import available
-
         from . import one_submission, records
         from .hidden_values import secret
 
-        if os.environ.get("COURSE_SANDBOX") == "off" or (why := available().refusal):
-            if os.environ.get("COURSE_SANDBOX") != "off":
-                self.log.warning("Answers run without walls, as yourself. %s", why)
+        if os.environ.get("COURSE_SANDBOX") == "off":
+            self.log.warning("No walls: %s", UNSAFE)
             return super().preprocess(nb, resources)
+        if why := available().refused:
+            raise RuntimeError(why)
         course, names = self.parent.parent.coursedir, resources["nbgrader"]
         source, release = (place(self, resources, f) for f in (course.source_directory, course.release_directory))
         assignment = one_submission.Assignment.of(names["assignment"], source, release, True, self.timeout)
@@ -71,6 +75,23 @@ class Judge(Execute):
         if found.why:
             raise RuntimeError(found.why)
         return nb, resources
+
+
+def refuse_without_walls() -> None:
+    """`nbgrader autograde` and the Formgrader's button stop, before anything is removed, where `make grade` would."""
+    if getattr(Autograde.start, "ours", False):
+        return
+    stock = Autograde.start
+
+    def start(self):
+        runs = any(issubclass(step, Execute) for step in self.autograde_preprocessors)  # not while results are replayed
+        if runs and os.environ.get("COURSE_SANDBOX") != "off" and (why := available().refused):
+            self.log.error(why)
+            raise NbGraderException(why)
+        stock(self)
+
+    start.ours = True
+    Autograde.start = start
 
 
 class HideTests(ClearHiddenTests):

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autograder.engine import linux_isolation, run_submission as engines, sandbox, zygote
+from autograder.engine import host, linux_isolation, run_submission as engines, sandbox, zygote
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS
 from tests.autograder.engine.test_sandbox import LESS, LEVELS
@@ -28,22 +28,26 @@ FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=T
     [
         ({}, "bubblewrap", ""),
         ({"bubblewrap": False}, "namespaces", ""),
-        ({"user_namespaces": False}, "landlock", "User namespaces are off"),
+        ({"user_namespaces": False}, "landlock", "user namespaces. An answer can see"),
         (
             {"user_namespaces": False, "bubblewrap": False, "cgroup": ""},
             "landlock",
-            "for all of the user's processes together",
+            "counted with all others of this user",
         ),
-        ({"cgroup": ""}, "bubblewrap", "No cgroup"),
-        ({"seccomp": False}, "bubblewrap", "libseccomp is missing"),
+        ({"cgroup": ""}, "bubblewrap", "a cgroup. Memory"),
+        ({"seccomp": False}, "bubblewrap", "sudo apt-get install libseccomp2"),
     ],
 )
 def test_the_best_walls_that_there_are(less, level, words):
     """A container without user namespaces gets Landlock, and what that lacks is said."""
-    host = dataclasses.replace(FULL, **less)
-    assert (host.level, host.refusal) == (level, None)
-    assert words in " ".join(host.missing)
-    assert bool(words) == bool(host.missing)
+    found = dataclasses.replace(FULL, **less)
+    assert (found.level, found.refusal) == (level, None)
+    assert words in " ".join(found.missing)
+    assert bool(words) == bool(found.missing)
+    first, *lines = found.walls.splitlines()
+    assert first.startswith("Walls: ")
+    assert ("cgroup" in first, "seccomp" in first) == (bool(found.cgroup), found.seccomp)
+    assert lines == [f"Missing: {m}" for m in found.missing]
 
 
 @pytest.mark.parametrize(
@@ -55,10 +59,12 @@ def test_the_best_walls_that_there_are(less, level, words):
     ],
 )
 def test_a_host_that_cannot_isolate_says_what_it_lacks(less, words):
-    host = dataclasses.replace(FULL, **less)
-    assert words in host.refusal
+    found = dataclasses.replace(FULL, **less)
+    assert words in found.refusal
+    assert "docker compose" in found.refused
+    assert "COURSE_SANDBOX=off grades without walls, so that any answer can read, change and send away" in found.refused
     with pytest.raises(engines.Refused, match=words):
-        engines.Engine(LIMITS, host)
+        engines.Engine(LIMITS, found)
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
@@ -81,8 +87,8 @@ def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):
         except e.Refused as r:
             print(r)"""
     found = run(code)
-    assert found.stdout.splitlines() == [sandbox.ELSEWHERE] * 2, found.stderr
-    assert "Linux" in sandbox.ELSEWHERE
+    assert found.stdout.splitlines() == [host.ELSEWHERE] * 2, found.stderr
+    assert "Linux" in host.ELSEWHERE
 
 
 def run(code: str, *around: str, **environment: str) -> subprocess.CompletedProcess:

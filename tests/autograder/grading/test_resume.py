@@ -9,8 +9,9 @@ import pytest
 from nbformat.v4 import new_code_cell
 from nbgrader import nbgraderformat as validation
 
-from autograder import demo, grade, release
-from autograder.grading import gradebook_writer, hidden_values, one_submission
+from autograder import course, demo, grade, release
+from autograder.engine.host import Host
+from autograder.grading import gradebook_writer, hidden_values, nbgrader_steps, one_submission
 from autograder.places import ROOT, Tree
 from tests.autograder.grading.serial import Serial
 from tests.skip_conditions import needs
@@ -246,13 +247,20 @@ def test_the_time_of_submission_is_kept(what):
         assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-01-02 12:00:00"
 
 
+@pytest.mark.takes("grades a class of three first")
 def test_walls_are_wanted(what, monkeypatch, capsys):
-    """A host that cannot isolate grades nothing, unless told."""
-    from autograder.engine.sandbox import Host
+    """A host that cannot isolate grades nothing, unless told, and neither does stock nbgrader; nothing is lost."""
+    scores(what)
 
-    monkeypatch.setattr(grade, "available", lambda: Host(False, False, 0, True, "", False))
-    with pytest.raises(grade.SourceError, match="COURSE_SANDBOX=off"):
+    for module in (grade, nbgrader_steps):
+        monkeypatch.setattr(module, "available", lambda: Host(False, False, 0, True, "", False))
+    with pytest.raises(grade.SourceError, match="neither user namespaces nor Landlock 6.*COURSE_SANDBOX=off"):
         grade.grade(what)
+    before = what.notebook("autograded", "ada").read_bytes()
+    result = course.api(what.config()).autograde(TOPIC, "ada", force=True)  # as the Formgrader's button does
+    assert not result["success"]
+    assert result["log"].strip() == f"[ERROR] {nbgrader_steps.available().refused}"
+    assert what.notebook("autograded", "ada").read_bytes() == before
     monkeypatch.setenv("COURSE_SANDBOX", "off")
     assert not what.assignment().isolated
 
