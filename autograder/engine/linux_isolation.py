@@ -19,6 +19,7 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
 PDEATHSIG, CAPBSET_DROP, CHILD_SUBREAPER, NO_NEW_PRIVS = 1, 24, 36, 38  # of prctl
+MOUNT_SETATTR = 442  # the same on every machine
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system calls of Landlock, the same on every machine
 EXECUTE, WRITE, READ, LIST, TRUNCATE = 1, 2, 4, 8, 1 << 14  # rights that it knows
 DEVICES = tuple(f"/dev/{d}" for d in ("null", "zero", "full", "random", "urandom"))
@@ -89,6 +90,16 @@ def mount(what: str | None, where: str, kind: str | None, flags: int, options: s
     _checked(libc.mount(raw[0], raw[1], raw[2], flags, raw[3]), f"mount {where}")
 
 
+def read_only(where: str, device: bool) -> None:
+    """A mount and all below it, read-only and without programs that give rights; devices work where they are asked for."""
+    attributes = struct.pack(
+        "=QQQQ", 1 | 2 | (0 if device else 4), 0, 0, 0
+    )  # set: read-only, nosuid, nodev; clear none
+    here, recursive = -100, 0x8000
+    size = ctypes.c_size_t(len(attributes))
+    _checked(libc.syscall(MOUNT_SETATTR, here, where.encode(), recursive, attributes, size), f"read-only {where}")
+
+
 def new_root(shown: list[tuple[str, str]], empty: list[str]) -> None:
     """A file system of these (source, place) alone, read-only, with fresh /proc and a few devices.
 
@@ -111,8 +122,8 @@ def new_root(shown: list[tuple[str, str]], empty: list[str]) -> None:
         else:
             os.makedirs(os.path.dirname(new + place), exist_ok=True)
             open(new + place, "x").close()
-        mount(source, new + place, None, BIND)
-        mount(None, new + place, None, BIND | REMOUNT | RDONLY | NOSUID | (0 if place.startswith("/dev/") else NODEV))
+        mount(source, new + place, None, BIND | REC)  # what is mounted below it may not be taken away from it
+        read_only(new + place, device=place.startswith("/dev/"))
         os.close(fd)
     for place in (*empty, "/proc", "/tmp"):
         os.makedirs(new + place, exist_ok=True)
