@@ -256,7 +256,11 @@ def alone(what: Class):
         yield
         return
     folder = what.root / ".grading"
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+        (folder / "lock").touch()
+    except OSError as e:
+        raise SourceError(f"The course's folder {what.root} cannot be written: {e.strerror}.") from None
     with open(folder / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -284,11 +288,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("assignment", help="for example ch01_rooflines")
     what = Class(parser.parse_args(argv).assignment)
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from autograder.grading.gradebook_writer import trouble
+
     try:
         with alone(what):
             found = grade(what, show=lambda rows: print_results(what, rows))
     except SourceError as error:
         print(error, file=sys.stderr)
+        return 1
+    except SQLAlchemyError as error:
+        print(trouble(error), file=sys.stderr)
+        return 1
+    except OSError as error:  # a full disk, a folder that cannot be written
+        print(f"Grading stopped: {error}. What was graded is kept; run the same command again.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)

@@ -100,7 +100,7 @@ class Opaque:
     def __init__(self, link: Link, number: int, name: str | None):
         self._link, self._number = link, number
         if isinstance(name, str):
-            self.__name__ = name
+            self.__name__ = "".join(c for c in name[:80] if c.isprintable())  # it comes to stand in messages and seeds
 
     def __getattr__(self, name):
         if name.startswith("_"):  # inspect and copy ask for these

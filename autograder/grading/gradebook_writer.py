@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbgrader import api, preprocessors as stock
+from sqlalchemy import false, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import course
@@ -49,6 +50,14 @@ class Grade:
         return (self.auto or 0 if self.manual is None else self.manual) + self.extra
 
 
+def trouble(e: SQLAlchemyError) -> str:
+    """What is wrong with the gradebook, and what to do."""
+    return (
+        f"The gradebook cannot be read or written: {str(e).splitlines()[0]}."
+        " What was graded is kept beside it: mend it or put your copy in its place, and run the same command again."
+    )
+
+
 class Writer:
     """The gradebook of one assignment."""
 
@@ -60,13 +69,15 @@ class Writer:
         try:
             with self.gradebook() as gradebook:
                 gradebook.find_assignment(topic)
+                nothing = update(api.Student).where(false()).values(first_name="")
+                gradebook.db.execute(nothing)  # found out now and not after the class was run: it can be written
             self.shared = Shared(self.db_url, self.course_id)
         except api.MissingEntry:
             raise SourceError(f"The gradebook does not know {topic}: run `make release` first.") from None
         except ModuleNotFoundError as e:
             raise SourceError(f"The gradebook needs {e.name}: run `make env EXTRA=postgres`.") from None
         except SQLAlchemyError as e:
-            raise SourceError(f"The gradebook cannot be opened: {str(e).splitlines()[0]}") from None
+            raise SourceError(trouble(e)) from None
 
     def gradebook(self) -> api.Gradebook:
         return api.Gradebook(self.db_url, self.course_id)
