@@ -29,6 +29,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from autograder import demo, grade
 from autograder.grading import one_submission
@@ -159,6 +160,16 @@ class Bench:
             command = [sys.executable, "-c", START + part, str(copy), self.topic, words]
             both.append(measured(command, students, **settings))
         return *both, scores(copy, self.topic)
+
+    def hostile(self, usual: Taken) -> float:
+        """How many times longer the last run's feedback pages take if one of them is as long as pages may take."""
+        what = grade.Class(self.topic, self.folder / f"run-{self.count}")
+        page = what.notebook("autograded", what.students[0])
+        nb = nbformat.read(page, as_version=4)
+        nb.cells += [new_code_cell(("a." * 249 + "\n") * 40) for _ in range(14)]
+        nbformat.write(nb, page)
+        command = [sys.executable, "-c", START + PAGES, str(what.root), self.topic, "-"]
+        return measured(command, usual.students).wall / usual.wall
 
     def latency(self) -> tuple[float, float]:
         """Median seconds of one check of a warm engine, its answers included; CPU seconds of `make check` from cold."""
@@ -291,6 +302,10 @@ def one(topic: str, options, folder: Path) -> dict:
         print(f"({name}: {ours[name].each:.2f} CPU s each, stock {stock.each:.2f})", file=sys.stderr, flush=True)
         if off := {s: (points[s], got.get(s)) for s in points if abs(points[s] - got.get(s, -1)) > 1e-9}:
             print(f"Scores differ from stock's with {name}: {off}", file=sys.stderr)
+    print(
+        f"feedback pages with a hostile one among them take {bench.hostile(pages['ours']):.2f} times as long",
+        flush=True,
+    )
     latency = bench.latency()
     print("\n".join(lines(stock, ours, pages, latency)), end="\n\n", flush=True)
     return record(stock, ours, pages, latency)
