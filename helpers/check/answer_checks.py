@@ -14,7 +14,7 @@ import numpy as np
 
 from .compare import OffLimits, closed, same, shown
 from .likely_mistakes import CAUSES, Mistakes
-from .notebook_cells import broken, notebook, watch
+from .notebook_cells import Points, broken, notebook, watch
 from .raised import Unclear, attempt, by_answer, called, first_line, limited, own_line, raised
 from .random_inputs import inputs, secret
 from .solutions import tried
@@ -221,20 +221,6 @@ class _Hidden:
 def hidden() -> None:
     """What this check states from here on is hidden: to a class it gives its hint and no numbers. The generator writes this call."""
     _Hidden.now = True
-
-
-class Points(float):
-    """The value of a check cell, which nbgrader reads as text; a notebook says what the number is.
-
-    >>> Points(3), Points(0.25), Points(3)._repr_html_()
-    (3, 0.25, '<small>3 points: the number that grading reads</small>')
-    """
-
-    def __repr__(self) -> str:
-        return f"{self:g}"
-
-    def _repr_html_(self) -> str:
-        return f"<small>{self:g} {'point' if self == 1 else 'points'}: the number that grading reads</small>"
 
 
 def run(cell: Callable) -> Points:

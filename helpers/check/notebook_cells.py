@@ -1,4 +1,5 @@
-"""In a notebook: which names stand for an older answer, because the cell that defines them ended badly since.
+"""In a notebook: what the number under a check is, and which names stand for an older answer, because the cell that defines
+them ended badly since.
 
 IPython tells after each cell how it ended. A check that uses such a name judges nothing, for it would judge what the cell was
 before; nothing that the learner sees there would be about what the learner wrote.
@@ -62,3 +63,17 @@ def broken(used: Iterable[str]) -> str:
     if name is None:
         return ""
     return f"The cell that defines {name} ended with {_broken[name]}. Nothing is judged: mend that cell, run it, then this one."
+
+
+class Points(float):
+    """The value of a check cell, which nbgrader reads as text; a notebook says what the number is.
+
+    >>> Points(3), Points(0.25), Points(3)._repr_html_()
+    (3, 0.25, '<small>3 points: the number that grading reads</small>')
+    """
+
+    def __repr__(self) -> str:
+        return f"{self:g}"
+
+    def _repr_html_(self) -> str:
+        return f"<small>{self:g} {'point' if self == 1 else 'points'}: the number that grading reads</small>"

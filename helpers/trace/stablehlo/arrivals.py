@@ -1,6 +1,7 @@
 """How long the products of an exported program wait for what is sent: along data, not in the order of its lines."""
 
-from .collectives import CALLS, _body, _ends, _needed, _op, _operands, _trips, opened
+from . import blocks
+from .collectives import CALLS, opened
 
 LONGEST = 64  # trips of a loop that are followed
 
@@ -11,8 +12,10 @@ def permutes_before_products(exported) -> list[int]:
     A product that takes what has just arrived waits for so many hops; 0 is one that waits for nothing.
     """
     with opened(exported) as module:
-        functions = {o.attributes["sym_name"].value: o for o in map(_op, module.body) if o.name == "func.func"}
-        main = _body(functions["main"])
+        functions = {
+            o.attributes["sym_name"].value: o for o in map(blocks.operation, module.body) if o.name == "func.func"
+        }
+        main = blocks.body(functions["main"])
         follower = _Follower(functions)
         follower.block(main, [0] * len(main.arguments), {})
         return follower.found
@@ -27,15 +30,15 @@ class _Follower:
     def block(self, block, given: list[int], around: dict) -> list[int]:
         """What a block hands on; it sees the values around it."""
         known = around | dict(zip(block.arguments, given))
-        for op in _needed(block):
+        for op in blocks.needed(block):
             taken = [known.get(v, 0) for v in op.operands]
             made = self.operation(op, taken, known)
             known.update(zip(op.results, made))
-        return [known.get(v, 0) for v in _ends(block)]
+        return [known.get(v, 0) for v in blocks.ends(block)]
 
     def operation(self, op, taken: list[int], known: dict) -> list[int]:
         if op.name == "stablehlo.while":
-            trips = _trips(op)
+            trips = blocks.trips(op)
             for _ in range(1 if trips is None else min(trips, LONGEST)):
                 taken = self.block(op.regions[1].blocks[0], taken, known)
             return taken
@@ -43,10 +46,10 @@ class _Follower:
             ways = [self.block(r.blocks[0], [], known) for r in op.regions]
             return [max(way) for way in zip(*ways)]
         if op.name in CALLS:
-            return self.block(_body(self.functions[op.attributes[CALLS[op.name]].value]), taken, {})
+            return self.block(blocks.body(self.functions[op.attributes[CALLS[op.name]].value]), taken, {})
         if op.name == "sdy.manual_computation":
             return self.block(op.regions[0].blocks[0], taken, known)
-        latest = max([*taken, *(known.get(v, 0) for v in _operands(op))], default=0)
+        latest = max([*taken, *(known.get(v, 0) for v in blocks.operands(op))], default=0)
         if op.name == "stablehlo.dot_general":
             self.found.append(latest)
         return [latest + (op.name == "stablehlo.collective_permute")] * len(op.results)

@@ -23,6 +23,8 @@ from jax.extend.mlir import ir
 from helpers.costs.sharding.collectives import Collective
 from helpers.trace.jaxpr.collectives import BRANCHES, UNKNOWN_TRIPS, Sent, moving, within
 
+from . import blocks
+
 KINDS = {
     "stablehlo.all_gather": "AllGather",
     "stablehlo.reduce_scatter": "ReduceScatter",
@@ -61,9 +63,9 @@ def results_by(exported) -> list[tuple[tuple[int, ...], str]]:
     Numbers without dimensions are left out, and constants come last: `jax.jit` and `jax.export` put them in other places.
     """
     with opened(exported) as module:
-        made = [r for r in _results(module) if _nbytes(r.type) and _shape(r.type)]
-        made.sort(key=lambda r: _owner(r).name == "stablehlo.constant")
-        return [(_shape(r.type), _dtype(r.type)) for r in made]
+        made = [r for r in _results(module) if _nbytes(r.type) and blocks.shape(r.type)]
+        made.sort(key=lambda r: blocks.owner(r).name == "stablehlo.constant")
+        return [(blocks.shape(r.type), _dtype(r.type)) for r in made]
 
 
 def farthest_by(exported, mesh) -> int:
@@ -139,11 +141,13 @@ class _Reader:
 
     def __init__(self, module, sizes: Mapping[str, int]):
         self.sizes = sizes
-        self.functions = {o.attributes["sym_name"].value: o for o in map(_op, module.body) if o.name == "func.func"}
+        self.functions = {
+            o.attributes["sym_name"].value: o for o in map(blocks.operation, module.body) if o.name == "func.func"
+        }
         self.doubts: dict[str, int] = {}
 
     def visits(self) -> Iterator[_At]:
-        return self._block(_body(self.functions["main"]), _At())
+        return self._block(blocks.body(self.functions["main"]), _At())
 
     def sent(self) -> Sent:
         found, feeds, made = self._sent(self.visits())
@@ -166,10 +170,10 @@ class _Reader:
         return found, feeds, made
 
     def _block(self, block, at: _At) -> Iterator[_At]:
-        for op in _needed(block):
+        for op in blocks.needed(block):
             here = replace(at, op=op)
             if op.name == "stablehlo.while":
-                n = _trips(op)
+                n = blocks.trips(op)
                 for region, loops in zip(op.regions, (1, 1) if n is None else (n + 1, n)):
                     yield from self._block(region.blocks[0], at.inside(f"while x{'?' if n is None else n}", loops))
             elif op.name in ("stablehlo.case", "stablehlo.if"):
@@ -177,7 +181,7 @@ class _Reader:
                     yield from self._block(block, at.inside("cond"))
             elif op.name in CALLS:
                 name = op.attributes[CALLS[op.name]].value
-                yield from self._block(_body(self.functions[name]), at.inside(name))
+                yield from self._block(blocks.body(self.functions[name]), at.inside(name))
             elif op.name == "sdy.manual_computation":
                 yield from self._block(op.regions[0].blocks[0], replace(at.inside("shard_map"), manual=True))
             else:
@@ -259,91 +263,8 @@ def _results(module) -> list:
     return [r for v in _Reader(module, {}).visits() if v.manual for r in v.op.results]
 
 
-def _needed(block) -> list:
-    """The operations of one block whose results reach its end or that have an effect."""
-    live, kept = set(), []
-    for op in reversed([_op(o) for o in block]):
-        effect = "has_side_effect" in op.attributes and bool(op.attributes["has_side_effect"].value)
-        if not len(op.results) or effect or any(r in live for r in op.results):
-            kept.append(op)
-            live.update(_operands(op))
-    return kept[::-1]
-
-
-def _operands(op) -> Iterator:
-    """What an operation and those inside it look at."""
-    yield from op.operands
-    for region in op.regions:
-        for block in region:
-            for inner in block:
-                yield from _operands(_op(inner))
-
-
-def _trips(op) -> int | None:
-    """How often a while runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
-    test, body = (r.blocks[0] for r in op.regions)
-    compare = _owner(_ends(test)[0])
-    if (
-        compare is None
-        or compare.name != "stablehlo.compare"
-        or "LT" not in str(compare.attributes["comparison_direction"])
-    ):
-        return None
-    counter, limit = (_carried(v, op, test, body) for v in compare.operands)
-    if counter is None or limit is None or counter[1] <= 0 or limit[1] != 0:
-        return None
-    return max(0, -((counter[0] - limit[0]) // counter[1]))
-
-
-def _carried(v, op, test, body) -> tuple[int, int] | None:
-    """(first value, change on each trip) of what a loop's test looks at; None if the program does not say."""
-    if v not in list(test.arguments):
-        value = _whole(v)
-        return None if value is None else (value, 0)
-    at = list(test.arguments).index(v)
-    first, var, out = _whole(op.operands[at]), body.arguments[at], _ends(body)[at]
-    if first is None or out == var:
-        return None if first is None else (first, 0)
-    step = _owner(out)
-    if step is None or step.name != "stablehlo.add" or var not in list(step.operands):
-        return None
-    steps = [_whole(x) for x in step.operands if x != var]
-    return (first, steps[0]) if steps and steps[0] is not None else None
-
-
-def _whole(v) -> int | None:
-    """The number, if it is a whole one and written into the program."""
-    owner = _owner(v)
-    if owner is None or owner.name != "stablehlo.constant":
-        return None
-    value = owner.attributes["value"]
-    return int(np.array(value)) if isinstance(value, ir.DenseIntElementsAttr) and not _shape(v.type) else None
-
-
-def _op(o):
-    return o.operation
-
-
-def _owner(v):
-    """The operation that makes a value; None for an argument."""
-    return None if isinstance(v.owner, ir.Block) else _op(v.owner)
-
-
-def _body(function):
-    return function.regions[0].blocks[0]
-
-
-def _ends(block) -> list:
-    """What a block hands on."""
-    return list(_op(list(block)[-1]).operands)
-
-
-def _shape(t) -> tuple[int, ...]:
-    return tuple(ir.RankedTensorType(t).shape)
-
-
 def _elements(t) -> int:
-    return prod(_shape(t))
+    return prod(blocks.shape(t))
 
 
 def _dtype(t) -> str:

@@ -1,0 +1,252 @@
+"""Where students write an answer in words, other than into its cell, and what is none: each changes a notebook in place."""
+
+import copy
+import re
+
+from autograder.making.exercises import HEADING
+
+SAID = "Latency: 42 transfers wait for one another."
+SPLIT = "Memory"
+
+
+def text(source, kind="markdown", **more):
+    return (
+        {"cell_type": kind, "metadata": {}, "source": source}
+        | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+        | more
+    )
+
+
+def at(nb, key) -> int:
+    return next(i for i, c in enumerate(nb["cells"]) if c.get("id") == key)
+
+
+def heading(nb, key) -> int:
+    return max(i for i, c in enumerate(nb["cells"][: at(nb, key)]) if HEADING.search(c["source"]))
+
+
+def below_the_cell(nb, key):
+    nb["cells"].insert(at(nb, key) + 1, text(SAID))
+
+
+def below_the_statement(nb, key):
+    nb["cells"].insert(heading(nb, key) + 1, text(SAID))
+
+
+def in_two_cells(nb, key):
+    nb["cells"].insert(at(nb, key) + 1, text("And more."))
+    nb["cells"].insert(at(nb, key), text(SAID))
+
+
+def before_the_next_heading(nb, key):
+    i = next(
+        (i for i in range(at(nb, key), len(nb["cells"])) if HEADING.search(nb["cells"][i]["source"])), len(nb["cells"])
+    )
+    nb["cells"].insert(i, text(SAID))
+
+
+def in_place_of_the_cell(nb, key):
+    nb["cells"][at(nb, key)] = text(SAID)
+
+
+def below_an_emptied_cell(nb, key):
+    nb["cells"][at(nb, key)]["source"] = " \n"
+    below_the_cell(nb, key)
+
+
+def below_a_copy_of_the_cell(nb, key):
+    i = at(nb, key)
+    nb["cells"].insert(i, copy.deepcopy(nb["cells"][i]) | {"id": "copy"})
+    nb["cells"].insert(i + 1, text(SAID))
+
+
+def as_a_copy_above_an_emptied_one(nb, key):
+    i = at(nb, key)
+    nb["cells"].insert(i, copy.deepcopy(nb["cells"][i]) | {"id": "copy", "source": SAID})
+    nb["cells"][i + 1]["source"] = ""
+
+
+def in_a_code_cell(nb, key):
+    nb["cells"].insert(at(nb, key) + 1, text(SAID, "code"))
+
+
+def in_a_comment_of_code(nb, key):
+    nb["cells"].insert(at(nb, key) + 1, text(f"# {SAID}", "code"))
+
+
+def in_a_raw_cell(nb, key):
+    nb["cells"].insert(at(nb, key) + 1, text(SAID, "raw"))
+
+
+def in_the_statement(nb, key):
+    nb["cells"][heading(nb, key)]["source"] += f"\n\n{SAID}"
+
+
+def in_the_last_line_of_the_statement(nb, key):
+    nb["cells"][heading(nb, key)]["source"] += f" {SAID}"
+
+
+def merged_with_the_statement(nb, key):
+    in_the_statement(nb, key)
+    del nb["cells"][at(nb, key)]
+
+
+def in_an_own_statement(nb, key):
+    """Cut, typed over and pasted: nothing of its metadata is left."""
+    i = heading(nb, key)
+    nb["cells"][i] = text(nb["cells"][i]["source"] + f"\n\n{SAID}")
+    del nb["cells"][at(nb, key)]
+
+
+def above_the_heading(nb, key):
+    nb["cells"].insert(heading(nb, key), text(f"To {number(key)}: {SAID}"))
+
+
+def at_the_end_of_the_notebook(nb, key):
+    nb["cells"].append(text(f"**Exercise {number(key)}.** {SAID}"))
+
+
+def at_the_top_of_the_notebook(nb, key):
+    nb["cells"].insert(0, text(f"{number(key)}) {SAID}"))
+
+
+def in_the_cell_above_the_heading(nb, key):
+    i = heading(nb, key) - 1
+    if nb["cells"][i]["cell_type"] == "markdown":
+        nb["cells"][i]["source"] += f"\n\n{SAID}"
+    else:
+        nb["cells"].insert(i + 1, text(f"{number(key)} {SAID}"))
+
+
+def in_the_next_cell(nb, key):
+    i = at(nb, key) + 1
+    if i == len(nb["cells"]):
+        nb["cells"].append(text(SAID))
+    else:
+        nb["cells"][i]["source"] += f"\n\n{SAID}"
+
+
+def at_the_top_of_the_next_cell(nb, key):
+    i = at(nb, key) + 1
+    if i == len(nb["cells"]):
+        nb["cells"].append(text(SAID))
+    else:
+        nb["cells"][i]["source"] = f"{SAID}\n\n{nb['cells'][i]['source']}"
+
+
+def under_the_next_heading(nb, key):
+    later = [i for i in range(at(nb, key), len(nb["cells"])) if HEADING.search(nb["cells"][i]["source"])]
+    if later:
+        nb["cells"][later[0]]["source"] += f"\n\n{SAID}"
+    else:
+        nb["cells"].append(text(SAID))
+
+
+def with_the_whole_exercise_gone(nb, key):
+    i, end = heading(nb, key), at(nb, key) + 1
+    while end < len(nb["cells"]) and not HEADING.search(nb["cells"][end]["source"]):
+        end += 1
+    nb["cells"][i:end] = [text(SAID)]
+
+
+def without_any_metadata(nb, key):
+    nb["cells"][at(nb, key)]["source"] = SAID
+    bare(nb)
+
+
+def below_the_cell_without_any_metadata(nb, key):
+    below_the_cell(nb, key)
+    bare(nb)
+
+
+def in_the_statement_without_any_metadata(nb, key):
+    merged_with_the_statement(nb, key)
+    bare(nb)
+
+
+def split_by_an_editor_that_keeps_one_metadata(nb, key):
+    i = at(nb, key)
+    nb["cells"].insert(i + 1, text(SAID))
+    nb["cells"][i]["source"] = "> YOUR ANSWER HERE"
+
+
+def under_a_comment(nb, key):
+    nb["cells"][at(nb, key)]["source"] = "<!-- to do -->"
+    below_the_cell(nb, key)
+
+
+def with_a_quotation(nb, key):
+    lines = nb["cells"][heading(nb, key)]["source"].split("\n")
+    nb["cells"].insert(at(nb, key) + 1, text("\n".join(f"> {line}" for line in lines) + f"\n\n{SAID}"))
+
+
+def bare(nb):
+    for c in nb["cells"]:
+        c["metadata"] = {}
+        c.pop("id", None)
+    nb["metadata"], nb["nbformat_minor"] = {}, 4
+
+
+def number(key) -> str:
+    return "{}.{}".format(*map(int, re.findall(r"\d+", key)[:2]))
+
+
+PLACES = [
+    below_the_cell, below_the_statement, in_two_cells, before_the_next_heading, in_place_of_the_cell, below_an_emptied_cell,
+    below_a_copy_of_the_cell, as_a_copy_above_an_emptied_one, in_a_code_cell, in_a_comment_of_code, in_a_raw_cell, in_the_statement,
+    in_the_last_line_of_the_statement, merged_with_the_statement, in_an_own_statement, above_the_heading, at_the_end_of_the_notebook,
+    at_the_top_of_the_notebook, in_the_cell_above_the_heading, in_the_next_cell, at_the_top_of_the_next_cell, under_the_next_heading,
+    with_the_whole_exercise_gone, without_any_metadata, below_the_cell_without_any_metadata, in_the_statement_without_any_metadata,
+    split_by_an_editor_that_keeps_one_metadata, under_a_comment, with_a_quotation,
+]  # fmt: skip
+
+
+def untouched(nb, key):
+    pass
+
+
+def a_comment_only(nb, key):
+    nb["cells"].insert(at(nb, key) + 1, text("<!-- I do not know -->\n\n<!-- nor\nhere -->"))
+
+
+def a_quotation_only(nb, key):
+    lines = nb["cells"][heading(nb, key)]["source"].split("\n")
+    nb["cells"].insert(at(nb, key) + 1, text("\n".join(f"> {line}" for line in lines)))
+
+
+def a_copy_of_the_statement(nb, key):
+    nb["cells"].insert(at(nb, key), text(nb["cells"][heading(nb, key)]["source"]))
+
+
+def a_split_statement(nb, key):
+    i = heading(nb, key)
+    first, middle, rest = nb["cells"][i]["source"].rpartition("\n")
+    nb["cells"][i]["source"] = first
+    nb["cells"].insert(i + 1, text(rest))
+
+
+def empty_cells(nb, key):
+    nb["cells"][at(nb, key) + 1 : at(nb, key) + 1] = [text(""), text(" \n\n"), text("---"), text("", "code")]
+
+
+def a_copy_of_the_empty_cell(nb, key):
+    nb["cells"].insert(at(nb, key), text("YOUR ANSWER HERE"))
+
+
+def the_cell_deleted(nb, key):
+    del nb["cells"][at(nb, key)]
+
+
+def all_metadata_lost(nb, key):
+    bare(nb)
+
+
+def code_in_other_exercises(nb, key):
+    nb["cells"].insert(2, text("x = 1", "code"))
+    nb["cells"].insert(2, text("My notes for the exam."))
+
+
+NOTHING = [
+    untouched, a_comment_only, a_quotation_only, a_copy_of_the_statement, a_split_statement, empty_cells, a_copy_of_the_empty_cell,
+    the_cell_deleted, all_metadata_lost, code_in_other_exercises,
+]  # fmt: skip
