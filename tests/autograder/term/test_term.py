@@ -12,6 +12,7 @@ import pytest
 
 from autograder import collect, course, grade, release
 from autograder.engine.sandbox import available
+from autograder.places import ROOT
 from tests import scratch
 from tests.autograder.attacks import batch, target
 from tests.autograder.attacks.kinds import POINTS, RIGHT, WRONG, filled
@@ -115,6 +116,7 @@ class Term:
             for name, data in s.files.items():
                 (place / name).write_bytes(data)
             (place / "timestamp.txt").write_text(s.stamp, encoding="utf-8")
+            (place / "submission_secret.txt").write_text(f"secret of {s.id}", encoding="utf-8")
         worked, why = course.run(api.collect, TOPIC)
         assert worked, why
 
@@ -191,8 +193,9 @@ def formgrader(term: Term):
     release.write(
         term.folder / "autograder" / "nbgrader_config.py",
         f"""
-import os
+import os, sys
 from pathlib import Path
+sys.path.insert(0, {str(ROOT)!r})
 from autograder import course
 
 c, before = get_config(), os.environ["JUPYTER_CONFIG_PATH"]
