@@ -139,7 +139,8 @@ def _same_sequence(got, expected, rtol, floor):
 def _same_number(got, expected, rtol, floor):
     try:
         if isinstance(got, (Fraction, Decimal)):
-            got = float(got)
+            nan = isinstance(got, Decimal) and got.is_nan()  # a signalling one cannot become a float
+            got = float("nan") if nan else float(got)
         g, e = np.asarray(got), np.asarray(expected)
         if g.dtype == object or g.dtype.kind in "USb":
             raise TypeError

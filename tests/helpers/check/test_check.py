@@ -1,6 +1,7 @@
 """What a learner's answer is told: by value, by law, by mistake."""
 
 import math
+from decimal import Decimal
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +31,7 @@ def test_jax_numbers_and_arrays_pass(capsys):
         (6.1, 6, "too large"),
         (-5.9, -6, "too large"),
         (float("nan"), 6, "not a number"),
+        (Decimal("sNaN"), 6, "not a number"),
         (math.inf, 6, "too large"),
         (6, math.inf, "too small"),
         (None, 6, "a number is asked for, this is None"),
