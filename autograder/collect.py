@@ -1,12 +1,14 @@
 """Take a platform's archive of submissions: `python -m autograder.collect ch01_rooflines --from submissions.zip`.
 
-The zip of Canvas or Moodle as it was downloaded, or a folder that it was unpacked into, goes into submitted/.
+The zip of Canvas or Moodle as it was downloaded, or a folder that it was unpacked into, goes into submitted/; so does the
+assignment's folder in each home, where a folder holds the homes of students, named by their ids.
 Nothing is lost: an earlier submission that differs is kept in collected/, and so are files that belong to nobody.
 
 No time of submission is written: neither platform puts it into the archive, whose own times are those of the download.
 """
 
 import argparse
+import contextlib
 import shutil
 import sys
 from collections import defaultdict
@@ -62,8 +64,10 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
     people = class_list.read(given) if given else class_list.saved(what.root, what.topic)
     kept = what.root / KEPT / what.topic
     found = Collected()
-    with opened(source) as archive, what.gradebook() as gradebook:
+    with what.gradebook() as gradebook, contextlib.ExitStack() as stack:
         known = roster(gradebook, people, what.fit)
+        homes = [f"{s}/{what.topic}" for s in known.people if what.fit(s)]
+        archive = stack.enter_context(opened(source, homes))
         if people:
             people.save(what.root, what.topic)
         sent, nobodys = _sorted(archive, known, what.topic)

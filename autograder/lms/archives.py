@@ -10,7 +10,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -85,10 +85,13 @@ def _refusal(why: str) -> Callable[[], BinaryIO]:
 
 
 @contextlib.contextmanager
-def opened(source: Path) -> Iterator[Archive]:
-    """What a platform's archive holds, zipped or unpacked; a SourceError if it is neither."""
+def opened(source: Path, homes: Iterable[str] = ()) -> Iterator[Archive]:
+    """What a platform's archive holds, zipped or unpacked; a SourceError if it is neither.
+
+    homes  places in a folder where students' work for the assignment may lie: if there is one, nothing else is looked at
+    """
     if source.is_dir():
-        yield _folder(source)
+        yield _folder(source, [source / h for h in homes])
         return
     try:
         with open(source, "rb") as file:
@@ -135,9 +138,10 @@ def _name(info: zipfile.ZipInfo) -> str:
     return name
 
 
-def _folder(top: Path) -> Archive:
+def _folder(top: Path, homes: list[Path]) -> Archive:
     found = Archive()
-    for folder, folders, names in os.walk(top):
+    there = [h for h in homes if os.path.isdir(h) and not os.path.islink(h) and not os.path.islink(h.parent)]
+    for folder, folders, names in (step for start in there or [top] for step in os.walk(start)):
         folders[:] = sorted(f for f in folders if f.casefold() not in IGNORED)
         for name in sorted(names) + [f for f in folders if os.path.islink(os.path.join(folder, f))]:
             path = Path(folder, name)

@@ -80,16 +80,31 @@ def test_moodle_as_it_is(folders, what, tmp_path):
 
 
 def test_a_folder_does_as_well(what, tmp_path):
-    with zipfile.ZipFile(zipped(tmp_path / "s.zip", {"CS 101/" + moodle_name(ADA, "exercises.ipynb"): A, "bob/x.ipynb": B,
-                                                     f"ada/{TOPIC}/y.ipynb": C})) as z:  # fmt: skip
+    files = {"CS 101/" + moodle_name(ADA, "exercises.ipynb"): A, "bob/x.ipynb": B}
+    with zipfile.ZipFile(zipped(tmp_path / "s.zip", files)) as z:
         z.extractall(tmp_path / "folder")
     with what.gradebook() as g:
         g.add_student("bob")
-        g.add_student("ada")
     found = collect.collect(what, tmp_path / "folder")
-    assert lies(what, "Participant 11") == {"exercises.ipynb": A}
-    assert lies(what, "bob") == {"exercises.ipynb": B} and lies(what, "ada") == {"exercises.ipynb": C}
+    assert lies(what, "Participant 11") == {"exercises.ipynb": A} and lies(what, "bob") == {"exercises.ipynb": B}
     assert found.strangers == ["Participant 11"]
+
+
+def test_of_homes_only_the_assignment_is_taken(what, tmp_path):
+    """No private file of a student's, no notebook of another assignment, nothing behind a link."""
+    home = tmp_path / "home"
+    for name, data in {f"ada/{TOPIC}/exercises.ipynb": A, "ada/.bashrc": b"x", "ada/ch02/exercises.ipynb": B,
+                       "bob/thesis.txt": b"x", "elsewhere/exercises.ipynb": C}.items():  # fmt: skip
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(data)
+    (home / "wei").mkdir()
+    (home / "wei" / TOPIC).symlink_to(home / "elsewhere")
+    with what.gradebook() as g:
+        for m in CLASS:
+            g.add_student(m.login)
+    found = collect.collect(what, home)
+    assert lies(what, "ada") == {"exercises.ipynb": A} and not lies(what, "bob") and not lies(what, "wei")
+    assert found.missing == ["bob", "wei"] and not found.unclaimed
 
 
 def test_anonymous_students_are_their_numbers(what, tmp_path):
