@@ -121,20 +121,25 @@ class Term:
         assert worked, why
 
 
-@pytest.fixture
-def term(tmp_path, monkeypatch):
-    needs(available().refusal is None, available().refusal or "")
+def begun(folder: Path, monkeypatch) -> Term:
+    """The course, released, with a deadline; its students have not handed in yet."""
     for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home-of-mine"))
+        monkeypatch.setenv(name, str(folder / "home-of-mine"))
     monkeypatch.setenv("COURSE_SECRET", "of this term")
     limits = dataclasses.replace(batch.LIMITS, memory=1_500_000_000)
     assignment = grade.Class.assignment
     monkeypatch.setattr(grade.Class, "assignment", lambda self: dataclasses.replace(assignment(self), limits=limits))
-    opened = target.opened(tmp_path)
+    opened = target.opened(folder)
     what = Strict(opened.topic, opened.scratch, timeout=8)
     with what.gradebook() as g:
         g.update_or_create_assignment(TOPIC, duedate=DUE)
-    return Term(what, students(target.released(what)), tmp_path)
+    return Term(what, students(target.released(what)), folder)
+
+
+@pytest.fixture
+def term(tmp_path, monkeypatch):
+    needs(available().refusal is None, available().refusal or "")
+    return begun(tmp_path, monkeypatch)
 
 
 def test_a_term(term):
@@ -176,20 +181,24 @@ def everybody_is_graded_or_before_a_person(term: Term, found: dict[str, grade.Re
 
 
 def people_read(term: Term) -> None:
-    """The Formgrader's own page asks for grades and puts scores: so does this."""
-    with formgrader(term) as asked:
-        waiting = 0
-        for submission in asked("GET", f"submitted_notebooks/{TOPIC}/exercises"):
-            for one in asked("GET", f"grades?submission_id={submission['id']}"):
-                if one["name"] == WRITTEN and one["needs_manual_grade"]:
-                    waiting += 1
-                    asked("PUT", f"grade/{one['id']}", {"manual_score": 3, "extra_credit": None})
-        assert waiting == sum(s.reads for s in term.students)
+    with formgrader(term) as url:
+        assert points_given(asking(url)) == sum(s.reads for s in term.students)
+
+
+def points_given(asked) -> int:
+    """How many written answers got three points: the Formgrader's own page asks for grades and puts scores, so does this."""
+    waiting = 0
+    for submission in asked("GET", f"submitted_notebooks/{TOPIC}/exercises"):
+        for one in asked("GET", f"grades?submission_id={submission['id']}"):
+            if one["name"] == WRITTEN and one["needs_manual_grade"]:
+                waiting += 1
+                asked("PUT", f"grade/{one['id']}", {"manual_score": 3, "extra_credit": None})
+    return waiting
 
 
 @contextlib.contextmanager
 def formgrader(term: Term):
-    """JupyterLab with nbgrader's Formgrader on this course; what its API answers."""
+    """The URL of a JupyterLab with nbgrader's Formgrader on this course; its token is `t`."""
     release.write(
         term.folder / "autograder" / "nbgrader_config.py",
         f"""
@@ -204,15 +213,20 @@ os.environ["JUPYTER_CONFIG_PATH"] = before  # the course puts its own folder in 
 """,
     )
     with scratch.jupyterlab(term.folder, term.folder / "own") as url:
+        yield url
 
-        def asked(method: str, what: str, body: dict | None = None):
-            head = {"Authorization": "token t", "Content-Type": "application/json"}
-            data = json.dumps(body).encode() if body else None
-            request = urllib.request.Request(f"{url}formgrader/api/{what}", data, head, method=method)
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
 
-        yield asked
+def asking(url: str):
+    """What the Formgrader's API answers."""
+
+    def asked(method: str, what: str, body: dict | None = None):
+        head = {"Authorization": "token t", "Content-Type": "application/json"}
+        data = json.dumps(body).encode() if body else None
+        request = urllib.request.Request(f"{url}formgrader/api/{what}", data, head, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    return asked
 
 
 def second_try_and_mended_exercise(term: Term) -> None:
