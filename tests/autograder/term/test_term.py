@@ -142,6 +142,7 @@ def term(tmp_path, monkeypatch):
     return begun(tmp_path, monkeypatch)
 
 
+@pytest.mark.takes("grades a class of forty three times, with cells that never end")
 def test_a_term(term):
     assert len(term.students) >= 40 and len(REPORTS) >= 30
     everybody_hands_in(term)
