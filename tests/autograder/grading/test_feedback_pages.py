@@ -15,6 +15,7 @@ from autograder.grading import feedback_pages, intake, nbgrader_steps
 from autograder.grading.one_submission import Graded
 from autograder.grading.rebuild import rebuild
 from autograder.places import ROOT, Tree
+from tests.autograder.grading.serial import Serial
 from tests.autograder.grading.test_jobs import gone
 
 SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
@@ -35,21 +36,13 @@ HOSTILE = {
 }
 
 
-class Rebuilds:
-    """A pool that runs nothing: the answers are where they should be, and what `HOSTILE` has stands behind them."""
-
-    def __init__(self, assignment, where):
-        self.released = nbformat.reads(assignment.released, as_version=4)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+class Rebuilds(Serial):
+    """Runs nothing: the answers are where they should be, and what `HOSTILE` has stands behind them."""
 
     def run(self, jobs):
+        released = nbformat.reads(self.assignment.released, as_version=4)
         for job in jobs:
-            nb = rebuild(intake.notebook(job.data), nbformat.from_dict(self.released))[0]
+            nb = rebuild(intake.notebook(job.data), nbformat.from_dict(released))[0]
             nb.cells += HOSTILE.get(job.student, [])
             yield Graded(job.student, nbformat.writes(nb, version=4))
 
