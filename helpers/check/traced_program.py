@@ -118,7 +118,7 @@ class Reading:
             self.made, self.largest = results_by(held), largest_result_by(held)
 
     def waits(self) -> list[int]:
-        """For each product how many permutes come one after the other before it; none is known where JAX cannot export."""
+        """For each product how many permutes in sequence it waits for; none is known where JAX cannot export."""
         known = self.exported and self.program.nr_devices == self.mesh.size
         return permutes_before_products(self.program) if known else []
 

@@ -7,7 +7,7 @@ LONGEST = 64  # trips of a loop that are followed
 
 
 def permutes_before_products(exported) -> list[int]:
-    """For each run of a product, how many permutes come one after the other on the longest way to it.
+    """For each run of a product, how many permutes in sequence it waits for, on the longest way to it.
 
     A product that takes what has just arrived waits for so many hops; 0 is one that waits for nothing.
     """
