@@ -236,6 +236,8 @@ def run(cell: Callable) -> Points:
         if notebook() is None:  # a command is to end
             raise
         why = f"You stopped this check{own_line(e)}. Nothing is judged."
+    finally:
+        _Hidden.now = False
     print(why, file=sys.stderr)
     return Points(0)
 

@@ -132,3 +132,12 @@ def test_hidden_statements_show_no_numbers_to_a_class(capsys, monkeypatch):
     check.run(raised)
     out = "".join(capsys.readouterr())
     assert "raising raised ValueError for numbers that it has not seen" in out and "828" not in out
+
+
+def test_what_is_hidden_ends_with_its_cell(capsys, monkeypatch):
+    monkeypatch.setenv("COURSE_VALUES", "a student's")
+    check.run(lambda: check.hidden() or 1)
+    a = check.Answer(lambda x: x + 1, points=1)
+    a.gives(828, 828)
+    check.report("0.1", a)
+    assert "(828)" in capsys.readouterr().err
