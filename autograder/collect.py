@@ -66,15 +66,16 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
     found = Collected()
     with what.gradebook() as gradebook, contextlib.ExitStack() as stack:
         known = roster(gradebook, people, what.fit)
-        homes = [f"{s}/{what.topic}" for s in known.people if what.fit(s)]
-        archive = stack.enter_context(opened(source, homes))
+        archive = stack.enter_context(opened(source, _homes(source, what.topic, known)))
         if people:
             people.save(what.root, what.topic)
-        sent, nobodys = _sorted(archive, known, what.topic)
+        others = {a.name for a in gradebook.assignments} - {what.topic}
+        sent, nobodys = _sorted(archive, known, what.topic, others)
         if not sent:
             raise SourceError(
                 f"None of the {len(nobodys)} files in {plain(str(source))} has a name that Canvas or Moodle gives, like "
-                "lovelaceada_12_345_exercises.ipynb or `Ada Lovelace_12_assignsubmission_file/exercises.ipynb`."
+                "lovelaceada_12_345_exercises.ipynb or `Ada Lovelace_12_assignsubmission_file/exercises.ipynb`, or lies in "
+                f"the folder {what.topic} of a folder with a student's id."
             )
         senders, files = _by_student(sent, known, what, found)
         enter(gradebook, known.people)
@@ -92,15 +93,24 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
     return found
 
 
+def _homes(source: Path, topic: str, known: Roster) -> list[str]:
+    """The assignment's folder in the homes of a folder: those of students, and beside one those of people whom no list names."""
+    there = [p.parent.name for p in sorted(source.glob(f"*/{topic}")) if claim((p.parent.name, "")) is None]
+    return [f"{name}/{topic}" for name in there] if known.people.keys() & set(there) else []
+
+
 Files = list[tuple[Claim, Entry]]
 
 
-def _sorted(archive: Archive, known: Roster, topic: str) -> tuple[dict[Sender, Files], list[Entry]]:
-    """The files of each sender, and those of nobody."""
+def _sorted(archive: Archive, known: Roster, topic: str, others: set[str]) -> tuple[dict[Sender, Files], list[Entry]]:
+    """The files of each sender, and those of nobody.
+
+    others  the course's other assignments: what lies in a folder of that name is not for this one
+    """
     sent: dict[tuple[str, str], Files] = defaultdict(list)
     nobodys = []
     for entry in archive.entries:
-        found = claim(entry.path, lambda s: known.find(s) is not None) or _by_folder(entry, known, topic)
+        found = claim(entry.path, lambda s: known.find(s) is not None) or _by_folder(entry, known, topic, others)
         if found:
             sent[found.sender.platform, found.sender.number].append((found, entry))
         else:
@@ -108,11 +118,13 @@ def _sorted(archive: Archive, known: Roster, topic: str) -> tuple[dict[Sender, F
     return {files[0][0].sender: files for files in sent.values()}, nobodys
 
 
-def _by_folder(entry: Entry, known: Roster, topic: str) -> Claim | None:
+def _by_folder(entry: Entry, known: Roster, topic: str, others: set[str]) -> Claim | None:
     """Who sent a file of no platform: the student whose id its folder has."""
     for i, part in enumerate(entry.path[:-1]):
         if part in known.people:
             rest = entry.path[i + 1 :]
+            if rest[0] in others and len(rest) > 1:
+                return None
             return Claim(Sender("", part), rest[1:] if len(rest) > 1 and rest[0] == topic else rest)
     return None
 

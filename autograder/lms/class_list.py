@@ -162,17 +162,31 @@ def text(data: bytes) -> str:
 
 def _kind(found: ClassList, path: Path) -> str:
     has = {what for what in NAMES if found.place(what) is not None}
+    if not has & {"identifier", "first", "last", "full", "email", "number", "user"} and _translated(found):
+        raise SourceError(
+            f"The class list {plain(path.name)} looks like Moodle's worksheet in another language, with the columns "
+            f"{_seen(found)}: choose English in Moodle (Preferences, Preferred language), and download it again."
+        )
     if {"identifier", "grade"} <= has:
         return WORKSHEET
     if {"id", "section"} <= has and ("full" in has or {"first", "last"} <= has) and "lms" not in has:
         return CANVAS
     if has & {"id", "email", "number", "user", "identifier"}:
         return PEOPLE
-    seen = ", ".join(plain(c, 40) for c in found.columns[:8]) or "nothing"
     raise SourceError(
-        f"The class list {plain(path.name)} has the columns {seen}: it needs Canvas's (Student, ID, Section), those of "
+        f"The class list {plain(path.name)} has the columns {_seen(found)}: it needs Canvas's (Student, ID, Section), those of "
         f"Moodle in English (Identifier, Full name, Email address), or id, first_name, last_name, email, lms_user_id."
     )
+
+
+def _seen(found: ClassList) -> str:
+    return ", ".join(plain(c, 40) for c in found.columns[:8]) or "nothing"
+
+
+def _translated(found: ClassList) -> bool:
+    """Whether the first column says "Participant" and a number in another language: a word, the same in each row, and a number."""
+    parts = [re.fullmatch(r"([^\d@]*[^\W\d][^\d@]*)([0-9]+)", row[0].strip()) for row in found.rows if row[0].strip()]
+    return len(found.columns) > 4 and bool(parts) and all(parts) and len({m[1] for m in parts}) == 1
 
 
 def key(name: str) -> str:

@@ -74,3 +74,18 @@ def test_lists_are_kept_and_that_of_the_assignment_is_preferred(tmp_path):
     assert newest(tmp_path, WORKSHEET, [TOPIC]) is None
     (tmp_path / "collected" / TOPIC / "class.json").write_text("{")
     assert saved(tmp_path, TOPIC) is None and newest(tmp_path, CANVAS, [TOPIC]) == other
+
+
+def test_a_worksheet_in_another_language_is_told_from_a_list_of_people(tmp_path):
+    """Moodle writes "Teilnehmer/in77" under "ID", which is no id of the course's."""
+    german = ["ID", "Vollständiger Name", "E-Mail-Adresse", "Status", "Bewertung", "Bestwertung"]
+    rows = [[f"Teilnehmer/in{m.number}", f"{m.first} {m.last}", m.email, "", "-", "5,00"] for m in CLASS]
+    (tmp_path / "w.csv").write_text(csv_text([german, *rows]), encoding="utf-8")
+    with pytest.raises(SourceError, match="in another language, with the columns ID, Vollst.*choose English"):
+        read(tmp_path / "w.csv")
+    ours = [
+        ["id", "first_name", "last_name", "email", "group"],
+        *([f"s{i}", "A", "B", f"{i}@x.org", "1"] for i in (1, 20)),
+    ]
+    (tmp_path / "p.csv").write_text(csv_text(ours), encoding="utf-8")
+    assert [p.ids[0] for p in people(tmp_path / "p.csv")] == ["s1", "s20"]
