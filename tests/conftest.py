@@ -34,6 +34,13 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def browser():  # playwright allows one in a process
-    with chromium.browser() as b:
-        yield b
+def chromium_of_this_process():  # playwright allows one in a process
+    one = chromium.Chromium()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def browser(chromium_of_this_process):
+    """Chromium, alive: a machine short of memory may have killed it since the last test."""
+    return chromium_of_this_process.alive()

@@ -33,7 +33,8 @@ def figure():
 
 
 @pytest.fixture(scope="module")
-def page(browser, figure, tmp_path_factory):
+def page(chromium_of_this_process, figure, tmp_path_factory):
+    browser = chromium_of_this_process.alive()
     with alone(browser, write(figure, tmp_path_factory.mktemp("plans")).as_uri()) as opened:
         yield opened
 
