@@ -22,7 +22,7 @@ from helpers.costs.training.dp_fsdp_tp import (
 )
 from helpers.costs.training.expert_parallelism import expert_width
 from helpers.costs.training.gradient_accumulation import accumulation_bytes
-from helpers.costs.training.layout_collectives import MASTER
+from helpers.costs.training.layout import MASTER
 from helpers.costs.training.training_step import largest_model, three_checkpoints, zero_memory
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model

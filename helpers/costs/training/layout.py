@@ -1,4 +1,4 @@
-"""How a model and a batch lie over chips: a `Layout`, and the wires that each of its axes gets (chapter 4).
+"""How a training step lies over chips: a `Layout`, and the wires that each of its axes gets (chapter 4).
 
 The axes of a layout lie along the slice in one order, neighbours first: tp, cp, ep, fsdp, dp, pp, as in a mesh whose
 last axis is tp. An axis that takes a whole axis of the torus has its ring; one that takes a part has a line, and one
@@ -18,6 +18,8 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.numeric import floor, maximum, minimum, plain, where
 
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
+NUMBERS = (*AXES, "pods", "zero", "microbatches", "v")
+OFFLOADS = ("", "activations", "optimizer")
 
 
 def divisors(n: Count) -> list[int]:
@@ -31,8 +33,30 @@ def divisors(n: Count) -> list[int]:
 
 
 @dataclass(frozen=True)
+class Bytes:
+    """Bytes that each number takes: of weights, gradients and activations, and of the optimizer's state of a parameter.
+
+    state  8 for Adam's two float32 moments, 12 with a master copy of the weights in float32, which training in bf16 needs:
+           `kernels.transformers.adam` shows why
+
+    >>> sum(vars(BF16).values()) - BF16.activation, sum(vars(MASTER).values()) - MASTER.activation   # of a parameter
+    (12, 16)
+    """
+
+    weight: float = 2
+    gradient: float = 2
+    state: float = 8
+    activation: float = 2
+
+
+BF16 = Bytes()
+MASTER = Bytes(state=12)
+"""bf16 weights and gradients, two moments and a master copy in float32: the 16 bytes of "ZeRO" (2020), section 3."""
+
+
+@dataclass(frozen=True)
 class Layout:
-    """How a model and a batch lie over chips. Fields may be arrays of layouts, which are not checked.
+    """How a training step lies over chips. Numbers may be arrays of layouts, which are not checked.
 
     dp     shares the batch; every one of them has the weights (`zero` says what of it is shared nevertheless)
     fsdp   shares the batch, and the weights, gradients and optimizer state too
@@ -43,7 +67,14 @@ class Layout:
     pods   slices on a data-centre network, that share the batch
     zero   what the chips that have the same weights share all the same: 0 nothing, 1 optimizer state, 2 gradients too,
            3 weights too. They are the chips along dp, ep (but for experts) and cp
-    micro  microbatches of a step, one after the other
+    microbatches  of a step, one after the other: how many, not how large
+    v         stages of the pipeline on each device, if the schedule is "interleaved"
+    schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`
+    policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`
+    sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
+    products  the type in which matrix products multiply: "bf16", "fp8", …
+    stored    bytes of what is stored
+    offload   what lives in the host's memory: "" nothing, "activations", or "optimizer"
 
     >>> Layout(fsdp=16, tp=4).chips, Layout(fsdp=16, tp=4, pods=2).shards
     (64, 32)
@@ -60,15 +91,24 @@ class Layout:
     cp: int = 1
     pods: int = 1
     zero: int = 0
-    micro: int = 1
+    microbatches: int = 1
+    v: int = 1
+    schedule: str = "1F1B"
+    policy: str = "block"
+    sequence_parallel: bool = True
+    products: str = "bf16"
+    stored: Bytes = BF16
+    offload: str = ""
 
     def __post_init__(self):
-        for f in fields(self):
-            x = getattr(self, f.name)
-            if isinstance(x, bool | str) or x is None or (plain(x) and (x != int(x) or x < (f.name != "zero"))):
-                raise ValueError(f"{f.name} is a whole number of {int(f.name != 'zero')} or more, got {x!r}")
+        for name in NUMBERS:
+            x, least = getattr(self, name), int(name != "zero")
+            if isinstance(x, bool | str) or x is None or (plain(x) and (x != int(x) or x < least)):
+                raise ValueError(f"{name} is a whole number of {least} or more, got {x!r}")
         if plain(self.zero) and self.zero > 3:
             raise ValueError(f"zero is 0, 1, 2 or 3, not {self.zero}")
+        if self.offload not in OFFLOADS:
+            raise ValueError(f"offload is one of {', '.join(map(repr, OFFLOADS))}, not {self.offload!r}")
 
     @property
     def chips(self):
@@ -83,11 +123,22 @@ class Layout:
     def __str__(self) -> str:
         """What is not as without it.
 
-        >>> str(Layout(fsdp=16, tp=4)), str(Layout())
-        ('fsdp=16 tp=4', 'one chip')
+        >>> str(Layout(fsdp=16, tp=4, policy="matmuls", stored=MASTER)), str(Layout())
+        ('fsdp=16 tp=4 policy=matmuls stored.state=12', 'one chip')
         """
-        said = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default]
-        return " ".join(said) or "one chip"
+        return " ".join(_changed(self)) or "one chip"
+
+
+def _changed(of, where: str = "") -> list[str]:
+    """The fields of a record that are not as they are by default; of a record in it, its own."""
+    out = []
+    for f in fields(of):
+        x = getattr(of, f.name)
+        if isinstance(x, Bytes):
+            out += _changed(x, f"{f.name}.")
+        elif x != f.default:
+            out.append(f"{where}{f.name}={x}")
+    return out
 
 
 @dataclass(frozen=True)

@@ -13,29 +13,7 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import Parameters, attention_matrices, parameters
 from helpers.numeric import maximum, minimum, plain, where
 
-from .layout import Layout, Wires, together, wires
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Bytes that each number takes: of weights, gradients and activations, and of the optimizer's state of a parameter.
-
-    state  8 for Adam's two float32 moments, 12 with a master copy of the weights in float32, which training in bf16 needs:
-           `kernels.transformers.adam` shows why
-
-    >>> sum(vars(BF16).values()) - BF16.activation, sum(vars(MASTER).values()) - MASTER.activation   # of a parameter
-    (12, 16)
-    """
-
-    weight: float = 2
-    gradient: float = 2
-    state: float = 8
-    activation: float = 2
-
-
-BF16 = Bytes()
-MASTER = Bytes(state=12)
-"""bf16 weights and gradients, two moments and a master copy in float32: the 16 bytes of "ZeRO" (2020), section 3."""
+from .layout import Bytes, Layout, Wires, together, wires
 
 
 @dataclass(frozen=True)
@@ -113,19 +91,14 @@ def collectives(
     tokens,
     kept: Held,
     s: Slice,
-    policy,
-    sizes: Bytes,
-    v,
     hop,
     at: Mapping[str, Wires] | None = None,
 ) -> tuple[Sent, ...]:
     """Every collective of a device; those that have nobody to send to are left out where that can be seen.
 
-    kept    `held` of this model and layout
-    policy  what is kept for the backward pass: `training_memory_bytes.POLICIES`
-    v       stages of the pipeline on each device
-    hop     seconds of latency per hop
-    at      the wires of every axis, if they are known already
+    kept  `held` of this model and layout
+    hop   seconds of latency per hop
+    at    the wires of every axis, if they are known already
     """
     at, torus = at or wires(layout, s), bool(s.chip.axes)
     over = cache(lambda axes: at[axes[0]] if len(axes) == 1 else together([at[a] for a in axes], torus))
@@ -139,10 +112,10 @@ def collectives(
         if not plain(times, on.n) or (times and on.n > 1):
             out.append(Sent(kind, axes, what, size, times, when, hides, took))
 
-    L = c.L / layout.pp
-    there = tokens / (share(layout, s) * layout.cp * layout.micro)
-    _activations(c, layout, there, L, policy, sizes.activation, v, send)
-    _weights(c, layout, kept, L, policy, sizes, send)
+    L, sizes = c.L / layout.pp, layout.stored
+    there = tokens / (share(layout, s) * layout.cp * layout.microbatches)
+    _activations(c, layout, there, L, send)
+    _weights(c, layout, kept, L, sizes, send)
     _copies(c, layout, kept, L, sizes, send)
     if torus and not (plain(layout.pods) and layout.pods == 1):
         each = sizes.gradient * (kept.dense / layout.ep + kept.experts) / (layout.dp * layout.cp) / layout.fsdp
@@ -151,13 +124,13 @@ def collectives(
     return tuple(out)
 
 
-def _weights(c: Config, layout: Layout, kept: Held, L, policy, sizes: Bytes, send) -> None:
+def _weights(c: Config, layout: Layout, kept: Held, L, sizes: Bytes, send) -> None:
     """Weights under fsdp, and under zero=3 those that dp, ep and cp copy: gathered for each pass, gradients scattered.
 
     One layer's at a time, the tables of the vocabulary spread over them.
     """
-    m, z = layout.micro, layout.zero
-    passes = {"forward": 1, "backward": 2 if policy == "nothing" else 1}  # the whole forward pass again
+    m, z = layout.microbatches, layout.zero
+    passes = {"forward": 1, "backward": 2 if layout.policy == "nothing" else 1}  # the whole forward pass again
     cases = [(("fsdp",), kept.dense, z < 3), (("cp", "ep", "fsdp", "dp"), kept.dense, z == 3)]
     if c.moe:
         cases += [(("fsdp",), kept.experts, z < 3), (("cp", "fsdp", "dp"), kept.experts, z == 3)]
@@ -169,7 +142,7 @@ def _weights(c: Config, layout: Layout, kept: Held, L, policy, sizes: Bytes, sen
 
 def _copies(c: Config, layout: Layout, kept: Held, L, sizes: Bytes, send) -> None:
     """Gradients of weights that several devices hold: once at the end, or with zero=2 after every microbatch."""
-    m, z = layout.micro, layout.zero
+    m, z = layout.microbatches, layout.zero
     cases = [(("cp", "ep", "dp"), kept.dense)] + ([(("cp", "dp"), kept.experts)] if c.moe else [])
     for axes, params in cases:
         w, g = (each / L * params / layout.fsdp for each in (sizes.weight, sizes.gradient))
@@ -179,22 +152,13 @@ def _copies(c: Config, layout: Layout, kept: Held, L, sizes: Bytes, send) -> Non
         send("AllGather", axes, "weights", w, L * ((z == 1) | (z == 2)), "update", True)
 
 
-def _activations(c: Config, layout: Layout, there, L, policy, x, v, send) -> None:
-    """What is sent of activations: `there` tokens of each microbatch, x bytes a number, through L layers of a stage."""
-    m = layout.micro
+def _activations(c: Config, layout: Layout, there, L, send) -> None:
+    """What is sent of activations: `there` tokens of each microbatch, through L layers of a stage."""
+    m, policy, x = layout.microbatches, layout.policy, layout.stored.activation
     moe = sum(n for kind, n in c.groups if kind.moe) / c.L * L
     one = x * there * c.D
-    # Around attention and around the MLP an AllGather of In and a ReduceScatter of Out; of experts, for each copy of a token.
-    blocks = L if c.parallel else 2 * L - moe + moe * ((c.moe.k + (c.moe.shared > 0)) if c.moe else 0)
-    # What is done again: all of the forward pass; or of each layer attention, whose Out the MLP reads, once it is gathered.
-    late = 0 if c.parallel or policy != "block" else blocks - L
-    gathers, scatters = {"nothing": (blocks, blocks), "block": (late, 0 if c.parallel else L)}.get(policy, (0, 0))
-    for when, more, out in (("forward", 0, 0), ("backward", gathers, scatters)):
-        send("AllGather", ("tp",), "activations", one, m * (blocks + more), when, False)
-        send("ReduceScatter", ("tp",), "activations", one, m * (blocks + out), when, False)
-    send(
-        "AllGather", ("tp",), "activations", one, m * (blocks - late), "backward", True
-    )  # In again: no gradient waits for it
+    mine = one / layout.tp if layout.sequence_parallel else one  # what a device has of it between blocks
+    _blocks(c, layout, one, L, moe, send)
     # Keys and values go round the ring; their gradients come back.
     width = c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.K * c.H / minimum(layout.tp, c.K)
     keys = x * there * layout.cp * width
@@ -205,12 +169,34 @@ def _activations(c: Config, layout: Layout, there, L, policy, x, v, send) -> Non
     # Tokens go to their experts and back; their gradients the same way; experts' inputs are sent again, not kept.
     again = {"nothing": 3, "block": 2}.get(policy, 1)
     if c.moe:
-        routed = one * layout.ep * c.moe.k / layout.tp
+        routed = mine * layout.ep * c.moe.k
         send("AllToAll", ("ep",), "tokens", routed, m * 2 * moe, "forward", False)
         send("AllToAll", ("ep",), "tokens", routed, m * (2 + again) * moe, "backward", False)
     # A device between two others hands on v activations of each microbatch; `kernels.training.pipeline_parallel` tells what it sends.
     for when in ("forward", "backward"):
-        send("Permute", ("pp",), "activations", one / layout.tp, m * v * (layout.pp > 1), when, True)
+        send("Permute", ("pp",), "activations", mine, m * layout.v * (layout.pp > 1), when, True)
+
+
+def _blocks(c: Config, layout: Layout, one, L, moe, send) -> None:
+    """What tp sends, `one` bytes each: around attention and around the MLP; of experts, for each copy of a token.
+
+    With sequence parallelism an AllGather of In and a ReduceScatter of Out, and each is the other's gradient: g and its
+    conjugate of "Reducing Activation Recomputation" (2022). Without it, f and its conjugate: all of In is there, and an
+    AllReduce sums Out forward and In's gradient backward.
+    """
+    m, policy = layout.microbatches, layout.policy
+    blocks = L if c.parallel else 2 * L - moe + moe * ((c.moe.k + (c.moe.shared > 0)) if c.moe else 0)
+    # What is done again: all of the forward pass; or of each layer attention, whose Out the MLP reads, once it is gathered.
+    late = 0 if c.parallel or policy != "block" else blocks - L
+    gathers, scatters = {"nothing": (blocks, blocks), "block": (late, 0 if c.parallel else L)}.get(policy, (0, 0))
+    for when, more, out in (("forward", 0, 0), ("backward", gathers, scatters)):
+        if layout.sequence_parallel:
+            send("AllGather", ("tp",), "activations", one, m * (blocks + more), when, False)
+            send("ReduceScatter", ("tp",), "activations", one, m * (blocks + out), when, False)
+        else:
+            send("AllReduce", ("tp",), "activations", one, m * (blocks + out), when, False)
+    if layout.sequence_parallel:  # In again: no gradient waits for it
+        send("AllGather", ("tp",), "activations", one, m * (blocks - late), "backward", True)
 
 
 entries(__name__)

@@ -6,7 +6,7 @@ functions of `costs` that need NumPy.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
@@ -18,6 +18,7 @@ from helpers.costs.transformers.training_memory_bytes import POLICIES
 from .layout import AXES, Layout, divisors
 from .training_step import Step, rules, step
 
+SEARCHED = (*AXES, "zero", "microbatches")
 BLOCK = 512  # meshes at a time: their arrays stay in a core's cache
 
 
@@ -49,9 +50,9 @@ def meshes(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: st
     rows = np.array(list(factors(chips, len(AXES))))
     for at, sizes in (("tp", c.N), ("pp", c.L), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
         rows = rows[sizes % rows[:, AXES.index(at)] == 0]  # most go here, and fast
-    laid = Layout(**dict(zip(AXES, rows.T)), pods=pods)
+    laid = Layout(**dict(zip(AXES, rows.T)), pods=pods, schedule=schedule if schedule != "interleaved" else "1F1B")
     keep = np.ones(len(rows), bool)
-    for holds, _ in rules(c, laid, tokens, T, s, schedule if schedule != "interleaved" else "1F1B"):
+    for holds, _ in rules(c, laid, tokens, T, s):
         keep &= holds
     return dict(zip(AXES, rows[keep].T))
 
@@ -65,10 +66,10 @@ def grids(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: str
 
     each = meshes(c, tokens, T, s, pods, schedule)
     total = len(each["tp"])
-    micro = np.array(divisors(tokens // T))
+    zero, microbatches = np.arange(4)[None, :, None], np.array(divisors(tokens // T))[None, None, :].astype(float)
     for begin in range(0, total, BLOCK):
         some = {a: x[begin : begin + BLOCK, None, None].astype(float) for a, x in each.items()}
-        yield Layout(**some, pods=pods, zero=np.arange(4)[None, :, None], micro=micro[None, None, :].astype(float))
+        yield Layout(**some, pods=pods, zero=zero, microbatches=microbatches, schedule=schedule)
 
 
 @dataclass(frozen=True)
@@ -104,31 +105,37 @@ def search(
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
-    >>> [(at.policy, str(at.layout)) for at in found.best]
-    [('everything', 'dp=16 cp=4 zero=3 micro=16')]
+    >>> [str(at.layout) for at in found.best]
+    ['dp=16 cp=4 zero=3 microbatches=16 policy=everything']
     """
+    return _search(c, tokens, T, s, Layout(pods=pods, schedule=schedule), policies, top)
+
+
+def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, ...], top: int = 1) -> Found:
+    """Over axes, zero, microbatches and policies; whatever else a layout says is that of `like`."""
     import numpy as np
 
     ranked, tried, fitting, least = [], 0, 0, inf
-    for grid in grids(c, tokens, T, s, pods, schedule=schedule):
+    for grid in grids(c, tokens, T, s, like.pods, like.schedule):
+        laid = replace(like, **{name: getattr(grid, name) for name in SEARCHED})
         ok = np.ones((), bool)
-        for holds, _ in rules(c, grid, tokens, T, s, schedule):
+        for holds, _ in rules(c, laid, tokens, T, s):
             ok = ok & holds
-        shape = np.broadcast_shapes(*(np.shape(getattr(grid, a)) for a in ("tp", "zero", "micro")))
+        shape = np.broadcast_shapes(*(np.shape(getattr(laid, name)) for name in SEARCHED))
         ok = np.broadcast_to(ok, shape)
         for policy in policies:
-            at = step(c, grid, tokens, T, s, policy, schedule)
+            at = step(c, replace(laid, policy=policy), tokens, T, s)
             fits = ok & (at.missing == 0)
             tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
             least = min(least, float(np.where(ok, at.memory.total, inf).min()))
-            ranked += _first(np, at, fits, shape, policy, top)
+            ranked += _first(np, at, fits, shape, top)
     ranked.sort(key=lambda r: r[0])
-    best = (step(c, layout, tokens, T, s, policy, schedule) for _, policy, layout in ranked)
+    best = (step(c, layout, tokens, T, s) for _, layout in ranked)
     return Found(tuple(islice(best, top)), tried, fitting, least)
 
 
-def _first(np, at: Step, fits, shape, policy: str, top: int) -> list[tuple]:
-    """(key, policy, layout) of the best of one block; seconds to nine digits, so that rounding decides nothing."""
+def _first(np, at: Step, fits, shape, top: int) -> list[tuple]:
+    """(key, layout) of the best of one block; seconds to nine digits, so that rounding decides nothing."""
     seconds = np.where(fits, np.broadcast_to(at.hidden, shape), np.inf).ravel()
     total = np.broadcast_to(at.memory.total, shape).ravel()
     edge = np.partition(seconds, min(top, seconds.size) - 1)[min(top, seconds.size) - 1]
@@ -139,10 +146,9 @@ def _first(np, at: Step, fits, shape, policy: str, top: int) -> list[tuple]:
     out = []
     for i in some:
         where = np.unravel_index(i, shape)
-        names = (*AXES, "zero", "micro")
-        picked = {n: int(np.broadcast_to(getattr(at.layout, n), shape)[where]) for n in names}
+        picked = {n: int(np.broadcast_to(getattr(at.layout, n), shape)[where]) for n in SEARCHED}
         key = (float(f"{seconds[i]:.9g}"), float(total[i]), picked["zero"])
-        out.append((key, policy, Layout(**picked, pods=at.layout.pods)))
+        out.append((key, replace(at.layout, **picked)))
     return out
 
 
@@ -185,7 +191,12 @@ def smallest(c: Config, tokens: int, T: int, of: Chip, policies: tuple[str, ...]
     >>> at.shape, pods
     ((4, 4), 1)
     """
-    return next((r for r in rooms(of) if search(c, tokens, T, *r, policies=policies, top=1).fitting), None)
+    return _smallest(c, tokens, T, of, Layout(), policies)
+
+
+def _smallest(c: Config, tokens, T, of: Chip, like: Layout, policies: tuple[str, ...]):
+    fits = (r for r in rooms(of) if _search(c, tokens, T, r[0], replace(like, pods=r[1]), policies).fitting)
+    return next(fits, None)
 
 
 def check_fits(at: Step) -> None:
@@ -209,18 +220,19 @@ def check_fits(at: Step) -> None:
         f"{layout} needs {at.memory.total / 1e9:.1f} GB on a {chip.name}, {at.missing / 1e9:.1f} GB more than it has, "
         f"{most / 1e9:.1f} GB of it {role}"
     )
-    for policies in ((at.policy,), POLICIES[:3]):
-        if best := search(at.config, at.tokens, at.T, at.slice, layout.pods, policies, top=1).best:
-            raise ValueError(f"{said}; {best[0].layout} with policy {best[0].policy!r} fits on this slice")
-    if room := smallest(at.config, at.tokens, at.T, chip):
+    case = at.config, at.tokens, at.T
+    for policies in ((layout.policy,), POLICIES[:3]):
+        if best := _search(*case, at.slice, layout, policies).best:
+            raise ValueError(f"{said}; {best[0].layout} fits on this slice")
+    if room := _smallest(*case, chip, layout, POLICIES[:3]):
         raise ValueError(
             f"{said}; no layout fits on this slice, the smallest slice that holds the step is {_named(*room)}"
         )
-    *_, largest = rooms(chip)
-    over = search(at.config, at.tokens, at.T, *largest, top=1).least - chip.hbm_bytes
+    *_, (largest, pods) = rooms(chip)
+    over = _search(*case, largest, replace(layout, pods=pods), POLICIES[:3]).least - chip.hbm_bytes
     lacks = f", where the best lacks {over / 1e9:.1f} GB a chip" if over < inf else ""
     raise ValueError(
-        f"{said}; no layout fits on any slice of {chip.name} up to {_named(*largest)}{lacks}: "
+        f"{said}; no layout fits on any slice of {chip.name} up to {_named(largest, pods)}{lacks}: "
         "give a smaller model, or chips with more memory"
     )
 

@@ -1,16 +1,16 @@
 """One training step of a decoder under a layout: FLOPs, what is sent, bytes on a device, seconds (chapter 4).
 
 tokens are those of the whole batch, in sequences of T. Between blocks activations are cut over tp, by tokens (sequence
-parallelism) or by D as in `dp_fsdp_tp`, which sends as much; so every block gathers and scatters them. Weights under fsdp
-are gathered for each microbatch, forward and backward, and their gradients scattered. Left out, since the programs of
-`kernels.training` do not cut the vocabulary: what its products would send over tp, as much as one block of the 2L. Also
-activations' traffic to HBM, (tp/F + 1/D)·C/W_hbm of a product's time, 8 % for LLaMA-2 13B with tp=4 on v5p; and windows
-that make cp send less.
+parallelism) or by D as in `dp_fsdp_tp`, which sends as much; so every block gathers and scatters them. Without
+sequence parallelism each chip of tp has all of them, and every block sums them. Weights under fsdp are gathered for each
+microbatch, forward and backward, and their gradients scattered. Left out, since the programs of `kernels.training` do not
+cut the vocabulary: what its products would send over tp, as much as one block of the 2L. Also activations' traffic to HBM,
+(tp/F + 1/D)·C/W_hbm of a product's time, 8 % for LLaMA-2 13B with tp=4 on v5p; and windows that make cp send less.
 
 Any number may be an array, of layouts for instance: `layout_search.search` is one call of `step`. Arrays are not checked.
 
 Source: Austin et al. 2025, Section 5; Rajbhandari et al., "ZeRO" (2020); Korthikanti et al., "Reducing Activation
-Recomputation" (2022) for tensor with sequence parallelism; Liu et al., "Ring Attention" (2023).
+Recomputation" (2022) for tensor parallelism with sequence parallelism and without; Liu et al., "Ring Attention" (2023).
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from helpers.arguments import entries
-from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.parameters_and_flops import Flops, flops, parameters
 from helpers.costs.transformers.six_nd_and_mfu import six_nd
-from helpers.costs.transformers.training_memory_bytes import arrays, recomputed, saved
+from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
 from helpers.numeric import maximum, minimum, plain, where
 
-from .layout import AXES, Layout, Wires, divisors, lies
-from .layout_collectives import BF16, Bytes, Held, Sent, collectives, held, share
+from .layout import AXES, BF16, NUMBERS, Bytes, Layout, Wires, divisors, lies
+from .layout_collectives import Held, Sent, collectives, held, share
 from .pipeline_schedules import bubble, in_flight
 
 DAY = 86400
+CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
+"""Arrays of `training_memory_bytes.arrays`, by the first word, that tp cuts by heads or by F; the others are of D, or latent."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,6 @@ class Step:
     slice: Slice
     tokens: float
     T: float
-    policy: str
     flops: float
     active: float
     sent: tuple[Sent, ...]
@@ -125,20 +126,15 @@ def step(
     tokens,
     T,
     s: Slice,
-    policy: str = "block",
-    schedule: str = "1F1B",
-    v: int = 1,
-    sizes: Bytes = BF16,
     count: str = "all",
     hop: float | None = None,
     at: Mapping[str, Wires] | None = None,
 ) -> Step:
-    """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them.
+    """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them. It has no `offload`.
 
-    policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`
-    schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`; v stages on each device if "interleaved"
-    count     pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
-    at        the wires of every axis, if they are known already; then the layout is not checked either
+    count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
+    hop    seconds of latency per hop, if not the chip's
+    at     the wires of every axis, if they are known already; then the layout is not checked either
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -147,19 +143,19 @@ def step(
     >>> print(f"{at.time.lower:.3f} {at.hidden:.3f} {at.time.upper:.3f} {at.time.bound} {at.mfu(at.hidden):.2f}")
     0.179 0.284 0.352 math 0.46
     """
+    if layout.offload:
+        raise ValueError(f"a step has no price for {layout.offload} in the host's memory: leave offload out")
     if at is None:
-        check(c, layout, tokens, T, s, schedule, v)
-    p, f = parameters(c), flops(c, tokens / T, T, count=count)
-    again = recomputed(c, tokens / T, T, policy, count)
+        check(c, layout, tokens, T, s)
+    p, f, sizes = parameters(c), flops(c, tokens / T, T, count=count), layout.stored
+    again = recomputed(c, tokens / T, T, layout.policy, count)
     kept = held(c, layout, p)
-    sent = collectives(c, layout, tokens, kept, s, policy, sizes, v, s.chip.hop if hop is None else hop, at)
-    # The slowest stage has its share of the layers and the unembedding.
-    stage = (3 * f.layers + again) / layout.pp + 3 * f.unembedding
-    stretch = 1 / (1 - bubble(schedule, layout.pp, layout.micro, v))
-    moved = layout.micro * 2 * (sizes.weight + sizes.gradient) * (kept.dense + kept.experts)
-    states = _kept(layout, kept, sizes)
+    sent = collectives(c, layout, tokens, kept, s, s.chip.hop if hop is None else hop, at)
+    stretch = 1 / (1 - bubble(layout.schedule, layout.pp, layout.microbatches, layout.v))
+    moved = layout.microbatches * 2 * (sizes.weight + sizes.gradient) * (kept.dense + kept.experts)
+    states = _kept(layout, kept)
     parts = {
-        "math": stage * layout.pp / (s.chips * layout.pods) / s.chip.rate() * stretch,
+        "math": _products(f, again, layout, s.chip) * layout.pp / (s.chips * layout.pods) * stretch,
         "hbm": moved / s.chip.hbm_bandwidth * stretch + 2 * sum(states) / s.chip.hbm_bandwidth,
     }
     waits = 0.0
@@ -167,12 +163,25 @@ def step(
         took, name = one.seconds * (1.0 if one.when == "update" else stretch), "+".join(one.axes)
         parts[name] = parts.get(name, 0.0) + took
         waits = waits + (0.0 if one.hides else took)
-    memory = _memory(c, layout, tokens, T, kept, states, policy, schedule, v, s, sizes)
-    return Step(c, layout, s, tokens, T, policy, f.train + again, p.active, sent, memory, 1 - 1 / stretch, parts, waits)
+    memory = _memory(c, layout, tokens, T, kept, states, s)
+    return Step(c, layout, s, tokens, T, f.train + again, p.active, sent, memory, 1 - 1 / stretch, parts, waits)
 
 
-def _kept(layout: Layout, kept: Held, sizes: Bytes) -> tuple:
+def _products(f: Flops, again, layout: Layout, chip: Chip):
+    """Seconds of the slowest stage's products on one chip: its share of the layers and the unembedding.
+
+    Products with weights run in `layout.products`, pairs of query and key and the unembedding in bf16 always.
+    """
+    # What is computed again has the pairs, unless nothing is; all of the forward pass has the unembedding too.
+    more = {"everything": 0, "nothing": f.attention + f.unembedding}.get(layout.policy, f.attention)
+    bf16 = 3 * f.attention + more
+    layers = (3 * f.layers + again - bf16) / chip.rate(layout.products) + bf16 / chip.rate()
+    return layers / layout.pp + 3 * f.unembedding / chip.rate()
+
+
+def _kept(layout: Layout, kept: Held) -> tuple:
     """Bytes of weights, gradients and optimizer state on a device."""
+    sizes = layout.stored
     dense, experts = (layout.dp * layout.ep * layout.cp, layout.dp * layout.cp)
     out = []
     for least, each in ((3, sizes.weight), (2, sizes.gradient), (1, sizes.state)):
@@ -182,14 +191,16 @@ def _kept(layout: Layout, kept: Held, sizes: Bytes) -> tuple:
     return tuple(out)
 
 
-def _memory(c, layout, tokens, T, kept, states, policy, schedule, v, s, sizes: Bytes) -> DeviceMemory:
-    there = tokens / (share(layout, s) * layout.cp * layout.micro)  # of one microbatch, on one device
-    peak = "everything" if policy == "nothing" else policy
-    of_layers = saved(c, 1, T, peak, sizes.activation) / T * there / layout.tp / layout.pp
+def _memory(c, layout, tokens, T, kept, states, s) -> DeviceMemory:
+    sizes = layout.stored
+    there = tokens / (share(layout, s) * layout.cp * layout.microbatches)  # of one microbatch, on one device
+    peak = "everything" if layout.policy == "nothing" else layout.policy
+    of_layers = sum(n * _on_a_chip(arrays(c, kind, peak, T), layout) for kind, n in c.groups) / layout.pp
     again = 0.0
-    if policy == "block":
+    if layout.policy == "block":
         kinds = [arrays(c, kind, "everything", T) | {"shares": 0} for kind, _ in c.groups]
-        again = maximum(*(sum(one.values()) for one in kinds)) * sizes.activation * there / layout.tp
+        again = maximum(*(_on_a_chip(one, layout) for one in kinds))
+    under_way = in_flight(layout.schedule, layout.pp, layout.microbatches, layout.v)
     copies = layout.dp * layout.ep * layout.cp > 1
     weights_move = (layout.fsdp > 1) | ((layout.zero == 3) & copies)
     gradients_move = weights_move | ((layout.zero == 2) & copies)
@@ -197,18 +208,24 @@ def _memory(c, layout, tokens, T, kept, states, policy, schedule, v, s, sizes: B
     return DeviceMemory(
         *states,
         gathered=gathered,
-        activations=of_layers * in_flight(schedule, layout.pp, layout.micro, v),
-        working=again,
+        activations=sizes.activation * there * of_layers * under_way,
+        working=sizes.activation * there * again,
         logits=4 * there * c.V / layout.tp,
     )
 
 
-def rules(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B", v: int = 1):
+def _on_a_chip(some: Mapping[str, float], layout: Layout):
+    """Numbers of these arrays that one of the tp chips has for a token; without sequence parallelism it has all of some."""
+    whole = 0 if layout.sequence_parallel else sum(n for name, n in some.items() if name.split()[0] not in CUT)
+    return (sum(some.values()) - whole) / layout.tp + whole
+
+
+def rules(c: Config, layout: Layout, tokens, T, s: Slice):
     """(holds, sentence) pairs: what must hold for a layout, as a truth value or an array of them, and what to say if not."""
-    a, sequences, shards = layout, tokens / T, share(layout, s) * layout.micro
+    a, sequences, shards = layout, tokens / T, share(layout, s) * layout.microbatches
     room, takes = (s.chips, "the slice has") if s.chip.axes else (s.chips * a.pods, "the domains have")
     width = c.F if c.moe is None else c.moe.F
-    stages = a.pp * v
+    stages = a.pp * a.v
     return (
         (a.chips == room, lambda: f"{a} takes {a.chips} chips and {takes} {room}: {_times(room, a.chips)}"),
         (
@@ -228,7 +245,7 @@ def rules(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B"
         ),
         (
             c.L % stages == 0,
-            lambda: f"{stages} stages do not divide L={c.L} layers: let pp{'·v' * (v > 1)} be {_near(stages, c.L)}",
+            lambda: f"{stages} stages do not divide L={c.L} layers: let pp{'·v' * (a.v > 1)} be {_near(stages, c.L)}",
         ),
         (
             (c.moe.E % a.ep == 0) if c.moe else (a.ep == 1),
@@ -248,13 +265,13 @@ def rules(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B"
         (
             sequences % shards == 0,
             lambda: (
-                f"{sequences:g} sequences do not divide over {shards // a.micro:g} shards x {a.micro} microbatches: "
+                f"{sequences:g} sequences do not divide over {shards // a.microbatches:g} shards x {a.microbatches} microbatches: "
                 f"give a multiple of {shards:g}, the least is {shards * T:.9g} tokens"
             ),
         ),
         (
-            (a.micro % a.pp == 0) | (schedule != "interleaved"),
-            lambda: f"an interleaved pipeline takes a multiple of pp={a.pp} microbatches, not {a.micro}",
+            (a.microbatches % a.pp == 0) | (a.schedule != "interleaved"),
+            lambda: f"an interleaved pipeline takes a multiple of pp={a.pp} microbatches, not {a.microbatches}",
         ),
     )
 
@@ -272,12 +289,12 @@ def _near(n: int, size: int) -> str:
     return " or ".join(map(str, sorted(near)))
 
 
-def check(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B", v: int = 1) -> None:
+def check(c: Config, layout: Layout, tokens, T, s: Slice) -> None:
     """ValueError, in one sentence, for the first rule that a layout of plain numbers breaks; arrays are let pass."""
     if plain(tokens, T) and min(tokens, T) < 1:
         raise ValueError(f"tokens and T are 1 or more, got tokens={tokens} and T={T}")
-    if plain(tokens, T, *vars(layout).values()):
-        for holds, sentence in rules(c, layout, tokens, T, s, schedule, v):
+    if plain(tokens, T, *(getattr(layout, name) for name in NUMBERS)):
+        for holds, sentence in rules(c, layout, tokens, T, s):
             if not holds:
                 raise ValueError(sentence())
 
@@ -288,9 +305,9 @@ def check(c: Config, layout: Layout, tokens, T, s: Slice, schedule: str = "1F1B"
 def zero_memory(P, X, zero: int, sizes: Bytes = BF16):
     """Bytes of weights, gradients and optimizer state on one of X devices that share them by ZeRO-1, 2 or 3.
 
-    sizes  what a number takes: `layout_collectives.MASTER` with a master copy of the weights, which is state and shared as that is
+    sizes  what a number takes: `layout.MASTER` with a master copy of the weights, which is state and shared as that is
 
-    >>> from helpers.costs.training.layout_collectives import MASTER
+    >>> from helpers.costs.training.layout import MASTER
     >>> sum(zero_memory(1, 1, 0)), sum(zero_memory(1, 1, 0, MASTER))           # bytes of a parameter, without and with it
     (12.0, 16.0)
     >>> [tuple(round(b / 1e9, 1) for b in zero_memory(13e9, 64, z)) for z in range(4)]

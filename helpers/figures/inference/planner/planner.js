@@ -57,24 +57,24 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
       let any = false;
       for (let zero = 0; zero < zeros; zero++) {
         const price = step(...mesh, zero, ...on);
-        for (let micro = most, fits = true; micro >= 1 && fits; micro /= 2) { // fewer microbatches need more memory
-          const row = price(micro);
+        for (let microbatches = most, fits = true; microbatches >= 1 && fits; microbatches /= 2) { // fewer microbatches need more memory
+          const row = price(microbatches);
           fits = false;
           for (const p of policies) {
             const seconds = row[2 * p], bytes = row[2 * p + 1];
             if (bytes <= hbm) {
               any = fits = true;
-              fast.offer([seconds, bytes, zero, p, 0, micro]);
-            } else if (!any) small.offer([bytes, seconds, zero, p, 0, micro]);
+              fast.offer([seconds, bytes, zero, p, 0, microbatches]);
+            } else if (!any) small.offer([bytes, seconds, zero, p, 0, microbatches]);
           }
         }
       }
-      const [x, y, zero, policy, , micro] = (any ? fast : small).found, [seconds, memory] = any ? [x, y] : [y, x];
-      some.push({ name: mesh.join("."), mesh, zero, policy, micro, seconds, memory, fits: any, key: order(any, seconds, memory) });
+      const [x, y, zero, policy, , microbatches] = (any ? fast : small).found, [seconds, memory] = any ? [x, y] : [y, x];
+      some.push({ name: mesh.join("."), mesh, zero, policy, microbatches, seconds, memory, fits: any, key: order(any, seconds, memory) });
     }
     for (const r of some) r.words = fill(t.layout, { layout: tools.layout(r, place[0].at(-1)), policy: t.kept[r.policy] });
     const numbers = (r, { budget, price }) => {
-      const row = step(...r.mesh, r.zero, ...wires(r.mesh))(r.micro, true).slice(brief + width * r.policy, brief + width * (r.policy + 1));
+      const row = step(...r.mesh, r.zero, ...wires(r.mesh))(r.microbatches, true).slice(brief + width * r.policy, brief + width * (r.policy + 1));
       const money = bill(row[0], n, tokens, 1e9 * budget, price), all = Object.fromEntries(t.names.map((name, k) => [name, row[k]]));
       Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])));
       const bound = tools.bound({ row });

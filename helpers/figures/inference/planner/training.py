@@ -19,6 +19,7 @@ from helpers.figures.training.layout_search.candidates import (
     NAMES_OF_STEP,
     Place,
     Wired,
+    axes,
     candidates,
     first,
     one,
@@ -44,14 +45,13 @@ class Ranked:
 
     name: str
     layout: Layout
-    policy: str
     seconds: float
     memory: float
     fits: bool
 
     @property
     def words(self) -> str:
-        return LAYOUT.format(layout=self.layout, policy=self.policy)
+        return LAYOUT.format(layout=axes(self.layout), policy=self.layout.policy)
 
 
 def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
@@ -60,8 +60,8 @@ def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ..
     >>> from helpers.figures.training.layout_search.candidates import places
     >>> from helpers.costs.transformers.public_models import model
     >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
-    >>> str(some[0].layout), some[0].policy, len(some), sum(r.fits for r in some)
-    ('fsdp=16 cp=4 zero=3 micro=16', 'everything', 112, 112)
+    >>> str(some[0].layout), len(some), sum(r.fits for r in some)
+    ('fsdp=16 cp=4 zero=3 microbatches=16 policy=everything', 112, 112)
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return ()
@@ -73,9 +73,9 @@ def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ..
     for low, high in zip(begins, (*begins[1:], len(rows))):
         some = tuple(x[:, low:high] for x in (hidden, memory, zero, fits))
         n, i = _suited(*some)
-        layout = one(rows[low + i], place)
+        layout = one(rows[low + i], place, policies[n])
         name = ".".join(str(getattr(layout, a)) for a in AXES)
-        out.append(Ranked(name, layout, policies[n], *(float(x[n, i]) for x in some[:2]), bool(some[3][n, i])))
+        out.append(Ranked(name, layout, *(float(x[n, i]) for x in some[:2]), bool(some[3][n, i])))
     return tuple(sorted(out, key=lambda r: order(r.fits, r.seconds, r.memory)))
 
 
@@ -96,7 +96,7 @@ def _suited(hidden, memory, zero, fits) -> tuple[int, int]:
 
 def values(c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float) -> dict[str, float]:
     """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
-    step_of = step(c, at.layout, tokens, T, place.slice, at.policy)
+    step_of = step(c, at.layout, tokens, T, place.slice)
     out = dict(zip(NAMES_OF_STEP, map(float, row(step_of))))
     return out | dict(zip(BILL, bill(step_of.hidden, place.chips, tokens, budget, price)))
 

@@ -54,8 +54,8 @@ window.liveMeshes = (t, F) => {
     return axes ? fill(t.waiting, { most, axes }) : most;
   }
 
-  function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, micro }, pods) {
-    const all = Object.entries({ dp, fsdp, tp, pp, ep, cp, pods, zero, micro });
+  function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, microbatches }, pods) {
+    const all = Object.entries({ dp, fsdp, tp, pp, ep, cp, pods, zero, microbatches });
     return all.filter(([name, x]) => x !== (name === "zero" ? 0 : 1)).map(([name, x]) => `${name}=${x}`).join(" ") || "one chip";
   }
 

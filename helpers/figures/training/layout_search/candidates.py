@@ -14,7 +14,7 @@ import numpy as np
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import AXES, Layout, Wires, wires
-from helpers.costs.training.layout_search import slices
+from helpers.costs.training.layout_search import SEARCHED, slices
 from helpers.costs.training.training_step import Step, rules, step
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
@@ -162,8 +162,8 @@ def best(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...]
 
     >>> from helpers.costs.transformers.public_models import model
     >>> at = best(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
-    >>> str(at.step.layout), at.step.policy
-    ('fsdp=16 cp=4 zero=3 micro=16', 'everything')
+    >>> str(at.step.layout)
+    'fsdp=16 cp=4 zero=3 microbatches=16 policy=everything'
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return Found(None, 0, 0)
@@ -171,23 +171,32 @@ def best(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...]
     fits = memory <= place.slice.chip.hbm_bytes
     zero = laid.zero + 0 * hidden
     n, i = first(np.where(fits, hidden, np.inf), memory, zero) if fits.any() else first(memory, hidden, zero)
-    layout = one(rows[i], place)
-    return Found(step(c, layout, tokens, T, place.slice, policies[n]), fits.size, int(fits.sum()))
+    layout = one(rows[i], place, policies[n])
+    return Found(step(c, layout, tokens, T, place.slice), fits.size, int(fits.sum()))
 
 
 def priced(c: Config, place: Place, rows: np.ndarray, tokens: int, T: int, policies: tuple[str, ...]) -> tuple:
     """The layouts of `candidates` as one `Layout` of arrays; their seconds and bytes, of shape (policies, layouts)."""
-    laid = Layout(**dict(zip((*AXES, "zero", "micro"), rows.T)), pods=place.pods)
+    laid = Layout(**dict(zip(SEARCHED, rows.T)), pods=place.pods)
     on, found = wires(laid, place.slice), []
     for policy in policies:
-        at = step(c, laid, tokens, T, place.slice, policy, at=on)
+        at = step(c, replace(laid, policy=policy), tokens, T, place.slice, at=on)
         found.append((at.hidden + 0 * laid.dp, at.memory.total + 0 * laid.dp))
     return laid, *(np.stack(x) for x in zip(*found))
 
 
-def one(row: np.ndarray, place: Place) -> Layout:
+def one(row: np.ndarray, place: Place, policy: str) -> Layout:
     """One row of `candidates` as a layout of plain numbers."""
-    return Layout(**dict(zip((*AXES, "zero", "micro"), map(int, row))), pods=place.pods)
+    return Layout(**dict(zip(SEARCHED, map(int, row))), pods=place.pods, policy=policy)
+
+
+def axes(layout: Layout) -> str:
+    """A layout without its policy, which pages name beside it, whichever it is.
+
+    >>> axes(Layout(fsdp=16, microbatches=4, policy="everything"))
+    'fsdp=16 microbatches=4'
+    """
+    return str(replace(layout, policy=Layout.policy))
 
 
 def held_up(hidden, parts) -> tuple:
@@ -207,8 +216,8 @@ def enough(at: Step, batches: Iterable[int]) -> int | None:
     a = at.layout
     for tokens in batches:
         most = tokens // at.T // (a.fsdp * a.dp * a.ep)
-        laid = replace(a, micro=np.array([2.0**n for n in range(most.bit_length())]))
-        some = step(at.config, laid, tokens, at.T, at.slice, at.policy, at=wires(laid, at.slice))
+        laid = replace(a, microbatches=np.array([2.0**n for n in range(most.bit_length())]))
+        some = step(at.config, laid, tokens, at.T, at.slice, at=wires(laid, at.slice))
         parts = row(some)[len(TIMES) : len(TIMES) + len(PARTS)]
         if most and ((some.missing == 0) & (parts[0] >= parts[1]) & ~held_up(some.hidden, parts)[0]).any():
             return tokens
@@ -255,10 +264,10 @@ def _step(like: Config, torus: bool, *numbers) -> tuple:
     """`training_step.step` under every policy: seconds and bytes of each, then TIMES, PARTS and ROLES of each."""
     sizes, (tokens, T, C, hbm_bandwidth, hbm, inside, pods), rest = numbers[:10], numbers[10:17], numbers[17:]
     on = replace(chip("v5p" if torus else "H100"), flops={"bf16": C}, hbm_bandwidth=hbm_bandwidth, hbm_bytes=hbm)
-    laid = Layout(**dict(zip((*AXES, "zero", "micro"), (*rest[:7], rest[-1]))), pods=1 if torus else pods)
+    laid = Layout(**dict(zip(SEARCHED, (*rest[:7], rest[-1]))), pods=1 if torus else pods)
     at = {axis: Wires(*rest[7 + EACH * n : 7 + EACH * (n + 1)]) for n, axis in enumerate(AXES)}
     s, c = Wired(on, (inside,), (False,)), build(like, *sizes)
-    found = [step(c, laid, tokens, T, s, policy, at=at) for policy in KEPT]
+    found = [step(c, replace(laid, policy=policy), tokens, T, s, at=at) for policy in KEPT]
     soon = [(at.hidden, at.memory.total) for at in found]
     return tuple(x for some in (*soon, *map(row, found)) for x in some)
 

@@ -15,16 +15,16 @@ window.liveLayouts = ({ layouts: t, controls, results }, F, box, { text, whole, 
       for (let zero = 0; zero < zeros; zero++) {
         const price = step(...mesh, zero, ...on);
         tried += policies.length * (1 + Math.log2(most));
-        for (let micro = most, fits = true; micro >= 1 && fits; micro /= 2) { // fewer microbatches need more memory
-          const row = price(micro);
+        for (let microbatches = most, fits = true; microbatches >= 1 && fits; microbatches /= 2) { // fewer microbatches need more memory
+          const row = price(microbatches);
           fits = false;
           for (const p of policies) {
             const seconds = row[2 * p], bytes = row[2 * p + 1];
             if (bytes <= hbm) {
               fitting++;
               fits = true;
-              fast.offer([seconds, bytes, zero, p, number, micro, mesh]);
-            } else if (!fitting) small.offer([bytes, seconds, zero, p, number, micro, mesh]);
+              fast.offer([seconds, bytes, zero, p, number, microbatches, mesh]);
+            } else if (!fitting) small.offer([bytes, seconds, zero, p, number, microbatches, mesh]);
           }
           if (any && fits) return { tried, fitting };
         }
@@ -32,16 +32,16 @@ window.liveLayouts = ({ layouts: t, controls, results }, F, box, { text, whole, 
     }
     const best = fitting ? fast.found : small.found;
     if (!best) return { tried, fitting };
-    const [, , zero, policy, , micro, mesh] = best, row = step(...mesh, zero, ...wires(mesh))(micro, true);
-    return { tried, fitting, zero, policy, micro, mesh, row: row.slice(brief + width * policy, brief + width * (policy + 1)) };
+    const [, , zero, policy, , microbatches, mesh] = best, row = step(...mesh, zero, ...wires(mesh))(microbatches, true);
+    return { tried, fitting, zero, policy, microbatches, mesh, row: row.slice(brief + width * policy, brief + width * (policy + 1)) };
   }
 
   // The first batch that arithmetic bounds on this mesh, with some microbatches that fit.
   function enough(model, chip, place, T, { mesh, zero, policy }) {
     for (let tokens = 2 ** t.tokens[0]; tokens <= 2 ** t.tokens[1]; tokens *= 2) {
       const { wires, step, hbm } = pricing(model, chip, place, tokens, T), price = step(...mesh, zero, ...wires(mesh));
-      for (let micro = tokens / T / (mesh[2] * mesh[3] * mesh[4]); micro >= 1; micro /= 2) {
-        const row = price(micro, true).slice(brief + width * policy), parts = row.slice(t.times, t.times + t.parts);
+      for (let microbatches = tokens / T / (mesh[2] * mesh[3] * mesh[4]); microbatches >= 1; microbatches /= 2) {
+        const row = price(microbatches, true).slice(brief + width * policy), parts = row.slice(t.times, t.times + t.parts);
         if (row[1] <= hbm && parts[0] >= parts[1] && !heldUp(row[0], parts)) return `${whole(tokens)} tokens`;
       }
     }

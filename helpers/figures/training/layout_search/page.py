@@ -27,6 +27,7 @@ from .candidates import (
     TIMES,
     Found,
     Place,
+    axes,
     best,
     divide,
     enough,
@@ -183,8 +184,8 @@ class LayoutFinder:
         said = {r.name: reading(values[r.name], r.unit) for r in RESULTS} | dict.fromkeys(TEXTS, NONE)
         if found.step is None:
             return said
-        said |= {"tried": f"{found.tried:,}", "fitting": f"{found.fitting:,}", "layout": str(found.step.layout)}
-        said |= {"policy": found.step.policy}
+        said |= {"tried": f"{found.tried:,}", "fitting": f"{found.fitting:,}", "layout": axes(found.step.layout)}
+        said |= {"policy": found.step.layout.policy}
         if found.fitting:
             said["bound"] = bound(values)
             least = enough(found.step, (2**n for n in range(self.tokens[0], self.tokens[1] + 1)))
@@ -263,8 +264,8 @@ def bound(values: Mapping[str, float]) -> str:
     if sent:
         return SENT[PARTS[which]]
     most = "arithmetic" if parts[0] >= parts[1] else "HBM"
-    axes = " and ".join(a for a in WAITED if parts[PARTS.index(a)])
-    return AND_WAITING.format(most=most, axes=axes) if axes else most
+    waited = " and ".join(a for a in WAITED if parts[PARTS.index(a)])
+    return AND_WAITING.format(most=most, axes=waited) if waited else most
 
 
 def _model(name: str, at: list) -> dict:

@@ -29,21 +29,22 @@ def test_one_microbatch_sends_the_row_of_the_strategy_table():
 @pytest.mark.parametrize("name", PREDICTED)
 def test_the_predicted_step_sends_as_much(name):
     """D·F numbers of each of the layer's two matrices are half of the parameters: 2·D·F of them all."""
-    for micro in (1, 2, 8):
-        at = training_step.step(LLAMA, Layout(**PREDICTED[name], micro=micro), 2**21, 4096, CUBE, "everything")
+    for m in (1, 2, 8):
+        laid = Layout(**PREDICTED[name], microbatches=m, policy="everything")
+        at = training_step.step(LLAMA, laid, 2**21, 4096, CUBE)
         sent = sum(
             (1 + (s.kind == "AllReduce")) * s.bytes * s.times for s in at.sent if s.what in ("weights", "gradients")
         )
-        assert sent == pytest.approx(accumulation_bytes(name, micro, parameters(LLAMA).total / 2, 1))
+        assert sent == pytest.approx(accumulation_bytes(name, m, parameters(LLAMA).total / 2, 1))
 
 
 def test_fsdp_needs_its_tokens_in_each_microbatch():
     """Links outlast arithmetic eight times as soon with eight microbatches (attention and the head apart, so T is short)."""
-    for micro in (1, 2, 8):
-        at = training_step.step(LLAMA, Layout(fsdp=64, micro=micro), 2**20, 256, CUBE, "everything")
+    for m in (1, 2, 8):
+        at = training_step.step(LLAMA, Layout(fsdp=64, microbatches=m, policy="everything"), 2**20, 256, CUBE)
         forward = sum(s.seconds for s in at.sent if s.when == "forward")
         math = at.parts["math"] / 3
-        ratio = data_ratio(at.tokens, 64, 2550, 3, micro)
+        ratio = data_ratio(at.tokens, 64, 2550, 3, m)
         assert math / forward == pytest.approx(ratio, rel=0.03)
 
 

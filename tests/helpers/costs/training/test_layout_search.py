@@ -1,6 +1,7 @@
 """The search over layouts against one that knows nothing of arrays, and against the closed forms of the sources."""
 
 import time
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -11,7 +12,7 @@ from helpers import prose
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import dp_fsdp_tp, layout_search
-from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout import AXES, MASTER, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -29,9 +30,10 @@ def everything(c, tokens, T, s, policies):
     for sizes in product([n for n in range(1, chips + 1) if chips % n == 0], repeat=len(AXES)):
         if prod(sizes) != chips:
             continue
-        for zero, micro, policy in product(range(4), range(1, sequences + 1), policies):
+        for zero, m, policy in product(range(4), range(1, sequences + 1), policies):
             try:
-                yield step(c, Layout(**dict(zip(AXES, sizes)), zero=zero, micro=micro), tokens, T, s, policy)
+                laid = Layout(**dict(zip(AXES, sizes)), zero=zero, microbatches=m, policy=policy)
+                yield step(c, laid, tokens, T, s)
             except ValueError:
                 pass
 
@@ -57,17 +59,17 @@ def test_arrays_are_what_plain_numbers_are():
     draw = np.random.default_rng(0)
     tokens, T, pods = 2**18, 1024, 2
     for grid in layout_search.grids(SMALL, tokens, T, CUBE, pods):
-        at = step(SMALL, grid, tokens, T, CUBE, "matmuls")
-        names = (*AXES, "zero", "micro")
+        at = step(SMALL, replace(grid, policy="matmuls"), tokens, T, CUBE)
+        names = layout_search.SEARCHED
         full = np.broadcast_arrays(
             *(getattr(grid, n) for n in names), at.hidden, at.time.lower, at.time.upper, at.memory.total, at.bubble
         )
         columns = [a.ravel() for a in full]
         checked = 0
         for i in draw.permutation(columns[0].size)[:300]:
-            layout = Layout(**{n: int(col[i]) for n, col in zip(names, columns)}, pods=pods)
+            layout = Layout(**{n: int(col[i]) for n, col in zip(names, columns)}, pods=pods, policy="matmuls")
             try:
-                one = step(SMALL, layout, tokens, T, CUBE, "matmuls")
+                one = step(SMALL, layout, tokens, T, CUBE)
             except ValueError:
                 continue
             want = one.hidden, one.time.lower, one.time.upper, one.memory.total, one.bubble
@@ -167,6 +169,16 @@ def test_gpus_across_domains():
 def test_what_does_not_fit_is_told_what_would(call, said):
     with pytest.raises(ValueError, match=said):
         layout_search.check_fits(call())
+
+
+def test_what_would_fit_is_like_what_does_not():
+    """Its bytes, its types and its schedule are those of the layout that was asked for."""
+    s, asked = Slice(V5P, (4, 4, 1)), Layout(dp=16, policy="matmuls", stored=MASTER, sequence_parallel=False)
+    with pytest.raises(ValueError) as told:
+        layout_search.check_fits(step(LLAMA, asked, 2**18, 4096, s))
+    said, instead = str(told.value).split("; ")
+    assert said.startswith("dp=16 policy=matmuls sequence_parallel=False stored.state=12 needs ")
+    assert "policy=matmuls sequence_parallel=False stored.state=12 fits on this slice" in instead
 
 
 def test_what_fits_is_let_pass():

@@ -1,6 +1,7 @@
 """Training steps under layouts: memory, traffic and time against the sources' numbers and against simpler counts."""
 
 from collections import Counter
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,8 +12,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
-from helpers.costs.training.layout import Layout, wires
-from helpers.costs.training.layout_collectives import MASTER
+from helpers.costs.training.layout import MASTER, Layout, wires
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import parameters_and_flops, six_nd_and_mfu, training_memory_bytes
 from helpers.costs.transformers.config import Config, MoE
@@ -33,7 +33,7 @@ def test_zero_memory():
         at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE).memory
         want = training_step.zero_memory(P, X, z)
         assert (at.weights, at.gradients, at.optimizer) == pytest.approx(want)
-        at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE, sizes=MASTER).memory
+        at = step(LLAMA, Layout(dp=X, zero=z, stored=MASTER), X * 4096, 4096, CUBE).memory
         assert at.optimizer - want[2] == pytest.approx(4 * P / (X if z else 1))
     vector = np.zeros(6400)
     shards = {
@@ -102,7 +102,7 @@ def test_traffic_is_that_of_the_two_matmul_layer():
     B, D, F, X, Y, L = 64 * 512, 2048, 8192, 16, 4, 6
     c = Config(D, L, 16, 16, 128, F, 8, gated=False, norm="none")
     wider = Config(D, L, 16, 16, 128, 2 * F, 8, gated=False, norm="none")
-    here, there = (step(a, Layout(fsdp=X, tp=Y), B, 512, CUBE, policy="everything") for a in (c, wider))
+    here, there = (step(a, Layout(fsdp=X, tp=Y, policy="everything"), B, 512, CUBE) for a in (c, wider))
     passes, more = (dp_fsdp_tp.cost("FSDP+TP", B, D, n, X, Y) for n in (F, 2 * F))
     grown = sum(p.bytes["X"] for p in more) - sum(p.bytes["X"] for p in passes)
     assert by_axis(there, ("fsdp",)) - by_axis(here, ("fsdp",)) == pytest.approx(L * grown)
@@ -115,8 +115,8 @@ def test_traffic_is_that_of_the_two_matmul_layer():
 def test_what_is_sent_under_each_strategy():
     """Kinds, axes, and what a product waits for."""
 
-    def kinds(layout, c=DENSE, **kw):
-        at = step(c, layout, 64 * 4096, 4096, CUBE, policy="everything", **kw)
+    def kinds(layout, c=DENSE):
+        at = step(c, replace(layout, policy="everything"), 64 * 4096, 4096, CUBE)
         out = Counter()
         for x in at.sent:
             out[x.kind, "+".join(x.axes), x.what, x.when, x.hides] += x.times / c.L
@@ -155,7 +155,7 @@ def test_nothing_kept_sends_the_forward_pass_again():
 
     def sums(policy):
         out = Counter()
-        for x in step(EXPERTS, Layout(fsdp=2, tp=2, ep=4, cp=4), 64 * 1024, 1024, CUBE, policy=policy).sent:
+        for x in step(EXPERTS, Layout(fsdp=2, tp=2, ep=4, cp=4, policy=policy), 64 * 1024, 1024, CUBE).sent:
             out[x.kind, x.axes, x.what, x.when] += x.times * x.bytes
         return out
 
@@ -167,10 +167,23 @@ def test_nothing_kept_sends_the_forward_pass_again():
         assert got[back] == pytest.approx(want[back] + want[kind, axes, what, "forward"])
 
 
+@pytest.mark.parametrize("policy, passes, bf16", [("everything", 3, 3), ("matmuls", 3, 4), ("nothing", 4, 4)])
+def test_fp8_is_for_products_with_weights(policy, passes, bf16):
+    """Pairs of query and key, and the unembedding, stay at the rate of bf16."""
+    s, laid = Slice(chip("H100"), (8,)), Layout(fsdp=8, policy=policy, products="fp8")
+    f, at = parameters_and_flops.flops(EXPERTS, 64, 1024), step(EXPERTS, laid, 64 * 1024, 1024, s)
+    slow = bf16 * f.attention + passes * f.unembedding
+    want = passes * (f.layers - f.attention) / s.rate("fp8") + slow / s.rate()
+    assert at.parts["math"] == pytest.approx(want)
+    assert at.parts | {"math": 0} == step(EXPERTS, replace(laid, products="bf16"), 64 * 1024, 1024, s).parts | {
+        "math": 0
+    }
+
+
 def test_keys_go_once_round_the_ring():
     """Context parallelism moves the K and V of a whole sequence past every chip, whatever the MLP is."""
     ring = Slice(chip("v5e"), (16, 1), (True, False))
-    at = step(DENSE, Layout(cp=16), 16 * 4096, 16 * 4096, ring, policy="everything", hop=0)
+    at = step(DENSE, Layout(cp=16, policy="everything"), 16 * 4096, 16 * 4096, ring, hop=0)
     forward = next(x for x in at.sent if x.what == "keys" and x.when == "forward")
     whole = 2 * 16 * 4096 * 2 * 32 * 128  # bf16 of K and of V, all tokens, all heads
     assert forward.bytes == whole
@@ -181,14 +194,15 @@ def test_thresholds_show_up_in_the_step():
     """A step of a plain decoder turns from arithmetic to comms where the closed forms say."""
     T = 64
     for tokens, s, M in ((850, CUBE, 3), (2550, Slice(V5P, (4, 1, 1), (True, False, False)), 1)):
-        at = step(DENSE, Layout(fsdp=s.chips), s.chips * T * round(tokens / T), T, s, policy="everything", hop=0)
+        laid = Layout(fsdp=s.chips, policy="everything")
+        at = step(DENSE, laid, s.chips * T * round(tokens / T), T, s, hop=0)
         ratio = at.parts["math"] / at.parts["fsdp"]
         assert ratio == pytest.approx(dp_fsdp_tp.data_ratio(at.tokens, s.chips, V5P.alpha_ici(), M), rel=0.01)
-        again = step(DENSE, Layout(fsdp=s.chips), at.tokens, T, s, policy="block", hop=0)
+        again = step(DENSE, replace(laid, policy="block"), at.tokens, T, s, hop=0)
         assert again.parts["math"] / again.parts["fsdp"] > 1.2 * ratio  # what is computed again hides more
     pods = 64
     tokens = pods * T * round(dp_fsdp_tp.slice_batch(V5P.alpha_dcn()) / T)
-    at = step(DENSE, Layout(pods=pods), tokens, T, Slice(V5P, (1, 1, 1)), policy="everything", hop=0)
+    at = step(DENSE, Layout(pods=pods, policy="everything"), tokens, T, Slice(V5P, (1, 1, 1)), hop=0)
     backward = at.parts["math"] * 2 / 3
     assert backward / at.parts["pods"] == pytest.approx(pods / (pods - 1), rel=0.02)
 
@@ -197,12 +211,14 @@ def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
     """Arithmetic of p stages with m microbatches takes (m + p - 1)/m of a p-th, and the unembedding its stage."""
     s = Slice(V5P, (4, 1, 1))
     for m in (1, 4, 8):
-        at = step(DENSE, Layout(pp=4, micro=m), 8 * 4096, 4096, s, policy="everything")
+        at = step(DENSE, Layout(pp=4, microbatches=m, policy="everything"), 8 * 4096, 4096, s)
         f = parameters_and_flops.flops(DENSE, 8, 4096)
         stage = 3 * f.layers / 4 + 3 * f.unembedding
         assert at.parts["math"] == pytest.approx(stage / V5P.rate() * (m + 3) / m)
         assert at.bubble == pytest.approx(3 / (m + 3))
-    alone, cut = (step(DENSE, x, 2**15, 4096, s).memory for x in (Layout(dp=4, micro=2), Layout(pp=4, micro=8)))
+    alone, cut = (
+        step(DENSE, x, 2**15, 4096, s).memory for x in (Layout(dp=4, microbatches=2), Layout(pp=4, microbatches=8))
+    )
     assert cut.activations == alone.activations  # a quarter of the layers, four microbatches under way
     assert cut.weights == pytest.approx(alone.weights / 4, rel=1e-3)
 
@@ -226,11 +242,11 @@ def test_memory_without_a_layout_is_that_of_chapter_3():
     """One chip holds what `training_memory_bytes.training_memory` says, and besides what one layer makes again."""
     one = Slice(V5P, (1, 1, 1))
     for policy in training_memory_bytes.POLICIES:
-        at = step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).memory
+        at = step(EXPERTS, Layout(policy=policy), 4 * 512, 512, one).memory
         want = training_memory_bytes.training_memory(EXPERTS, 4, 512, policy)
         got = {role: getattr(at, role) for role in vars(want)}
         assert got == pytest.approx(vars(want)) and at.gathered == 0 and (at.working > 0) == (policy == "block")
-        assert step(EXPERTS, Layout(), 4 * 512, 512, one, policy=policy).flops == training_memory_bytes.train_flops(
+        assert step(EXPERTS, Layout(policy=policy), 4 * 512, 512, one).flops == training_memory_bytes.train_flops(
             EXPERTS, 4, 512, policy
         )
 
@@ -242,7 +258,7 @@ def test_bounds_hold_between_them_what_a_program_takes():
         for layout in (
             Layout(fsdp=16, tp=4),
             Layout(dp=4, ep=16),
-            Layout(dp=2, fsdp=2, tp=2, pp=2, ep=2, cp=2, micro=4, zero=1),
+            Layout(dp=2, fsdp=2, tp=2, pp=2, ep=2, cp=2, microbatches=4, zero=1),
             Layout(fsdp=64, pods=2),
         )
     ]
@@ -302,7 +318,7 @@ def test_gpus_gather_over_the_network_and_then_inside():
             "16 stages do not divide L=40 layers: let pp be 10 or 20",
         ),
         (
-            lambda: step(DENSE, Layout(pp=32, dp=2), 2**20, 4096, CUBE, schedule="interleaved", v=3),
+            lambda: step(DENSE, Layout(pp=32, dp=2, schedule="interleaved", v=3), 2**20, 4096, CUBE),
             "96 stages do not divide L=32 layers: let pp·v be 32",
         ),
         (
@@ -319,7 +335,7 @@ def test_gpus_gather_over_the_network_and_then_inside():
             "32 sequences do not divide over 64 shards x 1 microbatches: give a multiple of 64, the least is 65536 tokens",
         ),
         (
-            lambda: step(LLAMA, Layout(fsdp=64, micro=2), 96 * 1024, 1024, CUBE),
+            lambda: step(LLAMA, Layout(fsdp=64, microbatches=2), 96 * 1024, 1024, CUBE),
             "96 sequences do not divide over 64 shards x 2 microbatches: give a multiple of 128, the least is 131072 tokens",
         ),
         (
@@ -327,13 +343,22 @@ def test_gpus_gather_over_the_network_and_then_inside():
             "cp=64 does not divide T=1000 tokens of a sequence: let it be 50 or 100",
         ),
         (
-            lambda: step(model("llama-3-8b"), Layout(tp=16, fsdp=4), 2**20, 4096, CUBE, policy="all"),
+            lambda: step(model("llama-3-8b"), Layout(tp=16, fsdp=4, policy="all"), 2**20, 4096, CUBE),
             "'all' is no policy",
         ),
         (
-            lambda: step(DENSE, Layout(pp=4, fsdp=16, micro=2), 2**20, 4096, CUBE, schedule="interleaved", v=2),
+            lambda: step(DENSE, Layout(pp=4, fsdp=16, microbatches=2, schedule="interleaved", v=2), 2**20, 4096, CUBE),
             "an interleaved pipeline takes a multiple of pp=4 microbatches, not 2",
         ),
+        (
+            lambda: step(LLAMA, Layout(fsdp=64, products="fp4"), 2**20, 4096, CUBE),
+            "v5p has no published rate for 'fp4'",
+        ),
+        (
+            lambda: step(LLAMA, Layout(fsdp=64, offload="optimizer"), 2**20, 4096, CUBE),
+            "no price for optimizer in the host's memory: leave offload out",
+        ),
+        (lambda: Layout(offload="all"), "offload is one of '', 'activations', 'optimizer', not 'all'"),
         (lambda: training_step.zero_memory(1, 1, 5), "zero is 0, 1, 2 or 3, not 5"),
         (lambda: step(LLAMA, Layout(fsdp=64), -(2**20), 1024, CUBE), "tokens and T are 1 or more, got tokens=-1048576"),
         (lambda: step(LLAMA, Layout(fsdp=64), 2**20, 0, CUBE), "tokens and T are 1 or more, got .* T=0"),
@@ -347,7 +372,7 @@ def test_errors_say_what_would_be_right(call, said):
 @pytest.mark.parametrize("policy, waits", [("matmuls", 0), ("block", 1), ("nothing", 0)])
 def test_what_is_computed_again_waits_for_its_input(policy, waits):
     """Under "block" the MLP's In comes from attention done again; attention's own is the layer's, which was kept."""
-    sent = step(DENSE, Layout(fsdp=16, tp=4), 2**20, 4096, CUBE, policy=policy).sent
+    sent = step(DENSE, Layout(fsdp=16, tp=4, policy=policy), 2**20, 4096, CUBE).sent
     again = {
         one.hides: one.times for one in sent if (one.kind, one.axes, one.when) == ("AllGather", ("tp",), "backward")
     }

@@ -101,7 +101,7 @@ def test_the_best_layout_is_what_the_search_finds_and_every_mesh_is_listed_once(
         assert rows[0].seconds == pytest.approx(found.step.hidden, rel=1e-9) and rows[0].fits == bool(found.fitting)
         assert len({r.name for r in rows}) == len(rows)
         for r in rows[:: len(rows) // 7 + 1]:  # the searched tables against one step, which checks its layout
-            at = step(c, r.layout, tokens, T, place.slice, r.policy)
+            at = step(c, r.layout, tokens, T, place.slice)
             assert (at.hidden, at.memory.total) == pytest.approx((r.seconds, r.memory), rel=1e-12)
             assert r.fits == (at.missing == 0)
 

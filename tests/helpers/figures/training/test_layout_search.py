@@ -58,7 +58,7 @@ def test_the_set_keeps_the_rules_and_holds_what_the_search_of_all_layouts_finds(
         c, place = model(name), places(of)[n]
         rows = candidates(c, place.chips, tokens, T)
         for one in random.Random(n).sample([[int(x) for x in r] for r in rows], 200):
-            layout = training_step.Layout(**dict(zip((*layout_search.AXES, "zero", "micro"), one)))
+            layout = training_step.Layout(**dict(zip(layout_search.SEARCHED, one)))
             training_step.check(c, layout, tokens, T, place.slice)
         whole = layout_search.search(c, tokens, T, place.slice, top=1)
         found = best(c, place, tokens, T)
@@ -73,9 +73,7 @@ def test_its_rows_are_all_that_a_step_takes():
         place = places(of)[n]
         rows = candidates(model(name), place.chips, 2**20, 4096)
         for one in rows[rows[:, -2] == zero][:: 997 if n > 3 else 97]:
-            layout = training_step.Layout(
-                **dict(zip((*layout_search.AXES, "zero", "micro"), map(int, one))), pods=place.pods
-            )
+            layout = training_step.Layout(**dict(zip(layout_search.SEARCHED, map(int, one))), pods=place.pods)
             at = training_step.step(model(name), layout, 2**20, 4096, place.slice)
             parts = row(at)[len(TIMES) : len(TIMES) + len(PARTS)]
             assert sum(parts) == pytest.approx(at.time.upper), layout

@@ -171,8 +171,8 @@ def test_a_transformers_layers_send_what_the_predicted_step_does(way, axes):
     for micro in (1, 2):
         said = Counter()
         for L, sign in ((4, 1), (2, -1)):
-            layout = Layout(**{way: 4}, micro=micro)
-            at = training_step.step(replace(DENSE, L=L), layout, 8 * 16, 16, Slice(chip("v5p"), (4, 1, 1)), "matmuls")
+            layout = Layout(**{way: 4}, microbatches=micro, policy="matmuls")
+            at = training_step.step(replace(DENSE, L=L), layout, 8 * 16, 16, Slice(chip("v5p"), (4, 1, 1)))
             for x in at.sent:
                 said[x.kind, ("X",)] += sign * x.times * x.bytes
         assert layers_send(DENSE, axes, dict(X=4), micro) == {key: n for key, n in said.items() if n}

@@ -114,8 +114,8 @@ def test_messages_are_those_of_the_predicted_step():
     run = transformer_in_stages.step(C, order("1F1B", p, m), meshes.mesh((p,), ("Z",)), ADAM)
     sent = trace.sent(run, bf16, jax.eval_shape(ADAM.start, bf16), jax.ShapeDtypeStruct((B, T + 1), jnp.int32))
     hops = [c for c in sent if c.kind == "Permute"]
-    layout, s = Layout(pp=p, micro=m), Slice(chip("v5p"), (p, 1, 1))
-    said = [x for x in training_step.step(C, layout, B * T, T, s, policy="matmuls").sent if x.kind == "Permute"]
+    layout, s = Layout(pp=p, microbatches=m, policy="matmuls"), Slice(chip("v5p"), (p, 1, 1))
+    said = [x for x in training_step.step(C, layout, B * T, T, s).sent if x.kind == "Permute"]
     assert [c.bytes for c in hops] == [x.bytes for x in said] and {c.dtype for c in hops} == {"bf16"}
     t = pipeline_parallel.ticks(order("1F1B", p, m))
     assert t.permutes == sum(c.times for c in hops)

@@ -222,7 +222,7 @@ def predicted(c, layout, axes):
     out = Counter(), Counter()
     for L, sign in ((2 * c.L, 1), (c.L, -1)):  # what stands outside of the layers cancels
         s = Slice(v5p, (layout.chips, 1, 1))
-        for x in training_step.step(replace(c, L=L), layout, 8 * 16, 16, s, policy="matmuls").sent:
+        for x in training_step.step(replace(c, L=L), replace(layout, policy="matmuls"), 8 * 16, 16, s).sent:
             over = [a for a in x.axes if getattr(layout, a) > 1]
             n, ring = prod(getattr(layout, a) for a in over), x.what == "keys"
             key = "Permute" if ring else x.kind, frozenset(names[a] for a in over)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.training.layout_collectives import BF16, MASTER
+from helpers.costs.training.layout import BF16, MASTER
 from helpers.costs.training.training_step import zero_memory
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import data_parallel_and_fsdp as data, mlp_training_step
