@@ -78,7 +78,7 @@ class Pass:
 
     @property
     def seconds(self):
-        """One role after the other, each computes while it reads and waits for links: between the two, what to expect."""
+        """One role after the other, each computes while it reads and waits for links: between the two, at published rates."""
         links = sum(t.parts.get("ici", 0.0) for t in self.roles.values())
         return sum(maximum(t.parts["math"], t.parts["hbm"]) for t in self.roles.values()) + links
 

@@ -21,6 +21,12 @@ A100 = "NVIDIA A100 Tensor Core GPU datasheet (2021) and Ampere architecture whi
 H100 = "NVIDIA H100 Tensor Core GPU datasheet and Hopper architecture whitepaper, SXM5, dense rates"
 H200 = "NVIDIA H200 Tensor Core GPU datasheet, SXM, dense rates"
 B200 = "NVIDIA HGX B200 and DGX B200 datasheets, dense rates, one of eight GPUs"
+H100_500W = (
+    "H100 with 96 GB of HBM2e, capped at 500 W (Grand Teton; torchtitan, benchmarks/, 2024), with the rates of the SXM5"
+)
+B300 = "NVIDIA HGX B300 and DGX B300 datasheets, dense rates, one of eight GPUs"
+GB200 = "NVIDIA GB200 NVL72 datasheet, dense rates, one of 72 GPUs"
+GB300 = "NVIDIA GB300 NVL72 datasheet, dense rates, one of 72 GPUs"
 BANKS = "32 banks of 4 bytes a clock in each SM (NVIDIA, CUDA C++ Programming Guide, Shared Memory)"
 DCN = "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its chips"
 
@@ -62,6 +68,7 @@ def _tpu(
         **(sources or {}),
     }
     where.setdefault("fast_bandwidth", "not published")
+    where.setdefault("watts", "not published")
     return Chip(
         name,
         "tpu",
@@ -77,22 +84,25 @@ def _tpu(
         per_host,
         pcie,
         dcn or 2.5e10 / per_host,
+        None,
         Frozen(where),
     )
 
 
-def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, clock, **flops):
+def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, watts, clock, domain=8, per_host=8, **flops):
     """One GPU row: `smem` KiB of shared memory for each SM, `nvlink` one way, `nic` bits/s of network for each GPU.
 
     clock   bf16 FLOPs of an SM in a clock cycle, in which its shared memory reads 128 bytes
     """
-    fields = ("flops", "hbm_bytes", "hbm_bandwidth", "fast_bytes", "link_bandwidth", "cores", "pcie_bandwidth")
+    fields = ("flops", "hbm_bytes", "hbm_bandwidth", "fast_bytes", "link_bandwidth", "cores", "pcie_bandwidth", "watts")
     where = {
         **dict.fromkeys(fields, source),
         "fast_bandwidth": f"{BANKS}, at the clock of its FLOPs/s",
         "axes": "NVSwitch: every GPU one hop from every other",
-        "pod": "eight GPUs behind one NVSwitch (DGX, HGX)",
-        "chips_per_host": "DGX and HGX: eight",
+        "pod": "eight GPUs behind one NVSwitch (DGX, HGX)"
+        if domain == 8
+        else f"{domain} GPUs of a rack behind NVSwitches",
+        "chips_per_host": "DGX and HGX: eight" if per_host == 8 else "compute tray: four",
         "dcn_bandwidth": "one network card a GPU, as in the vendor's DGX system",
     }
     return Chip(
@@ -105,17 +115,21 @@ def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, clock, **flops
         128 * flops["bf16"] / clock,
         nvlink,
         0,
-        (8,),
+        (domain,),
         sms,
-        8,
+        per_host,
         pcie,
         nic / 8,
+        watts,
         Frozen(where),
     )
 
 
 HOPPER = dict(clock=4096, bf16=9.89e14, int8=1.979e15, fp8=1.979e15, f32=6.7e13)  # H100 and H200 differ in memory only
 BLACKWELL = dict(clock=8192, bf16=2.25e15, int8=4.5e15, fp8=4.5e15, fp4=9e15, f32=7.5e13)
+RACK = dict(clock=8192, bf16=2.5e15, int8=5e15, fp8=5e15, fp4=1e16, f32=8e13)
+ULTRA = dict(clock=8192, bf16=2.25e15, fp8=4.5e15, fp4=1.35e16, f32=7.5e13)  # INT8 is a fraction of the others there
+ULTRA_RACK = dict(clock=8192, bf16=2.5e15, fp8=5e15, fp4=1.5e16, f32=8e13)
 _ALL = (
     _tpu(
         "v3",
@@ -193,7 +207,20 @@ _ALL = (
         },
     ),
     _gpu(
-        "A100", A100, 80e9, 2.039e12, 164, 3e11, 108, 3.2e10, 2e11, clock=2048, bf16=3.12e14, int8=6.24e14, f32=1.95e13
+        "A100",
+        A100,
+        80e9,
+        2.039e12,
+        164,
+        3e11,
+        108,
+        3.2e10,
+        2e11,
+        400,
+        clock=2048,
+        bf16=3.12e14,
+        int8=6.24e14,
+        f32=1.95e13,
     ),
     _gpu(
         "A100-40GB",
@@ -205,14 +232,19 @@ _ALL = (
         108,
         3.2e10,
         2e11,
+        400,
         clock=2048,
         bf16=3.12e14,
         int8=6.24e14,
         f32=1.95e13,
     ),
-    _gpu("H100", H100, 80e9, 3.35e12, 228, 4.5e11, 132, 6.4e10, 4e11, **HOPPER),
-    _gpu("H200", H200, 141e9, 4.8e12, 228, 4.5e11, 132, 6.4e10, 4e11, **HOPPER),
-    _gpu("B200", B200, 180e9, 7.7e12, 228, 9e11, 148, 6.4e10, 4e11, **BLACKWELL),
+    _gpu("H100", H100, 80e9, 3.35e12, 228, 4.5e11, 132, 6.4e10, 4e11, 700, **HOPPER),
+    _gpu("H100-500W", H100_500W, 96e9, 2.4e12, 228, 4.5e11, 132, 6.4e10, 4e11, 500, **HOPPER),
+    _gpu("H200", H200, 141e9, 4.8e12, 228, 4.5e11, 132, 6.4e10, 4e11, 700, **HOPPER),
+    _gpu("B200", B200, 180e9, 7.7e12, 228, 9e11, 148, 6.4e10, 4e11, 1000, **BLACKWELL),
+    _gpu("B300", B300, 288e9, 8e12, 228, 9e11, 148, 6.4e10, 8e11, 1100, **ULTRA),
+    _gpu("GB200", GB200, 186e9, 8e12, 228, 9e11, 148, 6.4e10, 4e11, 1200, domain=72, per_host=4, **RACK),
+    _gpu("GB300", GB300, 288e9, 8e12, 228, 9e11, 148, 6.4e10, 8e11, 1400, domain=72, per_host=4, **ULTRA_RACK),
 )
 
 CHIPS = Frozen({c.name: c for c in _ALL})

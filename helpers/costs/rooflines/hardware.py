@@ -31,6 +31,7 @@ class Chip:
     chips_per_host  chips that share a host, its PCIe root and its network cards
     pcie_bandwidth  bytes/s between host and this chip, one direction, or None
     dcn_bandwidth   bytes/s of data-centre network for this chip, one direction
+    watts           most power that it may draw, or None where nobody publishes it
     sources         where each field was read
     """
 
@@ -48,14 +49,15 @@ class Chip:
     chips_per_host: int
     pcie_bandwidth: float | None
     dcn_bandwidth: float
+    watts: float | None
     sources: Mapping[str, str]
 
     @property
     def hop(self) -> float:
         """Seconds that one step of a collective takes at least, however few its bytes.
 
-        TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings, with
-        which the estimate of a training step meets published times (`costs.training.step_estimate_constants`).
+        TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings;
+        inside of a training step it takes longer (`costs.training.step_estimate_constants`).
         """
         return HOPS[self.kind]
 

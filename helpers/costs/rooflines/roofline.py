@@ -98,7 +98,7 @@ class Time:
 
     @property
     def upper(self) -> float:
-        """One resource at a time: no sensible program is slower; with two resources at most twice `lower`."""
+        """The sum, one resource at a time: with two of them at most twice `lower`. Rates are peaks, so a real program may take longer."""
         return sum(self.parts.values())
 
     @property

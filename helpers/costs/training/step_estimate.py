@@ -1,316 +1,234 @@
 """How long a training step takes, not at best but probably (chapter 4).
 
-A bound takes every chip at its published rates. The estimate takes the shares of them that `step_estimate_constants` holds,
-adds what a bound leaves out (traffic of norms and softmax, launches, hops, tiles that are not full, slow hosts), and
-says how far off it may be.
-Kernels are priced by the root of the sum of squares of their parts, as `roofline.Calibration` does.
-Dense decoders only. Layers are counted together; every size and number of chips may be an array or a tracer.
-
-Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al. 2021; Korthikanti et al. 2022).
+A bound takes every chip at its published rates. The estimate takes the list of a step's operations (`step_operations`), each
+at a rate that its size and type reach (`operation_seconds`), adds what nothing hides of what is sent, launches, hops and the
+host, and says how far off it may be. What a layer sends hides behind that layer, not behind the step.
+Every number of a layout may be an array or a tracer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.rooflines.occupancy import wave_efficiency
 from helpers.costs.transformers.config import Config, LayerKind
-from helpers.costs.transformers.parameters_and_flops import flops, pairs, parameters
-from helpers.costs.transformers.training_memory_bytes import POLICIES, arrays
-from helpers.numeric import ceil, maximum, minimum, where
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.training_memory_bytes import arrays
+from helpers.numeric import ceil, maximum, minimum, plain, where
 
-from .step_estimate_constants import CONSTANTS, Constants
+from .layout import Layout
+from .operation_seconds import TUNED, WIDE, Pace, Software
+from .pipeline_schedules import idle
+from .step_estimate_constants import CONSTANTS, GENERATIONS, Constants
+from .step_operations import Layer, operations
 
-TILE = 128, 256  # of a product's result, which one core computes at a time
-STEP = 64  # a head's width is rounded up to a multiple of this
-RESIDUAL = 11, 22  # arrays of D numbers a token, forward and backward: two norms, dropouts and additions read or write
-HIDDEN = 2, 3  # arrays of F numbers: an activation function; each gated matrix brings one more, backward two
-SCORES = 6, 10  # arrays of T·S numbers a head, where attention keeps them: products, softmax, dropout
 LOGITS = 20  # bytes a logit: float32 and bf16, read and written by softmax and its gradient
-GRADIENT, WEIGHT = 4, 2  # bytes a parameter that data parallelism reduces, and gathers
+KERNELS = 6  # launches of norms, rotations, additions, activation functions in a layer
 ADAM = 30  # bytes a parameter that an update reads or writes: gradient 4, two moments and a float32 copy 24, weight 2
-# Rate of a fused attention kernel relative to a large product: assumed, not fitted. FlashAttention-2 reaches 50 to 73 % of
-# an A100's peak (Dao 2023), 0.63 to 0.92 of the share that `gpu` says. That range moves the estimates of published steps by
-# half a percent in the median, and by 16 % that of the longest sequence (test_step_estimate).
-FUSED = 0.75
+GRADIENT, WEIGHT = 4, 2  # bytes a parameter that copies of the model sum, and gather
 HOST_ADAM = 2.6e-10  # seconds a parameter that a host's processors update: 10e9 in 2.57 s (Ren et al. 2021, "ZeRO-Offload", Table 4)
 HOST_BYTES = 4  # bytes a parameter over PCIe then: the gradient down, the weight up, in bf16
-OFFLOADS = ("", "activations", "optimizer")
-
-
-# No `layout.Layout`: micro counts sequences, as publications do, not microbatches; software has a part; ep and cp have none.
-@dataclass(frozen=True)
-class Setup:
-    """How a step lies over chips, and what its software does.
-
-    dp      copies of the model; with zero 1 or 2 they share the optimizer's state
-    fsdp    chips over which every array of the model and of its state is cut (ZeRO-3), each with sequences of its own
-    tp, pp  chips that share a layer's matrices; stages of layers
-    pods    copies of all that, joined by the data-centre network
-    micro   sequences that one copy takes through the model at a time
-    interleave  runs of layers that one stage has (virtual stages)
-    sequence_parallel  norms and residuals are cut over tp, too
-    policy  what the backward pass computes again: see `training_memory_bytes`
-    fused   attention keeps its T·S weights on the chip and leaves out what the mask hides
-    offload "activations" or "optimizer": what lives in the host's memory
-
-    >>> Setup(tp=8, pp=4, micro=2).chips
-    32
-    >>> Setup(tp=8, interleave=2)
-    Traceback (most recent call last):
-    ValueError: one stage has nothing to interleave: give pp=2 or more, or interleave=1
-    """
-
-    dp: int = 1
-    fsdp: int = 1
-    tp: int = 1
-    pp: int = 1
-    pods: int = 1
-    micro: int = 1
-    interleave: int = 1
-    zero: int = 0
-    sequence_parallel: bool = False
-    policy: str = "block"
-    fused: bool = True
-    offload: str = ""
-
-    def __post_init__(self):
-        for name in ("dp", "fsdp", "tp", "pp", "pods", "micro", "interleave"):
-            n = getattr(self, name)
-            if isinstance(n, int | float) and (isinstance(n, bool) or n < 1 or n != int(n)):
-                raise ValueError(f"{name} is a whole number of 1 or more, got {n!r}")
-        if self.policy not in POLICIES:
-            raise ValueError(f"policy is one of {', '.join(POLICIES)}, not {self.policy!r}")
-        if self.offload not in OFFLOADS:
-            raise ValueError(f"offload is one of {', '.join(map(repr, OFFLOADS))}, not {self.offload!r}")
-        if isinstance(self.zero, int) and self.zero not in (0, 1, 2):
-            raise ValueError(f"zero is 0, 1 or 2, not {self.zero!r}: ZeRO-3 is fsdp")
-        if isinstance(self.pp, int) and isinstance(self.interleave, int) and self.pp == 1 < self.interleave:
-            raise ValueError("one stage has nothing to interleave: give pp=2 or more, or interleave=1")
-
-    @property
-    def copies(self):
-        """Groups of chips that have sequences of their own."""
-        return self.dp * self.fsdp * self.pods
-
-    @property
-    def chips(self):
-        """All chips."""
-        return self.copies * self.tp * self.pp
+BEHIND = 0.7  # of the last microbatch's backward pass, behind which sums of gradients can hide
+SPREAD = {"always": 1.19, "experts": 1.2, "chip": 1.3}
+"""Factors by which an interval goes to either side, so that three of four steps of a source that no constant has seen lie inside:
+always; for experts, whose kernels and balance differ most between programs; for a chip without measured steps."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """Seconds of a step: `mid` is the estimate, [low, high] where the measured time should lie.
 
-    parts  of `mid`, in seconds, which add up to it. "bubble": stages that wait; "skew": for the slowest host.
+    parts    of `mid`, in seconds, which add up to it. "bubble": stages that wait
+    borrows  the chip whose shares of peak are taken, for want of measured steps; "" if it has some
     """
 
     low: float
     mid: float
     high: float
     parts: dict
+    borrows: str = ""
 
 
-def _rate(chip: Chip, n, inside, k: Constants):
-    """Bytes/s, one way, that each of n chips gets in a ring of them, if neighbours in it are `inside` chips apart.
-
-    GPUs: NVLink within a host; beyond, its members' network cards together. TPUs: both directions of each torus axis.
-    """
-    if chip.axes == 0:
-        near, members = chip.chips_per_host, maximum(1.0, minimum(n, chip.chips_per_host / inside))
-        far = minimum(chip.link_bandwidth * k.link, chip.dcn_bandwidth * members * k.network)
-        return where(n * inside <= near, chip.link_bandwidth * k.link, far)
-    longest, spanned, size = sorted(chip.pod, reverse=True), 1.0, 1
-    for axis in longest[:-1]:
-        size = size * axis
-        spanned = spanned + where(n > size, 1.0, 0.0)
-    return 2 * chip.link_bandwidth * spanned * k.link
-
-
-def _ring(V, n, rate, hop):
-    """Seconds of an AllGather or ReduceScatter of V bytes over n chips, in one go."""
-    return (n - 1) / n * V / rate + where(n > 1, hop * minimum(n - 1, 16.0), 0.0)
-
-
-def _both(math, memory, launch):
-    return (math**2 + memory**2) ** 0.5 + launch
-
-
-def _product(rows, inner, columns, chip: Chip, k: Constants):
-    """Seconds of one matrix product, in bf16: FLOPs, with tiles and waves that are not full, and bytes."""
-    tiles = ceil(rows / TILE[0]) * ceil(columns / TILE[1])
-    full = rows * columns / (TILE[0] * TILE[1] * tiles)
-    rate = chip.rate("bf16") * k.math(chip.kind) * full * wave_efficiency(tiles, chip.cores)
-    read = 2 * (rows * inner + inner * columns + rows * columns)
-    return _both(2 * rows * inner * columns / rate, read / (chip.hbm_bandwidth * k.memory), k.launch)
-
-
-def _passes(rows, inner, columns, chip: Chip, k: Constants):
-    """Seconds of a product with weights, forward, and of the two products of its backward pass."""
-    back = _product(rows, columns, inner, chip, k) + _product(inner, rows, columns, chip, k)
-    return _product(rows, inner, columns, chip, k), back
-
-
-def _attention(c: Config, rows, T, s: Setup, chip: Chip, k: Constants):
-    """Seconds of queries times keys, softmax, and shares times values, forward and backward, of one layer's mean."""
-    heads, rate = c.N / s.tp, chip.rate("bf16") * k.math(chip.kind) * c.H / (STEP * ceil(c.H / STEP))
-    every = 4 * rows * T * c.H * heads  # FLOPs, masked or not
-    seen = sum(n * pairs(T, T, kind.window) for kind, n in c.groups) / (c.L * T * T)
-    scores = 2 * rows * T * heads / (chip.hbm_bandwidth * k.memory)
-    stored = [_both(n * every / rate, n_scores * scores, 5 * k.launch) for n, n_scores in zip((1, 2), SCORES)]
-    whole = [n * every * seen / (rate * FUSED) + k.launch for n in (1, 2.5)]  # backward makes the scores again
-    return tuple(where(s.fused, a, b) for a, b in zip(whole, stored))
-
-
-def _layer(c: Config, rows, T, s: Setup, chip: Chip, k: Constants):
-    """Seconds of one layer on one of its tp chips: forward, backward, and what the backward pass does again."""
-    heads = c.N * c.H / s.tp
-    kv = maximum(c.K / s.tp, 1.0) * c.H
-    shapes = (
-        (c.D, heads + 2 * kv),
-        (heads, c.D),
-        (c.D, (c.matrices - 1) * c.F / s.tp),
-        (c.F / s.tp, c.D),
-    )
-    attention = _attention(c, rows, T, s, chip, k)
-    products = [_passes(rows, *shape, chip, k) for shape in shapes]
-    residual = c.D * where(s.sequence_parallel, 1 / s.tp, 1.0)
-    gate = c.matrices - 2
-    stream = [
-        2 * rows * (r * residual + (h + g * gate) * c.F / s.tp) / (chip.hbm_bandwidth * k.memory) + 6 * k.launch
-        for r, h, g in zip(RESIDUAL, HIDDEN, (1, 2))
-    ]
+def _kernels(layer: Layer, layout: Layout, pace: Pace):
+    """Seconds of one layer's kernels forward, backward, and what the backward pass does again; and of attention, both ways."""
+    attention = pace.attention(layer.attention)
+    products = [pace.passes(p, "bf16" if p.role == "router" else None) for p in layer.products]
+    stream = [pace.stream(numbers, KERNELS) for numbers in layer.streamed]
     forward, backward = (sum(p[i] for p in products) + attention[i] + stream[i] for i in (0, 1))
-    again = {"everything": 0.0, "matmuls": attention[0] + stream[0] * where(s.fused, 1.0, 0.0)}.get(s.policy, forward)
-    return forward, backward, again
+    again = {"everything": 0.0, "matmuls": attention[0] + stream[0]}.get(layout.policy, forward)
+    return forward, backward, again, attention
 
 
-def _tensor(c: Config, rows, s: Setup, chip: Chip, k: Constants):
-    """Seconds of one layer's collectives over tp: two AllReduces forward, two backward, again if the layer is."""
-    once = _ring(2 * rows * c.D, s.tp, _rate(chip, s.tp, 1, k), k.hop)
-    n = 8 + where(s.sequence_parallel, 2, 0) + (4 if s.policy in ("block", "nothing") else 0)
-    return n * once
+def _seen(c: Config, layer: Layer, layout: Layout, pace: Pace, forward, backward, attention) -> dict:
+    """Seconds that nothing hides of what one layer sends, by what it is. `backward` has in it what is done again."""
+    soft, tp, twice = pace.software, layout.tp, layout.policy in ("block", "nothing")
+    waits = (pace.k.tensor if pace.gpu else pace.k.data) if soft.overlaps else 1.0
+    shown = pace.k.data if soft.overlaps else 1.0
+    times = 8 + 2 * layout.sequence_parallel + 4 * twice
+    tensor = times * pace.around(2 * layer.block, tp) * waits * (0.5 if soft.overlaps_tp else 1.0)
+    experts = 0.0
+    if layer.kind.moe:
+        experts = (4 + 2 * twice) * waits * pace.exchange(2 * layer.routed, layout.ep * tp, c.moe.k)
+
+    def beside(each, there, back):  # one of them hides behind the forward pass, two behind the backward one
+        late = maximum(0.0, each - there) + maximum(0.0, 2 * each - back)
+        return 3 * each * shown + (late if soft.overlaps else 0.0)
+
+    keys = pace.ring(2 * layer.keys, layout.cp, tp)
+    gather = pace.ring(WEIGHT * layer.weights, layout.fsdp, tp * layout.cp * layout.ep, soft.gathers)
+    return {
+        "tensor": tensor,
+        "experts": experts,
+        "context": where(layout.cp > 1, beside(keys, *attention), 0.0),
+        "weights": where(layout.fsdp > 1, beside(gather, forward, backward), 0.0),
+    }
 
 
-def _head(c: Config, rows, s: Setup, chip: Chip, k: Constants):
-    """Seconds of the unembedding and the loss, forward and backward."""
-    logits = LOGITS * rows * c.V / s.tp / (chip.hbm_bandwidth * k.memory)
-    return sum(_passes(rows, c.D, c.V / s.tp, chip, k)) + logits
+def _gradients(weights, experts, table, layout: Layout, pace: Pace, last):
+    """Seconds that nothing hides of the sums of gradients over copies of the model, and of gathering what they share.
+
+    last  seconds of the last microbatch's backward pass
+    """
+    each = where(layout.zero == 0, 2 * GRADIENT, GRADIENT + WEIGHT) / layout.fsdp
+    inside = layout.tp * layout.fsdp
+    dense = pace.ring(each * (weights - experts + table), layout.dp * layout.ep * layout.cp, inside)
+    routed = pace.ring(each * experts, layout.dp * layout.cp, inside * layout.ep)
+    both = dense + routed
+    pods = (layout.pods - 1) / layout.pods * 2 * GRADIENT * (weights + table) / layout.fsdp / pace.network
+    if not pace.software.overlaps:
+        return both + pods
+    return maximum(0.0, both - BEHIND * last) + pace.k.data * (both + pods)
 
 
-def _data(c: Config, s: Setup, P, rounds, chip: Chip, k: Constants):
-    """Seconds of data parallelism, for P parameters on a chip's stage and cut: FSDP's, layer by layer, in every round;
-    and once a step what copies of the model reduce."""
-    model = s.tp
-    gather, reduce = WEIGHT * P, GRADIENT * P
-    near = _rate(chip, s.fsdp, model, k)
-    calls = c.L / s.pp * k.hop * minimum(s.fsdp - 1, 16)
-    fsdp = where(s.fsdp > 1, (s.fsdp - 1) / s.fsdp * (2 * gather + reduce) / near + 3 * calls, 0.0)
-    shared = where(s.zero == 0, 2 * reduce, reduce + gather) / s.fsdp
-    dp = (s.dp - 1) / s.dp * shared / _rate(chip, s.dp, model * s.fsdp, k)
-    pods = (s.pods - 1) / s.pods * 2 * reduce / (s.fsdp * s.dp) / (chip.dcn_bandwidth * k.network)
-    return rounds * fsdp, dp + pods
+def _update(c: Config, weights, experts, table, layout: Layout, chip: Chip, pace: Pace):
+    """Seconds of the optimizer, on the chip or on its host."""
+    some = layout.zero >= 1
+    dense = (weights - experts + table) / where(some, layout.dp * layout.ep * layout.cp, 1)
+    mine = (dense + experts / where(some, layout.dp * layout.cp, 1)) / layout.fsdp
+    if layout.offload != "optimizer":
+        return ADAM * mine / pace.memory
+    chips = layout.chips * layout.pods
+    return mine * (HOST_BYTES / (_pcie(chip) * pace.k.link) + HOST_ADAM * minimum(chips, chip.chips_per_host))
 
 
-def _host(c: Config, s: Setup, mine, rows, T, rounds, chip: Chip, k: Constants):
-    """Seconds of traffic with the host: kept activations down and up, which may hide; an update there, which may not."""
-    if not s.offload:
-        return 0.0, 0.0
+def _pcie(chip: Chip) -> float:
     if not chip.pcie_bandwidth:
         raise ValueError(f"nobody publishes how fast a host reads a {chip.name}: leave offload out")
-    rate = chip.pcie_bandwidth * k.network
-    if s.offload == "optimizer":
-        return 0.0, mine * (HOST_BYTES / rate + HOST_ADAM * minimum(s.chips, chip.chips_per_host))
-    kept = sum(arrays(c, LayerKind(), s.policy, T).values())
-    return 2 * 2 * rounds * rows * kept * c.L / s.pp / s.tp / rate, 0.0
+    return chip.pcie_bandwidth
 
 
-def _stage(c: Config, layer, head, s: Setup):
+def _stage(c: Config, layer, head, layout: Layout):
     """Seconds of the slowest stage. Where layers do not divide, the stage with the unembedding gets fewer."""
-    chunks = s.pp * s.interleave
-    most = ceil(c.L / chunks) * s.interleave * layer
-    even = c.L / s.pp * layer
-    return where(c.L % chunks == 0, even + head, maximum(most, even + head / s.pp))
+    chunks = layout.pp * layout.v
+    even = c.L / layout.pp * layer
+    most = ceil(c.L / chunks) * layout.v * layer
+    return where(c.L % chunks == 0, even + head, maximum(most, even + head / layout.pp))
 
 
-def _check(c: Config, s: Setup, B):
-    if c.moe or c.mla:
-        raise ValueError("the estimate knows dense decoders with plain heads: give a Config without moe and mla")
-    if isinstance(B, int) and isinstance(s.copies, int) and isinstance(s.micro, int) and B % (s.copies * s.micro):
-        n = s.copies * s.micro
+def _check(c: Config, layout: Layout, B) -> None:
+    numbers = [getattr(layout, n) for n in ("dp", "fsdp", "ep", "pods", "microbatches", "tp", "pp", "v")]
+    if not plain(B, *numbers):
+        return
+    parts = layout.shards * layout.microbatches
+    if B < 1 or B % parts:
+        least = max(1, -(-B // parts)) * parts
         raise ValueError(
-            f"a batch of {B} sequences does not split into {s.copies} copies of micro={s.micro}: take {-(-B // n) * n}"
+            f"{B} sequences do not divide over {layout.shards} copies x {layout.microbatches} microbatches: take {least}"
         )
+    if layout.pp * layout.v > c.L + 2:  # an end of the pipeline may have a table of the vocabulary and no layer
+        raise ValueError(
+            f"{layout.pp * layout.v} stages are more than L={c.L} layers and two tables: let pp·v be {c.L} or less"
+        )
+    if c.N % layout.tp and layout.tp % c.N or layout.tp > c.N:
+        raise ValueError(f"tp={layout.tp} does not divide N={c.N} heads: take a divisor")
+    if layout.ep > 1 and not c.moe:
+        raise ValueError(f"ep={layout.ep}, and the model has no experts: leave it out")
 
 
-def step_seconds(c: Config, chip: Chip, s: Setup, B, T, k: Constants = CONSTANTS) -> Estimate:
-    """Seconds of a training step on B sequences of T tokens.
-
-    low   all collectives hidden behind FLOPs, or the FLOPs behind them
-    high  nothing hidden
-    Both are widened by `spread`, since the same run differs as much between versions of one software.
+def step_seconds(
+    c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, k: Constants = CONSTANTS
+) -> Estimate:
+    """Seconds of a training step on B sequences of T tokens, on as many chips as the layout takes.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> gpt3 = Config(12288, 96, 96, 96, 128, 49152, 51200, gated=False, tied=True)
-    >>> e = step_seconds(gpt3, chip("A100"), Setup(tp=8, pp=8, interleave=3, fused=False), B=64, T=2048)
+    >>> at = Layout(tp=8, pp=8, schedule="interleaved", v=3, microbatches=64, sequence_parallel=False)
+    >>> e = step_seconds(gpt3, chip("A100"), at, B=64, T=2048, software=Software(attention="stored"))
     >>> e.low < e.mid < e.high
     True
     """
-    _check(c, s, B)
-    rows = 1.0 * s.micro * T
-    rounds = B / (s.copies * s.micro)
-    forward, backward, again = _layer(c, rows, T, s, chip, k)
-    wires, head = _tensor(c, rows, s, chip, k), _head(c, rows, s, chip, k)
-    held = 1.0 * (parameters(c).total - (0 if c.tied else c.V * c.D)) / (s.tp * s.pp)  # one of the two tables
-    mine = held / s.fsdp / where(s.zero == 0, 1, s.dp)
-    sends = 4 * s.interleave * _send(c, rows, s, chip, k)
-    along, after = _data(c, s, held, rounds, chip, k)
-    hides, update = _host(c, s, mine, rows, T, rounds, chip, k)
-    if s.offload != "optimizer":
-        update = ADAM * mine / (chip.hbm_bandwidth * k.memory)
-
-    def total(shown):  # seconds of passes and bubble, with that share of tp's collectives
-        layer = forward + backward + again + shown * wires
-        return rounds * (_stage(c, layer, head, s) + shown * sends), (s.pp - 1) / s.interleave * c.L / s.pp * layer
-
-    math, idle = total(0.0)
-    passes, bubble = total(k.tensor(chip.kind))
-    along = along + hides
-    visible = maximum(k.data * along, along - (passes + bubble) * 2 / 3) + k.reduce * after
-    wait = maximum(s.chips / chip.chips_per_host, 1.0) ** k.skew
-    parts = {
-        "kernels": math,
-        "tensor and sends": passes - math,
-        "bubble": bubble,
-        "data": visible,
-        "update": update,
+    if chip.axes == 0:
+        layout = replace(layout, pods=1)  # a GPU's domains are no copies: the axes lie across them
+    _check(c, layout, B)
+    pace, at = Pace(chip, software, layout.products, k), operations(c, layout, B, T)
+    one: dict = dict.fromkeys(("kernels", "again", "tensor", "experts", "context", "weights"), 0.0)
+    forward = weights = experts = 0.0
+    for layer in at.layers:
+        share = layer.count / c.L
+        there, back, again, attention = _kernels(layer, layout, pace)
+        of = {"kernels": there + back, "again": again} | _seen(c, layer, layout, pace, there, back + again, attention)
+        one = {name: one[name] + share * of[name] for name in one}
+        forward = forward + share * there
+        weights, experts = weights + layer.count * layer.weights, experts + layer.count * layer.experts
+    each = sum(one.values())
+    head = sum(pace.passes(at.head, "bf16")) + LOGITS * at.rows * c.V / layout.tp / pace.memory
+    stage, even = _stage(c, each, head, layout), c.L / layout.pp * each
+    sends = where(layout.pp > 1, layout.v * (2 * at.rows * c.D / layout.tp / _far(layout, pace) + k.latency), 0.0)
+    passes = at.rounds * (stage + sends)
+    there, back = c.L / layout.pp * forward, c.L / layout.pp * (each - forward)
+    waits = idle(layout.schedule, layout.pp, at.rounds, layout.v, there, back / 2, back / 2)
+    held = weights / layout.pp, experts / layout.pp, c.V * c.D / layout.tp
+    moved = _kept_on_host(c, layout, at.rows, at.rounds, chip, pace)
+    late = moved * k.data + maximum(0.0, moved * (1 - k.data) - passes * 2 / 3)
+    parts = {name: at.rounds * c.L / layout.pp * seconds for name, seconds in one.items()}
+    parts |= {
+        "unembedding": passes - at.rounds * (even + sends),
+        "sends": at.rounds * sends,
+        "bubble": waits,
+        "gradients": _gradients(*held, layout, pace, there + back - c.L / layout.pp * forward),
+        "update": _update(c, *held, layout, chip, pace),
+        "host": late,
     }
-    mid = sum(parts.values()) * wait
-    every = sum(total(1.0)) - math - idle + along + after
-    low = minimum(mid, maximum(math + idle, every) + update)
-    high = maximum(mid, math + idle + every + update) * wait
-    return Estimate(low / k.spread, mid, high * k.spread, parts | {"skew": mid - mid / wait})
+    mid = sum(parts.values())
+    wide = _spread(c, chip)
+    known = chip.name in GENERATIONS
+    return Estimate(mid / wide, mid, mid * wide, parts, "" if known else "H100" if pace.gpu else "v5e")
 
 
-def _send(c: Config, rows, s: Setup, chip: Chip, k: Constants):
-    """Seconds to hand a micro-batch to the next stage, each of the tp chips its share: half, as it sends and receives at once."""
-    far = chip.dcn_bandwidth * k.network if chip.axes == 0 else chip.link_bandwidth * k.link
-    near = where(s.chips <= chip.chips_per_host, chip.link_bandwidth * k.link, far)
-    return where(s.pp > 1, (2 * rows * c.D / s.tp / near + k.hop) / 2, 0.0)
+def _far(layout: Layout, pace: Pace):
+    """Bytes/s between two stages."""
+    if not pace.gpu:
+        return 2 * pace.link
+    return where(layout.chips <= pace.chip.pod[0], pace.link, pace.network)
 
 
-def six_nd_seconds(c: Config, chip: Chip, s: Setup, B, T, share=0.4):
-    """A baseline: 6 FLOPs for each parameter and token, at 40 % of peak."""
-    return 6.0 * parameters(c).total * B * T / (share * chip.rate("bf16") * s.chips)
+def _kept_on_host(c: Config, layout: Layout, rows, rounds, chip: Chip, pace: Pace):
+    """Seconds to take kept activations down to the host and up again."""
+    if layout.offload != "activations":
+        return 0.0
+    kept = sum(arrays(c, LayerKind(), layout.policy, 1).values())
+    return 4 * rounds * rows * kept * c.L / layout.pp / layout.tp / (_pcie(chip) * pace.k.link)
 
 
-def half_of_peak_seconds(c: Config, chip: Chip, s: Setup, B, T, share=0.5):
+def _spread(c: Config, chip: Chip) -> float:
+    """Factor from the estimate to either end of its interval."""
+    unknown = {"always": True, "experts": c.moe is not None, "chip": chip.name not in GENERATIONS}
+    return prod(SPREAD[name] for name, on in unknown.items() if on)
+
+
+def six_nd_seconds(c: Config, chip: Chip, layout: Layout, B, T, share=0.4):
+    """A baseline: 6 FLOPs for each parameter that a token meets, and token, at 40 % of peak."""
+    return 6.0 * parameters(c).active * B * T / (share * chip.rate("bf16") * layout.chips * layout.pods)
+
+
+def half_of_peak_seconds(c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, share=0.5):
     """A baseline that is hard to beat: all FLOPs, those done again too, at half of peak, times the pipeline's bubble."""
-    f = flops(c, B, T, count="half" if s.fused else "all")
-    again = {"everything": 0.0, "matmuls": f.attention}.get(s.policy, f.layers)
-    bubble = (s.pp - 1) / (s.interleave * B / (s.copies * s.micro))
-    return 1.0 * (f.train + again) / (share * chip.rate("bf16") * s.chips) * (1 + bubble)
+    pods = 1 if chip.axes == 0 else layout.pods
+    f = flops(c, B, T, count="all" if software.attention == "stored" else "half")
+    again = {"everything": 0.0, "matmuls": f.attention}.get(layout.policy, f.layers)
+    bubble = (layout.pp - 1) / (layout.v * layout.microbatches)
+    rate = chip.rate(WIDE.get(layout.products, layout.products))
+    return 1.0 * (f.train + again) / (share * rate * layout.chips * pods) * (1 + bubble)
 
 
 entries(__name__)

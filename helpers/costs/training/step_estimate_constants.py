@@ -1,56 +1,62 @@
 """Constants of the step-time estimate: data only, each with what it stands for.
 
-The fitted ones come from `python -m tests.bench_estimate --fit`, which sees the rows of those sources in
-book/data/published.json whose `suggested_split` is "calibration", and no others. The set ones (hop, spread) are published
-or usual figures, and were not fitted.
+They come from `python -m tests.bench_estimate --fit`: least squares over the rows of book/data/published.json, each source
+weighing alike, with what is known from kernels as the guess. No constant belongs to a source, and none is read from its name.
 """
 
 from dataclasses import dataclass
 
 from helpers.arguments import entries
 
+GENERATIONS = {
+    "A100": "ampere", "A100-40GB": "ampere",
+    "H100": "hopper", "H100-500W": "hopper", "H200": "hopper",
+    "B200": "blackwell", "GB200": "blackwell", "B300": "blackwell", "GB300": "blackwell",
+    "v3": "v5", "v4p": "v5", "v5e": "v5", "v5p": "v5", "v6e": "v6", "v7": "v6",
+}  # fmt: skip
+"""Which share of peak a chip takes: those up to v5p alike, and v6e and v7, which have twice the FLOPs for a byte of HBM."""
+
+WATTS = {"ampere": 400, "hopper": 700, "blackwell": 1000}
+"""Power of the GPU whose share a generation's is: another one's clock, and FLOPs/s, go with the root of its power."""
+
 
 @dataclass(frozen=True)
 class Constants:
     """What hardware and software of one time reach. Shares are of the vendor's figure.
 
-    gpu     share of peak FLOPs/s of a large matrix product, on a GPU, whose clock sinks under load
-    tpu     the same on a TPU
-    memory  share of HBM bytes/s of work that streams
-    link    share of the bytes/s of ICI or NVLink, in collectives
-    network share of the bytes/s between hosts (GPU) or pods (TPU), and between a host and its chip
-    launch  seconds that a kernel takes at least
-    hop     seconds that a step round a ring takes at least
-    tensor_gpu  share of tensor parallelism's collectives that nothing hides, where programs wait for them (Megatron-LM)
-    tensor_tpu  the same where a compiler runs them beside products (XLA)
-    data    share of FSDP's collectives and of the host's traffic that nothing hides, even where there is time to
-    reduce  share of the sum of gradients over copies of the model that nothing hides
-    skew    exponent: a step over n hosts waits for the slowest of them, n**skew times as long
-    spread  factor between the estimate and either end of its interval, besides overlap: the root of 1.26, the ratio of two
-            published times of one plan (530B parameters on 2,240 A100s, in two software stacks)
+    ampere, hopper, blackwell, v5, v6  share of peak FLOPs/s of a large matrix product inside of a step, by generation:
+               less than alone, for the chip is hot and its memory busy
+    eight      share of what a product gains by narrower types that is seen: the rest goes into scaling and casting
+    attention  share of peak FLOPs/s of fused attention over a long sequence, heads 128 wide
+    half       tokens of a sequence with which fused attention has half of that, on an A100; on others in proportion to their FLOPs
+    memory     share of HBM bytes/s of work that streams
+    latency    seconds that a kernel, or a hop of a ring, takes at least, on a GPU
+    link       share of the bytes/s of ICI, NVLink, or a tuned network
+    network    share of the bytes/s of a network between hosts as it usually is
+    tensor     share of collectives over tp, and to experts, that nothing hides on a GPU, where programs wait for them
+    data       share of other collectives that nothing hides, even where there is time to
+    usual      how much longer products and streams take in usual software than in tuned
     """
 
-    gpu: float = 0.792
-    tpu: float = 0.93
-    memory: float = 0.706
-    link: float = 0.743
-    network: float = 0.712
-    launch: float = 5.26e-6
-    hop: float = 3e-6
-    tensor_gpu: float = 0.757
-    tensor_tpu: float = 0.101
-    data: float = 0.172
-    reduce: float = 0.735
-    skew: float = 0.0114
-    spread: float = 1.12
+    ampere: float = 0.747
+    hopper: float = 0.651
+    blackwell: float = 0.544
+    v5: float = 0.855
+    v6: float = 0.652
+    eight: float = 0.74
+    attention: float = 0.608
+    half: float = 1380
+    memory: float = 0.634
+    latency: float = 7.2e-06
+    link: float = 0.679
+    network: float = 0.447
+    tensor: float = 0.741
+    data: float = 0.29
+    usual: float = 1.14
 
-    def math(self, kind: str) -> float:
-        """Share of peak FLOPs/s of that kind of chip."""
-        return self.tpu if kind == "tpu" else self.gpu
-
-    def tensor(self, kind: str) -> float:
-        """Share of tensor parallelism's collectives that is seen on that kind of chip."""
-        return self.tensor_tpu if kind == "tpu" else self.tensor_gpu
+    def share(self, chip: str) -> float:
+        """Share of peak of a large product; of a chip without measured steps that of Hopper, or of v5e and its like."""
+        return getattr(self, GENERATIONS.get(chip, "v5" if chip.startswith("v") else "hopper"))
 
 
 CONSTANTS = Constants()

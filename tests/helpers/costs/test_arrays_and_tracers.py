@@ -23,7 +23,9 @@ from helpers.costs.training import (
     layout,
     layout_collectives,
     pipeline_schedules,
+    operation_seconds,
     step_estimate,
+    step_operations,
     training_step,
 )
 from helpers.costs.transformers import (
@@ -77,16 +79,25 @@ def _step(*a):
 LAYOUTS = [(4.0, 4.0, 2.0, 2.0, 1.0), (16.0, 1.0, 1.0, 4.0, 0.0), (1.0, 2.0, 4.0, 8.0, 3.0), (1.0, 1.0, 1.0, 1.0, 2.0)]
 
 
-def _estimated(D, tp, micro):
-    """Low, mid and high of a step, and the baselines, on a machine of each kind."""
-    c, k = Config(D, 8, 16, 8, 128, 4 * D, 32000), dict(dp=4, tp=tp, micro=micro, zero=1)
-    gpu, tpu = step_estimate.Setup(**k, pp=4, fused=False, policy="matmuls"), step_estimate.Setup(**k, fsdp=16, pods=2)
+def _estimated(D, tp, m):
+    """Low, mid and high of a step on a machine of each kind."""
+    c, k = Config(D, 8, 16, 8, 128, 4 * D, 32000), dict(dp=4.0, tp=tp, microbatches=m, zero=1)
+    gpu, tpu = layout.Layout(**k, pp=4, policy="matmuls"), layout.Layout(**k, fsdp=16, pods=2)
     e, f = (step_estimate.step_seconds(c, chip(n), s, 1024, 2048) for n, s in (("H100", gpu), ("v5e", tpu)))
     return e.low, e.mid, e.high, f.low, f.mid, f.high
 
 
+def _listed(D, tp, m):
+    """FLOPs, weights and numbers sent of the kinds of layers of a decoder with experts."""
+    at = step_operations.operations(
+        _mixed(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024
+    )
+    of = [(layer.flops, layer.weights, layer.attention.flops(), layer.streamed[1], layer.routed) for layer in at.layers]
+    return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
+
+
 def _baselines(B, T):
-    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), step_estimate.Setup(dp=8), B, T
+    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), layout.Layout(dp=8), B, T
     return step_estimate.six_nd_seconds(*args), step_estimate.half_of_peak_seconds(*args)
 
 
@@ -175,6 +186,7 @@ FORMULAS = {
     "recomputed": (lambda *s: training_memory_bytes.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
     "train_flops": (lambda *s: training_memory_bytes.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: training_memory_bytes.training_memory(_mixed(*s), 2, 128).total, DECODERS),
+    "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
     "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
@@ -318,6 +330,8 @@ def test_every_formula_is_listed():
             attention_share,
             einsum,
             step_estimate,
+            step_operations,
+            operation_seconds,
             dp_fsdp_tp,
             pipeline_schedules,
             layout,

@@ -129,6 +129,7 @@ def test_shared_memory_of_a_gpu_reads_32_words_a_clock_in_each_sm():
     assert all(c.fast_bandwidth > 4 * c.hbm_bandwidth for c in CHIPS.values() if c.kind == "gpu")
 
 
-def test_a_step_between_gpus_takes_what_the_estimate_of_a_training_step_says():
-    assert {c.hop for c in CHIPS.values() if c.kind == "gpu"} == {CONSTANTS.hop}
+def test_a_step_between_gpus_takes_no_longer_than_in_a_training_step():
+    (hop,) = {c.hop for c in CHIPS.values() if c.kind == "gpu"}
+    assert CONSTANTS.latency / 3 < hop < CONSTANTS.latency
     assert {c.hop for c in CHIPS.values() if c.kind == "tpu"} == {HOP}

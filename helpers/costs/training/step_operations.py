@@ -1,0 +1,214 @@
+"""What one device does in a training step, operation by operation, under a `Layout` (chapter 4).
+
+Of each kind of layer, for one microbatch: the matrix products with their sizes, attention, the arrays that norms and
+activation functions read and write, and what is sent. `step_estimate` prices each and adds them up; a backward pass has two
+products for each of the forward pass, with the same three sizes in another order.
+
+tp shares heads, F and the vocabulary; KV heads beyond K are copied, and so are latent attention's narrow matrices. Experts are
+not cut: of a group of ep·tp devices each has its share of them, and of the tokens, which tp has cut before.
+
+Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al. 2021; Korthikanti et al. 2022).
+"""
+
+from dataclasses import dataclass
+
+from helpers.arguments import entries
+from helpers.costs.transformers.config import Config, LayerKind
+from helpers.costs.transformers.parameters_and_flops import pairs
+from helpers.numeric import maximum
+
+from .layout import Layout
+
+RESIDUAL = 11, 22  # arrays of D numbers a token, forward and backward: two norms, dropouts and additions read or write
+HIDDEN = 2, 3  # arrays of F numbers: an activation function; each gated matrix brings one more, backward two
+SCORES = 6, 10  # arrays of T·S numbers a head, where attention keeps them: products, softmax, dropout
+ROUTED = 4, 8  # arrays of D numbers for each copy of a token: put in its expert's place, and back
+
+
+@dataclass(frozen=True)
+class Product:
+    """`groups` products of [m, k] by [k, n] with weights, on one device; together they are one kernel."""
+
+    role: str
+    m: float
+    n: float
+    k: float
+    groups: float = 1
+
+    @property
+    def flops(self):
+        """FLOPs forward."""
+        return 2 * self.m * self.n * self.k * self.groups
+
+    @property
+    def weights(self):
+        """Numbers in the matrices."""
+        return self.n * self.k * self.groups
+
+    @property
+    def backward(self) -> tuple["Product", "Product"]:
+        """The gradient of the rows, and that of the weights."""
+        return (
+            Product(self.role, self.m, self.k, self.n, self.groups),
+            Product(self.role, self.k, self.n, self.m, self.groups),
+        )
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Queries times keys, softmax, and shares times values, of one device.
+
+    rows   queries
+    heads  of one device
+    keys   that a query looks at, on average; `every` if none is hidden
+    width  of a head, as the mean of a key's and a value's
+    """
+
+    rows: float
+    heads: float
+    keys: float
+    every: float
+    width: float
+
+    def flops(self, masked: bool = True):
+        """FLOPs forward: of the pairs that the mask leaves, or of all."""
+        return 4 * self.rows * self.heads * self.width * (self.keys if masked else self.every)
+
+    @property
+    def scores(self):
+        """Numbers in the T·S arrays of all heads."""
+        return self.rows * self.heads * self.every
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a kind on one device, for one microbatch; numbers of two are forward and backward.
+
+    count     layers of this kind in the model
+    streamed  numbers that norms, activation functions and sorting of tokens read or write
+    block     numbers that tp gathers or sums around attention, and around the MLP
+    keys      keys and values that cp gathers
+    routed    numbers of the copies of tokens that go to experts
+    """
+
+    kind: LayerKind
+    count: float
+    products: tuple[Product, ...]
+    attention: Attention
+    streamed: tuple[float, float]
+    block: float
+    keys: float
+    routed: float
+
+    @property
+    def flops(self):
+        """FLOPs of products with weights, forward."""
+        return sum(p.flops for p in self.products)
+
+    @property
+    def weights(self):
+        """Numbers in the matrices."""
+        return sum(p.weights for p in self.products)
+
+    @property
+    def experts(self):
+        """Those of experts."""
+        return sum(p.weights for p in self.products if p.role == "experts")
+
+
+@dataclass(frozen=True)
+class Operations:
+    """A training step of one device.
+
+    rows    tokens of a microbatch that one device has, tp apart
+    rounds  microbatches
+    layers  of each kind
+    head    the unembedding
+    """
+
+    rows: float
+    rounds: float
+    layers: tuple[Layer, ...]
+    head: Product
+
+
+def _attention_products(c: Config, rows, tp) -> list[Product]:
+    if c.mla is None:
+        kv = maximum(c.K / tp, 1) * c.H
+        return [
+            Product("projections", rows, c.N / tp * c.H + 2 * kv, c.D),
+            Product("projections", rows, c.D, c.N / tp * c.H),
+        ]
+    m, heads = c.mla, c.N / tp
+    down = [] if m.q_rank is None else [Product("projections", rows, m.q_rank, c.D)]
+    return [
+        *down,
+        Product("projections", rows, heads * c.qk, c.D if m.q_rank is None else m.q_rank),
+        Product("projections", rows, m.kv_rank + m.rope, c.D),
+        Product("projections", rows, heads * (m.nope + m.v), m.kv_rank),
+        Product("projections", rows, c.D, heads * m.v),
+    ]
+
+
+def _mlp_products(c: Config, kind: LayerKind, rows, layout: Layout) -> list[Product]:
+    wide, tp = c.matrices - 1, layout.tp
+    if not kind.moe:
+        return [Product("mlp", rows, wide * c.F / tp, c.D), Product("mlp", rows, c.D, c.F / tp)]
+    m = c.moe
+    here = m.E / (layout.ep * tp)
+    each = rows / tp * m.k / here
+    out = [
+        Product("router", rows / tp, m.E, c.D),
+        Product("experts", each, wide * m.F, c.D, here),
+        Product("experts", each, c.D, m.F, here),
+    ]
+    if m.shared:
+        width = m.shared * m.F / tp
+        out += [Product("shared", rows, wide * width, c.D), Product("shared", rows, c.D, width)]
+    return out
+
+
+def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout) -> Layer:
+    tp, m = layout.tp, c.moe
+    cut = 1 / tp if layout.sequence_parallel else 1.0
+    hidden = rows * c.F / tp if not kind.moe else rows / tp * (m.k + m.shared) * m.F
+    routed = rows / tp * m.k * c.D if kind.moe else 0.0
+    gates = c.matrices - 2
+    streamed = tuple(
+        of * rows * c.D * cut + (h + g * gates) * hidden + r * routed
+        for of, h, g, r in zip(RESIDUAL, HIDDEN, (1, 2), ROUTED)
+    )
+    width = (c.qk + c.mla.v) / 2 if c.mla else c.H
+    latent = c.mla.kv_rank + c.mla.rope if c.mla else 2 * maximum(c.K / tp, 1) * c.H
+    return Layer(
+        kind,
+        count,
+        tuple(_attention_products(c, rows, tp) + _mlp_products(c, kind, rows, layout)),
+        Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width),
+        streamed,
+        rows * c.D,
+        rows * layout.cp * latent,
+        routed,
+    )
+
+
+def operations(c: Config, layout: Layout, B, T) -> Operations:
+    """What one device does in a step of B sequences of T tokens.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from helpers.costs.transformers.parameters_and_flops import flops
+    >>> c, layout = model("llama-3-8b"), Layout(dp=2, tp=4, pp=2, microbatches=4)
+    >>> at = operations(c, layout, B=16, T=4096)
+    >>> at.rows, [(p.m, p.n, p.k) for p in at.layers[0].products]
+    (8192.0, [(8192.0, 1536.0, 4096), (8192.0, 4096, 1024.0), (8192.0, 7168.0, 4096), (8192.0, 4096, 3584.0)])
+    >>> of_all = layout.dp * layout.tp * layout.microbatches                   # of each layer
+    >>> of_all * sum(l.count * l.flops for l in at.layers) == sum(flops(c, 16, 4096).by_role[r] for r in ("projections", "mlp"))
+    True
+    """
+    rounds = layout.microbatches
+    rows = 1.0 * B * T / (layout.shards * layout.cp * rounds)
+    layers = tuple(_layer(c, kind, n, rows, T, layout) for kind, n in c.groups)
+    return Operations(rows, rounds, layers, Product("unembedding", rows, c.V / layout.tp, c.D))
+
+
+entries(__name__)

@@ -1,0 +1,97 @@
+"""The list of a step's operations against the exact counts of chapter 3, which are derived without it."""
+
+from dataclasses import replace
+
+import pytest
+
+from helpers.costs.training.layout import Layout
+from helpers.costs.training.step_operations import operations
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.public_models import MODELS, model
+
+B, T = 8, 4096
+
+
+def total(c, layout, of):
+    """Over all layers of a kind, devices but for pp's, and microbatches."""
+    at = operations(c, layout, B, T)
+    devices = layout.dp * layout.fsdp * layout.ep * layout.tp * layout.cp
+    return sum(layer.count * of(layer) for layer in at.layers) * devices * at.rounds
+
+
+def by_role(c, layout):
+    roles = {p.role for layer in operations(c, layout, B, T).layers for p in layer.products}
+    return {r: total(c, layout, lambda layer, r=r: sum(p.flops for p in layer.products if p.role == r)) for r in roles}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("layout", [Layout(), Layout(dp=2, fsdp=2, microbatches=2), Layout(cp=2, pp=2)], ids=str)
+def test_products_of_all_devices_are_the_flops_of_the_model(name, layout):
+    c = model(name)
+    exact = flops(c, B, T).by_role
+    for role, n in by_role(c, layout).items():
+        assert n == pytest.approx(exact[role], rel=1e-12), role
+    head = operations(c, layout, B, T).head.flops * layout.dp * layout.fsdp * layout.cp * layout.microbatches
+    assert head == pytest.approx(exact["unembedding"])
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if not model(n).mla and model(n).K % 2 == 0])
+def test_tp_shares_every_product(name):
+    c = model(name)
+    exact = flops(c, B, T).by_role
+    for role, n in by_role(c, Layout(tp=2, dp=2)).items():
+        assert n == pytest.approx(exact[role], rel=1e-12), role
+
+
+def test_what_tp_cannot_cut_is_done_by_each():
+    one, many = (by_role(model("llama-3-8b"), Layout(tp=n))["projections"] for n in (8, 32))
+    c = model("llama-3-8b")
+    kv = 2 * B * T * c.L * c.D * 2 * c.K * c.H
+    assert many - one == pytest.approx(3 * kv)  # four chips have each KV head
+    mla, m = model("deepseek-v3"), model("deepseek-v3").mla
+    narrow = 2 * B * T * mla.L * mla.D * (m.q_rank + m.kv_rank + m.rope)
+    assert by_role(mla, Layout(tp=4))["projections"] - by_role(mla, Layout())["projections"] == pytest.approx(
+        3 * narrow
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_of_all_matrices_are_the_parameters(name):
+    c, p = model(name), parameters(model(name))
+    at = operations(c, Layout(), B, T)
+    assert (
+        sum(layer.count * layer.weights for layer in at.layers) == p.attention + p.mlp + p.experts + p.shared + p.router
+    )
+    assert sum(layer.count * layer.experts for layer in at.layers) == p.experts
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if model(n).moe])
+def test_experts_are_shared_over_ep_and_tp(name):
+    c = model(name)
+    whole = operations(c, Layout(), B, T).layers[-1]
+    for layout in (Layout(ep=4), Layout(ep=2, tp=2)):
+        part = operations(c, layout, B, T).layers[-1]
+        assert part.experts == pytest.approx(whole.experts / 4)
+        rows = [p.m * p.groups for p in part.products if p.role == "experts"]
+        assert rows == pytest.approx([B * T / 4 * c.moe.k] * 2)  # tokens are shared evenly
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_attention_counts_the_pairs(name):
+    c = model(name)
+    for masked, count in ((True, "causal"), (False, "all")):
+        exact = flops(c, B, T, count=count).attention
+        assert total(c, Layout(dp=2), lambda layer, m=masked: layer.attention.flops(m)) == pytest.approx(exact)
+
+
+def test_a_backward_pass_has_both_gradients():
+    for p in operations(model("llama-3-8b"), Layout(tp=8), B, T).layers[0].products:
+        rows, weights = p.backward
+        assert (rows.m, rows.n, rows.k) == (p.m, p.k, p.n) and (weights.m, weights.n, weights.k) == (p.k, p.n, p.m)
+        assert rows.flops == weights.flops == p.flops
+
+
+def test_sequence_parallelism_shares_what_norms_read():
+    c = replace(model("llama-3-8b"))
+    cut, whole = (operations(c, Layout(tp=8, sequence_parallel=s), B, T).layers[0].streamed[0] for s in (True, False))
+    assert whole - cut == pytest.approx(11 * B * T * c.D * 7 / 8)
