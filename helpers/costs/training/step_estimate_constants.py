@@ -40,15 +40,15 @@ class Constants:
 
     ampere: float = 0.747
     hopper: float = 0.651
-    blackwell: float = 0.544
+    blackwell: float = 0.547
     v5: float = 0.855
     v6: float = 0.652
-    eight: float = 0.74
+    eight: float = 0.739
     attention: float = 0.608
-    half: float = 1380
-    memory: float = 0.634
-    latency: float = 7.2e-06
-    link: float = 0.679
+    half: float = 1370
+    memory: float = 0.632
+    latency: float = 7.21e-06
+    link: float = 0.678
     network: float = 0.447
     tensor: float = 0.741
     data: float = 0.29

@@ -7,7 +7,6 @@ from math import inf
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from helpers.costs.rooflines.chips import chip
