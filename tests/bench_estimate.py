@@ -15,10 +15,11 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.training.layout import NUMBERS, Layout
+from helpers.costs.training.layout import NUMBERS, Bytes, Layout
 from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.step_estimate import half_of_peak_seconds, six_nd_seconds, step_seconds
 from helpers.costs.training.step_estimate_constants import CONSTANTS, Constants
+from helpers.costs.training.step_memory import peak_memory
 from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
@@ -56,8 +57,11 @@ class Row:
     args: tuple  # Config, Chip, Layout, B, T, Software
     seconds: float
     missing: tuple[str, ...] = ()
+    peak: float = 0.0  # bytes of a device, where the source gives them
 
 
+PEAKS = {"peak_alloc_per_chip", "max_memory_used_per_chip", "max_memory_per_chip", "max_memory_reserved_per_chip"}
+UNITS = {"bytes": 1, "GB": 1e9, "GiB": 2**30}
 WINDOWS = {"gpt-oss-120b": (128, 2), "gemma3-12b": (1024, 6)}  # keys that local layers see; every n-th is full
 
 
@@ -96,8 +100,11 @@ def rows() -> list[Row]:
         i = m["inputs"]
         c, on = config(i["model"], data["models"][i["model"]]), chip(i["chip"])
         on = replace(on, dcn_bandwidth=i.get("dcn_bandwidth", on.dcn_bandwidth))
-        args = c, on, Layout(**i["layout"]), i["B"], i["T"], Software(**i.get("software", {}))
-        out.append(Row(m["id"], m["source"], args, seconds(m, c, m["chips"]), tuple(m.get("missing_inputs", ()))))
+        said = i["layout"] | ({"stored": Bytes(**i["layout"]["stored"])} if "stored" in i["layout"] else {})
+        args = c, on, Layout(**said), i["B"], i["T"], Software(**i.get("software", {}))
+        missing = tuple(m.get("missing_inputs", ()))
+        peak = next((x["value"] * UNITS[x["unit"]] for x in m["measured"] if x["metric"] in PEAKS), 0.0)
+        out.append(Row(m["id"], m["source"], args, seconds(m, c, m["chips"]), missing, peak))
     return out
 
 
@@ -259,6 +266,18 @@ def ranked(found: list[Row]) -> dict[str, dict]:
     return out
 
 
+def memory(found: list[Row]) -> dict[str, dict]:
+    """Peak bytes of a device against what was measured, in percent: dense models and mixtures apart."""
+    groups: dict[str, list[Row]] = {}
+    for r in found:
+        if r.peak:
+            groups.setdefault(f"{r.source}, {'mixtures' if r.args[0].moe else 'dense'}", []).append(r)
+    return {
+        name: {"rows": len(rs), "memory": score([peak_memory(*r.args).total for r in rs], [r.peak for r in rs])}
+        for name, rs in groups.items()
+    }
+
+
 def pace(n: int = 20000, rounds: int = 5) -> float:
     """Layouts of LLaMA-3-70B on H100s that one call prices a second, in NumPy, at best."""
     import numpy as np
@@ -317,6 +336,8 @@ def main(argv: list[str] | None = None) -> int:
     layouts, speed = ranked(found), pace()
     each = {r.name: predictions(r, k) for k, rs in apart.values() for r in rs}
     print(table("all sources together", together))
+    held = memory(found)
+    print(table("peak memory", held))
     for name, r in layouts.items():
         print(f"{name}: {r['rows']} layouts, rank correlation {r['rank']:.2f}, regret {r['regret']:.1f} %")
     print(f"{speed / 1e6:.2f} million layouts a second")
@@ -327,6 +348,7 @@ def main(argv: list[str] | None = None) -> int:
             "constants": asdict(CONSTANTS),
             "cases": cases,
             "together": together,
+            "memory": held,
             "layouts": layouts,
             "layouts per second": speed,
             "rows": each,

@@ -195,11 +195,11 @@ def _memory(c, layout, tokens, T, kept, states, s) -> DeviceMemory:
     sizes = layout.stored
     there = tokens / (share(layout, s) * layout.cp * layout.microbatches)  # of one microbatch, on one device
     peak = "everything" if layout.policy == "nothing" else layout.policy
-    of_layers = sum(n * _on_a_chip(arrays(c, kind, peak, T), layout) for kind, n in c.groups) / layout.pp
+    of_layers = sum(n * on_a_chip(arrays(c, kind, peak, T), layout) for kind, n in c.groups) / layout.pp
     again = 0.0
     if layout.policy == "block":
         kinds = [arrays(c, kind, "everything", T) | {"shares": 0} for kind, _ in c.groups]
-        again = maximum(*(_on_a_chip(one, layout) for one in kinds))
+        again = maximum(*(on_a_chip(one, layout) for one in kinds))
     under_way = in_flight(layout.schedule, layout.pp, layout.microbatches, layout.v)
     copies = layout.dp * layout.ep * layout.cp > 1
     weights_move = (layout.fsdp > 1) | ((layout.zero == 3) & copies)
@@ -214,7 +214,7 @@ def _memory(c, layout, tokens, T, kept, states, s) -> DeviceMemory:
     )
 
 
-def _on_a_chip(some: Mapping[str, float], layout: Layout):
+def on_a_chip(some: Mapping[str, float], layout: Layout):
     """Numbers of these arrays that one of the tp chips has for a token; without sequence parallelism it has all of some."""
     whole = 0 if layout.sequence_parallel else sum(n for name, n in some.items() if name.split()[0] not in CUT)
     return (sum(some.values()) - whole) / layout.tp + whole

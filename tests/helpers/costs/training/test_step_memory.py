@@ -1,0 +1,94 @@
+"""Peak memory of a device against closed forms, and against what allocators reported."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.layout import Bytes, Layout
+from helpers.costs.training.operation_seconds import Software
+from helpers.costs.training.step_memory import LIBRARY, peak_memory
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
+from tests import bench_estimate as bench
+
+GPT = Config(4096, 32, 32, 32, 128, 16384, 51200, gated=False, tied=True, norm="layer")
+H100 = chip("H100")
+SCORES = json.loads(bench.STORE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("stored, each", [(Bytes(), 12), (Bytes(gradient=4, state=12), 18)])
+def test_a_parameter_takes_its_bytes(stored, each):
+    m = peak_memory(GPT, H100, Layout(stored=stored), 1, 2048)
+    p = parameters(GPT)
+    matrices = p.attention + p.mlp + p.embedding
+    assert m.weights + m.gradients + m.optimizer == pytest.approx(each * matrices, rel=1e-9)
+
+
+def test_zero_shares_what_it_says():
+    whole, one, two = (peak_memory(GPT, H100, Layout(dp=8, zero=z), 8, 2048) for z in range(3))
+    assert whole.optimizer == 8 * one.optimizer and whole.gradients == one.gradients == 8 * two.gradients
+    fsdp = peak_memory(GPT, H100, Layout(fsdp=8), 8, 2048)
+    assert whole.weights == 8 * fsdp.weights and fsdp.gathered > 0 == whole.gathered
+
+
+@pytest.mark.parametrize("t", [1, 2, 8])
+def test_activations_are_those_of_korthikanti(t):
+    """34 sbh/t bytes a layer and 5 a s² b more where T·S weights are kept (2022, equation 4), without the masks of dropouts: 2 sbh
+    and a s² b; and without the copy of the softmax's input that its backward pass does not need, 2 a s² b."""
+    s, b, h, a, L = 2048, 4, GPT.D, GPT.N, GPT.L
+    layout = Layout(tp=t, policy="everything")
+    fused = peak_memory(GPT, H100, layout, b, s).activations
+    assert fused == pytest.approx(L * (34 - 2) * s * b * h / t)
+    stored = peak_memory(GPT, H100, layout, b, s, Software(attention="stored")).activations
+    assert stored - fused == pytest.approx(L * (5 - 1 - 2) * a * s * s * b / t)
+
+
+def test_block_inputs_are_all_that_is_kept():
+    m = peak_memory(GPT, H100, Layout(policy="block"), 4, 2048)
+    assert m.activations == 2 * 4 * 2048 * GPT.D * GPT.L
+    whole = peak_memory(GPT, H100, Layout(policy="block", tp=8, sequence_parallel=False), 4, 2048)
+    assert whole.activations == m.activations  # each of tp's chips has all tokens
+
+
+def test_a_pipeline_keeps_microbatches_under_way():
+    one, four = (peak_memory(GPT, H100, Layout(pp=p, microbatches=8, policy="everything"), 8, 2048) for p in (1, 4))
+    assert four.activations == pytest.approx(one.activations)  # a quarter of the layers, four microbatches
+
+
+def test_the_last_stage_counts_where_it_is_fuller():
+    """A mixture whose first layers are dense, and a vocabulary that outweighs what microbatches keep."""
+    wide = replace(GPT, V=2**22, L=4)
+    assert peak_memory(wide, H100, Layout(pp=4, microbatches=8), 8, 2048).logits > 0
+    assert peak_memory(GPT, H100, Layout(pp=4, microbatches=8, policy="everything"), 8, 2048).logits == 0
+    mixed = replace(model("deepseek-v3"), L=8)
+    first, last = (peak_memory(mixed, H100, Layout(pp=p), 8, 4096).weights for p in (1, 2))
+    experts = parameters(mixed).experts / 5
+    assert last > 4 * 2 * experts  # four of the five layers with experts stand on one stage
+
+
+def test_stages_may_be_uneven():
+    """61 layers over 16 stages: four of them on the fullest."""
+    c = replace(GPT, L=61)
+    uneven, even = (peak_memory(replace(c, L=n), H100, Layout(pp=16, microbatches=32), 32, 2048) for n in (61, 64))
+    assert uneven.total == even.total
+
+
+def test_a_tpu_has_no_libraries_of_a_gpu():
+    assert peak_memory(GPT, chip("v5p"), Layout(), 1, 2048).library == 0
+    assert peak_memory(GPT, H100, Layout(), 1, 2048).library == LIBRARY
+
+
+def test_what_allocators_reported():
+    found = bench.memory(bench.rows())
+    for name, was in SCORES["memory"].items():
+        assert found[name]["memory"]["median"] <= was["memory"]["median"] + 1e-6, name
+    for name, most, worst in (
+        ("simumax_b200, dense", 3, 7),
+        ("simumax_b200, mixtures", 6, 7),
+        ("bloom2022_tuning, dense", 12, 25),
+        ("megatron_golden, dense", 6, 10),
+    ):
+        assert found[name]["memory"]["median"] <= most and found[name]["memory"]["worst"] <= worst, name
