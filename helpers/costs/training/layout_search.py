@@ -1,8 +1,9 @@
 """The best layout of a training step, by trying all of them (chapter 4).
 
 Every way to write the chips of a slice as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, every policy.
-`training_step.step` takes arrays, so a search is one call of it for some thousand meshes at a time. These are the only
-functions of `costs` that need NumPy.
+They are ranked by the estimate of `step_estimate`, and not by a bound, which lets the slowest layouts look like the fastest;
+of those that it cannot tell apart the simplest comes first. `training_step.step` and `step_seconds` take arrays, so a search is
+one call of each for some thousand meshes at a time. These are the only functions of `costs` that need NumPy.
 """
 
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
 
 from .layout import AXES, Layout, divisors
+from .step_estimate import step_seconds
 from .training_step import Step, rules, step
 
 SEARCHED = (*AXES, "zero", "microbatches")
 BLOCK = 512  # meshes at a time: their arrays stay in a core's cache
+EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
 
 
 def factors(n: int, k: int) -> Iterator[tuple[int, ...]]:
@@ -98,15 +101,16 @@ def search(
     schedule: str = "1F1B",
     top: int = 10,
 ) -> Found:
-    """The layouts with the fewest seconds if what can hide does (`Step.hidden`), of all that fit.
+    """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit.
 
-    Of equals the one that needs least memory comes first, then the one with the lower zero.
+    Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
+    A layout that has several names, as dp with zero=3 is fsdp, is listed once.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
     >>> [str(at.layout) for at in found.best]
-    ['dp=16 cp=4 zero=3 microbatches=16 policy=everything']
+    ['fsdp=64 policy=matmuls']
     """
     return _search(c, tokens, T, s, Layout(pods=pods, schedule=schedule), policies, top)
 
@@ -124,31 +128,40 @@ def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, .
         shape = np.broadcast_shapes(*(np.shape(getattr(laid, name)) for name in SEARCHED))
         ok = np.broadcast_to(ok, shape)
         for policy in policies:
-            at = step(c, replace(laid, policy=policy), tokens, T, s)
+            tried_now = replace(laid, policy=policy)
+            at, seconds = step(c, tried_now, tokens, T, s), step_seconds(c, s.chip, tried_now, tokens / T, T).mid
             fits = ok & (at.missing == 0)
             tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
             least = min(least, float(np.where(ok, at.memory.total, inf).min()))
-            ranked += _first(np, at, fits, shape, top)
-    ranked.sort(key=lambda r: r[0])
-    best = (step(c, layout, tokens, T, s) for _, layout in ranked)
-    return Found(tuple(islice(best, top)), tried, fitting, least)
+            ranked += _first(np, at, seconds, fits, shape, top)
+    best = min((one for one, *_ in ranked), default=inf)
+    ranked.sort(key=lambda r: (r[0] > best * EQUAL, r[1] if r[0] <= best * EQUAL else (r[0],), r[0]))
+    once: dict = {}
+    for seconds, plain, layout in ranked:
+        once.setdefault((f"{seconds:.9g}", f"{plain[-1]:.9g}"), layout)
+    steps = (step(c, layout, tokens, T, s) for layout in once.values())
+    return Found(tuple(islice(steps, top)), tried, fitting, least)
 
 
-def _first(np, at: Step, fits, shape, top: int) -> list[tuple]:
-    """(key, layout) of the best of one block; seconds to nine digits, so that rounding decides nothing."""
-    seconds = np.where(fits, np.broadcast_to(at.hidden, shape), np.inf).ravel()
-    total = np.broadcast_to(at.memory.total, shape).ravel()
-    edge = np.partition(seconds, min(top, seconds.size) - 1)[min(top, seconds.size) - 1]
-    some = np.flatnonzero((seconds <= edge * (1 + 1e-9)) & np.isfinite(seconds))
-    zero = np.broadcast_to(at.layout.zero, shape).ravel()
-    rounded = np.array([float(f"{x:.9g}") for x in seconds[some]])
-    some = some[np.lexsort((zero[some], total[some], rounded))][:top]
+def _first(np, at: Step, seconds, fits, shape, top: int) -> list[tuple]:
+    """(seconds, how involved, layout) of the fastest of one block, and of the simplest of those that are as fast."""
+    seconds = np.where(fits, np.broadcast_to(seconds, shape), np.inf).ravel()
+    numbers = {n: np.broadcast_to(getattr(at.layout, n), shape).ravel() for n in SEARCHED}
+    memory = np.broadcast_to(at.memory.total, shape).ravel()
+    axes = sum((numbers[a] > 1).astype(int) for a in AXES)
+    many = min(64 * top, seconds.size)  # one layout has up to some dozen names, when dp with zero=3 is fsdp
+    some = np.flatnonzero(seconds <= max(np.partition(seconds, many - 1)[many - 1], seconds.min() * EQUAL))
+    some = some[np.isfinite(seconds[some])]
+    plain = (axes, numbers["pp"] > 1, numbers["microbatches"], numbers["zero"], memory)
+    some = some[np.lexsort(tuple(x[some] for x in reversed(plain)))]
+    same = np.array([[f"{seconds[i]:.9g}", f"{memory[i]:.9g}"] for i in some]).reshape(-1, 2)
+    some = some[np.sort(np.unique(same, axis=0, return_index=True)[1])] if len(some) else some
+    near = some[seconds[some] <= seconds.min() * EQUAL][:top]
+    far = some[np.argsort(seconds[some], kind="stable")][:top]
     out = []
-    for i in some:
-        where = np.unravel_index(i, shape)
-        picked = {n: int(np.broadcast_to(getattr(at.layout, n), shape)[where]) for n in SEARCHED}
-        key = (float(f"{seconds[i]:.9g}"), float(total[i]), picked["zero"])
-        out.append((key, replace(at.layout, **picked)))
+    for i in dict.fromkeys((*near, *far)):
+        picked = {n: int(x[i]) for n, x in numbers.items()}
+        out.append((float(seconds[i]), tuple(float(x[i]) for x in plain), replace(at.layout, **picked)))
     return out
 
 

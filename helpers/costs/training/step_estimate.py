@@ -75,29 +75,33 @@ def _seen(c: Config, layer: Layer, layout: Layout, pace: Pace, forward, backward
         return 3 * each * shown + (late if soft.overlaps else 0.0)
 
     keys = pace.ring(2 * layer.keys, layout.cp, tp)
-    gather = pace.ring(WEIGHT * layer.weights, layout.fsdp, tp * layout.cp * layout.ep, soft.gathers)
+    copies = layout.dp * layout.cp * layout.ep
+    whole = layout.zero == 3  # what copies of the model hold is cut over them too
+    over, inside = layout.fsdp * where(whole, copies, 1), tp * where(whole, 1, layout.cp * layout.ep)
+    gather = pace.ring(WEIGHT * layer.weights, over, inside, soft.gathers)
     return {
         "tensor": tensor,
         "experts": experts,
         "context": where(layout.cp > 1, beside(keys, *attention), 0.0),
-        "weights": where(layout.fsdp > 1, beside(gather, forward, backward), 0.0),
+        "weights": where(over > 1, beside(gather, forward, backward), 0.0),
     }
 
 
 def _gradients(weights, experts, table, layout: Layout, pace: Pace, last):
     """Seconds that nothing hides of the sums of gradients over copies of the model, and of gathering what they share.
 
-    last  seconds of the last microbatch's backward pass
+    last  seconds of one microbatch's backward pass. With zero=2 gradients are scattered after each, with zero=3 layer by layer
     """
-    each = where(layout.zero == 0, 2 * GRADIENT, GRADIENT + WEIGHT) / layout.fsdp
+    times = where(layout.zero == 2, layout.microbatches, 1)
+    each = where(layout.zero == 0, 2 * GRADIENT, GRADIENT * times + WEIGHT) / layout.fsdp
     inside = layout.tp * layout.fsdp
     dense = pace.ring(each * (weights - experts + table), layout.dp * layout.ep * layout.cp, inside)
     routed = pace.ring(each * experts, layout.dp * layout.cp, inside * layout.ep)
-    both = dense + routed
+    both = where(layout.zero == 3, 0.0, dense + routed)
     pods = (layout.pods - 1) / layout.pods * 2 * GRADIENT * (weights + table) / layout.fsdp / pace.network
     if not pace.software.overlaps:
         return both + pods
-    return maximum(0.0, both - BEHIND * last) + pace.k.data * (both + pods)
+    return maximum(0.0, both - BEHIND * last * times) + pace.k.data * (both + pods)
 
 
 def _update(c: Config, weights, experts, table, layout: Layout, chip: Chip, pace: Pace):
@@ -125,7 +129,7 @@ def _stage(c: Config, layer, head, layout: Layout):
     return where(c.L % chunks == 0, even + head, maximum(most, even + head / layout.pp))
 
 
-def _check(c: Config, layout: Layout, B) -> None:
+def _check(c: Config, chip: Chip, layout: Layout, B) -> None:
     numbers = [getattr(layout, n) for n in ("dp", "fsdp", "ep", "pods", "microbatches", "tp", "pp", "v")]
     if not plain(B, *numbers):
         return
@@ -139,8 +143,14 @@ def _check(c: Config, layout: Layout, B) -> None:
         raise ValueError(
             f"{layout.pp * layout.v} stages are more than L={c.L} layers and two tables: let pp·v be {c.L} or less"
         )
-    if c.N % layout.tp and layout.tp % c.N or layout.tp > c.N:
+    if c.N % layout.tp:
         raise ValueError(f"tp={layout.tp} does not divide N={c.N} heads: take a divisor")
+    room = prod(chip.pod)
+    if chip.axes and layout.chips > room:
+        pods = -(-layout.chips // room)
+        raise ValueError(
+            f"{layout.chips} chips are more than the {room} of a {chip.name} pod: let {pods} pods share the batch"
+        )
     if layout.ep > 1 and not c.moe:
         raise ValueError(f"ep={layout.ep}, and the model has no experts: leave it out")
 
@@ -159,7 +169,7 @@ def step_seconds(
     """
     if chip.axes == 0:
         layout = replace(layout, pods=1)  # a GPU's domains are no copies: the axes lie across them
-    _check(c, layout, B)
+    _check(c, chip, layout, B)
     pace, at = Pace(chip, software, layout.products, k), operations(c, layout, B, T)
     one: dict = dict.fromkeys(("kernels", "again", "tensor", "experts", "context", "weights"), 0.0)
     forward = weights = experts = 0.0

@@ -29,6 +29,7 @@ from helpers.numeric import maximum, minimum, plain, where
 from .layout import AXES, BF16, NUMBERS, Bytes, Layout, Wires, divisors, lies
 from .layout_collectives import Held, Sent, collectives, held, share
 from .pipeline_schedules import bubble, in_flight
+from .step_estimate import Estimate, step_seconds
 
 DAY = 86400
 CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
@@ -94,8 +95,13 @@ class Step:
         return Time(self.parts)
 
     @cached_property
+    def estimate(self) -> Estimate:
+        """The seconds that it will take, probably, and an interval."""
+        return step_seconds(self.config, self.slice.chip, self.layout, self.tokens / self.T, self.T)
+
+    @cached_property
     def hidden(self):
-        """Seconds if what can hide does and the rest is waited for: between the two, where a good program ends up.
+        """Seconds if what can hide does and the rest is waited for, at published rates: between the two.
 
         Sums of gradients at a step's end count as hidden, though only the last microbatch's backward pass can hide them.
         """

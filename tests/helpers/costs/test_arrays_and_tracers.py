@@ -25,6 +25,7 @@ from helpers.costs.training import (
     operation_seconds,
     pipeline_schedules,
     step_estimate,
+    step_memory,
     step_operations,
     training_step,
 )
@@ -83,7 +84,7 @@ def _estimated(D, tp, m):
     """Low, mid and high of a step on a machine of each kind."""
     c, k = Config(D, 8, 16, 8, 128, 4 * D, 32000), dict(dp=4.0, tp=tp, microbatches=m, zero=1)
     gpu, tpu = layout.Layout(**k, pp=4, policy="matmuls"), layout.Layout(**k, fsdp=16, pods=2)
-    e, f = (step_estimate.step_seconds(c, chip(n), s, 1024, 2048) for n, s in (("H100", gpu), ("v5e", tpu)))
+    e, f = (step_estimate.step_seconds(c, chip(n), s, 1024, 2048) for n, s in (("H100", gpu), ("v5p", tpu)))
     return e.low, e.mid, e.high, f.low, f.mid, f.high
 
 
@@ -94,6 +95,12 @@ def _listed(D, tp, m):
     )
     of = [(layer.flops, layer.weights, layer.attention.flops(), layer.streamed[1], layer.routed) for layer in at.layers]
     return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
+
+
+def _peak(D, tp, m):
+    """Bytes of the fullest device, by role."""
+    at = layout.Layout(dp=2.0, tp=tp, pp=2.0, ep=2.0, microbatches=m, zero=1, policy="everything")
+    return tuple(vars(step_memory.peak_memory(_mixed(D, 8, 8, 2 * D), chip("H100"), at, 64, 1024)).values())
 
 
 def _baselines(B, T):
@@ -187,6 +194,7 @@ FORMULAS = {
     "train_flops": (lambda *s: training_memory_bytes.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: training_memory_bytes.training_memory(_mixed(*s), 2, 128).total, DECODERS),
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
+    "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
     "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
@@ -312,6 +320,7 @@ DISCRETE = {
     "share",
     "rules",
     "beside",
+    "on_a_chip",
     *inference_formulas.DISCRETE,
     *formulas.DISCRETE,
 }
@@ -331,6 +340,7 @@ def test_every_formula_is_listed():
             einsum,
             step_estimate,
             step_operations,
+            step_memory,
             operation_seconds,
             dp_fsdp_tp,
             pipeline_schedules,

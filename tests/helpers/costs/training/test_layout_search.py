@@ -48,10 +48,28 @@ def test_the_search_is_exact(shape, sequences, policies):
     found = layout_search.search(SMALL, tokens, 256, s, policies=policies, top=5)
     fit = [at for at in every if not at.missing]
     assert (found.tried, found.fitting) == (len(every), len(fit))
-    want = sorted(float(f"{at.hidden:.9g}") for at in fit)[:5]
-    assert [float(f"{at.hidden:.9g}") for at in found.best] == want
-    equal = [at.memory.total for at in fit if float(f"{at.hidden:.9g}") == want[0]]
-    assert found.best[0].memory.total == pytest.approx(min(equal))
+    best = min(at.estimate.mid for at in fit)
+    near = sorted((at for at in fit if at.estimate.mid <= layout_search.EQUAL * best), key=involved)
+    far = sorted((at for at in fit if at not in near), key=lambda at: at.estimate.mid)
+    names = {(f"{at.estimate.mid:.9g}", f"{at.memory.total:.9g}"): at.estimate.mid for at in (*near, *far)}
+    want = [*names.values()][:5]
+    assert [at.estimate.mid for at in found.best] == pytest.approx(want, rel=1e-9)
+    assert involved(found.best[0]) == pytest.approx(involved(near[0]))
+
+
+def involved(at):
+    """How involved a layout is: axes, a pipeline, microbatches, zero; then bytes."""
+    sizes = [getattr(at.layout, a) for a in AXES]
+    return sum(n > 1 for n in sizes), at.layout.pp > 1, at.layout.microbatches, at.layout.zero, at.memory.total
+
+
+def test_the_order_is_that_of_the_estimate_and_not_of_a_bound():
+    """A bound has a layout first that shares sequences of 8,192 tokens over chips of four hosts; the estimate, sequences alone."""
+    s = Slice(chip("H100"), (8,))
+    found = layout_search.search(model("llama-3-8b"), 64 * 8192, 8192, s, pods=4, policies=("block",), top=50).best
+    by_bound = min(found, key=lambda at: at.hidden)
+    assert found[0].estimate.mid <= layout_search.EQUAL * min(at.estimate.mid for at in found)
+    assert found[0].layout.cp == found[0].layout.tp == 1 and found[0].estimate.mid <= by_bound.estimate.mid
 
 
 def test_arrays_are_what_plain_numbers_are():
@@ -96,7 +114,7 @@ def test_meshes_fill_the_slice_and_keep_the_rules():
 def test_what_formulas_of_the_sources_leave_out():
     """At 2^20 tokens on 4096 chips FSDP waits for weights, as B/X < 850 says, and the mixture is not enough.
 
-    The search does better than any FSDP+TP with ZeRO-2, which gathers weights once and not twice in a step.
+    The search does better than any FSDP+TP.
     """
     s, tokens, T = Slice(V5P, (16, 16, 16)), 2**20, 1024
     assert tokens / 4096 < dp_fsdp_tp.data_batch(V5P.alpha_ici(), 3)
@@ -108,13 +126,13 @@ def test_what_formulas_of_the_sources_leave_out():
         for n, cp in ((2, 2), (2, 4), (4, 1), (4, 2), (8, 1))
     ]
     assert min(at.hidden for at in mixed) < alone.hidden
-    assert found[0].hidden < min(at.hidden for at in mixed) and found[0].layout.zero in (1, 2)
+    assert found[0].estimate.mid <= layout_search.EQUAL * min(at.estimate.mid for at in mixed)
 
 
 def test_large_batches_need_no_tensor_parallelism():
     """With far more than 850 tokens a chip the best layout is bound by arithmetic, without tp or a pipeline."""
     best = layout_search.search(LLAMA, 64 * 4096, 1024, CUBE, policies=("block",)).best[0]
-    assert best.time.bound == "math" and best.hidden == best.time.lower
+    assert best.time.bound == "math"
     assert best.layout.tp == best.layout.pp == 1
 
 
@@ -195,7 +213,7 @@ def test_the_stored_pace_is_of_these_layouts():
         np.broadcast_shapes(*(np.shape(x) for x in vars(g).values())) for g in layout_search.grids(LLAMA, tokens, T, s)
     )
     assert sum(map(prod, shapes)) == alone["layouts"]
-    assert min(alone["a second"], found["a second"]) > 1e6 and stored["cores"] == 2
+    assert alone["a second"] > 1e6 and found["a second"] > 1e5 and stored["cores"] == 2
 
 
 @pytest.mark.slow

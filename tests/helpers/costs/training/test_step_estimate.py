@@ -140,6 +140,12 @@ def test_a_layout_that_cannot_be_says_why(layout, B, said):
     assert said in str(e.value) or "B is 0 or more" in str(e.value)
 
 
+def test_a_pod_has_so_many_chips():
+    with pytest.raises(ValueError, match="1024 chips are more than the 256 of a v5e pod: let 4 pods share the batch"):
+        step_seconds(TIDY, chip("v5e"), Layout(fsdp=1024), 1024, 2048)
+    assert step_seconds(TIDY, chip("v5e"), Layout(fsdp=256, pods=4), 1024, 2048).mid > 0
+
+
 def test_a_host_that_nobody_measured_is_refused():
     with pytest.raises(ValueError, match="nobody publishes how fast a host reads a v7"):
         step_seconds(TIDY, chip("v7"), Layout(offload="optimizer"), 8, 2048)
