@@ -44,6 +44,19 @@ def silent(took: Iterable[tuple[str, float, bool]]) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda one: -one[1]))
 
 
+def longest(took: Iterable[tuple[str, float, bool]], n: int = 12) -> list[tuple[str, float]]:
+    """The files that took longest, and how long all of their tests took.
+
+    >>> longest([("a.py::b[1]", 2.0, False), ("a.py::c", 9.0, True), ("d.py::e", 0.2, False)], n=1)
+    [('a.py', 11.0)]
+    """
+    files: dict[str, float] = {}
+    for test, seconds, _ in took:
+        file = test.partition("::")[0]
+        files[file] = files.get(file, 0) + seconds
+    return sorted(files.items(), key=lambda one: -one[1])[:n]
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     began = processors()
@@ -69,6 +82,9 @@ class Report:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter):
+        if sum(seconds for _, seconds, _ in self.took) > 60:  # of a long run: where its time went
+            files = "; ".join(f"{seconds:.0f} {file}" for file, seconds in longest(self.took))
+            terminalreporter.write_line(f"seconds of a processor, by file: {files}")
         for test, seconds in silent(self.took).items():
             why = f"{'fails' if seconds > TOO_LONG else 'takes'}: {seconds:.1f} s of a processor, and no word why"
             terminalreporter.write_line(f"{test} {why} (@pytest.mark.takes, tests/durations.py)")
