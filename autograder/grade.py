@@ -288,6 +288,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("assignment", help="for example ch01_rooflines")
     what = Class(parser.parse_args(argv).assignment)
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
+    from nbgrader.api import InvalidEntry  # what nbgrader makes of an error of the database
     from sqlalchemy.exc import SQLAlchemyError
 
     from autograder.grading.gradebook_writer import trouble
@@ -298,7 +299,7 @@ def main(argv: list[str] | None = None) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, InvalidEntry) as error:
         print(trouble(error), file=sys.stderr)
         return 1
     except OSError as error:  # a full disk, a folder that cannot be written

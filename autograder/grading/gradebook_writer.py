@@ -50,7 +50,7 @@ class Grade:
         return (self.auto or 0 if self.manual is None else self.manual) + self.extra
 
 
-def trouble(e: SQLAlchemyError) -> str:
+def trouble(e: Exception) -> str:
     """What is wrong with the gradebook, and what to do."""
     return (
         f"The gradebook cannot be read or written: {str(e).splitlines()[0]}."
