@@ -42,7 +42,8 @@ WIDTHS = {  # bytes of Q, K, V and O, bytes of scores and sums, and the rates th
 }
 CHUNK = 128  # queries of `chunked`
 SMALLEST = 16  # block
-CLOCK_FLOPS = {"A100": 2048, "A100-40GB": 2048, "H100": 4096, "H200": 4096, "B200": 8192}
+CLOCK_FLOPS = dict.fromkeys(("A100", "A100-40GB"), 2048) | dict.fromkeys(("H100", "H100-500W", "H200"), 4096)
+CLOCK_FLOPS |= dict.fromkeys(("B200", "GB200", "B300", "GB300"), 8192)
 """FLOPs that the tensor cores of one SM do in a clock, bf16, dense.
 
 Source: NVIDIA A100 and H100 whitepapers (1024 and 2048 multiply-adds); an H200 has the SMs of an H100, as many of them and the
@@ -104,7 +105,10 @@ def exponentials(of: Chip) -> float:
     """
     if of.name not in CLOCK_FLOPS:
         return float("inf")
-    return exp_rate(of.cores, of.rate("bf16") / of.cores / CLOCK_FLOPS[of.name])
+    each = (
+        32 if of.name.endswith("B300") else 16
+    )  # Blackwell Ultra has twice the units for them (NVIDIA, HGX B300 datasheet)
+    return exp_rate(of.cores, of.rate("bf16") / of.cores / CLOCK_FLOPS[of.name], each)
 
 
 def rate(of: Chip, widths: str) -> float | None:

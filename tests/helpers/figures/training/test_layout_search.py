@@ -3,7 +3,9 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from helpers.costs.rooflines.chips import chip
@@ -60,10 +62,21 @@ def test_the_set_keeps_the_rules_and_holds_what_the_search_of_all_layouts_finds(
         for one in random.Random(n).sample([[int(x) for x in r] for r in rows], 200):
             layout = training_step.Layout(**dict(zip(layout_search.SEARCHED, one)))
             training_step.check(c, layout, tokens, T, place.slice)
-        whole = layout_search.search(c, tokens, T, place.slice, top=1)
-        found = best(c, place, tokens, T)
-        assert found.step.hidden >= whole.best[0].hidden * (1 - 1e-9)
-        assert found.step.hidden <= whole.best[0].hidden * 1.02, name
+        least, found = least_of_all(c, tokens, T, place.slice), best(c, place, tokens, T)
+        assert least * (1 - 1e-9) <= found.step.hidden <= least * 1.02, name
+
+
+def least_of_all(c, tokens, T, s) -> float:
+    """The fewest seconds in which what can hide does, of all layouts that fit."""
+    least = np.inf
+    for grid in layout_search.grids(c, tokens, T, s):
+        ok = np.ones((), bool)
+        for holds, _ in training_step.rules(c, grid, tokens, T, s):
+            ok = ok & holds
+        for policy in KEPT:
+            at = training_step.step(c, replace(grid, policy=policy), tokens, T, s)
+            least = min(least, np.where(ok & (at.missing == 0), at.hidden, np.inf).min())
+    return least
 
 
 def test_its_rows_are_all_that_a_step_takes():
