@@ -104,7 +104,7 @@ def search(
     """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit.
 
     Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
-    A layout that has several names, as dp with zero=3 is fsdp, is listed once.
+    A layout that has several names, as dp with zero=3 is fsdp, is listed once. Floors count the pairs that the mask leaves.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -129,7 +129,10 @@ def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, .
         ok = np.broadcast_to(ok, shape)
         for policy in policies:
             tried_now = replace(laid, policy=policy)
-            at, seconds = step(c, tried_now, tokens, T, s), step_seconds(c, s.chip, tried_now, tokens / T, T).mid
+            at, seconds = (
+                step(c, tried_now, tokens, T, s, "causal"),
+                step_seconds(c, s.chip, tried_now, tokens / T, T).mid,
+            )
             fits = ok & (at.missing == 0)
             tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
             least = min(least, float(np.where(ok, at.memory.total, inf).min()))
@@ -139,7 +142,7 @@ def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, .
     once: dict = {}
     for seconds, plain, layout in ranked:
         once.setdefault((f"{seconds:.9g}", f"{plain[-1]:.9g}"), layout)
-    steps = (step(c, layout, tokens, T, s) for layout in once.values())
+    steps = (step(c, layout, tokens, T, s, "causal") for layout in once.values())
     return Found(tuple(islice(steps, top)), tried, fitting, least)
 
 

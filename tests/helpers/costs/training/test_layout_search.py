@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import prose
+from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import dp_fsdp_tp, layout_search
@@ -70,6 +71,20 @@ def test_the_order_is_that_of_the_estimate_and_not_of_a_bound():
     by_bound = min(found, key=lambda at: at.hidden)
     assert found[0].estimate.mid <= layout_search.EQUAL * min(at.estimate.mid for at in found)
     assert found[0].layout.cp == found[0].layout.tp == 1 and found[0].estimate.mid <= by_bound.estimate.mid
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "llama-3-70b", "gpt-oss-120b"])
+@pytest.mark.parametrize("T", [8192, 131072])
+def test_what_is_found_is_no_faster_than_its_floor_and_hides_its_ring(name, T):
+    """Context parallelism is chosen only where a chip has the tokens that hide the keys and values it sends (chapter 6)."""
+    c, s = model(name), Slice(chip("H100"), (8,))
+    at = layout_search.search(c, 2**22, T, s, pods=64, top=1).best[0]
+    assert at.estimate.mid > at.time.lower
+    if at.layout.cp > 1:
+        cards = 8 // at.layout.tp  # of a host, that gather its keys and values together
+        across = at.layout.tp * at.layout.cp > 8
+        W = cards * s.chip.dcn_bandwidth if across else s.chip.link_bandwidth
+        assert T / at.layout.cp >= hidden_block(s.chip.rate(), W, c.G, share=0.5)
 
 
 def test_arrays_are_what_plain_numbers_are():
