@@ -13,7 +13,7 @@ from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
-from helpers.costs.transformers.training_memory_bytes import arrays
+from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
 from helpers.numeric import ceil, maximum, minimum, plain, where
 
 from .layout import Layout
@@ -224,6 +224,24 @@ def _spread(c: Config, chip: Chip) -> float:
     """Factor from the estimate to either end of its interval."""
     unknown = {"always": True, "experts": c.moe is not None, "chip": chip.name not in GENERATIONS}
     return prod(SPREAD[name] for name, on in unknown.items() if on)
+
+
+def utilisation(c: Config, chip: Chip, layout: Layout, B, T, seconds, count: str = "causal") -> tuple:
+    """(MFU, HFU) of a step that takes so long: FLOPs of products, without and with what is computed again, over what all chips
+    do at the peak rate of `layout.products`.
+
+    count  pairs of query and key: "causal" what the mask leaves, so that neither passes 1; papers often have "all"
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> gpt = Config(12288, 96, 96, 96, 128, 49152, 51200, gated=False, tied=True)    # MFU 51.4 % (Korthikanti et al. 2022)
+    >>> at = Layout(tp=8, pp=8, policy="matmuls")
+    >>> [f"{x:.1%}" for x in utilisation(gpt, chip("A100"), at, 64, 2048, 13.75, count="all")]
+    ['51.4%', '51.8%']
+    """
+    pods = 1 if chip.axes == 0 else layout.pods
+    peak = seconds * layout.chips * pods * chip.rate(WIDE.get(layout.products, layout.products))
+    once, again = flops(c, B, T, count=count).train, recomputed(c, B, T, layout.policy, count)
+    return once / peak, (once + again) / peak
 
 
 def six_nd_seconds(c: Config, chip: Chip, layout: Layout, B, T, share=0.4):

@@ -108,6 +108,11 @@ def _baselines(B, T):
     return step_estimate.six_nd_seconds(*args), step_estimate.half_of_peak_seconds(*args)
 
 
+def _utilised(B, T):
+    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), layout.Layout(dp=8), B, T
+    return step_estimate.utilisation(*args, 10.0)
+
+
 SAVING = ("everything", "matmuls", "block")
 DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
 SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
@@ -194,6 +199,7 @@ FORMULAS = {
     "train_flops": (lambda *s: training_memory_bytes.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: training_memory_bytes.training_memory(_mixed(*s), 2, 128).total, DECODERS),
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
+    "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
     "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),

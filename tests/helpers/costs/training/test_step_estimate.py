@@ -12,7 +12,13 @@ import pytest
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.operation_seconds import Software
-from helpers.costs.training.step_estimate import Estimate, half_of_peak_seconds, six_nd_seconds, step_seconds
+from helpers.costs.training.step_estimate import (
+    Estimate,
+    half_of_peak_seconds,
+    six_nd_seconds,
+    step_seconds,
+    utilisation,
+)
 from helpers.costs.training.step_estimate_constants import CONSTANTS
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
@@ -159,6 +165,21 @@ def test_a_chip_without_measured_steps_borrows_and_is_less_sure():
         and b.high / b.low > 1.5 * a.high / a.low
         and b.mid == pytest.approx(a.mid)
     )
+
+
+def test_utilisation_is_what_was_published_and_never_above_one():
+    """Korthikanti et al. (2022), Table 5; their formula for the hardware's share counts what is done again three times."""
+    published = {m["id"]: {x["metric"]: x["value"] for x in m["measured"]} for m in DATA["measurements"]}
+    seen = 0
+    for r in ROWS:
+        c, on, layout, B, T, _ = r.args
+        said = published[r.name]
+        if r.source == "korthikanti2022" and "mfu" in said:
+            mfu, hfu = utilisation(c, on, layout, B, T, r.seconds, "all")
+            assert 100 * mfu == pytest.approx(said["mfu"], abs=0.25) and mfu < hfu < said["hfu"] / 100
+            seen += 1
+        assert max(utilisation(c, on, layout, B, T, step_seconds(*r.args).mid)) <= 1
+    assert seen == 4
 
 
 def test_whole_numbers_are_traced_too():
