@@ -1,8 +1,9 @@
-"""Exercises 4.1 to 4.22: the sources' numbers from the solved functions, and the functions against programs.
+"""Exercises 4.1 to 4.26: the sources' numbers from the solved functions, and the functions against programs.
 
 Numbers are those of Austin et al. 2025, Section 5, and of the table of systems, errata corrected.
 """
 
+import json
 import math
 from itertools import product
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from autograder.places import ROOT
 from helpers import trace
 from helpers.costs.training.pipeline_schedules import interleaved, simulate
 from helpers.kernels import mesh
@@ -201,3 +203,46 @@ def test_d20_layouts_turn_from_fsdp_to_mixed_and_on_slow_links_to_pipelines(solv
     assert best(128, 2048, 95e9, *V5P)[1] > 1
     slow, fast = (best(480, 80, 141e9, 4.59e14, W)[2] for W in (5e9, 9e10))
     assert slow > fast == 1
+
+
+MPT = 6.65e9, 32, 4096, 3.12e14, 4  # of the visible cases of 4.24
+
+
+@pytest.fixture(scope="module")
+def published():
+    """Published steps by name: what was measured, and predicted."""
+    return json.loads((ROOT / "book/results/estimate.json").read_text("utf-8"))["rows"]
+
+
+def test_4_23_explains_most_of_a_published_step_where_the_floor_does_not(solved, published):
+    """GPT-3 under ZeRO-3: more GPUs, and hardly a shorter step."""
+    for devices, flops, update in ((1536, 7.63e12, 0.0027), (384, 3.05e13, 0.011)):
+        took = published[f"narayanan2021_t2_zero3_gpt3-175b_{devices}"]["measured"]
+        layers, constants = [(flops, 3.62e9)] * 96, (3.12e14, 0.6, 8.9e10, 8.6e-5, 0.29)
+        got = solved["step_parts"](layers, devices, 1, 1, *constants, update, took)
+        assert abs(got["rest"]) < 0.17 * took and got["floor"] < 0.5 * took
+
+
+def test_4_24_predicts_published_steps(solved, published):
+    """From two lengths of a sequence the two shares give the time of another one, within a percent."""
+    names = {1024: "160_7b_a100_40gb_8x_s1024", 2048: "159_7b_a100_40gb_8x_s2048", 8192: "153_7b_a100_40gb_8x_s8192"}
+    took = {T: published[f"mosaic_{name}"]["measured"] for T, name in names.items()}
+    longest = published["mosaic_152_7b_a100_40gb_8x_s16384"]["measured"]
+    for T in (2048, 8192):
+        got = solved["two_shares"]((1024, 98304, took[1024]), (T, 98304, took[T]), *MPT, 0.01, 16384, 65536)
+        assert math.isclose(got["seconds"], longest, rel_tol=0.01)
+
+
+def test_4_25_picks_a_layout_of_bloom_that_was_nearly_the_best(solved, published):
+    runs = {61: (4, 8, 12), 58: (8, 8, 6), 70: (8, 4, 12), 73: (16, 4, 6), 76: (8, 2, 24)}
+    rows = {shape: published[f"bloom2022_{run}"] for run, shape in runs.items()}
+    layouts = [(shape, 1.0, row["estimate"]) for shape, row in rows.items()]
+    got = solved["told_apart"](layouts, 0, [row["measured"] for row in rows.values()], 1.08)
+    assert got["equals"] == [1, 2, 3] and got["pick"] == 3 and 0 < got["regret"] < 0.02
+
+
+def test_4_26_in_sample_promises_too_much(solved, published):
+    """All published steps, predicted by half of peak: three of four lie inside in sample, and fewer held out."""
+    rows = [(r["source"], 1.0, r["half of peak"], 1.0, r["measured"]) for r in published.values()]
+    got = solved["interval_worth"](rows, 0.75)
+    assert 1 < got["in_sample"] < got["held_out"] and got["kept"] < 0.75
