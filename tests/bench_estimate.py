@@ -58,6 +58,7 @@ class Row:
     seconds: float
     missing: tuple[str, ...] = ()
     peak: float = 0.0  # bytes of a device, where the source gives them
+    setting: str = ""  # a state of the machine that the source says not to compare with another
 
 
 PEAKS = {"peak_alloc_per_chip", "max_memory_used_per_chip", "max_memory_per_chip", "max_memory_reserved_per_chip"}
@@ -104,7 +105,7 @@ def rows() -> list[Row]:
         args = c, on, Layout(**said), i["B"], i["T"], Software(**i.get("software", {}))
         missing = tuple(m.get("missing_inputs", ()))
         peak = next((x["value"] * UNITS[x["unit"]] for x in m["measured"] if x["metric"] in PEAKS), 0.0)
-        out.append(Row(m["id"], m["source"], args, seconds(m, c, m["chips"]), missing, peak))
+        out.append(Row(m["id"], m["source"], args, seconds(m, c, m["chips"]), missing, peak, m.get("setting", "")))
     return out
 
 
@@ -251,13 +252,13 @@ def ranked(found: list[Row]) -> dict[str, dict]:
     alike: dict[tuple, list[Row]] = {}
     for r in found:
         c, on, layout, B, T, _ = r.args
-        alike.setdefault((r.source, c, on.name, layout.chips * layout.pods, B, T), []).append(r)
+        alike.setdefault((r.source, r.setting, c, on.name, layout.chips * layout.pods, B, T), []).append(r)
     out = {}
-    for (source, c, on, chips, B, _), rs in alike.items():
+    for (source, setting, c, on, chips, B, _), rs in alike.items():
         if len({r.args[2] for r in rs}) >= LAYOUTS:
             said, took = [step_seconds(*r.args).mid for r in rs], [r.seconds for r in rs]
             pick = took[said.index(min(said))]
-            name = f"{source}: L={c.L} D={c.D} N={c.N} on {chips} {on}, {B} sequences"
+            name = f"{source}: L={c.L} D={c.D} N={c.N} on {chips} {on}, {B} sequences{setting and ', '}{setting}"
             out[name] = {
                 "rows": len(rs),
                 "rank": spearmanr(said, took).statistic,
