@@ -90,49 +90,6 @@ def test_a_folder_does_as_well(what, tmp_path):
     assert found.strangers == ["Participant 11"]
 
 
-def test_of_homes_only_the_assignment_is_taken(what, tmp_path):
-    """No private file of a student's, no notebook of another assignment, nothing behind a link."""
-    home = tmp_path / "home"
-    for name, data in {f"ada/{TOPIC}/exercises.ipynb": A, "ada/.bashrc": b"x", "ada/ch02/exercises.ipynb": B,
-                       "bob/thesis.txt": b"x", "elsewhere/exercises.ipynb": C}.items():  # fmt: skip
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_bytes(data)
-    (home / "wei").mkdir()
-    (home / "wei" / TOPIC).symlink_to(home / "elsewhere")
-    with what.gradebook() as g:
-        for m in CLASS:
-            g.add_student(m.login)
-    found = collect.collect(what, home)
-    assert lies(what, "ada") == {"exercises.ipynb": A} and not lies(what, "bob") and not lies(what, "wei")
-    assert found.missing == ["bob", "wei"] and not found.unclaimed
-
-
-def test_a_home_of_nobody_in_the_class_is_named_and_kept(what, tmp_path):
-    home = tmp_path / "home"
-    for name, data in {
-        f"ada/{TOPIC}/exercises.ipynb": A,
-        f"eve/{TOPIC}/exercises.ipynb": B,
-        "eve/.bashrc": b"x",
-    }.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_bytes(data)
-    found = collect.collect(what, home, canvas_list(tmp_path))
-    assert found.unclaimed == [f"eve/{TOPIC}/exercises.ipynb"] and [r.student for r in found.rows] == ["ada"]
-    (kept,) = (what.root / collect.KEPT / TOPIC / "unclaimed").rglob("*.ipynb")
-    assert kept.read_bytes() == B
-
-
-def test_work_for_another_assignment_is_not_taken_for_this_one(what, tmp_path):
-    home = tmp_path / "home"
-    (home / "ada/ch02_sharded_matmuls").mkdir(parents=True)
-    (home / "ada/ch02_sharded_matmuls/exercises.ipynb").write_bytes(A)
-    with what.gradebook() as g:
-        g.add_assignment("ch02_sharded_matmuls")
-    with pytest.raises(SourceError, match=f"lies in the folder {TOPIC} of a folder with a student's id"):
-        collect.collect(what, home, canvas_list(tmp_path))
-    assert not lies(what, "ada")
-
-
 def test_anonymous_students_are_their_numbers(what, tmp_path):
     take(what, tmp_path, {canvas_name(ADA, "exercises.ipynb", anonymous="aB3xZ"): A})
     take(what, tmp_path, {moodle_name(ADA, "exercises.ipynb", blind=True): B})
