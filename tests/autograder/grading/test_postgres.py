@@ -155,6 +155,37 @@ def test_exports_by_nbgraders_own_command(courses):
             assert ours.read_bytes() == theirs.read_bytes(), name
 
 
+@contextlib.contextmanager
+def away(url: str):
+    """The database lets nobody in, and has sent away who was there: as a server that restarts, or a network that is cut."""
+    import psycopg
+
+    server, _, name = url.replace("postgresql+psycopg:", "postgresql:").rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        yield
+        admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+
+
+@pytest.mark.slow("grades a class of five, twice, on a real server")
+def test_a_server_that_goes_away_costs_a_run_and_no_work(server, courses, source, tmp_path):
+    """In the middle of grading: one sentence; the same command again grades the rest, and the grades are the same."""
+    url = server()
+    course = Course(tmp_path, source, url)
+    course.hand_in(TOPIC, sample_class())
+    grading, ends = course.start("autograder.grade", TOPIC), time.monotonic() + 300
+    while not course.records() and grading.poll() is None and time.monotonic() < ends:
+        time.sleep(0.05)
+    with away(url):
+        said = grading.communicate(timeout=300)[0]
+    assert grading.returncode == 1 and "Traceback" not in said, said
+    assert "gradebook" in said and "run the same command again" in said, said
+    executed = len(course.records())
+    assert "Traceback" not in course.run("autograder.grade", TOPIC)
+    assert 0 < executed <= len(CLASS) and course.grades() == courses["sqlite"].grades()
+
+
 @pytest.mark.full("as test_late does with SQLite")
 def test_a_manual_grade_stays_when_a_mended_test_is_graded_again(courses):
     """On both servers: the check of 1.1 is made to ask for nothing, and only it is run again."""
@@ -209,34 +240,3 @@ def test_two_graders_at_once(server, source, tmp_path):
     grades = second.grades()
     assert {s: grades[TOPIC, f"{s}-a"] for s in made} == {s: grades[TOPIC, f"{s}-b"] for s in made}
     assert grades[TOPIC, "reference-b"][2] == "5.0"
-
-
-@contextlib.contextmanager
-def away(url: str):
-    """The database lets nobody in, and has sent away who was there: as a server that restarts, or a network that is cut."""
-    import psycopg
-
-    server, _, name = url.replace("postgresql+psycopg:", "postgresql:").rpartition("/")
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
-        admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
-        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
-        yield
-        admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
-
-
-@pytest.mark.slow("grades a class of five, twice, on a real server")
-def test_a_server_that_goes_away_costs_a_run_and_no_work(server, courses, source, tmp_path):
-    """In the middle of grading: one sentence; the same command again grades the rest, and the grades are the same."""
-    url = server()
-    course = Course(tmp_path, source, url)
-    course.hand_in(TOPIC, sample_class())
-    grading, ends = course.start("autograder.grade", TOPIC), time.monotonic() + 300
-    while not course.records() and grading.poll() is None and time.monotonic() < ends:
-        time.sleep(0.05)
-    with away(url):
-        said = grading.communicate(timeout=300)[0]
-    assert grading.returncode == 1 and "Traceback" not in said, said
-    assert "gradebook" in said and "run the same command again" in said, said
-    executed = len(course.records())
-    assert "Traceback" not in course.run("autograder.grade", TOPIC)
-    assert 0 < executed <= len(CLASS) and course.grades() == courses["sqlite"].grades()
