@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 
 from helpers import show
@@ -31,6 +32,8 @@ def reading(value: float, unit: str = "") -> str:
     ('176 µs', '197 TFLOPs/s', '253', '8,756 FLOPs/byte')
     >>> reading(math.inf), reading(math.nan, "s"), reading(0.0)
     ('infinite', 'unknown', '0')
+    >>> reading(312.5), reading(2.5e15 / 8e12)                                     # C/W of a GB200
+    ('313', '313')
     """
     if math.isnan(value):
         return "unknown"
@@ -41,8 +44,10 @@ def reading(value: float, unit: str = "") -> str:
     if value == 0:
         return f"0 {unit}".rstrip()
     exponent = int(f"{value:.2e}".split("e")[1])
-    number = f"{value:,.0f}" if exponent > 2 else f"{value:.{2 - exponent}f}"
-    return f"{number} {unit}".rstrip()
+    digits = max(0, 2 - exponent)
+    if exponent < 20:  # halves go up, as in JavaScript
+        value = Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{value:,.{digits}f} {unit}".rstrip()
 
 
 # Thousands parted by commas or by one kind of space, all groups alike; a comma before other than three digits parts nothing.
