@@ -125,6 +125,7 @@ def _gpu(name, source, hbm, hbm_bw, smem, nvlink, sms, pcie, nic, watts, clock, 
     )
 
 
+AMPERE = dict(clock=2048, bf16=3.12e14, int8=6.24e14, f32=1.95e13)
 HOPPER = dict(clock=4096, bf16=9.89e14, int8=1.979e15, fp8=1.979e15, f32=6.7e13)  # H100 and H200 differ in memory only
 BLACKWELL = dict(clock=8192, bf16=2.25e15, int8=4.5e15, fp8=4.5e15, fp4=9e15, f32=7.5e13)
 RACK = dict(clock=8192, bf16=2.5e15, int8=5e15, fp8=5e15, fp4=1e16, f32=8e13)
@@ -206,38 +207,8 @@ _ALL = (
             "pcie_bandwidth": "not published",
         },
     ),
-    _gpu(
-        "A100",
-        A100,
-        80e9,
-        2.039e12,
-        164,
-        3e11,
-        108,
-        3.2e10,
-        2e11,
-        400,
-        clock=2048,
-        bf16=3.12e14,
-        int8=6.24e14,
-        f32=1.95e13,
-    ),
-    _gpu(
-        "A100-40GB",
-        A100,
-        40e9,
-        1.555e12,
-        164,
-        3e11,
-        108,
-        3.2e10,
-        2e11,
-        400,
-        clock=2048,
-        bf16=3.12e14,
-        int8=6.24e14,
-        f32=1.95e13,
-    ),
+    _gpu("A100", A100, 80e9, 2.039e12, 164, 3e11, 108, 3.2e10, 2e11, 400, **AMPERE),
+    _gpu("A100-40GB", A100, 40e9, 1.555e12, 164, 3e11, 108, 3.2e10, 2e11, 400, **AMPERE),
     _gpu("H100", H100, 80e9, 3.35e12, 228, 4.5e11, 132, 6.4e10, 4e11, 700, **HOPPER),
     _gpu("H100-500W", H100_500W, 96e9, 2.4e12, 228, 4.5e11, 132, 6.4e10, 4e11, 500, **HOPPER),
     _gpu("H200", H200, 141e9, 4.8e12, 228, 4.5e11, 132, 6.4e10, 4e11, 700, **HOPPER),

@@ -67,7 +67,7 @@ class Layout:
     pods   slices on a data-centre network, that share the batch
     zero   what the chips that have the same weights share all the same: 0 nothing, 1 optimizer state, 2 gradients too,
            3 weights too. They are the chips along dp, ep (but for experts) and cp
-    microbatches  of a step, one after the other: how many, not how large
+    microbatches  of a step, in sequence: how many, not how large
     v         stages of the pipeline on each device, if the schedule is "interleaved"
     schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`
     policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`

@@ -53,7 +53,7 @@ TUNED, USUAL = Software(), Software(tuned=False)
 
 @dataclass(frozen=True)
 class Pace:
-    """What a chip, software and the constants make of operations; all of its methods give seconds.
+    """What a chip, software and the constants make of operations: rates that they reach, and seconds of each.
 
     products  the type in which products with weights multiply
     """

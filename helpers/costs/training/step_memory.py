@@ -20,17 +20,17 @@ from .layout import Layout
 from .operation_seconds import TUNED, Software
 from .pipeline_schedules import in_flight
 from .step_operations import Layer, operations
-from .training_step import on_a_chip
+from .training_step import DeviceMemory, on_a_chip
 
 LIBRARY = (
     1.6 * 2**30
-)  # bytes of a GPU: buffers of collectives, workspaces, fragments; what eight B200 had besides what can be named
+)  # bytes of a GPU: buffers of collectives, workspaces, fragments; what B200 held besides what can be named
 LOGIT = 6  # bytes a logit: bf16 as the product gives it, float32 as the loss keeps its softmax
 
 
 @dataclass(frozen=True)
-class PeakMemory:
-    """Bytes of the fullest device, by role.
+class PeakMemory(DeviceMemory):
+    """Bytes of the fullest device, by role, with those that no formula of the sources has.
 
     gathered     weights of two layers that fsdp has gathered, one of them ahead
     activations  what is kept for the backward pass of all microbatches under way
@@ -39,19 +39,7 @@ class PeakMemory:
     library      what allocators and libraries keep
     """
 
-    weights: float
-    gradients: float
-    optimizer: float
-    gathered: float
-    activations: float
-    working: float
-    logits: float
     library: float
-
-    @property
-    def total(self):
-        """All of them."""
-        return sum(vars(self).values())
 
 
 def _kept(c: Config, layer: Layer, layout: Layout, policy: str, T, software: Software):
@@ -85,7 +73,7 @@ def _shared(dense, experts, layout: Layout, least: int):
 
 def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: bool) -> PeakMemory:
     """The first or the last device of a pipeline; of one stage both are the same."""
-    sizes, pp = layout.stored, layout.pp
+    sizes, pp, copies = layout.stored, layout.pp, layout.dp * layout.ep * layout.cp
     n = minimum(ceil(c.L / (pp * layout.v)) * layout.v, c.L)
     experts = _of_stage(c, at.layers, [layer.experts for layer in at.layers], n, last)
     dense = _of_stage(c, at.layers, [layer.weights - layer.experts for layer in at.layers], n, last)
@@ -105,7 +93,7 @@ def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: 
     gathered = maximum(*(layer.weights for layer in at.layers))
     return PeakMemory(
         *states,
-        gathered=where(layout.fsdp > 1, 2 * 2 * gathered, 0.0),
+        gathered=where((layout.fsdp > 1) | ((layout.zero == 3) & (copies > 1)), 2 * 2 * gathered, 0.0),
         activations=x * _of_stage(c, at.layers, kept, n, last) * under_way,
         working=(x * again if layout.policy == "block" else 0.0) + 2 * matrix,
         logits=where((pp == 1) | last, LOGIT * at.rows * c.V / layout.tp, 0.0),

@@ -32,6 +32,7 @@ def test_zero_shares_what_it_says():
     assert whole.optimizer == 8 * one.optimizer and whole.gradients == one.gradients == 8 * two.gradients
     fsdp = peak_memory(GPT, H100, Layout(fsdp=8), 8, 2048)
     assert whole.weights == 8 * fsdp.weights and fsdp.gathered > 0 == whole.gathered
+    assert peak_memory(GPT, H100, Layout(dp=8, zero=3), 8, 2048) == fsdp  # under another name
 
 
 @pytest.mark.parametrize("t", [1, 2, 8])
