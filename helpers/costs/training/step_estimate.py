@@ -195,7 +195,7 @@ def step_seconds(
         "unembedding": passes - at.rounds * (even + sends),
         "sends": at.rounds * sends,
         "bubble": waits,
-        "gradients": _gradients(*held, layout, pace, there + back - c.L / layout.pp * forward),
+        "gradients": _gradients(*held, layout, pace, back),
         "update": _update(c, *held, layout, chip, pace),
         "host": late,
     }

@@ -83,6 +83,13 @@ def test_a_ring_costs_what_chapter_2_says(n):
     assert Pace(v5e, k=PERFECT).ring(1e12, n, 1) == pytest.approx(exact * (n - 1) / n, rel=1e-4)
 
 
+def test_tensor_parallelism_gathers_among_neighbours():
+    """Each GPU receives what the others have; a TPU's ring brings it from both sides."""
+    a100, v5e = (Pace(chip(c), k=PERFECT).around(1e12, 8) for c in ("A100", "v5e"))
+    assert a100 == pytest.approx(7 / 8 * 1e12 / 3e11) and v5e == pytest.approx(7 / 8 * 1e12 / 9e10, rel=1e-4)
+    assert Pace(chip("A100")).around(1e12, 1) == 0
+
+
 def test_rates_of_rings():
     a100, v5e, rack = (Pace(chip(c), k=PERFECT) for c in ("A100", "v5e", "GB200"))
     assert a100.rate(8, 1) == 3e11  # one host: NVLink
