@@ -117,7 +117,7 @@ def offspring() -> list[str]:
     """Processes under this one, but those that Python itself keeps."""
     found = []
     for p in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, ChildProcessError):  # a child's child, or waited for meanwhile
             if p.status() == psutil.STATUS_ZOMBIE:
                 os.waitpid(p.pid, os.WNOHANG)
             elif "multiprocessing" not in (line := " ".join(p.cmdline())):
