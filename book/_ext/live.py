@@ -35,15 +35,21 @@ class Live(SphinxDirective):
         return [nodes.raw("", page, format="html")]
 
 
-def bring_scripts(app, config) -> None:
-    """The scripts are static files of the site; an edited one reaches a site that was built before."""
-    found = figures.scripts().values()
-    config.html_static_path = [*config.html_static_path, *(str(Path(p).resolve()) for p in found)]
-    config.live_scripts = hashlib.sha256(b"\0".join(p.read_bytes() for p in found)).hexdigest()
+def scripts_are(app, config) -> None:
+    """An edited script reaches a site that was built before."""
+    config.live_scripts = hashlib.sha256("\0".join(figures.scripts().values()).encode()).hexdigest()
+
+
+def bring_scripts(app, exception) -> None:
+    """The scripts are static files of the site."""
+    if exception is None and app.builder.format == "html":
+        for name, text in figures.scripts().items():
+            (Path(app.outdir) / "_static" / name).write_text(text, encoding="utf-8")
 
 
 def setup(app) -> dict:
     app.add_directive("live", Live)
     app.add_config_value("live_scripts", "", "html")
-    app.connect("config-inited", bring_scripts)
+    app.connect("config-inited", scripts_are)
+    app.connect("build-finished", bring_scripts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

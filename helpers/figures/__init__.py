@@ -44,6 +44,12 @@ def source(name: str) -> Path:
     return Path(__file__).parent.joinpath(*MODULES[name].split(".")).with_suffix(".py")
 
 
-def scripts() -> dict[str, Path]:
-    """Every script that a live figure may name in `runners`, with the place where it lies."""
-    return {path.name: path for path in sorted(Path(__file__).parents[1].rglob("*.js"))}
+def scripts() -> dict[str, str]:
+    """Every script that a live figure may name in `runners`, as a page gets it: without lines of comment and indents."""
+    files = sorted(Path(__file__).parents[1].rglob("*.js"))
+    return {path.name: _bare(path.read_text(encoding="utf-8")) for path in files}
+
+
+def _bare(script: str) -> str:
+    lines = (line.strip() for line in script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"

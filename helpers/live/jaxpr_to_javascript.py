@@ -134,27 +134,9 @@ def _literal(x) -> str:
 class Writer:
     """Collects lines `name = expression`; one that occurs twice is written once, one that nobody needs not at all."""
 
-    RESERVED = {
-        "do",
-        "if",
-        "in",
-        "of",
-        "as",
-        "is",
-        "for",
-        "let",
-        "new",
-        "try",
-        "var",
-        "E",
-        "A",
-        "i",
-        "p",
-        "q",
-        "r",
-        "x",
-        "f",
-    }
+    RESERVED = set(
+        "do if in of as is for let new try var E A i p q r x f all".split()
+    )  # JavaScript's, and those of scripts here
 
     def __init__(self):
         self.count, self.lines, self.known, self.helpers = 0, {}, {}, set()

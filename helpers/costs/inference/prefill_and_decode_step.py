@@ -33,7 +33,7 @@ def shapes(chip: Chip) -> Iterator[tuple[int, ...]]:
     shape = [1] * len(chip.pod)
     while True:
         yield tuple(sorted(shape))
-        grow = [i for i, n in enumerate(shape) if 2 * n <= sorted(chip.pod)[i]]
+        grow = [i for i, n in enumerate(shape) if 2 * n <= chip.sides[::-1][i]]
         if not grow:
             return
         i = min(grow, key=lambda i: (shape[i], -i))

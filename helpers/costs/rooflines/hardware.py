@@ -61,6 +61,11 @@ class Chip:
         """
         return HOPS[self.kind]
 
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Chips along each axis of the largest pod, the longest first."""
+        return tuple(sorted(self.pod, reverse=True))
+
     def rate(self, dtype: str = "bf16") -> float:
         """Dense FLOPs/s at `dtype`; ValueError if the chip has no published rate for it.
 

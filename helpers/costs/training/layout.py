@@ -8,13 +8,13 @@ and the other axes lie across them. On TPUs pods are copies of the slice, which 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from math import prod
 from operator import mul
 
 from helpers.arguments import Count, entries
-from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.numeric import floor, maximum, minimum, plain, where
 
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
@@ -70,7 +70,7 @@ class Layout:
     microbatches  of a step, in sequence: how many, not how large
     v         stages of the pipeline on each device, if the schedule is "interleaved"
     schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`
-    policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`
+    policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`; T·S weights only if attention stores them
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
     products  the type in which matrix products multiply: "bf16", "fp8", …
     stored    bytes of what is stored
@@ -127,6 +127,16 @@ class Layout:
         ('fsdp=16 tp=4 policy=matmuls stored.state=12', 'one chip')
         """
         return " ".join(_changed(self)) or "one chip"
+
+
+def shared(layout: Layout, chip: Chip) -> Layout:
+    """A layout whose `pods` are those that share the batch: a GPU's domains do not, its axes lie across them.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [shared(Layout(fsdp=16, pods=2), chip(name)).shards for name in ("v5e", "H100")]
+    [32, 16]
+    """
+    return layout if chip.axes else replace(layout, pods=1)
 
 
 def _changed(of, where: str = "") -> list[str]:

@@ -10,10 +10,10 @@ from functools import cache
 from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import Parameters, attention_matrices, parameters
-from helpers.numeric import maximum, minimum, plain, where
+from helpers.numeric import maximum, plain, where
 
 from .layout import Bytes, Layout, Wires, together, wires
+from .step_operations import Operations, stage_layers
 
 
 @dataclass(frozen=True)
@@ -21,33 +21,28 @@ class Held:
     """Parameters of the fullest device before fsdp and zero share them.
 
     dense    all but experts
-    experts
-    layer    the larger of one layer and one table of the vocabulary: what is gathered at a time
     """
 
     dense: float
     experts: float
-    layer: float
 
 
-def held(c: Config, layout: Layout, p: Parameters | None = None) -> Held:
+def held(c: Config, layout: Layout, at: Operations) -> Held:
     """Parameters of a device, cut by tp, pp and ep; the end of a pipeline with a table of the vocabulary is fullest.
 
     tp cuts matrices. Norms, routers and the narrow matrices of latent attention are copied, and so are KV heads beyond K.
 
     >>> from helpers.costs.transformers.public_models import model
+    >>> from helpers.costs.transformers.parameters_and_flops import parameters
+    >>> from .step_operations import operations
     >>> c = model("llama-3-8b")
-    >>> held(c, Layout()).dense == parameters(c).total, round(held(c, Layout(tp=8)).dense / parameters(c).total, 4)
+    >>> dense = [held(c, x, operations(c, x, 1, 8192)).dense for x in (Layout(), Layout(tp=8))]
+    >>> dense[0] == parameters(c).total, round(dense[1] / dense[0], 4)
     (True, 0.125)
     """
-    p, tp, pp = p or parameters(c), layout.tp, layout.pp
-    shares = {"k": minimum(tp, c.K), "v": minimum(tp, c.K), "q_down": 1, "kv_down": 1}
-    attention = c.L * sum(a * b / shares.get(name, tp) for name, (a, b) in attention_matrices(c).items())
-    cut = attention + (p.mlp + p.shared + p.biases + p.sinks) / tp + p.router + p.norms
-    first = (p.embedding + p.positions) / tp
-    ends = where(pp == 1, first + p.unembedding / tp, maximum(first, c.V * c.D / tp))
-    experts = p.experts / (pp * tp * layout.ep)
-    return Held(cut / pp + ends, experts, maximum((cut + p.experts / tp / layout.ep) / c.L, c.V * c.D / tp))
+    stage, table = stage_layers(c, layout) / c.L, at.head.weights
+    ends = where(layout.pp == 1, at.table + (0 if c.tied else table), maximum(at.table, table))
+    return Held(stage * at.dense + ends, stage * at.experts)
 
 
 @dataclass(frozen=True)
@@ -80,41 +75,36 @@ class Sent:
         )
 
 
-def share(layout: Layout, s: Slice):
-    """Parts that a batch is cut into: GPUs' pods are no copies, their axes lie across them."""
-    return layout.shards if s.chip.axes else layout.shards / layout.pods
-
-
 def collectives(
     c: Config,
     layout: Layout,
-    tokens,
+    at: Operations,
     kept: Held,
     s: Slice,
     hop,
-    at: Mapping[str, Wires] | None = None,
+    on: Mapping[str, Wires] | None = None,
 ) -> tuple[Sent, ...]:
     """Every collective of a device; those that have nobody to send to are left out where that can be seen.
 
-    kept  `held` of this model and layout
+    at    the step's `operations`
+    kept  `held` of these
     hop   seconds of latency per hop
-    at    the wires of every axis, if they are known already
+    on    the wires of every axis, if they are known already
     """
-    at, torus = at or wires(layout, s), bool(s.chip.axes)
-    over = cache(lambda axes: at[axes[0]] if len(axes) == 1 else together([at[a] for a in axes], torus))
+    on, torus = on or wires(layout, s), bool(s.chip.axes)
+    over = cache(lambda axes: on[axes[0]] if len(axes) == 1 else together([on[a] for a in axes], torus))
     out = []
 
     def send(kind, axes, what, size, times, when, hides):
-        on = over(axes)
-        each = {"AllToAll": on.across, "Permute": on.neighbour, "AllReduce": on.sum}.get(kind, on.gather)
-        hops = on.sum_hops if kind == "AllReduce" else on.hops
-        took = times * where(on.n > 1, maximum(hop * hops, size * each), 0.0)
-        if not plain(times, on.n) or (times and on.n > 1):
+        way = over(axes)
+        each = {"AllToAll": way.across, "Permute": way.neighbour, "AllReduce": way.sum}.get(kind, way.gather)
+        hops = way.sum_hops if kind == "AllReduce" else way.hops
+        took = times * where(way.n > 1, maximum(hop * hops, size * each), 0.0)
+        if not plain(times, way.n) or (times and way.n > 1):
             out.append(Sent(kind, axes, what, size, times, when, hides, took))
 
-    L, sizes = c.L / layout.pp, layout.stored
-    there = tokens / (share(layout, s) * layout.cp * layout.microbatches)
-    _activations(c, layout, there, L, send)
+    L, sizes = stage_layers(c, layout), layout.stored
+    _activations(c, layout, at, L, send)
     _weights(c, layout, kept, L, sizes, send)
     _copies(c, layout, kept, L, sizes, send)
     if torus and not (plain(layout.pods) and layout.pods == 1):
@@ -152,16 +142,15 @@ def _copies(c: Config, layout: Layout, kept: Held, L, sizes: Bytes, send) -> Non
         send("AllGather", axes, "weights", w, L * ((z == 1) | (z == 2)), "update", True)
 
 
-def _activations(c: Config, layout: Layout, there, L, send) -> None:
-    """What is sent of activations: `there` tokens of each microbatch, through L layers of a stage."""
+def _activations(c: Config, layout: Layout, at: Operations, L, send) -> None:
+    """What is sent of activations, in each microbatch, through L layers of a stage."""
     m, policy, x = layout.microbatches, layout.policy, layout.stored.activation
-    moe = sum(n for kind, n in c.groups if kind.moe) / c.L * L
-    one = x * there * c.D
+    moe = sum(layer.count for layer in at.layers if layer.kind.moe) / c.L * L
+    one = x * at.layers[0].block
     mine = one / layout.tp if layout.sequence_parallel else one  # what a device has of it between blocks
     _blocks(c, layout, one, L, moe, send)
     # Keys and values go round the ring; their gradients come back.
-    width = c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.K * c.H / minimum(layout.tp, c.K)
-    keys = x * there * layout.cp * width
+    keys = x * at.layers[0].keys
     twice = 1 if policy in ("everything", "matmuls") else 2
     send("AllGather", ("cp",), "keys", keys, m * L, "forward", True)
     send("AllGather", ("cp",), "keys", keys, m * L * twice, "backward", True)

@@ -2,8 +2,8 @@
 
 Every way to write the chips of a slice as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, every policy.
 They are ranked by the estimate of `step_estimate`, and not by a bound, which lets the slowest layouts look like the fastest;
-of those that it cannot tell apart the simplest comes first. `training_step.step` and `step_seconds` take arrays, so a search is
-one call of each for some thousand meshes at a time. These are the only functions of `costs` that need NumPy.
+of those that it cannot tell apart the simplest comes first. `training_step.step` takes arrays, so a search is
+one call for some thousand meshes at a time. These are the only functions of `costs` that need NumPy.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,6 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
 
 from .layout import AXES, Layout, divisors
-from .step_estimate import step_seconds
 from .training_step import Step, rules, step
 
 SEARCHED = (*AXES, "zero", "microbatches")
@@ -45,13 +44,14 @@ def meshes(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: st
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> {a: len(x) for a, x in meshes(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4))).items()}
-    {'tp': 180, 'cp': 180, 'ep': 180, 'fsdp': 180, 'dp': 180, 'pp': 180}
+    {'tp': 194, 'cp': 194, 'ep': 194, 'fsdp': 194, 'dp': 194, 'pp': 194}
     """
     import numpy as np
 
     chips = s.chips if s.chip.axes else s.chips * pods
     rows = np.array(list(factors(chips, len(AXES))))
-    for at, sizes in (("tp", c.N), ("pp", c.L), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
+    rows = rows[rows[:, AXES.index("pp")] <= c.L]
+    for at, sizes in (("tp", c.N), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
         rows = rows[sizes % rows[:, AXES.index(at)] == 0]  # most go here, and fast
     laid = Layout(**dict(zip(AXES, rows.T)), pods=pods, schedule=schedule if schedule != "interleaved" else "1F1B")
     keep = np.ones(len(rows), bool)
@@ -110,7 +110,7 @@ def search(
     >>> from helpers.costs.transformers.public_models import model
     >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
     >>> [str(at.layout) for at in found.best]
-    ['fsdp=64 policy=matmuls']
+    ['dp=64 zero=1 microbatches=4 policy=everything']
     """
     return _search(c, tokens, T, s, Layout(pods=pods, schedule=schedule), policies, top)
 
@@ -127,16 +127,13 @@ def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, .
             ok = ok & holds
         shape = np.broadcast_shapes(*(np.shape(getattr(laid, name)) for name in SEARCHED))
         ok = np.broadcast_to(ok, shape)
+        first = step(c, laid, tokens, T, s, "causal", on={})
         for policy in policies:
-            tried_now = replace(laid, policy=policy)
-            at, seconds = (
-                step(c, tried_now, tokens, T, s, "causal"),
-                step_seconds(c, s.chip, tried_now, tokens / T, T).mid,
-            )
+            at = first.keeping(policy)
             fits = ok & (at.missing == 0)
             tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
             least = min(least, float(np.where(ok, at.memory.total, inf).min()))
-            ranked += _first(np, at, seconds, fits, shape, top)
+            ranked += _first(np, at, at.estimate.mid, fits, shape, top)
     best = min((one for one, *_ in ranked), default=inf)
     ranked.sort(key=lambda r: (r[0] > best * EQUAL, r[1] if r[0] <= best * EQUAL else (r[0],), r[0]))
     once: dict = {}
@@ -175,7 +172,7 @@ def slices(of: Chip) -> Iterator[Slice]:
     >>> [s.shape for s in slices(chip("v5e"))]
     [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16)]
     """
-    shape, pod = [1] * len(of.pod), sorted(of.pod, reverse=True)
+    shape, pod = [1] * len(of.pod), of.sides
     while True:
         yield Slice(of, tuple(shape))
         grow = [i for i in range(len(shape)) if 2 * shape[i] <= pod[i]]
@@ -226,7 +223,7 @@ def check_fits(at: Step) -> None:
     >>> at = step(model("llama-2-13b"), Layout(dp=64), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
     >>> check_fits(at)                                              # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: dp=64 needs 167.7 GB on a v5p, 71.7 GB more than it has, 104.1 GB of it optimizer; ... fits on this slice
+    ValueError: dp=64 needs 169.0 GB on a v5p, 73.0 GB more than it has, 104.1 GB of it optimizer; ... fits on this slice
     """
     if not at.missing:
         return

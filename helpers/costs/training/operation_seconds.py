@@ -145,7 +145,7 @@ class Pace:
         if self.gpu:
             members = maximum(1.0, minimum(n, chip.pod[0] / inside))
             return where(n * inside <= chip.pod[0], self.link, minimum(self.link, self.network * members))
-        longest, spanned, size = sorted(chip.pod, reverse=True), 1.0, 1
+        longest, spanned, size = chip.sides, 1.0, 1
         for axis in longest[:-1]:
             size = size * axis
             spanned = spanned + where(n > size, 1.0, 0.0)

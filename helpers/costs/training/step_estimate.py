@@ -6,7 +6,7 @@ host, and says how far off it may be. What a layer sends hides behind that layer
 Every number of a layout may be an array or a tracer.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from helpers.arguments import entries
@@ -14,13 +14,13 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
-from helpers.numeric import ceil, maximum, minimum, plain, where
+from helpers.numeric import maximum, minimum, plain, where
 
-from .layout import Layout
+from .layout import Layout, shared
 from .operation_seconds import TUNED, WIDE, Pace, Software
 from .pipeline_schedules import idle
 from .step_estimate_constants import CONSTANTS, GENERATIONS, Constants
-from .step_operations import Layer, operations
+from .step_operations import Layer, Operations, operations, slowest_stage
 
 LOGITS = 20  # bytes a logit: float32 and bf16, read and written by softmax and its gradient
 KERNELS = 6  # launches of norms, rotations, additions, activation functions in a layer
@@ -38,7 +38,7 @@ always; for experts, whose kernels and balance differ most between programs; for
 class Estimate:
     """Seconds of a step: `mid` is the estimate, [low, high] where the measured time should lie.
 
-    parts    of `mid`, in seconds, which add up to it. "bubble": stages that wait
+    parts    of `mid`, in seconds, which add up to it. "uneven": what the fullest stage has more than the mean; "bubble": stages that wait
     borrows  the chip whose shares of peak are taken, for want of measured steps; "" if it has some
     """
 
@@ -49,66 +49,120 @@ class Estimate:
     borrows: str = ""
 
 
-def _kernels(layer: Layer, layout: Layout, pace: Pace):
-    """Seconds of one layer's kernels forward, backward, and what the backward pass does again; and of attention, both ways."""
+@dataclass(frozen=True)
+class LayerPrices:
+    """Seconds of one layer in one microbatch, whatever is kept of it.
+
+    there, back  kernels forward and backward
+    attention    its part of both
+    stream       norms and activation functions of the forward pass
+    tensor, experts, keys, weights  one collective of its kind
+    """
+
+    there: float
+    back: float
+    attention: tuple
+    stream: float
+    tensor: float
+    experts: float
+    keys: float
+    weights: float
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Seconds of what a step does, whatever its policy: `head` with the loss, `sums` of gradients over copies of the model."""
+
+    at: Operations
+    pace: Pace
+    layers: tuple[LayerPrices, ...]
+    head: float
+    sums: float
+    pods: float
+    update: float
+
+
+def prices(
+    c: Config, chip: Chip, layout: Layout, at: Operations, software: Software = TUNED, k: Constants = CONSTANTS
+) -> Prices:
+    """What the operations of a step take on a chip."""
+    layout, pace = shared(layout, chip), Pace(chip, software, layout.products, k)
+    head = sum(pace.passes(at.head, "bf16")) + LOGITS * at.rows * c.V / layout.tp / pace.memory
+    held = at.dense / layout.pp + c.V * c.D / layout.tp, at.experts / layout.pp
+    layers = tuple(_layer(c, layer, layout, pace) for layer in at.layers)
+    return Prices(at, pace, layers, head, *_sums(*held, layout, pace), _update(*held, layout, chip, pace))
+
+
+def _layer(c: Config, layer: Layer, layout: Layout, pace: Pace) -> LayerPrices:
     attention = pace.attention(layer.attention)
     products = [pace.passes(p, "bf16" if p.role == "router" else None) for p in layer.products]
     stream = [pace.stream(numbers, KERNELS) for numbers in layer.streamed]
-    forward, backward = (sum(p[i] for p in products) + attention[i] + stream[i] for i in (0, 1))
-    again = {"everything": 0.0, "matmuls": attention[0] + stream[0]}.get(layout.policy, forward)
-    return forward, backward, again, attention
+    copies = layout.dp * layout.cp * layout.ep
+    whole = layout.zero == 3  # what copies of the model hold is cut over them too
+    over, inside = layout.fsdp * where(whole, copies, 1), layout.tp * where(whole, 1, layout.cp * layout.ep)
+    return LayerPrices(
+        *(sum(p[i] for p in products) + attention[i] + stream[i] for i in (0, 1)),
+        attention,
+        stream[0],
+        pace.around(2 * layer.block, layout.tp),
+        pace.exchange(2 * layer.routed, layout.ep * layout.tp, c.moe.k) if layer.kind.moe else 0.0,
+        pace.ring(2 * layer.keys, layout.cp, layout.tp),
+        pace.ring(WEIGHT * layer.weights, over, inside, pace.software.gathers),
+    )
 
 
-def _seen(c: Config, layer: Layer, layout: Layout, pace: Pace, forward, backward, attention) -> dict:
-    """Seconds that nothing hides of what one layer sends, by what it is. `backward` has in it what is done again."""
-    soft, tp, twice = pace.software, layout.tp, layout.policy in ("block", "nothing")
+def _parts(one: LayerPrices, layout: Layout, pace: Pace) -> dict:
+    """Seconds of one layer under a policy: kernels, those done again, and of what it sends what nothing hides."""
+    soft, twice = pace.software, layout.policy in ("block", "nothing")
+    again = {"everything": 0.0, "matmuls": one.attention[0] + one.stream}.get(layout.policy, one.there)
     waits = (pace.k.tensor if pace.gpu else pace.k.data) if soft.overlaps else 1.0
     shown = pace.k.data if soft.overlaps else 1.0
     times = 8 + 2 * layout.sequence_parallel + 4 * twice
-    tensor = times * pace.around(2 * layer.block, tp) * waits * (0.5 if soft.overlaps_tp else 1.0)
-    experts = 0.0
-    if layer.kind.moe:
-        experts = (4 + 2 * twice) * waits * pace.exchange(2 * layer.routed, layout.ep * tp, c.moe.k)
 
     def beside(each, there, back):  # one of them hides behind the forward pass, two behind the backward one
         late = maximum(0.0, each - there) + maximum(0.0, 2 * each - back)
         return 3 * each * shown + (late if soft.overlaps else 0.0)
 
-    keys = pace.ring(2 * layer.keys, layout.cp, tp)
-    copies = layout.dp * layout.cp * layout.ep
-    whole = layout.zero == 3  # what copies of the model hold is cut over them too
-    over, inside = layout.fsdp * where(whole, copies, 1), tp * where(whole, 1, layout.cp * layout.ep)
-    gather = pace.ring(WEIGHT * layer.weights, over, inside, soft.gathers)
     return {
-        "tensor": tensor,
-        "experts": experts,
-        "context": where(layout.cp > 1, beside(keys, *attention), 0.0),
-        "weights": where(over > 1, beside(gather, forward, backward), 0.0),
+        "kernels": one.there + one.back,
+        "again": again,
+        "tensor": times * one.tensor * waits * (0.5 if soft.overlaps_tp else 1.0),
+        "experts": (4 + 2 * twice) * waits * one.experts,
+        "context": where(layout.cp > 1, beside(one.keys, *one.attention), 0.0),
+        "weights": where(one.weights > 0, beside(one.weights, one.there, one.back + again), 0.0),
     }
 
 
-def _gradients(weights, experts, table, layout: Layout, pace: Pace, last):
-    """Seconds that nothing hides of the sums of gradients over copies of the model, and of gathering what they share.
+def _sums(dense, experts, layout: Layout, pace: Pace) -> tuple:
+    """Seconds of the sums of gradients over copies of the model and of gathering what they share; and of those over pods.
 
-    last  seconds of one microbatch's backward pass. With zero=2 gradients are scattered after each, with zero=3 layer by layer
+    With zero=2 gradients are scattered after each microbatch, with zero=3 layer by layer.
     """
-    times = where(layout.zero == 2, layout.microbatches, 1)
-    each = where(layout.zero == 0, 2 * GRADIENT, GRADIENT * times + WEIGHT) / layout.fsdp
+    each = where(layout.zero == 0, 2 * GRADIENT, GRADIENT * _sums_run(layout) + WEIGHT) / layout.fsdp
     inside = layout.tp * layout.fsdp
-    dense = pace.ring(each * (weights - experts + table), layout.dp * layout.ep * layout.cp, inside)
+    shared_by_all = pace.ring(each * dense, layout.dp * layout.ep * layout.cp, inside)
     routed = pace.ring(each * experts, layout.dp * layout.cp, inside * layout.ep)
-    both = where(layout.zero == 3, 0.0, dense + routed)
-    pods = (layout.pods - 1) / layout.pods * 2 * GRADIENT * (weights + table) / layout.fsdp / pace.network
-    if not pace.software.overlaps:
-        return both + pods
-    return maximum(0.0, both - BEHIND * last * times) + pace.k.data * (both + pods)
+    pods = (layout.pods - 1) / layout.pods * 2 * GRADIENT * (dense + experts) / layout.fsdp / pace.network
+    return where(layout.zero == 3, 0.0, shared_by_all + routed), pods
 
 
-def _update(c: Config, weights, experts, table, layout: Layout, chip: Chip, pace: Pace):
+def _sums_run(layout: Layout):
+    return where(layout.zero == 2, layout.microbatches, 1)
+
+
+def _gradients(p: Prices, layout: Layout, last):
+    """Seconds of sums of gradients that nothing hides; `last` are those of one microbatch's backward pass."""
+    if not p.pace.software.overlaps:
+        return p.sums + p.pods
+    return maximum(0.0, p.sums - BEHIND * last * _sums_run(layout)) + p.pace.k.data * (p.sums + p.pods)
+
+
+def _update(dense, experts, layout: Layout, chip: Chip, pace: Pace):
     """Seconds of the optimizer, on the chip or on its host."""
     some = layout.zero >= 1
-    dense = (weights - experts + table) / where(some, layout.dp * layout.ep * layout.cp, 1)
-    mine = (dense + experts / where(some, layout.dp * layout.cp, 1)) / layout.fsdp
+    mine = (
+        dense / where(some, layout.dp * layout.ep * layout.cp, 1) + experts / where(some, layout.dp * layout.cp, 1)
+    ) / layout.fsdp
     if layout.offload != "optimizer":
         return ADAM * mine / pace.memory
     chips = layout.chips * layout.pods
@@ -119,14 +173,6 @@ def _pcie(chip: Chip) -> float:
     if not chip.pcie_bandwidth:
         raise ValueError(f"nobody publishes how fast a host reads a {chip.name}: leave offload out")
     return chip.pcie_bandwidth
-
-
-def _stage(c: Config, layer, head, layout: Layout):
-    """Seconds of the slowest stage. Where layers do not divide, the stage with the unembedding gets fewer."""
-    chunks = layout.pp * layout.v
-    even = c.L / layout.pp * layer
-    most = ceil(c.L / chunks) * layout.v * layer
-    return where(c.L % chunks == 0, even + head, maximum(most, even + head / layout.pp))
 
 
 def _check(c: Config, chip: Chip, layout: Layout, B) -> None:
@@ -156,9 +202,18 @@ def _check(c: Config, chip: Chip, layout: Layout, B) -> None:
 
 
 def step_seconds(
-    c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, k: Constants = CONSTANTS
+    c: Config,
+    chip: Chip,
+    layout: Layout,
+    B,
+    T,
+    software: Software = TUNED,
+    k: Constants = CONSTANTS,
+    known: Prices | None = None,
 ) -> Estimate:
     """Seconds of a training step on B sequences of T tokens, on as many chips as the layout takes.
+
+    known  its `prices`, if they are known already; then `software` and `k` are theirs
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> gpt3 = Config(12288, 96, 96, 96, 128, 49152, 51200, gated=False, tied=True)
@@ -167,42 +222,35 @@ def step_seconds(
     >>> e.low < e.mid < e.high
     True
     """
-    if chip.axes == 0:
-        layout = replace(layout, pods=1)  # a GPU's domains are no copies: the axes lie across them
+    layout = shared(layout, chip)
     _check(c, chip, layout, B)
-    pace, at = Pace(chip, software, layout.products, k), operations(c, layout, B, T)
-    one: dict = dict.fromkeys(("kernels", "again", "tensor", "experts", "context", "weights"), 0.0)
-    forward = weights = experts = 0.0
-    for layer in at.layers:
-        share = layer.count / c.L
-        there, back, again, attention = _kernels(layer, layout, pace)
-        of = {"kernels": there + back, "again": again} | _seen(c, layer, layout, pace, there, back + again, attention)
-        one = {name: one[name] + share * of[name] for name in one}
-        forward = forward + share * there
-        weights, experts = weights + layer.count * layer.weights, experts + layer.count * layer.experts
-    each = sum(one.values())
-    head = sum(pace.passes(at.head, "bf16")) + LOGITS * at.rows * c.V / layout.tp / pace.memory
-    stage, even = _stage(c, each, head, layout), c.L / layout.pp * each
-    sends = where(layout.pp > 1, layout.v * (2 * at.rows * c.D / layout.tp / _far(layout, pace) + k.latency), 0.0)
-    passes = at.rounds * (stage + sends)
-    there, back = c.L / layout.pp * forward, c.L / layout.pp * (each - forward)
-    waits = idle(layout.schedule, layout.pp, at.rounds, layout.v, there, back / 2, back / 2)
-    held = weights / layout.pp, experts / layout.pp, c.V * c.D / layout.tp
-    moved = _kept_on_host(c, layout, at.rows, at.rounds, chip, pace)
-    late = moved * k.data + maximum(0.0, moved * (1 - k.data) - passes * 2 / 3)
-    parts = {name: at.rounds * c.L / layout.pp * seconds for name, seconds in one.items()}
-    parts |= {
-        "unembedding": passes - at.rounds * (even + sends),
-        "sends": at.rounds * sends,
-        "bubble": waits,
-        "gradients": _gradients(*held, layout, pace, back),
-        "update": _update(c, *held, layout, chip, pace),
-        "host": late,
-    }
+    p = known or prices(c, chip, layout, operations(c, layout, B, T), software, k)
+    parts = _step(c, chip, layout, p)
     mid = sum(parts.values())
-    wide = _spread(c, chip)
-    known = chip.name in GENERATIONS
-    return Estimate(mid / wide, mid, mid * wide, parts, "" if known else "H100" if pace.gpu else "v5e")
+    wide, measured = _spread(c, chip), chip.name in GENERATIONS
+    return Estimate(mid / wide, mid, mid * wide, parts, "" if measured else "H100" if p.pace.gpu else "v5e")
+
+
+def _step(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
+    """Seconds of a step by what takes them."""
+    at, pace, shares = p.at, p.pace, [layer.count / c.L for layer in p.at.layers]
+    some = [_parts(one, layout, pace) for one in p.layers]
+    one = {name: sum(share * of[name] for share, of in zip(shares, some)) for name in some[0]}
+    each, forward = sum(one.values()), sum(share * layer.there for share, layer in zip(shares, p.layers))
+    stage, even = slowest_stage(c, each, p.head, layout), c.L / layout.pp * each
+    sends = where(layout.pp > 1, layout.v * (2 * at.rows * c.D / layout.tp / _far(layout, pace) + pace.k.latency), 0.0)
+    there, back = c.L / layout.pp * forward, c.L / layout.pp * (each - forward)
+    whole = c.L % (layout.pp * layout.v) == 0
+    last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
+    return {name: at.rounds * c.L / layout.pp * seconds for name, seconds in one.items()} | {
+        "unembedding": at.rounds * last,
+        "uneven": where(whole, 0.0, at.rounds * maximum(stage - even - last, 0.0)),
+        "sends": at.rounds * sends,
+        "bubble": idle(layout.schedule, layout.pp, at.rounds, layout.v, there, back / 2, back / 2),
+        "gradients": _gradients(p, layout, back),
+        "update": p.update,
+        "host": _host(c, layout, at, chip, pace, at.rounds * (stage + sends)),
+    }
 
 
 def _far(layout: Layout, pace: Pace):
@@ -212,12 +260,13 @@ def _far(layout: Layout, pace: Pace):
     return where(layout.chips <= pace.chip.pod[0], pace.link, pace.network)
 
 
-def _kept_on_host(c: Config, layout: Layout, rows, rounds, chip: Chip, pace: Pace):
-    """Seconds to take kept activations down to the host and up again."""
+def _host(c: Config, layout: Layout, at: Operations, chip: Chip, pace: Pace, passes):
+    """Seconds that nothing hides of taking kept activations down to the host and up again; most hides behind the passes."""
     if layout.offload != "activations":
         return 0.0
     kept = sum(arrays(c, LayerKind(), layout.policy, 1).values())
-    return 4 * rounds * rows * kept * c.L / layout.pp / layout.tp / (_pcie(chip) * pace.k.link)
+    moved = 4 * at.rounds * at.rows * kept * c.L / layout.pp / layout.tp / (_pcie(chip) * pace.k.link)
+    return moved * pace.k.data + maximum(0.0, moved * (1 - pace.k.data) - passes * 2 / 3)
 
 
 def _spread(c: Config, chip: Chip) -> float:
@@ -238,8 +287,7 @@ def utilisation(c: Config, chip: Chip, layout: Layout, B, T, seconds, count: str
     >>> [f"{x:.1%}" for x in utilisation(gpt, chip("A100"), at, 64, 2048, 13.75, count="all")]
     ['51.4%', '51.8%']
     """
-    pods = 1 if chip.axes == 0 else layout.pods
-    peak = seconds * layout.chips * pods * chip.rate(WIDE.get(layout.products, layout.products))
+    peak = seconds * layout.chips * shared(layout, chip).pods * chip.rate(WIDE.get(layout.products, layout.products))
     once, again = flops(c, B, T, count=count).train, recomputed(c, B, T, layout.policy, count)
     return once / peak, (once + again) / peak
 
@@ -251,7 +299,7 @@ def six_nd_seconds(c: Config, chip: Chip, layout: Layout, B, T, share=0.4):
 
 def half_of_peak_seconds(c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, share=0.5):
     """A baseline that is hard to beat: all FLOPs, those done again too, at half of peak, times the pipeline's bubble."""
-    pods = 1 if chip.axes == 0 else layout.pods
+    pods = shared(layout, chip).pods
     f = flops(c, B, T, count="all" if software.attention == "stored" else "half")
     again = {"everything": 0.0, "matmuls": f.attention}.get(layout.policy, f.layers)
     bubble = (layout.pp - 1) / (layout.v * layout.microbatches)

@@ -1,6 +1,6 @@
 """What the fullest device of a training step holds at its peak, by role, as allocators report it (chapter 4).
 
-`training_step.Step.memory` counts what the formulas of the sources need. This goes from the list of operations
+`transformers.training_memory_bytes` has what the formulas of the sources need. This goes from the list of operations
 (`step_operations`) and adds what runs hold besides: the copy of the largest gradient before it is added, logits as the loss keeps
 them, and what libraries keep. Fused attention keeps no T·S weights, whatever the policy.
 
@@ -8,19 +8,22 @@ A pipeline's first device has the embedding and the most microbatches under way,
 of a mixture's layers perhaps more with experts; the fuller of the two counts. Stages may be uneven.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import arrays
-from helpers.numeric import ceil, maximum, minimum, where
+from helpers.numeric import maximum, minimum, where
 
-from .layout import Layout
+from .layout import Layout, shared
 from .operation_seconds import TUNED, Software
 from .pipeline_schedules import in_flight
-from .step_operations import Layer, operations
-from .training_step import DeviceMemory, on_a_chip
+from .step_operations import Layer, Operations, operations, stage_layers
+
+CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
+"""Arrays of `training_memory_bytes.arrays`, by the first word, that tp cuts by heads or by F; the others are of D, or latent."""
 
 LIBRARY = (
     1.6 * 2**30
@@ -29,8 +32,8 @@ LOGIT = 6  # bytes a logit: bf16 as the product gives it, float32 as the loss ke
 
 
 @dataclass(frozen=True)
-class PeakMemory(DeviceMemory):
-    """Bytes of the fullest device, by role, with those that no formula of the sources has.
+class DeviceMemory:
+    """Bytes of the fullest device, by role.
 
     gathered     weights of two layers that fsdp has gathered, one of them ahead
     activations  what is kept for the backward pass of all microbatches under way
@@ -39,7 +42,25 @@ class PeakMemory(DeviceMemory):
     library      what allocators and libraries keep
     """
 
+    weights: float
+    gradients: float
+    optimizer: float
+    gathered: float
+    activations: float
+    working: float
+    logits: float
     library: float
+
+    @property
+    def total(self):
+        """All of them."""
+        return sum(vars(self).values())
+
+
+def on_a_chip(some: Mapping[str, float], layout: Layout):
+    """Numbers of these arrays that one of the tp chips has for a token; without sequence parallelism it has all of some."""
+    whole = 0 if layout.sequence_parallel else sum(n for name, n in some.items() if name.split()[0] not in CUT)
+    return (sum(some.values()) - whole) / layout.tp + whole
 
 
 def _kept(c: Config, layer: Layer, layout: Layout, policy: str, T, software: Software):
@@ -55,12 +76,18 @@ def _of_stage(c: Config, layers: tuple[Layer, ...], values, n, last: bool):
     total = sum(layer.count for layer in layers)
     if c.moe is None or c.moe.every != 1 or not c.moe.first_dense:
         return sum(layer.count * v for layer, v in zip(layers, values)) / total * n
-    experts = minimum(n, c.L - c.moe.first_dense) if last else maximum(n - c.moe.first_dense, 0)
+    mixed = sum(layer.count for layer in layers if layer.kind.moe)
+    experts = minimum(n, mixed) if last else maximum(n - (c.L - mixed), 0)
     out = 0.0
     for moe, many in ((True, experts), (False, n - experts)):
         some = [(layer.count, v) for layer, v in zip(layers, values) if layer.kind.moe == moe]
         out = out + many * sum(count * v for count, v in some) / sum(count for count, _ in some)
     return out
+
+
+def _most(layers: tuple[Layer, ...], values):
+    """The largest of what each kind of layer has, of those that the model has: traced, it lists others too."""
+    return maximum(*(where(layer.count > 0, v, 0.0) for layer, v in zip(layers, values)), 0.0)
 
 
 def _shared(dense, experts, layout: Layout, least: int):
@@ -71,14 +98,14 @@ def _shared(dense, experts, layout: Layout, least: int):
     return whole / layout.fsdp
 
 
-def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: bool) -> PeakMemory:
+def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: bool) -> DeviceMemory:
     """The first or the last device of a pipeline; of one stage both are the same."""
     sizes, pp, copies = layout.stored, layout.pp, layout.dp * layout.ep * layout.cp
-    n = minimum(ceil(c.L / (pp * layout.v)) * layout.v, c.L)
+    n = minimum(stage_layers(c, layout), c.L)
     experts = _of_stage(c, at.layers, [layer.experts for layer in at.layers], n, last)
     dense = _of_stage(c, at.layers, [layer.weights - layer.experts for layer in at.layers], n, last)
-    tables = where(pp == 1, 1 if c.tied else 2, 1)
-    dense = dense + tables * c.V * c.D / layout.tp
+    table = at.head.weights
+    dense = dense + where(pp == 1, at.table + (0 if c.tied else table), table if last else at.table)
     states = [
         each * _shared(dense, experts, layout, least)
         for least, each in ((3, sizes.weight), (2, sizes.gradient), (1, sizes.state))
@@ -88,10 +115,10 @@ def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: 
     kept = [_kept(c, layer, layout, layout.policy, T, software) for layer in at.layers]
     under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, pp - 1 if last else 0)
     x = sizes.activation * at.rows
-    again = maximum(*(_kept(c, layer, layout, "everything", T, software) for layer in at.layers), 0.0)
-    matrix = maximum(*(p.weights for layer in at.layers for p in layer.products))
-    gathered = maximum(*(layer.weights for layer in at.layers))
-    return PeakMemory(
+    again = _most(at.layers, [_kept(c, layer, layout, "everything", T, software) for layer in at.layers])
+    matrix = _most(at.layers, [maximum(*(p.weights for p in layer.products)) for layer in at.layers])
+    gathered = _most(at.layers, [layer.weights for layer in at.layers])
+    return DeviceMemory(
         *states,
         gathered=where((layout.fsdp > 1) | ((layout.zero == 3) & (copies > 1)), 2 * 2 * gathered, 0.0),
         activations=x * _of_stage(c, at.layers, kept, n, last) * under_way,
@@ -101,7 +128,7 @@ def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: 
     )
 
 
-def peak_memory(c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED) -> PeakMemory:
+def peak_memory(c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED) -> DeviceMemory:
     """Bytes of the fullest device in a training step on B sequences of T tokens.
 
     >>> from helpers.costs.rooflines.chips import chip
@@ -113,11 +140,15 @@ def peak_memory(c: Config, chip: Chip, layout: Layout, B, T, software: Software 
     >>> round(peak_memory(cut, chip("B200"), at, 16, 4096).total / 2**30, 1)
     66.9
     """
-    gpu = chip.axes == 0
-    at = operations(c, layout, B * (layout.pods if gpu else 1), T)  # a GPU's domains are no copies
-    first, last = (_end(c, layout, T, gpu, software, at, end) for end in (False, True))
+    layout = shared(layout, chip)
+    return fullest(c, chip, layout, operations(c, layout, B, T), T, software)
+
+
+def fullest(c: Config, chip: Chip, layout: Layout, at: Operations, T, software: Software = TUNED) -> DeviceMemory:
+    """The same, of a step whose operations are known."""
+    first, last = (_end(c, layout, T, chip.axes == 0, software, at, end) for end in (False, True))
     fuller = last.total > first.total
-    return PeakMemory(**{name: where(fuller, getattr(last, name), getattr(first, name)) for name in vars(first)})
+    return DeviceMemory(**{name: where(fuller, getattr(last, name), getattr(first, name)) for name in vars(first)})
 
 
 entries(__name__)

@@ -11,11 +11,13 @@ Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from helpers.arguments import entries
 from helpers.costs.transformers.config import Config, LayerKind
-from helpers.costs.transformers.parameters_and_flops import pairs
-from helpers.numeric import maximum
+from helpers.costs.transformers.parameters_and_flops import pairs, parameters
+from helpers.costs.transformers.training_memory_bytes import unread
+from helpers.numeric import ceil, maximum, where
 
 from .layout import Layout
 
@@ -35,17 +37,17 @@ class Product:
     k: float
     groups: float = 1
 
-    @property
+    @cached_property
     def flops(self):
         """FLOPs forward."""
         return 2 * self.m * self.n * self.k * self.groups
 
-    @property
+    @cached_property
     def weights(self):
         """Numbers in the matrices."""
         return self.n * self.k * self.groups
 
-    @property
+    @cached_property
     def backward(self) -> tuple["Product", "Product"]:
         """The gradient of the rows, and that of the weights."""
         return (
@@ -74,7 +76,7 @@ class Attention:
         """FLOPs forward: of the pairs that the mask leaves, or of all."""
         return 4 * self.rows * self.heads * self.width * (self.keys if masked else self.every)
 
-    @property
+    @cached_property
     def scores(self):
         """Numbers in the T·S arrays of all heads."""
         return self.rows * self.heads * self.every
@@ -89,6 +91,8 @@ class Layer:
     block     numbers that tp gathers or sums around attention, and around the MLP
     keys      keys and values that cp gathers
     routed    numbers of the copies of tokens that go to experts
+    vectors   numbers of norms and biases; the last norm and the sinks are spread over layers
+    unread    FLOPs of products whose results no gradient reads, so that they are not done again
     """
 
     kind: LayerKind
@@ -99,18 +103,20 @@ class Layer:
     block: float
     keys: float
     routed: float
+    vectors: float
+    unread: float
 
-    @property
+    @cached_property
     def flops(self):
         """FLOPs of products with weights, forward."""
         return sum(p.flops for p in self.products)
 
-    @property
+    @cached_property
     def weights(self):
-        """Numbers in the matrices."""
-        return sum(p.weights for p in self.products)
+        """Parameters."""
+        return sum(p.weights for p in self.products) + self.vectors
 
-    @property
+    @cached_property
     def experts(self):
         """Those of experts."""
         return sum(p.weights for p in self.products if p.role == "experts")
@@ -124,12 +130,39 @@ class Operations:
     rounds  microbatches
     layers  of each kind
     head    the unembedding
+    table   numbers of the embedding, positions too
     """
 
     rows: float
     rounds: float
     layers: tuple[Layer, ...]
     head: Product
+    table: float
+
+    @cached_property
+    def dense(self):
+        """Parameters of all layers, but those of experts."""
+        return sum(layer.count * (layer.weights - layer.experts) for layer in self.layers)
+
+    @cached_property
+    def experts(self):
+        """Those of experts."""
+        return sum(layer.count * layer.experts for layer in self.layers)
+
+    @cached_property
+    def products(self):
+        """FLOPs of all layers' products with weights, forward, in one microbatch."""
+        return sum(layer.count * layer.flops for layer in self.layers)
+
+    @cached_property
+    def unread(self):
+        """FLOPs of those of them that are not done again."""
+        return sum(layer.count * layer.unread for layer in self.layers)
+
+    def attention(self, count: str = "causal"):
+        """FLOPs of all layers' pairs of query and key: those that the mask leaves, "all", or "half"."""
+        share = 0.5 if count == "half" else 1.0
+        return share * sum(layer.count * layer.attention.flops(count == "causal") for layer in self.layers)
 
 
 def _attention_products(c: Config, rows, tp) -> list[Product]:
@@ -168,7 +201,14 @@ def _mlp_products(c: Config, kind: LayerKind, rows, layout: Layout) -> list[Prod
     return out
 
 
-def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout) -> Layer:
+def _unread(c: Config, kind: LayerKind, products: list[Product]) -> float:
+    """The last product of attention is o, that of an MLP and of shared experts out."""
+    roles = {"o": "projections", "out": "mlp", "out of shared": "shared"}
+    some = [[p for p in products if p.role == roles[name]][-1] for name in unread(c, kind)]
+    return sum(p.flops for p in some)
+
+
+def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors) -> Layer:
     tp, m = layout.tp, c.moe
     cut = 1 / tp if layout.sequence_parallel else 1.0
     hidden = rows * c.F / tp if not kind.moe else rows / tp * (m.k + m.shared) * m.F
@@ -180,15 +220,18 @@ def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout) -> Layer:
     )
     width = (c.qk + c.mla.v) / 2 if c.mla else c.H
     latent = c.mla.kv_rank + c.mla.rope if c.mla else 2 * maximum(c.K / tp, 1) * c.H
+    products = _attention_products(c, rows, tp) + _mlp_products(c, kind, rows, layout)
     return Layer(
         kind,
         count,
-        tuple(_attention_products(c, rows, tp) + _mlp_products(c, kind, rows, layout)),
+        tuple(products),
         Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width),
         streamed,
         rows * c.D,
         rows * layout.cp * latent,
         routed,
+        vectors,
+        _unread(c, kind, products),
     )
 
 
@@ -205,10 +248,32 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
     >>> of_all * sum(l.count * l.flops for l in at.layers) == sum(flops(c, 16, 4096).by_role[r] for r in ("projections", "mlp"))
     True
     """
-    rounds = layout.microbatches
+    rounds, tp, p = layout.microbatches, layout.tp, parameters(c)
     rows = 1.0 * B * T / (layout.shards * layout.cp * rounds)
-    layers = tuple(_layer(c, kind, n, rows, T, layout) for kind, n in c.groups)
-    return Operations(rows, rounds, layers, Product("unembedding", rows, c.V / layout.tp, c.D))
+    vectors = (p.norms + (p.biases + p.sinks) / tp) / c.L
+    layers = tuple(_layer(c, kind, n, rows, T, layout, vectors) for kind, n in c.groups)
+    head = Product("unembedding", rows, c.V / tp, c.D)
+    return Operations(rows, rounds, layers, head, (p.embedding + p.positions) / tp)
+
+
+def stage_layers(c: Config, layout: Layout):
+    """Layers of the fullest stage: all have as many, or else some one more for each of v.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
+    [126.0, 9.0, 8.0]
+    """
+    chunks = layout.pp * layout.v
+    return where(c.L % chunks == 0, c.L / layout.pp, 1.0 * ceil(c.L / chunks) * layout.v)
+
+
+def slowest_stage(c: Config, layer, head, layout: Layout):
+    """Seconds of the slowest stage, of those of a layer and of the unembedding.
+
+    Where layers do not divide, the stage with the unembedding gets fewer of them.
+    """
+    most, even = stage_layers(c, layout) * layer, c.L / layout.pp * layer
+    return where(c.L % (layout.pp * layout.v) == 0, even + head, maximum(most, even + head / layout.pp))
 
 
 entries(__name__)

@@ -14,61 +14,34 @@ Recomputation" (2022) for tensor parallelism with sequence parallelism and witho
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import Flops, flops, parameters
-from helpers.costs.transformers.six_nd_and_mfu import six_nd
-from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
-from helpers.numeric import maximum, minimum, plain, where
+from helpers.costs.transformers.training_memory_bytes import known
+from helpers.numeric import maximum, minimum, plain
 
-from .layout import AXES, BF16, NUMBERS, Bytes, Layout, Wires, divisors, lies
-from .layout_collectives import Held, Sent, collectives, held, share
-from .pipeline_schedules import bubble, in_flight
-from .step_estimate import Estimate, step_seconds
+from .layout import AXES, BF16, NUMBERS, Bytes, Layout, Wires, divisors, lies, shared
+from .layout_collectives import Held, Sent, collectives, held
+from .pipeline_schedules import bubble
+from .step_estimate import Estimate, Prices, prices, step_seconds, utilisation
+from .step_memory import DeviceMemory, fullest
+from .step_operations import Operations, operations, slowest_stage
 
 DAY = 86400
-CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
-"""Arrays of `training_memory_bytes.arrays`, by the first word, that tp cuts by heads or by F; the others are of D, or latent."""
-
-
-@dataclass(frozen=True)
-class DeviceMemory:
-    """Bytes of the fullest device, by role.
-
-    gathered     weights of one layer that fsdp has gathered, and its gradients before they are scattered
-    activations  what is kept for the backward pass of all microbatches under way
-    working      what one layer makes again in its backward pass; T·S shares are never whole, as in a flash kernel
-    logits       of one microbatch, in float32
-    """
-
-    weights: float
-    gradients: float
-    optimizer: float
-    gathered: float
-    activations: float
-    working: float
-    logits: float
-
-    @property
-    def total(self):
-        """All of them."""
-        return sum(vars(self).values())
 
 
 @dataclass(frozen=True)
 class Step:
-    """A training step.
+    """A training step; what is asked of it is computed when it is.
 
-    flops   of all chips: forward, backward, and what is computed again
-    active  parameters that one token meets
-    bubble  share of the passes' time in which the stages of a pipeline wait
-    parts   seconds of "math", of "hbm", and of what goes over each set of axes, with the pipeline's bubble
-    waits   those of the collectives that products wait for
+    at     its operations, on one device
+    count  pairs of query and key that `parts` and `flops` count
+    hop    seconds of latency per hop
+    on     the wires of every axis, if they are known already
     """
 
     config: Config
@@ -76,18 +49,72 @@ class Step:
     slice: Slice
     tokens: float
     T: float
-    flops: float
-    active: float
-    sent: tuple[Sent, ...]
-    memory: DeviceMemory
-    bubble: float
-    parts: dict[str, float]
-    waits: float
+    at: Operations
+    count: str
+    hop: float
+    on: Mapping[str, Wires] | None = None
 
     @property
     def chips(self):
         """All chips, of all pods."""
         return self.slice.chips * self.layout.pods
+
+    @cached_property
+    def flops(self):
+        """Of all chips: forward, backward, and what is computed again; KV heads that several chips copy count for each."""
+        once = self.at.products + self.at.attention(self.count) + self.at.head.flops
+        each = 3 * once + sum(_again(self.at, self.layout.policy, self.count))
+        return each * self.at.rounds * self.chips / self.layout.pp  # one device has a stage of it
+
+    @cached_property
+    def held(self) -> Held:
+        """Parameters of the fullest device."""
+        return held(self.config, self.layout, self.at)
+
+    @cached_property
+    def sent(self) -> tuple[Sent, ...]:
+        """Every collective of a device."""
+        return collectives(self.config, self.layout, self.at, self.held, self.slice, self.hop, self.on)
+
+    @cached_property
+    def memory(self) -> DeviceMemory:
+        """Bytes of the fullest device."""
+        return fullest(self.config, self.slice.chip, shared(self.layout, self.slice.chip), self.at, self.T)
+
+    @cached_property
+    def bubble(self):
+        """Share of the passes' time in which the stages of a pipeline wait."""
+        a = self.layout
+        return bubble(a.schedule, a.pp, a.microbatches, a.v)
+
+    @cached_property
+    def math(self):
+        """Seconds of products at published rates, with the pipeline's bubble."""
+        return (
+            self.at.rounds
+            * _products(self.config, self.at, self.layout, self.slice.chip, self.count)
+            / (1 - self.bubble)
+        )
+
+    @cached_property
+    def parts(self) -> dict[str, float]:
+        """Seconds of "math", of "hbm", and of what goes over each set of axes, with the pipeline's bubble."""
+        m, sizes, W = self.memory, self.layout.stored, self.slice.chip.hbm_bandwidth
+        passes = self.at.rounds * 2 * (sizes.weight + sizes.gradient) * (self.held.dense + self.held.experts)
+        update = 2 * (m.weights + m.gradients + m.optimizer)
+        out = {"math": self.math, "hbm": (passes / (1 - self.bubble) + update) / W}
+        for one in self.sent:
+            name = "+".join(one.axes)
+            out[name] = out.get(name, 0.0) + self._took(one)
+        return out
+
+    def _took(self, one: Sent):
+        return one.seconds if one.when == "update" else one.seconds / (1 - self.bubble)
+
+    @cached_property
+    def waits(self):
+        """Seconds of the collectives that products wait for."""
+        return sum((self._took(one) for one in self.sent if not one.hides), 0.0)
 
     @cached_property
     def time(self) -> Time:
@@ -97,7 +124,19 @@ class Step:
     @cached_property
     def estimate(self) -> Estimate:
         """The seconds that it will take, probably, and an interval."""
-        return step_seconds(self.config, self.slice.chip, self.layout, self.tokens / self.T, self.T)
+        return step_seconds(self.config, self.slice.chip, self.layout, self.tokens / self.T, self.T, known=self.prices)
+
+    @cached_property
+    def prices(self) -> Prices:
+        """Seconds of its operations, whatever the policy."""
+        return prices(self.config, self.slice.chip, self.layout, self.at)
+
+    def keeping(self, policy: str) -> "Step":
+        """The same step under another policy; what does not depend on that is not computed again."""
+        known(policy)
+        other = replace(self, layout=replace(self.layout, policy=policy))
+        vars(other)["prices"] = self.prices
+        return other
 
     @cached_property
     def hidden(self):
@@ -109,8 +148,8 @@ class Step:
         return maximum(maximum(self.parts["math"], self.parts["hbm"]) + self.waits, *beside)
 
     def mfu(self, seconds):
-        """6·(active parameters)·tokens in that time, as a share of the chips' bf16 FLOPs/s."""
-        return six_nd(self.active, self.tokens) / (seconds * self.chips * self.slice.chip.rate())
+        """FLOPs of products that the model asks for, with the pairs that the mask leaves, over those of all chips in that time."""
+        return utilisation(self.config, self.slice.chip, self.layout, self.tokens / self.T, self.T, seconds)[0]
 
     def days(self, budget, seconds):
         """Days to train on `budget` tokens at that many seconds a step."""
@@ -134,101 +173,51 @@ def step(
     s: Slice,
     count: str = "all",
     hop: float | None = None,
-    at: Mapping[str, Wires] | None = None,
+    on: Mapping[str, Wires] | None = None,
 ) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them. It has no `offload`.
 
     count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
     hop    seconds of latency per hop, if not the chip's
-    at     the wires of every axis, if they are known already; then the layout is not checked either
+    on     the wires of every axis, if they are known already; then the layout is not checked either
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> cube = Slice(chip("v5p"), (16, 16, 16))
     >>> at = step(model("llama-2-13b"), Layout(fsdp=1024, tp=4), 3 * 2**20, 3072, cube)
     >>> print(f"{at.time.lower:.3f} {at.hidden:.3f} {at.time.upper:.3f} {at.time.bound} {at.mfu(at.hidden):.2f}")
-    0.179 0.284 0.352 math 0.46
+    0.179 0.284 0.352 math 0.48
     """
     if layout.offload:
         raise ValueError(f"a step has no price for {layout.offload} in the host's memory: leave offload out")
-    if at is None:
+    known(layout.policy)
+    s.chip.rate(layout.products)
+    if on is None:
         check(c, layout, tokens, T, s)
-    p, f, sizes = parameters(c), flops(c, tokens / T, T, count=count), layout.stored
-    again = recomputed(c, tokens / T, T, layout.policy, count)
-    kept = held(c, layout, p)
-    sent = collectives(c, layout, tokens, kept, s, s.chip.hop if hop is None else hop, at)
-    stretch = 1 / (1 - bubble(layout.schedule, layout.pp, layout.microbatches, layout.v))
-    moved = layout.microbatches * 2 * (sizes.weight + sizes.gradient) * (kept.dense + kept.experts)
-    states = _kept(layout, kept)
-    parts = {
-        "math": _products(f, again, layout, s.chip) * layout.pp / (s.chips * layout.pods) * stretch,
-        "hbm": moved / s.chip.hbm_bandwidth * stretch + 2 * sum(states) / s.chip.hbm_bandwidth,
-    }
-    waits = 0.0
-    for one in sent:
-        took, name = one.seconds * (1.0 if one.when == "update" else stretch), "+".join(one.axes)
-        parts[name] = parts.get(name, 0.0) + took
-        waits = waits + (0.0 if one.hides else took)
-    memory = _memory(c, layout, tokens, T, kept, states, s)
-    return Step(c, layout, s, tokens, T, f.train + again, p.active, sent, memory, 1 - 1 / stretch, parts, waits)
+    at = operations(c, shared(layout, s.chip), tokens / T, T)
+    return Step(c, layout, s, tokens, T, at, count, s.chip.hop if hop is None else hop, on)
 
 
-def _products(f: Flops, again, layout: Layout, chip: Chip):
-    """Seconds of the slowest stage's products on one chip: its share of the layers and the unembedding.
+def _again(at: Operations, policy: str, count: str) -> tuple:
+    """FLOPs that a microbatch's backward pass does again: of products with weights, of pairs, of the unembedding."""
+    pairs = 0.0 if policy == "everything" else at.attention(count)
+    products = {"block": at.products - at.unread, "nothing": at.products}.get(policy, 0.0)
+    return products, pairs, at.head.flops if policy == "nothing" else 0.0
+
+
+def _products(c: Config, at: Operations, layout: Layout, chip: Chip, count: str):
+    """Seconds of the slowest stage's products in one microbatch, at published rates.
 
     Products with weights run in `layout.products`, pairs of query and key and the unembedding in bf16 always.
     """
-    # What is computed again has the pairs, unless nothing is; all of the forward pass has the unembedding too.
-    more = {"everything": 0, "nothing": f.attention + f.unembedding}.get(layout.policy, f.attention)
-    bf16 = 3 * f.attention + more
-    layers = (3 * f.layers + again - bf16) / chip.rate(layout.products) + bf16 / chip.rate()
-    return layers / layout.pp + 3 * f.unembedding / chip.rate()
-
-
-def _kept(layout: Layout, kept: Held) -> tuple:
-    """Bytes of weights, gradients and optimizer state on a device."""
-    sizes = layout.stored
-    dense, experts = (layout.dp * layout.ep * layout.cp, layout.dp * layout.cp)
-    out = []
-    for least, each in ((3, sizes.weight), (2, sizes.gradient), (1, sizes.state)):
-        shared = layout.zero >= least
-        whole = kept.dense / where(shared, dense, 1) + kept.experts / where(shared, experts, 1)
-        out.append(each * whole / layout.fsdp)
-    return tuple(out)
-
-
-def _memory(c, layout, tokens, T, kept, states, s) -> DeviceMemory:
-    sizes = layout.stored
-    there = tokens / (share(layout, s) * layout.cp * layout.microbatches)  # of one microbatch, on one device
-    peak = "everything" if layout.policy == "nothing" else layout.policy
-    of_layers = sum(n * on_a_chip(arrays(c, kind, peak, T), layout) for kind, n in c.groups) / layout.pp
-    again = 0.0
-    if layout.policy == "block":
-        kinds = [arrays(c, kind, "everything", T) | {"shares": 0} for kind, _ in c.groups]
-        again = maximum(*(on_a_chip(one, layout) for one in kinds))
-    under_way = in_flight(layout.schedule, layout.pp, layout.microbatches, layout.v)
-    copies = layout.dp * layout.ep * layout.cp > 1
-    weights_move = (layout.fsdp > 1) | ((layout.zero == 3) & copies)
-    gradients_move = weights_move | ((layout.zero == 2) & copies)
-    gathered = kept.layer * (where(weights_move, sizes.weight, 0) + where(gradients_move, sizes.gradient, 0))
-    return DeviceMemory(
-        *states,
-        gathered=gathered,
-        activations=sizes.activation * there * of_layers * under_way,
-        working=sizes.activation * there * again,
-        logits=4 * there * c.V / layout.tp,
-    )
-
-
-def on_a_chip(some: Mapping[str, float], layout: Layout):
-    """Numbers of these arrays that one of the tp chips has for a token; without sequence parallelism it has all of some."""
-    whole = 0 if layout.sequence_parallel else sum(n for name, n in some.items() if name.split()[0] not in CUT)
-    return (sum(some.values()) - whole) / layout.tp + whole
+    again, pairs, head = _again(at, layout.policy, count)
+    layers = (3 * at.products + again) / chip.rate(layout.products) + (3 * at.attention(count) + pairs) / chip.rate()
+    return slowest_stage(c, layers / c.L, (3 * at.head.flops + head) / chip.rate(), layout)
 
 
 def rules(c: Config, layout: Layout, tokens, T, s: Slice):
     """(holds, sentence) pairs: what must hold for a layout, as a truth value or an array of them, and what to say if not."""
-    a, sequences, shards = layout, tokens / T, share(layout, s) * layout.microbatches
+    a, sequences, shards = layout, tokens / T, shared(layout, s.chip).shards * layout.microbatches
     room, takes = (s.chips, "the slice has") if s.chip.axes else (s.chips * a.pods, "the domains have")
     width = c.F if c.moe is None else c.moe.F
     stages = a.pp * a.v
@@ -250,8 +239,8 @@ def rules(c: Config, layout: Layout, tokens, T, s: Slice):
             lambda: f"tp={a.tp} does not divide K={c.K} KV heads, nor they it: take a divisor or a multiple",
         ),
         (
-            c.L % stages == 0,
-            lambda: f"{stages} stages do not divide L={c.L} layers: let pp{'·v' * (a.v > 1)} be {_near(stages, c.L)}",
+            stages <= c.L,
+            lambda: f"{stages} stages are more than L={c.L} layers: let pp{'·v' * (a.v > 1)} be {c.L} or less",
         ),
         (
             (c.moe.E % a.ep == 0) if c.moe else (a.ep == 1),

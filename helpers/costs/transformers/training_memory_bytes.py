@@ -20,7 +20,8 @@ from .parameters_and_flops import attention_matrices, flops, parameters
 POLICIES = ("everything", "matmuls", "block", "nothing")
 
 
-def _known(policy: str) -> None:
+def known(policy: str) -> None:
+    """ValueError if nobody knows a policy of that name."""
     if policy not in POLICIES:
         raise ValueError(f"{policy!r} is no policy: there are {', '.join(POLICIES)}")
 
@@ -74,7 +75,7 @@ def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
     >>> [sum(arrays(c, LayerKind(), p, S=16).values()) for p in POLICIES]
     [216, 96, 8, 0]
     """
-    _known(policy)
+    known(policy)
     if policy == "nothing":
         return {}
     if policy == "block":
@@ -114,7 +115,7 @@ def recomputed(c: Config, B, T, policy: str, count="all"):
     >>> recomputed(c, 2, 32, "block") == f.layers - 3 * 2 * 2 * 32 * 64 * 256      # all but the last product
     True
     """
-    _known(policy)
+    known(policy)
     f = flops(c, B, T, count=count)
     if policy == "everything":
         return 0

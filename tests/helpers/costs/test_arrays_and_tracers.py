@@ -16,19 +16,6 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Calibration, Move, Work
 from helpers.costs.sharding import collectives
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.costs.training import (
-    dp_fsdp_tp,
-    expert_parallelism,
-    gradient_accumulation as accumulation,
-    layout,
-    layout_collectives,
-    operation_seconds,
-    pipeline_schedules,
-    step_estimate,
-    step_memory,
-    step_operations,
-    training_step,
-)
 from helpers.costs.transformers import (
     attention_share,
     einsum,
@@ -41,6 +28,7 @@ from helpers.costs.transformers import (
 from helpers.costs.transformers.config import Config, MoE
 from tests.helpers.costs.attention import formulas
 from tests.helpers.costs.inference import formulas as inference_formulas
+from tests.helpers.costs.training import formulas as training_formulas
 
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -64,53 +52,6 @@ def _decoder(D, L, N, F, **kw):
 def _mixed(D, L, N, F):
     """The same with windows, and experts in every other layer."""
     return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
-
-
-def _layout(fsdp, tp, pp, ep, zero):
-    """A layout of 64 chips and 4 microbatches, dp and cp what is left."""
-    return layout.Layout(64 / (fsdp * tp * pp * ep), fsdp, tp, pp, ep, 1.0, 2.0, zero, 4.0)
-
-
-def _step(*a):
-    """Bounds and memory of a step of a decoder with experts."""
-    at = training_step.step(_mixed(512, 8, 8, 1024), _layout(*a), 2**20, 1024, SQUARE)
-    return at.time.lower, at.hidden, at.time.upper, at.memory.total, at.bubble, at.missing, at.mfu(at.hidden)
-
-
-LAYOUTS = [(4.0, 4.0, 2.0, 2.0, 1.0), (16.0, 1.0, 1.0, 4.0, 0.0), (1.0, 2.0, 4.0, 8.0, 3.0), (1.0, 1.0, 1.0, 1.0, 2.0)]
-
-
-def _estimated(D, tp, m):
-    """Low, mid and high of a step on a machine of each kind."""
-    c, k = Config(D, 8, 16, 8, 128, 4 * D, 32000), dict(dp=4.0, tp=tp, microbatches=m, zero=1)
-    gpu, tpu = layout.Layout(**k, pp=4, policy="matmuls"), layout.Layout(**k, fsdp=16, pods=2)
-    e, f = (step_estimate.step_seconds(c, chip(n), s, 1024, 2048) for n, s in (("H100", gpu), ("v5p", tpu)))
-    return e.low, e.mid, e.high, f.low, f.mid, f.high
-
-
-def _listed(D, tp, m):
-    """FLOPs, weights and numbers sent of the kinds of layers of a decoder with experts."""
-    at = step_operations.operations(
-        _mixed(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024
-    )
-    of = [(layer.flops, layer.weights, layer.attention.flops(), layer.streamed[1], layer.routed) for layer in at.layers]
-    return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
-
-
-def _peak(D, tp, m):
-    """Bytes of the fullest device, by role."""
-    at = layout.Layout(dp=2.0, tp=tp, pp=2.0, ep=2.0, microbatches=m, zero=1, policy="everything")
-    return tuple(vars(step_memory.peak_memory(_mixed(D, 8, 8, 2 * D), chip("H100"), at, 64, 1024)).values())
-
-
-def _baselines(B, T):
-    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), layout.Layout(dp=8), B, T
-    return step_estimate.six_nd_seconds(*args), step_estimate.half_of_peak_seconds(*args)
-
-
-def _utilised(B, T):
-    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), layout.Layout(dp=8), B, T
-    return step_estimate.utilisation(*args, 10.0)
 
 
 SAVING = ("everything", "matmuls", "block")
@@ -198,12 +139,6 @@ FORMULAS = {
     "recomputed": (lambda *s: training_memory_bytes.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
     "train_flops": (lambda *s: training_memory_bytes.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: training_memory_bytes.training_memory(_mixed(*s), 2, 128).total, DECODERS),
-    "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
-    "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
-    "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
     "six_nd": (six_nd_and_mfu.six_nd, [(7e9, 1e12)]),
     "six_nd_ratio": (lambda *s: six_nd_and_mfu.six_nd_ratio(_mixed(*s), 4096), DECODERS),
     "attention_ratio": (lambda *s: attention_share.attention_ratio(_mixed(*s), 4096, "causal"), DECODERS),
@@ -226,51 +161,6 @@ FORMULAS = {
     "mfu": (six_nd_and_mfu.mfu, [(7e9, 1e12, 1e5, 1e18)]),
     "hfu": (six_nd_and_mfu.hfu, [(1e21, 1e5, 1e18)]),
     "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
-    "cost": (
-        lambda B, D, F, X, Y: tuple(
-            x for p in dp_fsdp_tp.cost("FSDP+TP", B, D, F, X, Y) for x in (p.flops, *p.bytes.values())
-        ),
-        [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
-    ),
-    "data_ratio": (dp_fsdp_tp.data_ratio, [(1e6, 64.0, 2550.0, 3.0, 4.0)]),
-    "tensor_ratio": (dp_fsdp_tp.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
-    "mixed_ratio": (dp_fsdp_tp.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
-    "data_batch": (dp_fsdp_tp.data_batch, [(2550.0, 3.0)]),
-    "tensor_limit": (dp_fsdp_tp.tensor_limit, [(28672.0, 2550.0, 1.0)]),
-    "X_opt": (dp_fsdp_tp.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
-    "mixed_batch": (dp_fsdp_tp.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
-    "chips_limit": (dp_fsdp_tp.chips_limit, [(4e7, 850.0)]),
-    "slice_batch": (dp_fsdp_tp.slice_batch, [(73440.0, 2.0)]),
-    "accumulation_bytes": (
-        lambda m, D, F: tuple(accumulation.accumulation_bytes(way, m, D, F) for way in accumulation.WAYS),
-        [(8.0, 512.0, 2048.0)],
-    ),
-    "accumulated_gradients": (
-        lambda P, X: tuple(accumulation.accumulated_gradients(way, P, X) for way in accumulation.WAYS),
-        [(13e9, 64.0)],
-    ),
-    "expert_flops": (expert_parallelism.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
-    "expert_bytes": (expert_parallelism.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]),
-    "expert_ratio": (expert_parallelism.expert_ratio, [(2048.0, 19780.0, 64.0)]),
-    "expert_width": (expert_parallelism.expert_width, [(19780.0, 64.0)]),
-    "expert_width_on_rings": (expert_parallelism.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
-    "idle": (
-        lambda p, m, v, F: tuple(pipeline_schedules.idle(n, p, m, v, F) for n in pipeline_schedules.PIPELINES),
-        [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
-    ),
-    "bubble": (
-        lambda p, m: tuple(pipeline_schedules.bubble(n, p, m, 2.0) for n in pipeline_schedules.PIPELINES),
-        [(4.0, 8.0), (1.0, 2.0)],
-    ),
-    "in_flight": (
-        lambda p, m: tuple(pipeline_schedules.in_flight(n, p, m, 2.0) for n in pipeline_schedules.PIPELINES),
-        [(4.0, 8.0), (4.0, 2.0)],
-    ),
-    "step": (_step, LAYOUTS),
-    "held": (lambda *a: tuple(vars(layout_collectives.held(_mixed(512, 8, 8, 1024), _layout(*a))).values()), LAYOUTS),
-    "zero_memory": (lambda P, X: tuple(training_step.zero_memory(P, X, 2)), [(7e9, 64.0)]),
-    "largest_model": (training_step.largest_model, [(96e9, 10.0)]),
-    "three_checkpoints": (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
     "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
     "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
@@ -281,11 +171,13 @@ FORMULAS = {
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
     **inference_formulas.FORMULAS,
+    **training_formulas.FORMULAS,
     **formulas.FORMULAS,
 }
 # Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in the rooms;
 # of chapters 5 and 6 see `formulas.py` there.
 DISCRETE = {
+    "known",
     "taken",  # what `helpers.arguments` does with arrays
     "fitting",
     "is_array",
@@ -307,27 +199,14 @@ DISCRETE = {
     "best_split",
     "meshes",
     "best_mesh",
-    *pipeline_schedules.PIPELINES,  # orders of tasks
-    "gpipe",
-    "one_f_one_b",
-    "zb_h1",
-    "zb_h2",
-    "pipeline",
-    "simulate",
     "plain",
     "whole",  # checkers
     "entries",
-    "divisors",
     "collectives",  # records: their seconds are in those of "step"
     "check",
-    "wires",
-    "together",
-    "lies",  # what "step" is made of
-    "share",
-    "rules",
     "beside",
-    "on_a_chip",
     *inference_formulas.DISCRETE,
+    *training_formulas.DISCRETE,
     *formulas.DISCRETE,
 }
 
@@ -344,16 +223,8 @@ def test_every_formula_is_listed():
             training_memory_bytes,
             attention_share,
             einsum,
-            step_estimate,
-            step_operations,
-            step_memory,
-            operation_seconds,
-            dp_fsdp_tp,
-            pipeline_schedules,
-            layout,
-            layout_collectives,
-            training_step,
             *inference_formulas.MODULES,
+            *training_formulas.MODULES,
             *formulas.MODULES,
         )
         for n, f in vars(m).items()

@@ -21,14 +21,14 @@ def scripts(figure) -> int:
 
 
 def _scripts(figure) -> bytes:
-    return figure.script().encode() + b"".join(SCRIPTS[f].read_bytes() for f in figure.runners)
+    return figure.script().encode() + "".join(SCRIPTS[f] for f in figure.runners).encode()
 
 
 def write(figure, to: Path) -> Path:
     """The page, with the theme's colours in place of the theme."""
     css = (ROOT / "book/_static/course.css").read_text(encoding="utf-8")
     ink = ":root { --pst-color-primary: #0f5ecb; --pst-color-background: #fff; --pst-color-text-muted: #555; }"
-    files = "".join(f"<script>{SCRIPTS[name].read_text(encoding='utf-8')}</script>" for name in figure.runners)
+    files = "".join(f"<script>{SCRIPTS[name]}</script>" for name in figure.runners)
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A live figure</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{ink}{css}</style></head>'

@@ -3,7 +3,7 @@
 window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text, whole, fill, ungrouped }) => {
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
   const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
-  const width = t.names.length, brief = 2 * t.kept.length, digits = x => Number(x.toPrecision(9));
+  const { digits } = tools;
   let picked = "", page = 0, last = null;
 
   // What the fields say as numbers, and the first of them that holds nonsense.
@@ -50,36 +50,28 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.may](...sizes, ...at(x)));
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
-    const { wires, step } = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
+    const { step, all: every } = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
     for (const [mesh, most] of tools.meshes({ may }, n, tokens, T)) {
-      const on = wires(mesh), zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, fast = tools.least(), small = tools.least();
-      let any = false;
-      for (let zero = 0; zero < zeros; zero++) {
-        const price = step(...mesh, zero, ...on);
-        for (let microbatches = most, fits = true; microbatches >= 1 && fits; microbatches /= 2) { // fewer microbatches need more memory
-          const row = price(microbatches);
-          fits = false;
-          for (const p of policies) {
-            const seconds = row[2 * p], bytes = row[2 * p + 1];
-            if (bytes <= hbm) {
-              any = fits = true;
-              fast.offer([seconds, bytes, zero, p, 0, microbatches]);
-            } else if (!any) small.offer([bytes, seconds, zero, p, 0, microbatches]);
-          }
-        }
-      }
-      const [x, y, zero, policy, , microbatches] = (any ? fast : small).found, [seconds, memory] = any ? [x, y] : [y, x];
-      some.push({ name: mesh.join("."), mesh, zero, policy, microbatches, seconds, memory, fits: any, key: order(any, seconds, memory) });
+      const zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, best = tools.suited();
+      const fits = tools.settings(step, hbm, mesh, most, zeros, policies, 0, best.offer.bind(best));
+      some.push({ name: mesh.join("."), fits, best });
     }
-    for (const r of some) r.words = fill(t.layout, { layout: tools.layout(r, place[0].at(-1)), policy: t.kept[r.policy] });
+    const edge = t.equal * Math.min(...some.map(r => r.best.fastest));
+    for (const r of some) {
+      Object.assign(r, r.best.found(edge));
+      const { mesh, zero, microbatches, seconds, memory } = r, pair = [digits(seconds), digits(memory)];
+      if (!r.fits) r.key = [2, ...pair.reverse()];
+      else r.key = seconds > edge ? [1, ...pair] : [0, ...tools.simple(mesh, zero, microbatches, memory), pair[0]];
+      r.words = fill(t.layout, { layout: tools.layout(r, place[0]), policy: t.kept[r.policy] });
+    }
     const numbers = (r, { budget, price }) => {
-      const row = step(...r.mesh, r.zero, ...wires(r.mesh))(r.microbatches, true).slice(brief + width * r.policy, brief + width * (r.policy + 1));
+      const row = every(r.mesh, r.zero, r.microbatches, r.policy);
       const money = bill(row[0], n, tokens, 1e9 * budget, price), all = Object.fromEntries(t.names.map((name, k) => [name, row[k]]));
       Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])));
-      const bound = tools.bound({ row });
+      const bound = t.bars.time.train[tools.longest(row)];
       all.mfu *= 100;
-      all.bubble *= 100;
+      all.hfu *= 100;
       if (!r.fits) for (const name in all) if (name !== "memory" && !/^m\d/.test(name)) all[name] = NaN;
       return [all, bound, []];
     };

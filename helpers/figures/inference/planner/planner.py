@@ -13,6 +13,7 @@ from functools import cached_property
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.token_price import decode_step
@@ -27,9 +28,9 @@ from helpers.figures.training.layout_search.candidates import (
     functions as of_steps,
     numbered,
     places,
-    plain,
+    speeds,
 )
-from helpers.figures.training.layout_search.page import AND_WAITING, SENT, WAITED, bound
+from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
 from helpers.live.controls import reading
 
@@ -136,8 +137,8 @@ class Planner:
         picked = next((k for k, r in enumerate(rows) if r.name == at["pick"]), 0)
         one = rows[picked]
         values = training.values(c, place, one, tokens, T, 1e9 * numbers["budget"], numbers["price"])
-        bound_by = bound(values)
-        values |= {name: 100 * values[name] for name in ("mfu", "bubble")}
+        bound_by = longest(values)
+        values |= {name: 100 * values[name] for name in ("mfu", "hfu")}
         if not one.fits:
             values = {k: x if k == "memory" or k[0] == "m" and k[1:].isdigit() else math.nan for k, x in values.items()}
         words |= {"place": str(place), "bound": bound_by}
@@ -182,16 +183,16 @@ class Planner:
     def script(self) -> str:
         """The data and the traced functions as one call of JavaScript."""
         every = [model(name) for name in self.models]
-        steps, decodes = (list(dict.fromkeys(map(f, every))) for f in (plain, structure))
-        F, at = of_steps(tuple(steps))
-        G, pairs = decode_step.functions(tuple(decodes))
-        bill, legal = training.functions(tuple(steps))
-        caches = serving.functions(tuple(decodes))
+        structures = tuple(dict.fromkeys(map(structure, every)))
+        F, at = of_steps(structures)
+        G, pairs = decode_step.functions(structures)
+        bill, legal = training.functions(structures)
+        caches = serving.functions(structures)
         models = {}
         for name, c in zip(self.models, every):
-            k, d = steps.index(plain(c)), decodes.index(structure(c))
+            k = structures.index(structure(c))
             models[name] = {
-                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[d], "may": k, "cache": d, "unused": unused(c),
+                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[k], "may": k, "cache": k, "unused": unused(c),
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
             }  # fmt: skip
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
@@ -214,8 +215,8 @@ class Planner:
             "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
             "rows": say.ROWS, "longest": training.LONGEST,
-            "kept": KEPT, "any": say.ANY, "near": NEAR, "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS), "sent": SENT,
-            "waited": WAITED, "waiting": AND_WAITING, "most": ("arithmetic", "HBM"), "words": WORDS,
+            "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL, "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS),
+            "words": WORDS,
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
             **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "HEADS", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
@@ -224,12 +225,11 @@ class Planner:
 
     def _chip(self, of: Chip) -> dict:
         there = [p for p in places(of.name) if p.chips <= LARGEST]
-        speeds = (of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth)
         decode = [
             (decode_step.wired(s), s.chips, decode_step.ways(s), page.shape(s)) for s in decode_step.places(of, LARGEST)
         ]
         return {
-            "speeds": speeds,
+            "speeds": speeds(of),
             "hop": of.hop,
             "kind": 0 if of.axes else 1,
             "places": [numbered(p) for p in there],

@@ -17,12 +17,21 @@ from helpers.figures.inference.token_price.decode_step import NAMES, row
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.jaxpr_to_javascript import javascript
 
-from .training import order
 from .words import CUT
 
 SHOWN = (*NAMES, "kv")
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)  # that the small table shows
 ALWAYS = ("held", "m_weights", "m_caches", "m_copies", "free", "critical", "kv", "most")  # of what does not fit, too
+
+
+def order(fits: bool, seconds: float, memory: float) -> tuple:
+    """What decides a rank: nine digits, so that rounding does not.
+
+    >>> order(True, 1.0, 5e9) < order(True, 1.0 + 1e-12, 6e9) < order(False, 0.5, 3e11)
+    True
+    """
+    rounded = [float(f"{x:.9g}") for x in ((seconds, memory) if fits else (memory, seconds))]
+    return (not fits, *rounded)
 
 
 @dataclass(frozen=True)

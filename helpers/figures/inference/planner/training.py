@@ -5,13 +5,14 @@ repeats in the same order, and what a price and a number of tokens make of a ste
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout_search import EQUAL, SEARCHED
 from helpers.costs.training.training_step import rules, step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search.candidates import (
@@ -21,10 +22,11 @@ from helpers.figures.training.layout_search.candidates import (
     Wired,
     axes,
     candidates,
-    first,
     one,
+    plain_first,
     priced,
     row,
+    suited,
 )
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.jaxpr_to_javascript import javascript
@@ -55,50 +57,53 @@ class Ranked:
 
 
 def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
-    """Every mesh once: those that fit by seconds, then those that do not, by bytes.
+    """Every mesh once: those that fit by seconds, the simplest of those within a percent of the best first; then the others, by bytes.
 
     >>> from helpers.figures.training.layout_search.candidates import places
     >>> from helpers.costs.transformers.public_models import model
     >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(some[0].layout), len(some), sum(r.fits for r in some)
-    ('fsdp=16 cp=4 zero=3 microbatches=16 policy=everything', 112, 112)
+    ('dp=64 zero=1 microbatches=4 policy=everything', 125, 125)
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return ()
     rows = rows[~((rows[:, AXES.index("dp")] > 1) & (rows[:, len(AXES)] == 3))]  # that is fsdp by another name
-    laid, hidden, memory = priced(c, place, rows, tokens, T, policies)
-    fits, zero = memory <= place.slice.chip.hbm_bytes, laid.zero + 0 * hidden
+    laid, seconds, memory = priced(c, place, rows, tokens, T, policies)
+    fits = memory <= place.slice.chip.hbm_bytes
+    edge = EQUAL * seconds[fits].min(initial=math.inf)
     begins = np.flatnonzero(np.any(np.diff(rows[:, : len(AXES)], axis=0, prepend=-1), axis=1))
     out = []
     for low, high in zip(begins, (*begins[1:], len(rows))):
-        some = tuple(x[:, low:high] for x in (hidden, memory, zero, fits))
-        n, i = _suited(*some)
+        some = (x[:, low:high] for x in (seconds, memory, fits))
+        numbers = {name: getattr(laid, name)[low:high] for name in SEARCHED}
+        n, i = suited(replace(laid, **numbers), *some, edge)
         layout = one(rows[low + i], place, policies[n])
         name = ".".join(str(getattr(layout, a)) for a in AXES)
-        out.append(Ranked(name, layout, *(float(x[n, i]) for x in some[:2]), bool(some[3][n, i])))
-    return tuple(sorted(out, key=lambda r: order(r.fits, r.seconds, r.memory)))
+        at = n, low + i
+        out.append(Ranked(name, layout, float(seconds[at]), float(memory[at]), bool(fits[at])))
+    return tuple(sorted(out, key=lambda r: order(r, edge)))
 
 
-def order(fits: bool, seconds: float, memory: float) -> tuple:
-    """What decides a rank: nine digits, so that rounding does not.
+def order(r: Ranked, edge: float) -> tuple:
+    """What decides a rank: nine digits, so that rounding does not. `edge` is what is as fast as the best.
 
-    >>> order(True, 1.0, 5e9) < order(True, 1.0 + 1e-12, 6e9) < order(False, 0.5, 3e11)
-    True
+    >>> some = [Ranked("", Layout(tp=t), s, 5e9, s < 2) for t, s in ((2, 1.0), (1, 1.005), (1, 1.2), (1, 9.0))]
+    >>> [round(r.seconds, 3) for r in sorted(some, key=lambda r: order(r, 1.01))]
+    [1.005, 1.0, 1.2, 9.0]
     """
-    rounded = [float(f"{x:.9g}") for x in ((seconds, memory) if fits else (memory, seconds))]
-    return (not fits, *rounded)
-
-
-def _suited(hidden, memory, zero, fits) -> tuple[int, int]:
-    """Policy and row of the fastest that fits, or of what needs least memory."""
-    return first(np.where(fits, hidden, np.inf), memory, zero) if fits.any() else first(memory, hidden, zero)
+    seconds, memory = (float(f"{x:.9g}") for x in (r.seconds, r.memory))
+    if not r.fits:
+        return (2, memory, seconds)
+    if r.seconds > edge:
+        return (1, seconds, memory)
+    return (0, *(float(x) for x in plain_first(r.layout, r.memory)), seconds)
 
 
 def values(c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float) -> dict[str, float]:
     """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
     step_of = step(c, at.layout, tokens, T, place.slice)
-    out = dict(zip(NAMES_OF_STEP, map(float, row(step_of))))
-    return out | dict(zip(BILL, bill(step_of.hidden, place.chips, tokens, budget, price)))
+    out = dict(zip(NAMES_OF_STEP, map(float, row(step_of, step_of.estimate))))
+    return out | dict(zip(BILL, bill(out["mid"], place.chips, tokens, budget, price)))
 
 
 def bill(seconds, chips, tokens, budget, price) -> tuple:

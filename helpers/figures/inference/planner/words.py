@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from helpers.figures.training.layout_search.candidates import MOST_CP, PARTS, ROLES
-from helpers.figures.training.layout_search.page import HELD, SENT
+from helpers.figures.training.layout_search.page import HELD, TAKES
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.controls import Result, ungrouped
 
@@ -79,11 +79,12 @@ LABELS = dict(
 
 RESULTS = {
     "train": (
-        Result("hidden", "a step, if what can hide does", "s"),
-        Result("lower", "a step, all at once", "s"),
-        Result("upper", "a step, one after the other", "s"),
-        Result("mfu", "MFU, if what can hide does", "%"),
-        Result("bubble", "bubble of the pipeline", "%"),
+        Result("mid", "a step, estimate", "s"),
+        Result("low", "probably no less than", "s"),
+        Result("high", "nor more than", "s"),
+        Result("math", "floor: its products at published rates", "s"),
+        Result("mfu", "MFU: products that the model asks for", "%"),
+        Result("hfu", "HFU: products done again too", "%"),
         Result("rate", "all chips", "tokens/s"),
         Result("each", "one chip", "tokens/s"),
         Result("memory", "the fullest device holds", "B"),
@@ -116,7 +117,7 @@ BARS = {
         },
     },
     "time": {
-        "train": {f"t{n}": SENT[part] for n, part in enumerate(PARTS)},
+        "train": {f"t{n}": TAKES[part] for n, part in enumerate(PARTS)},
         "serve": {
             "t_weights": "weights from HBM",
             "t_caches": "caches from HBM",
@@ -126,14 +127,14 @@ BARS = {
         },
     },
 }
-DRAWN = {"memory": "Memory of the fullest device, by role", "time": "Seconds, by what takes them, one after the other"}
+DRAWN = {"memory": "Memory of the fullest device, by role", "time": "Seconds, by what takes them"}
 
 TRAIN = "{who} on {n} {chip} ({place}), {tokens} tokens a step in sequences of {T}: "
 SERVE = "{who} on {n} {chip} ({place}), {widths}, B = {B} with {S} tokens of context each: "
 RANK = "{layout} is number {rank} of {count}, of which {fitting} fit. "
 SAY = {
-    ("train", True): TRAIN + RANK + "A step takes {hidden} if what can hide does: MFU {mfu}, {rate}. What bounds it is {bound}. "
-    "A device holds {memory} of {hbm}.",
+    ("train", True): TRAIN + RANK + "A step is estimated to take {mid}, probably from {low} to {high}; the floor is {math}. "
+    "MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.",
     ("train", False): TRAIN + RANK + "It lacks {missing}: a device would need {memory} and has {hbm}.",
     ("serve", True): SERVE + RANK + "A token takes {seconds}, each chip makes {per_chip}. It takes longest for {bound}. "
     "A chip holds {held} of {hbm}, and up to B = {most} fit.",
@@ -155,10 +156,9 @@ ANY = "the fastest"
 HINT = "Choose a task, a model and chips; then pick any layout in the table."
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), "
-    f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best. "
-    "bf16, Adam's moments in float32, no master copy of the weights, 1F1B. A link's rate is that of one direction; rings use both. "
-    "Sums of gradients and gathered weights hide behind products; "
-    "what tp and ep send does not.",
+    f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best. Ranked by the estimate; "
+    "of those within a percent of the best the simplest first, with the fewest axes. Tuned software with fused attention; bf16, "
+    "Adam's moments in float32, no master copy of the weights, 1F1B. Three of four measured steps lie between the two ends.",
     "serve": "Serving: one decode step, arithmetic in bf16, without prefill. Y chips share heads and Z the sequences; "
     "weights stay where they are. A link's rate is that of one direction; blocks run one after the other. GPUs end at one NVSwitch domain.",
     "all": "Nothing is kept free for programs. Prices are the reader's. Bars of seconds are shares of their sum, "

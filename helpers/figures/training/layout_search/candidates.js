@@ -1,6 +1,7 @@
 // What the pages that rank layouts share: the set of helpers/figures/training/layout_search/candidates.py in its order, the prices that are traced from
 // helpers/costs, and the words for what was found.
 window.liveMeshes = (t, F) => {
+  const width = t.names.length, brief = 2 * t.kept.length;
   const fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
 
   // Every mesh, as [tp, cp, ep, fsdp, dp, pp], with the most microbatches that it may have.
@@ -14,44 +15,71 @@ window.liveMeshes = (t, F) => {
     }
   }
 
-  // What prices layouts of a setting: the wires of a mesh, and a step, mesh by mesh.
-  function pricing(model, chip, [place, inside], tokens, T) {
-    const [C, through, hbm, W, dcn] = chip.speeds, [first, then] = model.at[chip.kind];
-    const step = F[then](F[first](...model.sizes, tokens, T, C, through, hbm, inside, place.at(-1)));
-    return { wires: mesh => F[chip.kind](W, dcn, ...place, ...mesh), step, hbm };
+  // What prices layouts of a setting: of a mesh and a zero, a function of microbatches.
+  function pricing(model, chip, [pods, inside], tokens, T) {
+    const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods));
+    const all = (mesh, zero, microbatches, policy) =>
+      step(...mesh, zero)(microbatches, true).slice(brief + width * policy, brief + width * (policy + 1));
+    return { step, all, hbm: chip.speeds[2] };
   }
 
-  // The least by the first of its numbers, then the second, then the third; after these the earlier policy, mesh, microbatches.
-  function least() {
-    let some = [], edge = Infinity;
+  const digits = x => Number(x.toPrecision(9));
+  const simple = (mesh, zero, microbatches, bytes) => [mesh.filter(n => n > 1).length, Number(mesh[5] > 1), microbatches, zero, digits(bytes)];
+
+  // Of those up to a limit, or within a factor of the least, the first by the keys that were offered with it, in order.
+  function least(near) {
+    let some = [], low = Infinity;
+    const sooner = (a, b) => { for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return a[n] - b[n]; return 0; };
     return {
-      offer(entry) {
-        if (entry[0] > edge * t.near) return;
-        edge = Math.min(edge, entry[0]);
-        some.push(entry);
+      offer(by, keys, entry) {
+        if (by > low * near) return;
+        low = Math.min(low, by);
+        some.push([by, keys, entry]);
       },
-      get found() {
-        for (const n of [0, 1, 2]) {
-          const low = Math.min(...some.map(e => e[n]));
-          some = some.filter(e => e[n] <= low * t.near);
-        }
-        return some.sort((a, b) => a[3] - b[3] || a[4] - b[4] || a[5] - b[5])[0];
-      },
+      get low() { return low; },
+      found(edge = 0) { return some.filter(e => e[0] <= (low <= edge ? edge : low * near)).sort((a, b) => sooner(a[1], b[1]))[0]?.[2]; },
     };
   }
 
-  // What is sent beside the products, if a step takes its time for that.
-  function heldUp(hidden, [math, through, ...sent]) {
-    const most = Math.max(...sent);
-    return most * t.near >= hidden && most > Math.max(math, through) ? 2 + sent.indexOf(most) : 0;
+  // Which result a step takes longest for, kernels of its layers apart.
+  function longest(row) {
+    const parts = row.slice(t.times + 2, t.times + t.parts);
+    return `t${2 + parts.indexOf(Math.max(...parts))}`;
   }
 
-  // What a step takes its time for, in words.
-  function bound({ row }) {
-    const parts = row.slice(t.times, t.times + t.parts), names = Object.keys(t.sent), sent = heldUp(row[0], parts);
-    if (sent) return t.sent[names[sent]];
-    const most = t.most[parts[0] >= parts[1] ? 0 : 1], axes = t.waited.filter(a => parts[names.indexOf(a)]).join(" and ");
-    return axes ? fill(t.waiting, { most, axes }) : most;
+  // Every setting of a mesh that need be priced, to `offer` of each; whether one of them fits.
+  function settings(step, hbm, mesh, most, zeros, policies, number, offer) {
+    let any = false;
+    for (let zero = 0; zero < zeros; zero++) {
+      const price = step(...mesh, zero);
+      for (let microbatches = most, fits = true; microbatches >= 1 && fits; microbatches /= 2) { // fewer microbatches need more memory
+        const row = price(microbatches);
+        fits = false;
+        for (const policy of policies) {
+          const [seconds, memory] = row.slice(2 * policy, 2 * policy + 2);
+          if (memory <= hbm) any = fits = true;
+          offer({ mesh, zero, policy, microbatches, seconds, memory }, hbm, number);
+        }
+      }
+    }
+    return any;
+  }
+
+  // The setting of a mesh, or of all of them, that suits: `offer` every one, then see `found`.
+  function suited() {
+    const fast = least(t.equal), small = least(t.near);
+    return {
+      fits: false,
+      offer(entry, hbm, number) {
+        const { mesh, zero, policy, microbatches, seconds, memory } = entry;
+        if (memory <= hbm) {
+          this.fits = true;
+          fast.offer(seconds, [...simple(mesh, zero, microbatches, memory), policy, number], entry);
+        } else if (!this.fits) small.offer(memory, [-microbatches, digits(seconds), zero, policy, number], entry);
+      },
+      get fastest() { return fast.low; },
+      found(edge) { return (this.fits ? fast : small).found(this.fits ? edge : 0); },
+    };
   }
 
   function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, microbatches }, pods) {
@@ -59,5 +87,5 @@ window.liveMeshes = (t, F) => {
     return all.filter(([name, x]) => x !== (name === "zero" ? 0 : 1)).map(([name, x]) => `${name}=${x}`).join(" ") || "one chip";
   }
 
-  return { meshes, pricing, least, heldUp, bound, layout };
+  return { meshes, pricing, settings, suited, simple, digits, longest, layout };
 };

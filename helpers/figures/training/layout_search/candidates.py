@@ -1,48 +1,43 @@
 """The layouts that the live figure of chapter 4 tries, the best of them, and the functions that its page calls.
 
 The set: chips in powers of two as tp·cp·ep·fsdp·pp or tp·cp·ep·dp·pp, cp up to 64, every zero, microbatches in powers of two.
-`best` searches it by `training_step.step` on arrays; the page does the same with `wires` and `step`, traced by
-`helpers.live.jaxpr_to_javascript` in stages, and its own loop in the same order (`layout_search.js`).
+`best` searches it by the estimate of `training_step.step` on arrays; the page does the same with the step that
+`helpers.live.jaxpr_to_javascript` traced in stages, and its own loop in the same order (`layout_search.js`).
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training.layout import AXES, Layout, Wires, wires
-from helpers.costs.training.layout_search import SEARCHED, slices
+from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout_search import EQUAL, SEARCHED, slices
+from helpers.costs.training.operation_seconds import Pace
+from helpers.costs.training.step_estimate import Estimate, prices, utilisation
+from helpers.costs.training.step_estimate_constants import CONSTANTS, GENERATIONS, Constants
 from helpers.costs.training.training_step import Step, rules, step
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
-from helpers.figures.transformers.decoder_sizes.decoder import build, structure
-from helpers.live.jaxpr_to_javascript import javascript
+from helpers.figures.transformers.decoder_sizes.decoder import build
 from helpers.live.renaming import renamed
 from helpers.live.stages import staged
 
 KEPT = POLICIES[:3]
 DOMAINS = 512  # NVSwitch domains at most
-PARTS = ("math", "hbm", "tp", "cp", "ep", "pp", "fsdp", "cp+ep+fsdp+dp", "cp+fsdp+dp", "cp+ep+dp", "cp+dp")
-ROLES = ("weights", "gradients", "optimizer", "gathered", "activations", "working", "logits")
-TIMES = (
-    "hidden",
-    "memory",
-    "lower",
-    "upper",
-    "mfu",
-    "bubble",
-)  # what a traced step gives first; then parts, then roles
+PARTS = ("kernels", "again", "tensor", "experts", "context", "weights", "unembedding", "uneven", "sends", "bubble", "gradients",
+         "update")  # fmt: skip
+ROLES = ("weights", "gradients", "optimizer", "gathered", "activations", "working", "logits", "library")
+TIMES = ("mid", "memory", "low", "high", "math", "mfu", "hfu")  # what a traced step gives first; then parts, then roles
 NAMES_OF_STEP = (
     *TIMES,
     *(f"t{n}" for n in range(len(PARTS))),
     *(f"m{n}" for n in range(len(ROLES))),
 )  # as a traced step has them
-NEAR = 1 + 1e-9  # times that differ by less are equal: rounding decides nothing
+NEAR = 1 + 1e-9  # numbers that differ by less are equal: rounding decides nothing
 MOST_CP = 64
-EACH = len(fields(Wires))  # numbers of an axis of a mesh
 
 
 @dataclass(frozen=True)
@@ -79,17 +74,13 @@ def places(name: str) -> tuple[Place, ...]:
     return inside if of.axes else (*inside, *(Place(inside[-1].slice, 2**n) for n in range(1, DOMAINS.bit_length())))
 
 
-def numbered(p: Place) -> tuple[tuple[int, ...], int, str]:
-    """What a page knows of a place: the arguments of its wires, the chips of its slice, its words.
+def numbered(p: Place) -> tuple[int, int, str]:
+    """What a page knows of a place: its pods or domains, the chips of its slice, its words.
 
     >>> numbered(places("v5p")[2]), numbered(places("H100")[4])
-    (((2, 2, 1, 0, 0, 0, 1), 4, '2x2x1'), ((8, 2), 8, '2 domains of 8'))
+    ((1, 4, '2x2x1'), (2, 8, '2 domains of 8'))
     """
-    s = p.slice
-    if not s.chip.axes:
-        return (*s.shape, p.pods), s.chips, str(p)
-    more = 3 - len(s.shape)
-    return (*s.shape, *(1,) * more, *map(int, s.wraps), *(0,) * more, p.pods), s.chips, str(p)
+    return p.pods, p.slice.chips, str(p)
 
 
 @cache
@@ -98,7 +89,7 @@ def divide(c: Config) -> dict[str, tuple[int, ...]]:
 
     >>> from helpers.costs.transformers.public_models import model
     >>> divide(model("llama-3.1-405b"))
-    {'tp': (1, 2, 4, 8, 16, 32, 64, 128), 'ep': (1,), 'pp': (1, 2)}
+    {'tp': (1, 2, 4, 8, 16, 32, 64, 128), 'ep': (1,), 'pp': (1, 2, 4, 8, 16, 32, 64)}
     """
     out, T = {}, 4096
     for axis in ("tp", "ep", "pp"):
@@ -156,32 +147,72 @@ class Found:
 
 
 def best(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> Found:
-    """The layout with the fewest seconds if what can hide does, of all that fit.
+    """The layout with the fewest estimated seconds, of all that fit.
 
-    Of equals the one that needs least memory, then the one with the lower zero, the earlier policy, and the simpler mesh.
+    Of those within a percent of the best the simplest, see `plain_first`; then the earlier policy and mesh.
 
     >>> from helpers.costs.transformers.public_models import model
     >>> at = best(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(at.step.layout)
-    'fsdp=16 cp=4 zero=3 microbatches=16 policy=everything'
+    'dp=64 zero=1 microbatches=4 policy=everything'
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return Found(None, 0, 0)
-    laid, hidden, memory = priced(c, place, rows, tokens, T, policies)
+    laid, seconds, memory = priced(c, place, rows, tokens, T, policies)
     fits = memory <= place.slice.chip.hbm_bytes
-    zero = laid.zero + 0 * hidden
-    n, i = first(np.where(fits, hidden, np.inf), memory, zero) if fits.any() else first(memory, hidden, zero)
+    n, i = suited(laid, seconds, memory, fits)
     layout = one(rows[i], place, policies[n])
     return Found(step(c, layout, tokens, T, place.slice), fits.size, int(fits.sum()))
+
+
+def suited(
+    laid: Layout, seconds: np.ndarray, memory: np.ndarray, fits: np.ndarray, edge: float = 0.0
+) -> tuple[int, int]:
+    """Policy and layout that are best: the simplest of the fastest that fit; if none does, the one that needs least memory.
+
+    edge  seconds up to which layouts are as fast as the best of more than these
+    """
+    if not fits.any():
+        return least(memory, memory.min() * NEAR, (-laid.microbatches, rounded(seconds), laid.zero))
+    seconds = np.where(fits, seconds, np.inf)
+    fastest = seconds.min()
+    return least(seconds, edge if fastest <= edge else fastest * EQUAL, plain_first(laid, memory))
+
+
+def plain_first(laid: Layout, memory) -> tuple:
+    """What makes one layout simpler than another: fewer axes, no pipeline, fewer microbatches, the lower zero, less memory."""
+    axes_used = sum((getattr(laid, a) > 1) * 1 for a in AXES)
+    return axes_used, (laid.pp > 1) * 1, laid.microbatches, laid.zero, rounded(memory)
+
+
+def rounded(x):
+    """To nine digits, so that rounding decides nothing.
+
+    >>> rounded(np.array([123456789012.0, 1 / 3]))
+    array([1.23456789e+11, 3.33333333e-01])
+    """
+    scale = 10.0 ** (8 - np.floor(np.log10(np.where(x > 0, x, 1.0))))
+    return np.round(x * scale) / scale
+
+
+def least(by: np.ndarray, limit: float, then: tuple) -> tuple[int, int]:
+    """Row and column of those up to a limit, the first by other numbers, in order.
+
+    >>> least(np.array([[2.0, 1.005], [1.0, 9.0]]), 1.01, (np.array([[0, 5], [4, 4]]),))
+    (1, 0)
+    """
+    some = np.flatnonzero(by <= limit)
+    keys = [np.broadcast_to(x, by.shape).ravel()[some] for x in then]
+    row, column = np.unravel_index(int(some[np.lexsort((some, *reversed(keys)))[0]]), by.shape)
+    return int(row), int(column)
 
 
 def priced(c: Config, place: Place, rows: np.ndarray, tokens: int, T: int, policies: tuple[str, ...]) -> tuple:
     """The layouts of `candidates` as one `Layout` of arrays; their seconds and bytes, of shape (policies, layouts)."""
     laid = Layout(**dict(zip(SEARCHED, rows.T)), pods=place.pods)
-    on, found = wires(laid, place.slice), []
-    for policy in policies:
-        at = step(c, replace(laid, policy=policy), tokens, T, place.slice, at=on)
-        found.append((at.hidden + 0 * laid.dp, at.memory.total + 0 * laid.dp))
+    first, found = step(c, laid, tokens, T, place.slice, on={}), []
+    for at in map(first.keeping, policies):
+        found.append((at.estimate.mid + 0 * laid.dp, at.memory.total + 0 * laid.dp))
     return laid, *(np.stack(x) for x in zip(*found))
 
 
@@ -199,44 +230,6 @@ def axes(layout: Layout) -> str:
     return str(replace(layout, policy=Layout.policy))
 
 
-def held_up(hidden, parts) -> tuple:
-    """Whether what is sent beside the products is what a step takes `hidden` for, and which of PARTS it is."""
-    sent = np.stack(np.broadcast_arrays(hidden, *parts[2:])[1:])
-    most = sent.max(axis=0)
-    return (most * NEAR >= hidden) & (most > np.maximum(parts[0], parts[1])), 2 + sent.argmax(axis=0)
-
-
-def enough(at: Step, batches: Iterable[int]) -> int | None:
-    """The first batch that arithmetic bounds on the mesh, with the zero and policy, of a step: with some microbatches it fits.
-
-    >>> from helpers.costs.transformers.public_models import model
-    >>> enough(best(model("llama-2-13b"), places("v5p")[6], 2**20, 4096).step, (2**n for n in range(14, 27)))
-    65536
-    """
-    a = at.layout
-    for tokens in batches:
-        most = tokens // at.T // (a.fsdp * a.dp * a.ep)
-        laid = replace(a, microbatches=np.array([2.0**n for n in range(most.bit_length())]))
-        some = step(at.config, laid, tokens, at.T, at.slice, at=wires(laid, at.slice))
-        parts = row(some)[len(TIMES) : len(TIMES) + len(PARTS)]
-        if most and ((some.missing == 0) & (parts[0] >= parts[1]) & ~held_up(some.hidden, parts)[0]).any():
-            return tokens
-    return None
-
-
-def first(*keys: np.ndarray) -> tuple[int, int]:
-    """Row and column of the least of the first key, of those the least of the second, and so on; then the first of all.
-
-    >>> first(np.array([[2.0, 1.0], [1.0, 1.0]]), np.array([[0.0, 5.0], [4.0, 4.0]]))
-    (1, 0)
-    """
-    left = np.isfinite(keys[0])
-    for key in keys:
-        left = left & (key <= np.where(left, key, np.inf).min() * NEAR)
-    row, column = np.unravel_index(int(left.argmax()), left.shape)
-    return int(row), int(column)
-
-
 @cache
 def smallest(c: Config, name: str, beyond: int, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> Place | None:
     """The smallest number of chips above `beyond` on which something fits, or None."""
@@ -251,56 +244,67 @@ class Wired(Slice):
         pass
 
 
-def _wires(torus: bool, *numbers) -> tuple:
-    """`layout.wires` of one mesh: the fields of `Wires` for each axis."""
-    W, dcn, *shape, pods = numbers[:9] if torus else numbers[:4]
-    on = replace(chip("v5p" if torus else "H100"), link_bandwidth=W, dcn_bandwidth=dcn)
-    at = Wired(on, tuple(shape[:3]), tuple(w > 0 for w in shape[3:])) if torus else Wired(on, tuple(shape), (False,))
-    laid = Layout(**dict(zip(AXES, numbers[9 if torus else 4 :])), pods=pods)
-    return tuple(getattr(w, f.name) for w in wires(laid, at).values() for f in fields(Wires))
+class Traced(Chip):
+    """A chip whose pod JAX traces, which cannot be sorted: the longest side is first."""
+
+    @property
+    def sides(self):
+        return self.pod
+
+
+def speeds(of: Chip) -> tuple[float, ...]:
+    """What a traced step knows of a chip: rates, shares of them, cores, the sides of a pod, or a domain."""
+    pace = Pace(of)
+    shares = CONSTANTS.share(of.name) * pace.power, CONSTANTS.attention * pace.power
+    sides = (*of.sides, 1, 1)[:3]
+    return (of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth, *shares, of.cores, *sides)
+
+
+def _chip(torus: bool, C, hbm_bandwidth, hbm, W, dcn, share, attention, cores, *sides) -> tuple[Chip, Constants]:
+    """A chip of `speeds`, and the constants with its shares."""
+    like = chip("v5p" if torus else "H100")
+    rates = {
+        "flops": {"bf16": C},
+        "hbm_bandwidth": hbm_bandwidth,
+        "hbm_bytes": hbm,
+        "link_bandwidth": W,
+        "dcn_bandwidth": dcn,
+    }
+    on = Traced(**vars(like) | rates | {"cores": cores, "pod": sides if torus else sides[:1]})
+    return on, replace(CONSTANTS, **{GENERATIONS[like.name]: share}, attention=attention)
 
 
 def _step(like: Config, torus: bool, *numbers) -> tuple:
-    """`training_step.step` under every policy: seconds and bytes of each, then TIMES, PARTS and ROLES of each."""
-    sizes, (tokens, T, C, hbm_bandwidth, hbm, inside, pods), rest = numbers[:10], numbers[10:17], numbers[17:]
-    on = replace(chip("v5p" if torus else "H100"), flops={"bf16": C}, hbm_bandwidth=hbm_bandwidth, hbm_bytes=hbm)
-    laid = Layout(**dict(zip(SEARCHED, (*rest[:7], rest[-1]))), pods=1 if torus else pods)
-    at = {axis: Wires(*rest[7 + EACH * n : 7 + EACH * (n + 1)]) for n, axis in enumerate(AXES)}
+    """`training_step.step` under every policy: estimated seconds and bytes of each, then TIMES, PARTS and ROLES of each."""
+    sizes, (tokens, T), known = numbers[:10], numbers[10:12], numbers[12:]
+    on, k = _chip(torus, *known[:11])
+    inside, pods, *rest = known[11:]
+    laid = Layout(**dict(zip(SEARCHED, rest)), pods=1 if torus else pods)
     s, c = Wired(on, (inside,), (False,)), build(like, *sizes)
-    found = [step(c, replace(laid, policy=policy), tokens, T, s, at=at) for policy in KEPT]
-    soon = [(at.hidden, at.memory.total) for at in found]
-    return tuple(x for some in (*soon, *map(row, found)) for x in some)
+    first, found = step(c, laid, tokens, T, s, on={}), []
+    vars(first)["prices"] = prices(c, on, laid, first.at, k=k)  # with the shares of its chip
+    for policy in KEPT:
+        one = first.keeping(policy)
+        found.append((one, one.estimate))
+    soon = [(e.mid, one.memory.total) for one, e in found]
+    return tuple(x for some in (*soon, *(row(*f) for f in found)) for x in some)
 
 
-def row(at: Step) -> tuple:
+def row(at: Step, e: Estimate) -> tuple:
     """TIMES, PARTS and ROLES of a step; ValueError if it takes time for something that PARTS lacks."""
-    if more := at.parts.keys() - set(PARTS):
-        raise ValueError(f"PARTS lacks {', '.join(sorted(more))}: add what a step of this layout sends")
-    times = (at.hidden, at.memory.total, at.time.lower, at.time.upper, at.mfu(at.hidden), at.bubble)
-    return (*times, *(at.parts.get(name, 0.0) for name in PARTS), *vars(at.memory).values())
-
-
-def plain(c: Config) -> Config:
-    """The structure of a model, without windows: with all pairs counted they change nothing.
-
-    >>> from helpers.costs.transformers.public_models import model
-    >>> plain(model("mistral-7b")) == plain(model("llama-3-8b"))
-    True
-    """
-    return structure(replace(c, window=None, full_every=None))
+    if more := {part for part in e.parts if part not in PARTS and not (part == "host" and not at.layout.offload)}:
+        raise ValueError(f"PARTS lacks {', '.join(sorted(more))}: add what a step of this layout takes")
+    used = utilisation(at.config, at.slice.chip, at.layout, at.tokens / at.T, at.T, e.mid)
+    times = (e.mid, at.memory.total, e.low, e.high, at.math, *used)
+    return (*times, *(e.parts[name] for name in PARTS), *vars(at.memory).values())
 
 
 @cache
 def functions(structures: tuple[Config, ...]) -> tuple[list, list]:
-    """Every text of JavaScript once, and for each structure its places in them.
-
-    They are: first the wires of a torus and those of GPUs; then, of each structure on either, the two stages of a step.
-    """
-    mesh = [8.0] * len(AXES)
-    texts = [javascript(lambda *x, t=t: _wires(t, *x), *[8.0] * (9 if t else 4), *mesh) for t in (True, False)]
-    at = []
+    """Every text of JavaScript once, and for each structure its places in them: the two stages of a step, on a torus, on GPUs."""
+    texts, at = [], []
     for like in structures:
-        rows = [[8.0] * 17, [8.0] * (7 + EACH * len(AXES)), [8.0]]
+        rows = [[8.0] * 25, [8.0] * 7, [8.0]]
         pairs = (staged(lambda *x: _step(like, t, *x), *rows, brief=6) for t in (True, False))  # noqa: B023
         at.append([[_place(texts, text) for text in pair] for pair in pairs])
     return renamed(texts), at

@@ -7,7 +7,7 @@ FIGURE = LayoutFinder(
     title="The best layout",
     models=(
         "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "qwen-2.5-72b", "mistral-nemo-12b", "mixtral-8x7b",
-        "mixtral-8x22b", "qwen-3-30b-a3b", "qwen-3-235b-a22b", "llama-4-maverick", "deepseek-v3", "kimi-k2",
+        "mixtral-8x22b", "qwen-3-30b-a3b", "qwen-3-235b-a22b", "deepseek-v3", "kimi-k2",
     ),
     chips={
         "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "H100": "H100",

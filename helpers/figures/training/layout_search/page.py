@@ -13,8 +13,9 @@ from html import escape
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.transformers.public_models import model
-from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, structure
 from helpers.live.controls import Choice, Result, Slider, control_data, control_html, head_html, reading
 
 from .candidates import (
@@ -30,58 +31,55 @@ from .candidates import (
     axes,
     best,
     divide,
-    enough,
     functions,
-    held_up,
     numbered,
     places,
-    plain,
     row,
     smallest,
+    speeds,
 )
 
-SENT = {
-    "math": "arithmetic",
-    "hbm": "HBM: weights, gradients, state",
-    "tp": "tp: activations",
-    "cp": "cp: keys and values",
-    "ep": "ep: tokens to experts and back",
-    "pp": "pp: activations between stages",
-    "fsdp": "fsdp: weights and gradients",
-    "cp+ep+fsdp+dp": "cp+ep+fsdp+dp: weights and gradients",
-    "cp+fsdp+dp": "cp+fsdp+dp: those of experts",
-    "cp+ep+dp": "cp+ep+dp: what copies share",
-    "cp+dp": "cp+dp: what copies of experts share",
+TAKES = {
+    "kernels": "kernels of the layers, forward and backward",
+    "again": "kernels, done again",
+    "tensor": "tp: activations",
+    "experts": "ep: tokens to experts and back",
+    "context": "cp: keys and values",
+    "weights": "fsdp: weights and gradients",
+    "unembedding": "unembedding and loss",
+    "uneven": "pp: the fullest stage's more layers",
+    "sends": "pp: activations between stages",
+    "bubble": "pp: stages that wait",
+    "gradients": "copies: sums of gradients",
+    "update": "optimizer",
 }
 HELD = {
     "weights": "weights",
     "gradients": "gradients",
     "optimizer": "optimizer",
-    "gathered": "gathered, one layer",
+    "gathered": "gathered, two layers",
     "activations": "activations",
     "working": "made again, one layer",
-    "logits": "logits, float32",
+    "logits": "logits",
+    "library": "libraries",
 }
 TEXTS = {
     "layout": "layout",
     "policy": "kept for the backward pass",
     "tried": "layouts tried",
     "fitting": "of these fit",
-    "bound": "what bounds it",
-    "enough": "on this mesh arithmetic does from",
+    "most": "takes longest, kernels apart",
 }
 TABLE = {
-    "Seconds of a step": (
-        Result("hidden", "if what can hide does", "s"),
-        Result("waits", "of it waiting, not computing", "s"),
-        Result("lower", "all at once", "s"),
-        Result("mfu", "MFU, if what can hide does", "%"),
-        Result("bubble", "bubble of the pipeline", "%"),
+    "A step": (
+        Result("mid", "estimate", "s"),
+        Result("low", "probably no less than", "s"),
+        Result("high", "nor more than", "s"),
+        Result("math", "floor: its products at published rates", "s"),
+        Result("mfu", "MFU: products that the model asks for", "%"),
+        Result("hfu", "HFU: products done again too", "%"),
     ),
-    "One after the other": (
-        Result("upper", "all", "s"),
-        *(Result(f"t{n}", SENT[name], "s") for n, name in enumerate(PARTS)),
-    ),
+    "Seconds of the estimate": tuple(Result(f"t{n}", TAKES[name], "s") for n, name in enumerate(PARTS)),
     "Memory of the fullest device": (
         Result("memory", "all", "B"),
         *(Result(f"m{n}", HELD[name], "B") for n, name in enumerate(ROLES)),
@@ -91,8 +89,8 @@ RESULTS = tuple(r for rows in TABLE.values() for r in rows)
 
 WHERE = "{model} on {n} {chip} ({place}), {tokens} tokens a step in sequences of {T}: "
 BEST = WHERE + (
-    "{layout}, keeping {policy}, is best of {tried} layouts. A step takes {hidden} if what can hide does, from {lower} to "
-    "{upper}: MFU {mfu}. What bounds it is {bound}. A device holds {memory} of {hbm}."
+    "{layout}, keeping {policy}, is best of {tried} layouts. A step is estimated to take {mid}, probably from {low} to {high}; "
+    "the floor is {math}. MFU {mfu}. What takes longest, kernels apart: {most}. A device holds {memory} of {hbm}."
 )
 LACKS = (
     WHERE
@@ -103,9 +101,17 @@ NO_MORE = "Nor would more of these chips do: choose another chip, a smaller mode
 MANY = "{chip} ends at {most} chips ({place}) here: take {most} or fewer, or another chip."
 SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
 FEW = "{n} chips cannot share {sequences} sequences: {need} tokens a step would do, or fewer chips."
-WAITED = ("tp", "ep")  # what products wait for
-AND_WAITING = "{most}, and waiting for {axes}"
-NEVER = "none up to {most}"
+NONE = "none"
+HINT = "Choose a model, chips and a batch: the layout is searched for at each move."
+RULES = (
+    "Tried: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), cp up to {cp}, as far as sizes and "
+    "sequences divide; every ZeRO stage; microbatches in powers of two. Best is what is estimated to take least; of those within "
+    "a percent of it the simplest, with the fewest axes. Tuned software with fused attention; bf16, Adam's moments in float32, no "
+    "master copy of the weights, 1F1B. A bar of time is a share of the estimate, one of memory a share of the device."
+)
+ANY = "{chip} ends at {most} chips ({place}) here: take {most} or fewer, or another chip."
+SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
+FEW = "{n} chips cannot share {sequences} sequences: {need} tokens a step would do, or fewer chips."
 NONE = "none"
 HINT = "Choose a model, chips and a batch: the layout is searched for at each move."
 RULES = (
@@ -171,11 +177,13 @@ class LayoutFinder:
     def values(self, found: Found) -> dict[str, float]:
         """All results as numbers; times are unknown where nothing fits, everything where nothing can be tried."""
         if found.step is None:
-            return dict.fromkeys((*NAMES, "waits"), math.nan)
-        values = dict(zip(NAMES, row(found.step)))
-        values |= {name: 100 * values[name] for name in ("mfu", "bubble")} | {"waits": values["hidden"] - values["t0"]}
+            return dict.fromkeys(NAMES, math.nan)
+        values = dict(zip(NAMES, row(found.step, found.step.estimate)))
+        values |= {name: 100 * values[name] for name in ("mfu", "hfu")}
         return (
-            values if found.fitting else {n: x if n[0] == "m" and n != "mfu" else math.nan for n, x in values.items()}
+            values
+            if found.fitting
+            else {n: x if n == "memory" or n[0] == "m" and n[1:].isdigit() else math.nan for n, x in values.items()}
         )
 
     def said(self, found: Found) -> dict[str, str]:
@@ -187,9 +195,7 @@ class LayoutFinder:
         said |= {"tried": f"{found.tried:,}", "fitting": f"{found.fitting:,}", "layout": axes(found.step.layout)}
         said |= {"policy": found.step.layout.policy}
         if found.fitting:
-            said["bound"] = bound(values)
-            least = enough(found.step, (2**n for n in range(self.tokens[0], self.tokens[1] + 1)))
-            said["enough"] = f"{least:,} tokens" if least else NEVER.format(most=f"{2 ** self.tokens[1]:,}")
+            said["most"] = longest(values)
         return said
 
     def sentence(self, found: Found, changes: Mapping | None = None) -> str:
@@ -215,19 +221,19 @@ class LayoutFinder:
 
     def script(self) -> str:
         """The data and the traced functions as one call of JavaScript."""
-        structures = list(dict.fromkeys(plain(model(name)) for name in self.models))
+        structures = list(dict.fromkeys(structure(model(name)) for name in self.models))
         texts, at = functions(tuple(structures))
         data = {
             "id": f"live-{self.name}", "args": (), "marks": [],
             "controls": [control_data(c) for c in self.controls],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
             "layouts": {
-                "models": {n: _model(n, at[structures.index(plain(model(n)))]) for n in self.models},
+                "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-                "kept": KEPT, "any": ANY, "near": NEAR, "cp": MOST_CP, "names": NAMES, "times": len(TIMES), "parts": len(PARTS),
-                "sent": SENT, "tokens": self.tokens,
+                "kept": KEPT, "any": ANY, "near": NEAR, "equal": EQUAL, "cp": MOST_CP, "names": NAMES, "times": len(TIMES),
+                "parts": len(PARTS),
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,
-                "never": NEVER, "waiting": AND_WAITING, "waited": WAITED, "most": ("arithmetic", "HBM"), "none": NONE,
+                "none": NONE,
             },
         }  # fmt: skip
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
@@ -236,8 +242,7 @@ class LayoutFinder:
     def _chip(self, of: Chip) -> dict:
         """A chip's numbers, and for each place the arguments of its wires and its words."""
         there = [numbered(p) for p in self.places(of)]
-        speeds = (of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth)
-        return {"speeds": speeds, "kind": 0 if of.axes else 1, "places": there}
+        return {"speeds": speeds(of), "kind": 0 if of.axes else 1, "places": there}
 
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence and the table."""
@@ -257,15 +262,10 @@ class LayoutFinder:
         )
 
 
-def bound(values: Mapping[str, float]) -> str:
-    """What a step takes its time for if what can hide does, in words."""
-    parts = [values[f"t{n}"] for n in range(len(PARTS))]
-    sent, which = held_up(values["hidden"], parts)
-    if sent:
-        return SENT[PARTS[which]]
-    most = "arithmetic" if parts[0] >= parts[1] else "HBM"
-    waited = " and ".join(a for a in WAITED if parts[PARTS.index(a)])
-    return AND_WAITING.format(most=most, axes=waited) if waited else most
+def longest(values: Mapping[str, float]) -> str:
+    """What a step takes longest for, kernels of its layers apart, in words."""
+    parts = [values[f"t{n}"] for n in range(2, len(PARTS))]
+    return [*TAKES.values()][2 + parts.index(max(parts))]
 
 
 def _model(name: str, at: list) -> dict:
@@ -282,7 +282,7 @@ def _group(heading: str, rows: tuple[Result, ...], values: Mapping[str, float], 
     for r in rows:
         value, bar = values[r.name], ""
         if r.name[1:].isdigit():
-            share = value / values["upper"] if r.name[0] == "t" else value / max(of.hbm_bytes, values["memory"])
+            share = value / values["mid"] if r.name[0] == "t" else value / max(of.hbm_bytes, values["memory"])
             bar = f'<span class="live-bar" data-bar="{r.name}" style="width:{100 * share:.1f}%"></span>'
         cell = f'<span data-result="{r.name}">{escape(reading(value, r.unit))}</span>{bar}'
         lines.append(_line(r.label, cell, bool(bar) and value == 0))

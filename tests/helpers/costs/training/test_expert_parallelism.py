@@ -89,7 +89,7 @@ def test_the_threshold_is_that_of_the_traced_program(gated, factor, batch):
 def test_a_predicted_step_waits_for_its_experts_where_the_formula_says():
     """`training.step` on a cube of v5p: seconds of both AllToAlls over those of the experts' products, forward."""
     c, cube = model("deepseek-v3"), Slice(chip("v5p"), (8, 8, 8))
-    at = training_step.step(c, Layout(ep=8, fsdp=64), 2**21, 4096, cube, at=None)
+    at = training_step.step(c, Layout(ep=8, fsdp=64), 2**21, 4096, cube)
     layers = sum(n for kind, n in c.groups if kind.moe)
     sends = sum(x.seconds for x in at.sent if x.kind == "AllToAll" and x.when == "forward")
     math = layers * experts.expert_flops(2**21 / 512, c.D, c.moe.F, c.moe.k) / cube.chip.rate()

@@ -183,7 +183,7 @@ def test_gpus_across_domains():
     [
         (
             lambda: step(LLAMA, Layout(dp=64), 2**20, 4096, CUBE),
-            "dp=64 needs 167.7 GB on a v5p, 71.7 GB more than it has, 104.1 GB of it optimizer; .* fits on this slice",
+            "dp=64 needs 169.0 GB on a v5p, 73.0 GB more than it has, 104.1 GB of it optimizer; .* fits on this slice",
         ),
         (
             lambda: step(LLAMA, Layout(tp=4), 2**18, 4096, Slice(V5E, (2, 2))),

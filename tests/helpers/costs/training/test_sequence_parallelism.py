@@ -7,6 +7,8 @@ import pytest
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout
+from helpers.costs.training.operation_seconds import TUNED, Software
+from helpers.costs.training.step_memory import peak_memory
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.public_models import model
@@ -43,15 +45,16 @@ def test_sums_send_over_tp_what_gathers_and_scatters_do(c, policy):
 
 def test_what_is_whole_on_each_chip_of_tp():
     """Korthikanti et al. (2022), equations 2 and 4: 10 + 24/t and 34/t bytes of s·b·h a layer, two of dropout's masks, and
-    here no dropout; shares of N·S besides, of which they keep more."""
+    here no dropout; shares of N·S besides, of which they keep more, and fused attention none."""
     D, N, S, t = 1024, 16, 512, 4
     c = Config(D, 6, N, N, D // N, 4 * D, 1000, gated=False)
-    whole, cut = (
-        step(c, Layout(tp=t, policy="everything", sequence_parallel=sp), S, S, Slice(V5P, (4, 1, 1))).memory.activations
-        for sp in (False, True)
-    )
-    assert whole == pytest.approx(c.L * S * ((10 - 2 + 24 / t) * D + 2 * N * S / t))
-    assert cut == pytest.approx(c.L * S * ((34 - 2) / t * D + 2 * N * S / t))
+    for software, shares in ((TUNED, 0), (Software(attention="stored"), 2 * N * S / t)):
+        whole, cut = (
+            peak_memory(c, V5P, Layout(tp=t, policy="everything", sequence_parallel=sp), 1, S, software).activations
+            for sp in (False, True)
+        )
+        assert whole == pytest.approx(c.L * S * ((10 - 2 + 24 / t) * D + shares))
+        assert cut == pytest.approx(c.L * S * ((34 - 2) / t * D + shares))
 
 
 @pytest.mark.parametrize("policy, D_wide", [("block", 1), ("matmuls", 2)])

@@ -22,9 +22,7 @@ SCORES = json.loads(bench.STORE.read_text(encoding="utf-8"))
 @pytest.mark.parametrize("stored, each", [(Bytes(), 12), (Bytes(gradient=4, state=12), 18)])
 def test_a_parameter_takes_its_bytes(stored, each):
     m = peak_memory(GPT, H100, Layout(stored=stored), 1, 2048)
-    p = parameters(GPT)
-    matrices = p.attention + p.mlp + p.embedding
-    assert m.weights + m.gradients + m.optimizer == pytest.approx(each * matrices, rel=1e-9)
+    assert m.weights + m.gradients + m.optimizer == pytest.approx(each * parameters(GPT).total, rel=1e-14)
 
 
 def test_zero_shares_what_it_says():
@@ -74,7 +72,7 @@ def test_stages_may_be_uneven():
     """61 layers over 16 stages: four of them on the fullest."""
     c = replace(GPT, L=61)
     uneven, even = (peak_memory(replace(c, L=n), H100, Layout(pp=16, microbatches=32), 32, 2048) for n in (61, 64))
-    assert uneven.total == even.total
+    assert uneven.total == pytest.approx(even.total, rel=1e-6)  # the last norm is spread over layers
 
 
 def test_a_tpu_has_no_libraries_of_a_gpu():

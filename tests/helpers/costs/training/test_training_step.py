@@ -11,8 +11,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.costs.training import dp_fsdp_tp, layout as placement, training_step
-from helpers.costs.training.layout import MASTER, Layout, wires
+from helpers.costs.training import dp_fsdp_tp, training_step
+from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import parameters_and_flops, six_nd_and_mfu, training_memory_bytes
 from helpers.costs.transformers.config import Config, MoE
@@ -50,10 +50,10 @@ def test_fsdp_holds_its_share_and_a_layer():
     at = step(LLAMA, Layout(fsdp=64), 64 * 4096, 4096, CUBE).memory
     P, D, F = parameters(LLAMA).total, 5120, 13824
     layer = 4 * D * D + 3 * D * F + 2 * D
-    assert at.weights == 2 * P / 64
+    assert at.weights == pytest.approx(2 * P / 64, rel=1e-14)
     assert at.gathered == pytest.approx(
         2 * 2 * layer, rel=1e-3
-    )  # and its gradients; the last norm is spread over layers
+    )  # and the next one; the last norm is spread over layers
     assert step(LLAMA, Layout(dp=64), 64 * 4096, 4096, CUBE).memory.gathered == 0
     assert (
         step(LLAMA, Layout(tp=4, zero=3), 4096, 4096, Slice(V5P, (4, 1, 1))).memory.gathered == 0
@@ -87,7 +87,8 @@ def test_question_three():
     assert f"{six_nd_and_mfu.train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4) * 1e3:.0f}" == "311"
     assert f"{six_nd_and_mfu.train_seconds(70e9, 15e12, 18823 * V5P.rate(), 0.5) / 86400:.1f}" == "16.9"
     at = step(LLAMA, Layout(fsdp=4096), tokens, T, BIG)
-    took = six_nd_and_mfu.train_seconds(parameters(LLAMA).active, tokens, 4096 * V5P.rate(), 0.4)
+    counted = parameters_and_flops.flops(LLAMA, tokens / T, T, count="causal").train
+    took = counted / (0.4 * 4096 * V5P.rate())
     assert at.mfu(took) == pytest.approx(0.4)
     assert at.days(1e12, took) == pytest.approx(1e12 / tokens * took / 86400)
     assert at.chip_hours(1e12, took) == pytest.approx(24 * 4096 * at.days(1e12, took))
@@ -223,14 +224,33 @@ def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
     assert cut.weights == pytest.approx(alone.weights / 4, rel=1e-3)
 
 
+def test_the_fullest_stage_sets_the_pace():
+    """126 layers on 16 stages: eight on all but two, seven on these; as the published layout of Llama 3.1 has it."""
+    c, s, laid = (
+        model("llama-3.1-405b"),
+        Slice(chip("H100"), (8,)),
+        Layout(tp=8, pp=16, fsdp=2, pods=32, microbatches=32),
+    )
+    at, fuller = (step(replace(c, L=n), laid, 2**21, 8192, s) for n in (126, 128))
+    assert at.parts["math"] < fuller.parts["math"] and at.parts["tp"] == pytest.approx(fuller.parts["tp"])
+    seven = step(replace(c, L=112), laid, 2**21, 8192, s)
+    layer = (fuller.parts["math"] - seven.parts["math"]) * (1 - at.bubble)
+    assert at.parts["math"] * (1 - at.bubble) >= 8 * layer * (1 - 1e-9)
+    assert at.flops == pytest.approx(training_memory_bytes.train_flops(c, 2**21 / 8192, 8192, "block"))
+
+
 @pytest.mark.parametrize("c", [LLAMA, DENSE, EXPERTS, model("deepseek-v3"), model("gemma-2-27b")])
 def test_devices_hold_the_model_and_no_more(c):
     """Over all devices the parameters add up to the model, and to its copied parts as often as they are copied."""
     p = parameters(c)
-    alone = training_step.held(c, Layout())
-    assert alone.dense + alone.experts == p.total
-    assert training_step.held(c, Layout(ep=2)).experts == p.experts / 2
-    cut = training_step.held(c, Layout(tp=4))
+
+    def held(layout):
+        return training_step.held(c, layout, training_step.operations(c, layout, 64, 1024))
+
+    alone = held(Layout())
+    assert alone.dense + alone.experts == pytest.approx(p.total, rel=1e-14)
+    assert held(Layout(ep=2)).experts == p.experts / 2
+    cut = held(Layout(tp=4))
     copied = p.norms + p.router
     if c.mla:
         shapes = parameters_and_flops.attention_matrices(c)
@@ -239,16 +259,23 @@ def test_devices_hold_the_model_and_no_more(c):
 
 
 def test_memory_without_a_layout_is_that_of_chapter_3():
-    """One chip holds what `training_memory_bytes.training_memory` says, and besides what one layer makes again."""
-    one = Slice(V5P, (1, 1, 1))
+    """One chip holds what `training_memory_bytes.training_memory` says, but for the T·S shares, which a fused kernel keeps
+    nowhere, and a logit's copy in bf16; besides, the largest gradient twice, and what one layer makes again."""
+    one, largest = Slice(V5P, (1, 1, 1)), EXPERTS.D * EXPERTS.moe.E * 2 * EXPERTS.moe.F
+    shares = {
+        "everything": 2 * 4 * 512 * EXPERTS.L * EXPERTS.N * 512,
+        "nothing": 2 * 4 * 512 * EXPERTS.L * EXPERTS.N * 512,
+    }
     for policy in training_memory_bytes.POLICIES:
-        at = step(EXPERTS, Layout(policy=policy), 4 * 512, 512, one).memory
-        want = training_memory_bytes.training_memory(EXPERTS, 4, 512, policy)
-        got = {role: getattr(at, role) for role in vars(want)}
-        assert got == pytest.approx(vars(want)) and at.gathered == 0 and (at.working > 0) == (policy == "block")
-        assert step(EXPERTS, Layout(policy=policy), 4 * 512, 512, one).flops == training_memory_bytes.train_flops(
-            EXPERTS, 4, 512, policy
-        )
+        at = step(EXPERTS, Layout(policy=policy), 4 * 512, 512, one)
+        want = vars(training_memory_bytes.training_memory(EXPERTS, 4, 512, policy))
+        want["activations"] -= shares.get(policy, 0)
+        got = {role: getattr(at.memory, role) for role in want}
+        assert got == pytest.approx(want | {"logits": 1.5 * want["logits"]})
+        assert at.memory.gathered == 0 and (at.memory.working > 2 * largest) == (policy == "block")
+        assert at.memory.working >= 2 * largest
+        count = training_memory_bytes.train_flops(EXPERTS, 4, 512, policy)
+        assert at.flops == pytest.approx(count, rel=1e-14)
 
 
 def test_bounds_hold_between_them_what_a_program_takes():
@@ -264,27 +291,7 @@ def test_bounds_hold_between_them_what_a_program_takes():
     ]
     for at in found:
         assert at.time.lower <= at.hidden <= at.time.upper
-        assert at.flops == found[0].flops and at.chips == 64 * at.layout.pods
-
-
-# Where axes lie.
-
-
-def test_gpus_gather_over_the_network_and_then_inside():
-    h100 = Slice(chip("H100"), (8,))
-    w = wires(Layout(tp=8, fsdp=4, pods=4), h100)
-    assert w["tp"].gather == pytest.approx(7 / 8 / 4.5e11)
-    assert w["fsdp"].gather == pytest.approx(3 / 4 / 5e10)
-    both = wires(Layout(fsdp=32, pods=4), h100)["fsdp"]
-    assert both.gather == pytest.approx(7 / 8 / 4.5e11 + 3 / 4 / 8 / 5e10)
-    cut = step(EXPERTS, Layout(cp=4, ep=4, pods=2), 2**18, 1024, h100, hop=0)
-    sent = next(x for x in cut.sent if x.axes == ("cp", "ep", "dp"))  # two axes over the same 16 GPUs as one
-    one = wires(Layout(dp=16, pods=2), h100)["dp"].gather
-    assert sent.seconds == pytest.approx(2 * sent.times * sent.bytes * one)
-    at = step(model("llama-3-8b"), Layout(tp=8, fsdp=4, pods=4), 2**19, 4096, h100)
-    assert at.chips == 32 and at.memory.weights == pytest.approx(
-        2 * parameters(model("llama-3-8b")).total / 32, rel=1e-3
-    )
+        assert at.flops == pytest.approx(found[0].flops, rel=1e-14) and at.chips == 64 * at.layout.pods
 
 
 @pytest.mark.parametrize(
@@ -311,15 +318,11 @@ def test_gpus_gather_over_the_network_and_then_inside():
         ),
         (
             lambda: step(model("llama-2-13b", L=42), Layout(pp=64), 2**20, 4096, CUBE),
-            "64 stages do not divide L=42 layers: let pp be 42",
-        ),
-        (
-            lambda: step(LLAMA, Layout(pp=16, fsdp=4), 2**20, 4096, CUBE),
-            "16 stages do not divide L=40 layers: let pp be 10 or 20",
+            "64 stages are more than L=42 layers: let pp be 42 or less",
         ),
         (
             lambda: step(DENSE, Layout(pp=32, dp=2, schedule="interleaved", v=3), 2**20, 4096, CUBE),
-            "96 stages do not divide L=32 layers: let pp·v be 32",
+            "96 stages are more than L=32 layers: let pp·v be 32 or less",
         ),
         (
             lambda: step(EXPERTS, Layout(ep=64), 2**20, 1024, CUBE),
@@ -378,11 +381,3 @@ def test_what_is_computed_again_waits_for_its_input(policy, waits):
     }
     more = 2 if policy == "nothing" else 0  # the whole forward pass, in order
     assert again == {False: (2 + more + waits) * DENSE.L, True: (2 - waits) * DENSE.L}
-
-
-def test_axes_lie_in_whole_rows():
-    assert placement.lies(Layout(dp=2, fsdp=4, tp=8), CUBE)
-    assert not placement.lies(Layout(tp=3, fsdp=32), Slice(V5P, (4, 4, 6)))
-    tp = np.array([1, 2, 3, 4, 8, 64])
-    got = placement.lies(Layout(tp=tp, fsdp=64 // tp), CUBE)
-    assert list(got) == [placement.lies(Layout(tp=int(t), fsdp=64 // int(t)), CUBE) for t in tp]

@@ -76,7 +76,7 @@ def test_nothing_moves_by_itself(visit):
     assert page.evaluate("document.getAnimations().length") == 0
     page.wait_for_timeout(300)
     assert frames(page) == before
-    assert "setInterval" not in (text := figures.scripts()["film.js"].read_text(encoding="utf-8"))
+    assert "setInterval" not in (text := figures.scripts()["film.js"])
     assert "setTimeout" not in text and "requestAnimationFrame" not in text
 
 
