@@ -14,7 +14,8 @@ import pytest
 
 from autograder.places import ROOT
 from helpers import trace
-from helpers.costs.training.pipeline_schedules import interleaved, simulate
+from helpers.costs.training.pipeline_orders import interleaved
+from helpers.costs.training.pipeline_schedules import simulate
 from helpers.kernels import mesh
 from tests.solutions import course
 from tests.solutions.course import agree

@@ -17,9 +17,12 @@ from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.numeric import floor, maximum, minimum, plain, where
 
+from .pipeline_orders import SCHEDULES
+
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
 NUMBERS = (*AXES, "pods", "zero", "microbatches", "v")
 OFFLOADS = ("", "activations", "optimizer")
+OPTIMIZERS = ("Adam", "Muon")
 
 
 def divisors(n: Count) -> list[int]:
@@ -52,6 +55,10 @@ class Bytes:
 BF16 = Bytes()
 MASTER = Bytes(state=12)
 """bf16 weights and gradients, two moments and a master copy in float32: the 16 bytes of "ZeRO" (2020), section 3."""
+ADAM8 = Bytes(state=2)
+"""Two moments of 8 bits each (Dettmers et al., "8-bit Optimizers", 2022); their scales, four bytes for 2048 numbers, are left out."""
+MUON = Bytes(state=4)
+"""One momentum in float32, for all matrices (Jordan et al., "Muon", 2024); tables of the vocabulary have Adam's two in fact."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,12 @@ class Layout:
            3 weights too. They are the chips along dp, ep (but for experts) and cp
     microbatches  of a step, in sequence: how many, not how large
     v         stages of the pipeline on each device, if the schedule is "interleaved"
-    schedule  of the pipeline, if pp > 1: `pipeline_schedules.PIPELINES`
+    schedule  of the pipeline, if pp > 1: `pipeline_orders.SCHEDULES`
     policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`; T·S weights only if attention stores them
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
-    products  the type in which matrix products multiply: "bf16", "fp8", …
-    stored    bytes of what is stored
+    products  the type in which products with weights multiply: "bf16", "fp8", "mxfp8", "nvfp4", "int8"
+    stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, `ADAM8`, `MUON`
+    optimizer  "Adam", or "Muon", whose products with matrices take time too
     offload   what lives in the host's memory: "" nothing, "activations", or "optimizer"
 
     >>> Layout(fsdp=16, tp=4).chips, Layout(fsdp=16, tp=4, pods=2).shards
@@ -98,6 +106,7 @@ class Layout:
     sequence_parallel: bool = True
     products: str = "bf16"
     stored: Bytes = BF16
+    optimizer: str = "Adam"
     offload: str = ""
 
     def __post_init__(self):
@@ -107,13 +116,19 @@ class Layout:
                 raise ValueError(f"{name} is a whole number of {least} or more, got {x!r}")
         if plain(self.zero) and self.zero > 3:
             raise ValueError(f"zero is 0, 1, 2 or 3, not {self.zero}")
-        if self.offload not in OFFLOADS:
-            raise ValueError(f"offload is one of {', '.join(map(repr, OFFLOADS))}, not {self.offload!r}")
+        for name, known in (("offload", OFFLOADS), ("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+            if (given := getattr(self, name)) not in known:
+                raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, not {given!r}")
 
     @property
     def chips(self):
         """Chips that the axes take, pods apart."""
         return reduce(mul, (getattr(self, a) for a in AXES))
+
+    @property
+    def stages(self):
+        """Stages of the pipeline: v on each device, on a V two."""
+        return self.pp * self.v * (where(self.pp > 1, 2, 1) if self.schedule == "ZB-V" else 1)
 
     @property
     def shards(self):

@@ -163,7 +163,7 @@ def _activations(c: Config, layout: Layout, at: Operations, L, send) -> None:
         send("AllToAll", ("ep",), "tokens", routed, m * (2 + again) * moe, "backward", False)
     # A device between two others hands on v activations of each microbatch; `kernels.training.pipeline_parallel` tells what it sends.
     for when in ("forward", "backward"):
-        send("Permute", ("pp",), "activations", mine, m * layout.v * (layout.pp > 1), when, True)
+        send("Permute", ("pp",), "activations", mine, m * layout.stages / layout.pp * (layout.pp > 1), when, True)
 
 
 def _blocks(c: Config, layout: Layout, one, L, moe, send) -> None:

@@ -25,6 +25,16 @@ TORUS = 0.3  # of `half`, on a TPU, whose kernel works on whole rows of queries
 STORED = {"bf16": 2, "fp8": 1, "mxfp8": 1, "int8": 1, "nvfp4": 0.5}  # bytes of a number that a product reads
 
 
+def published(chip: Chip, dtype: str) -> float:
+    """FLOPs/s of a chip at a type: mxfp8 has the rate of fp8, nvfp4 that of fp4.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> published(chip("B200"), "mxfp8") == chip("B200").rate("fp8")
+    True
+    """
+    return chip.rate(WIDE.get(dtype, dtype))
+
+
 @dataclass(frozen=True)
 class Software:
     """What is known of the programs that run a step.
@@ -107,7 +117,7 @@ class Pace:
     def product(self, p: Product, dtype: str | None = None):
         """One product, or a group of them in one kernel: FLOPs, with tiles and waves that are not full, and bytes."""
         dtype = self.products if dtype is None else dtype
-        gain = self.chip.rate(WIDE.get(dtype, dtype)) / self.chip.rate("bf16")
+        gain = published(self.chip, dtype) / self.chip.rate("bf16")
         tiles = ceil(p.m / TILE[0]) * ceil(p.n / TILE[1]) * p.groups
         full = p.m * p.n * p.groups / (TILE[0] * TILE[1] * tiles)
         waves = wave_efficiency(tiles, self.chip.cores) if self.gpu else 1.0

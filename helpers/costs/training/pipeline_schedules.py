@@ -1,23 +1,7 @@
-"""Pipelines: in which order each device works on the microbatches, when it does, and how long it waits (chapter 4).
+"""Pipelines, carried out: when each device does what it does, and how long it waits (chapter 4).
 
-A model is cut into stages, a batch into m microbatches. Stage s of microbatch i has these tasks:
-    F    forward; needs F of stage s-1
-    B    the gradient of the stage's input, dX; needs B of stage s+1, and its own F
-    W    the gradient of its weights, dW; needs its own B, and nobody waits for it
-    BW   B and W in one piece, as a plain backward pass does; stage s-1 waits for both
-A schedule is, for each of p devices, the list of its tasks in order. `simulate` starts each as soon as it can.
+`pipeline_orders` has the schedules. `simulate` starts each task as soon as it can.
 Between devices nothing takes time: an activation that is sent is small (`training_step.step` counts it).
-
-    naive        one microbatch after the other, through all stages and back
-    GPipe        all F, then all BW
-    1F1B         as soon as the last stage has an F it does its BW: as long a bubble, but p microbatches in memory and not m
-    interleaved  1F1B with v stages, far apart, on each device: the pipeline fills with pieces of 1/v
-    ZB-H1        backward split in two: B at once, W where 1F1B would wait; every device holds what 1F1B's first one does
-    ZB-H2        the same with up to twice the microbatches in memory: if B takes no longer than F, F and B together no longer
-                 than two W, and m is 2p - 1 or more, no device waits between its first and its last task
-
-Source: Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training" (2021);
-Qi et al., "Zero Bubble Pipeline Parallelism" (2024); Austin et al. 2025, Section 5.
 """
 
 from collections import Counter
@@ -29,18 +13,15 @@ from typing import NamedTuple
 from helpers.arguments import Count, entries
 from helpers.numeric import maximum, minimum, plain
 
-KINDS = ("F", "B", "W", "BW")
-
-
-class Task(NamedTuple):
-    """What a device does at a time."""
-
-    stage: int
-    micro: int
-    kind: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} of microbatch {self.micro} at stage {self.stage}"
+from .pipeline_orders import (
+    KINDS,
+    PIPELINES as PIPELINES,  # asked for beside `simulate`, as `pipeline` is
+    SCHEDULES,
+    Orders,
+    Task,
+    in_groups,
+    pipeline as pipeline,
+)
 
 
 class Event(NamedTuple):
@@ -50,101 +31,6 @@ class Event(NamedTuple):
     device: int
     start: float
     end: float
-
-
-Orders = tuple[tuple[Task, ...], ...]  # for each device its tasks
-
-
-def naive(p: int, m: int) -> Orders:
-    """One microbatch at a time: all devices but one wait."""
-    return tuple(tuple(Task(d, i, k) for i in range(m) for k in ("F", "BW")) for d in range(p))
-
-
-def gpipe(p: int, m: int) -> Orders:
-    """All forward passes, then all backward ones."""
-    return tuple(tuple(Task(d, i, k) for k in ("F", "BW") for i in range(m)) for d in range(p))
-
-
-def one_f_one_b(p: int, m: int) -> Orders:
-    """1F1B: device d begins with p-1-d forward passes, then one forward and one backward in turn."""
-    return interleaved(p, m, 1)
-
-
-def interleaved(p: int, m: int, v: int = 2) -> Orders:
-    """1F1B with v stages on each device: d, p+d, 2p+d, … Microbatches go round in groups of p, so p divides m if v > 1."""
-    if v > 1:
-        _in_groups(p, m)
-    out = []
-    for d in range(p):
-        n = m * v
-        first = min(n, p - 1 - d if v == 1 else 2 * (p - 1 - d) + (v - 1) * p)
-        there = [Task(k // p % v * p + d, k // (p * v) * p + k % p, "F") for k in range(n)] if v > 1 else []
-        back = [Task((v - 1 - k // p % v) * p + d, k // (p * v) * p + k % p, "BW") for k in range(n)] if v > 1 else []
-        if v == 1:
-            there, back = ([Task(d, i, kind) for i in range(m)] for kind in ("F", "BW"))
-        turns = [t for pair in zip(there[first:], back) for t in pair]
-        out.append((*there[:first], *turns, *back[n - first :]))
-    return tuple(out)
-
-
-def zb_h1(p: int, m: int) -> Orders:
-    """Zero bubble in the memory of 1F1B: F and B as there, and W later, so that every device holds up to p microbatches."""
-    return _split(p, m, [p - d for d in range(p)], range(p))
-
-
-def zb_h2(p: int, m: int) -> Orders:
-    """Zero bubble with up to 2p-1 microbatches on every device."""
-    return _split(p, m, [2 * (p - d) - 1 for d in range(p)], range(0, 2 * p, 2))
-
-
-PIPELINES = {
-    "naive": naive,
-    "GPipe": gpipe,
-    "1F1B": one_f_one_b,
-    "interleaved": interleaved,
-    "ZB-H1": zb_h1,
-    "ZB-H2": zb_h2,
-}
-
-
-def pipeline(name: str, p: int, m: int, v: int = 1) -> Orders:
-    """The schedule of that name for p devices and m microbatches; v stages on each device if "interleaved".
-
-    >>> for device in pipeline("1F1B", p=2, m=3): print(*(f"{t.kind}{t.micro}" for t in device))
-    F0 F1 BW0 F2 BW1 BW2
-    F0 BW0 F1 BW1 F2 BW2
-    """
-    _known(name)
-    if any(not isinstance(n, int) or n < 1 for n in (p, m, v)):
-        raise ValueError(
-            f"p devices, m microbatches and v stages on each are whole numbers of 1 or more, got {p}, {m} and {v}"
-        )
-    if v > 1 and name != "interleaved":
-        raise ValueError(f"{name} has one stage on each device: several are 'interleaved'")
-    return interleaved(p, m, v) if name == "interleaved" else PIPELINES[name](p, m)
-
-
-def _split(p: int, m: int, ahead: Sequence[int], behind: Sequence[int]) -> Orders:
-    """F and B in turn as in 1F1B, and after a B the W of an earlier microbatch.
-
-    ahead   microbatches that each device has between F and B
-    behind  and those between B and W; once its F are over, it does a W after every B
-    """
-    out = []
-    for d in range(p):
-        n = min(m, ahead[d])
-        order = [Task(d, i, "F") for i in range(n)]
-        f, w = n, 0
-        for b in range(m):
-            order.append(Task(d, b, "B"))
-            if b - w >= behind[d] or f == m:
-                order.append(Task(d, w, "W"))
-                w += 1
-            if f < m:
-                order.append(Task(d, f, "F"))
-                f += 1
-        out.append((*order, *(Task(d, i, "W") for i in range(w, m))))
-    return tuple(out)
 
 
 @dataclass(frozen=True)
@@ -275,10 +161,12 @@ def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     Qi et al. have (p-1)(F+B-W) for ZB-H1 and (p-1)(F+B-2W) for ZB-H2: time that a device waits between its own tasks.
     From start to end of all of them it cannot be below (p-1)F, for so long the last device has nothing to do.
     Theirs hold if m is at least p and 2p-1. Below that ours are exact for F = B = W, and else no more than the truth.
-    Interleaved, m is a multiple of p.
+    Interleaved, m is a multiple of p. ZB-V: exact for F = B = W and m of 2p-1 or more, else no more than the truth.
+    DualPipe: (p/2-1)((F&B) + B - 3W) of DeepSeek-V3, where B has W in it, and a forward and a backward pass beside each other take
+    as long as one after the other.
 
-    >>> [idle(name, p=4, m=8) for name in PIPELINES]
-    [72.0, 9.0, 9.0, 9.0, 3.0, 3.0]
+    >>> [idle(name, p=4, m=8) for name in SCHEDULES]
+    [72.0, 9.0, 9.0, 9.0, 3.0, 3.0, 1.5, 2.0]
     >>> idle("interleaved", 4, 8, v=3), idle("ZB-H1", 4, 8, B=1.5, W=0.5), idle("ZB-H2", 4, 8, B=1.5, W=0.5)
     (3.0, 6.0, 4.5)
     """
@@ -287,31 +175,35 @@ def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
         if min(p, m, v) < 1:
             raise ValueError(f"a pipeline has one stage, one microbatch or more, not p={p}, m={m}, v={v}")
         if name == "interleaved" and v > 1:
-            _in_groups(p, m)
+            in_groups(p, m)
     if name == "naive":
         return (p - 1) * m * (F + B + W)
     if name == "ZB-H1":
         return maximum((p - 1) * F, (p - 1) * B, (p - 1) * (F + B) - (minimum(m, p) - 1) * W)
     if name == "ZB-H2":
         return maximum((p - 1) * F, (p - 1) * (F + B) - (minimum(m, 2 * p - 1) - 1) * W)
+    if name == "ZB-V":
+        return (p - 1) * F / 2
+    if name == "DualPipe":
+        return maximum(0.0, (p / 2 - 1) * (F + 2 * B - W))
     return (p - 1) * (F + B + W) / (v if name == "interleaved" else 1)
 
 
 def bubble(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     """Share of the devices' time in which they wait: (p-1)/(m+p-1) for GPipe and 1F1B, (p-1)/(vm+p-1) interleaved.
 
-    >>> [round(bubble(name, p=4, m=8), 3) for name in PIPELINES]
-    [0.75, 0.273, 0.273, 0.273, 0.111, 0.111]
+    >>> [round(bubble(name, p=4, m=8), 3) for name in SCHEDULES]
+    [0.75, 0.273, 0.273, 0.273, 0.111, 0.111, 0.059, 0.077]
     """
     lost = idle(name, p, m, v, F, B, W)
     return lost / (lost + m * (F + B + W))
 
 
 def in_flight(name: str, p: Count, m: Count, v: Count = 1, device: int = 0):
-    """Microbatches that a device holds activations of at most; interleaved, in units of a whole device's v stages.
+    """Microbatches that a device holds activations of at most; of several stages, in units of what 1F1B has on a device.
 
-    >>> [in_flight(name, p=4, m=8) for name in PIPELINES], in_flight("interleaved", 4, 8, v=2)
-    ([1, 8, 4, 4, 4, 7], 5.5)
+    >>> [in_flight(name, p=4, m=8) for name in SCHEDULES], in_flight("interleaved", 4, 8, v=2)
+    ([1, 8, 4, 4, 4, 7, 4, 5], 5.5)
     """
     _known(name)
     if plain(p, device) and not 0 <= device < p:
@@ -320,21 +212,16 @@ def in_flight(name: str, p: Count, m: Count, v: Count = 1, device: int = 0):
         return minimum(1, m)
     if name == "GPipe":
         return m
-    if name in ("ZB-H1", "ZB-H2"):
-        return minimum(m, p if name == "ZB-H1" else 2 * p - 1)
+    if name in ("ZB-H1", "ZB-H2", "ZB-V", "DualPipe"):
+        return minimum(m, {"ZB-H2": 2 * p - 1, "DualPipe": p + 1}.get(name, p))
     if name == "interleaved" and not (isinstance(v, int) and v == 1):
         return minimum(m, (2 * (p - 1 - device) + (v - 1) * p + 1) / v)
     return minimum(m, p - device)
 
 
-def _in_groups(p: int, m: int) -> None:
-    if m % p:
-        raise ValueError(f"interleaved stages pass microbatches in groups of p={p}, so m is a multiple of it, not {m}")
-
-
 def _known(name: str) -> None:
-    if name not in PIPELINES:
-        raise ValueError(f"{name!r} is no pipeline: there are {', '.join(PIPELINES)}")
+    if name not in SCHEDULES:
+        raise ValueError(f"{name!r} is no pipeline: there are {', '.join(SCHEDULES)}")
 
 
 entries(__name__, signed="device")

@@ -17,15 +17,15 @@ from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
 from helpers.numeric import maximum, minimum, plain, where
 
 from .layout import Layout, shared
-from .operation_seconds import TUNED, WIDE, Pace, Software
+from .operation_seconds import TUNED, Pace, Software, published
 from .pipeline_schedules import idle
 from .step_estimate_constants import CONSTANTS, GENERATIONS, Constants
 from .step_operations import Layer, Operations, operations, slowest_stage
 
 LOGITS = 20  # bytes a logit: float32 and bf16, read and written by softmax and its gradient
 KERNELS = 6  # launches of norms, rotations, additions, activation functions in a layer
-ADAM = 30  # bytes a parameter that an update reads or writes: gradient 4, two moments and a float32 copy 24, weight 2
 GRADIENT, WEIGHT = 4, 2  # bytes a parameter that copies of the model sum, and gather
+MUON_STEPS = 5  # of Newton and Schulz, three products each (Jordan et al. 2024)
 HOST_ADAM = 2.6e-10  # seconds a parameter that a host's processors update: 10e9 in 2.57 s (Ren et al. 2021, "ZeRO-Offload", Table 4)
 HOST_BYTES = 4  # bytes a parameter over PCIe then: the gradient down, the weight up, in bf16
 BEHIND = 0.7  # of the last microbatch's backward pass, behind which sums of gradients can hide
@@ -90,7 +90,8 @@ def prices(
     head = sum(pace.passes(at.head, "bf16")) + LOGITS * at.rows * c.V / layout.tp / pace.memory
     held = at.dense / layout.pp + c.V * c.D / layout.tp, at.experts / layout.pp
     layers = tuple(_layer(c, layer, layout, pace) for layer in at.layers)
-    return Prices(at, pace, layers, head, *_sums(*held, layout, pace), _update(*held, layout, chip, pace))
+    update = _update(*held, layout, chip, pace) + _muon(at, layout, pace)
+    return Prices(at, pace, layers, head, *_sums(*held, layout, pace), update)
 
 
 def _layer(c: Config, layer: Layer, layout: Layout, pace: Pace) -> LayerPrices:
@@ -164,9 +165,22 @@ def _update(dense, experts, layout: Layout, chip: Chip, pace: Pace):
         dense / where(some, layout.dp * layout.ep * layout.cp, 1) + experts / where(some, layout.dp * layout.cp, 1)
     ) / layout.fsdp
     if layout.offload != "optimizer":
-        return ADAM * mine / pace.memory
+        return (GRADIENT + 2 * layout.stored.state + WEIGHT) * mine / pace.memory
     chips = layout.chips * layout.pods
     return mine * (HOST_BYTES / (_pcie(chip) * pace.k.link) + HOST_ADAM * minimum(chips, chip.chips_per_host))
+
+
+def _muon(at: Operations, layout: Layout, pace: Pace):
+    """Seconds of Muon's products: of a matrix a by b, a no longer than b, 4a²b + 2a³ FLOPs a step, shared as its state is."""
+    if layout.optimizer != "Muon":
+        return 0.0
+    total = 0.0
+    for layer in at.layers:
+        for p in layer.products:
+            a, b = minimum(p.n, p.k), maximum(p.n, p.k)
+            total = total + layer.count * p.groups * (4 * a**2 * b + 2 * a**3)
+    copies = layout.fsdp * where(layout.zero >= 1, layout.dp * layout.cp, 1)
+    return MUON_STEPS * total / layout.pp / copies / pace.peak
 
 
 def _pcie(chip: Chip) -> float:
@@ -185,9 +199,9 @@ def _check(c: Config, chip: Chip, layout: Layout, B) -> None:
         raise ValueError(
             f"{B} sequences do not divide over {layout.shards} copies x {layout.microbatches} microbatches: take {least}"
         )
-    if layout.pp * layout.v > c.L + 2:  # an end of the pipeline may have a table of the vocabulary and no layer
+    if layout.stages > c.L + 2:  # an end of the pipeline may have a table of the vocabulary and no layer
         raise ValueError(
-            f"{layout.pp * layout.v} stages are more than L={c.L} layers and two tables: let pp·v be {c.L} or less"
+            f"{layout.stages} stages are more than L={c.L} layers and two tables: let pp·v be {c.L} or less"
         )
     if c.N % layout.tp:
         raise ValueError(f"tp={layout.tp} does not divide N={c.N} heads: take a divisor")
@@ -238,9 +252,13 @@ def _step(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
     one = {name: sum(share * of[name] for share, of in zip(shares, some)) for name in some[0]}
     each, forward = sum(one.values()), sum(share * layer.there for share, layer in zip(shares, p.layers))
     stage, even = slowest_stage(c, each, p.head, layout), c.L / layout.pp * each
-    sends = where(layout.pp > 1, layout.v * (2 * at.rows * c.D / layout.tp / _far(layout, pace) + pace.k.latency), 0.0)
+    sends = where(
+        layout.pp > 1,
+        layout.stages / layout.pp * (2 * at.rows * c.D / layout.tp / _far(layout, pace) + pace.k.latency),
+        0.0,
+    )
     there, back = c.L / layout.pp * forward, c.L / layout.pp * (each - forward)
-    whole = c.L % (layout.pp * layout.v) == 0
+    whole = c.L % layout.stages == 0
     last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
     return {name: at.rounds * c.L / layout.pp * seconds for name, seconds in one.items()} | {
         "unembedding": at.rounds * last,
@@ -287,7 +305,7 @@ def utilisation(c: Config, chip: Chip, layout: Layout, B, T, seconds, count: str
     >>> [f"{x:.1%}" for x in utilisation(gpt, chip("A100"), at, 64, 2048, 13.75, count="all")]
     ['51.4%', '51.8%']
     """
-    peak = seconds * layout.chips * shared(layout, chip).pods * chip.rate(WIDE.get(layout.products, layout.products))
+    peak = seconds * layout.chips * shared(layout, chip).pods * published(chip, layout.products)
     once, again = flops(c, B, T, count=count).train, recomputed(c, B, T, layout.policy, count)
     return once / peak, (once + again) / peak
 
@@ -303,7 +321,7 @@ def half_of_peak_seconds(c: Config, chip: Chip, layout: Layout, B, T, software: 
     f = flops(c, B, T, count="all" if software.attention == "stored" else "half")
     again = {"everything": 0.0, "matmuls": f.attention}.get(layout.policy, f.layers)
     bubble = (layout.pp - 1) / (layout.v * layout.microbatches)
-    rate = chip.rate(WIDE.get(layout.products, layout.products))
+    rate = published(chip, layout.products)
     return 1.0 * (f.train + again) / (share * rate * layout.chips * pods) * (1 + bubble)
 
 

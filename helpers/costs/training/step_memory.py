@@ -98,14 +98,26 @@ def _shared(dense, experts, layout: Layout, least: int):
     return whole / layout.fsdp
 
 
+def _tables(c: Config, layout: Layout, at: Operations, last: bool) -> tuple:
+    """Numbers of the tables of the vocabulary on the first or the last device, and whether it has the loss."""
+    both, one = at.table + (0 if c.tied else at.head.weights), layout.pp == 1
+    if layout.schedule == "DualPipe":
+        return both, True
+    if layout.schedule == "ZB-V":  # the first device has the first stage and the last one
+        return where(one, both, 0.0 if last else both), one | (not last)
+    return where(one, both, at.head.weights if last else at.table), one | last
+
+
 def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: bool) -> DeviceMemory:
     """The first or the last device of a pipeline; of one stage both are the same."""
     sizes, pp, copies = layout.stored, layout.pp, layout.dp * layout.ep * layout.cp
     n = minimum(stage_layers(c, layout), c.L)
     experts = _of_stage(c, at.layers, [layer.experts for layer in at.layers], n, last)
     dense = _of_stage(c, at.layers, [layer.weights - layer.experts for layer in at.layers], n, last)
-    table = at.head.weights
-    dense = dense + where(pp == 1, at.table + (0 if c.tied else table), table if last else at.table)
+    ends, loss = _tables(c, layout, at, last)
+    if layout.schedule == "DualPipe":  # all weights lie on two devices
+        dense, experts = (where(pp > 1, 2, 1) * x for x in (dense, experts))
+    dense = dense + ends
     states = [
         each * _shared(dense, experts, layout, least)
         for least, each in ((3, sizes.weight), (2, sizes.gradient), (1, sizes.state))
@@ -123,7 +135,7 @@ def _end(c: Config, layout: Layout, T, gpu: bool, software: Software, at, last: 
         gathered=where((layout.fsdp > 1) | ((layout.zero == 3) & (copies > 1)), 2 * 2 * gathered, 0.0),
         activations=x * _of_stage(c, at.layers, kept, n, last) * under_way,
         working=(x * again if layout.policy == "block" else 0.0) + 2 * matrix,
-        logits=where((pp == 1) | last, LOGIT * at.rows * c.V / layout.tp, 0.0),
+        logits=where(loss, LOGIT * at.rows * c.V / layout.tp, 0.0),
         library=LIBRARY if gpu else 0.0,
     )
 

@@ -263,8 +263,8 @@ def stage_layers(c: Config, layout: Layout):
     >>> [float(stage_layers(model("llama-3.1-405b"), Layout(pp=n))) for n in (1, 14, 16)]
     [126.0, 9.0, 8.0]
     """
-    chunks = layout.pp * layout.v
-    return where(c.L % chunks == 0, c.L / layout.pp, 1.0 * ceil(c.L / chunks) * layout.v)
+    stages = layout.stages
+    return where(c.L % stages == 0, c.L / layout.pp, 1.0 * ceil(c.L / stages) * (stages / layout.pp))
 
 
 def slowest_stage(c: Config, layer, head, layout: Layout):
@@ -273,7 +273,7 @@ def slowest_stage(c: Config, layer, head, layout: Layout):
     Where layers do not divide, the stage with the unembedding gets fewer of them.
     """
     most, even = stage_layers(c, layout) * layer, c.L / layout.pp * layer
-    return where(c.L % (layout.pp * layout.v) == 0, even + head, maximum(most, even + head / layout.pp))
+    return where(c.L % layout.stages == 0, even + head, maximum(most, even + head / layout.pp))
 
 
 entries(__name__)

@@ -26,6 +26,7 @@ from helpers.numeric import maximum, minimum, plain
 
 from .layout import AXES, BF16, NUMBERS, Bytes, Layout, Wires, divisors, lies, shared
 from .layout_collectives import Held, Sent, collectives, held
+from .operation_seconds import published
 from .pipeline_schedules import bubble
 from .step_estimate import Estimate, Prices, prices, step_seconds, utilisation
 from .step_memory import DeviceMemory, fullest
@@ -191,7 +192,7 @@ def step(
     if layout.offload:
         raise ValueError(f"a step has no price for {layout.offload} in the host's memory: leave offload out")
     known(layout.policy)
-    s.chip.rate(layout.products)
+    published(s.chip, layout.products)
     if on is None:
         check(c, layout, tokens, T, s)
     at = operations(c, shared(layout, s.chip), tokens / T, T)
@@ -211,7 +212,9 @@ def _products(c: Config, at: Operations, layout: Layout, chip: Chip, count: str)
     Products with weights run in `layout.products`, pairs of query and key and the unembedding in bf16 always.
     """
     again, pairs, head = _again(at, layout.policy, count)
-    layers = (3 * at.products + again) / chip.rate(layout.products) + (3 * at.attention(count) + pairs) / chip.rate()
+    layers = (3 * at.products + again) / published(chip, layout.products) + (
+        3 * at.attention(count) + pairs
+    ) / chip.rate()
     return slowest_stage(c, layers / c.L, (3 * at.head.flops + head) / chip.rate(), layout)
 
 
@@ -220,7 +223,7 @@ def rules(c: Config, layout: Layout, tokens, T, s: Slice):
     a, sequences, shards = layout, tokens / T, shared(layout, s.chip).shards * layout.microbatches
     room, takes = (s.chips, "the slice has") if s.chip.axes else (s.chips * a.pods, "the domains have")
     width = c.F if c.moe is None else c.moe.F
-    stages = a.pp * a.v
+    stages = a.stages
     return (
         (a.chips == room, lambda: f"{a} takes {a.chips} chips and {takes} {room}: {_times(room, a.chips)}"),
         (

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_costs
 from helpers.costs.rooflines.occupancy import SM
-from helpers.costs.training.pipeline_schedules import one_f_one_b
+from helpers.costs.training.pipeline_orders import one_f_one_b
 from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.attention import (
     chunked_attention,

@@ -9,6 +9,7 @@ from helpers.costs.training import (
     layout,
     layout_collectives,
     operation_seconds,
+    pipeline_orders,
     pipeline_schedules,
     step_estimate,
     step_memory,
@@ -23,6 +24,7 @@ MODULES = (
     step_memory,
     operation_seconds,
     dp_fsdp_tp,
+    pipeline_orders,
     pipeline_schedules,
     layout,
     layout_collectives,
@@ -139,15 +141,15 @@ FORMULAS = {
     "expert_width": (expert_parallelism.expert_width, [(19780.0, 64.0)]),
     "expert_width_on_rings": (expert_parallelism.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
     "idle": (
-        lambda p, m, v, F: tuple(pipeline_schedules.idle(n, p, m, v, F) for n in pipeline_schedules.PIPELINES),
+        lambda p, m, v, F: tuple(pipeline_schedules.idle(n, p, m, v, F) for n in pipeline_orders.SCHEDULES),
         [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
     ),
     "bubble": (
-        lambda p, m: tuple(pipeline_schedules.bubble(n, p, m, 2.0) for n in pipeline_schedules.PIPELINES),
+        lambda p, m: tuple(pipeline_schedules.bubble(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES),
         [(4.0, 8.0), (1.0, 2.0)],
     ),
     "in_flight": (
-        lambda p, m: tuple(pipeline_schedules.in_flight(n, p, m, 2.0) for n in pipeline_schedules.PIPELINES),
+        lambda p, m: tuple(pipeline_schedules.in_flight(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES),
         [(4.0, 8.0), (4.0, 2.0)],
     ),
     "step": (_step, LAYOUTS),
@@ -168,6 +170,6 @@ FORMULAS = {
 }
 # Records, orders of tasks, and what "step" is made of.
 DISCRETE = {
-    *pipeline_schedules.PIPELINES, "gpipe", "one_f_one_b", "zb_h1", "zb_h2", "pipeline", "simulate",
-    "shared", "wires", "together", "divisors", "lies", "rules", "on_a_chip", "check",
+    *pipeline_orders.PIPELINES, "gpipe", "one_f_one_b", "zb_h1", "zb_h2", "zb_v", "in_groups", "pipeline", "simulate",
+    "shared", "published", "wires", "together", "divisors", "lies", "rules", "on_a_chip", "check",
 }  # fmt: skip

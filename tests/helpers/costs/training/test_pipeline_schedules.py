@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from helpers.costs.training import pipeline_schedules
-from helpers.costs.training.pipeline_schedules import PIPELINES, Task, bubble, idle, in_flight, pipeline, simulate
+from helpers.costs.training.pipeline_orders import PIPELINES, Task, naive, pipeline, zb_v
+from helpers.costs.training.pipeline_schedules import bubble, idle, in_flight, simulate
 
 SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (1, 2, 4, 6, 8, 12, 24)]
 TIMES = [(1.0, 1.0, 1.0), (1.0, 1.5, 0.5), (1.0, 0.5, 1.5), (2.0, 1.0, 1.0), (1.0, 2.0, 2.0)]
@@ -15,6 +15,11 @@ WHOLE = ("naive", "GPipe", "1F1B", "interleaved")
 
 def several(name, p, m):
     return (1, 2, 3) if name == "interleaved" and m % p == 0 else (1,)
+
+
+def thin(name, v):
+    """Stages of a device."""
+    return 2 if name == "ZB-V" else v
 
 
 ALL = {name: [(p, m, v) for p, m in SIZES for v in several(name, p, m)] for name in PIPELINES}
@@ -57,7 +62,7 @@ def whole(weights, x):
 def test_every_pipeline_gives_the_gradients_of_the_whole_net(name):
     """In the simulated order each stage has what it needs, and gradients are those of one big batch."""
     for p, m, v in (a for a in ALL[name] if a[0] * a[1] <= 36):
-        weights, x, grads = train(pipeline(name, p, m, v), p * v, m)
+        weights, x, grads = train(pipeline(name, p, m, v), p * thin(name, v), m)
         np.testing.assert_allclose(grads, whole(weights, x), rtol=1e-9, atol=1e-9)
 
 
@@ -79,26 +84,28 @@ def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
                     if kind == "W"
                     else [(s, i, "F"), (s + 1, i, "B")]
                 )
-                assert e.start == max([free, *(end[n] for n in needs if 0 <= n[0] < p * v)])
+                assert e.start == max([free, *(end[n] for n in needs if 0 <= n[0] < p * thin(name, v))])
                 free = e.end
-        assert len(end) == 3 * m * p * v
-        assert sum(t.busy) == pytest.approx(p * v * m * (F + B + W))
+        assert len(end) == 3 * m * p * thin(name, v)
+        assert sum(t.busy) == pytest.approx(p * thin(name, v) * m * (F + B + W))
 
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_closed_forms_of_idle_time_and_memory(name):
     """Bubble shares and peaks, against those counted in the simulated schedule."""
     for (p, m, v), (F, B, W) in product(ALL[name], TIMES):
-        t = simulate(pipeline(name, p, m, v), F / v, B / v, W / v)
+        n = thin(name, v)
+        t = simulate(pipeline(name, p, m, v), F / n, B / n, W / n)
         lost = t.span - m * (F + B + W)
         form = idle(name, p, m, v, F, B, W)
-        if name in WHOLE or F == B == W or m >= {"ZB-H1": p, "ZB-H2": 2 * p - 1}[name]:
+        alike, many = F == B == W, m >= {"ZB-H1": p}.get(name, 2 * p - 1)
+        if name in WHOLE or (alike and many if name == "ZB-V" else alike or many):
             assert lost == pytest.approx(form)
             assert t.bubble == pytest.approx(bubble(name, p, m, v, F, B, W))
         assert lost >= form - 1e-9
-        assert lost >= (p - 1) * F / v - 1e-9  # the last device cannot begin before
+        assert lost >= (p - 1) * F / n - 1e-9  # the last device cannot begin before
         for d in range(p) if name in ("naive", "GPipe", "1F1B") else (0,):
-            assert t.peak[d] / v == in_flight(name, p, m, v, d)
+            assert t.peak[d] / n == in_flight(name, p, m, v, d)
         assert max(t.peak) == t.peak[0]
 
 
@@ -141,6 +148,24 @@ def test_zb_h2_waits_inside_unless_its_passes_are_balanced():
         assert (max(t.gaps) == 0) == (B <= F and F + B <= 2 * W), (p, m, F, B, W)
 
 
+def test_zb_v_waits_only_for_its_first_task_in_the_memory_of_1f1b():
+    """Where tasks take equally long: Qi et al. 2024; the first device has the loss."""
+    for p in (2, 3, 5, 8, 16):
+        t = simulate(zb_v(p, 2 * p))
+        assert t.span == 6 * 2 * p + p - 1 and max(t.peak) == 2 * p
+        assert {e.device for e in t.events if e.task.stage == 2 * p - 1} == {0}
+
+
+def test_dualpipe_is_table_2_of_deepseek_v3():
+    """Bubble (PP/2 - 1)(F&B + B - 3W), against (PP - 1)(F + B - 2W) of ZB1P and (PP - 1)(F + B) of 1F1B; their B has W in it."""
+    p, m, F, B, W = 16, 64, 1.0, 1.2, 0.8
+    full = B + W
+    assert idle("DualPipe", p, m, 1, F, B, W) == pytest.approx((p / 2 - 1) * ((F + full) + full - 3 * W))
+    assert idle("ZB-H1", p, m, 1, F, B, W) == pytest.approx((p - 1) * (F + full - 2 * W))
+    assert idle("1F1B", p, m, 1, F, B, W) == pytest.approx((p - 1) * (F + full))
+    assert in_flight("DualPipe", p, m) == p + 1
+
+
 def test_exhaustive_search_finds_nothing_better_than_zb_h1():
     """Of all orders of F, B, W on two devices and two microbatches, none has less idle time."""
 
@@ -172,9 +197,9 @@ F0, BW0, F1, BW1 = (0, 0, "F"), (0, 0, "BW"), (1, 0, "F"), (1, 0, "BW")
 @pytest.mark.parametrize(
     "call, said",
     [
-        (lambda: pipeline("DualPipe", 2, 2), "'DualPipe' is no pipeline: there are naive, GPipe"),
+        (lambda: pipeline("DualPipe", 2, 2), "'DualPipe' is no pipeline with an order: there are naive, GPipe"),
         (lambda: pipeline("1F1B", 0, 2), "whole numbers of 1 or more, got 0, 2 and 1"),
-        (lambda: pipeline("1F1B", 2, 2, 2), "1F1B has one stage on each device: several are 'interleaved'"),
+        (lambda: pipeline("1F1B", 2, 2, 2), "1F1B has its own number of stages on each device: v is for 'interleaved'"),
         (lambda: pipeline("interleaved", 4, 6, 2), "groups of p=4, so m is a multiple of it, not 6"),
         (lambda: simulate([[], []]), "a schedule has tasks"),
         (lambda: simulate([[F0, BW0, BW0]]), "BW of microbatch 0 at stage 0 is done 2 times: once is right"),
@@ -196,4 +221,4 @@ def test_errors_say_what_would_be_right(call, said):
 def test_naive_uses_one_device_at_a_time():
     """Each of p devices works 1/p of the time, whatever m is."""
     for m in (1, 5):
-        assert simulate(pipeline_schedules.naive(4, m)).bubble == pytest.approx(3 / 4)
+        assert simulate(naive(4, m)).bubble == pytest.approx(3 / 4)
