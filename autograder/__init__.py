@@ -7,8 +7,3 @@
 The commands are `release`, `grade`, `demo`, `grade_own` and `edition`; `places` and `course` say where things lie.
 nbgrader's course root is this folder. Tests: tests/autograder.
 """
-
-import sys
-
-# jsonschema would import it to check IRIs, which no notebook has: 1.7 s of each process that reads a notebook.
-sys.modules.setdefault("rfc3987_syntax", None)
