@@ -1,6 +1,7 @@
 """Notebooks from sources: cells, ids that stay, metadata that never varies."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -24,10 +25,13 @@ FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input", "remove-cel
 
 def rendered(path: Path) -> str:
     """Text of a source with its numbers evaluated, after a look at every directive and role."""
+    return _rendered(path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}")
+
+
+@cache  # numbers of a chapter take up to a second, and tests ask for each many times
+def _rendered(text: str, name: str) -> str:
     from helpers import prose
 
-    text = path.read_text(encoding="utf-8")
-    name = f"{path.parent.name}/{path.name}"
     lint(text, name)
     try:
         return prose.render(text, name)
@@ -35,9 +39,15 @@ def rendered(path: Path) -> str:
         raise SourceError(str(error)) from error
 
 
-def sources(tree: Tree) -> dict[Path, str]:
-    """Every source that becomes a notebook, with its rendered text."""
-    return {path: rendered(path) for path in (*tree.chapters, *tree.exercises)}
+def sources(tree: Tree, only: Path | None = None) -> dict[Path, str]:
+    """Every source that becomes a notebook, with its rendered text.
+
+    only  render this one; of the others links are wanted, and no heading has a number
+    """
+    return {
+        path: path.read_text(encoding="utf-8") if only and path != only else rendered(path)
+        for path in (*tree.chapters, *tree.exercises)
+    }
 
 
 def read(text: str) -> list[NotebookNode]:

@@ -43,7 +43,7 @@ def solved(topic: str, tree: Tree | None = None) -> NotebookNode:
     if path is None:
         known = ", ".join(p.stem for p in tree.exercises) or "none"
         raise SourceError(f'There is no assignment "{topic}"; known: {known}.')
-    texts = cells.sources(tree)
+    texts = cells.sources(tree, path)
     return source_notebook(path, texts[path], Links.of(tree, texts), tree.root)[0]
 
 

@@ -56,6 +56,17 @@ def test_no_solution_and_no_hidden_test(generated):
     assert "secret_name" in "\n".join(c.source for c in source.cells)  # so the test above can fail
 
 
+def test_no_heading_has_a_number():
+    """So links are known before numbers are computed, and one chapter's notebook needs no other chapter's numbers."""
+    tree = Tree(ROOT)
+    headings = {
+        path: [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+        for path in (*tree.chapters, *tree.exercises)
+    }
+    assert all(headings.values())
+    assert [(path.name, line) for path, lines in headings.items() for line in lines if "{{" in line] == []
+
+
 def test_check_names_what_is_out_of_date(tree, tmp_path):
     release.release(tree, tmp_path / "course", database=False)
     assert release.check(tree) == []

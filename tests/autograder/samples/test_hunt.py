@@ -1,24 +1,27 @@
 """Wrong answers made by machine lose, but for those that were looked at and found right."""
 
+from functools import cache
+
 import pytest
 
 from autograder.samples import hunt, mutation
 
-ANSWERS, KNOWN = hunt.answers(), hunt.known()
+KNOWN = hunt.known()
+answers = cache(hunt.answers)  # not on import: it makes the notebooks of all chapters
 
 
 @pytest.mark.parametrize("grade_id", KNOWN)
 @pytest.mark.sample(quick=0, slow=4)
 @pytest.mark.slow("starts a process that judges some fifty answers under two seeds and more")
 def test_what_wins_is_known(grade_id):
-    n, winners = hunt.hunt(ANSWERS[grade_id], grade_id)
+    n, winners = hunt.hunt(answers()[grade_id], grade_id)
     assert n and not [f"{w.change} ({w.won} of {w.of} seeds)" for w in winners if str(w.change) not in KNOWN[grade_id]]
 
 
 def test_each_answer_that_was_hunted_is_listed_once_and_in_order():
     listed = [line.split(":")[0] for line in hunt.WON.read_text(encoding="utf-8").splitlines() if line[0] not in "#- "]
     assert listed == sorted(set(listed))
-    assert set(listed) <= set(ANSWERS)
+    assert set(listed) <= set(answers())
 
 
 @pytest.mark.parametrize(
