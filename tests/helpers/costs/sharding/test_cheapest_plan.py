@@ -74,7 +74,7 @@ class Array:
 
     def __init__(self, rows, cols, mesh, W, dtype="bf16"):
         self.shape, self.mesh, self.W, self.dtype = (rows, cols), mesh, W, dtype
-        self.names = "".join(mesh.names)
+        self.names, self.known = "".join(mesh.names), {}
 
     def local(self, s):
         return tuple(n // self.mesh.size(cut) for n, cut in zip(self.shape, s))
@@ -86,6 +86,12 @@ class Array:
         return all(n % self.mesh.size(cut) == 0 for n, cut in zip(self.shape, s))
 
     def steps(self, s):
+        """[(state after, seconds)], found once for all searches."""
+        if s not in self.known:
+            self.known[s] = list(self._steps(s))
+        return self.known[s]
+
+    def _steps(self, s):
         for kind, axes, then in successors(s, self.names, self.mesh.size):
             if self.divides(then):
                 c = Collective(kind, tuple(axes), self.local(s), self.local(then)) if kind != "Slice" else None
