@@ -168,6 +168,10 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     folder.name_notebook(what.topic)
     if sender.late or known.people[student].late:
         folder.notes.append(f"late, by {sender.platform or 'the class list'}")
+    if known.renamed(sender, student):
+        whole = len(known.members(sender)) > 1
+        alone = ", and its other members get nothing here: the class list needs a column Group"
+        folder.notes.append(f"Canvas says it is from {sender.name}" + ("" if whole else f"; if that is a group{alone}"))
     names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
     if not names:
         return Row(student, [], "not taken", folder.notes)

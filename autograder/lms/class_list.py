@@ -31,14 +31,14 @@ NAMES = {
     "email": ("emailaddress", "email"),
     "number": ("idnumber",),
     "user": ("username",),
-    "login": ("sisloginid",),
-    "lms": ("lmsuserid",),
+    "login": ("sisloginid", "loginid"),
+    "lms": ("lmsuserid", "canvasuserid"),
     "identifier": ("identifier",),
     "grade": ("grade",),
     "most": ("maximumgrade",),
     "comment": ("feedbackcomments",),
     "status": ("status",),
-    "team": ("group",),
+    "team": ("group", "groupname"),
     "section": ("section",),
 }
 """What a column says -> how the platforms name it, without case, spaces and marks."""
@@ -55,7 +55,7 @@ class Person:
     canvas: str = ""  # Canvas's number of the person
     moodle: str = ""  # Moodle's number of the person in this assignment
     late: bool = False
-    team: str = ""  # the group that hands in, where Moodle's assignment is one of groups
+    team: str = ""  # the group that hands in, where the assignment is one of groups
 
 
 @dataclass
@@ -88,17 +88,25 @@ class ClassList:
         if not re.fullmatch(r"[0-9]+", of("id")) or name == "Student, Test":  # Canvas's own student of "Student View"
             return None
         last, _, first = name.partition(", ")
-        return Person((of("login"), of("id")), of("first") or first, of("last") or last, of("email"), canvas=of("id"))
+        return Person(
+            (of("login"), of("id")),
+            of("first") or first,
+            of("last") or last,
+            of("email"),
+            canvas=of("id"),
+            team=of("team"),
+        )
 
     @staticmethod
     def _moodle(of) -> Person | None:
         number = (re.findall(r"[0-9]+$", of("identifier")) or [""])[0]
-        ids = tuple(x for x in (of("id"), of("email"), of("number"), of("user"), number and PARTICIPANT + number) if x)
+        own = of("id"), of("email"), of("number"), of("user"), of("login"), number and PARTICIPANT + number
+        ids = tuple(x for x in own if x) or tuple(filter(None, [of("lms")]))
         first, last = of("first"), of("last")
         if not (first or last):
             first, _, last = of("full").rpartition(" ")
         late = bool(re.search(r"\b(late|overdue)\b", of("status")))
-        team = of("team") if number else ""
+        team = of("team") if number or of("lms") else ""
         return Person(ids, first, last, of("email"), of("lms"), number, late, team) if ids else None
 
     def save(self, course: Path, topic: str) -> None:
@@ -171,7 +179,7 @@ def _kind(found: ClassList, path: Path) -> str:
         return WORKSHEET
     if {"id", "section"} <= has and ("full" in has or {"first", "last"} <= has) and "lms" not in has:
         return CANVAS
-    if has & {"id", "email", "number", "user", "identifier"}:
+    if has & {"id", "email", "number", "user", "identifier", "lms"}:
         return PEOPLE
     raise SourceError(
         f"The class list {plain(path.name)} has the columns {_seen(found)}: it needs Canvas's (Student, ID, Section), those of "

@@ -21,11 +21,23 @@ class Roster:
     by_name: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def members(self, sender: Sender) -> list[str]:
-        """The students for whom something was sent: one, or a group, whose number Moodle writes in place of a person's."""
+        """The students for whom something was sent: one, or a group.
+
+        Moodle writes the group's name and number; Canvas the group's name, and the number of the member who sent it.
+        """
         if sender.platform == "Moodle" and any(p.team for p in self.people.values()):
             return [s for s, p in self.people.items() if p.team and key(p.team) == key(sender.name)]
         student = self.find(sender)
+        team = key(self.people[student].team) if student else ""
+        if sender.platform == "Canvas" and team and team == key(sender.name):
+            return [s for s, p in self.people.items() if key(p.team) == team]
         return [student] if student else []
+
+    def renamed(self, sender: Sender, student: str) -> bool:
+        """Whether Canvas gives this student's work another name than the student's: that of a group, most often."""
+        p = self.people[student]
+        own = {key(p.first + p.last), key(p.last + p.first)}
+        return sender.platform == "Canvas" and bool(sender.name) and own != {""} and key(sender.name) not in own
 
     def find(self, sender: Sender) -> str | None:
         """A student's id by the platform's number, or by a name that nobody else has."""

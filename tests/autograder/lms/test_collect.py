@@ -256,6 +256,33 @@ def test_a_groups_work_is_that_of_each_member(what, tmp_path):
     assert found.missing == [WEI.email] and len(found.unclaimed) == 1
 
 
+def test_canvas_names_a_group_and_the_number_of_one_member(what, tmp_path):
+    """app/models/assignment.rb: `representative.sortable_name = group_name`, where one grade is for all of the group."""
+    files = {canvas_name(Member("Team: red 1", "", ADA.number), "exercises.ipynb"): A}
+    found = take(what, tmp_path, files, canvas_list(tmp_path))
+    assert [r.student for r in found.rows] == ["ada"] and found.missing == ["bob", "wei"]
+    (note,) = found.rows[0].notes
+    assert "teamred1" in note and "its other members get nothing here" in note and "column Group" in note
+
+    rows = [[*r, t] for r, t in zip(canvas_gradebook(CLASS), ["Group", "", "", "Team: red 1", "Team: red 1", "", ""])]
+    (tmp_path / "groups.csv").write_text(csv_text(rows), encoding="utf-8")
+    found = take(what, tmp_path, files, tmp_path / "groups.csv")
+    assert lies(what, "ada") == lies(what, "bob") == {"exercises.ipynb": A} and found.missing == ["wei"]
+    assert found.rows[1].notes == ["Canvas says it is from teamred1"]
+    alone = take(what, tmp_path, {canvas_name(ADA, "exercises.ipynb"): B}, tmp_path / "groups.csv")
+    assert lies(what, "ada") == {"exercises.ipynb": B} and lies(what, "bob") == {"exercises.ipynb": A}
+    assert not alone.rows[0].notes  # her own name: not the group's work
+
+
+def test_canvas_s_export_of_a_group_set_is_a_class_list(what, tmp_path):
+    """Its columns: developerdocs.instructure.com, Group Categories CSV Format."""
+    rows = [["name", "canvas_user_id", "user_id", "login_id", "sections", "group_name", "canvas_group_id", "group_id"]]
+    rows += [[f"{m.first} {m.last}", m.number, "", m.login, "1", t, "7", ""] for m, t in zip(CLASS, ("Red", "Red", ""))]
+    (tmp_path / "set.csv").write_text(csv_text(rows), encoding="utf-8")
+    found = take(what, tmp_path, {canvas_name(Member("Red", "", BOB.number), "a.ipynb"): A}, tmp_path / "set.csv")
+    assert [r.student for r in found.rows] == ["ada", "bob"] and found.missing == ["wei"]
+
+
 def test_one_that_cannot_be_placed_stops_no_other(what, tmp_path):
     (what.root / "submitted").mkdir()
     (what.root / "submitted" / "ada").write_text("a file where a folder should be")
