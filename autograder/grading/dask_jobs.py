@@ -155,6 +155,7 @@ def main() -> None:
     loopback = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
     with (
         tempfile.TemporaryDirectory(prefix="grading-dask-") as folder,
+        dask.config.set({"temporary-directory": folder}),  # the scheduler's, which has no argument for it
         LocalCluster(
             n_workers=os.cpu_count() or 1, threads_per_worker=1, memory_limit=0, security=True, local_directory=folder,
             silence_logs=50, **loopback,

@@ -46,6 +46,8 @@ def below() -> list[int]:
 def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
     """One Dask worker of this machine's, with jobs under way; besides, a job that kills its process, and one that raises."""
     monkeypatch.setenv("COURSE_SECRET", "hush")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     names = ["once-1", "dies-1", "raises-1", *(f"slow-{i}" for i in range(30)), *(f"s-{i}" for i in range(100))]
     taken, most, found, before = [], 0, [], set(below())
 
@@ -66,6 +68,7 @@ def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
                 apart(started)
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
     assert not gone(started)
+    assert not os.listdir(tmp_path / "temporary")  # Dask's scheduler has a folder of its own, too
     assert most <= 2 * len(pids) + 2  # jobs are taken when workers are free
     with workers.pool(faked.assignment(), "2", faked.graded) as pool:
         assert plain(found) == plain(pool.run(faked.jobs(*names, marks=tmp_path)))
