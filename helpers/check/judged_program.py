@@ -21,6 +21,7 @@ from helpers.trace.jaxpr.equation_costs import MATMULS, VIEWS, size
 
 from . import compare, program_arrays
 from .raised import Unclear
+from .same_program import WHY
 
 ENDLESS = (
     "a while loop of the program does not say how often it runs, so it cannot be counted: let it run to a plain number"
@@ -47,11 +48,26 @@ class Ran:
 
     def shapes_of(self, *which: int) -> list[tuple[int, ...]]:
         """Shapes of the arrays that are made of all these arguments, counted from 0: scores are made of queries and keys."""
-        return program_arrays.shapes_of(self.jaxpr, which)
+        return [v.aval.shape for v in program_arrays.made_of(self.jaxpr, which)]
 
     def largest_of(self, *which: int) -> int:
         """Numbers in the largest of these."""
         return max(map(prod, self.shapes_of(*which)), default=0)
+
+    def made_without(self, *which: int, shape: Callable[[tuple], bool]) -> int:
+        """Numbers in the arrays of other shapes that are made of all these arguments, loops run out, views not counted.
+
+        Who works C keys at a time makes few of them; a product of that shape that is made for show hides none.
+        """
+        these = set(program_arrays.made_of(self.jaxpr, which))
+        return self._made(lambda eqn: [v for v in eqn.outvars if v in these and not shape(v.aval.shape)])
+
+    def added_over(self, *these: int, but: Sequence[int]) -> list[int]:
+        """Over how many numbers each product adds that has an operand made of these arguments and not of the others.
+
+        In softmax(q · kᵀ) · v those with an operand made of v, not of q, add over the keys that meet a query at a time.
+        """
+        return program_arrays.added_over(self.jaxpr, these, but)
 
     @property
     def largest(self) -> int:
@@ -70,15 +86,14 @@ class Ran:
 
     @cached_property
     def beside(self) -> int:
-        """Numbers in all arrays that it makes outside of products, loops run out: a product written as a sum of products shows here.
+        """Numbers in all arrays that it makes outside of products, loops run out: a product written as a sum of products shows here."""
+        return self._made(lambda eqn: [] if eqn.primitive.name in MATMULS else eqn.outvars)
 
-        Of a cond's branches the one that makes most counts.
-        """
+    def _made(self, which: Callable) -> int:
+        """Numbers in those arrays of each equation, loops run out; of a cond's branches the one that makes most counts."""
 
         def made(visits) -> int:
-            return sum(
-                v.times * sum(map(size, v.eqn.outvars)) for v in visits if not v.opens and v.name not in MATMULS | VIEWS
-            )
+            return sum(v.times * sum(map(size, which(v.eqn))) for v in visits if not v.opens and v.name not in VIEWS)
 
         def most(branches, here=None):
             return max(branches, key=lambda b: made(trace.walk(b, choose=most)))
@@ -108,5 +123,8 @@ def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> R
     program = Ran(f, arrays)
     if where := compare.same(jax.jit(program)(*arrays), right(*arrays), rtol, floor=0.1):
         shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
-        raise Unclear(f"for arrays of the shapes {shapes} the program that is counted gives a wrong result: {where}")
+        raise Unclear(
+            f"for arrays of the shapes {shapes} the program that is counted gives a wrong result: {where}. If small arrays are "
+            f"right, {WHY}"
+        )
     return program

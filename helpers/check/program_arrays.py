@@ -1,6 +1,7 @@
 """The arrays of a program: all that it makes, in whatever it contains, and of which arguments each is made."""
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from jax.extend.core import jaxprs_in_params
 
@@ -34,48 +35,66 @@ def refuse_hidden(jaxpr) -> None:
             raise Unclear(f"what stands inside {name} is not looked into: write the program without it")
 
 
-def shapes_of(jaxpr, which: Sequence[int]) -> list[tuple[int, ...]]:
-    """Shapes of the arrays that are made of all these arguments, counted from 0."""
-    found: list[tuple[int, ...]] = []
-    top = open_jaxpr(jaxpr)
-    _follow(top, [frozenset([i]) for i in range(len(top.invars))], frozenset(which), found)
+def made_of(jaxpr, which: Sequence[int]) -> list:
+    """The arrays, as variables of the program, that are made of all these arguments, counted from 0."""
+    return [v for eqn, _, gives in _origins(jaxpr) for v, of in zip(eqn.outvars, gives) if frozenset(which) <= of]
+
+
+def added_over(jaxpr, these: Sequence[int], but: Sequence[int]) -> list[int]:
+    """Over how many numbers each product adds that has an operand made of all these arguments and of none of the others."""
+    found = []
+    for eqn, takes, _ in _origins(jaxpr):
+        if eqn.primitive.name == "dot_general" and any(
+            frozenset(these) <= of and not of & frozenset(but) for of in takes
+        ):
+            shape, ((over, _), _) = eqn.invars[0].aval.shape, eqn.params["dimension_numbers"]
+            found.append(prod(shape[i] for i in over))
     return found
 
 
-def _follow(jaxpr, given: Sequence[frozenset], which: frozenset, found: list) -> list[frozenset]:
+def _origins(jaxpr) -> list[tuple]:
+    """(equation, of which arguments each operand is made, of which each result) for all that are needed."""
+    found: list[tuple] = []
+    top = open_jaxpr(jaxpr)
+    _follow(top, [frozenset([i]) for i in range(len(top.invars))], found)
+    return found
+
+
+def _follow(jaxpr, given: Sequence[frozenset], found: list) -> list[frozenset]:
     """Of which arguments each result is made, if the jaxpr's own ones are made of `given`."""
     known = dict.fromkeys(jaxpr.constvars, frozenset()) | dict(zip(jaxpr.invars, given))
     of = lambda v: frozenset() if is_literal(v) else known[v]  # noqa: E731
     for eqn in needed(jaxpr):
-        gives = _through(eqn, [of(v) for v in eqn.invars], which, found)
+        takes = [of(v) for v in eqn.invars]
+        gives = _through(eqn, takes, found)
         known.update(zip(eqn.outvars, gives))
-        found += [v.aval.shape for v, made_of in zip(eqn.outvars, gives) if which <= made_of]
+        found.append((eqn, takes, gives))
     return [of(v) for v in jaxpr.outvars]
 
 
-def _through(eqn, takes: list[frozenset], which: frozenset, found: list) -> list[frozenset]:
+def _through(eqn, takes: list[frozenset], found: list) -> list[frozenset]:
     name, of = eqn.primitive.name, eqn.params
     if name in CALLS or name == "shard_map":
-        return _follow(open_jaxpr(of[CALLS.get(name, "jaxpr")]), takes, which, found)
+        return _follow(open_jaxpr(of[CALLS.get(name, "jaxpr")]), takes, found)
     if name == "scan":
         fixed, carried = scan_counts(eqn)
-        return _loop(open_jaxpr(of["jaxpr"]), takes, fixed, carried, frozenset(), which, found)
+        return _loop(open_jaxpr(of["jaxpr"]), takes, fixed, carried, frozenset(), found)
     if name == "while":
         tests, fixed = of["cond_nconsts"], of["body_nconsts"]
         ends = frozenset().union(*takes[:tests])
-        return _loop(open_jaxpr(of["body_jaxpr"]), takes[tests:], fixed, len(takes) - tests - fixed, ends, which, found)
+        return _loop(open_jaxpr(of["body_jaxpr"]), takes[tests:], fixed, len(takes) - tests - fixed, ends, found)
     if name == "cond":
-        ways = [_follow(open_jaxpr(b), takes[1:], which, found) for b in of["branches"]]
+        ways = [_follow(open_jaxpr(b), takes[1:], found) for b in of["branches"]]
         return [takes[0].union(*made_of) for made_of in zip(*ways)]
     return [frozenset().union(*takes)] * len(eqn.outvars)
 
 
-def _loop(body, takes, fixed: int, carried: int, ends: frozenset, which, found) -> list[frozenset]:
+def _loop(body, takes, fixed: int, carried: int, ends: frozenset, found) -> list[frozenset]:
     """What is carried is made of more from trip to trip, until nothing is new."""
     state, rest = takes[fixed : fixed + carried], takes[fixed + carried :]
     while True:
         inside: list = []
-        gives = _follow(body, [*takes[:fixed], *state, *rest], which, inside)
+        gives = _follow(body, [*takes[:fixed], *state, *rest], inside)
         before, state = state, [a | b | ends for a, b in zip(state, gives)]
         if before == state:
             found += inside

@@ -12,6 +12,8 @@ from helpers.trace import merged
 
 from .traced_program import Reading
 
+WHY = "does an if look at a size, or does something count the calls?"
+
 
 class Shrinking:
     """How dimensions become smaller from large arguments to small ones.
@@ -69,16 +71,16 @@ def unlike(large: Reading, small: Reading, shrinks: Shrinking, sizes: dict[str, 
     kinds = [merged(r.sent).kinds for r in (large, small)]
     if kinds[0] != kinds[1]:
         a, b = (str(k) if k else "nothing" for k in kinds)
-        return f"what is sent must not depend on the sizes: for large blocks it is {a}, for small ones {b}."
+        return f"what is sent must not depend on the sizes: for large blocks it is {a}, for small ones {b}; {WHY}"
     for a, b in zip(large.sent, small.sent):
         if not _same(a, b, shrinks, sizes):
             return f"what is sent must shrink as the blocks do: for large ones it is {a}, for small ones {b}."
     if len(large.sent) != len(small.sent):
-        return "what is sent must not depend on the sizes: for large blocks it is cut into other pieces than for small ones."
+        return f"what is sent must not depend on the sizes: for large blocks it is cut into other pieces than for small ones; {WHY}"
     if large.far != small.far:
         return (
             "where something is sent must not depend on the sizes: "
-            f"for large blocks no permute goes farther than {large.far}, for small ones {small.far}."
+            f"for large blocks no permute goes farther than {large.far}, for small ones {small.far}; {WHY}"
         )
     return _unlike_arrays(large.made, small.made, shrinks) if held else None
 

@@ -156,3 +156,36 @@ def test_which_arrays_are_made_of_both(f, shapes):
     program = check.ran(f, [q, k], lambda *_: ...)
     assert set(program.shapes_of(0, 1)) == shapes
     assert program.largest_of(0, 1) == max((int(np.prod(s)) for s in shapes), default=0)
+
+
+def in_blocks(q, k):
+    """Scores of four keys at a time, added up."""
+    return sum((jnp.exp(q @ k[i : i + 4].T) @ k[i : i + 4] for i in range(0, len(k), 4)), 0 * q)
+
+
+def one_by_one(q, k):
+    """A query at a time with all keys."""
+    return jax.lax.map(lambda row: jnp.exp(k @ row) @ k, q)
+
+
+def for_show(q, k):
+    """The same, beside scores of four keys that count nothing."""
+    return one_by_one(q, k) + 0 * (q @ k[:4].T).sum()
+
+
+def in_rows(q, k):
+    """A query at a time with all keys, in rows of four."""
+    K = k.reshape(-1, 4, 3)
+    return jax.lax.map(lambda row: jnp.einsum("nc,nch->h", jnp.exp(K @ row), K), q)
+
+
+@pytest.mark.parametrize(
+    ("f", "few", "over"),
+    [(in_blocks, True, {3, 4}), (one_by_one, False, {3, 40}), (for_show, False, {3, 40}), (in_rows, True, {3, 40})],
+)
+def test_arrays_for_show_hide_none(f, few, over):
+    """Four keys at a time: few numbers are in arrays without a side of four, and no product adds over more of the keys."""
+    q, k = (np.float32(RNG.standard_normal((n, 3)) / 9) for n in (25, 40))
+    program = check.ran(f, [q, k], one_by_one)
+    assert (program.made_without(0, 1, shape=lambda s: 4 in s) < 2 * 25 * 40) == few
+    assert set(program.added_over(1, but=[0])) == over

@@ -71,7 +71,8 @@ def test_small_blocks_are_sent_as_large_ones_are():
     earned, says = told(gather_of(two_faced))
     assert earned == 0
     assert says == (
-        "what is sent must not depend on the sizes: for large blocks it is {'Permute': 3}, for small ones {'AllGather': 1}."
+        "what is sent must not depend on the sizes: for large blocks it is {'Permute': 3}, for small ones {'AllGather': 1}; "
+        "does an if look at a size, or does something count the calls?"
     )
 
 
@@ -205,7 +206,7 @@ def in_f16(A, B):
         (in_f16, overlapped, "for large ones it is Permute_X f16[4096, 2000] -> "),
         (overlapped, gathered, "what a device holds must shrink as the blocks do: for large ones "),
         (idle, gathered, "what a device holds must shrink as the blocks do: for large ones "),
-        (overlapped, straight_product, "no permute goes farther than 1, for small ones 2."),
+        (overlapped, straight_product, "no permute goes farther than 1, for small ones 2;"),
         (lambda A, B: overlapped(A[:24, :30], B[:120, :10])[:1, :1] + jnp.zeros((4096, 200)), overlapped, "f32[24, 30] -> [24, 30]"),
     ],
 )  # fmt: skip
