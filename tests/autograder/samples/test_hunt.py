@@ -9,6 +9,8 @@ from tests.tiers import repeats
 
 KNOWN = hunt.known()
 answers = cache(hunt.answers)  # not on import: it makes the notebooks of all chapters
+WAITING = {"ch02-q21", "ch02-q22", "ch02-q25", "ch02-q26", "ch05-q23", "ch06-q20", "ch06-q24"}
+"""Answers that are not hunted yet, since their checks take seconds for each change; none is to be added."""
 
 
 @pytest.mark.parametrize("grade_id", KNOWN)
@@ -22,10 +24,10 @@ def test_what_wins_is_known(grade_id, monkeypatch):
 
 
 @pytest.mark.takes("makes the notebooks of all chapters")
-def test_each_answer_that_was_hunted_is_listed_once_and_in_order():
+def test_each_answer_was_hunted_and_is_listed_once_and_in_order():
     listed = [line.split(":")[0] for line in hunt.WON.read_text(encoding="utf-8").splitlines() if line[0] not in "#- "]
     assert listed == sorted(set(listed))
-    assert set(listed) <= set(answers())
+    assert set(listed) == set(answers()) - WAITING, "python -m autograder.samples.hunt --write has to be run for these"
 
 
 @pytest.mark.parametrize(
