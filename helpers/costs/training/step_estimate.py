@@ -213,6 +213,8 @@ def _check(c: Config, chip: Chip, layout: Layout, B) -> None:
         )
     if layout.ep > 1 and not c.moe:
         raise ValueError(f"ep={layout.ep}, and the model has no experts: leave it out")
+    if c.moe and c.moe.E % layout.ep:
+        raise ValueError(f"ep={layout.ep} does not divide E={c.moe.E} experts: take a divisor")
 
 
 def step_seconds(
