@@ -69,7 +69,7 @@ class Host:
         if not self.cgroup:
             found.append(
                 "a cgroup. Memory is limited for each process of an answer, so many of them can fill the machine's."
-                " To have one where systemd runs: systemd-run --user --scope make grade."
+                " To have one where systemd runs (nobody has tried it): systemd-run --user --scope make grade."
             )
         return found
 
