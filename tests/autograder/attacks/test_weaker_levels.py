@@ -12,7 +12,7 @@ from tests.scratch import ROOT
 from tests.skip_conditions import needs
 
 FEW = """
-    settrace_jump one_reply_ahead read_outside_file network_loopback gradebook_trigger
+    settrace_jump one_reply_ahead read_outside_file write_outside gradebook_trigger
 """.split()
 
 CLASS = """
