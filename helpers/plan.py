@@ -2,7 +2,7 @@
 
 Prints the layouts of a training step with the fewest estimated seconds, of all that fit; with --layout what one of them takes.
 Seconds are estimates with the two ends between which three of four measured steps lie (`costs.training.step_estimate`); the floor
-is what bounds every program at published rates. Needs NumPy and nothing else.
+is what the step's products take at published rates. Needs NumPy and nothing else.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def record(at: Step, budget: float, price: float | None) -> dict:
         "layout": {
             f.name: x for f in fields(Layout) if f.name in SET and (x := getattr(at.layout, f.name)) != f.default
         },
-        "seconds": {"low": e.low, "mid": e.mid, "high": e.high, "floor": at.time.lower},
+        "seconds": {"low": e.low, "mid": e.mid, "high": e.high, "floor": at.math},
         "mfu": mfu,
         "hfu": hfu,
         "memory": memory,
@@ -100,7 +100,7 @@ def table(found: layout_search.Found, of: Slice) -> str:
         e = at.estimate
         between = f"[{show.seconds(e.low)}, {show.seconds(e.high)}]"
         lines.append(
-            f"{n:2} {show.seconds(e.mid):>9}  {between:18}{show.seconds(at.time.lower):>9}{at.mfu(e.mid):6.0%}"
+            f"{n:2} {show.seconds(e.mid):>9}  {between:18}{show.seconds(at.math):>9}{at.mfu(e.mid):6.0%}"
             f"{show.bytes(at.memory.total):>9}  {at.layout}"
         )
     return "\n".join(lines)
