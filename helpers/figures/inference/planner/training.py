@@ -101,7 +101,7 @@ def order(r: Ranked, edge: float) -> tuple:
 
 def values(c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float) -> dict[str, float]:
     """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
-    step_of = step(c, at.layout, tokens, T, place.slice)
+    step_of = step(c, at.layout, tokens, T, place.slice, "causal")
     out = dict(zip(NAMES_OF_STEP, map(float, row(step_of, step_of.estimate))))
     return out | dict(zip(BILL, bill(out["mid"], place.chips, tokens, budget, price)))
 

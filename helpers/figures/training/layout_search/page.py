@@ -109,17 +109,6 @@ RULES = (
     "a percent of it the simplest, with the fewest axes. Tuned software with fused attention; bf16, Adam's moments in float32, no "
     "master copy of the weights, 1F1B. A bar of time is a share of the estimate, one of memory a share of the device."
 )
-ANY = "{chip} ends at {most} chips ({place}) here: take {most} or fewer, or another chip."
-SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
-FEW = "{n} chips cannot share {sequences} sequences: {need} tokens a step would do, or fewer chips."
-NONE = "none"
-HINT = "Choose a model, chips and a batch: the layout is searched for at each move."
-RULES = (
-    "Tried: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), cp up to {cp}, as far as sizes and "
-    "sequences divide; every ZeRO stage; microbatches in powers of two. Best is what takes least if all that can hide does; "
-    "of equals, what needs least memory. bf16, Adam's moments in float32, no master copy of the weights, 1F1B. "
-    "A bar of time is a share of the sum, one of memory a share of the device."
-)
 ANY = "whichever is fastest"
 
 
