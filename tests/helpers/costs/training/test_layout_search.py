@@ -233,7 +233,7 @@ def test_the_stored_pace_is_of_these_layouts():
 
 @pytest.mark.slow
 def test_a_million_layouts_a_second():
-    """46,540 layouts of 4096 chips, in CPU seconds of one core: the best of five."""
+    """58,500 layouts of 4096 chips, in CPU seconds of one core: the best of five."""
     s, tokens, T, best = Slice(V5P, (16, 16, 16)), 2**22, 1024, 0.0
     for _ in range(5):
         grids, n = list(layout_search.grids(LLAMA, tokens, T, s)), 0
@@ -242,4 +242,4 @@ def test_a_million_layouts_a_second():
             at = step(LLAMA, grid, tokens, T, s)
             n += np.broadcast(at.hidden, at.time.lower, at.time.upper, at.missing).size
         best = max(best, n / (time.process_time() - begin))
-    assert n == 46540 and best > 1e6
+    assert n == 58500 and best > 1e6
