@@ -3,7 +3,6 @@
 `training_step.step` puts this together with arithmetic and memory. Symbols and conventions as there.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +11,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
 from helpers.numeric import maximum, plain, where
 
-from .layout import Bytes, Layout, Wires, together, wires
+from .layout import Bytes, Layout, together, wires
 from .step_operations import Operations, stage_layers
 
 
@@ -82,16 +81,14 @@ def collectives(
     kept: Held,
     s: Slice,
     hop,
-    on: Mapping[str, Wires] | None = None,
 ) -> tuple[Sent, ...]:
     """Every collective of a device; those that have nobody to send to are left out where that can be seen.
 
     at    the step's `operations`
     kept  `held` of these
     hop   seconds of latency per hop
-    on    the wires of every axis, if they are known already
     """
-    on, torus = on or wires(layout, s), bool(s.chip.axes)
+    on, torus = wires(layout, s), bool(s.chip.axes)
     over = cache(lambda axes: on[axes[0]] if len(axes) == 1 else together([on[a] for a in axes], torus))
     out = []
 

@@ -127,7 +127,7 @@ def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, .
             ok = ok & holds
         shape = np.broadcast_shapes(*(np.shape(getattr(laid, name)) for name in SEARCHED))
         ok = np.broadcast_to(ok, shape)
-        first = step(c, laid, tokens, T, s, "causal", on={})
+        first = step(c, laid, tokens, T, s, "causal")
         for policy in policies:
             at = first.keeping(policy)
             fits = ok & (at.missing == 0)

@@ -162,8 +162,8 @@ def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     From start to end of all of them it cannot be below (p-1)F, for so long the last device has nothing to do.
     Theirs hold if m is at least p and 2p-1. Below that ours are exact for F = B = W, and else no more than the truth.
     Interleaved, m is a multiple of p. ZB-V: exact for F = B = W and m of 2p-1 or more, else no more than the truth.
-    DualPipe: (p/2-1)((F&B) + B - 3W) of DeepSeek-V3, where B has W in it, and a forward and a backward pass beside each other take
-    as long as one after the other.
+    DualPipe: (p/2-1)((F&B) + B - 3W) of DeepSeek-V3, where B has W in it, and F&B is taken as F + B:
+    no gain from the overlap of a forward and a backward pass.
 
     >>> [idle(name, p=4, m=8) for name in SCHEDULES]
     [72.0, 9.0, 9.0, 9.0, 3.0, 3.0, 1.5, 2.0]

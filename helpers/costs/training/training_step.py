@@ -13,7 +13,6 @@ Source: Austin et al. 2025, Section 5; Rajbhandari et al., "ZeRO" (2020); Korthi
 Recomputation" (2022) for tensor parallelism with sequence parallelism and without; Liu et al., "Ring Attention" (2023).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,7 +23,7 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import known
 from helpers.numeric import maximum, minimum, plain
 
-from .layout import AXES, BF16, NUMBERS, Bytes, Layout, Wires, divisors, lies, shared
+from .layout import AXES, BF16, NUMBERS, Bytes, Layout, divisors, lies, shared
 from .layout_collectives import Held, Sent, collectives, held
 from .operation_seconds import published
 from .pipeline_schedules import bubble
@@ -42,7 +41,6 @@ class Step:
     at     its operations, on one device
     count  pairs of query and key that `parts` and `flops` count
     hop    seconds of latency per hop
-    on     the wires of every axis, if they are known already
     """
 
     config: Config
@@ -53,7 +51,6 @@ class Step:
     at: Operations
     count: str
     hop: float
-    on: Mapping[str, Wires] | None = None
 
     @property
     def chips(self):
@@ -75,7 +72,7 @@ class Step:
     @cached_property
     def sent(self) -> tuple[Sent, ...]:
         """Every collective of a device."""
-        return collectives(self.config, self.layout, self.at, self.held, self.slice, self.hop, self.on)
+        return collectives(self.config, self.layout, self.at, self.held, self.slice, self.hop)
 
     @cached_property
     def memory(self) -> DeviceMemory:
@@ -174,13 +171,11 @@ def step(
     s: Slice,
     count: str = "all",
     hop: float | None = None,
-    on: Mapping[str, Wires] | None = None,
 ) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them. It has no `offload`.
 
     count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
     hop    seconds of latency per hop, if not the chip's
-    on     the wires of every axis, if they are known already; then the layout is not checked either
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -193,10 +188,9 @@ def step(
         raise ValueError(f"a step has no price for {layout.offload} in the host's memory: leave offload out")
     known(layout.policy)
     published(s.chip, layout.products)
-    if on is None:
-        check(c, layout, tokens, T, s)
+    check(c, layout, tokens, T, s)
     at = operations(c, shared(layout, s.chip), tokens / T, T)
-    return Step(c, layout, s, tokens, T, at, count, s.chip.hop if hop is None else hop, on)
+    return Step(c, layout, s, tokens, T, at, count, s.chip.hop if hop is None else hop)
 
 
 def _again(at: Operations, policy: str, count: str) -> tuple:

@@ -48,7 +48,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     const place = chip.places[Math.log2(n)], hbm = chip.speeds[2];
     if (!place) return { problem: t.many, last: whole(2 ** (chip.places.length - 1)) };
     if (tokens < T) return { problem: t.short };
-    const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.may](...sizes, ...at(x)));
+    const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.k](...sizes, ...at(x)));
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
     const { step, all: every } = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
@@ -91,7 +91,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     });
     const numbers = r => {
       const row = r.at(B, true), all = Object.fromEntries(t.cuts.map((name, k) => [name, row[k]])), bound = t.words[all.bound];
-      all.kv = caches[like.cache](...sizes, cache, S);
+      all.kv = caches[like.k](...sizes, cache, S);
       if (!r.fits) for (const name in all) if (!t.always.includes(name)) all[name] = NaN;
       const others = t.batches.map(B => {
         const x = Object.fromEntries(t.cuts.map((name, k) => [name, r.at(B, true)[k]]));

@@ -192,7 +192,7 @@ class Planner:
         for name, c in zip(self.models, every):
             k = structures.index(structure(c))
             models[name] = {
-                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[k], "may": k, "cache": k, "unused": unused(c),
+                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[k], "k": k, "unused": unused(c),
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
             }  # fmt: skip
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}

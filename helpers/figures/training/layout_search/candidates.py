@@ -210,7 +210,7 @@ def least(by: np.ndarray, limit: float, then: tuple) -> tuple[int, int]:
 def priced(c: Config, place: Place, rows: np.ndarray, tokens: int, T: int, policies: tuple[str, ...]) -> tuple:
     """The layouts of `candidates` as one `Layout` of arrays; their seconds and bytes, of shape (policies, layouts)."""
     laid = Layout(**dict(zip(SEARCHED, rows.T)), pods=place.pods)
-    first, found = step(c, laid, tokens, T, place.slice, "causal", on={}), []
+    first, found = step(c, laid, tokens, T, place.slice, "causal"), []
     for at in map(first.keeping, policies):
         found.append((at.estimate.mid + 0 * laid.dp, at.memory.total + 0 * laid.dp))
     return laid, *(np.stack(x) for x in zip(*found))
@@ -281,7 +281,7 @@ def _step(like: Config, torus: bool, *numbers) -> tuple:
     inside, pods, *rest = known[11:]
     laid = Layout(**dict(zip(SEARCHED, rest)), pods=1 if torus else pods)
     s, c = Wired(on, (inside,), (False,)), build(like, *sizes)
-    first, found = step(c, laid, tokens, T, s, "causal", on={}), []
+    first, found = step(c, laid, tokens, T, s, "causal"), []
     vars(first)["prices"] = prices(c, on, laid, first.at, k=k)  # with the shares of its chip
     for policy in KEPT:
         one = first.keeping(policy)

@@ -197,7 +197,7 @@ def test_two_hundred_settings_number_for_number(page, figure):
 def test_what_axes_a_model_allows_is_what_the_search_allows(page, figure):
     asked = """name => { const [{ planner: t }, { legal }] = window.liveFigures[0];
         return [0, 1, 2].map(k => [...Array(13).keys()].map(n => 2 ** n).filter(n =>
-            legal[t.models[name].may](...t.models[name].sizes, ...[0, 1, 2].map(m => m === k ? n : 1)))); }"""
+            legal[t.models[name].k](...t.models[name].sizes, ...[0, 1, 2].map(m => m === k ? n : 1)))); }"""
     for name in figure.models:
         want = [list(divide(model(name))[axis]) for axis in ("tp", "ep", "pp")]
         assert page.evaluate(asked, name) == want, name
