@@ -36,7 +36,7 @@ DAY = 86400
 
 @dataclass(frozen=True)
 class Step:
-    """A training step; what is asked of it is computed when it is.
+    """A training step; each quantity is computed when it is first asked for.
 
     at     its operations, on one device
     count  pairs of query and key that `parts` and `flops` count

@@ -245,7 +245,7 @@ class Wired(Slice):
 
 
 class Traced(Chip):
-    """A chip whose pod JAX traces, which cannot be sorted: the longest side is first."""
+    """A chip whose pod is traced by JAX: its sides cannot be sorted, so they come with the longest first."""
 
     @property
     def sides(self):
