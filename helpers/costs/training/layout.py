@@ -177,6 +177,7 @@ class Wires:
     across     seconds for each byte of an AllToAll, of all shards together
     neighbour  seconds for each byte that every chip sends to the next one
     sum_rate   bytes/s of an AllReduce, as links carry it; `out` of a chip, on average; `sum_hops` one after the other
+    far        seconds of `across` that are the network's between so many domains
     """
 
     n: float
@@ -188,6 +189,16 @@ class Wires:
     sum_rate: float
     out: float
     sum_hops: float
+    far: float = 0.0
+    domains: float = 1.0
+
+    def swap(self, copies):
+        """Seconds for each byte of an AllToAll of tokens, so many copies of each: one is enough for a domain.
+
+        A domain gets none of a token's copies with probability (1 - 1/domains)^copies.
+        """
+        reached = self.domains * (1 - (1 - 1 / self.domains) ** copies) / copies
+        return self.across - self.far * (1 - reached)
 
     @cached_property
     def sum(self):
@@ -292,29 +303,32 @@ def _over_switches(parts, W, network) -> Wires:
     whole = inside * outside
     seconds = (1 - 1 / inside) / W + (1 - 1 / outside) / inside / network
     rate = where(whole > 1, 1 / where(whole > 1, seconds, 1.0), 0.0)
-    across = ((1 - 1 / inside) / W + (1 - 1 / outside) / network) / whole
+    far = (1 - 1 / outside) / network / whole
+    across = (1 - 1 / inside) / W / whole + far
     neighbour = where(outside > 1, 1 / network, where(inside > 1, 1 / W, 0.0))
     ports, hops = where(whole > 1, W, 0.0), (inside > 1) + 2 * (outside > 1)
-    return Wires(whole, rate, ports, hops, across, neighbour, rate / 2, ports, 2 * hops)
+    return Wires(whole, rate, ports, hops, across, neighbour, rate / 2, ports, 2 * hops, far, outside)
 
 
 def together(some: Iterable[Wires], torus: bool) -> Wires:
-    """Several axes as one, for an AllGather, ReduceScatter or AllReduce; inner axes first.
+    """Several axes as one; inner axes first.
 
     On a torus their links add up. Through a switch they go over the same one: the outer axis gathers first, and the inner
-    ones then all of it.
+    ones then all of it. An AllToAll takes as long as its slowest axis at least, each byte of which is cut by the others.
     """
     some = list(some)
     n = reduce(mul, (w.n for w in some))
     hops = sum(w.hops for w in some)
+    across, far = (maximum(*(getattr(w, name) * w.n for w in some)) / n for name in ("across", "far"))
     if torus:
         sums = [sum(getattr(w, name) for w in some) for name in ("sum_rate", "out", "sum_hops")]
-        return Wires(n, sum(w.rate for w in some), sum(w.ports for w in some), hops, 0.0, 0.0, *sums)
+        return Wires(n, sum(w.rate for w in some), sum(w.ports for w in some), hops, across, 0.0, *sums)
     seconds, inner = 0.0, 1
     for w in some:
         seconds, inner = seconds + w.gather / inner, inner * w.n
     rate = where(n > 1, 1 / where(n > 1, seconds, 1.0), 0.0)
-    return Wires(n, rate, rate, hops, 0.0, 0.0, rate / 2, rate, 2 * hops)
+    domains = reduce(mul, (w.domains for w in some))
+    return Wires(n, rate, rate, hops, across, 0.0, rate / 2, rate, 2 * hops, far, domains)
 
 
 entries(__name__)

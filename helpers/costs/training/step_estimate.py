@@ -16,7 +16,8 @@ from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
 from helpers.numeric import maximum, minimum, plain, where
 
-from .layout import Layout, shared
+from .layout import AXES, Layout, shared
+from .layout_collectives import Send, sends
 from .operation_seconds import TUNED, Pace, Software, published
 from .pipeline_schedules import idle
 from .step_estimate_constants import CONSTANTS, GENERATIONS, Constants
@@ -24,7 +25,7 @@ from .step_operations import Layer, Operations, operations, slowest_stage
 
 LOGITS = 20  # bytes a logit: float32 and bf16, read and written by softmax and its gradient
 KERNELS = 6  # launches of norms, rotations, additions, activation functions in a layer
-GRADIENT, WEIGHT = 4, 2  # bytes a parameter that copies of the model sum, and gather
+GRADIENT, WEIGHT = 4, 2  # bytes a parameter that the optimizer reads, and writes
 MUON_STEPS = 5  # of Newton and Schulz, three products each (Jordan et al. 2024)
 HOST_ADAM = 2.6e-10  # seconds a parameter that a host's processors update: 10e9 in 2.57 s (Ren et al. 2021, "ZeRO-Offload", Table 4)
 HOST_BYTES = 4  # bytes a parameter over PCIe then: the gradient down, the weight up, in bf16
@@ -56,27 +57,26 @@ class LayerPrices:
     there, back  kernels forward and backward
     attention    its part of both
     stream       norms and activation functions of the forward pass
-    tensor, experts, keys, weights  one collective of its kind
+    sends        its collectives, with the seconds of one run of each
     """
 
     there: float
     back: float
     attention: tuple
     stream: float
-    tensor: float
-    experts: float
-    keys: float
-    weights: float
+    sends: tuple[tuple[Send, float], ...]
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Seconds of what a step does, whatever its policy: `head` with the loss, `sums` of gradients over copies of the model."""
+    """Seconds of what a step does, whatever its policy: `head` with the loss, `sums` of gradients over copies of the model,
+    `handed` from a stage to the next in a microbatch."""
 
     at: Operations
     pace: Pace
     layers: tuple[LayerPrices, ...]
     head: float
+    handed: float
     sums: float
     pods: float
     update: float
@@ -89,62 +89,79 @@ def prices(
     layout, pace = shared(layout, chip), Pace(chip, software, layout.products, k)
     head = sum(pace.passes(at.head, "bf16")) + LOGITS * at.rows * c.V / layout.tp / pace.memory
     held = at.dense / layout.pp + c.V * c.D / layout.tp, at.experts / layout.pp
-    layers = tuple(_layer(c, layer, layout, pace) for layer in at.layers)
+    listed = sends(c, layout, at)
+    layers = tuple(_layer(layer, some, layout, pace) for layer, some in zip(at.layers, listed.layers))
+    handed = sum((one.forward + one.backward) * _run(one, layout, pace) for one in listed.stage)
+    sums = sum(layer.count / layout.pp * _copied(of, layout) for layer, of in zip(at.layers, layers))
     update = _update(*held, layout, chip, pace) + _muon(at, layout, pace)
-    return Prices(at, pace, layers, head, *_sums(*held, layout, pace), update)
+    return Prices(at, pace, layers, head, handed, sums, _pods(sum(held), layout, pace), update)
 
 
-def _layer(c: Config, layer: Layer, layout: Layout, pace: Pace) -> LayerPrices:
+def _layer(layer: Layer, some: tuple[Send, ...], layout: Layout, pace: Pace) -> LayerPrices:
     attention = pace.attention(layer.attention)
     products = [pace.passes(p, "bf16" if p.role == "router" else None) for p in layer.products]
     stream = [pace.stream(numbers, KERNELS) for numbers in layer.streamed]
-    copies = layout.dp * layout.cp * layout.ep
-    whole = layout.zero == 3  # what copies of the model hold is cut over them too
-    over, inside = layout.fsdp * where(whole, copies, 1), layout.tp * where(whole, 1, layout.cp * layout.ep)
     return LayerPrices(
         *(sum(p[i] for p in products) + attention[i] + stream[i] for i in (0, 1)),
         attention,
         stream[0],
-        pace.around(2 * layer.block, layout.tp),
-        pace.exchange(2 * layer.routed, layout.ep * layout.tp, c.moe.k) if layer.kind.moe else 0.0,
-        pace.ring(2 * layer.keys, layout.cp, layout.tp),
-        pace.ring(WEIGHT * layer.weights, over, inside, pace.software.gathers),
+        tuple((one, _run(one, layout, pace)) for one in some),
     )
 
 
-def _parts(one: LayerPrices, layout: Layout, pace: Pace) -> dict:
-    """Seconds of one layer under a policy: kernels, those done again, and of what it sends what nothing hides."""
-    soft, twice = pace.software, layout.policy in ("block", "nothing")
-    again = {"everything": 0.0, "matmuls": one.attention[0] + one.stream}.get(layout.policy, one.there)
-    waits = (pace.k.tensor if pace.gpu else pace.k.data) if soft.overlaps else 1.0
-    shown = pace.k.data if soft.overlaps else 1.0
-    times = 8 + 2 * layout.sequence_parallel + 4 * twice
+def _run(one: Send, layout: Layout, pace: Pace):
+    """Seconds of one run of a collective at the rates that are reached."""
+    size = {a: getattr(layout, a) for a in AXES}
+    n = prod(size[a] for a in one.axes)
+    if one.kind == "Permute":
+        return where(n > 1, one.bytes / _far(layout, pace) + pace.launch, 0.0)
+    if one.kind == "AllToAll":
+        return pace.exchange(one.bytes / n, n, one.copies)
+    if one.axes == ("tp",):
+        return (2 if one.kind == "AllReduce" else 1) * pace.around(one.bytes, n)
+    before = AXES[: AXES.index(one.axes[-1])]
+    inside = prod(size[a] for a in before if a not in one.axes)
+    calls = pace.software.gathers if "fsdp" in one.axes else 1
+    return (2 if one.kind == "AllReduce" else 1) * pace.ring(one.bytes, n, inside, calls)
 
-    def beside(each, there, back):  # one of them hides behind the forward pass, two behind the backward one
-        late = maximum(0.0, each - there) + maximum(0.0, 2 * each - back)
-        return 3 * each * shown + (late if soft.overlaps else 0.0)
+
+def _parts(one: LayerPrices, layout: Layout, pace: Pace) -> dict:
+    """Seconds of one layer under a policy: kernels, those done again, and of what it sends what nothing hides.
+
+    Frameworks do the whole layer again; only a compiler sees that no gradient reads its last product.
+    """
+    soft = pace.software
+    twice = {"everything": 0.0, "matmuls": one.attention[0] + one.stream}.get(layout.policy, one.there)
+    waits = (pace.k.tensor if pace.gpu else pace.k.data) if soft.overlaps else 1.0
+
+    def passes(what):  # seconds of both passes' collectives
+        some = [(s.passes(layout.policy), each) for s, each in one.sends if what(s)]
+        return tuple(sum((n[i] * each for n, each in some), 0.0) for i in (0, 1))
+
+    def beside(sent, there, back):
+        if not soft.overlaps:
+            return sum(sent)
+        return pace.k.data * sum(sent) + maximum(0.0, sent[0] - there) + maximum(0.0, sent[1] - back)
 
     return {
         "kernels": one.there + one.back,
-        "again": again,
-        "tensor": times * one.tensor * waits * (0.5 if soft.overlaps_tp else 1.0),
-        "experts": (4 + 2 * twice) * waits * one.experts,
-        "context": where(layout.cp > 1, beside(one.keys, *one.attention), 0.0),
-        "weights": where(one.weights > 0, beside(one.weights, one.there, one.back + again), 0.0),
+        "again": twice,
+        "tensor": sum(passes(lambda s: s.axes == ("tp",))) * waits * (0.5 if soft.overlaps_tp else 1.0),
+        "experts": sum(passes(lambda s: s.what == "tokens")) * waits,
+        "context": beside(passes(lambda s: s.what == "keys"), *one.attention),
+        "weights": beside(passes(lambda s: "fsdp" in s.axes), one.there, one.back + twice),
     }
 
 
-def _sums(dense, experts, layout: Layout, pace: Pace) -> tuple:
-    """Seconds of the sums of gradients over copies of the model and of gathering what they share; and of those over pods.
+def _copied(one: LayerPrices, layout: Layout):
+    """Seconds of the sums of a layer's gradients over copies of the model, and of gathering what they share."""
+    some = [(s, each) for s, each in one.sends if s.what in ("weights", "gradients") and "fsdp" not in s.axes]
+    return sum((s.update + s.backward * layout.microbatches) * each for s, each in some)
 
-    With zero=2 gradients are scattered after each microbatch, with zero=3 layer by layer.
-    """
-    each = where(layout.zero == 0, 2 * GRADIENT, GRADIENT * _sums_run(layout) + WEIGHT) / layout.fsdp
-    inside = layout.tp * layout.fsdp
-    shared_by_all = pace.ring(each * dense, layout.dp * layout.ep * layout.cp, inside)
-    routed = pace.ring(each * experts, layout.dp * layout.cp, inside * layout.ep)
-    pods = (layout.pods - 1) / layout.pods * 2 * GRADIENT * (dense + experts) / layout.fsdp / pace.network
-    return where(layout.zero == 3, 0.0, shared_by_all + routed), pods
+
+def _pods(held, layout: Layout, pace: Pace):
+    """Seconds of the sum of gradients over pods."""
+    return (layout.pods - 1) / layout.pods * 2 * layout.stored.gradient * held / layout.fsdp / pace.network
 
 
 def _sums_run(layout: Layout):
@@ -254,22 +271,17 @@ def _step(c: Config, chip: Chip, layout: Layout, p: Prices) -> dict:
     one = {name: sum(share * of[name] for share, of in zip(shares, some)) for name in some[0]}
     each, forward = sum(one.values()), sum(share * layer.there for share, layer in zip(shares, p.layers))
     stage, even = slowest_stage(c, each, p.head, layout), c.L / layout.pp * each
-    sends = where(
-        layout.pp > 1,
-        layout.stages / layout.pp * (2 * at.rows * c.D / layout.tp / _far(layout, pace) + pace.k.latency),
-        0.0,
-    )
     there, back = c.L / layout.pp * forward, c.L / layout.pp * (each - forward)
     whole = c.L % layout.stages == 0
     last = where(whole, p.head, p.head / layout.pp)  # of a stage that is as full as the others
     return {name: at.rounds * c.L / layout.pp * seconds for name, seconds in one.items()} | {
         "unembedding": at.rounds * last,
         "uneven": where(whole, 0.0, at.rounds * maximum(stage - even - last, 0.0)),
-        "sends": at.rounds * sends,
+        "sends": at.rounds * p.handed,
         "bubble": idle(layout.schedule, layout.pp, at.rounds, layout.v, there, back / 2, back / 2),
         "gradients": _gradients(p, layout, back),
         "update": p.update,
-        "host": _host(c, layout, at, chip, pace, at.rounds * (stage + sends)),
+        "host": _host(c, layout, at, chip, pace, at.rounds * (stage + p.handed)),
     }
 
 

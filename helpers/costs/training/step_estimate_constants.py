@@ -38,20 +38,20 @@ class Constants:
     usual      how much longer products and streams take in usual software than in tuned
     """
 
-    ampere: float = 0.747
-    hopper: float = 0.651
-    blackwell: float = 0.547
-    v5: float = 0.855
+    ampere: float = 0.746
+    hopper: float = 0.649
+    blackwell: float = 0.55
+    v5: float = 0.854
     v6: float = 0.652
-    eight: float = 0.739
-    attention: float = 0.608
-    half: float = 1370
-    memory: float = 0.632
-    latency: float = 7.21e-06
-    link: float = 0.678
-    network: float = 0.447
-    tensor: float = 0.741
-    data: float = 0.29
+    eight: float = 0.74
+    attention: float = 0.609
+    half: float = 1300
+    memory: float = 0.631
+    latency: float = 7.17e-06
+    link: float = 0.679
+    network: float = 0.445
+    tensor: float = 0.744
+    data: float = 0.294
     usual: float = 1.14
 
     def share(self, chip: str) -> float:

@@ -10,7 +10,7 @@ not cut: of a group of ep·tp devices each has its share of them, and of the tok
 Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al. 2021; Korthikanti et al. 2022).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from helpers.arguments import entries
@@ -29,13 +29,17 @@ ROUTED = 4, 8  # arrays of D numbers for each copy of a token: put in its expert
 
 @dataclass(frozen=True)
 class Product:
-    """`groups` products of [m, k] by [k, n] with weights, on one device; together they are one kernel."""
+    """`groups` products of [m, k] by [k, n] with weights, on one device; together they are one kernel.
+
+    read  some gradient reads the result, so that it is done again where it was not kept
+    """
 
     role: str
     m: float
     n: float
     k: float
     groups: float = 1
+    read: bool = True
 
     @cached_property
     def flops(self):
@@ -92,7 +96,6 @@ class Layer:
     keys      keys and values that cp gathers
     routed    numbers of the copies of tokens that go to experts
     vectors   numbers of norms and biases; the last norm and the sinks are spread over layers
-    unread    FLOPs of products whose results no gradient reads, so that they are not done again
     """
 
     kind: LayerKind
@@ -104,12 +107,16 @@ class Layer:
     keys: float
     routed: float
     vectors: float
-    unread: float
 
     @cached_property
     def flops(self):
         """FLOPs of products with weights, forward."""
         return sum(p.flops for p in self.products)
+
+    @cached_property
+    def unread(self):
+        """FLOPs of products that are not done again."""
+        return sum(p.flops for p in self.products if not p.read)
 
     @cached_property
     def weights(self):
@@ -201,11 +208,11 @@ def _mlp_products(c: Config, kind: LayerKind, rows, layout: Layout) -> list[Prod
     return out
 
 
-def _unread(c: Config, kind: LayerKind, products: list[Product]) -> float:
-    """The last product of attention is o, that of an MLP and of shared experts out."""
+def _read(c: Config, kind: LayerKind, products: list[Product]) -> tuple[Product, ...]:
+    """The products, with those marked that no gradient reads: o is the last of attention, out that of an MLP or of shared experts."""
     roles = {"o": "projections", "out": "mlp", "out of shared": "shared"}
-    some = [[p for p in products if p.role == roles[name]][-1] for name in unread(c, kind)]
-    return sum(p.flops for p in some)
+    never = [[i for i, p in enumerate(products) if p.role == roles[name]][-1] for name in unread(c, kind)]
+    return tuple(replace(p, read=i not in never) for i, p in enumerate(products))
 
 
 def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors) -> Layer:
@@ -224,14 +231,13 @@ def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors) 
     return Layer(
         kind,
         count,
-        tuple(products),
+        _read(c, kind, products),
         Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width),
         streamed,
         rows * c.D,
         rows * layout.cp * latent,
         routed,
         vectors,
-        _unread(c, kind, products),
     )
 
 

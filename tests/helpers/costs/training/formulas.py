@@ -88,6 +88,13 @@ def _listed(D, tp, m):
     return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
 
 
+def _sent(D, tp, m):
+    """Bytes of all that a device sends, through all layers."""
+    c, laid = _mixed(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, pp=2.0, microbatches=m)
+    listed = layout_collectives.sends(c, laid, step_operations.operations(c, laid, 64, 1024))
+    return tuple(sum(x.bytes * sum(x.passes("block")) for x in some) for some in (*listed.layers, listed.stage))
+
+
 def _peak(D, tp, m):
     """Bytes of the fullest device, by role."""
     at = layout.Layout(dp=2.0, tp=tp, pp=2.0, ep=2.0, microbatches=m, zero=1, policy="everything")
@@ -107,6 +114,7 @@ def _utilised(B, T):
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
+    "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
     "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),

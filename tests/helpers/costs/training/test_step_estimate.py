@@ -191,6 +191,7 @@ def test_whole_numbers_are_traced_too():
     assert float(got) == pytest.approx(plain, rel=1e-5)
 
 
+@pytest.mark.takes("prices every published row twice")
 def test_rows_taken_together_are_rows_taken_one_by_one():
     for places, args in bench.stacked(ROWS):
         together: Estimate = step_seconds(*args)
@@ -214,6 +215,7 @@ def test_inputs_say_what_the_row_says(r):
         assert said is None or getattr(layout, axis) == said
 
 
+@pytest.mark.takes("prices every published row twice")
 def test_no_name_and_no_measurement_reaches_the_estimate(tmp_path, monkeypatch):
     """Labels permuted and measured values replaced, predictions stay the same; so do rows in another order."""
     data = json.loads(bench.DATA.read_text(encoding="utf-8"))

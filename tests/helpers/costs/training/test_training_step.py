@@ -148,7 +148,7 @@ def test_what_is_sent_under_each_strategy():
     cp = kinds(Layout(cp=64))  # the MLP sends nothing: only keys and values, and gradients as under dp
     assert {k[2] for k in cp} == {"keys", "gradients"} and cp["AllReduce", dp, "gradients", "update", True] == 1
     ep = kinds(Layout(ep=16, dp=4), EXPERTS)
-    assert ep["AllToAll", "ep", "tokens", "forward", False] == 2 * 6 / 8  # there and back, in 6 of 8 layers
+    assert ep["AllToAll", "tp+ep", "tokens", "forward", False] == 2 * 6 / 8  # there and back, in 6 of 8 layers
 
 
 def test_nothing_kept_sends_the_forward_pass_again():

@@ -80,7 +80,7 @@ def test_attention_of_every_family(c):
     attend = decoder_layers.latent_attention if c.mla else decoder_layers.attention
     x = jnp.asarray(np.random.default_rng(1).standard_normal((B, T, c.D)), jnp.bfloat16)
     for p, window in one_layer(c):
-        run = lambda p, x, first, window=window: attend(p, x, first + jnp.arange(T), c, window)[0]  # noqa: E731
+        run = jax.jit(lambda p, x, first, window=window: attend(p, x, first + jnp.arange(T), c, window)[0])
         exact, far = run(raised(p), raised(x), 0), run(raised(p), raised(x), FAR)
         assert off(far, exact) < 0.01
         assert off(run(p, x, FAR), exact) < 1.5 * off(run(p, x, 0), exact) + 0.01
