@@ -10,7 +10,7 @@ from math import prod
 
 from helpers.arguments import entries
 
-HOPS = {"tpu": 1e-6, "gpu": 3e-6}
+HOPS = {"tpu": 1e-6, "gpu": 3e-6, "trn": 3e-6}
 
 
 @dataclass(frozen=True)
@@ -18,21 +18,22 @@ class Chip:
     """One accelerator.
 
     name            "v5e", "H100", …
-    kind            "tpu" or "gpu"
+    kind            "tpu", "gpu", or "trn": a Trainium of AWS
     flops           dense FLOPs/s (OPs/s for integers) by dtype: {"bf16": 1.97e14, "int8": 3.94e14}
     hbm_bytes       bytes of HBM
     hbm_bandwidth   bytes/s between HBM and the chip
-    fast_bytes      bytes of VMEM (TPU) or of shared memory over all SMs (GPU)
+    fast_bytes      bytes of VMEM (TPU), of shared memory over all SMs or CUs (GPU), of SBUF (Trainium)
     fast_bandwidth  bytes/s of it, or None where nobody publishes it
-    link_bandwidth  bytes/s of one ICI link in ONE direction; on a GPU, of all its NVLinks together in one direction
-    axes            dimensions of the torus (2 or 3); 0 for a GPU behind a switch
-    pod             chips along each axis of the largest pod
-    cores           TensorCores (TPU) or SMs (GPU) of one chip
+    link_bandwidth  bytes/s of one ICI link in ONE direction; without a torus, of all its links together in one direction
+    axes            dimensions of the torus (2 or 3); 0 for chips that make a domain, most of them behind a switch
+    pod             chips along each axis of the largest pod; those of a domain
+    cores           TensorCores (TPU), SMs or CUs (GPU) or NeuronCores of one chip
     chips_per_host  chips that share a host, its PCIe root and its network cards
     pcie_bandwidth  bytes/s between host and this chip, one direction, or None
     dcn_bandwidth   bytes/s of data-centre network for this chip, one direction
     watts           most power that it may draw, or None where nobody publishes it
     sources         where each field was read
+    names           what its cores and its links are called
     """
 
     name: str
@@ -51,13 +52,14 @@ class Chip:
     dcn_bandwidth: float
     watts: float | None
     sources: Mapping[str, str]
+    names: tuple[str, str]
 
     @property
     def hop(self) -> float:
         """Seconds that one step of a collective takes at least, however few its bytes.
 
         TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings;
-        inside of a training step it takes longer (`costs.training.step_estimate_constants`).
+        inside of a training step it takes longer (`costs.training.step_estimate_constants`). Trainium: as a GPU, for want of a figure.
         """
         return HOPS[self.kind]
 
@@ -94,7 +96,7 @@ class Chip:
         (2550.0, 850.0)
         """
         if self.axes == 0:
-            raise ValueError(f"{self.name} hangs on a switch, not on a torus: it has no ICI axes")
+            raise ValueError(f"{self.name} is one of a domain of {self.pod[0]}, not of a torus: it has no ICI axes")
         if not 1 <= axes <= self.axes:
             raise ValueError(f"{self.name} has {self.axes} torus axes, so 1 to {self.axes}, not {axes}")
         return self.rate(dtype) / (2 * self.link_bandwidth * axes)

@@ -14,7 +14,7 @@ TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
 
 @pytest.mark.parametrize("c", CHIPS.values(), ids=CHIPS)
 def test_every_field_has_a_source(c):
-    own = {"name", "kind", "sources"}
+    own = {"name", "kind", "names", "sources"}
     assert {f.name for f in fields(Chip)} - own == set(c.sources)
 
 
@@ -63,6 +63,61 @@ def test_published_intensities_of_gpus():
     assert chip("v5p").alpha_dcn() == 73_440
 
 
+# What frameworks divide by for MFU, and other people's tables: torchtitan `tools/utils.py`, verl `utils/flops_counter.py`,
+# LLM-Prof `hardware_spec.md` (memory in GB, links both ways in GB/s), Lockwood's "Trainium2" (an instance of sixteen).
+@pytest.mark.parametrize(
+    "name,bf16",
+    [("A100", 312e12), ("H100", 989e12), ("H100-PCIe", 756e12), ("H200", 989e12), ("B200", 2.25e15), ("GB200", 2.5e15),
+     ("H800", 989e12), ("H20", 148e12), ("MI300X", 1300e12), ("Trn2", 20.8e15 / 16 / 2)],
+)  # fmt: skip
+def test_rates_that_frameworks_divide_by(name, bf16):
+    assert chip(name).rate() == pytest.approx(bf16, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "name,memory,bandwidth,both_ways",
+    [("H20", 96, 4022, 900), ("H800", 80, 3350, 400), ("A100", 80, 2039, 600), ("H100", 80, 3350, 900),
+     ("H200", 141, 4800, 900), ("Trn2", 1.5 * 1024**4 / 16 / 1e9, 3000, 1280 - 4 * 64)],
+)  # fmt: skip
+def test_memory_and_links_against_other_tables(name, memory, bandwidth, both_ways):
+    c = chip(name)
+    assert (c.hbm_bytes, c.hbm_bandwidth) == pytest.approx((memory * 1e9, bandwidth * 1e9), rel=0.04)
+    assert 2 * c.link_bandwidth == pytest.approx(both_ways * 1e9)
+
+
+@pytest.mark.parametrize(
+    "name,cores,clock,each",
+    [("H100-PCIe", 114, 1.62e9, 4096), ("MI300X", 8 * 38, 2.1e9, 2048), ("MI355X", 8 * 32, 2.4e9, 4096)],
+)
+def test_rates_are_cores_times_clock(name, cores, clock, each):
+    """By hand from the makers' peak clocks; AMD's LDS read 128 bytes a clock, and 256 since CDNA 4."""
+    c = chip(name)
+    assert c.rate() == pytest.approx(cores * clock * each, rel=0.002)
+    assert c.fast_bandwidth == pytest.approx(cores * clock * (256 if name == "MI355X" else 128), rel=0.002)
+
+
+def test_amd_links_one_by_one():
+    """128 and 153.6 GB/s both ways between any two of eight: seven links of each."""
+    for name, both_ways in (("MI300X", 128e9), ("MI355X", 153.6e9)):
+        assert 2 * chip(name).link_bandwidth == pytest.approx(7 * both_ways) and chip(name).pod == (8,)
+        assert "no switch" in chip(name).sources["axes"] and not any("NV" in s for s in chip(name).sources.values())
+
+
+def test_names_of_cores_and_links():
+    said = {c.names for c in CHIPS.values()}
+    assert said == {("TensorCore", "ICI"), ("SM", "NVLink"), ("CU", "Infinity Fabric"), ("NeuronCore", "NeuronLink")}
+    assert all((c.names[1] == "ICI") == bool(c.axes) == (c.kind == "tpu") for c in CHIPS.values())
+
+
+@pytest.mark.parametrize(
+    "asked,name",
+    [("mi300", "MI300X"), ("trainium2", "Trn2"), ("h100-sxm", "H100"), ("tpu-v5p", "v5p"), ("TPU v5 lite", "v5e"),
+     ("NVIDIA H100 80GB HBM3", "H100"), ("h100_pcie", "H100-PCIe"), ("tpu7x", "v7"), ("GB200-NVL72", "GB200")],
+)  # fmt: skip
+def test_names_by_meaning(asked, name):
+    assert chip(asked) is CHIPS[name]
+
+
 def test_chip_is_found_by_any_case_and_answers_typos():
     assert chip("V5E") is chip("v5e")
     assert chip("ironwood") is chip("v7")
@@ -70,12 +125,14 @@ def test_chip_is_found_by_any_case_and_answers_typos():
         chip("v5f")
     with pytest.raises(ValueError, match="did you mean .*H100"):
         chip("H10")
+    with pytest.raises(ValueError, match="no chip is called 'h100-nvl'; did you mean .*H100-PCIe"):
+        chip("h100-nvl")
     with pytest.raises(ValueError, match="no chip is called 'zzz'; did you mean v3, v4p"):
         chip("zzz")
 
 
 def test_axes_of_a_switch_are_refused():
-    with pytest.raises(ValueError, match="hangs on a switch"):
+    with pytest.raises(ValueError, match="H100 is one of a domain of 8, not of a torus"):
         chip("H100").alpha_ici()
     with pytest.raises(ValueError, match="2 torus axes, so 1 to 2, not 3"):
         chip("v5e").alpha_ici(3)
