@@ -25,14 +25,42 @@ def said(capsys, *more) -> str:
 def test_the_table_is_what_the_search_finds(capsys):
     best = layout_search.search(model("llama-3-70b"), 2**20, 8192, Slice(chip("v5p"), (4, 4, 4)), top=3).best
     lines = said(capsys, "--top", "3").splitlines()
-    assert [line.split("  ")[-1] for line in lines[2:5]] == [str(at.layout) for at in best]
-    assert lines[6].startswith(f"{best[0].layout}: estimate ")
+    assert lines[0].startswith(
+        "llama-3-70b on 64 v5p (a slice of 4x4x4), 1,048,576 tokens a step in 128 sequences of 8,192"
+    )
+    assert [line.split("  ")[-1] for line in lines[3:6]] == [str(at.layout) for at in best]
+    assert lines[7] == str(best[0].layout)
+
+
+def test_as_many_as_it_says_are_as_good_as_the_first(capsys):
+    some = json.loads(said(capsys, "--top", "100", "--json"))
+    mids = [at["seconds"]["mid"] for at in some["layouts"]]
+    assert some["as_good"] == sum(x <= 1.01 * min(mids) for x in mids) > 1
+    assert f"{some['as_good']} are as good as the first, within 1%" in said(capsys)
+
+
+def test_every_number_says_what_kind_it_is(capsys):
+    some = json.loads(said(capsys, "--json", "--top", "1", "--price", "2"))
+    one = some["layouts"][0]
+    numbers = (
+        {name for name, x in one.items() if isinstance(x, float)}
+        | {f"seconds.{n}" for n in one["seconds"]}
+        | {"memory"}
+    )
+    assert set(some["kinds"]) == numbers and all(
+        k.split()[0].strip(",") in ("estimate", "floor", "count") for k in some["kinds"].values()
+    )
+    text = said(capsys, "--top", "1", "--price", "2")
+    kinds = [line.split()[0] for line in text.splitlines()[6:] if line.startswith("  ") and line[2] != " "]
+    assert kinds == ["estimate", "floor", "count", "estimate"]
+    assert "tuned software" in text and "if nothing fails or restarts" in text and "with 12 bytes a parameter" in text
 
 
 def test_a_layout_that_is_named_is_priced_as_the_functions_price_it(capsys):
-    one = json.loads(
+    some = json.loads(
         said(capsys, "--layout", "fsdp=16,tp=4,microbatches=8", "--json", "--price", "4", "--budget", "1e12")
     )
+    (one,) = some["layouts"]
     laid = Layout(fsdp=16, tp=4, microbatches=8)
     at = step(model("llama-3-70b"), laid, 2**20, 8192, Slice(chip("v5p"), (4, 4, 4)), count="causal")
     assert one["layout"] == {"fsdp": 16, "tp": 4, "microbatches": 8}
@@ -58,6 +86,73 @@ def test_llama_3_1_as_it_was_trained_can_be_said(capsys):
     assert "uneven" in capsys.readouterr().out
 
 
+def test_a_layout_that_is_named_is_held_against_the_best(capsys):
+    laid = Layout(fsdp=16, tp=4, microbatches=8)
+    case = model("llama-3-70b"), 2**20, 8192, Slice(chip("v5p"), (4, 4, 4))
+    (best,) = layout_search.search(*case, top=1).best
+    ratio = step(case[0], laid, *case[1:], count="causal").estimate.mid / best.estimate.mid
+    assert ratio > 1.05
+    assert f"{ratio:.2f} times the best that fits" in said(capsys, "--layout", "fsdp=16,tp=4,microbatches=8")
+
+
+@pytest.mark.parametrize(
+    "text, shape, pods",
+    [
+        ("131072xH100", (8,), 16384),
+        ("4xH100", (4,), 1),
+        ("2x8xH100", (8,), 2),
+        ("512 h100", (8,), 64),
+        ("576xGB200", (72,), 8),
+        ("512xGB200", (64,), 8),
+        ("64xTrn2", (16,), 4),
+        ("8xH100-PCIe", (2,), 4),
+        ("6144xv5p", (16, 16, 24), 1),
+        ("8960xv5p", (16, 20, 28), 1),
+        ("8192xv5p", (16, 16, 16), 2),
+        ("9216xv7", (16, 24, 24), 1),
+        ("16x16x24xv5p", (16, 16, 24), 1),
+        ("1,024xv5e", (16, 16), 4),
+        ("48xv5e", (4, 4), 3),
+    ],
+)
+def test_chips_are_whole_domains_or_slices(text, shape, pods):
+    at, n = plan.room(text)
+    assert (tuple(sorted(at.shape)), n) == (shape, pods)
+
+
+def test_a_config_is_a_model(capsys, monkeypatch, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+
+    def from_hf(at):
+        open(at).close()
+        return model("llama-3-70b")
+
+    monkeypatch.setattr(plan.Config, "from_hf", staticmethod(from_hf), raising=False)
+    words = ["train", "--config", str(path), *ASKED[2:]]
+    assert plan.main(words) == 0
+    assert capsys.readouterr().out.replace("config.json", "llama-3-70b") == said(capsys)
+    path.unlink()
+    assert plan.main(words) == 2
+    assert "cannot be read (No such file or directory): give the path of a config.json" in capsys.readouterr().err
+
+
+def test_sequences_stand_for_tokens(capsys):
+    words = [*ASKED[:4], "--sequences", "128", "--length", "8192"]
+    assert plan.main(words) == 0 and capsys.readouterr().out == said(capsys)
+
+
+def test_another_maker_says_whose_shares_it_has(capsys):
+    for of, words in (("8xMI300X", "in one domain"), ("16xTrn2", "in one domain"), ("8xH20", "in one domain")):
+        assert plan.main(["train", "llama-3-8b", "--chips", of, "--sequences", "64", "--length", "8192"]) == 0
+        text = capsys.readouterr().out
+        assert (
+            f"No measured step is of {of.split('x')[1]}: it has the shares of peak of H100, and a wider interval."
+            in text
+        )
+        assert words in text and "NV" not in text and "pods" not in text
+
+
 def test_it_needs_numpy_alone():
     """As a program of its own it has JAX and matplotlib not even loaded."""
     code = f"import sys; from helpers import plan; plan.main({ASKED}); print(sorted({{'jax', 'matplotlib', 'numpy'}} & set(sys.modules)))"
@@ -68,19 +163,39 @@ def test_it_needs_numpy_alone():
 @pytest.mark.parametrize(
     "more, words",
     [
-        (("--chips", "511xH100"), "511 H100 are no slice or whole number of 8: take 504"),
+        (("--chips", "511xH100"), "511 H100 are no whole number of domains of 8: take 504 or 512"),
+        (
+            ("--chips", "40xv5e", "--layout", "dp=40"),
+            "dp=40 pods=5 takes 40 chips and the slice has 8: divide an axis by 5",
+        ),
+        (("--chips", "9xv5e"), "9 v5e are no slice, nor several slices alike: take 8 or 16"),
+        (("--chips", "131073xH100"), "--chips is from 1 to 131,072 of them, and not 131,073"),
+        (
+            ("--chips", "48xv5e"),
+            "48 v5e (3 slices of 4x4) leaves each group whole ones of 128 sequences: give a multiple of 3",
+        ),
         (("--chips", "H100"), "--chips is how many of which, such as 512xH100, and not 'H100'"),
         (
             ("--chips", "8xH100"),
-            "nothing fits on 8xH100: the best lacks 30.1 GB a chip; the fewest that hold the step are 16",
+            "nothing fits on 8 H100: the best lacks 30.1 GB a chip for the step; 16 hold it",
         ),
         (("--chips", "64xH1000"), "no chip is called 'H1000'"),
         (("--layout", "tp=x"), "tp is a whole number, not 'x'"),
         (("--layout", "sequence_parallel=no"), "sequence_parallel is True or False, not 'no'"),
         (("--layout", "tensor=8"), "--layout is names and values such as tp=8,fsdp=64, with names of dp, fsdp, tp"),
-        (("--layout", "tp=8"), "tp=8 takes 8 chips and the slice has 64: multiply an axis by 8"),
+        (("--layout", "tp=8"), "tp=8 takes 8 of 64 chips: give the others to an axis, such as tp=8,fsdp=8"),
         (("--layout", "tp=7,fsdp=8"), "takes 56 chips and the slice has 64"),
-        (("--tokens", "-8"), "--tokens, --length and --top are 1 or more"),
+        (("--layout", "tp=2,tp=4"), "--layout names tp twice: give it once"),
+        (("--layout", "tp=8,fsdp=8,pods=2"), "pods=2, and these chips are 1: leave it out"),
+        (("--tokens", "-8"), "--tokens, --sequences, --length and --top are 1 or more"),
+        (("--tokens", "0"), "--tokens, --sequences, --length and --top are 1 or more"),
+        (
+            ("--tokens", "4M"),
+            "a whole number such as 8192, and not '4M': python -m helpers.plan train llama-3-70b --chips",
+        ),
+        (("--sequences", "4"), "not allowed with argument --tokens: python -m helpers.plan train llama-3-70b"),
+        (("--config", "x.json"), "give a public model or --config with the path of a config.json, one of the two"),
+        (("--what",), "unrecognized arguments: --what: python -m helpers.plan train"),
         (("--tokens", "100"), "100 tokens are no whole number of sequences of 8192: the next is 8192"),
     ],
 )
