@@ -12,8 +12,9 @@ FIGURE = Planner(
         "qwen-3-235b-a22b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v3", "kimi-k2",
     ),
     chips={
-        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "H100": "H100",
-        "H200": "H200", "B200": "B200",
+        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "A100-40GB": "A100, 40 GB",
+        "H100": "H100", "H100-PCIe": "H100, PCIe", "H800": "H800", "H20": "H20", "H200": "H200", "B200": "B200", "B300": "B300",
+        "GB200": "GB200", "GB300": "GB300", "MI300X": "MI300X", "MI355X": "MI355X", "Trn2": "Trainium 2",
     },
     widths={
         "weights and caches in bf16": (2, 2),

@@ -48,7 +48,12 @@ def _controls(figure, key: str, at) -> str:
     built = "".join(
         _field(key, say.Field(s, say.LABELS[s], "", 1, say.MOST[s]), str(has.get(s, "")), s in still) for s in SIZES
     )
-    return menus + fields + f"<details><summary>Change the model’s sizes</summary><div>{built}</div></details>"
+    return (
+        menus
+        + fields
+        + _own(key, at)
+        + f"<details><summary>Change the model’s sizes</summary><div>{built}</div></details>"
+    )
 
 
 def _menu(key: str, name: str, label: str, options, task: str, at) -> str:
@@ -69,6 +74,17 @@ def _field(key: str, f: say.Field, value: str, hidden: bool) -> str:
         f'<div data-of="{f.name}"{" hidden" if hidden else ""}><label for="{key}-{f.name}">{escape(f.label)}</label>'
         f'<input type="text" inputmode="{mode}" id="{key}-{f.name}" name="{f.name}" maxlength="16" autocomplete="off" '
         f'value="{escape(value)}" aria-describedby="{key}-said"></div>'
+    )
+
+
+def _own(key: str, at) -> str:
+    """The layout that a reader types, with what is wrong with it under it."""
+    hidden = " hidden" if at["task"] != "train" else ""
+    return (
+        f'<div data-of="own"{hidden}><label for="{key}-own">{escape(say.OWN)}</label>'
+        f'<input type="text" id="{key}-own" name="own" maxlength="{say.LONG}" autocomplete="off" autocapitalize="off" '
+        f'spellcheck="false" value="{escape(at["own"])}" aria-describedby="{key}-own-said">'
+        f'<p id="{key}-own-said" aria-live="polite"></p></div>'
     )
 
 
@@ -95,7 +111,9 @@ def _ranking(figure, key: str, plan) -> str:
         for n in range(len(lines), say.ROWS)
     ]
     only = str(len(plan.rows) <= say.ROWS).lower()
-    page = say.PAGE.format(first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}")
+    page = say.PAGE[figure.chosen()["task"]].format(
+        first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}"
+    )
     return (
         f'<table class="table live-ranked"><caption data-page>{escape(page)}</caption>'
         '<thead><tr><th scope="col">layout</th><th scope="col">time</th><th scope="col">a device holds</th></tr></thead>'
@@ -140,7 +158,7 @@ def _numbers(figure, task: str, plan) -> str:
     bodies = []
     for of, results in say.RESULTS.items():
         lines = "".join(
-            f'<tr><th scope="row">{escape(r.label)}</th>'
+            f'<tr><th scope="row">{escape(r.label)} <small>{escape(say.KINDS[of][r.name])}</small></th>'
             f'<td data-result="{r.name}">{escape(plan.said[r.name] if of == task else "")}</td></tr>'
             for r in results
         )

@@ -1,10 +1,10 @@
 // The planner: ranks every layout of a setting as helpers/figures/inference/planner/planner.py does, with the functions traced from helpers/costs,
 // and shows the picked one. figure_controls.js calls what this hands out.
-window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text, whole, fill, ungrouped }) => {
+window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, { text, whole, fill, ungrouped }) => {
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
   const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
   const { digits } = tools;
-  let picked = "", page = 0, last = null;
+  let picked = "", page = 0, last = null, moved = false;
 
   // What the fields say as numbers, and the first of them that holds nonsense.
   function typed(at) {
@@ -42,6 +42,38 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     });
   }
 
+  // What a layout that is typed says, or the first nonsense in it.
+  function read(said) {
+    const found = Object.fromEntries([...t.axes, "zero", "microbatches"].map(name => [name, Number(name !== "zero")])), seen = new Set();
+    found.policy = t.kept.indexOf("block");
+    for (const part of said.split(/[,\s]+/).filter(Boolean)) {
+      const [name, ...rest] = part.split("="), value = rest.join("="), number = /^[0-9]{1,7}$/.test(value) ? Number(value) : -1;
+      const by = { part, name, value, names: [...t.named_numbers, "policy"].join(", "), kept: t.kept.join(", ") };
+      const no = t.elsewhere.includes(name) ? "elsewhere" : !Object.hasOwn(found, name) || !value ? "unknown" : seen.has(name) ? "twice"
+        : name === "policy" ? (t.kept.includes(value) ? "" : "policy") : name === "zero" ? (number >= 0 && number <= 3 ? "" : "zero") : number >= 1 ? "" : "whole";
+      if (no) return [found, fill(t.named[no], by)];
+      seen.add(name);
+      found[name] = name === "policy" ? t.kept.indexOf(value) : number;
+    }
+    return [found, ""];
+  }
+
+  // The first rule that such a layout breaks, in a sentence.
+  function broken(mesh, found, { like, sizes, has, chip, place, n, sequences, T, who }) {
+    const took = mesh.reduce((a, b) => a * b), shards = found.dp * found.fsdp * found.ep, may = at => legal[like.k](...sizes, ...at);
+    const by = { ...found, n: whole(n), took: whole(took), who, T: whole(T), L: has.L, place: place[2], sequences: whole(sequences), shards: whole(shards) };
+    if (took !== n) return fill(t.named[n % took ? "other" : "more"], { ...by, fsdp: found.fsdp * (n / took) });
+    if (!chip.kind && !lies(...mesh, ...[...place[2].split("x").map(Number), 1, 1].slice(0, 3))) return fill(t.named.lies, by);
+    for (const [axis, on] of [["tp", x => [x, 1, 1]], ["ep", x => [1, x, 1]]]) {
+      if (may(on(found[axis]))) continue;
+      const fit = [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => may(on(x)));
+      return fill(t.named.suits, { ...by, axis, value: found[axis], fit: fit.join(", ") });
+    }
+    if (found.pp > has.L) return fill(t.named.stages, by);
+    if (T % found.cp) return fill(t.named.cp, by);
+    return sequences % (shards * found.microbatches) ? fill(t.named.batch, by) : "";
+  }
+
   // Every mesh with the setting that suits it.
   function training(at, sizes) {
     const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), tokens = Number(at.tokens), T = Number(at.T);
@@ -58,24 +90,36 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
       some.push({ name: mesh.join("."), fits, best });
     }
     const edge = t.equal * Math.min(...some.map(r => r.best.fastest));
-    for (const r of some) {
-      Object.assign(r, r.best.found(edge));
+    function keyed(r, say, edge) {
       const { mesh, zero, microbatches, seconds, memory } = r, pair = [digits(seconds), digits(memory)];
       if (!r.fits) r.key = [2, ...pair.reverse()];
       else r.key = seconds > edge ? [1, ...pair] : [0, ...tools.simple(mesh, zero, microbatches, memory), pair[0]];
-      r.words = fill(t.layout, { layout: tools.layout(r, place[0]), policy: t.kept[r.policy] });
+      r.words = fill(say, { layout: tools.layout(r, 1), policy: t.kept[r.policy] });
+      return r;
+    }
+    for (const r of some) keyed(Object.assign(r, r.best.found(edge)), t.layout, edge);
+    // The layout that is typed, as one more line, or what is wrong with it.
+    function typedIn(said, who, has) {
+      const [found, nonsense] = read(said), { policy, zero, microbatches, ...axes } = found;
+      if (nonsense) return { wrong: nonsense };
+      const mesh = t.axes.map(name => axes[name]), wrong = broken(mesh, found, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
+      if (wrong) return { wrong };
+      const [seconds, memory] = step(...mesh, zero)(microbatches).slice(2 * policy, 2 * policy + 2);
+      return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, fits: memory <= hbm }, t.named.row, edge) };
     }
     const numbers = (r, { budget, price }) => {
       const row = every(r.mesh, r.zero, r.microbatches, r.policy);
       const money = bill(row[0], n, tokens, 1e9 * budget, price), all = Object.fromEntries(t.names.map((name, k) => [name, row[k]]));
       Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])));
       const bound = t.bars.time.train[tools.longest(row)];
+      all.low /= chip.wide;
+      all.high *= chip.wide;
       all.mfu *= 100;
       all.hfu *= 100;
       if (!r.fits) for (const name in all) if (name !== "memory" && !/^m\d/.test(name)) all[name] = NaN;
       return [all, bound, []];
     };
-    return { some: ranked(some), place: place[2], numbers, problem: some.length ? "" : t.few };
+    return { some: ranked(some), place: place[2], numbers, typedIn, problem: some.length ? "" : t.few };
   }
 
   // Every cut of the model.
@@ -108,22 +152,30 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     if (nonsense) return { sentence: nonsense };
     const [sizes, has, own, uneven] = built(at, numbers);
     if (uneven) return { sentence: uneven };
-    const key = JSON.stringify([at, sizes, numbers.S, numbers.B, at.task === "serve" ? numbers.price : 0]);
+    const { own: asked, ...rest } = at, key = JSON.stringify([rest, sizes, numbers.S, numbers.B, at.task === "serve" ? numbers.price : 0]);
     const found = last?.key === key ? last : (at.task === "train" ? training : serving)(at, sizes, numbers, has);
     found.key = key;
     const said = { ...at, ...Object.fromEntries(["n", "tokens", "T"].map(name => [name, whole(at[name])])), who: own ? fill(t.changed, at) : at.model };
     for (const name of ["S", "B"]) if (name in numbers) said[name] = whole(numbers[name]);
     if (found.problem) return { sentence: fill(found.problem, { ...said, ...found }) };
     last = found;
-    const { some, place } = found, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
+    const train = at.task === "train", { row, wrong = "" } = (train && asked.trim() && found.typedIn(asked, said.who, has)) || {};
+    const { place } = found, some = row ? ranked([...found.some, row]) : found.some, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
     const [values, bound, batches] = found.numbers(one, numbers), shown = {};
     for (const [name, unit] of t.results[at.task]) shown[name] = t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : text(values[name], unit);
     Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(some.filter(r => r.fits).length) });
+    if (train) {
+      const times = some.filter(r => r.fits).map(r => r.seconds), fastest = Math.min(...times), { lender } = t.chips[at.chip];
+      Object.assign(said, { equal: whole(times.filter(x => x <= t.equal * fastest).length), ratio: (one.seconds / fastest).toFixed(2) });
+      said.borrowed = lender && fill(t.borrowed, { chip: at.chip, lender });
+    }
     Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B"), memory: text(one.memory, "B") });
-    return { some, k, values, shown, batches, hbm, sentence: fill(t.say[at.task + Number(one.fits)], said) };
+    return { some, k, values, shown, batches, hbm, wrong, sentence: fill(t.say[at.task + Number(one.fits)], said) };
   }
 
-  function table({ some, k, hbm }) {
+  function table({ some, k, hbm }, task) {
+    if (moved) page = Math.floor(k / t.rows);
+    moved = false;
     const first = t.rows * page;
     rows.forEach((line, n) => {
       const r = some[first + n], [name, time, held] = [line.querySelector("span"), ...line.querySelectorAll("td")];
@@ -136,7 +188,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
       held.textContent = r.fits ? memory : fill(t.lacks, { memory, missing: text(r.memory - hbm, "B") });
     });
     const by = { first: whole(first + 1), last: whole(Math.min(first + t.rows, some.length)), count: whole(some.length) };
-    box.querySelector("[data-page]").textContent = fill(t.page, by);
+    box.querySelector("[data-page]").textContent = fill(t.page[task], by);
     for (const b of box.querySelectorAll("[data-turn]")) {
       const to = page + Number(b.dataset.turn);
       b.setAttribute("aria-disabled", to < 0 || to * t.rows >= some.length);
@@ -161,7 +213,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
   }
 
   function show(at, found) {
-    table(found);
+    table(found, at.task);
     for (const kind of Object.keys(t.bars)) draw(kind, at.task, found.values, found.hbm);
     for (const body of box.querySelectorAll("[data-task]")) body.hidden = body.dataset.task !== at.task;
     for (const cell of box.querySelectorAll(`tbody[data-task=${at.task}] [data-result]`)) cell.textContent = found.shown[cell.dataset.result];
@@ -190,7 +242,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
   form.addEventListener("input", ({ target }) => {
     if (!target.name) return;
     if (target.name === "model") sizesOf(target.value);
-    if (!["price", "budget"].includes(target.name)) [picked, page] = ["", 0];
+    if (!["price", "budget"].includes(target.name)) [picked, moved] = [fields.task.value === "train" && fields.own.value.trim() ? "own" : "", true];
   });
   const again = () => ["input", "change"].forEach(what => form.dispatchEvent(new Event(what)));
   for (const radio of radios) radio.addEventListener("change", () => { picked = radio.value; again(); });
@@ -208,14 +260,17 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
       const at = menus(), found = plan(at);
       offer(at);
       if (found.some) show(at, found);
+      fields.own.setAttribute("aria-invalid", Boolean(found.wrong));
+      document.getElementById(fields.own.getAttribute("aria-describedby")).textContent = found.wrong ?? "";
       box.classList.toggle("live-stale", !found.some);
       said.say = found.sentence.replace(/[{}]/g, "");
       return {};
     },
     link(asked) {
       for (const name of Object.keys(t.menus)) {
-        const value = asked.get(name);
-        if ([...fields[name].options].some(o => o.value === value)) fields[name].value = value;
+        const value = asked.get(name), field = fields[name];
+        if (!field.options) field.value = (value ?? "").slice(0, t.long);
+        else if ([...field.options].some(o => o.value === value)) field.value = value;
       }
       sizesOf(fields.model.value);
       for (const name of Object.keys(t.fields)) if (asked.has(name)) fields[name].value = asked.get(name).slice(0, 16);
@@ -227,7 +282,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill }, box, { text
     query() {
       const at = menus(), like = t.models[at.model], given = Object.entries(t.fields).filter(([name, f]) => !f.task || f.task === at.task);
       const own = given.filter(([name]) => !like.unused.includes(name) && fields[name].value !== String(like.sizes[t.sizes.indexOf(name)] ?? ""));
-      const used = Object.entries(at).filter(([name]) => !t.menus[name] || t.menus[name] === at.task);
+      const used = Object.entries(at).filter(([name, x]) => (!t.menus[name] || t.menus[name] === at.task) && x);
       return [...used, ...own.map(([name]) => [name, fields[name].value]), ...(picked ? [["pick", picked]] : [])];
     },
   };

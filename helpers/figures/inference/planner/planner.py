@@ -13,7 +13,10 @@ from functools import cached_property
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.training.layout import AXES
 from helpers.costs.training.layout_search import EQUAL
+from helpers.costs.training.step_estimate import SPREAD
+from helpers.costs.training.step_estimate_constants import GENERATIONS
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.token_price import decode_step
@@ -27,16 +30,15 @@ from helpers.figures.training.layout_search.candidates import (
     TIMES,
     functions as of_steps,
     numbered,
-    places,
     speeds,
 )
 from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
 from helpers.live.controls import reading
 
-from . import page, serving, training, words as say
+from . import named, page, serving, training, words as say
 
-LARGEST = 4096  # chips that the menu offers
+DECODERS = 4096  # chips that serving offers
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Plan:
     values   numbers by name, unknown where they mean nothing
     said     the same as text, and more
     sentence what the page says
+    wrong    what is said of a layout that is typed and cannot be
     """
 
     rows: tuple
@@ -56,6 +59,7 @@ class Plan:
     said: dict[str, str]
     sentence: str
     batches: tuple = ()
+    wrong: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Planner:
             "task": ("Task", say.TASKS, ""),
             "model": ("Model", self.models, ""),
             "chip": ("Chip", tuple(self.chips.values()), ""),
-            "n": ("Chips", tuple(str(2**n) for n in range(LARGEST.bit_length())), ""),
+            "n": ("Chips", tuple(str(2**n) for n in range(training.LARGEST.bit_length())), ""),
             "tokens": ("Tokens a step", tuple(str(2**n) for n in range(14, 27)), "train"),
             "T": ("T, context", tuple(str(2**n) for n in range(10, 18)), "train"),
             "keep": ("Keep for backward", (say.ANY, *KEPT), "train"),
@@ -89,7 +93,7 @@ class Planner:
         at = {f.name: f.value for f in say.FIELDS} | {k: str(x) for k, x in self.first.items()}
         changes = {k: str(x) for k, x in (changes or {}).items()}
         c = model(changes.get("model", at["model"]))
-        return at | {s: str(x) for s, x in sizes(c).items()} | {"pick": ""} | changes
+        return at | {s: str(x) for s, x in sizes(c).items()} | {"pick": "", "own": ""} | changes
 
     def chip_of(self, at: Mapping[str, str]) -> Chip:
         return chip(next(name for name, label in self.chips.items() if label == at["chip"]))
@@ -125,7 +129,7 @@ class Planner:
     def _train(self, at, numbers, c: Config, of: Chip) -> Plan:
         n, tokens, T = (int(at[name]) for name in ("n", "tokens", "T"))
         words = self._words(at, numbers)
-        there = [p for p in places(of.name) if p.chips <= LARGEST]
+        there = training.places(of.name)
         place = next((p for p in there if p.chips == n), None)
         if place is None:
             raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
@@ -134,6 +138,7 @@ class Planner:
         rows = training.ranked(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],))
         if not rows:
             raise ValueError(say.FEW.format(**words))
+        rows, wrong = self._own(at, numbers, c, place, rows)
         picked = next((k for k, r in enumerate(rows) if r.name == at["pick"]), 0)
         one = rows[picked]
         values = training.values(c, place, one, tokens, T, 1e9 * numbers["budget"], numbers["price"])
@@ -141,12 +146,26 @@ class Planner:
         values |= {name: 100 * values[name] for name in ("mfu", "hfu")}
         if not one.fits:
             values = {k: x if k == "memory" or k[0] == "m" and k[1:].isdigit() else math.nan for k, x in values.items()}
-        words |= {"place": str(place), "bound": bound_by}
-        return self._plan(at, rows, picked, values, words, of, one.memory, ())
+        same, fastest = training.equal(rows)
+        words |= {"place": str(place), "bound": bound_by, "equal": f"{same:,}", "ratio": f"{one.seconds / fastest:.2f}"}
+        words["borrowed"] = say.BORROWED.format(chip=at["chip"], lender=lender(of)) if lender(of) else ""
+        return self._plan(at, rows, picked, values, words, of, one.memory, (), wrong)
+
+    def _own(self, at, numbers, c: Config, place, rows) -> tuple[tuple, str]:
+        """The ranking with the layout that is typed, or what is wrong with that."""
+        if not at["own"].strip():
+            return rows, ""
+        sizes_of = tuple(int(numbers.get(s, x)) for s, x in whole(model(at["model"])).items())
+        try:
+            tokens, T = int(at["tokens"]), int(at["T"])
+            own = named.row(at["own"], c, sizes_of, place, tokens, T, self._words(at, numbers)["who"])
+        except ValueError as error:
+            return rows, str(error)
+        return training.beside(rows, own), ""
 
     def _serve(self, at, numbers, c: Config, of: Chip) -> Plan:
         n, B, S = int(at["n"]), int(numbers["B"]), int(numbers["S"])
-        words, there = self._words(at, numbers), decode_step.places(of, LARGEST)
+        words, there = self._words(at, numbers), decode_step.places(of, DECODERS)
         s = next((s for s in there if s.chips == n), None)
         if s is None:
             raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
@@ -170,7 +189,7 @@ class Planner:
         words |= {k: f"{int(numbers[k]):,}" for k in ("B", "S") if k in numbers}
         return words | {"who": say.CHANGED.format(model=at["model"]) if own else at["model"]}
 
-    def _plan(self, at, rows, picked, values, words, of: Chip, memory, batches) -> Plan:
+    def _plan(self, at, rows, picked, values, words, of: Chip, memory, batches, wrong="") -> Plan:
         task, one = at["task"], rows[picked]
         said = {r.name: reading(values[r.name], r.unit) for r in say.RESULTS[task]}
         if not at["price"].strip():
@@ -178,7 +197,7 @@ class Planner:
         words |= said | {"layout": one.words, "rank": f"{picked + 1:,}", "count": f"{len(rows):,}"}
         words |= {"fitting": f"{sum(r.fits for r in rows):,}", "hbm": reading(of.hbm_bytes, "B")}
         words |= {"missing": reading(memory - of.hbm_bytes, "B"), "memory": reading(memory, "B")}
-        return Plan(rows, picked, values, said, say.SAY[task, one.fits].format(**words), batches)
+        return Plan(rows, picked, values, said, say.SAY[task, one.fits].format(**words), batches, wrong)
 
     def script(self) -> str:
         """The data and the traced functions as one call of JavaScript."""
@@ -186,7 +205,7 @@ class Planner:
         structures = tuple(dict.fromkeys(map(structure, every)))
         F, at = of_steps(structures)
         G, pairs = decode_step.functions(structures)
-        bill, legal = training.functions(structures)
+        bill, lies, legal = training.functions(structures)
         caches = serving.functions(structures)
         models = {}
         for name, c in zip(self.models, every):
@@ -201,7 +220,7 @@ class Planner:
         parts = (",".join(some) for some in (F, G, legal, caches))
         return (
             f"(window.liveFigures=window.liveFigures||[]).push([{text},\n"
-            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal', 'caches'), parts))},bill:{bill}}}]);"
+            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal', 'caches'), parts))},bill:{bill},lies:{lies}}}]);"
         )
 
     def _data(self) -> dict:
@@ -210,7 +229,7 @@ class Planner:
                   for f in (*say.FIELDS, *(say.Field(s, say.LABELS[s], "", 1, say.MOST[s]) for s in SIZES))}  # fmt: skip
         return {
             "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-            "widths": self.widths, "menus": {n: m[2] for n, m in self.menus.items()}, "fields": fields, "sizes": SIZES,
+            "widths": self.widths, "menus": {n: m[2] for n, m in self.menus.items()} | {"own": "train"}, "fields": fields, "sizes": SIZES,
             "names": NAMES_OF_STEP, "bill": training.BILL, "cuts": decode_step.NAMES, "always": serving.ALWAYS,
             "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
@@ -220,25 +239,37 @@ class Planner:
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
             **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "HEADS", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
-                                                     "CUT", "LACKS", "PAGE", "TYPE", "CHANGED")},
+                                                     "CUT", "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "BORROWED", "LONG")},
+            "axes": AXES, "named_numbers": named.NUMBERS, "elsewhere": named.ELSEWHERE,
         }  # fmt: skip
 
     def _chip(self, of: Chip) -> dict:
-        there = [p for p in places(of.name) if p.chips <= LARGEST]
         decode = [
-            (decode_step.wired(s), s.chips, decode_step.ways(s), page.shape(s)) for s in decode_step.places(of, LARGEST)
+            (decode_step.wired(s), s.chips, decode_step.ways(s), page.shape(s))
+            for s in decode_step.places(of, DECODERS)
         ]
         return {
             "speeds": speeds(of),
             "hop": of.hop,
             "kind": 0 if of.axes else 1,
-            "places": [numbered(p) for p in there],
+            "places": [numbered(p) for p in training.places(of.name)],
             "cuts": decode,
+            "lender": lender(of),
+            "wide": SPREAD["chip"] if lender(of) else 1,
         }
 
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the ranking, the bars and the table."""
         return page.html(self)
+
+
+def lender(of: Chip) -> str:
+    """The chip whose shares of peak another has, for want of measured steps; "" if it has its own.
+
+    >>> lender(chip("MI300X")), lender(chip("H100"))
+    ('H100', '')
+    """
+    return "" if of.name in GENERATIONS else "v5e" if of.axes else "H100"
 
 
 def whole(c: Config) -> dict[str, int]:

@@ -11,10 +11,11 @@ from functools import cache
 import numpy as np
 
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout import AXES, Layout, lies
 from helpers.costs.training.layout_search import EQUAL, SEARCHED
 from helpers.costs.training.training_step import rules, step
 from helpers.costs.transformers.config import Config
+from helpers.figures.training.layout_search import candidates as of_search
 from helpers.figures.training.layout_search.candidates import (
     KEPT,
     NAMES_OF_STEP,
@@ -32,10 +33,11 @@ from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import where
 
-from .words import LAYOUT
+from .words import LAYOUT, NAMED
 
 BILL = ("rate", "each", "days", "hours", "run", "million")
 LONGEST = 4096  # chips along one axis
+LARGEST = 131072  # chips that the menu offers
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,36 @@ class Ranked:
 
     @property
     def words(self) -> str:
-        return LAYOUT.format(layout=axes(self.layout), policy=self.layout.policy)
+        """Its axes, without the domains over which they lie."""
+        said = axes(replace(self.layout, pods=1))
+        return (NAMED["row"] if self.name == "own" else LAYOUT).format(layout=said, policy=self.layout.policy)
+
+
+@cache
+def places(name: str) -> tuple[Place, ...]:
+    """1, 2, 4, … chips: up to the largest slice, or domains of GPUs up to LARGEST.
+
+    >>> [places(name)[-1].chips for name in ("v5e", "H100", "GB200", "Trn2")]
+    [256, 131072, 131072, 131072]
+    """
+    there = of_search.places(name)
+    inside = [p for p in there if p.pods == 1]
+    if chip(name).axes:
+        return there
+    whole = inside[-1].slice
+    return (*inside, *(Place(whole, 2**n) for n in range(1, (LARGEST // whole.chips).bit_length())))
+
+
+def equal(rows: tuple[Ranked, ...]) -> tuple[int, float]:
+    """How many are as good as the first, and the seconds of the fastest."""
+    fastest = min((r.seconds for r in rows if r.fits), default=math.inf)
+    return sum(r.fits and r.seconds <= EQUAL * fastest for r in rows), fastest
+
+
+def beside(rows: tuple[Ranked, ...], own: Ranked) -> tuple[Ranked, ...]:
+    """The ranking with one more line, which moves no other."""
+    edge = EQUAL * min((r.seconds for r in rows if r.fits), default=math.inf)
+    return tuple(sorted((*rows, own), key=lambda r: order(r, edge)))
 
 
 def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
@@ -118,7 +149,7 @@ def bill(seconds, chips, tokens, budget, price) -> tuple:
     return rate, rate / chips, days, hours, hours * price, 1e6 / rate / 3600 * chips * price
 
 
-def _legal(like: Config, *numbers):
+def legal(like: Config, *numbers):
     """Whether a model of these sizes lets tp, ep and pp be what they are, by the rules of `training`."""
     c, (tp, ep, pp) = build(like, *numbers[: len(SIZES)]), numbers[len(SIZES) :]
     T, here = 4096, Wired(chip("v5p"), (tp * ep * pp, 1, 1), (False,) * 3)
@@ -128,11 +159,17 @@ def _legal(like: Config, *numbers):
     return where(ok, 1, 0)
 
 
+def _rows(*x):
+    """Whether axes of these lengths take whole rows of a torus of three sides."""
+    a = Layout(**dict(zip(AXES, x)))
+    return where(lies(a, Wired(chip("v5p"), x[len(AXES) :], (False,) * 3)), 1, 0)
+
+
 @cache
-def functions(structures: tuple[Config, ...]) -> tuple[str, list[str]]:
-    """`bill` as JavaScript, and for each structure whether its axes may be so long."""
-    legal = [javascript(lambda *x: _legal(like, *x), *[8.0] * (len(SIZES) + 3)) for like in structures]  # noqa: B023
-    return javascript(bill, *[8.0] * 5), legal
+def functions(structures: tuple[Config, ...]) -> tuple[str, str, list[str]]:
+    """`bill` as JavaScript, whether axes take whole rows, and for each structure whether its axes may be so long."""
+    may = [javascript(lambda *x: legal(like, *x), *[8.0] * (len(SIZES) + 3)) for like in structures]  # noqa: B023
+    return javascript(bill, *[8.0] * 5), javascript(_rows, *[8.0] * (len(AXES) + 3)), may
 
 
 NONE = dict.fromkeys((*NAMES_OF_STEP, *BILL), math.nan)

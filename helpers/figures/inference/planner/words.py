@@ -79,10 +79,10 @@ LABELS = dict(
 
 RESULTS = {
     "train": (
-        Result("mid", "a step, estimate", "s"),
-        Result("low", "probably no less than", "s"),
-        Result("high", "nor more than", "s"),
-        Result("math", "floor: its products at published rates", "s"),
+        Result("mid", "a step takes", "s"),
+        Result("low", "three of four measured steps lie from", "s"),
+        Result("high", "to", "s"),
+        Result("math", "its products at published rates", "s"),
         Result("mfu", "MFU: products that the model asks for", "%"),
         Result("hfu", "HFU: products done again too", "%"),
         Result("rate", "all chips", "tokens/s"),
@@ -106,6 +106,20 @@ RESULTS = {
         Result("critical", "batch from which products wait for arithmetic"),
     ),
 }
+RUN = "estimate, if nothing fails or restarts"
+ENGINE = "from the floor: no engine is as fast"
+KINDS = {
+    "train": {
+        "mid": "estimate, of tuned software with fused attention", "low": "estimate", "high": "estimate", "math": "floor",
+        "mfu": "FLOPs counted, over the estimate", "hfu": "FLOPs counted, over the estimate", "rate": "estimate", "each": "estimate",
+        "memory": "count, 12 bytes a parameter, no master copy", "days": RUN, "hours": RUN, "run": RUN, "million": RUN,
+    },
+    "serve": {
+        "seconds": "floor of one decode step, no prefill", "lower": "floor", "rate": ENGINE, "per_chip": ENGINE, "hours": ENGINE,
+        "cost": ENGINE, "held": "count, nothing kept free", "kv": "count", "most": "count", "critical": "count",
+    },
+}  # fmt: skip
+"""What kind each of these numbers is, and what it leaves out."""
 PAID = ("run", "million", "cost")
 BARS = {
     "memory": {
@@ -132,9 +146,10 @@ DRAWN = {"memory": "Memory of the fullest device, by role", "time": "Seconds, by
 TRAIN = "{who} on {n} {chip} ({place}), {tokens} tokens a step in sequences of {T}: "
 SERVE = "{who} on {n} {chip} ({place}), {widths}, B = {B} with {S} tokens of context each: "
 RANK = "{layout} is number {rank} of {count}, of which {fitting} fit. "
+SAME = "As good as the first, within 1 %: {equal}. "
 SAY = {
-    ("train", True): TRAIN + RANK + "A step is estimated to take {mid}, probably from {low} to {high}; the floor is {math}. "
-    "MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.",
+    ("train", True): TRAIN + RANK + SAME + "A step is estimated to take {mid}, {ratio} times the best, probably from {low} to {high}; "
+    "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{borrowed}",
     ("train", False): TRAIN + RANK + "It lacks {missing}: a device would need {memory} and has {hbm}.",
     ("serve", True): SERVE + RANK + "A token takes {seconds}, each chip makes {per_chip}. It takes longest for {bound}. "
     "A chip holds {held} of {hbm}, and up to B = {most} fit.",
@@ -149,18 +164,43 @@ SPLIT = "A token cannot go to k = {k} of E = {E} experts: k is at most E."
 SHALLOW = "L = {L} layers are too few for {model}, whose first {dense} have no experts: take {dense} + 1 or more."
 LAYOUT, CUT = "{layout}, keeping {policy}", "heads over {Y}, sequences over {Z}"
 LACKS = "{memory}, {missing} too much"
-PAGE = "Layouts {first} to {last} of {count}"
+PAGE = {
+    "train": "Layouts {first} to {last} of {count}; times are estimates, memory is counted",
+    "serve": "Layouts {first} to {last} of {count}; times are floors, memory is counted",
+}
+BORROWED = " No measured step is of {chip}: it has the shares of peak of {lender}, and a wider interval."
+NAMED = {
+    "row": "yours: {layout}, keeping {policy}",
+    "elsewhere": "{name} has no price on this page: leave it out, or ask python -m helpers.plan train.",
+    "unknown": "A layout is names and values such as tp=8,fsdp=64, with names of {names}, and not “{part}”.",
+    "twice": "{name} stands there twice: give it once.",
+    "policy": "policy is one of {kept}, and not “{value}”.",
+    "zero": "zero is 0, 1, 2 or 3, and not “{value}”.",
+    "whole": "{name} is a whole number from 1, and not “{value}”.",
+    "more": "These axes take {took} of {n} chips: give the others to an axis, such as fsdp={fsdp}.",
+    "other": "These axes take {took} chips and there are {n}: make their product {n}.",
+    "lies": "These axes do not lie along {place} chips in whole rows: let tp, cp, ep, fsdp, dp, pp, in this order, end where its sides do.",
+    "suits": "{axis}={value} does not divide the sizes of {who}: take one of {fit}.",
+    "stages": "pp={pp} stages are more than L = {L} layers: take {L} or fewer.",
+    "cp": "cp={cp} does not divide T = {T} tokens of a sequence: take a divisor.",
+    "batch": "{sequences} sequences do not divide over dp · fsdp · ep = {shards} times {microbatches} microbatches: "
+    "take more tokens a step, or fewer of these.",
+}
+"""What is said of a layout that is typed."""
+LONG = 120  # letters of it
+OWN = "A layout of yours, such as tp=8,fsdp=8"
 TYPE = "type a price"
 CHANGED = "A model changed from {model}"
 ANY = "the fastest"
 HINT = "Choose a task, a model and chips; then pick any layout in the table."
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), "
-    f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best. Ranked by the estimate; "
-    "of those within a percent of the best the simplest first, with the fewest axes. Tuned software with fused attention; bf16, "
-    "Adam's moments in float32, no master copy of the weights, 1F1B. Three of four measured steps lie between the two ends.",
+    f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type. "
+    "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
+    "Adam's moments in float32, 1F1B.",
     "serve": "Serving: one decode step, arithmetic in bf16, without prefill. Y chips share heads and Z the sequences; "
-    "weights stay where they are. A link's rate is that of one direction; blocks run one after the other. GPUs end at one NVSwitch domain.",
+    "weights stay where they are. A link's rate is that of one direction; blocks run one after the other. "
+    "Chips without a torus end at one domain.",
     "all": "Nothing is kept free for programs. Prices are the reader's. Bars of seconds are shares of their sum, "
     "bars of memory shares of the device.",
 }
