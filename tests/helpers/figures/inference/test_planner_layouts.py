@@ -1,0 +1,127 @@
+"""The planner's layouts that are typed, and what it says of its numbers."""
+
+import re
+
+import pytest
+
+from helpers import plan as command
+from helpers.costs.training.layout import Layout
+from helpers.costs.training.training_step import step
+from helpers.costs.transformers.public_models import model
+from helpers.figures.inference.planner import named, training, words as say
+from helpers.figures.training.layout_search.candidates import places
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes
+from tests.helpers.figures.inference.test_planner import check
+from tests.helpers.figures.standalone import follow, link, strays
+
+NAME = "planner"
+NAMES = (
+    "A layout is names and values such as tp=8,fsdp=64, with names of tp, cp, ep, fsdp, dp, pp, zero, microbatches, policy, "
+    "and not “"
+)
+TYPED = {
+    "tp=8,fsdp=8": "",
+    "fsdp=64 policy=matmuls, microbatches=2": "",
+    "tp=8,fsdp=4": "These axes take 32 of 64 chips: give the others to an axis, such as fsdp=8.",
+    "tp=3,fsdp=8": "These axes take 24 chips and there are 64: make their product 64.",
+    "tp=8,fsdp=8,v=2": "v has no price on this page: leave it out, or ask python -m helpers.plan train.",
+    "tensor=8": NAMES + "tensor=8”.",
+    "toString=8": NAMES + "toString=8”.",
+    "tp=8,tp=4": "tp stands there twice: give it once.",
+    "tp=8,zero=4": "zero is 0, 1, 2 or 3, and not “4”.",
+    "tp=0": "tp is a whole number from 1, and not “0”.",
+    "policy=some": "policy is one of everything, matmuls, block, and not “some”.",
+    "ep=2,fsdp=32": "ep=2 does not divide the sizes of llama-3-70b: take one of 1.",
+    "fsdp=64,microbatches=64": "128 sequences do not divide over dp · fsdp · ep = 64 times 64 microbatches: "
+    "take more tokens a step, or fewer of these.",
+}  # fmt: skip
+
+
+@pytest.mark.takes("ranks 140 meshes for each of a dozen texts")
+def test_a_layout_that_is_typed_stands_among_the_others(figure):
+    for text, wrong in TYPED.items():
+        plan = figure.plan({"own": text, "pick": "own"})
+        assert plan.wrong == wrong and (plan.rows[plan.picked].name == "own") == (not wrong), text
+    plain, plan = figure.plan(), figure.plan({"own": "tp=8,fsdp=8", "pick": "own"})
+    assert tuple(r for r in plan.rows if r.name != "own") == plain.rows  # it moves no other
+    own = plan.rows[plan.picked]
+    at = step(model("llama-3-70b"), Layout(tp=8, fsdp=8), 2**20, 8192, places("v5p")[6].slice, "causal")
+    assert (own.seconds, own.memory) == (at.estimate.mid, at.memory.total)
+    ratio = own.seconds / min(r.seconds for r in plain.rows if r.fits)
+    assert (
+        f"is number {plan.picked + 1} of {len(plan.rows)}" in plan.sentence
+        and f"{ratio:.2f} times the best" in plan.sentence
+    )
+
+
+def test_a_typed_layout_has_the_grammar_and_the_rules_of_the_command(figure):
+    """What the page prices the command prices alike, and what it refuses as well."""
+    for chip_, n, text in (("v5p", 64, "tp=8,fsdp=8"), ("v5p", 64, "tp=2,cp=2,fsdp=16,zero=1"), ("v5p", 64, "tp=4,fsdp=2,pp=8"),
+                           ("v5e", 16, "cp=8,fsdp=2"), ("v5p", 64, "tp=8,pp=3,fsdp=2"), ("H100", 80, "tp=8,pp=10"),
+                           ("H100", 64, "fsdp=64,microbatches=4"), ("v5p", 32, "fsdp=2,dp=16,pp=1"), ("v5p", 64, "ep=64")):  # fmt: skip
+        s, pods = command.room(f"{n}x{chip_}")
+        c, place = model("llama-3-70b"), training.Place(s, pods)
+        try:
+            want = step(c, command.layout(text, pods), 2**20, 8192, s, "causal").estimate.mid
+        except ValueError:
+            want = None
+        try:
+            got = named.row(text, c, tuple(sizes(c).get(x, 1) for x in SIZES), place, 2**20, 8192, "it").seconds
+        except ValueError:
+            got = None
+        assert got == want, (chip_, n, text)
+
+
+def test_as_many_as_it_says_are_as_good_as_the_first(figure):
+    plan = figure.plan()
+    fastest = min(r.seconds for r in plan.rows if r.fits)
+    same = sum(r.fits and r.seconds <= 1.01 * fastest for r in plan.rows)
+    assert 1 < same < len(plan.rows) and f"As good as the first, within 1 %: {same}. " in plan.sentence
+    assert all(r.seconds <= 1.01 * fastest for r in plan.rows[:same])
+
+
+def test_every_number_says_of_what_kind_it_is():
+    for task, results in say.RESULTS.items():
+        kinds = say.KINDS[task]
+        assert {r.name for r in results} == set(kinds)
+        assert all(re.search("estimate|floor|count", kind) for kind in kinds.values())
+    assert "fails" in say.KINDS["train"]["days"] and "tuned software" in say.KINDS["train"]["mid"]
+
+
+def test_another_makers_chip_says_whose_shares_it_has(figure):
+    for label in ("MI300X", "MI355X", "Trainium 2", "H20"):
+        said = figure.plan({"chip": label, "n": "16"}).sentence
+        assert (
+            f"No measured step is of {label}: it has the shares of peak of H100, and a wider interval." in said
+            and "NV" not in said
+        )
+    assert "No measured step" not in figure.plan({"chip": "H100"}).sentence
+    high, mid = (
+        step(model("llama-3-8b"), Layout(fsdp=8), 2**20, 8192, places(of)[3].slice).estimate
+        for of in ("MI300X", "H100")
+    )
+    assert high.high / high.mid == pytest.approx(1.3 * mid.high / mid.mid)
+
+
+@pytest.mark.slow("a browser reads the ranking anew for a dozen texts")
+def test_a_layout_is_typed_and_refused_under_its_field(page, figure, address):
+    field, under = page.get_by_label("A layout of yours"), page.locator("[data-of=own] p")
+    for text, wrong in TYPED.items():
+        field.fill(text)
+        assert under.inner_text() == wrong and field.get_attribute("aria-invalid") == str(bool(wrong)).lower(), text
+        check(page, figure, {"own": text, "pick": "own"})
+    field.fill("tp=8,fsdp=8")
+    check(page, figure, {"own": "tp=8,fsdp=8", "pick": "own"})
+    field.blur()
+    follow(page, link(page))
+    assert strays(page) == ""
+    check(page, figure, {"own": "tp=8,fsdp=8", "pick": "own"})
+    page.locator("[data-row] input").first.check()
+    first = figure.plan({"own": "tp=8,fsdp=8", "pick": "own"})
+    name = first.rows[first.picked // say.ROWS * say.ROWS].name
+    check(page, figure, {"own": "tp=8,fsdp=8", "pick": name})
+    page.locator("[name=task]").select_option("serve")
+    assert not field.is_visible()
+    page.locator("[name=task]").select_option("train")
+    page.get_by_label("A layout of yours").fill("")
+    check(page, figure, {})
