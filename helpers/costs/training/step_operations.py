@@ -198,7 +198,7 @@ def _mlp_products(c: Config, kind: LayerKind, rows, layout: Layout) -> list[Prod
     here = m.E / (layout.ep * tp)
     each = rows / tp * m.k / here
     out = [
-        Product("router", rows / tp, m.E, c.D),
+        Product("router", rows / tp, m.E + m.shared_gate, c.D),
         Product("experts", each, wide * m.F, c.D, here),
         Product("experts", each, c.D, m.F, here),
     ]
@@ -254,6 +254,7 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
     >>> of_all * sum(l.count * l.flops for l in at.layers) == sum(flops(c, 16, 4096).by_role[r] for r in ("projections", "mlp"))
     True
     """
+    c.check_usual("a training step", "shared_gate")
     rounds, tp, p = layout.microbatches, layout.tp, parameters(c)
     rows = 1.0 * B * T / (layout.shards * layout.cp * rounds)
     vectors = (p.norms + (p.biases + p.sinks) / tp) / c.L

@@ -46,6 +46,7 @@ def crossover(c: Config, against="matrices", count="all"):
     if against not in ("matrices", "projections"):
         raise ValueError(f"attention is held against 'matrices' or 'projections', not {against!r}")
     pairs(1, count=count)  # refuses a count that it does not know
+    c.check_usual("the crossover", "shared_gate", "output_gate", "shared_kv", "gemma3n")
     f = flops(c, 1, 1, count="all")  # one token that sees itself: attention is FLOPs for each pair, L times
     rest = f.projections if against == "projections" else f.layers - f.attention
     mean = rest / f.attention * c.L  # keys that a token must see, summed over layers

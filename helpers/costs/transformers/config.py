@@ -5,15 +5,25 @@ E experts of which a token uses k.
 Sizes may be arrays or tracers, which are not checked; plain numbers are checked where the record is made.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import lcm
 
 from helpers.arguments import entries, whole
 from helpers.numeric import plain
 
+from .mixers import Gemma3n, Indexer, Linear
+
 NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
 QK_NORMS = ("", "head", "full")
 BIASES = ("qkv", "o", "mlp", "router", "unembed")
+UNUSUAL = {
+    "linear": "a layer of linear attention",
+    "indexer": "an indexer of keys",
+    "shared_kv": "a KV cache that several layers read",
+    "output_gate": "a gate on the output of attention",
+    "shared_gate": "a gate on shared experts",
+    "gemma3n": "an AltUp of streams, with LAuReL and per-layer embeddings",
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,7 @@ class MoE:
     shared       experts, of the same width, that every token goes to besides
     first_dense  layers at the start that keep a dense MLP
     every        after these, the n-th, 2n-th, … layer of the model has experts, the others a dense MLP
+    shared_gate  whether what the shared experts give is multiplied with a number of the token's, of D weights
     """
 
     E: int
@@ -33,12 +44,15 @@ class MoE:
     shared: int = 0
     first_dense: int = 0
     every: int = 1
+    shared_gate: bool = field(default=False, repr=False)
 
     def __post_init__(self):
         whole(E=self.E, k=self.k, F=self.F, every=self.every)
         whole(0, shared=self.shared, first_dense=self.first_dense)
         if plain(self.E, self.k) and self.k > self.E:
             raise ValueError(f"a token cannot go to k={self.k} of E={self.E} experts: k is at most E")
+        if self.shared_gate and plain(self.shared) and not self.shared:
+            raise ValueError("shared_gate is for shared experts: give shared, or leave the gate out")
 
 
 @dataclass(frozen=True)
@@ -70,10 +84,21 @@ class LayerKind:
 
     window  keys that a token sees at most, itself included; None: all up to itself
     moe     experts, or a dense MLP
+    linear  linear attention, with a state in place of a KV cache
+    shares  reads the keys and values of an earlier layer, and makes none
+
+    >>> LayerKind(window=16), LayerKind(moe=True, linear=True)
+    (LayerKind(window=16, moe=False), LayerKind(window=None, moe=True, linear=True))
     """
 
     window: int | None = None
     moe: bool = False
+    linear: bool = False
+    shares: bool = False
+
+    def __repr__(self):
+        rare = [f", {name}=True" for name in ("linear", "shares") if getattr(self, name)]
+        return f"LayerKind(window={self.window}, moe={self.moe}{''.join(rare)})"
 
 
 @dataclass(frozen=True)
@@ -89,11 +114,16 @@ class Config:
     biases      where vectors are added: any of "qkv", "o", "mlp" (experts too), "router", "unembed"
     positions   rows of a learned table of positions; 0: none (rotary and the like have no parameters)
     window      keys that a local layer sees, the token itself included; None: every layer is full
-    full_every  the n-th, 2n-th, … layer is full and the others local; None: all are local, if there is a window
+    full_every  the n-th, 2n-th, … layer is full and the others local, or linear; None: all are, if there is a window or `linear`
     sinks       a learned logit for each head that takes part in the softmax
     final_norm, embed_norm   a norm before the unembedding, and after the embedding
     parallel    attention and MLP read the same input, and both are added to it
     moe, mla    see there; with `mla`, K = N and H is its v
+    linear      the layers that are not full have linear attention, in place of a window
+    indexer     of latent attention, in every layer
+    shared_kv   layers at the end that read the keys and values of the last layer of their kind before them, and make none
+    output_gate  attention's result is multiplied, number by number, with a gate that one more matrix makes of the input
+    gemma3n     see there
 
     >>> Config(D=64, L=2, N=8, K=2, H=None, F=256, V=1000).H
     8
@@ -124,6 +154,11 @@ class Config:
     parallel: bool = False
     moe: MoE | None = None
     mla: MLA | None = None
+    linear: Linear | None = None
+    indexer: Indexer | None = None
+    shared_kv: int = 0
+    output_gate: bool = False
+    gemma3n: Gemma3n | None = None
     name: str = ""
 
     def __post_init__(self):
@@ -133,12 +168,13 @@ class Config:
         self._check_words(asked)
         object.__setattr__(self, "biases", tuple(b for b in BIASES if b in asked))
         whole(**{s: getattr(self, s) for s in ("D", "L", "N", "K", "H", "F", "V")})
-        whole(0, norms=self.norms, positions=self.positions)
+        whole(0, norms=self.norms, positions=self.positions, shared_kv=self.shared_kv)
         if plain(self.N, self.K) and self.N % self.K:
             raise ValueError(f"N={self.N} query heads cannot share K={self.K} KV heads evenly: make N a multiple of K")
         self._check_windows()
         if self.mla:
             self._check_mla()
+        self._check_mixers()
         if self.moe and plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
             raise ValueError(
                 f"all L={self.L} layers are among the first_dense={self.moe.first_dense} without experts: drop moe or lower first_dense"
@@ -164,7 +200,7 @@ class Config:
             whole(window=self.window)
         if self.full_every is not None:
             whole(full_every=self.full_every)
-            if self.window is None:
+            if self.window is None and self.linear is None:
                 raise ValueError("full_every says which layers have no window: give the others a window too")
 
     def _check_mla(self):
@@ -174,6 +210,22 @@ class Config:
             raise ValueError(f"with mla a head is as wide as its values: H is None or v={self.mla.v}, not {self.H}")
         if self.qk_norm or {"qkv", "o"} & set(self.biases):
             raise ValueError("mla brings norms of its own and has no biases: leave qk_norm, 'qkv' and 'o' out")
+
+    def _check_mixers(self):
+        if self.linear and self.window is not None:
+            raise ValueError("layers that are not full are local or linear: give window or linear, not both")
+        if self.indexer and (self.mla is None or self.mla.q_rank is None or self.window is not None):
+            raise ValueError("an indexer chooses keys of latent attention without windows: give mla with a q_rank")
+        if self.mla and (self.linear or self.output_gate or (plain(self.shared_kv) and self.shared_kv)):
+            raise ValueError("latent attention has no linear, output_gate or shared_kv here: leave them out, or mla")
+        if not plain(self.shared_kv, self.L) or not self.shared_kv:
+            return
+        cached = self.L - self.shared_kv
+        if self.linear or cached < (self.full_every or 1) or (self.moe and self.moe.first_dense > cached):
+            raise ValueError(
+                f"the last shared_kv={self.shared_kv} of L={self.L} layers read caches of earlier ones: "
+                "leave a layer of each kind before them, none of them linear"
+            )
 
     @property
     def G(self):
@@ -199,7 +251,8 @@ class Config:
         """
         full = self.full_every is not None and (layer + 1) % self.full_every == 0
         moe = self.moe is not None and layer >= self.moe.first_dense and (layer + 1) % self.moe.every == 0
-        return LayerKind(None if full else self.window, moe)
+        linear = self.linear is not None and not full
+        return LayerKind(None if full else self.window, moe, linear, layer >= self.L - self.shared_kv)
 
     @property
     def groups(self) -> tuple[tuple[LayerKind, int], ...]:
@@ -211,22 +264,59 @@ class Config:
         >>> [(kind.window, n) for kind, n in mixed.groups]
         [(1024, 40), (None, 8)]
         """
-        m, L = self.moe, self.L
-        full = 0 if self.window is not None else L
-        if self.window is not None and self.full_every is not None:
+        linear = self.linear is not None
+        kinds = [(self.window, moe, linear) for moe in (False, True)] + [(None, moe, False) for moe in (False, True)]
+        counts, shared = self._first(self.L), plain(self.shared_kv) and self.shared_kv == 0
+        out = [(LayerKind(*kind), n) for kind, n in zip(kinds, counts)]
+        if not shared:
+            own = self._first(self.L - self.shared_kv)
+            out = [(kind, n) for (kind, _), n in zip(out, own)] + [
+                (LayerKind(*kind, shares=True), n - m) for kind, n, m in zip(kinds, counts, own)
+            ]
+        return tuple((kind, n) for kind, n in out if not (plain(n) and n == 0))
+
+    def _first(self, L) -> tuple:
+        """Of the first L layers, how many are local (or linear) and how many full: with a dense MLP, and with experts."""
+        m, mixed = self.moe, self.window is not None or self.linear is not None
+        full = 0 if mixed else L
+        if mixed and self.full_every is not None:
             full = _multiples(self.full_every, 0, L)
         moe = both = 0
         if m is not None:
             moe = both = _multiples(m.every, m.first_dense, L)
-            if self.window is not None:
+            if mixed:
                 both = _multiples(lcm(m.every, self.full_every), m.first_dense, L) if self.full_every else 0
-        counts = (
-            (LayerKind(self.window, False), L - full - moe + both if self.window is not None else 0),
-            (LayerKind(self.window, True), moe - both),
-            (LayerKind(None, False), full - both),
-            (LayerKind(None, True), both),
+        return (L - full - moe + both if mixed else 0), moe - both, full - both, both
+
+    @property
+    def mixers(self) -> tuple[tuple[LayerKind, int], ...]:
+        """Layers by the weights of their attention, windows and experts apart: (kind, how many)."""
+        if self.linear is None and plain(self.shared_kv) and self.shared_kv == 0:
+            return ((LayerKind(), self.L),)
+        linear = sum(n for kind, n in self.groups if kind.linear)
+        some = (LayerKind(), self.L - linear - self.shared_kv), (LayerKind(linear=True), linear)
+        return tuple(
+            (kind, n) for kind, n in (*some, (LayerKind(shares=True), self.shared_kv)) if not (plain(n) and n == 0)
         )
-        return tuple((kind, n) for kind, n in counts if not (plain(n) and n == 0))
+
+    @property
+    def unusual(self) -> tuple[str, ...]:
+        """Which of `UNUSUAL` the model has."""
+        return tuple(n for n in UNUSUAL if getattr(self.moe if n == "shared_gate" else self, n, None))
+
+    def check_usual(self, what: str, *known: str) -> None:
+        """ValueError if the model has parts that `what` does not count; `known` are those that it does.
+
+        >>> Config(64, 4, 8, 8, 8, 256, 1000, output_gate=True).check_usual("a training step")
+        Traceback (most recent call last):
+        ValueError: a training step does not know a gate on the output of attention, and this model has one: \
+parameters, flops and kv_cache count it
+        """
+        if missing := [n for n in self.unusual if n not in known]:
+            raise ValueError(
+                f"{what} does not know {UNUSUAL[missing[0]]}, and {self.name or 'this model'} has one: "
+                "parameters, flops and kv_cache count it"
+            )
 
 
 def _multiples(step: int, low, high):

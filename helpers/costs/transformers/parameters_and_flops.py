@@ -14,8 +14,9 @@ from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Work
 from helpers.numeric import beside, minimum, where
 
-from .config import NORMS, Config
+from .config import NORMS, Config, LayerKind
 
+USUAL = LayerKind()
 PAIRS = {
     "all": "every query times every key, as a plain einsum computes them, masked or not",
     "causal": "the pairs that the causal mask and the windows leave, exactly",
@@ -27,6 +28,8 @@ PAIRS = {
 class Parameters:
     """Parameters by role. A matrix shared by embedding and unembedding counts as embedding.
 
+    attention matrices of attention and of linear attention, its convolution and those of an indexer too
+    added     AltUp, LAuReL and per-layer embeddings of Gemma 3n; the table of the latter is in `embedding`
     inactive  of experts that a token does not go to, their biases included
     matmul    weights that a token is multiplied with: twice as many FLOPs. Experts count k times; a tied unembedding
               counts here although `unembedding` is 0, and the embedding, a lookup, does not
@@ -42,6 +45,7 @@ class Parameters:
     norms: float = 0
     biases: float = 0
     sinks: float = 0
+    added: float = 0
     unembedding: float = 0
     inactive: float = 0
     matmul: float = 0
@@ -62,8 +66,8 @@ class Parameters:
         return self.total - self.inactive
 
 
-def attention_matrices(c: Config) -> dict[str, tuple]:
-    """Shapes of the matrices of one layer's attention.
+def attention_matrices(c: Config, kind: LayerKind = USUAL) -> dict[str, tuple]:
+    """Shapes of the matrices of attention in a layer of that kind.
 
     >>> from .public_models import model
     >>> attention_matrices(model("llama-3-8b"))
@@ -72,14 +76,25 @@ def attention_matrices(c: Config) -> dict[str, tuple]:
     (512, 32768)
     """
     D, N, m = c.D, c.N, c.mla
+    if kind.linear:
+        return c.linear.matrices(D)
     if m is None:
-        return {"q": (D, N * c.H), "k": (D, c.K * c.H), "v": (D, c.K * c.H), "o": (N * c.H, D)}
+        own = {} if kind.shares else {"k": (D, c.K * c.H), "v": (D, c.K * c.H)}
+        gate = {"output_gate": (D, N * c.H)} if c.output_gate else {}
+        return {"q": (D, N * c.H), **gate, **own, "o": (N * c.H, D)}
     q = {"q": (D, N * c.qk)} if m.q_rank is None else {"q_down": (D, m.q_rank), "q_up": (m.q_rank, N * c.qk)}
+    index = c.indexer.matrices(D, m.q_rank) if c.indexer else {}
     return q | {
         "kv_down": (D, m.kv_rank + m.rope),
         "kv_up": (m.kv_rank, N * (m.nope + m.v)),
         "o": (N * m.v, D),
+        **index,
     }
+
+
+def _weights(c: Config):
+    """Of each kind of attention: numbers in one layer's matrices, and how many layers have them."""
+    return [(sum(a * b for a, b in attention_matrices(c, kind).values()), n) for kind, n in c.mixers]
 
 
 def _expert_layers(c: Config):
@@ -88,22 +103,33 @@ def _expert_layers(c: Config):
 
 def _norms(c: Config):
     """Parameters of all norms."""
-    width = NORMS[c.norm] * c.D
-    inside = {"": 0, "head": 2 * c.H, "full": (c.N + c.K) * c.H}[c.qk_norm]
+    width, added = NORMS[c.norm] * c.D, c.gemma3n.scales(c.D, c.L) if c.gemma3n else 0
+    inside = sum(n * _norms_inside(c, kind) for kind, n in c.mixers)
+    return c.L * c.norms * width + inside + (c.final_norm + c.embed_norm) * width + added
+
+
+def _norms_inside(c: Config, kind: LayerKind):
+    """Parameters of the norms inside one layer's attention; an indexer's norm has a shift, whatever the others have."""
+    if kind.linear:
+        return NORMS[c.norm] * c.linear.value
     if c.mla:
-        inside = (c.mla.q_rank or 0) + c.mla.kv_rank
-    return c.L * (c.norms * width + NORMS[c.norm] * inside) + (c.final_norm + c.embed_norm) * width
+        index = 2 * c.indexer.width if c.indexer else 0
+        return NORMS[c.norm] * ((c.mla.q_rank or 0) + c.mla.kv_rank) + index
+    keys = 0 if kind.shares else 1
+    return NORMS[c.norm] * {"": 0, "head": (1 + keys) * c.H, "full": (c.N + keys * c.K) * c.H}[c.qk_norm]
 
 
 def _biases(c: Config):
     """Parameters of all biases, and those of experts that a token does not go to."""
     moe, L_moe = c.moe, _expert_layers(c)
     one = lambda F: (c.matrices - 1) * F + c.D  # noqa: E731
-    n = (
-        c.L * ("qkv" in c.biases) * (c.N + 2 * c.K) * c.H
-        + c.L * ("o" in c.biases) * c.D
-        + ("unembed" in c.biases) * c.V
-    )
+    n = ("unembed" in c.biases) * c.V
+    for kind, L in c.mixers:
+        if kind.linear:  # of the two numbers that decide what to write and to forget
+            n = n + L * 2 * c.linear.heads
+        else:
+            heads = c.N if kind.shares else c.N + 2 * c.K
+            n = n + L * ("qkv" in c.biases) * heads * c.H + L * ("o" in c.biases) * c.D
     inactive = 0
     if "mlp" in c.biases:
         n = n + (c.L - L_moe) * one(c.F) + (L_moe * moe.E * one(moe.F) if moe else 0)
@@ -129,16 +155,18 @@ def parameters(c: Config) -> Parameters:
     '211.7 31.27'
     """
     moe, L_moe = c.moe, _expert_layers(c)
-    attention = c.L * sum(a * b for a, b in attention_matrices(c).values())
+    attention = sum(n * weights for weights, n in _weights(c))
+    convolution = sum(n * c.linear.channels * c.linear.kernel for kind, n in c.mixers if kind.linear)
     mlp = (c.L - L_moe) * c.matrices * c.D * c.F
     expert = c.matrices * c.D * moe.F if moe else 0
     E, k, shared = (moe.E, moe.k, moe.shared) if moe else (0, 0, 0)
     biases, idle = _biases(c)
-    router = L_moe * c.D * E
+    router = L_moe * c.D * (E + (moe.shared_gate if moe else 0))
+    table, added, met = (0, 0, 0) if c.gemma3n is None else _added(c)
     return Parameters(
-        embedding=c.V * c.D,
+        embedding=c.V * c.D + table,
         positions=c.positions * c.D,
-        attention=attention,
+        attention=attention + convolution,
         mlp=mlp,
         experts=L_moe * E * expert,
         shared=L_moe * shared * expert,
@@ -146,10 +174,16 @@ def parameters(c: Config) -> Parameters:
         norms=_norms(c),
         biases=biases,
         sinks=c.L * c.N * c.sinks,
+        added=added,
         unembedding=0 if c.tied else c.D * c.V,
         inactive=L_moe * (E - k) * expert + idle,
-        matmul=attention + mlp + L_moe * (k + shared) * expert + router + c.D * c.V,
+        matmul=attention + mlp + L_moe * (k + shared) * expert + router + c.D * c.V + met,
     )
+
+
+def _added(c: Config):
+    g = c.gemma3n
+    return g.table(c.L), g.weights(c.D, c.L), g.products(c.D, c.L)
 
 
 def pairs(T, S=None, window: Count | None = None, count="causal"):
@@ -180,7 +214,9 @@ class Flops:
     """FLOPs of matrix products in the forward pass, by role.
 
     projections  the matrices of attention
-    attention    queries times keys, and weights times values
+    attention    queries times keys, and weights times values; of linear attention 3 multiply-adds for each number of the state
+                 (what the state has for a key, what is written, what a query reads); an indexer's queries times keys
+    added        of Gemma 3n
     convention   which pairs of query and key are counted
     """
 
@@ -190,6 +226,7 @@ class Flops:
     experts: float = 0
     shared: float = 0
     router: float = 0
+    added: float = 0
     unembedding: float = 0
     convention: str = ""
 
@@ -239,29 +276,33 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
     expert = 2 * c.matrices * c.D * moe.F if moe else 0
     slots = tokens * (moe.k if moe else 0) if slots is None else slots
     width, projections = _attention_flops(c, B, T, S, absorbed)
-    seen = sum(n * pairs(T, S, kind.window, count) for kind, n in c.groups)
+    top = c.indexer.top if c.indexer else None
+    seen = sum(n * pairs(T, S, kind.window or top, count) for kind, n in c.groups if not kind.linear)
+    scored = c.L * pairs(T, S, None, count) * c.indexer.heads * c.indexer.width if c.indexer else 0
+    states = sum(n * 3 * c.linear.state for kind, n in c.mixers if kind.linear)
     return Flops(
-        projections=c.L * projections,
-        attention=2 * B * beside(seen * width, B),
+        projections=projections,
+        attention=2 * B * beside(seen * width + scored + T * beside(states, T), B),
         mlp=(c.L - L_moe) * 2 * tokens * c.matrices * c.D * c.F,
         experts=L_moe * slots * expert,
         shared=L_moe * tokens * (moe.shared if moe else 0) * expert,
-        router=L_moe * 2 * tokens * c.D * (moe.E if moe else 0),
+        router=L_moe * 2 * tokens * c.D * (moe.E + moe.shared_gate if moe else 0),
+        added=2 * tokens * (c.gemma3n.products(c.D, c.L) if c.gemma3n else 0 * c.D),
         unembedding=2 * B * (T if logits is None else logits) * c.D * c.V,
         convention=f"matrix products, 2 FLOPs a multiply-add; {PAIRS[count]}",
     )
 
 
 def _attention_flops(c: Config, B, T, S, absorbed):
-    """Multiply-adds for each pair of query and key, and FLOPs of one layer's projections."""
-    size = {name: a * b for name, (a, b) in attention_matrices(c).items()}
+    """Multiply-adds for each pair of query and key, and FLOPs of all layers' projections."""
     m = c.mla
     if m is None:
-        return 2 * c.N * c.H, 2 * B * T * sum(size.values())
+        return 2 * c.N * c.H, sum(n * (2 * B * T * weights) for weights, n in _weights(c))
+    size = {name: a * b for name, (a, b) in attention_matrices(c).items()}
     if absorbed:  # kv_up is split: its key half multiplies queries, its value half what attention gives
-        return c.N * (2 * m.kv_rank + m.rope), 2 * B * T * sum(size.values())
+        return c.N * (2 * m.kv_rank + m.rope), c.L * (2 * B * T * sum(size.values()))
     every = size.pop("kv_up")
-    return c.N * (c.qk + m.v), 2 * B * T * sum(size.values()) + 2 * B * S * every
+    return c.N * (c.qk + m.v), c.L * (2 * B * T * sum(size.values()) + 2 * B * S * every)
 
 
 def works(
@@ -284,6 +325,7 @@ def works(
     >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
     ('hbm', 1.0)
     """
+    c.check_usual("a pass by its works", "output_gate", "shared_gate")
     S, tokens, moe, L_moe = T if S is None else S, B * T, c.moe, _expert_layers(c)
     f, last = flops(c, B, T, S, count, logits, absorbed=absorbed), T if logits is None else logits
 
@@ -303,7 +345,8 @@ def works(
         used = where(moe.k == 0, moe.E, minimum(moe.E, tokens * moe.k))
         out["experts"] = product(tokens * moe.k, used * matrices, reads, L_moe, f.experts)
         out["shared"] = product(tokens * moe.shared, moe.shared * matrices, reads, L_moe, f.shared)
-        out["router"] = product(tokens, c.D * moe.E, c.D + moe.E, L_moe, f.router)
+        columns = moe.E + moe.shared_gate
+        out["router"] = product(tokens, c.D * columns, c.D + columns, L_moe, f.router)
     return {role: work for role, work in out.items() if not isinstance(work.flops, int) or work.flops}
 
 

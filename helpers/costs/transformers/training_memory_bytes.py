@@ -41,12 +41,13 @@ def products(c: Config, kind: LayerKind) -> dict[str, float]:
     >>> products(Config(8, 1, 4, 2, 2, 32, 10), LayerKind())
     {'q': 8, 'k': 4, 'v': 4, 'o': 8, 'gate': 32, 'in': 32, 'out': 8}
     """
+    c.check_usual("the memory of a training step", "shared_gate")
     attention = {name: b for name, (_, b) in attention_matrices(c).items()}
     gate = ("gate",) if c.gated else ()
     if not kind.moe:
         return attention | dict.fromkeys(gate, c.F) | {"in": c.F, "out": c.D}
     m = c.moe
-    out = attention | {"router": m.E}
+    out = attention | {"router": m.E + m.shared_gate}
     for of, n in (("experts", m.k), ("shared", m.shared)):
         if of == "experts" or m.shared:
             out |= {f"{name} of {of}": n * m.F for name in (*gate, "in")} | {f"out of {of}": n * c.D}
@@ -56,12 +57,13 @@ def products(c: Config, kind: LayerKind) -> dict[str, float]:
 def unread(c: Config, kind: LayerKind) -> tuple[str, ...]:
     """Products whose results only add to the layer's output: no gradient reads them, so none is kept or computed again.
 
-    A norm after the product (4 norms a layer) reads it, and so do the shares of experts.
+    A norm after the product (4 norms a layer) reads it, and so do the shares of experts, and the gate of a shared one.
 
     >>> unread(Config(8, 1, 4, 4, 2, 32, 10), LayerKind()), unread(Config(8, 1, 4, 4, 2, 32, 10, parallel=True), LayerKind())
     (('out',), ('o', 'out'))
     """
-    last = "out" if not kind.moe else "out of shared" if c.moe.shared else None
+    shared = kind.moe and c.moe.shared and not c.moe.shared_gate
+    last = "out" if not kind.moe else "out of shared" if shared else None
     o = ("o",) if c.parallel else ()
     return (*o, *((last,) if last else ())) if c.norms < 4 else ()
 

@@ -42,6 +42,7 @@ def runs(c: Config) -> list[tuple[LayerKind, int]]:
 
 def shapes(c: Config) -> dict:
     """The shape of every array of parameters; those of `layers` have the layers of a run in front."""
+    c.check_usual("this decoder")
     if (c.norms, c.parallel) not in ((1, True), (2, True), (2, False), (4, False)):
         raise ValueError(
             f"norms = {c.norms} with parallel = {c.parallel} is no layer of this program:"
