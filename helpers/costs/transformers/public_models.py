@@ -11,6 +11,7 @@ from types import MappingProxyType as Frozen
 from helpers.arguments import entries
 
 from .config import MLA, Config, MoE
+from .mixers import Gemma3n, Indexer, Linear
 
 GPT2 = dict(gated=False, tied=True, norm="layer", biases=("qkv", "o", "mlp"))
 NEOX = dict(gated=False, norm="layer", biases=("qkv", "o", "mlp"), parallel=True)
@@ -19,6 +20,11 @@ GEMMA2 = dict(tied=True, norms=4, window=4096, full_every=2)
 GEMMA3 = dict(tied=True, norms=4, qk_norm="head", window=1024, full_every=6)
 QWEN25 = dict(biases=("qkv",))
 QWEN3 = dict(qk_norm="head")
+QWEN3_NEXT = QWEN3 | dict(
+    full_every=4, output_gate=True, linear=Linear(heads=32, key_heads=16, key=128, value=128, kernel=4)
+)
+GEMMA3N = GEMMA3 | dict(window=512, full_every=5, gemma3n=Gemma3n(streams=4, laurel=64, V=262144, width=256))
+GLM45 = dict(biases=("qkv",))
 GPT_OSS = dict(biases=("qkv", "o", "mlp", "router"), window=128, full_every=2, sinks=True)
 LLAMA4 = dict(window=8192, full_every=4)  # chunks of 8192 rather than windows; the cache holds as much
 V3 = MLA(q_rank=1536, kv_rank=512, nope=128, rope=64, v=128)
@@ -54,6 +60,10 @@ ROWS = {
     "falcon-180b": ("tiiuae/falcon-180B", 14848, 80, 232, 8, 64, 59392, 65024, FALCON),
     "mpt-7b": ("mosaicml/mpt-7b", 4096, 32, 32, 32, 128, 16384, 50432, dict(gated=False, tied=True, norm="layer-no-bias")),
     "starcoder-15b": ("bigcode/starcoder", 6144, 40, 48, 1, 128, 24576, 49152, GPT2 | dict(positions=8192)),
+    "starcoder2-7b": (
+        "bigcode/starcoder2-7b", 4608, 32, 36, 4, 128, 18432, 49152,
+        GPT2 | dict(window=4096),
+    ),
     "starcoder2-15b": (
         "bigcode/starcoder2-15b", 6144, 40, 48, 4, 128, 24576, 49152,
         GPT2 | dict(tied=False, window=4096),
@@ -94,6 +104,8 @@ ROWS = {
     "gemma-3-1b": ("google/gemma-3-1b-pt", 1152, 26, 4, 1, 256, 6912, 262144, GEMMA3 | dict(window=512)),
     "gemma-3-12b": ("google/gemma-3-12b-pt", 3840, 48, 16, 8, 256, 15360, 262144, GEMMA3),
     "gemma-3-27b": ("google/gemma-3-27b-pt", 5376, 62, 32, 16, 128, 21504, 262144, GEMMA3),
+    "gemma-3n-e2b": ("google/gemma-3n-E2B", 2048, 30, 8, 2, 256, 8192, 262400, GEMMA3N | dict(shared_kv=10)),
+    "gemma-3n-e4b": ("google/gemma-3n-E4B", 2048, 35, 8, 2, 256, 16384, 262400, GEMMA3N | dict(shared_kv=15)),
     "phi-2": (
         "microsoft/phi-2", 2560, 32, 32, 32, 80, 10240, 51200,
         NEOX | dict(norms=1, biases=("qkv", "o", "mlp", "unembed")),
@@ -102,6 +114,10 @@ ROWS = {
     "phi-4": ("microsoft/phi-4", 5120, 40, 40, 10, 128, 17920, 100352, {}),
     "olmo-7b": ("allenai/OLMo-7B-hf", 4096, 32, 32, 32, 128, 11008, 50304, dict(norm="none")),
     "olmo-2-7b": ("allenai/OLMo-2-1124-7B", 4096, 32, 32, 32, 128, 11008, 100352, dict(qk_norm="full")),
+    "aya-23-8b": (
+        "CohereForAI/aya-23-8B", 4096, 32, 32, 8, 128, 14336, 256000,
+        dict(tied=True, norm="layer-no-bias", norms=1, parallel=True),
+    ),
     "command-r": (
         "CohereForAI/c4ai-command-r-v01", 8192, 40, 64, 64, 128, 22528, 256000,
         dict(tied=True, norm="layer-no-bias", norms=1, parallel=True),
@@ -110,16 +126,40 @@ ROWS = {
         "CohereForAI/c4ai-command-r-plus", 12288, 64, 96, 8, 128, 33792, 256000,
         dict(tied=True, norm="layer-no-bias", norms=1, parallel=True, qk_norm="full"),
     ),
+    "qwen-1.5-moe-a2.7b": (
+        "Qwen/Qwen1.5-MoE-A2.7B", 2048, 24, 16, 16, 128, 5632, 151936,
+        QWEN25 | dict(moe=MoE(60, 4, 1408, shared=4, shared_gate=True)),
+    ),
     "qwen-2.5-0.5b": ("Qwen/Qwen2.5-0.5B", 896, 24, 14, 2, 64, 4864, 151936, QWEN25 | dict(tied=True)),
     "qwen-2.5-7b": ("Qwen/Qwen2.5-7B", 3584, 28, 28, 4, 128, 18944, 152064, QWEN25),
     "qwen-2.5-72b": ("Qwen/Qwen2.5-72B", 8192, 80, 64, 8, 128, 29568, 152064, QWEN25),
     "qwen-3-0.6b": ("Qwen/Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151936, QWEN3 | dict(tied=True)),
+    "qwen-3-1.7b": ("Qwen/Qwen3-1.7B", 2048, 28, 16, 8, 128, 6144, 151936, QWEN3 | dict(tied=True)),
+    "qwen-3-4b": ("Qwen/Qwen3-4B", 2560, 36, 32, 8, 128, 9728, 151936, QWEN3 | dict(tied=True)),
     "qwen-3-8b": ("Qwen/Qwen3-8B", 4096, 36, 32, 8, 128, 12288, 151936, QWEN3),
+    "qwen-3-14b": ("Qwen/Qwen3-14B", 5120, 40, 40, 8, 128, 17408, 151936, QWEN3),
     "qwen-3-32b": ("Qwen/Qwen3-32B", 5120, 64, 64, 8, 128, 25600, 151936, QWEN3),
     "qwen-3-30b-a3b": ("Qwen/Qwen3-30B-A3B", 2048, 48, 32, 4, 128, 6144, 151936, QWEN3 | dict(moe=MoE(128, 8, 768))),
     "qwen-3-235b-a22b": ("Qwen/Qwen3-235B-A22B", 4096, 94, 64, 4, 128, 12288, 151936, QWEN3 | dict(moe=MoE(128, 8, 1536))),
+    "qwen-3-coder-480b-a35b": (
+        "Qwen/Qwen3-Coder-480B-A35B-Instruct", 6144, 62, 96, 8, 128, 8192, 151936,
+        QWEN3 | dict(moe=MoE(160, 8, 2560)),
+    ),
+    "qwen-3-next-80b-a3b": (
+        "Qwen/Qwen3-Next-80B-A3B-Instruct", 2048, 48, 16, 2, 256, 5120, 151936,
+        QWEN3_NEXT | dict(moe=MoE(512, 10, 512, shared=1, shared_gate=True)),
+    ),
     "gpt-oss-20b": ("openai/gpt-oss-20b", 2880, 24, 64, 8, 64, 2880, 201088, GPT_OSS | dict(moe=MoE(32, 4, 2880))),
     "gpt-oss-120b": ("openai/gpt-oss-120b", 2880, 36, 64, 8, 64, 2880, 201088, GPT_OSS | dict(moe=MoE(128, 4, 2880))),
+    "glm-4.5": (
+        "zai-org/GLM-4.5", 5120, 92, 96, 8, 128, 12288, 151552,
+        GLM45 | dict(qk_norm="head", moe=MoE(160, 8, 1536, shared=1, first_dense=3)),
+    ),
+    "glm-4.5-air": (
+        "zai-org/GLM-4.5-Air", 4096, 46, 96, 8, 128, 10944, 151552,
+        GLM45 | dict(moe=MoE(128, 8, 1408, shared=1, first_dense=1)),
+    ),
+    "minimax-m2": ("MiniMaxAI/MiniMax-M2", 3072, 62, 48, 8, 128, 1536, 200064, dict(qk_norm="full", moe=MoE(256, 8, 1536))),
     "deepseek-moe-16b": (
         "deepseek-ai/deepseek-moe-16b-base", 2048, 28, 16, 16, 128, 10944, 102400,
         dict(moe=MoE(64, 6, 1408, shared=2, first_dense=1)),
@@ -135,6 +175,10 @@ ROWS = {
     "deepseek-v3": (
         "deepseek-ai/DeepSeek-V3", 7168, 61, 128, 128, 128, 18432, 129280,
         dict(mla=V3, moe=MoE(256, 8, 2048, shared=1, first_dense=3)),
+    ),
+    "deepseek-v3.2": (
+        "deepseek-ai/DeepSeek-V3.2", 7168, 61, 128, 128, 128, 18432, 129280,
+        dict(mla=V3, indexer=Indexer(heads=64, width=128, top=2048), moe=MoE(256, 8, 2048, shared=1, first_dense=3)),
     ),
     "kimi-k2": (
         "moonshotai/Kimi-K2-Base", 7168, 61, 64, 64, 128, 18432, 163840,

@@ -23,7 +23,7 @@ from helpers.costs.transformers.moe_batch_and_capacity import capacity, moe_crit
 from helpers.costs.transformers.parameters_and_flops import attention_matrices, flops, pairs, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.six_nd_and_mfu import hfu, mfu, six_nd, six_nd_ratio, train_seconds
-from tests.helpers.costs.transformers.decoders import TOYS, counted, layer
+from tests.helpers.costs.transformers.decoders import EVERY, TOYS, UNUSUAL, counted, is_linear, layer
 
 USUAL = Config(8192, 4, 64, 64, 128, 4 * 8192, 1000)
 
@@ -52,25 +52,35 @@ def test_pairs_ask_for_sense():
         pairs(4, 3)
 
 
-@pytest.mark.parametrize("name", TOYS)
+def multiply_adds(c, i, T, count):
+    """Of attention in layer i, for one sequence of T tokens."""
+    if is_linear(c, i):  # each token reads k·S, adds k (v - ...)^T to S, and reads q·S, in every head
+        return sum(c.linear.key * c.linear.value for _ in range(T * c.linear.heads) for _ in ("k S", "k v", "q S"))
+    wide, top = (c.qk + c.mla.v) if c.mla else 2 * c.H, c.kind(i).window
+    scores = 0
+    if c.indexer:
+        scores, top = looked_at(T, T, None, count) * c.indexer.heads * c.indexer.width, c.indexer.top
+    return looked_at(T, T, top, count) * c.N * wide + scores
+
+
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("count", ["all", "causal"])
 def test_flops_by_a_walk_over_everything(name, count):
-    c, B, T = TOYS[name], 2, 9
+    c, B, T = EVERY[name], 2, 9
     f = flops(c, B, T, count=count)
-    wide = (c.qk + c.mla.v) if c.mla else 2 * c.H
-    attention = sum(2 * B * looked_at(T, T, c.kind(i).window, count) * c.N * wide for i in range(c.L))
+    attention = sum(2 * B * multiply_adds(c, i, T, count) for i in range(c.L))
     assert f.attention == attention
     assert f.forward == attention + 2 * B * T * counted(c)[2]
     assert (f.backward, f.train) == (2 * f.forward, 3 * f.forward)
     assert f.layers + f.unembedding == f.forward
-    for role in ("mlp", "experts", "shared", "router"):
+    for role in ("mlp", "experts", "shared", "router", "added"):
         assert bool(getattr(f, role)) == bool(getattr(parameters(c), role))
     assert "2 FLOPs a multiply-add" in f.convention and "\n" not in f.convention
 
 
-@pytest.mark.parametrize("name", [n for n, c in TOYS.items() if not c.mla])
+@pytest.mark.parametrize("name", [n for n, c in EVERY.items() if not c.mla])
 def test_prefill_then_decode_is_the_whole_sequence(name):
-    c, T = TOYS[name], 11
+    c, T = EVERY[name], 11
     steps = [flops(c, 1, 6, count="causal")] + [flops(c, 1, 1, S, count="causal") for S in range(7, T + 1)]
     assert sum(f.forward for f in steps) == flops(c, 1, T, count="causal").forward
 
@@ -120,12 +130,17 @@ def test_counts_of_the_questions():
     assert kv_cache(with_gqa, 1, bytes_each=1) == 262144
 
 
-@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("name", EVERY)
 def test_kv_cache_layer_by_layer(name):
-    c, S = TOYS[name], 7
+    c, S = EVERY[name], 7
     each = (c.mla.kv_rank + c.mla.rope) if c.mla else 2 * c.K * c.H
-    held = sum(min(S, c.kind(i).window or S) for i in range(c.L))
-    assert kv_cache(c, S, B=3, bytes_each=4) == 3 * 4 * held * each
+    each += c.indexer.width if c.indexer else 0
+    states = sum(is_linear(c, i) for i in range(c.L))
+    own = [i for i in range(c.L - c.shared_kv) if not is_linear(c, i)]
+    held = sum(min(S, c.kind(i).window or S) for i in own) * each
+    m = c.linear
+    one = 8 * m.heads * m.key * m.value + 4 * (m.kernel - 1) * (2 * m.key_heads * m.key + m.heads * m.value) if m else 0
+    assert kv_cache(c, S, B=3, bytes_each=4, state=8) == 3 * (4 * held + states * one)
 
 
 def test_kv_caches_as_published():
@@ -137,6 +152,25 @@ def test_kv_caches_as_published():
         < kv_cache(model("gemma-3-27b", window=None, full_every=None), 131072) / 5
     )
     assert kv_cache(model("deepseek-v3"), 1) == 61 * 576 * 2
+    assert kv_cache(model("deepseek-v3.2"), 1) == 61 * (576 + 128) * 2  # an indexer's key beside the latent vector
+
+
+def test_caches_of_layers_of_several_kinds():
+    """Qwen3-Next: 12 of 48 layers keep 2 heads of 256; Gemma 3n: 4 full and 16 local ones of 20 do, and 10 read theirs."""
+    qwen, gemma = model("qwen-3-next-80b-a3b"), model("gemma-3n-e2b")
+    state = 4 * 32 * 128 * 128 + 2 * 3 * (2 * 16 * 128 + 32 * 128)
+    assert kv_cache(qwen, 10**5) == 12 * 10**5 * 2 * 2 * 256 * 2 + 36 * state
+    assert kv_cache(qwen, 1) - kv_cache(qwen, 0) == 12 * 2048
+    assert kv_cache(gemma, 32768) == (4 * 32768 + 16 * 512) * 2 * 2 * 256 * 2
+
+
+def test_sparse_attention_grows_with_its_indexer_alone():
+    """Beyond 2048 keys a token of DeepSeek-V3.2 has a constant number of pairs, and 64 scores of 128 for each key."""
+    c = model("deepseek-v3.2")
+    step = [flops(c, 1, 1, S, "causal", absorbed=True).attention for S in (2048, 4096, 8192)]
+    assert step[2] - step[1] == 2 * (step[1] - step[0]) == 61 * 2 * 4096 * 64 * 128
+    dense = flops(model("deepseek-v3"), 1, 1, 2048, "causal", absorbed=True).attention
+    assert step[0] - dense == 61 * 2 * 2048 * 64 * 128
 
 
 # 6ND (C5), ratios and crossovers (C6 to C8).
@@ -236,9 +270,15 @@ def test_utilisation():
 # Work (bytes and FLOPs together).
 
 
-@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("name", [n for n, c in UNUSUAL.items() if {*c.unusual} - {"output_gate", "shared_gate"}])
+def test_works_refuse_what_they_do_not_price(name):
+    with pytest.raises(ValueError, match="a pass by its works does not know .* and this model has one"):
+        works(UNUSUAL[name], 2, 64)
+
+
+@pytest.mark.parametrize("name", [*TOYS, "gated"])
 def test_works_have_the_flops_and_read_every_weight(name):
-    c, B, T = TOYS[name], 2, 64
+    c, B, T = EVERY[name], 2, 64
     f, w = flops(c, B, T), works(c, B, T)
     assert {role: work.flops for role, work in w.items()} == {role: n for role, n in f.by_role.items() if n}
     none = works(c, B, T, x=0)

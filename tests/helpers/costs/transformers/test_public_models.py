@@ -9,7 +9,7 @@ import pytest
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, SOURCES, model
-from tests.helpers.costs.transformers.decoders import TOYS, counted
+from tests.helpers.costs.transformers.decoders import EVERY, counted
 
 DATA = json.loads((Path(__file__).parents[4] / "book/data/parameter_counts.json").read_text())["models"]
 
@@ -39,10 +39,19 @@ def test_differences_are_what_they_are_said_to_be():
         "deepseek-v3": 58 * 256,
         "kimi-k2": 60 * 384,
         "falcon-180b": model("falcon-180b").D * model("falcon-180b").V,
+        "glm-4.5": predicts_a_second_token(model("glm-4.5")) + 90 * 160,
+        "glm-4.5-air": 45 * 128,
+        "minimax-m2": 62 * 256,
     }
 
 
-@pytest.mark.parametrize("c", [*TOYS.values(), *MODELS.values()], ids=[*TOYS, *MODELS])
+def predicts_a_second_token(c):
+    """Parameters of GLM-4.5's 93rd layer: a layer with experts, a matrix of [2D, D] before it, and three norms around both."""
+    attention = 2 * c.D * (c.N + c.K) * c.H + (c.N + 2 * c.K) * c.H + 2 * c.H
+    return attention + c.D * c.moe.E + (c.moe.E + 1) * 3 * c.D * c.moe.F + 2 * c.D + 2 * c.D**2 + 3 * c.D
+
+
+@pytest.mark.parametrize("c", [*EVERY.values(), *MODELS.values()], ids=[*EVERY, *MODELS])
 def test_against_a_list_of_all_shapes(c):
     p = parameters(c)
     assert (p.total, p.active, p.matmul) == counted(c)
@@ -61,6 +70,8 @@ def test_against_a_list_of_all_shapes(c):
         ("deepseek-v2", 21e9),
         ("dbrx", 36e9),
         ("llama-4-maverick", 17e9),
+        ("qwen-3-coder-480b-a35b", 35e9),
+        ("qwen-1.5-moe-a2.7b", 2.7e9),
     ],
 )
 def test_active_parameters_as_announced(name, active):

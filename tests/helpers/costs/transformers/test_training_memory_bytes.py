@@ -44,7 +44,7 @@ def test_products_are_the_columns_of_all_matrices(name):
         assert wide == sum(columns for _, columns in layer(c, i)[0])
 
 
-@pytest.mark.parametrize("name", [*TOYS, *MODELS])
+@pytest.mark.parametrize("name", [*TOYS, *(n for n in MODELS if not {*MODELS[n].unusual} - {"shared_gate"})])
 def test_less_memory_costs_more_flops(name):
     c = TOYS.get(name) or MODELS[name]
     kept = [saved(c, 2, 16, p) for p in POLICIES]
