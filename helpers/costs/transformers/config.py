@@ -7,10 +7,12 @@ Sizes may be arrays or tracers, which are not checked; plain numbers are checked
 
 from dataclasses import dataclass, field
 from math import lcm
+from os import PathLike
 
 from helpers.arguments import entries, whole
 from helpers.numeric import plain
 
+from . import hf_config
 from .mixers import Gemma3n, Indexer, Linear
 
 NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
@@ -180,6 +182,23 @@ class Config:
                 f"all L={self.L} layers are among the first_dense={self.moe.first_dense} without experts: drop moe or lower first_dense"
             )
 
+    @classmethod
+    def from_hf(cls, source: dict | str | PathLike) -> "Config":
+        """The decoder of a config.json as huggingface.co has it, from its path or as a dict; `hf_config` says of which families.
+
+        What a `Config` cannot say is refused. Heads for multi-token prediction, vision and audio are left out.
+
+        >>> phi = dict(model_type="phi3", hidden_size=5120, num_hidden_layers=40, num_attention_heads=40, num_key_value_heads=10)
+        >>> Config.from_hf(phi | dict(intermediate_size=17920, vocab_size=100352, tie_word_embeddings=False)).H
+        128
+        >>> Config.from_hf(phi)
+        Traceback (most recent call last):
+        ValueError: the config.json of a phi3 has no intermediate_size: add it, or take one that has it
+        """
+        given = hf_config.fields(source)
+        records = {"moe": MoE, "mla": MLA, "linear": Linear, "indexer": Indexer, "gemma3n": Gemma3n}
+        return cls(**{name: records[name](**x) if name in records else x for name, x in given.items()})
+
     def _head(self):
         if self.mla:
             return self.mla.v
@@ -324,4 +343,4 @@ def _multiples(step: int, low, high):
     return high - low if step == 1 else high // step - low // step
 
 
-entries(__name__)
+entries(__name__, signed="source")

@@ -40,6 +40,7 @@ OF_WHOLE_BLOCKS = {
     *(
         "chip",
         "model",
+        "fields",
         "parse",
         "bytes_each",
         "state",

@@ -1,0 +1,171 @@
+"""Real config.json files against the rows of public models and counts of their modelling code; what cannot be said is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helpers.costs.transformers.config import MLA, Config
+from helpers.costs.transformers.hf_config import FAMILIES
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import MODELS, SOURCES
+
+DATA = json.loads((Path(__file__).parents[4] / "book/data/hf_configs.json").read_text(encoding="utf-8"))["models"]
+CONFIGS = {row["name"]: row["config"] for row in DATA}
+LLAMA, QWEN, V3 = CONFIGS["llama-3-8b"], CONFIGS["qwen-2.5-7b"], CONFIGS["deepseek-v3"]
+
+
+@pytest.mark.parametrize("row", DATA, ids=lambda row: row["name"])
+def test_real_files_to_the_parameter(row):
+    c = Config.from_hf(row["config"])
+    assert replace(c, name=row["name"]) == MODELS[row["name"]]
+    assert parameters(c).total == row["parameters"]
+    assert row["source"] == SOURCES[row["name"]] and row["read_in"]
+
+
+def test_every_family_has_a_file():
+    """But for other names of an architecture that has one."""
+    there = {config.get("text_config", config)["model_type"] for config in CONFIGS.values()}
+    assert FAMILIES.keys() - there == {"gemma3", "gemma3n", "llama4", "minimax", "ministral3"}
+    assert len(DATA) >= 40
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "gemma3n", "minimax"])
+def test_other_names_of_an_architecture(kind):
+    name = {"gemma3": "gemma-3-1b", "gemma3n": "gemma-3n-e2b", "minimax": "minimax-m2"}[kind]
+    assert Config.from_hf(CONFIGS[name] | {"model_type": kind}) == replace(MODELS[name], name="")
+    assert Config.from_hf(CONFIGS["mistral-7b"] | {"model_type": "ministral3"}).window == 4096
+
+
+def test_a_file_is_read_from_its_path(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"pad_token_id": -1, "quantization_config": {"bits": 4}}))
+    assert Config.from_hf(path) == Config.from_hf(str(path)) == Config.from_hf(LLAMA | {"pad_token_id": -1})
+
+
+def test_the_decoder_of_a_model_that_sees():
+    seeing = {
+        "model_type": "llava",
+        "vision_config": {"hidden_size": 9},
+        "tie_word_embeddings": True,
+        "text_config": LLAMA,
+    }
+    assert not Config.from_hf(seeing).tied
+    bare = {name: x for name, x in LLAMA.items() if name != "tie_word_embeddings"}
+    assert Config.from_hf(seeing | {"text_config": bare}).tied
+
+
+def test_layer_types_are_the_pattern_that_they_show():
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2 + ["sliding_attention"]
+    mistral = CONFIGS["mistral-7b"] | {"num_hidden_layers": 7}
+    c = Config.from_hf(mistral | {"layer_types": kinds})
+    assert [c.kind(i).window is None for i in range(7)] == [kind == "full_attention" for kind in kinds]
+    assert Config.from_hf(mistral | {"layer_types": ["full_attention"] * 7}).window is None
+    assert Config.from_hf(mistral | {"layer_types": ["sliding_attention"] * 7}).groups[0][1] == 7
+
+
+def test_null_is_not_absent():
+    """transformers takes a rank of 1536 where the field is absent, and none where it is null."""
+    lite = CONFIGS["deepseek-v2-lite"]
+    assert lite["q_lora_rank"] is None and Config.from_hf(lite).mla == MLA(None, 512, 128, 64, 128)
+    assert Config.from_hf({name: x for name, x in lite.items() if name != "q_lora_rank"}).mla.q_rank == 1536
+
+
+def test_switches():
+    assert Config.from_hf(LLAMA | {"attention_bias": True, "mlp_bias": True}).biases == ("qkv", "o", "mlp")
+    assert Config.from_hf(CONFIGS["glm-4.5"] | {"use_qk_norm": False}).qk_norm == ""
+    assert Config.from_hf(CONFIGS["aya-23-8b"] | {"use_qk_norm": True}).qk_norm == "full"
+    neox = Config.from_hf(CONFIGS["gpt-neox-20b"] | {"use_parallel_residual": False, "attention_bias": False})
+    assert (neox.parallel, neox.norms, neox.biases) == (False, 2, ("mlp",))
+    windowed = Config.from_hf(QWEN | {"use_sliding_window": True, "sliding_window": 512, "max_window_layers": 0})
+    assert (windowed.window, windowed.full_every) == (512, None)
+    assert Config.from_hf(QWEN | {"use_sliding_window": True, "max_window_layers": 28}).window is None
+
+
+@pytest.mark.parametrize(
+    "changes, K, norms, parallel",
+    [
+        ({"new_decoder_architecture": True, "num_kv_heads": 1}, 1, 2, True),
+        ({"multi_query": False}, 71, 1, True),
+        ({"parallel_attn": False, "bias": True}, 1, 2, False),
+    ],
+)
+def test_falcons(changes, K, norms, parallel):
+    c = Config.from_hf(CONFIGS["falcon-7b"] | changes)
+    assert (c.K, c.norms, c.parallel) == (K, norms, parallel)
+
+
+DROPPED = {name: x for name, x in CONFIGS["mistral-7b"].items() if name != "num_key_value_heads"}
+REFUSED = {
+    "no way to read a model_type of 'mamba' is known: there are llama, mistral,": (LLAMA, {"model_type": "mamba"}),
+    "no way to read a model_type of None": (LLAMA, {"model_type": None}),
+    "of a llama has no intermediate_size: add it": (LLAMA, {"intermediate_size": None}),
+    "of a gpt2 has no n_embd": (CONFIGS["gpt-2"], {"n_embd": None}),
+    "of a dbrx has no ffn_config.moe_top_k": (
+        CONFIGS["dbrx"],
+        {"ffn_config": {"moe_num_experts": 16, "ffn_hidden_size": 8}},
+    ),
+    "of a deepseek_v32 has no index_topk": (CONFIGS["deepseek-v3.2"], {"index_topk": None}),
+    "layers 0 to 20 are full and the others local": (QWEN, {"use_sliding_window": True, "max_window_layers": 21}),
+    "max_window_layers 21 of this qwen2 cannot be read": (QWEN, {"use_sliding_window": True, "max_window_layers": 21}),
+    "mlp_only_layers [5, 3] of this qwen3_moe cannot be read: layers 3, 5": (
+        CONFIGS["qwen-3-30b-a3b"],
+        {"mlp_only_layers": [5, 3]},
+    ),
+    "layer 1 is the first full one, so each 2 layers one has to be, and layers 2 break that": (
+        CONFIGS["mistral-7b"],
+        {"layer_types": ["sliding_attention", "full_attention", "full_attention"], "num_hidden_layers": 3},
+    ),
+    "layers 0, 2 are mamba": (
+        CONFIGS["mistral-7b"],
+        {"layer_types": ["mamba", "full_attention", "mamba", "full_attention"], "num_hidden_layers": 4},
+    ),
+    "it names 2 layers, and num_hidden_layers is 32": (CONFIGS["mistral-7b"], {"layer_types": ["full_attention"] * 2}),
+    "of a mistral has no num_key_value_heads": (DROPPED, {}),
+    "moe_layer_freq 2 of this deepseek_v3": (V3, {"moe_layer_freq": 2}),
+    "attention_bias True of this deepseek_v3 cannot be read: latent attention": (V3, {"attention_bias": True}),
+    "indexer_types ['full', 'shared', 'shared']": (
+        CONFIGS["deepseek-v3.2"],
+        {"indexer_types": ["full", "shared", "shared"]},
+    ),
+    "layers 1, 2 have no indexer": (CONFIGS["deepseek-v3.2"], {"indexer_types": ["full", "shared", "shared"]}),
+    "attn_type_list [0, 1, 0] of this minimax": (CONFIGS["minimax-m2"], {"attn_type_list": [0, 1, 0]}),
+    "layers 0, 2 have lightning attention": (CONFIGS["minimax-m2"], {"attn_type_list": [0, 1, 0]}),
+    "shared_intermediate_size 8 of this minimax_m2": (CONFIGS["minimax-m2"], {"shared_intermediate_size": 8}),
+    "qk_norm_type 'per_head' of this minimax_m2": (CONFIGS["minimax-m2"], {"qk_norm_type": "per_head"}),
+    "shared_expert_intermediate_size 700 of this qwen3_next": (
+        CONFIGS["qwen-3-next-80b-a3b"],
+        {"shared_expert_intermediate_size": 700},
+    ),
+    "layers 1 have an MLP of another width than layer 0": (CONFIGS["gemma-3n-e2b"], {"intermediate_size": [8, 9, 8]}),
+    "add_cross_attention True of this gpt2": (CONFIGS["gpt-2"], {"add_cross_attention": True}),
+    "qk_layernorm True of this phi": (CONFIGS["phi-2"], {"qk_layernorm": True}),
+    "layers 1, 2 are not so": (
+        CONFIGS["llama-4-scout"]["text_config"],
+        {"no_rope_layers": [1, 0, 0, 0], "num_hidden_layers": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_cannot_be_said_is_refused(sentence):
+    config, changes = REFUSED[sentence]
+    with pytest.raises(ValueError) as e:
+        Config.from_hf(config | changes)
+    assert sentence in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "text, sentence", [("{", "no config.json, for it is not JSON: "), ("[]", "and this is a list")]
+)
+def test_files_that_are_none(tmp_path, text, sentence):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=sentence) as e:
+        Config.from_hf(path)
+    assert "\n" not in str(e.value)
+
+
+def test_widths_that_agree_are_one():
+    assert Config.from_hf(CONFIGS["gemma-3n-e2b"] | {"intermediate_size": [8192] * 30}).F == 8192
