@@ -5,13 +5,13 @@ A source without "://" is a repository of huggingface.co, whose config.json has 
 """
 
 from dataclasses import replace
-from difflib import get_close_matches
 from types import MappingProxyType as Frozen
 
 from helpers.arguments import entries
 
 from .config import MLA, Config, MoE
 from .mixers import Gemma3n, Indexer, Linear
+from .model_names import family, key, near
 
 GPT2 = dict(gated=False, tied=True, norm="layer", biases=("qkv", "o", "mlp"))
 NEOX = dict(gated=False, norm="layer", biases=("qkv", "o", "mlp"), parallel=True)
@@ -190,20 +190,49 @@ MODELS = Frozen({name: Config(*row[1:8], **row[8], name=name) for name, row in R
 SOURCES = Frozen({name: r[0] if "://" in r[0] else f"https://huggingface.co/{r[0]}" for name, r in ROWS.items()})
 
 
+SAME_SIZES = {
+    "llama-3.1-8b": "llama-3-8b",
+    "llama-3.1-70b": "llama-3-70b",
+    "llama-3.3-70b": "llama-3-70b",
+    "qwen-2-0.5b": "qwen-2.5-0.5b",
+    "qwen-2-7b": "qwen-2.5-7b",
+    "qwen-2-72b": "qwen-2.5-72b",
+    "qwen-3-coder-30b-a3b": "qwen-3-30b-a3b",
+    "qwen-3-coder-next": "qwen-3-next-80b-a3b",
+    "qwen-3-next": "qwen-3-next-80b-a3b",
+    "glm-4.6": "glm-4.5",
+    "glm-4.7": "glm-4.5",
+    "minimax-m2.1": "minimax-m2",
+    "minimax-m2.7": "minimax-m2",
+    "deepseek-v3.1": "deepseek-v3",
+    "deepseek-r1": "deepseek-v3",
+    "deepseek-v3.2-exp": "deepseek-v3.2",
+}
+"""Names of models that have all sizes of another one."""
+
+_NAMES = {key(r[0]): name for name, r in ROWS.items() if "://" not in r[0]}
+_NAMES |= {key(name): of for name, of in SAME_SIZES.items()} | {key(name): name for name in ROWS}
+
+
 def model(name: str, **changes) -> Config:
     """The public model of that name, with changes if any; an unknown name is answered with the near ones.
 
-    >>> model("gpt-2").D, model("Llama 3 8B").L, model("gpt-2", L=2).L
-    (768, 32, 2)
+    Names of repositories do, too: an organisation before "/" is left out, and so are -Instruct, -Base, -hf and the like.
+
+    >>> model("gpt-2").D, model("Llama 3 8B").L, model("gpt-2", L=2).L, model("meta-llama/Llama-3.1-70B-Instruct").L
+    (768, 32, 2, 80)
     >>> model("lama-3-7b")
     Traceback (most recent call last):
-    ValueError: no model is called 'lama-3-7b'; did you mean llama-3-70b, llama-3-8b, llama-2-7b or llama-1-7b?
+    ValueError: no model is called 'lama-3-7b'; did you mean llama-3-8b, llama-3.2-3b, llama-3.2-1b or llama-3-70b?
     """
-    asked = "-".join(str(name).lower().replace("_", "-").split())
-    if asked in MODELS:
-        return replace(MODELS[asked], **changes) if changes else MODELS[asked]
-    near = get_close_matches(asked, MODELS, n=4, cutoff=0.5) or [n for n in MODELS if asked[:4] == n[:4]][:4]
-    listed = ", ".join(near[:-1]) + " or " * (len(near) > 1) + near[-1] if near else "one of " + ", ".join(MODELS)
+    found = _NAMES.get(key(str(name)))
+    if found:
+        return replace(MODELS[found], **changes) if changes else MODELS[found]
+    some = near(str(name), MODELS)
+    if not some:
+        families = ", ".join(dict.fromkeys(map(family, MODELS)))
+        raise ValueError(f"no model is called {name!r}; there are models of the families {families}")
+    listed = ", ".join(some[:-1]) + " or " * (len(some) > 1) + some[-1]
     raise ValueError(f"no model is called {name!r}; did you mean {listed}?")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
-from helpers.costs.transformers.public_models import MODELS, SOURCES, model
+from helpers.costs.transformers.public_models import MODELS, SAME_SIZES, SOURCES, model
 from tests.helpers.costs.transformers.decoders import EVERY, counted
 
 DATA = json.loads((Path(__file__).parents[4] / "book/data/parameter_counts.json").read_text())["models"]
@@ -99,10 +99,64 @@ def test_names_are_forgiving(asked):
 
 
 @pytest.mark.parametrize(
-    "asked, near", [("llama-3-7b", "llama-3-70b"), ("mixtral", "mixtral-8x7b"), ("qwen", "qwen-"), ("xyz", "gpt-2")]
+    "asked, name",
+    [
+        ("Qwen/Qwen3-8B", "qwen-3-8b"),
+        ("Qwen3-8B", "qwen-3-8b"),
+        ("Qwen/Qwen3-4B-Instruct-2507", "qwen-3-4b"),
+        ("openai/gpt-oss-20b", "gpt-oss-20b"),
+        ("meta-llama/Llama-3.1-70B-Instruct", "llama-3-70b"),
+        ("meta-llama/Meta-Llama-3.1-8B", "llama-3-8b"),
+        ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
+        ("google/gemma-3-27b-it", "gemma-3-27b"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
+        ("mistralai/Mistral-Nemo-Instruct-2407", "mistral-nemo-12b"),
+        ("microsoft/Phi-3-mini-4k-instruct", "phi-3-mini"),
+        ("deepseek-ai/DeepSeek-R1-0528", "deepseek-v3"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi-k2"),
+    ],
+)
+def test_names_of_repositories(asked, name):
+    assert model(asked) is MODELS[name]
+
+
+def test_every_row_is_found_by_its_repository():
+    for name, url in SOURCES.items():
+        assert model(name) is MODELS[name]
+        if "huggingface.co" in url:
+            assert model(url.removeprefix("https://huggingface.co/")) is MODELS[name]
+
+
+def test_sizes_are_those_of_a_row():
+    """And no name of them is that of a row."""
+    assert set(SAME_SIZES.values()) <= MODELS.keys() and not SAME_SIZES.keys() & MODELS.keys()
+
+
+@pytest.mark.parametrize(
+    "asked, near",
+    [
+        ("llama-3-7b", "llama-3-8b, "),
+        ("mixtral", "mixtral-8x7b or mixtral-8x22b?"),
+        ("qwen", "qwen-"),
+        ("glm-4", "glm-4.5 or glm-4.5-air?"),
+        ("zai-org/GLM-4-9B", "glm-4.5 or glm-4.5-air?"),
+        ("gpt-oss-30b", "gpt-oss-20b, gpt-oss-120b, "),
+        ("qwen3-9b", "qwen-3-8b, qwen-3-14b, "),
+        ("gemma-9b", "gemma-2-9b, gemma-7b, "),
+        ("deepsek-v3-lite", "deepseek-v2-lite, deepseek-v3, "),
+    ],
 )
 def test_unknown_models_are_answered_with_near_ones(asked, near):
-    with pytest.raises(ValueError, match=f"no model is called '{asked}'; did you mean .*{near}"):
+    with pytest.raises(ValueError) as e:
+        model(asked)
+    assert str(e.value).startswith(f"no model is called '{asked}'; did you mean {near}")
+
+
+@pytest.mark.parametrize("asked", ["xyz", "", "7b", "claude-3"])
+def test_a_name_like_none_is_answered_with_families(asked):
+    with pytest.raises(
+        ValueError, match=f"^no model is called '{asked}'; there are models of the families gpt, opt, .*, kimi$"
+    ):
         model(asked)
 
 
