@@ -199,7 +199,7 @@ class Replica:
         """A forward pass of T new tokens of each of B sequences, the last of S, as roofline's work of all chips together."""
         if plain(B, T) and (B < 1 or T < 1):
             raise ValueError(f"a pass has one sequence and one new token or more, got B={B} and T={T}")
-        one = kv_cache(self.config, 1, 1, _width(self.cache), scale=self.scale) / kv_cache(self.config, 1, 1, 1)
+        one = self._token(_width(self.cache), self.scale) / self._token(1, 0)
         if self.config.mla and not absorbed:
             one = None  # attention reads keys and values that were just made, not the cache
         w, x = _width(self.weights), bytes_each(self.math)
@@ -207,6 +207,11 @@ class Replica:
         kept = replace(self, share=1)
         more = kept.kv(T if S is None else S, B) - replace(kept, keep=0).kv(T if S is None else S, B)
         return out | {"attention": out["attention"] + Work(bytes=more, dtype=self.math)}
+
+    def _token(self, width, scale):
+        """Bytes that one more token takes up in a cache of that width; what does not grow, as a state, is left out."""
+        first = kv_cache(self.config, 1, 1, width, scale=scale)
+        return first if self.config.linear is None else kv_cache(self.config, 2, 1, width, scale=scale) - first
 
     def mixed_works(self, B, S, T, done) -> dict[str, Work]:
         """A mixed step as roofline's work: one token of each of B sequences that see S keys, and T more tokens of a prompt of
@@ -280,6 +285,7 @@ class Replica:
 
     def rough(self, B, S):
         """Seconds of the same step by `step_time`: no activations are read, and all weights are, the embedding too."""
+        self.config.check_usual("this estimate of a step", "output_gate", "shared_gate", "linear")
         return step_time(B, self.kv(S), self.parameters.matmul, self.weight_bytes, self.C, self.W_hbm)
 
     def reload(self, S, setup=0.0):
@@ -292,6 +298,7 @@ class Replica:
 
     def reload_crossover(self, setup=0.0):
         """Tokens of a prefix from which reloading is faster than computing, both in full layers and bound by FLOPs."""
+        self.config.check_usual("this crossover", "output_gate", "shared_gate", "gemma3n")
         f = flops(self.config, 1, 1, logits=0)
         return reload_crossover(self.kv(1), (f.layers - f.attention) / 2, self.C, self.pcie, f.attention, setup)
 

@@ -63,7 +63,8 @@ def links(s: Slice, Y, Z) -> tuple[Wires, Wires, Wires]:
     return at["tp"], at["dp"], together([at["tp"], at["dp"]], bool(s.chip.axes))
 
 
-def _heads_divide(c: Config, ways) -> None:
+def _may_be_sharded(c: Config, ways) -> None:
+    c.check_usual("a sharded pass", "output_gate", "shared_gate")
     if plain(c.N, ways) and c.N % ways:
         raise ValueError(f"N={c.N} heads do not divide over {ways:g} ways: take a divisor of N")
 
@@ -122,7 +123,7 @@ def _on_each(r: Replica, s: Slice, Y, Z, tokens, some: dict[str, Work], more: Wo
     """An even share of all chips' work, `more` for attention on the fullest chip, and what so many tokens have sent."""
     _, over_Z, over_all = at or links(s, Y, Z)
     c, x = r.config, bytes_each(r.math)
-    _heads_divide(c, Y * Z)
+    _may_be_sharded(c, Y * Z)
     width = c.N * (2 * c.mla.kv_rank + c.mla.rope if c.mla else 2 * c.H)  # queries, and what attention gives
     swap = Move("ici", x * tokens * width / Y * over_Z.across * s.chip.link_bandwidth * c.L, 2 * over_Z.hops * c.L)
     total = _sum(x * tokens * c.D, over_all, s, times=c.L)
@@ -161,7 +162,7 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     """
     over_Y, over_Z, _ = links(s, Y, Z)
     r = replace(r, chip=s.chip, chips=s.chips)
-    _heads_divide(r.config, Y)
+    _may_be_sharded(r.config, Y)
     c, x, n = r.config, bytes_each(r.math), s.chips
     whole = r.works(B, T, logits=1)
     bare = works(c, B, T, w=0, x=x, count="causal", dtype=r.math, logits=1)
@@ -223,6 +224,7 @@ def prefill(r: Replica, s: Slice, Y, Z, T, B=1, hop=None) -> Pass:
 
 def held(r: Replica, s: Slice, Y, Z, B=0, S=0):
     """Bytes of weights and caches on the fullest chip."""
+    r.config.check_usual("a sharded pass", "output_gate", "shared_gate")
     caches = ceil(B / Z) * r.kv(S) / minimum(Y, _heads(r.config)) if not plain(B) or B else 0.0
     return r.weight_bytes / s.chips + caches
 

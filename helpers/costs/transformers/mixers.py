@@ -123,6 +123,13 @@ class Gemma3n:
         """Parameters in all matrices but the table: those of `products`, the router once."""
         return self.products(D, L) - L * D * self.streams
 
+    def sides(self, D, L):
+        """Numbers that these products read and write for a token."""
+        layer = (
+            2 * (D + self.laurel) + 2 * (D + self.width) + 2 * (D + self.streams) + 2 * self.streams + self.streams**2
+        )
+        return L * (layer + self.streams) + D + L * self.width + 4 * (self.streams - 1) * D
+
     def scales(self, D, L):
         """Parameters of norms, and of the scale of AltUp's correction."""
         return L * 4 * D + self.width

@@ -14,9 +14,9 @@ from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Work
 from helpers.numeric import beside, minimum, where
 
+from .attention_shapes import attention_matrices, keys_read, traffic, weights
 from .config import NORMS, Config, LayerKind
 
-USUAL = LayerKind()
 PAIRS = {
     "all": "every query times every key, as a plain einsum computes them, masked or not",
     "causal": "the pairs that the causal mask and the windows leave, exactly",
@@ -64,37 +64,6 @@ class Parameters:
     def active(self):
         """Parameters that one token meets: all but the experts it does not go to; the tables count in full."""
         return self.total - self.inactive
-
-
-def attention_matrices(c: Config, kind: LayerKind = USUAL) -> dict[str, tuple]:
-    """Shapes of the matrices of attention in a layer of that kind.
-
-    >>> from .public_models import model
-    >>> attention_matrices(model("llama-3-8b"))
-    {'q': (4096, 4096), 'k': (4096, 1024), 'v': (4096, 1024), 'o': (4096, 4096)}
-    >>> attention_matrices(model("deepseek-v3"))["kv_up"]
-    (512, 32768)
-    """
-    D, N, m = c.D, c.N, c.mla
-    if kind.linear:
-        return c.linear.matrices(D)
-    if m is None:
-        own = {} if kind.shares else {"k": (D, c.K * c.H), "v": (D, c.K * c.H)}
-        gate = {"output_gate": (D, N * c.H)} if c.output_gate else {}
-        return {"q": (D, N * c.H), **gate, **own, "o": (N * c.H, D)}
-    q = {"q": (D, N * c.qk)} if m.q_rank is None else {"q_down": (D, m.q_rank), "q_up": (m.q_rank, N * c.qk)}
-    index = c.indexer.matrices(D, m.q_rank) if c.indexer else {}
-    return q | {
-        "kv_down": (D, m.kv_rank + m.rope),
-        "kv_up": (m.kv_rank, N * (m.nope + m.v)),
-        "o": (N * m.v, D),
-        **index,
-    }
-
-
-def _weights(c: Config):
-    """Of each kind of attention: numbers in one layer's matrices, and how many layers have them."""
-    return [(sum(a * b for a, b in attention_matrices(c, kind).values()), n) for kind, n in c.mixers]
 
 
 def _expert_layers(c: Config):
@@ -155,7 +124,7 @@ def parameters(c: Config) -> Parameters:
     '211.7 31.27'
     """
     moe, L_moe = c.moe, _expert_layers(c)
-    attention = sum(n * weights for weights, n in _weights(c))
+    attention = sum(n * one for one, n in weights(c))
     convolution = sum(n * c.linear.channels * c.linear.kernel for kind, n in c.mixers if kind.linear)
     mlp = (c.L - L_moe) * c.matrices * c.D * c.F
     expert = c.matrices * c.D * moe.F if moe else 0
@@ -297,7 +266,7 @@ def _attention_flops(c: Config, B, T, S, absorbed):
     """Multiply-adds for each pair of query and key, and FLOPs of all layers' projections."""
     m = c.mla
     if m is None:
-        return 2 * c.N * c.H, sum(n * (2 * B * T * weights) for weights, n in _weights(c))
+        return 2 * c.N * c.H, sum(n * (2 * B * T * one) for one, n in weights(c))
     size = {name: a * b for name, (a, b) in attention_matrices(c).items()}
     if absorbed:  # kv_up is split: its key half multiplies queries, its value half what attention gives
         return c.N * (2 * m.kv_rank + m.rope), c.L * (2 * B * T * sum(size.values()))
@@ -316,7 +285,8 @@ def works(
     Every weight crosses HBM once, experts too if tokens go to all of them; a product reads its rows and writes its results.
     Attention keeps its T·S weights on the chip and reads queries, keys and values once, each query head's group together.
     Two products that share their rows read them twice: a compiler may do better. Latent attention reads its short
-    vectors if absorbed, and otherwise the keys and values that kv_up has made of them.
+    vectors if absorbed, and otherwise the keys and values that kv_up has made of them; behind an indexer those that it chose,
+    no token's twice, and all of the indexer's keys. Linear attention reads its state, in float32, and writes it.
 
     >>> from .public_models import model
     >>> from helpers.costs.rooflines.roofline import on_chip
@@ -325,7 +295,6 @@ def works(
     >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
     ('hbm', 1.0)
     """
-    c.check_usual("a pass by its works", "output_gate", "shared_gate")
     S, tokens, moe, L_moe = T if S is None else S, B * T, c.moe, _expert_layers(c)
     f, last = flops(c, B, T, S, count, logits, absorbed=absorbed), T if logits is None else logits
 
@@ -333,10 +302,21 @@ def works(
         return Work(flops, n * (beside(w * matrices, rows) + x * rows * reads), dtype=dtype)
 
     mlp = lambda F: (c.matrices * c.D * F, c.matrices * (c.D + F))  # noqa: E731
-    numbers, sides, traffic, held = _attention_traffic(c, B, T, S, absorbed)
+    kinds = traffic(c, B, T, S, absorbed)
+    moved = sum(n * x * around for n, _, _, around in kinds) + (x if cache is None else cache) * keys_read(
+        c, B, T, S, absorbed
+    )
+    if c.linear:
+        moved = moved + 2 * B * sum(n for kind, n in c.mixers if kind.linear) * (
+            4 * c.linear.state + x * c.linear.inputs
+        )
     out = {
-        "projections": Work(f.projections, c.L * (beside(w * numbers, sides) + x * sides), dtype=dtype),
-        "attention": Work(f.attention, c.L * x * traffic + (x if cache is None else cache) * held, dtype=dtype),
+        "projections": Work(
+            f.projections,
+            sum(n * (beside(w * numbers, sides) + x * sides) for n, numbers, sides, _ in kinds),
+            dtype=dtype,
+        ),
+        "attention": Work(f.attention, moved, dtype=dtype),
         "mlp": product(tokens, *mlp(c.F), c.L - L_moe, f.mlp),
         "unembedding": product(B * last, c.D * c.V, c.D + c.V, 1, f.unembedding),
     }
@@ -347,22 +327,9 @@ def works(
         out["shared"] = product(tokens * moe.shared, moe.shared * matrices, reads, L_moe, f.shared)
         columns = moe.E + moe.shared_gate
         out["router"] = product(tokens, c.D * columns, c.D + columns, L_moe, f.router)
+    if c.gemma3n:
+        out["added"] = product(tokens, c.gemma3n.weights(c.D, c.L), c.gemma3n.sides(c.D, c.L), 1, f.added)
     return {role: work for role, work in out.items() if not isinstance(work.flops, int) or work.flops}
-
-
-def _attention_traffic(c: Config, B, T, S, absorbed):
-    """Of one layer: weights, numbers that its projections read and write, and queries and results; then all keys and values."""
-    m, tokens, size = c.mla, B * T, attention_matrices(c)
-    weights = sum(a * b for a, b in size.values())
-    seen = sum(n * (S if kind.window is None else minimum(S, kind.window + T - 1)) for kind, n in c.groups)
-    if m is None:
-        return weights, tokens * sum(a + b for a, b in size.values()), 2 * tokens * c.N * c.H, 2 * B * seen * c.K * c.H
-    up = size.pop("kv_up")
-    sides = tokens * sum(a + b for a, b in size.values())
-    if absorbed:  # queries go into the latent space, results come out of it
-        sides = sides + tokens * c.N * (m.nope + 2 * m.kv_rank + m.v)
-        return weights, sides, tokens * c.N * (2 * m.kv_rank + m.rope), B * seen * (m.kv_rank + m.rope)
-    return weights, sides + B * S * sum(up), tokens * c.N * (c.qk + m.v), B * seen * c.N * (c.qk + m.v)
 
 
 entries(__name__)

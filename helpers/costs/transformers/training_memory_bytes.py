@@ -41,7 +41,7 @@ def products(c: Config, kind: LayerKind) -> dict[str, float]:
     >>> products(Config(8, 1, 4, 2, 2, 32, 10), LayerKind())
     {'q': 8, 'k': 4, 'v': 4, 'o': 8, 'gate': 32, 'in': 32, 'out': 8}
     """
-    c.check_usual("the memory of a training step", "shared_gate")
+    c.check_usual("this list of arrays that a layer keeps", "shared_gate")
     attention = {name: b for name, (_, b) in attention_matrices(c).items()}
     gate = ("gate",) if c.gated else ()
     if not kind.moe:

@@ -17,6 +17,7 @@ from helpers.costs.rooflines.roofline import Calibration, Move, Work
 from helpers.costs.sharding import collectives
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers import (
+    attention_shapes,
     attention_share,
     einsum,
     kv_cache,
@@ -26,6 +27,7 @@ from helpers.costs.transformers import (
     training_memory_bytes,
 )
 from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.mixers import Linear
 from tests.helpers.costs.attention import formulas
 from tests.helpers.costs.inference import formulas as inference_formulas
 from tests.helpers.costs.training import formulas as training_formulas
@@ -52,6 +54,13 @@ def _decoder(D, L, N, F, **kw):
 def _mixed(D, L, N, F):
     """The same with windows, and experts in every other layer."""
     return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
+
+
+def _unusual(D, L, N, F):
+    """The same with linear attention in every other layer, and gates."""
+    linear = Linear(heads=4, key_heads=2, key=16, value=8, kernel=4)
+    moe = MoE(8, 2, 32, shared=1, shared_gate=True)
+    return _decoder(D, L, N, F, linear=linear, full_every=2, output_gate=True, moe=moe)
 
 
 SAVING = ("everything", "matmuls", "block")
@@ -116,7 +125,20 @@ FORMULAS = {
         lambda *s: (lambda p: (p.total, p.active, p.matmul))(parameters_and_flops.parameters(_mixed(*s))),
         DECODERS,
     ),
-    "attention_matrices": (lambda *s: parameters_and_flops.attention_matrices(_decoder(*s))["k"], DECODERS),
+    "attention_matrices": (lambda *s: attention_shapes.attention_matrices(_decoder(*s))["k"], DECODERS),
+    "weights": (lambda *s: sum(n * one for one, n in attention_shapes.weights(_unusual(*s))), DECODERS),
+    "traffic": (
+        lambda *s: sum(n * sides for n, _, sides, _ in attention_shapes.traffic(_unusual(*s), 2, 3, 64, False)),
+        DECODERS,
+    ),
+    "keys_read": (lambda *s: attention_shapes.keys_read(_unusual(*s), 2, 3, 64, False), DECODERS),
+    "parameters of unusual parts": (lambda *s: parameters_and_flops.parameters(_unusual(*s)).total, DECODERS),
+    "flops of unusual parts": (lambda *s: parameters_and_flops.flops(_unusual(*s), 2, 8).forward, DECODERS),
+    "works of unusual parts": (
+        lambda *s: sum(w.bytes for w in parameters_and_flops.works(_unusual(*s), 2, 1, 64).values()),
+        DECODERS,
+    ),
+    "kv_cache of unusual parts": (lambda *s: kv_cache.kv_cache(_unusual(*s), 64, 2), DECODERS),
     "pairs": (lambda T, S: parameters_and_flops.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
     "flops": (
         lambda *s: tuple(parameters_and_flops.flops(_mixed(*s), 2, 128, count="causal").by_role.values()),
@@ -221,6 +243,7 @@ def test_every_formula_is_listed():
             numeric,
             parameters_and_flops,
             training_memory_bytes,
+            attention_shapes,
             attention_share,
             einsum,
             *inference_formulas.MODULES,

@@ -23,7 +23,7 @@ from helpers.costs.transformers.moe_batch_and_capacity import capacity, moe_crit
 from helpers.costs.transformers.parameters_and_flops import attention_matrices, flops, pairs, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.six_nd_and_mfu import hfu, mfu, six_nd, six_nd_ratio, train_seconds
-from tests.helpers.costs.transformers.decoders import EVERY, TOYS, UNUSUAL, counted, is_linear, layer
+from tests.helpers.costs.transformers.decoders import EVERY, TOYS, counted, is_linear, layer
 
 USUAL = Config(8192, 4, 64, 64, 128, 4 * 8192, 1000)
 
@@ -270,21 +270,16 @@ def test_utilisation():
 # Work (bytes and FLOPs together).
 
 
-@pytest.mark.parametrize("name", [n for n, c in UNUSUAL.items() if {*c.unusual} - {"output_gate", "shared_gate"}])
-def test_works_refuse_what_they_do_not_price(name):
-    with pytest.raises(ValueError, match="a pass by its works does not know .* and this model has one"):
-        works(UNUSUAL[name], 2, 64)
-
-
-@pytest.mark.parametrize("name", [*TOYS, "gated"])
+@pytest.mark.parametrize("name", EVERY)
 def test_works_have_the_flops_and_read_every_weight(name):
     c, B, T = EVERY[name], 2, 64
     f, w = flops(c, B, T), works(c, B, T)
     assert {role: work.flops for role, work in w.items()} == {role: n for role, n in f.by_role.items() if n}
     none = works(c, B, T, x=0)
     idle = parameters(c)
-    matrices = idle.attention + idle.mlp + idle.experts + idle.shared + idle.router + c.D * c.V
-    assert sum(work.bytes for work in none.values()) == 2 * matrices
+    matrices = idle.attention + idle.mlp + idle.experts + idle.shared + idle.router + idle.added + c.D * c.V
+    states = sum(2 * B * 4 * c.linear.state for i in range(c.L) if is_linear(c, i))  # read and written, in float32
+    assert sum(work.bytes for work in none.values()) == 2 * matrices + states
 
 
 def test_bytes_of_one_dense_layer_matrix_by_matrix():
@@ -307,6 +302,44 @@ def test_bytes_of_latent_attention_matrix_by_matrix():
     kept = sum(roofline.matmul(B * T, *shape).bytes for name, shape in shapes.items() if name != "kv_up")
     heads = c.N * (roofline.matmul(B * T, m.nope, m.kv_rank).bytes + roofline.matmul(B * T, m.kv_rank, m.v).bytes)
     assert works(c, B, T, S, absorbed=True)["projections"].bytes == c.L * (kept + heads)
+
+
+def test_bytes_of_a_decode_step_with_linear_attention():
+    """Qwen3-Next: matrix by matrix, one full layer and three of Gated DeltaNet."""
+    c, B, S = model("qwen-3-next-80b-a3b", L=4), 8, 4096
+    w = works(c, B, 1, S)
+    D, product = c.D, lambda a, b: roofline.matmul(B, a, b).bytes  # noqa: E731
+    full = [(D, 16 * 256), (D, 16 * 256), (D, 2 * 256), (D, 2 * 256), (16 * 256, D)]
+    delta = [(D, 16 * 128), (D, 16 * 128), (D, 32 * 128), (D, 32 * 128), (D, 64), (32 * 128, D)]
+    convolution = 2 * 4 * (2 * 16 * 128 + 32 * 128)
+    assert w["projections"].bytes == sum(product(*m) for m in full) + 3 * (
+        sum(product(*m) for m in delta) + convolution
+    )
+    cache = B * S * 2 * 2 * 256 * 2 + B * 2 * 16 * 256 * 2
+    states = 2 * B * (32 * 128 * 128 * 4 + 3 * 8192 * 2)  # all read and written
+    assert w["attention"].bytes == cache + 3 * (states + B * (8192 + 32 * 128) * 2)
+
+
+def test_bytes_of_a_decode_step_behind_an_indexer():
+    """DeepSeek-V3.2: of a long cache 2048 latent vectors, and all of the indexer's keys."""
+    c, B = model("deepseek-v3.2", L=1, moe=None), 4
+    read = [works(c, B, 1, S, absorbed=True)["attention"].bytes for S in (1000, 2048, 10000)]
+    queries = B * (128 * (2 * 512 + 64) + 64 * 128) * 2
+    assert read == [queries + B * 2 * (min(S, 2048) * 576 + S * 128) for S in (1000, 2048, 10000)]
+
+
+def test_a_step_reads_caches_that_layers_share():
+    """Each layer of Gemma 3n reads its cache or that of another: more than is kept."""
+    c, S = model("gemma-3n-e2b"), 8192
+    read = works(c, 1, 1, S, w=0, x=0, cache=2)["attention"].bytes
+    assert read == (6 * S + 24 * 512) * 2 * 2 * 256 * 2 > kv_cache(c, S)
+
+
+def test_bytes_of_what_gemma_3n_adds():
+    c, rows = EVERY["gemma-3n"], 6
+    products = [(16, 2), (2, 16), (16, 7), (7, 16), (3, 3), (3, 9)] * 6 + [(16, 42)] + [(16, 16)] * 4
+    router = [roofline.matmul(rows, 16, 3).bytes, 2 * rows * (16 + 3)]  # its weights once
+    assert works(c, 2, 3)["added"].bytes == sum(roofline.matmul(rows, *m).bytes for m in products) + 6 * sum(router)
 
 
 # Products of two arrays (C1, C2, C15).
