@@ -256,7 +256,7 @@ def train(options) -> str:
     case = c, tokens, T, s
     whole = s.chips if s.chip.axes else s.chips * pods
     one = step(c, layout(options.layout, pods, whole), *case[1:], count="causal") if options.layout else None
-    found = layout_search.search(*case, pods=pods, top=1 if one else max(options.top, COUNTED))
+    found = layout_search.search(*case, Layout(pods=pods), top=1 if one else max(options.top, COUNTED))
     if not one and not found.best:
         raise ValueError(nothing(c, tokens, T, s, pods, found))
     some = (one,) if one else found.best[: options.top]
@@ -285,7 +285,7 @@ def nothing(c: Config, tokens, T, s: Slice, pods: int, found: layout_search.Foun
         )
         return f"no way to cut {n} {of.name} ({where(s, pods)}) leaves each group whole ones of {sequences} sequences: {better}"
     more = (r for r in layout_search.rooms(of) if r[0].chips * r[1] > n)
-    fit = next((r for r in more if layout_search.search(c, tokens, T, r[0], r[1], top=1).fitting), None)
+    fit = next((r for r in more if layout_search.search(c, tokens, T, r[0], Layout(pods=r[1]), top=1).fitting), None)
     would = f"{fit[0].chips * fit[1]} hold it" if fit else "no number of these chips up to 8192 holds it"
     return f"nothing fits on {n} {of.name}: the best lacks {show.bytes(found.least - of.hbm_bytes)} a chip for the step; {would}"
 

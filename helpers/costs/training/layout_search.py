@@ -21,6 +21,7 @@ from .training_step import Step, rules, step
 
 SEARCHED = (*AXES, "zero", "microbatches")
 BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
+ANY = Layout()
 EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
 
 
@@ -96,9 +97,8 @@ def search(
     tokens: int,
     T: int,
     s: Slice,
-    pods: int = 1,
+    like: Layout = ANY,
     policies: tuple[str, ...] = POLICIES[:3],
-    schedule: str = "1F1B",
     top: int = 10,
 ) -> Found:
     """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit.
@@ -106,17 +106,14 @@ def search(
     Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
     A layout that has several names, as dp with zero=3 is fsdp, is listed once. Floors count the pairs that the mask leaves.
 
+    like  whatever a layout says besides its axes, zero, microbatches and policy: pods, schedule, types of products and of what is stored
+
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
     >>> [str(at.layout) for at in found.best]
-    ['dp=64 zero=1 microbatches=4 policy=everything']
+    ['dp=64 zero=2 microbatches=2 policy=everything']
     """
-    return _search(c, tokens, T, s, Layout(pods=pods, schedule=schedule), policies, top)
-
-
-def _search(c: Config, tokens, T, s: Slice, like: Layout, policies: tuple[str, ...], top: int = 1) -> Found:
-    """Over axes, zero, microbatches and policies; whatever else a layout says is that of `like`."""
     import numpy as np
 
     ranked, tried, fitting, least = [], 0, 0, inf
@@ -195,7 +192,7 @@ def rooms(of: Chip) -> Iterator[tuple[Slice, int]]:
         yield from ((s, 2**k) for k in range(1, 11))
 
 
-def smallest(c: Config, tokens: int, T: int, of: Chip, policies: tuple[str, ...] = POLICIES[:3]):
+def smallest(c: Config, tokens: int, T: int, of: Chip, policies: tuple[str, ...] = POLICIES[:3], like: Layout = ANY):
     """The smallest slice on which some layout of a step fits, with its number of pods, or None.
 
     >>> from helpers.costs.rooflines.chips import chip
@@ -204,11 +201,7 @@ def smallest(c: Config, tokens: int, T: int, of: Chip, policies: tuple[str, ...]
     >>> at.shape, pods
     ((4, 4), 1)
     """
-    return _smallest(c, tokens, T, of, Layout(), policies)
-
-
-def _smallest(c: Config, tokens, T, of: Chip, like: Layout, policies: tuple[str, ...]):
-    fits = (r for r in rooms(of) if _search(c, tokens, T, r[0], replace(like, pods=r[1]), policies).fitting)
+    fits = (r for r in rooms(of) if search(c, tokens, T, r[0], replace(like, pods=r[1]), policies, 1).fitting)
     return next(fits, None)
 
 
@@ -235,14 +228,14 @@ def check_fits(at: Step) -> None:
     )
     case = at.config, at.tokens, at.T
     for policies in ((layout.policy,), POLICIES[:3]):
-        if best := _search(*case, at.slice, layout, policies).best:
+        if best := search(*case, at.slice, layout, policies, 1).best:
             raise ValueError(f"{said}; {best[0].layout} fits on this slice")
-    if room := _smallest(*case, chip, layout, POLICIES[:3]):
+    if room := smallest(*case, chip, like=layout):
         raise ValueError(
             f"{said}; no layout fits on this slice, the smallest slice that holds the step is {_named(*room)}"
         )
     *_, (largest, pods) = rooms(chip)
-    over = _search(*case, largest, replace(layout, pods=pods), POLICIES[:3]).least - chip.hbm_bytes
+    over = search(*case, largest, replace(layout, pods=pods), top=1).least - chip.hbm_bytes
     lacks = f", where the best lacks {over / 1e9:.1f} GB a chip" if over < inf else ""
     raise ValueError(
         f"{said}; no layout fits on any slice of {chip.name} up to {_named(largest, pods)}{lacks}: "

@@ -42,6 +42,7 @@ def everything(c, tokens, T, s, policies):
 @pytest.mark.parametrize(
     "shape, sequences, policies", [((2, 2), 4, ("block", "everything")), ((4, 1), 6, ("matmuls",))]
 )
+@pytest.mark.takes("prices every layout one by one")
 def test_the_search_is_exact(shape, sequences, policies):
     """The best of all layouts, found by arrays, is that of a loop over plain numbers; so are the counts."""
     s, tokens = Slice(V5E, shape), sequences * 256
@@ -67,7 +68,9 @@ def involved(at):
 def test_the_order_is_that_of_the_estimate_and_not_of_a_bound():
     """A bound has a layout first that shares sequences of 8,192 tokens over chips of four hosts; the estimate, sequences alone."""
     s = Slice(chip("H100"), (8,))
-    found = layout_search.search(model("llama-3-8b"), 64 * 8192, 8192, s, pods=4, policies=("block",), top=50).best
+    found = layout_search.search(
+        model("llama-3-8b"), 64 * 8192, 8192, s, like=Layout(pods=4), policies=("block",), top=50
+    ).best
     by_bound = min(found, key=lambda at: at.hidden)
     assert found[0].estimate.mid <= layout_search.EQUAL * min(at.estimate.mid for at in found)
     assert found[0].layout.cp == found[0].layout.tp == 1 and found[0].estimate.mid <= by_bound.estimate.mid
@@ -78,7 +81,7 @@ def test_the_order_is_that_of_the_estimate_and_not_of_a_bound():
 def test_what_is_found_is_no_faster_than_its_floor_and_hides_its_ring(name, T):
     """Context parallelism is chosen only where a chip has the tokens that hide the keys and values it sends (chapter 6)."""
     c, s = model(name), Slice(chip("H100"), (8,))
-    at = layout_search.search(c, 2**22, T, s, pods=64, top=1).best[0]
+    at = layout_search.search(c, 2**22, T, s, like=Layout(pods=64), top=1).best[0]
     assert at.estimate.mid > at.time.lower
     if at.layout.cp > 1:
         cards = 8 // at.layout.tp  # of a host, that gather its keys and values together
@@ -172,7 +175,7 @@ def test_gpus_need_more_domains():
 
 def test_gpus_across_domains():
     found = layout_search.search(
-        model("llama-3-8b"), 2**20, 4096, Slice(chip("H100"), (8,)), pods=4, policies=("block",)
+        model("llama-3-8b"), 2**20, 4096, Slice(chip("H100"), (8,)), Layout(pods=4), policies=("block",)
     ).best
     assert found and all(at.chips == 32 == at.layout.chips for at in found)
     assert found[0].layout.tp <= 8
