@@ -277,9 +277,9 @@ _GEMMA3N = _family(
 )  # fmt: skip
 _LLAMA4 = _family(_llama4, switches=ATTENTION, defaults={"attention_chunk_size": 8192})
 _LATENT = dict(never=NO_BIAS, defaults={"q_lora_rank": 1536, "n_shared_experts": 1, "first_k_dense_replace": 3})
-_NEXT = _family(
-    _qwen_experts, _delta, qk_norm="head", switches=ATTENTION, defaults={"head_dim": 256, "linear_conv_kernel_dim": 4}
-)
+_NEXT = dict(qk_norm="head", switches=ATTENTION, defaults={"head_dim": 256, "linear_conv_kernel_dim": 4})
+_QWEN35 = _family(_delta, **_NEXT)
+_QWEN35_MOE = _family(_qwen_experts, _delta, names={"intermediate_size": "moe_intermediate_size"}, **_NEXT)
 _M2 = _family(
     _experts("num_local_experts", "intermediate_size"), _minimax,
     never={"shared_intermediate_size": "no layer has a shared expert here"}, defaults={"head_dim": 128, "use_qk_norm": True},
@@ -294,7 +294,11 @@ FAMILIES = {
     "qwen3": _family(_qwen_windows, **_QWEN3),
     "qwen2_moe": _family(_qwen_windows, _qwen_experts, biases=("qkv",)),
     "qwen3_moe": _family(_qwen_windows, _qwen_experts, **_QWEN3 | {"defaults": {}}),
-    "qwen3_next": _NEXT,
+    "qwen3_next": _family(_qwen_experts, _delta, **_NEXT),
+    "qwen3_5": _QWEN35,
+    "qwen3_5_text": _QWEN35,
+    "qwen3_5_moe": _QWEN35_MOE,
+    "qwen3_5_moe_text": _QWEN35_MOE,
     "gemma": _family(**GEMMA),
     "gemma2": _family(_windows(every=2), norms=4, **GEMMA | {"defaults": GEMMA["defaults"] | {"sliding_window": 4096}}),
     "gemma3": _GEMMA3,
@@ -335,6 +339,7 @@ FAMILIES = {
     "deepseek_v3": _family(_latent, _deepseek_experts, **_LATENT),
     "kimi_k2": _family(_latent, _deepseek_experts, **_LATENT),
     "deepseek_v32": _family(_latent, _deepseek_experts, _indexer, **_LATENT),
+    "glm_moe_dsa": _family(_latent, _deepseek_experts, _indexer, **_LATENT),
     "glm4_moe": _family(
         _deepseek_experts, _head_norms, switches={"attention_bias": ("qkv",)},
         defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},

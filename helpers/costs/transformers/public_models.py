@@ -20,9 +20,8 @@ GEMMA2 = dict(tied=True, norms=4, window=4096, full_every=2)
 GEMMA3 = dict(tied=True, norms=4, qk_norm="head", window=1024, full_every=6)
 QWEN25 = dict(biases=("qkv",))
 QWEN3 = dict(qk_norm="head")
-QWEN3_NEXT = QWEN3 | dict(
-    full_every=4, output_gate=True, linear=Linear(heads=32, key_heads=16, key=128, value=128, kernel=4)
-)
+QWEN3_NEXT = QWEN3 | dict(full_every=4, output_gate=True)  # and Gated DeltaNet in the layers between
+DELTA32, DELTA48, DELTA64 = (Linear(heads=n, key_heads=16, key=128, value=128, kernel=4) for n in (32, 48, 64))
 GEMMA3N = GEMMA3 | dict(window=512, full_every=5, gemma3n=Gemma3n(streams=4, laurel=64, V=262144, width=256))
 GLM45 = dict(biases=("qkv",))
 GPT_OSS = dict(biases=("qkv", "o", "mlp", "router"), window=128, full_every=2, sinks=True)
@@ -147,7 +146,20 @@ ROWS = {
     ),
     "qwen-3-next-80b-a3b": (
         "Qwen/Qwen3-Next-80B-A3B-Instruct", 2048, 48, 16, 2, 256, 5120, 151936,
-        QWEN3_NEXT | dict(moe=MoE(512, 10, 512, shared=1, shared_gate=True)),
+        QWEN3_NEXT | dict(linear=DELTA32, moe=MoE(512, 10, 512, shared=1, shared_gate=True)),
+    ),
+    "qwen-3.5-27b": ("Qwen/Qwen3.5-27B", 5120, 64, 24, 4, 256, 17408, 248320, QWEN3_NEXT | dict(linear=DELTA48)),
+    "qwen-3.5-35b-a3b": (
+        "Qwen/Qwen3.5-35B-A3B", 2048, 40, 16, 2, 256, 512, 248320,
+        QWEN3_NEXT | dict(linear=DELTA32, moe=MoE(256, 8, 512, shared=1, shared_gate=True)),
+    ),
+    "qwen-3.5-122b-a10b": (
+        "Qwen/Qwen3.5-122B-A10B", 3072, 48, 32, 2, 256, 1024, 248320,
+        QWEN3_NEXT | dict(linear=DELTA64, moe=MoE(256, 8, 1024, shared=1, shared_gate=True)),
+    ),
+    "qwen-3.5-397b-a17b": (
+        "Qwen/Qwen3.5-397B-A17B", 4096, 60, 32, 2, 256, 1024, 248320,
+        QWEN3_NEXT | dict(linear=DELTA64, moe=MoE(512, 10, 1024, shared=1, shared_gate=True)),
     ),
     "gpt-oss-20b": ("openai/gpt-oss-20b", 2880, 24, 64, 8, 64, 2880, 201088, GPT_OSS | dict(moe=MoE(32, 4, 2880))),
     "gpt-oss-120b": ("openai/gpt-oss-120b", 2880, 36, 64, 8, 64, 2880, 201088, GPT_OSS | dict(moe=MoE(128, 4, 2880))),
@@ -158,6 +170,13 @@ ROWS = {
     "glm-4.5-air": (
         "zai-org/GLM-4.5-Air", 4096, 46, 96, 8, 128, 10944, 151552,
         GLM45 | dict(moe=MoE(128, 8, 1408, shared=1, first_dense=1)),
+    ),
+    "glm-5": (
+        "zai-org/GLM-5", 6144, 78, 64, 64, 256, 12288, 154880,
+        dict(
+            mla=MLA(q_rank=2048, kv_rank=512, nope=192, rope=64, v=256), indexer=Indexer(heads=32, width=128, top=2048),
+            moe=MoE(256, 8, 2048, shared=1, first_dense=3),
+        ),
     ),
     "minimax-m2": ("MiniMaxAI/MiniMax-M2", 3072, 62, 48, 8, 128, 1536, 200064, dict(qk_norm="full", moe=MoE(256, 8, 1536))),
     "deepseek-moe-16b": (
@@ -200,8 +219,12 @@ SAME_SIZES = {
     "qwen-3-coder-30b-a3b": "qwen-3-30b-a3b",
     "qwen-3-coder-next": "qwen-3-next-80b-a3b",
     "qwen-3-next": "qwen-3-next-80b-a3b",
+    "qwen-3.6-27b": "qwen-3.5-27b",
+    "qwen-3.8-27b": "qwen-3.5-27b",
+    "qwen-3.6-35b-a3b": "qwen-3.5-35b-a3b",
     "glm-4.6": "glm-4.5",
     "glm-4.7": "glm-4.5",
+    "glm-5.1": "glm-5",
     "minimax-m2.1": "minimax-m2",
     "minimax-m2.7": "minimax-m2",
     "deepseek-v3.1": "deepseek-v3",

@@ -27,7 +27,7 @@ def test_real_files_to_the_parameter(row):
 def test_every_family_has_a_file():
     """But for other names of an architecture that has one."""
     there = {config.get("text_config", config)["model_type"] for config in CONFIGS.values()}
-    assert FAMILIES.keys() - there == {"gemma3", "gemma3n", "llama4", "minimax", "ministral3"}
+    assert FAMILIES.keys() - there == {"gemma3", "gemma3n", "llama4", "minimax", "ministral3", "qwen3_5", "qwen3_5_moe"}
     assert len(DATA) >= 40
 
 
