@@ -90,6 +90,7 @@ def lies(arrays: tuple[str, ...], c: Config, mesh: jax.sharding.Mesh, latent: bo
 
     latent  these are programs of latent attention; else of heads with keys of their own
     """
+    c.check_usual("a program over a mesh")
     if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.window, c.moe)):
         raise ValueError(
             "these programs run full layers with two norms and rotations, without biases, sinks or experts:"

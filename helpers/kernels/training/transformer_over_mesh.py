@@ -114,6 +114,7 @@ def _dims(path) -> str:
 
 def fits(c: Config) -> None:
     """ValueError if these strategies do not know this decoder's layers."""
+    c.check_usual("a strategy over a mesh")
     if c.norms != 2 or any((c.parallel, c.biases, c.positions, c.qk_norm, c.sinks, c.mla, c.embed_norm)):
         raise ValueError("these strategies train layers with two norms and rotations, without biases, sinks or MLA")
 

@@ -90,6 +90,7 @@ OUT, INTO, BACK = "btnh,nhd->btd", "btd,df->btf", "btf,fd->btd"
 
 def fits(c: Config) -> None:
     """ValueError if the layer by hand cannot be this one."""
+    c.check_usual("the layer by hand")
     if (c.gated, c.norm, c.norms, c.parallel, c.qk_norm, c.biases, c.positions) != (
         True,
         "rms",

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.config import UNUSUAL as UNUSUAL_PARTS, Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
-from helpers.kernels.transformers import decoder as kernels
+from helpers.kernels.inference import sharded_decode_step
+from helpers.kernels.training import transformer_over_mesh
+from helpers.kernels.transformers import backward_pass, decoder as kernels
+from tests.helpers.costs.transformers.decoders import UNUSUAL
 from tests.helpers.kernels.transformers.families import COUNTED, DISTINCT, FAMILIES, each, random_params, tokens, toy
 
 EACH = each(FAMILIES)
@@ -179,3 +182,15 @@ def test_bad_input():
         kernels.prefill(params, tokens(c, B, T), c, size=3)
     with pytest.raises(ValueError, match="it has 2 or 4 norms"):
         kernels.shapes(Config(D=8, L=1, N=2, K=1, H=4, F=8, V=9, norms=3))
+
+
+@pytest.mark.parametrize("c", UNUSUAL.values(), ids=UNUSUAL)
+def test_parts_that_no_program_runs_are_refused(c):
+    for refuses in (
+        abstract,
+        backward_pass.fits,
+        transformer_over_mesh.fits,
+        lambda c: sharded_decode_step.lies((), c, None),
+    ):
+        with pytest.raises(ValueError, match=f"does not know {UNUSUAL_PARTS[c.unusual[0]]}, and this model has one"):
+            refuses(c)
