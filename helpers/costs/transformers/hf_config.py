@@ -27,6 +27,9 @@ MHA = (
 )  # fmt: skip
 """Architectures with as many KV heads as query heads where the file does not say."""
 
+LOCAL = ("sliding_attention", "chunked_attention", "linear_attention")
+"""What layer_types calls layers that are not full."""
+
 ABSENT = object()
 
 
@@ -101,9 +104,6 @@ def _pattern(f: _Fields, every: int | None) -> int | None:
             f"layer {step - 1} is the first full one, so each {step} layers one has to be, and layers {_few(odd)} break that",
         )
     return step
-
-
-LOCAL = ("sliding_attention", "chunked_attention", "linear_attention")
 
 
 def _windows(field: str = "sliding_window", every: int | None = None, pattern: str = "sliding_window_pattern"):
