@@ -1,0 +1,112 @@
+"""Public training runs beside what the planner says of them: `book/data/runs.json` as records (the page on public runs).
+
+Each run has the layout that it is said to have had, and a step's seconds, from whatever its source gives.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from helpers import plan
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training.layout import Bytes, Layout
+from helpers.costs.training.layout_search import search
+from helpers.costs.training.operation_seconds import Software
+from helpers.costs.training.step_estimate import Estimate, step_seconds, utilisation
+from helpers.costs.training.step_memory import DeviceMemory, peak_memory
+from helpers.costs.training.training_step import DAY, Step, step
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import flops
+from helpers.costs.transformers.public_models import model
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run on so many sequences of T tokens a step.
+
+    published  what its source says of a step, and of the whole run
+    """
+
+    name: str
+    config: Config
+    chips: str
+    slice: Slice
+    layout: Layout
+    typed: str
+    software: Software
+    sequences: int
+    T: int
+    published: dict
+    source: str
+
+    @cached_property
+    def seconds(self) -> float:
+        """Of a step, as published."""
+        p, chips, tokens = self.published, self.step.chips, self.sequences * self.T
+        if "seconds" in p:
+            return p["seconds"]
+        if "tokens_per_s" in p:
+            return tokens / p["tokens_per_s"]
+        if "tokens_per_s_per_chip" in p:
+            return tokens / (p["tokens_per_s_per_chip"] * chips)
+        if "chip_hours_of_1e12" in p:
+            return p["chip_hours_of_1e12"] * 3600 * tokens / 1e12 / chips
+        return flops(self.config, self.sequences, self.T, count="half").train / (p["tflops"] * 1e12 * chips)
+
+    @cached_property
+    def step(self) -> Step:
+        """Under the published layout."""
+        return step(self.config, self.layout, self.sequences * self.T, self.T, self.slice, "causal")
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Of a step, in the software that the source states."""
+        return step_seconds(self.config, self.slice.chip, self.layout, self.sequences, self.T, self.software)
+
+    @cached_property
+    def memory(self) -> DeviceMemory:
+        """Of the fullest device."""
+        return peak_memory(self.config, self.slice.chip, self.layout, self.sequences, self.T, self.software)
+
+    def mfu(self, seconds: float) -> float:
+        """Of a step that takes so long: pairs that the mask leaves, over the peak of the type that products have."""
+        return utilisation(self.config, self.slice.chip, self.layout, self.sequences, self.T, seconds)[0]
+
+    def days(self, seconds: float) -> float:
+        """Of the whole run at that pace, without failures and restarts."""
+        return self.published["tokens"] / (self.sequences * self.T) * seconds / DAY
+
+    @property
+    def days_published(self) -> float:
+        """Chip-hours of the whole run over its chips."""
+        return self.published["chip_hours"] / 24 / self.step.chips
+
+    @cached_property
+    def pick(self) -> Step:
+        """The planner's first layout for the same chips, batch and types."""
+        like = replace(self.layout, schedule="1F1B", v=1, sequence_parallel=True)
+        return search(self.config, self.sequences * self.T, self.T, self.slice, like, top=1).best[0]
+
+    def reasons(self, most: int = 2) -> list[tuple[str, float]]:
+        """The parts of a step that differ most between the planner's layout and the published one, in seconds."""
+        here, there = self.pick.estimate.parts, self.step.estimate.parts
+        differ = {name: here.get(name, 0.0) - x for name, x in there.items()}
+        return sorted(differ.items(), key=lambda d: -abs(d[1]))[:most]
+
+
+def load(data: dict) -> list[Run]:
+    """The runs of `book/data/runs.json`."""
+    return [_run(**r) for r in data["runs"]]
+
+
+def _run(
+    name, model: str | dict, chips, layout, stored, software, sequences, length, published, source, dcn=None
+) -> Run:
+    s, pods = plan.room(chips)
+    if dcn:
+        s = replace(s, chip=replace(s.chip, dcn_bandwidth=dcn))
+    laid = replace(plan.layout(layout, pods), stored=Bytes(**stored))
+    return Run(name, _config(model), chips, s, laid, layout, Software(**software), sequences, length, published, source)
+
+
+def _config(of: str | dict) -> Config:
+    return model(of) if isinstance(of, str) else Config(**of)

@@ -1,0 +1,44 @@
+"""Public runs: what their sources publish agrees with itself, and what is said of them holds."""
+
+import json
+
+import pytest
+
+from helpers import plan, public_runs
+from helpers.costs.training.step_estimate import utilisation
+from helpers.costs.transformers.parameters_and_flops import parameters
+from tests.scratch import ROOT
+
+RUNS = {r.name: r for r in public_runs.load(json.loads((ROOT / "book/data/runs.json").read_text("utf-8")))}
+
+
+@pytest.mark.parametrize("name, off", [("PaLM 540B", 0.005), ("MPT-13B under FSDP", 0.005), ("Llama 3.1 405B", 0.01)])
+def test_the_published_utilisation_is_that_of_the_published_seconds(name, off):
+    """Papers count every query times every key; Llama 3.1's counts half."""
+    r = RUNS[name]
+    count = "half" if "tflops" in r.published else "all"
+    mfu, _ = utilisation(r.config, r.slice.chip, r.layout, r.sequences, r.T, r.seconds, count)
+    assert mfu == pytest.approx(r.published["mfu"], abs=off)
+
+
+@pytest.mark.parametrize("r", RUNS.values(), ids=RUNS)
+def test_a_run_is_what_the_command_is_told(r):
+    """The layout takes all chips, and typed into the command it is the same step but for the types of what is stored."""
+    of, pods = plan.room(r.chips)
+    assert r.step.chips == of.chips * pods and r.source
+    assert str(plan.layout(r.typed, pods)) == str(r.layout).split(" stored")[0]
+    assert abs(sum(r.estimate.parts.values()) / r.estimate.mid - 1) < 1e-9
+
+
+@pytest.mark.parametrize("r", RUNS.values(), ids=RUNS)
+@pytest.mark.takes("searches the layouts of up to 16,384 chips")
+def test_the_pick_is_no_slower_and_fits(r):
+    assert r.pick.estimate.mid <= 1.01 * r.step.estimate.mid or r.step.missing
+    assert not r.pick.missing and r.pick.chips == r.step.chips and len(r.reasons()) == 2
+
+
+def test_days_are_tokens_over_the_pace():
+    r = RUNS["DeepSeek-V3"]
+    assert r.days(r.seconds) == pytest.approx(14.8 * 180e3 / 24 / 2048, rel=1e-3)  # of its Table 1
+    assert r.days_published == pytest.approx(2.664e6 / 24 / 2048)
+    assert parameters(RUNS["GPT of 1 trillion in Megatron"].config).total == pytest.approx(1.008e12, rel=0.005)
