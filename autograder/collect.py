@@ -110,7 +110,8 @@ def _sorted(archive: Archive, known: Roster, topic: str, others: set[str]) -> tu
     sent: dict[tuple[str, str], Files] = defaultdict(list)
     nobodys = []
     for entry in archive.entries:
-        found = claim(entry.path, lambda s: known.find(s) is not None) or _by_folder(entry, known, topic, others)
+        found = claim(entry.path, lambda s: known.find(s) is not None, known.named)
+        found = found or _by_folder(entry, known, topic, others)
         if found:
             sent[found.sender.platform, found.sender.number].append((found, entry))
         else:
@@ -171,7 +172,12 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     if known.renamed(sender, student):
         whole = len(known.members(sender)) > 1
         alone = ", and its other members get nothing here: the class list needs a column Group"
-        folder.notes.append(f"Canvas says it is from {sender.name}" + ("" if whole else f"; if that is a group{alone}"))
+        name = sender.name or "a name without letters"
+        folder.notes.append(f"Canvas says it is from {name}" + ("" if whole else f"; if that is a group{alone}"))
+    if other := next((o for c in claims.values() for o in c.others if known.by_number.get(("Canvas", o.number))), None):
+        if not known.named(sender):
+            who = known.by_number["Canvas", other.number]
+            folder.notes.append(f"or {who} sent it for a group {other.name}: the class list needs a column Group")
     names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
     if not names:
         return Row(student, [], "not taken", folder.notes)

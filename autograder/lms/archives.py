@@ -169,7 +169,4 @@ def place(name: str) -> tuple[str, ...] | None:
 
 
 def _fit(part: str) -> str:
-    part = re.sub(r'[\x00-\x1f\x7f<>:"|?*]', "_", part.encode("utf-8", "replace").decode()).rstrip(". ") or "_"
-    while len(part.encode()) > 200:  # the end says what kind of file it is, the middle goes
-        part = part[: len(part) // 2 - 1] + part[len(part) // 2 :]
-    return part
+    return re.sub(r'[\x00-\x1f\x7f<>:"|?*]', "_", part.encode("utf-8", "replace").decode()).rstrip(". ") or "_"

@@ -1,5 +1,7 @@
 """Which student of the gradebook a platform's sender is, and the class list put into the gradebook."""
 
+import html
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -26,18 +28,23 @@ class Roster:
         Moodle writes the group's name and number; Canvas the group's name, and the number of the member who sent it.
         """
         if sender.platform == "Moodle" and any(p.team for p in self.people.values()):
-            return [s for s, p in self.people.items() if p.team and key(p.team) == key(sender.name)]
+            return [s for s, p in self.people.items() if p.team and _group(sender.name) in _in_folder(p.team)]
         student = self.find(sender)
-        team = key(self.people[student].team) if student else ""
-        if sender.platform == "Canvas" and team and team == key(sender.name):
-            return [s for s, p in self.people.items() if key(p.team) == team]
+        team = self.people[student].team if student else ""
+        if sender.platform == "Canvas" and team and in_file(team) == key(sender.name):
+            return [s for s, p in self.people.items() if _group(p.team) == _group(team)]
         return [student] if student else []
+
+    def named(self, sender: Sender) -> bool:
+        """Whether Canvas's number is that of somebody who has this very name, or hands in for a group of this name."""
+        student = self.by_number.get((sender.platform, sender.number))
+        p = self.people.get(student or "", Person(()))
+        return bool(key(sender.name)) and key(sender.name) in {*_own(p), in_file(p.team)}
 
     def renamed(self, sender: Sender, student: str) -> bool:
         """Whether Canvas gives this student's work another name than the student's: that of a group, most often."""
-        p = self.people[student]
-        own = {key(p.first + p.last), key(p.last + p.first)}
-        return sender.platform == "Canvas" and bool(sender.name) and own != {""} and key(sender.name) not in own
+        own = _own(self.people[student])
+        return sender.platform == "Canvas" and own != {""} and key(sender.name) not in own
 
     def find(self, sender: Sender) -> str | None:
         """A student's id by the platform's number, or by a name that nobody else has."""
@@ -52,8 +59,9 @@ class Roster:
         sent = Counter((s.platform, key(s.name)) for s in {replace(s, late=False) for s in unknown})
         named: dict[tuple[str, str], list[str]] = {}
         for student, p in self.people.items():
-            for platform, number in (("Canvas", p.canvas), ("Moodle", p.moodle)):
-                for name in {key(p.first + p.last), key(p.last + p.first)} - {""}:
+            moodle = {key(p.first + p.last), key(p.last + p.first)}
+            for platform, number, own in (("Canvas", p.canvas, _own(p)), ("Moodle", p.moodle, moodle)):
+                for name in own - {""}:
                     if not number:
                         named.setdefault((platform, name), []).append(student)
         self.by_name = {n: who[0] for n, who in named.items() if len(who) == 1 and sent[n] == 1}
@@ -67,6 +75,30 @@ class Roster:
             return f"{PARTICIPANT}{sender.number}"
         taken = self.people.get(sender.number)
         return f"Canvas {sender.number}" if taken and (taken.first or taken.last or taken.email) else sender.number
+
+
+def _own(p: Person) -> set[str]:
+    """What Canvas may leave of a person's name, as a key."""
+    return {in_file(p.first + p.last), in_file(p.last + p.first)}
+
+
+def _group(name: str) -> str:
+    """A group's name as two places may both write it; one of signs alone, such as \u2605, is its signs."""
+    return key(name) or "".join(name.replace("_", " ").split())
+
+
+def _in_folder(team: str) -> set[str]:
+    """What Moodle may leave of a group's name, which it writes as on a page before it drops signs: R&D is Ramp;D there."""
+    return {_group(team), _group(html.escape(team, quote=False))}
+
+
+def in_file(name: str) -> str:
+    """The key of what Canvas leaves of a name in that of a file: letters, marks and decimal digits; neither \u2461 nor \u00b2.
+
+    >>> in_file("Team \u2461: R\u00e4d_1"), in_file("\u2605")
+    ('teamr\xe4d1', '')
+    """
+    return key("".join(c for c in name if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"))
 
 
 def roster(gradebook: Gradebook, given: ClassList | None, fit: Callable[[str], bool]) -> Roster:

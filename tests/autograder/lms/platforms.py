@@ -4,7 +4,8 @@ Written from what their sources do, not from ours:
 
 - instructure/canvas-lms, lib/content_zipper.rb (names of submissions), lib/gradebook_exporter.rb (columns),
   lib/gradebook_importer.rb (header, students), app/models/assignment.rb (titles with numbers)
-- moodle/moodle, mod/assign/classes/downloader.php (names of submissions), mod/assign/gradingtable.php (columns of the
+- moodle/moodle, mod/assign/classes/downloader.php (names of submissions), lib/classes/param.php (characters),
+  lib/classes/formatting.php (names of groups), mod/assign/gradingtable.php (columns of the
   worksheet), mod/assign/feedback/offline/importgradeslib.php and locallib.php (whose grade is taken),
   grade/import/csv/classes/load_data.php (the gradebook's import)
 """
@@ -51,7 +52,17 @@ def moodle_name(
 ):
     """`old`: until Moodle 3.x the name of a folder ended with _."""
     full = "Participant" if blind else f"{who.first} {who.last}".strip()
-    prefix = re.sub(r'[\x00-\x1f<>:"/\\|?*`]', "", full.replace("_", " ")) + f"_{who.number}_assignsubmission_{kind}"
+    return _moodle(full, who.number, file, folders, kind, old)
+
+
+def moodle_group_name(team: str, number: int | None, file: str, folders: bool = True) -> str:
+    """Of a group; the members of none are "Default group", without a number. format_string() writes HTML."""
+    return _moodle(team.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"), number, file, folders)
+
+
+def _moodle(name: str, number: int | None, file: str, folders: bool, kind: str = "file", old: bool = False) -> str:
+    prefix = name.replace("_", " ") + (f"_{number}" if number is not None else "") + f"_assignsubmission_{kind}"
+    prefix = re.sub(r"""[\x00-\x1f\x7f&<>"`|':\\/]""", "", prefix)  # clean_param() of PARAM_FILE
     return f"{prefix}{'_' * old}/{file}" if folders else f"{prefix}_{file}"
 
 

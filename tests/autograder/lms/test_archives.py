@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from autograder.grading.intake import LARGEST
-from autograder.lms import archives
+from autograder.lms import archives, placing
 from autograder.lms.archives import Unreadable, opened
 from autograder.places import SourceError
 
@@ -143,6 +143,9 @@ def test_names_in_utf_8_without_its_flag(name, tmp_path):
     assert copied(tmp_path / "s.zip", tmp_path / "out") == b"1"
 
 
-def test_long_names_keep_their_end(tmp_path):
-    (found,), _ = names(zipped(tmp_path / "s.zip", {"张" * 300 + ".ipynb": b"1"}))
-    assert len(found.encode()) <= 200 and found.endswith(".ipynb")
+def test_long_names_are_read_whole_and_keep_their_end_on_disk(tmp_path):
+    long = "张" * 300 + ".ipynb"
+    (found,), _ = names(zipped(tmp_path / "s.zip", {long: b"1"}))
+    assert found == long
+    short = placing.free(tmp_path, (found, found)).relative_to(tmp_path)
+    assert all(len(p.encode()) <= 200 and p.endswith("张.ipynb") for p in short.parts)
