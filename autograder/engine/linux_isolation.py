@@ -19,6 +19,8 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 DETACH = 2
 PDEATHSIG, CAPBSET_DROP, CHILD_SUBREAPER, NO_NEW_PRIVS = 1, 24, 36, 38  # of prctl
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}  # system call, by machine
+JOIN_SESSION_KEYRING = 1
 MOUNT_SETATTR = 442  # the same on every machine
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system calls of Landlock, the same on every machine
 EXECUTE, WRITE, READ, LIST, TRUNCATE = 1, 2, 4, 8, 1 << 14  # rights that it knows
@@ -162,6 +164,12 @@ def no_new_rights() -> None:
         libc.prctl(CAPBSET_DROP, capability, 0, 0, 0)
     header, data = struct.pack("=Ii", 0x20080522, 0), b"\0" * 24
     _checked(libc.capset(header, data), "capset")
+
+
+def own_keyring() -> None:
+    """Leave the keys of whoever started this, such as Kerberos tickets: no namespace does that, and seccomp may be missing."""
+    if number := KEYCTL.get(os.uname().machine):
+        libc.syscall(number, JOIN_SESSION_KEYRING, None)  # which fails where the kernel keeps no keys
 
 
 def limits(memory: int, file: int, processes: int, cpu: int, files: int = 256) -> None:

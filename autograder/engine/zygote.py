@@ -228,11 +228,12 @@ def used(folder: str) -> tuple[float, float]:
 
 
 def lock(settings: dict, job: str) -> None:
-    """Close the last doors for good: /proc and files by their names, where Landlock is the wall; rights; system calls."""
+    """Close the last doors for good: /proc and files by their names, where Landlock is the wall; rights; keys; system calls."""
     alone = settings["level"] == "landlock"
     if alone:
         linux_isolation.landlock(settings["readable"], [job, "/dev/null"], settings["listed"])
     linux_isolation.no_new_rights()
+    linux_isolation.own_keyring()
     if settings["seccomp"]:
         linux_isolation.seccomp(linux_isolation.CHANGES if alone else ())
 

@@ -181,9 +181,10 @@ WIRES = {
     ),
     "jax_cache_poison": """
         import jax, os
-        for name, value in (("jax_compilation_cache_dir", "/job/cache"), ("jax_persistent_cache_min_compile_time_secs", 0)):
+        own = os.environ["TMPDIR"]
+        for name, value in (("jax_compilation_cache_dir", own + "/cache"), ("jax_persistent_cache_min_compile_time_secs", 0)):
             jax.config.update(name, value)
-        for place in (os.environ.get("JAX_COMPILATION_CACHE_DIR", ""), "/job/compiled", "/tmp/cache"):
+        for place in (os.environ.get("JAX_COMPILATION_CACHE_DIR", ""), own + "/compiled", "/tmp/cache"):
             try:
                 os.makedirs(place, exist_ok=True)
                 open(os.path.join(place, "poison"), "wb").write(b"x" * 100)

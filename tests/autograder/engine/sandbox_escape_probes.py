@@ -87,6 +87,7 @@ ways = {
     "descriptors": lambda: [fd for fd in range(4, 256) if os.path.exists(f"/proc/self/fd/{fd}")],
     "new namespace": lambda: libc.unshare(0x10000000) == 0,
     "root": lambda: os.chroot(".") or True,
+    "keys": lambda: x86 and libc.syscall(call["keyctl"], 11, -3, ctypes.create_string_buffer(4000), 4000, 0) > 0,
     **{name: (lambda n=n: libc.syscall(n, 0, 0, 0, 0, 0) >= 0) for name, n in call.items()},
 }
 leaks = []

@@ -35,8 +35,10 @@ assert lib.seccomp_load(context) == 0
 """As in a container with Docker's own list of system calls."""
 
 GRADE = """
-import json, os, sys
+import ctypes, json, os, sys
 from autograder.engine import run_submission, sandbox
+libc = ctypes.CDLL(None)
+libc.syscall(250, 1, None), libc.syscall(248, b"user", b"ticket", b"of the host", 11, -3)  # in a keyring of this process
 from tests.autograder.engine.small import ANSWERS, LIMITS, cell, notebook
 host = sandbox.available()
 said = {"level": host.level, "refused": host.refused}
