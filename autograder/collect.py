@@ -25,7 +25,7 @@ from autograder.lms.roster import Roster, enter, roster
 from autograder.lms.senders import Claim, Sender, claim
 
 from .grade import Class, alone
-from .places import SourceError
+from .places import FULL, SourceError, is_full
 
 UNCLAIMED = 1_000  # files that belong to nobody and are kept all the same
 
@@ -184,6 +184,8 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     try:
         state = folder.place(what.notebook("submitted", student).parent, kept / "replaced" / student)
     except OSError as e:
+        if is_full(e):
+            raise
         return Row(
             student, names, "not taken", [f"it cannot be placed: {(e.strerror or str(e)).lower()}", *folder.notes]
         )
@@ -259,11 +261,17 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with alone(what):
             found = collect(what, args.source.expanduser(), args.given and args.given.expanduser())
+        (what.root / KEPT / what.topic).mkdir(parents=True, exist_ok=True)
+        full = table(found, what.topic, True) + "\n"
+        (what.root / KEPT / what.topic / "table.txt").write_text(full, encoding="utf-8")
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
-    (what.root / KEPT / what.topic).mkdir(parents=True, exist_ok=True)
-    (what.root / KEPT / what.topic / "table.txt").write_text(table(found, what.topic, True) + "\n", encoding="utf-8")
+    except Exception as error:
+        if not is_full(error):
+            raise
+        print(FULL, file=sys.stderr)
+        return 1
     print(table(found, what.topic))
     return 0
 

@@ -34,7 +34,7 @@ from autograder.making.in_process_grading import exercise_of
 
 from . import course
 from .grading import intake, records, which_notebook
-from .places import COURSE, NOTEBOOK, SourceError
+from .places import COURSE, FULL, NOTEBOOK, SourceError, is_full
 
 NAME = re.compile(r"[\w.@+-](?:[\w.@+ -]*[\w.@+-])?")
 """A student's id: letters of any language, digits, and . @ + - with spaces between."""
@@ -158,11 +158,17 @@ class Run:
             if found.fault:
                 self.faults[found.student] = found.why
             if why := self.writer.write(found.student, found.notebook, stamp, self._settled(record)):
+                if is_full(why):
+                    raise SourceError(FULL)
                 self.faults[found.student] = f"The gradebook did not take it: {why}"
                 return
             record.written, record.changed = True, []
             self.known.save(record)
+        except SourceError:
+            raise
         except Exception as e:  # one submission, whatever it holds, stops no other
+            if is_full(e):
+                raise SourceError(FULL) from None  # what is graded now would be lost, and graded again
             self.faults[found.student] = f"Its result could not be kept: {type(e).__name__}: {e}"
 
     def _settled(self, now: Record) -> set[str]:
@@ -237,7 +243,11 @@ def export(what: Class) -> None:
     with what.gradebook() as gradebook:
         kinds = {"grades.csv": Grades, "canvas.csv": Canvas, "moodle.csv": Moodle, "gradescope": Gradescope}
         for place, kind in kinds.items():
-            kind(to=str(what.root / place), assignment=[what.topic], parent=None, config=c).export(gradebook)
+            to = what.root / place
+            part = to.with_name(f"{place}.part") if to.suffix else to  # an earlier table stays until this one is whole
+            kind(to=str(part), assignment=[what.topic], parent=None, config=c).export(gradebook)
+            if part != to:
+                os.replace(part, to)
 
 
 def missing(what: Class) -> list[str]:
@@ -302,8 +312,9 @@ def main(argv: list[str] | None = None) -> int:
     except (SQLAlchemyError, InvalidEntry) as error:
         print(trouble(error), file=sys.stderr)
         return 1
-    except OSError as error:  # a full disk, a folder that cannot be written
-        print(f"Grading stopped: {error}. What was graded is kept; run the same command again.", file=sys.stderr)
+    except OSError as error:  # a folder that cannot be written
+        kept = f"Grading stopped: {error}. What was graded is kept; run the same command again."
+        print(FULL if is_full(error) else kept, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)

@@ -1,5 +1,7 @@
 """Where things lie, and the sentence-long error that everybody here raises."""
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,22 @@ NOTEBOOK = "exercises"  # the one notebook of every assignment
 
 class SourceError(ValueError):
     """One sentence: what is wrong in a source, and what would be right."""
+
+
+FULL = "The disk is full: what was done before is kept, so make room and run the same command again."
+SAID = (
+    "database or disk is full",
+    *(os.strerror(e) for e in (errno.ENOSPC, errno.EDQUOT)),
+)  # SQLite's words, the system's
+
+
+def is_full(said: object) -> bool:
+    """Whether an error, or what a log says of it, is that of a disk without room.
+
+    >>> is_full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))), is_full("disk I/O error")
+    (True, False)
+    """
+    return any(words in str(said) for words in SAID)
 
 
 @dataclass(frozen=True)

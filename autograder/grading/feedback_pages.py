@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from autograder import course
 from autograder.engine import linux_isolation
+from autograder.places import FULL, SourceError, is_full
 
 from . import jobs, nbgrader_steps as ours
 from .class_summary import plain
@@ -54,9 +55,13 @@ def write_feedback(run, progress: bool = False) -> None:
         now = digest(shown.get(student, ""), record.paper) if record and record.written else ""
         if now and (record.paged != now or not what.page(student).is_file()):
             wanted[student] = now
-    with tqdm(total=len(wanted), desc="feedback", unit="page", leave=False, disable=not progress) as bar:
-        for page in write_pages(what, [*wanted]):
+    bar = tqdm(total=len(wanted), desc="feedback", unit="page", leave=False, disable=not progress)
+    with bar, contextlib.closing(write_pages(what, [*wanted])) as pages:
+        for page in pages:
             bar.update()
+            if is_full(page.why):
+                what.page(page.student).unlink(missing_ok=True)  # it may be cut
+                raise SourceError(FULL)
             if page.why:
                 kind = "is plain" if page.there else "could not be written"
                 bar.write(f"The feedback page of {plain(page.student)} {kind}: {plain(page.why)}", file=sys.stderr)
@@ -74,7 +79,8 @@ def write_pages(what, students: list[str]) -> Iterator[Page]:
     )  # nobody waits for the last one
     opening = pickle.dumps((None, Maker(what.config(), what.topic, PROCESSOR, MEMORY)))
     workers = min(os.cpu_count() or 1, len(students))
-    with jobs.Processes(workers, opening, dict(os.environ)) as pool:  # they ask the gradebook
+    # They ask the gradebook, and have nothing to close; nbgrader may swallow that one is told to end.
+    with jobs.Processes(workers, opening, dict(os.environ), end=1) as pool:
         submit = functools.partial(pool.threads.submit, made, pool, what)
         yield from jobs.flow(largest_first, submit, lambda _, future: future.result(), lambda: 2 * workers)
 
@@ -92,6 +98,8 @@ def made(pool: jobs.Processes, what, student: str) -> Page:
     for as_text in (False, True):
         try:
             page = Page(**pool.ask((student, as_text), CLOCK))
+            if is_full(page.why):
+                return page
         except jobs.Lost as e:
             large = TOO_LARGE in str(e)
             page = Page(student, TOO_LARGE if large else WORDS.get(str(e), str(e)), there=False, again=not large)

@@ -16,7 +16,7 @@ from sqlalchemy import false, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import course
-from autograder.places import NOTEBOOK, SourceError
+from autograder.places import FULL, NOTEBOOK, SourceError, is_full
 
 from .nbgrader_autograde import Shared, faster, replay
 from .one_submission import digest
@@ -57,6 +57,8 @@ logging.getLogger("tornado.application").addFilter(lambda record: "Rolling back 
 
 def trouble(e: Exception) -> str:
     """What is wrong with the gradebook, and what to do."""
+    if is_full(e):
+        return FULL
     return (
         f"The gradebook cannot be read or written: {str(e).splitlines()[0]}."
         " What was graded is kept beside it: mend it or put your copy in its place, and run the same command again."

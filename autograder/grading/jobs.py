@@ -77,11 +77,12 @@ class Closed(RuntimeError):
 class Processes:
     """Processes of this machine that answer one request at a time, started when they are needed, replaced when they are lost."""
 
-    def __init__(self, workers: int, opening: bytes, environment: dict[str, str] | None = None):
+    def __init__(self, workers: int, opening: bytes, environment: dict[str, str] | None = None, end: float = END):
         """opening      a pickle of what is the same for all requests, and of the function that gets it with each of them
         environment  of the processes, if they may have more than `environment()` gives
+        end          seconds that they have to end by themselves
         """
-        self.workers, self.opening, self.environment = workers, opening, environment
+        self.workers, self.opening, self.environment, self.end = workers, opening, environment, end
         self.threads = ThreadPoolExecutor(workers)
         self.idle: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
         for _ in range(workers):
@@ -135,7 +136,7 @@ class Processes:
             self.closed, ended = True, list(self.started)
         for worker in ended:
             worker.process.terminate()
-        ends = time.monotonic() + END
+        ends = time.monotonic() + self.end
         for worker in ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.process.wait(max(0.0, ends - time.monotonic()))

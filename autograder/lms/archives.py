@@ -4,7 +4,6 @@ No name leads out of the folder that it is copied to, no link is followed, and w
 """
 
 import contextlib
-import errno
 import os
 import re
 import stat
@@ -17,7 +16,7 @@ from typing import BinaryIO
 
 from autograder.grading.class_summary import plain
 from autograder.grading.intake import LARGEST
-from autograder.places import SourceError
+from autograder.places import FULL, SourceError, is_full
 
 MOST = 100_000  # files in an archive of a class
 IGNORED = {"__macosx", ".ds_store", "thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
@@ -50,8 +49,8 @@ class Entry:
             raise
         except FAULTS as e:
             to.unlink(missing_ok=True)
-            if getattr(e, "errno", None) == errno.ENOSPC:
-                raise SourceError("The disk is full: what was placed before stays, so run the command again.") from None
+            if is_full(e):
+                raise SourceError(FULL) from None
             raise Unreadable(f"it cannot be read ({plain(str(e), 100) or type(e).__name__})") from None
         return size
 

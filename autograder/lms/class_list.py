@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autograder.grading.class_summary import plain
 from autograder.grading.intake import LARGEST
+from autograder.grading.records import replace
 from autograder.places import SourceError
 
 KEPT = Path("collected")
@@ -112,7 +113,7 @@ class ClassList:
     def save(self, course: Path, topic: str) -> None:
         to = course / KEPT / topic / "class.json"
         to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(json.dumps(self.__dict__, ensure_ascii=False, indent=1), encoding="utf-8")
+        replace(to, json.dumps(self.__dict__, ensure_ascii=False, indent=1))
 
 
 def saved(course: Path, topic: str) -> ClassList | None:
