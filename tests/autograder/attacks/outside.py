@@ -271,15 +271,17 @@ ESCAPE = {
             pass""",
     "new_rights": """
         import ctypes, os
+        was = os.geteuid()  # at the Landlock level root stays root, without any of its rights
         libc = ctypes.CDLL(None, use_errno=True)
+        setuid = libc.setuid(0) if was else -1
         calls = dict(unshare=libc.unshare(0x10000000), mount=libc.mount(b"x", b"/job", b"tmpfs", 0, None), umount=libc.umount2(b"/proc", 2),
                      chroot=libc.chroot(b"/"), setns=libc.setns(0, 0), bpf=libc.syscall(321, 0, 0, 0), io_uring=libc.syscall(425, 1, 0),
                      userfaultfd=libc.syscall(323, 0), keyctl=libc.syscall(250, 0, -3, 1), open_by_handle=libc.syscall(304, 3, 0, 0),
-                     setuid=libc.setuid(0), pidfd_open=libc.syscall(434, os.getppid() or 1, 0), clone3=libc.syscall(435, 0, 0))
+                     setuid=setuid, pidfd_open=libc.syscall(434, os.getppid() or 1, 0), clone3=libc.syscall(435, 0, 0))
         print(*[f"{L} {k}" for k, v in calls.items() if v >= 0])
         for path in ("/usr/bin/su", "/bin/mount", "/usr/bin/sudo", "/usr/bin/passwd"):
             try:
-                if os.path.exists(path) and os.spawnv(os.P_WAIT, path, [path, "--version"]) and os.geteuid() == 0:
+                if os.path.exists(path) and os.spawnv(os.P_WAIT, path, [path, "--version"]) and was and os.geteuid() == 0:
                     print(L, path)
             except OSError:
                 pass""",
