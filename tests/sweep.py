@@ -1,0 +1,143 @@
+"""Searches over every model, chip, number of chips and length, and what of their answers cannot be: python -m tests.sweep
+
+Prints each finding and how many searches were made; --every 8 takes an eighth of them, mixed, and ends in minutes, not hours.
+"""
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import inf
+
+import numpy as np
+
+from helpers import plan
+from helpers.costs.attention.ring_attention import hidden_block
+from helpers.costs.rooflines.chips import CHIPS
+from helpers.costs.training import layout_search
+from helpers.costs.training.operation_seconds import Pace
+from helpers.costs.training.step_estimate import utilisation
+from helpers.costs.training.step_estimate_constants import CONSTANTS
+from helpers.costs.training.training_step import Step, rules, step
+from helpers.costs.transformers.public_models import MODELS, model
+from helpers.costs.transformers.training_memory_bytes import POLICIES
+
+CHOSEN = 1, 8, 64, 512, 8192  # chips
+LENGTHS = 4096, 32768
+EACH = 8192  # tokens of a step for each chip
+LEAST = 2**19  # and of a step at least
+NEAR = 1.1  # an estimate is no better than a tenth
+LISTED = 20  # layouts of a search that are looked at
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting: a model on chips, with sequences of T tokens."""
+
+    model: str
+    chip: str
+    n: int
+    T: int
+
+    @property
+    def tokens(self) -> int:
+        """Of a step: whole sequences, and whole ones for each chip's share of EACH."""
+        return max(LEAST, self.n * EACH, self.T)
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.n} {self.chip}, {self.tokens} tokens in sequences of {self.T}"
+
+
+def cases(every: int = 1) -> list[Case]:
+    """All settings, or one of so many, in an order that mixes them and is the same each time."""
+    some = [Case(*x) for x in product(sorted(MODELS), CHIPS, CHOSEN, LENGTHS)]
+    random.Random(0).shuffle(some)
+    return some[::every]
+
+
+def findings(case: Case) -> Iterator[tuple[str, str]]:
+    """What cannot be in the answer to one setting: its kind, and a sentence."""
+    try:
+        s, pods = plan.room(f"{case.n}x{case.chip}")
+    except ValueError:  # no such slice
+        return
+    c = model(case.model)
+    found = layout_search.search(c, case.tokens, case.T, s, pods, top=LISTED)
+    for at in found.best:
+        yield from impossible(at)
+    if found.best:
+        yield from doubtful(found.best[0], pods)
+
+
+def impossible(at: Step) -> Iterator[tuple[str, str]]:
+    """Of one step: more FLOPs/s than the chips have, bytes below nothing."""
+    used = utilisation(at.config, at.slice.chip, at.layout, at.tokens / at.T, at.T, at.estimate.mid)
+    for name, share in zip(("MFU", "HFU"), used):
+        if not 0 < share < 1:
+            yield name, f"{at.layout} has {name} {share:.2f}"
+    below = {role: x for role, x in vars(at.memory).items() if not 0 <= x < inf}
+    below |= {part: x for part, x in at.estimate.parts.items() if not 0 <= x < inf}
+    if below:
+        yield "negative", f"{at.layout} has {below}"
+    if not at.estimate.low < at.estimate.mid < at.estimate.high or at.estimate.mid < at.math:
+        yield "order", f"{at.layout}: floor {at.math:.3g} s, estimate {at.estimate.mid:.3g} s"
+
+
+def doubtful(first: Step, pods: int) -> Iterator[tuple[str, str]]:
+    """Of the first layout: tp over the network, or blocks of cp too short to hide, where another is within a tenth."""
+    s, a, mid = first.slice, first.layout, first.estimate.mid
+    if not s.chip.axes and a.tp > s.chips:
+        inside = fastest(first, pods, lambda laid: laid.tp <= s.chips)
+        if inside <= NEAR * mid:
+            yield "tp", f"{a} takes {mid:.3g} s, and tp inside a domain {inside:.3g} s"
+    if a.cp > 1 and first.T / a.cp < (least := shortest(first)):
+        longer = fastest(first, pods, lambda laid: (laid.cp == 1) | (first.T / laid.cp >= least))
+        has = f"{a} has {first.T / a.cp:.0f} tokens a chip, {least:.0f} hide a hop"
+        kind = "cp" if longer <= NEAR * mid else "cp, and nothing else is near"
+        yield kind, f"{has}; {mid:.3g} s, and {longer:.3g} s with longer blocks or none"
+
+
+def shortest(at: Step) -> float:
+    """Tokens of a sequence that a chip needs so that its work hides a hop of ring attention (chapter 6), stripes under the mask.
+
+    At the rates that attention and links reach in the estimate; latent attention sends fewer numbers than its heads have.
+    """
+    of, a, layer = at.slice.chip, at.layout, at.at.layers[0]
+    W = Pace(of).rate(a.cp, a.tp)
+    queries = layer.attention
+    G = 2 * queries.heads * queries.width / (layer.keys / queries.rows / a.cp)
+    return hidden_block(of.rate() * Pace(of).power * CONSTANTS.attention, W, G=G, share=0.5)
+
+
+def fastest(like: Step, pods: int, keeps) -> float:
+    """Seconds of the fastest layout that fits and `keeps` a condition: every one is priced, without the search's own ranking."""
+    c, tokens, T, s = like.config, like.tokens, like.T, like.slice
+    best = inf
+    for laid in layout_search.grids(c, tokens, T, s, pods):
+        ok = np.asarray(keeps(laid))
+        for holds, _ in rules(c, laid, tokens, T, s):
+            ok = ok & holds
+        first = step(c, laid, tokens, T, s, "causal")
+        for policy in POLICIES[:3]:
+            at = first.keeping(policy)
+            best = min(best, float(np.where(ok & (at.missing == 0), at.estimate.mid, inf).min()))
+    return best
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sweep", description=__doc__.split("\n")[0])
+    parser.add_argument("--every", type=int, default=1, help="one of so many settings")
+    some, kinds = cases(parser.parse_args(words).every), Counter()
+    for case in some:
+        for kind, sentence in findings(case):
+            kinds[kind] += 1
+            print(f"{kind}: {case}: {sentence}", flush=True)
+    print(f"{len(some):,} searches: " + (", ".join(f"{n} {kind}" for kind, n in kinds.items()) or "nothing found"))
+    return bool(kinds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
