@@ -218,9 +218,19 @@ def account(at: Step, one: dict, options) -> str:
         lines.append(
             f"  No measured step is of {of.name}: it has the shares of peak of {e.borrows}, and a wider interval."
         )
+    if of.neighbours:
+        lines.append(f"  {unswitched(of)}")
     if at.missing:
         lines.append(f"  It does not fit: a device lacks {show.bytes(at.missing)}.")
     return "\n".join(lines)
+
+
+def unswitched(of: Chip) -> str:
+    """What an estimate leaves out of chips whose domain has no switch."""
+    return (
+        f"Fewer than the {of.pod[0]} of a domain reach only some of the links of each {of.name}, "
+        "which the estimate leaves out: it makes small groups too fast."
+    )
 
 
 def beside(at: Step, found: layout_search.Found) -> str:

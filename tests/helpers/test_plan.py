@@ -150,6 +150,7 @@ def test_another_maker_says_whose_shares_it_has(capsys):
             f"No measured step is of {of.split('x')[1]}: it has the shares of peak of H100, and a wider interval."
             in text
         )
+        assert ("makes small groups too fast" in text) == (of != "8xH20")
         assert words in text and "NV" not in text and "pods" not in text
 
 

@@ -120,6 +120,7 @@ def _gpu(
     per_host=8,
     read=128,
     names=("SM", "NVLink"),
+    neighbours=0,
     sources=None,
     **flops,
 ):
@@ -158,6 +159,7 @@ def _gpu(
         watts,
         Frozen(where),
         names,
+        neighbours,
     )
 
 
@@ -169,6 +171,7 @@ ULTRA = dict(clock=8192, bf16=2.25e15, fp8=4.5e15, fp4=1.35e16, f32=7.5e13)  # I
 ULTRA_RACK = dict(clock=8192, bf16=2.5e15, fp8=5e15, fp4=1.5e16, f32=8e13)
 AMD = dict(
     names=("CU", "Infinity Fabric"),
+    neighbours=7,
     sources={
         "axes": MESH,
         "pod": "eight GPUs of a platform (OAM on a universal baseboard)",
@@ -302,6 +305,7 @@ _ALL = (
             }
         ),
         ("NeuronCore", "NeuronLink"),
+        4,
     ),
 )  # fmt: skip
 

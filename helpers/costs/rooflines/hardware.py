@@ -34,6 +34,7 @@ class Chip:
     watts           most power that it may draw, or None where nobody publishes it
     sources         where each field was read
     names           what its cores and its links are called
+    neighbours      chips of its domain that it has links to, where no switch joins them; 0 behind a switch, and where `axes` says it
     """
 
     name: str
@@ -53,6 +54,7 @@ class Chip:
     watts: float | None
     sources: Mapping[str, str]
     names: tuple[str, str]
+    neighbours: int = 0
 
     @property
     def hop(self) -> float:

@@ -165,9 +165,9 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     for (const [name, unit] of t.results[at.task]) shown[name] = t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : text(values[name], unit);
     Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(some.filter(r => r.fits).length) });
     if (train) {
-      const times = some.filter(r => r.fits).map(r => r.seconds), fastest = Math.min(...times), { lender } = t.chips[at.chip];
+      const times = some.filter(r => r.fits).map(r => r.seconds), fastest = Math.min(...times), { note } = t.chips[at.chip];
       Object.assign(said, { equal: whole(times.filter(x => x <= t.equal * fastest).length), ratio: (one.seconds / fastest).toFixed(2) });
-      said.borrowed = lender && fill(t.borrowed, { chip: at.chip, lender });
+      said.note = note;
     }
     Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B"), memory: text(one.memory, "B") });
     return { some, k, values, shown, batches, hbm, wrong, sentence: fill(t.say[at.task + Number(one.fits)], said) };

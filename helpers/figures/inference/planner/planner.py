@@ -35,6 +35,7 @@ from helpers.figures.training.layout_search.candidates import (
 from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
 from helpers.live.controls import reading
+from helpers.plan import unswitched
 
 from . import named, page, serving, training, words as say
 
@@ -148,7 +149,7 @@ class Planner:
             values = {k: x if k == "memory" or k[0] == "m" and k[1:].isdigit() else math.nan for k, x in values.items()}
         same, fastest = training.equal(rows)
         words |= {"place": str(place), "bound": bound_by, "equal": f"{same:,}", "ratio": f"{one.seconds / fastest:.2f}"}
-        words["borrowed"] = say.BORROWED.format(chip=at["chip"], lender=lender(of)) if lender(of) else ""
+        words["note"] = note(of, at["chip"])
         return self._plan(at, rows, picked, values, words, of, one.memory, (), wrong)
 
     def _own(self, at, numbers, c: Config, place, rows) -> tuple[tuple, str]:
@@ -228,7 +229,7 @@ class Planner:
                            "empty": f.empty, "task": f.task, "value": f.value}
                   for f in (*say.FIELDS, *(say.Field(s, say.LABELS[s], "", 1, say.MOST[s]) for s in SIZES))}  # fmt: skip
         return {
-            "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
+            "chips": {label: self._chip(chip(name), label) for name, label in self.chips.items()},
             "widths": self.widths, "menus": {n: m[2] for n, m in self.menus.items()} | {"own": "train"}, "fields": fields, "sizes": SIZES,
             "names": NAMES_OF_STEP, "bill": training.BILL, "cuts": decode_step.NAMES, "always": serving.ALWAYS,
             "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
@@ -239,11 +240,11 @@ class Planner:
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
             **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "HEADS", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
-                                                     "CUT", "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "BORROWED", "LONG")},
+                                                     "CUT", "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "LONG")},
             "axes": AXES, "named_numbers": named.NUMBERS, "elsewhere": named.ELSEWHERE,
         }  # fmt: skip
 
-    def _chip(self, of: Chip) -> dict:
+    def _chip(self, of: Chip, label: str) -> dict:
         decode = [
             (decode_step.wired(s), s.chips, decode_step.ways(s), page.shape(s))
             for s in decode_step.places(of, DECODERS)
@@ -254,7 +255,7 @@ class Planner:
             "kind": 0 if of.axes else 1,
             "places": [numbered(p) for p in training.places(of.name)],
             "cuts": decode,
-            "lender": lender(of),
+            "note": note(of, label),
             "wide": SPREAD["chip"] if lender(of) else 1,
         }
 
@@ -270,6 +271,12 @@ def lender(of: Chip) -> str:
     ('H100', '')
     """
     return "" if of.name in GENERATIONS else "v5e" if of.axes else "H100"
+
+
+def note(of: Chip, label: str) -> str:
+    """What is said of a chip that the estimate knows less of."""
+    borrowed = say.BORROWED.format(chip=label, lender=lender(of)) if lender(of) else ""
+    return borrowed + (f" {unswitched(of)}" if of.neighbours else "")
 
 
 def whole(c: Config) -> dict[str, int]:

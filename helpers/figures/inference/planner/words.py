@@ -149,7 +149,7 @@ RANK = "{layout} is number {rank} of {count}, of which {fitting} fit. "
 SAME = "As good as the first, within 1 %: {equal}. "
 SAY = {
     ("train", True): TRAIN + RANK + SAME + "A step is estimated to take {mid}, {ratio} times the best, probably from {low} to {high}; "
-    "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{borrowed}",
+    "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{note}",
     ("train", False): TRAIN + RANK + "It lacks {missing}: a device would need {memory} and has {hbm}.",
     ("serve", True): SERVE + RANK + "A token takes {seconds}, each chip makes {per_chip}. It takes longest for {bound}. "
     "A chip holds {held} of {hbm}, and up to B = {most} fit.",

@@ -14,7 +14,7 @@ TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
 
 @pytest.mark.parametrize("c", CHIPS.values(), ids=CHIPS)
 def test_every_field_has_a_source(c):
-    own = {"name", "kind", "names", "sources"}
+    own = {"name", "kind", "names", "neighbours", "sources"}
     assert {f.name for f in fields(Chip)} - own == set(c.sources)
 
 
@@ -106,6 +106,7 @@ def test_amd_links_one_by_one():
 def test_names_of_cores_and_links():
     said = {c.names for c in CHIPS.values()}
     assert said == {("TensorCore", "ICI"), ("SM", "NVLink"), ("CU", "Infinity Fabric"), ("NeuronCore", "NeuronLink")}
+    assert {c.name: c.neighbours for c in CHIPS.values() if c.neighbours} == {"MI300X": 7, "MI355X": 7, "Trn2": 4}
     assert all((c.names[1] == "ICI") == bool(c.axes) == (c.kind == "tpu") for c in CHIPS.values())
 
 

@@ -91,6 +91,7 @@ def test_every_number_says_of_what_kind_it_is():
 def test_another_makers_chip_says_whose_shares_it_has(figure):
     for label in ("MI300X", "MI355X", "Trainium 2", "H20"):
         said = figure.plan({"chip": label, "n": "16"}).sentence
+        assert ("makes small groups too fast" in said) == (label != "H20")
         assert (
             f"No measured step is of {label}: it has the shares of peak of H100, and a wider interval." in said
             and "NV" not in said
