@@ -120,18 +120,21 @@ def test_chips_are_whole_domains_or_slices(text, shape, pods):
     assert (tuple(sorted(at.shape)), n) == (shape, pods)
 
 
-def test_a_config_is_a_model(capsys, monkeypatch, tmp_path):
+LLAMA = dict(
+    model_type="llama", hidden_size=8192, intermediate_size=28672, num_hidden_layers=80, num_attention_heads=64,
+    num_key_value_heads=8, vocab_size=128256, tie_word_embeddings=False, hidden_act="silu",
+)  # fmt: skip
+
+
+def test_a_config_is_a_model(capsys, tmp_path):
+    """As huggingface.co has it of Llama 3 70B."""
     path = tmp_path / "config.json"
-    path.write_text("{}")
-
-    def from_hf(at):
-        open(at).close()
-        return model("llama-3-70b")
-
-    monkeypatch.setattr(plan.Config, "from_hf", staticmethod(from_hf), raising=False)
+    path.write_text(json.dumps(LLAMA))
     words = ["train", "--config", str(path), *ASKED[2:]]
     assert plan.main(words) == 0
     assert capsys.readouterr().out.replace("config.json", "llama-3-70b") == said(capsys)
+    path.write_text("{")
+    assert plan.main(words) == 2 and "is no config.json, for it is not JSON" in capsys.readouterr().err
     path.unlink()
     assert plan.main(words) == 2
     assert "cannot be read (No such file or directory): give the path of a config.json" in capsys.readouterr().err
