@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import combinations_with_replacement
-from math import prod
+from math import inf, prod
 from pathlib import Path
 
 from helpers import show
@@ -120,8 +120,8 @@ def layout(text: str, pods: int, chips: int = 0) -> Layout:
     ValueError: tp=8,pp=16 takes 128 of 256 chips: give the others to an axis, such as tp=8,pp=16,fsdp=2
     """
     given = {}
-    for part in text.split(","):
-        name, _, value = (x.strip() for x in part.partition("="))
+    for part in filter(None, re.split(r"[,\s]+", text)):
+        name, _, value = part.partition("=")
         if name not in SET or not value:
             raise ValueError(
                 f"--layout is names and values such as tp=8,fsdp=64, with names of {', '.join(SET)}, and not {part!r}"
@@ -168,8 +168,9 @@ def record(at: Step, budget: float, price: float | None) -> dict:
 
 
 def named(at: Step) -> str:
-    """A layout; of GPUs without the number of domains, over which its axes lie."""
-    return str(shared(at.layout, at.slice.chip))
+    """A layout with its policy, which nobody need know by heart; of GPUs without the number of domains, over which its axes lie."""
+    said = str(shared(at.layout, at.slice.chip))
+    return said if "policy=" in said else f"{said} policy={at.layout.policy}"
 
 
 def equals(found: layout_search.Found) -> int:
@@ -315,6 +316,16 @@ def number(text: str) -> int:
     return int(digits)
 
 
+def amount(text: str) -> float:
+    """A number above 0."""
+    try:
+        if 0 < (x := float(text)) < inf:
+            return x
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"a number above 0, such as 2.5 or 1e12, and not {text!r}")
+
+
 def main(words: list[str] | None = None) -> int:
     parser = Parser(prog="python -m helpers.plan", description=__doc__.split("\n")[0])
     parser.add_argument("task", choices=["train"])
@@ -327,8 +338,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--length", type=number, required=True, help="tokens of a sequence")
     parser.add_argument("--layout", default="", help="one layout instead of a search: tp=8,pp=16,fsdp=4")
     parser.add_argument("--top", type=number, default=10, help="layouts that are listed")
-    parser.add_argument("--budget", type=float, default=1e12, help="tokens of the whole run, for days and price")
-    parser.add_argument("--price", type=float, help="of a chip-hour")
+    parser.add_argument("--budget", type=amount, default=1e12, help="tokens of the whole run, for days and price")
+    parser.add_argument("--price", type=amount, help="of a chip-hour")
     parser.add_argument("--json", action="store_true", help="the same as data")
     try:
         print(train(parser.parse_args(words)))

@@ -28,8 +28,8 @@ def test_the_table_is_what_the_search_finds(capsys):
     assert lines[0].startswith(
         "llama-3-70b on 64 v5p (a slice of 4x4x4), 1,048,576 tokens a step in 128 sequences of 8,192"
     )
-    assert [line.split("  ")[-1] for line in lines[3:6]] == [str(at.layout) for at in best]
-    assert lines[7] == str(best[0].layout)
+    assert [line.split("  ")[-1] for line in lines[3:6]] == [plan.named(at) for at in best]
+    assert lines[7] == plan.named(best[0])
 
 
 def test_as_many_as_it_says_are_as_good_as_the_first(capsys):
@@ -140,6 +140,14 @@ def test_a_config_is_a_model(capsys, tmp_path):
     assert "cannot be read (No such file or directory): give the path of a config.json" in capsys.readouterr().err
 
 
+def test_a_layout_is_listed_with_its_policy(capsys):
+    """That of a layout which says none is block, and text that is printed can be typed again."""
+    text = said(capsys, "--layout", "fsdp=16,tp=4,microbatches=8").splitlines()[1]
+    assert text == "fsdp=16 tp=4 microbatches=8 policy=block"
+    assert said(capsys, "--layout", text.replace(" ", ",")).splitlines()[1] == text
+    assert plan.layout(text, 1) == plan.layout(text.replace(" ", ","), 1)
+
+
 def test_sequences_stand_for_tokens(capsys):
     words = [*ASKED[:4], "--sequences", "128", "--length", "8192"]
     assert plan.main(words) == 0 and capsys.readouterr().out == said(capsys)
@@ -197,6 +205,11 @@ def test_it_needs_numpy_alone():
             ("--tokens", "4M"),
             "a whole number such as 8192, and not '4M': python -m helpers.plan train llama-3-70b --chips",
         ),
+        (
+            ("--price", "x"),
+            "argument --price: a number above 0, such as 2.5 or 1e12, and not 'x': python -m helpers.plan train",
+        ),
+        (("--budget", "-1"), "argument --budget: a number above 0, such as 2.5 or 1e12, and not '-1'"),
         (("--sequences", "4"), "not allowed with argument --tokens: python -m helpers.plan train llama-3-70b"),
         (("--config", "x.json"), "give a public model or --config with the path of a config.json, one of the two"),
         (("--what",), "unrecognized arguments: --what: python -m helpers.plan train"),
