@@ -29,7 +29,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-layouts bench-attention edition env
+.PHONY: lab test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-layouts bench-attention sweep edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -79,6 +79,9 @@ bench-estimate: $(READY)
 
 bench-layouts: $(READY)
 	python -m tests.bench_layouts
+
+sweep: $(READY)
+	python -m tests.sweep --every 12
 
 bench-attention: $(READY)
 	python -m tests.bench_attention

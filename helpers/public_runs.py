@@ -8,7 +8,7 @@ from functools import cached_property
 
 from helpers import plan
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training.layout import Bytes, Layout
+from helpers.costs.training.layout import BF16, Bytes, Layout
 from helpers.costs.training.layout_search import search
 from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.step_estimate import Estimate, step_seconds, utilisation
@@ -85,6 +85,12 @@ class Run:
         """The planner's first layout for the same chips, batch and types."""
         like = replace(self.layout, schedule="1F1B", v=1, sequence_parallel=True)
         return search(self.config, self.sequences * self.T, self.T, self.slice, like, top=1).best[0]
+
+    @property
+    def picked(self) -> str:
+        """Its layout in words, without what the run had as well: types of what is stored, domains of GPUs."""
+        laid = replace(self.pick.layout, stored=BF16)
+        return str(laid if self.slice.chip.axes else replace(laid, pods=1))
 
     def reasons(self, most: int = 2) -> list[tuple[str, float]]:
         """The parts of a step that differ most between the planner's layout and the published one, in seconds."""

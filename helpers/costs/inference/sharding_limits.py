@@ -55,7 +55,7 @@ def ici_ratio(chip: Chip, axes: int = 1):
     (9.0, 8.89, 15.56)
     """
     if chip.axes == 0:
-        raise ValueError(f"{chip.name} hangs on a switch, not on a torus: divide its HBM's bytes/s by 2·link_bandwidth")
+        raise ValueError(f"{chip.name} has a domain, not a torus: divide its HBM's bytes/s by 2·link_bandwidth")
     if not 1 <= axes <= chip.axes:
         raise ValueError(f"{chip.name} has {chip.axes} torus axes, so 1 to {chip.axes}, not {axes}")
     return chip.hbm_bandwidth / (2 * chip.link_bandwidth * axes)

@@ -15,6 +15,7 @@ from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
+from helpers.numeric import where
 
 from .layout import AXES, Layout, divisors
 from .training_step import Step, rules, step
@@ -22,6 +23,7 @@ from .training_step import Step, rules, step
 SEARCHED = (*AXES, "zero", "microbatches")
 BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
 ANY = Layout()
+CAREFUL = 1.1  # tp over several domains comes first only if it is faster by more than that: no measured step has it
 EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
 
 
@@ -92,6 +94,16 @@ class Found:
     least: float
 
 
+def careful(layout: Layout, s: Slice):
+    """What an estimate is multiplied by before it is ranked: `CAREFUL` where tp leaves its domain, or else 1.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [careful(Layout(tp=n), Slice(chip("H100"), (8,))) for n in (8, 16)]
+    [1.0, 1.1]
+    """
+    return where(layout.tp > s.chips, CAREFUL, 1.0)
+
+
 def search(
     c: Config,
     tokens: int,
@@ -104,6 +116,7 @@ def search(
     """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit.
 
     Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
+    One whose tp leaves its domain (`careful`) has to be a tenth faster than the others.
     A layout that has several names, as dp with zero=3 is fsdp, is listed once. Floors count the pairs that the mask leaves.
 
     like  whatever a layout says besides its axes, zero, microbatches and policy: pods, schedule, types of products and of what is stored
@@ -130,7 +143,7 @@ def search(
             fits = ok & (at.missing == 0)
             tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
             least = min(least, float(np.where(ok, at.memory.total, inf).min()))
-            ranked += _first(np, at, at.estimate.mid, fits, shape, top)
+            ranked += _first(np, at, at.estimate.mid * careful(laid, s), fits, shape, top)
     best = min((one for one, *_ in ranked), default=inf)
     ranked.sort(key=lambda r: (r[0] > best * EQUAL, r[1] if r[0] <= best * EQUAL else (r[0],), r[0]))
     once: dict = {}

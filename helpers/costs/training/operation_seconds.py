@@ -130,19 +130,19 @@ class Pace:
         return self.product(p, dtype), sum(self.product(b, dtype) for b in p.backward)
 
     def attention(self, a: Attention):
-        """Forward and backward; a fused backward pass makes the scores again."""
+        """Forward and backward; a fused backward pass makes the scores again. Short blocks of keys leave a kernel few tiles."""
         if self.software.attention == "stored":
             math = a.flops(masked=False) / (self.peak * a.width / (2 * STEP * ceil(a.width / (2 * STEP))))
             moved = 2 * a.scores / self.memory
             return tuple(sqrt((n * math) ** 2 + (s * moved) ** 2) + 5 * self.launch for n, s in zip((1, 2), SCORES))
         half = self.k.half * self.chip.rate("bf16") / 3.12e14 * (1.0 if self.gpu else TORUS)
-        rate = self.chip.rate("bf16") * self.power * self.k.attention * a.every / (a.every + half)
+        rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * a.hops / a.every)
         rate = rate * a.width / (STEP * ceil(a.width / STEP)) * 1.25 * a.width / (a.width + NARROW)
         old = self.software.attention == "unmasked"
         if old and GENERATIONS.get(self.chip.name) != "ampere":
             rate = rate * OLD
         each = a.flops(masked=not old) / rate
-        return each + self.launch, 2.5 * each + 2 * self.launch
+        return each + a.hops * self.launch, 2.5 * each + 2 * a.hops * self.launch
 
     def stream(self, numbers, kernels=0):
         """Arrays of two bytes a number through HBM, in so many kernels."""

@@ -39,18 +39,18 @@ class Constants:
     """
 
     ampere: float = 0.746
-    hopper: float = 0.649
-    blackwell: float = 0.55
-    v5: float = 0.854
+    hopper: float = 0.651
+    blackwell: float = 0.551
+    v5: float = 0.851
     v6: float = 0.652
-    eight: float = 0.74
-    attention: float = 0.609
-    half: float = 1300
-    memory: float = 0.631
+    eight: float = 0.739
+    attention: float = 0.614
+    half: float = 1270
+    memory: float = 0.63
     latency: float = 7.17e-06
-    link: float = 0.679
+    link: float = 0.68
     network: float = 0.445
-    tensor: float = 0.744
+    tensor: float = 0.742
     data: float = 0.294
     usual: float = 1.14
 

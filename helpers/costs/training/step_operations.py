@@ -68,6 +68,7 @@ class Attention:
     heads  of one device
     keys   that a query looks at, on average; `every` if none is hidden
     width  of a head, as the mean of a key's and a value's
+    hops   kernels that do it, each on a chip's share of the keys: cp's ring brings them one after the other
     """
 
     rows: float
@@ -75,6 +76,7 @@ class Attention:
     keys: float
     every: float
     width: float
+    hops: float = 1.0
 
     def flops(self, masked: bool = True):
         """FLOPs forward: of the pairs that the mask leaves, or of all."""
@@ -232,7 +234,7 @@ def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors) 
         kind,
         count,
         _read(c, kind, products),
-        Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width),
+        Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width, layout.cp),
         streamed,
         rows * c.D,
         rows * layout.cp * latent,

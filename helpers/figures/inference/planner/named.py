@@ -8,6 +8,7 @@ from math import prod
 
 from helpers import plan
 from helpers.costs.training.layout import AXES, Layout, lies
+from helpers.costs.training.layout_search import careful
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search.candidates import KEPT, Place
@@ -66,7 +67,9 @@ def row(text: str, c: Config, sizes: tuple[int, ...], place: Place, tokens: int,
     if sentence := broken(laid, c, sizes, place, tokens, T, who):
         raise ValueError(sentence)
     at = step(c, laid, tokens, T, place.slice, "causal")
-    return Ranked("own", laid, float(at.estimate.mid), float(at.memory.total), not at.missing)
+    return Ranked(
+        "own", laid, float(at.estimate.mid), float(at.memory.total), not at.missing, careful(laid, place.slice)
+    )
 
 
 def broken(laid: Layout, c: Config, sizes, place: Place, tokens: int, T: int, who: str) -> str:

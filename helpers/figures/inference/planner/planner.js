@@ -82,18 +82,18 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.k](...sizes, ...at(x)));
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
-    const { step, all: every } = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
+    const prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T), { step, all: every, care } = prices;
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
     for (const [mesh, most] of tools.meshes({ may }, n, tokens, T)) {
       const zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, best = tools.suited();
-      const fits = tools.settings(step, hbm, mesh, most, zeros, policies, 0, best.offer.bind(best));
+      const fits = tools.settings(prices, mesh, most, zeros, policies, 0, best.offer.bind(best));
       some.push({ name: mesh.join("."), fits, best });
     }
     const edge = t.equal * Math.min(...some.map(r => r.best.fastest));
     function keyed(r, say, edge) {
-      const { mesh, zero, microbatches, seconds, memory } = r, pair = [digits(seconds), digits(memory)];
+      const { mesh, zero, microbatches, rank, memory } = r, pair = [digits(rank), digits(memory)];
       if (!r.fits) r.key = [2, ...pair.reverse()];
-      else r.key = seconds > edge ? [1, ...pair] : [0, ...tools.simple(mesh, zero, microbatches, memory), pair[0]];
+      else r.key = rank > edge ? [1, ...pair] : [0, ...tools.simple(mesh, zero, microbatches, memory), pair[0]];
       r.words = fill(say, { layout: tools.layout(r, 1), policy: t.kept[r.policy] });
       return r;
     }
@@ -105,7 +105,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
       const mesh = t.axes.map(name => axes[name]), wrong = broken(mesh, found, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
       if (wrong) return { wrong };
       const [seconds, memory] = step(...mesh, zero)(microbatches).slice(2 * policy, 2 * policy + 2);
-      return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, fits: memory <= hbm }, t.named.row, edge) };
+      return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, rank: seconds * care(axes.tp), fits: memory <= hbm }, t.named.row, edge) };
     }
     const numbers = (r, { budget, price }) => {
       const row = every(r.mesh, r.zero, r.microbatches, r.policy);
@@ -165,8 +165,9 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     for (const [name, unit] of t.results[at.task]) shown[name] = t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : text(values[name], unit);
     Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(some.filter(r => r.fits).length) });
     if (train) {
-      const times = some.filter(r => r.fits).map(r => r.seconds), fastest = Math.min(...times), { note } = t.chips[at.chip];
-      Object.assign(said, { equal: whole(times.filter(x => x <= t.equal * fastest).length), ratio: (one.seconds / fastest).toFixed(2) });
+      const fit = some.filter(r => r.fits), edge = t.equal * Math.min(...fit.map(r => r.rank)), { note } = t.chips[at.chip];
+      const same = fit.filter(r => r.rank <= edge).map(r => r.seconds);
+      Object.assign(said, { equal: whole(same.length), ratio: (one.seconds / Math.min(...same)).toFixed(2) });
       said.note = note;
     }
     Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B"), memory: text(one.memory, "B") });

@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import AXES, Layout, lies
-from helpers.costs.training.layout_search import EQUAL, SEARCHED
+from helpers.costs.training.layout_search import EQUAL, SEARCHED, careful
 from helpers.costs.training.training_step import rules, step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search import candidates as of_search
@@ -52,6 +52,12 @@ class Ranked:
     seconds: float
     memory: float
     fits: bool
+    careful: float = 1.0
+
+    @property
+    def rank(self) -> float:
+        """Seconds by which it is ranked."""
+        return self.seconds * self.careful
 
     @property
     def words(self) -> str:
@@ -77,13 +83,14 @@ def places(name: str) -> tuple[Place, ...]:
 
 def equal(rows: tuple[Ranked, ...]) -> tuple[int, float]:
     """How many are as good as the first, and the seconds of the fastest."""
-    fastest = min((r.seconds for r in rows if r.fits), default=math.inf)
-    return sum(r.fits and r.seconds <= EQUAL * fastest for r in rows), fastest
+    edge = EQUAL * min((r.rank for r in rows if r.fits), default=math.inf)
+    same = [r.seconds for r in rows if r.fits and r.rank <= edge]
+    return len(same), min(same, default=math.inf)
 
 
 def beside(rows: tuple[Ranked, ...], own: Ranked) -> tuple[Ranked, ...]:
     """The ranking with one more line, which moves no other."""
-    edge = EQUAL * min((r.seconds for r in rows if r.fits), default=math.inf)
+    edge = EQUAL * min((r.rank for r in rows if r.fits), default=math.inf)
     return tuple(sorted((*rows, own), key=lambda r: order(r, edge)))
 
 
@@ -94,24 +101,26 @@ def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ..
     >>> from helpers.costs.transformers.public_models import model
     >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(some[0].layout), len(some), sum(r.fits for r in some)
-    ('dp=64 zero=1 microbatches=4 policy=everything', 125, 125)
+    ('dp=64 zero=2 microbatches=2 policy=everything', 125, 125)
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return ()
     rows = rows[~((rows[:, AXES.index("dp")] > 1) & (rows[:, len(AXES)] == 3))]  # that is fsdp by another name
     laid, seconds, memory = priced(c, place, rows, tokens, T, policies)
     fits = memory <= place.slice.chip.hbm_bytes
-    edge = EQUAL * seconds[fits].min(initial=math.inf)
+    care = careful(laid, place.slice)
+    ranks = seconds * care
+    edge = EQUAL * ranks[fits].min(initial=math.inf)
     begins = np.flatnonzero(np.any(np.diff(rows[:, : len(AXES)], axis=0, prepend=-1), axis=1))
     out = []
     for low, high in zip(begins, (*begins[1:], len(rows))):
-        some = (x[:, low:high] for x in (seconds, memory, fits))
+        some = (x[:, low:high] for x in (ranks, memory, fits))
         numbers = {name: getattr(laid, name)[low:high] for name in SEARCHED}
         n, i = suited(replace(laid, **numbers), *some, edge)
         layout = one(rows[low + i], place, policies[n])
         name = ".".join(str(getattr(layout, a)) for a in AXES)
         at = n, low + i
-        out.append(Ranked(name, layout, float(seconds[at]), float(memory[at]), bool(fits[at])))
+        out.append(Ranked(name, layout, float(seconds[at]), float(memory[at]), bool(fits[at]), float(care[low + i])))
     return tuple(sorted(out, key=lambda r: order(r, edge)))
 
 
@@ -122,10 +131,10 @@ def order(r: Ranked, edge: float) -> tuple:
     >>> [round(r.seconds, 3) for r in sorted(some, key=lambda r: order(r, 1.01))]
     [1.005, 1.0, 1.2, 9.0]
     """
-    seconds, memory = (float(f"{x:.9g}") for x in (r.seconds, r.memory))
+    seconds, memory = (float(f"{x:.9g}") for x in (r.rank, r.memory))
     if not r.fits:
         return (2, memory, seconds)
-    if r.seconds > edge:
+    if r.rank > edge:
         return (1, seconds, memory)
     return (0, *(float(x) for x in plain_first(r.layout, r.memory)), seconds)
 

@@ -20,7 +20,7 @@ window.liveMeshes = (t, F) => {
     const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods));
     const all = (mesh, zero, microbatches, policy) =>
       step(...mesh, zero)(microbatches, true).slice(brief + width * policy, brief + width * (policy + 1));
-    return { step, all, hbm: chip.speeds[2] };
+    return { step, all, hbm: chip.speeds[2], care: tp => tp > inside ? t.careful : 1 };
   }
 
   const digits = x => Number(x.toPrecision(9));
@@ -48,7 +48,7 @@ window.liveMeshes = (t, F) => {
   }
 
   // Every setting of a mesh that need be priced, to `offer` of each; whether one of them fits.
-  function settings(step, hbm, mesh, most, zeros, policies, number, offer) {
+  function settings({ step, hbm, care }, mesh, most, zeros, policies, number, offer) {
     let any = false;
     for (let zero = 0; zero < zeros; zero++) {
       const price = step(...mesh, zero);
@@ -58,7 +58,7 @@ window.liveMeshes = (t, F) => {
         for (const policy of policies) {
           const [seconds, memory] = row.slice(2 * policy, 2 * policy + 2);
           if (memory <= hbm) any = fits = true;
-          offer({ mesh, zero, policy, microbatches, seconds, memory }, hbm, number);
+          offer({ mesh, zero, policy, microbatches, seconds, memory, rank: seconds * care(mesh[0]) }, hbm, number);
         }
       }
     }
@@ -71,11 +71,11 @@ window.liveMeshes = (t, F) => {
     return {
       fits: false,
       offer(entry, hbm, number) {
-        const { mesh, zero, policy, microbatches, seconds, memory } = entry;
+        const { mesh, zero, policy, microbatches, rank, memory } = entry;
         if (memory <= hbm) {
           this.fits = true;
-          fast.offer(seconds, [...simple(mesh, zero, microbatches, memory), policy, number], entry);
-        } else if (!this.fits) small.offer(memory, [-microbatches, digits(seconds), zero, policy, number], entry);
+          fast.offer(rank, [...simple(mesh, zero, microbatches, memory), policy, number], entry);
+        } else if (!this.fits) small.offer(memory, [-microbatches, digits(rank), zero, policy, number], entry);
       },
       get fastest() { return fast.low; },
       found(edge) { return (this.fits ? fast : small).found(this.fits ? edge : 0); },

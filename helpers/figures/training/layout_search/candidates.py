@@ -14,7 +14,7 @@ import numpy as np
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.training.layout import AXES, Layout
-from helpers.costs.training.layout_search import EQUAL, SEARCHED, slices
+from helpers.costs.training.layout_search import EQUAL, SEARCHED, careful, slices
 from helpers.costs.training.operation_seconds import Pace
 from helpers.costs.training.step_estimate import Estimate, prices, utilisation
 from helpers.costs.training.step_estimate_constants import CONSTANTS, GENERATIONS, Constants
@@ -154,13 +154,13 @@ def best(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...]
     >>> from helpers.costs.transformers.public_models import model
     >>> at = best(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(at.step.layout)
-    'dp=64 zero=1 microbatches=4 policy=everything'
+    'dp=64 zero=2 microbatches=2 policy=everything'
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return Found(None, 0, 0)
     laid, seconds, memory = priced(c, place, rows, tokens, T, policies)
     fits = memory <= place.slice.chip.hbm_bytes
-    n, i = suited(laid, seconds, memory, fits)
+    n, i = suited(laid, seconds * careful(laid, place.slice), memory, fits)
     layout = one(rows[i], place, policies[n])
     return Found(step(c, layout, tokens, T, place.slice, "causal"), fits.size, int(fits.sum()))
 

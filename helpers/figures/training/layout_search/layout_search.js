@@ -7,7 +7,7 @@ window.liveLayouts = ({ layouts: t, controls, results }, F, box, { text, whole, 
 
   // The setting that suits best; with `any` only whether one fits.
   function search(model, chip, place, n, tokens, T, policies, any) {
-    const { step, all, hbm } = pricing(model, chip, place, tokens, T), best = suited();
+    const prices = pricing(model, chip, place, tokens, T), best = suited();
     let tried = 0, fitting = 0, number = 0;
     const offer = (entry, hbm, number) => {
       if (entry.memory <= hbm) fitting++;
@@ -16,10 +16,10 @@ window.liveLayouts = ({ layouts: t, controls, results }, F, box, { text, whole, 
     for (const [mesh, most] of meshes(model, n, tokens, T)) {
       const zeros = mesh[1] * mesh[2] * mesh[4] > 1 ? 4 : 1;
       tried += zeros * policies.length * (1 + Math.log2(most));
-      if (settings(step, hbm, mesh, most, zeros, policies, number++, offer) && any) return { tried, fitting };
+      if (settings(prices, mesh, most, zeros, policies, number++, offer) && any) return { tried, fitting };
     }
     const found = best.found();
-    return found ? { tried, fitting, ...found, row: all(found.mesh, found.zero, found.microbatches, found.policy) } : { tried, fitting };
+    return found ? { tried, fitting, ...found, row: prices.all(found.mesh, found.zero, found.microbatches, found.policy) } : { tried, fitting };
   }
 
   // Why nothing was found, in words.
