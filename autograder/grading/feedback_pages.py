@@ -28,6 +28,7 @@ from .one_submission import digest
 
 PROCESSOR = 8  # seconds of a processor for a page; an ordinary one takes one on a busy machine
 CLOCK = 60  # seconds on the clock, after which a process that does not answer is ended
+EACH = 8  # pages for which a process more is started, which takes as long as four of them
 MEMORY = 2_000_000_000  # bytes that a process may map; an ordinary page takes a tenth of that
 TOO_LARGE = course.SAYINGS["MemoryError"]
 WORDS = {
@@ -78,7 +79,7 @@ def write_pages(what, students: list[str]) -> Iterator[Page]:
         students, key=lambda s: -size(what.notebook("autograded", s))
     )  # nobody waits for the last one
     opening = pickle.dumps((None, Maker(what.config(), what.topic, PROCESSOR, MEMORY)))
-    workers = min(os.cpu_count() or 1, len(students))
+    workers = min(os.cpu_count() or 1, -(-len(students) // EACH))
     # They ask the gradebook, and have nothing to close; nbgrader may swallow that one is told to end.
     with jobs.Processes(workers, opening, dict(os.environ), end=1) as pool:
         submit = functools.partial(pool.threads.submit, made, pool, what)
