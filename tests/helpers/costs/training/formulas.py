@@ -16,6 +16,7 @@ from helpers.costs.training import (
     step_operations,
     training_step,
 )
+from helpers.costs.training.layout_search import careful
 from helpers.costs.transformers.config import Config, MoE
 
 MODULES = (
@@ -114,6 +115,10 @@ def _utilised(B, T):
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
+    "careful": (
+        lambda tp: careful(layout.Layout(tp=tp), Slice(chip("H100"), (8,))) + 0 * tp,
+        [(8.0,), (16.0,)],
+    ),
     "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
     "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from helpers import plan, public_runs
+from helpers import plan
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.figures.inference.planner import public_runs
 from tests.scratch import ROOT
 
 RUNS = {r.name: r for r in public_runs.load(json.loads((ROOT / "book/data/runs.json").read_text("utf-8")))}
