@@ -235,7 +235,7 @@ class Planner:
             "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
             "rows": say.ROWS, "longest": training.LONGEST,
-            "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL, "careful": CAREFUL,
+            "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL, "care": CAREFUL,
             "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS),
             "words": WORDS,
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",

@@ -20,7 +20,7 @@ window.liveMeshes = (t, F) => {
     const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods));
     const all = (mesh, zero, microbatches, policy) =>
       step(...mesh, zero)(microbatches, true).slice(brief + width * policy, brief + width * (policy + 1));
-    return { step, all, hbm: chip.speeds[2], care: tp => tp > inside ? t.careful : 1 };
+    return { step, all, hbm: chip.speeds[2], care: tp => tp > inside ? t.care : 1 };
   }
 
   const digits = x => Number(x.toPrecision(9));

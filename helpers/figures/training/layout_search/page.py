@@ -102,12 +102,12 @@ MANY = "{chip} ends at {most} chips ({place}) here: take {most} or fewer, or ano
 SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
 FEW = "{n} chips cannot share {sequences} sequences: {need} tokens a step would do, or fewer chips."
 NONE = "none"
-HINT = "Choose a model, chips and a batch: the layout is searched for at each move."
+HINT = "Choose a model, chips and a batch; each move searches again."
 RULES = (
     "Tried: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), cp up to {cp}, as far as sizes and "
-    "sequences divide; every ZeRO stage; microbatches in powers of two. Best is what is estimated to take least; of those within "
-    "a percent of it the simplest, with the fewest axes. Tuned software with fused attention; bf16, Adam's moments in float32, no "
-    "master copy of the weights, 1F1B. A bar of time is a share of the estimate, one of memory a share of the device."
+    "sequences divide; every ZeRO stage; microbatches in powers of two. Best is the least estimate; of those within a percent "
+    "the one with the fewest axes. Tuned software with fused attention; bf16, Adam's moments in float32, no "
+    "master copy of the weights, 1F1B. Bars are shares of the estimate, and of the device's memory."
 )
 ANY = "whichever is fastest"
 
@@ -219,7 +219,7 @@ class LayoutFinder:
             "layouts": {
                 "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-                "kept": KEPT, "any": ANY, "near": NEAR, "equal": EQUAL, "careful": CAREFUL,
+                "kept": KEPT, "any": ANY, "near": NEAR, "equal": EQUAL, "care": CAREFUL,
             "cp": MOST_CP, "names": NAMES, "times": len(TIMES),
                 "parts": len(PARTS),
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,
