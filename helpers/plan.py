@@ -174,9 +174,9 @@ def named(at: Step) -> str:
 
 
 def equals(found: layout_search.Found) -> int:
-    """How many of the best are as good as the first."""
-    fastest = min(at.estimate.mid for at in found.best)
-    return sum(at.estimate.mid <= EQUAL * fastest for at in found.best)
+    """How many of the best are as good as the first, by what ranks them."""
+    ranks = [at.estimate.mid * layout_search.careful(at.layout, at.slice) for at in found.best]
+    return sum(rank <= EQUAL * min(ranks) for rank in ranks)
 
 
 def table(found: layout_search.Found, top: int) -> str:
@@ -267,7 +267,10 @@ def train(options) -> str:
     case = c, tokens, T, s
     whole = s.chips if s.chip.axes else s.chips * pods
     one = step(c, layout(options.layout, pods, whole), *case[1:], count="causal") if options.layout else None
-    found = layout_search.search(*case, Layout(pods=pods), top=1 if one else max(options.top, COUNTED))
+    like = Layout(pods=pods)
+    if one:  # it is compared with what has its types
+        like = replace(like, products=one.layout.products, optimizer=one.layout.optimizer)
+    found = layout_search.search(*case, like, top=1 if one else max(options.top, COUNTED))
     if not one and not found.best:
         raise ValueError(nothing(c, tokens, T, s, pods, found))
     some = (one,) if one else found.best[: options.top]

@@ -13,7 +13,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
 from helpers.numeric import maximum, plain, where
 
-from .layout import Layout, Wires, together, wires
+from .layout import Layout, Wires, shared, together, wires
 from .step_operations import Layer, Operations, stage_layers
 
 
@@ -82,10 +82,16 @@ class Send:
 
 @dataclass(frozen=True)
 class Sends:
-    """All that a device sends: of one layer of each kind, as `Operations.layers` lists them, and of a stage."""
+    """All that a device sends.
+
+    layers  of one layer of each kind, as `Operations.layers` lists them
+    stage   of a stage in each microbatch
+    pods    the sum of gradients over pods, at the end; none if there is one pod
+    """
 
     layers: tuple[tuple[Send, ...], ...]
     stage: tuple[Send, ...]
+    pods: tuple[Send, ...]
 
 
 def sends(c: Config, layout: Layout, at: Operations) -> Sends:
@@ -111,7 +117,15 @@ def sends(c: Config, layout: Layout, at: Operations) -> Sends:
         )
         for layer in at.layers
     )
-    return Sends(layers, _handed(c, layout, at))
+    return Sends(layers, _handed(c, layout, at), _over_pods(layout, held(c, layout, at)))
+
+
+def _over_pods(layout: Layout, kept: Held) -> tuple[Send, ...]:
+    """Each device has a share of its slice's gradients by then, and sums that with its like in the other pods."""
+    if plain(layout.pods) and layout.pods == 1:
+        return ()
+    mine = (kept.dense / layout.ep + kept.experts) / (layout.dp * layout.cp * layout.fsdp)
+    return (Send("AllReduce", ("pods",), "gradients", layout.stored.gradient * mine, update=1),)
 
 
 def _handed(c: Config, layout: Layout, at: Operations) -> tuple[Send, ...]:
@@ -171,12 +185,11 @@ def _weights(layout: Layout, params, copies: tuple[str, ...]) -> tuple[Send, ...
 
     Otherwise gradients are summed over the copies, at the end, or with zero=2 after every microbatch.
     """
-    z, whole, again = layout.zero, (*copies[:-1], "fsdp", "dp"), {"nothing": 1}
+    z, whole = layout.zero, (*copies[:-1], "fsdp", "dp")
     each = min(layout.stored.weight, layout.stored.activation) * params
     out = []
     for axes, on in ((("fsdp",), z < 3), (whole, z == 3)):
-        more = {name: n * on for name, n in again.items()}
-        out.append(Send("AllGather", axes, "weights", each, 1 * on, 1 * on, 0, more))
+        out.append(Send("AllGather", axes, "weights", each, 1 * on, 1 * on, 0, {"nothing": 1 * on}))
         out.append(Send("ReduceScatter", axes, "gradients", each, 0, 1 * on))
     mine = params / layout.fsdp
     sums, weights = layout.stored.gradient * mine, each / layout.fsdp
@@ -222,26 +235,23 @@ def collectives(
     c: Config,
     layout: Layout,
     at: Operations,
-    kept: Held,
     s: Slice,
     hop,
 ) -> tuple[Sent, ...]:
     """Every collective of a device, at published rates; those that have nobody to send to are left out where that can be seen.
 
-    at    the step's `operations`
-    kept  `held` of these
-    hop   seconds of latency per hop
+    at   the step's `operations`
+    hop  seconds of latency per hop
     """
     on, torus = wires(layout, s), bool(s.chip.axes)
     over = cache(lambda axes: on[axes[0]] if len(axes) == 1 else together([on[a] for a in axes], torus))
     out: list[Sent] = []
-    listed, m = sends(c, layout, at), layout.microbatches
+    listed, m = sends(c, shared(layout, s.chip), at), layout.microbatches
     for one, n in _of_stage(c, layout, at, listed):
         out += _priced(one, over(one.axes), layout.policy, m, n, hop)
-    if torus and not (plain(layout.pods) and layout.pods == 1):
-        each = layout.stored.gradient * (kept.dense / layout.ep + kept.experts) / (layout.dp * layout.cp) / layout.fsdp
-        took = 2 * (1 - 1 / layout.pods) * each / s.chip.dcn_bandwidth
-        out.append(Sent("AllReduce", ("pods",), "gradients", each, 1, "update", True, took))
+    for one in listed.pods:
+        took = 2 * (1 - 1 / layout.pods) * one.bytes / s.chip.dcn_bandwidth
+        out.append(Sent(one.kind, one.axes, one.what, one.bytes, one.update, "update", one.hides, took))
     return tuple(out)
 
 

@@ -17,7 +17,7 @@ from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
 from helpers.numeric import maximum, minimum, plain, where
 
 from .layout import AXES, Layout, shared
-from .layout_collectives import Send, sends
+from .layout_collectives import Held, Send, held, sends
 from .operation_seconds import TUNED, Pace, Software, published
 from .pipeline_schedules import idle
 from .step_estimate_constants import CONSTANTS, GENERATIONS, Constants
@@ -88,13 +88,13 @@ def prices(
     """What the operations of a step take on a chip."""
     layout, pace = shared(layout, chip), Pace(chip, software, layout.products, k)
     head = sum(pace.passes(at.head, "bf16")) + LOGITS * at.rows * c.V / layout.tp / pace.memory
-    held = at.dense / layout.pp + c.V * c.D / layout.tp, at.experts / layout.pp
     listed = sends(c, layout, at)
     layers = tuple(_layer(layer, some, layout, pace) for layer, some in zip(at.layers, listed.layers))
     handed = sum((one.forward + one.backward) * _run(one, layout, pace) for one in listed.stage)
     sums = sum(layer.count / layout.pp * _copied(of, layout) for layer, of in zip(at.layers, layers))
-    update = _update(*held, layout, chip, pace) + _muon(at, layout, pace)
-    return Prices(at, pace, layers, head, handed, sums, _pods(sum(held), layout, pace), update)
+    update = _update(held(c, layout, at), layout, chip, pace) + _muon(at, layout, pace)
+    pods = sum(2 * (1 - 1 / layout.pods) * one.bytes / pace.network for one in listed.pods)
+    return Prices(at, pace, layers, head, handed, sums, pods, update)
 
 
 def _layer(layer: Layer, some: tuple[Send, ...], layout: Layout, pace: Pace) -> LayerPrices:
@@ -159,11 +159,6 @@ def _copied(one: LayerPrices, layout: Layout):
     return sum((s.update + s.backward * layout.microbatches) * each for s, each in some)
 
 
-def _pods(held, layout: Layout, pace: Pace):
-    """Seconds of the sum of gradients over pods."""
-    return (layout.pods - 1) / layout.pods * 2 * layout.stored.gradient * held / layout.fsdp / pace.network
-
-
 def _sums_run(layout: Layout):
     return where(layout.zero == 2, layout.microbatches, 1)
 
@@ -175,11 +170,12 @@ def _gradients(p: Prices, layout: Layout, last):
     return maximum(0.0, p.sums - BEHIND * last * _sums_run(layout)) + p.pace.k.data * (p.sums + p.pods)
 
 
-def _update(dense, experts, layout: Layout, chip: Chip, pace: Pace):
-    """Seconds of the optimizer, on the chip or on its host."""
+def _update(kept: Held, layout: Layout, chip: Chip, pace: Pace):
+    """Seconds of the optimizer, on the fullest chip or on its host."""
     some = layout.zero >= 1
     mine = (
-        dense / where(some, layout.dp * layout.ep * layout.cp, 1) + experts / where(some, layout.dp * layout.cp, 1)
+        kept.dense / where(some, layout.dp * layout.ep * layout.cp, 1)
+        + kept.experts / where(some, layout.dp * layout.cp, 1)
     ) / layout.fsdp
     if layout.offload != "optimizer":
         return (GRADIENT + 2 * layout.stored.state + WEIGHT) * mine / pace.memory

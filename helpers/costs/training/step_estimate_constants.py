@@ -44,14 +44,14 @@ class Constants:
     v5: float = 0.851
     v6: float = 0.652
     eight: float = 0.739
-    attention: float = 0.614
+    attention: float = 0.615
     half: float = 1270
     memory: float = 0.63
     latency: float = 7.17e-06
-    link: float = 0.68
+    link: float = 0.681
     network: float = 0.445
-    tensor: float = 0.742
-    data: float = 0.294
+    tensor: float = 0.743
+    data: float = 0.293
     usual: float = 1.14
 
     def share(self, chip: str) -> float:

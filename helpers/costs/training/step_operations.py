@@ -68,7 +68,7 @@ class Attention:
     heads  of one device
     keys   that a query looks at, on average; `every` if none is hidden
     width  of a head, as the mean of a key's and a value's
-    hops   kernels that do it, each on a chip's share of the keys: cp's ring brings them one after the other
+    hops   kernels that do it, each on a chip's share of the keys, as cp's ring brings it
     """
 
     rows: float

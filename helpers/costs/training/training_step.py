@@ -72,7 +72,7 @@ class Step:
     @cached_property
     def sent(self) -> tuple[Sent, ...]:
         """Every collective of a device."""
-        return collectives(self.config, self.layout, self.at, self.held, self.slice, self.hop)
+        return collectives(self.config, self.layout, self.at, self.slice, self.hop)
 
     @cached_property
     def memory(self) -> DeviceMemory:

@@ -237,7 +237,7 @@ class Family:
     names     its own names of the usual fields
     defaults  what transformers takes for an absent field
     switches  fields that switch biases on, and which
-    readers   of the rest, one after the other
+    readers   of the other fields, in order
     never     fields that have to be absent or false, and why
     four_wide  an MLP whose width is not given is 4·hidden_size wide
     """

@@ -199,7 +199,7 @@ RULES = {
     "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
     "Adam's moments in float32, 1F1B.",
     "serve": "Serving: one decode step, arithmetic in bf16, without prefill. Y chips share heads and Z the sequences; "
-    "weights stay where they are. A link's rate is that of one direction; blocks run one after the other. "
+    "weights stay where they are. A link's rate is that of one direction; blocks do not overlap. "
     "Chips without a torus end at one domain.",
     "all": "Nothing is kept free for programs. Prices are the reader's. Bars of seconds are shares of their sum, "
     "bars of memory shares of the device.",

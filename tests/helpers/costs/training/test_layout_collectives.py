@@ -1,7 +1,7 @@
 """What a mesh axis sends over the links that it lies on, against the collectives of chapter 2."""
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 
 import pytest
@@ -10,7 +10,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather, all_reduce, all_to_all
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.costs.training.layout import Layout, wires
+from helpers.costs.training.layout import Layout, together, wires
 
 V5P = chip("v5p")
 CUBE, BIG = Slice(V5P, (4, 4, 4)), Slice(V5P, (16, 16, 16))
@@ -51,6 +51,27 @@ def test_sums_over_whole_axes_are_those_of_the_collectives(name, shape, of):
         move = all_reduce(1.0, over)
         assert w[axis].sum * s.chip.link_bandwidth == pytest.approx(move.bytes), axis
         assert w[axis].sum_hops == move.hops
+
+
+@pytest.mark.parametrize("domains, copies", [(2, 1), (2, 4), (4, 3), (8, 2)])
+def test_a_domain_gets_a_token_once(domains, copies):
+    """Against every way in which a token's copies can lie over domains: one goes to each other domain that has some."""
+    w = wires(Layout(ep=8 * domains, pods=domains), Slice(chip("H100"), (8,)))["ep"]
+    ways = list(product(range(domains), repeat=copies))
+    sent = sum(len(set(way) - {0}) for way in ways) / len(ways)
+    every = sum(home != 0 for way in ways for home in way) / len(ways)
+    assert w.swap(copies) == pytest.approx(w.across - w.far * (1 - sent / every))
+    assert w.far == pytest.approx((1 - 1 / domains) / 5e10 / (8 * domains))
+
+
+def test_an_alltoall_over_two_axes():
+    """On a torus it is that of both axes; behind a switch no more than that of one axis as long."""
+    w = wires(Layout(tp=4, ep=4, dp=4), CUBE)
+    assert together([w["tp"], w["ep"]], True).across == pytest.approx(all_to_all(1.0, (Axis(4), Axis(4))).bytes / 9e10)
+    s = Slice(chip("H100"), (8,))
+    two, one = wires(Layout(tp=4, ep=4, pods=2), s), wires(Layout(ep=16, pods=2), s)["ep"]
+    both = together([two["tp"], two["ep"]], False)
+    assert 0.7 * one.across < both.across <= one.across and both.domains == one.domains == 2
 
 
 @pytest.mark.parametrize("size, stride", [(8, 2), (16, 2), (16, 4), (16, 8)])

@@ -181,6 +181,15 @@ def test_gpus_across_domains():
     assert found[0].layout.tp <= 8
 
 
+@pytest.mark.parametrize("factor, inside", [(1.0, False), (1.3, True)])
+def test_tp_over_domains_has_to_be_faster_by_a_factor(factor, inside, monkeypatch):
+    """Two domains are estimated to take a sixth less here."""
+    monkeypatch.setattr(layout_search, "CAREFUL", factor)
+    s = Slice(chip("A100-40GB"), (8,))
+    best = layout_search.search(model("opt-175b"), 2**19, 32768, s, Layout(pods=8), top=1).best
+    assert (best[0].layout.tp <= 8) == inside
+
+
 @pytest.mark.parametrize(
     "call, said",
     [

@@ -62,6 +62,13 @@ def test_long_fused_attention_takes_its_pairs_and_short_attention_longer():
     assert backward == pytest.approx(2.5 * forward)
 
 
+def test_blocks_that_a_ring_brings_are_attention_on_as_many_keys():
+    pace = Pace(chip("H100"))
+    ring, block = Attention(2048, 8, 4096, 8192, 128, hops=4), Attention(2048, 8, 1024, 2048, 128)
+    assert pace.attention(ring) == pytest.approx([4 * seconds for seconds in pace.attention(block)])
+    assert pace.attention(ring)[0] > pace.attention(replace(ring, hops=1))[0]
+
+
 def test_an_older_kernel_computes_what_the_mask_hides():
     long = Attention(2**20, 8, 2**19, 2**20, 128)
     new, old = (Pace(chip("H100"), Software(attention=a), k=PERFECT).attention(long)[0] for a in ("fused", "unmasked"))
