@@ -175,7 +175,7 @@ def named(at: Step) -> str:
 
 def equals(found: layout_search.Found) -> int:
     """How many of the best are as good as the first, by what ranks them."""
-    ranks = [at.estimate.mid * layout_search.careful(at.layout, at.slice) for at in found.best]
+    ranks = [at.estimate.mid * layout_search.careful(at) for at in found.best]
     return sum(rank <= EQUAL * min(ranks) for rank in ranks)
 
 

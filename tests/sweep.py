@@ -103,25 +103,30 @@ def doubtful(first: Step, pods: int) -> Iterator[tuple[str, str]]:
     """Of the first layout: tp over the network, or blocks of cp too short to hide, where another is within a tenth."""
     s, a, mid = first.slice, first.layout, first.estimate.mid
     if not s.chip.axes and a.tp > s.chips:
-        inside = fastest(first, pods, lambda laid: laid.tp <= s.chips)
+        inside = fastest(first, pods, lambda laid: (laid.tp <= s.chips) & hides(first, laid))
         if inside <= NEAR * mid:
             yield "tp", f"{a} takes {mid:.3g} s, and tp inside a domain {inside:.3g} s"
-    if a.cp > 1 and first.T / a.cp < (least := shortest(first)):
-        longer = fastest(first, pods, lambda laid: (laid.cp == 1) | (first.T / laid.cp >= least))
-        has = f"{a} has {first.T / a.cp:.0f} tokens a chip, {least:.0f} hide a hop"
-        kind = "cp" if longer <= NEAR * mid else "cp, and nothing else is near"
+    if not hides(first, a):
+        longer = fastest(first, pods, lambda laid: hides(first, laid))
+        has = f"{a} has {first.T / a.cp:.0f} tokens a chip, {shortest(first, a):.0f} hide a hop"
+        kind = "cp" if longer < inf else "cp, and nothing else fits"
         yield kind, f"{has}; {mid:.3g} s, and {longer:.3g} s with longer blocks or none"
 
 
-def shortest(at: Step) -> float:
+def hides(at: Step, a: Layout):
+    """Whether there is no ring, or its blocks are long enough."""
+    return (a.cp == 1) | (at.T / a.cp >= shortest(at, a))
+
+
+def shortest(at: Step, a: Layout):
     """Tokens of a sequence that a chip needs so that its work hides a hop of ring attention (chapter 6), stripes under the mask.
 
     At the rates that attention and links reach in the estimate; latent attention sends fewer numbers than its heads have.
     """
-    of, a, layer = at.slice.chip, at.layout, at.at.layers[0]
-    W = Pace(of).rate(a.cp, a.tp)
-    queries = layer.attention
-    G = 2 * queries.heads * queries.width / (layer.keys / queries.rows / a.cp)
+    of, c = at.slice.chip, at.config
+    W, heads = Pace(of).rate(a.cp, a.tp), c.N / a.tp
+    sent = c.mla.kv_rank + c.mla.rope if c.mla else 2 * np.maximum(c.K / a.tp, 1) * c.H
+    G = heads * (c.qk + c.mla.v if c.mla else 2 * c.H) / sent
     return hidden_block(of.rate() * Pace(of).power * CONSTANTS.attention, W, G=G, share=0.5)
 
 

@@ -12,16 +12,12 @@ from helpers.costs.transformers.public_models import model
 from tests import sweep
 from tests.tiers import repeats
 
-# The estimate says how much longer a step takes whose blocks of cp are too short to hide, and a few such still come first.
-PRICED = {"cp", "cp, and nothing else is near"}
-
 
 @pytest.mark.takes("searches for forty models on chips")
 def test_no_answer_is_impossible():
     some = sweep.cases()[:: len(sweep.cases()) // repeats(40, 400)]
     found = [(str(case), kind, said) for case in some for kind, said in sweep.findings(case)]
-    assert not [f for f in found if f[1] not in PRICED]
-    assert len(found) <= len(some) // 20, found
+    assert not found
 
 
 def test_every_model_and_chip_is_swept():

@@ -18,12 +18,15 @@ from helpers.costs.transformers.training_memory_bytes import POLICIES
 from helpers.numeric import where
 
 from .layout import AXES, Layout, divisors
+from .operation_seconds import Pace
+from .step_estimate_constants import CONSTANTS, Constants
 from .training_step import Step, rules, step
 
 SEARCHED = (*AXES, "zero", "microbatches")
 BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
 ANY = Layout()
 CAREFUL = 1.1  # tp over several domains comes first only if it is faster by more than that: no measured step has it
+LAST = 100.0  # blocks of cp that cannot hide a hop come after all others: that the ring runs then as it is priced is least sure
 EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
 
 
@@ -94,14 +97,28 @@ class Found:
     least: float
 
 
-def careful(layout: Layout, s: Slice):
-    """What an estimate is multiplied by before it is ranked: `CAREFUL` where tp leaves its domain, or else 1.
+def careful(at: Step, k: Constants = CONSTANTS):
+    """What an estimate is multiplied by before it is ranked.
+
+    That is `CAREFUL` where tp leaves its domain, `LAST` where cp's blocks are too short to hide a hop of its ring
+    (`ring_attention.hidden_block`, at the rates that attention and links reach), or else 1.
 
     >>> from helpers.costs.rooflines.chips import chip
-    >>> [careful(Layout(tp=n), Slice(chip("H100"), (8,))) for n in (8, 16)]
+    >>> from helpers.costs.transformers.public_models import model
+    >>> s, c = Slice(chip("H100"), (8,)), model("llama-3-8b")
+    >>> [float(careful(step(c, Layout(tp=n, dp=16 // n, pods=2), 2**20, 4096, s))) for n in (8, 16)]
     [1.0, 1.1]
+    >>> [float(careful(step(c, Layout(cp=8, fsdp=2, pods=2), 2**20, T, s))) for T in (4096, 32768)]
+    [100.0, 1.0]
     """
-    return where(layout.tp > s.chips, CAREFUL, 1.0)
+    of, layout, layer = at.slice.chip, at.layout, at.at.layers[0]
+    pace, queries = Pace(of, k=k), layer.attention
+    shared = (
+        2 * queries.heads * queries.width / (layer.keys / queries.rows / layout.cp)
+    )  # G: queries' heads that share a key
+    hidden = 2 * of.rate() * pace.power * k.attention / (pace.rate(layout.cp, layout.tp) * shared)
+    exposed = (layout.cp > 1) & (at.T / layout.cp < hidden)
+    return where(layout.tp > at.slice.chips, CAREFUL, 1.0) * where(exposed, LAST, 1.0)
 
 
 def search(
@@ -116,7 +133,7 @@ def search(
     """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit.
 
     Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
-    One whose tp leaves its domain (`careful`) has to be a tenth faster than the others.
+    One whose tp leaves its domain has to be a tenth faster than the others; one whose cp has too short blocks comes last (`careful`).
     A layout that has several names, as dp with zero=3 is fsdp, is listed once. Floors count the pairs that the mask leaves.
 
     like  whatever a layout says besides its axes, zero, microbatches and policy: pods, schedule, types of products and of what is stored
@@ -138,12 +155,13 @@ def search(
         shape = np.broadcast_shapes(*(np.shape(getattr(laid, name)) for name in SEARCHED))
         ok = np.broadcast_to(ok, shape)
         first = step(c, laid, tokens, T, s, "causal")
+        care = careful(first)
         for policy in policies:
             at = first.keeping(policy)
             fits = ok & (at.missing == 0)
             tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
             least = min(least, float(np.where(ok, at.memory.total, inf).min()))
-            ranked += _first(np, at, at.estimate.mid * careful(laid, s), fits, shape, top)
+            ranked += _first(np, at, at.estimate.mid * care, fits, shape, top)
     best = min((one for one, *_ in ranked), default=inf)
     ranked.sort(key=lambda r: (r[0] > best * EQUAL, r[1] if r[0] <= best * EQUAL else (r[0],), r[0]))
     once: dict = {}

@@ -67,9 +67,7 @@ def row(text: str, c: Config, sizes: tuple[int, ...], place: Place, tokens: int,
     if sentence := broken(laid, c, sizes, place, tokens, T, who):
         raise ValueError(sentence)
     at = step(c, laid, tokens, T, place.slice, "causal")
-    return Ranked(
-        "own", laid, float(at.estimate.mid), float(at.memory.total), not at.missing, careful(laid, place.slice)
-    )
+    return Ranked("own", laid, float(at.estimate.mid), float(at.memory.total), not at.missing, float(careful(at)))
 
 
 def broken(laid: Layout, c: Config, sizes, place: Place, tokens: int, T: int, who: str) -> str:

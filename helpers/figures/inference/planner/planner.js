@@ -82,7 +82,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.k](...sizes, ...at(x)));
     const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
-    const prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T), { step, all: every, care } = prices;
+    const prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T), { step, all: every } = prices;
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
     for (const [mesh, most] of tools.meshes({ may }, n, tokens, T)) {
       const zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, best = tools.suited();
@@ -104,8 +104,8 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
       if (nonsense) return { wrong: nonsense };
       const mesh = t.axes.map(name => axes[name]), wrong = broken(mesh, found, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
       if (wrong) return { wrong };
-      const [seconds, memory] = step(...mesh, zero)(microbatches).slice(2 * policy, 2 * policy + 2);
-      return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, rank: seconds * care(axes.tp), fits: memory <= hbm }, t.named.row, edge) };
+      const [seconds, memory, rank] = step(...mesh, zero)(microbatches).slice(3 * policy, 3 * policy + 3);
+      return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, rank, fits: memory <= hbm }, t.named.row, edge) };
     }
     const numbers = (r, { budget, price }) => {
       const row = every(r.mesh, r.zero, r.microbatches, r.policy);

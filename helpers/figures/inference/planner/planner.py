@@ -14,7 +14,7 @@ from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.layout import AXES
-from helpers.costs.training.layout_search import CAREFUL, EQUAL
+from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.training.step_estimate import SPREAD
 from helpers.costs.training.step_estimate_constants import GENERATIONS
 from helpers.costs.transformers.config import Config
@@ -235,7 +235,7 @@ class Planner:
             "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
             "rows": say.ROWS, "longest": training.LONGEST,
-            "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL, "care": CAREFUL,
+            "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL,
             "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS),
             "words": WORDS,
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",

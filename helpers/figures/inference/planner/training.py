@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import AXES, Layout, lies
-from helpers.costs.training.layout_search import EQUAL, SEARCHED, careful
+from helpers.costs.training.layout_search import EQUAL, SEARCHED
 from helpers.costs.training.training_step import rules, step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search import candidates as of_search
@@ -106,9 +106,8 @@ def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ..
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return ()
     rows = rows[~((rows[:, AXES.index("dp")] > 1) & (rows[:, len(AXES)] == 3))]  # that is fsdp by another name
-    laid, seconds, memory = priced(c, place, rows, tokens, T, policies)
+    laid, seconds, memory, care = priced(c, place, rows, tokens, T, policies)
     fits = memory <= place.slice.chip.hbm_bytes
-    care = careful(laid, place.slice)
     ranks = seconds * care
     edge = EQUAL * ranks[fits].min(initial=math.inf)
     begins = np.flatnonzero(np.any(np.diff(rows[:, : len(AXES)], axis=0, prepend=-1), axis=1))

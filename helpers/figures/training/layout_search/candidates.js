@@ -1,7 +1,7 @@
 // What the pages that rank layouts share: the set of helpers/figures/training/layout_search/candidates.py in its order, the prices that are traced from
 // helpers/costs, and the words for what was found.
 window.liveMeshes = (t, F) => {
-  const width = t.names.length, brief = 2 * t.kept.length;
+  const width = t.names.length, brief = 3 * t.kept.length;
   const fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
 
   // Every mesh, as [tp, cp, ep, fsdp, dp, pp], with the most microbatches that it may have.
@@ -20,7 +20,7 @@ window.liveMeshes = (t, F) => {
     const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods));
     const all = (mesh, zero, microbatches, policy) =>
       step(...mesh, zero)(microbatches, true).slice(brief + width * policy, brief + width * (policy + 1));
-    return { step, all, hbm: chip.speeds[2], care: tp => tp > inside ? t.care : 1 };
+    return { step, all, hbm: chip.speeds[2] };
   }
 
   const digits = x => Number(x.toPrecision(9));
@@ -48,7 +48,7 @@ window.liveMeshes = (t, F) => {
   }
 
   // Every setting of a mesh that need be priced, to `offer` of each; whether one of them fits.
-  function settings({ step, hbm, care }, mesh, most, zeros, policies, number, offer) {
+  function settings({ step, hbm }, mesh, most, zeros, policies, number, offer) {
     let any = false;
     for (let zero = 0; zero < zeros; zero++) {
       const price = step(...mesh, zero);
@@ -56,9 +56,9 @@ window.liveMeshes = (t, F) => {
         const row = price(microbatches);
         fits = false;
         for (const policy of policies) {
-          const [seconds, memory] = row.slice(2 * policy, 2 * policy + 2);
+          const [seconds, memory, rank] = row.slice(3 * policy, 3 * policy + 3);
           if (memory <= hbm) any = fits = true;
-          offer({ mesh, zero, policy, microbatches, seconds, memory, rank: seconds * care(mesh[0]) }, hbm, number);
+          offer({ mesh, zero, policy, microbatches, seconds, memory, rank }, hbm, number);
         }
       }
     }

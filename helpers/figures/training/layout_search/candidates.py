@@ -158,9 +158,9 @@ def best(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...]
     """
     if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
         return Found(None, 0, 0)
-    laid, seconds, memory = priced(c, place, rows, tokens, T, policies)
+    laid, seconds, memory, care = priced(c, place, rows, tokens, T, policies)
     fits = memory <= place.slice.chip.hbm_bytes
-    n, i = suited(laid, seconds * careful(laid, place.slice), memory, fits)
+    n, i = suited(laid, seconds * care, memory, fits)
     layout = one(rows[i], place, policies[n])
     return Found(step(c, layout, tokens, T, place.slice, "causal"), fits.size, int(fits.sum()))
 
@@ -208,12 +208,12 @@ def least(by: np.ndarray, limit: float, then: tuple) -> tuple[int, int]:
 
 
 def priced(c: Config, place: Place, rows: np.ndarray, tokens: int, T: int, policies: tuple[str, ...]) -> tuple:
-    """The layouts of `candidates` as one `Layout` of arrays; their seconds and bytes, of shape (policies, layouts)."""
+    """The layouts of `candidates` as one `Layout` of arrays; their seconds and bytes, of shape (policies, layouts); `careful` of each."""
     laid = Layout(**dict(zip(SEARCHED, rows.T)), pods=place.pods)
     first, found = step(c, laid, tokens, T, place.slice, "causal"), []
     for at in map(first.keeping, policies):
         found.append((at.estimate.mid + 0 * laid.dp, at.memory.total + 0 * laid.dp))
-    return laid, *(np.stack(x) for x in zip(*found))
+    return laid, *(np.stack(x) for x in zip(*found)), careful(first) + 0 * laid.dp
 
 
 def one(row: np.ndarray, place: Place, policy: str) -> Layout:
@@ -275,7 +275,7 @@ def _chip(torus: bool, C, hbm_bandwidth, hbm, W, dcn, share, attention, cores, *
 
 
 def _step(like: Config, torus: bool, *numbers) -> tuple:
-    """`training_step.step` under every policy: estimated seconds and bytes of each, then TIMES, PARTS and ROLES of each."""
+    """`training_step.step` under every policy: estimated seconds, bytes and rank of each, then TIMES, PARTS and ROLES of each."""
     sizes, (tokens, T), known = numbers[:10], numbers[10:12], numbers[12:]
     on, k = _chip(torus, *known[:11])
     inside, pods, *rest = known[11:]
@@ -286,7 +286,8 @@ def _step(like: Config, torus: bool, *numbers) -> tuple:
     for policy in KEPT:
         one = first.keeping(policy)
         found.append((one, one.estimate))
-    soon = [(e.mid, one.memory.total) for one, e in found]
+    care = careful(first, k)
+    soon = [(e.mid, one.memory.total, e.mid * care) for one, e in found]
     return tuple(x for some in (*soon, *(row(*f) for f in found)) for x in some)
 
 
@@ -305,7 +306,7 @@ def functions(structures: tuple[Config, ...]) -> tuple[list, list]:
     texts, at = [], []
     for like in structures:
         rows = [[8.0] * 25, [8.0] * 7, [8.0]]
-        pairs = (staged(lambda *x: _step(like, t, *x), *rows, brief=6) for t in (True, False))  # noqa: B023
+        pairs = (staged(lambda *x: _step(like, t, *x), *rows, brief=9) for t in (True, False))  # noqa: B023
         at.append([[_place(texts, text) for text in pair] for pair in pairs])
     return renamed(texts), at
 

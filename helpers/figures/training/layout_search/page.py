@@ -13,7 +13,7 @@ from html import escape
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.layout_search import CAREFUL, EQUAL
+from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, structure
 from helpers.live.controls import Choice, Result, Slider, control_data, control_html, head_html, reading
@@ -219,7 +219,7 @@ class LayoutFinder:
             "layouts": {
                 "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-                "kept": KEPT, "any": ANY, "near": NEAR, "equal": EQUAL, "care": CAREFUL,
+                "kept": KEPT, "any": ANY, "near": NEAR, "equal": EQUAL,
             "cp": MOST_CP, "names": NAMES, "times": len(TIMES),
                 "parts": len(PARTS),
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,

@@ -17,6 +17,7 @@ from helpers.costs.training import (
     training_step,
 )
 from helpers.costs.training.layout_search import careful
+from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config, MoE
 
 MODULES = (
@@ -112,12 +113,17 @@ def _utilised(B, T):
     return step_estimate.utilisation(*args, 10.0)
 
 
+def _careful(tp, cp):
+    c, s = Config(4096, 32, 32, 8, 128, 14336, 128256), Slice(chip("H100"), (8,))
+    return careful(step(c, layout.Layout(tp=tp, cp=cp), 2.0**20, 4096.0, s)) + 0 * tp
+
+
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "careful": (
-        lambda tp: careful(layout.Layout(tp=tp), Slice(chip("H100"), (8,))) + 0 * tp,
-        [(8.0,), (16.0,)],
+        _careful,
+        [(8.0, 1.0), (16.0, 1.0), (1.0, 8.0)],
     ),
     "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),

@@ -14,6 +14,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import dp_fsdp_tp, layout_search
 from helpers.costs.training.layout import AXES, MASTER, Layout
+from helpers.costs.training.operation_seconds import Pace
+from helpers.costs.training.step_estimate_constants import CONSTANTS
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -185,9 +187,21 @@ def test_gpus_across_domains():
 def test_tp_over_domains_has_to_be_faster_by_a_factor(factor, inside, monkeypatch):
     """Two domains are estimated to take a sixth less here."""
     monkeypatch.setattr(layout_search, "CAREFUL", factor)
-    s = Slice(chip("A100-40GB"), (8,))
-    best = layout_search.search(model("opt-175b"), 2**19, 32768, s, Layout(pods=8), top=1).best
+    s = Slice(chip("H100"), (8,))
+    best = layout_search.search(model("opt-175b"), 2**15, 4096, s, Layout(pods=8), top=1).best
     assert (best[0].layout.tp <= 8) == inside
+
+
+@pytest.mark.parametrize("masked, T", [(1, 8192), (8, 8192), (8, 32768)])
+def test_blocks_that_cannot_hide_a_hop_come_last(masked, T):
+    """Chapter 6's block of a ring, at the rates that the estimate gives to attention and links."""
+    c, s = replace(model("llama-3-8b"), K=masked), Slice(chip("H100"), (8,))
+    pace = Pace(s.chip)
+    least = hidden_block(s.chip.rate() * CONSTANTS.attention, pace.rate(8, 1), G=c.N // c.K, share=0.5)
+    care = layout_search.careful(step(c, Layout(cp=8), 2**20, T, s))
+    assert care == (layout_search.LAST if T / 8 < least else 1)
+    found = layout_search.search(c, 2**20, T, s).best
+    assert found and all(layout_search.careful(at) == 1 for at in found)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_set_keeps_the_rules_and_holds_what_the_search_of_all_layouts_finds(
 def test_the_simplest_of_equals_is_best():
     """Of all layouts that fit and are within a percent of the fastest, none has fewer axes, and so on."""
     c, place, tokens, T = model("llama-3-70b"), places("v5p")[6], 2**22, 8192
-    laid, seconds, memory = priced(c, place, candidates(c, place.chips, tokens, T), tokens, T, KEPT)
+    laid, seconds, memory, _ = priced(c, place, candidates(c, place.chips, tokens, T), tokens, T, KEPT)
     fits = memory <= place.slice.chip.hbm_bytes
     near = fits & (seconds <= layout_search.EQUAL * seconds[fits].min())
     keys = np.stack([np.broadcast_to(x, near.shape)[near] for x in plain_first(laid, memory)])
