@@ -115,7 +115,7 @@ def _utilised(B, T):
 
 def _careful(tp, cp):
     c, s = Config(4096, 32, 32, 8, 128, 14336, 128256), Slice(chip("H100"), (8,))
-    return careful(step(c, layout.Layout(tp=tp, cp=cp), 2.0**20, 4096.0, s)) + 0 * tp
+    return careful(step(c, layout.Layout(tp=tp, cp=cp, dp=16 / (tp * cp), pods=2), 2.0**20, 4096.0, s)) + 0 * tp
 
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
