@@ -1,0 +1,260 @@
+"""How long an engine's passes take, not at best but probably (chapter 5).
+
+A floor takes every chip at its published rates and nothing else; engines take two to three times as long. The estimate takes the
+list of a pass's operations (`serving_operations`). A kernel takes the root of the sum of squares of its arithmetic and its traffic,
+each at a rate that kernels reach, and seconds of its own besides, which decide at small batches. AllReduces take seconds of their
+own too. A step has what its engine adds: scheduling, sampling, seconds for each sequence.
+Every number of a deployment or a batch may be an array.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from helpers.arguments import entries
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.training.step_estimate_constants import GENERATIONS
+from helpers.costs.training.step_operations import Product
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.numeric import maximum, minimum, sqrt, where
+
+from .serving_constants import CONSTANTS, SPREAD, Constants, Engine
+from .serving_operations import BITS, Batch, Deployment, Layer, operations
+
+RESERVE = (
+    0.1  # of memory, which engines keep for activations, graphs and the runtime (vLLM, gpu_memory_utilization 0.9)
+)
+PARTS = ("products", "experts", "attention", "others", "links", "host")
+ROWS = {"bf16": 2, "fp8": 1, "fp4": 0.5625}  # bytes of a number that a product reads
+MEASURED = ("A100", "A100-40GB", "H100", "H200", "B200", "B300", "v5e")  # chips with measured serving
+FULL = 0.75  # of an answer, whose pages a sequence takes up in the mean over its life and the tail that has to fit
+ROUTE = 1 + 2  # bytes a number of what goes to experts in fp8, and comes back in bf16
+
+
+def arithmetic(chip: Chip, weights: str) -> str:
+    """Type in which products with weights of a type multiply: that of the weights if the chip has it, or else bf16.
+
+    int8 and int4 are of weights alone: rows stay in bf16 (GPTQ, AWQ and their like).
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [arithmetic(chip(c), w) for c, w in (("H100", "fp8"), ("A100", "fp8"), ("B200", "nvfp4"), ("H200", "mxfp4"), ("B200", "int4"))]
+    ['fp8', 'bf16', 'fp4', 'bf16', 'bf16']
+    """
+    wanted = {"fp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}.get(weights, "bf16")
+    return wanted if wanted in chip.flops else "bf16"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds: `mid` is the estimate, [low, high] where the measured time should lie; `parts` add up to it."""
+
+    low: float
+    mid: float
+    high: float
+    parts: dict
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model on chips, run by an engine. Without pp all its layers are computed at a time; pp stages work on parts of a batch.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
+    >>> f"{s.held / 1e9:.1f} GB", int(s.most(8192))
+    ('9.1 GB', 187)
+    """
+
+    config: Config
+    chip: Chip
+    at: Deployment
+    engine: Engine
+    k: Constants = field(default=CONSTANTS, repr=False)
+
+    def product(self, p: Product):
+        """Seconds of a product with weights; experts' are without what their kernels take themselves."""
+        chip, k = self.chip, self.k
+        stored = self.at.type_of(self.config, p.role)
+        kind = arithmetic(chip, stored)
+        share = k.grouped if p.role == "experts" else k.bf16
+        gain = 1 + (chip.rate(kind) / chip.rate() - 1) * k.gain
+        math = p.flops / (chip.rate() * share * gain)
+        moved = p.weights * BITS[stored] / 8 + p.groups * (ROWS[kind] * p.m * p.k + 2 * p.m * p.n)
+        both = sqrt(math**2 + (moved / (chip.hbm_bandwidth * (k.torus if chip.axes else k.memory))) ** 2)
+        if p.role == "experts":
+            return self.engine.moe * both
+        return both + self.engine.launch * (k.product + (k.quantise if kind != "bf16" else 0))
+
+    def around(self, numbers, n):
+        """Seconds of an AllReduce of so many numbers of two bytes over n chips."""
+        chip, k, each = self.chip, self.k, 2 * (n - 1) / n * 2 * numbers
+        if not chip.axes:
+            W = where(
+                n <= chip.pod[0], chip.link_bandwidth, minimum(chip.link_bandwidth, chip.dcn_bandwidth * chip.pod[0])
+            )
+            hosts = where(n <= chip.pod[0], 1, 3)  # inside, between domains, inside
+            return where(n > 1, hosts * self.engine.launch * k.sums + each / (W * k.link), 0.0)
+        axes = where(n >= 2**chip.axes, chip.axes, 1)
+        hops = 2 * axes * (n ** (1 / axes) - 1)
+        return where(
+            n > 1, hops * self.engine.launch * chip.hop + each / (2 * axes * chip.link_bandwidth * k.link), 0.0
+        )
+
+    def exchange(self, layer: Layer):
+        """Seconds in which tokens go to experts of other groups, and come back: one copy to each other domain."""
+        chip, n, k = self.chip, self.at.group, self.k
+        V = ROUTE * layer.routed
+        if chip.axes:
+            return where(self.at.dp > 1, V / (2 * chip.link_bandwidth * k.link) + 2 * n**0.5 * chip.hop, 0.0)
+        domains = maximum(1.0, n / chip.pod[0])
+        copies = minimum(self.config.moe.k if self.config.moe else 1, self.at.dp)
+        other = (domains - 1) * (1 - (1 - 1 / domains) ** copies)
+        wait = maximum(V / (chip.link_bandwidth * k.link), V / copies * other / (chip.dcn_bandwidth * k.link))
+        return where(self.at.dp > 1, 2 * k.exchange + wait, 0.0)
+
+    def attention(self, layer: Layer, seen):
+        """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens."""
+        chip, k, r = self.chip, self.k, layer.reading
+        moved = (r.cached * BITS[self.at.cache] / 8 + 8 * r.state) / (chip.hbm_bandwidth * k.cached)
+        both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
+        rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / 3.12e14 / maximum(seen, 1))
+        more = k.mixers if layer.kind.linear or self.config.indexer else 0
+        return both + r.prefill / rate + self.engine.launch * (k.attention + more)
+
+    def layer(self, layer: Layer, seen) -> dict:
+        """Seconds of one layer, by part."""
+        k, engine = self.k, self.engine
+        own = k.blackwell if GENERATIONS.get(self.chip.name) == "blackwell" else k.experts
+        routed = [p for p in layer.products if p.role == "experts"]
+        return {
+            "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
+            "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * own if routed else 0.0),
+            "attention": self.attention(layer, seen),
+            "others": engine.launch * k.others,
+            "links": engine.links
+            * (2 * self.around(layer.sums, self.at.tp) + (self.exchange(layer) if routed else 0.0)),
+        }
+
+    def seconds(self, b: Batch) -> dict:
+        """Seconds of a pass by part. One row of each sequence and each piece is unembedded."""
+        halves = 2 if self.at.overlap else 1
+        own = (b.decode > 0) * maximum(b.decode / (self.at.pp * halves), 1.0)
+        b = replace(b, decode=own, prefill=b.prefill / halves, prompts=b.prompts / halves)
+        rows = b.decode + b.prompts * (b.prefill > 0)
+        ops = operations(self.config, self.at, b, rows)
+        seen = b.done + b.prefill / b.prompts
+        out = dict.fromkeys(PARTS, 0.0)
+        for layer in ops.layers:
+            for part, s in self.layer(layer, seen).items():
+                out[part] = out[part] + layer.count * s
+        out["products"] = out["products"] + self.product(ops.head)
+        if self.at.overlap:
+            kernels = sum(s for part, s in out.items() if part != "links")
+            out = {part: 2 * s for part, s in out.items()} | {"links": 2 * maximum(out["links"] - kernels, 0.0)}
+        return out | {"host": self.engine.host + self.engine.each * b.decode * halves}
+
+    def within(self, parts: dict, what: str = "gap") -> Estimate:
+        """Seconds by part as an estimate with its interval."""
+        mid, wide = sum(parts.values()), SPREAD[what]
+        wide *= SPREAD["experts"] if self.config.moe else 1
+        wide *= 1 if self.engine.measured else SPREAD["engine"]
+        wide *= 1 if self.chip.name in MEASURED else SPREAD["chip"]
+        return Estimate(mid / wide, mid, mid * wide, parts)
+
+    def decode(self, B, S) -> Estimate:
+        """A step: one token for each of B sequences, which sees S keys, itself included.
+
+        >>> from helpers.costs.rooflines.chips import chip
+        >>> from helpers.costs.transformers.public_models import model
+        >>> from .serving_constants import ENGINES
+        >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
+        >>> f"{1e3 * s.decode(1, 4096).mid:.1f} ms {1e3 * s.decode(64, 4096).mid:.1f} ms"
+        '9.0 ms 15.1 ms'
+        """
+        return self.within(self.seconds(Batch(B / self.at.dp, S)))
+
+    def prefill(self, T, B=1, done=0) -> Estimate:
+        """B prompts of T tokens each in one pass, of which `done` more are in the caches."""
+        return self.within(self.seconds(Batch(0.0, 0.0, B * T / self.at.dp, B / self.at.dp, done)))
+
+    def mixed(self, B, S, T, done=0) -> Estimate:
+        """A step of B sequences, and T more tokens of a prompt in the same pass."""
+        return self.within(self.seconds(Batch(B / self.at.dp, S, T / self.at.dp, 1 / self.at.dp, done)))
+
+    @cached_property
+    def held(self):
+        """Bytes of weights on one chip."""
+        p, at = parameters(self.config), self.at
+        bits = {r: BITS[at.type_of(self.config, r)] / 8 for r in ("experts", "projections")}
+        tables = p.embedding * (1 if self.config.tied else 2)
+        rest = p.total - p.experts - tables
+        return (p.experts * bits["experts"] / at.group + (rest * bits["projections"] + 2 * tables) / at.tp) / at.pp
+
+    def cache(self, S):
+        """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
+        c, x = self.config, BITS[self.at.cache] / 8
+        return kv_cache(c, S, 1, x) * (1.0 if c.mla else self.at.heads(c) / c.K) / self.at.pp
+
+    def most(self, S):
+        """Sequences of S tokens whose caches fit into what weights and reserve leave, in one replica."""
+        room = self.chip.hbm_bytes * (1 - RESERVE) - self.held
+        return maximum(room / self.cache(S), 0.0) * self.at.dp
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What users see of a server that they keep busy.
+
+    first    seconds to the first token
+    gap      seconds between tokens; of its parts "prompts" is what others' prompts add
+    request  seconds of a whole request
+    batch    sequences that run at once, of one replica
+    read     seconds that one prompt adds to the passes in which it is read, those of other groups beside it
+    """
+
+    first: Estimate
+    gap: Estimate
+    request: float
+    batch: float
+    read: float
+
+
+def loaded(s: Server, prompt, answer, users) -> Loaded:
+    """So many users at one server, each with one request at a time, of `prompt` and `answer` tokens.
+
+    Where their caches do not fit at once, the others wait. A gap is a decode step, and the pieces of others' prompts that are
+    read meanwhile; a first token waits for its own prompt, and for a part of those that came at the same time.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
+    >>> at = loaded(s, 1024, 1024, 64)
+    >>> f"{1e3 * at.first.mid:.0f} ms {1e3 * at.gap.mid:.1f} ms", at.batch
+    ('263 ms 14.3 ms', 64.0)
+    """
+    e, dp = s.engine, s.at.dp
+    want = maximum(users / (s.at.replicas * dp), 1.0)
+    B = minimum(want, maximum(s.most(prompt + FULL * answer) / dp, 1.0))
+    keys = prompt + answer / 2
+    parts = s.seconds(Batch(B, keys))
+    step = sum(parts.values())
+    piece = minimum(e.budget, B * prompt)
+    whole = maximum(piece / prompt, 1.0)
+    both = s.seconds(Batch(B, keys, piece, whole, maximum(prompt - piece, 0) / 2))
+    read = (sum(both.values()) - step) * prompt / piece
+    others = e.seen * (B - 1) * read / answer
+    gap, waits = step + others, (want / B - 1) * (answer * (step + others) + read)
+    first = {
+        "own": step + read,
+        "others": e.queue * read * (B**s.k.power - 1),
+        "no room": waits,
+        "host": e.first + 0 * read,
+    }
+    whole = sum(first.values()) + gap * (answer - 1)
+    return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, read)
+
+
+entries(__name__)

@@ -1,0 +1,246 @@
+"""Planning for a target: the deployment of a model that serves most requests and keeps what its users were promised (chapter 5).
+
+Every way to cut a number of chips into replicas, each with tp, dp with experts over all its chips, and pp beyond a domain, with
+batches in powers of two, is estimated by `serving_estimate.loaded`. Of those that keep all promises the one that serves most is best.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from helpers.arguments import Count, entries
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.transformers.config import Config
+
+from .serving_constants import Engine
+from .serving_estimate import RESERVE, Loaded, Server, arithmetic, loaded
+from .serving_operations import BITS, FOUR, Deployment
+
+MOST = 4096  # chips that are tried when as few as needed are asked for
+USUAL = Deployment()
+LARGEST = 64  # chips of one replica, or a rack's domain
+
+
+@dataclass(frozen=True)
+class Target:
+    """What users are promised; None: nothing.
+
+    speed  tokens/s of each user, once an answer has begun
+    first  seconds to the first token
+    users  requests at once
+    rate   requests/s
+    """
+
+    speed: float | None = None
+    first: float | None = None
+    users: float | None = None
+    rate: float | None = None
+
+    def __post_init__(self):
+        for name, x in vars(self).items():
+            if x is not None and not x > 0:
+                raise ValueError(f"{name} is above 0, or left out, and not {x}")
+
+    def kept(self, at: "Plan", slack: float = 1.0) -> bool:
+        """Whether a plan keeps all of it, by the estimate."""
+        return all(have >= want * slack for have, want in self._pairs(at))
+
+    def missed(self, at: "Plan") -> list[str]:
+        """Names of what a plan does not keep."""
+        names = [n for n, x in vars(self).items() if x is not None]
+        return [n for n, (have, want) in zip(names, self._pairs(at)) if have < want]
+
+    def _pairs(self, at: "Plan") -> list[tuple[float, float]]:
+        has = {"speed": at.speed, "first": 1 / at.load.first.mid, "users": at.users, "rate": at.rate}
+        asked = {n: x for n, x in vars(self).items() if x is not None}
+        return [(has[n], 1 / x if n == "first" else x) for n, x in asked.items()]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A deployment with as many users as its replicas have in their batches.
+
+    server  of one replica, `at.replicas` of which run
+    load    what its users see
+    """
+
+    server: Server
+    prompt: float
+    answer: float
+    load: Loaded
+
+    @property
+    def at(self) -> Deployment:
+        return self.server.at
+
+    @property
+    def users(self) -> float:
+        """Requests at once, of all replicas."""
+        return self.load.batch * self.at.replicas
+
+    @property
+    def speed(self) -> float:
+        """Tokens/s of each user."""
+        return 1 / self.load.gap.mid
+
+    @property
+    def rate(self) -> float:
+        """Requests/s of all replicas: each user asks again when answered."""
+        return self.users / self.load.request
+
+    @property
+    def throughput(self) -> float:
+        """Tokens/s of all users."""
+        return self.rate * self.answer
+
+    @property
+    def memory(self) -> dict[str, float]:
+        """Bytes of a chip, by role; caches are those of full requests."""
+        s, of = self.server, self.server.chip.hbm_bytes
+        caches = self.load.batch / self.at.dp * s.cache(self.prompt + self.answer)
+        return {"weights": s.held, "caches": caches, "reserve": RESERVE * of}
+
+    @property
+    def bound(self) -> str:
+        """The part of a gap that takes longest."""
+        return max(self.load.gap.parts, key=lambda part: self.load.gap.parts[part])
+
+    def price(self, chip_hour: float) -> tuple[float, float]:
+        """Money for a million tokens of prompts, and of answers: the chips' time that each takes up."""
+        second = chip_hour / 3600 * self.at.chips / self.at.replicas
+        step = self.load.gap.mid - self.load.gap.parts["prompts"]
+        return 1e6 * second * self.load.read / (self.prompt * self.at.dp), 1e6 * second * step / self.load.batch
+
+
+def deployments(c: Config, of: Chip, chips: Count, like: Deployment = USUAL) -> Iterator[Deployment]:
+    """Ways to lay replicas over so many chips: powers of two each, tp inside a domain, stages beyond it, experts over all.
+
+    like  the types of what is stored
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> [str(at) for at in deployments(model("llama-3-8b"), chip("H100"), 4)]
+    ['replicas=4', 'tp=2 replicas=2', 'tp=4']
+    >>> [str(at) for at in deployments(model("deepseek-v3"), chip("H200"), 8) if at.replicas == 1]
+    ['tp=8', 'tp=8 ep=8', 'tp=4 dp=2 ep=8', 'tp=2 dp=4 ep=8', 'dp=8 ep=8']
+    """
+    domain = of.pod[0] if not of.axes else LARGEST
+    size = 1
+    while size <= min(chips, max(LARGEST, domain)):
+        replicas = chips // size
+        inside = min(size, domain)
+        while inside > c.N:
+            inside //= 2
+        if size <= domain and inside == size:
+            yield replace(like, tp=size, replicas=replicas)
+        elif not c.moe and size // inside <= c.L:
+            yield replace(like, tp=inside, pp=size // inside, replicas=replicas)
+        if c.moe and size > 1 and c.moe.E % size == 0:
+            tp = inside
+            while tp >= 1:
+                yield replace(like, tp=tp, dp=size // tp, ep=size, replicas=replicas)
+                tp //= 2
+        size *= 2
+
+
+def plans(
+    c: Config, of: Chip, chips: Count, prompt, answer, engine: Engine, like: Deployment = USUAL
+) -> Iterator[Plan]:
+    """Every deployment that holds the model, with every batch in powers of two that fits."""
+    for at in deployments(c, of, chips, like):
+        s, B = Server(c, of, at, engine), at.dp
+        most = s.most(prompt + answer)
+        while B <= most:
+            yield Plan(s, prompt, answer, loaded(s, prompt, answer, B * at.replicas))
+            B *= 2
+
+
+def frontier(some: list[Plan]) -> list[Plan]:
+    """Plans of which no other serves more requests at the same speed for each user, from the slowest on."""
+    out: list[Plan] = []
+    for one in sorted(some, key=lambda p: (-p.speed, -p.rate)):
+        if not out or one.rate > out[-1].rate:
+            out.append(one)
+    return out[::-1]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a search found.
+
+    best      the plan, or the nearest that can be had
+    kept      whether it keeps the target
+    frontier  of all plans on as many chips
+    """
+
+    best: Plan
+    kept: bool
+    frontier: tuple[Plan, ...]
+
+
+def plan(
+    c: Config,
+    of: Chip,
+    chips: Count | None,
+    prompt: Count,
+    answer: Count,
+    target: Target,
+    engine: Engine,
+    like: Deployment,
+):
+    """The plan that keeps a target and serves most, on so many chips, or (None) on as few as needed.
+
+    If none keeps it, the nearest: of those that miss the fewest promises the one whose worst is missed by the smallest factor.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> asked = model("llama-3-8b"), chip("H100"), None, 4000, 1000
+    >>> found = plan(*asked, Target(speed=100, users=64), ENGINES["vllm"], Deployment())
+    >>> str(found.best.at), found.kept
+    ('tp=4', True)
+    """
+    check(c, of, prompt, answer, like)
+    sizes = [chips] if chips else sorted({n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST})
+    nearest = None
+    for n in sizes:
+        some = list(plans(c, of, n, prompt, answer, engine, like))
+        good = [p for p in some if target.kept(p)]
+        if good:
+            return Answer(max(good, key=lambda p: (p.throughput, p.speed)), True, tuple(frontier(some)))
+        if some:
+            best = min(some, key=lambda p: _short(target, p))
+            if nearest is None or _short(target, best) < _short(target, nearest.best):
+                nearest = Answer(best, False, tuple(frontier(some)))
+    if nearest is None:
+        raise ValueError(_no_room(c, of, chips, prompt + answer, engine, like))
+    return nearest
+
+
+def _short(target: Target, p: Plan) -> tuple[int, float]:
+    factors = [want / have for have, want in target._pairs(p)]
+    return len(target.missed(p)), max(factors, default=0.0)
+
+
+def check(c: Config, of: Chip, prompt, answer, like: Deployment) -> None:
+    """ValueError, in one sentence, for what cannot be served."""
+    if c.positions and prompt + answer > c.positions:
+        raise ValueError(
+            f"{prompt:,} + {answer:,} tokens are more than the model's {c.positions:,} positions: give shorter prompts or answers"
+        )
+    if like.cache not in ("bf16", "int8") and arithmetic(of, like.cache) == "bf16":
+        raise ValueError(f"a {of.name} has no arithmetic in {like.cache}: keep caches in bf16, or in int8")
+
+
+def _no_room(c: Config, of: Chip, chips, S, engine: Engine, like: Deployment) -> str:
+    """Why nothing fits, and what would."""
+    said = f"the weights in {like.weights} and one cache of {S:,} tokens do not fit on {chips or MOST:,} {of.name}"
+    for n in (2**e for e in range(13)):
+        if n > (chips or MOST) and any(
+            Server(c, of, at, engine).most(S) >= at.dp for at in deployments(c, of, n, like)
+        ):
+            return f"{said}: {n:,} would do"
+    narrow = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[like.weights]), None)
+    return f"{said}: take chips with more memory" + (f", or weights in {narrow}" if narrow else "")
+
+
+entries(__name__)

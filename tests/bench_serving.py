@@ -1,0 +1,286 @@
+"""`python -m tests.bench_serving`: the estimate of serving against published measurements, by source.
+
+Each source, engine, chip and model is left out of the fit and predicted; --fit fits the constants to all rows and prints them.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import platform
+import statistics
+import sys
+from dataclasses import asdict, dataclass, replace
+
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, Constants, Engine, unknown
+from helpers.costs.inference.serving_estimate import Server, loaded
+from helpers.costs.inference.serving_operations import Batch, Deployment
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.public_models import MODELS, model
+from tests.bench_estimate import config, percentile
+from tests.bench_grading import machine
+from tests.scratch import ROOT
+
+DATA, STORE = ROOT / "book/data/serving.json", ROOT / "book/results/serving.json"
+FREE = {  # constant: log of how far from the guess counts as one standard deviation; of an engine's below
+    "memory": 0.03, "torus": 0.03, "cached": 0.1, "bf16": 0.08, "gain": 0.2, "product": 0.3, "quantise": 0.5, "experts": 0.3,
+    "blackwell": 0.3, "grouped": 0.3, "attention": 0.25, "mixers": 0.5, "keys": 0.3, "prompt": 0.15, "others": 0.4, "sums": 0.3,
+    "exchange": 0.5, "link": 0.1, "power": 0.2,
+}  # fmt: skip
+KERNELS = {  # what kernels measured alone reach: the guess
+    "memory": 0.85, "torus": 0.93, "cached": 0.8, "bf16": 0.75, "gain": 0.6, "product": 5e-6, "quantise": 2e-6, "experts": 6e-5,
+    "blackwell": 3e-5, "grouped": 0.2, "attention": 1.2e-5, "mixers": 3e-5, "keys": 0.4, "prompt": 0.6, "others": 8e-6, "sums": 8e-6,
+    "exchange": 1.5e-5, "link": 0.6, "power": 0.9,
+}  # fmt: skip
+ADDS = {"host": 1.0, "each": 1.0, "launch": 0.25, "moe": 0.25, "seen": 0.2, "first": 0.7, "queue": 0.7}
+LOOP = ("seen", "first", "queue")  # what only a closed loop shows
+COMPILED = {"launch": 0.7, "moe": 0.7, "links": 0.7}  # an engine without launches may be far from the guess
+GUESS = Engine(5e-4, 1.5e-5, 1.0, 1.0, seen=0.9, first=0.1, queue=0.2)
+OWN = {
+    "jax": Engine(1e-4, 1e-6, 0.1, 3.0, 0.7),
+    "fastertransformer": replace(GUESS, launch=2.5),
+    "sglang": replace(GUESS, seen=0.6),
+}
+ERROR = {"first": 0.45}  # log errors: one standard deviation; of all others 0.12
+LARGE = 1.5  # standard deviations from which on errors count in proportion and not squared
+ENOUGH = 25  # rows of one engine, chip and model from which on they weigh no more
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured load: what the estimate is told, and what was measured (`what`, in seconds or tokens/s)."""
+
+    name: str
+    source: str
+    model: str
+    server: Server
+    engine: str
+    kind: str
+    prompt: float
+    answer: float
+    users: float
+    what: dict
+    missing: tuple[str, ...] = ()
+
+    @property
+    def mixture(self) -> bool:
+        return self.server.config.moe is not None
+
+
+def _config(name: str, models: dict) -> Config:
+    return model(name) if name in MODELS else config(name, models[name])
+
+
+def rows() -> list[Row]:
+    """All measured loads."""
+    data, out = json.loads(DATA.read_text(encoding="utf-8")), []
+    for r in data["rows"]:
+        s = Server(_config(r["model"], data["models"]), chip(r["chip"]), Deployment(**r["at"]), ENGINES[r["engine"]])
+        kind = "loop" if "gap" in r["measured"] else next(iter(r["measured"]))
+        users = 1e6 if r["users"] is None else r["users"]
+        numbers = float(r["prompt"]), float(r["answer"]), float(users)
+        missing = tuple(r.get("missing", ()))
+        out.append(Row(r["id"], r["source"], r["model"], s, r["engine"], kind, *numbers, r["measured"], missing))
+    return out
+
+
+def predicted(s: Server, kind: str, prompt, answer, users) -> dict:
+    """What a server is estimated to do of what was measured."""
+    if kind in ("loop", "throughput"):
+        at = loaded(s, prompt, answer, users)
+        return {"first": at.first.mid, "gap": at.gap.mid} if kind == "loop" else {"throughput": at.batch / at.gap.mid}
+    if kind == "prefilled":  # pieces of 8,192 tokens, of which 56.3 % are in caches
+        share, piece = 1 - 0.563, 8192
+        b = Batch(0.0, 0.0, piece, piece / (share * prompt), (1 - share) * prompt)
+        return {"prefilled": 8 * piece / sum(s.seconds(b).values())}
+    group = users / s.at.dp
+    prefill = sum(s.seconds(Batch(0.0, 0.0, group * prompt, group)).values())
+    if kind == "prefill":
+        return {kind: prefill}
+    if kind == "step":
+        return {kind: sum(s.seconds(Batch(group, prompt)).values())}
+    turns = sum(s.seconds(Batch(group, prompt + answer / 2)).values())  # of one of pp parts of the batch at a time
+    return {kind: prefill + (answer - 1) * turns}
+
+
+def stacked(found: list[Row]) -> list[tuple[list[int], Row, tuple]]:
+    """Rows that differ in numbers alone: where they stand, one of them, and the numbers as arrays."""
+    import numpy as np
+
+    groups: dict = {}
+    for i, r in enumerate(found):
+        groups.setdefault((r.kind, r.engine, r.server.config, r.server.chip.name, r.server.at), []).append(i)
+    numbers = lambda g: tuple(np.array([getattr(found[i], n) for i in g]) for n in ("prompt", "answer", "users"))  # noqa: E731
+    return [(g, found[g[0]], numbers(g)) for g in groups.values()]
+
+
+def free(found: list[Row]) -> list[tuple[str, str, float, float]]:
+    """(engine or "", constant, guess, standard deviation of its log) of all that some row shows."""
+    out = [("", n, KERNELS[n], sd) for n, sd in FREE.items()]
+    for engine in dict.fromkeys(r.engine for r in found if r.engine != "unknown"):
+        its = [r for r in found if r.engine == engine]
+        some = ADDS | (COMPILED if engine == "jax" else {})
+        loop, moe = any(r.kind == "loop" for r in its), any(r.mixture for r in its)
+        keep = [n for n in some if (loop or n not in LOOP) and (moe or n != "moe")]
+        out += [(engine, n, getattr(OWN.get(engine, GUESS), n), some[n]) for n in keep]
+    return out
+
+
+def constants(names: list[tuple], x) -> tuple[Constants, dict[str, Engine]]:
+    """Constants of so many standard deviations from their guesses: numbers, or columns of several sets at once."""
+    value = {(e, n): guess * 2.718281828459045 ** (sd * v) for (e, n, guess, sd), v in zip(names, x)}
+    k = replace(CONSTANTS, **{n: v for (e, n), v in value.items() if not e})
+    engines = {e: OWN.get(e, GUESS) for e in ENGINES if e != "unknown"}
+    engines = {e: replace(one, **{n: v for (of, n), v in value.items() if of == e}) for e, one in engines.items()}
+    return k, engines
+
+
+def fit(found: list[Row], start=None) -> tuple[Constants, dict[str, Engine]]:
+    """Least squares of log errors, with priors; engines, chips and models weigh alike, and large errors count in proportion."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    found = [r for r in found if r.engine != "unknown" and r.kind != "throughput"]
+    names, groups, alike = free(found), stacked(found), {}
+    for r in found:
+        key = r.engine, r.server.chip.name, r.model
+        alike[key] = alike.get(key, 0) + 1
+    cells = [(i, what) for i, r in enumerate(found) for what in r.what]
+    place = {cell: n for n, cell in enumerate(cells)}
+    measured = np.log([found[i].what[what] for i, what in cells])
+    many = [alike[found[i].engine, found[i].server.chip.name, found[i].model] for i, _ in cells]
+    weight = np.minimum(1, ENOUGH / np.array(many)) ** 0.5 / [ERROR.get(what, 0.12) for _, what in cells]
+
+    def off(u):  # of one set of constants, or of several at once: one below the other
+        several = np.atleast_2d(u)
+        k, engines = constants(names, several.T[:, :, None])
+        e = np.zeros((len(several), len(cells)))
+        for group, r, numbers in groups:
+            s = replace(r.server, engine=engines[r.engine], k=k)
+            for what, y in predicted(s, r.kind, *numbers).items():
+                e[:, [place[i, what] for i in group]] = np.log(y)
+        e = weight * (e - measured)
+        soft = np.sign(e) * LARGE * np.sqrt(2 * (np.sqrt(1 + (e / LARGE) ** 2) - 1))
+        return np.hstack([soft, several]).reshape(*np.shape(u)[:-1], -1)
+
+    def slopes(u, by=1e-2):
+        return (off(u + by * np.eye(len(u))) - off(u)).T / by
+
+    first = np.zeros(len(names)) if start is None else np.array([start.get(n[:2], 0.0) for n in names])
+    got = least_squares(off, first, slopes, bounds=(-8, 8), ftol=1e-3, xtol=1e-3, max_nfev=12).x
+    k, engines = constants(names, got)
+    short = lambda one: replace(one, **{n: x if n == "measured" else float(f"{x:.3g}") for n, x in vars(one).items()})  # noqa: E731
+    return short(k), {e: short(one) for e, one in engines.items()} | {"unknown": unknown(engines)}
+
+
+def apart(found: list[Row]) -> dict[str, tuple[list[Row], list[Row]]]:
+    """What is left out in turn: its rows, and those that the constants are then fitted to."""
+    out = {}
+    for what, key in (
+        ("source", lambda r: r.source if r.source != "aiconfigurator" else ""),
+        ("engine", lambda r: r.engine if r.engine in GRAPHS else ""),
+        ("chip", lambda r: r.server.chip.name if r.kind == "loop" else ""),
+        ("model", lambda r: r.model if r.kind == "loop" else ""),
+    ):
+        for name in dict.fromkeys(map(key, found)):
+            if name:
+                out[f"{what} {name}"] = [r for r in found if key(r) == name], [r for r in found if key(r) != name]
+    return out
+
+
+def errors(found: list[Row], k: Constants, engines: dict[str, Engine], known: bool = True) -> list[dict]:
+    """Of each row and what was measured of it: predicted over measured, and whether it lies in the interval."""
+    out = []
+    for r in found:
+        engine = engines[r.engine] if known and r.engine in engines else engines["unknown"]
+        s = replace(r.server, engine=engine, k=k)
+        said = predicted(s, r.kind, r.prompt, r.answer, r.users)
+        for what, measured in r.what.items():
+            wide = s.within({"": 1.0}, "first" if what == "first" else "gap").high
+            ratio = said[what] / measured
+            out.append({"row": r, "what": what, "ratio": ratio, "inside": 1 / wide <= ratio <= wide, "width": wide**2})
+    return out
+
+
+def score(some: list[dict]) -> dict[str, float]:
+    """Absolute errors in percent, their median and 90th percentile, and the median with its sign; the interval's coverage and width."""
+    size = [100 * abs(e["ratio"] - 1) for e in some]
+    return {
+        "rows": len(some),
+        "median": statistics.median(size),
+        "p90": percentile(size, 0.9),
+        "bias": 100 * (statistics.median(e["ratio"] for e in some) - 1),
+        "inside": statistics.mean(e["inside"] for e in some),
+        "width": statistics.median(e["width"] for e in some),
+    }
+
+
+def grouped(some: list[dict]) -> dict[str, dict]:
+    """Scores by source and what was measured; of loops dense models and mixtures apart."""
+    groups: dict[str, list] = {}
+    for e in some:
+        kind = " of mixtures" if e["row"].mixture else ""
+        groups.setdefault(f"{e['row'].source}: {e['what']}{kind}", []).append(e)
+    return {name: score(es) for name, es in groups.items()}
+
+
+def choices(some: list[dict]) -> dict[str, float]:
+    """Loads of which several deployments were measured on as many chips: how often the quickest was picked, or one within 5 %."""
+    alike: dict = {}
+    for e in some:
+        r = e["row"]
+        if e["what"] == "gap":
+            key = r.engine, r.model, r.server.chip.name, r.server.at.weights, r.prompt, r.answer, r.users
+            alike.setdefault(key, {})[r.server.at] = (e["ratio"] * r.what["gap"], r.what["gap"])
+    several = [list(x.values()) for x in alike.values() if len(x) > 1]
+    lost = [min(x)[1] / min(took for _, took in x) for x in several]
+    return {"loads": len(several), "right": statistics.mean(x <= 1.05 for x in lost), "worst": 100 * (max(lost) - 1)}
+
+
+def table(title: str, found: dict[str, dict]) -> str:
+    lines = [f"\n{title}", f"{'':56}{'median':>8}{'p90':>8}{'bias':>8}{'inside':>8}{'width':>8}"]
+    for name, s in found.items():
+        numbers = "".join(f"{s[x]:8.1f}" for x in ("median", "p90", "bias"))
+        lines.append(f"{name + ' (' + str(s['rows']) + ')':56}{numbers}{s['inside']:8.0%}{s['width']:8.2f}")
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench_serving", description=__doc__.split("\n")[0])
+    parser.add_argument("--fit", action="store_true", help="fit to all rows and print the constants")
+    parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
+    options = parser.parse_args(argv)
+    found = rows()
+    if options.fit:
+        k, engines = fit(found)
+        print(k, *(f"{e}: {one}" for e, one in engines.items()), sep="\n")
+        return 0
+    inside = errors(found, CONSTANTS, ENGINES)
+    cases, left, each = {"in sample": grouped(inside)}, {}, {}
+    for name, (out, kept) in apart(found).items():
+        some = errors(out, *fit(kept), known=not name.startswith("engine"))
+        left |= {f"{name}, {what}": s for what, s in grouped(some).items()}
+        print(table(name, grouped(some)), flush=True)
+        for e in some:
+            each.setdefault(e["row"].name, {}).setdefault(name.split()[0], {})[e["what"]] = e["ratio"]
+    cases["left out"] = left
+    print(table("in sample", cases["in sample"]))
+    picked = choices(inside)
+    print(
+        f"{picked['loads']} loads with several deployments: {picked['right']:.0%} picked right, {picked['worst']:.0f} % lost at worst"
+    )
+    if options.store:
+        head = {"command": "python -m tests.bench_serving --store", "date": datetime.date.today().isoformat()}
+        versions = {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")}
+        body = {"constants": asdict(CONSTANTS), "engines": {e: asdict(x) for e, x in ENGINES.items()}, "cases": cases}
+        body |= {"choices": picked, "rows": {e["row"].name: {} for e in inside}}
+        for e in inside:
+            body["rows"][e["row"].name][e["what"]] = e["ratio"]
+        text = json.dumps(head | {"machine": machine(), "versions": versions} | body, indent=1)
+        STORE.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
