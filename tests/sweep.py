@@ -15,7 +15,6 @@ from math import inf
 
 import numpy as np
 
-from helpers import plan
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.training import layout_search
@@ -27,6 +26,7 @@ from helpers.costs.training.step_operations import operations
 from helpers.costs.training.training_step import Step, rules, step
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import POLICIES
+from helpers.plan.ask import room
 
 CHOSEN = 1, 8, 64, 512, 8192  # chips
 LENGTHS = 4096, 32768
@@ -74,7 +74,7 @@ def cases(every: int = 1) -> list[Case]:
 def findings(case: Case) -> Iterator[tuple[str, str]]:
     """What cannot be in the answer to one setting: its kind, and a sentence."""
     try:
-        s, pods = plan.room(f"{case.n}x{case.chip}")
+        s, pods = room(f"{case.n}x{case.chip}")
     except ValueError:  # no such slice
         return
     c = model(case.model)

@@ -1,9 +1,11 @@
 """Planning for a target: the deployment of a model that serves most requests and keeps what its users were promised (chapter 5).
 
 Every way to cut a number of chips into replicas, each with tp, dp with experts over all its chips, and pp beyond a domain, with
-batches in powers of two, is estimated by `serving_estimate.loaded`. Of those that keep all promises the one that serves most is best.
+batches of 1, 2, 3, 4, 6, 8, 12, … requests, is estimated by `serving_estimate.loaded`. Of those that keep all promises the one
+that serves most is best.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,6 +19,7 @@ from .serving_operations import BITS, FOUR, Deployment
 
 MOST = 4096  # chips that are tried when as few as needed are asked for
 USUAL = Deployment()
+SIZES = sorted({n for e in range(14) for n in (2**e, 3 * 2**e)})  # of batches, and of numbers of chips that are tried
 LARGEST = 64  # chips of one replica, or a rack's domain
 
 
@@ -145,13 +148,12 @@ def deployments(c: Config, of: Chip, chips: Count, like: Deployment = USUAL) -> 
 def plans(
     c: Config, of: Chip, chips: Count, prompt, answer, engine: Engine, like: Deployment = USUAL
 ) -> Iterator[Plan]:
-    """Every deployment that holds the model, with every batch in powers of two that fits."""
+    """Every deployment that holds the model, with every batch of SIZES that fits."""
     for at in deployments(c, of, chips, like):
-        s, B = Server(c, of, at, engine), at.dp
-        most = s.most(prompt + answer)
-        while B <= most:
-            yield Plan(s, prompt, answer, loaded(s, prompt, answer, B * at.replicas))
-            B *= 2
+        s = Server(c, of, at, engine)
+        most = s.most(prompt + answer) / at.dp
+        for B in SIZES[: bisect_right(SIZES, most)]:
+            yield Plan(s, prompt, answer, loaded(s, prompt, answer, B * at.dp * at.replicas))
 
 
 def frontier(some: list[Plan]) -> list[Plan]:
@@ -200,9 +202,11 @@ def plan(
     ('tp=4', True)
     """
     check(c, of, prompt, answer, like)
-    sizes = [chips] if chips else sorted({n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST})
+    sizes = [chips] if chips else [n for n in SIZES if n <= MOST]
     nearest = None
     for n in sizes:
+        if n > 2 * LARGEST and nearest and {"speed", "first"} & set(target.missed(nearest.best)):
+            break  # more replicas make nobody's answer faster
         some = list(plans(c, of, n, prompt, answer, engine, like))
         good = [p for p in some if target.kept(p)]
         if good:

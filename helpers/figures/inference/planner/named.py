@@ -6,18 +6,18 @@ The grammar is that of `helpers.plan --layout`, with spaces or commas between; `
 import re
 from math import prod
 
-from helpers import plan
 from helpers.costs.training.layout import AXES, Layout, lies
 from helpers.costs.training.layout_search import careful
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config
 from helpers.figures.training.layout_search.candidates import KEPT, Place
+from helpers.plan.train import SET
 
 from .training import LONGEST, Ranked, legal
 from .words import NAMED
 
 NUMBERS = (*AXES, "zero", "microbatches")
-ELSEWHERE = tuple(name for name in plan.SET if name not in (*NUMBERS, "policy"))  # what only the command prices
+ELSEWHERE = tuple(name for name in SET if name not in (*NUMBERS, "policy"))  # what only the command prices
 POWERS = tuple(2**n for n in range(LONGEST.bit_length()))
 
 

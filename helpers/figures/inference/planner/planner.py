@@ -35,7 +35,7 @@ from helpers.figures.training.layout_search.candidates import (
 from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
 from helpers.live.controls import reading
-from helpers.plan import unswitched
+from helpers.plan.train import unswitched
 
 from . import named, page, serving, training, words as say
 

@@ -6,7 +6,6 @@ Each run has the layout that it is said to have had, and a step's seconds, from 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from helpers import plan
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import BF16, Bytes, Layout
 from helpers.costs.training.layout_search import search
@@ -17,6 +16,8 @@ from helpers.costs.training.training_step import DAY, Step, step
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
+from helpers.plan.ask import room
+from helpers.plan.train import layout as typed
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ def load(data: dict) -> list[Run]:
 def _run(
     name, model: str | dict, chips, layout, stored, software, sequences, length, published, source, dcn=None
 ) -> Run:
-    s, pods = plan.room(chips)
+    s, pods = room(chips)
     if dcn:
         s = replace(s, chip=replace(s.chip, dcn_bandwidth=dcn))
-    laid = replace(plan.layout(layout, pods), stored=Bytes(**stored))
+    laid = replace(typed(layout, pods), stored=Bytes(**stored))
     return Run(name, _config(model), chips, s, laid, layout, Software(**software), sequences, length, published, source)
 
 

@@ -4,13 +4,14 @@ import re
 
 import pytest
 
-from helpers import plan as command
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import named, training, words as say
 from helpers.figures.training.layout_search.candidates import places
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes
+from helpers.plan.ask import room
+from helpers.plan.train import layout as typed
 from tests.helpers.figures.inference.test_planner import check
 from tests.helpers.figures.standalone import follow, link, strays
 
@@ -59,10 +60,10 @@ def test_a_typed_layout_has_the_grammar_and_the_rules_of_the_command(figure):
     for chip_, n, text in (("v5p", 64, "tp=8,fsdp=8"), ("v5p", 64, "tp=2,cp=2,fsdp=16,zero=1"), ("v5p", 64, "tp=4,fsdp=2,pp=8"),
                            ("v5e", 16, "cp=8,fsdp=2"), ("v5p", 64, "tp=8,pp=3,fsdp=2"), ("H100", 80, "tp=8,pp=10"),
                            ("H100", 64, "fsdp=64,microbatches=4"), ("v5p", 32, "fsdp=2,dp=16,pp=1"), ("v5p", 64, "ep=64")):  # fmt: skip
-        s, pods = command.room(f"{n}x{chip_}")
+        s, pods = room(f"{n}x{chip_}")
         c, place = model("llama-3-70b"), training.Place(s, pods)
         try:
-            want = step(c, command.layout(text, pods), 2**20, 8192, s, "causal").estimate.mid
+            want = step(c, typed(text, pods), 2**20, 8192, s, "causal").estimate.mid
         except ValueError:
             want = None
         try:

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from helpers import plan
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.figures.inference.planner import public_runs
+from helpers.plan.ask import room
+from helpers.plan.train import layout as typed
 from tests.scratch import ROOT
 
 RUNS = {r.name: r for r in public_runs.load(json.loads((ROOT / "book/data/runs.json").read_text("utf-8")))}
@@ -25,9 +26,9 @@ def test_the_published_utilisation_is_that_of_the_published_seconds(name, off):
 @pytest.mark.parametrize("r", RUNS.values(), ids=RUNS)
 def test_a_run_is_what_the_command_is_told(r):
     """The layout takes all chips, and typed into the command it is the same step but for the types of what is stored."""
-    of, pods = plan.room(r.chips)
+    of, pods = room(r.chips)
     assert r.step.chips == of.chips * pods and r.source
-    assert str(plan.layout(r.typed, pods)) == str(r.layout).split(" stored")[0]
+    assert str(typed(r.typed, pods)) == str(r.layout).split(" stored")[0]
     assert abs(sum(r.estimate.parts.values()) / r.estimate.mid - 1) < 1e-9
 
 

@@ -6,19 +6,21 @@ import sys
 
 import pytest
 
-from helpers import plan
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import layout_search
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
+from helpers.plan.__main__ import main
+from helpers.plan.ask import room
+from helpers.plan.train import layout as typed, named
 
 ASKED = ["train", "llama-3-70b", "--chips", "64xv5p", "--tokens", "1048576", "--length", "8192"]
 
 
 def said(capsys, *more) -> str:
-    assert plan.main([*ASKED, *more]) == 0
+    assert main([*ASKED, *more]) == 0
     return capsys.readouterr().out
 
 
@@ -28,8 +30,8 @@ def test_the_table_is_what_the_search_finds(capsys):
     assert lines[0].startswith(
         "llama-3-70b on 64 v5p (a slice of 4x4x4), 1,048,576 tokens a step in 128 sequences of 8,192"
     )
-    assert [line.split("  ")[-1] for line in lines[3:6]] == [plan.named(at) for at in best]
-    assert lines[7] == plan.named(best[0])
+    assert [line.split("  ")[-1] for line in lines[3:6]] == [named(at) for at in best]
+    assert lines[7] == named(best[0])
 
 
 def test_as_many_as_it_says_are_as_good_as_the_first(capsys):
@@ -82,7 +84,7 @@ def test_a_layout_that_is_named_is_priced_as_the_functions_price_it(capsys):
 def test_llama_3_1_as_it_was_trained_can_be_said(capsys):
     """126 layers on 16 stages."""
     words = ["train", "llama-3.1-405b", "--chips", "8192xH100", "--tokens", "16777216", "--length", "8192"]
-    assert plan.main([*words, "--layout", "tp=8,pp=16,fsdp=64,microbatches=32"]) == 0
+    assert main([*words, "--layout", "tp=8,pp=16,fsdp=64,microbatches=32"]) == 0
     assert "uneven" in capsys.readouterr().out
 
 
@@ -116,7 +118,7 @@ def test_a_layout_that_is_named_is_held_against_the_best(capsys):
     ],
 )
 def test_chips_are_whole_domains_or_slices(text, shape, pods):
-    at, n = plan.room(text)
+    at, n = room(text)
     assert (tuple(sorted(at.shape)), n) == (shape, pods)
 
 
@@ -131,12 +133,12 @@ def test_a_config_is_a_model(capsys, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA))
     words = ["train", "--config", str(path), *ASKED[2:]]
-    assert plan.main(words) == 0
+    assert main(words) == 0
     assert capsys.readouterr().out.replace("config.json", "llama-3-70b") == said(capsys)
     path.write_text("{")
-    assert plan.main(words) == 2 and "is no config.json, for it is not JSON" in capsys.readouterr().err
+    assert main(words) == 2 and "is no config.json, for it is not JSON" in capsys.readouterr().err
     path.unlink()
-    assert plan.main(words) == 2
+    assert main(words) == 2
     assert "cannot be read (No such file or directory): give the path of a config.json" in capsys.readouterr().err
 
 
@@ -145,17 +147,17 @@ def test_a_layout_is_listed_with_its_policy(capsys):
     text = said(capsys, "--layout", "fsdp=16,tp=4,microbatches=8").splitlines()[1]
     assert text == "fsdp=16 tp=4 microbatches=8 policy=block"
     assert said(capsys, "--layout", text.replace(" ", ",")).splitlines()[1] == text
-    assert plan.layout(text, 1) == plan.layout(text.replace(" ", ","), 1)
+    assert typed(text, 1) == typed(text.replace(" ", ","), 1)
 
 
 def test_sequences_stand_for_tokens(capsys):
     words = [*ASKED[:4], "--sequences", "128", "--length", "8192"]
-    assert plan.main(words) == 0 and capsys.readouterr().out == said(capsys)
+    assert main(words) == 0 and capsys.readouterr().out == said(capsys)
 
 
 def test_another_maker_says_whose_shares_it_has(capsys):
     for of, words in (("8xMI300X", "in one domain"), ("16xTrn2", "in one domain"), ("8xH20", "in one domain")):
-        assert plan.main(["train", "llama-3-8b", "--chips", of, "--sequences", "64", "--length", "8192"]) == 0
+        assert main(["train", "llama-3-8b", "--chips", of, "--sequences", "64", "--length", "8192"]) == 0
         text = capsys.readouterr().out
         assert (
             f"No measured step is of {of.split('x')[1]}: it has the shares of peak of H100, and a wider interval."
@@ -167,7 +169,8 @@ def test_another_maker_says_whose_shares_it_has(capsys):
 
 def test_it_needs_numpy_alone():
     """As a program of its own it has JAX and matplotlib not even loaded."""
-    code = f"import sys; from helpers import plan; plan.main({ASKED}); print(sorted({{'jax', 'matplotlib', 'numpy'}} & set(sys.modules)))"
+    run = f"import sys; from helpers.plan.__main__ import main; main({ASKED}); "
+    code = run + "print(sorted({'jax', 'matplotlib', 'numpy'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "['numpy']" and not ran.stderr
 
@@ -217,6 +220,6 @@ def test_it_needs_numpy_alone():
     ],
 )
 def test_bad_input_gets_a_sentence(capsys, more, words):
-    assert plan.main([*ASKED, *more]) == 2
+    assert main([*ASKED, *more]) == 2
     got = capsys.readouterr()
     assert words in got.err and got.err.count("\n") == 1 and not got.out

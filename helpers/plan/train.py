@@ -1,34 +1,24 @@
-"""A model on chips, from a shell: python -m helpers.plan train llama-3-70b --chips 512xH100 --tokens 4194304 --length 8192
+"""The layouts of a training step with the fewest estimated seconds, of all that fit; or what one that is named takes.
 
-Prints the layouts of a training step with the fewest estimated seconds, of all that fit; with --layout what one of them takes.
 Seconds are estimates with the two ends between which three of four measured steps lie (`costs.training.step_estimate`); the floor
-is what the step's products take at published rates. Needs NumPy and nothing else.
+is what the step's products take at published rates.
 """
 
-import argparse
 import json
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import fields, replace
-from itertools import combinations_with_replacement
-from math import inf, prod
-from pathlib import Path
 
 from helpers import show
-from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.training import layout_search
-from helpers.costs.training.layout import Layout, divisors, shared
+from helpers.costs.training.layout import Layout, shared
 from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.public_models import model
 
-EXAMPLE = "512xH100"
-COMMAND = f"python -m helpers.plan train llama-3-70b --chips {EXAMPLE} --tokens 4194304 --length 8192"
-MOST = 131072  # chips
+from .ask import asked, room, where
+
 COUNTED = 100  # layouts as good as the first, at most
 SET = {f.name: type(f.default) for f in fields(Layout) if f.name != "stored"}
 KINDS = {
@@ -44,68 +34,6 @@ KINDS = {
     "price": "estimate, without failures and restarts",
 }
 """What kind each number of a record is."""
-
-
-def room(text: str) -> tuple[Slice, int]:
-    """The slice and the number of pods, or of domains, that so many chips are: a shape is taken as it is written.
-
-    >>> at, pods = room("512xH100")
-    >>> at.shape, pods, room("64xv5p")[0].shape, room("6144xv5p")[0].shape
-    ((8,), 64, (4, 4, 4), (16, 16, 24))
-    >>> [(s.shape, pods) for s, pods in map(room, ("576xGB200", "512xGB200", "8192xv5p", "4x8xv5e"))]
-    [((72,), 8), ((64,), 8), ((16, 16, 16), 2), ((4, 8), 1)]
-    """
-    found = re.fullmatch(r"(\d[\d,_]*(?:x\d+)*) *x? *([a-z].*)", text.strip(), re.IGNORECASE)
-    if not found:
-        raise ValueError(f"--chips is how many of which, such as {EXAMPLE}, and not {text!r}")
-    shape, of = tuple(int(n) for n in re.sub("[,_]", "", found[1]).lower().split("x")), chip(found[2])
-    if len(shape) > 1 and of.axes:
-        return Slice(of, shape), 1
-    n = prod(shape)
-    if not 1 <= n <= MOST:
-        raise ValueError(f"--chips is from 1 to {MOST:,} of them, and not {n:,}")
-    if there := next(_rooms(of, n), None):
-        return there
-    near = [next(m for m in way if next(_rooms(of, m), None)) for way in (range(n, 0, -1), range(n, 2 * MOST))]
-    of_what = "slice, nor several slices alike" if of.axes else f"whole number of domains of {of.pod[0]}"
-    raise ValueError(f"{n} {of.name} are no {of_what}: take {near[0]} or {near[1]}")
-
-
-def _rooms(of: Chip, n: int) -> Iterator[tuple[Slice, int]]:
-    """Ways to have so many chips: as one slice, or as several alike, the largest first."""
-    if not of.axes:
-        domain = of.pod[0]
-        trays = of.chips_per_host if domain % of.chips_per_host == 0 else domain  # a rack may be used in part
-        some = range(domain, domain // 2 - 1, -trays) if n > domain else (n,)
-        yield from ((Slice(of, (m,)), n // m) for m in some if n % m == 0)
-        return
-    for pods in divisors(n):
-        if pods == 1 or n // pods >= of.chips_per_host:
-            if shapes := _shapes(of, n // pods):
-                yield Slice(of, min(shapes, key=sum)), pods
-
-
-def _shapes(of: Chip, n: int) -> list[tuple[int, ...]]:
-    """Slices of n chips: those that the vendor doubles, and of cubes of 4x4x4 every whole number."""
-    doubled = [s.shape for s in layout_search.slices(of) if s.chips == n]
-    if of.axes < 3 or doubled:
-        return doubled
-    most = of.sides[::-1]
-    sides = (d for d in divisors(n) if d % 4 == 0 and d <= most[-1])
-    some = combinations_with_replacement(sides, of.axes)
-    return [s for s in some if prod(s) == n and all(a <= b for a, b in zip(s, most))]
-
-
-def where(s: Slice, pods: int) -> str:
-    """What these chips are, in words.
-
-    >>> [where(*room(text)) for text in ("512xH100", "4xH100", "8192xv5p", "64xv5e")]
-    ['64 domains of 8', 'in one domain', '2 slices of 16x16x16', 'a slice of 8x8']
-    """
-    if s.chip.axes:
-        shape = "x".join(map(str, s.shape))
-        return f"{pods} slices of {shape}" if pods > 1 else f"a slice of {shape}"
-    return f"{pods} domains of {s.chips}" if pods > 1 else "in one domain"
 
 
 def layout(text: str, pods: int, chips: int = 0) -> Layout:
@@ -243,18 +171,6 @@ def beside(at: Step, found: layout_search.Found) -> str:
     return f"{ratio:.2f} times the best that fits, which takes {show.seconds(best.estimate.mid)}: {named(best)}"
 
 
-def asked(options) -> tuple[Config, str]:
-    """The model and what it is called."""
-    if bool(options.model) == bool(options.config):
-        raise ValueError(f"give a public model or --config with the path of a config.json, one of the two: {COMMAND}")
-    if options.model:
-        return model(options.model), options.model
-    try:
-        return Config.from_hf(options.config), Path(options.config).name
-    except OSError as e:
-        raise ValueError(f"{options.config} cannot be read ({e.strerror}): give the path of a config.json") from None
-
-
 def train(options) -> str:
     """What is printed for a training step."""
     (c, name), (s, pods) = asked(options), room(options.chips)
@@ -302,55 +218,3 @@ def nothing(c: Config, tokens, T, s: Slice, pods: int, found: layout_search.Foun
     fit = next((r for r in more if layout_search.search(c, tokens, T, r[0], Layout(pods=r[1]), top=1).fitting), None)
     would = f"{fit[0].chips * fit[1]} hold it" if fit else "no number of these chips up to 8192 holds it"
     return f"nothing fits on {n} {of.name}: the best lacks {show.bytes(found.least - of.hbm_bytes)} a chip for the step; {would}"
-
-
-class Parser(argparse.ArgumentParser):
-    """One that says what is wrong in one sentence, with a command that would be right."""
-
-    def error(self, message):
-        raise ValueError(f"{message}: {COMMAND}")
-
-
-def number(text: str) -> int:
-    """A whole number, perhaps with commas between its thousands."""
-    digits = re.sub(r"(?<=\d)[,_](?=\d{3})", "", text)
-    if not re.fullmatch(r"-?\d+", digits):
-        raise argparse.ArgumentTypeError(f"a whole number such as 8192, and not {text!r}")
-    return int(digits)
-
-
-def amount(text: str) -> float:
-    """A number above 0."""
-    try:
-        if 0 < (x := float(text)) < inf:
-            return x
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"a number above 0, such as 2.5 or 1e12, and not {text!r}")
-
-
-def main(words: list[str] | None = None) -> int:
-    parser = Parser(prog="python -m helpers.plan", description=__doc__.split("\n")[0])
-    parser.add_argument("task", choices=["train"])
-    parser.add_argument("model", nargs="?", help="a public model, such as llama-3-70b")
-    parser.add_argument("--config", help="a model's config.json, instead of a public model")
-    parser.add_argument("--chips", required=True, help=f"how many of which, such as {EXAMPLE}, up to {MOST}")
-    batch = parser.add_mutually_exclusive_group(required=True)
-    batch.add_argument("--tokens", type=number, help="of a step, all sequences together")
-    batch.add_argument("--sequences", type=number, help="of a step, instead of its tokens")
-    parser.add_argument("--length", type=number, required=True, help="tokens of a sequence")
-    parser.add_argument("--layout", default="", help="one layout instead of a search: tp=8,pp=16,fsdp=4")
-    parser.add_argument("--top", type=number, default=10, help="layouts that are listed")
-    parser.add_argument("--budget", type=amount, default=1e12, help="tokens of the whole run, for days and price")
-    parser.add_argument("--price", type=amount, help="of a chip-hour")
-    parser.add_argument("--json", action="store_true", help="the same as data")
-    try:
-        print(train(parser.parse_args(words)))
-    except ValueError as e:
-        print(e, file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,75 @@
+"""`python -m helpers.plan`."""
+
+import argparse
+import sys
+
+from helpers.costs.inference.serving_constants import ENGINES
+
+from .ask import COMMAND, EXAMPLE, MOST, SERVES, amount, number
+from .serve import serve
+from .train import train
+
+WEIGHTS = ("bf16", "fp8", "fp4", "int8", "int4", "mxfp4", "nvfp4")
+CACHES = ("bf16", "fp8", "int8", "nvfp4")
+
+
+class Parser(argparse.ArgumentParser):
+    """One that says what is wrong in one sentence, with a command that would be right."""
+
+    def error(self, message):
+        raise ValueError(f"{message}: {SERVES if self.prog.endswith('serve') else COMMAND}")
+
+
+def parser() -> Parser:
+    top = Parser(prog="python -m helpers.plan", description="A model on chips: a training step, or a service.")
+    tasks = top.add_subparsers(dest="task", required=True, metavar="train or serve")
+    both = argparse.ArgumentParser(add_help=False)
+    both.add_argument("model", nargs="?", help="a public model, such as llama-3-70b")
+    both.add_argument("--config", help="a model's config.json, instead of a public model")
+    both.add_argument("--price", type=amount, help="of a chip-hour")
+    both.add_argument("--json", action="store_true", help="the same as data")
+    for add in (training, serving):
+        add(tasks, both)
+    return top
+
+
+def training(tasks, both) -> None:
+    task = tasks.add_parser("train", parents=[both], help="layouts of a training step")
+    task.set_defaults(run=train)
+    task.add_argument("--chips", required=True, help=f"how many of which, such as {EXAMPLE}, up to {MOST}")
+    batch = task.add_mutually_exclusive_group(required=True)
+    batch.add_argument("--tokens", type=number, help="of a step, all sequences together")
+    batch.add_argument("--sequences", type=number, help="of a step, instead of its tokens")
+    task.add_argument("--length", type=number, required=True, help="tokens of a sequence")
+    task.add_argument("--layout", default="", help="one layout instead of a search: tp=8,pp=16,fsdp=4")
+    task.add_argument("--top", type=number, default=10, help="layouts that are listed")
+    task.add_argument("--budget", type=amount, default=1e12, help="tokens of the whole run, for days and price")
+
+
+def serving(tasks, both) -> None:
+    task = tasks.add_parser("serve", parents=[both], help="a deployment for what users are promised")
+    task.set_defaults(run=serve)
+    task.add_argument("--chips", required=True, help="how many of which, such as 16xH200; H200 alone: as few as needed")
+    task.add_argument("--in", dest="prompt", type=number, required=True, help="tokens of a prompt")
+    task.add_argument("--out", dest="answer", type=number, required=True, help="tokens of an answer")
+    task.add_argument("--speed", type=amount, help="tokens/s for each user, at least")
+    task.add_argument("--first", type=amount, help="seconds to the first token, at most")
+    task.add_argument("--users", type=amount, help="requests at once, at least")
+    task.add_argument("--rate", type=amount, help="requests/s, at least")
+    task.add_argument("--weights", choices=WEIGHTS, default="bf16", help="type of the weights")
+    task.add_argument("--cache", choices=CACHES, default="bf16", help="type of cached numbers")
+    task.add_argument("--engine", choices=sorted(ENGINES), default="unknown", help="program that serves")
+
+
+def main(words: list[str] | None = None) -> int:
+    try:
+        options = parser().parse_args(words)
+        print(options.run(options))
+    except ValueError as e:
+        print(e, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

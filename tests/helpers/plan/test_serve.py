@@ -1,0 +1,138 @@
+"""The command that plans a service."""
+
+import json
+
+import pytest
+
+from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.inference.serving_plan import Target, plan, plans
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.public_models import model
+from helpers.plan.__main__ import main
+
+ASKED = [
+    "serve",
+    "deepseek-v3",
+    "--chips",
+    "16xH200",
+    "--weights",
+    "fp8",
+    "--in",
+    "4000",
+    "--out",
+    "1000",
+    "--speed",
+    "50",
+]
+
+
+def said(capsys, *words) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys, *words) -> str:
+    assert main([*words]) == 2
+    return capsys.readouterr().err
+
+
+def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
+    case = model("deepseek-v3"), chip("H200"), 16, 4000, 1000, ENGINES["unknown"], Deployment(weights="fp8", rest="fp8")
+    every = list(plans(*case))
+    best = max((p for p in every if 1 / p.load.gap.mid >= 50), key=lambda p: p.throughput)
+    got = json.loads(said(capsys, *ASKED, "--json", "--price", "2.5"))
+    assert got["kept"] and got["plan"]["throughput"] == best.throughput and got["plan"]["chips"] == 16
+    assert got["plan"]["layout"] == {
+        n: x for n in ("tp", "dp", "ep", "pp", "replicas") if (x := getattr(best.at, n)) != 1
+    }
+    assert got["plan"]["gap"]["low"] < got["plan"]["gap"]["mid"] < got["plan"]["gap"]["high"]
+    assert sum(got["plan"]["memory"].values()) < chip("H200").hbm_bytes
+    chip_seconds = got["plan"]["price"]["in"] * 4000 + got["plan"]["price"]["out"] * 1000
+    whole = 2.5 / 3600 * 16 / best.rate * 1e6
+    assert (
+        0.7 < chip_seconds / whole < 1.4
+    )  # what requests take up is what the chips cost, the wait for first tokens apart
+    assert str(best.at) in said(capsys, *ASKED)
+
+
+def test_every_number_says_what_kind_it_is(capsys):
+    got = json.loads(said(capsys, *ASKED, "--json"))
+    assert set(got["kinds"]) == set(got["plan"]) - {"layout", "chips", "batch"}
+    text = said(capsys, *ASKED, "--price", "3")
+    kinds = [line.split()[0] for line in text.splitlines()[2:8] if line[2] != " "]
+    assert kinds == ["estimate"] * 3 + ["count", "estimate"]
+
+
+def test_the_frontier_trades_speed_for_throughput(capsys):
+    some = json.loads(said(capsys, *ASKED, "--json"))["frontier"]
+    speeds, rates = [p["speed"] for p in some], [p["rate"] for p in some]
+    assert speeds == sorted(speeds) and rates == sorted(rates, reverse=True) and len(some) > 5
+
+
+def test_as_few_chips_as_needed(capsys):
+    words = [
+        "serve",
+        "llama-3-70b",
+        "--in",
+        "2000",
+        "--out",
+        "500",
+        "--users",
+        "500",
+        "--speed",
+        "40",
+        "--weights",
+        "fp8",
+        "--json",
+    ]
+    few = json.loads(said(capsys, *words, "--chips", "H100"))
+    n = few["plan"]["chips"]
+    assert few["kept"] and few["plan"]["users"] >= 500
+    like, target = Deployment(weights="fp8", rest="fp8"), Target(speed=40, users=500)
+    fewer = plan(model("llama-3-70b"), chip("H100"), n // 2, 2000, 500, target, ENGINES["unknown"], like)
+    assert not fewer.kept
+
+
+def test_the_nearest_is_given_where_no_number_of_chips_reaches_a_target(capsys):
+    words = ["serve", "llama-3-70b", "--chips", "H100", "--in", "2000", "--out", "500", "--weights", "fp8"]
+    text = said(capsys, *words, "--speed", "5000")
+    assert (
+        text.splitlines()[1].startswith("No deployment keeps the target; the nearest gives 1")
+        and "tokens/s for each user" in text
+    )
+    fastest = json.loads(said(capsys, *words, "--speed", "5000", "--json"))
+    assert not fastest["kept"] and fastest["missed"] == ["speed"] and fastest["plan"]["batch"] == 1
+
+
+def test_copied_heads_are_said(capsys):
+    text = said(capsys, "serve", "qwen-2.5-7b", "--chips", "8xH100", "--in", "1000", "--out", "100", "--speed", "400")
+    assert text.splitlines()[1].startswith("tp=8:") and "K=4 KV heads are fewer than tp=8: each is copied" in text
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (
+            ("deepseek-v3", "--chips", "4xH100"),
+            "the weights in bf16 and one cache of 5,000 tokens do not fit on 4 H100: 32 would do",
+        ),
+        (
+            ("llama-3-8b", "--chips", "A100", "--cache", "fp8"),
+            "a A100 has no arithmetic in fp8: keep caches in bf16, or in int8",
+        ),
+        (
+            ("gpt-2", "--chips", "H100"),
+            "4,000 + 1,000 tokens are more than the model's 1,024 positions: give shorter prompts or answers",
+        ),
+        (("llama-3-8b", "--chips", "0xH100"), "--chips is from 1 to 131,072 of them, and not 0"),
+        (("llama-3-8b", "--chips", "8"), "--chips is how many of which, such as 16xH200, or H200 alone, and not '8'"),
+        (("llama-3-8b", "--chips", "H100", "--speed", "0"), "a number above 0"),
+        (("llama-3-8b", "--chips", "H100", "--engine", "tgi"), "invalid choice: 'tgi'"),
+        (("llama-3-8b", "--chips", "H100", "--in", "0"), "--in and --out are 1 or more"),
+        (("llama-3-8b",), "the following arguments are required: --chips: python -m helpers.plan serve"),
+    ],
+)
+def test_bad_input_gets_one_sentence(words, sentence, capsys):
+    err = refused(capsys, "serve", *(() if "--in" in words else ("--in", "4000")), "--out", "1000", *words)
+    assert sentence in err and err.count("\n") == 1
