@@ -116,6 +116,14 @@ def sqrt(x):
     return xp.sqrt(x) if xp else math.sqrt(x)
 
 
+def log(x):
+    """Natural logarithm."""
+    xp, x = _namespace(x), taken(x)
+    if not xp and x <= 0:
+        raise ValueError(f"a logarithm is of more than 0, not of {x}")
+    return xp.log(x) if xp else math.log(x)
+
+
 def plain(*xs) -> bool:
     """Whether all of these are Python numbers, whose values may be looked at."""
     return all(isinstance(x, int | float) for x in xs)

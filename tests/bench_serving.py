@@ -220,7 +220,7 @@ def grouped(some: list[dict]) -> dict[str, dict]:
     """Scores by source and what was measured; of loops dense models and mixtures apart."""
     groups: dict[str, list] = {}
     for e in some:
-        kind = " of mixtures" if e["row"].mixture else ""
+        kind = ", mixtures" if e["row"].mixture else ""
         groups.setdefault(f"{e['row'].source}: {e['what']}{kind}", []).append(e)
     return {name: score(es) for name, es in groups.items()}
 
@@ -256,30 +256,37 @@ def main(argv: list[str] | None = None) -> int:
         k, engines = fit(found)
         print(k, *(f"{e}: {one}" for e, one in engines.items()), sep="\n")
         return 0
-    inside = errors(found, CONSTANTS, ENGINES)
-    cases, left, each = {"in sample": grouped(inside)}, {}, {}
+    inside, cases = errors(found, CONSTANTS, ENGINES), {}
     for name, (out, kept) in apart(found).items():
-        some = errors(out, *fit(kept), known=not name.startswith("engine"))
-        left |= {f"{name}, {what}": s for what, s in grouped(some).items()}
+        what = name.split()[0]
+        some = errors(out, *fit(kept), known=what != "engine")
         print(table(name, grouped(some)), flush=True)
-        for e in some:
-            each.setdefault(e["row"].name, {}).setdefault(name.split()[0], {})[e["what"]] = e["ratio"]
-    cases["left out"] = left
-    print(table("in sample", cases["in sample"]))
+        cases.setdefault(f"{what} left out", []).extend(some)
+    tables = {name: grouped(some) for name, some in ({"in sample": inside} | cases).items()}
+    for name, scores in tables.items():
+        print(table(name, scores))
     picked = choices(inside)
     print(
         f"{picked['loads']} loads with several deployments: {picked['right']:.0%} picked right, {picked['worst']:.0f} % lost at worst"
     )
     if options.store:
-        head = {"command": "python -m tests.bench_serving --store", "date": datetime.date.today().isoformat()}
-        versions = {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")}
-        body = {"constants": asdict(CONSTANTS), "engines": {e: asdict(x) for e, x in ENGINES.items()}, "cases": cases}
-        body |= {"choices": picked, "rows": {e["row"].name: {} for e in inside}}
-        for e in inside:
-            body["rows"][e["row"].name][e["what"]] = e["ratio"]
-        text = json.dumps(head | {"machine": machine(), "versions": versions} | body, indent=1)
-        STORE.write_text(text + "\n", encoding="utf-8")
+        store(found, inside, cases, {"cases": tables, "choices": picked})
     return 0
+
+
+def store(found: list[Row], inside: list[dict], cases: dict[str, list[dict]], body: dict) -> None:
+    """All scores, and predicted over measured of each row."""
+    each: dict[str, dict] = {r.name: {} for r in found}
+    for case, some in ({"in sample": inside} | cases).items():
+        for e in some:
+            each[e["row"].name].setdefault(e["what"], {})[case] = float(f"{e['ratio']:.4g}")
+    head = {"command": "python -m tests.bench_serving --store", "date": datetime.date.today().isoformat()}
+    versions = {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")}
+    head |= {"machine": machine(), "versions": versions}
+    head |= {"constants": asdict(CONSTANTS), "engines": {e: asdict(x) for e, x in ENGINES.items()}}
+    text = json.dumps(head | body, indent=1)[:-2]
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(of)}" for name, of in each.items())
+    STORE.write_text(f'{text},\n "rows": {{\n{lines}\n }}\n}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ class Server:
         """Seconds by part as an estimate with its interval."""
         mid, wide = sum(parts.values()), SPREAD[what]
         wide *= SPREAD["experts"] if self.config.moe else 1
-        wide *= 1 if self.engine.measured else SPREAD["engine"]
+        wide *= 1 if self.engine.measured else SPREAD[f"{what}, engine"]
         wide *= 1 if self.chip.name in MEASURED else SPREAD["chip"]
         return Estimate(mid / wide, mid, mid * wide, parts)
 
@@ -233,7 +233,7 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> at = loaded(s, 1024, 1024, 64)
     >>> f"{1e3 * at.first.mid:.0f} ms {1e3 * at.gap.mid:.1f} ms", at.batch
-    ('263 ms 14.3 ms', 64.0)
+    ('261 ms 14.3 ms', 64.0)
     """
     e, dp = s.engine, s.at.dp
     want = maximum(users / (s.at.replicas * dp), 1.0)
