@@ -14,7 +14,7 @@ from functools import cached_property
 from helpers.arguments import entries
 from helpers.costs.training.step_operations import Product
 from helpers.costs.transformers.attention_shapes import attention_matrices
-from helpers.costs.transformers.config import Config, LayerKind
+from helpers.costs.transformers.config import UNUSUAL, Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import pairs
 from helpers.numeric import ceil, log, maximum, minimum, plain, sqrt
 
@@ -22,15 +22,7 @@ BITS = {"bf16": 16, "fp8": 8, "int8": 8, "int4": 4.125, "mxfp4": 4.25, "nvfp4": 
 """Bits of a stored weight, its scale included: 16 for 128 numbers of int4 (GPTQ, AWQ), 8 for 32 of mxfp4 (OCP, Microscaling
 Formats, 2023), 8 for 16 of nvfp4 (NVIDIA, 2025). Scales of fp8 and int8 stand for whole blocks or rows, and are left out."""
 FOUR = ("int4", "mxfp4", "nvfp4")
-SPLIT = (
-    "q",
-    "k",
-    "v",
-    "z",
-    "output_gate",
-    "q_up",
-    "kv_up",
-)  # matrices whose columns tp cuts; "o" is cut by rows, the others are copied
+HEADS = "q", "q_up", "kv_up", "output_gate"  # matrices with a part for each head, whose columns tp cuts
 
 
 @dataclass(frozen=True)
@@ -197,15 +189,16 @@ def _cut(c: Config, name: str, shape: tuple, tp):
     """Rows and columns of one matrix of attention on one device."""
     k, n = shape
     if name in ("k", "v"):
-        heads = n / c.H
-        return k, maximum(heads / tp, 1) * c.H
+        return k, maximum(c.K / tp, 1) * c.H
     if name == "o":
         return ceil(c.N / tp) * (k / c.N), n
-    return (k, ceil(c.N / tp) * (n / c.N)) if name in ("q", "q_up", "kv_up", "output_gate") else (k, n / tp)
+    return (k, ceil(c.N / tp) * (n / c.N)) if name in HEADS else shape
 
 
-def attention_products(c: Config, kind: LayerKind, rows, tp) -> list[Product]:
+def attention_products(c: Config, kind: LayerKind, rows, tp, again=0.0) -> list[Product]:
     """Products with the matrices of attention: those that read the same rows are one, as engines fuse them.
+
+    again  tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
 
     >>> from helpers.costs.transformers.public_models import model
     >>> [(p.n, p.k) for p in attention_products(model("llama-3-8b"), LayerKind(), 1.0, 16)]
@@ -215,13 +208,12 @@ def attention_products(c: Config, kind: LayerKind, rows, tp) -> list[Product]:
     for name, shape in attention_matrices(c, kind).items():
         if kind.linear:
             k, n = (shape[0] / tp, shape[1]) if name == "o" else (shape[0], shape[1] / tp)
-        elif name in (*SPLIT, "o"):
-            k, n = _cut(c, name, shape, tp)
         else:
-            k, n = shape
+            k, n = _cut(c, name, shape, tp)
         into = ("o", k) if name == "o" else ("kv" if name == "kv_up" else "", k)
         fused[into] = fused.get(into, 0) + n
-    return [Product("projections", rows, n, k) for (_, k), n in fused.items()]
+    made = lambda into: rows + again if into == "kv" else rows  # noqa: E731
+    return [Product("projections", made(into), n, k) for (into, k), n in fused.items()]
 
 
 def mlp_products(c: Config, kind: LayerKind, at: Deployment, rows) -> tuple[list[Product], float]:
@@ -262,10 +254,16 @@ def reading(c: Config, kind: LayerKind, at: Deployment, b: Batch) -> Reading:
     cached = each * (b.decode * reach(b.keys) + b.prompts * reach(seen) * (b.prefill > 0))
     if c.indexer:
         cached = cached + c.indexer.width * (b.decode * b.keys + b.prompts * seen * (b.prefill > 0))
-    short = b.prefill / b.prompts
-    causal = b.prompts * (pairs(seen, seen, kind.window or top) - pairs(b.done, b.done, kind.window or top))
-    scored = c.indexer.heads * c.indexer.width * 2 * b.prompts * short * seen / 2 if c.indexer else 0.0
-    return Reading(cached, 0.0, decode * heads * b.decode * reach(b.keys), piece * heads * causal + scored)
+    causal = lambda near: b.prompts * (pairs(seen, seen, near) - pairs(b.done, b.done, near))  # noqa: E731
+    score = (
+        2 * c.indexer.heads * c.indexer.width if c.indexer else 0
+    )  # FLOPs of a pair; each device has all of an indexer
+    return Reading(
+        cached,
+        0.0,
+        b.decode * (decode * heads * reach(b.keys) + score * b.keys),
+        piece * heads * causal(kind.window or top) + score * causal(None),
+    )
 
 
 def operations(c: Config, at: Deployment, b: Batch, logits) -> Operations:
@@ -279,10 +277,11 @@ def operations(c: Config, at: Deployment, b: Batch, logits) -> Operations:
     >>> ops.weights == p.total - p.norms - p.embedding
     True
     """
-    layers = []
+    c.check_usual("an estimate of serving", *(n for n in UNUSUAL if n != "gemma3n"))
+    layers, again = [], b.prompts * b.done * (b.prefill > 0)
     for kind, n in c.groups:
         mlp, here = mlp_products(c, kind, at, b.rows)
-        products = (*attention_products(c, kind, b.rows, at.tp), *mlp)
+        products = (*attention_products(c, kind, b.rows, at.tp, again), *mlp)
         routed = b.rows * c.D * minimum(c.moe.k, at.dp) * (at.dp > 1) if kind.moe else 0.0
         layers.append(Layer(kind, n, products, reading(c, kind, at, b), b.rows * c.D, routed, here))
     return Operations(tuple(layers), Product("unembedding", logits, c.V / at.tp, c.D))
