@@ -25,6 +25,7 @@ from .serving_operations import BITS, Batch, Deployment, Layer, operations
 RESERVE = (
     0.1  # of memory, which engines keep for activations, graphs and the runtime (vLLM, gpu_memory_utilization 0.9)
 )
+ROLES = "projections", "mlp", "experts", "shared", "router"  # of weights in layers
 PARTS = ("products", "experts", "attention", "others", "links", "host")
 ROWS = {"bf16": 2, "fp8": 1, "fp4": 0.5625}  # bytes of a number that a product reads
 MEASURED = ("A100", "A100-40GB", "H100", "H200", "B200", "B300", "v5e")  # chips with measured serving
@@ -185,12 +186,13 @@ class Server:
 
     @cached_property
     def held(self):
-        """Bytes of weights on one chip."""
-        p, at = parameters(self.config), self.at
-        bits = {r: BITS[at.type_of(self.config, r)] / 8 for r in ("experts", "projections")}
-        tables = p.embedding * (1 if self.config.tied else 2)
-        rest = p.total - p.experts - tables
-        return (p.experts * bits["experts"] / at.group + (rest * bits["projections"] + 2 * tables) / at.tp) / at.pp
+        """Bytes of weights on one chip, those that tp copies too; tables and what is no matrix in bf16."""
+        c, at, p = self.config, self.at, parameters(self.config)
+        ops, bits = operations(c, at, Batch(1.0, 1.0), 1.0), {r: BITS[at.type_of(c, r)] / 8 for r in ROLES}
+        experts = bits["experts"] * p.experts / at.group
+        rest = sum(n.count * x.weights * bits[x.role] for n in ops.layers for x in n.products if x.role != "experts")
+        table = p.embedding / at.tp + (0 if c.tied else ops.head.weights)
+        return (experts + rest + 2 * (table + p.positions + p.norms + p.biases + p.sinks)) / at.pp
 
     def cache(self, S):
         """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
