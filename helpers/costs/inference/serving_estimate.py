@@ -177,8 +177,9 @@ class Server:
         return self.within(self.seconds(Batch(B / self.at.dp, S)))
 
     def prefill(self, T, B=1, done=0) -> Estimate:
-        """B prompts of T tokens each in one pass, of which `done` more are in the caches."""
-        return self.within(self.seconds(Batch(0.0, 0.0, B * T / self.at.dp, B / self.at.dp, done)))
+        """B prompts of T tokens each in one pass, of which `done` more are in the caches; each group has one prompt at least."""
+        own = maximum(B / self.at.dp, 1.0)
+        return self.within(self.seconds(Batch(0.0, 0.0, own * T, own, done)))
 
     def mixed(self, B, S, T, done=0) -> Estimate:
         """A step of B sequences, and T more tokens of a prompt in the same pass."""
@@ -213,7 +214,7 @@ class Loaded:
     gap      seconds between tokens; of its parts "prompts" is what others' prompts add
     request  seconds of a whole request
     batch    sequences that run at once, of one replica
-    read     seconds that one prompt adds to the passes in which it is read, those of other groups beside it
+    read     seconds that one prompt adds to the passes of each stage in which it is read, those of other groups beside it
     """
 
     first: Estimate
@@ -247,16 +248,17 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     whole = maximum(piece / prompt, 1.0)
     both = s.seconds(Batch(B, keys, piece, whole, maximum(prompt - piece, 0) / 2))
     read = (sum(both.values()) - step) * prompt / piece
-    others = e.seen * (B - 1) * read / answer
-    gap, waits = step + others, (want / B - 1) * (answer * (step + others) + read)
+    adds = read / s.at.pp  # the stages work on several prompts at once
+    others = e.seen * (B - 1) * adds / answer
+    gap, waits = step + others, (want / B - 1) * (answer * (step + others) + adds)
     first = {
         "own": step + read,
-        "others": e.queue * read * (B**s.k.power - 1),
+        "others": e.queue * adds * (B**s.k.power - 1),
         "no room": waits,
         "host": e.first + 0 * read,
     }
     whole = sum(first.values()) + gap * (answer - 1)
-    return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, read)
+    return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, adds)
 
 
 entries(__name__)
