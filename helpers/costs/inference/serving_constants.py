@@ -41,18 +41,18 @@ class Constants:
     bf16: float = 0.708
     gain: float = 0.694
     product: float = 4.4e-06
-    quantise: float = 1.76e-06
-    experts: float = 6.33e-05
-    blackwell: float = 3.18e-05
-    grouped: float = 0.149
+    quantise: float = 1.77e-06
+    experts: float = 6.27e-05
+    blackwell: float = 3.14e-05
+    grouped: float = 0.15
     attention: float = 1.04e-05
     mixers: float = 4.21e-05
-    keys: float = 0.48
-    prompt: float = 0.576
+    keys: float = 0.478
+    prompt: float = 0.575
     half: float = 1270.0
-    others: float = 6.39e-06
-    sums: float = 1.18e-05
-    exchange: float = 1.09e-05
+    others: float = 6.41e-06
+    sums: float = 1.19e-05
+    exchange: float = 1.05e-05
     link: float = 0.543
     power: float = 0.987
 
@@ -89,12 +89,12 @@ class Engine:
 CONSTANTS = Constants()
 
 ENGINES = {
-    "trtllm": Engine(0.000938, 1.84e-05, launch=0.75, moe=0.596, seen=0.897, first=0.117, queue=0.094),
-    "vllm": Engine(0.000116, 1.2e-05, launch=1.08, moe=0.861, seen=0.772, first=0.0479, queue=0.078),
-    "sglang": Engine(0.000247, 2.29e-05, launch=0.824, moe=1.04, seen=0.565, first=0.234, queue=0.311),
-    "fastertransformer": Engine(0.000208, 8.43e-05, launch=3.05),
-    "launched": Engine(0.00127, 8.6e-05, launch=1.29, moe=0.813),
-    "jax": Engine(8.41e-05, 1.23e-06, launch=0.195, moe=2.42, links=0.619),
+    "trtllm": Engine(0.000938, 1.84e-05, launch=0.748, moe=0.598, seen=0.897, first=0.117, queue=0.0941),
+    "vllm": Engine(0.000117, 1.18e-05, launch=1.08, moe=0.868, seen=0.772, first=0.0478, queue=0.078),
+    "sglang": Engine(0.000247, 2.29e-05, launch=0.824, moe=1.05, seen=0.565, first=0.234, queue=0.311),
+    "fastertransformer": Engine(0.00021, 8.44e-05, launch=3.04),
+    "launched": Engine(0.00127, 8.6e-05, launch=1.29, moe=0.815),
+    "jax": Engine(8.41e-05, 1.23e-06, launch=0.195, moe=2.43, links=0.619),
 }
 """TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer, and an engine of 2023 whose host launches each kernel; compiled JAX."""
 
