@@ -29,7 +29,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-layouts bench-attention sweep edition env
+.PHONY: lab test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-layouts bench-attention sweep edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	jupyter lab $(ROOT_USER) --LabApp.default_url=/lab/tree/notebooks/README.md $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
@@ -76,6 +76,9 @@ bench-grading: $(READY) $(ADDED)
 
 bench-estimate: $(READY)
 	python -m tests.bench_estimate
+
+bench-serving: $(READY)
+	python -m tests.bench_serving
 
 bench-layouts: $(READY)
 	python -m tests.bench_layouts
