@@ -13,7 +13,7 @@ from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config, LayerKind
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
-from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
+from helpers.costs.transformers.training_memory_bytes import arrays
 from helpers.numeric import maximum, minimum, plain, where
 
 from .layout import AXES, Layout, shared
@@ -316,7 +316,8 @@ def utilisation(c: Config, chip: Chip, layout: Layout, B, T, seconds, count: str
     ['51.4%', '51.8%']
     """
     peak = seconds * layout.chips * shared(layout, chip).pods * published(chip, layout.products)
-    once, again = flops(c, B, T, count=count).train, recomputed(c, B, T, layout.policy, count)
+    whole = operations(c, Layout(), B, T)  # on one device, which copies no KV heads
+    once, again = 3 * whole.forward(count), whole.again(layout.policy, count)
     return once / peak, (once + again) / peak
 
 

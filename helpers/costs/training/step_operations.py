@@ -168,6 +168,20 @@ class Operations:
         """FLOPs of those of them that are not done again."""
         return sum(layer.count * layer.unread for layer in self.layers)
 
+    def forward(self, count: str = "causal"):
+        """FLOPs of all products, the unembedding's too, in one microbatch."""
+        return self.products + self.attention(count) + self.head.flops
+
+    def again(self, policy: str, count: str = "causal"):
+        """FLOPs that the backward pass does again in one microbatch, but for products that no gradient reads."""
+        attention = self.attention(count)
+        return {
+            "everything": 0.0,
+            "matmuls": attention,
+            "block": self.products + attention - self.unread,
+            "nothing": self.forward(count),
+        }[policy]
+
     def attention(self, count: str = "causal"):
         """FLOPs of all layers' pairs of query and key: those that the mask leaves, "all", or "half"."""
         share = 0.5 if count == "half" else 1.0

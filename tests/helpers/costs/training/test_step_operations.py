@@ -8,6 +8,7 @@ from helpers.costs.training.layout import Layout
 from helpers.costs.training.step_operations import operations
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
+from helpers.costs.transformers.training_memory_bytes import POLICIES, recomputed
 
 B, T = 8, 4096
 
@@ -50,6 +51,16 @@ def test_tp_shares_every_product(name):
     exact = flops(c, B, T).by_role
     for role, n in by_role(c, Layout(tp=2, dp=2)).items():
         assert n == pytest.approx(exact[role], rel=1e-12), role
+
+
+@pytest.mark.parametrize("count", ["causal", "all", "half"])
+@pytest.mark.parametrize("name", PRICED)
+def test_what_a_step_computes_and_computes_again_is_what_chapter_3_counts(name, count):
+    c = model(name)
+    whole = operations(c, Layout(), B, T)
+    assert 3 * whole.forward(count) == flops(c, B, T, count=count).train
+    for policy in POLICIES:
+        assert whole.again(policy, count) == recomputed(c, B, T, policy, count)
 
 
 def test_what_tp_cannot_cut_is_done_by_each():
