@@ -83,10 +83,10 @@ class Server:
         gain = 1 + (chip.rate(kind) / chip.rate() - 1) * k.gain
         math = p.flops / (chip.rate() * share * gain)
         moved = p.weights * BITS[stored] / 8 + p.groups * (ROWS[kind] * p.m * p.k + 2 * p.m * p.n)
-        both = sqrt(math**2 + (moved / (chip.hbm_bandwidth * (k.torus if chip.axes else k.memory))) ** 2)
-        if p.role == "experts":
-            return self.engine.moe * both
-        return both + self.engine.launch * (k.product + (k.quantise if kind != "bf16" else 0))
+        moved = moved / (chip.hbm_bandwidth * (k.torus if chip.axes else k.memory))
+        if p.role == "experts":  # better kernels compute faster, and none reads faster than memory does
+            return sqrt((self.engine.moe * math) ** 2 + (maximum(self.engine.moe, 1.0) * moved) ** 2)
+        return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + (k.quantise if kind != "bf16" else 0))
 
     def around(self, numbers, n):
         """Seconds of an AllReduce of so many numbers of two bytes over n chips."""
