@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.costs.inference.latent_attention import pair_flops
-from helpers.costs.inference.serving_operations import Batch, Deployment, met, operations
+from helpers.costs.inference.serving_operations import Batch, Deployment, fullest, met, operations
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
@@ -161,14 +161,30 @@ def test_experts_met_are_those_that_chance_meets(E, k, tokens):
     assert min(k, E) <= met(E, k, tokens) + 1e-9 <= min(E, tokens * k) + 1e-6
 
 
+@pytest.mark.parametrize("mean, n", [(4, 8), (32, 8), (100, 64), (16, 256)])
+def test_the_fullest_device_has_what_chance_gives_it(mean, n):
+    draw = np.random.default_rng(0)
+    most = draw.multinomial(mean * n, [1 / n] * n, size=2000).max(axis=1)
+    assert fullest(float(mean), n) == pytest.approx(most.mean(), rel=0.07)
+
+
 @pytest.mark.parametrize("name", MIXTURES)
-@pytest.mark.parametrize("rows", [1, 7, 512])
-def test_rows_of_experts_are_the_tokens_of_all_groups(name, rows):
+def test_rows_of_experts_are_the_tokens_of_all_groups(name):
+    """Where a device has all experts; of devices that share them the fullest has more than its part, and no expert twice."""
     c = model(name)
-    for at in (Deployment(), Deployment(tp=2, dp=4, ep=8), Deployment(dp=4, ep=4), Deployment(tp=8, ep=2)):
-        for n in operations(c, at, Batch(decode=rows, keys=10), 1).layers:
-            some = [p.m * p.groups for p in n.products if p.role == "experts"]
-            assert [m * at.ep for m in some] == pytest.approx([rows * at.dp * c.moe.k] * 2 if n.kind.moe else [])
+    for rows in (1, 7, 512):
+        for at in (Deployment(), Deployment(tp=8, dp=2), Deployment(tp=2, dp=4, ep=8), Deployment(dp=4, ep=4)):
+            for n in operations(c, at, Batch(decode=rows, keys=10), 1).layers:
+                some = [p for p in n.products if p.role == "experts"]
+                assert len(some) == (2 if n.kind.moe else 0)
+                for p in some:
+                    part = rows * at.dp * c.moe.k / at.ep
+                    assert p.m * p.groups == pytest.approx(fullest(part, at.ep)) and p.m * p.groups >= part - 1e-9
+                    assert p.groups == n.met <= c.moe.E / at.ep
+                    if at.ep == 1:
+                        assert n.met == pytest.approx(
+                            met(c.moe.E, c.moe.k, rows * at.dp)
+                        ) and p.m * p.groups == pytest.approx(part)
 
 
 def test_routed_tokens_send_one_copy_to_each_group_at_most():

@@ -1,0 +1,288 @@
+"""The estimate of serving: never below the floor, exact where it leaves nothing to chance, and against simulated engines."""
+
+import random
+import re
+from dataclasses import replace
+from functools import lru_cache
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from helpers.costs.inference.engine_simulation import chunked, interleaved
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS
+from helpers.costs.inference.serving_estimate import RESERVE, Server, arithmetic, loaded
+from helpers.costs.inference.serving_operations import BITS, Batch, Deployment, met
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import MODELS, model
+from tests.tiers import repeats
+
+PRICED = [n for n in MODELS if not model(n).gemma3n]
+LLAMA, VLLM = model("llama-3-8b"), ENGINES["vllm"]
+TIDY = replace(VLLM, seen=1.0, queue=0.0, first=0.0)  # what `loaded` says of chance and waves left out
+EVEN = replace(CONSTANTS, power=1.0)
+
+
+def floor(s: Server, p, tokens):
+    """Seconds at published rates, of which experts' weights are read as far as chance has a token go there."""
+    m = s.config.moe
+    share = met(m.E, m.k, tokens) / np.minimum(m.E, tokens * m.k) if m else 1.0
+    return sum(
+        np.maximum(t.parts["math"], t.parts["hbm"] * (share if role == "experts" else 1)) for role, t in p.roles.items()
+    )
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_the_estimate_is_never_below_the_floor(name):
+    """Of models, types, engines and numbers of chips by chance; all of them with FULL=1 and more draws."""
+    draw, B = random.Random(name), np.array([1.0, 16.0, 256.0])
+    for _ in range(repeats(6, 200)):
+        c, tp = model(draw.choice(PRICED)), draw.choice((1, 2, 8, 16))
+        at = Deployment(tp=tp, weights=draw.choice(("bf16", "fp8", "int8")), cache=draw.choice(("bf16", "int8")))
+        s = Server(c, chip(name), at, ENGINES[draw.choice(list(ENGINES))])
+        of, math = replace(s.chip), arithmetic(s.chip, at.weights)
+        r = Replica(c, of, tp, weights=BITS[at.weights] / 8, cache=at.cache, math=math)
+        for est, p, tokens in (
+            (s.decode(B, 4096), r.decode(B, 4096), B),
+            (s.prefill(2048, B), r.prefill(2048, B), 2048 * B),
+        ):
+            assert (est.mid >= floor(s, p, tokens)).all(), (c.name, str(at), at.weights, s.engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ends_and_parts(engine):
+    servers = (
+        Server(LLAMA, chip("H100"), Deployment(tp=4, weights="fp8"), ENGINES[engine]),
+        Server(
+            model("deepseek-v3"), chip("H200"), Deployment(dp=8, ep=8, weights="fp8", overlap=True), ENGINES[engine]
+        ),
+        Server(model("qwen-3.5-397b-a17b"), chip("v7"), Deployment(tp=16, pp=2), ENGINES[engine]),
+    )
+    for s in servers:
+        at = loaded(s, 1000, 500, 640)
+        for e in (s.decode(64, 3000), s.prefill(5000, 2), s.mixed(16, 3000, 512, 100), at.first, at.gap):
+            assert 0 < e.low < e.mid < e.high
+            assert sum(e.parts.values()) == pytest.approx(e.mid)
+            assert all(x >= 0 for x in e.parts.values()), e.parts
+
+
+def test_what_nobody_measured_is_less_sure():
+    wide = lambda c, on, engine: (e := Server(c, on, Deployment(), ENGINES[engine]).decode(1, 100)).high / e.low  # noqa: E731
+    new = replace(chip("H100"), name="H900")
+    own = wide(LLAMA, chip("H100"), "vllm")
+    assert wide(LLAMA, chip("H100"), "unknown") > own and wide(LLAMA, new, "vllm") > own
+    assert wide(model("mixtral-8x7b"), chip("H100"), "vllm") > own
+
+
+# Memory
+
+
+@pytest.mark.parametrize("name", PRICED)
+def test_weights_that_are_held_are_the_parameters(name):
+    """Matrices of layers in their type, tables and vectors in bf16; convolutions of linear attention are left out."""
+    c, p = model(name), parameters(model(name))
+    held = lambda at: Server(c, chip("H100"), at, VLLM).held  # noqa: E731
+    vectors = p.norms + p.biases + p.sinks + p.positions + p.embedding + p.unembedding
+    assert held(Deployment()) == pytest.approx(2 * p.total, rel=1e-4)
+    assert held(Deployment(weights="fp8")) == pytest.approx(p.total + vectors, rel=1e-4)
+    assert held(Deployment(pp=2)) == pytest.approx(p.total, rel=1e-4)
+    four = held(Deployment(weights="nvfp4", rest="fp8"))
+    mlps = p.mlp + p.experts + p.shared if c.moe else p.total - vectors
+    assert four == pytest.approx(mlps * 4.5 / 8 + (p.total - vectors - mlps) + 2 * vectors, rel=1e-4)
+    if c.moe and c.moe.E % 4 == 0:
+        cut = held(Deployment(dp=4, ep=4))
+        assert cut == pytest.approx(2 * (p.total - p.experts) + 2 * p.experts / 4, rel=1e-4)
+    assert p.total / 8 <= held(Deployment(tp=16)) < 2 * p.total
+
+
+@pytest.mark.parametrize("name, tp", [("llama-3-8b", 4), ("llama-3-8b", 32), ("deepseek-v3", 8), ("gpt-oss-120b", 8)])
+@pytest.mark.parametrize("cache, each", [("bf16", 2), ("fp8", 1), ("nvfp4", 4.5 / 8)])
+def test_as_many_sequences_as_fit(name, tp, cache, each):
+    """By brute force: of whole sequences one more would not fit. KV heads beyond K are copied, latent vectors are not cut."""
+    c, on = model(name), chip("H200")
+    s = Server(c, on, Deployment(tp=tp, weights="fp8", cache=cache), VLLM)
+    one = kv_cache(c, 5000, 1, each) / (1 if c.mla else min(tp, c.K))
+    assert s.cache(5000) == pytest.approx(one)
+    n = 0
+    while s.held + (n + 1) * one <= on.hbm_bytes * (1 - RESERVE):
+        n += 1
+    assert n == int(s.most(5000)) > 0
+
+
+def test_groups_have_caches_of_their_own_and_stages_share_them():
+    c, on = model("deepseek-v3"), chip("B200")
+    one, four = (Server(c, on, at, VLLM) for at in (Deployment(tp=8), Deployment(tp=2, dp=4, ep=8)))
+    room = lambda s: on.hbm_bytes * (1 - RESERVE) - s.held  # noqa: E731
+    assert four.most(4096) == pytest.approx(4 * max(room(four), 0) / kv_cache(c, 4096))
+    assert one.cache(4096) == four.cache(4096) == 2 * Server(c, on, Deployment(tp=8, pp=2), VLLM).cache(4096)
+    assert Server(c, chip("A100"), Deployment(), VLLM).most(1) == 0  # weights alone are too many
+
+
+# Links
+
+
+@pytest.mark.parametrize("name, n", [("H100", 8), ("B200", 2), ("v5e", 16), ("GB200", 64)])
+def test_an_all_reduce_is_its_seconds_at_first_and_its_bytes_at_last(name, n):
+    on = chip(name)
+    s = Server(LLAMA, on, Deployment(tp=n), VLLM)
+    W = 2 * on.axes * on.link_bandwidth if on.axes else on.link_bandwidth  # a torus has two links an axis
+    assert s.around(1e13, n) == pytest.approx(2 * (n - 1) / n * 2e13 / (W * CONSTANTS.link), rel=1e-3)
+    hops = 2 * on.axes * (n ** (1 / on.axes) - 1) * on.hop if on.axes else CONSTANTS.sums
+    assert s.around(1.0, n) == pytest.approx(VLLM.launch * hops, rel=1e-3)
+    assert s.around(1e6, 1) == 0
+
+
+def test_an_all_reduce_over_domains_waits_for_the_network():
+    on = chip("H100")
+    s = Server(LLAMA, on, Deployment(), VLLM)
+    inside, outside = s.around(1e12, 8), s.around(1e12, 16)
+    assert outside / inside == pytest.approx(on.link_bandwidth / (8 * on.dcn_bandwidth) * (15 / 16) / (7 / 8), rel=1e-3)
+    assert s.around(1, 16) == pytest.approx(3 * s.around(1, 8), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["H200", "v5p"])
+def test_an_exchange_is_its_seconds_at_first_and_its_bytes_at_last(name):
+    on, c = chip(name), model("deepseek-v3")
+    s = Server(c, on, Deployment(dp=8, ep=8), VLLM)
+    links = lambda B: s.seconds(Batch(decode=B, keys=1.0))["links"] / 58  # noqa: E731 (layers with experts)
+    W = 2 * on.link_bandwidth if on.axes else on.link_bandwidth
+    each = c.D * 8 * (1 + 2)  # a copy for each of eight groups, there in fp8 and back in bf16
+    assert (links(2e9) - links(1e9)) / 1e9 == pytest.approx(each / (W * CONSTANTS.link), rel=1e-6)
+    own = 2 * 8**0.5 * on.hop if on.axes else 2 * CONSTANTS.exchange
+    assert links(1.0) - each / (W * CONSTANTS.link) == pytest.approx(own, rel=1e-6)
+
+
+def test_more_chips_do_not_make_one_user_fast_without_end():
+    """Beyond some number each chip more costs time: where the network begins, or hops of a torus are as many."""
+    for name, engine, most in (("H100", "vllm", 8), ("v5e", "jax", 1024)):
+        sizes = [2**i for i in range(13)]
+        took = [Server(LLAMA, chip(name), Deployment(tp=n), ENGINES[engine]).decode(1, 1024).mid for n in sizes]
+        assert took[1] < took[0] and sizes[took.index(min(took))] <= most and min(took) < took[-1] / 1.1
+
+
+# Users
+
+
+def simulated(s: Server, prompt: int, users: int, answers: list[int], engine: str, slots: int = 0):
+    """A closed loop: all requests wait, and a place that is free takes the next at once. Gap, requests/s, first after the start."""
+    step = lru_cache(None)(lambda B, S: s.decode(B, S).mid)
+    near, read = lambda B, S: step(B, 32 * round(S / 32)), loaded(s, prompt, mean(answers), users).read
+    load = [(0, prompt, n) for n in answers]
+    if engine == "interleaved":
+        log = interleaved(load, slots or users, lambda T: read, near)
+    else:
+        mixed = lambda B, S, T, done: s.mixed(B, S, T, done).mid if B else s.prefill(T, 1, done).mid  # noqa: E731
+        log = chunked(load, slots or users, near, mixed, prompt)
+    some = log.served[3 * users : -3 * users]  # neither the first wave nor the last
+    ends = [x.tokens[-1] for x in some]
+    gap = sum(x.tokens[-1] - x.tokens[0] for x in some) / sum(len(x.tokens) - 1 for x in some)
+    return gap, len(some) / (max(ends) - min(ends)), mean(x.tokens[0] - x.start for x in some)
+
+
+@pytest.mark.parametrize("users, prompt, answer", [(8, 512, 128), (32, 256, 64), (4, 2048, 64)])
+@pytest.mark.takes("simulates engines")
+def test_a_closed_loop_is_as_simulated(users, prompt, answer):
+    """Prompts read alone, answers of many lengths: gaps within 2 %, requests/s (users over a request's time) within 5 %."""
+    s = Server(LLAMA, chip("H100"), Deployment(), replace(TIDY, budget=float(prompt)), EVEN)
+    draw = random.Random(0)
+    answers = [draw.randint(answer // 2, 3 * answer // 2) for _ in range(20 * users)]
+    gap, rate, _ = simulated(s, prompt, users, answers, "interleaved")
+    at = loaded(s, prompt, answer, users)
+    assert at.gap.mid == pytest.approx(gap, rel=0.02)
+    assert users / at.request == pytest.approx(rate, rel=0.05)
+    assert at.gap.parts["prompts"] > 0.04 * at.gap.mid  # others' prompts are worth counting
+
+
+@pytest.mark.takes("simulates engines")
+def test_a_loop_of_mixed_steps_is_as_simulated():
+    """Prompts ride along with decode steps: what `read` is; requests/s within 5 %, a first token within 1 %."""
+    users, prompt, answer = 16, 1024, 128
+    s = Server(LLAMA, chip("H100"), Deployment(), replace(TIDY, budget=float(prompt)), EVEN)
+    draw = random.Random(1)
+    answers = [draw.randint(64, 192) for _ in range(20 * users)]
+    _, rate, first = simulated(s, prompt, users, answers, "chunked")
+    at = loaded(s, prompt, answer, users)
+    assert users / at.request == pytest.approx(rate, rel=0.05)
+    assert at.first.parts["own"] == pytest.approx(first, rel=0.01)
+
+
+def test_requests_in_waves_see_half_of_the_others_prompts():
+    """All answers of one length: users begin together, and each waits for half of the others, before its first token and after."""
+    users, prompt, answer = 16, 1024, 256
+    engine = replace(TIDY, seen=0.5, queue=0.5, budget=float(prompt))
+    s = Server(LLAMA, chip("H100"), Deployment(), engine, EVEN)
+    gap, _, _ = simulated(s, prompt, users, [answer] * (10 * users), "interleaved")
+    assert loaded(s, prompt, answer, users).gap.mid == pytest.approx(gap, rel=0.01)
+
+
+@pytest.mark.takes("simulates engines")
+def test_a_queue_is_where_caches_do_not_fit():
+    """Little's law: those who wait are the rate times their wait; and the rate is that of a simulated full server, within 5 %."""
+    prompt, answer, users = 512, 128, 64
+    small = replace(chip("H100"), hbm_bytes=20e9)
+    s = Server(LLAMA, small, Deployment(), replace(TIDY, budget=float(prompt)), EVEN)
+    fit = int(s.most(prompt + 0.75 * answer))
+    small = replace(small, hbm_bytes=small.hbm_bytes - (s.most(prompt + 0.75 * answer) - fit) * s.cache(608) / 0.9)
+    s = replace(s, chip=small)
+    assert 8 < fit < users
+    at, full = loaded(s, prompt, answer, users), loaded(s, prompt, answer, fit)
+    assert at.batch == pytest.approx(fit) and full.first.parts["no room"] == pytest.approx(0, abs=1e-6)
+    assert at.gap.mid == pytest.approx(full.gap.mid)
+    draw = random.Random(2)
+    answers = [draw.randint(64, 192) for _ in range(20 * fit)]
+    _, rate, _ = simulated(s, prompt, fit, answers, "interleaved")
+    assert users / at.request == pytest.approx(rate, rel=0.05)
+    assert rate * at.first.parts["no room"] == pytest.approx(users - fit, rel=0.05)
+
+
+@pytest.mark.parametrize("engine", GRAPHS)
+@pytest.mark.parametrize(
+    "name, at", [("llama-3-70b", Deployment(tp=8)), ("deepseek-v3", Deployment(dp=16, ep=16, weights="fp8"))]
+)
+def test_more_users_wait_longer_and_are_served_no_slower_together(name, at, engine):
+    s, users = Server(model(name), chip("H200"), at, ENGINES[engine]), 16 * 2 ** np.arange(13.0)
+    seen = loaded(s, 2000, 1000, users)
+    assert (np.diff(seen.first.mid) > 0).all() and (np.diff(seen.request) > 0).all()
+    assert (np.diff(seen.gap.mid) >= -1e-12).all() and (np.diff(users / seen.request) > -1e-9).all()
+    assert (seen.batch <= users + 1e-9).all() and seen.batch[-1] == pytest.approx(s.most(2000 + 750))
+
+
+def test_stages_make_no_user_faster_but_serve_as_many_more():
+    """By the time that a stage is busy: with all its layers' work on one chip, or a fourth on each of four."""
+    one, four = (Server(LLAMA, chip("H100"), Deployment(pp=pp), TIDY, EVEN) for pp in (1, 4))
+    a, b = (loaded(s, 1000, 200, users) for s, users in ((one, 16), (four, 64)))
+    assert b.gap.mid == pytest.approx(a.gap.mid, rel=0.1)
+    assert 64 / b.request == pytest.approx(4 * 16 / a.request, rel=0.1)
+
+
+def test_replicas_share_users_and_groups_their_own():
+    one, two = (Server(LLAMA, chip("H100"), Deployment(replicas=n), VLLM) for n in (1, 2))
+    assert loaded(one, 500, 100, 8) == loaded(two, 500, 100, 16)
+
+
+def test_an_overlap_hides_links_and_reads_weights_twice():
+    c, on = model("deepseek-v3"), chip("H800")
+    slow, hidden = (
+        Server(c, on, Deployment(dp=32, ep=32, weights="fp8", overlap=o), VLLM).prefill(4096, 64).parts
+        for o in (False, True)
+    )
+    assert hidden["links"] < 0.5 * slow["links"] and hidden["others"] == pytest.approx(2 * slow["others"])
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: Server(LLAMA, "H100", Deployment(), VLLM), "Server: chip is a Chip, not 'H100'"),
+        (lambda: Server(LLAMA, chip("H100"), Deployment(), "vllm"), "Server: engine is an Engine, not 'vllm'"),
+        (lambda: loaded(Server(LLAMA, chip("H100"), Deployment(), VLLM), 10, 0, 4), "divides by zero"),
+        (lambda: loaded(Server(LLAMA, chip("H100"), Deployment(), VLLM), -1, 10, 4), "prompt is 0 or more, not -1"),
+        (lambda: Batch(decode=-1), "Batch: decode is 0 or more, not -1"),
+    ],
+)
+def test_bad_input_gets_one_sentence(call, said):
+    with pytest.raises(ValueError, match=re.escape(said)) as e:
+        call()
+    assert "\n" not in str(e.value)
