@@ -60,14 +60,17 @@ def smallest_page(S: Count, kv, params, C, pcie, pair=0.0, copies=1, setup=0.0):
 
 # Who runs when: pages as mere numbers, for requests that share none.
 
+POLICIES = ("reserve", "recompute", "swap")
+
 
 @dataclass(eq=False)
 class _Job:
     """Of `text` tokens so far (the prompt's, and those generated) `read` have keys and values, and `most` had them once."""
 
-    arrival: int
+    arrival: float
     prompt: int
     output: int
+    known: int
     number: int
     text: int = 0
     read: int = 0
@@ -95,77 +98,137 @@ class Schedule(NamedTuple):
 
 @dataclass
 class _Pool:
+    """Pages, and who has them: the order of both lists is that of arrival, and all that runs came before all that waits."""
+
     size: int
-    free: int
+    pages: int
+    slots: int
+    chunk: int
+    budget: float
     policy: str
     waiting: list[_Job]
     running: list[_Job] = field(default_factory=list)
-    swapped: int = 0
+    free: int = 0
+    out: int = 0
+    back: int = 0
+    preempted: list[_Job] = field(default_factory=list)
 
-    def pages(self, tokens: int) -> int:
+    def __post_init__(self):
+        self.waiting = sorted(self.waiting, key=lambda j: (j.arrival, j.number))
+        self.free = self.pages
+        if self.policy not in POLICIES:
+            raise ValueError(f"the policies are {', '.join(POLICIES[:-1])} and {POLICIES[-1]}; got {self.policy!r}")
+        if (most := max(map(self.needs, self.waiting))) > self.pages:
+            raise ValueError(f"a request comes to {most} pages and there are {self.pages}: give the pool more")
+        if self.budget < self.slots:
+            raise ValueError(
+                f"every sequence gets its token in every pass, so {self.slots} slots take a budget of {self.slots} tokens"
+                f" or more, not {self.budget}"
+            )
+
+    def after(self, tokens: int) -> int:
+        """Pages of so many tokens."""
         return -(-tokens // self.size)
 
-    def grow(self, job: _Job, tokens: int) -> None:
+    def needs(self, job: _Job) -> int:
+        """Pages at the most: the last token is said, and never read."""
+        return self.after(job.prompt + job.output - 1)
+
+    def turn(self, now: float) -> list[tuple[_Job, int]]:
+        """Who is in the pass that begins now, the oldest first, and how many tokens of each are read."""
+        self.out = self.back = 0
+        self.preempted = []
+        for job in list(self.running):
+            self._grow(job, max(job.held * self.size, min(job.text, job.read + self.chunk)))
+        self._admit(now)
+        left, parts = self.budget, []
+        for job in self.running:
+            if n := min(self.chunk, job.text - job.read, left):
+                parts.append((job, n))
+                left -= n
+        return parts
+
+    def read(self, parts: list[tuple[_Job, int]]) -> int:
+        """After that pass: the tokens are read, who has read all has one more. How many were not read for the first time."""
+        again = 0
+        for job, n in parts:
+            again += max(0, min(job.read + n, job.most) - job.read)
+            job.read += n
+            job.most = max(job.most, job.read)
+            job.text += job.read == job.text
+            if job.text == job.prompt + job.output:
+                self.running.remove(job)
+                self.free += job.held
+        return again
+
+    def _grow(self, job: _Job, tokens: int) -> None:
         """Pages of so many tokens in all; whoever came last gives up its own until they are there, the job itself at last."""
-        while job in self.running and self.pages(tokens) - job.held > self.free:
-            victim = self.running.pop()
-            self.waiting.insert(0, victim)
-            self.free, victim.held, pages = self.free + victim.held, 0, victim.held
-            if self.policy == "swap":
-                victim.out, self.swapped = pages, self.swapped + pages
-            else:
-                victim.read = 0
+        while job in self.running and self.after(tokens) - job.held > self.free:
+            self._preempt()
         if job in self.running:
-            more = max(0, self.pages(tokens) - job.held)
+            more = max(0, self.after(tokens) - job.held)
             job.held, self.free = job.held + more, self.free - more
 
-    def admit(self, now: int, slots: int, pages: int) -> None:
-        while self.waiting and self.waiting[0].arrival <= now and len(self.running) < slots:
+    def _preempt(self) -> None:
+        victim = self.running.pop()
+        self.waiting.insert(0, victim)
+        self.preempted.append(victim)
+        self.free, victim.held, pages = self.free + victim.held, 0, victim.held
+        if self.policy == "swap":
+            victim.out, self.out = pages, self.out + pages
+        else:
+            victim.read = 0
+
+    def _admit(self, now: float) -> None:
+        left = self.budget - sum(min(self.chunk, j.text - j.read) for j in self.running)
+        while self.waiting and self.waiting[0].arrival <= now and len(self.running) < self.slots and left > 0:
             job = self.waiting[0]
-            worst = sum(self.pages(j.prompt + j.output - 1) for j in (*self.running, job))
-            if self.pages(job.text) > self.free or (self.policy == "reserve" and worst > pages):
+            worst = sum(self.needs(j) for j in (*self.running, job))
+            if self.after(job.text) > self.free or (self.policy == "reserve" and worst > self.pages):
                 return
             self.running.append(self.waiting.pop(0))
-            self.grow(job, job.text)
+            self.back, job.out = self.back + job.out, 0
+            job.read = max(job.read, job.known)
+            job.most = max(job.most, job.read)
+            left -= min(self.chunk, job.text - job.read)
+            self._grow(job, job.text)
 
 
-def paged_schedule(load: Iterable[tuple], slots: int, pages: int, page: int, chunk: int, policy: str) -> Schedule:
+def paged_schedule(
+    load: Iterable[tuple],
+    slots: int,
+    pages: int,
+    page: int,
+    chunk: int,
+    policy: str,
+    budget: int | None = None,
+) -> Schedule:
     """The steps of a server with `pages` of `page` tokens, up to `slots` sequences in a pass and `chunk` tokens of each.
 
     load    (arrival, prompt, output) each: the step in which it comes, tokens; served in this order of arrival
     policy  "reserve": starts with a promise of all pages that it may need; "recompute", "swap": takes pages as tokens come,
             and when they run out the one that came last gives up its own
+    budget  most tokens of a pass, of all sequences together; None: chunk of each. The oldest come first
 
     >>> load = [(0, 4, 9), (0, 4, 3), (0, 4, 3), (0, 4, 9), (0, 4, 3)]          # 1 page of 4 tokens each at first, 2 or 3 at last
     >>> some = [paged_schedule(load, 4, 6, 4, 4, policy) for policy in ("reserve", "recompute", "swap")]
     >>> [(s.steps, s.at_once, s.recomputed, s.swapped) for s in some]
     [(15, 2, 0, 0), (12, 4, 9, 0), (11, 4, 0, 3)]
     """
-    for name, n in dict(slots=slots, pages=pages, page=page, chunk=chunk).items():
+    given = dict(slots=slots, pages=pages, page=page, chunk=chunk, budget=slots * chunk if budget is None else budget)
+    for name, n in given.items():
         whole(name, n)
-    if policy not in ("reserve", "recompute", "swap"):
-        raise ValueError(f"the policies are reserve, recompute and swap; got {policy!r}")
-    jobs = [_Job(*request[:3], number=i, text=request[1]) for i, request in enumerate(requests(load))]
-    pool = _Pool(page, pages, policy, sorted(jobs, key=lambda j: (j.arrival, j.number)))
-    if (most := max(pool.pages(j.prompt + j.output - 1) for j in jobs)) > pages:
-        raise ValueError(f"a request comes to {most} pages and there are {pages}: give the pool more")
-    running, recomputed, ends = [], 0, {}
+    load = requests(load)
+    jobs = [_Job(*request, number=i, text=request.prompt) for i, request in enumerate(load)]
+    pool = _Pool(page, pages, slots, chunk, given["budget"], policy, jobs)
+    running, recomputed, swapped, ends = [], 0, 0, {}
     while pool.waiting or pool.running:
-        for job in list(pool.running):
-            pool.grow(job, max(job.held * page, min(job.text, job.read + chunk)))
-        pool.admit(len(running), slots, pages)
+        parts = pool.turn(len(running))
         running.append(len(pool.running))
-        for job in list(pool.running):
-            n = min(chunk, job.text - job.read)
-            recomputed += max(0, min(job.read + n, job.most) - job.read)
-            job.read += n
-            job.most = max(job.most, job.read)
-            job.text += job.read == job.text
-            if job.text == job.prompt + job.output:
-                pool.running.remove(job)
-                pool.free += job.held
-                ends[job.number] = len(running)
-    return Schedule(tuple(running), recomputed, pool.swapped, tuple(ends[i] for i in range(len(jobs))))
+        swapped += pool.out
+        recomputed += pool.read(parts)
+        ends |= {job.number: len(running) for job, _ in parts}
+    return Schedule(tuple(running), recomputed, swapped, tuple(ends[i] for i in range(len(jobs))))
 
 
 entries(__name__)

@@ -7,7 +7,8 @@
     log.entries["b"].tokens, log.recomputed, log.swapped_out
 
 A step is one pass of the model, over all that runs: a piece of up to `chunk` tokens of a sequence that is behind, the last
-token of one that is not. Requests run in the order in which they came. What happens when pages run out is the policy:
+token of one that is not, and no more than `budget` tokens in all. Requests run in the order in which they came, and no request
+starts in a pass that has no token left for it. What happens when pages run out is the policy:
 
     reserve     never: a request starts when there are pages for all the tokens that it may come to
     recompute   the request that came last gives its pages up, and later computes its tokens again, prompt and answer
@@ -133,14 +134,29 @@ class PagedServer:
     policy   what happens when pages run out, one of POLICIES
     tree     prefixes whose pages are kept after their request, until somebody needs them; its blocks are pages
     choose   the next token, as `paged_engine.greedy` and `sampler`
+    budget   most tokens of a pass, all sequences together; None: the engine's chunk of each
     """
 
-    def __init__(self, engine, params, policy: str, tree: PrefixTree | None = None, choose: Callable = greedy):
+    def __init__(
+        self,
+        engine,
+        params,
+        policy: str,
+        tree: PrefixTree | None = None,
+        choose: Callable = greedy,
+        budget: int | None = None,
+    ):
         if policy not in POLICIES:
             raise ValueError(f"the policies are {', '.join(POLICIES)}; got {policy!r}")
         if tree is not None and tree.block != engine.page:
             raise ValueError(
                 f"a tree that keeps pages has blocks of {engine.page} tokens, as they, not of {tree.block}"
+            )
+        self.budget = engine.slots * engine.chunk if budget is None else budget
+        if self.budget < engine.slots:
+            raise ValueError(
+                f"every sequence gets its token in every pass, so {engine.slots} slots take a budget of {engine.slots} tokens"
+                f" or more, not {budget}"
             )
         self.engine, self.params, self.policy, self.choose = engine, params, policy, choose
         self.tree = PrefixTree(0, engine.page) if tree is None else tree
@@ -191,8 +207,12 @@ class PagedServer:
         self._preempted, self._out, self._back = [], 0, 0
         self._grow()
         self._admit()
-        parts = [(entry, s) for entry in self.running for s in entry.active if s.name in self.blocks]
-        rows = [self._row(sample) for _, sample in parts]
+        parts, rows, left = [], [], self.budget
+        for entry, sample in self._parts():
+            if left:
+                parts.append((entry, sample))
+                rows.append(self._row(sample, left))
+                left -= len(rows[-1].tokens)
         again = sum(max(0, min(r.at + len(r.tokens), s.most) - r.at) for (_, s), r in zip(parts, rows))
         used = self.engine.pages - self.blocks.available - self._spare()
         names = tuple(entry.request.name for entry in self.running)
@@ -206,8 +226,12 @@ class PagedServer:
 
     # The pass.
 
-    def _row(self, sample: Sample) -> Row:
-        piece = sample.text[sample.read : sample.read + self.engine.chunk]
+    def _parts(self) -> list[tuple[Entry, Sample]]:
+        """Who has something to read: not the samples that wait for another one to read their prompt."""
+        return [(entry, s) for entry in self.running for s in entry.active if s.name in self.blocks]
+
+    def _row(self, sample: Sample, most: int) -> Row:
+        piece = sample.text[sample.read : sample.read + min(self.engine.chunk, most)]
         return Row(piece, sample.read, self.blocks.table(sample.name))
 
     def _pass(self, parts, rows) -> tuple[tuple[str, int], ...]:
@@ -314,7 +338,12 @@ class PagedServer:
             entry = self.waiting[0]
             rows = sum(len(other.active) for other in self.running) + len(entry.active)
             promised = sum(map(self._most, self.running)) + self._most(entry)
-            if rows > self.engine.slots or (self.policy == "reserve" and promised > self.engine.pages):
+            read = sum(min(self.engine.chunk, len(s.text) - s.read) for _, s in self._parts())
+            if (
+                read >= self.budget
+                or rows > self.engine.slots
+                or (self.policy == "reserve" and promised > self.engine.pages)
+            ):
                 return
             leader = entry.active[0]
             # A prompt's last token is read in any case: the next one comes after it.

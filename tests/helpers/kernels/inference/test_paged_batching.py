@@ -39,7 +39,7 @@ def test_random_loads_in_any_pool_that_can_run():
         for more in (0, int(draw.integers(1, least + 1)), 10 * least):
             for policy in POLICIES:
                 engine = Tokens(slots, size, chunk, page, least + more)
-                server = start(engine, policy, tree, choose=choose)
+                server = start(engine, policy, tree, choose=choose, budget=slots + seed % 7 if seed % 4 else None)
                 assert fits(server, load)
                 log = run(server)
                 assert {name: entry.tokens for name, entry in log.entries.items()} == wanted
@@ -138,14 +138,19 @@ def test_the_schedule_by_numbers_alone(policy):
         load = [request for request, _ in draw_load(draw, 12, size, 1)]
         load = [Request(r.name, r.prompt, r.n, r.arrives) for r in load]
         pages = max(-(-(len(r.prompt) + r.n - 1) // page) for r in load) + int(draw.integers(0, 6))
-        server = start(Tokens(slots, size, chunk, page, pages), policy)
+        budget = slots + int(draw.integers(0, 9)) if seed % 2 else None
+        server = start(Tokens(slots, size, chunk, page, pages), policy, budget=budget)
         log = server.serve(load)
-        said = paged_schedule([(r.arrives, len(r.prompt), r.n) for r in load], slots, pages, page, chunk, policy)
+        assert budget is None or all(s.tokens <= budget for s in log.steps)
+        met["full"] += sum(s.tokens == budget for s in log.steps)
+        said = paged_schedule(
+            [(r.arrives, len(r.prompt), r.n) for r in load], slots, pages, page, chunk, policy, budget
+        )
         assert said.running == tuple(len(s.running) for s in log.steps)
         assert said.ends == tuple(entry.samples[0].times[-1] + 1 for entry in log.entries.values())
         assert (said.recomputed, said.swapped) == (log.recomputed, log.swapped_out) and said.at_once == log.at_once
         met.update(recompute=said.recomputed, swap=said.swapped)
-    assert policy == "reserve" or met[policy] > 20
+    assert met["full"] > 9 and (policy == "reserve" or met[policy] > 20)
 
 
 def test_what_the_server_refuses():
@@ -160,6 +165,7 @@ def test_what_the_server_refuses():
         "'b' needs 7 pages": lambda: server.submit(Request("b", (1,) * 4, 7), samples=3),
         "the policies are reserve, recompute, swap; got 'keep'": lambda: PagedServer(engine, None, "keep"),
         "blocks of 4 tokens, as they, not of 2": lambda: PagedServer(engine, None, "swap", PrefixTree(9, 2)),
+        "3 slots take a budget of 3 tokens or more, not 2": lambda: PagedServer(engine, None, "swap", budget=2),
         "a temperature is above 0, not 0": lambda: sampler(0),
     }.items():
         with pytest.raises(ValueError, match=message):
