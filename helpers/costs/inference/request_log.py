@@ -90,12 +90,18 @@ class Log:
     spans   in the order of their start
     steps   (sequences at work, slots of the server) of every decode step
     padded  tokens of padding that prefills computed
+    stays   for each request and each time that it had a slot: while it was read there, and while it generated; (): once each
+    preempted, recomputed, swapped   how often a request gave its pages up, tokens read again, pages that went to the hosts
     """
 
     served: tuple[Served, ...]
     spans: tuple[Span, ...]
     steps: tuple[tuple[int, int], ...]
     padded: int = 0
+    stays: tuple[Span, ...] = ()
+    preempted: int = 0
+    recomputed: int = 0
+    swapped: int = 0
 
     @cached_property
     def span(self) -> float:
@@ -145,7 +151,9 @@ class Log:
         return max((g for s in self.served for g in s.gaps), default=0.0)
 
     def slot_spans(self) -> tuple[Span, ...]:
-        """One bar for each request in the slot that it generated in, from when it came there to its last token."""
+        """One bar for each request in the slot that it generated in, from when it came there to its last token; or its stays."""
+        if self.stays:
+            return self.stays
         some = enumerate(self.served)
         return tuple(Span(f"slot {s.slot[0]}.{s.slot[1]}", s.joined, s.tokens[-1], "generate", (i,)) for i, s in some)
 

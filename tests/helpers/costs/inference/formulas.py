@@ -12,6 +12,7 @@ from helpers.costs.inference import (
     sharded_decode_step,
     sharding_limits,
     speculative_decoding,
+    token_budget,
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -28,6 +29,7 @@ MODULES = (
     request_log,
     speculative_decoding,
     preemption,
+    token_budget,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -172,6 +174,8 @@ DISCRETE = {
     "interleaved",
     "chunked",
     "disaggregated",
+    "budgeted",
+    "one_piece",  # a function of a pass
     "timings",
     "prefill_alone",
     "static_steps",

@@ -5,9 +5,14 @@ from math import ceil
 import pytest
 
 from helpers.costs.inference import engine_simulation
+from helpers.costs.inference.token_budget import budgeted
 from helpers.kernels.inference.continuous_batching import Orchestrator, Request
 from helpers.kernels.inference.engine import Engine
+from helpers.kernels.inference.paged_batching import POLICIES, PagedServer
+from helpers.kernels.inference.paged_engine import PagedEngine
+from helpers.kernels.inference.prefix_cache import PrefixTree
 from tests.helpers.kernels.inference.test_engine import ENGINE, LOAD, PARAMS, C, load
+from tests.helpers.kernels.inference.token_pages import Tokens, start
 
 
 def reading(T):
@@ -119,3 +124,75 @@ def test_the_network_carries_one_cache_after_the_other():
         moves = [(x.start, x.end) for x in wanted.spans if x.lane == "network"]
         assert [(x.start, x.end) for x in log.spans if x.lane == "network"] == moves
         assert moves == [(max(1 + i, 1 + steps * i), 1 + steps * (i + 1)) for i in range(3)]
+
+
+def told(server, requests, budget, known=None):
+    """The paged server's log, after it is held against the simulation with a pass a second: tokens, slots' bars, preemptions."""
+    log, engine = server.serve(requests), server.engine
+    known = known or (lambda entry: 0)
+    given = [(r.arrives, len(r.prompt), r.n, known(log.entries[r.name])) for r in requests]
+    pool = (budget, engine.pages, engine.page, server.policy, engine.chunk)
+    wanted = budgeted(given, engine.slots, lambda B, S, pieces: 1, *pool)
+    times = [tuple(t + 1 for t in log.entries[r.name].samples[0].times) for r in requests]
+    assert times == [s.tokens for s in wanted.served]
+    assert [log.entries[r.name].started for r in requests] == [s.start for s in wanted.served]
+    for t, step in enumerate(log.steps):
+        there = {requests[x.requests[0]].name for x in wanted.stays if x.start <= t < x.end}
+        assert there == set(step.running)
+        took_part = {requests[i].name for x in wanted.spans if x.start == t for i in x.requests}
+        assert {name for name, _ in step.generated} <= took_part <= there
+    gone = sum(entry.preempted for entry in log.entries.values())
+    assert (wanted.preempted, wanted.recomputed, wanted.swapped) == (
+        gone,
+        log.recomputed,
+        sum(s.out for s in log.steps),
+    )
+    return log
+
+
+@pytest.mark.takes("compiles the paged engine's two programs")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_budget_of_tokens(policy):
+    """With a model: pages for one long request and a little more, 6 tokens a pass in pieces of up to 4."""
+    engine = PagedEngine(C, slots=4, size=40, chunk=4, page=4, pages=10)
+    requests = load(18, arrivals=20)
+    log = told(PagedServer(engine, PARAMS, policy, budget=6), requests, 6)
+    assert max(step.tokens for step in log.steps) == 6 and (policy == "reserve" or any(s.preempted for s in log.steps))
+
+
+@pytest.mark.takes("serves 25 loads, each twice")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_budget_of_tokens_without_a_model(policy):
+    gone = 0
+    for seed in range(25):
+        slots, chunk, page, budget = 2 + seed % 5, 1 + seed % 6, 1 + seed % 4, 2 + seed % 5 + seed % 3
+        engine = Tokens(slots, 40, chunk, page, -(-40 // page) + seed % 6)
+        log = told(start(engine, policy, budget=budget), load(14, seed, 3 * (seed % 9)), budget)
+        gone += sum(len(step.preempted) for step in log.steps)
+    assert (gone > 20) == (policy != "reserve")
+
+
+def test_a_budget_of_tokens_with_a_tree():
+    """What the tree knew when a request started is what its prefill leaves out; there are pages enough to keep all."""
+    hits = 0
+    for seed in range(12):
+        engine = Tokens(3, 40, 4, 2, 400)
+        server = start(engine, "recompute", tree=300, budget=5 + seed % 4)
+        log = told(server, load(14, seed, 20), 5 + seed % 4, known=lambda entry: entry.hit)
+        hits += sum(entry.hit for entry in log.entries.values())
+    assert hits > 50
+
+
+@pytest.mark.parametrize("design", ["interleaved", "chunked", "disaggregated"])
+def test_prefixes_that_the_tree_knows(design):
+    """A first token comes sooner by the passes that its known prefix does not take: in every design that reads one by one."""
+    requests = load(14, seed=3, arrivals=60)
+    log = Orchestrator(ENGINE, PARAMS, design, tree=PrefixTree(99, block=2)).serve(requests)
+    given = [(r.arrives, len(r.prompt), r.n, log.entries[r.name].hit) for r in requests]
+    assert sum(known for *_, known in given) > 8
+    if design == "chunked":
+        wanted = engine_simulation.chunked(given, 3, lambda B, S: 1, lambda B, S, T, done: 1, ENGINE.chunk)
+    else:  # a prefill of T tokens takes its rows over the chunk: what is left of it, not a difference of two that are rounded up
+        left = [(at, T - known, n) for at, T, n, known in given]
+        wanted = getattr(engine_simulation, design)(left, 3, reading, lambda B, S: 1)
+    assert ends(log, requests) == [s.tokens for s in wanted.served]
