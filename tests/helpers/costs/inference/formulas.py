@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from helpers.costs.inference import (
+    chrome_trace,
     engine_simulation,
     latency_and_throughput,
     latent_attention,
@@ -30,6 +31,7 @@ MODULES = (
     speculative_decoding,
     preemption,
     token_budget,
+    chrome_trace,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -175,6 +177,7 @@ DISCRETE = {
     "chunked",
     "disaggregated",
     "budgeted",
+    "chrome_trace",  # a record of them
     "one_piece",  # a function of a pass
     "timings",
     "prefill_alone",
