@@ -9,7 +9,9 @@ from helpers.costs.inference import (
     latent_attention,
     preemption,
     prefill_and_decode_step,
+    request_loads,
     request_log,
+    service_levels,
     sharded_decode_step,
     sharding_limits,
     speculative_decoding,
@@ -32,6 +34,8 @@ MODULES = (
     preemption,
     token_budget,
     chrome_trace,
+    request_loads,
+    service_levels,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -181,6 +185,17 @@ DISCRETE = {
     "one_piece",  # a function of a pass
     "timings",
     "prefill_alone",
+    "even",  # loads: tuples of times, of requests
+    "poisson",
+    "bursts",
+    "load",
+    "turns",
+    "shared_prefixes",
+    "percentile",  # of a log
+    "percentiles",
+    "keeps",
+    "attainment",
+    "goodput",
     "static_steps",
     "continuous_steps",
     "mixed_load",
