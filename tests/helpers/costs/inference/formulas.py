@@ -4,9 +4,12 @@ from dataclasses import replace
 
 from helpers.costs.inference import (
     chrome_trace,
+    engine_memory,
     engine_simulation,
     latency_and_throughput,
     latent_attention,
+    load_imbalance,
+    multi_token_prediction,
     preemption,
     prefill_and_decode_step,
     request_loads,
@@ -14,6 +17,7 @@ from helpers.costs.inference import (
     service_levels,
     sharded_decode_step,
     sharding_limits,
+    speculation_by_position,
     speculative_decoding,
     token_budget,
 )
@@ -36,6 +40,10 @@ MODULES = (
     chrome_trace,
     request_loads,
     service_levels,
+    engine_memory,
+    load_imbalance,
+    multi_token_prediction,
+    speculation_by_position,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -152,6 +160,17 @@ FORMULAS = {
     "absorption_limit": (lambda R: latent_attention.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
     "expected_tokens": (speculative_decoding.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
     "speed_up": (speculative_decoding.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
+    "tokens_of_a_pass": (lambda *a: speculation_by_position.tokens_of_a_pass(a), [(0.9, 0.5), (1.0, 0.0)]),
+    "accepted": (lambda *a: speculation_by_position.accepted(a), [(0.9, 0.5), (1.0, 0.0)]),
+    "together": (lambda *a: speculation_by_position.together(a, 3), [(0.9, 0.5)]),
+    "own_parameters": (lambda *s: multi_token_prediction.own_parameters(_decoder(*s)), DECODERS),
+    "draft_cost": (
+        lambda D, L, N, F, B: multi_token_prediction.draft_cost(
+            prefill_and_decode_step.Replica(_decoder(D, L, N, F), V5E), B, 300.0
+        ),
+        [(*d, B) for d, B in zip(DECODERS, (4.0, 512.0))],
+    ),
+    "reserve": (lambda hbm, w: engine_memory.RESERVES["TensorRT-LLM"].caches(hbm, w), [(8e10, 1.6e10)]),
     "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
 }
 # Events, shapes, lists of collectives and records: their tests are the other files of this folder.
@@ -203,4 +222,12 @@ DISCRETE = {
     "acceptance",  # of laws, one axis more: test_speculative_decoding.py
     "residual",
     "best_K",
+    "positions",  # of a run's passes
+    "passes",  # sums over distributions, of plain numbers
+    "best_length",
+    "imbalance",
+    "routed",
+    "expected_imbalance",
+    "largest_normal",
+    "module",  # a decoder
 }
