@@ -9,6 +9,8 @@
     disaggregated  prefill servers work in the order of arrival and send caches over a network to generating servers,
                    which never wait for a prompt
 
+`token_budget.budgeted` is continuous batching with several pieces of prompts in a pass, and with pages that run out.
+
 How long things take is the caller's: prefill(T) seconds of a prompt of T tokens, step(B, S) of a decode step of B sequences
 with S keys each on the average, mixed(B, S, T, done) of such a step with T more tokens of a prompt of which `done` are read,
 transfer(T) of a cache; `timings` makes them of a `Replica` on a slice. A prefill ends in the first token, a step in one more
