@@ -6,6 +6,7 @@ from helpers.costs.inference import (
     chrome_trace,
     engine_memory,
     engine_simulation,
+    estimated_passes,
     latency_and_throughput,
     latent_attention,
     load_imbalance,
@@ -44,6 +45,7 @@ MODULES = (
     load_imbalance,
     multi_token_prediction,
     speculation_by_position,
+    estimated_passes,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -202,6 +204,7 @@ DISCRETE = {
     "budgeted",
     "chrome_trace",  # a record of them
     "one_piece",  # a function of a pass
+    "passes_of",
     "timings",
     "prefill_alone",
     "even",  # loads: tuples of times, of requests
