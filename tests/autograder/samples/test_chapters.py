@@ -8,7 +8,7 @@ from autograder.making import in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
-from helpers.check import likely_mistakes
+from helpers.check import likely_mistakes, sharded_program
 from tests.tiers import repeats
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
@@ -55,7 +55,8 @@ def changes(kind: str) -> list:
 def named(monkeypatch):
     """The mistakes that a check names, while it does."""
     found, either = [], likely_mistakes.either
-    monkeypatch.setattr(likely_mistakes, "either", lambda messages: (found.extend(messages), either(messages))[1])
+    for module in (likely_mistakes, sharded_program):
+        monkeypatch.setattr(module, "either", lambda messages: (found.extend(messages), either(messages))[1])
     return found
 
 
