@@ -35,26 +35,26 @@ class Constants:
     power      how waiting grows with requests that run at once
     """
 
-    memory: float = 0.828
+    memory: float = 0.866
     torus: float = 0.942
-    cached: float = 0.805
-    bf16: float = 0.708
-    gain: float = 0.694
-    product: float = 4.4e-06
-    quantise: float = 1.77e-06
-    experts: float = 6.27e-05
-    blackwell: float = 3.14e-05
-    grouped: float = 0.15
-    attention: float = 1.04e-05
-    mixers: float = 4.21e-05
-    keys: float = 0.478
-    prompt: float = 0.575
+    cached: float = 0.796
+    bf16: float = 0.687
+    gain: float = 0.705
+    product: float = 4.64e-06
+    quantise: float = 1.82e-06
+    experts: float = 4.75e-05
+    blackwell: float = 2.32e-05
+    grouped: float = 0.188
+    attention: float = 1.09e-05
+    mixers: float = 4.24e-05
+    keys: float = 0.573
+    prompt: float = 0.583
     half: float = 1270.0
-    others: float = 6.41e-06
-    sums: float = 1.19e-05
-    exchange: float = 1.05e-05
-    link: float = 0.543
-    power: float = 0.987
+    others: float = 6.87e-06
+    sums: float = 1.25e-05
+    exchange: float = 8.64e-06
+    link: float = 0.548
+    power: float = 0.984
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class Engine:
 CONSTANTS = Constants()
 
 ENGINES = {
-    "trtllm": Engine(0.000938, 1.84e-05, launch=0.748, moe=0.598, seen=0.897, first=0.117, queue=0.0941),
-    "vllm": Engine(0.000117, 1.18e-05, launch=1.08, moe=0.868, seen=0.772, first=0.0478, queue=0.078),
-    "sglang": Engine(0.000247, 2.29e-05, launch=0.824, moe=1.05, seen=0.565, first=0.234, queue=0.311),
-    "fastertransformer": Engine(0.00021, 8.44e-05, launch=3.04),
-    "launched": Engine(0.00127, 8.6e-05, launch=1.29, moe=0.815),
-    "jax": Engine(8.41e-05, 1.23e-06, launch=0.195, moe=2.43, links=0.619),
+    "trtllm": Engine(0.00123, 1.51e-05, launch=0.634, moe=0.697, seen=0.887, first=0.117, queue=0.0957),
+    "vllm": Engine(0.000134, 9.93e-06, launch=1.07, moe=0.984, seen=0.772, first=0.0487, queue=0.0805),
+    "sglang": Engine(0.000239, 2.25e-05, launch=0.843, moe=1.12, seen=0.556, first=0.238, queue=0.32),
+    "fastertransformer": Engine(0.000191, 7.93e-05, launch=2.99),
+    "launched": Engine(0.00137, 8.47e-05, launch=1.25, moe=0.871),
+    "jax": Engine(8.5e-05, 1.22e-06, launch=0.189, moe=2.52, links=0.605),
 }
 """TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer, and an engine of 2023 whose host launches each kernel; compiled JAX."""
 

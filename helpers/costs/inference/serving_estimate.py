@@ -171,8 +171,8 @@ class Server:
         >>> from helpers.costs.transformers.public_models import model
         >>> from .serving_constants import ENGINES
         >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
-        >>> f"{1e3 * s.decode(1, 4096).mid:.1f} ms {1e3 * s.decode(64, 4096).mid:.1f} ms"
-        '9.0 ms 15.1 ms'
+        >>> f"{1e3 * s.decode(1, 4096).mid:.0f} ms {1e3 * s.decode(64, 4096).mid:.0f} ms"
+        '9 ms 15 ms'
         """
         return self.within(self.seconds(Batch(B / self.at.dp, S)))
 
@@ -235,8 +235,8 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
     >>> at = loaded(s, 1024, 1024, 64)
-    >>> f"{1e3 * at.first.mid:.0f} ms {1e3 * at.gap.mid:.1f} ms", at.batch
-    ('261 ms 14.3 ms', 64.0)
+    >>> f"{at.first.mid:.1f} s {1e3 * at.gap.mid:.0f} ms", at.batch
+    ('0.3 s 14 ms', 64.0)
     """
     e, dp = s.engine, s.at.dp
     want = maximum(users / (s.at.replicas * dp), 1.0)

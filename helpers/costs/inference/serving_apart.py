@@ -1,0 +1,133 @@
+"""Prefill and decode on servers of their own: how many of each, what moves between them, and what users see (chapter 5).
+
+Prefill servers read prompts one at a time, and send each cache over the network to a decode server, whose steps have no prompts
+in them. Both are estimated by `serving_estimate`, and numbered so that neither waits for the other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from helpers.arguments import Count, entries
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.kv_cache import kv_cache
+
+from .engine_simulation import transfer_time
+from .latency_and_throughput import waiting
+from .serving_constants import Engine
+from .serving_estimate import Estimate, Server
+from .serving_operations import BITS, Deployment
+from .serving_plan import SIZES, USUAL, Target, deployments
+
+BUSY = 0.7  # of the time that prefill servers compute: beyond it prompts that come at random wait for long
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Some prefill servers beside some decode servers.
+
+    prefill, decode  one server of each kind
+    servers    how many of each
+    batch      sequences of one decode server
+    first, gap  seconds to the first token and between tokens; of the first one's parts "network" is the cache's way
+    rate       requests/s
+    sent       bytes of one cache over the network
+    """
+
+    prefill: Server
+    decode: Server
+    servers: tuple[int, int]
+    batch: int
+    first: Estimate
+    gap: Estimate
+    rate: float
+    sent: float
+    answer: float
+
+    @property
+    def chips(self) -> int:
+        return self.servers[0] * int(self.prefill.at.chips) + self.servers[1] * int(self.decode.at.chips)
+
+    @property
+    def users(self) -> float:
+        """Requests that get tokens at once."""
+        return self.servers[1] * self.batch
+
+    @property
+    def speed(self) -> float:
+        """Tokens/s of each user."""
+        return 1 / self.gap.mid
+
+    @property
+    def throughput(self) -> float:
+        """Tokens/s of all users."""
+        return self.rate * self.answer
+
+    def keeps(self, target: Target) -> bool:
+        """Whether it keeps what users are promised, by the estimate."""
+        has = {"speed": self.speed, "first": -self.first.mid, "users": self.users, "rate": self.rate}
+        asked = {n: x for n, x in vars(target).items() if x is not None}
+        return all(has[n] >= (-x if n == "first" else x) for n, x in asked.items())
+
+
+def apart(
+    c: Config, of: Chip, chips: Count, prompt: Count, answer: Count, engine: Engine, like: Deployment = USUAL
+) -> Iterator[Apart]:
+    """Every pair of servers with every batch that fits, as many of each as serve most.
+
+    A prompt waits as in a queue with one server that is busy BUSY of the time; its cache goes over the network cards of all chips
+    of its prefill server. Decode servers get no more requests than the others read.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> best = max(apart(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
+    >>> best.chips <= 8, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
+    (True, 'no prompts')
+    """
+    ways = {int(at.chips): [] for n in range(1, chips + 1) for at in deployments(c, of, n, like) if at.replicas == 1}
+    for n in ways:
+        ways[n] = [Server(c, of, at, engine) for at in deployments(c, of, n, like) if at.replicas == 1]
+    readers = [
+        (n, min(some, key=lambda s: s.prefill(prompt).mid)) for n, some in ways.items() if some[0].most(prompt) >= 1
+    ]
+    sent = kv_cache(c, prompt, 1, BITS[like.cache] / 8)
+    for n, reader in readers:
+        read = reader.prefill(prompt)
+        rate = BUSY / read.mid
+        parts = {"own": read.mid, "others": waiting(rate, read.mid), "host": engine.first}
+        first = reader.within(parts | {"network": transfer_time(sent, n * of.dcn_bandwidth)}, "first")
+        for m, some in ways.items():
+            for server in some:
+                for B in (B for B in SIZES if server.at.dp <= B <= server.most(prompt + answer)):
+                    gap = server.decode(B, prompt + answer / 2)
+                    each = B / (answer * gap.mid)
+                    if found := _numbers(chips, n, rate, m, each):
+                        served = min(found[0] * rate, found[1] * each)
+                        yield Apart(reader, server, found, B, first, gap, served, sent, answer)
+
+
+def _numbers(chips: int, n: int, rate: float, m: int, each: float) -> tuple[int, int] | None:
+    """How many servers of n chips that read `rate` prompts/s, and of m chips that answer `each` requests/s, serve most."""
+    pairs = ((x, (chips - x * n) // m) for x in range(1, (chips - m) // n + 1))
+    return max(
+        (p for p in pairs if p[1]), key=lambda p: (min(p[0] * rate, p[1] * each), -p[0] * n - p[1] * m), default=None
+    )
+
+
+def best_apart(
+    c: Config,
+    of: Chip,
+    chips: Count,
+    prompt: Count,
+    answer: Count,
+    target: Target,
+    engine: Engine,
+    like: Deployment = USUAL,
+):
+    """The pair that keeps a target and serves most, or None."""
+    some = (a for a in apart(c, of, chips, prompt, answer, engine, like) if a.keeps(target))
+    return max(some, key=lambda a: (a.throughput, a.speed), default=None)
+
+
+entries(__name__)
