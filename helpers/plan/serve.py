@@ -6,6 +6,7 @@ Seconds are estimates with the two ends between which three of four measured loa
 import json
 
 from helpers import show
+from helpers.costs.inference.serving_apart import Apart, best_apart
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_operations import FOUR, Deployment
 from helpers.costs.inference.serving_plan import Answer, Plan, Target, plan
@@ -21,6 +22,7 @@ KINDS = {
     "rate": "estimate, requests/s, each user asks again when answered",
     "throughput": "estimate, tokens/s of answers",
     "memory": "count, in bytes of a chip",
+    "apart": "estimate, prefill and decode on servers of their own, as many chips",
     "price": "estimate, for a million tokens of prompts and of answers, without idle hours",
 }
 """What kind each number of a record is."""
@@ -48,16 +50,19 @@ def serve(options) -> str:
     if min(options.prompt, options.answer) < 1:
         raise ValueError("--in and --out are 1 or more")
     target = Target(options.speed, options.first, options.users, options.rate)
-    found = plan(c, of, chips, options.prompt, options.answer, target, ENGINES[options.engine], types(c, options))
+    lengths, engine, like = (options.prompt, options.answer), ENGINES[options.engine], types(c, options)
+    found = plan(c, of, chips, *lengths, target, engine, like)
+    beside = best_apart(c, of, int(found.best.at.chips), *lengths, target, engine, like) if found.kept else None
     if options.json:
         record = {"kinds": KINDS, "kept": found.kept, "missed": target.missed(found.best)}
         record |= {"plan": of_plan(found.best, options.price)}
         record |= {"frontier": [of_plan(p, options.price) for p in found.frontier]}
+        record |= {"apart": beside and of_apart(beside)}
         return json.dumps(record, indent=1)
     how_many = f"{chips:,} {of.name}" if chips else f"as few {of.name} as needed"
     asks = f"{options.prompt:,} tokens in and {options.answer:,} out"
     head = f"{name} on {how_many}, {asks}, weights in {options.weights}, engine {options.engine}.\n"
-    return head + account(found, target, options.price) + "\n" + table(found)
+    return head + account(found, target, options.price) + "\n" + said_apart(beside, found) + table(found)
 
 
 def types(c: Config, options) -> Deployment:
@@ -84,6 +89,34 @@ def of_plan(p: Plan, price: float | None) -> dict:
         "memory": p.memory,
         "price": None if price is None else dict(zip(("in", "out"), p.price(price))),
     }
+
+
+def of_apart(a: Apart) -> dict:
+    """What --json prints of prefill and decode on servers of their own."""
+    names = ("tp", "dp", "ep", "pp")
+    layouts = [{n: int(getattr(s.at, n)) for n in names if getattr(s.at, n) != 1} for s in (a.prefill, a.decode)]
+    seconds = {n: {"low": e.low, "mid": e.mid, "high": e.high} for n, e in (("first", a.first), ("gap", a.gap))}
+    return {
+        "prefill": {"servers": a.servers[0], "layout": layouts[0]},
+        "decode": {"servers": a.servers[1], "layout": layouts[1], "batch": a.batch},
+        "chips": a.chips,
+        **seconds,
+        "speed": a.speed,
+        "rate": a.rate,
+        "throughput": a.throughput,
+        "sent": a.sent,
+    }
+
+
+def said_apart(a: Apart | None, found: Answer) -> str:
+    """The best that prefill and decode on servers of their own give, beside the plan."""
+    if a is None:
+        return ""
+    return (
+        f"  apart: {a.servers[0]} x [{a.prefill.at}] read prompts for {a.servers[1]} x [{a.decode.at}] of {a.batch:,} requests: "
+        f"{a.throughput / found.best.throughput:.2f} times as many tokens/s,\n"
+        f"  {a.speed:.0f} for each user, first after {show.seconds(a.first.mid)}, {show.bytes(a.sent)} over the network for each prompt\n"
+    )
 
 
 def account(found: Answer, target: Target, price: float | None) -> str:

@@ -58,7 +58,7 @@ def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
 
 def test_every_number_says_what_kind_it_is(capsys):
     got = json.loads(said(capsys, *ASKED, "--json"))
-    assert set(got["kinds"]) == set(got["plan"]) - {"layout", "chips", "batch"}
+    assert set(got["kinds"]) == set(got["plan"]) - {"layout", "chips", "batch"} | {"apart"}
     text = said(capsys, *ASKED, "--price", "3")
     kinds = [line.split()[0] for line in text.splitlines()[2:8] if line[2] != " "]
     assert kinds == ["estimate"] * 3 + ["count", "estimate"]
@@ -136,3 +136,23 @@ def test_copied_heads_are_said(capsys):
 def test_bad_input_gets_one_sentence(words, sentence, capsys):
     err = refused(capsys, "serve", *(() if "--in" in words else ("--in", "4000")), "--out", "1000", *words)
     assert sentence in err and err.count("\n") == 1
+
+
+def test_prefill_and_decode_apart(capsys):
+    words = [
+        "serve",
+        "llama-3-70b",
+        "--chips",
+        "16xH100",
+        "--weights",
+        "fp8",
+        "--in",
+        "4000",
+        "--out",
+        "500",
+        "--speed",
+        "40",
+    ]
+    got = json.loads(said(capsys, *words, "--json"))["apart"]
+    assert got["chips"] <= 16 and got["speed"] >= 40 and got["sent"] == 4000 * 2 * 80 * 8 * 128 * 2
+    assert f"{got['prefill']['servers']} x [" in said(capsys, *words)
