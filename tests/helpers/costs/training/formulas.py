@@ -113,9 +113,9 @@ def _utilised(B, T):
     return step_estimate.utilisation(*args, 10.0)
 
 
-def _careful(tp, cp):
+def _careful(T):
     c, s = Config(4096, 32, 32, 8, 128, 14336, 128256), Slice(chip("H100"), (8,))
-    return careful(step(c, layout.Layout(tp=tp, cp=cp, dp=16 / (tp * cp), pods=2), 2.0**20, 4096.0, s)) + 0 * tp
+    return careful(step(c, layout.Layout(tp=2, cp=8, pods=2), 8 * T, T, s)) + 0 * T
 
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
@@ -123,7 +123,7 @@ FORMULAS = {
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "careful": (
         _careful,
-        [(8.0, 1.0), (16.0, 1.0), (1.0, 8.0)],
+        [(4096.0,), (65536.0,)],
     ),
     "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
