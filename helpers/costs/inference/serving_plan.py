@@ -232,7 +232,7 @@ def check(c: Config, of: Chip, prompt, answer, like: Deployment) -> None:
             f"{prompt:,} + {answer:,} tokens are more than the model's {c.positions:,} positions: give shorter prompts or answers"
         )
     if like.cache not in ("bf16", "int8") and arithmetic(of, like.cache) == "bf16":
-        raise ValueError(f"a {of.name} has no arithmetic in {like.cache}: keep caches in bf16, or in int8")
+        raise ValueError(f"the {of.name} has no arithmetic in {like.cache}: keep caches in bf16, or in int8")
 
 
 def _no_room(c: Config, of: Chip, chips, S, engine: Engine, like: Deployment) -> str:

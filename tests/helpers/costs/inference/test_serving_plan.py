@@ -1,0 +1,204 @@
+"""Plans against a search that tries everything, and what is said of what cannot be had."""
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+
+import pytest
+
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES
+from helpers.costs.inference.serving_estimate import Server, loaded
+from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.inference.serving_plan import Plan, Target, deployments, frontier, plan, plans
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.transformers.public_models import MODELS, model
+
+VLLM, H100, USUAL = ENGINES["vllm"], chip("H100"), Deployment()
+SMALL = replace(H100, pod=(2,))  # a domain of two: what is larger needs stages, or experts over it
+LLAMA, MIXTRAL = model("llama-3-8b"), model("mixtral-8x7b")
+ASKED = 2000, 500
+
+
+def everything(c, on, chips):
+    """Every way in powers of two to cut chips into replicas, of which those that the search leaves out are no plans."""
+    sizes = [2**i for i in range(chips.bit_length())]
+    for tp, dp, pp, ep in product(sizes, repeat=4):
+        group = tp * dp * pp
+        if group > chips or tp > min(c.N, on.pod[0]):
+            continue
+        whole = ep == dp == 1 and (pp == 1 or (not c.moe and tp == on.pod[0]))  # stages begin where a domain ends
+        spread = c.moe and pp == 1 and ep == tp * dp > 1 and c.moe.E % ep == 0
+        if not (whole or spread):
+            continue
+        s = Server(c, on, Deployment(tp, dp, ep, pp, chips // group), VLLM)
+        for B in (n for n in range(1, 5000) if n & (n - 1) == 0 or n % 3 == 0 and n // 3 & (n // 3 - 1) == 0):
+            if B * dp <= s.most(sum(ASKED)):
+                yield Plan(s, *ASKED, loaded(s, *ASKED, B * dp * s.at.replicas))
+
+
+CASES = [(LLAMA, SMALL, 4), (LLAMA, H100, 8), (MIXTRAL, H100, 4), (LLAMA, H100, 6), (LLAMA, H100, 2)]
+
+
+@lru_cache(None)
+def every_plan(case):
+    return tuple(everything(*CASES[case]))
+
+
+def named(some):
+    return {(str(p.at), p.users, round(p.speed, 9)) for p in some}
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_every_plan_is_tried_once(case):
+    found = list(plans(*CASES[case], *ASKED, VLLM))
+    assert len(found) == len(named(found)) and named(found) == named(every_plan(case))
+
+
+@pytest.mark.parametrize("case", range(4))
+@pytest.mark.takes("prices every plan one by one")
+@pytest.mark.parametrize(
+    "target",
+    [Target(), Target(speed=60), Target(first=0.5), Target(users=24, speed=45), Target(rate=1.0, first=1.0, speed=40)],
+)
+def test_the_best_is_that_of_a_loop(case, target):
+    def keeps(p):
+        have = {"speed": p.speed, "users": p.users, "rate": p.users / p.load.request, "first": -p.load.first.mid}
+        return all(have[n] >= (-x if n == "first" else x) for n, x in vars(target).items() if x is not None)
+
+    found = plan(*CASES[case], *ASKED, target, VLLM, USUAL)
+    good = [p for p in every_plan(case) if keeps(p)]
+    assert found.kept and target.kept(found.best) and target.missed(found.best) == []
+    assert found.best.throughput == pytest.approx(max(p.throughput for p in good))
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_the_frontier_is_what_no_other_plan_beats(case):
+    every = every_plan(case)
+    seen = [(p.speed, p.rate) for p in every]
+    beaten = [any((v > x and w >= y) or (v >= x and w > y) for v, w in seen) for x, y in seen]
+    found = frontier(list(every))
+    assert named(found) == named(p for p, worse in zip(every, beaten) if not worse)
+    assert [p.speed for p in found] == sorted(p.speed for p in found)
+    assert found == [*plan(*CASES[case], *ASKED, Target(), VLLM, USUAL).frontier]
+
+
+def test_as_few_chips_as_needed():
+    """No smaller number of the ladder keeps the target."""
+    target = Target(speed=100, users=300)
+    found = plan(LLAMA, H100, None, *ASKED, target, VLLM, USUAL)
+    sizes = sorted({n for e in range(8) for n in (2**e, 3 * 2**e)})
+    keep = [n for n in sizes if any(map(target.kept, plans(LLAMA, H100, n, *ASKED, VLLM)))]
+    assert found.kept and found.best.at.chips == keep[0] > 1
+
+
+def test_what_no_number_of_chips_reaches_has_a_nearest():
+    """One user's tokens cannot come faster and faster; the nearest is the fastest that there is."""
+    found = plan(LLAMA, H100, None, *ASKED, Target(speed=1e5), VLLM, USUAL)
+    fastest = max(p.speed for n in (1, 2, 4, 8, 16) for p in plans(LLAMA, H100, n, *ASKED, VLLM))
+    assert not found.kept and found.best.speed == pytest.approx(fastest) and found.best.at.chips <= 16
+    assert Target(speed=1e5).missed(found.best) == ["speed"]
+
+
+def test_the_nearest_misses_the_fewest_and_those_by_the_smallest_factor():
+    target, every = Target(speed=200, users=400, first=0.3), every_plan(4)
+
+    def misses(p):
+        factors = [200 / p.speed, 400 / p.users, p.load.first.mid / 0.3]
+        return sum(x > 1 for x in factors), max(factors)
+
+    found = plan(LLAMA, H100, 2, *ASKED, target, VLLM, USUAL)
+    assert not found.kept and misses(found.best) == pytest.approx(min(map(misses, every)))
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if not model(n).gemma3n])
+def test_deployments_fit_the_model_and_the_chips(name):
+    c = model(name)
+    for on, chips in ((H100, 16), (chip("GB200"), 128), (chip("v5e"), 256), (chip("A100"), 3)):
+        some = list(deployments(c, on, chips))
+        assert len({str(at) for at in some}) == len(some) and str(some[0]) in ("one chip", f"replicas={chips}")
+        for at in some:
+            assert chips // 2 < at.chips <= chips and at.tp <= c.N and at.pp <= c.L and (at.pp == 1 or not c.moe)
+            assert at.ep == 1 or (c.moe.E % at.ep == 0 and at.ep == at.group)
+            assert on.axes or at.tp <= on.pod[0]
+
+
+@pytest.mark.parametrize("name", ["H100", "v5e", "GB200"])
+def test_types_are_those_asked_for(name):
+    like = Deployment(weights="int4", cache="int8")
+    assert {(at.weights, at.cache) for at in deployments(LLAMA, chip(name), 4, like)} == {("int4", "int8")}
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_numbers_of_a_plan(case):
+    """Requests/s by Little's law; bytes within the chip; a dear part is the longest; the price is that of the chips' time."""
+    for p in every_plan(case):
+        assert p.rate * p.load.request == pytest.approx(p.users) and p.throughput == pytest.approx(500 * p.rate)
+        assert sum(p.memory.values()) <= p.server.chip.hbm_bytes * (1 + 1e-9) and min(p.memory.values()) > 0
+        assert p.load.gap.parts[p.bound] == max(p.load.gap.parts.values())
+
+
+@pytest.mark.parametrize(
+    "c, at", [(LLAMA, Deployment(tp=2, replicas=3)), (MIXTRAL, Deployment(dp=4, ep=4)), (LLAMA, Deployment(pp=4))]
+)
+def test_prices_of_prompts_and_answers_are_the_hire_of_the_chips(c, at):
+    """Of an engine that is busy with nothing else: an hour's tokens at these prices cost the chips' hour, within 5 %."""
+    engine = replace(VLLM, seen=1.0, queue=0.0, first=0.0)
+    s = Server(c, H100, at, engine, replace(CONSTANTS, power=1.0))
+    p = Plan(s, 1000, 1000, loaded(s, 1000, 1000, 64 * at.chips))
+    prompts, answers = p.price(2.0)
+    paid = 3600 * p.rate * (1000 * prompts + 1000 * answers) / 1e6
+    assert paid == pytest.approx(2.0 * at.chips, rel=0.05) and answers > prompts
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_every_chip_has_a_plan(name):
+    found = plan(model("llama-3.2-1b"), chip(name), None, 200, 100, Target(rate=0.5), VLLM, USUAL)
+    assert found.kept and found.best.at.chips <= 2
+
+
+def asked(c=LLAMA, on=H100, chips=8, prompt=1000, answer=1000, target=Target(speed=10), like=USUAL, engine=VLLM):  # noqa: B008
+    return plan(c, on, chips, prompt, answer, target, engine, like)
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (
+            lambda: asked(model("deepseek-v3"), chips=2, like=Deployment(weights="fp8")),
+            "the weights in fp8 and one cache of 2,000 tokens do not fit on 2 H100: 16 would do",
+        ),
+        (
+            lambda: asked(model("gpt-3"), replace(H100, hbm_bytes=1e8), chips=None),
+            "do not fit on 4,096 H100: take chips with more memory, or weights in fp8",
+        ),
+        (
+            lambda: asked(model("gpt-3"), prompt=2000),
+            "2,000 + 1,000 tokens are more than the model's 2,048 positions: give shorter prompts or answers",
+        ),
+        (
+            lambda: asked(on=chip("A100"), like=Deployment(cache="fp8")),
+            "the A100 has no arithmetic in fp8: keep caches in bf16, or in int8",
+        ),
+        (lambda: asked(like=Deployment(cache="nvfp4")), "the H100 has no arithmetic in nvfp4: keep caches in bf16"),
+        (lambda: asked(model("gemma-3n-e2b")), "an estimate of serving does not know an AltUp"),
+        (lambda: Target(speed=0), "speed is above 0, or left out, and not 0"),
+        (lambda: Target(first=-1), "first is above 0, or left out, and not -1"),
+        (lambda: asked(chips=0), "chips is a whole number of 1 or more or None, not 0"),
+        (lambda: asked(answer=0), "answer is a whole number of 1 or more, not 0"),
+        (lambda: asked(prompt=2.5), "prompt is a whole number of 1 or more, not 2.5"),
+        (lambda: asked(engine="vllm"), "engine is an Engine, not 'vllm'"),
+    ],
+)
+def test_what_cannot_be_served_gets_one_sentence(call, said):
+    with pytest.raises(ValueError, match=re.escape(said)) as e:
+        call()
+    assert "\n" not in str(e.value)
+
+
+def test_what_would_do_does():
+    """The number that a refusal names holds the model, and half of it does not."""
+    c, like = model("deepseek-v3"), Deployment(weights="fp8")
+    assert asked(c, chips=16, like=like).best.at.chips == 16
+    with pytest.raises(ValueError, match="16 would do"):
+        asked(c, chips=8, like=like)
