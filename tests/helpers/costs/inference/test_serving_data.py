@@ -1,0 +1,131 @@
+"""The measured loads that the estimate of serving is fitted to: all priced, all cited, and no name of a source in any number."""
+
+import json
+import random
+from dataclasses import fields, replace
+from math import prod
+
+import pytest
+
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, Engine, unknown
+from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.rooflines.chips import CHIPS
+from helpers.costs.transformers.public_models import MODELS
+from tests import bench_serving as bench
+
+DATA = json.loads(bench.DATA.read_text(encoding="utf-8"))
+ROWS = bench.rows()
+KINDS = {"gap", "request", "step", "prefill", "throughput", "prefilled"}
+
+
+@pytest.fixture(scope="module")
+def said():
+    """What is predicted of each row."""
+    return [bench.predicted(r.server, r.kind, r.prompt, r.answer, r.users) for r in ROWS]
+
+
+def test_every_row_is_priced(said):
+    """Each measured number has a prediction of its kind, which is positive; half of them are within a fourth."""
+    ratios = []
+    for r, found in zip(ROWS, said):
+        assert set(r.what) <= set(found) and all(x > 0 for x in (*found.values(), *r.what.values())), r.name
+        ratios += [found[what] / y for what, y in r.what.items() if what != "first"]
+    assert sum(0.75 < x < 1.25 for x in ratios) > len(ratios) / 2 and all(0.1 < x < 10 for x in ratios)
+
+
+def test_every_row_says_where_it_was_read():
+    assert len({r["id"] for r in DATA["rows"]}) == len(DATA["rows"]) == len(ROWS)
+    assert {r["source"] for r in DATA["rows"]} == set(DATA["sources"])
+    assert all(len(s["title"]) > 10 for s in DATA["sources"].values())
+
+
+@pytest.mark.parametrize("source", DATA["sources"])
+def test_rows_are_of_what_the_course_has(source):
+    """Chips, engines, fields of a deployment; and which inputs were taken as usual."""
+    names = {f.name for f in fields(Deployment)}
+    for r in (r for r in DATA["rows"] if r["source"] == source):
+        assert r["chip"] in CHIPS and r["engine"] in ENGINES and set(r["at"]) <= names
+        assert r["model"] in MODELS or r["model"] in DATA["models"]
+        assert set(r.get("missing", ())) <= {"cache", "chips", "layout", "users"}
+        assert all(r["at"][n] != getattr(Deployment(), n) for n in r["at"]) and len(set(r["measured"]) & KINDS) == 1
+        assert (r["users"] is None) == ("users" in r.get("missing", ()) and "throughput" in r["measured"])
+
+
+def test_models_of_their_own_are_used():
+    assert set(DATA["models"]) <= {r["model"] for r in DATA["rows"]}
+
+
+def renamed(path, monkeypatch):
+    """The rows with names of sources and rows shuffled, and other measured numbers."""
+    data, draw = json.loads(json.dumps(DATA)), random.Random(0)
+    for label in ("source", "id"):
+        mixed = [r[label] for r in data["rows"]]
+        draw.shuffle(mixed)
+        for r, new in zip(data["rows"], mixed):
+            r[label] = new
+    path.write_text(json.dumps(data), encoding="utf-8")
+    monkeypatch.setattr(bench, "DATA", path)
+    return bench.rows()
+
+
+def test_no_name_of_a_source_reaches_the_estimate(said, tmp_path, monkeypatch):
+    mixed = renamed(tmp_path / "serving.json", monkeypatch)
+    assert [r.source for r in mixed] != [r.source for r in ROWS]
+    assert [bench.predicted(r.server, r.kind, r.prompt, r.answer, r.users) for r in mixed] == said
+    assert bench.free(mixed) == bench.free(ROWS)
+
+
+@pytest.mark.slow("fits the constants to a part of the rows, twice")
+def test_no_name_of_a_source_reaches_a_constant(tmp_path, monkeypatch):
+    mixed = renamed(tmp_path / "serving.json", monkeypatch)
+    assert bench.fit(ROWS[::40]) == bench.fit(mixed[::40])
+
+
+@pytest.mark.takes("prices every row twice")
+def test_rows_taken_together_are_rows_taken_one_by_one(said):
+    groups = bench.stacked(ROWS)
+    assert sorted(i for places, _, _ in groups for i in places) == list(range(len(ROWS)))
+    for places, r, numbers in groups[::4]:
+        for what, x in bench.predicted(r.server, r.kind, *numbers).items():
+            assert [said[i][what] for i in places] == pytest.approx(list(x + 0 * numbers[0]), rel=1e-9)
+
+
+def test_left_out_rows_are_not_fitted_to():
+    """Every row of a source, engine, chip or model on one side, all others on the other."""
+    found = bench.apart(ROWS)
+    assert {name.split()[0] for name in found} == {"source", "engine", "chip", "model"}
+    for name, (out, kept) in found.items():
+        assert len(out) + len(kept) == len(ROWS) and not {r.name for r in out} & {r.name for r in kept}
+        if name.startswith("source"):
+            assert {r.source for r in out} == {name.split()[1]} and name.split()[1] not in {r.source for r in kept}
+
+
+def test_scores_are_arithmetic():
+    r = ROWS[0]
+    some = [{"row": r, "what": "gap", "ratio": x, "inside": x > 0.95, "width": 1.5} for x in (1.1, 0.9, 1.0, 1.5)]
+    s = bench.score(some)
+    assert [s[x] for x in ("rows", "median", "bias", "inside", "width")] == pytest.approx([4, 10, 5, 0.75, 1.5])
+
+
+def test_constants_of_guesses_are_where_they_were_set():
+    """No standard deviation out each is its guess; one out, e to that power more."""
+    names = bench.free(ROWS)
+    k, engines = bench.constants(names, [0.0] * len(names))
+    assert all(getattr(k, n) == bench.KERNELS[n] for n in bench.FREE)
+    assert engines["vllm"].host == bench.GUESS.host and engines["sglang"].seen == 0.6
+    one, _ = bench.constants(names, [float(n == "memory" and not e) for e, n, _, _ in names])
+    assert one == replace(k, memory=k.memory * 2.718281828459045 ** bench.FREE["memory"])
+
+
+def test_an_unknown_engine_is_the_mean_of_those_with_graphs():
+    for f in fields(Engine)[:-1]:
+        mean = prod(getattr(ENGINES[n], f.name) for n in GRAPHS) ** (1 / 3)
+        assert getattr(ENGINES["unknown"], f.name) == pytest.approx(mean, rel=0.005)
+    assert not ENGINES["unknown"].measured and unknown(ENGINES) == ENGINES["unknown"]
+    assert all(e.measured for n, e in ENGINES.items() if n != "unknown")
+
+
+def test_shares_are_shares():
+    shares = ("memory", "torus", "cached", "bf16", "gain", "grouped", "keys", "prompt", "link", "power")
+    assert all(0 < getattr(CONSTANTS, n) < 1 for n in shares) and len(vars(CONSTANTS)) <= 20
+    assert all(0 < e.seen <= 1 and 0 < e.links <= 1 for e in ENGINES.values())
