@@ -47,6 +47,22 @@ def arithmetic(chip: Chip, weights: str) -> str:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """How weights of a type are kept, and how products read them.
+
+    bits      of a number, its scale included
+    rate      FLOPs/s of the products, over those in bf16
+    row       bytes of a number of the rows that meet it
+    narrower  1 where these rows are made narrower before, or 0
+    """
+
+    bits: float
+    rate: float
+    row: float
+    narrower: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Seconds: `mid` is the estimate, [low, high] where the measured time should lie; `parts` add up to it."""
 
@@ -74,24 +90,38 @@ class Server:
     engine: Engine
     k: Constants = field(default=CONSTANTS, repr=False)
 
+    @property
+    def torus(self) -> bool:
+        """Whether its chips are joined without switches, as TPUs are."""
+        return self.chip.kind == "tpu"
+
+    def stored(self, role: str) -> Stored:
+        """The weights of a role."""
+        name = self.at.type_of(self.config, role)
+        kind = arithmetic(self.chip, name)
+        return Stored(BITS[name], self.chip.rate(kind) / self.chip.rate(), ROWS[kind], 1 if kind != "bf16" else 0)
+
+    @property
+    def cached(self):
+        """Bytes of a cached number."""
+        return BITS[self.at.cache] / 8
+
     def product(self, p: Product):
         """Seconds of a product with weights; experts' are without what their kernels take themselves."""
-        chip, k = self.chip, self.k
-        stored = self.at.type_of(self.config, p.role)
-        kind = arithmetic(chip, stored)
+        chip, k, w = self.chip, self.k, self.stored(p.role)
         share = k.grouped if p.role == "experts" else k.bf16
-        gain = 1 + (chip.rate(kind) / chip.rate() - 1) * k.gain
+        gain = 1 + (w.rate - 1) * k.gain
         math = p.flops / (chip.rate() * share * gain)
-        moved = p.weights * BITS[stored] / 8 + p.groups * (ROWS[kind] * p.m * p.k + 2 * p.m * p.n)
-        moved = moved / (chip.hbm_bandwidth * (k.torus if chip.axes else k.memory))
+        moved = p.weights * w.bits / 8 + p.groups * (w.row * p.m * p.k + 2 * p.m * p.n)
+        moved = moved / (chip.hbm_bandwidth * (k.torus if self.torus else k.memory))
         if p.role == "experts":  # better kernels compute faster, and none reads faster than memory does
             return sqrt((self.engine.moe * math) ** 2 + (maximum(self.engine.moe, 1.0) * moved) ** 2)
-        return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + (k.quantise if kind != "bf16" else 0))
+        return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + k.quantise * w.narrower)
 
     def around(self, numbers, n):
         """Seconds of an AllReduce of so many numbers of two bytes over n chips."""
         chip, k, each = self.chip, self.k, 2 * (n - 1) / n * 2 * numbers
-        if not chip.axes:
+        if not self.torus:
             W = where(
                 n <= chip.pod[0], chip.link_bandwidth, minimum(chip.link_bandwidth, chip.dcn_bandwidth * chip.pod[0])
             )
@@ -107,7 +137,7 @@ class Server:
         """Seconds in which tokens go to experts of other groups, and come back: one copy to each other domain."""
         chip, n, k = self.chip, self.at.group, self.k
         V = ROUTE * layer.routed
-        if chip.axes:
+        if self.torus:
             return where(self.at.dp > 1, V / (2 * chip.link_bandwidth * k.link) + 2 * n**0.5 * chip.hop, 0.0)
         domains = maximum(1.0, n / chip.pod[0])
         copies = minimum(self.config.moe.k if self.config.moe else 1, self.at.dp)
@@ -118,7 +148,7 @@ class Server:
     def attention(self, layer: Layer, seen):
         """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens."""
         chip, k, r = self.chip, self.k, layer.reading
-        moved = (r.cached * BITS[self.at.cache] / 8 + 8 * r.state) / (chip.hbm_bandwidth * k.cached)
+        moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * k.cached)
         both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
         rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / 3.12e14 / maximum(seen, 1))
         more = k.mixers if layer.kind.linear or self.config.indexer else 0
@@ -189,7 +219,7 @@ class Server:
     def held(self):
         """Bytes of weights on one chip, those that tp copies too; tables and what is no matrix in bf16."""
         c, at, p = self.config, self.at, parameters(self.config)
-        ops, bits = operations(c, at, Batch(1.0, 1.0), 1.0), {r: BITS[at.type_of(c, r)] / 8 for r in ROLES}
+        ops, bits = operations(c, at, Batch(1.0, 1.0), 1.0), {r: self.stored(r).bits / 8 for r in ROLES}
         experts = bits["experts"] * p.experts / at.group
         rest = sum(n.count * x.weights * bits[x.role] for n in ops.layers for x in n.products if x.role != "experts")
         table = p.embedding / at.tp + (0 if c.tied else ops.head.weights)
@@ -197,8 +227,8 @@ class Server:
 
     def cache(self, S):
         """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
-        c, x = self.config, BITS[self.at.cache] / 8
-        return kv_cache(c, S, 1, x) * (1.0 if c.mla else self.at.heads(c) / c.K) / self.at.pp
+        c = self.config
+        return kv_cache(c, S, 1, self.cached) * (1.0 if c.mla else self.at.heads(c) / c.K) / self.at.pp
 
     def most(self, S):
         """Sequences of S tokens whose caches fit into what weights and reserve leave, in one replica."""

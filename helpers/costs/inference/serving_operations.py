@@ -24,6 +24,9 @@ Formats, 2023), 8 for 16 of nvfp4 (NVIDIA, 2025). Scales of fp8 and int8 stand f
 FOUR = ("int4", "mxfp4", "nvfp4")
 HEADS = "q", "q_up", "kv_up", "output_gate"  # matrices with a part for each head, whose columns tp cuts
 
+READS = {"o": "heads", "kv_up": "keys", "q_up": "queries", "index_q": "queries"}
+"""The rows that a matrix of attention reads; the others read the layer's input."""
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -210,10 +213,10 @@ def attention_products(c: Config, kind: LayerKind, rows, tp, again=0.0) -> list[
             k, n = (shape[0] / tp, shape[1]) if name == "o" else (shape[0], shape[1] / tp)
         else:
             k, n = _cut(c, name, shape, tp)
-        into = ("o", k) if name == "o" else ("kv" if name == "kv_up" else "", k)
-        fused[into] = fused.get(into, 0) + n
-    made = lambda into: rows + again if into == "kv" else rows  # noqa: E731
-    return [Product("projections", made(into), n, k) for (into, k), n in fused.items()]
+        reads = READS.get(name, "input")
+        fused[reads] = k, fused.get(reads, (k, 0))[1] + n
+    made = lambda reads: rows + again if reads == "keys" else rows  # noqa: E731
+    return [Product("projections", made(reads), n, k) for reads, (k, n) in fused.items()]
 
 
 def mlp_products(c: Config, kind: LayerKind, at: Deployment, rows) -> tuple[list[Product], float]:
