@@ -16,14 +16,9 @@ FIGURE = Planner(
         "H100": "H100", "H100-PCIe": "H100, PCIe", "H800": "H800", "H20": "H20", "H200": "H200", "B200": "B200", "B300": "B300",
         "GB200": "GB200", "GB300": "GB300", "MI300X": "MI300X", "MI355X": "MI355X", "Trn2": "Trainium 2",
     },
-    widths={
-        "weights and caches in bf16": (2, 2),
-        "weights in int8, caches in bf16": (1, 2),
-        "weights in bf16, caches in int8": (2, 1),
-        "weights and caches in int8": (1, 1),
-    },
+    engines={"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "jax": "JAX, compiled", "unknown": "another engine"},
     first={
         "task": "train", "model": "llama-3-70b", "chip": "v5p", "n": 64, "tokens": 2**20, "T": 8192,
-        "keep": "the fastest", "widths": "weights and caches in bf16",
+        "keep": "the fastest", "weights": "bf16", "cache": "bf16", "engine": "vLLM",
     },
 )  # fmt: skip

@@ -3,25 +3,14 @@
 import math
 from html import escape
 
-from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.controls import head_html, reading
 
 from . import words as say
-from .serving import BATCHES
 
 WIDE, HIGH = 360, 34  # of a drawing, and of one bar in it
-
-
-def shape(s: Slice) -> str:
-    """The shape of a slice; of GPUs their switch.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> shape(Slice(chip("v5e"), (4, 4))), shape(Slice(chip("H100"), (8,)))
-    ('4x4', 'one domain')
-    """
-    return "x".join(map(str, s.shape)) if s.chip.axes else "one domain"
+TALL = 250  # of the frontier
 
 
 def html(figure) -> str:
@@ -29,10 +18,11 @@ def html(figure) -> str:
     key, at, plan = f"live-{figure.name}", figure.chosen(), figure.plan()
     return (
         head_html(key, figure.title, say.HINT, _controls(figure, key, at), plan.sentence, "live live-planner")
-        + _ranking(figure, key, plan)
+        + "".join(_ranking(figure, key, task, plan, task == at["task"]) for task in say.TASKS)
+        + PAGES.format(only=str(len(plan.rows) <= say.ROWS).lower())
+        + _frontier(key, at["task"])
         + "".join(drawing(kind, at["task"], plan.values, hbm(figure, at)) for kind in say.BARS)
         + _numbers(figure, at["task"], plan)
-        + _batches(at["task"], plan)
         + f"<figcaption>{''.join(f'<p>{escape(text)}</p>' for text in say.RULES.values())}</figcaption></figure>"
     )
 
@@ -88,38 +78,55 @@ def _own(key: str, at) -> str:
     )
 
 
-def cells(row, of_hbm: float) -> tuple[str, str]:
-    """Seconds and bytes of a ranked layout, as the table shows them."""
+def cells(task: str, row, of_hbm: float) -> tuple[str, ...]:
+    """Numbers of a ranked line, as the table shows them."""
+    if task == "serve":
+        return reading(row.plan.speed), reading(row.plan.load.first.mid, "s"), reading(row.plan.rate)
     held = reading(row.memory, "B")
     if not row.fits:
         held = say.LACKS.format(memory=held, missing=reading(row.memory - of_hbm, "B"))
     return reading(row.seconds, "s"), held
 
 
-def _ranking(figure, key: str, plan) -> str:
-    lines, most = [], hbm(figure, figure.chosen())
-    for n, row in enumerate(plan.rows[: say.ROWS]):
-        seconds, held = cells(row, most)
-        checked = " checked" if n == plan.picked else ""
-        lines.append(
-            f'<tr data-row="{n}"><th scope="row"><label><input type="radio" name="{key}-pick" value="{row.name}"{checked} hidden> '
-            f"<span>{escape(row.words)}</span></label></th><td>{escape(seconds)}</td><td>{escape(held)}</td></tr>"
-        )
+PAGES = (
+    '<p class="live-pages" hidden><button type="button" data-turn="-1" aria-disabled="true">Earlier</button> '
+    '<button type="button" data-turn="1" aria-disabled="{only}">Later</button></p>'
+)
+LINE = (
+    '<tr data-row="{n}"{hidden}><th scope="row"><label><input type="radio" name="{name}"{more} hidden> <span>{words}</span></label></th>'
+    "{cells}</tr>"
+)
+
+
+def _ranking(figure, key: str, task: str, plan, shown: bool) -> str:
+    """The table of a task; that of the other has empty lines."""
+    lines, most, name, (first, *others) = [], hbm(figure, figure.chosen()), f"{key}-pick-{task}", say.COLUMNS[task]
+    for n, row in enumerate(plan.rows[: say.ROWS] if shown else ()):
+        more = f' value="{row.name}"{" checked" if n == plan.picked else ""}'
+        texts = "".join(f"<td>{escape(text)}</td>" for text in cells(task, row, most))
+        lines.append(LINE.format(n=n, hidden="", name=name, more=more, words=escape(row.words), cells=texts))
+    empty = "<td></td>" * len(others)
     lines += [
-        f'<tr data-row="{n}" hidden><th scope="row"><label><input type="radio" name="{key}-pick" hidden> <span></span></label></th>'
-        "<td></td><td></td></tr>"
+        LINE.format(n=n, hidden=" hidden", name=name, more="", words="", cells=empty)
         for n in range(len(lines), say.ROWS)
     ]
-    only = str(len(plan.rows) <= say.ROWS).lower()
-    page = say.PAGE[figure.chosen()["task"]].format(
-        first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}"
+    page = (
+        say.PAGE[task].format(first=1, last=min(say.ROWS, len(plan.rows)), count=f"{len(plan.rows):,}") if shown else ""
     )
+    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in (first, *others))
     return (
-        f'<table class="table live-ranked"><caption data-page>{escape(page)}</caption>'
-        '<thead><tr><th scope="col">layout</th><th scope="col">time</th><th scope="col">a device holds</th></tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table>"
-        '<p class="live-pages" hidden><button type="button" data-turn="-1" aria-disabled="true">Earlier</button> '
-        f'<button type="button" data-turn="1" aria-disabled="{only}">Later</button></p>'
+        f'<table class="table live-ranked" data-task="{task}"{"" if shown else " hidden"}><caption data-page>{escape(page)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def _frontier(key: str, task: str) -> str:
+    """The place of the frontier, which the script draws, and the slider that moves along it."""
+    return (
+        f'<div class="live-drawn live-frontier" data-task="serve"{"" if task == "serve" else " hidden"}>'
+        f'<p aria-hidden="true">{escape(say.FRONTIER["title"])}</p><svg data-frontier viewBox="0 0 {WIDE} {TALL}" role="img" '
+        f'aria-label="{escape(say.FRONTIER["title"])}"></svg><label for="{key}-point">{escape(say.MOVE)}</label>'
+        f'<input type="range" id="{key}-point" min="0" max="0" step="1" value="0" autocomplete="off"></div>'
     )
 
 
@@ -148,7 +155,7 @@ def drawing(kind: str, task: str, values, most: float) -> str:
                 said.append(f"{label} {text}")
     title = say.DRAWN[kind]
     return (
-        f'<div class="live-drawn"><p aria-hidden="true">{escape(title)}</p>'
+        f'<div class="live-drawn"{"" if n else " hidden"}><p aria-hidden="true">{escape(title)}</p>'
         f'<svg data-drawing="{kind}" viewBox="0 0 {WIDE} {HIGH * max(n, 1)}" role="img" '
         f'aria-label="{escape(title)}: {escape("; ".join(said))}">{"".join(groups)}</svg></div>'
     )
@@ -164,30 +171,6 @@ def _numbers(figure, task: str, plan) -> str:
         )
         bodies.append(f'<tbody data-task="{of}"{"" if of == task else " hidden"}>{lines}</tbody>')
     return (
-        '<table class="table live-numbers"><caption>The picked layout in numbers</caption>'
+        '<table class="table live-numbers"><caption>The picked line in numbers</caption>'
         '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>' + "".join(bodies) + "</table>"
-    )
-
-
-def batch_cells(one) -> tuple[str, str, str]:
-    """What the small table says of one batch."""
-    seconds, each, cost, fits = one
-    if not fits:
-        return "does not fit", "", ""
-    return reading(seconds, "s"), reading(each), say.TYPE if math.isnan(cost) else reading(cost)
-
-
-def _batches(task: str, plan) -> str:
-    some = [batch_cells(one) for one in plan.batches] or [("", "", "")] * len(BATCHES)
-    lines = "".join(
-        f'<tr data-batch="{B}"><th scope="row">{B:,}</th>'
-        + "".join(f"<td>{escape(text)}</td>" for text in texts)
-        + "</tr>"
-        for B, texts in zip(BATCHES, some)
-    )
-    return (
-        f'<table class="table live-batches" data-task="serve"{"" if task == "serve" else " hidden"}>'
-        "<caption>The picked cut at other batches</caption>"
-        '<thead><tr><th scope="col">B</th><th scope="col">a token</th><th scope="col">tokens/s of a chip</th>'
-        f'<th scope="col">a million tokens</th></tr></thead><tbody>{lines}</tbody></table>'
     )

@@ -1,8 +1,10 @@
 // The planner: ranks every layout of a setting as helpers/figures/inference/planner/planner.py does, with the functions traced from helpers/costs,
 // and shows the picked one. figure_controls.js calls what this hands out.
-window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, { text, whole, fill, ungrouped }) => {
-  const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), cuts = window.liveCuts(G);
-  const rows = [...box.querySelectorAll("[data-row]")], radios = rows.map(r => r.querySelector("input"));
+window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) => {
+  const { text, whole, fill, ungrouped } = words;
+  const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), { serving } = window.liveDeployments(t, G, words);
+  const rows = Object.fromEntries([...box.querySelectorAll(".live-ranked")].map(b => [b.dataset.task, [...b.querySelectorAll("[data-row]")]]));
+  const radio = line => line.querySelector("input"), radios = Object.values(rows).flat().map(radio);
   const { digits } = tools;
   let picked = "", page = 0, last = null, moved = false;
 
@@ -32,8 +34,6 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     const sizes = t.sizes.map(s => has[s]), own = sizes.some((x, k) => x !== like.sizes[k]);
     return [sizes, has, own, wrong && fill(wrong, { ...has, model: at.model, dense: like.dense })];
   }
-
-  const order = (fits, seconds, memory) => [!fits, ...(fits ? [seconds, memory] : [memory, seconds]).map(digits)];
 
   function ranked(some) {
     return some.sort((a, b) => {
@@ -122,74 +122,74 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     return { some: ranked(some), place: place[2], numbers, typedIn, problem: some.length ? "" : t.few };
   }
 
-  // Every cut of the model.
-  function serving(at, sizes, { S, B, price }, has) {
-    const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), place = chip.cuts[Math.log2(n)], hbm = chip.speeds[2];
-    if (!place) return { problem: t.many, last: whole(2 ** (chip.cuts.length - 1)) };
-    const most = has.N & -has.N, [w, cache] = t.widths[at.widths];
-    if (n > most) return { problem: t.heads, last: whole(most), N: has.N };
-    const on = { speeds: [...chip.speeds.slice(0, 4), chip.hop], kind: chip.kind };
-    const some = cuts({ at: like.to, sizes }, on, place, { w, cache, S }, price).map(([Y, Z, at]) => {
-      const [seconds, , memory] = at(B), fits = memory <= hbm;
-      return { name: String(Y), words: fill(t.cut, { Y, Z }), at, seconds, memory, fits, key: [...order(fits, seconds, memory), Y] };
-    });
-    const numbers = r => {
-      const row = r.at(B, true), all = Object.fromEntries(t.cuts.map((name, k) => [name, row[k]])), bound = t.words[all.bound];
-      all.kv = caches[like.k](...sizes, cache, S);
-      if (!r.fits) for (const name in all) if (!t.always.includes(name)) all[name] = NaN;
-      const others = t.batches.map(B => {
-        const x = Object.fromEntries(t.cuts.map((name, k) => [name, r.at(B, true)[k]]));
-        return [x.seconds, x.per_chip, x.cost, x.held <= hbm];
-      });
-      return [all, bound, others];
-    };
-    return { some: ranked(some), place: place[3], numbers, problem: "" };
-  }
-
   // Everything that a setting leads to, or only why nothing does.
   function plan(at) {
     const [numbers, nonsense] = typed(at);
     if (nonsense) return { sentence: nonsense };
     const [sizes, has, own, uneven] = built(at, numbers);
     if (uneven) return { sentence: uneven };
-    const { own: asked, ...rest } = at, key = JSON.stringify([rest, sizes, numbers.S, numbers.B, at.task === "serve" ? numbers.price : 0]);
-    const found = last?.key === key ? last : (at.task === "train" ? training : serving)(at, sizes, numbers, has);
-    found.key = key;
     const said = { ...at, ...Object.fromEntries(["n", "tokens", "T"].map(name => [name, whole(at[name])])), who: own ? fill(t.changed, at) : at.model };
-    for (const name of ["S", "B"]) if (name in numbers) said[name] = whole(numbers[name]);
-    if (found.problem) return { sentence: fill(found.problem, { ...said, ...found }) };
-    last = found;
-    const train = at.task === "train", { row, wrong = "" } = (train && asked.trim() && found.typedIn(asked, said.who, has)) || {};
-    const { place } = found, some = row ? ranked([...found.some, row]) : found.some, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
-    const [values, bound, batches] = found.numbers(one, numbers), shown = {};
-    for (const [name, unit] of t.results[at.task]) shown[name] = t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : text(values[name], unit);
-    Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(some.filter(r => r.fits).length) });
-    if (train) {
-      const fit = some.filter(r => r.fits), edge = t.equal * Math.min(...fit.map(r => r.rank)), { note } = t.chips[at.chip];
-      const same = fit.filter(r => r.rank <= edge).map(r => r.seconds);
-      Object.assign(said, { equal: whole(same.length), ratio: (one.seconds / Math.min(...same)).toFixed(2) });
-      said.note = note;
-    }
-    Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B"), memory: text(one.memory, "B") });
-    return { some, k, values, shown, batches, hbm, wrong, sentence: fill(t.say[at.task + Number(one.fits)], said) };
+    for (const name of ["prompt", "answer"]) if (name in numbers) said[name] = whole(numbers[name]);
+    return (at.task === "train" ? trained : served)(at, sizes, numbers, has, said);
   }
+
+  // What is computed once for settings that differ in no more than a price or a pick.
+  function once(key, compute) {
+    key = JSON.stringify(key);
+    if (last?.key !== key) last = { key, ...compute() };
+    return last;
+  }
+
+  const shownOf = (task, values, numbers) => Object.fromEntries(t.results[task].map(([name, unit]) =>
+    [name, t.paid.includes(name) && Number.isNaN(numbers.price) ? t.type : t.whole_numbers.includes(name) ? whole(values[name]) : text(values[name], unit)]));
+
+  function trained(at, sizes, numbers, has, said) {
+    const { own: asked, ...rest } = at, found = once([rest, sizes], () => training(at, sizes));
+    if (found.problem) return { sentence: fill(found.problem, { ...said, ...found }) };
+    const { row, wrong = "" } = (asked.trim() && found.typedIn(asked, said.who, has)) || {};
+    const { place } = found, some = row ? ranked([...found.some, row]) : found.some, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
+    const [values, bound] = found.numbers(one, numbers), shown = shownOf("train", values, numbers), fit = some.filter(r => r.fits);
+    Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(fit.length) });
+    const edge = t.equal * Math.min(...fit.map(r => r.rank)), same = fit.filter(r => r.rank <= edge).map(r => r.seconds);
+    Object.assign(said, { equal: whole(same.length), ratio: (one.seconds / Math.min(...same)).toFixed(2), note: t.chips[at.chip].note });
+    Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B") });
+    return { some, k, values, shown, hbm, wrong, sentence: fill(t.say["train" + Number(one.fits)], said) };
+  }
+
+  function served(at, sizes, numbers, has, said) {
+    const typed = Object.fromEntries(Object.values(t.serve.fields).map(name => [name, fields[name].value.trim()]));
+    const { price, ...rest } = numbers, found = once([at, typed, rest, sizes], () => serving({ ...at, ...typed }, sizes, numbers, has, said));
+    if (found.problem) return { sentence: found.problem };
+    const some = found.rows(picked), k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
+    const values = found.values(one, numbers), shown = shownOf("serve", values, numbers);
+    Object.assign(said, shown, found.spoken(some, k, values, shown, numbers), { hbm: text(hbm, "B") });
+    return { some, k, values, shown, hbm, edge: found.edge, asked: numbers.speed, sentence: fill(t.say["serve" + Number(one.fits)], said) };
+  }
+
+  const cellsOf = {
+    train(r, hbm) {
+      const memory = text(r.memory, "B");
+      return [text(r.seconds, "s"), r.fits ? memory : fill(t.lacks, { memory, missing: text(r.memory - hbm, "B") })];
+    },
+    serve: r => [text(r.speed, ""), text(r.first, "s"), text(r.rate, "")],
+  };
 
   function table({ some, k, hbm }, task) {
     if (moved) page = Math.floor(k / t.rows);
     moved = false;
     const first = t.rows * page;
-    rows.forEach((line, n) => {
-      const r = some[first + n], [name, time, held] = [line.querySelector("span"), ...line.querySelectorAll("td")];
+    rows[task].forEach((line, n) => {
+      const r = some[first + n];
       line.hidden = !r;
       if (!r) return;
-      radios[n].value = r.name;
-      radios[n].checked = first + n === k;
-      const memory = text(r.memory, "B");
-      [name.textContent, time.textContent] = [r.words, text(r.seconds, "s")];
-      held.textContent = r.fits ? memory : fill(t.lacks, { memory, missing: text(r.memory - hbm, "B") });
+      radio(line).value = r.name;
+      radio(line).checked = first + n === k;
+      line.querySelector("span").textContent = r.words;
+      const texts = cellsOf[task](r, hbm);
+      line.querySelectorAll("td").forEach((cell, m) => { cell.textContent = texts[m]; });
     });
     const by = { first: whole(first + 1), last: whole(Math.min(first + t.rows, some.length)), count: whole(some.length) };
-    box.querySelector("[data-page]").textContent = fill(t.page[task], by);
+    box.querySelector(`[data-task=${task}] [data-page]`).textContent = fill(t.page[task], by);
     for (const b of box.querySelectorAll("[data-turn]")) {
       const to = page + Number(b.dataset.turn);
       b.setAttribute("aria-disabled", to < 0 || to * t.rows >= some.length);
@@ -197,7 +197,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
   }
 
   function draw(kind, task, values, hbm) {
-    const drawing = box.querySelector(`[data-drawing=${kind}]`), names = t.bars[kind][task], unit = kind === "memory" ? "B" : "s", said = [];
+    const drawing = box.querySelector(`[data-drawing=${kind}]`), names = t.bars[kind][task] ?? {}, unit = kind === "memory" ? "B" : "s", said = [];
     const wide = drawing.viewBox.baseVal.width, high = t.high, whole = Object.keys(names).reduce((sum, name) => sum + values[name], 0);
     for (const group of drawing.querySelectorAll("[data-bar]")) {
       const name = group.dataset.bar, value = values[name], shown = name in names && value > 0;
@@ -218,12 +218,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     for (const kind of Object.keys(t.bars)) draw(kind, at.task, found.values, found.hbm);
     for (const body of box.querySelectorAll("[data-task]")) body.hidden = body.dataset.task !== at.task;
     for (const cell of box.querySelectorAll(`tbody[data-task=${at.task}] [data-result]`)) cell.textContent = found.shown[cell.dataset.result];
-    [...box.querySelectorAll("[data-batch]")].forEach((line, n) => {
-      if (!found.batches.length) return;
-      const [seconds, each, cost, fits] = found.batches[n];
-      const said = fits ? [text(seconds, "s"), text(each, ""), Number.isNaN(cost) ? t.type : text(cost, "")] : ["does not fit", "", ""];
-      line.querySelectorAll("td").forEach((cell, k) => { cell.textContent = said[k]; });
-    });
+    if (found.edge) frontier(found.edge, found.some[found.k], found.asked);
   }
 
   const menus = () => Object.fromEntries(Object.keys(t.menus).map(name => [name, fields[name].value]));
@@ -246,7 +241,9 @@ window.livePlanner = ({ planner: t }, { F, G, legal, caches, bill, lies }, box, 
     if (!["price", "budget"].includes(target.name)) [picked, moved] = [fields.task.value === "train" && fields.own.value.trim() ? "own" : "", true];
   });
   const again = () => ["input", "change"].forEach(what => form.dispatchEvent(new Event(what)));
-  for (const radio of radios) radio.addEventListener("change", () => { picked = radio.value; again(); });
+  const pick = name => { [picked, moved] = [name, true]; again(); };
+  const frontier = window.liveFrontier(box, words, t.frontier, pick);
+  for (const r of radios) r.addEventListener("change", () => { picked = r.value; again(); });
   for (const b of box.querySelectorAll("[data-turn]")) b.addEventListener("click", () => {
     if (b.getAttribute("aria-disabled") === "true") return;
     page += Number(b.dataset.turn);

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_estimate import MEASURED, RESERVE, SPREAD as SERVED, Server, arithmetic
+from helpers.costs.inference.serving_operations import BITS, FOUR, Deployment
+from helpers.costs.inference.serving_plan import LARGEST, MOST
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.layout import AXES
@@ -19,8 +22,6 @@ from helpers.costs.training.step_estimate import SPREAD
 from helpers.costs.training.step_estimate_constants import GENERATIONS
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
-from helpers.figures.inference.token_price import decode_step
-from helpers.figures.inference.token_price.page import WORDS
 from helpers.figures.training.layout_search.candidates import (
     KEPT,
     MOST_CP,
@@ -37,9 +38,7 @@ from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, siz
 from helpers.live.controls import reading
 from helpers.plan.train import unswitched
 
-from . import named, page, serving, training, words as say
-
-DECODERS = 4096  # chips that serving offers
+from . import deployments, named, page, promises, serving, training, words as say
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ class Plan:
     values   numbers by name, unknown where they mean nothing
     said     the same as text, and more
     sentence what the page says
+    frontier  deployments with batches of which no other serves more at the same speed
     wrong    what is said of a layout that is typed and cannot be
     """
 
@@ -59,7 +59,7 @@ class Plan:
     values: dict[str, float]
     said: dict[str, str]
     sentence: str
-    batches: tuple = ()
+    frontier: tuple = ()
     wrong: str = ""
 
 
@@ -71,9 +71,9 @@ class Planner:
     title: str
     models: tuple[str, ...]
     chips: Mapping[str, str]
-    widths: Mapping[str, tuple[int, int]]
+    engines: Mapping[str, str]
     first: Mapping[str, object]
-    runners = ("candidates.js", "sharded_decode.js", "planner.js", "figure_controls.js")
+    runners = ("candidates.js", "frontier.js", "deployments.js", "planner.js", "figure_controls.js")
 
     @cached_property
     def menus(self) -> dict[str, tuple[str, tuple[str, ...], str]]:
@@ -82,11 +82,13 @@ class Planner:
             "task": ("Task", say.TASKS, ""),
             "model": ("Model", self.models, ""),
             "chip": ("Chip", tuple(self.chips.values()), ""),
-            "n": ("Chips", tuple(str(2**n) for n in range(training.LARGEST.bit_length())), ""),
+            "n": ("Chips", tuple(str(2**n) for n in range(training.LARGEST.bit_length())), "train"),
             "tokens": ("Tokens a step", tuple(str(2**n) for n in range(14, 27)), "train"),
             "T": ("T, context", tuple(str(2**n) for n in range(10, 18)), "train"),
             "keep": ("Keep for backward", (say.ANY, *KEPT), "train"),
-            "widths": ("Numbers", tuple(self.widths), "serve"),
+            "weights": ("Weights", tuple(BITS), "serve"),
+            "cache": ("KV caches", say.CACHES, "serve"),
+            "engine": ("Engine", tuple(self.engines.values()), "serve"),
         }
 
     def chosen(self, changes: Mapping | None = None) -> dict[str, str]:
@@ -149,8 +151,9 @@ class Planner:
             values = {k: x if k == "memory" or k[0] == "m" and k[1:].isdigit() else math.nan for k, x in values.items()}
         same, fastest = training.equal(rows)
         words |= {"place": str(place), "bound": bound_by, "equal": f"{same:,}", "ratio": f"{one.seconds / fastest:.2f}"}
-        words["note"] = note(of, at["chip"])
-        return self._plan(at, rows, picked, values, words, of, one.memory, (), wrong)
+        words |= {"rank": f"{picked + 1:,}", "count": f"{len(rows):,}", "fitting": f"{sum(r.fits for r in rows):,}"}
+        words |= {"note": note(of, at["chip"]), "missing": reading(one.memory - of.hbm_bytes, "B")}
+        return self._plan(at, rows, picked, values, words, of, wrong)
 
     def _own(self, at, numbers, c: Config, place, rows) -> tuple[tuple, str]:
         """The ranking with the layout that is typed, or what is wrong with that."""
@@ -165,63 +168,60 @@ class Planner:
         return training.beside(rows, own), ""
 
     def _serve(self, at, numbers, c: Config, of: Chip) -> Plan:
-        n, B, S = int(at["n"]), int(numbers["B"]), int(numbers["S"])
-        words, there = self._words(at, numbers), decode_step.places(of, DECODERS)
-        s = next((s for s in there if s.chips == n), None)
-        if s is None:
-            raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
-        if n > decode_step.widest(c):
-            raise ValueError(say.HEADS.format(**words | {"N": c.N, "last": f"{decode_step.widest(c):,}"}))
-        r, price = Replica(c, of, n, *self.widths[at["widths"]]), numbers["price"]
-        rows = serving.ranked(r, s, B, S)
-        picked = next((k for k, row in enumerate(rows) if row.name == at["pick"]), 0)
-        one = rows[picked]
-        values = {k: float(x) for k, x in serving.values(r, s, one, B, S, price).items()}
-        words |= {"place": page.shape(s), "bound": WORDS[int(values["bound"])]}
-        if not one.fits:
-            values = {k: x if k in serving.ALWAYS else math.nan for k, x in values.items()}
-        some = serving.batches(r, s, one, S, price)
-        return self._plan(at, rows, picked, values, words, of, one.memory, tuple(some))
+        words, ask = self._words(at, numbers), promises.asked(numbers)
+        if sentence := promises.refused(of, words):
+            raise ValueError(sentence)
+        engine = ENGINES[next(name for name, label in self.engines.items() if label == at["engine"])]
+        like = Deployment(weights=at["weights"], cache=at["cache"])
+        found = serving.search(c, of.name, ask, engine, like, at["pick"])
+        if not found:
+            raise ValueError(promises.no_room(c, of, ask, engine, like, words))
+        picked = next((k for k, r in enumerate(found.rows) if r.name == at["pick"]), 0)
+        row = found.rows[picked]
+        values = {k: float(x) for k, x in serving.values(row, found.chips, numbers["price"]).items()}
+        numbers_said = shown("serve", values)
+        words |= promises.said(found, picked, ask, words, numbers_said) | promises.rates(row)
+        words |= {"layout": row.layout, "note": promises.note(of, at["chip"])}
+        words["paid"] = say.SERVING["paid"].format(**numbers_said) if at["price"].strip() else ""
+        return self._plan(at, found.rows, picked, values, words, of, frontier=found.frontier)
 
     def _words(self, at, numbers) -> dict[str, str]:
         """What sentences quote of the controls."""
         own = any(int(numbers[s]) != x for s, x in sizes(model(at["model"])).items())
         words = {k: f"{int(x):,}" if k in ("n", "tokens", "T") else x for k, x in at.items()}
-        words |= {k: f"{int(numbers[k]):,}" for k in ("B", "S") if k in numbers}
+        words |= {k: f"{int(numbers[k]):,}" for k in ("prompt", "answer") if k in numbers}
         return words | {"who": say.CHANGED.format(model=at["model"]) if own else at["model"]}
 
-    def _plan(self, at, rows, picked, values, words, of: Chip, memory, batches, wrong="") -> Plan:
+    def _plan(self, at, rows, picked, values, words, of: Chip, wrong="", frontier=()) -> Plan:
         task, one = at["task"], rows[picked]
-        said = {r.name: reading(values[r.name], r.unit) for r in say.RESULTS[task]}
+        said = shown(task, values)
         if not at["price"].strip():
             said |= {name: say.TYPE for name in say.PAID if name in said}
-        words |= said | {"layout": one.words, "rank": f"{picked + 1:,}", "count": f"{len(rows):,}"}
-        words |= {"fitting": f"{sum(r.fits for r in rows):,}", "hbm": reading(of.hbm_bytes, "B")}
-        words |= {"missing": reading(memory - of.hbm_bytes, "B"), "memory": reading(memory, "B")}
-        return Plan(rows, picked, values, said, say.SAY[task, one.fits].format(**words), batches, wrong)
+        words = {"layout": one.words} | words | said | {"hbm": reading(of.hbm_bytes, "B")}
+        return Plan(rows, picked, values, said, say.SAY[task, one.fits].format(**words), frontier, wrong)
 
     def script(self) -> str:
         """The data and the traced functions as one call of JavaScript."""
         every = [model(name) for name in self.models]
         structures = tuple(dict.fromkeys(map(structure, every)))
         F, at = of_steps(structures)
-        G, pairs = decode_step.functions(structures)
+        G, pairs = deployments.functions(structures)
         bill, lies, legal = training.functions(structures)
-        caches = serving.functions(structures)
         models = {}
         for name, c in zip(self.models, every):
             k = structures.index(structure(c))
             models[name] = {
                 "sizes": [*whole(c).values()], "at": at[k], "to": pairs[k], "k": k, "unused": unused(c),
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
+                "wide": SERVED["experts"] if c.moe else 1,
             }  # fmt: skip
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
         data["planner"] = {**self._data(), "models": models}
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        parts = (",".join(some) for some in (F, G, legal, caches))
+        parts = (",".join(some) for some in (F, G, legal))
         return (
             f"(window.liveFigures=window.liveFigures||[]).push([{text},\n"
-            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal', 'caches'), parts))},bill:{bill},lies:{lies}}}]);"
+            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal'), parts))},bill:{bill},lies:{lies}}}]);"
         )
 
     def _data(self) -> dict:
@@ -230,39 +230,53 @@ class Planner:
                   for f in (*say.FIELDS, *(say.Field(s, say.LABELS[s], "", 1, say.MOST[s]) for s in SIZES))}  # fmt: skip
         return {
             "chips": {label: self._chip(chip(name), label) for name, label in self.chips.items()},
-            "widths": self.widths, "menus": {n: m[2] for n, m in self.menus.items()} | {"own": "train"}, "fields": fields, "sizes": SIZES,
-            "names": NAMES_OF_STEP, "bill": training.BILL, "cuts": decode_step.NAMES, "always": serving.ALWAYS,
-            "batches": serving.BATCHES, "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
-            "paid": say.PAID, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
+            "menus": {n: m[2] for n, m in self.menus.items()} | {"own": "train"}, "fields": fields, "sizes": SIZES,
+            "names": NAMES_OF_STEP, "bill": training.BILL, "serve": self._serving(), "frontier": say.FRONTIER,
+            "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
+            "paid": say.PAID, "whole_numbers": say.WHOLES, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
             "rows": say.ROWS, "longest": training.LONGEST,
             "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL,
             "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS),
-            "words": WORDS,
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
-            **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "HEADS", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
-                                                     "CUT", "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "LONG")},
+            **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
+                                                     "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "LONG")},
             "axes": AXES, "named_numbers": named.NUMBERS, "elsewhere": named.ELSEWHERE,
         }  # fmt: skip
 
     def _chip(self, of: Chip, label: str) -> dict:
-        decode = [
-            (decode_step.wired(s), s.chips, decode_step.ways(s), page.shape(s))
-            for s in decode_step.places(of, DECODERS)
-        ]
+        typed = {w: Server(model(self.models[0]), of, Deployment(weights=w), ENGINES["unknown"]) for w in BITS}
         return {
-            "speeds": speeds(of),
-            "hop": of.hop,
-            "kind": 0 if of.axes else 1,
-            "places": [numbered(p) for p in training.places(of.name)],
-            "cuts": decode,
-            "note": note(of, label),
-            "wide": SPREAD["chip"] if lender(of) else 1,
-        }
+            "speeds": speeds(of), "kind": 0 if of.axes else 1, "places": [numbered(p) for p in training.places(of.name)],
+            "note": note(of, label), "wide": SPREAD["chip"] if lender(of) else 1,
+            "rates": deployments.speeds(of), "domain": LARGEST if of.axes else of.pod[0], "noted": promises.note(of, label),
+            "types": {w: deployments.stored(s, "mlp") for w, s in typed.items()},
+            "caches": [x for x in say.CACHES if x in ("bf16", "int8") or arithmetic(of, x) != "bf16"],
+            "served": 1 if of.name in MEASURED else SERVED["chip"],
+        }  # fmt: skip
+
+    def _serving(self) -> dict:
+        """What the page knows of serving beside its chips and models."""
+        return {
+            "names": deployments.NAMES, "gap": deployments.GAP, "first": deployments.FIRST, "fields": promises.FIELDS,
+            "sizes": serving.SIZES,
+            "largest": LARGEST, "most": MOST, "bits": BITS, "four": FOUR, "reserve": RESERVE, "say": say.SERVING,
+            "engines": {label: [deployments.engine(ENGINES[name]), 1 if ENGINES[name].measured else SERVED["engine"]]
+                        for name, label in self.engines.items()},
+            "wide": [SERVED["gap"], SERVED["first"]],
+        }  # fmt: skip
 
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the ranking, the bars and the table."""
         return page.html(self)
+
+
+def shown(task: str, values: Mapping[str, float]) -> dict[str, str]:
+    """The results of a task as text."""
+    return {
+        r.name: f"{values[r.name]:,.0f}" if r.name in say.WHOLES else reading(values[r.name], r.unit)
+        for r in say.RESULTS[task]
+    }
 
 
 def lender(of: Chip) -> str:

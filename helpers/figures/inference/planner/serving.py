@@ -1,91 +1,185 @@
-"""The planner's serving half: every cut of a model over chips, ranked, and what a decode step of one of them takes.
+"""The planner's serving half: deployments of a model over chips, with the batch that suits a target, ranked.
 
-`token_price.decode_step` has the numbers and the traced functions; here is the ranking, which `planner.js` repeats.
+`serving_plan` has the set, the target and the frontier; here each replica is estimated once, however many of it there are, and `planner.js`
+does the same in the same order with the functions of `deployments`.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.sharded_decode_step import splits
+from helpers.costs.inference.serving_constants import Engine
+from helpers.costs.inference.serving_estimate import Server, loaded
+from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.inference.serving_plan import MOST, Plan, Target, deployments, frontier
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.config import Config
-from helpers.figures.inference.token_price.decode_step import NAMES, row
-from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
-from helpers.live.jaxpr_to_javascript import javascript
 
-from .words import CUT
+from .deployments import of
+from .words import SERVING
 
-SHOWN = (*NAMES, "kv")
-BATCHES = (1, 4, 16, 64, 256, 1024, 4096)  # that the small table shows
-ALWAYS = ("held", "m_weights", "m_caches", "m_copies", "free", "critical", "kv", "most")  # of what does not fit, too
+SIZES = tuple(sorted({n for e in range(MOST.bit_length()) for n in (2**e, 3 * 2**e) if n <= MOST}))
+"""Chips that are tried when as few as needed are asked for."""
 
 
-def order(fits: bool, seconds: float, memory: float) -> tuple:
-    """What decides a rank: nine digits, so that rounding does not.
+@dataclass(frozen=True)
+class Asked:
+    """What a reader asks; chips None: as few as needed."""
 
-    >>> order(True, 1.0, 5e9) < order(True, 1.0 + 1e-12, 6e9) < order(False, 0.5, 3e11)
-    True
-    """
-    rounded = [float(f"{x:.9g}") for x in ((seconds, memory) if fits else (memory, seconds))]
-    return (not fits, *rounded)
+    prompt: float
+    answer: float
+    chips: int | None
+    target: Target
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One cut: Y chips share heads, Z the batch of the caches."""
+    """A deployment with one of its batches.
 
-    name: str
-    Y: int
-    Z: int
-    seconds: float
-    memory: float
-    fits: bool
+    missed  what it does not keep
+    worst   the largest factor by which it misses, or would keep, something
+    """
+
+    plan: Plan
+    missed: tuple[str, ...]
+    worst: float
+
+    @property
+    def name(self) -> str:
+        """tp, dp, ep, pp and the batch of a replica, as a link carries them."""
+        return f"{shape(self.plan.at)}.{self.plan.load.batch:.0f}"
+
+    @property
+    def fits(self) -> bool:
+        """Whether it keeps all that is asked."""
+        return not self.missed
+
+    @property
+    def key(self) -> tuple:
+        """What decides a rank: nine digits, so that rounding does not."""
+        if self.missed:
+            return 1, len(self.missed), digits(self.worst)
+        return 0, -digits(self.plan.throughput), -digits(self.plan.speed)
 
     @property
     def words(self) -> str:
-        return CUT.format(Y=self.Y, Z=self.Z)
+        return SERVING["row"].format(**self._by)
+
+    @property
+    def layout(self) -> str:
+        """The same in a sentence."""
+        return SERVING["replicas" if self.plan.at.replicas > 1 else "one"].format(**self._by)
+
+    @property
+    def _by(self) -> dict[str, str]:
+        at = self.plan.at
+        return {
+            "replicas": f"{at.replicas:,}",
+            "shape": str(replace(at, replicas=1)),
+            "batch": f"{self.plan.load.batch:,.0f}",
+        }
 
 
-def ranked(r: Replica, s: Slice, B: int, S: int) -> tuple[Ranked, ...]:
-    """Every cut: those that fit by seconds, then those that do not, by bytes.
+def shape(at: Deployment) -> str:
+    """A replica as a link carries it.
 
-    >>> from helpers.costs.transformers.public_models import model
-    >>> from helpers.figures.inference.token_price.decode_step import places
-    >>> r = Replica(model("llama-3-8b"), chip("v5e"), 16, 2, 2)
-    >>> [(c.Y, c.Z) for c in ranked(r, places(chip("v5e"), 16)[-1], 16, 8192)][:2]
-    [(8, 2), (4, 4)]
+    >>> shape(Deployment(tp=2, dp=4, ep=8))
+    '2.4.8.1'
     """
-    out = [
-        Ranked(str(c.Y), c.Y, c.Z, float(c.time.seconds), float(c.held), c.fits) for c in splits(r, s, "decode", B, S)
-    ]
-    return tuple(sorted(out, key=lambda c: (*order(c.fits, c.seconds, c.memory), c.Y)))
+    return f"{at.tp}.{at.dp}.{at.ep}.{at.pp}"
 
 
-def values(r: Replica, s: Slice, at: Ranked, B: int, S: int, price: float) -> dict[str, float]:
-    """All numbers of one cut."""
-    return row(r, s, price, at.Y, at.Z, B, S) | {"kv": r.kv(S)}
+def digits(x: float) -> float:
+    return float(f"{x:.9g}")
 
 
-def batches(r: Replica, s: Slice, at: Ranked, S: int, price: float) -> list[tuple[float, float, float, bool]]:
-    """Of the cut at each of BATCHES: seconds for a token, tokens/s of a chip, the price of a million tokens, whether it fits."""
-    some = [row(r, s, price, at.Y, at.Z, B, S) for B in BATCHES]
-    return [(x["seconds"], x["per_chip"], x["cost"], x["held"] <= s.chip.hbm_bytes) for x in some]
+@lru_cache(32)
+def every(c: Config, name: str, prompt, answer, engine: Engine, like: Deployment) -> tuple[tuple[Plan, ...], ...]:
+    """Of each way to lay one replica over chips: its batches in powers of two that fit, none if the model does not.
+
+    >>> from helpers.costs.inference.serving_constants import ENGINES
+    >>> from helpers.costs.transformers.public_models import model
+    >>> some = every(model("llama-3-70b"), "H100", 4000, 1000, ENGINES["vllm"], Deployment())
+    >>> [(str(one[0].at), len(one)) for one in some if one][:2]
+    [('tp=2', 1), ('tp=4', 7)]
+    """
+    return tuple(tuple(_batches(Server(c, chip(name), at, engine), prompt, answer)) for at in _replicas(c, name, like))
 
 
-def _cache(like: Config, *x):
-    """Bytes of the caches of one sequence."""
-    *numbers, cached, S = x
-    return Replica(build(like, *numbers), chip("v5p"), 1, 2, cached).kv(S)
+def _replicas(c: Config, name: str, like: Deployment) -> Iterator[Deployment]:
+    return (replace(at, replicas=1) for at in deployments(c, chip(name), MOST, like))
 
 
-@cache
-def functions(structures: Sequence[Config]) -> list[str]:
-    """Of each structure, the bytes of a sequence's caches as JavaScript."""
-    return [javascript(lambda *x: _cache(like, *x), *[8.0] * (len(SIZES) + 2)) for like in structures]  # noqa: B023
+def _batches(s: Server, prompt, answer) -> Iterator[Plan]:
+    B, most = s.at.dp, s.most(prompt + answer)
+    while B <= most:
+        yield Plan(s, prompt, answer, loaded(s, prompt, answer, B))
+        B *= 2
 
 
-NONE = dict.fromkeys((*NAMES, "kv"), math.nan)
+def on(chips: int, some: tuple[tuple[Plan, ...], ...]) -> list[list[Plan]]:
+    """As many replicas of each as so many chips hold."""
+    out = []
+    for plans in some:
+        if plans and (n := chips // plans[0].at.chips):
+            out.append([replace(p, server=replace(p.server, at=replace(p.at, replicas=n))) for p in plans])
+    return out
+
+
+def judged(target: Target, p: Plan) -> Ranked:
+    """A plan beside a target."""
+    has = {"speed": p.speed, "first": 1 / p.load.first.mid, "users": p.users, "rate": p.rate}
+    asked = {n: 1 / x if n == "first" else x for n, x in vars(target).items() if x is not None}
+    return Ranked(p, tuple(target.missed(p)), max((x / has[n] for n, x in asked.items()), default=0.0))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a setting leads to: chips, each deployment with its batch, best first, and the frontier of all batches."""
+
+    chips: int
+    rows: tuple[Ranked, ...]
+    frontier: tuple[Ranked, ...]
+
+
+def search(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment, pick: str = "") -> Found | None:
+    """On the chips at hand, or the fewest that keep the target, or else come nearest; None if the model fits on none of them.
+
+    pick  the deployment and batch that is looked at, which takes the place of the batch that suits best
+    """
+    some = every(c, name, asked.prompt, asked.answer, engine, like)
+    found = None
+    for n in (asked.chips,) if asked.chips else SIZES:
+        plans = [[judged(asked.target, p) for p in one] for one in on(n, some)]
+        best = min((r for one in plans for r in one), key=lambda r: r.key, default=None)
+        if best and (found is None or best.key < found[0].key):
+            found = best, n, plans
+        if best and best.fits:
+            break
+    if not found:
+        return None
+    _, n, plans = found
+    rows = [next((r for r in one if r.name == pick), min(one, key=lambda r: r.key)) for one in plans]
+    edge = frontier([r.plan for one in plans for r in one])
+    return Found(n, tuple(sorted(rows, key=lambda r: r.key)), tuple(judged(asked.target, p) for p in edge))
+
+
+def least(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment) -> int | None:
+    """The fewest chips, in powers of two, on which the model and one cache fit."""
+    sizes = [one[0].at.chips for one in every(c, name, asked.prompt, asked.answer, engine, like) if one]
+    return min(sizes, default=None)
+
+
+def values(r: Ranked, chips: int, price: float) -> dict[str, float]:
+    """All numbers of one deployment; `price` is that of a chip for an hour."""
+    p, numbers = r.plan, of(r.plan)
+    gap, first = p.load.gap, p.load.first
+    reserve = p.memory["reserve"]
+    return numbers | {
+        "speed": p.speed, "gap_low": gap.low, "gap_high": gap.high, "first_low": first.low, "first_high": first.high,
+        "users": p.users, "rate": p.rate, "throughput": p.throughput, "each": p.throughput / chips,
+        "m_reserve": reserve, "memory": numbers["m_weights"] + numbers["m_caches"] + reserve,
+        "most": math.floor(numbers["most"]) * p.at.replicas,
+        "cost_in": numbers["hours_in"] * price, "cost_out": numbers["hours_out"] * price,
+    }  # fmt: skip

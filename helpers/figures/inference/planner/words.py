@@ -4,14 +4,19 @@ import math
 import re
 from dataclasses import dataclass
 
+from helpers.costs.inference.serving_estimate import RESERVE
+from helpers.costs.inference.serving_plan import LARGEST, MOST as MOST_CHIPS
 from helpers.figures.training.layout_search.candidates import MOST_CP, PARTS, ROLES
 from helpers.figures.training.layout_search.page import HELD, TAKES
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.controls import Result, ungrouped
 
+from .deployments import FIRST, GAP
+
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{0,6})?|\.[0-9]{1,6}")
 WHOLE = re.compile(r"[0-9]{1,9}")
 TASKS = ("train", "serve")
+CACHES = ("bf16", "fp8", "int8", "nvfp4")
 ROWS = 10  # of the table of layouts, at a time
 
 
@@ -55,14 +60,19 @@ class Field:
     def kind(self) -> str:
         """What may be typed, in words."""
         what = "a whole number" if self.whole else "a number, with a point if need be,"
-        return f"{what} from {self.low:,.0f} to {self.high:,.0f}" + (", or nothing" if self.empty else "")
+        return f"{what} from {self.low:,} to {self.high:,.0f}" + (", or nothing" if self.empty else "")
 
 
 WRONG = "{label}: {kind}, and not “{typed}”."
 FIELDS = (
     Field("budget", "Tokens of the whole run, in billions", "1000", 1, 1e6, whole=False, task="train"),
-    Field("S", "S, context", "8192", 1, 2**20, task="serve"),
-    Field("B", "B, sequences", "32", 1, 65536, task="serve"),
+    Field("prompt", "Tokens of a prompt", "4000", 1, 2**20, task="serve"),
+    Field("answer", "Tokens of an answer", "1000", 1, 2**20, task="serve"),
+    Field("chips", "Chips at hand; empty: as few as needed", "", 1, MOST_CHIPS, empty=True, task="serve"),
+    Field("speed", "Tokens/s for each user, at least", "50", 0.1, 1e6, whole=False, empty=True, task="serve"),
+    Field("wait", "Seconds to the first token, at most", "2", 0.001, 1e6, whole=False, empty=True, task="serve"),
+    Field("users", "Requests at once, at least", "64", 1, 1e6, empty=True, task="serve"),
+    Field("asks", "Requests/s, at least", "", 0.001, 1e6, whole=False, empty=True, task="serve"),
     Field("price", "Price of a chip-hour, yours", "", 0, 1e6, whole=False, empty=True),
 )
 MOST = dict(zip(SIZES, (2**17, 1024, 1024, 1024, 4096, 2**20, 2**20, 4096, 4096, 2**17), strict=True))
@@ -94,20 +104,30 @@ RESULTS = {
         Result("million", "a million tokens, at your price"),
     ),
     "serve": (
-        Result("seconds", "a token, block after block", "s"),
-        Result("lower", "a token, all at once", "s"),
-        Result("rate", "all chips", "tokens/s"),
-        Result("per_chip", "one chip", "tokens/s"),
-        Result("hours", "a million tokens", "chip-hours"),
-        Result("cost", "a million tokens, at your price"),
-        Result("held", "the fullest chip holds", "B"),
-        Result("kv", "KV cache of one sequence", "B"),
-        Result("most", "sequences that fit"),
-        Result("critical", "batch from which products wait for arithmetic"),
+        Result("speed", "a user gets", "tokens/s"),
+        Result("gap", "from token to token", "s"),
+        Result("gap_low", "three of four measured gaps lie from", "s"),
+        Result("gap_high", "to", "s"),
+        Result("floor", "the same at published bytes/s: weights and caches are read", "s"),
+        Result("first", "the first token takes", "s"),
+        Result("first_low", "three of four measured ones lie from", "s"),
+        Result("first_high", "to", "s"),
+        Result("request", "a whole request takes", "s"),
+        Result("users", "requests at once"),
+        Result("rate", "requests/s, all users"),
+        Result("throughput", "answers of all users", "tokens/s"),
+        Result("each", "one chip", "tokens/s"),
+        Result("memory", "a chip holds, reserve included", "B"),
+        Result("kv", "KV cache of one request, on a chip", "B"),
+        Result("most", "requests whose caches fit at once"),
+        Result("hours_in", "a million tokens of prompts", "chip-hours"),
+        Result("hours_out", "a million tokens of answers", "chip-hours"),
+        Result("cost_in", "a million tokens of prompts, at your price"),
+        Result("cost_out", "a million tokens of answers, at your price"),
     ),
 }
 RUN = "estimate, if nothing fails or restarts"
-ENGINE = "from the floor: no engine is as fast"
+BUSY = "estimate, of chips that are busy all the time"
 KINDS = {
     "train": {
         "mid": "estimate, of tuned software with fused attention", "low": "estimate", "high": "estimate", "math": "floor",
@@ -115,58 +135,71 @@ KINDS = {
         "memory": "count, 12 bytes a parameter, no master copy", "days": RUN, "hours": RUN, "run": RUN, "million": RUN,
     },
     "serve": {
-        "seconds": "floor of one decode step, no prefill", "lower": "floor", "rate": ENGINE, "per_chip": ENGINE, "hours": ENGINE,
-        "cost": ENGINE, "held": "count, nothing kept free", "kv": "count", "most": "count", "critical": "count",
+        "speed": "estimate, while its answer comes", "gap": "estimate, prompts of others included",
+        "gap_low": "estimate", "gap_high": "estimate", "floor": "floor: no engine is as fast",
+        "first": "estimate, its wait for others' prompts included", "first_low": "estimate",
+        "first_high": "estimate", "request": "estimate", "users": "count", "rate": "estimate, each user asks again when answered",
+        "throughput": "estimate", "each": "estimate", "memory": f"count, {100 * RESERVE:.0f} % kept back", "kv": "count",
+        "most": "count", "hours_in": BUSY, "hours_out": BUSY, "cost_in": BUSY, "cost_out": BUSY,
     },
 }  # fmt: skip
 """What kind each of these numbers is, and what it leaves out."""
-PAID = ("run", "million", "cost")
+WHOLES = ("users", "most")  # of these results, without a unit
+PAID = ("run", "million", "cost_in", "cost_out")
+GAPS = {
+    "products": "products with weights", "experts": "products of experts", "attention": "attention and its caches",
+    "others": "norms and other kernels", "links": "links between chips", "host": "the engine's own work", "prompts": "prompts of others",
+}  # fmt: skip
+FIRSTS = {
+    "own": "its own prompt",
+    "others": "prompts that came before",
+    "no room": "room for its cache",
+    "host": "the engine's own work",
+}
 BARS = {
     "memory": {
         "train": {f"m{n}": HELD[role] for n, role in enumerate(ROLES)},
-        "serve": {
-            "m_weights": "weights",
-            "m_caches": "KV caches, an even share",
-            "m_copies": "copies and uneven shares",
-        },
+        "serve": {"m_weights": "weights", "m_caches": "KV caches", "m_reserve": "reserve of the engine"},
     },
     "time": {
         "train": {f"t{n}": TAKES[part] for n, part in enumerate(PARTS)},
-        "serve": {
-            "t_weights": "weights from HBM",
-            "t_caches": "caches from HBM",
-            "t_rest": "activations, HBM",
-            "t_math": "arithmetic",
-            "t_links": "links between chips",
-        },
+        "serve": {f"g{n}": GAPS[part] for n, part in enumerate(GAP)},
     },
+    "first": {"serve": {f"f{n}": FIRSTS[part] for n, part in enumerate(FIRST)}},
 }
-DRAWN = {"memory": "Memory of the fullest device, by role", "time": "Seconds, by what takes them"}
+DRAWN = {
+    "memory": "Memory of the fullest device, by role",
+    "time": "Seconds, by what takes them",
+    "first": "Seconds to the first token, by what takes them",
+}
 
 TRAIN = "{who} on {n} {chip} ({place}), {tokens} tokens a step in sequences of {T}: "
-SERVE = "{who} on {n} {chip} ({place}), {widths}, B = {B} with {S} tokens of context each: "
 RANK = "{layout} is number {rank} of {count}, of which {fitting} fit. "
 SAME = "As good as the first, within 1 %: {equal}. "
+SERVE = "{who}, weights in {weights} and caches in {cache}, by {engine}, on {on}; prompts of {prompt} tokens, answers of {answer}: "
+GETS = (
+    "Each user gets {speed}, probably {slow} to {fast}, and the first token after {first}, probably {first_low} to {first_high}. "
+    "That is for {users} requests at once, {rate} requests/s and {throughput} in all. From token to token most time goes to {bound}; "
+    "before the first, to {bound_first}. A chip holds {memory} of {hbm}, reserve included.{paid}{note}"
+)
 SAY = {
     ("train", True): TRAIN + RANK + SAME + "A step is estimated to take {mid}, {ratio} times the best, probably from {low} to {high}; "
     "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{note}",
     ("train", False): TRAIN + RANK + "It lacks {missing}: a device would need {memory} and has {hbm}.",
-    ("serve", True): SERVE + RANK + "A token takes {seconds}, each chip makes {per_chip}. It takes longest for {bound}. "
-    "A chip holds {held} of {hbm}, and up to B = {most} fit.",
-    ("serve", False): SERVE + RANK + "It lacks {missing}: a chip would need {held} and has {hbm}.",
+    ("serve", True): SERVE + "{layout}. {kept} " + GETS,
+    ("serve", False): SERVE + "{refused} {layout}. It has {lacks}. " + GETS,
 }  # fmt: skip
 MANY = "{chip} ends at {last} chips here: take {last} or fewer, or another chip."
 SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
 FEW = "No way to cut {n} chips leaves each group whole sequences: take more tokens a step, or fewer chips."
-HEADS = "{n} chips cannot share N = {N} heads evenly: take {last} or fewer."
 UNEVEN = "N = {N} query heads cannot share K = {K} KV heads evenly: make N a multiple of K."
 SPLIT = "A token cannot go to k = {k} of E = {E} experts: k is at most E."
 SHALLOW = "L = {L} layers are too few for {model}, whose first {dense} have no experts: take {dense} + 1 or more."
-LAYOUT, CUT = "{layout}, keeping {policy}", "heads over {Y}, sequences over {Z}"
+LAYOUT = "{layout}, keeping {policy}"
 LACKS = "{memory}, {missing} too much"
 PAGE = {
     "train": "Layouts {first} to {last} of {count}; times are estimates, memory is counted",
-    "serve": "Layouts {first} to {last} of {count}; times are floors, memory is counted",
+    "serve": "Deployments {first} to {last} of {count}, each with the batch that suits it; all is estimated",
 }
 BORROWED = " No measured step is of {chip}: it has the shares of peak of {lender}, and a wider interval."
 NAMED = {
@@ -192,15 +225,51 @@ OWN = "A layout of yours, such as tp=8,fsdp=8"
 TYPE = "type a price"
 CHANGED = "A model changed from {model}"
 ANY = "the fastest"
-HINT = "Choose a task, a model and chips; then pick any layout in the table."
+SERVING = {
+    "replicas": "{replicas} replicas of {shape}, each with {batch} requests at once",
+    "one": "{shape}, with {batch} requests at once",
+    "row": "{replicas} × {shape}, batch {batch}",
+    "on": "{used} of {n} {chip}",
+    "all": "{n} {chip}",
+    "fewest": "{n} {chip}, the fewest that will do",
+    "kept": "Of {count} deployments {keeping} will do, this one among them.",
+    "free": "Nothing is asked of it; deployments that fit: {count}.",
+    "nearest": "Nothing there keeps all that is asked, and this is the nearest:",
+    "picked": "This one does not keep all that is asked:",
+    "speed": "{have} tokens/s for each user, where {want} are asked",
+    "first": "{have} to the first token, where {want} s are asked",
+    "users": "{have} requests at once, where {want} are asked",
+    "rate": "{have} requests/s, where {want} are asked",
+    "paid": " A million tokens cost {cost_in} of prompts and {cost_out} of answers.",
+    "unmeasured": " No measured load is of {chip}: the interval is wider.",
+    "room": "{who} in {weights} with one cache of {S} tokens does not fit on {n} {chip}: ",
+    "more": "{least} would do.",
+    "larger": "take chips with more memory.",
+    "narrower": "take chips with more memory, or weights in {narrower}.",
+    "arithmetic": "{chip} has no arithmetic in {cache}: keep caches in bf16, or in int8.",
+}
+"""What is said of deployments."""
+COLUMNS = {
+    "train": ("layout", "time", "a device holds"),
+    "serve": ("deployment", "tokens/s each", "first token", "requests/s"),
+}
+FRONTIER = {
+    "title": "Tokens/s of all users against those of each; filled: keeps what is asked",
+    "axis": "tokens/s of each user",
+    "point": "{speed} for each user, {throughput} in all: {words}",
+    "from": "{n} points, from {first}, to {last}",
+}
+MOVE = "Along the frontier: from many users to fast answers"
+HINT = "Choose a task, a model and chips, and say what is promised; then pick any line of the table."
 RULES = {
     "train": "Training: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), "
     f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type. "
     "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
     "Adam's moments in float32, 1F1B.",
-    "serve": "Serving: one decode step, arithmetic in bf16, without prefill. Y chips share heads and Z the sequences; "
-    "weights stay where they are. A link's rate is that of one direction; blocks do not overlap. "
-    "Chips without a torus end at one domain.",
-    "all": "Nothing is kept free for programs. Prices are the reader's. Bars of seconds are shares of their sum, "
-    "bars of memory shares of the device.",
+    "serve": "Serving: every way to cut the chips into replicas, each of a power of two of chips, up to "
+    f"{LARGEST} or a domain: tp inside a domain, pp beyond it; of models with experts dp groups of tp chips, the experts over all of them. "
+    "Batches in powers of two. Of what keeps all that is asked the deployment with the most tokens/s comes first. "
+    f"As few as needed: 2ⁿ or 3·2ⁿ chips, up to {MOST_CHIPS:,}. Of weights in four bits a model with experts has "
+    "only the experts and MLPs; the others are bf16.",
+    "all": "Prices are the reader's. Bars of seconds are shares of their sum, bars of memory shares of the device.",
 }

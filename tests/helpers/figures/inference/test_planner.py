@@ -6,18 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.sharded_decode_step import splits
-from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
-from helpers.figures.inference.planner import serving, training, words as say
-from helpers.figures.inference.planner.page import batch_cells, cells
-from helpers.figures.inference.token_price.decode_step import places as slices
+from helpers.figures.inference.planner import training, words as say
+from helpers.figures.inference.planner.page import cells
 from helpers.figures.training.layout_search.candidates import KEPT, best, divide, places
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.controls import reading
-from tests.helpers.figures.standalone import follow, link, size, status, strays
+from tests.helpers.figures.standalone import follow, link, size, status
 from tests.tiers import repeats
 
 LIMIT = 100_000  # bytes, compressed
@@ -36,10 +32,10 @@ PLANS = """cases => {
     const number = v => Number.isFinite(v) ? v : null;
     return cases.map(({ pick, ...chosen }) => {
         own.link(new URLSearchParams({ ...chosen, pick }));
-        const { some, k, values, batches, sentence, wrong } = own.plan();
+        const { some, k, values, edge = [], sentence, wrong = "" } = own.plan(), line = r => [r.name, r.fits, r.words];
         if (!some) return { sentence };
-        return { wrong, rows: some.map(r => [r.name, r.seconds, r.memory, r.fits, r.words]), k,
-                 batches: batches.map(b => b.map(x => x === !!x ? x : number(x))),
+        const serve = chosen.task === "serve", numbers = r => serve ? [r.speed, r.first, r.rate] : [r.seconds, r.memory];
+        return { wrong, rows: some.map(r => [line(r), numbers(r)]), k, edge: edge.map(r => [line(r), numbers(r)]),
                  values: Object.fromEntries(Object.entries(values).map(([n, v]) => [n, number(v)])) };
     });
 }"""
@@ -48,8 +44,7 @@ READ = """() => {
     return {
         rows: [...box.querySelectorAll("[data-row]")].filter(seen).map(r => [...r.children].map(text)),
         said: Object.fromEntries([...box.querySelectorAll("[data-result]")].filter(seen).map(c => [c.dataset.result, text(c)])),
-        batches: [...box.querySelectorAll("[data-batch]")].filter(seen).map(r => [...r.children].slice(1).map(text)),
-        bars: [...box.querySelectorAll("[data-bar]")].filter(g => g.style.display !== "none")
+        bars: [...box.querySelectorAll("[data-bar]")].filter(g => g.style.display !== "none" && seen(g))
             .map(g => [...g.querySelectorAll("text")].map(text).join(" ")),
         wrong: box.querySelector("[data-of=own] p").textContent,
         picked: [...box.querySelectorAll("[data-row] input")].filter(seen).findIndex(r => r.checked),
@@ -62,7 +57,14 @@ def draw(figure, seed: int) -> dict[str, str]:
     r = random.Random(seed)
     at = {name: r.choice(options) for name, (_, options, _) in figure.menus.items()}
     at["n"] = str(2 ** min(r.randint(0, 11), r.randint(2, 11)))
-    at |= {"S": str(r.randint(1, 40000)), "B": str(2 ** r.randint(0, 12)), "price": r.choice(["", "2.5", "0", "11"])}
+    at["price"] = r.choice(["", "2.5", "0", "11"])
+    at |= {
+        "prompt": str(r.randint(1, 40000)),
+        "answer": str(r.randint(1, 8000)),
+        "chips": r.choice(["", "", "1", "8", "12", "64", "100"]),
+    }
+    at |= {"speed": r.choice(["", "20", "50", "0.5", "400"]), "wait": r.choice(["", "2", "0.5", "30"])}
+    at |= {"users": r.choice(["", "", "1", "64", "1000"]), "asks": r.choice(["", "", "0.1", "10"])}
     at["budget"] = r.choice(["1000", "15.5", "1"])
     has = sizes(model(at["model"]))
     at |= {s: str(n) for s, n in has.items()}
@@ -79,11 +81,16 @@ def draw(figure, seed: int) -> dict[str, str]:
             r.choice(["", "", "", ",zero=1,policy=matmuls", " policy=everything", ",v=2"]),
         )
         at["own"] = f"tp={tp},pp={pp},{axis}={rest}{more}"
-    return at | {"pick": r.choice(["", "", "own", "4", "1.1.1.64.1.1", "8.1.1.8.1.1"])}
+    return at | {"pick": r.choice(["", "", "own", "4", "1.1.1.64.1.1", "8.1.1.8.1.1", "8.1.1.1.1", "8.1.1.1.8"])}
 
 
 def same(value, want: float) -> bool:
     return math.isnan(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
+
+
+def numbers(task: str, row) -> tuple[float, ...]:
+    """What a ranking knows of a line."""
+    return (row.plan.speed, row.plan.load.first.mid, row.plan.rate) if task == "serve" else (row.seconds, row.memory)
 
 
 def check(page, figure, chosen: dict) -> None:
@@ -94,13 +101,12 @@ def check(page, figure, chosen: dict) -> None:
         return
     seen, of = page.evaluate(READ), figure.chip_of(at).hbm_bytes
     first = plan.picked // say.ROWS * say.ROWS
-    assert seen["rows"] == [[r.words, *cells(r, of)] for r in plan.rows[first : first + say.ROWS]]
+    assert seen["rows"] == [[r.words, *cells(at["task"], r, of)] for r in plan.rows[first : first + say.ROWS]]
     assert seen["picked"] == plan.picked - first and seen["said"] == plan.said and seen["wrong"] == plan.wrong
-    assert seen["batches"] == [list(batch_cells(one)) for one in plan.batches]
     assert seen["bars"] == [
         f"{label} {reading(plan.values[name], unit)}"
-        for kind, unit in (("memory", "B"), ("time", "s"))
-        for name, label in say.BARS[kind][at["task"]].items()
+        for kind, unit in (("memory", "B"), ("time", "s"), ("first", "s"))
+        for name, label in say.BARS[kind].get(at["task"], {}).items()
         if plan.values[name] > 0
     ]
 
@@ -119,14 +125,6 @@ def test_the_best_layout_is_what_the_search_finds_and_every_mesh_is_listed_once(
             assert r.fits == (at.missing == 0)
 
 
-def test_every_cut_is_listed_and_the_best_is_what_splits_finds():
-    s = slices(chip("v5e"), 16)[-1]
-    r = Replica(model("llama-3-8b"), chip("v5e"), 16, 2, 2)
-    rows, found = serving.ranked(r, s, 16, 8192), splits(r, s, "decode", 16, 8192)
-    assert (rows[0].Y, rows[0].Z) == (found[0].Y, found[0].Z)
-    assert sorted(x.Y for x in rows) == sorted(x.Y for x in found)
-
-
 def test_a_model_that_nobody_changed_is_the_public_one(figure):
     for name in figure.models:
         at = figure.chosen({"model": name})
@@ -141,17 +139,17 @@ def test_the_bill_adds_up():
 
 
 def test_a_field_refuses_nonsense():
-    B = next(f for f in say.FIELDS if f.name == "B")
-    nonsense = ";0;-1;1.5;1e3;many;65537;65,537;16,38;1,2345;1, 234;1,234 567;٣"
+    chips = next(f for f in say.FIELDS if f.name == "chips")
+    nonsense = "0;-1;1.5;1e3;many;4097;4,097;16,38;1,2345;1, 234;1,234 567;٣"
     for typed in nonsense.split(";"):
-        with pytest.raises(ValueError, match="whole number from 1 to 65,536, and not"):
-            B.number(typed)
+        with pytest.raises(ValueError, match="whole number from 1 to 4,096, or nothing, and not"):
+            chips.number(typed)
 
 
 def test_a_setting_that_cannot_be_says_why(figure):
     said = [figure.plan(x) for x in (
         {"N": "7"}, {"model": "mixtral-8x7b", "k": "9"}, {"model": "deepseek-v3", "L": "3"}, {"n": "4096", "chip": "v5e"},
-        {"T": "131072", "tokens": "65536"}, {"task": "serve", "chip": "v5p", "n": "128"}, {"price": "1,5"},
+        {"T": "131072", "tokens": "65536"}, {"price": "1,5"}, {"task": "serve", "wait": "0"},
     )]  # fmt: skip
     assert all(not p.rows for p in said)
     starts = (
@@ -160,8 +158,8 @@ def test_a_setting_that_cannot_be_says_why(figure):
         "L = 3 layers",
         "v5e ends at 256",
         "A step of 65,536",
-        "128 chips cannot",
         "Price",
+        "Seconds to the first token, at most: a number, with a point if need be, from 0.001 to 1,000,000, or nothing, and not “0”.",
     )
     assert [p.sentence.startswith(x) for p, x in zip(said, starts, strict=True)] == [True] * 7
 
@@ -198,13 +196,14 @@ def test_two_hundred_settings_number_for_number(page, figure):
             continue
         assert got["wrong"] == plan.wrong, chosen
         typed["wrong" if plan.wrong else "priced" if any(r.name == "own" for r in plan.rows) else "none"] += 1
-        assert [(r[0], r[3], r[4]) for r in got["rows"]] == [(r.name, r.fits, r.words) for r in plan.rows], chosen
-        assert all(same(x, y) for r, w in zip(got["rows"], plan.rows) for x, y in zip(r[1:3], (w.seconds, w.memory)))
+        for found, want in ((got["rows"], plan.rows), (got["edge"], plan.frontier)):
+            assert [x for x, _ in found] == [[r.name, r.fits, r.words] for r in want], chosen
+            assert all(
+                same(x, y) for (_, row), r in zip(found, want) for x, y in zip(row, numbers(chosen["task"], r))
+            ), chosen
         assert got["k"] == plan.picked
         for name, x in plan.values.items():
             assert same(got["values"][name], x), (chosen, name)
-        for one, want in zip(got["batches"], plan.batches, strict=True):
-            assert one[3] == want[3] and all(same(x, y) for x, y in zip(one, want[:3])), chosen
     assert min(kinds.values()) > repeats(10, 20) and min(typed.values()) > repeats(5, 10), (kinds, typed)
 
 
@@ -261,26 +260,6 @@ def test_another_layout_is_picked_by_keyboard_and_linked_to(page, figure, addres
     linked = link(page)
     follow(page, linked)
     check(page, figure, chosen)
-    follow(page, f"{address}#live-planner?task=serve&model=toString&chip=H100&n=8&S=1000&B=x&price=2&widths=none")
-    assert strays(page) == "model = toString, widths = none"
-    check(page, figure, {"task": "serve", "chip": "H100", "n": "8", "S": "1000", "B": "x", "price": "2"})
-    follow(page, f"{address}#live-planner?task=serve&model=deepseek-v3&chip=H200&n=8&S=1000&B=20&price=2&L=50&pick=4")
-    assert strays(page) == ""
-    check(
-        page,
-        figure,
-        {
-            "task": "serve",
-            "model": "deepseek-v3",
-            "chip": "H200",
-            "n": "8",
-            "S": "1000",
-            "B": "20",
-            "price": "2",
-            "L": "50",
-            "pick": "4",
-        },
-    )
 
 
 @pytest.mark.slow
@@ -292,7 +271,7 @@ def test_without_javascript_the_first_setting_stands_there(browser, figure, addr
         assert not still.locator("form").is_visible() and not still.locator("[data-row] input").first.is_visible()
         plan = figure.plan()
         assert status(still) == plan.sentence
-        assert still.locator('[data-row="0"] th').inner_text().strip() == plan.rows[0].words
+        assert still.locator('[data-task=train] [data-row="0"] th').inner_text().strip() == plan.rows[0].words
         assert still.locator("[data-result=mfu]").inner_text() == plan.said["mfu"]
         assert "weights" in still.get_by_role("img").first.get_attribute("aria-label")
     finally:
