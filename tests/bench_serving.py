@@ -7,6 +7,7 @@ import argparse
 import datetime
 import importlib.metadata
 import json
+import math
 import platform
 import statistics
 import sys
@@ -129,15 +130,24 @@ def free(found: list[Row]) -> list[tuple[str, str, float, float]]:
 
 def constants(names: list[tuple], x) -> tuple[Constants, dict[str, Engine]]:
     """Constants of so many standard deviations from their guesses: numbers, or columns of several sets at once."""
-    value = {(e, n): guess * 2.718281828459045 ** (sd * v) for (e, n, guess, sd), v in zip(names, x)}
+    value = {(e, n): guess * math.e ** (sd * v) for (e, n, guess, sd), v in zip(names, x)}
     k = replace(CONSTANTS, **{n: v for (e, n), v in value.items() if not e})
     engines = {e: OWN.get(e, GUESS) for e in ENGINES if e != "unknown"}
     engines = {e: replace(one, **{n: v for (of, n), v in value.items() if of == e}) for e, one in engines.items()}
     return k, engines
 
 
-def fit(found: list[Row], start=None) -> tuple[Constants, dict[str, Engine]]:
-    """Least squares of log errors, with priors; engines, chips and models weigh alike, and large errors count in proportion."""
+def stand(names: list[tuple]) -> list[float]:
+    """Where the course's constants stand, in standard deviations from their guesses."""
+    has = lambda e, n: getattr(ENGINES[e] if e else CONSTANTS, n)  # noqa: E731
+    return [math.log(has(e, n) / guess) / sd for e, n, guess, sd in names]
+
+
+def fit(found: list[Row]) -> tuple[Constants, dict[str, Engine]]:
+    """Least squares of log errors, with priors; engines, chips and models weigh alike, and large errors count in proportion.
+
+    The search begins at the course's constants, and ends where a step gains less than a five-thousandth.
+    """
     import numpy as np
     from scipy.optimize import least_squares
 
@@ -167,8 +177,7 @@ def fit(found: list[Row], start=None) -> tuple[Constants, dict[str, Engine]]:
     def slopes(u, by=1e-2):
         return (off(u + by * np.eye(len(u))) - off(u)).T / by
 
-    first = np.zeros(len(names)) if start is None else np.array([start.get(n[:2], 0.0) for n in names])
-    got = least_squares(off, first, slopes, bounds=(-8, 8), ftol=1e-3, xtol=1e-3, max_nfev=12).x
+    got = least_squares(off, np.clip(stand(names), -7, 7), slopes, bounds=(-8, 8), ftol=2e-4, xtol=1e-4, max_nfev=12).x
     k, engines = constants(names, got)
     short = lambda one: replace(one, **{n: x if n == "measured" else float(f"{x:.3g}") for n, x in vars(one).items()})  # noqa: E731
     return short(k), {e: short(one) for e, one in engines.items()} | {"unknown": unknown(engines)}
