@@ -9,7 +9,7 @@ FIGURE = Planner(
         "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "llama-4-maverick",
         "tinyllama-1.1b", "yi-34b", "mistral-nemo-12b", "mistral-small-24b", "mistral-large-123b", "mixtral-8x7b", "mixtral-8x22b",
         "gemma-3-12b", "gemma-3-27b", "phi-4", "qwen-2.5-7b", "qwen-2.5-72b", "qwen-3-8b", "qwen-3-32b", "qwen-3-30b-a3b",
-        "qwen-3-235b-a22b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v3", "kimi-k2",
+        "qwen-3-235b-a22b", "qwen-3-next-80b-a3b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v3", "deepseek-v3.2", "kimi-k2",
     ),
     chips={
         "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "A100-40GB": "A100, 40 GB",

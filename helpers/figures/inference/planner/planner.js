@@ -78,6 +78,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
   function training(at, sizes) {
     const like = t.models[at.model], chip = t.chips[at.chip], n = Number(at.n), tokens = Number(at.tokens), T = Number(at.T);
     const place = chip.places[Math.log2(n)], hbm = chip.speeds[2];
+    if (like.strange) return { problem: like.strange };
     if (!place) return { problem: t.many, last: whole(2 ** (chip.places.length - 1)) };
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.k](...sizes, ...at(x)));

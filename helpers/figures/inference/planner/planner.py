@@ -20,7 +20,7 @@ from helpers.costs.training.layout import AXES
 from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.training.step_estimate import SPREAD
 from helpers.costs.training.step_estimate_constants import GENERATIONS
-from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.config import UNUSUAL, Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import (
     KEPT,
@@ -132,6 +132,8 @@ class Planner:
     def _train(self, at, numbers, c: Config, of: Chip) -> Plan:
         n, tokens, T = (int(at[name]) for name in ("n", "tokens", "T"))
         words = self._words(at, numbers)
+        if sentence := strange(at["model"]):
+            raise ValueError(sentence)
         there = training.places(of.name)
         place = next((p for p in there if p.chips == n), None)
         if place is None:
@@ -204,16 +206,18 @@ class Planner:
         """The data and the traced functions as one call of JavaScript."""
         every = [model(name) for name in self.models]
         structures = tuple(dict.fromkeys(map(structure, every)))
-        F, at = of_steps(structures)
+        trained = tuple(c for c in structures if not _parts(c))
+        F, places = of_steps(trained)
+        steps = dict(zip(trained, places))
         G, pairs = deployments.functions(structures)
         bill, lies, legal = training.functions(structures)
         models = {}
         for name, c in zip(self.models, every):
             k = structures.index(structure(c))
             models[name] = {
-                "sizes": [*whole(c).values()], "at": at[k], "to": pairs[k], "k": k, "unused": unused(c),
+                "sizes": [*whole(c).values()], "at": steps.get(structures[k], []), "to": pairs[k], "k": k, "unused": unused(c),
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
-                "wide": SERVED["experts"] if c.moe else 1,
+                "strange": strange(name), "wide": SERVED["experts"] if c.moe else 1,
             }  # fmt: skip
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
         data["planner"] = {**self._data(), "models": models}
@@ -269,6 +273,21 @@ class Planner:
     def html(self) -> str:
         """Controls, which stay hidden until the script has started; the sentence, the ranking, the bars and the table."""
         return page.html(self)
+
+
+def _parts(c: Config) -> list[str]:
+    """What a model has that no training step has a price for."""
+    return [UNUSUAL[n] for n in c.unusual if n != "shared_gate"]
+
+
+def strange(name: str) -> str:
+    """Why a model has no training step here; "" if it has.
+
+    >>> strange("llama-3-8b"), strange("deepseek-v3.2")[:51]
+    ('', 'A training step has no price for an indexer of keys')
+    """
+    parts = _parts(model(name))
+    return say.STRANGE.format(part=parts[0], model=name) if parts else ""
 
 
 def shown(task: str, values: Mapping[str, float]) -> dict[str, str]:

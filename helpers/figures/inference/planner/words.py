@@ -191,6 +191,7 @@ SAY = {
 }  # fmt: skip
 MANY = "{chip} ends at {last} chips here: take {last} or fewer, or another chip."
 SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
+STRANGE = "A training step has no price for {part}, and {model} has it: choose another model, or serve this one."
 FEW = "No way to cut {n} chips leaves each group whole sequences: take more tokens a step, or fewer chips."
 UNEVEN = "N = {N} query heads cannot share K = {K} KV heads evenly: make N a multiple of K."
 SPLIT = "A token cannot go to k = {k} of E = {E} experts: k is at most E."
