@@ -19,7 +19,9 @@ from .serving_operations import BITS, FOUR, Deployment
 
 MOST = 4096  # chips that are tried when as few as needed are asked for
 USUAL = Deployment()
-SIZES = sorted({n for e in range(14) for n in (2**e, 3 * 2**e)})  # of batches, and of numbers of chips that are tried
+SIZES = tuple(
+    sorted({n for e in range(MOST.bit_length()) for n in (2**e, 3 * 2**e) if n <= MOST})
+)  # of batches, and of numbers of chips
 LARGEST = 64  # chips of one replica, or a rack's domain
 
 
@@ -145,15 +147,36 @@ def deployments(c: Config, of: Chip, chips: Count, like: Deployment = USUAL) -> 
         size *= 2
 
 
-def plans(
-    c: Config, of: Chip, chips: Count, prompt, answer, engine: Engine, like: Deployment = USUAL
-) -> Iterator[Plan]:
-    """Every deployment that holds the model, with every batch of SIZES that fits."""
-    for at in deployments(c, of, chips, like):
-        s = Server(c, of, at, engine)
-        most = s.most(prompt + answer) / at.dp
-        for B in SIZES[: bisect_right(SIZES, most)]:
-            yield Plan(s, prompt, answer, loaded(s, prompt, answer, B * at.dp * at.replicas))
+def replicas(c: Config, of: Chip, prompt, answer, engine: Engine, like: Deployment = USUAL) -> list[list[Plan]]:
+    """Of each way to lay one replica over chips that holds the model, every batch of SIZES that fits.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> some = replicas(model("llama-3-70b"), chip("H100"), 4000, 1000, ENGINES["vllm"])
+    >>> [(str(one[0].at), len(one)) for one in some][:2]
+    [('tp=2', 1), ('tp=4', 12)]
+    """
+    out = []
+    for at in deployments(c, of, MOST, like):
+        s = Server(c, of, replace(at, replicas=1), engine)
+        batches = SIZES[: bisect_right(SIZES, s.most(prompt + answer) / at.dp)]
+        out.append([Plan(s, prompt, answer, loaded(s, prompt, answer, B * at.dp)) for B in batches])
+    return [one for one in out if one]
+
+
+def on(chips: Count, some: list[list[Plan]]) -> list[list[Plan]]:
+    """As many replicas of each as so many chips hold."""
+    out = []
+    for one in some:
+        if n := chips // int(one[0].at.chips):
+            out.append([replace(p, server=replace(p.server, at=replace(p.at, replicas=n))) for p in one])
+    return out
+
+
+def plans(c: Config, of: Chip, chips: Count, prompt, answer, engine: Engine, like: Deployment = USUAL) -> list[Plan]:
+    """Every deployment over so many chips, with every batch of SIZES that fits."""
+    return [p for one in on(chips, replicas(c, of, prompt, answer, engine, like)) for p in one]
 
 
 def frontier(some: list[Plan]) -> list[Plan]:
@@ -202,12 +225,9 @@ def plan(
     ('tp=4', True)
     """
     check(c, of, prompt, answer, like)
-    sizes = [chips] if chips else [n for n in SIZES if n <= MOST]
-    nearest = None
-    for n in sizes:
-        if n > 2 * LARGEST and nearest and {"speed", "first"} & set(target.missed(nearest.best)):
-            break  # more replicas make nobody's answer faster
-        some = list(plans(c, of, n, prompt, answer, engine, like))
+    nearest, each = None, replicas(c, of, prompt, answer, engine, like)
+    for n in (chips,) if chips else SIZES:
+        some = [p for one in on(n, each) for p in one]
         good = [p for p in some if target.kept(p)]
         if good:
             return Answer(max(good, key=lambda p: (p.throughput, p.speed)), True, tuple(frontier(some)))

@@ -119,7 +119,7 @@ def test_copied_heads_are_said(capsys):
         ),
         (
             ("llama-3-8b", "--chips", "A100", "--cache", "fp8"),
-            "a A100 has no arithmetic in fp8: keep caches in bf16, or in int8",
+            "the A100 has no arithmetic in fp8: keep caches in bf16, or in int8",
         ),
         (
             ("gpt-2", "--chips", "H100"),

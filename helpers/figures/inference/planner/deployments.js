@@ -18,15 +18,15 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
 
   const words = ([tp, dp, ep, pp]) => Object.entries({ tp, dp, ep, pp }).filter(([, n]) => n > 1).map(e => e.join("=")).join(" ") || "one chip";
 
-  // Of each shape its batches in powers of two that fit, estimated.
+  // Of each shape its batches that fit, estimated.
   function every(like, sizes, has, chip, at, { prompt, answer }) {
     const four = s.four.includes(at.weights) && like.moe, rest = four ? "bf16" : at.weights, [early, late] = like.to[chip.kind];
     const known = [...chip.rates, ...s.engines[at.engine][0], ...chip.types[at.weights], ...chip.types[rest], s.bits[at.cache] / 8];
     const lay = G[late](G[early](...sizes, ...known, prompt, answer));
     return [...shapes(has, like.moe, chip.domain)].map(shape => {
       const all = lay(...shape), plans = [];
-      for (let batch = shape[1]; ; batch *= 2) {
-        const [gap, wait, request, most] = all(batch);
+      for (const n of s.sizes) {
+        const batch = n * shape[1], [gap, wait, request, most] = all(batch);
         if (!(batch <= most)) break;
         plans.push({ shape, size: shape[0] * shape[1] * shape[3], batch, gap, first: wait, request, all });
       }
@@ -85,7 +85,7 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
     if (!chip.caches.includes(at.cache)) return { problem: fill(s.say.arithmetic, said) };
     const some = every(like, sizes, has, chip, at, numbers), found = search(some, numbers, asked);
     if (!found) return { problem: noRoom(some, numbers, said, at.weights) };
-    const edge = frontier(found.plans.flat()), wide = s.wide.map(x => x * like.wide * s.engines[at.engine][1] * chip.served);
+    const edge = frontier(found.plans.flat()), wide = s.wide.map((x, k) => x * like.wide * s.engines[at.engine][1][k] * chip.served);
     // Deployments, best first; the one that is looked at has its own batch.
     function rows(picked) {
       return found.plans.map(some => some.find(r => r.name === picked) ?? first(some)).sort((a, b) => sooner(a.key, b.key));

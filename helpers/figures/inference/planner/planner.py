@@ -265,7 +265,7 @@ class Planner:
             "names": deployments.NAMES, "gap": deployments.GAP, "first": deployments.FIRST, "fields": promises.FIELDS,
             "sizes": serving.SIZES,
             "largest": LARGEST, "most": MOST, "bits": BITS, "four": FOUR, "reserve": RESERVE, "say": say.SERVING,
-            "engines": {label: [deployments.engine(ENGINES[name]), 1 if ENGINES[name].measured else SERVED["engine"]]
+            "engines": {label: [deployments.engine(ENGINES[name]), _wider(ENGINES[name])]
                         for name, label in self.engines.items()},
             "wide": [SERVED["gap"], SERVED["first"]],
         }  # fmt: skip
@@ -320,3 +320,8 @@ def whole(c: Config) -> dict[str, int]:
     (14336, 1)
     """
     return dict.fromkeys(SIZES, 1) | {"F": c.F} | sizes(c)
+
+
+def _wider(engine) -> list[float]:
+    """How much wider intervals of a gap and of a first token are for an engine that nobody measured."""
+    return [1 if engine.measured else SERVED[f"{what}, engine"] for what in ("gap", "first")]

@@ -5,22 +5,17 @@ does the same in the same order with the functions of `deployments`.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from helpers.costs.inference.serving_constants import Engine
-from helpers.costs.inference.serving_estimate import Server, loaded
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.inference.serving_plan import MOST, Plan, Target, deployments, frontier
+from helpers.costs.inference.serving_plan import SIZES, Plan, Target, frontier, on, replicas
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
 
 from .deployments import of
 from .words import SERVING
-
-SIZES = tuple(sorted({n for e in range(MOST.bit_length()) for n in (2**e, 3 * 2**e) if n <= MOST}))
-"""Chips that are tried when as few as needed are asked for."""
 
 
 @dataclass(frozen=True)
@@ -95,36 +90,9 @@ def digits(x: float) -> float:
 
 
 @lru_cache(32)
-def every(c: Config, name: str, prompt, answer, engine: Engine, like: Deployment) -> tuple[tuple[Plan, ...], ...]:
-    """Of each way to lay one replica over chips: its batches in powers of two that fit, none if the model does not.
-
-    >>> from helpers.costs.inference.serving_constants import ENGINES
-    >>> from helpers.costs.transformers.public_models import model
-    >>> some = every(model("llama-3-70b"), "H100", 4000, 1000, ENGINES["vllm"], Deployment())
-    >>> [(str(one[0].at), len(one)) for one in some if one][:2]
-    [('tp=2', 1), ('tp=4', 7)]
-    """
-    return tuple(tuple(_batches(Server(c, chip(name), at, engine), prompt, answer)) for at in _replicas(c, name, like))
-
-
-def _replicas(c: Config, name: str, like: Deployment) -> Iterator[Deployment]:
-    return (replace(at, replicas=1) for at in deployments(c, chip(name), MOST, like))
-
-
-def _batches(s: Server, prompt, answer) -> Iterator[Plan]:
-    B, most = s.at.dp, s.most(prompt + answer)
-    while B <= most:
-        yield Plan(s, prompt, answer, loaded(s, prompt, answer, B))
-        B *= 2
-
-
-def on(chips: int, some: tuple[tuple[Plan, ...], ...]) -> list[list[Plan]]:
-    """As many replicas of each as so many chips hold."""
-    out = []
-    for plans in some:
-        if plans and (n := chips // plans[0].at.chips):
-            out.append([replace(p, server=replace(p.server, at=replace(p.at, replicas=n))) for p in plans])
-    return out
+def every(c: Config, name: str, prompt, answer, engine: Engine, like: Deployment) -> list[list[Plan]]:
+    """Of each way to lay one replica over chips: its batches that fit."""
+    return replicas(c, chip(name), prompt, answer, engine, like)
 
 
 def judged(target: Target, p: Plan) -> Ranked:

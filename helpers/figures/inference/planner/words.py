@@ -269,7 +269,7 @@ RULES = {
     "Adam's moments in float32, 1F1B.",
     "serve": "Serving: every way to cut the chips into replicas, each of a power of two of chips, up to "
     f"{LARGEST} or a domain: tp inside a domain, pp beyond it; of models with experts dp groups of tp chips, the experts over all of them. "
-    "Batches in powers of two. Of what keeps all that is asked the deployment with the most tokens/s comes first. "
+    "Batches of 1, 2, 3, 4, 6, 8, 12 and so on. Of what keeps all that is asked the deployment with the most tokens/s comes first. "
     f"As few as needed: 2ⁿ or 3·2ⁿ chips, up to {MOST_CHIPS:,}. Of weights in four bits a model with experts has "
     "only the experts and MLPs; the others are bf16.",
     "all": "Prices are the reader's. Bars of seconds are shares of their sum, bars of memory shares of the device.",
