@@ -192,6 +192,7 @@ FORMULAS = {
     "floor_near": (numeric.floor_near, [(1.2,), (0.29 * 100,)]),
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
+    "log": (numeric.log, [(2.0,), (64.0,)]),
     **inference_formulas.FORMULAS,
     **training_formulas.FORMULAS,
     **formulas.FORMULAS,

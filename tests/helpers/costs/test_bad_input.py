@@ -79,7 +79,7 @@ def test_errors_say_what_would_be_right(call, says):
 def test_a_zero_or_a_negative_number_anywhere_is_a_value_or_a_sentence(name, bad):
     """One argument after the other: no error of Python's own, and a negative size that a function is given itself is none."""
     f, settings = FORMULAS[name]
-    if bad == 0 and name in ("step", "held", "prices", "fullest", "replica"):
+    if bad == 0 and name in ("step", "held", "prices", "fullest", "replica", "careful"):
         pytest.skip("what is listed divides by its arguments itself")
     for i in range(len(settings[0])):
         args = [*settings[0][:i], bad, *settings[0][i + 1 :]]

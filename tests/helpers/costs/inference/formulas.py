@@ -16,6 +16,10 @@ from helpers.costs.inference import (
     request_loads,
     request_log,
     service_levels,
+    serving_constants,
+    serving_estimate,
+    serving_operations,
+    serving_plan,
     sharded_decode_step,
     sharding_limits,
     speculation_by_position,
@@ -26,6 +30,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers import kv_cache
 from helpers.costs.transformers.config import MLA, Config, MoE
+from helpers.costs.transformers.public_models import model
 
 MODULES = (
     latency_and_throughput,
@@ -46,6 +51,10 @@ MODULES = (
     multi_token_prediction,
     speculation_by_position,
     estimated_passes,
+    serving_constants,
+    serving_estimate,
+    serving_operations,
+    serving_plan,
 )
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
@@ -83,7 +92,35 @@ def _cut(Y, Z, B, S):
     return *(x for p in at for x in (p.seconds, p.time.upper)), sharded_decode_step.held(r, SQUARE, Y, Z, B, S)
 
 
+def _served(tp, dp, B, S):
+    """Numbers of a server: passes, what a chip holds, what users see, with experts over all chips and a window."""
+    tp, dp, B, S = (1.0 * x for x in (tp, dp, B, S))
+    at = serving_operations.Deployment(tp=tp, dp=dp, ep=tp * dp, weights="fp8")
+    c = _decoder(512, 8, 64, 1024, window=64, full_every=2, moe=MoE(64, 2, 256, shared=1))
+    s = serving_estimate.Server(c, chip("H100"), at, serving_constants.ENGINES["vllm"])
+    seen = serving_estimate.loaded(s, S, S / 4 + 1, B * dp)
+    passes = s.decode(B, S), s.prefill(S, B), s.mixed(B, S, S / 2, S / 2), seen.first, seen.gap
+    return *(e.mid for e in passes), s.held, s.cache(S), s.most(S), seen.request, seen.batch, seen.read
+
+
+def _listed(tp, rows, S):
+    """FLOPs and weights of a served pass, linear attention and latent attention with an indexer."""
+    out, (tp, rows, S) = [], (1.0 * x for x in (tp, rows, S))
+    for name in ("qwen-3-next-80b-a3b", "deepseek-v3.2", "gpt-oss-20b"):
+        at = serving_operations.Deployment(tp=tp, ep=tp)
+        b = serving_operations.Batch(rows, S, rows * 64, rows, S / 2)
+        ops = serving_operations.operations(model(name), at, b, rows)
+        out += [sum(n.count * sum(p.flops for p in n.products) for n in ops.layers), ops.weights]
+        out += [sum(n.count * getattr(n.reading, x) for n in ops.layers) for x in vars(ops.layers[0].reading)]
+        out += [sum(n.count * n.routed for n in ops.layers) + ops.head.flops]
+    return tuple(x + 0 * rows for x in out)
+
+
 FORMULAS = {
+    "loaded": (_served, [(8.0, 1.0, 4.0, 2048.0), (1.0, 8.0, 64.0, 100.0), (16.0, 4.0, 512.0, 16384.0)]),
+    "operations of serving": (_listed, [(1.0, 4.0, 100.0), (8.0, 64.0, 10000.0)]),
+    "met": (serving_operations.met, [(256.0, 8.0, 32.0), (8.0, 2.0, 1.0)]),
+    "fullest by chance": (serving_operations.fullest, [(100.0, 1.0), (4.0, 8.0), (400.0, 64.0)]),
     "attention_time": (latency_and_throughput.attention_time, [(4.0, 8e8, 1.3e13)]),
     "linear_time": (
         latency_and_throughput.linear_time,
@@ -177,6 +214,14 @@ FORMULAS = {
 }
 # Events, shapes, lists of collectives and records: their tests are the other files of this folder.
 DISCRETE = {
+    "unknown",  # an engine of engines
+    "arithmetic",  # a type
+    "attention_products",  # records: their numbers are in those of "operations of serving"
+    "mlp_products",
+    "reading",
+    "deployments",  # whole numbers of chips
+    "plans",
+    "plan",
     "paged_schedule",  # events
     "requests",
     "shapes",  # of slices
