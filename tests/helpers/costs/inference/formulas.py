@@ -16,6 +16,7 @@ from helpers.costs.inference import (
     request_loads,
     request_log,
     service_levels,
+    serving_apart,
     serving_constants,
     serving_estimate,
     serving_operations,
@@ -51,6 +52,7 @@ MODULES = (
     multi_token_prediction,
     speculation_by_position,
     estimated_passes,
+    serving_apart,
     serving_constants,
     serving_estimate,
     serving_operations,
@@ -222,6 +224,8 @@ DISCRETE = {
     "deployments",  # whole numbers of chips
     "plans",
     "plan",
+    "apart",
+    "best_apart",
     "paged_schedule",  # events
     "requests",
     "shapes",  # of slices
