@@ -85,6 +85,11 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
     if (!chip.caches.includes(at.cache)) return { problem: fill(s.say.arithmetic, said) };
     const some = every(like, sizes, has, chip, at, numbers), found = search(some, numbers, asked);
     if (!found) return { problem: noRoom(some, numbers, said, at.weights) };
+    let would = "";
+    if (!found.best.fits && !Number.isNaN(numbers.chips)) {
+      const fewest = search(some, { ...numbers, chips: NaN }, asked);
+      would = fill(s.say[fewest?.best.fits ? "would" : "never"], { ...said, least: whole(fewest?.n) });
+    }
     const edge = frontier(found.plans.flat()), wide = s.wide.map((x, k) => x * like.wide * s.engines[at.engine][1][k] * chip.served);
     // Deployments, best first; the one that is looked at has its own batch.
     function rows(picked) {
@@ -108,7 +113,7 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
       const lacks = r.missed.map(name => fill(serve.say[name], { have: shown[name].replace(/ tokens\/s$/, ""), want: at[s.fields[name]] }));
       return {
         on: fill(serve.say[on], by), kept: fill(serve.say[Object.keys(asked).length ? "kept" : "free"], by), lacks: lacks.join("; "),
-        refused: serve.say[k || some[0].fits ? "picked" : "nearest"], layout: r.said(r.replicas > 1 ? "replicas" : "one"), note: chip.noted,
+        refused: serve.say[k || some[0].fits ? "picked" : Number.isNaN(numbers.chips) ? "nowhere" : "nearest"], would, layout: r.said(r.replicas > 1 ? "replicas" : "one"), note: chip.noted,
         slow: text(1 / all.gap_high, ""), fast: text(1 / all.gap_low, "tokens/s"),
         bound: bars.time.serve[longest(bars.time.serve, all)], bound_first: bars.first.serve[longest(bars.first.serve, all)],
         paid: Number.isNaN(price) ? "" : fill(serve.say.paid, shown),

@@ -7,7 +7,7 @@ JavaScript; `planner.js` does the same on the page with the functions that `live
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from helpers.costs.inference.serving_constants import ENGINES
@@ -183,7 +183,10 @@ class Planner:
         values = {k: float(x) for k, x in serving.values(row, found.chips, numbers["price"]).items()}
         numbers_said = shown("serve", values)
         words |= promises.said(found, picked, ask, words, numbers_said) | promises.rates(row)
-        words |= {"layout": row.layout, "note": promises.note(of, at["chip"])}
+        words |= {"layout": row.layout, "note": promises.note(of, at["chip"]), "would": ""}
+        if ask.chips and not found.rows[0].fits:
+            fewest = serving.search(c, of.name, replace(ask, chips=None), engine, like)
+            words["would"] = promises.would(fewest, words)
         words["paid"] = say.SERVING["paid"].format(**numbers_said) if at["price"].strip() else ""
         return self._plan(at, found.rows, picked, values, words, of, frontier=found.frontier)
 

@@ -47,6 +47,7 @@ def said(found: Found, picked: int, ask: Asked, words: Mapping[str, str], shown:
     used = row.plan.at.chips
     on = "on" if used < n else "fewest" if ask.chips is None and best.fits else "all"
     keeping = sum(r.fits for r in found.rows)
+    refused = "picked" if picked or best.fits else "nowhere" if ask.chips is None else "nearest"
     free = not any(x is not None for x in vars(ask.target).values())
     by = (
         words | shown | {"n": f"{n:,}", "used": f"{used:,}", "keeping": f"{keeping:,}", "count": f"{len(found.rows):,}"}
@@ -55,11 +56,18 @@ def said(found: Found, picked: int, ask: Asked, words: Mapping[str, str], shown:
     return {
         "on": SERVING[on].format(**by),
         "kept": SERVING["free" if free else "kept"].format(**by),
-        "refused": SERVING["picked" if picked or best.fits else "nearest"],
+        "refused": SERVING[refused],
         "lacks": lacks(row, words, shown),
         "bound": GAPS[max(GAP, key=numbers.gap.parts.__getitem__)],
         "bound_first": FIRSTS[max(FIRST, key=numbers.first.parts.__getitem__)],
     }
+
+
+def would(fewest: Found | None, words: Mapping[str, str]) -> str:
+    """What is said of other numbers of chips, where those at hand keep too little."""
+    if fewest is None or not fewest.rows[0].fits:
+        return SERVING["never"]
+    return SERVING["would"].format(**words | {"least": f"{fewest.chips:,}"})
 
 
 def lacks(row: Ranked, words: Mapping[str, str], shown: Mapping[str, str]) -> str:

@@ -187,7 +187,7 @@ SAY = {
     "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{note}",
     ("train", False): TRAIN + RANK + "It lacks {missing}: a device would need {memory} and has {hbm}.",
     ("serve", True): SERVE + "{layout}. {kept} " + GETS,
-    ("serve", False): SERVE + "{refused} {layout}. It has {lacks}. " + GETS,
+    ("serve", False): SERVE + "{refused} {layout}. It has {lacks}.{would} " + GETS,
 }  # fmt: skip
 MANY = "{chip} ends at {last} chips here: take {last} or fewer, or another chip."
 SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
@@ -236,12 +236,15 @@ SERVING = {
     "kept": "Of {count} deployments {keeping} will do, this one among them.",
     "free": "Nothing is asked of it; deployments that fit: {count}.",
     "nearest": "Nothing there keeps all that is asked, and this is the nearest:",
+    "nowhere": "No number of chips keeps all that is asked, and this is the nearest:",
+    "would": " {least} {chip} would keep all of it.",
+    "never": " More of these chips would not help.",
     "picked": "This one does not keep all that is asked:",
     "speed": "{have} tokens/s for each user, where {want} are asked",
     "first": "{have} to the first token, where {want} s are asked",
     "users": "{have} requests at once, where {want} are asked",
     "rate": "{have} requests/s, where {want} are asked",
-    "paid": " A million tokens cost {cost_in} of prompts and {cost_out} of answers.",
+    "paid": " At your price a million tokens of prompts cost {cost_in}, of answers {cost_out}.",
     "unmeasured": " No measured load is of {chip}: the interval is wider.",
     "room": "{who} in {weights} with one cache of {S} tokens does not fit on {n} {chip}: ",
     "more": "{least} would do.",

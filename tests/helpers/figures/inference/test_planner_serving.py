@@ -40,19 +40,26 @@ def test_it_finds_what_the_search_of_costs_finds():
         assert tuple(r.plan for r in got.frontier) == want.frontier
 
 
+@pytest.mark.takes("searches all numbers of chips up to the fewest")
 def test_a_target_that_can_be_kept_is_kept_by_the_fewest_chips_and_others_are_said(figure):
     found = ask(figure)
     n = found.rows[0].plan.at.chips
     assert found.rows[0].fits and f"{n} H100, the fewest that will do" in found.sentence
-    fewer = [int(x) for x in serving.SIZES if x < n]
-    assert not any(ask(figure, chips=x).rows and ask(figure, chips=x).rows[0].fits for x in fewer)
+    fewer = [ask(figure, chips=x) for x in serving.SIZES if x < n]
+    assert not any(x.rows and x.rows[0].fits for x in fewer)
+    said = fewer[-1].sentence
+    assert (
+        "Nothing there keeps all that is asked, and this is the nearest:" in said
+        and f" {n} H100 would keep all of it." in said
+    )
+    assert "More of these chips would not help." in ask(figure, speed="5000", chips="8").sentence
     nearest = ask(figure, speed="5000")
     assert (
         not nearest.rows[0].fits
-        and "Nothing there keeps all that is asked, and this is the nearest" in nearest.sentence
+        and "No number of chips keeps all that is asked, and this is the nearest:" in nearest.sentence
     )
     assert "where 5000 are asked" in nearest.sentence
-    assert all(r.missed == ("speed",) for r in nearest.rows[:1])
+    assert nearest.rows[0].missed == ("speed",)
     free = ask(figure, speed="", wait="", users="", chips="8")
     assert all(r.fits for r in free.rows) and "Nothing is asked of it" in free.sentence
     assert ", on 8 of 12 H100; " in ask(figure, chips="12", pick="8.1.1.1.16").sentence
