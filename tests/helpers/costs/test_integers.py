@@ -60,6 +60,8 @@ OF_WHOLE_BLOCKS = {
         "designs",
         "block",
         "plans",
+        "replicas",
+        "on",
         "order",
         "sizes_of",
         "local_products",

@@ -223,6 +223,8 @@ DISCRETE = {
     "reading",
     "deployments",  # whole numbers of chips
     "plans",
+    "replicas",
+    "on",
     "plan",
     "apart",
     "best_apart",
