@@ -222,6 +222,8 @@ DISCRETE = {
     "mlp_products",
     "reading",
     "deployments",  # whole numbers of chips
+    "replicas",
+    "on",
     "plans",
     "replicas",
     "on",

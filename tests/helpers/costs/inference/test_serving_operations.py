@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -63,18 +64,18 @@ def test_its_weights_are_the_parameters(name):
 
 
 @pytest.mark.parametrize("name", [n for n in PRICED if model(n).N % 4 == 0])
-@pytest.mark.parametrize("tp", [2, 4])
-def test_tp_that_divides_shares_all_but_what_every_chip_needs(name, tp):
+def test_tp_that_divides_shares_all_but_what_every_chip_needs(name):
     """Routers, latent attention's narrow matrices, indexers, and KV heads beyond K are copied."""
     c = model(name)
-    one, each = weights(c, Deployment()), weights(c, Deployment(tp=tp))
-    router = weights(c, Deployment(), role("router"))
+    one, router = weights(c, Deployment()), weights(c, Deployment(), role("router"))
     full = sum(n for kind, n in c.groups if not (kind.linear or kind.shares))
     m = c.mla
     narrow = c.L * (c.D * (m.kv_rank + m.rope + (m.q_rank or 0))) if m else 0
     narrow += c.L * sum(a * b for a, b in c.indexer.matrices(c.D, m.q_rank).values()) if c.indexer else 0
-    kv = 0 if m else full * 2 * c.D * c.H * (max(c.K, tp) - c.K)
-    assert tp * each - one == pytest.approx((tp - 1) * (router + narrow) + kv, rel=1e-9, abs=1)
+    for tp in (2, 4):
+        kv = 0 if m else full * 2 * c.D * c.H * (max(c.K, tp) - c.K)
+        more = tp * weights(c, Deployment(tp=tp)) - one
+        assert more == pytest.approx((tp - 1) * (router + narrow) + kv, rel=1e-9, abs=1)
 
 
 def test_heads_that_do_not_divide_are_padded():
@@ -128,11 +129,10 @@ def test_a_mixed_step_computes_both_and_reads_weights_once(name):
 
 
 @pytest.mark.parametrize("name", PRICED)
-@pytest.mark.parametrize("tp", [1, 2, 16])
-def test_a_step_reads_the_cache_that_kv_cache_counts(name, tp):
+def test_a_step_reads_the_cache_that_kv_cache_counts(name):
     """Of one device: KV heads beyond K are copied, and a latent vector is not cut. Below an indexer's top and a window's reach too."""
     c = model(name)
-    for keys in (100, 20000):
+    for tp, keys in product((1, 2, 16), (100, 20000)):
         layers = operations(c, Deployment(tp=tp), Batch(decode=3, keys=keys), 3).layers
         read = sum(n.count * n.reading.cached for n in layers)
         held, states = kv_cache(c, keys, 3, 1, state=0), sum(n.count * n.reading.state for n in layers)
