@@ -4,18 +4,19 @@ A type of weights is what its products make of it, an engine its constants and a
 one structure of model and one kind of chip. `planner.js` calls it for every deployment and batch.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 
-from helpers.costs.inference.serving_constants import CONSTANTS, Engine
-from helpers.costs.inference.serving_estimate import PARTS, Server, Stored, loaded
-from helpers.costs.inference.serving_operations import Batch, Deployment, operations
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, Engine
+from helpers.costs.inference.serving_estimate import PARTS, ROWS, Server, Stored, loaded
+from helpers.costs.inference.serving_operations import BITS, Batch, Deployment, operations
 from helpers.costs.inference.serving_plan import Plan
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.step_estimate_constants import GENERATIONS
 from helpers.costs.transformers.config import Config
-from helpers.figures.training.layout_search.candidates import Traced
+from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.renaming import renamed
 from helpers.live.stages import staged
@@ -34,8 +35,6 @@ WIDE = ("experts", "shared", "mlp")  # roles that are stored in four bits, too
 def floor(s: Server, B, S):
     """Seconds of a step at the data sheet's bytes/s: weights that its tokens meet and caches are read, and nothing else takes time.
 
-    >>> from helpers.costs.transformers.public_models import model
-    >>> from helpers.costs.inference.serving_constants import ENGINES
     >>> s = Server(model("llama-3-8b"), chip("H100"), Deployment(), ENGINES["vllm"])
     >>> f"{1e3 * floor(s, 1, 4096):.1f} ms"
     '4.6 ms'
@@ -67,81 +66,78 @@ def of(p: Plan) -> dict:
     }  # fmt: skip
 
 
+@dataclass(frozen=True)
 class Typed(Server):
-    """A server whose types are numbers: a `Stored` of WIDE, one of all others, and the bytes of a cached number."""
+    """A server whose types are numbers.
 
-    types: tuple[Stored, Stored, float]
+    wide, rest  how weights of WIDE are stored, and all others but the unembedding's
+    each        bytes of a cached number
+    """
+
+    wide: Stored | None = None
+    rest: Stored | None = None
+    each: float = 2.0
 
     def stored(self, role: str) -> Stored:
         if role == "unembedding":
-            return Stored(16, 1.0, 2, 0)
-        return self.types[0 if role in WIDE else 1]
+            return Stored(BITS["bf16"], 1.0, ROWS["bf16"], 0)
+        return self.wide if role in WIDE else self.rest
 
     @property
     def cached(self):
-        return self.types[2]
+        return self.each
 
 
-def numbers(s: Server) -> list[float]:
-    """What `_row` knows of a server besides the sizes of its model: its chip, its engine, its types."""
-    return [*speeds(s.chip), *engine(s.engine), *stored(s, "mlp"), *stored(s, "projections"), s.cached]
+@dataclass(frozen=True)
+class Hopping(Chip):
+    """A chip whose hop is a number that JAX traces."""
 
-
-def speeds(of: Chip) -> list[float]:
-    """What a deployment knows of a chip; the seconds of a layer's experts are among it."""
-    k = CONSTANTS
-    own = k.blackwell if GENERATIONS.get(of.name) == "blackwell" else k.experts
-    return [
-        of.rate(),
-        of.hbm_bandwidth,
-        of.hbm_bytes,
-        of.link_bandwidth,
-        of.dcn_bandwidth,
-        of.hop,
-        of.axes,
-        of.pod[0],
-        own,
-    ]
-
-
-def engine(e: Engine) -> list[float]:
-    return [getattr(e, name) for name in KNOWN]
-
-
-def stored(s: Server, role: str) -> list[float]:
-    return [float(x) for x in vars(s.stored(role)).values()]
-
-
-COUNTS = len(SIZES), 9, len(KNOWN), 4, 4, 1, 2
-
-
-def _row(like: Config, torus: bool, *x) -> tuple:
-    """`row` of numbers: sizes; chip; engine; types; prompt, answer; then tp, dp, ep, pp; then B."""
-    x, some = list(x), []
-    for n in (*COUNTS, 4):
-        some.append(x[:n])
-        x = x[n:]
-    sizes, known, of_engine, wide, rest, (cached,), (prompt, answer), (tp, dp, ep, pp) = some
-    C, through, hbm, W, dcn, hop, axes, domain, own = known
-    base = chip("v5p" if torus else "H100")
-    on = Hopping(**vars(base) | {
-        "flops": {"bf16": C}, "hbm_bandwidth": through, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn,
-        "axes": axes, "pod": (domain,), "name": "",
-    })  # fmt: skip
-    object.__setattr__(on, "step", hop)
-    k = replace(CONSTANTS, experts=own, blackwell=own)
-    s = Typed(build(like, *sizes), on, Deployment(tp, dp, ep, pp), Engine(**dict(zip(KNOWN, of_engine))), k)
-    object.__setattr__(s, "types", (Stored(*wide), Stored(*rest), cached))
-    found = row(s, prompt, answer, x[0])
-    return tuple(found[name] for name in NAMES)
-
-
-class Hopping(Traced):
-    """A chip whose hop is traced by JAX, too."""
+    step: float = 0.0
 
     @property
     def hop(self):
         return self.step
+
+
+def speeds(of: Chip) -> tuple[float, ...]:
+    """What a deployment knows of a chip; the seconds of a layer's experts are among it."""
+    own = CONSTANTS.blackwell if GENERATIONS.get(of.name) == "blackwell" else CONSTANTS.experts
+    rates = of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth
+    return (*rates, of.hop, of.axes, of.pod[0], own)
+
+
+def engine(e: Engine) -> tuple[float, ...]:
+    """The numbers of KNOWN."""
+    return tuple(getattr(e, name) for name in KNOWN)
+
+
+def stored(of: Chip, weights: str) -> tuple[float, ...]:
+    """What a chip makes of weights of a type, as numbers.
+
+    >>> stored(chip("B200"), "int4")
+    (4.125, 1.0, 2, 0)
+    """
+    s = Server(model("llama-3-8b"), of, Deployment(weights=weights), ENGINES["unknown"])
+    return tuple(vars(s.stored("mlp")).values())
+
+
+COUNTS = len(SIZES), 9, len(KNOWN), 4, 4, 1, 2, 4, 1
+"""Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; tp, dp, ep, pp; B."""
+
+
+def _row(like: Config, torus: bool, *x) -> tuple:
+    """`row` of numbers, in the order of NAMES."""
+    x = iter(x)
+    sizes, known, of_engine, wide, rest, (each,), (prompt, answer), at, (B,) = (list(islice(x, n)) for n in COUNTS)
+    C, through, hbm, W, dcn, hop, axes, domain, own = known
+    on = Hopping(**vars(chip("v5p" if torus else "H100")) | {
+        "flops": {"bf16": C}, "hbm_bandwidth": through, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn,
+        "axes": axes, "pod": (domain,), "step": hop,
+    })  # fmt: skip
+    k, runs = replace(CONSTANTS, experts=own, blackwell=own), Engine(**dict(zip(KNOWN, of_engine)))
+    s = Typed(build(like, *sizes), on, Deployment(*at), runs, k, Stored(*wide), Stored(*rest), each)
+    found = row(s, prompt, answer, B)
+    return tuple(found[name] for name in NAMES)
 
 
 @cache
@@ -149,8 +145,8 @@ def functions(structures: tuple[Config, ...]) -> tuple[list[str], list]:
     """Every text of JavaScript once, and for each structure its places in them: the two stages on a torus, and on other chips."""
     texts, at = [], []
     for like in structures:
-        rows = [[8.0] * sum(COUNTS), [8.0] * 4, [8.0]]
+        rows = [[8.0] * sum(COUNTS[:-2]), *([8.0] * n for n in COUNTS[-2:])]
         pairs = [staged(lambda *x: _row(like, t, *x), *rows, brief=len(SOON)) for t in (True, False)]  # noqa: B023
-        texts += [text for pair in pairs for text in pair if text not in texts]
+        texts += dict.fromkeys(text for pair in pairs for text in pair if text not in texts)
         at.append([[texts.index(text) for text in pair] for pair in pairs])
     return renamed(texts), at

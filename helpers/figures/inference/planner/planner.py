@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from helpers.costs.inference.serving_constants import ENGINES
-from helpers.costs.inference.serving_estimate import MEASURED, RESERVE, SPREAD as SERVED, Server, arithmetic
+from helpers.costs.inference.serving_estimate import MEASURED, RESERVE, SPREAD as SERVED, arithmetic
 from helpers.costs.inference.serving_operations import BITS, FOUR, Deployment
 from helpers.costs.inference.serving_plan import LARGEST, MOST
 from helpers.costs.rooflines.chips import chip
@@ -252,12 +252,11 @@ class Planner:
         }  # fmt: skip
 
     def _chip(self, of: Chip, label: str) -> dict:
-        typed = {w: Server(model(self.models[0]), of, Deployment(weights=w), ENGINES["unknown"]) for w in BITS}
         return {
             "speeds": speeds(of), "kind": 0 if of.axes else 1, "places": [numbered(p) for p in training.places(of.name)],
             "note": note(of, label), "wide": SPREAD["chip"] if lender(of) else 1,
             "rates": deployments.speeds(of), "domain": LARGEST if of.axes else of.pod[0], "noted": promises.note(of, label),
-            "types": {w: deployments.stored(s, "mlp") for w, s in typed.items()},
+            "types": {w: deployments.stored(of, w) for w in BITS},
             "caches": [x for x in say.CACHES if x in ("bf16", "int8") or arithmetic(of, x) != "bf16"],
             "served": 1 if of.name in MEASURED else SERVED["chip"],
         }  # fmt: skip
@@ -265,7 +264,7 @@ class Planner:
     def _serving(self) -> dict:
         """What the page knows of serving beside its chips and models."""
         return {
-            "names": deployments.NAMES, "gap": deployments.GAP, "first": deployments.FIRST, "fields": promises.FIELDS,
+            "names": deployments.NAMES, "fields": promises.FIELDS,
             "sizes": serving.SIZES,
             "largest": LARGEST, "most": MOST, "bits": BITS, "four": FOUR, "reserve": RESERVE, "say": say.SERVING,
             "engines": {label: [deployments.engine(ENGINES[name]), _wider(ENGINES[name])]

@@ -93,7 +93,7 @@ def test_the_numbers_of_a_line_are_those_of_the_server(figure):
     assert spent == pytest.approx(8 * 2.5 / 3600, rel=0.05)  # of a second: tokens in and out cost what the chips cost
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a browser, and the page of all models")
 def test_the_point_moves_by_mouse_and_arrow_keys(page, figure):
     page.evaluate(SET, SERVE)
     check(page, figure, SERVE)
@@ -121,7 +121,7 @@ def test_the_point_moves_by_mouse_and_arrow_keys(page, figure):
     check(page, figure, SERVE | {"pick": found.frontier[-1].name})
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a browser, and the page of all models")
 def test_a_link_asks_for_a_deployment(page, figure, address):
     follow(
         page,
@@ -144,7 +144,7 @@ def test_a_link_asks_for_a_deployment(page, figure, address):
     check(page, figure, chosen | {"pick": "8.1.8.1.16"})
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a browser, and the page of all models")
 def test_what_is_refused_keeps_the_last_result(page, figure):
     page.evaluate(SET, SERVE)
     before = page.evaluate(READ)
