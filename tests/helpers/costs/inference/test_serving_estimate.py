@@ -43,13 +43,22 @@ def test_the_estimate_is_never_below_the_floor(name):
         c, tp = model(draw.choice(PRICED)), draw.choice((1, 2, 8, 16))
         at = Deployment(tp=tp, weights=draw.choice(("bf16", "fp8", "int8")), cache=draw.choice(("bf16", "int8")))
         s = Server(c, chip(name), at, ENGINES[draw.choice(list(ENGINES))])
-        of, math = replace(s.chip), arithmetic(s.chip, at.weights)
-        r = Replica(c, of, tp, weights=BITS[at.weights] / 8, cache=at.cache, math=math)
+        math = arithmetic(s.chip, at.weights)
+        r = Replica(c, s.chip, tp, weights=BITS[at.weights] / 8, cache=at.cache, math=math)
         for est, p, tokens in (
             (s.decode(B, 4096), r.decode(B, 4096), B),
             (s.prefill(2048, B), r.prefill(2048, B), 2048 * B),
         ):
             assert (est.mid >= floor(s, p, tokens)).all(), (c.name, str(at), at.weights, s.engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_engine_reads_experts_faster_than_memory_does(engine):
+    """A step of few tokens that waits for experts' weights, on a chip with much arithmetic for its memory."""
+    c, on, B = model("kimi-k2"), chip("v6e"), np.array([16.0, 64.0, 256.0])
+    s = Server(c, on, Deployment(weights="fp8"), ENGINES[engine])
+    r = Replica(c, on, weights=1, math=arithmetic(on, "fp8"))
+    assert (s.decode(B, 1024).mid > floor(s, r.decode(B, 1024), B)).all()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

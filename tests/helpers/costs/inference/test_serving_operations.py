@@ -9,6 +9,7 @@ import pytest
 
 from helpers.costs.inference.latent_attention import pair_flops
 from helpers.costs.inference.serving_operations import Batch, Deployment, fullest, met, operations
+from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
@@ -188,9 +189,9 @@ def test_rows_of_experts_are_the_tokens_of_all_groups(name):
 
 
 def test_routed_tokens_send_one_copy_to_each_group_at_most():
-    c, few, many = model("mixtral-8x7b"), Deployment(dp=2, ep=2), Deployment(dp=8, ep=8)
+    c, few, many = model("mixtral-8x7b", moe=MoE(8, 4, 14336)), Deployment(dp=2, ep=2), Deployment(dp=8, ep=8)
     sent = [operations(c, at, Batch(decode=5, keys=10), 1).layers[0].routed for at in (Deployment(tp=8), few, many)]
-    assert sent == [0, 5 * c.D * 2, 5 * c.D * 2]
+    assert sent == [0, 5 * c.D * 2, 5 * c.D * 4]
 
 
 @pytest.mark.parametrize(
