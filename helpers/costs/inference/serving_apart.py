@@ -17,7 +17,7 @@ from .latency_and_throughput import waiting
 from .serving_constants import Engine
 from .serving_estimate import Estimate, Server
 from .serving_operations import BITS, Deployment
-from .serving_plan import SIZES, USUAL, Target, deployments
+from .serving_plan import SIZES, USUAL, Target, check, deployments
 
 BUSY = 0.7  # of the time that prefill servers compute: beyond it prompts that come at random wait for long
 
@@ -126,6 +126,7 @@ def best_apart(
     like: Deployment = USUAL,
 ):
     """The pair that keeps a target and serves most, or None."""
+    check(c, of, prompt, answer, like)
     some = (a for a in apart(c, of, chips, prompt, answer, engine, like) if a.keeps(target))
     return max(some, key=lambda a: (a.throughput, a.speed), default=None)
 

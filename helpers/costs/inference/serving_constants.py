@@ -109,7 +109,7 @@ def unknown(engines: dict[str, Engine]) -> Engine:
     """
     some = [engines[name] for name in GRAPHS if name in engines]
     mean = {f.name: prod(getattr(e, f.name) for e in some) ** (1 / len(some)) for f in fields(Engine)[:-1]}
-    return Engine(**{name: float(f"{x:.3g}") for name, x in mean.items()}, measured=False)
+    return Engine(**{name: float(f"{x:.4g}") for name, x in mean.items()}, measured=False)
 
 
 ENGINES["unknown"] = unknown(ENGINES)

@@ -264,7 +264,7 @@ def _no_room(c: Config, of: Chip, chips, S, engine: Engine, like: Deployment) ->
         ):
             return f"{said}: {n:,} would do"
     narrow = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[like.weights]), None)
-    return f"{said}: take chips with more memory" + (f", or weights in {narrow}" if narrow else "")
+    return f"{said}: take chips with more memory, {f'weights in {narrow}, ' if narrow else ''}or shorter requests"
 
 
 entries(__name__)

@@ -225,8 +225,6 @@ DISCRETE = {
     "replicas",
     "on",
     "plans",
-    "replicas",
-    "on",
     "plan",
     "apart",
     "best_apart",
