@@ -248,8 +248,8 @@ SERVING = {
     "unmeasured": " No measured load is of {chip}: the interval is wider.",
     "room": "{who} in {weights} with one cache of {S} tokens does not fit on {n} {chip}: ",
     "more": "{least} would do.",
-    "larger": "take chips with more memory.",
-    "narrower": "take chips with more memory, or weights in {narrower}.",
+    "larger": "take chips with more memory, or shorter requests.",
+    "narrower": "take chips with more memory, weights in {narrower}, or shorter requests.",
     "arithmetic": "{chip} has no arithmetic in {cache}: keep caches in bf16, or in int8.",
 }
 """What is said of deployments."""

@@ -171,7 +171,7 @@ def asked(c=LLAMA, on=H100, chips=8, prompt=1000, answer=1000, target=Target(spe
         ),
         (
             lambda: asked(model("gpt-3"), replace(H100, hbm_bytes=1e8), chips=None),
-            "do not fit on 4,096 H100: take chips with more memory, or weights in fp8",
+            "do not fit on 4,096 H100: take chips with more memory, weights in fp8, or shorter requests",
         ),
         (
             lambda: asked(model("gpt-3"), prompt=2000),

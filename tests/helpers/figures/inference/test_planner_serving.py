@@ -70,7 +70,11 @@ def test_what_cannot_be_says_what_would(figure):
     assert said == "deepseek-v3 in bf16 with one cache of 5,000 tokens does not fit on 8 H200: 16 would do."
     assert ask(figure, model="deepseek-v3", chip="H200", weights="bf16", chips="16").rows
     large = {"model": "kimi-k2", "chip": "A100, 40 GB", "prompt": "1000000", "answer": "1000000"}
-    for weights, end in (("bf16", ", or weights in fp8."), ("fp8", ", or weights in int4."), ("int4", ".")):
+    for weights, end in (
+        ("bf16", ", weights in fp8, or shorter requests."),
+        ("fp8", ", weights in int4, or shorter requests."),
+        ("int4", ", or shorter requests."),
+    ):
         said = ask(figure, **large | {"weights": weights}).sentence
         assert said.endswith(f" does not fit on 4,096 A100, 40 GB: take chips with more memory{end}")
     said = ask(figure, chip="A100", cache="fp8").sentence
