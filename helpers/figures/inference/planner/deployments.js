@@ -40,7 +40,7 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
     const r = {
       ...p, replicas, users, rate, speed: 1 / p.gap, throughput: rate * answer, name: [...p.shape, p.batch].join("."),
       said: way => fill(s.say[way], { replicas: whole(replicas), shape: words(p.shape), batch: whole(p.batch) }),
-      get words() { return this.said("row"); },
+      get words() { return [this.said("row"), ...this.missed.map(name => t.misses[name])].join("; "); },
     };
     const has = { speed: r.speed, first: 1 / r.first, users, rate };
     const asked = Object.entries(target).map(([name, x]) => [name, name === "first" ? 1 / x : x]);
@@ -119,7 +119,7 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
         paid: Number.isNaN(price) ? "" : fill(serve.say.paid, shown),
       };
     }
-    return { rows, values, spoken, edge, problem: "" };
+    return { rows, values, spoken, edge, wide: wide[0], problem: "" };
   }
   return { serving };
 };

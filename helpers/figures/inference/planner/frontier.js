@@ -20,7 +20,7 @@ window.liveFrontier = (box, { text, fill }, say, pick) => {
   };
   const short = x => text(x, "B").replace(/\.0+(?=\D|$)|(\.\d*[1-9])0+(?=\D|$)/, "$1").replace(" B", "").replace(" kB", "k").replace(" MB", "M");
 
-  function draw(points, picked, speed) {
+  function draw(points, picked, wide, speed) {
     [edge, at] = [points, picked];
     const [left, right, foot, top] = inside, also = [...points, picked];
     const xs = ticks(also.map(r => r.speed)), ys = ticks(also.map(r => r.throughput));
@@ -30,9 +30,10 @@ window.liveFrontier = (box, { text, fill }, say, pick) => {
     const asked = speed >= xs[0] && speed <= xs.at(-1) ? `<path class="live-dash" d="M${px(speed)} ${top}V${foot}"/>` : "";
     const line = points.map(r => `${px(r.speed)},${py(r.throughput)}`);
     const dots = points.map(r => `<circle class="${r.fits ? "live-dot" : "live-ring"}" r="3" cx="${px(r.speed)}" cy="${py(r.throughput)}"/>`);
+    const [slow, fast] = [picked.speed / wide, picked.speed * wide].map(x => Math.min(right, Math.max(left, px(x))));
     drawing.innerHTML = `<g class="live-grid">${across.join("")}${up.join("")}<text x="${(left + right) / 2}" y="${height - 6}" text-anchor="middle">${say.axis}</text></g>`
       + `${asked}<polyline class="live-line" points="${line.join(" ")}"/>${dots.join("")}`
-      + `<circle class="live-ring" data-at r="8" cx="${px(picked.speed)}" cy="${py(picked.throughput)}"/>`;
+      + `<path class="live-line" d="M${slow} ${py(picked.throughput)}H${fast}"/><circle class="live-ring" data-at r="8" cx="${px(picked.speed)}" cy="${py(picked.throughput)}"/>`;
     const said = r => fill(say.point, { speed: text(r.speed, "tokens/s"), throughput: text(r.throughput, "tokens/s"), words: r.words });
     drawing.setAttribute("aria-label", `${say.title}: ${fill(say.from, { n: points.length, first: said(points[0]), last: said(points.at(-1)) })}`);
     const near = points.reduce((a, r, n) => (Math.abs(Math.log(r.speed / picked.speed)) < Math.abs(Math.log(points[a].speed / picked.speed)) ? n : a), 0);

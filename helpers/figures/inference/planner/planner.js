@@ -164,7 +164,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
     const some = found.rows(picked), k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
     const values = found.values(one, numbers), shown = shownOf("serve", values, numbers);
     Object.assign(said, shown, found.spoken(some, k, values, shown, numbers), { hbm: text(hbm, "B") });
-    return { some, k, values, shown, hbm, edge: found.edge, asked: numbers.speed, sentence: fill(t.say["serve" + Number(one.fits)], said) };
+    return { some, k, values, shown, hbm, edge: found.edge, wide: found.wide, asked: numbers.speed, sentence: fill(t.say["serve" + Number(one.fits)], said) };
   }
 
   const cellsOf = {
@@ -219,7 +219,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
     for (const kind of Object.keys(t.bars)) draw(kind, at.task, found.values, found.hbm);
     for (const body of box.querySelectorAll("[data-task]")) body.hidden = body.dataset.task !== at.task;
     for (const cell of box.querySelectorAll(`tbody[data-task=${at.task}] [data-result]`)) cell.textContent = found.shown[cell.dataset.result];
-    if (found.edge) frontier(found.edge, found.some[found.k], found.asked);
+    if (found.edge) frontier(found.edge, found.some[found.k], found.wide, found.asked);
   }
 
   const menus = () => Object.fromEntries(Object.keys(t.menus).map(name => [name, fields[name].value]));

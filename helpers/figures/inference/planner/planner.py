@@ -238,7 +238,7 @@ class Planner:
         return {
             "chips": {label: self._chip(chip(name), label) for name, label in self.chips.items()},
             "menus": {n: m[2] for n, m in self.menus.items()} | {"own": "train"}, "fields": fields, "sizes": SIZES,
-            "names": NAMES_OF_STEP, "bill": training.BILL, "serve": self._serving(), "frontier": say.FRONTIER,
+            "names": NAMES_OF_STEP, "bill": training.BILL, "serve": self._serving(), "misses": say.MISSES, "frontier": say.FRONTIER,
             "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "whole_numbers": say.WHOLES, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
             "rows": say.ROWS, "longest": training.LONGEST,

@@ -15,7 +15,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
 
 from .deployments import of
-from .words import SERVING
+from .words import MISSES, SERVING
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Ranked:
 
     @property
     def words(self) -> str:
-        return SERVING["row"].format(**self._by)
+        return "; ".join((SERVING["row"].format(**self._by), *(MISSES[name] for name in self.missed)))
 
     @property
     def layout(self) -> str:

@@ -253,12 +253,13 @@ SERVING = {
     "arithmetic": "{chip} has no arithmetic in {cache}: keep caches in bf16, or in int8.",
 }
 """What is said of deployments."""
+MISSES = {"speed": "too slow", "first": "starts late", "users": "too few at once", "rate": "too few a second"}
 COLUMNS = {
     "train": ("layout", "time", "a device holds"),
     "serve": ("deployment", "tokens/s each", "first token", "requests/s"),
 }
 FRONTIER = {
-    "title": "Tokens/s of all users against those of each; filled: keeps what is asked",
+    "title": "Tokens/s of all users against those of each; filled: keeps what is asked; bar: interval",
     "axis": "tokens/s of each user",
     "point": "{speed} for each user, {throughput} in all: {words}",
     "from": "{n} points, from {first}, to {last}",

@@ -1,5 +1,7 @@
 """The planner's deployments: what it answers to a target, on its page and in Python."""
 
+import math
+
 import pytest
 
 from helpers.costs.inference.serving_constants import ENGINES
@@ -19,6 +21,7 @@ SERVE = {"task": "serve", "chip": "H100", "weights": "fp8"}
 DRAWN = """() => {
     const svg = document.querySelector("[data-frontier]"), at = c => [c.cx.baseVal.value, c.cy.baseVal.value];
     return { points: [...svg.querySelectorAll("circle:not([data-at])")].map(at), filled: svg.querySelectorAll(".live-dot").length,
+             bar: svg.querySelector("path.live-line").getBBox().width,
              at: at(svg.querySelector("[data-at]")), said: svg.getAttribute("aria-label") };
 }"""
 
@@ -106,6 +109,11 @@ def test_the_point_moves_by_mouse_and_arrow_keys(page, figure):
     assert len(drawn["points"]) == len(found.frontier) and drawn["filled"] == sum(r.fits for r in found.frontier)
     assert drawn["at"] in drawn["points"] and f"{len(found.frontier)} points" in drawn["said"]
     assert drawn["points"] == sorted(drawn["points"])  # faster to the right, and so lower
+    (left, right), ends = (drawn["points"][n][0] for n in (0, -1)), [found.frontier[n].plan.speed for n in (0, -1)]
+    stretch = (right - left) / math.log(ends[1] / ends[0])
+    assert drawn["bar"] == pytest.approx(
+        stretch * math.log(found.values["gap_high"] / found.values["gap_low"]), abs=0.3
+    )
     slider = page.get_by_label("Along the frontier")
     slider.focus()
     here = next(n for n, r in enumerate(found.frontier) if r.name == found.rows[0].name)
