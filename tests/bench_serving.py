@@ -179,9 +179,11 @@ def fit(found: list[Row]) -> tuple[Constants, dict[str, Engine]]:
 
     got = least_squares(off, np.clip(stand(names), -7, 7), slopes, bounds=(-8, 8), ftol=2e-4, xtol=1e-4, max_nfev=12).x
     k, engines = constants(names, got)
-    short = lambda one: replace(
-        one, **{n: x if n in ("measured", "budget") else float(f"{x:.3g}") for n, x in vars(one).items()}
-    )  # noqa: E731
+
+    def short(one):
+        kept = "measured", "budget"
+        return replace(one, **{n: x if n in kept else float(f"{x:.3g}") for n, x in vars(one).items()})
+
     return short(k), {e: short(one) for e, one in engines.items()} | {"unknown": unknown(engines)}
 
 
