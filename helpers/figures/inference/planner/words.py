@@ -256,7 +256,7 @@ SERVING = {
 MISSES = {"speed": "too slow", "first": "starts late", "users": "too few at once", "rate": "too few a second"}
 COLUMNS = {
     "train": ("layout", "time", "a device holds"),
-    "serve": ("deployment", "tokens/s each", "first token", "requests/s"),
+    "serve": ("layout", "tokens/s each", "first token", "requests/s"),
 }
 FRONTIER = {
     "title": "Tokens/s of all users against those of each; filled: keeps what is asked; bar: interval",
