@@ -1,5 +1,6 @@
 """Floors, rooms and the engine's isolation, as the contracts of pyproject.toml state them; no circles of modules."""
 
+import ast
 from collections.abc import Iterator
 
 import grimp
@@ -42,3 +43,17 @@ def test_each_folder_says_what_lives_there():
     folders = {p.parent for top in ("helpers", "autograder") for p in (ROOT / top).rglob("*.py")}
     silent = [f for f in folders if not (f / "__init__.py").read_text(encoding="utf-8").startswith('"""')]
     assert silent == []
+
+
+@pytest.mark.takes("reads all modules")
+def test_no_private_name_is_imported_from_another_module():
+    """Answers' sandbox shows public names only, so such a module could not be imported there."""
+    taken = [
+        f"{path.name}: {alias.name}"
+        for path in (ROOT / "helpers").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert taken == []

@@ -37,7 +37,7 @@ from .request_log import Log, Request, Served, Span, requests, whole
 
 
 @dataclass
-class _Run:
+class Run:
     """What is written down while a simulation runs."""
 
     load: Sequence[Request]
@@ -106,7 +106,7 @@ def batched(
     >>> [s.tokens for s in log.served], log.slot_use, log.padded
     ([(16, 17, 18, 19), (16, 17), (27, 28)], 0.625, 4)
     """
-    run, queue = _begin(load, slots)
+    run, queue = started(load, slots)
     now = 0
     while queue:
         now = max(now, run.load[queue[0]].arrival)
@@ -131,7 +131,7 @@ def interleaved(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step)
     >>> [s.tokens for s in log.served], round(log.slot_use, 3)
     ([(8, 13, 22, 23), (12, 13), (21, 22)], 0.833)
     """
-    run, queue = _begin(load, slots)
+    run, queue = started(load, slots)
     now, active, free = 0, [], list(range(slots))
     while queue or active:
         if not active:
@@ -150,7 +150,7 @@ def interleaved(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step)
     return run.log()
 
 
-def _leave(run: _Run, active: list[int], free: list[int]) -> None:
+def _leave(run: Run, active: list[int], free: list[int]) -> None:
     """Those that are done leave their slots."""
     for i in [i for i in active if not run.left(i)]:
         active.remove(i)
@@ -172,7 +172,7 @@ def chunked(load: Iterable[tuple], slots: int, step: Step, mixed: Mixed, chunk: 
     >>> [s.tokens for s in log.served], [s.joined for s in log.served]
     ([(2, 3, 4, 5), (4, 6), (6,)], [2, 5, 6])
     """
-    run, queue = _begin(load, slots)
+    run, queue = started(load, slots)
     whole("chunk", chunk)
     now, active, free = 0, [], list(range(slots))
     part = read = None  # the prompt under way and how much of it is read; the one that is read and has no slot yet
@@ -195,7 +195,7 @@ def chunked(load: Iterable[tuple], slots: int, step: Step, mixed: Mixed, chunk: 
     return run.log()
 
 
-def _mixed(run: _Run, active: list[int], part: tuple[int, int], chunk, slots, step: Step, mixed: Mixed, now: float):
+def _mixed(run: Run, active: list[int], part: tuple[int, int], chunk, slots, step: Step, mixed: Mixed, now: float):
     """One pass with a piece of a prompt in it: the time after it, what is under way, and what is read and wants a slot."""
     i, done = part
     T, keys = min(chunk, run.load[i].prompt - done), [run.context(j) for j in active]
@@ -229,7 +229,7 @@ def disaggregated(
     >>> [s.tokens for s in log.served]
     [(8, 11, 12, 13), (12, 15), (20, 23)]
     """
-    run, queue = _begin(load, slots)
+    run, queue = started(load, slots)
     for name, n in zip(("prefill servers", "generating servers"), pools):
         whole(name, n)
     servers, net, ready = [(0, n) for n in range(pools[0])], 0, []
@@ -254,7 +254,7 @@ def disaggregated(
     return run.log()
 
 
-def _generate(run: _Run, arrived: deque, slots: int, step: Step, servers: int) -> None:
+def _generate(run: Run, arrived: deque, slots: int, step: Step, servers: int) -> None:
     """Continuous batching on servers that only generate: `arrived` has (when, request) in order."""
     active = [[] for _ in range(servers)]
     free = [list(range(slots)) for _ in range(servers)]
@@ -289,11 +289,11 @@ def _prompt(r: Request, prefill: Prefill) -> float:
     return prefill(r.prompt) - (prefill(r.known) if r.known else 0)
 
 
-def _seconds(run: _Run, some: Sequence[int], step: Step) -> float:
+def _seconds(run: Run, some: Sequence[int], step: Step) -> float:
     return step(len(some), sum(run.context(i) for i in some) / len(some))
 
 
-def _begin(load: Iterable[tuple], slots: int) -> tuple[_Run, deque]:
+def started(load: Iterable[tuple], slots: int) -> tuple[Run, deque]:
     """A run, and its requests in the order of arrival."""
     load = requests(load)
     whole("slots", slots)
@@ -304,7 +304,7 @@ def _begin(load: Iterable[tuple], slots: int) -> tuple[_Run, deque]:
             raise ValueError(f"a request arrives at 0 or later; number {i} is {r}")
         if not 0 <= r.known < r.prompt:
             raise ValueError(f"a prefill computes one token or more: known is 0 to {r.prompt - 1}; number {i} is {r}")
-    return _Run(load), deque(sorted(range(len(load)), key=lambda i: (load[i].arrival, i)))
+    return Run(load), deque(sorted(range(len(load)), key=lambda i: (load[i].arrival, i)))
 
 
 class Timings(NamedTuple):

@@ -64,7 +64,7 @@ POLICIES = ("reserve", "recompute", "swap")
 
 
 @dataclass(eq=False)
-class _Job:
+class Job:
     """Of `text` tokens so far (the prompt's, and those generated) `read` have keys and values, and `most` had them once."""
 
     arrival: float
@@ -97,7 +97,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass
-class _Pool:
+class Pool:
     """Pages, and who has them: the order of both lists is that of arrival, and all that runs came before all that waits."""
 
     size: int
@@ -106,12 +106,12 @@ class _Pool:
     chunk: int
     budget: float
     policy: str
-    waiting: list[_Job]
-    running: list[_Job] = field(default_factory=list)
+    waiting: list[Job]
+    running: list[Job] = field(default_factory=list)
     free: int = 0
     out: int = 0
     back: int = 0
-    preempted: list[_Job] = field(default_factory=list)
+    preempted: list[Job] = field(default_factory=list)
 
     def __post_init__(self):
         self.waiting = sorted(self.waiting, key=lambda j: (j.arrival, j.number))
@@ -130,11 +130,11 @@ class _Pool:
         """Pages of so many tokens."""
         return -(-tokens // self.size)
 
-    def needs(self, job: _Job) -> int:
+    def needs(self, job: Job) -> int:
         """Pages at the most: the last token is said, and never read."""
         return self.after(job.prompt + job.output - 1)
 
-    def turn(self, now: float) -> list[tuple[_Job, int]]:
+    def turn(self, now: float) -> list[tuple[Job, int]]:
         """Who is in the pass that begins now, the oldest first, and how many tokens of each are read."""
         self.out = self.back = 0
         self.preempted = []
@@ -148,7 +148,7 @@ class _Pool:
                 left -= n
         return parts
 
-    def read(self, parts: list[tuple[_Job, int]]) -> int:
+    def read(self, parts: list[tuple[Job, int]]) -> int:
         """After that pass: the tokens are read, who has read all has one more. How many were not read for the first time."""
         again = 0
         for job, n in parts:
@@ -161,7 +161,7 @@ class _Pool:
                 self.free += job.held
         return again
 
-    def _grow(self, job: _Job, tokens: int) -> None:
+    def _grow(self, job: Job, tokens: int) -> None:
         """Pages of so many tokens in all; whoever came last gives up its own until they are there, the job itself at last."""
         while job in self.running and self.after(tokens) - job.held > self.free:
             self._preempt()
@@ -219,8 +219,8 @@ def paged_schedule(
     for name, n in given.items():
         whole(name, n)
     load = requests(load)
-    jobs = [_Job(*request, number=i, text=request.prompt) for i, request in enumerate(load)]
-    pool = _Pool(page, pages, slots, chunk, given["budget"], policy, jobs)
+    jobs = [Job(*request, number=i, text=request.prompt) for i, request in enumerate(load)]
+    pool = Pool(page, pages, slots, chunk, given["budget"], policy, jobs)
     running, recomputed, swapped, ends = [], 0, 0, {}
     while pool.waiting or pool.running:
         parts = pool.turn(len(running))

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 from helpers.arguments import Count, entries
 
-from .engine_simulation import Mixed, Step, _begin, _Run
-from .preemption import _Job, _Pool
+from .engine_simulation import Mixed, Run, Step, started
+from .preemption import Job, Pool
 from .request_log import Log, Span, whole
 
 Passes = Callable[[int, float, tuple[tuple[int, int], ...]], float]
@@ -53,7 +53,7 @@ def one_piece(step: Step, mixed: Mixed) -> Passes:
 class _Paged:
     """A run with a pool: what is written down besides."""
 
-    run: _Run
+    run: Run
     free: list[int]
     stays: list[Span] = field(default_factory=list)
     since: dict[int, tuple[float, str]] = field(default_factory=dict)  # where a bar of each request in a slot began
@@ -111,13 +111,13 @@ def budgeted(
     >>> [s.tokens[-1] for s in log.served], log.preempted, log.recomputed
     ([9, 13], 1, 8)
     """
-    run, queue = _begin(load, slots)
-    jobs = [_Job(*run.load[i], number=i, text=run.load[i].prompt) for i in queue]
+    run, queue = started(load, slots)
+    jobs = [Job(*run.load[i], number=i, text=run.load[i].prompt) for i in queue]
     for name, n in dict(budget=budget, page=page, chunk=chunk or budget).items():
         whole(name, n)
     if pages is None:
         pages = sum(-(-(j.prompt + j.output - 1) // page) for j in jobs)
-    pool = _Pool(page, pages, slots, chunk or budget, budget, policy, jobs)
+    pool = Pool(page, pages, slots, chunk or budget, budget, policy, jobs)
     now, held = 0, _Paged(run, list(range(slots)))
     while pool.waiting or pool.running:
         if not pool.running:
@@ -131,7 +131,7 @@ def budgeted(
     return held.log()
 
 
-def _seat(held: _Paged, pool: _Pool, now: float) -> None:
+def _seat(held: _Paged, pool: Pool, now: float) -> None:
     """Who has just been admitted takes the first free slot."""
     for job in pool.running:
         if job.number not in held.since:
@@ -141,7 +141,7 @@ def _seat(held: _Paged, pool: _Pool, now: float) -> None:
             held.since[job.number] = now, "prefill" if reads else "generate"
 
 
-def _moved(held: _Paged, pool: _Pool, parts, now: float, swap) -> float:
+def _moved(held: _Paged, pool: Pool, parts, now: float, swap) -> float:
     """The time after this turn's pages went to the hosts and came back."""
     held.preempted += len(pool.preempted)
     held.swapped += pool.out
@@ -151,7 +151,7 @@ def _moved(held: _Paged, pool: _Pool, parts, now: float, swap) -> float:
     return end
 
 
-def _pass(held: _Paged, pool: _Pool, parts, begin: float, passes: Passes, slots: int) -> float:
+def _pass(held: _Paged, pool: Pool, parts, begin: float, passes: Passes, slots: int) -> float:
     """One pass over these parts: the time after it."""
     run = held.run
     going = [job.number for job, n in parts if n == 1 and job.read == job.text - 1 and run.tokens.get(job.number)]

@@ -62,6 +62,7 @@ OF_WHOLE_BLOCKS = {
         "plans",
         "replicas",
         "on",
+        "started",
         "order",
         "sizes_of",
         "local_products",

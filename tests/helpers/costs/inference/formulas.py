@@ -224,6 +224,7 @@ DISCRETE = {
     "deployments",  # whole numbers of chips
     "replicas",
     "on",
+    "started",
     "plans",
     "plan",
     "apart",
