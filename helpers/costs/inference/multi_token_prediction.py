@@ -2,7 +2,7 @@
 
 The module takes the model's last activations of a token and the embedding of the token that came after it, [2D] in all,
 projects them to D, and passes them through one more layer like the last one and the model's own unembedding. So it drafts one
-token for the price of a layer; for more the modules, or one of them again and again, run one after the other. It is trained
+token for the price of a layer; for more the modules, or one of them again and again, run in turn. It is trained
 with the model, and can be dropped.
 
 Source: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), sections 2.2 and 5.4.3; Gloeckle et al., "Better & faster large

@@ -104,13 +104,13 @@ def shared_prefixes(some: Iterable[Turn], system: int, page: Count = 1) -> tuple
     >>> [tuple(r) for r in shared_prefixes([Turn(0, 0, 10, 5), Turn(1, 1, 20, 5), Turn(2, 0, 8, 5)], system=100, page=16)]
     [(0, 110, 5, 0), (1, 120, 5, 96), (2, 123, 5, 112)]
     """
-    texts, out = {}, []
+    lengths, out = {}, []
     for turn in sorted(some):
-        before = texts.get(turn.session)
+        before = lengths.get(turn.session)
         prompt = (system if before is None else before) + turn.message
-        seen = before - 1 if before is not None else system if texts else 0
+        seen = before - 1 if before is not None else system if lengths else 0
         out.append(Request(turn.arrival, prompt, turn.output, seen // page * page))
-        texts[turn.session] = prompt + turn.output
+        lengths[turn.session] = prompt + turn.output
     return tuple(out)
 
 

@@ -5,7 +5,7 @@ in them. Both are estimated by `serving_estimate`, and numbered so that neither 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip
@@ -63,12 +63,6 @@ class Apart:
         """Tokens/s of all users."""
         return self.rate * self.answer
 
-    def keeps(self, target: Target) -> bool:
-        """Whether it keeps what users are promised, by the estimate."""
-        has = {"speed": self.speed, "first": -self.first.mid, "users": self.users, "rate": self.rate}
-        asked = {n: x for n, x in vars(target).items() if x is not None}
-        return all(has[n] >= (-x if n == "first" else x) for n, x in asked.items())
-
 
 def apart(
     c: Config, of: Chip, chips: Count, prompt: Count, answer: Count, engine: Engine, like: Deployment = USUAL
@@ -85,12 +79,11 @@ def apart(
     >>> best.chips <= 8, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
     (True, 'no prompts')
     """
-    ways = {int(at.chips): [] for n in range(1, chips + 1) for at in deployments(c, of, n, like) if at.replicas == 1}
-    for n in ways:
-        ways[n] = [Server(c, of, at, engine) for at in deployments(c, of, n, like) if at.replicas == 1]
-    readers = [
-        (n, min(some, key=lambda s: s.prefill(prompt).mid)) for n, some in ways.items() if some[0].most(prompt) >= 1
-    ]
+    ways: dict[int, list[Server]] = {}
+    for at in deployments(c, of, chips, like):
+        ways.setdefault(int(at.chips / at.replicas), []).append(Server(c, of, replace(at, replicas=1), engine))
+    fitting = {n: [s for s in some if s.most(prompt) >= s.at.dp] for n, some in ways.items()}
+    readers = [(n, min(some, key=lambda s: s.prefill(prompt).mid)) for n, some in fitting.items() if some]
     sent = kv_cache(c, prompt, 1, BITS[like.cache] / 8)
     for n, reader in readers:
         read = reader.prefill(prompt)
@@ -127,7 +120,7 @@ def best_apart(
 ):
     """The pair that keeps a target and serves most, or None."""
     check(c, of, prompt, answer, like)
-    some = (a for a in apart(c, of, chips, prompt, answer, engine, like) if a.keeps(target))
+    some = (a for a in apart(c, of, chips, prompt, answer, engine, like) if target.kept(a))
     return max(some, key=lambda a: (a.throughput, a.speed), default=None)
 
 

@@ -1,9 +1,9 @@
 """How long an engine's passes take, not at best but probably (chapter 5).
 
-A floor takes every chip at its published rates and nothing else; engines take two to three times as long. The estimate takes the
-list of a pass's operations (`serving_operations`). A kernel takes the root of the sum of squares of its arithmetic and its traffic,
-each at a rate that kernels reach, and seconds of its own besides, which decide at small batches. AllReduces take seconds of their
-own too. A step has what its engine adds: scheduling, sampling, seconds for each sequence.
+A floor takes every chip at its published rates and nothing else, and no engine is as fast. The estimate takes the list of a
+pass's operations (`serving_operations`). A kernel takes the root of the sum of squares of its arithmetic and its traffic, each at
+a rate that kernels reach, and seconds of its own besides, which decide at small batches. AllReduces take seconds of their own too.
+A step has what its engine adds: scheduling, sampling, seconds for each sequence.
 Every number of a deployment or a batch may be an array.
 """
 
@@ -17,19 +17,18 @@ from helpers.costs.training.step_operations import Product
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
-from helpers.numeric import maximum, minimum, sqrt, where
+from helpers.numeric import maximum, minimum, plain, sqrt, where
 
+from .engine_memory import RESERVES
 from .serving_constants import CONSTANTS, SPREAD, Constants, Engine
 from .serving_operations import BITS, Batch, Deployment, Layer, operations
 
-RESERVE = (
-    0.1  # of memory, which engines keep for activations, graphs and the runtime (vLLM, gpu_memory_utilization 0.9)
-)
+RESERVE = RESERVES["vLLM before"].share  # of memory, as engines kept it when they were measured
 ROLES = "projections", "mlp", "experts", "shared", "router"  # of weights in layers
 PARTS = ("products", "experts", "attention", "others", "links", "host")
 ROWS = {"bf16": 2, "fp8": 1, "fp4": 0.5625}  # bytes of a number that a product reads
 MEASURED = ("A100", "A100-40GB", "H100", "H200", "B200", "B300", "v5e")  # chips with measured serving
-FULL = 0.75  # of an answer, whose pages a sequence takes up in the mean over its life and the tail that has to fit
+FULL = 0.75  # of an answer that caches must have room for: pages come as tokens do, and not all requests are near their end
 ROUTE = 1 + 2  # bytes a number of what goes to experts in fp8, and comes back in bf16
 
 
@@ -89,6 +88,13 @@ class Server:
     at: Deployment
     engine: Engine
     k: Constants = field(default=CONSTANTS, repr=False)
+
+    def __post_init__(self):
+        at = self.at
+        if self.config.moe is None and plain(at.dp, at.ep) and at.dp * at.ep > 1:
+            raise ValueError(
+                f"{self.config.name or 'a dense model'} has no experts to share: leave ep out, and take replicas for dp"
+            )
 
     @property
     def torus(self) -> bool:

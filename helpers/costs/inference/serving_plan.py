@@ -14,7 +14,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
 
 from .serving_constants import Engine
-from .serving_estimate import RESERVE, Loaded, Server, arithmetic, loaded
+from .serving_estimate import RESERVE, Estimate, Loaded, Server, arithmetic, loaded
 from .serving_operations import BITS, FOUR, Deployment
 
 MOST = 4096  # chips that are tried when as few as needed are asked for
@@ -45,19 +45,21 @@ class Target:
             if x is not None and not x > 0:
                 raise ValueError(f"{name} is above 0, or left out, and not {x}")
 
-    def kept(self, at: "Plan", slack: float = 1.0) -> bool:
-        """Whether a plan keeps all of it, by the estimate."""
-        return all(have >= want * slack for have, want in self._pairs(at))
+    def factors(self, at) -> dict[str, float]:
+        """Of each promise by how many times its estimate misses it: above 1, or 1 and less if it is kept.
 
-    def missed(self, at: "Plan") -> list[str]:
-        """Names of what a plan does not keep."""
-        names = [n for n, x in vars(self).items() if x is not None]
-        return [n for n, (have, want) in zip(names, self._pairs(at)) if have < want]
+        at  a plan, or servers apart: what has a speed, a first token, users and a rate
+        """
+        has = {"speed": at.speed, "first": 1 / at.first.mid, "users": at.users, "rate": at.rate}
+        return {n: (1 / x if n == "first" else x) / has[n] for n, x in vars(self).items() if x is not None}
 
-    def _pairs(self, at: "Plan") -> list[tuple[float, float]]:
-        has = {"speed": at.speed, "first": 1 / at.load.first.mid, "users": at.users, "rate": at.rate}
-        asked = {n: x for n, x in vars(self).items() if x is not None}
-        return [(has[n], 1 / x if n == "first" else x) for n, x in asked.items()]
+    def kept(self, at) -> bool:
+        """Whether all of it is kept, by the estimate."""
+        return not self.missed(at)
+
+    def missed(self, at) -> list[str]:
+        """Names of what is not kept."""
+        return [n for n, factor in self.factors(at).items() if factor > 1]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class Plan:
     @property
     def at(self) -> Deployment:
         return self.server.at
+
+    @property
+    def first(self) -> Estimate:
+        """Seconds to the first token."""
+        return self.load.first
 
     @property
     def users(self) -> float:
@@ -241,7 +248,8 @@ def plan(
 
 
 def _short(target: Target, p: Plan) -> tuple[int, float]:
-    factors = [want / have for have, want in target._pairs(p)]
+    """How far a plan is from a target: promises that it misses, and the largest factor of them."""
+    factors = target.factors(p).values()
     return len(target.missed(p)), max(factors, default=0.0)
 
 

@@ -97,9 +97,7 @@ def every(c: Config, name: str, prompt, answer, engine: Engine, like: Deployment
 
 def judged(target: Target, p: Plan) -> Ranked:
     """A plan beside a target."""
-    has = {"speed": p.speed, "first": 1 / p.load.first.mid, "users": p.users, "rate": p.rate}
-    asked = {n: 1 / x if n == "first" else x for n, x in vars(target).items() if x is not None}
-    return Ranked(p, tuple(target.missed(p)), max((x / has[n] for n, x in asked.items()), default=0.0))
+    return Ranked(p, tuple(target.missed(p)), max(target.factors(p).values(), default=0.0))
 
 
 @dataclass(frozen=True)

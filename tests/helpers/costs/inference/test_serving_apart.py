@@ -36,6 +36,6 @@ def test_steps_are_shorter_than_beside_prompts():
     target = Target(speed=100)
     a, together = best_apart(*CASE[:5], target, CASE[5]), plan(*CASE[:5], target, CASE[5], Deployment()).best
     assert (
-        a.keeps(target) and a.batch / a.decode.at.chips > together.load.batch / together.at.chips * together.at.replicas
+        target.kept(a) and a.batch / a.decode.at.chips > together.load.batch / together.at.chips * together.at.replicas
     )
     assert best_apart(*CASE[:5], Target(speed=1e6), CASE[5]) is None
