@@ -6,8 +6,8 @@ Seconds are estimates with the two ends between which three of four measured loa
 import json
 
 from helpers import show
-from helpers.costs.inference.serving_apart import Apart, best_apart
 from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_disaggregated import Disaggregated, best_disaggregated
 from helpers.costs.inference.serving_operations import FOUR, Deployment
 from helpers.costs.inference.serving_plan import Answer, Plan, Target, plan
 from helpers.costs.transformers.config import Config
@@ -22,7 +22,7 @@ KINDS = {
     "rate": "estimate, requests/s, each user asks again when answered",
     "throughput": "estimate, tokens/s of answers",
     "memory": "count, in bytes of a chip",
-    "apart": "estimate, prefill and decode on servers of their own, as many chips",
+    "disaggregated": "estimate, prefill and decode on servers of their own, on as many chips",
     "price": "estimate, for a million tokens of prompts and of answers, without idle hours",
 }
 """What kind each number of a record is."""
@@ -31,7 +31,7 @@ WORDS = {
     "experts": "experts",
     "attention": "attention to caches",
     "others": "other kernels",
-    "links": "sums over chips",
+    "links": "collectives",
     "host": "scheduling and sampling",
     "prompts": "prompts of others",
 }
@@ -52,17 +52,17 @@ def serve(options) -> str:
     target = Target(options.speed, options.first, options.users, options.rate)
     lengths, engine, like = (options.prompt, options.answer), ENGINES[options.engine], types(c, options)
     found = plan(c, of, chips, *lengths, target, engine, like)
-    beside = best_apart(c, of, int(found.best.at.chips), *lengths, target, engine, like) if found.kept else None
+    beside = best_disaggregated(c, of, int(found.best.at.chips), *lengths, target, engine, like) if found.kept else None
     if options.json:
         record = {"kinds": KINDS, "kept": found.kept, "missed": target.missed(found.best)}
         record |= {"plan": of_plan(found.best, options.price)}
         record |= {"frontier": [of_plan(p, options.price) for p in found.frontier]}
-        record |= {"apart": beside and of_apart(beside)}
+        record |= {"disaggregated": beside and of_disaggregated(beside)}
         return json.dumps(record, indent=1)
     how_many = f"{chips:,} {of.name}" if chips else f"as few {of.name} as needed"
     asks = f"{options.prompt:,} tokens in and {options.answer:,} out"
     head = f"{name} on {how_many}, {asks}, weights in {options.weights}, engine {options.engine}.\n"
-    return head + account(found, target, options.price) + "\n" + said_apart(beside, found) + table(found)
+    return head + account(found, target, options.price) + "\n" + said_disaggregated(beside, found) + table(found)
 
 
 def types(c: Config, options) -> Deployment:
@@ -91,8 +91,8 @@ def of_plan(p: Plan, price: float | None) -> dict:
     }
 
 
-def of_apart(a: Apart) -> dict:
-    """What --json prints of prefill and decode on servers of their own."""
+def of_disaggregated(a: Disaggregated) -> dict:
+    """What --json prints of disaggregated serving."""
     names = ("tp", "dp", "ep", "pp")
     layouts = [{n: int(getattr(s.at, n)) for n in names if getattr(s.at, n) != 1} for s in (a.prefill, a.decode)]
     seconds = {n: {"low": e.low, "mid": e.mid, "high": e.high} for n, e in (("first", a.first), ("gap", a.gap))}
@@ -108,12 +108,12 @@ def of_apart(a: Apart) -> dict:
     }
 
 
-def said_apart(a: Apart | None, found: Answer) -> str:
-    """The best that prefill and decode on servers of their own give, beside the plan."""
+def said_disaggregated(a: Disaggregated | None, found: Answer) -> str:
+    """The best that disaggregated serving gives, beside the plan."""
     if a is None:
         return ""
     return (
-        f"  apart: {a.servers[0]} x [{a.prefill.at}] read prompts for {a.servers[1]} x [{a.decode.at}] of {a.batch:,} requests: "
+        f"  disaggregated: {a.servers[0]} x [{a.prefill.at}] read prompts for {a.servers[1]} x [{a.decode.at}] of {a.batch:,} requests: "
         f"{a.throughput / found.best.throughput:.2f} times as many tokens/s,\n"
         f"  {a.speed:.0f} for each user, first after {show.seconds(a.first.mid)}, {show.bytes(a.sent)} over the network for each prompt\n"
     )

@@ -94,10 +94,10 @@ ENGINES = {
     "vllm": Engine(0.000134, 9.93e-06, launch=1.07, moe=0.984, seen=0.772, first=0.0487, queue=0.0805),
     "sglang": Engine(0.000239, 2.25e-05, launch=0.843, moe=1.12, seen=0.556, first=0.238, queue=0.32),
     "fastertransformer": Engine(0.000191, 7.93e-05, launch=2.99),
-    "launched": Engine(0.00137, 8.47e-05, launch=1.25, moe=0.871),
+    "eager": Engine(0.00137, 8.47e-05, launch=1.25, moe=0.871),
     "jax": Engine(8.5e-05, 1.22e-06, launch=0.189, moe=2.52, links=0.605),
 }
-"""TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer, and an engine of 2023 whose host launches each kernel; compiled JAX."""
+"""TensorRT-LLM, vLLM and SGLang with graphs; FasterTransformer; vLLM of 2023, eager: its host launches each kernel; compiled JAX."""
 
 GRAPHS = "trtllm", "vllm", "sglang"
 

@@ -48,7 +48,7 @@ class Target:
     def factors(self, at) -> dict[str, float]:
         """Of each promise by how many times its estimate misses it: above 1, or 1 and less if it is kept.
 
-        at  a plan, or servers apart: what has a speed, a first token, users and a rate
+        at  a plan, disaggregated or not: what has a speed, a first token, users and a rate
         """
         has = {"speed": at.speed, "first": 1 / at.first.mid, "users": at.users, "rate": at.rate}
         return {n: (1 / x if n == "first" else x) / has[n] for n, x in vars(self).items() if x is not None}

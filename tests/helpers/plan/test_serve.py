@@ -58,7 +58,7 @@ def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
 
 def test_every_number_says_what_kind_it_is(capsys):
     got = json.loads(said(capsys, *ASKED, "--json"))
-    assert set(got["kinds"]) == set(got["plan"]) - {"layout", "chips", "batch"} | {"apart"}
+    assert set(got["kinds"]) == set(got["plan"]) - {"layout", "chips", "batch"} | {"disaggregated"}
     text = said(capsys, *ASKED, "--price", "3")
     kinds = [line.split()[0] for line in text.splitlines()[2:8] if line[2] != " "]
     assert kinds == ["estimate"] * 3 + ["count", "estimate"]
@@ -138,7 +138,7 @@ def test_bad_input_gets_one_sentence(words, sentence, capsys):
     assert sentence in err and err.count("\n") == 1
 
 
-def test_prefill_and_decode_apart(capsys):
+def test_prefill_and_decode_disaggregated(capsys):
     words = [
         "serve",
         "llama-3-70b",
@@ -153,6 +153,6 @@ def test_prefill_and_decode_apart(capsys):
         "--speed",
         "40",
     ]
-    got = json.loads(said(capsys, *words, "--json"))["apart"]
+    got = json.loads(said(capsys, *words, "--json"))["disaggregated"]
     assert got["chips"] <= 16 and got["speed"] >= 40 and got["sent"] == 4000 * 2 * 80 * 8 * 128 * 2
     assert f"{got['prefill']['servers']} x [" in said(capsys, *words)

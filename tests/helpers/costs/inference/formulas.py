@@ -16,8 +16,8 @@ from helpers.costs.inference import (
     request_loads,
     request_log,
     service_levels,
-    serving_apart,
     serving_constants,
+    serving_disaggregated,
     serving_estimate,
     serving_operations,
     serving_plan,
@@ -52,7 +52,7 @@ MODULES = (
     multi_token_prediction,
     speculation_by_position,
     estimated_passes,
-    serving_apart,
+    serving_disaggregated,
     serving_constants,
     serving_estimate,
     serving_operations,
@@ -227,8 +227,9 @@ DISCRETE = {
     "started",
     "plans",
     "plan",
-    "apart",
-    "best_apart",
+    "disaggregated_plans",
+    "disaggregated",
+    "best_disaggregated",
     "paged_schedule",  # events
     "requests",
     "shapes",  # of slices
@@ -252,7 +253,6 @@ DISCRETE = {
     "batched",  # events, in order
     "interleaved",
     "chunked",
-    "disaggregated",
     "budgeted",
     "chrome_trace",  # a record of them
     "one_piece",  # a function of a pass

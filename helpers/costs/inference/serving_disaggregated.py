@@ -1,4 +1,4 @@
-"""Prefill and decode on servers of their own: how many of each, what moves between them, and what users see (chapter 5).
+"""Disaggregated serving, prefill and decode on servers of their own: how many of each, what moves between them, what users see (chapter 5).
 
 Prefill servers read prompts one at a time, and send each cache over the network to a decode server, whose steps have no prompts
 in them. Both are estimated by `serving_estimate`, and numbered so that neither waits for the other.
@@ -23,7 +23,7 @@ BUSY = 0.7  # of the time that prefill servers compute: beyond it prompts that c
 
 
 @dataclass(frozen=True)
-class Apart:
+class Disaggregated:
     """Some prefill servers beside some decode servers.
 
     prefill, decode  one server of each kind
@@ -64,9 +64,9 @@ class Apart:
         return self.rate * self.answer
 
 
-def apart(
+def disaggregated_plans(
     c: Config, of: Chip, chips: Count, prompt: Count, answer: Count, engine: Engine, like: Deployment = USUAL
-) -> Iterator[Apart]:
+) -> Iterator[Disaggregated]:
     """Every pair of servers with every batch that fits, as many of each as serve most.
 
     A prompt waits as in a queue with one server that is busy BUSY of the time; its cache goes over the network cards of all chips
@@ -75,7 +75,7 @@ def apart(
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
-    >>> best = max(apart(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
+    >>> best = max(disaggregated_plans(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
     >>> best.chips <= 8, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
     (True, 'no prompts')
     """
@@ -97,7 +97,7 @@ def apart(
                     each = B / (answer * gap.mid)
                     if found := _numbers(chips, n, rate, m, each):
                         served = min(found[0] * rate, found[1] * each)
-                        yield Apart(reader, server, found, B, first, gap, served, sent, answer)
+                        yield Disaggregated(reader, server, found, B, first, gap, served, sent, answer)
 
 
 def _numbers(chips: int, n: int, rate: float, m: int, each: float) -> tuple[int, int] | None:
@@ -108,7 +108,7 @@ def _numbers(chips: int, n: int, rate: float, m: int, each: float) -> tuple[int,
     )
 
 
-def best_apart(
+def best_disaggregated(
     c: Config,
     of: Chip,
     chips: Count,
@@ -120,7 +120,7 @@ def best_apart(
 ):
     """The pair that keeps a target and serves most, or None."""
     check(c, of, prompt, answer, like)
-    some = (a for a in apart(c, of, chips, prompt, answer, engine, like) if target.kept(a))
+    some = (a for a in disaggregated_plans(c, of, chips, prompt, answer, engine, like) if target.kept(a))
     return max(some, key=lambda a: (a.throughput, a.speed), default=None)
 
 
