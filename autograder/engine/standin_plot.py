@@ -21,9 +21,15 @@ def _picture(*_, alt: str = "", caption: str = "", **__) -> Picture:
     return Picture(alt=alt, caption=caption)
 
 
-absorption = bars = blocks = frames = layout = levels = lines = masks = page_table = pages = pipelines = plane = (
-    predicted
-) = _picture
+class Matrix:
+    """What `products` draws."""
+
+    def __init__(self, *_, **__):
+        pass
+
+
+absorption = bars = blocks = chip = four_cases = frames = held = layout = levels = lines = masks = _picture
+page_table = pages = pipelines = plane = predicted = prefill_and_decode = products = transformer_block = _picture
 roofline = served = shares = stacked = systolic = timeline = torus = tradeoff = trees = work = _picture
 
 

@@ -10,15 +10,21 @@ from .attention.masks_and_blocks import blocks, masks, work
 from .charts import bars, levels, lines, roofline, timeline
 from .inference.absorption import absorption
 from .inference.page_table import page_table
+from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
+from .rooflines.chip_and_products import Matrix, chip, products
 from .rooflines.systolic_array_and_torus import systolic, torus
+from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
+from .training.held_and_sent import held
 from .training.pipelines_and_layouts import pipelines, plane, predicted
 from .transformers.bars_by_role import shares, stacked
+from .transformers.block import transformer_block
 
 __all__ = [
-    "COLOURS", "DASHES", "MARKERS", "STYLE", "Picture", "absorption", "bars", "blocks", "canvas", "frames", "layout", "levels",
-    "lines", "masks", "page_table", "pages", "pipelines", "plane", "predicted", "roofline", "served", "shares", "stacked",
-    "systolic", "timeline", "torus", "tradeoff", "trees", "work",
+    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "bars", "blocks", "canvas", "chip",
+    "four_cases", "frames", "held", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines", "plane",
+    "predicted", "prefill_and_decode", "products", "roofline", "served", "shares", "stacked", "systolic", "timeline", "torus",
+    "tradeoff", "transformer_block", "trees", "work",
 ]  # fmt: skip

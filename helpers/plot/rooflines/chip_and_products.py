@@ -1,0 +1,158 @@
+"""A chip with its memories and wires, and a matrix product by its sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from helpers import show
+from helpers.costs.rooflines.hardware import Chip
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+
+INK = "#222"
+NEAR = {"tpu": ("VMEM", "matrix units (MXU), vector unit (VPU)"), "gpu": ("shared memory", "Tensor Cores, CUDA cores")}
+
+
+def chip(c: Chip, alt: str, *, caption: str = "") -> Picture:
+    """What a byte passes on its way to the arithmetic of a TPU or a GPU, with the rate of each way and its FLOPs per byte.
+
+    Nearest on top: arithmetic, the memory on the chip, HBM; the links to other chips beside HBM, the host and the network below.
+    """
+    if c.kind not in NEAR:
+        raise ValueError(f"the drawing is of a TPU or a GPU, and {c.name} is a {c.kind}")
+    fast, units = NEAR[c.kind]
+    boxes = [
+        (f"{units}\n{show.flops_rate(c.rate())} in bf16", 5.2, COLOURS[1]),
+        (f"{fast}, {show.ibytes(c.fast_bytes)}", 3.6, COLOURS[4]),
+        (f"HBM, {show.bytes(c.hbm_bytes)}", 2.0, COLOURS[0]),
+        ("host's memory and network", 0.0, "#bbbbbb"),
+    ]
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 4.6)
+        ax.add_patch(Rectangle((-0.2, 1.6), 4.4, 4.7, fill=False, edgecolor=INK, linestyle="--"))
+        ax.text(-0.15, 6.4, f"one {c.name}", ha="left", va="bottom", fontsize=10, weight="bold")
+        for text, y, fill in boxes:
+            _box(ax, (0, y), (4, 0.85), text, fill)
+        _box(ax, (5.6, 2.0), (1.5, 0.85), "other\nchips", "#bbbbbb")
+        _way(ax, (2, 4.5), (2, 5.2), c.fast_bandwidth, c.rate())
+        _way(ax, (2, 2.9), (2, 3.6), c.hbm_bandwidth, c.rate())
+        _way(ax, (2, 0.85), (2, 2.0), c.pcie_bandwidth, c.rate(), "PCIe ")
+        _way(ax, (5.6, 2.42), (4, 2.42), c.link_bandwidth, c.rate(), f"{c.names[1]} ")
+        ax.set(xlim=(-0.4, 7.3), ylim=(-0.15, 6.9))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _box(ax, at, size, text: str, fill: str) -> None:
+    ax.add_patch(Rectangle(at, *size, facecolor=fill + "50", edgecolor=INK, linewidth=1.2))
+    ax.text(at[0] + size[0] / 2, at[1] + size[1] / 2, text, ha="center", va="center", fontsize=9)
+
+
+def _way(ax, start, end, rate: float | None, C: float, name: str = "") -> None:
+    """An arrow with its bytes per second, and the FLOPs that the chip does in the time of one of them."""
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="<|-|>", mutation_scale=10, color=INK, linewidth=1.4))
+    told = f"{name}{show.rate(rate)}\nC/W = {C / rate:,.0f}" if rate else f"{name}rate not published"
+    if start[0] == end[0]:
+        ax.text(start[0] + 0.15, min(start[1], end[1]) + 0.3, told, ha="left", va="center", fontsize=8)
+    else:
+        ax.text(min(start[0], end[0]) + 0.35, start[1] + 0.1, told, ha="left", va="bottom", fontsize=8)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An array on paper: its name, the letters of its rows and columns, and how its blocks lie on devices.
+
+    parts  blocks along rows and columns; one (1, 1) block is whole
+    owner  for each block, row by row, the device that holds it; None: nobody, -1: every device
+    """
+
+    name: str
+    rows: str
+    columns: str
+    parts: tuple[int, int] = (1, 1)
+    owner: tuple[int | None, ...] = (-1,)
+    partial: bool = False
+
+
+SIZES = {"B": 1.0, "I": 1.6, "D": 2.0, "J": 2.0, "F": 2.8, "K": 2.4, "S": 2.6, "T": 2.6, "H": 1.0}
+"""Lengths on paper by the letter of a dimension; what is not here is 2."""
+WHOLE = "#d9d9d9"
+HATCHES = ("", "//", "..", "xx")
+"""Of devices: their colours are as dark as each other."""
+
+
+def products(
+    rows: Sequence[tuple[str, Sequence[Matrix | str], str]], alt: str, *, devices: Sequence[str] = (), caption: str = ""
+) -> Picture:
+    """Rows of a title, matrices with the signs between them, and what is said below: products of matrices in blocks.
+
+    A block has the colour of the device that holds it, grey is on every device, white on none.
+    The two summands of a partial sum lie behind each other.
+    """
+    with rc_context(STYLE):
+        heights = [max(_side(m.rows) for m in parts if isinstance(m, Matrix)) + 1.5 for _, parts, _ in rows]
+        widths = [
+            sum(_side(m.columns) + 0.75 if isinstance(m, Matrix) else 0.6 for m in parts) + 0.3 for _, parts, _ in rows
+        ]
+        figure, axes = canvas(5.2, 0.53 * sum(heights) + 0.3 * len(rows) + 0.35 * bool(devices), len(rows))
+        for ax, (title, parts, below), height in zip([axes] if len(rows) == 1 else axes, rows, heights):
+            _row(ax, parts, height - 1.5)
+            ax.set(xlim=(-0.6, max(widths)), ylim=(-height + 0.6, 0.7), aspect="equal", anchor="W")
+            ax.set_title(title, loc="left", fontsize=10, weight="bold")
+            ax.text(-0.55, -height + 0.75, below, fontsize=9, va="center")
+            ax.set_axis_off()
+        if devices:
+            shown = [
+                Rectangle((0, 0), 1, 1, facecolor=COLOURS[i] + "90", edgecolor=INK, hatch=HATCHES[i], label=d)
+                for i, d in enumerate(devices)
+            ]
+            shown.append(Rectangle((0, 0), 1, 1, facecolor=WHOLE, edgecolor=INK, label="on every device"))
+            figure.legend(handles=shown, loc="outside lower left", ncols=len(shown), fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def _side(dimension: str) -> float:
+    return SIZES.get(dimension.strip("$")[0], 2.0)
+
+
+def _row(ax, parts: Sequence[Matrix | str], height: float) -> None:
+    x = 0.0
+    for part in parts:
+        if isinstance(part, str):
+            ax.text(x - 0.25, -height / 2, part, ha="center", va="center", fontsize=13)
+            x += 0.6
+            continue
+        _matrix(ax, x, (_side(part.rows) - height) / 2, part)
+        x += _side(part.columns) + 0.75
+
+
+def _matrix(ax, x: float, top: float, m: Matrix) -> None:
+    height, width = _side(m.rows), _side(m.columns)
+    down, across = m.parts
+    if m.partial:  # one full-size summand behind the other
+        for shift, owner in ((0.16, 1), (0.0, 0)):
+            at = (x + shift, top - height + shift)
+            ax.add_patch(Rectangle(at, width, height, facecolor="#fff", edgecolor=INK))
+            ax.add_patch(
+                Rectangle(
+                    at,
+                    width,
+                    height,
+                    facecolor=COLOURS[owner] + "50",
+                    edgecolor=INK,
+                    hatch=HATCHES[owner],
+                    linewidth=1.2,
+                )
+            )
+    for i, owner in enumerate(() if m.partial else m.owner):
+        r, c = divmod(i, across)
+        at = (x + c * width / across, top - (r + 1) * height / down)
+        fill = "#fff" if owner is None else WHOLE if owner < 0 else COLOURS[owner] + "90"
+        hatch = HATCHES[owner] if owner is not None and owner >= 0 else ""
+        ax.add_patch(
+            Rectangle(at, width / across, height / down, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=1.2)
+        )
+    ax.text(x - 0.12, top - height / 2, m.rows, ha="right", va="center", fontsize=10)
+    ax.text(x + width / 2, top + (0.24 if m.partial else 0.08), m.columns, ha="center", va="bottom", fontsize=10)
+    ax.text(x + width / 2, top - height - 0.1, m.name, ha="center", va="top", fontsize=9, family="monospace")

@@ -1,0 +1,82 @@
+"""Drawings of shapes and places: what they show is what a chip publishes, and what a sharding says each device holds."""
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from helpers import plot, show
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.sharding.sharded_array import Mesh, parse
+from helpers.plot.sharding.four_cases import CASES
+from helpers.plot.sharding.sharded_arrays import holders
+from helpers.plot.training.held_and_sent import WAYS
+
+ALT = "what the picture shows, in words"
+
+
+def texts(picture) -> str:
+    return "\n".join(t.get_text() for ax in picture.figure.axes for t in ax.texts)
+
+
+@pytest.mark.parametrize("name", ["v5e", "v5p", "v7", "H100", "B200", "A100"])
+def test_a_chip_carries_its_own_rates(name):
+    c, said = chip(name), texts(plot.chip(chip(name), ALT))
+    for rate in filter(None, (c.fast_bandwidth, c.hbm_bandwidth, c.pcie_bandwidth, c.link_bandwidth)):
+        assert show.rate(rate) in said and f"C/W = {c.rate() / rate:,.0f}" in said
+    assert show.bytes(c.hbm_bytes) in said and ("not published" in said) == (
+        None in (c.fast_bandwidth, c.pcie_bandwidth)
+    )
+
+
+def test_a_chip_of_another_kind_is_refused():
+    with pytest.raises(ValueError, match="a TPU or a GPU, and Trn2"):
+        plot.chip(chip("Trainium2"), ALT)
+
+
+def test_the_four_cases_show_who_holds_what():
+    """The owner of each drawn block is the device that the notation says."""
+    mesh = Mesh({"X": 2})
+    for _, parts, _ in CASES:
+        for m in parts:
+            if isinstance(m, str) or "[" not in m.name or m.partial:
+                continue
+            held = holders(parse(m.name), mesh)
+            assert len(held) == len(m.owner) == m.parts[0] * m.parts[1]
+            assert [-1 if len(groups[0]) == 2 else groups[0][0] for groups in held.values()] == list(m.owner)
+
+
+def test_products_draw_each_block_and_both_summands():
+    picture = plot.four_cases(ALT)
+    third = picture.figure.axes[2]
+    drawn = [p for p in third.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) != "#ffffff"]
+    assert len(drawn) == 2 + 2 + 2
+    assert "AllGather A or B" in texts(picture)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_device_0_holds_a_quarter_of_what_is_sharded(way):
+    ax = plot.held([way], ALT).figure.axes[0]
+    for (name, how), whole in zip(WAYS[way][0].items(), [p for p in ax.patches if not p.get_fill()], strict=True):
+        mine = next(p for p in ax.patches if p.get_fill() and p.get_alpha() is None and p.get_x() == whole.get_x())
+        share = mine.get_width() * mine.get_height() / (whole.get_width() * whole.get_height())
+        assert share == pytest.approx(1.0 if "-" in how else 0.25), name
+
+
+def test_an_unknown_way_is_refused():
+    with pytest.raises(ValueError, match="no drawing of ZeRO-4; there are Data parallelism"):
+        plot.held(["ZeRO-4"], ALT)
+
+
+def test_each_pass_computes_its_own_keys():
+    """A prefill of 4 has 4·5/2 scores; step i has one query and 4 + i keys, one of them new."""
+    ax = plot.prefill_and_decode(4, 2, ALT).figure.axes[0]
+    filled = [p for p in ax.patches if p.get_fill()]
+    scores = [p for p in filled if p.get_y() >= 0]
+    assert len(scores) == 10 + 5 + 6 and sum(p.get_hatch() == "//" for p in scores) == 4 + 5
+    assert len(filled) - len(scores) == 4 + 5 + 6
+
+
+def test_the_block_names_every_weight():
+    said = texts(plot.transformer_block(ALT))
+    for name in ("W_Q", "W_K", "W_V", "W_O", "W_{in}", "W_{in1}", "W_{in2}", "W_{out}", "router"):
+        assert name in said
