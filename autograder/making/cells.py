@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.places import SourceError, Tree
 
+from . import questions
 from .first_cell import setup
 from .links import Links, slug, target_of
 from .myst_to_commonmark import FENCE, LABEL, closes, lint, translate
@@ -147,14 +148,22 @@ def translated(path: Path, text: str, links: Links, root: Path) -> list[Notebook
     """Cells of a source with its markdown in the notebooks' dialect; empty ones are dropped."""
     cells, target = [], target_of(path, root)
     for cell in read(text):
-        if cell.cell_type == "markdown":
-            try:
-                cell.source = translate(cell.source, links, target)
-            except SourceError as error:
-                raise SourceError(f"{path.parent.name}/{path.name}: {error}") from error
-        if cell.source.strip():
-            cells.append(cell)
+        try:
+            parts = _parts(cell, links, target)
+        except SourceError as error:
+            raise SourceError(f"{path.parent.name}/{path.name}: {error}") from error
+        cells += [part for part in parts if part.source.strip()]
     return cells
+
+
+def _parts(cell: NotebookNode, links: Links, target: str) -> list[NotebookNode]:
+    """What becomes of a cell: markdown that asks something is several."""
+    if cell.cell_type != "markdown":
+        return [cell]
+    if "{ask}" in cell.source:
+        return questions.translated(cell.source, links, target)
+    cell.source = translate(cell.source, links, target)
+    return [cell]
 
 
 def reading(path: Path, text: str, links: Links, root: Path) -> NotebookNode:

@@ -9,7 +9,7 @@ from autograder.places import SourceError
 from .links import Links, slug
 
 BOXES = ("note", "tip", "important", "warning", "admonition")
-DIRECTIVES = (*BOXES, "dropdown", "math", "live")
+DIRECTIVES = (*BOXES, "ask", "dropdown", "math", "live")
 ROLES = ("eq", "ref", "doc", "cite", "numref")
 
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})\s*(\{[^}]*\})?(.*)$")
@@ -88,7 +88,7 @@ def split_blocks(lines: list[str]) -> list[tuple[str, str, list[str]]]:
     return parts
 
 
-def _options(body: list[str]) -> tuple[dict[str, str], list[str]]:
+def options(body: list[str]) -> tuple[dict[str, str], list[str]]:
     """The `:key: value` lines at the head of a directive, and the rest without blank margins."""
     found = {}
     while body and (m := OPTION.match(body[0])):
@@ -107,8 +107,8 @@ def _blocks(lines: list[str], links: Links, target: str) -> list[str]:
         elif kind not in DIRECTIVES:
             raise SourceError(f"The directive {{{kind}}} is not one that notebooks can show.")
         else:
-            options, body = _options(body)
-            new = _directive(kind, argument, options, body, links, target)
+            found, body = options(body)
+            new = _directive(kind, argument, found, body, links, target)
             out += new if not out or not out[-1] else ["", *new]
             out.append("")
     return _trimmed(out)

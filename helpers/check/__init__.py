@@ -23,10 +23,11 @@ which answer is an old one;
 `judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program` and
 `sharded_results`;
 `small_run` shows one on a few devices;
-`solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
+`questions` replies to guesses; `solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run
+from .questions import question
 from .random_inputs import choice, floats, inputs, ints
 from .solutions import passed, solution
 
@@ -40,6 +41,7 @@ __all__ = [
     "ints",
     "look",
     "passed",
+    "question",
     "ran",
     "report",
     "run",

@@ -1,0 +1,85 @@
+"""The chapters' questions in a notebook: the question, a cell for the guess, a folded one that replies, the answer to unfold."""
+
+import re
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from autograder.places import SourceError
+from helpers.check.questions import WITHIN, Question, number, parse
+
+from .links import Links
+from .myst_to_commonmark import options, plain, split_blocks, translate
+
+
+def translated(text: str, links: Links, target: str) -> list[NotebookNode]:
+    """The cells of one of a source's markdown cells: one, or more where it asks."""
+    cells: list[NotebookNode] = []
+    part: list[str] = []
+    for kind, argument, body in split_blocks(text.split("\n")):
+        if kind == "ask":
+            found, body = options(body)
+            try:
+                question = parse(body, found.get("unit"), float(found.get("within", WITHIN)))
+            except ValueError as error:
+                raise SourceError(str(error)) from error
+            part += _asked(question)
+            cells += [_markdown(part, links, target), *_code(question, links, target)]
+            part = _answer(question)
+        else:
+            part += _again(kind, argument, body)
+    if any(line.strip() for line in part):
+        cells.append(_markdown(part, links, target))
+    return cells
+
+
+def _markdown(lines: list[str], links: Links, target: str) -> NotebookNode:
+    return new_markdown_cell(re.sub(r"\n{3,}", "\n\n", translate("\n".join(lines), links, target)))
+
+
+def _again(kind: str, argument: str, body: list[str]) -> list[str]:
+    """A block as it stood in the source."""
+    if kind in ("text", "code"):
+        return body
+    return [f"::::::{{{kind}}} {argument}".rstrip(), *body, "::::::"]
+
+
+def _letters(question: Question) -> list[str]:
+    return [chr(ord("a") + i) for i in range(len(question.replies))]
+
+
+def _asked(question: Question) -> list[str]:
+    lines = ["", f"**Question.** {question.text}", ""]
+    if question.unit is None:
+        lines += [f"* ({letter}) {reply.value}" for letter, reply in zip(_letters(question), question.replies)]
+    return [*lines, ""]
+
+
+def _code(question: Question, links: Links, target: str) -> list[NotebookNode]:
+    """The cell for the guess, and the folded one that replies to it."""
+    if question.unit is None:
+        keys = [repr(letter) for letter in _letters(question)]
+        wanted, more = f"{', '.join(keys[:-1])} or {keys[-1]}".replace("'", '"'), ""
+        keys = [key.replace("'", '"') for key in keys]
+    else:
+        keys = [f"{number(reply.value):.12g}" for reply in question.replies]
+        wanted = f"a number ({question.unit})" if question.unit else "a number"
+        more = f', unit="{question.unit}"' + (f", within={question.within}" if question.within != WITHIN else "")
+    told = [plain(translate(reply.text, links, target)).replace("\n", " ") for reply in question.replies]
+    right = next(key for key, reply in zip(keys, question.replies) if reply.right)
+    replies = "".join(f"    {key}: {_quoted(text)},\n" for key, text in zip(keys, told))
+    reply = f"from helpers import check\n\ncheck.question(guess, {{\n{replies}}}, right={right}{more})"
+    return [
+        new_code_cell(f"guess = None     # {wanted}; then run this cell and the next"),
+        new_code_cell(reply, metadata={"tags": ["hide-input"]}),
+    ]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _answer(question: Question) -> list[str]:
+    right = question.right
+    shown = right.value if question.unit is None else f"{right.value} {question.unit}".strip()
+    return ["::::::{dropdown} Answer", f"{shown}: {right.text}", "::::::", ""]

@@ -1,0 +1,82 @@
+"""Sphinx extension: `{ask}` is a question that the page checks.
+
+helpers.check.questions says what stands in it.  Without JavaScript, and on paper, the question stands and its answer unfolds.
+A page that has one names the script `ask.js` once.  Nothing of the theme matters but its colours, in course.css.
+"""
+
+from html import escape
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from helpers.check.questions import WITHIN, Question, Reply, number, parse
+
+SUBMIT = "<button>Check</button><output></output></fieldset>"
+
+
+def html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
+
+
+class Ask(SphinxDirective):
+    has_content = True
+    option_spec = {"unit": directives.unchanged, "within": float}
+
+    def run(self) -> list[nodes.Node]:
+        try:
+            question = parse(list(self.content), self.options.get("unit"), self.options.get("within", WITHIN))
+        except ValueError as e:
+            raise ExtensionError(f"{self.env.docname}: {e}") from None
+        serial = self.env.temp_data["ask"] = self.env.temp_data.get("ask", 0) + 1
+        box = nodes.container(classes=["ask"])
+        box += self.form(question, serial)
+        if serial == 1:
+            root = "../" * self.env.docname.count("/")
+            box += html(f'<script defer src="{root}_static/ask.js"></script>')
+        return [box]
+
+    def form(self, question: Question, serial: int) -> list[nodes.Node]:
+        """The question, where to answer, what mistakes are told (hidden), and the answer to unfold."""
+        right = question.right
+        if question.unit is None:
+            head, fields = f'<form id="ask-{serial}"><fieldset><legend>', self.choices(question, serial)
+        else:
+            head = f'<form id="ask-{serial}" data-right="{number(right.value)!r}" data-within="{question.within}"><fieldset><legend>'
+            fields = [
+                html(
+                    f'<label>Your answer <input inputmode="decimal" autocomplete="off" size="9"> {escape(question.unit)}</label> '
+                )
+            ]
+        told = [n for r in question.replies if not r.right for n in self.told(question, r)]
+        shown = f"{right.value} {question.unit or ''}".strip()
+        return [
+            html(head), *self.inline(question.text), html("</legend>"), *fields, html(SUBMIT), *told,
+            html("<details><summary>Answer</summary><p><b>"), *self.inline(shown), html("</b>: "), *self.inline(right.text),
+            html("</p></details></form>"),
+        ]  # fmt: skip
+
+    def choices(self, question: Question, serial: int) -> list[nodes.Node]:
+        out: list[nodes.Node] = []
+        for i, reply in enumerate(question.replies):
+            mark = " data-right" if reply.right else ""
+            out += [
+                html(f'<label><input type="radio" name="ask{serial}" value="{i}"{mark}> '),
+                *self.inline(reply.value),
+                html("</label>"),
+            ]
+        return out
+
+    def told(self, question: Question, reply: Reply) -> list[nodes.Node]:
+        value = repr(number(reply.value)) if question.unit is not None else str(question.replies.index(reply))
+        return [html(f'<p hidden data-for="{value}">'), *self.inline(reply.text), html("</p>")]
+
+    def inline(self, text: str) -> list[nodes.Node]:
+        found, messages = self.state.inline_text(" ".join(text.split()), self.lineno)
+        return [*found, *messages]
+
+
+def setup(app) -> dict:
+    app.add_directive("ask", Ask)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

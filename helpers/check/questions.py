@@ -1,0 +1,167 @@
+"""Questions of the reading: what a reader is told who answers with a number or a choice.
+
+A question stands in a chapter as
+
+    :::{ask}
+    :unit: tokens
+    From how many tokens on is the product compute-bound?
+
+    = 243: memory brings one byte while the chip does 243 FLOPs.
+    ? 122: this halves the bytes of the weights, which are in bf16.
+    :::
+
+`=` marks the right answer, `?` a likely mistake; with a unit the answers are numbers, without one they are a choice.
+The page checks it by a script that decides as `verdict` does, the notebook by `question`.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+ITEM = re.compile(r"^([=?]) (.+?): (.+)$")
+WITHIN = 0.02
+"""A number counts as the answer up to this share of it: nobody has to type four figures."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer that a reader may give, and what it is told."""
+
+    value: str
+    text: str
+    right: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """text: lines of Markdown; unit: None for a choice; within: relative tolerance of a number."""
+
+    text: str
+    replies: tuple[Reply, ...]
+    unit: str | None = None
+    within: float = WITHIN
+
+    @property
+    def right(self) -> Reply:
+        return next(r for r in self.replies if r.right)
+
+
+def number(text: str) -> float:
+    """A printed number.
+
+    >>> number("1,820"), number("1.5e14"), number("1/6")
+    (1820.0, 150000000000000.0, 0.16666666666666666)
+    """
+    over, _, under = text.replace(",", "").partition("/")
+    return float(over) / (float(under) if under else 1.0)
+
+
+def parse(lines: Sequence[str], unit: str | None = None, within: float = WITHIN) -> Question:
+    """The question of a directive's body; ValueError says what its form lacks.
+
+    >>> parse(["Is ReLU compute-bound?", "", "? yes: it does one FLOP for four bytes.", "= no: right at any size."]).right.value
+    'no'
+    """
+    start = next((i for i, line in enumerate(lines) if ITEM.match(line)), len(lines))
+    text = "\n".join(lines[:start]).strip()
+    items: list[list[str]] = []
+    for line in lines[start:]:
+        if m := ITEM.match(line):
+            items.append([*m.groups()])
+        elif line.strip():
+            items[-1][2] += "\n" + line.strip()
+    replies = tuple(Reply(value, reply, mark == "=") for mark, value, reply in items)
+    if not text or sum(r.right for r in replies) != 1 or len(replies) < 2:
+        raise ValueError(
+            'A question needs a text, one line "= answer: why" and at least one line "? mistake: what to tell"; '
+            f"this one begins {text[:40]!r} and has {[r.value for r in replies]}."
+        )
+    found = Question(text, replies, unit, within)
+    if unit is not None:
+        _apart(found)
+    return found
+
+
+def _apart(question: Question) -> None:
+    """Refuse numbers that the tolerance cannot tell apart, and an answer printed so short that it misses its own value."""
+    right = number(question.right.value)
+    decimals = len(question.right.value.partition(".")[2].partition("e")[0])
+    if decimals and 0.5 * 10.0**-decimals > question.within * abs(right):
+        raise ValueError(
+            f"The answer {question.right.value} is rounded by more than its tolerance; print another figure of it."
+        )
+    for reply in question.replies:
+        if not reply.right and _near(number(reply.value), right, 2 * question.within):
+            raise ValueError(
+                f"The mistake {reply.value} counts as the answer {question.right.value}; give it another tolerance."
+            )
+
+
+def _near(given: float, wanted: float, within: float) -> bool:
+    return given == wanted or abs(given - wanted) <= within * abs(wanted)
+
+
+PREFIX = "the digits are right and the power of ten is not: look at the prefixes"
+
+
+def verdict(given: float, replies: Mapping[float, str], right: float, within: float = WITHIN) -> tuple[bool, str]:
+    """(whether a number is the answer, what it is told).
+
+    >>> verdict(240, {243: "C/W.", 122: "two bytes a weight."}, 243)
+    (True, 'C/W.')
+    >>> verdict(122, {243: "C/W.", 122: "two bytes a weight."}, 243)
+    (False, 'two bytes a weight.')
+    >>> verdict(243e3, {243: "C/W."}, 243), verdict(100, {243: "C/W."}, 243)
+    ((False, 'the digits are right and the power of ten is not: look at the prefixes.'), (False, 'too small.'))
+    """
+    if _near(given, right, within):
+        return True, replies[right]
+    for value, text in replies.items():
+        if value != right and _near(given, value, within):
+            return False, text
+    power = round(math.log10(given / right)) if 0 < given < math.inf and 0 < right < math.inf else 0
+    if power % 3 == 0 and power and _near(given, right * 10.0**power, within):
+        return False, f"{PREFIX}."
+    return False, f"too {'small' if given < right else 'large'}."
+
+
+def question(guess, replies: Mapping, right, unit: str | None = None, within: float = WITHIN) -> None:
+    """Print what a reader's guess is told.
+
+    guess    a number, or the letter of a choice; None before there is one
+    replies  what each answer is told, by its number or letter
+
+    >>> question(None, {"a": "It is.", "b": "Look again."}, "a")
+    No guess yet: write "a" or "b" after guess =, and run both cells again.
+    >>> question("b", {"a": "it is.", "b": "look again."}, "a")
+    Not yet: look again.
+    >>> question("x", {6: "two hops each way."}, 6, unit="hops")
+    The guess is to be a number (hops), such as 100 or 1e5; it is 'x'.
+    """
+    if guess is None:
+        print(f"No guess yet: write {_wanted(replies, unit)} after guess =, and run both cells again.")
+    elif unit is None:
+        told = replies.get(str(guess).strip().strip("()").lower())
+        if told is None:
+            print(f"The guess is to be {_wanted(replies, unit)}; it is {guess!r}.")
+        else:
+            good = str(guess).strip().strip("()").lower() == right
+            print("Right:" if good else "Not yet:", told)
+    else:
+        try:
+            value = number(guess) if isinstance(guess, str) else float(guess)
+        except (TypeError, ValueError, ZeroDivisionError):
+            value = math.nan
+        if math.isnan(value) or isinstance(guess, bool):
+            print(f"The guess is to be {_wanted(replies, unit)}, such as 100 or 1e5; it is {guess!r}.")
+        else:
+            good, told = verdict(value, replies, right, within)
+            print("Right:" if good else "Not yet:", told)
+
+
+def _wanted(replies: Mapping, unit: str | None) -> str:
+    if unit is not None:
+        return f"a number ({unit})" if unit else "a number"
+    letters = [f'"{k}"' for k in replies]
+    return f"{', '.join(letters[:-1])} or {letters[-1]}"
