@@ -6,9 +6,10 @@ from itertools import takewhile
 
 from autograder.places import SourceError
 
+from .data_line import LINE, data_line
+
 START = re.compile(r"^\(ex-(\d+)-(\d+)\)=\s*$")
 FENCE = re.compile(r"^(`{3,}|:{3,})")
-DATA = re.compile(r"^[★☆]{3} · .*? · (\d+(?:\.\d+)?) points?\b", re.M)
 BY_HAND = re.compile(r'solution"?: true, "?grade"?: true')
 GONE = " (not in this edition)"
 
@@ -49,8 +50,8 @@ def needs(text: str) -> dict[str, set[str]]:
     found = {}
     for number, lines in blocks(text):
         if number:
-            data = next((line for line in lines if re.match(r"[★☆]{3} · ", line)), "")
-            found[number] = set(re.findall(r"(?<![\d.])\d\.\d{1,2}(?![\d.e])", data.partition("needs")[2]))
+            data = data_line("\n".join(lines))
+            found[number] = set(data.needs) if data else set()
     return found
 
 
@@ -206,7 +207,7 @@ def opened(chapter: str, source: str | None, due: str | None) -> str:
             flags=re.M | re.S,
         )
     found = [n for n, _ in blocks(source) if n]
-    points, hand = sum(map(float, DATA.findall(source))), len(BY_HAND.findall(source))
+    points, hand = sum(float(m["points"]) for m in LINE.finditer(source)), len(BY_HAND.findall(source))
     said = f"{_many(len(found), 'exercise')}, {_many(points, 'point')}"
     said += f"; a person grades {'one' if hand == 1 else f'{hand:g}'} of them" if hand else ""
     label = found[0].replace(".", "-")

@@ -13,11 +13,11 @@ from autograder.engine.importable_helpers import modules
 from autograder.places import SourceError
 
 from .cells import notebook, setup_cell, translated
+from .data_line import LIKE, DataLine, data_line
 from .links import Links
 from .myst_to_commonmark import plain
 
 HEADING = re.compile(r"^### Exercise (\d+)\.(\d+) — (.+)$", re.M)
-DATA = re.compile(r"^[★☆]{3} · \d+ min · (\d+(?:\.\d+)?) points?(?: · .+)?$", re.M)
 USES = re.compile(r"^% uses\b(.*)$", re.M)
 INSIGHT = re.compile(r"<details><summary>After you pass</summary>\n(.*?)\n</details>", re.S)
 
@@ -28,9 +28,13 @@ class Exercise:
 
     number: str  # "1.4"
     title: str
-    points: float
+    data: DataLine
     grade_id: str  # "ch01-q04"
     cells: list[NotebookNode] = field(default_factory=list)
+
+    @property
+    def points(self) -> float:
+        return self.data.points
 
     def _marked(self, solution: bool, grade: bool) -> list[NotebookNode]:
         return [
@@ -64,13 +68,11 @@ def exercises(cells: list[NotebookNode], name: str) -> list[Exercise]:
     for cell in cells:
         heading = HEADING.search(cell.source) if cell.cell_type == "markdown" and not meta(cell) else None
         if heading:
-            number, data = f"{heading[1]}.{heading[2]}", DATA.search(cell.source)
+            number, data = f"{heading[1]}.{heading[2]}", data_line(cell.source)
             if not data:
-                raise SourceError(
-                    f'{name}: exercise {number} needs a data line such as "★★☆ · 15 min · 3 points · needs 1.3".'
-                )
+                raise SourceError(f'{name}: exercise {number} needs a data line such as "{LIKE}".')
             grade_id = f"ch{int(heading[1]):02d}-q{int(heading[2]):02d}"
-            found.append(Exercise(number, heading[3].strip(), float(data[1]), grade_id))
+            found.append(Exercise(number, heading[3].strip(), data, grade_id))
             if f'<a id="ex-{heading[1]}-{heading[2]}"></a>' not in cell.source:
                 raise SourceError(
                     f"{name}: exercise {number} needs the line (ex-{heading[1]}-{heading[2]})= before its heading."

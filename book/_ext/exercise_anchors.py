@@ -1,4 +1,5 @@
-"""Sphinx extension: `<a id="ex-1-4"></a>` in a released notebook is a label that pages of the book can refer to.
+"""Sphinx extension: `<a id="ex-1-4"></a>` in a released notebook is a label that pages of the book can refer to, and an exercise's
+link to a section of its reading leads to the chapter's page, as readings are no pages.
 
 Notebooks carry plain HTML anchors, because JupyterLab and Colab know no `(label)=`.  Without it 197 references to exercises lead
 nowhere.  Nothing of the theme matters to it, but Sphinx's table `anonlabels`.
@@ -8,6 +9,7 @@ import re
 
 from docutils import nodes
 
+READING = "](reading.ipynb#"
 ANCHOR = re.compile(r'<a\s+id="([A-Za-z][\w-]*)"')
 
 
@@ -24,6 +26,13 @@ def register(app, doctree) -> None:
             labels[name] = (docname, name)
 
 
+def lead_to_pages(app, docname: str, source: list[str]) -> None:
+    """A section's label is known to Sphinx by its name, wherever it stands."""
+    if docname.startswith("notebooks/"):
+        source[0] = source[0].replace(READING, "](#")
+
+
 def setup(app) -> dict:
+    app.connect("source-read", lead_to_pages)
     app.connect("doctree-read", register)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
