@@ -1,6 +1,6 @@
 """Numbers in prose, computed: `{{ expression | format }}` in a source becomes the figure.
 
-The expression is Python over `helpers.costs`, `math` and `results("name")`, a file of book/results.
+The expression is Python over `helpers.costs`, `helpers.study_time`, `math` and `results("name")`, a file of book/results.
 A line `% let name = expression` names something for the rest of the file.
 The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci) or a Python format spec such as `.1f`.
 Code between fences is left alone.
@@ -20,7 +20,7 @@ from types import ModuleType
 from helpers.costs.attention.attention_time import exp_rate, exp_share
 from helpers.costs.attention.flops_and_bytes import Attention
 
-from . import show
+from . import show, study_time
 from .costs import attention, inference, rooflines, sharding, training, transformers
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
@@ -48,6 +48,7 @@ def names() -> dict:
     return found | {
         "math": math,
         "results": results,
+        "study_time": study_time,
         "Attention": Attention,
         "exp_rate": exp_rate,
         "exp_share": exp_share,

@@ -7,6 +7,7 @@ import pytest
 from autograder.making.data_line import data_line
 from autograder.making.edition_text import blocks
 from autograder.places import Tree
+from helpers import study_time
 
 TREE = Tree()
 LABEL = re.compile(r"^\(([\w:.-]+)\)=$")
@@ -71,3 +72,48 @@ def test_a_link_that_comes_too_early_is_found():
         "1.1 is linked before sec-b is read",
         "1.3 is linked nowhere",
     ]
+
+
+EVERY = {number: d for p in TREE.exercises for number, d in data_of(p.stem).items()}
+READ = [m[1] for p in TREE.exercises for line in lines_of(p.stem) if (m := LABEL.match(line))]
+
+
+@pytest.mark.parametrize(("name", "hours"), [("two hours", 2), ("two days", 16)])
+def test_a_path_fits_its_time_and_nothing_in_it_needs_what_it_leaves_out(name, hours):
+    steps = study_time.PATHS[name].split()
+    for i, step in enumerate(steps):
+        if step in EVERY:
+            missing = set(EVERY[step].needs + EVERY[step].after) - set(steps[:i])
+            assert not missing, f"{step} needs {missing}"
+    sections = [s for s in steps if s not in EVERY]
+    assert sections == sorted(sections, key=READ.index)  # known, and in the order of the text
+    assert hours * 60 * 0.8 < study_time.length(name) <= hours * 60
+    shown = study_time.path(name)
+    minutes = [int(n) for n in re.findall(r"\((\d+) min\)", shown)]
+    assert len(minutes) == len(steps) and abs(sum(minutes) - study_time.length(name)) < len(steps)
+
+
+def test_minutes_of_exercises_are_those_of_the_data_lines():
+    read = {n: (of, minutes) for n, (_, of, minutes) in study_time.exercises().items()}
+    assert read == {n: (d.importance, d.minutes) for n, d in EVERY.items()}
+
+
+def test_reading_goes_by_what_a_text_holds():
+    text = "(sec-a)=\n## A\n" + "word " * 298 + "\n% let a = 1\n"
+    folded = "```{code-cell} ipython3\n:tags: [hide-input]\n\n" + "x = 1\n" * 50 + "```\n"
+    open_ = "```{code-cell} ipython3\n" + "x = 1\n" * 20 + "```\n"
+    formula = "```{math}\n:label: eq-a\nx\n```\n"
+    short = study_time.pages(text)
+    assert short == pytest.approx(3, abs=0.05)
+    assert study_time.pages(text + folded) == short
+    assert study_time.pages(text + open_ + formula) == pytest.approx(short + 2 + 1)
+
+
+@pytest.mark.parametrize("path", TREE.chapters, ids=lambda p: p.stem)
+def test_a_chapter_says_how_long_it_takes_and_needs_earlier_ones_only(path):
+    head = path.read_text(encoding="utf-8").partition("\n(sec-")[0].split("\n")
+    at = head.index(f"{{{{ study_time.takes('{path.stem}') }}}}")
+    assert head[at + 1].startswith("It needs ")
+    needed = re.findall(r"<(sec-[\w-]+)>", head[at + 1])
+    earlier = {label for label, (topic, _) in study_time.sections().items() if topic < path.stem}
+    assert set(needed) <= earlier and (needed or path == TREE.chapters[0])
