@@ -43,7 +43,7 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
         text = cells.dumps(cells.normal(nbformat.read(released, as_version=4)))
         write(released, text)
         write(into / topic / f"{NOTEBOOK}.ipynb", text)
-    write(into / "README.md", start_page(tree, texts, made))
+    write(into / "README.md", start_page(tree, texts, made, links))
 
 
 def write(path: Path, text: str) -> None:

@@ -6,9 +6,13 @@ from pathlib import Path
 import yaml
 
 from autograder.places import Tree
+from helpers import prose
+from helpers.check.start_page import row, with_state
+from helpers.study_time import pages, spent
 
 from .exercises import Exercise
-from .links import TITLE
+from .links import TITLE, Links
+from .myst_to_commonmark import translate
 
 
 def name(tree: Tree) -> str:
@@ -26,23 +30,62 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*_{\[\]<&$#|~])", r"\\\1", text)
 
 
-def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise]]) -> str:
-    """Every chapter with its reading and its exercises, and how to check one's work."""
+HEADS = ("chapter", "read", "do", "points", "passed", "begun", "left", "next")
+
+
+def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise]], links: Links) -> str:
+    """Every chapter with its reading and its exercises, as nobody has begun any; `with_state` shows what a learner has done."""
     lines = [f"# {escaped(name(tree))}", "", "Read a chapter, then do its exercises.", ""]
-    lines += ["| chapter | read | do |", "|---|---|---|"]
+    lines += [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     sources = {path.stem: path for path in (*tree.exercises, *tree.chapters)}  # a chapter's own title wins
-    chapters = {path.stem for path in tree.chapters}
+    chapters = {path.stem: path for path in tree.chapters}
+    lists, minutes_read = [], 0.0
     for topic, path in sorted(sources.items()):
         title = TITLE.search(texts[path])
         number = int(re.match(r"ch(\d\d)", topic)[1])
         shown = re.sub(r"^(Chapter )?\d+[.:]? +", "", title[1].strip()) if title else topic
-        read = f"[reading]({topic}/reading.ipynb)" if topic in chapters else "in preparation"
+        read = "in preparation"
+        if topic in chapters:
+            minutes = pages(chapters[topic].read_text(encoding="utf-8"))
+            read, minutes_read = f"[reading]({topic}/reading.ipynb), {spent(minutes)}", minutes_read + minutes
         found = made.get(topic, [])
-        points = sum(ex.points for ex in found)
-        do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {points:g} points" if found else "no exercises"
-        lines.append(f"| {number} · {shown} | {read} | {do} |")
-    return "\n".join(lines) + HOW
+        do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {_long(found)}" if found else "no exercises"
+        lines.append(f"| {number} · {shown} | {read} | {do} |{' – |' * 5}")
+        lists += _listed(topic, f"{number} · {shown}", found) if found else []
+    every = [ex for found in made.values() for ex in found]
+    lines.append(f"| **in all** | {spent(minutes_read)} | {len(every)} exercises, {_long(every)} |{' – |' * 5}")
+    text = "\n".join([*lines, "", MEANING, "", *lists, *_paths(tree, links)]) + HOW
+    return with_state(text, {})
 
+
+def _long(found: list[Exercise]) -> str:
+    return spent(sum(ex.data.minutes for ex in found))
+
+
+def _listed(topic: str, title: str, found: list[Exercise]) -> list[str]:
+    """The exercises of a chapter, to unfold."""
+    lines = [f"<details><summary>{title}: each exercise</summary>", ""]
+    lines += ["| exercise | how hard | importance | time | points | state |", "|---|---|---|---|---|---|"]
+    for ex in found:
+        link = f"{topic}/exercises.ipynb#ex-{ex.number.replace('.', '-')}"
+        stars = "★" * ex.data.stars + "☆" * (3 - ex.data.stars)
+        about = (ex.title, stars, ex.data.importance, ex.data.minutes, ex.points)
+        lines.append(row(ex.number, link, *about, judged=not ex.manual))
+    return [*lines, "", "</details>", ""]
+
+
+def _paths(tree: Tree, links: Links) -> list[str]:
+    """What the book's first page says for two hours, two days and two weeks."""
+    book = tree.root / "book/intro.md"
+    found = PATHS.search(book.read_text(encoding="utf-8")) if book.is_file() else None
+    return [translate(prose.render(found[1].strip(), "book/intro.md"), links, "notebooks/README.md")] if found else []
+
+
+PATHS = re.compile(r"^\(sec-paths\)=\n(## .*?)(?=^\(|^## |\Z)", re.M | re.S)
+
+MEANING = """Points and exercises are those that checks judge; what a person grades is not counted.
+*Left* is the time of what has not passed, *begun* what has a try and has not passed.
+Stars say how hard an exercise is, importance how much later chapters and real work rest on it."""
 
 HOW = """
 
@@ -53,6 +96,8 @@ HOW = """
 - Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
 - The check names the mistake and never the answer; each exercise has hints to unfold.
 - **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
+- What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
+- In `work/`, this page shows it whenever it is opened, and each check that passes says what is next.
 - `make check` (or `python -m autograder.grade_own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
 - Your answers live in these notebooks: a new release does not overwrite them unless told to.
 """

@@ -18,6 +18,7 @@ from .notebook_cells import Points, broken, notebook, watch
 from .raised import Unclear, attempt, by_answer, called, first_line, limited, own_line, raised
 from .random_inputs import inputs, secret
 from .solutions import tried
+from .start_page import after
 
 if TYPE_CHECKING:
     from .sharded_program import Program
@@ -204,9 +205,14 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
         for m in dict.fromkeys(m for _, ms in results for m in ms)
     ]
     part = ", ".join(getattr(a, "name", "") for a in answers)
-    tries = tried(exercise, passed, any(not m.endswith("not done yet.") for _, ms in results for m in ms), part)
-    if passed and insight:
-        lines += ["", *(textwrap.fill(line, 96) for line in codecs.decode(insight, "rot13").splitlines())]
+    begun = any(not m.endswith("not done yet.") for _, ms in results for m in ms)
+    tries = tried(exercise, passed, begun, part, earned, points)
+    stands = after(exercise) if passed or begun else ""  # the start page is brought up to date
+    if passed:
+        lines += (
+            ["", *(textwrap.fill(line, 96) for line in codecs.decode(insight, "rot13").splitlines())] if insight else []
+        )
+        lines += ["", stands] if stands else []
     elif tries >= 3 and not passed:
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.

@@ -5,28 +5,49 @@ from pathlib import Path
 
 from helpers.prose import render
 
+from . import progress
+
 _tries: dict[tuple[str, str], int] = {}
 _passed: set[tuple[str, str]] = set()
+_recalled: set[Path] = set()
 
 
-def tried(exercise: str, passed: bool, counts: bool = True, part: str = "") -> int:
-    """Note a try at one part of an exercise; the number of failed ones in this session.
+def recall() -> None:
+    """Remember what was tried and passed before this session."""
+    if progress.attended() and (path := progress.place()) not in _recalled:
+        _recalled.add(path)
+        for exercise, parts in progress.kept(path).items():
+            for part, record in parts.items():
+                _tries[exercise, part] = max(record["tries"], _tries.get((exercise, part), 0))
+                if record["won"] >= record["of"]:
+                    _passed.add((exercise, part))
+
+
+def tried(exercise: str, passed: bool, counts: bool = True, part: str = "", won: float = 0, of: float = 0) -> int:
+    """Note a try at one part of an exercise; the number of failed ones.
 
     A cell that nobody has filled in does not count.
+
+    won, of  points
     """
+    recall()
     if passed:
         _passed.add((exercise, part))
     elif counts:
         _tries[exercise, part] = _tries.get((exercise, part), 0) + 1
-    return _tries.get((exercise, part), 0)
+    tries = _tries.get((exercise, part), 0)
+    if passed or counts:
+        progress.note(exercise, part, won, of, tries)
+    return tries
 
 
 def passed(exercise: str) -> bool:
-    """Whether the exercise has passed in this session: for a cell that shows what an answer draws.
+    """Whether the exercise has passed, today or before: for a cell that shows what an answer draws.
 
     >>> passed("0.2")
     False
     """
+    recall()
     return any(e == exercise for e, _ in _passed)
 
 
@@ -44,6 +65,7 @@ def solution(exercise: str) -> None:
         here = any((root / "solutions").is_dir() for root in roots)
         print(f"There is no exercise {exercise}." if here else "This copy of the course carries no solutions.")
         return
+    recall()
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
     left = 3 - max((n for (e, _), n in _tries.items() if e == exercise), default=0)
     parts = max(1, source.read_text(encoding="utf8").count(f'check.report("{exercise}"'))

@@ -2,10 +2,13 @@
 
 import pytest
 
-from helpers.check import solutions
+from helpers.check import progress, solutions
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
     monkeypatch.setattr(solutions, "_tries", {})
     monkeypatch.setattr(solutions, "_passed", set())
+    monkeypatch.setattr(solutions, "_recalled", set())
+    monkeypatch.setattr(progress, "_noted", {})
+    monkeypatch.setattr(progress, "_said", set())
