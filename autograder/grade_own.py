@@ -13,8 +13,9 @@ import nbformat
 from autograder.engine.run_submission import bundle
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
-from autograder.grading.validate import not_begun
+from autograder.grading.validate import not_begun, standings
 from autograder.making.exercises import meta
+from helpers.check.standing import Standing, total
 
 from .grading import intake, one_submission
 from .making import in_process_grading
@@ -47,8 +48,8 @@ def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submis
     )
 
 
-def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple[Result, list[str]]:
-    """A learner's row for one assignment, and what the checks said where points are missing."""
+def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple[Result, list[str], list[Standing]]:
+    """A learner's row for one assignment, what the checks said where points are missing, and what is won of each exercise."""
     from nbgrader.utils import determine_grade
 
     wanted = assignment(topic, tree, timeout)
@@ -59,7 +60,7 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
     if found.why:
         raise SourceError(f"{path.relative_to(tree.root)}: {found.why}")
     # Changes of a check cell are no news: the full tests always differ from the released ones.
-    result, said = Result(topic, notes=[n for n in found.notes if "was changed" not in n]), []
+    result, said, judged = Result(topic, notes=[n for n in found.notes if "was changed" not in n]), [], []
     empty = {c.id: c.source for c in nbformat.reads(wanted.released, as_version=4).cells}
     for cell in nbformat.reads(found.notebook, as_version=4).cells:
         m = meta(cell)
@@ -74,9 +75,11 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
             outputs = cell.get("outputs", [])
             said += [o.text.strip() for o in outputs if o.output_type == "stream"]
             said += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
+        if not m.get("solution"):
+            judged.append((m["grade_id"], got or 0, most))
         before = result.scores.get(exercise, (0.0, 0.0))
         result.scores[exercise] = (before[0] + (got or 0), before[1] + most)
-    return result, said
+    return result, said, standings(judged)
 
 
 def _shortened(said: list[str]) -> list[str]:
@@ -105,11 +108,16 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             raise SourceError(f'There is no notebook of "{missing[0]}"; there are: {", ".join(found) or "none"}.')
         if not found:
             raise SourceError("There is no notebook of exercises under notebooks/ or work/: run `make release`.")
+        every = []
         for topic in wanted or found:
-            result, said = row(topic, found[topic], tree)
+            result, said, stands = row(topic, found[topic], tree)
             print(found[topic].relative_to(tree.root).as_posix())
             print(table([result], "assignment"), end="\n\n")
-            print("\n".join(_shortened(said)))
+            print("\n".join([*_shortened(said), *([total(stands)] if stands else [])]), end="\n\n")
+            every.append(stands)
+        if len(every) > 1:
+            print("\n".join(total(stands) for stands in every if stands))
+            print(total([s for stands in every for s in stands], "In all"))
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
