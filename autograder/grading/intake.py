@@ -189,15 +189,15 @@ def _decoded(data: bytes) -> tuple[str, list[str]]:
         return data.decode("cp1252", "replace"), [note]
 
 
-def cells(nb: dict) -> list[Cell]:
+def cells(nb: dict, most: int = MOST) -> list[Cell]:
     """The cells of a notebook of any format version; what is no cell is passed over."""
     found = nb.get("cells")
     if found is None and isinstance(sheets := nb.get("worksheets"), list):  # nbformat 3
         found = [c for s in sheets if isinstance(s, dict) and isinstance(s.get("cells"), list) for c in s["cells"]]
     if not isinstance(found, list):
         raise Refused("The submitted file is not a notebook: it has no cells.")
-    if len(found) > MOST:
-        raise Refused(f"The submitted notebook has {len(found)} cells; at most {MOST} are read.")
+    if len(found) > most:
+        raise Refused(f"The submitted notebook has {len(found)} cells; at most {most} are read.")
     pictures = Pictures()
     return [_cell(c, pictures) for c in found if isinstance(c, dict)]
 

@@ -80,11 +80,15 @@ class Rebuilding:
             for k, c in self.released.items()
             if k not in there and role(c)
         ]
+        nb.cells = self.ordered()
+        return nb, self.notes
+
+    def ordered(self) -> list[NotebookNode]:
+        """The released cells, with the learner's own behind those that they stood behind."""
         order = [*self._made(None)]
         for key, cell in self.released.items():
             order += [cell, *self._made(key)]
-        nb.cells = order
-        return nb, self.notes
+        return order
 
     def _place(self) -> None:
         """Each submitted cell into its released one, or behind the one before it."""

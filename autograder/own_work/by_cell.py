@@ -1,0 +1,226 @@
+"""A learner's copy becomes that of a new release, as the grader rebuilds a submission; of what the learner wrote nothing is lost."""
+
+import uuid
+from copy import deepcopy
+from dataclasses import replace
+
+from nbformat import NotebookNode, from_dict
+from nbformat.v4 import new_markdown_cell
+from nbgrader.utils import compute_checksum
+
+from autograder.engine.cell_names import key_of
+from autograder.grading import intake
+from autograder.grading.rebuild import Rebuilding, role
+from autograder.grading.written import fenced, sections
+
+from .same_cells import Cells, partners
+
+
+def keyed(nb: NotebookNode) -> Cells:
+    return {key_of(c): c for c in nb.cells}
+
+
+def read(nb: NotebookNode) -> list[intake.Cell]:
+    """A copy's cells as the grader reads them, but whole: in one's own work nothing is too long."""
+    cells = intake.cells({"cells": [*nb.cells]}, most=len(nb.cells))
+    return [replace(c, text=r.source, pictures={}, left_out=()) for c, r in zip(cells, nb.cells, strict=True)]
+
+
+def as_released(cell: NotebookNode) -> bool:
+    """Whether an answer or a locked cell is as some release had it, as its checksum says."""
+    marked = cell.metadata.get("nbgrader")
+    try:
+        return bool(marked) and marked.get("checksum") == compute_checksum(cell)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
+def brought(copy: NotebookNode, old: NotebookNode | None, new: NotebookNode) -> tuple[NotebookNode, list[str]]:
+    """The new release with the learner's work in it, and a sentence for each thing that did not simply stay.
+
+    old  the release that the copy was made from; None if nobody knows: then text is left as it is in the copy
+    """
+    update = Update(copy, old or new, new)
+    return update.done(), update.notes
+
+
+class Update:
+    """One copy on its way into a new release."""
+
+    def __init__(self, copy: NotebookNode, old: NotebookNode, new: NotebookNode):
+        self.copy, self.release, self.old, self.new = copy, new, keyed(old), keyed(new)
+        self.to, self.sections = partners(self.old, self.new), sections(self.old)
+        self.cells: list[intake.Cell] = []
+        self.raw: list[NotebookNode] = []
+        self.notes: list[str] = []
+
+    def done(self) -> NotebookNode:
+        cells = read(self.copy)
+        names = Rebuilding(self.old, cells).names
+        for cell, raw, name in zip(cells, self.copy.cells, names, strict=True):
+            self._sort(cell, raw, name)
+        lacking = {self.to[k] for k in self.old if k in self.to and k not in names}
+        nb = deepcopy(self.release)
+        nb.metadata = from_dict({**self.copy.metadata, **self.release.metadata})  # what widgets kept stays
+        placed = Placed(keyed(nb), self.cells, self.raw, lacking)
+        nb.cells = placed.done()
+        self.notes += placed.notes
+        if left := self._absent(nb):
+            nb.cells += [own(c) for c in left]
+            self.notes.append("What found no place any more stands at the end of the notebook.")
+        unique(nb)
+        return nb
+
+    def _sort(self, cell: intake.Cell, raw: NotebookNode, name: str | None) -> None:
+        """One cell of the copy under its name in the new release, as the learner's own, or not at all."""
+        if name is None:
+            return self._put(cell, raw)
+        to, old = self.to.get(name), self.old[name]
+        new = self.new[to] if to else None
+        if cell.text in (old.source, new and new.source) or as_released(raw):
+            if new:
+                self._put(self._named(cell, to, new.source), raw)
+            return None
+        where = self._where(name)
+        if new is None:
+            self._put(replace(cell, grade_id=None, id=None), raw)
+            self.notes.append(f"The course has left out {where}; what you wrote there stays as a cell of your own.")
+        elif role(new) == "answer":
+            if new.source != old.source:
+                self.notes.append(f"The course has changed what the empty answer of {where} says; yours stays.")
+            self._put(self._named(cell, to, cell.text), raw)
+        elif role(new) is None and new.source == old.source:
+            self._put(self._named(cell, to, cell.text), raw)
+        else:
+            self._put(self._named(cell, to, new.source), raw)
+            kept = shown(raw) if role(new) else own(raw)
+            self._put(intake.Cell(kept.cell_type == "code", kept.source, None, None), kept)
+            what = "A check or another locked cell" if role(new) else "Text or code of the course"
+            self.notes.append(f"{what} in {where} was changed; the course's stands there, and yours below it.")
+        return None
+
+    def _put(self, cell: intake.Cell, raw: NotebookNode) -> None:
+        self.cells.append(cell)
+        self.raw.append(raw)
+
+    def _named(self, cell: intake.Cell, to: str, text: str) -> intake.Cell:
+        return replace(cell, grade_id=to if role(self.new[to]) else None, id=self.new[to].id, text=text)
+
+    def _where(self, name: str) -> str:
+        number = self.sections[name]
+        return f"exercise {number}" if number else f'"{name.replace("-", " ")}"'
+
+    def _absent(self, nb: NotebookNode) -> list[NotebookNode]:
+        """Cells of the copy whose text is neither the course's nor in the result."""
+        course = {c.source for c in (*self.old.values(), *self.new.values())}
+        return [c for c in self.copy.cells if c.source not in course and not as_released(c) and not held(c, nb)]
+
+
+class Placed(Rebuilding):
+    """The grader's way of putting cells into a release, for a copy that goes on being worked in.
+
+    Nothing is cut, nothing is moved for a grader's eyes, and own cells stay as they are, with what they printed.
+    """
+
+    def __init__(self, released: Cells, given: list[intake.Cell], raw: list[NotebookNode], lacking: set[str]):
+        """lacking  cells of the release that the learner had and deleted"""
+        super().__init__(released, given)
+        self.raw, self.lacking = raw, lacking
+
+    def done(self) -> list[NotebookNode]:
+        self._place()
+        self._adopt()
+        self.notes += [f"The cell {k} was missing; it was put back." for k in self.released if self._gone(k)]
+        for key, i in self._counting().items():
+            printed(self.released[key], self.raw[i])
+        for cell in self.released.values():
+            cell.metadata.pop("released", None)
+        return self.ordered()
+
+    def _gone(self, key: str) -> bool:
+        return key in self.lacking and bool(role(self.released[key]))
+
+    def _adopt(self) -> None:
+        """Answers that were written elsewhere because the cell for them had been deleted."""
+        for key, cell in self.released.items():
+            if self._gone(key) and role(cell) == "answer" and cell.cell_type == "code" and self._wanted(key):
+                self._adopted(key, self._wanted(key))
+
+    def _made(self, anchor: str | None) -> list[NotebookNode]:
+        return [own(self.raw[i]) for i in self.own.get(anchor, ())]
+
+
+def printed(cell: NotebookNode, before: NotebookNode) -> None:
+    """What a cell had printed, and pictures pasted into it, if it says what it said."""
+    if cell.source == before.source and cell.cell_type == before.cell_type:
+        for what in ("outputs", "execution_count", "attachments"):
+            if what in before:
+                cell[what] = deepcopy(before[what])
+
+
+def own(cell: NotebookNode) -> NotebookNode:
+    """A cell as one of the learner's own: of no concern to nbgrader, and free to be changed."""
+    cell = deepcopy(cell)
+    for name in ("nbgrader", "deletable", "editable"):
+        cell.metadata.pop(name, None)
+    return cell
+
+
+def shown(cell: NotebookNode, above: str = "") -> NotebookNode:
+    """A cell's text as text, so that it is there and does not run."""
+    text = fenced(cell.source) if cell.cell_type == "code" else cell.source
+    made = new_markdown_cell(f"{above}\n\n{text}".strip())
+    if "attachments" in cell:
+        made.attachments = deepcopy(cell.attachments)
+    return made
+
+
+def held(cell: NotebookNode, nb: NotebookNode) -> bool:
+    """Whether a notebook has a cell's text, as a cell or shown in one."""
+    text = cell.source.strip()
+    return not text or any(
+        c.source.strip() == text or c.source.strip().endswith((f"\n\n{text}", fenced(cell.source))) for c in nb.cells
+    )
+
+
+def unique(nb: NotebookNode) -> None:
+    """An id for every cell, and no id twice; the learner's own give way."""
+    course, taken = {c.id for c in nb.cells if role(c)}, set()
+    for cell in nb.cells:
+        if cell.id in taken or (cell.id in course and not role(cell)):
+            cell.id = uuid.uuid4().hex[:8]
+        taken.add(cell.id)
+
+
+def joined(mine: NotebookNode, other: NotebookNode, release: NotebookNode) -> list[str]:
+    """Put into `mine` what a second copy of the same release has and it lacks; a sentence for each answer that differs.
+
+    What is empty in `mine` is filled. Another answer to the same exercise stands below the first, as text.
+    """
+    course, notes = keyed(release), []
+    place = {n: c for c, n in zip(mine.cells, Rebuilding(course, read(mine)).names, strict=True) if n}
+    anchor, numbers = None, sections(course)
+    for cell, name in zip(other.cells, Rebuilding(course, read(other)).names, strict=True):
+        here = place.get(name)
+        anchor = here or anchor
+        if name and cell.source == course[name].source:
+            if here is not None and not here.get("outputs"):
+                printed(here, cell)
+            continue
+        if held(cell, mine):
+            continue
+        if here is not None and here.source == course[name].source and role(here) != "locked":
+            here.source = cell.source
+            printed(here, cell)
+            continue
+        extra = own(cell)
+        if name:
+            said = f"*Another version, of {f'exercise {numbers[name]}' if numbers[name] else 'the cell above'}:*"
+            extra = shown(cell, said)
+            notes.append(
+                f"There were two versions of {numbers[name] or name}; the second stands below the first, as text."
+            )
+        mine.cells.insert(next((i for i, c in enumerate(mine.cells, 1) if c is anchor), 0), extra)
+        anchor = extra
+    unique(mine)
+    return notes

@@ -1,0 +1,108 @@
+"""work/: a copy of each notebook for the learner, brought up to date when the course has changed and otherwise left alone."""
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder.places import NOTEBOOK, Tree
+
+NAMES = (f"{NOTEBOOK}.ipynb", "reading.ipynb")
+START = "README.md"
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with open(new, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@dataclass
+class Work:
+    """The folder work/ of a course, and what is to be said of it."""
+
+    tree: Tree
+    said: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    _kept: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.tree.root / "work"
+
+    def copy(self, name: str) -> Path:
+        """The learner's copy of a notebook, such as ch01_rooflines/exercises.ipynb."""
+        return self.folder / name
+
+    def base(self, name: str) -> Path:
+        """The release that the copy was made from, or brought to last."""
+        return self.folder / ".released" / name
+
+    def say(self, name: str, sentence: str) -> None:
+        self.said.append(f"{name}: {sentence}")
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep something that is about to be replaced, under a new name; where."""
+        if self._kept is None:
+            self._kept = self.folder / "kept" / time.strftime("%Y-%m-%d-%H%M%S")
+        path, n = self._kept / name, 1
+        while path.exists() and path.read_bytes() != data:
+            n += 1
+            path = self._kept / f"{Path(name).with_suffix('')}-{n}{Path(name).suffix}"
+        replace_file(path, data)
+        return path.relative_to(self.tree.root).as_posix()
+
+    def note_down(self) -> None:
+        """What was said, beside what was kept: JupyterLab's messages push it off the screen."""
+        if self._kept is not None:
+            replace_file(self._kept / "notes.txt", "".join(f"{s}\n" for s in self.said).encode())
+
+
+def update(work: Work) -> None:
+    """Every copy as the course has it now, with the learner's work in it. Whatever cannot be done is said."""
+    for source in sorted(work.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb")):
+        name = source.relative_to(work.tree.notebooks).as_posix()
+        if source.name in NAMES and not current(work, name):
+            from . import following  # what it needs takes a second to import
+
+            following.follow(work, name)
+    start(work)
+    work.note_down()
+
+
+def current(work: Work, name: str) -> bool:
+    """Whether a copy is there, can be read, and was made from the notebook that the course has now."""
+    try:
+        made_from = work.base(name).read_bytes()
+        if made_from != (work.tree.notebooks / name).read_bytes():
+            return False
+        return isinstance(json.loads(work.copy(name).read_bytes()).get("cells"), list)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+def start(work: Work) -> None:
+    """The start page, beside the copies that it leads to."""
+    source = work.tree.notebooks / START
+    if source.is_file():
+        page(work, source.read_bytes())
+
+
+def page(work: Work, data: bytes) -> None:
+    """Write the start page; one that somebody has edited is kept."""
+    here, last = work.copy(START), work.base(START)
+    before = here.read_bytes() if here.is_file() else data
+    if last.is_file() and before not in (data, last.read_bytes()):
+        work.say(START, f"it was made anew; yours is {work.keep(START, before)}.")
+    for path in (here, last):
+        if not path.is_file() or path.read_bytes() != data:
+            replace_file(path, data)

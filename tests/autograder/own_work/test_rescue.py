@@ -1,0 +1,189 @@
+"""A clone in which notebooks/ was edited: real git, its merges, stashes and rebases, and what it writes into the JSON."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+
+from autograder.making import cells
+from autograder.own_work import __main__ as command
+from autograder.places import Tree
+from nbgrader.utils import compute_checksum
+
+NAME = "ch01_sample/exercises.ipynb"
+FIRST = 'def seconds(V, W):\n    """Seconds."""\n    return V / W'
+SECOND = "def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)"
+OWN = "mine = 12  # a try"
+WRITTEN = "Latency, because nothing else is left."
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch, tmp_path):
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "ada@example.org")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+
+
+class Clone:
+    """A learner's clone of a course that has one chapter."""
+
+    def __init__(self, folder: Path, generated: Path):
+        self.upstream, self.root = folder / "upstream", folder / "clone"
+        shutil.copytree(generated / "notebooks", self.upstream / "notebooks")
+        (self.upstream / ".gitignore").write_text("/work/\n")
+        self.git("init", "--quiet", "--initial-branch=main", at=self.upstream)
+        self.commit(self.upstream)
+        self.git("clone", "--quiet", str(self.upstream), str(self.root), at=folder)
+
+    def git(self, *words: str, at: Path | None = None, ok: bool = True) -> str:
+        done = subprocess.run(["git", *words], cwd=at or self.root, capture_output=True, text=True)
+        assert not ok or done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def commit(self, at: Path) -> None:
+        self.git("add", "-A", at=at)
+        self.git("commit", "--quiet", "-m", "work", at=at)
+
+    def path(self, folder: str) -> Path:
+        return self.root / folder / NAME
+
+    def texts(self, folder: str = "work") -> dict[str, str]:
+        return {c.id: c.source for c in nbformat.read(self.path(folder), as_version=4).cells}
+
+    def change(self, at: Path, **texts: str) -> None:
+        """Put text into cells (their ids with _ for -) of notebooks/, and own cells below the setup."""
+        path = at / "notebooks" / NAME
+        nb = nbformat.read(path, as_version=4)
+        for cell in nb.cells:
+            cell.source = texts.get(cell.id.replace("-", "_"), cell.source)
+        if "own" in texts:
+            nb.cells.insert(3, new_code_cell(texts["own"]))
+            nb.cells[3].outputs = [new_output("stream", text="12\n")]
+            nb.metadata.language_info.version = "3.12.3"
+        nbformat.write(nb, path)
+
+    def course_changes(self) -> None:
+        """Upstream: the same lines that a learner fills in say something else, and a text."""
+        path = self.upstream / "notebooks" / NAME
+        nb = nbformat.read(path, as_version=4)
+        for cell in nb.cells:
+            if cell.id in ("ch01-q01", "ch01-q02"):
+                cell.source = cell.source.replace("# YOUR CODE HERE", "# YOUR CODE HERE, please")
+            if cell.cell_type == "markdown":
+                cell.source += "\n\nNew words."
+            if "nbgrader" in cell.metadata:
+                cell.metadata.nbgrader.checksum = compute_checksum(cell)
+        path.write_text(cells.dumps(nb))
+        self.commit(self.upstream)
+
+    def run(self, *words: str, capsys) -> str:
+        capsys.readouterr()
+        assert command.main([*words], Tree(self.root)) == 0
+        return capsys.readouterr().out
+
+    def is_rescued(self) -> None:
+        """notebooks/ is upstream's, nothing waits in git, and the next pull works."""
+        assert not self.git("status", "--porcelain")
+        assert "rebase in progress" not in self.git("status") and "MERGE" not in self.git("status")
+        self.git("pull", "--quiet", "--no-rebase")
+        for path in self.upstream.glob("notebooks/**/*.*"):
+            assert path.read_bytes() == (self.root / path.relative_to(self.upstream)).read_bytes()
+
+
+@pytest.fixture
+def clone(tmp_path, generated):
+    return Clone(tmp_path, generated)
+
+
+def worked(clone: Clone) -> None:
+    clone.change(clone.root, ch01_q01=FIRST, ch01_q02=SECOND, ch01_q03=WRITTEN, own=OWN)
+
+
+def everything_is_there(clone: Clone) -> None:
+    texts = clone.texts()
+    assert (texts["ch01-q01"], texts["ch01-q02"], texts["ch01-q03"]) == (FIRST, SECOND, WRITTEN)
+    assert list(texts.values()).count(OWN) == 1
+    assert len(set(texts.values())) == len(texts)  # nothing stands there twice
+
+
+def edited(clone, capsys):
+    worked(clone)
+
+
+def stash_popped(clone, capsys):
+    worked(clone)
+    clone.course_changes()
+    clone.git("stash")
+    clone.git("pull", "--quiet")
+    assert "CONFLICT" in clone.git("stash", "pop", ok=False)
+    assert b"<<<<<<<" in clone.path("notebooks").read_bytes()
+
+
+def stash_popped_and_added(clone, capsys):
+    stash_popped(clone, capsys)
+    clone.git("add", "-A")
+
+
+def stash_popped_and_committed(clone, capsys):
+    stash_popped(clone, capsys)
+    clone.commit(clone.root)
+
+
+def merged(clone, capsys):
+    worked(clone)
+    clone.commit(clone.root)
+    clone.course_changes()
+    assert "CONFLICT" in clone.git("pull", "--quiet", "--no-rebase", ok=False)
+
+
+def rebased(clone, capsys):
+    for texts in (dict(ch01_q01=FIRST), dict(ch01_q02=SECOND, own=OWN), dict(ch01_q03=WRITTEN)):
+        clone.change(clone.root, **texts)
+        clone.commit(clone.root)
+    clone.course_changes()
+    assert "CONFLICT" in clone.git("pull", "--quiet", "--rebase", ok=False)
+
+
+def autostashed(clone, capsys):
+    worked(clone)
+    clone.course_changes()
+    assert "conflict" in clone.git("pull", "--rebase", "--autostash", ok=False)
+
+
+def committed(clone, capsys):
+    worked(clone)
+    clone.commit(clone.root)
+
+
+def merged_cleanly(clone, capsys):
+    clone.change(clone.root, ch01_q01=FIRST, ch01_q02=SECOND, ch01_q03=WRITTEN, own=OWN)
+    clone.commit(clone.root)
+    path = clone.upstream / "notebooks/README.md"
+    path.write_text(path.read_text() + "\nNew words.\n")
+    clone.commit(clone.upstream)
+    clone.git("pull", "--quiet", "--no-rebase")
+
+
+STATES = [edited, stash_popped, stash_popped_and_added, stash_popped_and_committed, merged, rebased, autostashed, committed,
+          merged_cleanly]  # fmt: skip
+
+
+@pytest.mark.takes("runs git some dozens of times")
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.sample(quick=9)
+def test_nothing_is_lost_and_the_next_pull_works(clone, capsys, state):
+    state(clone, capsys)
+    before = clone.path("notebooks").read_bytes()
+    said = clone.run("rescue", capsys=capsys)
+    everything_is_there(clone)
+    assert any(p.read_bytes() == before for p in clone.root.glob("work/kept/*/notebooks/**/*.ipynb")), said
+    clone.is_rescued()
+    clone.run(capsys=capsys)
+    everything_is_there(clone)
+    assert "There is nothing to rescue" in clone.run("rescue", capsys=capsys) or "stash" in said
