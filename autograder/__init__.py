@@ -2,8 +2,8 @@
 
     making      from sources to notebooks              engine    sandboxes and the checker
     grading     from submissions to the gradebook      lms       Canvas, Gradescope
-    samples     wrong and right sample answers
+    samples     wrong and right sample answers         own_work  a learner's own copies of the notebooks
 
-The commands are `release`, `grade`, `demo`, `grade_own` and `edition`; `places` and `course` say where things lie.
+The commands are `release`, `grade`, `demo`, `grade_own`, `own_work` and `edition`; `places` and `course` say where things lie.
 nbgrader's course root is this folder. Tests: tests/autograder.
 """

@@ -23,11 +23,11 @@ from .places import NOTEBOOK, ROOT, SourceError, Tree
 
 
 def own_notebooks(tree: Tree) -> dict[str, Path]:
-    """Topic -> the learner's notebook: a fetched one in work/ if there is one, else that in notebooks/."""
+    """Topic -> the learner's notebook: the copy in work/ if there is one, else that in notebooks/."""
     found = {}
     for path in tree.exercises:
-        fetched = tree.root / "work" / path.stem / f"{NOTEBOOK}.ipynb"
-        here = fetched if fetched.is_file() else tree.released(path.stem)
+        copy = tree.root / "work" / path.stem / f"{NOTEBOOK}.ipynb"
+        here = copy if copy.is_file() else tree.released(path.stem)
         if here.is_file():
             found[path.stem] = here
     return found
@@ -107,7 +107,7 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
         if missing := [w for w in wanted if w not in found]:
             raise SourceError(f'There is no notebook of "{missing[0]}"; there are: {", ".join(found) or "none"}.')
         if not found:
-            raise SourceError("There is no notebook of exercises under notebooks/ or work/: run `make release`.")
+            raise SourceError("There is no notebook of exercises under work/ or notebooks/: run `make release`.")
         every = []
         for topic in wanted or found:
             result, said, stands = row(topic, found[topic], tree)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 c = get_config()  # noqa: F821  (traitlets defines it)
 
-c.LabApp.default_url = "/lab/tree/notebooks/README.md"
+home = Path(__file__).resolve().parent.parent
+start = next((f for f in ("work", "notebooks") if (home / f / "README.md").is_file()), "notebooks")
+c.LabApp.default_url = f"/lab/tree/{start}/README.md"
 
 package = importlib.util.find_spec("sphinx-mathjax-offline")  # the same MathJax as the book's
 if package and package.submodule_search_locations:

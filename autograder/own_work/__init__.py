@@ -1,7 +1,9 @@
 """A learner's own copies of the notebooks, in work/: made from notebooks/, and brought up to date by cell.
 
     __main__    `python -m autograder.own_work`, before JupyterLab starts, and `… rescue`
-    copies      what lies in work/, and when a copy is brought up to date; nothing but the standard library until one is
+    start       which copies are made or brought up to date
+    copies      the folder work/; like `start`, it imports the standard library only
+    following   one copy and a new release
     by_cell     a copy, the release that it was made from and a new one become the new one with the learner's work in it
     same_cells  which cell of a new release is which of the old
     damaged     cells out of a file that is no JSON any more, because git wrote its marks of a conflict into it

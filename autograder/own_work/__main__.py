@@ -9,7 +9,8 @@ import sys
 
 from autograder.places import Tree, is_full
 
-from .copies import Work, update
+from .copies import Work
+from .start import update
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:

@@ -53,6 +53,7 @@ class Update:
         self.cells: list[intake.Cell] = []
         self.raw: list[NotebookNode] = []
         self.notes: list[str] = []
+        self.changed: list[str] = []  # exercises whose empty answer says something else now
 
     def done(self) -> NotebookNode:
         cells = read(self.copy)
@@ -62,11 +63,14 @@ class Update:
         lacking = {self.to[k] for k in self.old if k in self.to and k not in names}
         nb = deepcopy(self.release)
         nb.metadata = from_dict({**self.copy.metadata, **self.release.metadata})  # what widgets kept stays
-        placed = Placed(keyed(nb), self.cells, self.raw, lacking)
+        placed = Placed(nb, self.cells, self.raw, lacking)
         nb.cells = placed.done()
         self.notes += placed.notes
+        if self.changed:
+            said = f"The course has changed what is given for {', '.join(dict.fromkeys(self.changed))}"
+            self.notes.append(f"{said}; your answer stays, and notebooks/ has what is given now.")
         if left := self._absent(nb):
-            nb.cells += [own(c) for c in left]
+            nb.cells += [own(c, nb) for c in left]
             self.notes.append("What found no place any more stands at the end of the notebook.")
         unique(nb)
         return nb
@@ -83,17 +87,17 @@ class Update:
             return None
         where = self._where(name)
         if new is None:
-            self._put(replace(cell, grade_id=None, id=None), raw)
+            self._put(replace(cell, grade_id=None, id=None), own(raw, self.copy))
             self.notes.append(f"The course has left out {where}; what you wrote there stays as a cell of your own.")
         elif role(new) == "answer":
             if new.source != old.source:
-                self.notes.append(f"The course has changed what the empty answer of {where} says; yours stays.")
+                self.changed.append(where)
             self._put(self._named(cell, to, cell.text), raw)
         elif role(new) is None and new.source == old.source:
             self._put(self._named(cell, to, cell.text), raw)
         else:
             self._put(self._named(cell, to, new.source), raw)
-            kept = shown(raw) if role(new) else own(raw)
+            kept = shown(raw) if role(new) else own(raw, self.release)
             self._put(intake.Cell(kept.cell_type == "code", kept.source, None, None), kept)
             what = "A check or another locked cell" if role(new) else "Text or code of the course"
             self.notes.append(f"{what} in {where} was changed; the course's stands there, and yours below it.")
@@ -122,10 +126,10 @@ class Placed(Rebuilding):
     Nothing is cut, nothing is moved for a grader's eyes, and own cells stay as they are, with what they printed.
     """
 
-    def __init__(self, released: Cells, given: list[intake.Cell], raw: list[NotebookNode], lacking: set[str]):
+    def __init__(self, release: NotebookNode, given: list[intake.Cell], raw: list[NotebookNode], lacking: set[str]):
         """lacking  cells of the release that the learner had and deleted"""
-        super().__init__(released, given)
-        self.raw, self.lacking = raw, lacking
+        super().__init__(keyed(release), given)
+        self.raw, self.lacking, self.into_nb = raw, lacking, release
 
     def done(self) -> list[NotebookNode]:
         self._place()
@@ -147,7 +151,7 @@ class Placed(Rebuilding):
                 self._adopted(key, self._wanted(key))
 
     def _made(self, anchor: str | None) -> list[NotebookNode]:
-        return [own(self.raw[i]) for i in self.own.get(anchor, ())]
+        return [own(self.raw[i], self.into_nb) for i in self.own.get(anchor, ())]
 
 
 def printed(cell: NotebookNode, before: NotebookNode) -> None:
@@ -158,9 +162,11 @@ def printed(cell: NotebookNode, before: NotebookNode) -> None:
                 cell[what] = deepcopy(before[what])
 
 
-def own(cell: NotebookNode) -> NotebookNode:
-    """A cell as one of the learner's own: of no concern to nbgrader, and free to be changed."""
+def own(cell: NotebookNode, nb: NotebookNode) -> NotebookNode:
+    """A cell as one of the learner's own, for a notebook: of no concern to nbgrader, free to be changed, with an id of its own."""
     cell = deepcopy(cell)
+    if cell.id in {c.id for c in nb.cells}:
+        cell.id = uuid.uuid4().hex[:8]
     for name in ("nbgrader", "deletable", "editable"):
         cell.metadata.pop(name, None)
     return cell
@@ -184,10 +190,10 @@ def held(cell: NotebookNode, nb: NotebookNode) -> bool:
 
 
 def unique(nb: NotebookNode) -> None:
-    """An id for every cell, and no id twice; the learner's own give way."""
-    course, taken = {c.id for c in nb.cells if role(c)}, set()
+    """No id twice, as where a cell of one's own was copied."""
+    taken = set()
     for cell in nb.cells:
-        if cell.id in taken or (cell.id in course and not role(cell)):
+        if cell.id in taken:
             cell.id = uuid.uuid4().hex[:8]
         taken.add(cell.id)
 
@@ -213,7 +219,7 @@ def joined(mine: NotebookNode, other: NotebookNode, release: NotebookNode) -> li
             here.source = cell.source
             printed(here, cell)
             continue
-        extra = own(cell)
+        extra = own(cell, mine)
         if name:
             said = f"*Another version, of {f'exercise {numbers[name]}' if numbers[name] else 'the cell above'}:*"
             extra = shown(cell, said)

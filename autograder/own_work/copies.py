@@ -1,4 +1,4 @@
-"""work/: a copy of each notebook for the learner, brought up to date when the course has changed and otherwise left alone."""
+"""The folder work/: where the copies lie, what they were made from, what is kept; files are written whole or not at all."""
 
 import json
 import os
@@ -48,7 +48,8 @@ class Work:
         return self.folder / ".released" / name
 
     def say(self, name: str, sentence: str) -> None:
-        self.said.append(f"{name}: {sentence}")
+        if (said := f"{name}: {sentence}") not in self.said:
+            self.said.append(said)
 
     def keep(self, name: str, data: bytes) -> str:
         """Keep something that is about to be replaced, under a new name; where."""
@@ -61,22 +62,15 @@ class Work:
         replace_file(path, data)
         return path.relative_to(self.tree.root).as_posix()
 
+    def has_kept(self, name: str, data: bytes) -> bool:
+        """Whether just this was kept before."""
+        stem, suffix = Path(name).with_suffix(""), Path(name).suffix
+        return any(p.read_bytes() == data for p in self.folder.glob(f"kept/*/{stem}*{suffix}"))
+
     def note_down(self) -> None:
         """What was said, beside what was kept: JupyterLab's messages push it off the screen."""
         if self._kept is not None:
             replace_file(self._kept / "notes.txt", "".join(f"{s}\n" for s in self.said).encode())
-
-
-def update(work: Work) -> None:
-    """Every copy as the course has it now, with the learner's work in it. Whatever cannot be done is said."""
-    for source in sorted(work.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb")):
-        name = source.relative_to(work.tree.notebooks).as_posix()
-        if source.name in NAMES and not current(work, name):
-            from . import following  # what it needs takes a second to import
-
-            following.follow(work, name)
-    start(work)
-    work.note_down()
 
 
 def current(work: Work, name: str) -> bool:
@@ -88,13 +82,6 @@ def current(work: Work, name: str) -> bool:
         return isinstance(json.loads(work.copy(name).read_bytes()).get("cells"), list)
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
-
-
-def start(work: Work) -> None:
-    """The start page, beside the copies that it leads to."""
-    source = work.tree.notebooks / START
-    if source.is_file():
-        page(work, source.read_bytes())
 
 
 def page(work: Work, data: bytes) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import uuid
 import warnings
+from itertools import pairwise
 
 from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_markdown_cell, new_notebook
@@ -77,9 +78,9 @@ def sides(text: str) -> list[str]:
 
 def in_pieces(text: str) -> NotebookNode:
     """The cells of a broken notebook one by one; of one that is broken itself the text, as text."""
-    starts = [m.start() for m in CELL.finditer(text)]
+    starts = [*(m.start() for m in CELL.finditer(text)), len(text)]
     cells = []
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, end in pairwise(starts):
         try:
             cells.append(_whole(from_dict(json.JSONDecoder().raw_decode(text[start + 2 : end])[0])))
         except (ValueError, RecursionError, TypeError, AttributeError):

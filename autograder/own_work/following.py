@@ -8,21 +8,20 @@ from .copies import Work, replace_file
 from .versions import Git, is_release, made_from
 
 
-def follow(work: Work, name: str) -> None:
-    """Make the copy of a notebook, or bring it to the release that lies in notebooks/."""
+def follow(work: Work, name: str) -> bool:
+    """Make the copy of a notebook, or bring it to the release that lies in notebooks/; False if what lies there is none."""
     data, copy = (work.tree.notebooks / name).read_bytes(), work.copy(name)
     release = damaged.parsed(data)
     if not is_release(release):
-        from . import rescue
-
-        rescue.import_edited(work, name)
-    elif not copy.exists():
+        return False
+    if not copy.exists():
         settle(work, name, data, data)
     else:
         before = copy.read_bytes()
         bring(work, name, opened(work, name, before), data)
         if copy.read_bytes() != before:
             work.updated.append(name)
+    return True
 
 
 def bring(work: Work, name: str, found: list[NotebookNode], release: bytes, bases: tuple[bytes, ...] = ()) -> None:

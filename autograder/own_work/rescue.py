@@ -6,7 +6,7 @@ from nbformat import NotebookNode
 
 from . import by_cell, damaged
 from .copies import NAMES, START, Work, replace_file
-from .following import bring, settle
+from .following import bring, dumped, settle
 from .versions import Git, course_version, is_release
 
 ROUNDS = 200  # commits of one rebase that may each stop at a conflict
@@ -62,26 +62,24 @@ def _names(work: Work, git: Git) -> list[str]:
 
 
 def take(work: Work, one: Edited) -> None:
-    """Put what a file of notebooks/ holds of the learner's into the copy in work/; every version of the file is kept."""
+    """Put what a file of notebooks/ holds of the learner's into the copy in work/, and keep every version of the file."""
+    copy, kept = work.copy(one.name), f"notebooks/{one.name}"
+    if copy.is_file():  # what was taken before is not taken again: the work has gone on since
+        one.versions = [data for data in one.versions if not work.has_kept(kept, data)]
+    if found := one.name != START and one.notebooks:
+        mine = _readable(copy.read_bytes()) if copy.is_file() else []
+        if one.course:
+            bring(work, one.name, [*mine, *found], one.course, (one.base,) if one.base else ())
+            work.say(one.name, "What you wrote in notebooks/ is in work/ now.")
+        elif not mine:
+            settle(work, one.name, dumped(found[0]), None)
+            work.say(
+                one.name, "Yours was copied to work/ as it is: git has no version of the course's to compare with."
+            )
     for data in one.versions:
-        work.keep(f"notebooks/{one.name}", data)
-    copy = work.copy(one.name)
-    if one.name == START or not one.versions:
-        return
-    mine = _readable(copy.read_bytes()) if copy.is_file() else []
-    if one.course:
-        bring(work, one.name, [*mine, *one.notebooks], one.course, (one.base,) if one.base else ())
-        work.say(one.name, "What you wrote in notebooks/ is in work/ now.")
-    elif not mine and one.notebooks:
-        from .following import dumped
-
-        settle(work, one.name, dumped(one.notebooks[0]), None)
-        work.say(one.name, "No version of the course was found to compare with, so yours was copied to work/ as it is.")
-    else:
-        kept = work.keep(f"notebooks/{one.name}", one.versions[-1])
-        work.say(
-            one.name, f"No version of the course was found to compare with; what notebooks/ holds is kept in {kept}."
-        )
+        where = work.keep(kept, data)
+        if not found or not one.course:
+            work.say(one.name, f"What stood in notebooks/ is kept in {where}.")
 
 
 def import_edited(work: Work, name: str) -> None:

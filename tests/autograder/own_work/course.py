@@ -13,7 +13,8 @@ from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions, ComputeChec
 from autograder.grading.rebuild import rebuild
 from autograder.making import cells, in_process_grading
 from autograder.making.exercises import HEADING, meta
-from autograder.own_work.copies import Work, update
+from autograder.own_work.copies import Work
+from autograder.own_work.start import update
 from autograder.places import Tree
 
 

@@ -1,5 +1,7 @@
 """A clone in which notebooks/ was edited: real git, its merges, stashes and rebases, and what it writes into the JSON."""
 
+import errno
+import json
 import os
 import shutil
 import subprocess
@@ -8,11 +10,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_output
+from nbgrader.utils import compute_checksum
 
 from autograder.making import cells
 from autograder.own_work import __main__ as command
 from autograder.places import Tree
-from nbgrader.utils import compute_checksum
 
 NAME = "ch01_sample/exercises.ipynb"
 FIRST = 'def seconds(V, W):\n    """Seconds."""\n    return V / W'
@@ -187,3 +189,105 @@ def test_nothing_is_lost_and_the_next_pull_works(clone, capsys, state):
     clone.run(capsys=capsys)
     everything_is_there(clone)
     assert "There is nothing to rescue" in clone.run("rescue", capsys=capsys) or "stash" in said
+
+
+def test_the_first_start_brings_answers_over_and_touches_nothing_in_notebooks(clone, capsys):
+    worked(clone)
+    before = clone.path("notebooks").read_bytes()
+    assert "`make rescue`" in clone.run(capsys=capsys)
+    everything_is_there(clone)
+    assert clone.path("notebooks").read_bytes() == before
+    nb = nbformat.read(clone.path("work"), as_version=4)
+    answer = next(c for c in nb.cells if c.id == "ch01-q01")
+    answer.source = "def seconds(V, W):\n    return 2 * V / W"
+    nbformat.write(nb, clone.path("work"))
+    assert "`make rescue`" in clone.run(capsys=capsys)  # still
+    clone.run("rescue", capsys=capsys)
+    texts = clone.texts()
+    assert texts["ch01-q01"] == answer.source and FIRST not in "".join(texts.values())  # it was over in work/ already
+    clone.is_rescued()
+
+
+def test_two_answers_to_one_exercise_are_both_kept(clone, capsys):
+    clone.run(capsys=capsys)
+    nb = nbformat.read(clone.path("work"), as_version=4)
+    next(c for c in nb.cells if c.id == "ch01-q01").source = "def seconds(V, W):\n    return 2 * V / W"
+    nbformat.write(nb, clone.path("work"))
+    worked(clone)
+    said = clone.run("rescue", capsys=capsys)
+    assert "There were two versions of 1.1; the second stands below the first, as text." in said
+    texts = [*clone.texts().values()]
+    at = texts.index("def seconds(V, W):\n    return 2 * V / W")
+    assert texts[at + 1] == f"*Another version, of exercise 1.1:*\n\n```\n{FIRST}\n```"
+    assert clone.texts()["ch01-q02"] == SECOND and OWN in texts
+
+
+def test_a_stash_is_named_until_it_is_in_work(clone, capsys):
+    worked(clone)
+    clone.course_changes()
+    clone.git("stash")
+    clone.git("pull", "--quiet")
+    clone.git("stash", "pop", ok=False)
+    clone.git("reset", "--hard", "--quiet")  # and everything seems gone
+    said = clone.run("rescue", capsys=capsys)
+    assert "stash@{0} holds work in notebooks/: type `git stash pop stash@{0}`, then `make rescue` again." in said
+    clone.git("stash", "pop", "stash@{0}", ok=False)
+    assert "stash@{0} holds nothing of notebooks/ that is not in work/ too." in clone.run("rescue", capsys=capsys)
+    everything_is_there(clone)
+
+
+def test_a_conflict_elsewhere_is_left_to_its_owner(clone, capsys):
+    worked(clone)
+    (clone.root / ".gitignore").write_text("/work/\n*.mine\n")
+    clone.commit(clone.root)
+    (clone.upstream / ".gitignore").write_text("/work/\n*.theirs\n")
+    clone.course_changes()
+    clone.git("pull", "--quiet", "--no-rebase", ok=False)
+    said = clone.run("rescue", capsys=capsys)
+    assert "git has a conflict in .gitignore too" in said
+    everything_is_there(clone)
+    (clone.root / ".gitignore").write_text("/work/\n")
+    clone.git("add", ".gitignore")
+    clone.git("commit", "--quiet", "--no-edit")
+    clone.is_rescued()
+
+
+def test_a_conflict_that_somebody_tried_to_settle_in_an_editor(clone, capsys):
+    """Marks of git taken out by hand, both sides left in, nothing that git still knows: the JSON is broken."""
+    stash_popped(clone, capsys)
+    clone.git("add", "-A")
+    clone.git("stash", "drop")
+    path = clone.path("notebooks")
+    lines = path.read_text().split("\n")
+    path.write_text("\n".join(x for x in lines if not x.startswith(("<<<<<<<", "=======", ">>>>>>>"))))
+    with pytest.raises(ValueError):
+        json.loads(path.read_text())
+    clone.run("rescue", capsys=capsys)
+    said = "\n".join(clone.texts().values())
+    for text in (FIRST, SECOND, WRITTEN, OWN):
+        for line in text.split("\n"):
+            assert line in said
+    clone.is_rescued()
+
+
+def test_without_git_nothing_is_taken_away(clone, capsys):
+    worked(clone)
+    shutil.rmtree(clone.root / ".git")
+    before = clone.path("notebooks").read_bytes()
+    said = clone.run("rescue", capsys=capsys)
+    assert "notebooks/ stays as it is here: git has no version of the course's." in said
+    assert clone.path("notebooks").read_bytes() == before
+    everything_is_there(clone)
+
+
+def test_a_full_disk_stops_before_notebooks_is_restored(clone, capsys, monkeypatch):
+    worked(clone)
+    before = clone.path("notebooks").read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert command.main(["rescue"], Tree(clone.root)) == 1
+    assert "the disk is full" in capsys.readouterr().out
+    assert clone.path("notebooks").read_bytes() == before and not list(clone.root.rglob("*.new"))

@@ -1,0 +1,194 @@
+"""A copy becomes that of a new release: what stays, what comes, and that nothing is lost on the way."""
+
+from copy import deepcopy
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbgrader.utils import compute_checksum
+
+from autograder.own_work.by_cell import brought, keyed
+from autograder.own_work.damaged import parsed
+from autograder.own_work.same_cells import partners
+from autograder.own_work.versions import is_release
+from tests.scratch import ROOT
+from tests.tiers import some
+
+RIGHT = "def seconds(V, W):\n    return V / W"
+
+
+@pytest.fixture
+def old(generated):
+    return nbformat.read(generated / "notebooks/ch01_sample/exercises.ipynb", as_version=4)
+
+
+@pytest.fixture
+def new(old):
+    """A release in which everything says something else."""
+    nb = deepcopy(old)
+    for c in nb.cells:
+        c.source += "\n\nNew words." if c.cell_type == "markdown" else "\n# New words."
+        if "nbgrader" in c.metadata:
+            c.metadata.nbgrader.checksum = compute_checksum(c)
+    return nb
+
+
+@pytest.fixture
+def copy(old):
+    nb = deepcopy(old)
+    cell(nb, "ch01-q01").source = RIGHT
+    cell(nb, "ch01-q01").outputs = [new_output("stream", text="ran\n")]
+    return nb
+
+
+def cell(nb, cell_id):
+    return next(c for c in nb.cells if c.id == cell_id)
+
+
+def put(nb, behind, made):
+    nb.cells.insert(nb.cells.index(cell(nb, behind)) + 1, made)
+    return made
+
+
+def texts(nb):
+    return [c.source for c in nb.cells]
+
+
+def test_what_nobody_touched_is_the_new_release(old, new):
+    nb, notes = brought(deepcopy(old), old, new)
+    assert (nb.cells, notes) == (new.cells, [])
+
+
+def test_answers_and_what_they_printed_stay_and_checks_are_new(copy, old, new):
+    cell(copy, "ch01-q01-check").outputs = [new_output("stream", text="passed\n")]
+    nb, notes = brought(copy, old, new)
+    assert cell(nb, "ch01-q01").source == RIGHT and cell(nb, "ch01-q01").outputs[0].text == "ran\n"
+    assert cell(nb, "ch01-q01-check") == cell(new, "ch01-q01-check")  # what an older check said is gone
+    assert cell(nb, "ch01-q02") == cell(new, "ch01-q02")
+    said = "The course has changed what is given for exercise 1.1; your answer stays, and notebooks/ has what is given now."
+    assert notes == [said]
+
+
+def test_twice_is_once(copy, old, new):
+    put(copy, "ch01-q01", new_code_cell("mine = 1"))
+    cell(copy, "ch01-q01-check").source = "print(1)"
+    copy.cells[0].source = "My heading"
+    once, notes = brought(copy, old, new)
+    assert len(notes) == 3
+    assert brought(once, new, new) == (once, [])
+    again, _ = brought(once, old, new)  # as if what it was made from had not been noted down
+    assert texts(again) == texts(once)
+
+
+def test_own_cells_stay_as_they_are_where_they_are(copy, old, new):
+    mine = put(copy, "ch01-q01", new_code_cell("mine = 1", metadata={"tags": ["mine"]}))
+    mine.outputs = [new_output("stream", text="1\n")]
+    new.cells.insert(1, new_markdown_cell("In front", id="in-front"))
+    nb, notes = brought(copy, old, new)
+    at = nb.cells.index(cell(nb, "ch01-q01"))
+    assert nb.cells[at + 1] == mine
+
+
+def test_pictures_and_widgets_stay(copy, old, new):
+    picture = {"a.png": {"image/png": "AAAA"}}
+    written = cell(copy, "ch01-q03")
+    written.source, written.attachments = "See ![a](attachment:a.png)", picture
+    put(copy, "ch01-q01", new_markdown_cell("![a](attachment:a.png)")).attachments = picture
+    copy.metadata.widgets = {"state": 1}
+    nb, _ = brought(copy, old, new)
+    assert [c.get("attachments") for c in nb.cells].count(picture) == 2
+    assert nb.metadata.widgets == {"state": 1} and cell(nb, "ch01-q03").source == written.source
+
+
+def test_edited_text_stays_until_the_course_changes_it_too(copy, old, new):
+    copy.cells[0].source = "My heading"
+    nb, notes = brought(deepcopy(copy), old, old)
+    assert (nb.cells[0].source, notes) == ("My heading", [])
+    nb, notes = brought(copy, old, new)
+    assert texts(nb)[:2] == [new.cells[0].source, "My heading"]
+    assert nb.cells[0].id == new.cells[0].id != nb.cells[1].id
+    assert "was changed; the course's stands there, and yours below it." in notes[0]
+
+
+def test_an_edited_check_is_shown_and_does_not_run(copy, old, new):
+    cell(copy, "ch01-q01-check").source = "print(seconds(1, 2))"
+    nb, notes = brought(copy, old, new)
+    at = nb.cells.index(cell(nb, "ch01-q01-check"))
+    assert nb.cells[at] == cell(new, "ch01-q01-check")
+    assert (nb.cells[at + 1].cell_type, nb.cells[at + 1].source) == ("markdown", "```\nprint(seconds(1, 2))\n```")
+
+
+def test_an_exercise_that_left_leaves_its_answer(copy, old, new):
+    gone = [c for c in new.cells if c.id.startswith("ch01-q01") or "Exercise 1.1" in c.source]
+    new.cells = [c for c in new.cells if c not in gone]
+    nb, notes = brought(copy, old, new)
+    mine = next(c for c in nb.cells if c.source == RIGHT)
+    assert "nbgrader" not in mine.metadata and mine.id != "ch01-q01"
+    assert notes == ["The course has left out exercise 1.1; what you wrote there stays as a cell of your own."]
+    assert len(nb.cells) == len(new.cells) + 1  # its untouched statement and check left with it
+
+
+def test_a_deleted_cell_is_back_with_the_answer_that_stood_elsewhere(copy, old, new):
+    copy.cells.remove(cell(copy, "ch01-q01"))
+    put(copy, "ch01-q01-check", new_code_cell(RIGHT))
+    nb, notes = brought(copy, old, new)
+    assert cell(nb, "ch01-q01").source == RIGHT and texts(nb).count(RIGHT) == 1
+    assert notes == ["The answer ch01-q01 stood in a cell of its own; that one counts.",
+                     "The cell ch01-q01 was missing; it was put back."]  # fmt: skip
+
+
+def test_an_own_cell_beside_an_empty_answer_is_left_alone(old, new):
+    draft = put(old_copy := deepcopy(old), "ch01-q01-check", new_code_cell(RIGHT))
+    nb, _ = brought(old_copy, old, new)
+    assert draft in nb.cells and cell(nb, "ch01-q01") == cell(new, "ch01-q01")
+
+
+def test_nothing_is_too_long_and_no_double_gets_lost(copy, old, new):
+    long = put(copy, "ch01-q01", new_code_cell("# " + "x" * 400_000)).source
+    for text in (
+        "def seconds(V, W):\n    # not yet\n    raise NotImplementedError()",
+        "def seconds(V, W):\n    return 0",
+    ):
+        double = deepcopy(cell(copy, "ch01-q01"))
+        double.source, double.id = text, f"double-{len(text)}"
+        put(copy, "ch01-q01", double)
+    nb, _ = brought(copy, old, new)
+    for text in (
+        long,
+        RIGHT,
+        "def seconds(V, W):\n    # not yet\n    raise NotImplementedError()",
+        "def seconds(V, W):\n    return 0",
+    ):
+        assert text in texts(nb)
+    assert len({c.id for c in nb.cells}) == len(nb.cells)
+
+
+def test_a_copy_that_nobody_knows_the_release_of(copy, new):
+    """As one fetched before there was work/.released: checksums tell empty answers, text is left alone, nothing is doubled."""
+    nb, notes = brought(copy, None, new)
+    assert cell(nb, "ch01-q01").source == RIGHT
+    for known in ("ch01-q02", "ch01-q01-check", "ch01-setup"):
+        assert cell(nb, known) == cell(new, known)
+    assert len(nb.cells) == len(new.cells) and nb.cells[0].source == copy.cells[0].source
+
+
+def test_cells_without_ids_and_marks_are_found_by_their_text(copy, old, new):
+    for c in copy.cells:
+        c.id = f"x{hash(c.id) % 10**8}"
+        if c.source != RIGHT:
+            c.metadata = {}
+    nb, _ = brought(nbformat.from_dict(copy), old, new)
+    assert cell(nb, "ch01-q01").source == RIGHT and len(nb.cells) == len(new.cells)
+
+
+@pytest.mark.parametrize(
+    "path", some(sorted(ROOT.glob("notebooks/ch*/*.ipynb")), 4), ids=lambda p: f"{p.parent.name}-{p.stem}"
+)
+def test_the_course_s_own_notebooks_are_releases_and_their_cells_their_own_partners(path):
+    nb = parsed(path.read_bytes())
+    assert is_release(nb)
+    cells = keyed(nb)
+    assert partners(cells, cells) == {k: k for k in cells}
+    code = next(c for c in nb.cells if c.cell_type == "code")
+    code.outputs = [new_output("stream", text="ran\n")]
+    assert not is_release(nb)

@@ -1,0 +1,181 @@
+"""work/ at the start of JupyterLab: made once, left alone, brought up to date, and never written by half."""
+
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from urllib.parse import unquote
+
+import nbformat
+import pytest
+
+from autograder import grade_own
+from autograder.making import cells
+from autograder.own_work import __main__ as command
+from autograder.own_work.copies import Work, replace_file
+from autograder.own_work.start import update
+from autograder.places import Tree
+from tests.scratch import ROOT
+from tests.tiers import some
+
+NAME = "ch01_sample/exercises.ipynb"
+RIGHT = "def seconds(V, W):\n    return V / W"
+
+
+@pytest.fixture
+def tree(tmp_path, generated):
+    shutil.copytree(generated / "notebooks", tmp_path / "course/notebooks")
+    return Tree(tmp_path / "course")
+
+
+def start(tree):
+    work = Work(tree)
+    update(work)
+    return work.said
+
+
+def fill_in(tree, folder="work"):
+    path = tree.root / folder / NAME
+    nb = nbformat.read(path, as_version=4)
+    next(c for c in nb.cells if c.id == "ch01-q01").source = RIGHT
+    nbformat.write(nb, path)
+
+
+def course_changes(tree):
+    path = tree.notebooks / NAME
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[0].source += "\n\nNew words."
+    path.write_text(cells.dumps(nb), encoding="utf-8")
+
+
+def texts(tree):
+    return [c.source for c in nbformat.read(tree.root / "work" / NAME, as_version=4).cells]
+
+
+def test_the_first_start_copies_and_the_next_ones_leave_alone(tree):
+    assert start(tree) == []
+    made = sorted(
+        p.relative_to(tree.root / "work").as_posix() for p in (tree.root / "work").rglob("*.*") if p.is_file()
+    )
+    assert made == [f"{at}{n}" for at in (".released/", "") for n in ("README.md", NAME, "ch01_sample/reading.ipynb")]
+    assert (tree.root / "work" / NAME).read_bytes() == (tree.notebooks / NAME).read_bytes()
+    fill_in(tree)
+    before = (tree.root / "work" / NAME).read_bytes()
+    assert start(tree) == [] and (tree.root / "work" / NAME).read_bytes() == before
+
+
+def test_new_text_comes_and_the_command_says_so(tree, capsys):
+    start(tree)
+    fill_in(tree)
+    course_changes(tree)
+    assert command.main([], tree) == 0
+    assert capsys.readouterr().out == f"Brought up to date with the course, in work/: {NAME}.\n"
+    assert RIGHT in texts(tree) and texts(tree)[0].endswith("New words.")
+
+
+def test_a_copy_that_was_removed_is_made_again_and_other_files_stay(tree):
+    start(tree)
+    (tree.root / "work" / NAME).unlink()
+    mine = tree.root / "work/ch01_sample/mine.py"
+    mine.write_text("x = 1")
+    assert start(tree) == []
+    assert (tree.root / "work" / NAME).is_file() and mine.read_text() == "x = 1"
+
+
+def test_a_copy_that_cannot_be_read_is_kept_and_its_cells_are_found(tree):
+    start(tree)
+    fill_in(tree)
+    path = tree.root / "work" / NAME
+    path.write_bytes(path.read_bytes()[:-300])
+    broken = path.read_bytes()
+    said = start(tree)
+    assert "It could not be read;" in said[0] and "cells were found in it" in said[0]
+    kept = tree.root / re.search(r"work/kept/\S+ipynb", said[0])[0]
+    assert kept.read_bytes() == broken and RIGHT in texts(tree)
+    assert (kept.parents[1] / "notes.txt").read_text().splitlines() == said
+    path.write_bytes(b"")
+    assert "0 cells were found" in start(tree)[0]
+    assert path.read_bytes() == (tree.notebooks / NAME).read_bytes()
+
+
+def test_a_write_that_stops_half_way_leaves_the_file(tree, monkeypatch):
+    start(tree)
+    fill_in(tree)
+    course_changes(tree)
+    before = {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()}
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        start(tree)
+    assert before == {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()}
+
+
+def test_a_stop_between_copy_and_base_does_no_harm(tree, monkeypatch):
+    start(tree)
+    fill_in(tree)
+    course_changes(tree)
+    from autograder.own_work import following
+
+    def killed(path, data):
+        if ".released" in path.parts:
+            raise KeyboardInterrupt
+        replace_file(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(following, "replace_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            start(tree)
+    once = texts(tree)
+    assert start(tree) == [] and texts(tree) == once and RIGHT in once
+
+
+def test_an_edited_start_page_is_kept(tree):
+    start(tree)
+    page = tree.root / "work/README.md"
+    page.write_text("My plan")
+    [said] = start(tree)
+    assert (tree.root / re.search(r"work/kept/\S+md", said)[0]).read_text() == "My plan"
+    assert page.read_bytes() == (tree.notebooks / "README.md").read_bytes() and start(tree) == []
+
+
+def test_progress_is_nobody_s_business(tree):
+    start(tree)
+    (tree.root / "work/progress.json").write_text("{}")
+    course_changes(tree)
+    start(tree)
+    assert (tree.root / "work/progress.json").read_text() == "{}"
+
+
+def test_make_check_looks_at_the_copies(tree, monkeypatch):
+    shutil.copytree(ROOT / "tests/autograder/sample/solutions", tree.root / "solutions")
+    assert grade_own.own_notebooks(tree) == {"ch01_sample": tree.notebooks / NAME}
+    start(tree)
+    assert grade_own.own_notebooks(tree) == {"ch01_sample": tree.root / "work" / NAME}
+
+
+def test_a_start_without_news_imports_nothing_that_takes_long(tree):
+    start(tree)
+    code = (
+        "import sys; from pathlib import Path; from autograder.own_work import __main__ as m; from autograder.places import Tree\n"
+        "m.main([], Tree(Path(sys.argv[1])))\n"
+        "print(sorted({n.partition('.')[0] for n in sys.modules} & {'nbgrader', 'nbformat', 'jax', 'numpy', 'yaml'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tree.root)], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_links_lead_from_work_where_they_lead_from_notebooks():
+    for path in some(sorted(ROOT.glob("notebooks/ch*/*.ipynb")), 4):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type != "markdown":
+                continue
+            for link in re.findall(r"\]\(([^)#\s]+)", cell.source):
+                if ":" not in link:
+                    to = posixpath.normpath(posixpath.join("work", path.parent.name, unquote(link)))
+                    assert (ROOT / re.sub("^work/", "notebooks/", to)).exists(), f"{path.parent.name}: {link}"
+                    assert not to.startswith("notebooks/"), link
