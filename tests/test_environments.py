@@ -4,7 +4,11 @@ import json
 import os
 import re
 import subprocess
+import sys
 
+import pytest
+
+from tests import scratch
 from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
 
@@ -23,12 +27,16 @@ def test_binder_s_python_is_supported():
     assert re.fullmatch(r"python-(3\.\d+)\n", (BINDER / "runtime.txt").read_text(encoding="utf-8"))[1] in SUPPORTED
 
 
-def test_binder_s_scripts_can_run():
+@pytest.mark.takes("copies the notebooks into work/, for the first time")
+def test_binder_s_scripts_can_run(tmp_path):
     for name in ("postBuild", "start"):
         assert os.access(BINDER / name, os.X_OK) and not subprocess.run(["bash", "-n", BINDER / name]).returncode
     echo = ["printenv", "JUPYTER_CONFIG_PATH"]
-    done = subprocess.run([BINDER / "start", *echo], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.strip() == f"{ROOT}/autograder" and (ROOT / "autograder/jupyter_lab_config.py").is_file()
+    copy = scratch.copy(tmp_path)
+    env = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([copy / ".binder/start", *echo], cwd=copy, env=env, capture_output=True, text=True)
+    assert done.stdout.strip() == f"{copy}/autograder" and (copy / "autograder/jupyter_lab_config.py").is_file()
+    assert (copy / "work/README.md").is_file(), done.stderr
 
 
 def test_supported_pythons_are_those_of_the_package():

@@ -19,7 +19,7 @@ LONGEST = 100_000  # characters of one cell
 MOST = 2_000  # cells
 OWN = 300_000  # characters of all the cells that a student added
 NAMES = (".ipynb", ".ipynb.txt", ".ipynb.json")
-WANTED = "hand in the notebook itself, a file that ends in .ipynb"
+WANTED = "hand in the notebook itself, a file that ends in .ipynb (in a clone it lies in work/)"
 SUFFIXES = {
     ".py": "Python code", ".html": "a web page", ".htm": "a web page", ".pdf": "a PDF", ".docx": "a document", ".odt": "a document",
     ".zip": "an archive", ".7z": "an archive", ".rar": "an archive", ".gz": "an archive", ".tar": "an archive", ".txt": "text",

@@ -19,7 +19,8 @@ def course(tmp_path_factory) -> Path:
 def lab(course, chromium_of_this_process):
     """The URL of a running JupyterLab; its token is `t`."""
     chromium_of_this_process.alive()  # or the test is skipped
-    subprocess.run([sys.executable, "-m", "autograder.release", "--course"], cwd=course, check=True)
+    for words in (["autograder.release", "--course"], ["autograder.own_work"]):  # as `make lab` does
+        subprocess.run([sys.executable, "-m", *words], cwd=course, check=True)
     with scratch.jupyterlab(course, course.parent / "jupyter") as url:
         yield url
 

@@ -136,7 +136,9 @@ def test_what_lies_there_instead_is_named(folder, names, said):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     assert f"there is none, {said}" in why(folder)
-    assert why(folder).endswith("hand in the notebook itself, a file that ends in .ipynb.")
+    assert why(folder).endswith(
+        "hand in the notebook itself, a file that ends in .ipynb (in a clone it lies in work/)."
+    )
 
 
 def test_cells_of_any_shape():
