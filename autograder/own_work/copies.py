@@ -85,11 +85,17 @@ def current(work: Work, name: str) -> bool:
 
 
 def page(work: Work, data: bytes) -> None:
-    """Write the start page; one that somebody has edited is kept."""
+    """Write the start page with what the learner has passed; one that somebody has edited is kept."""
+    from helpers.check import progress, start_page  # a third of a second, at a start only
+
+    def plain(text: bytes) -> bytes:
+        return start_page.with_state(text.decode(errors="replace"), {}).encode()
+
     here, last = work.copy(START), work.base(START)
     before = here.read_bytes() if here.is_file() else data
-    if last.is_file() and before not in (data, last.read_bytes()):
+    if last.is_file() and plain(before) not in (plain(data), plain(last.read_bytes())):
         work.say(START, f"it was made anew; yours is {work.keep(START, before)}.")
-    for path in (here, last):
-        if not path.is_file() or path.read_bytes() != data:
-            replace_file(path, data)
+    shown = start_page.with_state(data.decode(), progress.kept(here.parent / progress.NAME)).encode()
+    for path, text in ((here, shown), (last, data)):
+        if not path.is_file() or path.read_bytes() != text:
+            replace_file(path, text)
