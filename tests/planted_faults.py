@@ -164,6 +164,22 @@ FAULTS = [
         "up_to_date",
     ),
     Fault(
+        "an update of the course that empties an answer",
+        "autograder/own_work/by_cell.py",
+        r"self\._named\(cell, to, cell\.text\)",
+        "self._named(cell, to, new.source)",
+        "tests/autograder/own_work/test_by_cell.py",
+        "answers",
+    ),
+    Fault(
+        "a rescue that knows one side of a conflict",
+        "autograder/own_work/rescue.py",
+        r"blobs\.get\(2\), blobs\.get\(3\), data",
+        "blobs.get(2)",
+        "tests/autograder/own_work/test_rescue.py",
+        "stash_popped",
+    ),
+    Fault(
         "an answer in what is seen of its check",
         SOLVED,
         r"a\.gives\(0\.216667, 7, 4\)\n",

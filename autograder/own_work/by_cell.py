@@ -53,7 +53,7 @@ class Update:
         self.cells: list[intake.Cell] = []
         self.raw: list[NotebookNode] = []
         self.notes: list[str] = []
-        self.changed: list[str] = []  # exercises whose empty answer says something else now
+        self.changed: list[str] = []  # numbers of exercises whose empty answer says something else now
 
     def done(self) -> NotebookNode:
         cells = read(self.copy)
@@ -67,8 +67,10 @@ class Update:
         nb.cells = placed.done()
         self.notes += placed.notes
         if self.changed:
-            said = f"The course has changed what is given for {', '.join(dict.fromkeys(self.changed))}"
-            self.notes.append(f"{said}; your answer stays, and notebooks/ has what is given now.")
+            *most, last = dict.fromkeys(self.changed)
+            which = f"exercises {', '.join(most)} and {last}" if most else f"exercise {last}"
+            said = f"The course has changed what it gives for {which}; what you wrote stays, and notebooks/ has what is given now."
+            self.notes.append(said)
         if left := self._absent(nb):
             nb.cells += [own(c, nb) for c in left]
             self.notes.append("What found no place any more stands at the end of the notebook.")
@@ -91,7 +93,7 @@ class Update:
             self.notes.append(f"The course has left out {where}; what you wrote there stays as a cell of your own.")
         elif role(new) == "answer":
             if new.source != old.source:
-                self.changed.append(where)
+                self.changed.append(self.sections[name])
             self._put(self._named(cell, to, cell.text), raw)
         elif role(new) is None and new.source == old.source:
             self._put(self._named(cell, to, cell.text), raw)

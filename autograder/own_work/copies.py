@@ -33,6 +33,7 @@ class Work:
     tree: Tree
     said: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)  # notebooks that are not the course's in notebooks/
     _kept: Path | None = None
 
     @property
@@ -74,12 +75,15 @@ class Work:
 
 
 def current(work: Work, name: str) -> bool:
-    """Whether a copy is there, can be read, and was made from the notebook that the course has now."""
+    """Whether a copy was made from the notebook that the course has now."""
+    base = work.base(name)
+    return base.is_file() and base.read_bytes() == (work.tree.notebooks / name).read_bytes()
+
+
+def readable(path: Path) -> bool:
+    """Whether there is a notebook."""
     try:
-        made_from = work.base(name).read_bytes()
-        if made_from != (work.tree.notebooks / name).read_bytes():
-            return False
-        return isinstance(json.loads(work.copy(name).read_bytes()).get("cells"), list)
+        return isinstance(json.loads(path.read_bytes()).get("cells"), list)
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
 

@@ -84,16 +84,10 @@ def take(work: Work, one: Edited) -> None:
 
 def import_edited(work: Work, name: str) -> None:
     """Before JupyterLab starts, a notebook that was edited in notebooks/: it becomes the copy if there is none, and stays."""
-    if work.copy(name).is_file():
-        work.say(
-            name,
-            "notebooks/ holds another version than the course's; `make rescue` brings what is yours in it to work/.",
-        )
-        return
-    git = Git(work.tree.root)
-    for one in edited(work, git, [name]):
-        take(work, one)
-        work.say(name, "`make rescue` makes notebooks/ as the course has it, so that the next `git pull` works.")
+    work.edited.append(name)
+    if not work.copy(name).is_file():
+        for one in edited(work, Git(work.tree.root), [name]):
+            take(work, one)
 
 
 def rescue(work: Work) -> None:

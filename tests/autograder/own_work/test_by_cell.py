@@ -65,7 +65,7 @@ def test_answers_and_what_they_printed_stay_and_checks_are_new(copy, old, new):
     assert cell(nb, "ch01-q01").source == RIGHT and cell(nb, "ch01-q01").outputs[0].text == "ran\n"
     assert cell(nb, "ch01-q01-check") == cell(new, "ch01-q01-check")  # what an older check said is gone
     assert cell(nb, "ch01-q02") == cell(new, "ch01-q02")
-    said = "The course has changed what is given for exercise 1.1; your answer stays, and notebooks/ has what is given now."
+    said = "The course has changed what it gives for exercise 1.1; what you wrote stays, and notebooks/ has what is given now."
     assert notes == [said]
 
 
