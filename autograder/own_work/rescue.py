@@ -21,6 +21,7 @@ class Edited:
     versions: list[bytes]  # with something of the learner's in them
     course: bytes | None  # as it should be
     base: bytes | None = None  # what both sides of a conflict came from
+    gone: bool = False  # whether the course has left it out since
 
     @property
     def notebooks(self) -> list[NotebookNode]:
@@ -49,7 +50,8 @@ def edited(work: Work, git: Git, names: list[str]) -> list[Edited]:
             continue
         blobs = {side: git("cat-file", "blob", blob) for side, blob in sides.items()}
         versions = [v for v in (blobs.get(2), blobs.get(3), data) if v and not is_release(damaged.parsed(v))]
-        found.append(Edited(name, versions, course_version(git, path), blobs.get(1)))
+        gone = bool(sides) and git.file(next(git.revisions(path)), path) is None
+        found.append(Edited(name, versions, course_version(git, path), blobs.get(1), gone))
     return found
 
 
@@ -104,12 +106,20 @@ def rescue(work: Work) -> None:
             break
     _commit(work, git, restored)
     _stashes(work, git)
+    others = git.text("ls-files", "--others", "--exclude-standard", "--", "notebooks").split("\n")
+    if any(others):
+        work.said.append(f"These files are yours alone and stay where they are: {', '.join(others)}.")
     if restored:
         work.said.append("notebooks/ is as the course has it; whatever stood there is kept in work/kept/ as well.")
 
 
 def restore(work: Work, git: Git, one: Edited) -> bool:
     """Make a file of notebooks/ the course's again."""
+    if one.gone:
+        (work.tree.notebooks / one.name).unlink(missing_ok=True)
+        git("rm", "--quiet", "--cached", "--ignore-unmatch", "--", f"notebooks/{one.name}")
+        work.say(one.name, "The course has no such notebook any more; yours stays in work/.")
+        return True
     if one.course is None:
         work.say(one.name, "notebooks/ stays as it is here: git has no version of the course's.")
         return False

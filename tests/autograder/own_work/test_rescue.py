@@ -280,6 +280,27 @@ def test_without_git_nothing_is_taken_away(clone, capsys):
     everything_is_there(clone)
 
 
+@pytest.mark.parametrize("way", ["stash", "merge"])
+def test_a_chapter_that_the_course_has_left_out_stays_in_work(clone, capsys, way):
+    worked(clone)
+    clone.git("stash") if way == "stash" else clone.commit(clone.root)
+    clone.git("rm", "-r", "--quiet", "notebooks/ch01_sample", at=clone.upstream)
+    clone.commit(clone.upstream)
+    clone.git("pull", "--quiet", "--no-rebase", ok=False)
+    if way == "stash":
+        clone.git("stash", "pop", ok=False)
+    mine = clone.root / "notebooks/ch01_sample/exercises-Copy1.ipynb"
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("{}")
+    said = clone.run("rescue", capsys=capsys)
+    assert "The course has no such notebook any more; yours stays in work/." in said
+    assert "These files are yours alone and stay where they are: notebooks/ch01_sample/exercises-Copy1.ipynb." in said
+    everything_is_there(clone)
+    assert not clone.path("notebooks").exists()
+    mine.unlink()
+    clone.is_rescued()
+
+
 def test_a_full_disk_stops_before_notebooks_is_restored(clone, capsys, monkeypatch):
     worked(clone)
     before = clone.path("notebooks").read_bytes()
