@@ -113,10 +113,10 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             result, said, stands = row(topic, found[topic], tree)
             print(found[topic].relative_to(tree.root).as_posix())
             print(table([result], "assignment"), end="\n\n")
-            print("\n".join([*_shortened(said), *([total(stands)] if stands else [])]), end="\n\n")
+            print("\n".join(_shortened(said)), end="\n\n")
             every.append(stands)
+        print("\n".join(total(stands) for stands in every if stands))
         if len(every) > 1:
-            print("\n".join(total(stands) for stands in every if stands))
             print(total([s for stands in every for s in stands], "In all"))
     except SourceError as error:
         print(error, file=sys.stderr)

@@ -1,5 +1,6 @@
 """JupyterLab as a learner and an instructor meet it: start page, reading, exercises, Validate, Formgrader, Assignment List."""
 
+import json
 import re
 
 import pytest
@@ -91,7 +92,7 @@ def test_the_reading_runs_to_its_end(page, lab, reading):
     assert not [t for t in rendered if re.search(r"\{(math|eq|ref|note|dropdown)\}|:::|\{\{", t)]
 
 
-def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, lab):
+def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, lab, course):
     ours = {
         c.metadata.nbgrader.grade_id: c.source
         for c in in_process_grading.solved("ch01_rooflines").cells
@@ -109,16 +110,22 @@ def test_a_right_answer_passes_a_wrong_one_is_named_and_validate_says_so(page, l
     assert "Exercise 1.2: 0 of 2 points" in output(page, "ch01-q02-check")
     assert "the shorter of the two is not a bound" in output(page, "ch01-q02-check")
     assert "not done yet" in output(page, "ch01-q03-check")
+    stands = r"Chapter 1: 1 of \d+ points, 1 of \d+ exercises passed; next: 1\.2\."
+    assert re.search(stands, output(page, "ch01-q01-check"))
+    kept = (course / "work/progress.json").read_bytes()
+    assert set(json.loads(kept)["exercises"]) == {"1.1", "1.2"}
     command(page, "docmanager:save")
     page.get_by_role("button", name="Validate").first.click()
     dialog = page.locator(".jp-Dialog")
     dialog.get_by_text("Validation Results").wait_for(timeout=240_000)
     text = dialog.inner_text()
     assert "Exercise 1.2:" in text and "Exercise 1.1:" not in text
-    assert re.search(r"1 of \d+ points. Not begun: 1.3, 1.4,", text) and text.index("Not begun") < text.index(
+    assert re.search(rf"{stands} Not begun: 1\.3, 1\.4,", text) and text.index("Not begun") < text.index(
         "Exercise 1.2:"
     )
+    assert re.search(rf"{stands}\s*Ok$", text.strip(), re.I)  # and at the end once more
     assert "failed" not in text
+    assert (course / "work/progress.json").read_bytes() == kept  # Validate writes nothing
     dialog.get_by_role("button", name="OK").click()
 
     write(
