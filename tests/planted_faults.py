@@ -148,6 +148,15 @@ FAULTS = [
         "<= 3[29]0",
     ),
     Fault(
+        "a word that search leads elsewhere",
+        "book/glossary.md",
+        "`sec-ring` · also: RingAttention",
+        "`sec-dense` · also: RingAttention",
+        "tests/book/test_site_search.py",
+        "lead",
+        "ring attention",
+    ),
+    Fault(
         "a solution in a released notebook",
         "notebooks/ch01_rooflines/exercises.ipynb",
         "raise NotImplementedError",
