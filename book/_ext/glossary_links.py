@@ -1,0 +1,127 @@
+"""Sphinx extension: a chapter's prose leads to the glossary where it first uses one of its terms.
+
+The forms that lead there stand in the glossary's source, in a line `% linked: collective, collectives` of the entry: a word that also has
+another meaning, as "block" or "key", has none.  Headings, code, formulas, captions, other links and what is folded away stay as they are.
+A chapter gets some fifty links, which weigh 1 to 2 KB.  Nothing of the theme matters to it; the links look as course.css says.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+ENTRY = re.compile(r"^(\S.*)\n  % linked: (.+)$", re.M)
+CHAPTER = re.compile(r"book/ch\d\d_\w+")
+CLOSED = (
+    nodes.title,
+    nodes.caption,
+    nodes.legend,
+    nodes.reference,
+    nodes.literal,
+    nodes.math,
+    nodes.raw,
+    nodes.rubric,
+    nodes.table,
+)
+
+
+def linked(glossary: str) -> dict[str, str]:
+    """Form -> the term whose entry it leads to.
+
+    >>> linked("hop\\n  % linked: hop, hops\\n  A step.\\n\\nkey\\n  A vector.\\n")
+    {'hop': 'hop', 'hops': 'hop'}
+    """
+    return {form: term for term, forms in ENTRY.findall(glossary) for form in forms.split(", ")}
+
+
+def anchor(term: str) -> str:
+    """What Sphinx calls the entry of a term.
+
+    >>> anchor("axis of a mesh"), anchor("KV cache")
+    ('term-axis-of-a-mesh', 'term-KV-cache')
+    """
+    return "term-" + re.sub(r"[^\w-]+", "-", term)
+
+
+def pattern(forms) -> re.Pattern:
+    """Whole words; a form in small letters also where it begins a sentence, the longest form first.
+
+    >>> pattern(["ring attention", "attention", "HBM"]).findall("Ring attention, attention-like; HBM, hbm")
+    ['Ring attention', 'HBM']
+    """
+    each = [f"[{f[0]}{f[0].upper()}]{re.escape(f[1:])}" for f in sorted(forms, key=len, reverse=True)]
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(each)})(?![\w-])")
+
+
+def open_prose(paragraph: nodes.Node) -> bool:
+    """Whether a reader meets this paragraph as prose, without opening a box or a cell, before the list of further reading."""
+    above = paragraph.parent
+    while above is not None:
+        reading = any(name.endswith("-reading") for name in above.get("ids", ()))
+        if (
+            reading
+            or isinstance(above, CLOSED)
+            or "cell" in above.get("classes", ())
+            or type(above).__name__.startswith("dropdown")
+        ):
+            return False
+        above = above.parent if isinstance(above.parent, nodes.Element) else None
+    return True
+
+
+def add(document: nodes.document, forms: dict[str, str], glossary: str) -> None:
+    """Link the first use of each term to its entry on the page `glossary`."""
+    find, met = pattern(forms), set()
+    for paragraph in document.findall(nodes.paragraph):
+        if open_prose(paragraph):
+            for text in [t for t in paragraph.findall(nodes.Text) if not inside(t, paragraph)]:
+                link(text, find, forms, met, glossary)
+
+
+def link(text: nodes.Text, find: re.Pattern, forms: dict[str, str], met: set[str], glossary: str) -> None:
+    """Put links into one piece of text, for terms that were not met before."""
+    pieces, end = [], 0
+    for match in find.finditer(text):
+        term = forms.get(match[0]) or forms[match[0][0].lower() + match[0][1:]]
+        if term not in met:
+            met.add(term)
+            address = f"{glossary}#{anchor(term)}"
+            pieces += [
+                nodes.Text(text[end : match.start()]),
+                nodes.reference("", match[0], refuri=address, internal=True, classes=["term"]),
+            ]
+            end = match.end()
+    if pieces:
+        text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
+
+
+def inside(text: nodes.Text, paragraph: nodes.Node) -> bool:
+    """Whether something between a paragraph and its text says no."""
+    node = text.parent
+    while node is not paragraph:
+        if isinstance(node, CLOSED):
+            return True
+        node = node.parent
+    return False
+
+
+class Links(SphinxPostTransform):
+    default_priority = 700  # when references are resolved
+    formats = ("html",)
+
+    def run(self, **kwargs) -> None:
+        here = self.env.docname
+        if CHAPTER.fullmatch(here):
+            forms = linked(Path(self.env.srcdir, "book/glossary.md").read_text(encoding="utf-8"))
+            add(self.document, forms, self.app.builder.get_relative_uri(here, "book/glossary"))
+
+
+def setup(app) -> dict:
+    app.add_post_transform(Links)
+    glossary = Path(app.srcdir, "book/glossary.md").read_bytes()
+    app.add_config_value(
+        "glossary_read", hashlib.sha256(glossary).hexdigest(), "html"
+    )  # an edit there has chapters written anew
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,71 @@
+"""Links from chapters to the glossary: what is linked and what is not; the built pages."""
+
+import doctest
+import importlib.util
+import re
+
+import pytest
+from docutils import nodes
+
+from tests.book.conftest import ROOT
+
+spec = importlib.util.spec_from_file_location("glossary_links", ROOT / "book/_ext/glossary_links.py")
+links = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(links)
+
+FORMS = {"hop": "hop", "hops": "hop", "ring attention": "ring attention", "attention": "attention", "HBM": "HBM"}
+
+
+def linked(*pieces, around) -> str:
+    """A paragraph as text, its links in brackets."""
+    document, paragraph = nodes.document(None, None), nodes.paragraph()
+    paragraph += [nodes.Text(p) if isinstance(p, str) else p for p in pieces]
+    around += paragraph
+    document += around
+    links.add(document, FORMS, "glossary.html")
+    made = list(paragraph.findall(nodes.reference))
+    assert all(r["refuri"].startswith("glossary.html#term-") for r in made if "term" in r["classes"])
+    return "".join(
+        f"[{n.astext()}]" if isinstance(n, nodes.reference) and "term" in n["classes"] else n.astext()
+        for n in paragraph.children
+    )
+
+
+def test_doctests():
+    assert doctest.testmod(links).failed == 0
+
+
+@pytest.mark.parametrize(
+    "pieces, want",
+    [
+        (["Hops, and one hop."], "[Hops], and one hop."),
+        (["Ring attention, then attention; attention."], "[Ring attention], then [attention]; attention."),
+        (["A hop-count, hbm, an attentional thing."], "A hop-count, hbm, an attentional thing."),
+        (
+            [nodes.literal("", "hop"), nodes.reference("", "a hop", refuri="#x"), nodes.math("", "hop"), " HBM"],
+            "hopa hophop [HBM]",
+        ),
+    ],
+)
+def test_the_first_of_each_term_is_linked_in_prose(pieces, want):
+    assert linked(*pieces, around=nodes.container()) == want
+
+
+@pytest.mark.parametrize(
+    "around",
+    [nodes.caption(), nodes.legend(), nodes.container(classes=["cell"]), nodes.table()],
+    ids=["caption", "legend", "cell", "table"],
+)
+def test_captions_cells_and_tables_stay_as_they_are(around):
+    assert linked("A hop of HBM.", around=around) == "A hop of HBM."
+
+
+@pytest.mark.takes("reads the built book")
+def test_a_chapter_leads_to_each_entry_at_most_once_and_other_pages_to_none(site):
+    entries = set(re.findall(r'<dt id="(term-[^"]+)"', (site / "book/glossary.html").read_text(encoding="utf-8")))
+    for path in (*site.glob("book/*.html"), *site.glob("notebooks/*/*.html")):
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r'<a class="term [^"]*" href="glossary\.html#([^"]+)"', text)
+        assert len(found) == len(set(found)) and set(found) <= entries, path.name
+        assert (len(found) >= 20) == path.name.startswith("ch0"), path.name
+        assert not re.search(r'<(h\d|figcaption|pre|summary)\b(?:(?!</\1>).)*class="term ', text, re.DOTALL), path.name
