@@ -1,0 +1,56 @@
+"""The box above the index of methods: what it leaves, what it says, and the address that shows it again."""
+
+import json
+
+import pytest
+
+from tests.book.conftest import ROOT
+
+pytestmark = pytest.mark.takes("the built book, in a browser")
+
+METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
+SHOWN = "[...document.querySelectorAll('tbody tr')].filter(r => r.checkVisibility()).map(r => r.querySelector('th').textContent)"
+
+
+def asked(word: str, chapter: str = "") -> list[str]:
+    """Names of the methods with this word in what their row says, in the order of the page."""
+
+    def says(m):
+        return " ".join([m["name"], m["computes"], *m["functions"], *m["exercises"]]).lower()
+
+    rows = sorted(METHODS, key=lambda m: m["chapter"])
+    return [m["name"] for m in rows if word in says(m) and chapter in m["chapter"]]
+
+
+def test_a_word_and_a_chapter_leave_what_has_both(visit):
+    page = visit("book/methods.html")
+    status, field, menu = (
+        page.locator("#methods-filter [role=status]"),
+        page.get_by_label("Show those with"),
+        page.get_by_role("combobox"),
+    )
+    assert (
+        len(page.evaluate(SHOWN)) == len(METHODS) and status.inner_text() == f"{len(METHODS)} of {len(METHODS)} methods"
+    )
+    field.fill("softmax")
+    assert (
+        page.evaluate(SHOWN) == asked("softmax")
+        and status.inner_text() == f"{len(asked('softmax'))} of {len(METHODS)} methods"
+    )
+    menu.select_option("Chapter 6")
+    left = asked("softmax", "ch06")
+    assert page.evaluate(SHOWN) == left and 0 < len(left) < len(asked("softmax"))
+    assert page.locator("caption:visible").all_inner_texts() == ["Chapter 6"]
+    again = visit(f"book/methods.html#{page.url.partition('#')[2]}")
+    assert again.evaluate(SHOWN) == left and again.get_by_label("Show those with").input_value() == "softmax"
+    field.fill("softmax nowhere")
+    assert page.evaluate(SHOWN) == [] and status.inner_text().startswith("None of")
+    assert visit.errors == [] and visit.asked == []
+
+
+def test_a_link_to_a_chapter_stays_one_and_without_javascript_all_is_there(visit):
+    page = visit("book/methods.html#of-ch04_training", height=500)
+    assert len(page.evaluate(SHOWN)) == len(METHODS)
+    page.wait_for_function("Math.abs(document.getElementById('of-ch04_training').getBoundingClientRect().top) < 300")
+    page = visit("book/methods.html", javascript=False)
+    assert not page.locator("#methods-filter").is_visible() and page.locator("tbody tr:visible").count() == len(METHODS)
