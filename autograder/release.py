@@ -18,7 +18,7 @@ from autograder.making.links import Links
 from autograder.making.start_page import start_page
 
 from . import course
-from .making import cells
+from .making import cells, shown_cases
 from .places import COURSE, NOTEBOOK, SourceError, Tree
 
 
@@ -31,6 +31,7 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
     made = {}
     for path in tree.exercises:
         nb, made[path.stem] = source_notebook(path, texts[path], links, tree.root)
+        shown_cases.add(nb)
         write(scratch / "source" / path.stem / f"{NOTEBOOK}.ipynb", cells.dumps(nb))
     api = None
     for topic in made:

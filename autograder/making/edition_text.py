@@ -13,9 +13,6 @@ FENCE = re.compile(r"^(`{3,}|:{3,})")
 BY_HAND = re.compile(r'solution"?: true, "?grade"?: true')
 GONE = " (not in this edition)"
 
-EXAMPLE = re.compile(r'check\.solution\("(\d+\.\d+)"\)` shows our answer to exercise \1')
-"""How the head of a chapter's exercises shows the way to an answer."""
-
 LINK = r"\{ref\}`[^`<]*<ex-\d+-\d+>`"
 LINKS = re.compile(rf"{LINK}(?:(?:, | and ){LINK})*")
 LABEL = re.compile(r"<ex-(\d+)-(\d+)>")
@@ -108,7 +105,7 @@ def _mended(
                 raise SourceError(_about(name, i, m[1] or m[2], number))
         elif line.startswith("```"):
             fence = FENCE.match(line)[1]
-        elif not line.startswith(("% ", "★", "☆", "###")) and not EXAMPLE.search(line):
+        elif not line.startswith(("% ", "★", "☆", "###")):
             question &= "{dropdown}" not in line and not line.startswith("+++")
             bare = NOT_PROSE.sub(lambda m: " " * len(m[0]), line)
             ends = [(m.end(), m[1]) for m in plain.finditer(bare)]
@@ -222,7 +219,5 @@ def _many(n: float, what: str) -> str:
 
 
 def headed(source: str, due: str | None) -> str:
-    """A chapter's exercises whose head says when they are due, and names an exercise that is there as its example."""
-    there = [n for n, _ in blocks(source) if n]
-    source = EXAMPLE.sub(lambda m: m[0] if m[1] in there else m[0].replace(m[1], there[0]), source)
+    """A chapter's exercises whose head says when they are due."""
     return re.sub(r"^# .+\n", lambda m: f"{m[0]}\n**Due on {due}.**\n", source, count=1, flags=re.M) if due else source

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 
 from autograder.engine.importable_helpers import modules
 from autograder.places import SourceError
@@ -257,10 +258,24 @@ def source_notebook(path: Path, text: str, links: Links, root: Path) -> tuple[No
         move_insight(ex, name)
         fold_checks(ex)
     listed = uses(text, name)
-    if listed:
-        cells[0].source += f"\n\n{permission(listed)}"
-    cells.insert(1, setup_cell(f"{path.stem[:4]}-setup"))
+    cells[1:1] = [how_to_answer(found, listed), setup_cell(f"{path.stem[:4]}-setup")]
     return notebook([c for c in cells if c.source.strip()], listed), found
+
+
+HOW = """\
+Write your answer where it says so.
+The folded cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
+A check names the mistake that it recognises, and never the number.
+Press Validate to run all visible checks at once; `make check` adds the hidden ones, which use other numbers.
+Run the two cells below this text first."""
+
+
+def how_to_answer(found: list[Exercise], listed: list[str]) -> NotebookNode:
+    """What a notebook says of its cells; the tag keeps it off the site, where there are none."""
+    text, example = HOW, next((ex.number for ex in found if ex.checks), None)
+    if example:
+        text += f'\nAfter a pass, or after three tries, `check.solution("{example}")` shows our answer to exercise {example}.'
+    return new_markdown_cell(f"{text}\n\n{permission(listed)}" if listed else text, metadata={"tags": ["remove-cell"]})
 
 
 def uses(text: str, name: str) -> list[str]:

@@ -25,7 +25,7 @@ def test_a_release_keeps_the_list_and_tells_it(tree, tmp_path):
     for folder in ("source", "release"):
         nb = nbformat.read(tmp_path / "one" / "course" / folder / "ch01_sample" / "exercises.ipynb", as_version=4)
         assert dict(nb.metadata.course) == {"helpers": ["helpers.costs.rooflines.hardware", "helpers.show"]}
-        assert nb.cells[0].source.endswith(
+        assert nb.cells[1].source.endswith(
             "Of `helpers`, an answer may use `costs.rooflines.hardware` and `show`; "
             "the rest is off limits, and is not there when it is graded."
         )
@@ -36,7 +36,7 @@ def test_a_release_keeps_the_list_and_tells_it(tree, tmp_path):
 def test_without_the_line_nothing_is_said(tree):
     nb = in_process_grading.solved("ch01_sample", tree)
     assert dict(nb.metadata) == cells.METADATA
-    assert "an answer may use" not in nb.cells[0].source
+    assert "an answer may use" not in nb.cells[1].source
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_same_bytes_each_time(generated, tmp_path):
 
 def test_ids_and_metadata_do_not_vary(generated):
     nb = read(generated)
-    assert nb.cells[1].id == "ch01-setup"
+    assert nb.cells[2].id == "ch01-setup"
     assert {"ch01-q01", "ch01-q01-check", "exercise-1-2-which-of-two"} <= {c.id for c in nb.cells}
     assert dict(nb.metadata) == cells.METADATA
     raw = json.loads((generated / "notebooks/ch01_sample/exercises.ipynb").read_text(encoding="utf-8"))
@@ -137,9 +137,9 @@ def test_errors_in_a_source(tree, old, new, sentence):
 
 
 def test_setup_cell_is_locked_in_exercises_only(generated):
-    assert meta(read(generated).cells[1])["locked"] is True
+    assert meta(read(generated).cells[2])["locked"] is True
     assert not meta(read(generated, "reading").cells[1])
-    assert read(generated).cells[1].source == read(generated, "reading").cells[1].source == first_cell.setup()
+    assert read(generated).cells[2].source == read(generated, "reading").cells[1].source == first_cell.setup()
 
 
 def test_answers_to_a_chapter_that_is_gone_are_kept(tree, tmp_path):

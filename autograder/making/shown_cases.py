@@ -1,0 +1,225 @@
+"""What the site shows of a check: its first visible cases, and inputs to try. It goes into the metadata of the check cell.
+
+nbgrader's checksum does not count metadata, and no grading reads this.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import SimpleNamespace
+
+from nbformat import NotebookNode, from_dict
+
+import helpers.check
+
+from .exercises import AFRESH, meta
+from .tried_numbers import DRAWN, entries, settings, to_try
+
+SHOWN = 2  # visible cases
+MOST = {"given": 12, "results": 8, "letters": 70}  # parameters, numbers of a result, letters of one value
+
+
+class Recorder:
+    """In place of `check.Answer`: keeps what is stated, and judges nothing."""
+
+    def __init__(self, answer, *_, **__):
+        self.answer, self.unseen = answer, False
+        self.stated, self.hidden, self.draws, self.mistakes = [], [], [], []
+
+    def gives(self, expected, *args, **kwargs) -> None:
+        if not self.unseen:
+            self.stated.append((expected, args, kwargs))
+        elif not kwargs:
+            self.hidden.append(args)
+
+    def equals(self, reference, n=20, **draws) -> None:
+        self.draws.append(draws)
+
+    def wrong(self, message, mistake, *case) -> None:
+        if callable(mistake):
+            self.mistakes.append(mistake)
+
+    def __getattr__(self, name: str) -> Callable:
+        return lambda *_, **__: None
+
+
+def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
+    """The answers of a check cell, with what is stated of them; `scope` has the names that the cell needs.
+
+    seed  of what the cell draws itself
+    """
+    made: list[Recorder] = []
+
+    def answer(*args, **kwargs):
+        made.append(Recorder(*args, **kwargs))
+        return made[-1]
+
+    def hidden():
+        for one in made:
+            one.unseen = True
+
+    def inputs(n, name, draws, shapes=False):
+        return iter(settings(draws, f"{seed} {name}"))
+
+    def nothing(*_, **__):
+        return None
+
+    same = {name: getattr(helpers.check, name) for name in ("ints", "floats", "choice")}
+    silent = dict.fromkeys(("report", "look", "passed", "solution", "ran"), nothing)
+    stand_in = SimpleNamespace(
+        **same, **silent, Answer=answer, Program=Recorder, hidden=hidden, inputs=inputs, run=lambda cell: cell()
+    )
+    with suppress(Exception):  # a check may need more than these; then what it has stated so far counts
+        exec(compile(source.replace(AFRESH, ""), "<check>", "exec"), {**scope, "check": stand_in})
+    return made
+
+
+def drawn(source: str, made: list[Recorder], given: list[str], grade_id: str, scope: dict) -> list[tuple]:
+    """Arguments as the hidden tests draw them: from `equals`, or what they state otherwise with one seed and not with another."""
+    draws = next((d for one in made for d in one.draws if len(d) == len(given)), None)
+    if draws:
+        found = [tuple(setting.values()) for setting in settings(draws, grade_id)]
+    elif "check.inputs" in source:
+        fixed = {repr(args) for one in recorded(source, scope, "other") for args in one.hidden}
+        found = [args for one in made for args in one.hidden if repr(args) not in fixed and len(args) == len(given)]
+        found = list({repr(args): args for args in found}.values())[:DRAWN]
+    else:
+        found = []
+    return [args for args in found if None not in (text(x, scope, exact=True) for x in args)]
+
+
+def defined(nb: NotebookNode) -> dict:
+    """What the cells of a solved notebook define; nothing is drawn or printed, and no device is started."""
+    scope: dict = {"__name__": "__main__"}
+    for cell in nb.cells:
+        if cell.cell_type != "code" or meta(cell).get("grade") or meta(cell).get("grade_id", "").endswith("-setup"):
+            continue
+        body = [n for n in ast.parse(cell.source).body if not isinstance(n, ast.Expr)]
+        body = [n for n in body if "mesh.devices" not in ast.unparse(n)]
+        with suppress(Exception):  # an edition's own cell may need what is left out: its exercise then shows no case
+            exec(compile(ast.Module(body, []), "<answer>", "exec"), scope)
+    return scope
+
+
+def add(nb: NotebookNode) -> None:
+    """Put cases and hashes into the check cells of a solved notebook."""
+    scope, own = defined(nb), {}
+    for cell in nb.cells:
+        grade_id = meta(cell).get("grade_id", "")
+        exercise = grade_id[: len("ch01-q01")]
+        if cell.cell_type != "code" or not grade_id:
+            continue
+        if meta(cell).get("solution"):
+            functions = [n.name for n in ast.parse(cell.source).body if isinstance(n, ast.FunctionDef)]
+            own[exercise] = own.get(exercise, set()) | {n for n in functions if n in scope and _plain(scope[n])}
+        elif meta(cell).get("grade"):
+            names = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
+            if names & own.get(exercise, set()) and (found := of_check(cell.source, grade_id, scope)):
+                cell.metadata["course"] = from_dict(found)
+
+
+def _plain(answer: Callable) -> bool:
+    """Whether neither an array nor a function goes in or comes out, as the signature says."""
+    return not any(word in str(inspect.signature(answer)) for word in ("rray", "Callable", "*"))
+
+
+def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
+    """Parameters, names of results, visible cases and inputs to try of the function that a check judges, as text."""
+    made = recorded(source, scope, grade_id)
+    made = [a for a in made if inspect.isfunction(a.answer) and scope.get(a.answer.__name__) is a.answer]
+    if len({a.answer for a in made}) != 1 or not _plain(answer := made[0].answer):
+        return None
+    signature = inspect.signature(answer)
+    given = list(signature.parameters)
+    if not 0 < len(given) <= MOST["given"]:
+        return None
+    cases = visible(made, signature, scope)
+    mistakes = [m for a in made for m in a.mistakes]
+    tried = to_try(answer, drawn(source, made, given, grade_id, scope), grade_id, mistakes)
+    tried = [([text(x, scope) for x in args], hashes) for args, hashes in tried]
+    names = list(dict.fromkeys(name for _, result in [*cases, *tried] for name in result))
+    if not names or len(names) > MOST["results"]:
+        return None
+    return {
+        "answer": answer.__name__,
+        "given": given,
+        "results": [list(pair) for pair in zip(names, labels(names, inspect.getdoc(answer) or ""))],
+        "cases": [{"given": args, "gives": result} for args, result in cases],
+        "numbers": [{"given": args, "hashes": hashes} for args, hashes in tried],
+    }
+
+
+def visible(made: list[Recorder], signature: inspect.Signature, scope: dict) -> list[tuple[list[str], dict[str, str]]]:
+    """The first visible cases that are short enough to print: the arguments, and the entries of the result by name."""
+    found: dict[tuple, dict] = {}  # several answers may state parts of one result
+    for one in made:
+        for expected, args, kwargs in one.stated:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            printed = tuple(text(x, scope) for x in bound.arguments.values())
+            told = {n: text(x, scope) for n, x in entries(expected).items() if x is not ...}
+            found.setdefault(printed, {}).update(told if expected is not None else {})
+    short = [(list(args), result) for args, result in found.items() if None not in (*args, *result.values())]
+    most = max((len(result) for _, result in short), default=0)
+    return [(args, result) for args, result in short if result and len(result) == most][:SHOWN]
+
+
+def labels(names: list[str], doc: str) -> list[str]:
+    """What to call the entries of a result: their keys, or what the docstring calls the places of a tuple.
+
+    >>> labels(["1", "2"], "(lower, upper): seconds with overlap, and without.")
+    ['lower', 'upper']
+    >>> labels(["bytes"], ""), labels([""], "FLOPs."), labels(["1", "2"], "Two numbers.")
+    (['bytes'], ['result'], ['result 1', 'result 2'])
+    """
+    if not all(name.isdigit() for name in names):
+        return [name or "result" for name in names]
+    said = re.match(r"\(((?:[^()]|\([^()]*\))*)\)", doc)
+    parts = [part.strip() for part in re.split(r",(?![^(]*\)) ", said[1])] if said else []
+    if [str(i) for i in range(1, len(parts) + 1)] == sorted(names) and all(len(part) <= 32 for part in parts):
+        return [parts[int(name) - 1] for name in names]
+    return [f"result {name}" for name in names]
+
+
+def text(x: object, scope: dict, inside: bool = False, exact: bool = False) -> str | None:
+    """A value as a page prints it, None if it is long; a table that has a name in the notebook, and a chip, by that name.
+
+    exact  None, too, if what is printed is not the whole value
+
+    >>> text(3.94e14, {}), text(273678336, {}), text((2, 16), {}), text({"bf16": 1.97e14}, {}), text("memory", {}), text(1.0, {})
+    ('3.94e14', '273,678,336', '(2, 16)', '{"bf16": 1.97e14}', '"memory"', '1')
+    """
+    named = isinstance(x, (Mapping, list)) and next(
+        (n for n, v in scope.items() if n.isupper() and type(v) is type(x) and v == x), None
+    )
+    if named or type(x).__name__ == "Chip":
+        return named or x.name
+    if isinstance(x, str):
+        said = f'"{x}"'
+    elif isinstance(x, bool) or x is None:
+        said = str(x)
+    elif isinstance(x, int):
+        said = str(x) if inside or abs(x) < 10_000 else f"{x:,}"
+    elif isinstance(x, float):
+        if exact and float(f"{x:.6g}") != x:
+            return None
+        said = "∞" if x == float("inf") else re.sub(r"e\+?(-?)0*", r"e\1", f"{x:.6g}")
+    elif isinstance(x, (tuple, list, Mapping)):
+        said = _several(x, lambda v: text(v, scope, True, exact))
+    else:
+        said = None
+    return said if said and len(said) <= MOST["letters"] else None
+
+
+def _several(x: tuple | list | Mapping, one: Callable) -> str | None:
+    """A tuple, list or dict as Python prints it, by the text of its values."""
+    inner = [one(v) for v in (x.values() if isinstance(x, Mapping) else x)]
+    if None in inner:
+        return None
+    if isinstance(x, Mapping):
+        return "{" + ", ".join(f"{one(k)}: {v}" for k, v in zip(x, inner)) + "}"
+    if isinstance(x, tuple):
+        return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"
+    return f"[{', '.join(inner)}]"
