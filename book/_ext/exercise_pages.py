@@ -21,7 +21,8 @@ HOW = """\
 Read and think here, and answer in the notebook: it says at once whether an answer is right, and if not, which mistake it looks like.
 The links above open it in Colab or Binder.
 <span id="own-machine">On your own machine</span>, <span id="clone">clone the repository</span>, type `make lab`, and open `{path}`.
-Most answers are Python functions: what goes in and what comes out stands under the question, often with a case or two."""
+Most answers are Python functions: what goes in and what comes out stands under the question, often with a case or two.
+Stars say how hard an exercise is, and importance how much later chapters and real work rest on it; the link leads to the section to have read."""
 
 TRY = """\
 In a column headed “try” the result is left to you.
@@ -39,7 +40,9 @@ def page(text: str, docname: str) -> str:
             heading = HEADING.search(source)
             number = heading[1] if heading else number
             cells.append(
-                HOW.format(path=f"{docname}.ipynb") if "remove-cell" in cell["metadata"].get("tags", ()) else source
+                HOW.format(path=f"{docname.replace('notebooks', 'work', 1)}.ipynb")
+                if "remove-cell" in cell["metadata"].get("tags", ())
+                else source
             )
         elif marks.get("grade"):
             link = f'<p class="answer-in">{number} {"-".join(marks["grade_id"].split("-")[:2])}</p>'
