@@ -267,7 +267,8 @@ Write your answer where it says so.
 The folded cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
 A check names the mistake that it recognises, and never the number.
 Press Validate to run all visible checks at once; `make check` adds the hidden ones, which use other numbers.
-Stars say how hard an exercise is, and importance how much later chapters and real work rest on it; the link leads to the section to have read.
+Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
+The link in that line leads to the section to have read.
 Run the two cells below this text first."""
 
 

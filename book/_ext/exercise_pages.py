@@ -22,7 +22,8 @@ Read and think here, and answer in the notebook: it says at once whether an answ
 The links above open it in Colab or Binder.
 <span id="own-machine">On your own machine</span>, <span id="clone">clone the repository</span>, type `make lab`, and open `{path}`.
 Most answers are Python functions: what goes in and what comes out stands under the question, often with a case or two.
-Stars say how hard an exercise is, and importance how much later chapters and real work rest on it; the link leads to the section to have read."""
+Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
+The link in that line leads to the section to have read."""
 
 TRY = """\
 In a column headed “try” the result is left to you.

@@ -9,9 +9,9 @@ WEIGHTS, OTHER, INK = COLOURS[0] + "40", "#eeeeee", "#222"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
 MLPS = {
     "plain": (("$W_{in}$ [D, F]",), "activation", "[B, T, F]", "$W_{out}$ [F, D]"),
-    "gated": (("$W_{in1}$ [D, F]", "$W_{in2}$ [D, F]"), "activation × gate", "[B, T, F]", "$W_{out}$ [F, D]"),
+    "gated": (("$W_{in}$ [D, F]", "$W_{gate}$ [D, F]"), "activation × gate", "[B, T, F]", "$W_{out}$ [F, D]"),
     "mixture of experts": (
-        ("router [D, E]", "E × $W_{in1}$, $W_{in2}$"),
+        ("router [D, E]", "E × $W_{in}$, $W_{gate}$"),
         "of k experts a token",
         "[B, T, k, F]",
         "E × $W_{out}$ [F, D]",

@@ -78,5 +78,5 @@ def test_each_pass_computes_its_own_keys():
 
 def test_the_block_names_every_weight():
     said = texts(plot.transformer_block(ALT))
-    for name in ("W_Q", "W_K", "W_V", "W_O", "W_{in}", "W_{in1}", "W_{in2}", "W_{out}", "router"):
+    for name in ("W_Q", "W_K", "W_V", "W_O", "W_{in}", "W_{gate}", "W_{out}", "router"):
         assert name in said
