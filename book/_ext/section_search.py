@@ -46,7 +46,7 @@ class Section:
 
     def __init__(self, page: str, anchor: str, level: int, parent: "Section | None"):
         self.page, self.anchor, self.level, self.parent = page, anchor, level, parent
-        self.title, self.text, self.code = "", "", set()
+        self.title, self.text, self.code, self.about = "", "", set(), ""
         self.names = []  # what else it is called, and how sure that leads here, of 10
 
 
@@ -172,7 +172,7 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
     for method in methods:
         section = sections[at[f"book/{method['chapter']}.html", method["section"]]]
         section.names.append(method["name"])
-        section.text += f" {method['computes'][0].upper()}{method['computes'][1:]}."
+        section.about += f"{method['computes']} "
     often = Counter(word for s in sections for word in s.code)
     names = list(pages)
 
@@ -186,7 +186,7 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
             parent,
             " ".join(s.text.split()),
             s.names,
-            " ".join(sorted(code)),
+            s.about + " ".join(sorted(code)),
         ]
 
     def term(e: dict) -> list:

@@ -32,7 +32,7 @@ const Search = (() => {
 
   // How well a name is what was asked, from 0 to 1.
   function fits(asked, name) {
-    if (asked.squeezed === name.squeezed) return 1;
+    if (asked.squeezed === name.squeezed || asked.whole === name.squeezed) return 1;
     const share = Math.min(asked.squeezed.length / name.squeezed.length, name.squeezed.length / asked.squeezed.length);
     const foreign = CJK.test(asked.squeezed);
     if (name.squeezed.startsWith(asked.squeezed) && asked.squeezed.length > 1) return .5 + .4 * share;
@@ -53,7 +53,7 @@ const Search = (() => {
     return share >= .5 ? share : 0;
   }
 
-  const named = text => ({ text, words: words(text), squeezed: squeeze(text) });
+  const named = (text, weight) => ({ text, weight, words: words(text), squeezed: squeeze(text) });
 
   let sections, terms, things, known; // made of SECTIONS when the first word is asked
   function prepare() {
@@ -65,11 +65,11 @@ const Search = (() => {
       const kind = pages[page].startsWith("notebooks/") ? .85 : /instructor|errata|bibliography|runs/.test(pages[page]) ? .75 : 1;
       return {
         page: pages[page], anchor, title, text, parent, kind, size: own.length, prose: ` ${own.join(" ")} `, head: ` ${words(title).join(" ")} `,
-        names: [[named(title), .95], ...(short ? [[named(short), .95]] : []), ...names.map(n => [named(n), .85])],
+        names: [named(title, .95), ...(short ? [named(short, .95)] : []), ...names.map(name => named(name, .85))],
       };
     });
-    terms = SECTIONS.terms.map(([anchor, term, says, names, section]) => ({ anchor, term, says, section, names: [term, ...names].map(named) }));
-    things = SECTIONS.things.map(([title, address, names, says]) => ({ title, address, says, names: [title, ...names].map(named) }));
+    terms = SECTIONS.terms.map(([anchor, term, says, names, section]) => ({ anchor, term, says, section, names: [term, ...names].map(name => named(name)) }));
+    things = SECTIONS.things.map(([title, address, names, says]) => ({ title, address, says, names: [title, ...names].map(name => named(name)) }));
     for (const { names } of [...terms, ...things]) for (const { words } of names) for (const w of words) if (!often.has(w)) often.set(w, 1);
     known = often;
   }
@@ -89,10 +89,14 @@ const Search = (() => {
       }
       return best;
     });
-    return { words: asked, squeezed: asked.join("") };
+    return { words: asked, squeezed: asked.join(""), whole: all.join("") };
   }
 
-  const best = (asked, names) => names.reduce((most, [name, weight = 1]) => Math.max(most, weight * fits(asked, name)), 0);
+  // The best of some names: how well it is what was asked, and which it is.
+  const best = (asked, names) => names.reduce((most, name) => {
+    const fit = (name.weight ?? 1) * fits(asked, name);
+    return fit > most.fit ? { fit, name: name.text } : most;
+  }, { fit: 0 });
 
   // How much of what was asked stands in a section's heading and prose, from 0 to 1.
   function says(asked, section, weights) {
@@ -116,17 +120,17 @@ const Search = (() => {
     const found = new Map(), add = (key, score, more) => {
       if (score > (found.get(key)?.score ?? 0)) found.set(key, { ...found.get(key), ...more, score });
     };
+    const said = sections.map(section => says(asked, section, weights));
     sections.forEach((section, n) => {
-      const name = best(asked, section.names), said = says(asked, section, weights);
-      const score = section.kind * (100 * name + 40 * said);
-      if (name > .3 || said > .3) add(n, score, { section });
+      const { fit } = best(asked, section.names);
+      if (fit > .3 || said[n] > .3) add(n, section.kind * (100 * fit + 40 * said[n]), { section });
     });
     for (const term of terms) {
-      const fit = best(asked, term.names.map(n => [n])), section = sections[term.section];
-      if (fit > .3) add(term.section, 100 * fit + 40 * says(asked, section, weights) + 5, { section, term });
+      const { fit, name } = best(asked, term.names), n = term.section;
+      if (fit > .3) add(n, 100 * fit + 40 * said[n] + 5, { section: sections[n], term: { ...term, name } });
     }
     for (const thing of things) {
-      const fit = best(asked, thing.names.map(n => [n]));
+      const { fit } = best(asked, thing.names);
       if (fit > .4) add(thing, 105 * fit + (thing.says ? 2 : 0), { thing });
     }
     return [...found.values()].sort((a, b) => b.score - a.score).map(f => result(f, asked));

@@ -30,7 +30,10 @@ addEventListener("DOMContentLoaded", () => {
       const entry = element("a", "", "Glossary");
       entry.href = `book/glossary.html#${term.anchor}`;
       entry.setAttribute("aria-label", `Glossary: ${term.term}`);
-      made.append(element("p", "", element("strong", "", term.term), `: ${term.says} `, entry));
+      const name = element("span", "", ` (${term.name})`);
+      if (/[\uac00-\ud7af]/.test(term.name)) name.lang = "ko";
+      else if (/[\u4e00-\u9fff]/.test(term.name)) name.lang = "zh";
+      made.append(element("p", "", element("strong", "", term.term), ...(term.name === term.term ? [] : [name]), `: ${term.says} `, entry));
     }
     if (says) made.append(element("p", "", ...marked(says, asked)));
     return made;

@@ -102,3 +102,22 @@ def test_the_search_of_any_page_leads_there(visit):
     page.keyboard.press("Enter")
     page.locator("#search-results a[href$='#sec-ring']").first.wait_for()
     assert visit.errors == [] and visit.asked == []
+
+
+def test_a_name_of_the_glossary_or_of_a_method_and_a_title_of_an_exercise_lead_there(visit, site):
+    """Every fifth of what the sources list; where they lead is read from them, and not from what the search was given."""
+    entry = re.compile(r"^(\S.*)\n(?:  %.*\n)?.*\n  \{ref\}`(?:[^`<]+ <)?([\w-]+)>?` · (.*)$", re.M)
+    wanted = {
+        name: label
+        for term, label, more in entry.findall((ROOT / "book/glossary.md").read_text(encoding="utf-8"))
+        for name in [term, *re.split(r", | · ", re.sub(r"<[^>]+>|\\\*|also: ", "", more))]
+    }
+    methods = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
+    wanted |= {m["name"]: m["section"] for m in methods}
+    for source in (ROOT / "solutions").glob("ch*.md"):
+        found = re.findall(r"^### Exercise (\d+)\.(\d+) — (.+)$", source.read_text(encoding="utf-8"), re.M)
+        wanted |= {f"{k}.{n} {title}": f"ex-{k}-{n}" for k, n, title in found}
+    assert len(wanted) > 1_100
+    some = dict(list(wanted.items())[::5])
+    found = visit("search.html").evaluate(FIND, list(some))
+    assert {name: at for (name, label), at in zip(some.items(), found, strict=True) if missed(at, [label], 3)} == {}
