@@ -10,6 +10,7 @@ from pathlib import Path
 
 BOOK = Path(__file__).parents[1]
 WORDS, LINES = 100, 10  # a minute
+NBSP = "\u00a0"  # a number and its unit stay on one line
 LABEL = re.compile(r"^\(([\w:.-]+)\)=$", re.M)
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.M | re.S)
 EXERCISE = re.compile(r"^### Exercise (\d+\.\d+) .*\n+[★☆]{3}(?: · importance (\d)/5)? · (\d+) min · ", re.M)
@@ -34,11 +35,11 @@ def spent(minutes: float) -> str:
     """A time as a person would give it.
 
     >>> spent(4.2), spent(52), spent(397), spent(1440)
-    ('5 min', '50 min', '6 h 40 min', '24 h')
+    ('5\xa0min', '50\xa0min', '6\xa0h\xa040\xa0min', '24\xa0h')
     """
     whole = max(5, round(minutes / 5) * 5) if minutes < 90 else round(minutes / 10) * 10
     hours, rest = divmod(whole, 60)
-    return " ".join([f"{hours} h"] * (hours > 0) + [f"{rest} min"] * (rest > 0))
+    return NBSP.join([f"{hours}{NBSP}h"] * (hours > 0) + [f"{rest}{NBSP}min"] * (rest > 0))
 
 
 def pages(text: str) -> float:
@@ -81,13 +82,17 @@ def reading(topic: str) -> float:
     return sum(minutes for of, minutes in sections().values() if of == topic)
 
 
-def takes(topic: str) -> str:
-    """How long a chapter and its exercises take, for its head."""
+def _chapter(topic: str) -> str:
     own = [(importance, minutes) for of, importance, minutes in exercises().values() if of == topic]
     first = [minutes for importance, minutes in own if importance == 5]
-    said = f"Reading takes about {spent(reading(topic))}"
-    said += f", its {len(own)} exercises {spent(sum(m for _, m in own))}" if own else ""
-    return said + (f", the {len(first)} most important of them {spent(sum(first))}." if first else ".")
+    said = f"{spent(reading(topic))} to read"
+    said += f" and {spent(sum(m for _, m in own))} for its {len(own)} exercises" if own else ""
+    return said + (f"; the {len(first)} most important of them take {spent(sum(first))}" if first else "")
+
+
+def takes(topic: str) -> str:
+    """How long a chapter and its exercises take, for its head."""
+    return f"This chapter takes about {_chapter(topic)}."
 
 
 def path(name: str) -> str:
@@ -102,7 +107,7 @@ def path(name: str) -> str:
             steps.setdefault(topic, []).append((f"{{ref}}`Exercise {s} <ex-{s.replace('.', '-')}>`", minutes))
     return "\n".join(
         f"* Chapter {int(topic[2:4])}, {spent(sum(m for _, m in own))}: "
-        + ", ".join(f"{shown} ({max(1, round(minutes))} min)" for shown, minutes in own)
+        + ", ".join(f"{shown} ({max(1, round(minutes))}{NBSP}min)" for shown, minutes in own)
         for topic, own in steps.items()
     )
 
@@ -115,7 +120,7 @@ def length(name: str) -> float:
 def everything() -> str:
     """All chapters and their exercises as a list in MyST, a chapter a line."""
     topics = dict.fromkeys(topic for topic, _ in sections().values())
-    return "\n".join(f"* {{doc}}`{topic}`: {takes(topic)[0].lower()}{takes(topic)[1:]}" for topic in topics)
+    return "\n".join(f"* {{doc}}`{topic}`: {_chapter(topic)}." for topic in topics)
 
 
 def total() -> float:

@@ -299,6 +299,22 @@ FAULTS = [
         "\nfrom helpers.kernels import mesh  # noqa: E402, F401\n",
         "tests/test_imports.py",
     ),
+    Fault(
+        "an exercise before what it needs",
+        CHAPTER,
+        r"Exercise 1\.5 <ex-1-5>`, \{ref\}`Exercise 1\.6 <ex-1-6>",
+        "Exercise 1.6 <ex-1-6>`, {ref}`Exercise 1.5 <ex-1-5>",
+        "tests/book/test_reading_order.py",
+        "linked",
+    ),  # fmt: skip
+    Fault(
+        "progress that is written while work is graded",
+        "helpers/check/progress.py",
+        r'or "NBGRADER_EXECUTION" in os\.environ',
+        "",
+        "tests/helpers/check/test_progress.py",
+        "sits",
+    ),  # fmt: skip
     Fault("a file that is too long", "helpers/show.py", END, "# \n" * 400, "tests/test_style.py", "small"),
     Fault(
         "a name that nobody uses",

@@ -97,7 +97,7 @@ HOW = """
 - The check names the mistake and never the answer; each exercise has hints to unfold.
 - **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.
 - What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
-- In `work/`, this page shows it whenever it is opened, and each check that passes says what is next.
+- In `work/`, this page shows it whenever it is opened (close it and open it again), and each check that passes says what is next.
 - `make check` (or `python -m autograder.grade_own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
 - Your answers live in these notebooks: a new release does not overwrite them unless told to.
 """

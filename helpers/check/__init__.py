@@ -23,7 +23,9 @@ which answer is an old one;
 `judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program` and
 `sharded_results`;
 `small_run` shows one on a few devices;
-`questions` replies to guesses; `solutions` opens ours. May import: helpers.trace and what that may. Tests: tests/helpers/check.
+`questions` replies to guesses; `solutions` opens ours;
+`progress` keeps what passed across days, `standing` says it in a sentence, `start_page` on a page.
+May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run

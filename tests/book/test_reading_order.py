@@ -89,7 +89,7 @@ def test_a_path_fits_its_time_and_nothing_in_it_needs_what_it_leaves_out(name, h
     assert sections == sorted(sections, key=READ.index)  # known, and in the order of the text
     assert hours * 60 * 0.8 < study_time.length(name) <= hours * 60
     shown = study_time.path(name)
-    minutes = [int(n) for n in re.findall(r"\((\d+) min\)", shown)]
+    minutes = [int(n) for n in re.findall(r"\((\d+)\smin\)", shown)]
     assert len(minutes) == len(steps) and abs(sum(minutes) - study_time.length(name)) < len(steps)
 
 

@@ -92,7 +92,7 @@ def test_the_check_and_the_start_page_say_where_one_stands(work, capsys):
     today = progress.date.today()
     assert f"| 2 | passed {today} |" in page and f"| 4 | begun {today} |" in page
     assert (
-        page.count("| 2 of 6 | 1 of 2 | 1 | 20 min | [1.2](ch01/exercises.ipynb#ex-1-2) |") == 2
+        page.count("| 2 of 6 | 1 of 2 | 1 | 20\u00a0min | [1.2](ch01/exercises.ipynb#ex-1-2) |") == 2
     )  # the chapter, and in all
     assert start_page.with_state(page, {}) == start_page.with_state(PAGE, {})
     assert (work.parent / "notebooks/README.md").read_text(encoding="utf-8") == PAGE
