@@ -10,6 +10,7 @@ of the theme matters to it; a release of latex2mathml may write another tree, wh
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from html import unescape
 from importlib.metadata import distribution
 from pathlib import Path
@@ -29,6 +30,9 @@ FUNCTIONS = {"exp", "lim", "ln", "log", "max", "min"}
 SPACED = {"mi", "mn", "mfrac", "msub", "msup"}  # what stands off from the function before it; a bracket does not
 SIGNS = {"∞": "mi", "…": "mi", "⟺": "mo", "≔": "mo"}
 PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
+LONG = 17  # em: what a phone of 360 pixels has room for, with some to spare
+RELATIONS, ADDED = "=≤≥<>≈∝→⟶←⟺≔", "+−·"
+OPENING, CLOSING = set("([{"), set(")]}")
 OPENS, CLOSES = re.compile(r"[(\[“]$"), re.compile(r"[.,;:?!)\]”%’]+|-\w+")
 logger = logging.getLogger(__name__)
 
@@ -149,10 +153,96 @@ def rows(tex: str) -> str:
     return rf"\begin{{aligned}}{tex}\end{{aligned}}" if r"\\" in boxed else tex
 
 
+def width(node: ET.Element) -> float:
+    """About how wide a formula is drawn, in em: a letter 0.55, a sign with the space around it 1.
+
+    >>> round(width(ET.fromstring("<mrow><mi>x</mi><mo>=</mo><mfrac><mi>a</mi><mtext>bcd</mtext></mfrac></mrow>")), 2)
+    3.2
+    """
+    inner = [width(child) for child in node]
+    match node.tag:
+        case "mfrac":
+            return max(inner)
+        case "munder" | "mover":
+            return max(inner[0], 0.7 * inner[1])
+        case "msub" | "msup":
+            return inner[0] + 0.7 * inner[1]
+        case "msubsup" | "munderover":
+            return inner[0] + 0.7 * max(inner[1:])
+        case "mspace":
+            return float(node.get("width", "0em").removesuffix("em"))
+        case "mtable":
+            return sum(max(width(cell) for cell in column) for column in zip(*node))
+        case "mo" if node.text in RELATIONS + ADDED:
+            return 1.0
+    return sum(inner) + 0.55 * len(node.text or "")
+
+
+def parts(formula: str) -> list[list[str]]:
+    r"""A long formula cut where a line may end: at wide spaces into parts, before relations and after commas into pieces.
+
+    No browser breaks the line of a formula.  A piece that is still long is cut before + and · too; what stands in brackets, in a
+    box of lines or under a fraction stays whole.
+
+    >>> [len(pieces) for pieces in parts(markup(r"a = (b + c), \quad d", True))]
+    [1]
+    >>> [len(pieces) for pieces in parts(markup(r"a = b + (c + \text{one long word of a name}), \quad d", True))]
+    [3, 1]
+    """
+    line = list(ET.fromstring(formula)[0])
+    if sum(map(width, line)) < LONG:
+        return [[formula]]
+    found = []
+    for part in _cut(line, lambda node: node.tag == "mspace" and float(node.get("width").removesuffix("em")) >= 1):
+        part = part[part[0].tag == "mspace" :]
+        pieces = _cut(part, lambda node: _sign(node) in RELATIONS, lambda node: node.text == ",")
+        found.append(
+            [
+                _piece(short)
+                for piece in pieces
+                for short in (
+                    [piece] if sum(map(width, piece)) < LONG else _cut(piece, lambda node: _sign(node) in ADDED)
+                )
+            ]
+        )
+    return found
+
+
+def _sign(node: ET.Element) -> str:
+    """The sign that stands between what is left and right of it, or a space; an arrow may carry words."""
+    arrow = node[0] if node.tag == "mover" else node
+    return arrow.text if arrow.tag == "mo" and node.get("form") != "prefix" and arrow.text else " "
+
+
+def _cut(line: list[ET.Element], before: Callable, after: Callable = lambda node: False) -> list[list[ET.Element]]:
+    """The line in pieces: a new one begins before some nodes and after others, where no bracket is open."""
+    found, depth = [[]], 0
+    for node in line:
+        depth += (node.tag == "mo") * ((node.text in OPENING) - (node.text in CLOSING))
+        if depth == 0 and before(node) and found[-1]:
+            found.append([])
+        found[-1].append(node)
+        if depth == 0 and after(node):
+            found.append([])
+    return [piece for piece in found if piece]
+
+
+def _piece(nodes: list[ET.Element]) -> str:
+    if _sign(nodes[0]) in RELATIONS + ADDED:
+        nodes[0].set("form", "infix")  # at the start it would be taken for a number's own
+    whole = ET.Element("math", display="block")
+    ET.SubElement(whole, "mrow").extend(nodes)
+    return ET.tostring(whole, encoding="unicode").replace(" />", "/>")
+
+
 def _written(translator, node, display: bool) -> str:
     tex = node.astext().strip()
     try:
-        return markup(rows(tex) if display else tex, display)
+        if not display:
+            return markup(tex)
+        found = parts(markup(rows(tex), True))
+        whole = "".join(f'<span class="part">{"".join(part)}</span>' for part in found)
+        return found[0][0] if len(found) == len(found[0]) == 1 else f'<span class="parts">{whole}</span>'
     except BadFormula as e:
         logger.warning("%s", e, location=node)
         return f"<code>{translator.encode(tex)}</code>"

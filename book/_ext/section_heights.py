@@ -46,7 +46,7 @@ class Sections(HTMLParser):
             self.path.append((tag, section, tag == "details" and "open" not in attrs))
         if tag == "img" or (tag == "figure" and "live" in (attrs.get("class") or "").split()):
             self.add("pictures", 1)
-        elif tag == "math" and attrs.get("display") == "block":
+        elif tag == "div" and "math" in (attrs.get("class") or "").split():
             self.add("formulas", 1)
         elif tag in ("tr", "summary"):
             self.add("rows" if tag == "tr" else "folds", 1)

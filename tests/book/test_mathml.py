@@ -85,6 +85,35 @@ def test_signs_and_spaces_are_those_of_tex(tex, want):
     assert want in mathml.markup(tex, True)
 
 
+def pieces(tex: str) -> list[list[str]]:
+    """What stands in each piece of each part of a displayed formula."""
+    return [[re.sub("<[^>]*>", "", p) for p in part] for part in mathml.parts(mathml.markup(mathml.rows(tex), True))]
+
+
+@pytest.mark.parametrize(
+    ("tex", "want"),
+    [
+        (r"a = b, \qquad c = d", [["a=b,c=d"]]),  # short: one line has room for it
+        (r"f(a = b) = \text{a long name, and more}, \qquad c < d", [["f(a=b)", "=a\xa0long\xa0name,\xa0and\xa0more,"], ["c", "&lt;d"]]),
+        (r"A = 2 \cdot \text{bytes of a number} + \text{bytes of another}",
+         [["A", "=2", "·bytes\xa0of\xa0a\xa0number", "+bytes\xa0of\xa0another"]]),
+        (r"a &= \text{one very long line of words} \\ b &= c", [["a=one\xa0very\xa0long\xa0line\xa0of\xa0wordsb=c"]]),
+    ],
+)  # fmt: skip
+def test_a_long_formula_is_cut_at_spaces_and_relations_and_nowhere_in_brackets(tex, want):
+    assert pieces(tex) == want
+
+
+def test_a_sign_at_the_start_of_a_piece_stands_between_what_is_beside_it():
+    whole = mathml.markup(r"A = 2 \cdot \text{bytes of a number} + \text{bytes of another} - x", True)
+    last = mathml.parts(whole)[0][-2:]
+    assert all('<mrow><mo form="infix">' in piece for piece in last)
+    assert "form" not in whole
+    assert "".join(re.sub("<[^>]*>", "", p) for part in mathml.parts(whole) for p in part) == re.sub(
+        "<[^>]*>", "", whole
+    )
+
+
 @pytest.mark.parametrize("tex", [r"\nosuchcommand{x}", r"\frac{1}", "x^", "a & b", r"\begin{pmatrix} a \end{pmatrix}"])
 def test_a_formula_that_cannot_be_written_is_refused_with_its_text(tex):
     with pytest.raises(mathml.BadFormula, match=re.escape(tex)):
