@@ -40,6 +40,24 @@
     pause(next);
   });
 
+  // A tap on a figure shows it in its own size above the page; Esc, the button or a tap beside it closes it.
+  addEventListener("click", event => {
+    const link = event.target.closest?.("a.enlarge");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !window.HTMLDialogElement) return;
+    event.preventDefault();
+    const dialog = document.createElement("dialog"), image = link.querySelector("img").cloneNode();
+    dialog.className = "enlarged";
+    dialog.setAttribute("aria-label", "Figure, enlarged");
+    dialog.innerHTML = '<form method="dialog"><button>Close</button></form><figure class="picture" tabindex="0"></figure>';
+    dialog.lastChild.append(image);
+    dialog.style.setProperty("--own", `${link.querySelector("img").naturalWidth}px`);
+    dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
+    dialog.addEventListener("keydown", ({ key }) => key === "Escape" && dialog.close()); // in a box that scrolls Chromium leaves it open
+    dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
+    document.querySelector(".bd-article").append(dialog);
+    dialog.showModal();
+  });
+
   // Paper is light.
   const root = document.documentElement;
   let shown;
