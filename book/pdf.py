@@ -19,7 +19,7 @@ PLACE = '<span id="pdf"></span>'
 LINK = f'<span id="pdf">, and <a href="../{NAME}">the whole book</a> as a PDF</span>'
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 SETTLED = "async () => { await document.fonts.ready }"
-OPEN = "document.querySelectorAll('article details').forEach(d => { d.open = true })"
+OPEN = "document.querySelectorAll('article details:not(.hide)').forEach(d => { d.open = true })"
 MARGIN = {"top": "15mm", "bottom": "15mm", "left": "14mm", "right": "14mm"}
 
 
@@ -43,7 +43,7 @@ def chromium() -> str | None:
 
 
 def make(browser, site: Path, names: list[str], to: Path) -> None:
-    """Print these pages of a site into one file; answers that unfold are open in chapters, hints of exercises are not."""
+    """Print these pages of a site into one file; answers that unfold are open in chapters, folded code and hints of exercises are not."""
     from pypdf import PdfReader, PdfWriter
 
     book = PdfWriter()

@@ -34,17 +34,35 @@ def test_it_says_what_is_missing(tmp_path, capsys, monkeypatch):
     assert pdf.main([str(tmp_path)]) == 2 and "pip install" in capsys.readouterr().out
 
 
+def half_empty(page) -> bool:
+    """Whether the last text of a printed page stands in its upper half."""
+    heights = []
+    page.extract_text(
+        visitor_text=lambda text, cm, tm, *_: text.strip() and heights.append(cm[1] * tm[4] + cm[3] * tm[5] + cm[5])
+    )
+    return min(heights) > float(page.mediabox.height) / 2
+
+
 @pytest.mark.slow
 def test_pages_are_printed_with_bookmarks(browser, site, tmp_path):
     pypdf = pytest.importorskip("pypdf")
-    chosen = ["book/intro.html", "book/explorer.html", "notebooks/ch01_rooflines/exercises.html"]
+    chosen = [
+        "book/intro.html",
+        "book/explorer.html",
+        "book/ch01_rooflines.html",
+        "notebooks/ch01_rooflines/exercises.html",
+    ]
     pdf.make(browser, site, chosen, tmp_path / "some.pdf")
     found = pypdf.PdfReader(tmp_path / "some.pdf")
     assert [o.title for o in found.outline] == [
         "Rooflines to Racks",
         "The explorer of sharded products",
+        "1. Rooflines: where the time goes",
         "Rooflines: exercises",
     ]
+    last = {found.get_destination_page_number(o) - 1 for o in found.outline} | {len(found.pages) - 1}
+    assert [n for n, p in enumerate(found.pages) if n not in last and half_empty(p)] == []
     text = "\n".join(p.extract_text() for p in found.pages)
     assert "Predict, run, count" in text and "Exercise 1.1" in text
     assert not LEAKS.search(text) and "Mesh axis X" not in text  # no controls on paper
+    assert "Hide the code" not in text and "Show the code" not in text and "Play" not in text  # nor bars and buttons
