@@ -135,6 +135,7 @@ class Axis:
     unit: str = ""
 
 
+PLAY = '<div class="live-play"><button type="button" name="play">Play</button></div>'  # what play.js works
 LINES = ("line", "dash")
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -36,6 +36,7 @@
     addEventListener("hashchange", () => location.hash.startsWith(`#${box.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", () => { stray = ""; update(); });
+    window.livePlay(form, status);
     form.addEventListener("change", () => history.replaceState(null, "", `#${box.id}?${new URLSearchParams(new FormData(form))}`));
     form.hidden = false;
     box.classList.add("film-stepped");

@@ -1,15 +1,16 @@
-"""A film on a page: a menu of films and a slider through the frames of each; `film.js` moves them."""
+"""A film on a page: a menu of films, a slider through the frames of each, a button that plays them; `film.js` moves them."""
 
 from dataclasses import dataclass
 from html import escape
 
 from helpers.costs.sharding.collective_steps import Film, Frame
+from helpers.live.controls import PLAY
 from helpers.plot.sharding.collective_steps import drawing, size
 
 
 @dataclass(frozen=True)
 class LiveFilm:
-    """A collective on a page: a menu of films and a slider through the frames; without JavaScript all frames of the first.
+    """A collective on a page: a menu of films, a slider through the frames, a button; without JavaScript all frames of the first.
 
     films  {what the menu says: Film}
 
@@ -19,7 +20,7 @@ class LiveFilm:
     name: str
     title: str
     films: dict[str, Film]
-    runners = ("film.js",)
+    runners = ("play.js", "film.js")
     menu = "Links"
 
     def size(self, film: Film) -> tuple[int, int]:
@@ -47,7 +48,7 @@ class LiveFilm:
             f'<select id="{key}-links" name="links" autocomplete="off">{options}</select></div>'
             f'<div><label for="{key}-step">Step</label><input type="range" id="{key}-step" name="step" min="0" '
             f'max="{len(first.frames) - 1}" value="0" step="1" aria-valuetext="{first.frames[0].label}">'
-            f"<span>{first.frames[0].label}</span></div></form>"
+            f"<span>{first.frames[0].label}</span></div>{PLAY}</form>"
             f'{strips}<p role="status" aria-live="polite"><span>{escape(self.summary(first))}</span> '
             '<span class="visually-hidden"></span></p>'
             f"<figcaption>{escape(self.title)}</figcaption></figure>"

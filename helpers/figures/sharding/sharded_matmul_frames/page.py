@@ -18,7 +18,7 @@ from helpers.costs.sharding.resharding import Hop
 from helpers.costs.sharding.sharded_array import Axis, bytes_each
 from helpers.figures.sharding.sharded_matmul_costs import plans as explorer
 from helpers.figures.sharding.sharded_matmul_costs.plans import PlanExplorer, plan_lines
-from helpers.live.controls import control_html, head_html, reading, table_html
+from helpers.live.controls import PLAY, control_html, head_html, reading, table_html
 
 RANKED = 6  # plans in the list
 CELL, LEFT, TOP = 20, 62, 34  # pixels: a cell, room for the devices' names, room for the blocks'
@@ -176,7 +176,7 @@ HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; p
 class PlanWalker(PlanExplorer):
     """A live figure: plans priced, the best of them listed, the picked one's steps shown frame by frame."""
 
-    runners = ("sharded_matmul_costs.js", "sharded_matmul_frames.js", "figure_controls.js")
+    runners = ("play.js", "sharded_matmul_costs.js", "sharded_matmul_frames.js", "figure_controls.js")
     say = "{chip}, X = {x}, Y = {y}: plan {rank} of {count} is bound by {bound}, between {lower} and {upper}."
 
     def ranked(self, chosen: Mapping[str, float | str] | None = None) -> tuple[list[Plan], dict[str, Axis], Chip]:
@@ -285,7 +285,7 @@ def _slider(key: str, shown) -> str:
     return (
         f'<div class="walks-wide"><label for="{key}-step">Frame</label>'
         f'<input type="range" id="{key}-step" name="step" min="0" max="{last}" value="0" step="1" '
-        f'aria-valuetext="{words}"><span>1 of {len(shown)}</span></div>'
+        f'aria-valuetext="{words}"><span>1 of {len(shown)}</span></div>{PLAY}'
     )
 
 

@@ -119,7 +119,8 @@
   window.livePlans = (data, compute, box, tools) => {
     const find = plain(data, compute, box, tools), own = data.walks, { text } = tools;
     if (!own) return find;
-    const { plan: menu, step } = box.querySelector("form").elements, t = data.plans;
+    const form = box.querySelector("form"), { plan: menu, step } = form.elements, t = data.plans;
+    window.livePlay(form, box.querySelector("[role=status]"));
     const body = box.querySelector("[data-lines]"), drawn = box.querySelector(".walks-frame"), words = box.querySelector("[data-words]");
     const bytes = v => text(v, "B");
     let before = null;

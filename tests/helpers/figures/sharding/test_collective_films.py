@@ -70,14 +70,49 @@ def test_the_keyboard_steps_through_every_film(visit, name):
 
 
 def test_nothing_moves_by_itself(visit):
-    """No animation and no transition anywhere in a film, so there is nothing to reduce."""
+    """No animation and no transition anywhere in a film, and no frame before the button is pressed."""
     page = visit(figures.figure("all-gather"), reduced_motion="no-preference")
     before = frames(page)
     assert page.evaluate("document.getAnimations().length") == 0
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(1500)
     assert frames(page) == before
-    assert "setInterval" not in (text := figures.scripts()["film.js"])
-    assert "setTimeout" not in text and "requestAnimationFrame" not in text
+
+
+def test_the_button_plays_to_the_end_and_the_arrow_keys_step(visit):
+    figure = figures.figure("all-gather")
+    page, film = visit(figure), figure.films["ring, both ways"].frames
+    page.clock.install()
+    play = page.get_by_role("button", name="Play")
+    play.focus()
+    page.keyboard.press("ArrowRight")
+    assert frames(page) == [film[1].text]
+    page.keyboard.press("ArrowLeft")
+    assert frames(page) == [film[0].text]
+    page.keyboard.press("Enter")
+    pause = page.get_by_role("button", name="Pause")
+    assert page.locator(STATUS).get_attribute("aria-live") == "off"  # a frame would cut off the last one's text
+    page.clock.run_for(1300)
+    assert frames(page) == [film[1].text]
+    pause.press("Enter")
+    page.clock.run_for(5000)
+    assert frames(page) == [film[1].text]
+    play.press("Enter")
+    page.clock.run_for(20_000)
+    assert frames(page) == [film[-1].text] and page.locator(STATUS).get_attribute("aria-live") == "polite"
+    play.press("Enter")  # from the end: once more
+    assert frames(page) == [film[0].text]
+    page.get_by_label("Step", exact=True).press("ArrowRight")  # a move of one's own ends it
+    page.clock.run_for(5000)
+    assert frames(page) == [film[1].text] and play.is_visible()
+
+
+def test_a_reader_who_wants_less_motion_gets_one_step_a_press(visit):
+    figure = figures.figure("all-gather")
+    page = visit(figure, reduced_motion="reduce")
+    page.clock.install()
+    page.get_by_role("button", name="Next step").press("Enter")
+    page.clock.run_for(5000)
+    assert frames(page) == [figure.films["ring, both ways"].frames[1].text]
 
 
 def test_a_shorter_film_keeps_the_slider_inside(visit):
