@@ -163,6 +163,7 @@ class LiveFigure:
     y: Axis
     marks: tuple[Mark, ...]
     sentence: str  # said after each change: {name} of a control or result stands for its text
+    unknown: str = ""  # said instead where a result is unknown: why it is
     runners = ("figure_controls.js",)
 
     def settings(self) -> dict[str, float]:
@@ -186,6 +187,7 @@ class LiveFigure:
             "x": scale(self.x, LEFT, WIDTH - RIGHT),
             "y": scale(self.y, HEIGHT - BOTTOM, TOP),
             "say": self.sentence,
+            "unknown": self.unknown,
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
         return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{function}]);"

@@ -68,7 +68,7 @@ def test_print_begins_it(page, far):
 
 def test_a_link_begins_it_at_once(page, far):
     page.add_init_script("Element.prototype.scrollIntoView = () => {}")
-    page.goto(f"{far}#live-{NAME}?B=5")
+    page.goto(f"{far}#live-{NAME}?B=32")
     assert page.evaluate(MARKS) == [f"live-{NAME}"]
     assert page.locator("input[name=B]").get_attribute("aria-valuetext") == "32"
 

@@ -94,4 +94,6 @@ FIGURE = LiveFigure(
         Mark("ring", "nothing overlaps", (("intensity", "slowest"),)),
     ),
     sentence="B = {B}, D = {D}, F = {F}, {dtype} on {chip}: bound by {bound}, between {lower} and {upper}.",
+    unknown="B = {B}, D = {D}, F = {F}, {dtype} on {chip}: for these types {chip} has no published FLOPs/s, so nobody can say what "
+    "bounds the product; choose other types or another chip.",
 )

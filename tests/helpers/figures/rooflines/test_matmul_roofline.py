@@ -98,13 +98,32 @@ def test_the_keyboard_moves_it(visit, figure):
 
 
 def test_a_setting_can_be_linked_to(visit, figure):
-    page = visit(f"{PAGE}#live-matmul-roofline?B=5&chip=A100&dtype=nonsense")
+    page = visit(f"{PAGE}#live-matmul-roofline?B=128&chip=A100&dtype=nonsense")
     assert page.get_by_label("Chip", exact=True).input_value() == "A100"
     first = next(c for c in figure.controls if c.name == "dtype")
     chosen = {c.name: c.value if hasattr(c, "options") else math.log2(c.value) for c in figure.controls}
-    assert table(page) == expected(figure, chosen | {"B": 5.0, "chip": "A100", "dtype": next(iter(first.options))})
+    assert table(page) == expected(figure, chosen | {"B": 7.0, "chip": "A100", "dtype": next(iter(first.options))})
     said = page.locator("#live-matmul-roofline [role=status]").text_content()
-    assert said.startswith("Not among this figure's settings, and so ignored: dtype = nonsense. ")
+    assert (
+        said.startswith("Not among this figure's settings, and so ignored: dtype = nonsense. ") and "B = 128," in said
+    )
+
+
+def test_a_link_has_the_value_itself_even_one_between_two_places(visit, figure):
+    page = visit(f"{PAGE}#live-matmul-roofline?B=100")
+    said = page.locator("#live-matmul-roofline [role=status]")
+    assert said.text_content().startswith("B = 100, D = 8,192")
+    page.get_by_label("D, contracted size", exact=True).press("ArrowRight")
+    page.keyboard.press("Tab")
+    assert page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('B')") == "100"
+    page.get_by_label("B, rows (tokens)", exact=True).press("ArrowRight")
+    assert said.text_content().startswith("B = 128, ")
+
+
+def test_a_value_out_of_range_is_refused_in_a_sentence(visit):
+    page = visit(f"{PAGE}#live-matmul-roofline?B=200000")
+    said = page.locator("#live-matmul-roofline [role=status]").text_content()
+    assert said.startswith("B takes whole numbers from 1 to 65,536, and so B = 200000 is ignored. B = 128, ")
 
 
 def test_forty_settings_read_as_python_prints_them(visit, figure):
@@ -129,6 +148,11 @@ def test_a_rate_that_nobody_publishes_is_unknown(visit, figure):
         table(page)["lower"] == "unknown" and table(page)["bound"] == "unknown" and table(page)["critical"] == "unknown"
     )
     assert table(page)["intensity"] != "unknown"
+    page.get_by_label("Types", exact=True).select_option("fp8 × fp8")
+    said = page.locator("#live-matmul-roofline [role=status]").text_content()
+    assert "v5e has no published FLOPs/s" in said and "unknown" not in said
+    page.get_by_label("Chip", exact=True).select_option("H100")
+    assert "bound by" in page.locator("#live-matmul-roofline [role=status]").text_content()
 
 
 def test_two_thousand_settings_in_chromium(visit, figure):
