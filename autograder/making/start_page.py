@@ -91,6 +91,7 @@ HOW = """
 
 ## How it works
 
+- A link opens its notebook at the top; once that is open, the same link leads to the exercise or section.
 - Run a cell with Shift+Enter.
 - An exercise is a cell to fill in and, folded below it, a cell that checks what you wrote.
 - Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
