@@ -1,5 +1,6 @@
 """A copy becomes that of a new release: what stays, what comes, and that nothing is lost on the way."""
 
+import random
 from copy import deepcopy
 
 import nbformat
@@ -7,12 +8,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.utils import compute_checksum
 
-from autograder.own_work.by_cell import brought, keyed
+from autograder.own_work.by_cell import as_released, brought, held, keyed
 from autograder.own_work.damaged import parsed
 from autograder.own_work.same_cells import partners
 from autograder.own_work.versions import is_release
 from tests.scratch import ROOT
-from tests.tiers import some
+from tests.tiers import repeats, some
 
 RIGHT = "def seconds(V, W):\n    return V / W"
 
@@ -179,6 +180,56 @@ def test_cells_without_ids_and_marks_are_found_by_their_text(copy, old, new):
             c.metadata = {}
     nb, _ = brought(nbformat.from_dict(copy), old, new)
     assert cell(nb, "ch01-q01").source == RIGHT and len(nb.cells) == len(new.cells)
+
+
+def shuffled(nb, draw):
+    """A notebook after a few of the things that happen to one."""
+    nb = deepcopy(nb)
+    for n in range(draw.randint(1, 8)):
+        at = draw.randrange(len(nb.cells))
+        one = nb.cells[at]
+        kind = draw.choice(["edit", "add", "delete", "move", "double", "retype"])
+        if kind == "edit":
+            one.source = f"{one.source}\n# typed {n}" if draw.random() < 0.5 else f"f{n} = {n}"
+        elif kind == "add":
+            made = draw.choice([new_code_cell, new_markdown_cell])(
+                f"added {n}", id=f"added-{n}-{draw.randrange(10**9)}"
+            )
+            nb.cells.insert(at, made)
+        elif kind == "delete" and len(nb.cells) > 3:
+            del nb.cells[at]
+        elif kind == "move":
+            nb.cells.insert(draw.randrange(len(nb.cells)), nb.cells.pop(at))
+        elif kind == "double":
+            nb.cells.insert(at, deepcopy(one))
+        elif kind == "retype" and one.cell_type == "markdown" and "nbgrader" not in one.metadata:
+            nb.cells[at] = new_code_cell(one.source, id=one.id)
+    return nb
+
+
+@pytest.mark.takes("puts sixty notebooks into releases, three times each")
+def test_whatever_happens_to_both_no_text_of_the_learner_s_is_lost(old):
+    for seed in range(repeats(60, 3000)):
+        draw = random.Random(seed)
+        release = shuffled(old, draw)
+        seen = set()
+        for n, c in enumerate(release.cells):  # a release has each cell once
+            if c.id in seen:
+                c.id, c.metadata = f"again-{n}", nbformat.from_dict({})
+            seen.add(c.id)
+        for c in release.cells:
+            if "nbgrader" in c.metadata:
+                c.metadata.nbgrader.checksum = compute_checksum(c)
+        copy = shuffled(old, draw)
+        course = {*texts(old), *texts(release)}
+        nb, _ = brought(copy, old, release)
+        assert all(held(c, nb) for c in copy.cells if c.source not in course), seed
+        ids = [c.id for c in nb.cells]
+        assert len(set(ids)) == len(ids), seed
+        assert [i for i in ids if i in seen] == [c.id for c in release.cells], seed
+        assert texts(brought(nb, release, release)[0]) == texts(nb), seed
+        unknown, _ = brought(copy, None, release)
+        assert all(held(c, unknown) for c in copy.cells if c.source not in course and not as_released(c)), seed
 
 
 @pytest.mark.parametrize(
