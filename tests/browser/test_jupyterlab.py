@@ -40,6 +40,10 @@ def cells(page):
     return page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.toJSON().cells")
 
 
+def current_path(page):
+    return page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
+
+
 def write(page, grade_id, source):
     """Put text into the cell of that grade_id."""
     done = page.evaluate(
@@ -76,6 +80,7 @@ def test_the_start_page_leads_to_reading_and_exercises(page, lab):
     start.get_by_role("link", name=re.compile("exercises")).first.click()
     page.locator(".jp-Notebook-cell").first.wait_for()
     page.get_by_role("heading", name=re.compile("Exercise 1.1")).first.wait_for()
+    assert current_path(page) == f"{CHAPTER}/exercises.ipynb"  # a copy of the learner's own
 
 
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
