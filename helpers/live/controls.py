@@ -66,6 +66,19 @@ def ungrouped(typed: str) -> str:
     return typed.replace(found[1], "") if (found := GROUPED.fullmatch(typed)) else typed
 
 
+# What figures count in their sentences; a name whose number may be 1 belongs here and in figure_controls.js.
+ONE = re.compile(r"(^|[^\d.,])(1 (?:token|sequence|layout|deployment|request|replica|expert))s\b")
+
+
+def counted(sentence: str) -> str:
+    """A sentence in which one thing is one; `counted` in figure_controls.js does the same.
+
+    >>> counted("Of 1 layouts the best holds 1 tokens and 31 sequences, 0.1 tokens a chip")
+    'Of 1 layout the best holds 1 token and 31 sequences, 0.1 tokens a chip'
+    """
+    return ONE.sub(r"\1\2", sentence)
+
+
 @dataclass(frozen=True)
 class Slider:
     """A size on a logarithmic slider: 2**low to 2**high in steps of 2**step, rounded to whole numbers."""
@@ -164,7 +177,7 @@ class LiveFigure:
     marks: tuple[Mark, ...]
     sentence: str  # said after each change: {name} of a control or result stands for its text
     unknown: str = ""  # said instead where a result is unknown: why it is
-    runners = ("figure_controls.js",)
+    runners = ("sizes.js", "figure_controls.js")
 
     def settings(self) -> dict[str, float]:
         """The arguments of the function at the controls' first values."""

@@ -5,7 +5,9 @@
   const PREFIXED = ["s", "FLOPs/s", "FLOPs", "B/s", "B"];
   // Digits in threes, and what stands in braces filled in. `toLocaleString` would take 25 ms when first called.
   const whole = v => Number.isFinite(+v) ? `${BigInt(Math.round(v))}`.replace(/\B(?=(\d{3})+$)/g, ",") : `${v}`;
-  const fill = (say, by) => say.replace(/\{(\w+)\}/g, (all, name) => by[name] ?? all);
+  // One thing is one, as `counted` in helpers/live/controls.py has it.
+  const counted = say => say.replace(/(^|[^\d.,])(1 (?:token|sequence|layout|deployment|request|replica|expert))s\b/g, "$1$2");
+  const fill = (say, by) => counted(say.replace(/\{(\w+)\}/g, (all, name) => by[name] ?? all));
 
   // Three digits and the unit, as `reading` in helpers/live/controls.py writes them.
   function text(value, unit) {
@@ -42,10 +44,7 @@
     const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, words) : args => compute(...data.args.map(name => args[name]));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
-    // A size on a logarithmic slider: the number that a link gave, until the slider moves.
-    const linked = {};
-    const sized = ({ name }) => linked[name] ?? Math.round(2 ** form.elements[name].value);
-    const plain = c => c && !c.options && !own;
+    const set = own || window.liveSizes(data.controls, form, whole);
 
     // What the controls say: arguments for the function, words for the reader.
     function settings() {
@@ -56,7 +55,7 @@
           Object.assign(args, control.options[field.value]);
           said[control.name] = field.value;
         } else {
-          args[control.name] = own ? own.size(control) : sized(control);
+          args[control.name] = set.size(control);
           said[control.name] = whole(args[control.name]);
           field.setAttribute("aria-valuetext", said[control.name]);
           field.nextElementSibling.textContent = said[control.name];
@@ -71,14 +70,10 @@
       const others = new Map(own?.query());
       const now = name => {
         const control = data.controls.find(c => c.name === name), field = form.elements[name];
-        return plain(control) ? sized(control) : control && !control.options ? own.size(control) : field ? field.value : others.get(name);
+        return control && !control.options ? set.size(control) : field ? field.value : others.get(name);
       };
       const lost = [...asked].filter(([name, v]) => `${now(name)}` !== v && Number(now(name)) !== Number(v || NaN));
-      const size = lost.find(([name]) => plain(data.controls.find(c => c.name === name)));
-      if (size) {
-        const { min, max, step } = form.elements[size[0]], kind = step < 1 ? "whole numbers" : "powers of two";
-        return `${size[0]} takes ${kind} from ${whole(2 ** min)} to ${whole(2 ** max)}, and so ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")} is ignored. `;
-      }
+      if (set.refused?.(lost)) return set.refused(lost);
       return lost.length ? `Not among this figure's settings, and so ignored: ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")}. ` : "";
     }
 
@@ -96,8 +91,8 @@
         if (marks[n].tagName === "polyline") marks[n].setAttribute("points", at.map(p => p.join()).join(" "));
         else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
       });
-      const known = !data.unknown || data.results.every(r => !Number.isNaN(values[r.name]));
-      const sentence = stray + fill(said.say ?? (known ? data.say : data.unknown), said);
+      const why = data.results.some(r => Number.isNaN(values[r.name])) && data.unknown;
+      const sentence = stray + fill(said.say ?? (why || data.say), said);
       if (status.textContent !== sentence) status.textContent = sentence;
     }
 
@@ -111,22 +106,10 @@
       performance.mark(data.id);
     }
 
-    // A link has numbers, not places on a slider.
-    function link(control, field, value) {
-      if (!field) return;
-      if (!plain(control)) return void (field.value = value);
-      const size = Number(value), place = Math.log2(size);
-      if (!Number.isInteger(size) || place < field.min || place > field.max || (field.step >= 1 && !Number.isInteger(place))) return;
-      linked[control.name] = size;
-      field.value = place;
-    }
-    const chosen = () => [...new FormData(form)].map(([name, v]) => [name, plain(data.controls.find(c => c.name === name)) ? sized({ name }) : v]);
-
     // A setting can be linked to: #live-name?B=7&chip=H100
     const [target, query] = location.hash.slice(1).split("?"), asked = target === data.id && query && new URLSearchParams(query);
     if (asked) {
-      if (own) own.link(asked);
-      else for (const [name, value] of asked) link(data.controls.find(c => c.name === name), form.elements[name], value);
+      set.link(asked);
       for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
       box.scrollIntoView();
       addEventListener("load", async () => { await document.fonts.ready; box.scrollIntoView(); }); // lines above may have moved
@@ -134,11 +117,11 @@
     addEventListener("hashchange", () => location.hash.startsWith(`#${data.id}?`) && location.reload()); // another link to it
     form.addEventListener("submit", event => event.preventDefault());
     form.addEventListener("input", ({ target }) => {
-      delete linked[target.name];
+      set.moved?.(target.name);
       stray = "";
       update();
     });
-    form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(own ? own.query() : chosen())}`));
+    form.addEventListener("change", () => history.replaceState(null, "", `#${data.id}?${new URLSearchParams(set.query())}`));
     form.hidden = false;
     if (asked) {
       begin();

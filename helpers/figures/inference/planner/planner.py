@@ -35,7 +35,7 @@ from helpers.figures.training.layout_search.candidates import (
 )
 from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
-from helpers.live.controls import reading
+from helpers.live.controls import counted, reading
 from helpers.plan.train import unswitched
 
 from . import deployments, named, page, promises, serving, training, words as say
@@ -127,7 +127,7 @@ class Planner:
             numbers = {f.name: f.number(at[f.name]) for f in self.fields(at)}
             return (self._train if at["task"] == "train" else self._serve)(at, numbers, self.config(at, numbers), of)
         except ValueError as error:
-            return Plan((), 0, {}, {}, str(error))
+            return Plan((), 0, {}, {}, counted(str(error)))
 
     def _train(self, at, numbers, c: Config, of: Chip) -> Plan:
         n, tokens, T = (int(at[name]) for name in ("n", "tokens", "T"))
@@ -203,7 +203,8 @@ class Planner:
         if not at["price"].strip():
             said |= {name: say.TYPE for name in say.PAID if name in said}
         words = {"layout": one.words} | words | said | {"hbm": reading(of.hbm_bytes, "B")}
-        return Plan(rows, picked, values, said, say.SAY[task, one.fits].format(**words), frontier, wrong)
+        sentence = counted(say.SAY[task, one.fits].format(**words))
+        return Plan(rows, picked, values, said, sentence, frontier, wrong)
 
     def script(self) -> str:
         """The data and the traced functions as one call of JavaScript."""

@@ -208,7 +208,7 @@ class PlanExplorer:
     y: str
     operands: tuple[str, str, str]  # first choices, as the notation without the name: "[I_X, J]"
     chips: tuple[str, ...]
-    runners = ("sharded_matmul_costs.js", "figure_controls.js")
+    runners = ("sizes.js", "sharded_matmul_costs.js", "figure_controls.js")
 
     @property
     def controls(self) -> tuple[Slider | Choice, ...]:

@@ -176,7 +176,7 @@ HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; p
 class PlanWalker(PlanExplorer):
     """A live figure: plans priced, the best of them listed, the picked one's steps shown frame by frame."""
 
-    runners = ("play.js", "sharded_matmul_costs.js", "sharded_matmul_frames.js", "figure_controls.js")
+    runners = ("sizes.js", "play.js", "sharded_matmul_costs.js", "sharded_matmul_frames.js", "figure_controls.js")
     say = "{chip}, X = {x}, Y = {y}: plan {rank} of {count} is bound by {bound}, between {lower} and {upper}."
 
     def ranked(self, chosen: Mapping[str, float | str] | None = None) -> tuple[list[Plan], dict[str, Axis], Chip]:

@@ -16,7 +16,7 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.layout_search import EQUAL
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, structure
-from helpers.live.controls import Choice, Result, Slider, control_data, control_html, head_html, reading
+from helpers.live.controls import Choice, Result, Slider, control_data, control_html, counted, head_html, reading
 
 from .candidates import (
     KEPT,
@@ -189,6 +189,9 @@ class LayoutFinder:
 
     def sentence(self, found: Found, changes: Mapping | None = None) -> str:
         """What is said after each change."""
+        return counted(self._sentence(found, changes))
+
+    def _sentence(self, found: Found, changes: Mapping | None) -> str:
         at, of = self.chosen(changes)
         words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | self.said(found)
         there, last = self.place(at, of), self.places(of)[-1]

@@ -19,7 +19,7 @@ from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import POLICIES, recomputed, training_memory
-from helpers.live.controls import Choice, Result, control_html, head_html, reading
+from helpers.live.controls import Choice, Result, control_html, counted, head_html, reading
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import floor, maximum, where
 
@@ -300,7 +300,7 @@ class DecoderBuilder:
         words |= {n: f"{values[n]:,.0f}" for n in ("fit", "near")}
         words["note"] = NOTE.format(**words) if values["past"] else ""
         part = PART if values["active"] != values["total"] else ""
-        return (PROBLEMS[values["problem"]] or SAY + part + REST).format(**words)
+        return counted((PROBLEMS[values["problem"]] or SAY + part + REST).format(**words))
 
     def unused_text(self, name: str) -> str:
         """Which sliders stand still, in words."""

@@ -166,6 +166,8 @@ def test_an_impossible_setting_says_what_would_do(page, figure):
     assert "K = 7 would do, or N = 24" in status(page)
     page.evaluate(SET, {"start": "mixtral-8x7b", "k": 10})
     assert "k = 8 or less would do" in status(page)
+    page.evaluate(SET, {"start": "mixtral-8x7b", "E": 1})
+    assert "k = 2 of E = 1 expert, so" in status(page)
     page.evaluate(SET, {"start": "gpt-2", "T": 2048})
     assert status(page).endswith("T is beyond the 1,024 rows of its table of positions.")
 
