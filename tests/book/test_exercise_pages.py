@@ -120,6 +120,7 @@ def first_try(topic: str, grade_id: str) -> dict[str, float]:
     return tried_numbers.entries(in_process_grading.names(topic)[found["answer"]](*args))
 
 
+@pytest.mark.takes("a browser, and the answers of a chapter")
 def test_numbers_are_tried_by_keyboard(visit):
     """A right one, a wrong one, one that is none, then a mended one: said in the status, marked at the field."""
     page = visit("notebooks/ch01_rooflines/exercises.html")
@@ -145,7 +146,6 @@ def test_numbers_are_tried_by_keyboard(visit):
     page.wait_for_function("e => e.textContent.includes('is no number')", arg=status.element_handle())
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type(f"{right['2']!r}")
-    page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
@@ -180,6 +180,7 @@ def test_a_number_is_understood_however_it_is_written(visit):
         assert status.text_content() == f"try 1, result: {'right' if i < len(SPELLINGS) else 'not this'}.", typed
 
 
+@pytest.mark.takes("the same")
 def test_every_stored_number_is_right_on_the_page(visit):
     """Fields of a whole chapter, filled with our numbers: what Python hashed the browser finds."""
     topic = "ch06_attention"
