@@ -101,6 +101,22 @@ FAULTS = [
         "flops_are_those",
     ),
     Fault(
+        "a stub on a page of exercises",
+        "book/_ext/stub_text.py",
+        r'"raise NotImplementedError\(\)"',
+        '"raise"',
+        "tests/book/test_exercise_pages.py",
+        "nothing_of_cells",
+    ),
+    Fault(
+        "a stored number that is not ours",
+        "autograder/making/tried_numbers.py",
+        r"ROUNDS, 16\)",
+        "ROUNDS + 1, 16)",
+        "tests/autograder/making/test_shown_cases.py",
+        "leads_to",
+    ),
+    Fault(
         "a live figure that differs from Python",
         "helpers/live/jaxpr_to_javascript.py",
         r'"min": "Math\.min',

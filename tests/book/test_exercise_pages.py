@@ -1,5 +1,6 @@
 """Pages of exercises read as exercises: nothing of cells and checks, all of what is asked, and numbers that can be tried."""
 
+import doctest
 import importlib
 import json
 import re
@@ -76,6 +77,10 @@ def test_a_table_has_a_case_of_the_check_and_a_place_for_a_number():
     assert "<td>249.386</td>" in text and len(re.findall(r'data-hash="[0-9a-f]{32}"', text)) == 2
     assert 'data-salt="ch01-q04-check 0 "' in text and "plot" not in exercises("ch01_rooflines")["1.6"]
     assert 'alt="A roof rises to a knee' in exercises("ch01_rooflines")["1.19"]  # the question is about this picture
+
+
+def test_doctests():
+    assert doctest.testmod(pages).failed == doctest.testmod(stub_text).failed == 0
 
 
 def test_given_code_keeps_what_is_needed_and_loses_what_it_prints():
