@@ -32,7 +32,7 @@
 
   const judged = async (typed, cell) => {
     const x = number(typed);
-    if (Number.isNaN(x)) return ["?", "is no number: 1.5e5 would be one"];
+    if (Number.isNaN(x)) return ["?", "not a number, as 1.5e5 would be"];
     return await right(x, cell) ? ["✓", "right"] : ["✗", "not this"];
   };
 

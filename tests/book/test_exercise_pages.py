@@ -148,7 +148,7 @@ def test_numbers_are_tried_by_keyboard(visit):
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type("1,5 ms")
     page.keyboard.press("Enter")
-    page.wait_for_function("e => e.textContent.includes('is no number')", arg=status.element_handle())
+    page.wait_for_function("e => e.textContent.includes('not a number')", arg=status.element_handle())
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type(f"{right['2']!r}")
     page.keyboard.press("Tab")
