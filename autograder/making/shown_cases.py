@@ -121,8 +121,9 @@ def add(nb: NotebookNode) -> None:
 
 
 def _plain(answer: Callable) -> bool:
-    """Whether neither an array nor a function goes in or comes out, as the signature says."""
-    return not any(word in str(inspect.signature(answer)) for word in ("rray", "Callable", "*"))
+    """Whether neither an array nor a function goes in or comes out, as the signature says; a tuple of what it does not say is of arrays."""
+    said = str(inspect.signature(answer))
+    return not said.endswith((" -> tuple", " -> list")) and not any(word in said for word in ("rray", "Callable", "*"))
 
 
 def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
