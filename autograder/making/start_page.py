@@ -100,5 +100,7 @@ HOW = """
 - What passes is kept with the day in `progress.json`, beside your notebooks: a restart forgets nothing.
 - In `work/`, this page shows it whenever it is opened (close it and open it again), and each check that passes says what is next.
 - `make check` (or `python -m autograder.grade_own`) in a terminal grades your notebooks with the full tests and changes nothing in them.
-- Your answers live in these notebooks: a new release does not overwrite them unless told to.
+- These are your own copies, in `work/`, which git ignores: after a `git pull` the next `make lab` brings new text into them,
+  and your answers and own cells stay.
+- If you have written into `notebooks/` itself, `make rescue` brings your answers into `work/`, also after a conflict.
 """
