@@ -300,6 +300,9 @@ def test_stored_records_of_a_tpu_compiler():
     assert stored["command"] and stored["date"] and stored["machine"] and {"jax", "libtpu"} <= set(stored["versions"])
     cases = {name: c["made"] for name, c in stored["cases"].items()}
     assert cases["case 1"]["collectives"] == []
+    sent = {n: [(c["kind"], c["times"]) for c in cases[f"case {n}"]["collectives"]] for n in (2, 3, 4)}
+    assert sent[2] == [("AllGather", 1)] and sent[3] == [("AllReduce", 1)]
+    assert {kind for kind, _ in sent[4]} == {"Permute"} and sum(times for _, times in sent[4]) == 17 == 16 - 1 + 2
     ring = cases["case 2, weights"]["collectives"]
     assert {c["kind"] for c in ring} == {"Permute"} and len(ring) == 3 and any(c["behind"] for c in ring)
     assert [c["kind"] for c in cases["case 3, psum_scatter"]["collectives"]] == ["ReduceScatter"]
