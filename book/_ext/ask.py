@@ -1,7 +1,7 @@
 """Sphinx extension: `{ask}` is a question that the page checks.
 
 helpers.check.questions says what stands in it.  Without JavaScript, and on paper, the question stands and its answer unfolds.
-A page that has one names the script `ask.js` once.  Nothing of the theme matters but its colours, in course.css.
+A page that has one names its scripts once.  Nothing of the theme matters but its colours, in course.css.
 """
 
 from html import escape
@@ -34,7 +34,8 @@ class Ask(SphinxDirective):
         box += self.form(question, serial)
         if serial == 1:
             root = "../" * self.env.docname.count("/")
-            box += html(f'<script defer src="{root}_static/ask.js"></script>')
+            names = "typed_number.js", "ask.js"
+            box += html("".join(f'<script defer src="{root}_static/{name}"></script>' for name in names))
         return [box]
 
     def form(self, question: Question, serial: int) -> list[nodes.Node]:
@@ -43,12 +44,9 @@ class Ask(SphinxDirective):
         if question.unit is None:
             head, fields = f'<form id="ask-{serial}"><fieldset><legend>', self.choices(question, serial)
         else:
-            head = f'<form id="ask-{serial}" data-right="{number(right.value)!r}" data-within="{question.within}"><fieldset><legend>'
-            fields = [
-                html(
-                    f'<label>Your answer <input inputmode="decimal" autocomplete="off" size="9"> {escape(question.unit)}</label> '
-                )
-            ]
+            data = f'data-right="{number(right.value)!r}" data-within="{question.within:g}" data-unit="{escape(question.unit)}"'
+            head = f'<form id="ask-{serial}" {data}><fieldset><legend>'
+            fields = [html(f'<label>Your answer <input autocomplete="off" size="9"> {escape(question.unit)}</label> ')]
         told = [n for r in question.replies if not r.right for n in self.told(question, r)]
         shown = f"{right.value} {question.unit or ''}".strip()
         return [

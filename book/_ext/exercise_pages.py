@@ -56,7 +56,8 @@ def page(text: str, docname: str) -> str:
             cells += [f"```python\n{shown}\n```", picture(source)]
     if asks:
         cells = [f"{c}\n\n{TRY}" if 'id="own-machine"' in c else c for c in cells]
-        cells.append(f'<script defer src="{"../" * docname.count("/")}_static/try_numbers.js"></script>')
+        root, names = "../" * docname.count("/"), ("typed_number.js", "try_numbers.js")
+        cells.append("".join(f'<script defer src="{root}_static/{name}"></script>' for name in names))
     kept = [c for c in cells if c.strip()]
     made = [{"cell_type": "markdown", "id": f"part-{i}", "metadata": {}, "source": c} for i, c in enumerate(kept)]
     return json.dumps(nb | {"cells": made})

@@ -3,19 +3,6 @@
   const rounds = 10000, near = 1e-3; // as in autograder/making/tried_numbers.py; as checks compare
   const bytes = text => new TextEncoder().encode(text);
 
-  // 1e5, 100,000, 1.5×10^5, 2^20, 1/3, inf: what is typed as a number, NaN if it is none.
-  const number = typed => {
-    const text = typed.trim().replace(/[\s\u2009\u202f_]/g, "").replace(/\u2212/g, "-");
-    const parts = text.split("/");
-    if (parts.length === 2) return number(parts[0]) / number(parts[1]);
-    const sign = /^-/.test(text) ? -1 : 1, size = text.replace(/^[-+]/, "");
-    if (/^(inf|infinity|math\.inf|np\.inf|∞)$/i.test(size)) return sign * Infinity;
-    const power = /^(\d+)(?:\^|\*\*)(-?\d+)$/.exec(size);
-    if (power) return sign * power[1] ** power[2];
-    const plain = size.replace(/[×x·*]10(?:\^|\*\*)\(?([-+]?\d+)\)?$/i, "e$1").replace(/^\d{1,3}(,\d{3})+(?!\d)/, whole => whole.replace(/,/g, ""));
-    return /^(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? sign * Number(plain) : NaN;
-  };
-
   const canonical = x => x === 0 ? "0" : Math.abs(x) === Infinity ? (x > 0 ? "inf" : "-inf") : x.toExponential(2).replace("e+", "e");
 
   const hashed = async (text, salt) => {
@@ -31,7 +18,7 @@
   };
 
   const judged = async (typed, cell) => {
-    const x = number(typed);
+    const x = typedNumber(typed);
     if (Number.isNaN(x)) return ["?", "not a number, as 1.5e5 would be"];
     return await right(x, cell) ? ["✓", "right"] : ["✗", "not this"];
   };

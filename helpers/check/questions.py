@@ -87,7 +87,7 @@ def _apart(question: Question) -> None:
     """Refuse numbers that the tolerance cannot tell apart, and an answer printed so short that it misses its own value."""
     right = number(question.right.value)
     decimals = len(question.right.value.partition(".")[2].partition("e")[0])
-    if decimals and 0.5 * 10.0**-decimals > question.within * abs(right):
+    if decimals and question.within and 0.5 * 10.0**-decimals > question.within * abs(right):
         raise ValueError(
             f"The answer {question.right.value} is rounded by more than its tolerance; print another figure of it."
         )
@@ -99,10 +99,12 @@ def _apart(question: Question) -> None:
 
 
 def _near(given: float, wanted: float, within: float) -> bool:
-    return given == wanted or abs(given - wanted) <= within * abs(wanted)
+    """Whether a number counts as another: up to the tolerance, or as its two digits; a count (tolerance 0) only as itself."""
+    rounded = within > 0 and given == float(f"{wanted:.2g}")
+    return given == wanted or rounded or abs(given - wanted) <= within * abs(wanted)
 
 
-PREFIX = "the digits are right and the power of ten is not: look at the prefixes"
+PREFIX = "the digits are right and the power of ten is not: look at units and prefixes"
 
 
 def verdict(given: float, replies: Mapping[float, str], right: float, within: float = WITHIN) -> tuple[bool, str]:
@@ -113,7 +115,7 @@ def verdict(given: float, replies: Mapping[float, str], right: float, within: fl
     >>> verdict(122, {243: "C/W.", 122: "two bytes a weight."}, 243)
     (False, 'two bytes a weight.')
     >>> verdict(243e3, {243: "C/W."}, 243), verdict(100, {243: "C/W."}, 243)
-    ((False, 'the digits are right and the power of ten is not: look at the prefixes.'), (False, 'too small.'))
+    ((False, 'the digits are right and the power of ten is not: look at units and prefixes.'), (False, 'too small.'))
     """
     if _near(given, right, within):
         return True, replies[right]
@@ -121,7 +123,7 @@ def verdict(given: float, replies: Mapping[float, str], right: float, within: fl
         if value != right and _near(given, value, within):
             return False, text
     power = round(math.log10(given / right)) if 0 < given < math.inf and 0 < right < math.inf else 0
-    if power % 3 == 0 and power and _near(given, right * 10.0**power, within):
+    if power and _near(given, right * 10.0**power, within):
         return False, f"{PREFIX}."
     return False, f"too {'small' if given < right else 'large'}."
 
