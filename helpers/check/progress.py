@@ -70,7 +70,7 @@ def kept(path: Path) -> Parts:
         aside = path.with_name(f"{path.stem}-broken-{date.today()}.json")
         try:
             os.replace(path, aside)
-            say(f"{path.name} cannot be read: it is {aside.name} now, and a new one begins.")
+            say(f"{path.name} cannot be read: it is {aside.name} now. Run your check cells again to fill a new one.")
         except OSError:
             say(f"{path.name} cannot be read.")
     except OSError as error:
