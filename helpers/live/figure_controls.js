@@ -110,7 +110,6 @@
     const [target, query] = location.hash.slice(1).split("?"), asked = target === data.id && query && new URLSearchParams(query);
     if (asked) {
       set.link(asked);
-      for (const menu of form.querySelectorAll("select")) if (menu.selectedIndex < 0) menu.selectedIndex = 0;
       box.scrollIntoView();
       addEventListener("load", async () => { await document.fonts.ready; box.scrollIntoView(); }); // lines above may have moved
     }

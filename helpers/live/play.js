@@ -7,7 +7,7 @@ window.livePlay = (form, status) => {
 
   function go(by) {
     step.value = +step.value + by;
-    step.dispatchEvent(new Event("input", { bubbles: true }));
+    for (const kind of ["input", "change"]) step.dispatchEvent(new Event(kind, { bubbles: true })); // a move of the slider: the frame, the address
   }
 
   function pause() {

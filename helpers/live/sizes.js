@@ -9,9 +9,9 @@ window.liveSizes = (controls, form, whole) => {
     moved(name) { delete linked[name]; },
     link(asked) {
       for (const [name, value] of asked) {
-        const field = fields[name], place = Math.log2(value);
-        if (!field) continue;
-        if (!slides(name)) field.value = value;
+        const control = controls.find(c => c.name === name), field = fields[name], place = Math.log2(value);
+        if (!control) continue;
+        if (control.options) field.value = Object.hasOwn(control.options, value) ? value : field.value;
         else if (Number.isInteger(field.step < 1 ? Number(value) : place) && place >= field.min && place <= field.max) {
           linked[name] = Number(value);
           field.value = place;

@@ -24,10 +24,10 @@
     const [target, query] = location.hash.slice(1).split("?");
     if (target === box.id && query) {
       const wanted = new URLSearchParams(query);
-      if (wanted.has("links")) links.value = wanted.get("links");
-      if (links.selectedIndex < 0) links.selectedIndex = 0;
+      const kind = [...links.options].findIndex(o => o.value === wanted.get("links")), at = wanted.get("step");
+      if (kind >= 0) links.selectedIndex = kind;
       step.max = strips[links.selectedIndex].children.length - 1;
-      if (wanted.has("step")) step.value = wanted.get("step");
+      if (/^\d+$/.test(at) && +at <= step.max) step.value = at;
       const lost = [...wanted].filter(([name, v]) => form.elements[name]?.value !== v);
       if (lost.length) stray = `Not among this figure's settings, and so ignored: ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")}. `;
       box.scrollIntoView();

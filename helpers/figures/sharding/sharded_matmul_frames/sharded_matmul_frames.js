@@ -165,8 +165,7 @@
     return (args, said) => {
       const priced = find.ranked(args), key = JSON.stringify(args), lines = priced.slice(0, own.ranked).map(find.lines);
       if (before && key !== before) menu.value = step.value = 0;
-      const at = Math.min(Math.max(0, menu.value || (before ? 0 : linked("plan"))), lines.length - 1), plan = priced[at];
-      const chosen = before === key ? step.value : before ? 0 : linked("step") || step.value;
+      const asked = !before && linked(data.id), at = asked ? place(asked, "plan", lines.length) : +menu.value, plan = priced[at];
       menu.replaceChildren(...lines.map((some, k) => {
         const part = some.map(([what, , free]) => (free ? (what.startsWith("multiply") ? "product" : "") : what.split(" ").slice(0, 2).map((w, n) => (n ? w[0] : w)).join(" ")));
         return new Option(`${k + 1}. ${part.filter(Boolean).join(", ")}: ${text(priced[k].lower, "s")} to ${text(priced[k].upper, "s")}`, k);
@@ -174,6 +173,7 @@
       menu.value = at;
       before = key;
       const [shown, left] = frames(plan, args);
+      const chosen = asked ? place(asked, "step", shown.length) : step.value;
       step.max = Math.max(0, shown.length - 1);
       step.value = chosen;
       show(plan, lines[at], shown, left);
@@ -183,7 +183,14 @@
     };
   };
 
-  function linked(name) {
-    return +(new URLSearchParams(location.hash.split("?")[1]).get(name) ?? 0) || 0;
+  // What a link to this figure asks for, and a place among so many that it names; another is the first.
+  function linked(id) {
+    const [target, query] = location.hash.slice(1).split("?");
+    return target === id && query && new URLSearchParams(query);
+  }
+
+  function place(asked, name, count) {
+    const n = Number(asked.get(name) || 0);
+    return Number.isInteger(n) && n >= 0 && n < count ? n : 0;
   }
 })();

@@ -4,7 +4,7 @@ import pytest
 
 from helpers import figures
 from helpers.costs.sharding.collective_steps import Film
-from tests.helpers.figures.standalone import size, strays, write
+from tests.helpers.figures.standalone import link, size, strays, write
 
 NAMES = sorted(figures.FILMS)
 LIMIT = 20_000  # bytes, compressed
@@ -85,9 +85,9 @@ def test_the_button_plays_to_the_end_and_the_arrow_keys_step(visit):
     play = page.get_by_role("button", name="Play")
     play.focus()
     page.keyboard.press("ArrowRight")
-    assert frames(page) == [film[1].text]
+    assert frames(page) == [film[1].text] and link(page).endswith("&step=1")
     page.keyboard.press("ArrowLeft")
-    assert frames(page) == [film[0].text]
+    assert frames(page) == [film[0].text] and link(page).endswith("&step=0")
     page.keyboard.press("Enter")
     pause = page.get_by_role("button", name="Pause")
     assert page.locator(STATUS).get_attribute("aria-live") == "off"  # a frame would cut off the last one's text
@@ -98,6 +98,7 @@ def test_the_button_plays_to_the_end_and_the_arrow_keys_step(visit):
     assert frames(page) == [film[1].text]
     play.press("Enter")
     page.clock.run_for(20_000)
+    assert link(page).endswith(f"&step={len(film) - 1}")
     assert frames(page) == [film[-1].text] and page.locator(STATUS).get_attribute("aria-live") == "polite"
     play.press("Enter")  # from the end: once more
     assert frames(page) == [film[0].text]
@@ -129,8 +130,10 @@ def test_a_step_can_be_linked_to(visit):
     page = visit(figure, anchor="#live-reduce-scatter?links=line&step=2")
     assert frames(page) == [figure.films["line"].frames[2].text] and strays(page) == ""
     page = visit(figure, anchor="#live-reduce-scatter?links=nonsense&step=99&chip=v5e")
-    assert frames(page) == [figure.films["ring, both ways"].frames[-1].text]
+    assert frames(page) == [figure.films["ring, both ways"].frames[0].text]
     assert strays(page) == "links = nonsense, step = 99, chip = v5e"
+    page = visit(figure, anchor="#live-reduce-scatter?links=line&step=1.5")
+    assert frames(page) == [figure.films["line"].frames[0].text] and strays(page) == "step = 1.5"
     assert "ignored" not in page.locator(STATUS).inner_text()  # a control was moved
 
 

@@ -131,5 +131,4 @@ def test_the_keyboard_moves_it_and_a_setting_can_be_linked_to(page, figure):
     address = link(page).split("#")[0]
     follow(page, f"{address}#live-{figure.name}?J=512&chip=v5p&a=nonsense")
     assert strays(page) == "a = nonsense"
-    first = next(iter(next(c for c in figure.controls if c.name == "a").options))
-    assert shown(page) == expected(figure, {"J": 9, "chip": "v5p", "a": first})
+    assert shown(page) == expected(figure, {"J": 9, "chip": "v5p"})

@@ -120,11 +120,14 @@ def test_the_keyboard_picks_a_plan_and_a_frame_and_both_can_be_linked_to(page, f
     page.get_by_label("Chip", exact=True).focus()
     page.keyboard.press("ArrowDown")  # another setting: its cheapest plan, from the start
     assert page.evaluate(SAYS)["place"].startswith("1 of") and page.locator("[name=plan]").input_value() == "0"
-    follow(page, f"{address.split('#')[0]}#live-explorer?plan=99&step=99&a=nonsense")
-    assert strays(page) == "plan = 99, step = 99, a = nonsense"
-    first = next(iter(next(c for c in figure.controls if c.name == "a").options))
-    chosen = {"a": first, "plan": 0}
-    assert page.evaluate(SAYS)["menu"] == expected(figure, chosen)["menu"]
+    for query in ("plan=99&step=99&a=nonsense", "plan=-1&step=1.5&a=nonsense"):
+        follow(page, f"{address.split('#')[0]}#live-explorer?{query}")
+        assert page.evaluate(SAYS) | {"status": ""} == expected(figure) | {"status": ""}
+        assert strays(page) == query.replace("=", " = ").replace("&", ", ")
+    follow(page, f"{address.split('#')[0]}#live-all-gather?plan=1&step=1")  # meant for another figure
+    assert page.evaluate(SAYS) == expected(figure)
+    page.get_by_role("button", name="Play").press("ArrowRight")
+    assert "step=1" in link(page)
 
 
 def test_the_list_is_no_longer_than_it_says(figure):
