@@ -40,7 +40,7 @@
     pause(next);
   });
 
-  // A tap on a figure shows it in its own size above the page; Esc, the button or a tap beside it closes it.
+  // A tap on a figure shows it in its own size above the page; Esc, the button, a tap beside it or Back closes it.
   addEventListener("click", event => {
     const link = event.target.closest?.("a.enlarge");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !window.HTMLDialogElement) return;
@@ -48,14 +48,26 @@
     const dialog = document.createElement("dialog"), image = link.querySelector("img").cloneNode();
     dialog.className = "enlarged";
     dialog.setAttribute("aria-label", "Figure, enlarged");
-    dialog.innerHTML = '<form method="dialog"><button>Close</button></form><figure class="picture" tabindex="0"></figure>';
+    dialog.innerHTML = '<form method="dialog"><span></span><button>Close</button></form><figure class="picture" tabindex="0"></figure>';
     dialog.lastChild.append(image);
     dialog.style.setProperty("--own", `${link.querySelector("img").naturalWidth}px`);
     dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
-    dialog.addEventListener("keydown", ({ key }) => key === "Escape" && dialog.close()); // in a box that scrolls Chromium leaves it open
-    dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
+    // Where the focus is in a box that scrolls, or past the last stop, Chromium leaves it open.
+    const escape = ({ key }) => key === "Escape" && dialog.close(), back = () => dialog.close();
+    document.addEventListener("keydown", escape);
+    addEventListener("popstate", back);
+    dialog.addEventListener("close", () => {
+      document.removeEventListener("keydown", escape);
+      removeEventListener("popstate", back);
+      dialog.remove();
+      link.focus();
+      if (history.state?.enlarged) history.back(); // not closed by Back
+    });
     document.querySelector(".bd-article").append(dialog);
     dialog.showModal();
+    history.pushState({ enlarged: true }, "");
+    const { scrollWidth, clientWidth } = dialog.lastChild;
+    dialog.querySelector("span").textContent = scrollWidth > clientWidth + 1 ? "More to the right: scroll" : "";
   });
 
   // Paper is light.

@@ -96,9 +96,16 @@ def test_a_tap_enlarges_a_figure_and_escape_leads_back(visit):
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('dialog.enlarged figure').scrollLeft > 0")
-    page.keyboard.press("Escape")
-    page.wait_for_function("!document.querySelector('dialog.enlarged')")
-    assert link.evaluate("e => e === document.activeElement") and visit.errors == []
+    assert page.locator(".enlarged span").inner_text() == "More to the right: scroll"
+    page.keyboard.press("Tab")  # past the last stop
+    address = page.url
+    for close in (lambda: page.keyboard.press("Escape"), page.go_back):
+        close()
+        page.wait_for_function("!document.querySelector('dialog.enlarged') && !history.state?.enlarged")
+        assert link.evaluate("e => e === document.activeElement") and page.url == address
+        page.keyboard.press("Enter")
+        page.locator("dialog.enlarged").wait_for()
+    assert visit.errors == []
 
 
 @pytest.mark.slow
