@@ -46,7 +46,7 @@ class Section:
 
     def __init__(self, page: str, anchor: str, level: int, parent: "Section | None"):
         self.page, self.anchor, self.level, self.parent = page, anchor, level, parent
-        self.title, self.text, self.code, self.about = "", "", set(), ""
+        self.title, self.text, self.code, self.about, self.equations = "", "", set(), "", []
         self.names = []  # what else it is called, and how sure that leads here, of 10
 
 
@@ -103,6 +103,8 @@ class Sections(HTMLParser):
             here.title += data
         if "pre" in tags and "cell_input" in classes and "details" not in tags:
             here.code.update(word.lower() for word in WORD.findall(data))
+        if "eqno" in classes and data.strip():
+            here.equations.append(f"equation {data.strip(' ()')}")
         # prose; no code, controls, displayed formulas, or numbers that a cell wrote as a table
         if not (
             tags & (UNREAD | {"h1", "h2", "h3", "h4"})
@@ -185,7 +187,7 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
             called(s),
             parent,
             " ".join(s.text.split()),
-            s.names,
+            s.names + s.equations,
             s.about + " ".join(sorted(code)),
         ]
 

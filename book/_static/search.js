@@ -5,13 +5,16 @@ const Search = (() => {
   const MOST = 30;
 
   // A word as its relatives are written, too: plurals, -ing, -ism, -ation; British as American.
+  const SAME = { bfloat16: "bf16", float32: "f32", float16: "fp16", eq: "equation", eqn: "equation" };
+  const spelt = word => word.replace(/is(e|ed|er|ers|es|ing|ation|ations|aton)$/, "iz$1").replace(/tre(s?)$/, "ter$1");
   function stem(word) {
-    word = word.replace(/is(e|ed|er|ers|es|ing|ation|ations)$/, "iz$1").replace(/tre(s?)$/, "ter$1");
+    word = SAME[word] ?? spelt(word);
     for (const end of ["ations", "ation", "isms", "ism", "ings", "ing", "ies", "ed", "es", "s", "e"])
       if (word.endsWith(end) && word.length - end.length >= (end === "s" ? 3 : 4) && !/(ss|us|is)$/.test(word)) return word.slice(0, -end.length);
     return word;
   }
-  const words = text => (text.normalize("NFKC").toLowerCase().match(/[\p{L}\p{N}_]+(?:\.\d+)*/gu) ?? []).map(stem);
+  const written = text => text.normalize("NFKC").toLowerCase().match(/[\p{L}\p{N}_]+(?:\.\d+)*/gu) ?? [];
+  const words = text => written(text).map(stem);
   const squeeze = text => words(text).join("");
 
   // Letters to change, add, drop or swap until one word is the other; more than `most` count as many.
@@ -41,7 +44,7 @@ const Search = (() => {
     if (!foreign && asked.words.every(w => name.words.some(n => n.startsWith(w) && (w.length > 2 || n === w)))) return .45 + .4 * share;
     if (!foreign && ` ${asked.words.join(" ")} `.includes(` ${name.words.join(" ")} `)) return .1 + .7 * share;
     const most = asked.squeezed.length > 8 ? 2 : 1;
-    if (!foreign && asked.squeezed.length > 4 && apart(asked.squeezed, name.squeezed, most) <= most) return .7;
+    if (!foreign && asked.squeezed.length > 5 && asked.squeezed[0] === name.squeezed[0] && apart(asked.squeezed, name.squeezed, most) <= most) return .7;
     return foreign ? .5 * pairs(asked.squeezed, name.squeezed) : 0;
   }
 
@@ -55,11 +58,13 @@ const Search = (() => {
 
   const named = (text, weight) => ({ text, weight, words: words(text), squeezed: squeeze(text) });
 
-  let sections, terms, things, known; // made of SECTIONS when the first word is asked
+  let sections, terms, things, known, forms; // made of SECTIONS when the first word is asked; a word's form as it is written, its stem
   function prepare() {
     const { pages, sections: all } = SECTIONS, often = new Map();
+    forms = new Map();
     sections = all.map(([page, anchor, title, parent, text, names, code]) => {
-      const own = words(`${title} ${text} ${names.join(" ")} ${code}`);
+      const texts = written(`${title} ${text} ${names.join(" ")} ${code}`), own = texts.map(stem);
+      texts.forEach((word, n) => forms.set(word, own[n]));
       for (const word of new Set(own)) often.set(word, (often.get(word) ?? 0) + 1);
       const short = title.match(/^(?:\d+\.|Exercise [\d.]+ —|[A-Z\d-]+:) (.+)/)?.[1];
       const kind = pages[page].startsWith("notebooks/") ? .85 : /instructor|errata|bibliography|runs/.test(pages[page]) ? .75 : 1;
@@ -70,26 +75,33 @@ const Search = (() => {
     });
     terms = SECTIONS.terms.map(([anchor, term, says, names, section]) => ({ anchor, term, says, section, names: [term, ...names].map(name => named(name)) }));
     things = SECTIONS.things.map(([title, address, names, says]) => ({ title, address, says, names: [title, ...names].map(name => named(name)) }));
-    for (const { names } of [...terms, ...things]) for (const { words } of names) for (const w of words) if (!often.has(w)) often.set(w, 1);
+    for (const { names } of [...terms, ...things]) for (const { text, words } of names) {
+      for (const w of words) if (!often.has(w)) often.set(w, 1);
+      written(text).forEach((word, n) => forms.set(word, words[n]));
+    }
     known = often;
   }
 
-  // What was asked without the small words, and each word that is nowhere replaced by the nearest that is.
+  // What was asked without the small words, and each word that is nowhere replaced by the nearest that is: a letter or two off,
+  // never the first, and none of a short word, which would be another word.
   const SMALL = new Set(words("a an and are at by can do does for from how i in is it many much of on or per the to what when where which why with you"));
   function mended(text) {
     if (!known) prepare();
-    const all = words(text), large = all.filter(word => !SMALL.has(word));
-    const asked = (large.length ? large : all).map(word => {
-      if (word.length < 4 || CJK.test(word) || /\d/.test(word) || known.has(word)) return word;
-      let best = word, least = word.length > 7 ? 3 : 2, most = 0;
-      for (const [other, times] of known) {
-        if (other.startsWith(word)) return word;
-        const far = apart(word, other, least);
-        if (far < least || (far === least && far < 9 && times > most && best !== word)) [best, least, most] = [other, far, times];
+    const all = written(text), large = all.filter(word => !SMALL.has(stem(word))), swapped = [];
+    const asked = (large.length ? large : all).map(typed => {
+      const word = stem(typed), close = typed.length > 8 ? 2 : 1;
+      if (typed.length < 6 || CJK.test(word) || /\d/.test(word) || known.has(word)) return word;
+      if ([...known.keys()].some(other => other.startsWith(word))) return word;
+      let best = null, least = close + 1, most = 0;
+      for (const [form, other] of forms) {
+        if (form[0] !== typed[0]) continue;
+        const far = apart(spelt(typed), spelt(form), close), times = known.get(other) ?? 0;
+        if (far < least || (far === least && far <= close && times > most)) [best, least, most] = [form, far, times];
       }
-      return best;
+      if (best) swapped.push([typed, best]);
+      return best ? forms.get(best) : word;
     });
-    return { words: asked, squeezed: asked.join(""), whole: all.join("") };
+    return { words: asked, squeezed: asked.join(""), whole: all.map(stem).join(""), swapped };
   }
 
   // The best of some names: how well it is what was asked, and which it is.
@@ -116,6 +128,8 @@ const Search = (() => {
   function find(text) {
     const asked = mended(text);
     if (!asked.squeezed) return [];
+    const chapter = /^\s*(?:ch(?:ap(?:ter)?)?\.?\s*(\d)|(\d)\s*장|第\s*(\d)\s*章)\s*$/i.exec(text)?.slice(1).find(n => n);
+    const letter = /^[A-Za-z]$/.test(text.trim()) && new RegExp(`(?:^| )${text.trim().toUpperCase()}(?:=|,? [A-Za-z]{2})`); // as a row of the notation begins
     const weights = asked.words.map(w => Math.log(1 + sections.length / (1 + (known.get(w) ?? 0))));
     const found = new Map(), add = (key, score, more) => {
       if (score > (found.get(key)?.score ?? 0)) found.set(key, { ...found.get(key), ...more, score });
@@ -123,6 +137,8 @@ const Search = (() => {
     const said = sections.map(section => says(asked, section, weights));
     sections.forEach((section, n) => {
       const { fit } = best(asked, section.names);
+      if (chapter && section.parent < 0 && section.title.startsWith(`${chapter}. `)) add(n, 200, { section });
+      if (letter && section.page === "book/notation.html" && letter.test(section.text)) add(n, 100, { section });
       if (fit > .3 || said[n] > .3) add(n, section.kind * (100 * fit + 40 * said[n]), { section });
     });
     for (const term of terms) {
@@ -133,6 +149,7 @@ const Search = (() => {
       const { fit } = best(asked, thing.names);
       if (fit > .4) add(thing, 105 * fit + (thing.says ? 2 : 0), { thing });
     }
+    if (!found.size && /[a-z]\d/i.test(text)) return find(text.replace(/([a-z])(?=\d)/gi, "$1-")); // GPT2
     return [...found.values()].sort((a, b) => b.score - a.score).map(f => result(f, asked));
   }
 

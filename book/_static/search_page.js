@@ -43,8 +43,10 @@ addEventListener("DOMContentLoaded", () => {
     const text = field.value.trim(), found = text ? Search.find(text) : [], asked = Search.mended(text);
     list.replaceChildren(...found.slice(0, Search.MOST).map(one => item(one, asked)));
     const many = found.length > Search.MOST ? `The best ${Search.MOST} of ${found.length} places` : `${found.length} ${found.length === 1 ? "place" : "places"}`;
-    status.textContent = !text ? "" : found.length ? `${many} for “${text}”.` : `Nothing for “${text}”. Try one word of it, or look into the glossary, which is in the order of the alphabet.`;
-    document.title = `${text ? `${text} – ` : ""}${document.title.replace(/^.* – /, "")}`;
+    const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+    const instead = asked.swapped.map(([typed, shown]) => `Nothing for “${typed.slice(0, 60)}”; shown: “${shown}”. `).join("");
+    status.textContent = !text ? "" : found.length ? `${instead}${many} for “${short}”.` : `Nothing for “${short}”. Try one word of it, or look into the glossary, which is in the order of the alphabet.`;
+    document.title = `${text ? `${short} – ` : ""}${document.title.replace(/^.* – /, "")}`;
   }
 
   field.value = new URLSearchParams(location.search).get("q") ?? "";

@@ -15,7 +15,8 @@ PAGE = """
 <section id="training"><span id="ch-training"></span><h1>4. Training<a class="headerlink" href="#training">#</a></h1>
  <p>One model.</p>
  <section style="--narrow:1px" id="four-designs"><span id="sec-designs"></span><h2>Four designs</h2>
-  <p>Which <math><mi>T</mi></math>?</p><div class="math notranslate"><math><mi>unseen</mi></math></div>
+  <p>Which <math><mi>T</mi></math>?</p>
+  <div class="math notranslate"><span class="eqno">(4.7)<a class="headerlink" href="#e">#</a></span><math><mi>unseen</mi></math></div>
   <p id="sec-batched"><strong>Batched.</strong> Pad <strong>all</strong>.</p>
   <p id="sec-plain">No word in bold.</p>
   <p>After them.</p>
@@ -39,7 +40,7 @@ def test_sections_of_a_page_with_their_anchors_their_prose_and_what_is_around_th
         ("sec-plain", "Four designs", "No word in bold.", "sec-designs"),
         ("ex-4-1", "Exercise 4.1", "", "ch-training"),
     ]
-    assert found[1].code == {"ppermute"}
+    assert found[1].code == {"ppermute"} and found[1].equations == ["equation 4.7"]
 
 
 def test_headings_that_a_cell_wrote_go_on_to_the_next():

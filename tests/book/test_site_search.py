@@ -80,6 +80,19 @@ def test_nothing_found_is_said_and_marks_of_patterns_are_words(visit):
     assert visit.errors == []
 
 
+def test_a_word_is_replaced_by_a_near_one_only_and_the_page_says_so(visit):
+    page = visit("search.html", width=360)
+    field, status = page.locator(".bd-search-container input"), page.locator("#search-status")
+    field.fill("pipline bubble")
+    assert status.inner_text().startswith("Nothing for “pipline”; shown: “pipeline”. ")
+    for word in ("cloud", "cooling", "citation", "beam"):  # not loud, bool, notation, beat
+        field.fill(word)
+        assert status.inner_text().startswith(f"Nothing for “{word}”. Try")
+    field.fill("x" * 300)
+    assert f"“{'x' * 60}…”" in status.inner_text() and visit.errors == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
 def test_a_chip_and_a_model_open_the_planner_with_it(visit):
     page = visit("search.html?q=deepseek-v3")
     page.locator("#search-results a").first.click()
