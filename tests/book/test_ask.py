@@ -51,6 +51,7 @@ def test_ways_to_write_a_number(visit):
 def test_without_javascript_the_answer_unfolds(visit):
     page = visit(PAGE, javascript=False)
     form = page.locator("#ask-2")
+    form.scroll_into_view_if_needed()  # what is far below is not laid out
     assert not form.locator("button").is_visible() and not form.locator("input").is_visible()
     assert form.locator("legend").is_visible() and not form.locator("details p").is_visible()
     form.locator("summary").press("Enter")
