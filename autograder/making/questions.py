@@ -68,7 +68,9 @@ def _code(question: Question, links: Links, target: str) -> list[NotebookNode]:
     told = [plain(translate(reply.text, links, target)).replace("\n", " ") for reply in question.replies]
     right = next(key for key, reply in zip(keys, question.replies) if reply.right)
     replies = "".join(f"    {key}: {_quoted(text)},\n" for key, text in zip(keys, told))
-    reply = f"from helpers import check\n\ncheck.question(guess, {{\n{replies}}}, right={right}{more})"
+    # Taken away, so that the next question is not answered by it.
+    taken = 'globals().pop("guess", None)'
+    reply = f"from helpers import check\n\ncheck.question({taken}, {{\n{replies}}}, right={right}{more})"
     return [
         new_code_cell(f"guess = None     # {wanted}; then run this cell and the next"),
         new_code_cell(reply, metadata={"tags": ["hide-input"]}),

@@ -63,8 +63,8 @@ const Search = (() => {
     const { pages, sections: all } = SECTIONS, often = new Map();
     forms = new Map();
     sections = all.map(([page, anchor, title, parent, text, names, code]) => {
-      const texts = written(`${title} ${text} ${names.join(" ")} ${code}`), own = texts.map(stem);
-      texts.forEach((word, n) => forms.set(word, own[n]));
+      const tokens = written(`${title} ${text} ${names.join(" ")} ${code}`), own = tokens.map(stem);
+      tokens.forEach((word, n) => forms.set(word, own[n]));
       for (const word of new Set(own)) often.set(word, (often.get(word) ?? 0) + 1);
       const short = title.match(/^(?:\d+\.|Exercise [\d.]+ —|[A-Z\d-]+:) (.+)/)?.[1];
       const kind = pages[page].startsWith("notebooks/") ? .85 : /instructor|errata|bibliography|runs/.test(pages[page]) ? .75 : 1;

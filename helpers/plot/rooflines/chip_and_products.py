@@ -130,21 +130,11 @@ def _row(ax, parts: Sequence[Matrix | str], height: float) -> None:
 def _matrix(ax, x: float, top: float, m: Matrix) -> None:
     height, width = _side(m.rows), _side(m.columns)
     down, across = m.parts
-    if m.partial:  # one full-size summand behind the other
+    if m.partial:  # one full-size summand behind the other, on paper that hides it
         for shift, owner in ((0.16, 1), (0.0, 0)):
-            at = (x + shift, top - height + shift)
-            ax.add_patch(Rectangle(at, width, height, facecolor="#fff", edgecolor=INK))
-            ax.add_patch(
-                Rectangle(
-                    at,
-                    width,
-                    height,
-                    facecolor=COLOURS[owner] + "50",
-                    edgecolor=INK,
-                    hatch=HATCHES[owner],
-                    linewidth=1.2,
-                )
-            )
+            for fill, hatch in (("#fff", ""), (COLOURS[owner] + "50", HATCHES[owner])):
+                at = (x + shift, top - height + shift)
+                ax.add_patch(Rectangle(at, width, height, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=1.2))
     for i, owner in enumerate(() if m.partial else m.owner):
         r, c = divmod(i, across)
         at = (x + c * width / across, top - (r + 1) * height / down)
