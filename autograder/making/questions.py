@@ -70,7 +70,8 @@ def _code(question: Question, links: Links, target: str) -> list[NotebookNode]:
     replies = "".join(f"    {key}: {_quoted(text)},\n" for key, text in zip(keys, told))
     # Taken away, so that the next question is not answered by it.
     taken = 'globals().pop("guess", None)'
-    reply = f"from helpers import check\n\ncheck.question({taken}, {{\n{replies}}}, right={right}{more})"
+    begins = "# Replies to your guess: run with Shift+Enter.\nfrom helpers import check\n\n"
+    reply = f"{begins}check.question({taken}, {{\n{replies}}}, right={right}{more})"
     return [
         new_code_cell(f"guess = None     # {wanted}; then run this cell and the next"),
         new_code_cell(reply, metadata={"tags": ["hide-input"]}),
