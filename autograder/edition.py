@@ -6,8 +6,10 @@ A full tree, with its own title, dates, seed and choice of exercises, from which
 import argparse
 import datetime
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from autograder.making.start_page import escaped
 
 from .making import edition_extras
 from .places import ROOT, SourceError, Tree
-from .release import release, write
+from .release import write
 
 KEYS = ("title", "author", "seed", "leave-out", "add", "dates", "worked-solutions")
 FILES = (
@@ -48,6 +50,18 @@ MADE = {
     ".grading",
     "collected",
 }
+RELEASE = """\
+import sys
+from pathlib import Path
+
+from autograder.places import SourceError, Tree
+from autograder.release import release
+
+try:
+    release(Tree(), Path(sys.argv[1]), database=False)
+except SourceError as error:
+    sys.exit(str(error))
+"""
 MARK = ".edition.yml"
 """Where an edition keeps what it was made from."""
 
@@ -195,13 +209,22 @@ def make(edition: Edition, into: Path, root: Path = ROOT) -> None:
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise SourceError(f"{into} is not an empty folder: name one that is, or a new one.")
     with tempfile.TemporaryDirectory() as folder:  # a refusal half-way leaves nothing behind
-        made, scratch = Path(folder).resolve() / "edition", Path(folder).resolve() / "course"
+        made = Path(folder).resolve() / "edition"
         made.mkdir()
         _copy(root, made)
         _choose(edition, made)
-        release(Tree(made), scratch, database=False)
+        _released(made)
         edition_extras.judged(edition.more, Tree(made))
         shutil.copytree(made, into, dirs_exist_ok=True)
+
+
+def _released(made: Path) -> None:
+    """The edition's notebooks, by its own program: the prose counts the exercises and minutes of the folder it lies in."""
+    env = {**os.environ, "PYTHONPATH": str(made)}
+    program = [sys.executable, "-c", RELEASE, str(made.parent / "course")]
+    done = subprocess.run(program, cwd=made, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise SourceError(done.stderr.strip())
 
 
 def _copy(root: Path, made: Path) -> None:
