@@ -23,12 +23,13 @@ which answer is an old one;
 `judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program` and
 `sharded_results`;
 `small_run` shows one on a few devices;
-`questions` replies to guesses; `solutions` opens ours;
+`questions` replies to guesses; `solutions` opens ours, `own_answers` brings a learner's own to a later chapter;
 `progress` keeps what passed across days, `standing` says it in a sentence, `start_page` on a page.
 May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run
+from .own_answers import own
 from .questions import question
 from .random_inputs import choice, floats, inputs, ints
 from .solutions import passed, solution
@@ -42,6 +43,7 @@ __all__ = [
     "inputs",
     "ints",
     "look",
+    "own",
     "passed",
     "question",
     "ran",

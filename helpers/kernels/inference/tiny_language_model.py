@@ -9,6 +9,7 @@ A token is a character. `draft` is a smaller model for the same letters, which i
 first (see `speculative_decoding`). The same text, sizes and seed give the same weights on the same machine.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -18,7 +19,7 @@ from jax import lax
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels.transformers.adam import Adam
-from helpers.kernels.transformers.decoder import init, loss
+from helpers.kernels.transformers.decoder import hidden, init, loss
 
 from .generate import generate
 
@@ -52,9 +53,12 @@ def decode(tokens, letters: str) -> str:
     return "".join(letters[int(t)] for t in tokens)
 
 
-def speaker(V: int) -> Config:
-    """The model that speaks."""
-    return Config(D=64, L=2, N=4, K=2, H=16, F=128, V=V, tied=True)
+def speaker(V: int, positions: int = 0) -> Config:
+    """The model that speaks.
+
+    positions   rows of a learned table of positions, for layers that have none in them; 0: queries and keys are rotated
+    """
+    return Config(D=64, L=2, N=4, K=2, H=16, F=128, V=V, tied=True, positions=positions)
 
 
 def draft(V: int) -> Config:
@@ -62,16 +66,49 @@ def draft(V: int) -> Config:
     return Config(D=32, L=1, N=2, K=1, H=16, F=64, V=V, tied=True)
 
 
-def train(c: Config, tokens, steps: int = 250, seed: int = 0):
-    """(parameters, the loss before each step [steps]): each step reads ROWS excerpts of SPAN tokens, drawn at random."""
+def with_layer(layer: Callable | None) -> Callable:
+    """What puts somebody's layer in the place of the decoder's own, for `decoder.loss` and `decoder.hidden`; None: ours stays.
+
+    layer   (x[B, T, D], W_Q, W_K, W_V, W_O, W_gate, W_in, W_out) -> [B, T, D], of Exercise 3.19: its norms have no scales and its
+            queries and keys no positions. So scales are multiplied into the weights that read them, and the model
+            needs a learned table of positions
+    """
+
+    def around(ours: Callable) -> Callable:
+        def run(x, p: dict):
+            one, two = p["norms"][:, 0]  # [D] each
+            heads = [one[:, None, None] * p[name] for name in ("W_Q", "W_K", "W_V")]
+            return layer(x, *heads, p["W_O"], *(two[:, None] * p[name] for name in ("W_gate", "W_in")), p["W_out"])
+
+        return run if layer else ours
+
+    return around
+
+
+def agrees(layer: Callable) -> bool:
+    """Whether a layer gives what ours gives, on seven random tokens."""
+    c = Config(D=8, L=1, N=4, K=2, H=4, F=12, V=5, positions=7)
+    params, tokens = init(c, jax.random.key(0)), jnp.arange(7)[None] % c.V
+    return np.allclose(hidden(params, tokens, c, with_layer(layer)), hidden(params, tokens, c), atol=1e-3)
+
+
+def train(c: Config, tokens, steps: int = 250, seed: int = 0, layer: Callable | None = None):
+    """(parameters, the loss before each step [steps]): each step reads ROWS excerpts of SPAN tokens, drawn at random.
+
+    layer   somebody's own, as in `with_layer`
+    """
+    if layer and not c.positions:
+        raise ValueError(
+            "a layer of one's own has no positions in it: train a model with a table of them, speaker(V, 256)"
+        )
     if len(tokens) <= SPAN:
         raise ValueError(f"a text of {len(tokens)} tokens has no excerpt of {SPAN} and the one after: make it longer")
     starts = np.random.default_rng(seed).integers(0, len(tokens) - SPAN, (steps, ROWS))
-    return _train(c, jnp.asarray(tokens, jnp.int32), jnp.asarray(starts), jax.random.key(seed))
+    return _train(c, layer, jnp.asarray(tokens, jnp.int32), jnp.asarray(starts), jax.random.key(seed))
 
 
-@partial(jax.jit, static_argnums=0)
-def _train(c: Config, tokens, starts, key):
+@partial(jax.jit, static_argnums=(0, 1))
+def _train(c: Config, layer: Callable | None, tokens, starts, key):
     """All steps as one program. A narrow model takes longer steps, and they shrink to nothing, which settles the weights."""
     adam = Adam(rate=0.5 / c.D, b2=0.99)
 
@@ -79,7 +116,7 @@ def _train(c: Config, tokens, starts, key):
         params, moments = carry
         at, left = now
         excerpts = tokens[at[:, None] + jnp.arange(SPAN + 1)]  # [ROWS, SPAN + 1]
-        before, gradients = jax.value_and_grad(loss)(params, excerpts, c)
+        before, gradients = jax.value_and_grad(loss)(params, excerpts, c, with_layer(layer))
         moved, moments = adam.update(params, gradients, moments)
         params = jax.tree.map(lambda p, m: p + left * (m - p), params, moved)
         return (params, moments), before

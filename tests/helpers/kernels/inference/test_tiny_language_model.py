@@ -1,9 +1,11 @@
 """The model that learns to speak on the page: its text, that it learns, and that it says what it has read."""
 
 import json
+import re
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -45,6 +47,29 @@ def test_the_draft_is_a_seventh_of_the_speaker():
         parameters(make(len(LETTERS))).total for make in (tiny_language_model.draft, tiny_language_model.speaker)
     )
     assert small < large / 7
+
+
+def exercise_319():
+    """Our answer to Exercise 3.19, as a learner might write it."""
+    source = (Path(__file__).parents[4] / "solutions/ch03_transformers.md").read_text(encoding="utf-8")
+    space = {"jax": jax, "jnp": jnp}
+    exec(re.search(r"grade_id: ch03-q19,.*?---\n(.*?)```", source, re.S)[1], space)
+    return space["decoder_layer"]
+
+
+@pytest.mark.takes("compiles two programs that train")
+def test_a_layer_of_ones_own_stands_in_the_decoder_and_learns_alike():
+    """Its norms have no scales: after some steps ours have, so equal losses show that they reach the right weights."""
+    layer, c = exercise_319(), tiny_language_model.speaker(len(LETTERS), 256)
+    assert tiny_language_model.agrees(layer)
+    assert not tiny_language_model.agrees(lambda x, *weights: x)
+    assert not tiny_language_model.agrees(lambda x, q, k, *rest: layer(x, k.repeat(2, 1), k, *rest))
+    assert not tiny_language_model.agrees(lambda x, *w: layer(x, *w[:4], w[5], w[4], w[6]))
+    params, theirs = tiny_language_model.train(c, TOKENS, steps=8, layer=layer)
+    _, ours = tiny_language_model.train(c, TOKENS, steps=8)
+    assert np.allclose(theirs, ours, rtol=1e-3) and np.ptp(params["layers"][0]["norms"]) > 1e-3
+    with pytest.raises(ValueError, match="no positions in it"):
+        tiny_language_model.train(C, TOKENS, steps=1, layer=layer)
 
 
 @pytest.mark.slow
