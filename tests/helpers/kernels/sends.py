@@ -25,13 +25,16 @@ from helpers.trace.jaxpr.collectives import moving, read
 from helpers.trace.jaxpr.walk import Visit, walk
 from tests.helpers.kernels.attention import sends as attention
 from tests.helpers.kernels.inference import sends as inference
+from tests.helpers.kernels.racks import sends as racks
 from tests.helpers.kernels.sharding import sends as sharding
 from tests.helpers.kernels.training import sends as training
 from tests.helpers.kernels.transformers import sends as transformers
 
 COMMAND = "python -m tests.helpers.kernels.sends"
 LIST = Path(__file__).with_suffix(".txt")
-ROOMS = dict(sharding=sharding, transformers=transformers, attention=attention, training=training, inference=inference)
+ROOMS = dict(
+    sharding=sharding, transformers=transformers, attention=attention, training=training, inference=inference, racks=racks
+)  # fmt: skip
 TABLE: dict[str, Callable[[], tuple]] = {
     f"{room}.{name}": make for room, module in ROOMS.items() for name, make in module.PROGRAMS.items()
 }
