@@ -28,8 +28,10 @@ class Matrix:
         pass
 
 
-absorption = bars = blocks = chip = four_cases = frames = held = layout = levels = lines = masks = _picture
-page_table = pages = pipelines = plane = predicted = prefill_and_decode = products = transformer_block = _picture
+absorption = bars = blocks = chip = four_cases = frames = held = host = layout = levels = lines = masks = _picture
+page_table = pages = pipelines = plane = predicted = prefill_and_decode = products = reuse = transformer_block = (
+    _picture
+)
 roofline = served = shares = stacked = systolic = timeline = torus = tradeoff = trees = work = _picture
 
 

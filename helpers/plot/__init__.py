@@ -14,6 +14,8 @@ from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .rooflines.chip_and_products import Matrix, chip, products
+from .rooflines.host import host
+from .rooflines.reuse import reuse
 from .rooflines.systolic_array_and_torus import systolic, torus
 from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
@@ -24,7 +26,7 @@ from .transformers.block import transformer_block
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "bars", "blocks", "canvas", "chip",
-    "four_cases", "frames", "held", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines", "plane",
-    "predicted", "prefill_and_decode", "products", "roofline", "served", "shares", "stacked", "systolic", "timeline", "torus",
+    "four_cases", "frames", "held", "host", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines", "plane",
+    "predicted", "prefill_and_decode", "products", "reuse", "roofline", "served", "shares", "stacked", "systolic", "timeline", "torus",
     "tradeoff", "transformer_block", "trees", "work",
 ]  # fmt: skip

@@ -1,0 +1,34 @@
+"""A host is drawn as its chip says, and a number reaches the results that it is used for."""
+
+import pytest
+
+from helpers import plot, show
+from helpers.costs.rooflines.chips import chip
+from helpers.plot.rooflines import reuse
+
+
+def words(picture) -> str:
+    return " ".join(t.get_text() for ax in picture.figure.axes for t in ax.texts)
+
+
+@pytest.mark.parametrize("name", ["v5e", "v5p", "v7", "H100", "GB200"])
+def test_a_host_has_its_chips_its_ways_out_and_their_rates(name):
+    c = chip(name)
+    drawn = plot.host(c, "a host with its chips")
+    said, arrows = words(drawn), len(drawn.figure.axes[0].patches) - 2 - c.chips_per_host
+    for rate in (c.dcn_bandwidth, c.link_bandwidth):
+        assert show.rate(rate) in said
+    assert (show.rate(c.pcie_bandwidth) if c.pcie_bandwidth else "not\npublished") in said
+    # PCIe and a link down for each chip, two at the cards, and of a torus one more between neighbours than there are chips
+    assert arrows == 2 * c.chips_per_host + 2 + (c.chips_per_host + 1 if c.axes else 1)
+    assert ("72 chips on it" in said) == (name == "GB200")
+
+
+def test_a_weight_is_used_for_every_row_and_other_numbers_once():
+    drawn = plot.reuse("three operations and what one number is used for")
+    reached = [sum(p.get_facecolor()[:3] == _rgb(reuse.REACHED) for p in ax.patches) for ax in drawn.figure.axes]
+    assert reached == [1, 1, reuse.B]
+
+
+def _rgb(colour: str):
+    return tuple(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
