@@ -67,18 +67,18 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
         if not m.get("grade"):
             continue
         exercise = in_process_grading.exercise_of(m["grade_id"])
-        untouched = cell.source == empty[cell.id] and m.get("solution")
-        got, most = (0.0, float(m["points"])) if untouched else determine_grade(cell)
-        if got is None:
-            result.open.add(exercise)
-        elif got < most:
+        if m.get("solution"):  # a text, for which no check can give points; nor do the notebook's own totals count it
+            if cell.source != empty[cell.id]:
+                result.notes.append(f"{exercise} is graded by a person and not counted here")
+            continue
+        got, most = determine_grade(cell)
+        if got < most:
             outputs = cell.get("outputs", [])
             said += [o.text.strip() for o in outputs if o.output_type == "stream"]
             said += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
-        if not m.get("solution"):
-            judged.append((m["grade_id"], got or 0, most))
+        judged.append((m["grade_id"], got, most))
         before = result.scores.get(exercise, (0.0, 0.0))
-        result.scores[exercise] = (before[0] + (got or 0), before[1] + most)
+        result.scores[exercise] = (before[0] + got, before[1] + most)
     return result, said, standings(judged)
 
 
