@@ -2,7 +2,8 @@
 
 The expression is Python over `helpers.costs`, `helpers.study_time`, `math` and `results("name")`, a file of book/results.
 A line `% let name = expression` names something for the rest of the file.
-The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci) or a Python format spec such as `.1f`.
+The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci), with a number of digits if three are
+too many (`seconds 2`), or a Python format spec such as `.1f`.  A unit is given as a person would say it: 45 GB/s, not 45.0 GB/s.
 Code between fences is left alone.
 
 >>> render("% let v5e = chip('v5e')\\nA v5e does {{ v5e.rate() | flops_rate }}; C/W is {{ v5e.alpha_hbm() | .0f }}.\\n")
@@ -26,6 +27,8 @@ from .costs import attention, inference, rooflines, sharding, training, transfor
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
 _NUMBER = re.compile(r"\{\{(.+?)\}\}")
+_UNIT = re.compile(r"^(seconds|bytes|ibytes|flops|flops_rate|rate|sci)(?: (\d))?$")
+_ZEROS = re.compile(r"(\.\d*?)0+(?= )")
 
 
 def results(name: str) -> dict:
@@ -61,13 +64,19 @@ def modules_of(room: ModuleType) -> dict[str, ModuleType]:
 
 
 def figure(text: str, scope: dict) -> str:
-    """The value of `expression | format`, as printed."""
+    """The value of `expression | format`, as printed.
+
+    >>> figure("45e9 | rate", {}), figure("1.0868e-3 | seconds 2", {}), figure("2.5e-6 | seconds", {})
+    ('45 GB/s', '1.1 ms', '2.5 µs')
+    """
     expression, bar, spec = (part.strip() for part in text.rpartition("|"))
     if not bar:
         expression, spec = spec, ""
     value = eval(expression, scope)  # sources are the course's own text
-    known = {"seconds", "bytes", "ibytes", "flops", "flops_rate", "rate", "sci"}
-    return getattr(show, spec)(value) if spec in known else format(value, spec)
+    if (unit := _UNIT.match(spec)) is None:
+        return format(value, spec)
+    text = getattr(show, unit[1])(value, int(unit[2] or 3))
+    return _ZEROS.sub(lambda m: m[1].rstrip("."), text)
 
 
 def render(text: str, where: str = "text") -> str:

@@ -32,6 +32,15 @@ def test_formats(f, x, text):
     assert f(x) == text
 
 
+@pytest.mark.parametrize(
+    "asked,text",
+    [("45e9 | rate", "45 GB/s"), ("1e-6 | seconds", "1 µs"), ("2.1e6 | bytes", "2.1 MB"), ("100e9 | rate", "100 GB/s"),
+     ("1.0868e-3 | seconds 2", "1.1 ms"), ("8755.6 | .1f", "8755.6"), ("2.0 | .1f", "2.0"), ("1e14 | sci", "1e14")],
+)  # fmt: skip
+def test_prose_rounds_as_people_do(asked, text):
+    assert render(f"{{{{ {asked} }}}}") == text
+
+
 def test_expressions_are_computed_and_code_is_left_alone():
     source = """\
 % let B = critical_batch_limit(1.97e14, 8.1e11)
