@@ -34,12 +34,12 @@ def chip(c: Chip, alt: str, *, caption: str = "") -> Picture:
         ax.text(-0.15, 6.4, f"one {c.name}", ha="left", va="bottom", fontsize=10, weight="bold")
         for text, y, fill in boxes:
             _box(ax, (0, y), (4, 0.85), text, fill)
-        _box(ax, (5.6, 2.0), (1.5, 0.85), "other\nchips", "#bbbbbb")
+        _box(ax, (5.9, 2.0), (1.5, 0.85), "other\nchips", "#bbbbbb")
         _way(ax, (2, 4.5), (2, 5.2), c.fast_bandwidth, c.rate())
         _way(ax, (2, 2.9), (2, 3.6), c.hbm_bandwidth, c.rate())
         _way(ax, (2, 0.85), (2, 2.0), c.pcie_bandwidth, c.rate(), "PCIe ")
-        _way(ax, (5.6, 2.42), (4, 2.42), c.link_bandwidth, c.rate(), f"{c.names[1]} ")
-        ax.set(xlim=(-0.4, 7.3), ylim=(-0.15, 6.9))
+        _way(ax, (5.9, 2.42), (4, 2.42), c.link_bandwidth, c.rate(), f"{c.names[1]} ")
+        ax.set(xlim=(-0.4, 7.6), ylim=(-0.15, 6.9))
         ax.set_axis_off()
     return Picture(figure, alt, caption)
 
@@ -75,7 +75,7 @@ class Matrix:
     partial: bool = False
 
 
-SIZES = {"B": 1.0, "I": 1.6, "D": 2.0, "J": 2.0, "F": 2.8, "K": 2.4, "S": 2.6, "T": 2.6, "H": 1.0}
+SIZES = {"1": 0.4, "B": 1.0, "I": 1.6, "D": 2.0, "J": 2.0, "F": 2.8, "K": 2.4, "S": 2.6, "T": 2.6, "H": 1.0, "N": 2.8}
 """Lengths on paper by the letter of a dimension; what is not here is 2."""
 WHOLE = "#d9d9d9"
 HATCHES = ("", "//", "..", "xx")
