@@ -1,10 +1,11 @@
-"""The errata of the sources: every row computes something or says why not, and what it shows is so.
+"""The errata of the sources: every row says what is so, what it computes or why not, and why it matters; what it shows is so.
 
 Numbers in `HAND` were worked out on paper; the programs after them do what the sources print, and what is right.
 """
 
 import ast
-import contextlib
+import doctest
+import importlib.util
 import json
 import re
 
@@ -13,8 +14,15 @@ import pytest
 
 from helpers.prose import names
 from tests.book.conftest import ROOT
+from tests.book.test_prose import typed
 
-ERRATA = {e["id"]: e for e in json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]}
+spec = importlib.util.spec_from_file_location("errata", ROOT / "book/_ext/errata.py")
+errata = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(errata)
+
+DATA = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))
+ERRATA = {e["id"]: e for e in DATA["errata"]}
+SOURCES = list(dict.fromkeys(e["source"] for e in DATA["errata"]))
 SCOPE = names()
 
 # What the expressions of a row are worth, in their order: by hand, not by the expressions.
@@ -22,7 +30,7 @@ HAND = {
     "E002-6": [("X", "X"), (), 3, 0],
     "E000-4": [0.66524, 1 / 3],  # e²/(1 + e + e²) = 7.389/11.107
     "E000-8": [1920, 1920, 2880],
-    "E001-3": [12, 12, 36],  # loss (2w)²/2 = 2w², slope 4w
+    "E001-3": [12, 12, 36],  # loss (2w)²/2 = 2w², gradient 4w
     "E001-4": [[0, 1, 2, 3], [0, 0, 1, 2]],
     "E001-5": [16384, True, False],
     "E001-6": [("bf,df->bd", "bd,bf->df"), 21, 49],
@@ -109,7 +117,7 @@ def test_unmasked_numerators_are_right_in_the_last_row_only():
 )
 def test_heads_come_back_in_order_only_where_a_device_has_one_of_keys(K, Y, Z, right):
     """E003-9, on all devices: Z moved to M and reshaped, and Z moved to N."""
-    rows = np.arange(16).reshape(Y, Z, -1)  # of W_O, cut over N_YZ
+    rows = np.arange(16).reshape(Y, Z, -1)  # of W_O, sharded over N_YZ
     heads = np.arange(16).reshape(Y, K // Y, -1)  # [K_Y, M]
     printed = [[part.ravel() for part in np.split(held, Z, axis=1)] for held in heads]
     assert np.array_equal(printed, rows) is right
@@ -126,7 +134,7 @@ def test_only_the_right_products_have_shapes_that_agree():
 
 
 def test_gradients_of_the_printed_pipeline_code():
-    """E001-3, E001-5 and E001-2: at a layer's output the slope is another one, one key is one draw, arrays do not change."""
+    """E001-3, E001-5 and E001-2: at its output a layer has another gradient, one key is one draw, arrays do not change."""
     import jax
     import jax.numpy as jnp
 
@@ -143,30 +151,94 @@ def test_gradients_of_the_printed_pipeline_code():
         weights[0] = weights[0] - 0.01
 
 
+def test_doctests():
+    assert doctest.testmod(errata).failed == 0
+
+
+def said(row: dict, *parts: str) -> str:
+    """Sentences of a row as the page shows them, as text."""
+    own = errata.worked(row, SCOPE)
+    return re.sub(r"<[^>]+>", "", " ".join(errata.marked(row[part], own) for part in parts))
+
+
+@pytest.mark.parametrize("row", ERRATA.values(), ids=ERRATA)
+def test_a_row_says_in_sentences_what_is_so_and_why_it_matters(row):
+    assert row["severity"] in errata.SEVERITIES
+    assert len(said(row, "title").split()) >= 4 and row["id"] not in row["title"]
+    assert len(said(row, "matters").split()) >= 8
+    for part in ("says", "correct", "matters"):
+        text = said(row, part)
+        assert re.match(r"[\W\d]*\w", text) and re.search(r"[.?]$", text), text
+        assert "{{" not in text and len(text.split()) >= 4
+    # what the source prints stands in quotes, or in a heading after "not"
+    shown = f"# T\n\n{re.sub(' not .*', '', row['title'])}\n\n{row['correct']}\n\n{row['matters']}\n"
+    assert typed(shown) == []
+
+
+@pytest.mark.parametrize("part", ["title", "says", "correct", "matters"])
+def test_no_two_rows_say_the_same(part):
+    words = {i: re.sub(r"[\W_]+", " ", said(e, part)).strip().lower() for i, e in ERRATA.items()}
+    assert len(set(words.values())) == len(ERRATA)
+
+
+def test_how_many_rows_there_are_of_each_kind():
+    """The page opens with these counts, and the five that it names first change a conclusion."""
+    kinds = [e["severity"] for e in ERRATA.values()]
+    assert {kind: kinds.count(kind) for kind in errata.SEVERITIES} == {"conclusion": 43, "number": 38, "label": 30}
+    assert len(set(DATA["first"])) == 5 and {ERRATA[i]["severity"] for i in DATA["first"]} == {"conclusion"}
+
+
 def page() -> str:
-    """What the page's one cell shows."""
-    text = (ROOT / "book/errata.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```\{code-cell\} ipython3\n:tags: \[remove-input\]\n(.+?)```", text, re.S)
-    scope = {}
-    with contextlib.chdir(ROOT / "book"):
-        exec(code.replace("HTML(", "shown = HTML("), scope)
-    return scope["shown"].data
+    """What the directive of the page writes, without the page around it."""
+    rows = [e for s in SOURCES for e in errata.ordered([e for e in DATA["errata"] if e["source"] == s])]
+    return "".join(errata.erratum(e, ROOT / "book", SCOPE) for e in rows)
 
 
 def shows_every_row(html: str) -> None:
-    rows = re.split(r"<h3 id=\"", html)[1:]
-    assert [r.split('"')[0] for r in rows] == list(ERRATA)
-    for row, e in zip(rows, ERRATA.values()):
-        assert row.count("<li>") == len(e["computed"])
-        assert ("<ul>" in row) != ("words" in e)
+    rows = {row.split('"')[0]: row for row in re.split(r"<h3 id=\"", html)[1:]}
+    assert rows.keys() == ERRATA.keys() and html.count("<h3 id=") == len(ERRATA)
+    seen = [(SOURCES.index(ERRATA[i]["source"]), list(errata.SEVERITIES).index(ERRATA[i]["severity"])) for i in rows]
+    assert seen == sorted(seen)  # by source, and in each what changes a conclusion first
+    for i, e in ERRATA.items():
+        row = rows[i]
+        fold = row[row.index("<details>") :]
+        assert "<dt>" not in row[: row.index("<details>")] and i in fold and errata.SEVERITIES[e["severity"]] in fold
+        assert fold.count("<dt>") == fold.count("<dd>") == fold.count("<code>") == len(e["computed"])
+        assert ("<dl>" in fold) != ("words" in e)
+        assert f'href="{e["chapter"]}.html#{e["section"]}"' in row and "<strong>Why it matters.</strong>" in row
+        assert not re.search(r"\{\{|`|\| ?[.,\d]*[df%]\b", row), "something is not computed or not marked"
 
 
 def test_the_page_shows_every_row():
     shown = page()
     shows_every_row(shown)
-    assert shown.count("nothing to compute") + shown.count("Nothing to compute") == 4
+    assert shown.count("<summary>Nothing to compute (") == 4
+
+
+def test_the_top_of_the_page_counts_and_leads_to_the_worst_five():
+    top = errata.summary(DATA, SOURCES, SCOPE)
+    cells = [[int(n) for n in re.findall(r"<td>(\d+)</td>", row)] for row in top.split("<tr>")[2:]]
+    assert len(cells) == len(SOURCES) + 1 and all(sum(row[:3]) == row[3] for row in cells)
+    assert [sum(column) for column in zip(*cells[:-1])] == cells[-1] and cells[-1][3] == len(ERRATA)
+    assert re.findall(r'<li><a href="#([\w-]+)">', top) == DATA["first"]
+    assert re.findall(r'href="#source-(\d)"', top) == [str(n) for n in range(len(SOURCES))]
+
+
+def test_the_search_takes_each_row_by_its_anchor_and_leaves_its_program_out():
+    spec = importlib.util.spec_from_file_location("section_search", ROOT / "book/_ext/section_search.py")
+    search = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(search)
+    found = {s.anchor: s for s in search.Sections("e.html", f'<section id="e"><h1>E</h1>{page()}</section>').found[1:]}
+    assert found.keys() == ERRATA.keys()
+    for i, s in found.items():
+        assert search.called(s) == " ".join(said(ERRATA[i], "title").split()).replace("&lt;", "<").rstrip(".")
+        assert i in s.text and "Why it matters." in s.text
+    assert not any("critical_batch_limit(" in s.text or "kv_cache(" in s.text for s in found.values())
 
 
 def test_the_built_page_shows_every_row(site):
     text = (site / "book/errata.html").read_text(encoding="utf-8")
-    shows_every_row(text[text.index("Errata of the sources</") :].split("Expressions are Python over")[0])
+    text = text[text.index("Errata of the sources</") :].partition("</article>")[0]
+    for n, source in enumerate(SOURCES):
+        assert f'<section id="source-{n}"' in re.sub(r'<section style="[^"]*" ', "<section ", text) and source in text
+    shows_every_row(text)
