@@ -1,0 +1,46 @@
+"""What the explorer's page says of its example, held against the plans that the figure lists."""
+
+import re
+
+import pytest
+
+from helpers import figures
+from tests.book.conftest import ROOT
+
+FIGURE = figures.figure("explorer")
+SUMS = {"b": "B[J_Y, K]"}  # both operands sharded along what is summed over
+LOG2 = {256: 8, 512: 9, 8192: 13}
+
+
+def first(I, **chosen):
+    return FIGURE.picked({"I": LOG2[I], **chosen})[0]
+
+
+def ranked(I, **chosen):
+    return [[s.kind for s in p.steps] for p in FIGURE.ranked({"I": LOG2[I], **chosen})[0]]
+
+
+def test_it_opens_with_a_gather_over_eight_devices_that_the_arithmetic_hides():
+    assert (FIGURE.sizes["I"], FIGURE.operands) == (8192, ("[I_X, J_Y]", "[J, K_Y]", "[I_X, K_Y]"))
+    assert ranked(8192)[0] == ["AllGather", "Matmul"] and "bound by arithmetic" in FIGURE.sentence()
+    words = [said for said, _ in FIGURE.frames()]
+    assert "step 1 of 4" in words[0] and words[-1].endswith("29.4 MB have left the busiest device.")
+    held = [[float(x) > 0 for x in re.findall(r'fill-opacity="([\d.]+)"', svg)] for _, svg in FIGURE.frames()]
+    assert [sum(cells) for cells in held] == [8, 24, 40, 56, 64]
+
+
+def test_smaller_rows_meet_the_memory_and_then_another_plan():
+    assert ranked(512)[0] == ["AllGather", "Matmul"] and "bound by HBM" in FIGURE.sentence({"I": 9})
+    plan = first(256)
+    assert [s.kind for s in plan.steps] == ["AllToAll", "AllGather", "Slice", "Matmul", "AllToAll"]
+    assert [str(s) for s in plan.product[:2]] == ["A[I, J]", "B[J, K_YX]"]  # all rows, a quarter of B's part
+
+
+@pytest.mark.parametrize(("I", "place"), [(8192, 3), (512, 1)])
+def test_partial_sums_are_worth_reducing_where_the_result_is_small(I, place):
+    assert ranked(I, **SUMS).index(["Matmul", "ReduceScatter"]) + 1 == place
+
+
+def test_the_page_says_it_in_the_words_of_the_field():
+    text = (ROOT / "book/explorer.md").read_text(encoding="utf-8")
+    assert "summand" not in text and "partial sum" in text
