@@ -97,7 +97,7 @@ RESULTS = {
         Result("hfu", "HFU: products done again too", "%"),
         Result("rate", "all chips", "tokens/s"),
         Result("each", "one chip", "tokens/s"),
-        Result("memory", "the fullest device holds", "B"),
+        Result("memory", "peak memory per device", "B"),
         Result("days", "the whole run takes", "days"),
         Result("hours", "the whole run takes", "chip-hours"),
         Result("run", "the whole run costs, at your price"),
@@ -168,7 +168,7 @@ BARS = {
     "first": {"serve": {f"f{n}": FIRSTS[part] for n, part in enumerate(FIRST)}},
 }
 DRAWN = {
-    "memory": "Memory of the fullest device, by role",
+    "memory": "Peak memory per device, by role",
     "time": "Seconds, by what takes them",
     "first": "Seconds to the first token, by what takes them",
 }
@@ -192,7 +192,7 @@ SAY = {
 MANY = "{chip} ends at {last} chips here: take {last} or fewer, or another chip."
 SHORT = "A step of {tokens} tokens has no whole sequence of {T}: take {T} tokens or more, or shorter sequences."
 STRANGE = "A training step has no price for {part}, and {model} has it: choose another model, or serve this one."
-FEW = "No way to cut {n} chips leaves each group whole sequences: take more tokens a step, or fewer chips."
+FEW = "No layout over {n} chips leaves each group whole sequences: take more tokens a step, or fewer chips."
 UNEVEN = "N = {N} query heads cannot share K = {K} KV heads evenly: make N a multiple of K."
 SPLIT = "A token cannot go to k = {k} of E = {E} experts: k is at most E."
 SHALLOW = "L = {L} layers are too few for {model}, whose first {dense} have no experts: take {dense} + 1 or more."
@@ -271,7 +271,7 @@ RULES = {
     f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type. "
     "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
     "Adam's moments in float32, 1F1B.",
-    "serve": "Serving: every way to cut the chips into replicas, each of a power of two of chips, up to "
+    "serve": "Serving: every way to divide the chips into replicas, each of a power of two of chips, up to "
     f"{LARGEST} or a domain: tp inside a domain, pp beyond it; of models with experts dp groups of tp chips, the experts over all of them. "
     "Batches of 1, 2, 3, 4, 6, 8, 12 and so on. Of what keeps all that is asked the deployment with the most tokens/s comes first. "
     f"As few as needed: 2ⁿ or 3·2ⁿ chips, up to {MOST_CHIPS:,}. Of weights in four bits a model with experts has "
