@@ -1,7 +1,8 @@
 """Sphinx extension: `{errata}` writes the rows of book/data/errata.json as a page: how many there are, and of each what is right and why.
 
 Sources are sections, so that the list of contents leads to them; rows are headings inside, which the search finds by their anchors
-(section_search).  Computations are folded, as lists that the search does not read.  Nothing of the theme matters but its tables.
+(section_search).  Computations are folded, as lists that the search does not read.  Nothing of the theme matters but its tables, and
+the size of its headings, in course.css.
 """
 
 import json
@@ -15,6 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 from helpers.prose import figure, names
 
 SEVERITIES = {"conclusion": "changes a conclusion", "number": "changes a number", "label": "only a label"}
+BOOK = "How To Scale Your Model, "
 NUMBER = re.compile(r"\{\{(.+?)\}\}")
 CODE = re.compile(r"`(.+?)`")
 
@@ -76,9 +78,9 @@ def summary(data: dict, sources: list[str], scope: dict) -> str:
         counts = [sum(row["severity"] == s for row in of) for s in SEVERITIES]
         return f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{n}</td>" for n in (*counts, len(of))) + "</tr>"
 
-    head = "".join(f'<th scope="col">{h}</th>' for h in ("source", *SEVERITIES.values(), "in all"))
+    head = "".join(f'<th scope="col">{h}</th>' for h in ("source", "a conclusion", "a number", "only a label", "all"))
     body = "".join(
-        line(f'<a href="#source-{n}">{escape(s)}</a>', [row for row in rows if row["source"] == s])
+        line(f'<a href="#source-{n}">{escape(s.removeprefix(BOOK))}</a>', [row for row in rows if row["source"] == s])
         for n, s in enumerate(sources)
     )
     by_id = {row["id"]: row for row in rows}
@@ -86,8 +88,8 @@ def summary(data: dict, sources: list[str], scope: dict) -> str:
         f'<li><a href="#{i}">{marked(by_id[i]["title"], worked(by_id[i], scope))}</a></li>' for i in data["first"]
     )
     return (
-        f'<table class="table"><caption>{len(rows)} places, by what depends on them</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}{line('all', rows)}</tbody></table><p>These {len(data['first'])} mislead most:</p><ul>{first}</ul>"
+        f'<table class="table"><caption>{len(rows)} places, by what they change; sections are those of {BOOK[:-2]}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}{line('all', rows)}</tbody></table><p>These mislead most:</p><ul>{first}</ul>"
     )
 
 
@@ -102,7 +104,7 @@ class Errata(SphinxDirective):
         out: list[nodes.Node] = [nodes.raw("", summary(data, sources, scope), format="html")]
         for n, source in enumerate(sources):
             rows = ordered([row for row in data["errata"] if row["source"] == source])
-            section = nodes.section("", nodes.title(source, source), ids=[f"source-{n}"], names=[])
+            section = nodes.section("", nodes.title(source, source), ids=[f"source-{n}"], names=[], classes=["errata"])
             section += nodes.raw("", "".join(erratum(row, book, scope) for row in rows), format="html")
             out.append(section)
         return out
