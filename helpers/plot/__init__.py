@@ -12,8 +12,8 @@ from .inference.absorption import absorption
 from .inference.page_table import page_table
 from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
-from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
-from .rooflines.chip_and_products import Matrix, chip, products
+from .picture import COLOURS, DASHES, MARKERS, STYLE, canvas, Picture
+from .rooflines.chip_and_products import chip, Matrix, products
 from .rooflines.host import host
 from .rooflines.reuse import reuse
 from .rooflines.systolic_array_and_torus import systolic, torus
@@ -21,12 +21,19 @@ from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
 from .training.held_and_sent import held
 from .training.pipelines_and_layouts import pipelines, plane, predicted
+from .transformers.attention_parts import attention_bytes, softmax_chunks
 from .transformers.bars_by_role import shares, stacked
-from .transformers.block import transformer_block
+from .transformers.block import decoder_stack, transformer_block
+from .transformers.experts import expert_exchange, routed
+from .transformers.heads import kv_heads
+from .transformers.kept_over_time import kept_over_time
+from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
-    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "bars", "blocks", "canvas", "chip",
-    "four_cases", "frames", "held", "host", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines", "plane",
-    "predicted", "prefill_and_decode", "products", "reuse", "roofline", "served", "shares", "stacked", "systolic", "timeline", "torus",
-    "tradeoff", "transformer_block", "trees", "work",
+    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "attention_bytes", "bars", "blocks",
+    "canvas", "chip", "decoder_stack", "einsum_letters", "expert_exchange", "four_cases", "frames", "held", "host",
+    "kept_over_time", "kv_heads", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines", "plane",
+    "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "roofline", "routed", "served",
+    "shares", "softmax_chunks", "stacked", "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees",
+    "work",
 ]  # fmt: skip
