@@ -29,7 +29,7 @@ class Matrix:
 
 
 absorption = attention_bytes = bars = blocks = chip = decoder_stack = einsum_letters = expert_exchange = _picture
-four_cases = frames = held = host = kept_over_time = kv_heads = layout = levels = lines = masks = _picture
+flow = four_cases = frames = held = host = kept_over_time = kv_heads = layout = levels = lines = masks = _picture
 page_table = pages = pipelines = plane = predicted = prefill_and_decode = product_gradients = products = _picture
 roofline = routed = served = shares = softmax_chunks = stacked = systolic = timeline = torus = tradeoff = _picture
 transformer_block = trees = work = _picture

@@ -25,15 +25,16 @@ from .transformers.attention_parts import attention_bytes, softmax_chunks
 from .transformers.bars_by_role import shares, stacked
 from .transformers.block import decoder_stack, transformer_block
 from .transformers.experts import expert_exchange, routed
+from .transformers.flow import flow
 from .transformers.heads import kv_heads
 from .transformers.kept_over_time import kept_over_time
 from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "attention_bytes", "bars", "blocks",
-    "canvas", "chip", "decoder_stack", "einsum_letters", "expert_exchange", "four_cases", "frames", "held", "host",
-    "kept_over_time", "kv_heads", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines", "plane",
-    "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "roofline", "routed", "served",
-    "shares", "softmax_chunks", "stacked", "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees",
-    "work",
+    "canvas", "chip", "decoder_stack", "einsum_letters", "expert_exchange", "flow", "four_cases", "frames", "held",
+    "host", "kept_over_time", "kv_heads", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines",
+    "plane", "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "roofline", "routed",
+    "served", "shares", "softmax_chunks", "stacked", "systolic", "timeline", "torus", "tradeoff", "transformer_block",
+    "trees", "work",
 ]  # fmt: skip

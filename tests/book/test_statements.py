@@ -108,6 +108,49 @@ def test_6ND_is_near_for_wide_dense_models_up_to_8192_tokens():
     assert v3.D > 5000 and six_nd_ratio(v3, 8192, "causal") > 1.1
 
 
+def test_how_far_6ND_is_off_at_131072_tokens():
+    names = ("qwen-3-0.6b", "deepseek-v3", "llama-3-8b", "llama-3.1-405b", "gemma-3-27b")
+    at = {T: [six_nd_ratio(model(n), T, "causal") for n in names] for T in (1024, 2**17)}
+    assert all(abs(r - 1) < 0.15 for r in at[1024]) and at[2**17] == sorted(at[2**17], reverse=True)
+    small, v3, eight, *large = at[2**17]
+    assert small > 10 and 5 < v3 < 5.5 and 0.66 < 1 - 1 / eight < 0.68 and max(large) < 2
+
+
+def test_caches_of_four_kinds_and_beside_the_weights():
+    GPT3, llama, gemma, v3 = (model(n) for n in ("gpt-3", "llama-3-70b", "gemma-3-27b", "deepseek-v3"))
+    long = [kv_cache(c, 2**17) / 1e9 for c in (GPT3, llama, gemma, v3)]
+    assert long[0] > 600 and round(long[1]) == 43 and 9 < long[3] < long[2] < 11.5
+    assert kv_cache(gemma, 1024) > kv_cache(llama, 1024)
+    of = {
+        n: kv_cache(model(n), 32768) / (2 * parameters(model(n)).total)
+        for n in ("llama-2-13b", "llama-3-70b", "gemma-3-27b")
+    }
+    assert 0.95 < of.pop("llama-2-13b") < 1.05 and max(of.values()) < 0.1
+
+
+def test_what_a_layer_keeps_of_a_token_under_each_policy():
+    c = model("llama-3-8b")
+    kept = {p: training_memory_bytes.arrays(c, c.kind(0), p, S=0) for p in ("everything", "matmuls", "block")}
+    assert [round(sum(k.values()) / 1e3) for k in kept.values()] == [70, 43, 4]
+    assert (
+        len(kept["matmuls"]) == 1 + 6
+        and 0.95 < training_memory_bytes.saved_limit(4e6, 8192, 64) / (1000 * H100.hbm_bytes) < 1.1
+    )
+    eight = [training_memory_bytes.saved(c, 1, 8192, p) / 4e9 for p in kept]  # of eight layers, a quarter of them
+    assert [round(x) for x in eight] == [43, 6, 1]
+    t = [training_memory_bytes.recomputed(c, 1, 8192, p) / (3 * flops(c, 1, 8192).layers) for p in kept]
+    assert t[0] == 0 and 0.25 < t[2] < 0.28
+
+
+def test_where_the_time_of_a_run_at_an_MFU_of_40_percent_goes():
+    c = model("llama-3-70b")
+    rule = 6 * parameters(c).active * 8192
+    once, twice = (
+        0.4 * training_memory_bytes.train_flops(c, 1, 8192, p, "causal") / rule for p in ("everything", "block")
+    )
+    assert 0.41 < once < 0.43 and round(twice, 2) == 0.53
+
+
 def shares(name):
     c = model(name)
     p, f = parameters(c), flops(c, 1, 8192, count="causal")

@@ -127,3 +127,12 @@ def test_a_step_over_time_keeps_and_repeats_what_is_counted(policy):
 def test_all_policies_have_the_same_axes():
     picture = plot.kept_over_time(replace(model("llama-3-8b"), L=4), 2048, ("everything", "block"), ALT)
     assert len({(ax.get_xlim(), ax.get_ylim()) for ax in picture.figure.axes}) == 1
+
+
+def test_an_arrow_leads_from_box_to_box_and_nowhere_else():
+    columns, arrows = [["config"], ["formula", "program"], ["equal?"]], [("config", "formula"), ("program", "equal?")]
+    ax = plot.flow(columns, arrows, ALT, marked=("program",)).figure.axes[0]
+    assert [t.get_text() for t in ax.texts] == sum(columns, []) and len(ax.patches) == 4 + 2
+    assert sum(p.get_facecolor()[2] > p.get_facecolor()[0] for p in ax.patches if isinstance(p, Rectangle)) == 1
+    with pytest.raises(ValueError, match="'nowhere'"):
+        plot.flow(columns, [("config", "nowhere")], ALT)
