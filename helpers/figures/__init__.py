@@ -22,6 +22,7 @@ MODULES = {
     "sharded-matmul": "sharding.sharded_matmul_costs.figure",
     "explorer": "sharding.sharded_matmul_frames.figure",
     "decoder": "transformers.decoder_sizes.figure",
+    "remat": "transformers.remat_film.figure",
     "layout": "training.layout_search.figure",
     "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",

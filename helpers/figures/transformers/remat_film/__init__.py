@@ -1,0 +1,1 @@
+"""A film of rematerialisation: what each layer holds at each moment of a training step."""
