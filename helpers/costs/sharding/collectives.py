@@ -212,7 +212,7 @@ def chained(V, n: Count, chunks: Count, W, hop=HOP):
     return where(n > 1, (n - 2 + chunks) * maximum(hop, V / chunks / W), 0.0)
 
 
-def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
+def over_dcn(kind: str, V, axes, pods, ways: int = 2) -> tuple[Move, ...]:
     """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
 
     ReduceScatter inside, then across pods, then AllGather inside: so over the network each of a slice's n chips
@@ -221,12 +221,13 @@ def over_dcn(kind: str, V, axes, pods) -> tuple[Move, ...]:
     Between pods bytes are those that one chip sends; a hop of the network is not a hop of ICI, so none is counted.
 
     kind  "AllGather", "ReduceScatter" or "AllReduce"
+    ways  1 where the chips inside stand behind a switch: W is then that of all links of a chip, in one direction
 
     >>> [(m.link, round(m.bytes / 1e6, 3)) for m in over_dcn("AllReduce", 1e9, Axis(16), 4)]
     [('ici', 500.0), ('dcn', 93.75), ('ici', 500.0)]
     """
     n = prod(a.n for a in _axes(axes))
-    half, across = all_gather(V, axes), V / n * (pods - 1) / pods
+    half, across = all_gather(V, axes, ways), V / n * (pods - 1) / pods
     if kind == "AllReduce":
         return (half, Move("dcn", 2 * across), half)
     if kind == "AllGather":

@@ -15,6 +15,7 @@ from operator import mul
 
 from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.rooflines.tiers import Tier, tiers
 from helpers.numeric import floor, maximum, minimum, plain, where
 
 from .pipeline_orders import SCHEDULES
@@ -216,23 +217,23 @@ class Wires:
         )
 
 
-def _tiers(s: Slice, pods) -> tuple[tuple[int, bool], ...]:
-    """The axes of the torus; of GPUs, the NVSwitch domain and the network."""
-    return tuple(zip(s.shape, s.wraps)) if s.chip.axes else ((s.chips, False), (pods, False))
+def _tiers(s: Slice, pods) -> tuple[Tier, ...]:
+    """The axes of the torus, whose copies pods are; of GPUs the NVLink domain, and the network over which axes lie on."""
+    return tiers(s) if s.chip.axes else tiers(s, pods)
 
 
-def _parts(layout: Layout, tiers) -> dict[str, list[tuple]]:
+def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
     """For each axis, on each tier: chips, stride, and whether the part goes once round."""
     out, low = {}, 1
     for axis in AXES:
         high = low * getattr(layout, axis)
         parts, begin = [], 1
-        for size, wraps in tiers:
-            end = begin * size
+        for tier in over:
+            end = begin * tier.n
             first = maximum(low, begin)
             n = maximum(minimum(high, end) / first, 1)
             stride = where(n > 1, first / begin, 1)
-            parts.append((n, stride, wraps & (n * stride == size)))
+            parts.append((n, stride, tier.wraps & (n * stride == tier.n)))
             begin = end
         out[axis], low = parts, high
     return out
@@ -250,8 +251,8 @@ def lies(layout: Layout, s: Slice):
     for axis in AXES:
         high = low * getattr(layout, axis)
         begin = 1
-        for size, _ in _tiers(s, layout.pods):
-            end = begin * size
+        for tier in _tiers(s, layout.pods):
+            end = begin * tier.n
             first, last = maximum(low, begin), minimum(high, end)
             ok = ok & ((last <= first) | ((first % begin == 0) & (last % first == 0)))
             begin = end
@@ -271,10 +272,9 @@ def wires(layout: Layout, s: Slice) -> dict[str, Wires]:
     >>> w["tp"].rate / 9e10, w["fsdp"].rate / 9e10
     (2.0, 5.0)
     """
-    W, tiers = s.chip.link_bandwidth, _tiers(s, layout.pods)
-    build = _over_torus if s.chip.axes else _over_switches
-    speeds = (W,) if s.chip.axes else (W, s.chip.dcn_bandwidth)
-    return {axis: build(parts, *speeds) for axis, parts in _parts(layout, tiers).items()}
+    over = _tiers(s, layout.pods)
+    build, speeds = (_over_torus, (over[0].W,)) if s.chip.axes else (_over_switches, (over[0].W, over[1].W))
+    return {axis: build(parts, *speeds) for axis, parts in _parts(layout, over).items()}
 
 
 def _over_torus(parts, W) -> Wires:

@@ -1,0 +1,178 @@
+"""The bottleneck cut of a collective: the chips that get, over all links into them, least of what they need (chapter 7).
+
+Some chips X of N, with whatever switches help them most, are a side of a cut. What X needs from the others comes over the links
+of the cut, whose bytes/s are those of a largest flow from the others to X (max-flow min-cut). So for every X
+
+    T >= bytes that X needs / bytes/s into X
+
+and the largest of these is a time that no program beats. AllGathers reach it: spanning trees that share the links do
+(Edmonds 1973; over switches, Zhao et al. 2024, "ForestColl").
+
+Bytes that X needs of an array of V, from outside: (1 - |X|/N)·V of an AllGather, as much out of X for a ReduceScatter, both for
+an AllReduce made of the two; |X|·(N-|X|)/N²·V of an AllToAll, as V is all shards together.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import product
+from math import inf
+
+from helpers.arguments import entries
+
+from .cluster import Cluster, Link, Wiring, wiring
+
+NEEDS = {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 2}
+
+
+def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[str]) -> float:
+    """Bytes/s that nodes `sources` can send to nodes `sinks` together, over links that carry W each way (Dinic 1970).
+
+    >>> from .cluster import hosts, wiring
+    >>> w = wiring(hosts("H100", 2))
+    >>> max_flow(w.links, w.chips[:8], w.chips[8:]) / 1e9, max_flow(w.links, w.chips[:1], w.chips[1:]) / 1e9
+    (400.0, 500.0)
+    """
+    if set(sources) & set(sinks):
+        raise ValueError(f"{sorted(set(sources) & set(sinks))[0]!r} is on both sides: a node sends or receives")
+    left: dict[str, dict[str, float]] = {}
+    for x in links:
+        for a, b in ((x.a, x.b), (x.b, x.a)):
+            left.setdefault(a, {})[b] = left.get(a, {}).get(b, 0.0) + x.W
+    for side, end in ((sources, "from"), (sinks, "to")):
+        left[end] = {}
+        for name in side:
+            left.setdefault(name, {})
+            (left[end] if end == "from" else left[name])[name if end == "from" else end] = inf
+    total = 0.0
+    while (far := _levels(left)) is not None:
+        ways = {a: deque(b for b in to if far.get(b) == far.get(a, inf) + 1) for a, to in left.items()}
+        while sent := _push(left, ways):
+            total += sent
+    return total
+
+
+def _levels(left) -> dict[str, int] | None:
+    """Links that each node is away from the sources, if the sinks can be reached."""
+    far, queue = {"from": 0}, deque(["from"])
+    while queue:
+        a = queue.popleft()
+        for b, W in left[a].items():
+            if W > 0 and b not in far:
+                far[b] = far[a] + 1
+                queue.append(b)
+    return far if "to" in far else None
+
+
+def _push(left, ways) -> float:
+    """Send what one path more can carry."""
+    path = ["from"]
+    while path[-1] != "to":
+        a = path[-1]
+        while ways[a] and not left[a][ways[a][0]] > 0:
+            ways[a].popleft()
+        if ways[a]:
+            path.append(ways[a][0])
+        elif a == "from":
+            return 0.0
+        else:
+            path.pop()
+            ways[path[-1]].popleft()
+    steps = list(zip(path, path[1:]))
+    least = min(left[a][b] for a, b in steps)
+    for a, b in steps:
+        left[a][b] -= least
+        left[b][a] = left[b].get(a, 0.0) + least
+    return least
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A side of a cut.
+
+    name     what it is: "a chip", "a domain", "a group", or "half of axis 0" of a torus
+    chips    how many
+    W        bytes/s into it, and out of it
+    seconds  that each byte of V takes at least
+    """
+
+    name: str
+    chips: int
+    W: float
+    seconds: float
+
+
+def needs(kind: str, inside, chips):
+    """Bytes, of one byte of V, that cross into a side of `inside` chips, or out of it, in the fuller direction.
+
+    >>> needs("AllGather", 8, 16), needs("AllReduce", 8, 16), needs("AllToAll", 8, 16)
+    (0.5, 1.0, 0.25)
+    """
+    if kind == "AllToAll":
+        return inside * (chips - inside) / chips**2
+    if kind not in NEEDS:
+        raise ValueError(f"a cut is of one of {', '.join(NEEDS)} and AllToAll, not of {kind!r}")
+    return NEEDS[kind] * (1 - inside / chips)
+
+
+def sides(c: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
+    """The sides that can be tightest: a chip, at a corner if there is one; a domain; a group; half of a torus along an axis."""
+    place = {n.name: n.place for n in w.nodes if n.kind == "chip"}
+    first = [n for n, at in place.items() if at[0] == 0]
+    out = [("a chip", first[:1])]
+    if c.domains > 1:
+        out.append(("a domain", first))
+    if c.groups > 1:
+        out.append(("a group", [n for n, at in place.items() if at[0] < c.group]))
+    if c.chip.axes:
+        for axis, n in enumerate(c.domain.shape):
+            if n > 1:
+                out.append((f"half of axis {axis}", [x for x in first if place[x][1 + axis] < n // 2]))
+    return out
+
+
+def bottleneck(c: Cluster, kind: str) -> Cut:
+    """The tightest of the sides that `sides` lists, for a collective over all chips of a cluster.
+
+    >>> from .cluster import hosts, racks
+    >>> for some in (hosts("H100", 2), hosts("H100", 16), racks("GB200", 8)):
+    ...     cut = bottleneck(some, "AllGather")
+    ...     print(f"{cut.name}, {1 / cut.seconds / 1e9:.0f} GB/s")
+    a chip, 533 GB/s
+    a domain, 427 GB/s
+    a chip, 952 GB/s
+    """
+    w = wiring(c)
+    if len(w.chips) < 2:
+        raise ValueError("one chip alone has nobody to send to: give a cluster of 2 or more")
+    found = []
+    for name, inside in sides(c, w):
+        others = sorted(set(w.chips) - set(inside))
+        if others:
+            W = max_flow(w.links, others, inside)
+            found.append(Cut(name, len(inside), W, needs(kind, len(inside), len(w.chips)) / W))
+    return max(found, key=lambda x: (x.seconds, -x.chips))
+
+
+def every_cut(c: Cluster, kind: str) -> Cut:
+    """The same by trying every set of chips: 2^chips of them, so for small clusters.
+
+    >>> from .cluster import hosts
+    >>> every_cut(hosts("H100", 2, chips=3), "AllGather").chips
+    3
+    """
+    w = wiring(c)
+    if len(w.chips) > 12:
+        raise ValueError(f"{len(w.chips)} chips have 2^{len(w.chips)} sides: try up to 12, or `bottleneck`")
+    best = None
+    for bits in product((0, 1), repeat=len(w.chips)):
+        inside = [x for x, bit in zip(w.chips, bits) if bit]
+        others = [x for x, bit in zip(w.chips, bits) if not bit]
+        if inside and others:
+            W = max_flow(w.links, others, inside)
+            cut = Cut("some chips", len(inside), W, needs(kind, len(inside), len(w.chips)) / W)
+            best = cut if best is None or cut.seconds > best.seconds * (1 + 1e-9) else best
+    return best
+
+
+entries(__name__)

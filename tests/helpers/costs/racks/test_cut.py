@@ -1,0 +1,123 @@
+"""Cuts of clusters against every set of chips, against SciPy's flow, and against what programs over the wiring need."""
+
+import random
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from helpers.costs.racks.cluster import Cluster, hosts, racks, slices, wiring
+from helpers.costs.racks.cut import bottleneck, every_cut, max_flow, needs
+from helpers.costs.racks.tiered_collectives import alpha_beta, hierarchical, swap_tiers
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training.layout import Layout, wires
+
+SMALL = {
+    "two hosts": hosts("H100", 2, chips=4),
+    "three hosts": hosts("B200", 3, chips=3),
+    "two groups": hosts("H100", 4, group=2, chips=2),
+    "two groups, oversubscribed": hosts("H100", 4, group=2, oversubscription=4, chips=2),
+    "one host": hosts("H100", 1),
+    "pieces of racks": Cluster(Slice(chip("GB200"), (4,)), 2),
+    "v5p, a slice": slices("v5p", (2, 2, 2)),
+    "v5p, two slices": slices("v5p", (2, 2, 1), 2),
+    "v5e, a line": slices("v5e", (1, 8)),
+    "v5e, a block": slices("v5e", (2, 4)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("kind", ["AllGather", "AllReduce", "AllToAll"])
+@pytest.mark.takes("tries every set of up to nine chips")
+def test_the_listed_sides_are_as_tight_as_any(name, kind):
+    assert bottleneck(SMALL[name], kind).seconds == pytest.approx(every_cut(SMALL[name], kind).seconds)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_flows_are_those_of_scipy(name):
+    w, rng = wiring(SMALL[name], switches=2, spines=2), random.Random(name)
+    at = {n.name: i for i, n in enumerate(w.nodes)}
+    for _ in range(5):
+        chips = rng.sample(w.chips, rng.randint(2, len(w.chips)))
+        few = rng.randint(1, len(chips) - 1)
+        whole = np.zeros((len(at) + 2,) * 2, np.int32)
+        for x in w.links:
+            whole[at[x.a], at[x.b]] += round(x.W / 1e7)
+            whole[at[x.b], at[x.a]] += round(x.W / 1e7)
+        whole[-2, [at[x] for x in chips[:few]]] = whole[[at[x] for x in chips[few:]], -1] = 10**6
+        flow = maximum_flow(csr_array(whole), len(at), len(at) + 1).flow_value
+        assert max_flow(w.links, chips[:few], chips[few:]) == pytest.approx(flow * 1e7, rel=1e-6)
+
+
+@pytest.mark.takes("a thousand GPUs, link by link")
+def test_wiring_is_the_reference_architecture():
+    superpod = hosts("H100", 128)  # 1024 GPUs: 32 leaf and 16 spine switches of 64 ports with 50e9 bytes/s
+    w = wiring(superpod, switches=4, spines=16)
+    kinds = [n.kind for n in w.nodes]
+    assert [kinds.count(k) for k in ("chip", "switch", "leaf", "spine")] == [1024, 512, 32, 16]
+    for n in w.nodes:
+        mine = [x for x in w.links if n.name in (x.a, x.b)]
+        ports = sum(x.W for x in mine) / 5e10
+        if n.kind in ("leaf", "spine"):
+            assert ports == pytest.approx(64)
+        elif n.kind == "chip":
+            assert ports == pytest.approx(9 + 1)
+    half = [n.name for n in w.nodes if n.kind == "chip" and n.place[0] < 64]
+    assert max_flow(w.links, half, set(w.chips) - set(half)) == pytest.approx(64 * 400e9)  # full bisection
+    assert racks("GB200", 2).rails == 4 and racks("GB200", 2).egress() == pytest.approx(3.6e12)
+
+
+def test_one_description_of_tiers():
+    """What layouts price is what the cluster is made of."""
+    for name, m in (("H100", 4), ("B200", 2), ("GB200", 3)):
+        c = Cluster(Slice(chip(name), (chip(name).pod[0],)), m)
+        g = c.domain.chips
+        w = wires(Layout(dp=g * m, pods=m), c.domain)["dp"]
+        inside, across = c.tiers
+        moves = hierarchical("AllGather", 1.0, g, m)
+        assert alpha_beta(moves, inside.W, across.W).upper == pytest.approx(w.gather)
+        assert alpha_beta(hierarchical("AllReduce", 1.0, g, m), inside.W, across.W).upper == pytest.approx(w.sum)
+        swap = alpha_beta(swap_tiers(1.0, g, m, aligned=False), inside.W, across.W)
+        assert swap.upper == pytest.approx(
+            w.across, rel=0.15
+        )  # there blocks go axis by axis: (g - 1)/g of all over NVLink
+        assert alpha_beta(swap_tiers(1.0, g, m), inside.W, across.W).upper == pytest.approx(w.across)
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 5, 8])
+def test_hierarchical_reaches_the_cut_where_the_network_decides(m):
+    """On H100 hosts from five of them on; up to four a chip's own links are the bottleneck, and its card could take a share."""
+    c = hosts("H100", m)
+    t = alpha_beta(hierarchical("AllGather", 1.0, 8, m), 4.5e11, 5e10)
+    cut = bottleneck(c, "AllGather")
+    assert t.lower >= cut.seconds * (1 - 1e-12)
+    assert t.lower == pytest.approx(cut.seconds, rel=0.04 if m < 5 else 1e-9)
+    assert cut.name == ("a chip" if m < 5 else "a domain")
+    swap = alpha_beta(swap_tiers(1.0, 8, m), 4.5e11, 5e10)
+    assert swap.lower == pytest.approx(bottleneck(c, "AllToAll").seconds)
+
+
+def test_oversubscription_hurts_an_all_to_all_and_no_ring():
+    full, thin = hosts("H100", 128), hosts("H100", 128, oversubscription=4)
+    assert bottleneck(full, "AllReduce").seconds == bottleneck(thin, "AllReduce").seconds
+    assert bottleneck(thin, "AllToAll").seconds / bottleneck(full, "AllToAll").seconds == pytest.approx(
+        4 * (1 - 256 / 1024) / (1 - 8 / 1024)
+    )
+
+
+def test_errors_say_what_would_be_right():
+    for wrong, says in (
+        (lambda: hosts("H100", 3, group=2), "3 domains do not make whole groups of 2"),
+        (lambda: hosts("H100", 2, oversubscription=0.5), "1 .none. or more, not 0.5"),
+        (lambda: Cluster(Slice(chip("v5p"), (2, 2, 2)), 4, group=2), "one network here"),
+        (lambda: bottleneck(hosts("H100", 2), "Permute"), "not of 'Permute'"),
+        (lambda: bottleneck(hosts("H100", 1, chips=1), "AllGather"), "2 or more"),
+        (lambda: every_cut(hosts("H100", 2), "AllGather"), "up to 12"),
+        (lambda: max_flow((), ["a"], ["a"]), "'a' is on both sides"),
+        (lambda: needs("Scatter", 1, 2), "not of 'Scatter'"),
+        (lambda: hosts("H100", 2).egress(3), "fewer than 3"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            wrong()

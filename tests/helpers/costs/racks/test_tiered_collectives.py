@@ -1,0 +1,236 @@
+"""Bytes and hops by tier against programs that send every message, one by one."""
+
+import random
+from collections import Counter, defaultdict
+from itertools import combinations
+
+import pytest
+
+from helpers.costs.racks import tiered_collectives as tiered
+from helpers.costs.sharding.collectives import chained
+
+SIZES = [(2, 2), (4, 2), (2, 4), (3, 3), (8, 2), (8, 3)]
+
+
+class Sent:
+    """Bytes out of every chip (domain, index) and into it, by tier."""
+
+    def __init__(self):
+        self.out, self.into = Counter(), Counter()
+
+    def send(self, a, b, size):
+        tier = "ici" if a[0] == b[0] else "dcn"
+        if a != b:
+            self.out[tier, a] += size
+            self.into[tier, b] += size
+
+    def most(self, tier):
+        return max((n for x in (self.out, self.into) for (t, _), n in x.items() if t == tier), default=0)
+
+    def is_as(self, moves):
+        for x in moves:
+            assert self.most(x.link) == pytest.approx(x.bytes), x
+
+
+def around(sent, ring, pieces, size, rounds=1):
+    """A ring of chips: every piece makes len(ring) - 1 hops in each round."""
+    for i, piece in enumerate(range(pieces)):
+        for hop in range(rounds * (len(ring) - 1)):
+            sent.send(ring[(piece + hop) % len(ring)], ring[(piece + hop + 1) % len(ring)], size)
+
+
+@pytest.mark.parametrize("g, m", [*SIZES, (4, 1)])
+@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce"])
+def test_a_flat_ring_on_every_rail(kind, g, m):
+    sent, V, n = Sent(), 720.0, g * m
+    for rail in range(g):  # ring `rail` leaves every domain at chip `rail`, and enters it at the next one
+        ring = [(d, (rail + 1 + i) % g) for d in range(m) for i in range(g)]
+        around(sent, ring, n, V / g / n, rounds=2 if kind == "AllReduce" else 1)
+    moves = tiered.flat_ring(kind, V, g, m)
+    sent.is_as(moves)
+    assert sum(x.hops for x in moves) == (n - 1) * (2 if kind == "AllReduce" else 1)
+
+
+@pytest.mark.parametrize("g, m", SIZES)
+def test_hierarchical_adds_the_right_numbers_with_the_bytes_it_says(g, m):
+    """The program itself, on integers: its sums are those of all chips, its messages those of the formula."""
+    rng, sent = random.Random(g * m), Sent()
+    pieces = g * m  # of an array with one number for each piece: V = pieces bytes
+    have = {(d, i): [rng.randrange(100) for _ in range(pieces)] for d in range(m) for i in range(g)}
+    right = [sum(x[p] for x in have.values()) for p in range(pieces)]
+
+    def ring_reduce_scatter(ring, mine):
+        """`mine[k]` are the pieces that member k of the ring ends up with."""
+        n = len(ring)
+        for step in range(n - 1):
+            packets = [(k, mine[(k - step - 1) % n]) for k in range(n)]
+            values = [[have[ring[k]][p] for p in some] for k, some in packets]
+            for (k, some), numbers in zip(packets, values):
+                to = ring[(k + 1) % n]
+                sent.send(ring[k], to, len(some))
+                for p, x in zip(some, numbers):
+                    have[to][p] += x
+
+    def ring_all_gather(ring, mine):
+        n = len(ring)
+        for step in range(n - 1):
+            for k in range(n):
+                some, to = mine[(k - step) % n], ring[(k + 1) % n]
+                sent.send(ring[k], to, len(some))
+                for p in some:
+                    have[to][p] = have[ring[k]][p]
+
+    shard = [[p for p in range(pieces) if p % g == i] for i in range(g)]
+    part = [[[p for p in shard[i] if p // g % m == d] for d in range(m)] for i in range(g)]
+    for d in range(m):
+        ring_reduce_scatter([(d, i) for i in range(g)], shard)
+    for i in range(g):
+        ring_reduce_scatter([(d, i) for d in range(m)], part[i])
+        ring_all_gather([(d, i) for d in range(m)], part[i])
+    for d in range(m):
+        ring_all_gather([(d, i) for i in range(g)], shard)
+    assert all(x == right for x in have.values())
+    sent.is_as(tiered.hierarchical("AllReduce", float(pieces), g, m))
+
+
+def trees(m):
+    """Parents of a binary tree in which odd places are inside, and of the same with every place moved by one (Sanders 2009)."""
+
+    def parent(i):
+        bit = i & -i if i else 1 << m.bit_length()
+        if i == 0:
+            return None
+        up = (i ^ bit) | (bit << 1)
+        return up if up < m else i ^ bit
+
+    first = {i: parent(i) for i in range(m)}
+    if m % 2:
+        second = {(i + 1) % m: None if p is None else (p + 1) % m for i, p in first.items()}
+    else:
+        second = {m - 1 - i: None if p is None else m - 1 - p for i, p in first.items()}
+    return first, second
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 5, 8, 16, 31, 32])
+def test_two_trees(m):
+    V, g, sent = 64.0, 8, Counter()
+    deepest = 0
+    for tree in trees(m):
+        assert sum(p is None for p in tree.values()) == 1
+        for i, p in tree.items():
+            if p is not None:
+                sent[i] += V / g / 2  # up
+                sent[p] += V / g / 2  # down
+            depth, at = 0, i
+            while tree[at] is not None:
+                depth, at = depth + 1, tree[at]
+            deepest = max(deepest, depth)
+    move = tiered.double_tree(V, g, m)[1]
+    assert max(sent.values()) == pytest.approx(move.bytes)
+    assert 2 * deepest in (move.hops, move.hops + 2, move.hops - 2)
+
+
+@pytest.mark.parametrize("g", [2, 4, 5, 8])
+def test_the_switch_adds(g):
+    V, sent = 40.0, Sent()
+    switch = (0, "switch")
+    for owner in range(g):
+        for i in range(g):  # read: the switch pulls the owner's part from everyone and hands over one sum
+            sent.send((0, i), switch, V / g)
+        sent.send(switch, (0, owner), V / g)
+        sent.send((0, owner), switch, V / g)  # store: once, and to everyone
+        for i in range(g):
+            sent.send(switch, (0, i), V / g)
+    chips = max(n for x in (sent.out, sent.into) for (_, a), n in x.items() if a != switch)
+    assert chips == pytest.approx(tiered.in_network("AllReduce", V, g)[0].bytes)
+    W, algbw = 309e9, V / (chips / 309e9)
+    assert tiered.bus_factor("AllReduce", g) * algbw == pytest.approx(tiered.nvls_bus_bandwidth(W, g))
+
+
+def test_where_the_switch_overtakes_a_ring():
+    at = tiered.nvls_from(370e9, 309e9)
+    assert tiered.nvls_bus_bandwidth(309e9, at) == pytest.approx(370e9) and 3.9 < at < 4.1
+
+
+@pytest.mark.parametrize("g, m", SIZES)
+@pytest.mark.parametrize("aligned", [False, True])
+def test_blocks_of_an_all_to_all(g, m, aligned):
+    sent, V, n = Sent(), 3600.0, g * m
+    chips, messages = [(d, i) for d in range(m) for i in range(g)], defaultdict(set)
+    for a in chips:
+        for b in chips:
+            over = (a[0], b[1]) if aligned and a[0] != b[0] else a
+            sent.send(a, over, V / n**2)
+            sent.send(over, b, V / n**2)
+            if a[0] != b[0]:
+                messages[over].add(b)
+    moves = tiered.swap_tiers(V, g, m, aligned)
+    sent.is_as(moves)
+    assert max(map(len, messages.values())) == moves[1].hops
+
+
+@pytest.mark.parametrize(
+    "E, m, k, limit", [(8, 4, 3, None), (8, 2, 4, None), (12, 4, 2, 2), (12, 3, 4, 2), (6, 6, 3, 3)]
+)
+def test_domains_that_a_token_reaches(E, m, k, limit):
+    each = E // m
+    choices = [
+        c
+        for some in combinations(range(m), limit or m)
+        for c in combinations([e for e in range(E) if e // each in some], k)
+    ]
+    mean = sum(len({e // each for e in c}) for c in choices) / len(choices)
+    assert tiered.domains_reached(k, m, E, limit) == pytest.approx(mean)
+
+
+def test_one_copy_for_a_domain():
+    g, m, k, E, tokens, rng = 4, 4, 4, 32, 20000, random.Random(0)
+    alone, once = Sent(), Sent()
+    for _ in range(tokens):
+        home = (0, rng.randrange(g))
+        experts = [(e // (g * 2), e // 2 % g) for e in rng.sample(range(E), k)]
+        for b in experts:
+            alone.send(home, b, 1)
+        for d in {d for d, _ in experts}:
+            once.send(home, (d, home[1]), 1)
+        for d, i in experts:
+            once.send((d, home[1]), (d, i), 1)
+    for sent, reached in ((alone, None), (once, tiered.domains_reached(k, m, E))):
+        moves = tiered.dispatch(1.0, k, g, m, reached)
+        out = Counter()
+        for (tier, _), n in sent.out.items():
+            out[tier] += n / tokens
+        for x in moves:
+            assert out[x.link] == pytest.approx(x.bytes, rel=0.03), x
+
+
+def test_pieces_of_a_pipeline():
+    """The best number of pieces, tried one by one."""
+    V, W, hop, n = 1e8, 4e10, 1e-5, 9
+    tried = min((n - 2 + p) * (hop + V / p / W) for p in range(1, 3000))
+    assert tiered.pipelined(V / W, (n - 2) * hop) == pytest.approx(tried, rel=0.01)
+    assert chained(V, n, 100, W, hop) <= (n - 2 + 100) * (hop + V / 100 / W)
+
+
+def test_where_one_algorithm_overtakes_another():
+    V = tiered.overtakes((8e-5, 6e-12), (3e-4, 5e-12))
+    assert 8e-5 + V * 6e-12 == pytest.approx(3e-4 + V * 5e-12)
+
+
+@pytest.mark.parametrize("math, comms", [(1e-3, 2e-2), (1e-4, 5e-2), (2e-3, 1e-3)])
+def test_sms_that_copy(math, comms):
+    """Every number of SMs, tried."""
+    sms = 132
+    tried = {s: max(tiered.without_sms(math, s, sms), comms / s) for s in range(1, sms)}
+    best = tiered.sms_to_take(math, comms, sms)
+    assert abs(min(tried, key=tried.get) - best) <= 1
+    assert min(tried.values()) >= math + comms / sms - 1e-15
+    assert min(tried.values()) == pytest.approx(math + comms / sms, rel=0.12)
+    with pytest.raises(ValueError, match="none would be left"):
+        tiered.without_sms(1.0, 132, 132)
+
+
+def test_kinds_that_there_are_not():
+    for f in (tiered.flat_ring, tiered.hierarchical, tiered.in_network):
+        with pytest.raises(ValueError, match="not 'Permute'"):
+            f("Permute", 1.0, 8, 2)
