@@ -34,7 +34,7 @@ class Sent:
 
 def around(sent, ring, pieces, size, rounds=1):
     """A ring of chips: every piece makes len(ring) - 1 hops in each round."""
-    for i, piece in enumerate(range(pieces)):
+    for piece in range(pieces):
         for hop in range(rounds * (len(ring) - 1)):
             sent.send(ring[(piece + hop) % len(ring)], ring[(piece + hop + 1) % len(ring)], size)
 

@@ -1,0 +1,74 @@
+"""A memory, and SMs with tiles, played step by step."""
+
+import heapq
+
+import pytest
+
+from helpers.costs.racks import gpu_machine as machine
+from helpers.costs.racks.gpu_machine import gpu, tiled
+from helpers.costs.rooflines.occupancy import SM
+
+
+@pytest.mark.parametrize("loads", [1, 10, 100, 200, 400])
+def test_littles_law_by_a_memory_that_answers_one_load_at_a_time(loads):
+    """Each answer is followed by the next load; the memory hands out one line every 1/W, `latency` after it was asked."""
+    line, W, latency, moved = 32.0, 3.2e10, 1e-7, 20000
+    asked, free, t = [0.0] * loads, 0.0, 0.0
+    for _ in range(moved):
+        at = heapq.heappop(asked)
+        free = max(free, at) + line / W
+        t = max(at + latency, free)
+        heapq.heappush(asked, t)
+    assert moved * line / t == pytest.approx(machine.rate_in_flight(loads * line, latency, W), rel=0.02)
+    assert machine.bytes_in_flight(W, latency) / line == 100
+
+
+def test_warps_and_stages_keep_enough_in_flight():
+    W, latency, sms = 3.35e12, 4e-7, 132
+    need = machine.bytes_in_flight(W, latency) / sms
+    for bytes_each, loads in ((4, 1), (16, 1), (16, 4)):
+        warps = machine.warps_in_flight(W, latency, sms, bytes_each, loads)
+        assert (warps - 1) * 32 * bytes_each * loads < need <= warps * 32 * bytes_each * loads
+    assert (
+        machine.warps_in_flight(W, latency, sms, 4) > SM().threads / 32
+    )  # with a float each, an SM's 64 warps are too few
+    stages = machine.stages_in_flight(W, latency, sms, 8192)
+    assert (stages - 2) * 8192 < need <= (stages - 1) * 8192
+
+
+@pytest.mark.parametrize("m, n, sms", [(8192, 8448, 132), (8193, 8448, 132), (300, 700, 4), (128, 256, 132), (1, 1, 8)])
+def test_waves_by_simulation(m, n, sms):
+    """SMs take the next tile when they are done; every tile takes as long, whether or not its edge is full."""
+    left = sum(1 for _ in range(0, m, 128) for _ in range(0, n, 256))
+    free, done = [0] * sms, 0
+    heapq.heapify(free)
+    for _ in range(left):
+        end = heapq.heappop(free) + 1
+        heapq.heappush(free, end)
+        done = max(done, end)
+    t = tiled(m, n, sms)
+    assert (t.tiles, t.waves) == (left, done)
+    assert t.efficiency == pytest.approx(m * n / (done * sms * 128 * 256))
+
+
+@pytest.mark.parametrize("tile_m, tile_n", [(64, 64), (128, 256)])
+def test_intensity_by_counting(tile_m, tile_n):
+    k = 48
+    read = 2 * sum(1 for side in (tile_m, tile_n) for _ in range(side) for _ in range(k))
+    assert machine.tile_intensity(tile_m, tile_n) == pytest.approx(2 * tile_m * tile_n * k / read)
+    assert machine.l2_rate(1e15, tile_m, tile_n) * machine.tile_intensity(tile_m, tile_n) == pytest.approx(1e15)
+
+
+def test_machines_are_those_of_the_chips():
+    for name in machine.L2_BYTES:
+        g = gpu(name)
+        assert 1.3e9 < g.clock < 2.1e9 and g.latency("shared") < g.latency("L2") < g.latency("HBM")
+        assert g.sm.smem_bytes * g.chip.cores == pytest.approx(g.chip.fast_bytes)
+        assert g.register_bytes == 256 * 1024 * g.chip.cores
+    assert gpu("H100").tensor_cores * 1024 * gpu("H100").clock == pytest.approx(gpu("H100").chip.rate())
+    for wrong, says in (
+        (lambda: gpu("v5e"), "no L2 is listed"),
+        (lambda: gpu("H100").latency("disk"), "not from 'disk'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            wrong()

@@ -1,0 +1,91 @@
+"""Predicted bus bandwidths beside published ones, and what they say of algorithms."""
+
+import math
+import statistics
+from dataclasses import asdict, replace
+
+import pytest
+
+from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth, collective_seconds, exchange
+from helpers.costs.racks.tiered_collectives import alpha_beta, flat_ring, in_network, nvls_bus_bandwidth
+from helpers.costs.rooflines.chips import chip
+from tests import bench_collectives as bench
+
+ROWS = bench.rows()
+SOURCES = list(dict.fromkeys(r["source"] for r in ROWS))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_median_error_of_each_source_is_within_15_percent(source):
+    errors = [bench.off(r, REACHED) for r in ROWS if r["source"] == source and bench.large(r)]
+    assert errors and statistics.median(errors) <= 0.15
+
+
+@pytest.mark.slow("fits 14 constants")
+def test_the_constants_are_those_of_the_fit():
+    fitted = asdict(bench.fit([r for r in ROWS if bench.large(r)]))
+    assert all(value == pytest.approx(getattr(REACHED, name), rel=0.02) for name, value in fitted.items())
+
+
+@pytest.mark.slow("fits 14 constants once for each source")
+def test_sources_that_the_fit_has_not_seen():
+    found = bench.table()
+    assert sum(x["left out"] > 0.15 for x in found.values()) <= 1
+    assert statistics.median(x["left out"] for x in found.values()) < 0.05
+
+
+def test_the_data_say_what_they_are():
+    data = bench.DATA.read_text(encoding="utf-8")
+    assert len(ROWS) == len({str(r) for r in ROWS}) and len(ROWS) > 150
+    assert '"url": "https://' in data
+    for r in ROWS:
+        assert chip(r["chip"]) and r["chips"] % r["domains"] == 0
+        if not bench.expert(r):  # a host's or rack's GPUs, and a busbw that its links explain
+            assert r["chips"] <= r["domains"] * chip(r["chip"]).pod[0]
+            top = 2 if r["algorithm"] != "ring" else 1
+            assert r["busbw"] * 1e9 < top * chip(r["chip"]).link_bandwidth
+
+
+def test_480_over_450():
+    """busbw is above what any link carries, because the switch saves bytes; links carry less than a ring's."""
+    h100 = chip("H100")
+    share = 309e9 / h100.link_bandwidth
+    assert nvls_bus_bandwidth(309e9, 8) == pytest.approx(480e9, rel=0.005) and share < 0.7
+    for n, busbw in ((5, 420), (6, 440), (7, 460), (8, 480)):
+        assert nvls_bus_bandwidth(REACHED.nvls_hopper * h100.link_bandwidth, n) == pytest.approx(busbw * 1e9, rel=0.02)
+        moved = in_network("AllReduce", 1.0, n)[0].bytes  # of V, over each link
+        assert busbw * n / (2 * (n - 1)) * moved == pytest.approx(309, rel=0.025)
+    for n in (2, 3, 4):  # and there NCCL takes rings
+        ring, nvls = (bus_bandwidth("AllReduce", 2**32, h100, n, algorithm=a) for a in ("ring", "nvls"))
+        assert nvls < ring * 1.01
+
+
+def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
+    h100, k = chip("H100"), replace(REACHED, piece=1e-12)
+    for n, m in ((8, 1), (64, 8)):
+        t = alpha_beta(flat_ring("AllReduce", 1e12, n / m, m), 4.5e11 * k.ring_hopper, 5e10 * k.network)
+        assert collective_seconds("AllReduce", 1e12, h100, n, m, "ring", k=k) == pytest.approx(t.lower, rel=1e-3)
+    small = collective_seconds("AllReduce", 8, h100, 64, 8, "ring")
+    assert small == pytest.approx(k.launch + 112 * k.latency + 14 * k.latency_dcn, rel=0.01)
+
+
+def test_deepep_counts_what_stays_at_home():
+    """Two domains: half of what is counted crosses, so 90 GB/s are seen over cards of 50; on an H800 NVLink decides."""
+    for name, busy in (("H100", 5e10 * REACHED.network), ("B200", 5e10 * REACHED.network)):
+        seconds, sent = exchange(8192, 7168, 8, chip(name), 2)
+        assert sent / seconds == pytest.approx(2 * busy, rel=0.02)
+    seconds, sent = exchange(4096, 7168, 8, chip("H800"), 2)
+    assert sent / seconds < 1.1 * 5e10
+    low = [exchange(128, 7168, 8, chip("H800"), m, low_latency=True)[0] for m in (2, 4, 8, 16, 32)]
+    assert low == sorted(low) and low[-1] / low[-2] < 1.05  # more domains add little once nearly all copies leave
+
+
+def test_errors_say_what_would_be_right():
+    for wrong, says in (
+        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, algorithm="tree"), "not 'tree'"),
+        (lambda: bus_bandwidth("AllReduce", 1e9, chip("A100"), 8, algorithm="nvls"), "rings alone"),
+        (lambda: exchange(128, 7168, 8, chip("H800"), 2, "scatter"), "not in 'scatter'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            wrong()
+    assert math.isfinite(bus_bandwidth("AllReduce", 1e9, chip("MI300X"), 4))

@@ -1,0 +1,114 @@
+"""Thresholds against a search of the least batch or width at which arithmetic takes longest, and against cuts."""
+
+import pytest
+
+from helpers.costs.racks import thresholds as limits
+from helpers.costs.racks.cluster import hosts, racks, slices
+from helpers.costs.racks.cut import bottleneck
+from helpers.costs.racks.tiered_collectives import domains_reached
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.dp_fsdp_tp import data_batch
+from helpers.costs.training.expert_parallelism import expert_width
+
+H100 = (9.89e14, 8, 128, 4.5e11, 5e10)
+RACK = (2.5e15, 72, 16, 9e11, 5e10)
+
+
+def least(hides, low=1.0, high=1e7):
+    """The least x from which `hides(x)` holds, by halving."""
+    while high / low > 1 + 1e-9:
+        mid = (low * high) ** 0.5
+        low, high = (low, mid) if hides(mid) else (mid, high)
+    return high
+
+
+def sent(pairs):
+    """Most bytes that leave or reach one chip's NVLinks, and its card, of (from, to, bytes) with (domain, index) for chips."""
+    out, into = {}, {}
+    for a, b, n in pairs:
+        tier = a[0] == b[0]
+        out[tier, a] = out.get((tier, a), 0) + n
+        into[tier, b] = into.get((tier, b), 0) + n
+    return [max((n for x in (out, into) for (t, _), n in x.items() if t is tier), default=0) for tier in (True, False)]
+
+
+@pytest.mark.parametrize("Y", [1, 2, 4, 8])
+def test_fsdp_with_tp_by_every_message(Y):
+    """4 domains of 8: chips of one place in their TP group gather its Y-th of the weights, across first and then inside."""
+    C, g, m, W, W_dcn, D, F = 9.89e14, 8, 4, 4.5e11, 5e10, 1024, 4096
+    weights, groups = 4 * D * F / Y, g // Y
+    shard = weights / (groups * m)
+    pairs = []
+    for d in range(m):
+        for i in range(g):
+            pairs += [((d, i), (e, i), shard) for e in range(m) if e != d]
+            pairs += [((d, i), (d, j), shard * m) for j in range(i % Y, g, Y) if j != i]
+    inside, across = sent(pairs)
+    seconds = max(inside / W, across / W_dcn)
+    want = least(lambda b: 4 * b * D * F / C >= seconds)
+    assert limits.data_tokens(C, g, m, W, W_dcn, Y) == pytest.approx(want, rel=1e-6)
+
+
+def test_one_chip_decides_in_a_rack_and_a_host_in_a_cluster_of_hosts():
+    for c, C in ((racks("GB200", 16), 2.5e15), (hosts("H100", 128), 9.89e14)):
+        cut = bottleneck(c, "AllGather")
+        got = limits.thresholds(c, F=28672).fsdp
+        assert got >= C * cut.seconds * (1 - 1e-9) and got == pytest.approx(C * cut.seconds, rel=0.05)
+    assert bottleneck(racks("GB200", 16), "AllGather").name == "a chip"
+    assert bottleneck(hosts("H100", 128), "AllGather").name == "a domain"
+
+
+def test_what_a_rack_changes():
+    """FSDP alone is as hard as on hosts, for links inside carry all weights; with TP, and for experts, it is a quarter."""
+    host, rack = (limits.thresholds(c, F=28672) for c in (hosts("H100", 128), racks("GB200", 16)))
+    assert rack.fsdp > host.fsdp and rack.with_tp < host.with_tp / 3
+    assert host.with_tp == host.fsdp
+    assert rack.tp == host.tp == 8  # F decides, and C/W is nearly the same
+    assert rack.ep < host.ep / 4
+    assert (1 - 1 / 16) * 2.5e15 / 3.6e12 == pytest.approx(rack.with_tp)
+
+
+def test_hsdp_sends_over_the_network_once_in_a_step():
+    C, g, m, W, W_dcn = H100
+    micro, step = limits.hsdp_tokens(*H100)
+    D, F = 1024, 4096
+    assert micro == pytest.approx(least(lambda b: 4 * b * D * F / C >= 4 * D * F * (1 - 1 / g) / W), rel=1e-6)
+    reduce = 2 * (1 - 1 / m) * 4 * D * F / g / W_dcn  # a g-th of bf16 gradients, round a ring
+    assert step == pytest.approx(least(lambda b: 8 * b * D * F / C >= reduce), rel=1e-6)
+
+
+@pytest.mark.parametrize("Y", [2, 8, 16, 64])
+def test_tp_by_its_gather_and_scatter(Y):
+    for C, g, _, W, W_dcn in (H100, RACK):
+        B, D, inside = 4096, 1024, min(Y, g)
+        each = 2 * B * D / Y
+        pairs = [(a, b, each) for a in range(Y) for b in range(Y) if a != b and a // g == b // g]
+        nvlink = sum(n for a, _, n in pairs if a == 0) * max(
+            1, Y / inside
+        )  # what came over the network is passed on inside
+        seconds = 2 * max(nvlink / W, (Y - inside) * each / inside / W_dcn * (1 if Y > g else 0))
+        want = least(lambda F: 4 * B * D * F / Y / C >= seconds)
+        if Y % g == 0 or Y < g:
+            assert limits.tensor_width(C, Y, g, W, W_dcn) == pytest.approx(want, rel=1e-6)
+
+
+@pytest.mark.parametrize("reached", [None, domains_reached(8, 8), 4])
+def test_experts_by_tokens_that_travel(reached):
+    C, g, m, k, W, W_dcn, D = 9.89e14, 8, 8, 8, 4.5e11, 5e10, 512
+    copies = (k if reached is None else reached) * (m - 1) / m  # that leave the domain
+    inside = k * (g - 1) / g * (1 / m if reached is None else 1)
+    seconds = 2 * 2 * D * max(copies / W_dcn, inside / W)
+    want = least(lambda F: 6 * k * D * F / C >= seconds)
+    assert limits.expert_width_over_domains(C, g, m, k, W, W_dcn, reached) == pytest.approx(want, rel=1e-6)
+
+
+def test_in_one_domain_and_on_a_torus_these_are_the_formulas_of_chapter_4():
+    assert limits.expert_width_over_domains(9.89e14, 8, 1, 8, 4.5e11, 5e10) == pytest.approx(
+        expert_width(9.89e14 / 4.5e11, 8)
+    )
+    for name in ("v5p", "v7"):
+        t = limits.thresholds(slices(name, (16, 16, 16)), F=28672)
+        assert t.fsdp == pytest.approx(data_batch(chip(name).alpha_ici(), 3))
+        assert t.hsdp == (t.fsdp, 0.0)
+    two = limits.thresholds(slices("v5p", (8, 8, 8), 2), F=28672)
+    assert two.hsdp[1] == pytest.approx(chip("v5p").alpha_dcn() / 2 / 512)
