@@ -18,7 +18,10 @@ from helpers.costs.rooflines.occupancy import SM, wave_efficiency, waves
 from helpers.numeric import ceil, minimum
 
 CYCLES = {"registers": 1, "shared": 20, "L2": 200, "HBM": 400}
-"""Clock cycles until a load answers, rounded, with nothing else in the way (table 3 of doi 10.1016/j.ultsonch.2023.106546); busy ones take longer."""
+"""Clock cycles until a load answers, rounded, with nothing else in the way; busy memories take longer.
+
+Source: table 3 of doi.org/10.1016/j.ultsonch.2023.106546.
+"""
 L2_BYTES = {"A100": 40e6, "A100-40GB": 40e6, "H100": 50e6, "H200": 50e6, "B200": 126e6, "GB200": 126e6}
 """Bytes of L2 of the whole chip (NVIDIA's whitepapers; B200: Austin et al. 2025, section 12)."""
 PER_CLOCK = {"A100": 2048, "A100-40GB": 2048, "H100": 4096, "H200": 4096, "B200": 8192, "GB200": 8192}
@@ -97,8 +100,8 @@ def rate_in_flight(n_bytes, latency, W):
 def warps_in_flight(W, latency, sms, bytes_each=16, loads=1):
     """Warps of an SM that keep W bytes/s coming, if each of their 32 threads has `loads` loads of `bytes_each` bytes in flight.
 
-    >>> warps_in_flight(3.35e12, 4e-7, 132, bytes_each=4), warps_in_flight(3.35e12, 4e-7, 132, 16), warps_in_flight(3.35e12, 4e-7, 132, 16, 4)
-    (80, 20, 5)
+    >>> [warps_in_flight(3.35e12, 4e-7, 132, size, loads) for size, loads in ((4, 1), (16, 1), (16, 4))]
+    [80, 20, 5]
     """
     return ceil(bytes_in_flight(W, latency) / sms / (32 * loads * bytes_each))
 

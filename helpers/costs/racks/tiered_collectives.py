@@ -18,7 +18,7 @@ from helpers.arguments import Count, entries
 from helpers.costs.rooflines.roofline import Move, Time
 from helpers.costs.sharding.collectives import over_dcn
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.numeric import ceil_near, log, maximum, where
+from helpers.numeric import ceil_near, log, maximum, plain, sqrt, where
 
 TIMES = {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 2}
 
@@ -234,7 +234,7 @@ def pipelined(seconds, fill, launch=0.0):
     >>> f"{pipelined(1e-3, 1e-6) * 1e3:.3f} {pipelined(0.0, 1e-6, 2e-5) * 1e6:.0f}"
     '1.064 21'
     """
-    return launch + fill + seconds + 2 * (fill * seconds) ** 0.5
+    return launch + fill + seconds + 2 * sqrt(fill * seconds)
 
 
 def sms_for(W, each):
@@ -268,7 +268,7 @@ def without_sms(seconds, taken, sms: Count):
     >>> round(without_sms(1.0, 20, 132), 3)
     1.179
     """
-    if taken >= sms:
+    if plain(taken, sms) and taken >= sms:
         raise ValueError(f"of {sms} SMs at most {sms - 1} can copy, not {taken}: none would be left to multiply")
     return seconds * sms / (sms - taken)
 

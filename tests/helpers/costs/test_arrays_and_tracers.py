@@ -30,6 +30,7 @@ from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.mixers import Linear
 from tests.helpers.costs.attention import formulas
 from tests.helpers.costs.inference import formulas as inference_formulas
+from tests.helpers.costs.racks import formulas as racks_formulas
 from tests.helpers.costs.training import formulas as training_formulas
 
 V5E = chip("v5e")
@@ -194,11 +195,12 @@ FORMULAS = {
     "sqrt": (numeric.sqrt, [(2.0,)]),
     "log": (numeric.log, [(2.0,), (64.0,)]),
     **inference_formulas.FORMULAS,
+    **racks_formulas.FORMULAS,
     **training_formulas.FORMULAS,
     **formulas.FORMULAS,
 }
 # Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in the rooms;
-# of chapters 5 and 6 see `formulas.py` there.
+# of chapters 4 to 7 see `formulas.py` there.
 DISCRETE = {
     "known",
     "taken",  # what `helpers.arguments` does with arrays
@@ -229,6 +231,7 @@ DISCRETE = {
     "check",
     "beside",
     *inference_formulas.DISCRETE,
+    *racks_formulas.DISCRETE,
     *training_formulas.DISCRETE,
     *formulas.DISCRETE,
 }
@@ -248,6 +251,7 @@ def test_every_formula_is_listed():
             attention_share,
             einsum,
             *inference_formulas.MODULES,
+            *racks_formulas.MODULES,
             *training_formulas.MODULES,
             *formulas.MODULES,
         )

@@ -77,19 +77,21 @@ def test_hsdp_sends_over_the_network_once_in_a_step():
     assert step == pytest.approx(least(lambda b: 8 * b * D * F / C >= reduce), rel=1e-6)
 
 
-@pytest.mark.parametrize("Y", [2, 8, 16, 64])
-def test_tp_by_its_gather_and_scatter(Y):
-    for C, g, _, W, W_dcn in (H100, RACK):
-        B, D, inside = 4096, 1024, min(Y, g)
-        each = 2 * B * D / Y
-        pairs = [(a, b, each) for a in range(Y) for b in range(Y) if a != b and a // g == b // g]
-        nvlink = sum(n for a, _, n in pairs if a == 0) * max(
-            1, Y / inside
-        )  # what came over the network is passed on inside
-        seconds = 2 * max(nvlink / W, (Y - inside) * each / inside / W_dcn * (1 if Y > g else 0))
-        want = least(lambda F: 4 * B * D * F / Y / C >= seconds)
-        if Y % g == 0 or Y < g:
-            assert limits.tensor_width(C, Y, g, W, W_dcn) == pytest.approx(want, rel=1e-6)
+@pytest.mark.parametrize("machine", [H100, RACK], ids=["hosts", "racks"])
+@pytest.mark.parametrize("groups, inside", [(1, 2), (1, 8), (2, 8), (8, 8), (2, 72)])
+def test_tp_by_every_message(machine, groups, inside):
+    """An AllGather of In and a ReduceScatter of Out, each a 2·B·D array over Y chips."""
+    (C, g, _, W, W_dcn), B, D = machine, 4096, 1024
+    g, Y = (g, inside) if groups == 1 else (inside, groups * inside)
+    shard, pairs = 2 * B * D / Y, []
+    for d in range(groups):
+        for i in range(inside):
+            pairs += [((d, i), (e, i), shard) for e in range(groups) if e != d]
+            pairs += [((d, i), (d, j), shard * groups) for j in range(inside) if j != i]
+    nvlink, card = sent(pairs)
+    seconds = 2 * max(nvlink / W, card / W_dcn)
+    want = least(lambda F: 4 * B * D * F / Y / C >= seconds)
+    assert limits.tensor_width(C, Y, g, W, W_dcn) == pytest.approx(want, rel=1e-6)
 
 
 @pytest.mark.parametrize("reached", [None, domains_reached(8, 8), 4])
