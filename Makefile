@@ -29,7 +29,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab rescue test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-layouts bench-attention sweep edition env
+.PHONY: lab rescue test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention sweep edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	@python -m autograder.own_work
@@ -84,6 +84,9 @@ bench-estimate: $(READY)
 
 bench-serving: $(READY)
 	python -m tests.bench_serving
+
+bench-collectives: $(READY)
+	python -m tests.bench_collectives
 
 bench-layouts: $(READY)
 	python -m tests.bench_layouts

@@ -4,16 +4,20 @@ Each source is left out of the fit and predicted; --fit fits the constants to al
 """
 
 import argparse
+import datetime
+import importlib.metadata
 import json
 import math
+import platform
 import statistics
 from dataclasses import asdict, fields, replace
 
 from helpers.costs.racks.measured_collectives import REACHED, Reached, bus_bandwidth, exchange
 from helpers.costs.rooflines.chips import chip
+from tests.bench_grading import machine
 from tests.scratch import ROOT
 
-DATA = ROOT / "book/data/collectives.json"
+DATA, STORE = ROOT / "book/data/collectives.json", ROOT / "book/results/collectives.json"
 SHARES = [f.name for f in fields(Reached) if f.default > 1e-3]
 GUESS = Reached(  # 80 % of links and 48 of 50 GB/s of a card are what NCCL's maintainers name; orders of magnitude of the rest
     **dict.fromkeys(SHARES, 0.8) | {"network": 0.96},
@@ -84,25 +88,41 @@ def off(row: dict, k: Reached) -> float:
     return abs(predicted(row, k) / measured(row) - 1)
 
 
-def table() -> dict[str, dict[str, float]]:
-    """By source: rows, and median errors of the constants as they are, and of those fitted without this source."""
-    every = [r for r in rows() if large(r)]
-    out = {}
+def table() -> tuple[dict[str, dict[str, float]], list[float]]:
+    """By source: rows, and median errors of the constants as they are, and of those fitted without this source; and of each row
+    of `large` size what the constants that have not seen its source predict over what was measured."""
+    every, out, ratios = [r for r in rows() if large(r)], {}, []
     for source in dict.fromkeys(r["source"] for r in every):
         mine, others = ([r for r in every if (r["source"] == source) is same] for same in (True, False))
         k = fit(others)
+        ratios += [predicted(r, k) / measured(r) for r in mine]
         out[source] = {
             "rows": len(mine),
             "median": statistics.median(off(r, REACHED) for r in mine),
             "left out": statistics.median(off(r, k) for r in mine),
         }
-    return out
+    return out, ratios
+
+
+def store(found: dict[str, dict[str, float]], ratios: list[float]) -> None:
+    """What the table shows, as data."""
+    body = {
+        "command": "python -m tests.bench_collectives --store",
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "versions": {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")},
+        "constants": asdict(REACHED),
+        "sources": {s: {n: float(f"{v:.4g}") for n, v in x.items()} for s, x in found.items()},
+        "within 15 percent, sources left out": round(sum(abs(x - 1) <= 0.15 for x in ratios) / len(ratios), 3),
+    }
+    STORE.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     """Print the table, or the fitted constants."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--fit", action="store_true", help="fit the constants to all rows and print them")
+    p.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     p.add_argument("--rows", action="store_true", help="print every row")
     args = p.parse_args()
     if args.fit:
@@ -117,13 +137,18 @@ def main() -> None:
                 f"{measured(r) / 1e9:7.1f} {predicted(r) / 1e9:7.1f} {predicted(r) / measured(r) - 1:+6.0%}"
             )
     print(f"{'source':16}{'rows':>5}{'median':>8}{'left out':>10}")
-    found = table()
+    found, ratios = table()
     for source, x in found.items():
         print(f"{source:16}{x['rows']:5}{x['median']:8.1%}{x['left out']:10.1%}")
     small = [off(r, REACHED) for r in rows() if not large(r)]
     print(f"{'median of these':16}{'':5}{statistics.median(x['median'] for x in found.values()):8.1%}", end="")
     print(f"{statistics.median(x['left out'] for x in found.values()):10.1%}")
+    print(
+        f"{sum(abs(x - 1) <= 0.15 for x in ratios) / len(ratios):.0%} of {len(ratios)} rows within 15 %, their source left out"
+    )
     print(f"below 1 MiB, in no fit: {len(small)} rows, median {statistics.median(small):.1%}")
+    if args.store:
+        store(found, ratios)
 
 
 if __name__ == "__main__":

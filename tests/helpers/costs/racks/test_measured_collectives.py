@@ -29,9 +29,10 @@ def test_the_constants_are_those_of_the_fit():
 
 @pytest.mark.slow("fits 14 constants once for each source")
 def test_sources_that_the_fit_has_not_seen():
-    found = bench.table()
+    found, ratios = bench.table()
     assert sum(x["left out"] > 0.15 for x in found.values()) <= 1
     assert statistics.median(x["left out"] for x in found.values()) < 0.05
+    assert sum(abs(x - 1) <= 0.15 for x in ratios) > 0.7 * len(ratios)
 
 
 def test_the_data_say_what_they_are():
