@@ -1,10 +1,27 @@
 """Formulas of chapter 7 for test_arrays_and_tracers.py: settings of each, and names of what is no formula."""
 
-from helpers.costs.racks import cluster, cut, gpu_machine, measured_collectives, thresholds, tiered_collectives
+from helpers.costs.racks import (
+    cluster,
+    collective_on_cluster,
+    cut,
+    gpu_machine,
+    measured_collectives,
+    thresholds,
+    tiered_collectives,
+)
 from helpers.costs.rooflines import tiers
 from helpers.costs.rooflines.chips import chip
 
-MODULES = (tiers, cluster, cut, gpu_machine, measured_collectives, thresholds, tiered_collectives)
+MODULES = (
+    tiers,
+    cluster,
+    collective_on_cluster,
+    cut,
+    gpu_machine,
+    measured_collectives,
+    thresholds,
+    tiered_collectives,
+)
 KINDS = "AllGather", "ReduceScatter", "AllReduce"
 SIZES = [(1e9, 8.0, 16.0), (3e6, 72.0, 2.0), (1e3, 4.0, 3.0)]
 
@@ -32,7 +49,17 @@ def _measured(size, chips, domains):
     return tuple(measured_collectives.collective_seconds("AllReduce", *at, a) for a in ("ring", "nvls", "best"))
 
 
+def _on_cluster(V):
+    c = cluster.hosts("H100", 16)
+    return tuple(
+        collective_on_cluster.cluster_time(c, kind, V, a).upper
+        for kind in (*KINDS, "AllToAll")
+        for a in collective_on_cluster.algorithms(c, kind)
+    )
+
+
 FORMULAS = {
+    "cluster_time": (_on_cluster, [(1e3,), (1e9,)]),
     "needs": (
         lambda X, n: tuple(cut.needs(kind, X, n) for kind in (*KINDS, "AllToAll")),
         [(8.0, 16.0), (1.0, 64.0)],
@@ -105,5 +132,5 @@ FORMULAS = {
 # Graphs, and what is made of the chips of one cluster.
 DISCRETE = {
     "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "bottleneck", "every_cut", "gpu", "tile_fits",
-    "thresholds", "exchange",
+    "thresholds", "exchange", "algorithms", "moves", "fastest",
 }  # fmt: skip
