@@ -22,7 +22,7 @@ from helpers.costs.attention.attention_time import exp_rate, exp_share
 from helpers.costs.attention.flops_and_bytes import Attention
 
 from . import show, study_time
-from .costs import attention, inference, rooflines, sharding, training, transformers
+from .costs import attention, inference, racks, rooflines, sharding, training, transformers
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
@@ -43,7 +43,7 @@ def names() -> dict:
     Functions of attention are called `naive`, `ring`, `decode`, so their module stands before them.
     Where two things have a name, a function stays before a module, and that of the earlier chapter before the other.
     """
-    rooms = inference, training, transformers, sharding, rooflines
+    rooms = racks, inference, training, transformers, sharding, rooflines
     found = {name: m for room in (attention, *rooms) for name, m in modules_of(room).items()}
     for room in rooms:
         for module in modules_of(room).values():

@@ -1,9 +1,11 @@
 """Cuts of clusters against every set of chips, against SciPy's flow, and against what programs over the wiring need."""
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
@@ -97,6 +99,49 @@ def test_hierarchical_reaches_the_cut_where_the_network_decides(m):
     assert cut.name == ("a chip" if m < 5 else "a domain")
     swap = alpha_beta(swap_tiers(1.0, 8, m), 4.5e11, 5e10)
     assert swap.lower == pytest.approx(bottleneck(c, "AllToAll").seconds)
+
+
+def spreading(w, root):
+    """Every tree of links by which `root` reaches all chips, switches only where they are of use: its links as (from, to)."""
+    near = {n.name: [] for n in w.nodes}
+    for x in w.links:
+        near[x.a].append(x.b)
+        near[x.b].append(x.a)
+    others = [n.name for n in w.nodes if n.name != root]
+    found = set()
+    for parents in product(*([*near[x], *([] if x in w.chips else [None])] for x in others)):
+        tree = {x: p for x, p in zip(others, parents) if p is not None}
+        used, ok = set(), True
+        for at in (x for x in w.chips if x != root):
+            seen = set()
+            while ok and at != root:
+                ok = at not in seen and at in tree
+                seen.add(at)
+                if ok:
+                    used.add((tree[at], at))
+                    at = tree[at]
+        if ok:
+            found.add(frozenset(used))
+    return found
+
+
+@pytest.mark.parametrize(
+    "c", [hosts("H100", 2, chips=2), hosts("B200", 2, chips=2), slices("v5e", (2, 2)), slices("v5e", (1, 4))], ids=str
+)
+@pytest.mark.takes("a linear program over all trees")
+def test_trees_that_share_the_links_reach_the_cut(c):
+    """The best AllGather there is, by linear programming: of each chip's shard so much down each tree that all end together."""
+    w = wiring(c)
+    trees = [(i, t) for i, root in enumerate(w.chips) for t in spreading(w, root)]
+    wires = {(a, b): x.W / 1e9 for x in w.links for a, b in ((x.a, x.b), (x.b, x.a))}
+    n = len(w.chips)
+    # Unknown: rate of each tree, and of all chips the same rate x, which is to be large.
+    capacity = [[*(e in t for _, t in trees), 0] for e in wires]
+    same = [[*(i == j for j, _ in trees), -1] for i in range(n)]
+    goal = [0] * len(trees) + [-1]
+    best = linprog(goal, np.array(capacity, float), list(wires.values()), np.array(same, float), [0] * n)
+    assert best.success
+    assert 1 / n / (best.x[-1] * 1e9) == pytest.approx(bottleneck(c, "AllGather").seconds, rel=1e-6)
 
 
 def test_oversubscription_hurts_an_all_to_all_and_no_ring():
