@@ -112,7 +112,7 @@ def store(found: dict[str, dict[str, float]], ratios: list[float]) -> None:
         "machine": machine(),
         "versions": {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")},
         "constants": asdict(REACHED),
-        "sources": {s: {n: float(f"{v:.4g}") for n, v in x.items()} for s, x in found.items()},
+        "sources": {s: {n: v if n == "rows" else float(f"{v:.4g}") for n, v in x.items()} for s, x in found.items()},
         "within 15 percent, sources left out": round(sum(abs(x - 1) <= 0.15 for x in ratios) / len(ratios), 3),
     }
     STORE.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from helpers.costs.racks import (
     collective_on_cluster,
     cut,
     gpu_machine,
+    hierarchical_steps,
     measured_collectives,
     thresholds,
     tiered_collectives,
@@ -18,6 +19,7 @@ MODULES = (
     collective_on_cluster,
     cut,
     gpu_machine,
+    hierarchical_steps,
     measured_collectives,
     thresholds,
     tiered_collectives,
@@ -132,5 +134,5 @@ FORMULAS = {
 # Graphs, and what is made of the chips of one cluster.
 DISCRETE = {
     "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "bottleneck", "every_cut", "gpu", "tile_fits",
-    "thresholds", "exchange", "algorithms", "moves", "fastest",
+    "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps",
 }  # fmt: skip

@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 
 from helpers.costs.racks import tiered_collectives as tiered
+from helpers.costs.racks.hierarchical_steps import hierarchical_steps
 from helpers.costs.sharding.collectives import chained
 
 SIZES = [(2, 2), (4, 2), (2, 4), (3, 3), (8, 2), (8, 3)]
@@ -51,46 +52,25 @@ def test_a_flat_ring_on_every_rail(kind, g, m):
     assert sum(x.hops for x in moves) == (n - 1) * (2 if kind == "AllReduce" else 1)
 
 
-@pytest.mark.parametrize("g, m", SIZES)
+@pytest.mark.parametrize("g, m", [*SIZES, (4, 1), (1, 4)])
 def test_hierarchical_adds_the_right_numbers_with_the_bytes_it_says(g, m):
-    """The program itself, on integers: its sums are those of all chips, its messages those of the formula."""
-    rng, sent = random.Random(g * m), Sent()
-    pieces = g * m  # of an array with one number for each piece: V = pieces bytes
+    """The steps, run on integers: every chip ends with the sums of all, and the messages are those of the formula."""
+    rng, sent, hops = random.Random(g * m), Sent(), Counter()
+    pieces = g * m  # of one byte each
     have = {(d, i): [rng.randrange(100) for _ in range(pieces)] for d in range(m) for i in range(g)}
     right = [sum(x[p] for x in have.values()) for p in range(pieces)]
-
-    def ring_reduce_scatter(ring, mine):
-        """`mine[k]` are the pieces that member k of the ring ends up with."""
-        n = len(ring)
-        for step in range(n - 1):
-            packets = [(k, mine[(k - step - 1) % n]) for k in range(n)]
-            values = [[have[ring[k]][p] for p in some] for k, some in packets]
-            for (k, some), numbers in zip(packets, values):
-                to = ring[(k + 1) % n]
-                sent.send(ring[k], to, len(some))
-                for p, x in zip(some, numbers):
-                    have[to][p] += x
-
-    def ring_all_gather(ring, mine):
-        n = len(ring)
-        for step in range(n - 1):
-            for k in range(n):
-                some, to = mine[(k - step) % n], ring[(k + 1) % n]
-                sent.send(ring[k], to, len(some))
-                for p in some:
-                    have[to][p] = have[ring[k]][p]
-
-    shard = [[p for p in range(pieces) if p % g == i] for i in range(g)]
-    part = [[[p for p in shard[i] if p // g % m == d] for d in range(m)] for i in range(g)]
-    for d in range(m):
-        ring_reduce_scatter([(d, i) for i in range(g)], shard)
-    for i in range(g):
-        ring_reduce_scatter([(d, i) for d in range(m)], part[i])
-        ring_all_gather([(d, i) for d in range(m)], part[i])
-    for d in range(m):
-        ring_all_gather([(d, i) for i in range(g)], shard)
+    for step in hierarchical_steps(g, m):
+        hops[step.link] += 1
+        packets = [(x, [have[x.source][p] for p in x.pieces]) for x in step.messages]
+        for x, numbers in packets:
+            assert (x.source[0] == x.target[0]) is (step.link == "ici")
+            sent.send(x.source, x.target, len(numbers))
+            for p, number in zip(x.pieces, numbers):
+                have[x.target][p] = number + have[x.target][p] * x.adds
     assert all(x == right for x in have.values())
-    sent.is_as(tiered.hierarchical("AllReduce", float(pieces), g, m))
+    moves = tiered.hierarchical("AllReduce", float(pieces), g, m)
+    sent.is_as(moves)
+    assert all(hops[x.link] == x.hops for x in moves)
 
 
 def trees(m):
