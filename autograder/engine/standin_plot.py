@@ -28,11 +28,12 @@ class Matrix:
         pass
 
 
-absorption = attention_bytes = bars = blocks = chip = decoder_stack = einsum_letters = expert_exchange = _picture
-flow = four_cases = frames = held = host = kept_over_time = kv_heads = layout = levels = lines = masks = _picture
-page_table = pages = pipelines = plane = predicted = prefill_and_decode = product_gradients = products = _picture
+absorption = attention_bytes = bars = blocks = chip = combine_tree = cuts = decoder_stack = einsum_letters = _picture
+expert_exchange = flash_tiles = flow = four_cases = frames = held = host = kept = kept_over_time = kernels = _picture
+kv_heads = layout = levels = linear_forms = lines = masks = online_softmax = page_table = pages = _picture
+pipelines = plane = predicted = prefill_and_decode = product_gradients = products = ring_or_tree = _picture
 roofline = routed = served = shares = softmax_chunks = stacked = systolic = timeline = torus = tradeoff = _picture
-transformer_block = trees = work = _picture
+transformer_block = trees = warps = work = _picture
 
 
 def __getattr__(name: str):

@@ -6,14 +6,18 @@ May import: helpers.costs.
 Tests: tests/helpers/plot.
 """
 
+from .attention.flash_and_memory import flash_tiles, kept, kernels, warps
+from .attention.linear_forms import linear_forms
+from .attention.many_chips import cuts, ring_or_tree
 from .attention.masks_and_blocks import blocks, masks, work
+from .attention.softmax_state import combine_tree, online_softmax
 from .charts import bars, levels, lines, roofline, timeline
 from .inference.absorption import absorption
 from .inference.page_table import page_table
 from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
-from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
-from .rooflines.chip_and_products import Matrix, chip, products
+from .picture import COLOURS, DASHES, MARKERS, STYLE, canvas, Picture
+from .rooflines.chip_and_products import chip, Matrix, products
 from .rooflines.host import host
 from .rooflines.reuse import reuse
 from .rooflines.systolic_array_and_torus import systolic, torus
@@ -32,9 +36,10 @@ from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "attention_bytes", "bars", "blocks",
-    "canvas", "chip", "decoder_stack", "einsum_letters", "expert_exchange", "flow", "four_cases", "frames", "held",
-    "host", "kept_over_time", "kv_heads", "layout", "levels", "lines", "masks", "page_table", "pages", "pipelines",
-    "plane", "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "roofline", "routed",
+    "canvas", "chip", "combine_tree", "cuts", "decoder_stack", "einsum_letters", "expert_exchange", "flash_tiles",
+    "flow", "four_cases", "frames", "held", "host", "kept", "kept_over_time", "kernels", "kv_heads", "layout",
+    "levels", "linear_forms", "lines", "masks", "online_softmax", "page_table", "pages", "pipelines", "plane",
+    "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "ring_or_tree", "roofline", "routed",
     "served", "shares", "softmax_chunks", "stacked", "systolic", "timeline", "torus", "tradeoff", "transformer_block",
-    "trees", "work",
+    "trees", "warps", "work",
 ]  # fmt: skip

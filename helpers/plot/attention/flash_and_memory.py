@@ -1,0 +1,204 @@
+"""Attention and its two memories: kernels that write in between, Flash's blocks, what a backward pass keeps, warps of a block."""
+
+from collections.abc import Sequence
+
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+
+from helpers.costs.attention.io_complexity import warp_floats
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+
+INK = "#222"
+# Each kernel of a softmax over L rows of L scores: its name, what it reads, what it writes, as (L²s, Ls).
+KERNELS = {
+    "three kernels": (("exp", (1, 0), (1, 0)), ("sum", (1, 0), (0, 1)), ("divide", (1, 1), (1, 0))),
+    "one kernel": (("exp, sum and divide", (1, 0), (1, 0)),),
+}
+# Where a block of Flash lies: fill, and what the legend says.
+PLACES = {
+    "chip": (COLOURS[5], "in fast memory now"),
+    "done": (COLOURS[0] + "90", "output, finished, in HBM"),
+    "hbm": ("#dddddd", "in HBM"),
+    "never": ("#ffffff", "scores, never in HBM"),
+}
+
+
+def kernels(alt: str, *, caption: str = "") -> Picture:
+    """A softmax as three kernels and as one: what each reads from HBM (upwards) and writes there (downwards)."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 4.1, len(KERNELS))
+        for ax, (title, steps) in zip(axes, KERNELS.items()):
+            ax.add_patch(Rectangle((0, 0), 9.6, 0.75, facecolor=COLOURS[0] + "40", edgecolor=INK))
+            ax.text(4.8, 0.37, "HBM", ha="center", va="center", fontsize=9)
+            for i, (name, reads, writes) in enumerate(steps):
+                left, wide = (3.3 * i, 3.0) if len(steps) > 1 else (2.6, 4.4)
+                ax.add_patch(Rectangle((left, 2.2), wide, 0.85, facecolor=COLOURS[5] + "70", edgecolor=INK))
+                ax.text(left + wide / 2, 2.62, name, ha="center", va="center", fontsize=9)
+                for at, (start, end), amount in (
+                    (left + 0.55, (0.75, 2.2), reads),
+                    (left + wide - 0.95, (2.2, 0.75), writes),
+                ):
+                    ax.add_patch(_arrow((at, start), (at, end)))
+                    ax.text(at + 0.14, 1.47, _amount(amount), ha="left", va="center", fontsize=9)
+            squares, rows = (sum(step[which][k] for step in steps for which in (1, 2)) for k in (0, 1))
+            ax.set_title(f"{title}: {_amount((squares, rows))} numbers", loc="left", fontsize=10, weight="bold")
+            ax.set(xlim=(-0.1, 9.7), ylim=(-0.05, 3.15))
+            ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _amount(count: tuple[int, int]) -> str:
+    squares, rows = count
+    named = [f"{'' if n == 1 else n}{letter}" for n, letter in ((squares, "L^2"), (rows, "L")) if n]
+    return f"${' + '.join(named)}$"
+
+
+def flash_tiles(at: dict[str, tuple[int, int]], alt: str, *, n: int = 4, caption: str = "") -> Picture:
+    """One step of Flash over n by n blocks: which blocks of Q, K, V and O lie in fast memory, and which scores exist at all.
+
+    at  {"Flash 1": (i, j), …}, the block of queries and that of keys of the step; Flash 1 takes keys outside, Flash 2 queries
+    """
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 3.3 * len(at) + 0.4, len(at))
+        for ax, (version, (i, j)) in zip([axes] if len(at) == 1 else axes, at.items()):
+            _tiles(ax, n, i, j, keys_outside=version.startswith("Flash 1"))
+            ax.set_title(version, loc="left", fontsize=10, weight="bold")
+        shown = [
+            Patch(facecolor=f, edgecolor=INK, linestyle="--" if what == "never" else "-", label=name)
+            for what, (f, name) in PLACES.items()
+        ]
+        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def place(array: str, k: int, i: int, j: int, keys_outside: bool) -> str:
+    """Where block k of Q, K, V or O lies in the step (i, j): a key of PLACES.
+
+    >>> place("O", 0, 1, 2, False), place("O", 1, 1, 2, False), place("O", 0, 1, 2, True)
+    ('done', 'chip', 'hbm')
+    """
+    if k == (j if array in "KV" else i):
+        return "chip"
+    return "done" if array == "O" and k < i and not keys_outside else "hbm"
+
+
+def _tiles(ax, n: int, i: int, j: int, keys_outside: bool) -> None:
+    left, right = -1.75, n + 0.75
+    for k in range(n):
+        for array, corner in (
+            ("Q", (left, n - 1 - k)),
+            ("O", (right, n - 1 - k)),
+            ("K", (k, n + 0.5)),
+            ("V", (k, n + 1.6)),
+        ):
+            fill = PLACES[place(array, k, i, j, keys_outside)][0]
+            ax.add_patch(Rectangle(corner, 1, 0.95, facecolor=fill, edgecolor=INK))
+            ax.text(corner[0] + 0.5, corner[1] + 0.47, f"${array}_{k}$", ha="center", va="center", fontsize=9)
+        for s in range(n):
+            chip = (k, s) == (i, j)
+            style = {"facecolor": PLACES["chip"][0]} if chip else {"fill": False, "linestyle": "--", "alpha": 0.6}
+            ax.add_patch(Rectangle((s, n - 1 - k), 1, 0.95, edgecolor=INK, linewidth=1.6 if chip else 0.8, **style))
+    ax.text(j + 0.5, n - 0.53 - i, f"$S_{{{i}{j}}}$", ha="center", va="center", fontsize=9)
+    ax.text(right + 1.15, n - 0.53 - i, "with $m, \\ell$", ha="left", va="center", fontsize=8)
+    down, across = ("inner", "outer") if keys_outside else ("outer", "inner")
+    ax.add_patch(_arrow((left - 0.35, n - 0.1), (left - 0.35, 0.1)))
+    ax.text(left - 0.55, n / 2, f"{down} loop", ha="right", va="center", fontsize=8, rotation=90)
+    ax.add_patch(_arrow((0.1, n + 2.85), (n - 0.1, n + 2.85)))
+    ax.text(n / 2, n + 2.95, f"{across} loop", ha="center", va="bottom", fontsize=8)
+    ax.set(xlim=(left - 1.0, right + 2.6), ylim=(-0.1, n + 3.5), aspect="equal")
+    ax.set_axis_off()
+
+
+def kept(alt: str, *, caption: str = "") -> Picture:
+    """What forward leaves for backward, filled, and what backward computes again, dashed: with all weights stored, and in Flash."""
+    rows = {
+        "All weights stored": {"Q": "T H", "K": "S H", "V": "S H", "O": "T H", "P": "T S"},
+        "Flash": {"Q": "T H", "K": "S H", "V": "S H", "O": "T H", "$m + \\ln\\ell$": "T 1", "P again": "T S -"},
+    }
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 4.9, 2)
+        for ax, (title, arrays) in zip(axes, rows.items()):
+            x = 0.6
+            for name, how in arrays.items():
+                x = _kept_array(ax, x, name, *how.split())
+            ax.set(xlim=(-0.1, 13.4), ylim=(-0.8, 3.9), aspect="equal", anchor="W")
+            ax.set_title(title, loc="left", fontsize=10, weight="bold")
+            ax.set_axis_off()
+        shown = [
+            Patch(facecolor=COLOURS[0] + "70", edgecolor=INK, label="kept from the forward pass"),
+            Patch(fill=False, linestyle="--", edgecolor=INK, label="computed again, block by block"),
+        ]
+        figure.legend(handles=shown, loc="outside lower left", ncols=2, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+LENGTH = {"T": 3.0, "S": 3.0, "H": 0.8, "1": 0.22}
+"""Lengths on paper: a head's H numbers are few beside T queries and S keys."""
+
+
+def _kept_array(ax, x: float, name: str, down: str, across: str, again: str = "") -> float:
+    tall, wide = LENGTH[down], LENGTH[across]
+    style = {"fill": False, "linestyle": "--"} if again else {"facecolor": COLOURS[0] + "70"}
+    ax.add_patch(Rectangle((x, 3.0 - tall), wide, tall, edgecolor=INK, **style))
+    if again:
+        ax.add_patch(Rectangle((x + 1, 1.5), 0.5, 0.5, facecolor=COLOURS[5], edgecolor=INK))
+    ax.text(x - 0.1, 3.0 - tall / 2, f"${down}$", ha="right", va="center", fontsize=9)
+    ax.text(x + wide / 2, 3.1, f"${across}$", ha="center", va="bottom", fontsize=9)
+    ax.text(x + wide / 2, -0.15, name, ha="center", va="top", fontsize=9)
+    return x + wide + (1.15 if name != "O" else 1.35)
+
+
+def warps(alt: str, *, R: int = 128, C: int = 128, H: int = 64, count: int = 4, caption: str = "") -> Picture:
+    """A block of R queries and C keys that `count` warps share, by keys and by queries, with what each way reads and exchanges."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 5.6, 2)
+        for ax, split in zip(axes, ("keys", "queries")):
+            by_keys = split == "keys"
+            _striped(ax, (0, 0), (0.8, 2.4), count, rows=not by_keys, whole=by_keys, name="Q")
+            _striped(ax, (1.3, 2.9), (2.4, 0.8), count, rows=False, whole=not by_keys, name="K, V")
+            _striped(ax, (1.3, 0), (2.4, 2.4), count, rows=not by_keys, whole=False, name="scores")
+            for k in range(count if by_keys else 1):
+                corner = (4.5 + 1.2 * k, 0)
+                _striped(ax, corner, (0.8, 2.4), count, rows=True, whole=False, name="O", only=k if by_keys else None)
+                if by_keys and k:
+                    ax.text(4.3 + 1.2 * k, 1.2, "+", ha="center", va="center", fontsize=11)
+            read, exchanged = warp_floats(R, C, H, count, split)
+            ax.text(0, -0.55, f"reads {read:,} numbers, exchanges {exchanged:,}", fontsize=9, va="center")
+            ax.set_title(f"split by {split}", loc="left", fontsize=10, weight="bold")
+            ax.set(xlim=(-0.1, 9.0), ylim=(-0.85, 4.2), aspect="equal", anchor="W")
+            ax.set_axis_off()
+        shown = [
+            Patch(facecolor=_fill(k), edgecolor=INK, hatch=HATCHES[k % 4], label=f"warp {k}") for k in range(count)
+        ]
+        shown.append(Patch(facecolor="#dddddd", edgecolor=INK, label="every warp"))
+        figure.legend(handles=shown, loc="outside lower left", ncols=3, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+HATCHES = ("", "//", "..", "xx")
+
+
+def _fill(k: int) -> str:
+    return COLOURS[k % 6] + "90"
+
+
+def _striped(ax, corner, size, count: int, rows: bool, whole: bool, name: str, only: int | None = None) -> None:
+    """A rectangle in `count` stripes, one for each warp; grey as a whole where every warp has it; of one warp if `only`."""
+    (x, y), (wide, tall) = corner, size
+    for k in range(1 if whole or only is not None else count):
+        owner = k if only is None else only
+        fill, hatch = ("#dddddd", "") if whole else (_fill(owner), HATCHES[owner % 4])
+        if whole or only is not None:
+            at, w, h = corner, wide, tall
+        elif rows:
+            at, w, h = (x, y + tall - (k + 1) * tall / count), wide, tall / count
+        else:
+            at, w, h = (x + k * wide / count, y), wide / count, tall
+        ax.add_patch(Rectangle(at, w, h, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=0.8))
+    ax.text(x + wide / 2, y + tall + 0.06, name, ha="center", va="bottom", fontsize=9)
+
+
+def _arrow(start: Sequence[float], end: Sequence[float]) -> FancyArrowPatch:
+    return FancyArrowPatch(
+        tuple(start), tuple(end), arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1.1, shrinkA=0, shrinkB=0
+    )

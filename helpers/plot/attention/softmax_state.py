@@ -1,0 +1,105 @@
+"""What a softmax keeps of the scores that it has seen: one score after another, and parts of a row combined in a tree."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+
+INK = "#222"
+
+
+def states(scores: Sequence[float]) -> list[tuple[float, float, float]]:
+    """(m, factor, ℓ) after each score: the largest so far, what the old sum is multiplied by, the new sum.
+
+    >>> [tuple(round(x, 2) for x in s) for s in states([1, 3, 2])]
+    [(1, 0.0, 1.0), (3, 0.14, 1.14), (3, 1.0, 1.5)]
+    """
+    m, total, out = -math.inf, 0.0, []
+    for x in scores:
+        larger = max(m, x)
+        factor = math.exp(m - larger) if m > -math.inf else 0.0
+        m, total = larger, total * factor + math.exp(x - larger)
+        out.append((m, factor, total))
+    return out
+
+
+def online_softmax(scores: Sequence[float], alt: str, *, caption: str = "") -> Picture:
+    """The scores of a row as bars, m as a line over them, and under each what the program holds once it has read it.
+
+    The factor e^(m - m') is framed where it is not 1: there the old sum was rescaled.
+    """
+    lowest = min(0.0, *scores)
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 3.4)
+        for i, (x, (m, factor, total)) in enumerate(zip(scores, states(scores))):
+            ax.add_patch(Rectangle((i - 0.3, 0), 0.6, x, facecolor=COLOURS[4], edgecolor=INK))
+            ax.text(i, x + 0.12, f"{x:g}", ha="center", va="bottom", fontsize=9)
+            ax.plot([i - 0.5, i + 0.5], [m + 0.62, m + 0.62], color=COLOURS[1], linewidth=2.5)
+            frame = {"facecolor": "#fff", "edgecolor": COLOURS[1], "pad": 2.5} if factor != 1 and i else None
+            for row, text in enumerate((f"{m:g}", f"{factor:.2f}" if i else "–", f"{total:.2f}")):
+                box = frame if row == 1 else None
+                ax.text(i, lowest - 0.75 - 0.85 * row, text, ha="center", va="center", fontsize=9, bbox=box)
+        for row, name in enumerate(("$m$", "$e^{m-m'}$", "$\\ell$")):
+            ax.text(-0.85, lowest - 0.75 - 0.85 * row, name, ha="right", va="center", fontsize=10)
+        ax.text(-0.85, max(scores) / 2, "scores\n$x_i$", ha="right", va="center", fontsize=9)
+        ax.text(len(scores) - 0.4, max(scores) + 0.62, "$m$", ha="left", va="center", fontsize=10, color=COLOURS[1])
+        ax.plot([-0.6, len(scores) - 0.4], [0, 0], color=INK, linewidth=1)
+        ax.set(xlim=(-1.9, len(scores)), ylim=(lowest - 3.0, max(scores) + 1.1))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def combined(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """(m, ℓ) of two sets of scores together.
+
+    >>> combined((3.0, 1.0), (1.0, 2.0)) == (3.0, 1 + 2 * math.exp(-2))
+    True
+    """
+    m = max(a[0], b[0])
+    return m, a[1] * math.exp(a[0] - m) + b[1] * math.exp(b[0] - m)
+
+
+def combine_tree(parts: Sequence[Sequence[float]], alt: str, *, caption: str = "") -> Picture:
+    """Parts of a row of scores, each with its (m, ℓ), combined two by two until one (m, ℓ) of the whole row is left.
+
+    parts  as many as a power of two
+    """
+    level = [(states(p)[-1][0], states(p)[-1][2]) for p in parts]
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 3.3)
+        width, y = 2.4, 0.0
+        at = [i * width for i in range(len(parts))]
+        for x, part in zip(at, parts):
+            for k, score in enumerate(part):
+                side = 0.8
+                left = x + (k - len(part) / 2) * side
+                ax.add_patch(Rectangle((left, 1.35), side, 0.7, facecolor=COLOURS[4] + "60", edgecolor=INK))
+                ax.text(left + side / 2, 1.7, f"{score:g}", ha="center", va="center", fontsize=9)
+            ax.add_patch(_arrow((x, 1.35), (x, 0.72)))
+        _boxes(ax, at, level, y)
+        while len(level) > 1:
+            level = [combined(a, b) for a, b in zip(level[::2], level[1::2])]
+            above, at, y = at, [(a + b) / 2 for a, b in zip(at[::2], at[1::2])], y - 2.3
+            for i, x in enumerate(at):
+                for parent in above[2 * i : 2 * i + 2]:
+                    ax.add_patch(_arrow((parent, y + 1.6), (x + 0.25 * (parent - x) / width, y + 0.72)))
+                ax.text(x, y + 1.42, "$\\oplus$", ha="center", va="center", fontsize=13)
+            _boxes(ax, at, level, y)
+        ax.set(xlim=(-1.15, (len(parts) - 1) * width + 1.15), ylim=(y - 0.8, 2.15))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _boxes(ax, at: Sequence[float], level: Sequence[tuple[float, float]], y: float) -> None:
+    for x, (m, total) in zip(at, level):
+        ax.add_patch(Rectangle((x - 1.02, y - 0.7), 2.04, 1.4, facecolor="#eeeeee", edgecolor=INK))
+        ax.text(x, y, f"$m$ = {m:g}\n$\\ell$ = {total:.2f}", ha="center", va="center", fontsize=9)
+
+
+def _arrow(start, end) -> FancyArrowPatch:
+    return FancyArrowPatch(
+        start, end, arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1.1, shrinkA=0, shrinkB=0
+    )
