@@ -14,12 +14,12 @@ KERNELS = {
     "three kernels": (("exp", (1, 0), (1, 0)), ("sum", (1, 0), (0, 1)), ("divide", (1, 1), (1, 0))),
     "one kernel": (("exp, sum and divide", (1, 0), (1, 0)),),
 }
-# Where a block of Flash lies: fill, and what the legend says.
+# Where a block of Flash lies: fill, hatch, and what the legend says.
 PLACES = {
-    "chip": (COLOURS[5], "in fast memory now"),
-    "done": (COLOURS[0] + "90", "output, finished, in HBM"),
-    "hbm": ("#dddddd", "in HBM"),
-    "never": ("#ffffff", "scores, never in HBM"),
+    "chip": (COLOURS[5], "", "in fast memory now"),
+    "done": (COLOURS[0] + "60", "///", "output, finished, in HBM"),
+    "hbm": ("#dddddd", "", "in HBM"),
+    "never": ("#ffffff", "", "scores, never in HBM"),
 }
 
 
@@ -64,8 +64,8 @@ def flash_tiles(at: dict[str, tuple[int, int]], alt: str, *, n: int = 4, caption
             _tiles(ax, n, i, j, keys_outside=version.startswith("Flash 1"))
             ax.set_title(version, loc="left", fontsize=10, weight="bold")
         shown = [
-            Patch(facecolor=f, edgecolor=INK, linestyle="--" if what == "never" else "-", label=name)
-            for what, (f, name) in PLACES.items()
+            Patch(facecolor=f, edgecolor=INK, hatch=h, linestyle="--" if what == "never" else "-", label=name)
+            for what, (f, h, name) in PLACES.items()
         ]
         figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
     return Picture(figure, alt, caption)
@@ -91,9 +91,10 @@ def _tiles(ax, n: int, i: int, j: int, keys_outside: bool) -> None:
             ("K", (k, n + 0.5)),
             ("V", (k, n + 1.6)),
         ):
-            fill = PLACES[place(array, k, i, j, keys_outside)][0]
-            ax.add_patch(Rectangle(corner, 1, 0.95, facecolor=fill, edgecolor=INK))
-            ax.text(corner[0] + 0.5, corner[1] + 0.47, f"${array}_{k}$", ha="center", va="center", fontsize=9)
+            fill, hatch, _ = PLACES[place(array, k, i, j, keys_outside)]
+            pad = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8} if hatch else None
+            ax.add_patch(Rectangle(corner, 1, 0.95, facecolor=fill, edgecolor=INK, hatch=hatch))
+            ax.text(corner[0] + 0.5, corner[1] + 0.47, f"${array}_{k}$", ha="center", va="center", fontsize=9, bbox=pad)
         for s in range(n):
             chip = (k, s) == (i, j)
             style = {"facecolor": PLACES["chip"][0]} if chip else {"fill": False, "linestyle": "--", "alpha": 0.6}
