@@ -15,7 +15,9 @@ from tests.scratch import ROOT
 
 PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
 CELL = next(
-    c for c in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```", PAGE, re.M | re.S) if "attention_gpu.json" in c
+    c
+    for c in re.findall(r"^```\{code-cell\} ipython3\n(?::tags:[^\n]*\n)?(.*?)^```", PAGE, re.M | re.S)
+    if "attention_gpu.json" in c
 )
 
 

@@ -27,7 +27,9 @@ MODULES = {
     "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",
     "attention": "attention.attention_variants.figure",
+    "flash-memory": "attention.block_films.flash_memory",
     "flash-blocks": "attention.block_films.flash_blocks",
+    "ring-steps": "attention.block_films.ring_steps",
     "ring-hops": "attention.block_films.ring_hops",
 }
 

@@ -1,1 +1,1 @@
-"""Films of attention block by block: the order in which Flash visits scores, the hops of a ring."""
+"""Films of attention block by block: what Flash holds and in which order it visits scores, what a ring hands on, hop by hop."""

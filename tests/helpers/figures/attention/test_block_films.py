@@ -1,15 +1,17 @@
 """The films of chapter 6: what they show against `helpers.costs`, and on a page."""
 
+import numpy as np
 import pytest
 
 from helpers import figures
 from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_cost
 from helpers.costs.attention.io_complexity import visits
-from helpers.costs.attention.ring_attention import ring_time
+from helpers.costs.attention.ring_attention import ring_time, work
+from helpers.figures.attention.block_films import flash_memory, ring_steps
 from helpers.figures.attention.block_films.tiles import flash, ring
 from tests.helpers.figures.standalone import alone, size, status, write
 
-NAMES = ("flash-blocks", "ring-hops")
+NAMES = ("flash-blocks", "flash-memory", "ring-hops", "ring-steps")
 LIMIT = 20_000  # bytes, compressed
 
 
@@ -51,6 +53,32 @@ def test_a_ring_computes_every_pair_once(cut, n, C):
     *totals, _, waited = film.frames[-1].notes
     assert totals == [f"{sum(step.pairs[i] for step in hops)} pairs in all" for i in range(n)]
     assert waited == f"waited for: {ring_time(n, C, cut):.0f}"
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_what_flash_writes_is_dense_attention(causal):
+    """Of each query the last m, l and O, against a softmax of whole rows; and blocks of O are done in order."""
+    Q, K, V = (np.array(x, float) for x in (flash_memory.Q, flash_memory.K, flash_memory.V))
+    scores = np.where(np.tri(6, dtype=bool) | (not causal), np.outer(Q, K), -np.inf)
+    shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    film = flash_memory.film(causal)
+    last = {row.query: row for step in film.frames for row in step.rows}
+    assert [last[t].O / last[t].total for t in range(6)] == pytest.approx(shares @ V)
+    assert [last[t].m for t in range(6)] == scores.max(1).tolist()
+    assert len(film.frames) - 1 == visits(6, 6, 2, 2, causal=causal).all
+    assert [step.done for step in film.frames] == sorted(step.done for step in film.frames)
+    assert film.frames[-1].done == 3
+
+
+def test_a_ring_hands_on_what_costs_say():
+    """The keys at each hop are those of the device so many before, and blocks left out are those without work."""
+    for causal in (True, False):
+        film = ring_steps.film(causal)
+        for r, (hop, pairs) in enumerate(zip(film.frames, work(4, 5), strict=True)):
+            assert hop.keys == tuple((i - r) % 4 for i in range(4))
+            assert hop.works == tuple(bool(p) or not causal for p in pairs)
+        assert [len(s) for s in film.frames[-1].seen] == [1 + i if causal else 4 for i in range(4)]
+        assert sum(hop.sends for hop in film.frames) == 3
 
 
 def test_keys_go_to_the_next_device():
