@@ -28,12 +28,13 @@ class Matrix:
         pass
 
 
-absorption = attention_bytes = bars = blocks = chip = combine_tree = cuts = decoder_stack = einsum_letters = _picture
-expert_exchange = flash_tiles = flow = four_cases = frames = held = host = kept = kept_over_time = kernels = _picture
-kv_heads = layout = levels = linear_forms = lines = masks = online_softmax = page_table = pages = _picture
-pipelines = plane = predicted = prefill_and_decode = product_gradients = products = ring_or_tree = _picture
-roofline = routed = served = shares = softmax_chunks = stacked = systolic = timeline = torus = tradeoff = _picture
-transformer_block = trees = warps = work = _picture
+absorption = attention_bytes = bars = blocks = blocks_on_cores = chip = combine_tree = cuts = _picture
+decoder_stack = einsum_letters = expert_exchange = flash_tiles = flow = four_cases = frames = held = host = _picture
+kept = kept_over_time = kernels = kv_heads = layout = levels = linear_forms = lines = masks = _picture
+online_softmax = page_table = pages = passing_keys = pipelines = plane = predicted = prefill_and_decode = _picture
+product_gradients = products = ring_or_tree = roofline = routed = served = shared_heads = shares = _picture
+softmax_chunks = stacked = systolic = timeline = torus = tradeoff = transformer_block = trees = warps = _picture
+work = _picture
 
 
 def __getattr__(name: str):

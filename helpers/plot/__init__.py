@@ -6,11 +6,13 @@ May import: helpers.costs.
 Tests: tests/helpers/plot.
 """
 
+from .attention.blocks_on_cores import blocks_on_cores
 from .attention.flash_and_memory import flash_tiles, kept, kernels, warps
 from .attention.linear_forms import linear_forms
 from .attention.many_chips import cuts, ring_or_tree
 from .attention.masks_and_blocks import blocks, masks, work
-from .attention.softmax_state import combine_tree, online_softmax
+from .attention.shared_heads import shared_heads
+from .attention.softmax_state import combine_tree, online_softmax, passing_keys
 from .charts import bars, levels, lines, roofline, timeline
 from .inference.absorption import absorption
 from .inference.page_table import page_table
@@ -36,10 +38,10 @@ from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "attention_bytes", "bars", "blocks",
-    "canvas", "chip", "combine_tree", "cuts", "decoder_stack", "einsum_letters", "expert_exchange", "flash_tiles",
-    "flow", "four_cases", "frames", "held", "host", "kept", "kept_over_time", "kernels", "kv_heads", "layout",
-    "levels", "linear_forms", "lines", "masks", "online_softmax", "page_table", "pages", "pipelines", "plane",
-    "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "ring_or_tree", "roofline", "routed",
-    "served", "shares", "softmax_chunks", "stacked", "systolic", "timeline", "torus", "tradeoff", "transformer_block",
-    "trees", "warps", "work",
+    "blocks_on_cores", "canvas", "chip", "combine_tree", "cuts", "decoder_stack", "einsum_letters", "expert_exchange",
+    "flash_tiles", "flow", "four_cases", "frames", "held", "host", "kept", "kept_over_time", "kernels", "kv_heads",
+    "layout", "levels", "linear_forms", "lines", "masks", "online_softmax", "page_table", "pages", "passing_keys",
+    "pipelines", "plane", "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "ring_or_tree",
+    "roofline", "routed", "served", "shared_heads", "shares", "softmax_chunks", "stacked", "systolic", "timeline",
+    "torus", "tradeoff", "transformer_block", "trees", "warps", "work",
 ]  # fmt: skip

@@ -103,3 +103,25 @@ def _arrow(start, end) -> FancyArrowPatch:
     return FancyArrowPatch(
         start, end, arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1.1, shrinkA=0, shrinkB=0
     )
+
+
+def passing_keys(count: int, alt: str, *, caption: str = "") -> Picture:
+    """A query beside whose state, m, ℓ and O, keys and values pass one by one; the division comes after the last one."""
+    wide = 1.9
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 1.9)
+        for s in range(count):
+            x = s * wide
+            ax.add_patch(Rectangle((x, 1.7), 1.35, 0.8, facecolor=COLOURS[4] + "60", edgecolor=INK))
+            ax.text(x + 0.67, 2.1, f"$k_{s}, v_{s}$", ha="center", va="center", fontsize=9)
+            ax.add_patch(_arrow((x + 0.67, 1.7), (x + 0.67, 0.8)))
+            ax.add_patch(Rectangle((x, 0), 1.35, 0.8, facecolor=COLOURS[5] + "80", edgecolor=INK))
+            ax.text(x + 0.67, 0.4, "$m, \\ell, O$", ha="center", va="center", fontsize=9)
+            ax.add_patch(_arrow((x + 1.35, 0.4), (x + wide, 0.4)))
+        end = count * wide
+        ax.add_patch(Rectangle((end, 0), 1.7, 0.8, facecolor="#fff", edgecolor=INK))
+        ax.text(end + 0.85, 0.4, "$o = O / \\ell$", ha="center", va="center", fontsize=9)
+        ax.text(0, -0.3, "1, 1 and $H$ numbers", ha="left", va="center", fontsize=8.5)
+        ax.set(xlim=(-0.1, end + 1.8), ylim=(-0.5, 2.6))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)

@@ -9,8 +9,14 @@ from matplotlib.patches import Rectangle
 from helpers import plot, show
 from helpers.costs.attention import io_complexity, linear_attention, ring_attention
 from helpers.costs.attention.flops_and_bytes import Attention, flash, fused
-from helpers.kernels.attention import online_softmax, softmax, striped_attention
-from helpers.plot.attention import flash_and_memory, linear_forms, many_chips, softmax_state
+from helpers.kernels.attention import dense_attention, online_softmax, softmax, striped_attention
+from helpers.plot.attention import (
+    blocks_on_cores,
+    flash_and_memory,
+    linear_forms,
+    many_chips,
+    softmax_state,
+)
 
 ALT = "what the picture shows, in words"
 SCORES = [1.0, 3.0, 2.0, 0.0, 4.0, 2.0]
@@ -117,3 +123,36 @@ def test_linear_forms_make_the_tables_that_their_flops_pay_for():
         assert linear_attention.linear_flops(T, H, F, form, C=C) == 2 * pairs * (F + H + 1) + states, form
     with pytest.raises(ValueError, match="parallel, chunked, recurrent, not 'dense'"):
         linear_forms.tables("dense", 8, 2)
+
+
+def test_a_query_divides_after_its_last_key():
+    said = texts(plot.passing_keys(4, ALT))
+    assert [t for t in said if "k_" in t] == [f"$k_{s}, v_{s}$" for s in range(4)]
+    assert said.count("$m, \\ell, O$") == 4 and said.count("$o = O / \\ell$") == 1
+
+
+def test_only_sums_of_rows_cross_cores_and_only_backward():
+    """As the kernels have it: shuffled rows change nothing forward, shuffled columns change dQ alone."""
+    crossing = {
+        (way, name)
+        for way, sums in blocks_on_cores.SUMS.items()
+        for side, names in sums.items()
+        for name in names
+        if any(len(blocks_on_cores.summed_by(way, side, k, 4)) > 1 for k in range(4))
+    }
+    assert crossing == {("backward", "dQ")}
+    for ax, way in zip(plot.blocks_on_cores(4, ALT).figure.axes, blocks_on_cores.SUMS):
+        grey = [p for p in ax.patches if to_hex(p.get_facecolor()) == "#dddddd"]
+        assert len(grey) == (3 if way == "backward" else 0)  # the first row is a single block
+
+
+@pytest.mark.takes("compiles attention for three numbers of heads")
+@pytest.mark.parametrize("K", [8, 2, 1])
+def test_query_heads_lead_to_the_kv_head_that_the_kernel_reads(K):
+    """Keys and values of one head are made to stand out: only the query heads that lead to it notice."""
+    ax = plot.shared_heads(8, (K, 8), ALT).figure.axes[0]
+    middles = {t.get_text(): t.get_position()[0] for t in ax.texts if "v_" in t.get_text()}
+    v = jnp.zeros((1, 1, K, 1)).at[0, 0, K - 1].set(1.0)
+    out = dense_attention.attention(jnp.ones((1, 1, 8, 1)), jnp.ones((1, 1, K, 1)), v)[0, 0, :, 0]
+    ends = [line.get_xdata()[1] == pytest.approx(middles[f"$k_{K - 1}, v_{K - 1}$"]) for line in ax.lines]
+    assert ends == [bool(o) for o in out]
