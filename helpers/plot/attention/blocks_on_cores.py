@@ -6,7 +6,7 @@ from matplotlib.patches import Patch, Rectangle
 from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
 
 INK = "#222"
-HATCHES = ("", "//", "..", "xx")
+HATCHES = ("", "///", "---", "xxx")  # no dots: the file of a drawing holds the curves of each
 SUMS = {"forward": {"rows": ("O",), "columns": ()}, "backward": {"rows": ("dQ",), "columns": ("dK\ndV",)}}
 """What is summed over a row of blocks, and what over a column."""
 

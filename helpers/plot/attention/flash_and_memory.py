@@ -176,7 +176,7 @@ def warps(alt: str, *, R: int = 128, C: int = 128, H: int = 64, count: int = 4, 
     return Picture(figure, alt, caption)
 
 
-HATCHES = ("", "//", "..", "xx")
+HATCHES = ("", "///", "---", "xxx")  # no dots: the file of a drawing holds the curves of each
 
 
 def _fill(k: int) -> str:

@@ -9,7 +9,7 @@ from helpers.costs.attention.ring_attention import CUTS, ring_decode_bytes, roun
 from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
 
 INK = "#222"
-HATCHES = ("", "//", "..", "xx")
+HATCHES = ("", "///", "---", "xxx")  # no dots: the file of a drawing holds the curves of each
 
 
 def owner(token: int, n: int, C: int, cut: str) -> int:
