@@ -18,8 +18,8 @@ from .inference.absorption import absorption
 from .inference.page_table import page_table
 from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
-from .picture import COLOURS, DASHES, MARKERS, STYLE, canvas, Picture
-from .rooflines.chip_and_products import chip, Matrix, products
+from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
+from .rooflines.chip_and_products import Matrix, chip, products
 from .rooflines.host import host
 from .rooflines.reuse import reuse
 from .rooflines.systolic_array_and_torus import systolic, torus
