@@ -28,13 +28,14 @@ class Matrix:
         pass
 
 
-absorption = attention_bytes = bars = blocks = blocks_on_cores = chip = combine_tree = cuts = _picture
-decoder_stack = einsum_letters = expert_exchange = flash_tiles = flow = four_cases = frames = held = host = _picture
-kept = kept_over_time = kernels = kv_heads = layout = levels = linear_forms = lines = masks = _picture
-online_softmax = page_table = pages = passing_keys = pipelines = plane = predicted = prefill_and_decode = _picture
-product_gradients = products = ring_or_tree = roofline = routed = served = shared_heads = shares = _picture
-softmax_chunks = stacked = systolic = timeline = torus = tradeoff = transformer_block = trees = warps = _picture
-work = _picture
+absorption = attention_bytes = bars = blocks = blocks_on_cores = chip = combine_tree = cube = _picture
+cuts = decoder_stack = divisions = einsum_letters = expert_exchange = experts = flash_tiles = _picture
+flow = four_cases = frames = held = host = hosts = kept = kept_over_time = kernels = _picture
+kv_heads = layout = levels = linear_forms = lines = masks = online_softmax = page_table = _picture
+pages = passing_keys = pipelines = plane = pods = predicted = prefill_and_decode = _picture
+product_gradients = products = reuse = ring_or_tree = roofline = routed = served = _picture
+shared_heads = shares = softmax_chunks = spans = stacked = step_timelines = systolic = _picture
+timeline = torus = tradeoff = transformer_block = trees = warps = work = _picture
 
 
 def __getattr__(name: str):

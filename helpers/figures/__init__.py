@@ -23,6 +23,7 @@ MODULES = {
     "explorer": "sharding.sharded_matmul_frames.figure",
     "decoder": "transformers.decoder_sizes.figure",
     "remat": "transformers.remat_film.figure",
+    "training-step": "training.step_films.figure",
     "layout": "training.layout_search.figure",
     "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",

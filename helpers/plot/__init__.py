@@ -26,7 +26,10 @@ from .rooflines.systolic_array_and_torus import systolic, torus
 from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
 from .training.held_and_sent import held
+from .training.meshes_on_chips import cube, experts, hosts, pods
 from .training.pipelines_and_layouts import pipelines, plane, predicted
+from .training.step_timelines import spans, step_timelines
+from .training.what_is_divided import divisions
 from .transformers.attention_parts import attention_bytes, softmax_chunks
 from .transformers.bars_by_role import shares, stacked
 from .transformers.block import decoder_stack, transformer_block
@@ -38,10 +41,11 @@ from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "attention_bytes", "bars", "blocks",
-    "blocks_on_cores", "canvas", "chip", "combine_tree", "cuts", "decoder_stack", "einsum_letters", "expert_exchange",
-    "flash_tiles", "flow", "four_cases", "frames", "held", "host", "kept", "kept_over_time", "kernels", "kv_heads",
-    "layout", "levels", "linear_forms", "lines", "masks", "online_softmax", "page_table", "pages", "passing_keys",
-    "pipelines", "plane", "predicted", "prefill_and_decode", "product_gradients", "products", "reuse", "ring_or_tree",
-    "roofline", "routed", "served", "shared_heads", "shares", "softmax_chunks", "stacked", "systolic", "timeline",
-    "torus", "tradeoff", "transformer_block", "trees", "warps", "work",
+    "blocks_on_cores", "canvas", "chip", "combine_tree", "cube", "cuts", "decoder_stack", "divisions", "einsum_letters",
+    "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "held", "host", "hosts", "kept",
+    "kept_over_time", "kernels", "kv_heads", "layout", "levels", "linear_forms", "lines", "masks", "online_softmax",
+    "page_table", "pages", "passing_keys", "pipelines", "plane", "pods", "predicted", "prefill_and_decode",
+    "product_gradients", "products", "reuse", "ring_or_tree", "roofline", "routed", "served", "shared_heads", "shares",
+    "softmax_chunks", "spans", "stacked", "step_timelines", "systolic", "timeline", "torus", "tradeoff",
+    "transformer_block", "trees", "warps", "work",
 ]  # fmt: skip

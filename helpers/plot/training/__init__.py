@@ -1,4 +1,4 @@
-"""Draw: pipelines as their devices ran them, the plane of layouts, estimates beside measurements (chapter 4).
+"""Draw: what a device holds, where mesh axes lie, steps and pipelines over time, the plane of layouts, estimates (chapter 4).
 
 May import: plot.picture; helpers.costs.
 Tests: tests/helpers/plot/training.

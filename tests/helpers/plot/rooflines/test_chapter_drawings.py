@@ -9,7 +9,6 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.plot.sharding.four_cases import CASES
 from helpers.plot.sharding.sharded_arrays import holders
-from helpers.plot.training.held_and_sent import WAYS
 
 ALT = "what the picture shows, in words"
 
@@ -51,20 +50,6 @@ def test_products_draw_each_block_and_both_summands():
     drawn = [p for p in third.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) != "#ffffff"]
     assert len(drawn) == 2 + 2 + 2
     assert "AllGather A or B" in texts(picture)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_device_0_holds_a_quarter_of_what_is_sharded(way):
-    ax = plot.held([way], ALT).figure.axes[0]
-    for (name, how), whole in zip(WAYS[way][0].items(), [p for p in ax.patches if not p.get_fill()], strict=True):
-        mine = next(p for p in ax.patches if p.get_fill() and p.get_alpha() is None and p.get_x() == whole.get_x())
-        share = mine.get_width() * mine.get_height() / (whole.get_width() * whole.get_height())
-        assert share == pytest.approx(1.0 if "-" in how else 0.25), name
-
-
-def test_an_unknown_way_is_refused():
-    with pytest.raises(ValueError, match="no drawing of ZeRO-4; there are Data parallelism"):
-        plot.held(["ZeRO-4"], ALT)
 
 
 def test_each_pass_computes_its_own_keys():

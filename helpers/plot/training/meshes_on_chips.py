@@ -1,0 +1,198 @@
+"""Where the axes of a mesh lie: on the torus of a pod, on hosts with NVLink inside and a network between, on several pods."""
+
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+
+from helpers import show
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.training.layout import Layout
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+
+INK, X, Y = "#222", COLOURS[4], COLOURS[1]
+LIKE = dict(ha="center", va="center")
+
+
+def cube_groups(n: int, chip: tuple[int, int, int]) -> tuple[set, set]:
+    """On a cube of n·n·n chips, X over the first two axes and Y over the third: the chips that one shares X and Y with.
+
+    >>> [len(group) for group in cube_groups(4, (0, 0, 0))]
+    [16, 4]
+    """
+    a, b, c = chip
+    return {(i, j, c) for i in range(n) for j in range(n)}, {(a, b, k) for k in range(n)}
+
+
+def cube(alt: str, *, n: int = 4, at: tuple[int, int, int] = (1, 1, 1), caption: str = "") -> Picture:
+    """A cube of n·n·n chips in which one chip's neighbours along X, a layer of the cube, and along Y, a column, stand out."""
+    plane, column = cube_groups(n, at)
+    with rc_context(STYLE):
+        figure, ax = canvas(4.6, 4.4)
+        for c in range(n):
+            for b in reversed(range(n)):
+                for a in range(n):
+                    here = (a, b, c)
+                    both, mark = here == at, "s" if here in column else "o"
+                    fill = INK if both else Y if here in column else X if here in plane else "#fff"
+                    x, y = _place(here)
+                    for step in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+                        there = tuple(p + q for p, q in zip(here, step))
+                        if max(there) < n:
+                            inside = {here, there} <= plane or {here, there} <= column
+                            x1, y1 = _place(there)
+                            ax.plot(
+                                [x, x1],
+                                [y, y1],
+                                color=INK if inside else "#bbb",
+                                linewidth=1.8 if inside else 0.6,
+                                zorder=1,
+                            )
+                    ax.plot([x], [y], mark, color=fill, markeredgecolor=INK, markersize=10, zorder=2)
+        shown = [
+            ax.plot([], [], "s", color=INK, markersize=8, label="this chip"),
+            ax.plot(
+                [], [], "o", color=X, markeredgecolor=INK, markersize=8, label=f"its X: {n * n} chips, weights travel"
+            ),
+            ax.plot(
+                [], [], "s", color=Y, markeredgecolor=INK, markersize=8, label=f"its Y: {n} chips, activations travel"
+            ),
+        ]
+        figure.legend(handles=[h for (h,) in shown], loc="outside lower center", ncols=1, fontsize=9)
+        ax.set(aspect="equal")
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _place(at) -> tuple[float, float]:
+    """Where a chip stands on paper: across, into the paper, up."""
+    a, b, c = at
+    return a + 0.45 * b, 1.25 * c + 0.36 * b
+
+
+def hosts(layout: Layout, chip: Chip, alt: str, *, caption: str = "") -> Picture:
+    """GPUs in their hosts: tp fills an NVSwitch domain, fsdp runs down a column, pp from one column to the next.
+
+    ValueError for a layout whose tp is not a domain, or that has other axes.
+    """
+    size = chip.pod[0]
+    if layout.tp != size or layout.chips != layout.tp * layout.fsdp * layout.pp:
+        raise ValueError(f"drawn are tp={size}, a whole NVSwitch domain, fsdp and pp; not {layout}")
+    wide, high, gap = 4.2, 1.5, 1.5
+    with rc_context(STYLE):
+        figure, ax = canvas(5.6, 0.6 + 1.15 * layout.fsdp)
+        for stage in range(layout.pp):
+            for shard in range(layout.fsdp):
+                x, y = stage * (wide + gap), -shard * (high + 0.9)
+                _host(
+                    ax,
+                    x,
+                    y,
+                    wide,
+                    high,
+                    layout.tp,
+                    f"stage {stage}, FSDP shard {shard}",
+                    show.rate(chip.link_bandwidth),
+                )
+                if shard:
+                    _both(ax, (x + wide / 2, y + high), (x + wide / 2, y + high + 0.9))
+                if stage:
+                    _both(ax, (x - gap, y + high / 2), (x, y + high / 2))
+                    ax.text(x - gap / 2, y + high / 2 + 0.12, "PP", ha="center", va="bottom", fontsize=9)
+            if layout.fsdp > 1:
+                told = f"FSDP, {show.rate(chip.dcn_bandwidth)} per GPU"
+                ax.text(stage * (wide + gap) + wide / 2 + 0.15, -0.45, told, va="center", fontsize=9)
+        lowest = -(layout.fsdp - 1) * (high + 0.9)
+        ax.set(xlim=(-0.1, layout.pp * (wide + gap) - gap + 0.1), ylim=(lowest - 0.1, high + 0.1), aspect="equal")
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def _host(ax, x: float, y: float, wide: float, high: float, n: int, title: str, rate: str) -> None:
+    ax.add_patch(Rectangle((x, y), wide, high, facecolor="#f4f4f4", edgecolor=INK, linewidth=1.2))
+    ax.text(x + wide / 2, y + high - 0.1, title, ha="center", va="top", fontsize=8.5)
+    for g in range(n):
+        left = x + 0.15 + g * (wide - 0.3) / n
+        ax.add_patch(
+            Rectangle((left + 0.04, y + 0.55), (wide - 0.3) / n - 0.08, 0.42, facecolor=Y, edgecolor=INK, linewidth=0.8)
+        )
+        ax.text(left + (wide - 0.3) / n / 2, y + 0.76, str(g), color="#fff", fontsize=8, weight="bold", **LIKE)
+    ax.text(x + wide / 2, y + 0.28, f"TP over NVLink, {rate}", fontsize=8.5, **LIKE)
+
+
+def _both(ax, start, end) -> None:
+    ax.add_patch(
+        FancyArrowPatch(
+            start, end, arrowstyle="<|-|>", mutation_scale=10, color=INK, linewidth=1.4, shrinkA=0, shrinkB=0
+        )
+    )
+
+
+def pods(chip: Chip, alt: str, *, count: int = 2, caption: str = "") -> Picture:
+    """Pods of chips with ICI inside and the data-centre network between: each chip meets its like in the other pods."""
+    n, wide = 4, 2.2
+    with rc_context(STYLE):
+        figure, ax = canvas(5.6, 2.2)
+        for p in range(count):
+            left = p * (wide + 2.9)
+            ax.add_patch(
+                Rectangle((left - 0.4, -0.4), wide + 0.8, wide + 0.8, fill=False, edgecolor=INK, linestyle="--")
+            )
+            ax.text(left + wide / 2, wide + 0.55, f"pod {p}", ha="center", fontsize=10, weight="bold")
+            step = wide / (n - 1)
+            for i in range(n):
+                ax.plot([left, left + wide], [i * step] * 2, color="#bbb", linewidth=1, zorder=1)
+                ax.plot([left + i * step] * 2, [0, wide], color="#bbb", linewidth=1, zorder=1)
+                for j in range(n):
+                    ax.plot([left + i * step], [j * step], "o", color=X, markeredgecolor=INK, markersize=9, zorder=2)
+            ax.text(
+                left + wide / 2,
+                -0.55,
+                f"ICI, {show.rate(chip.link_bandwidth)} a link",
+                ha="center",
+                va="top",
+                fontsize=8.5,
+            )
+            if p:
+                _both(ax, (left - 2.5, wide / 2), (left - 0.4, wide / 2))
+                ax.text(left - 1.45, wide / 2 + 0.15, "gradients,\nonce a step", ha="center", va="bottom", fontsize=9)
+                ax.text(
+                    left - 1.45,
+                    wide / 2 - 0.15,
+                    f"{show.rate(chip.dcn_bandwidth)}\na chip",
+                    ha="center",
+                    va="top",
+                    fontsize=9,
+                )
+        ax.set(xlim=(-0.5, count * (wide + 2.9) - 2.4), ylim=(-1.1, wide + 1.0), aspect="equal")
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def experts(meets, alt: str, *, caption: str = "") -> Picture:
+    """Tokens of some devices on their way to experts, one on each device: for each device the experts that its tokens meet.
+
+    meets  [[expert, …] for each device]; the AllToAll sends each token that is not at home
+    """
+    n = len(meets)
+    counts = [0] * n
+    with rc_context(STYLE):
+        figure, ax = canvas(5.4, 3.0)
+        slots = [sum(e == d for some in meets for e in some) for d in range(n)]
+        for d, some in enumerate(meets):
+            ax.text(3 * d, 4.55, f"device {d}", ha="center", va="bottom", fontsize=9)
+            ax.add_patch(Rectangle((3 * d - 1.2, 0), 2.4, 0.9, facecolor="#f4f4f4", edgecolor=INK))
+            ax.text(3 * d, 0.45, f"expert {d}", fontsize=9, **LIKE)
+            for k, e in enumerate(some):
+                x, y = 3 * d + 0.8 * (k - (len(some) - 1) / 2), 4.1
+                to = 3 * e + 0.7 * (counts[e] - (slots[e] - 1) / 2)
+                counts[e] += 1
+                colour = COLOURS[e % 6]
+                ax.add_patch(FancyArrowPatch((x, y - 0.3), (to, 1.65), arrowstyle="-|>", mutation_scale=8, color=colour, linewidth=1.5,
+                                             linestyle="--" if e == d else "-"))  # fmt: skip
+                for place in ((x, y), (to, 1.35)):
+                    ax.plot(*place, "s", color=colour, markeredgecolor=INK, markersize=13)
+                    ax.text(*place, str(e), fontsize=8, color="#fff", weight="bold", **LIKE)
+        ax.set(xlim=(-1.4, 3 * n - 1.6), ylim=(-0.1, 5.0))
+        ax.set_axis_off()
+        shown = [Patch(facecolor="#999", edgecolor=INK, label="a token, with its expert's number")]
+        figure.legend(handles=shown, loc="outside lower center", fontsize=8)
+    return Picture(figure, alt, caption)

@@ -1,0 +1,102 @@
+"""What one device holds is what the strategies' shardings say; chips stand in the groups that their layout puts them in."""
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from helpers import plot, show
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.dp_fsdp_tp import algorithm
+from helpers.costs.training.layout import MASTER, Layout
+from helpers.costs.training.training_step import zero_memory
+from helpers.plot.training.held_and_sent import MINE, WAYS, arrays, mesh_of
+from helpers.plot.training.meshes_on_chips import INK, X, Y, cube_groups
+from helpers.plot.training.what_is_divided import CUTS
+
+ALT = "what the picture shows, in words"
+STRATEGY = {"Data parallelism": "DP", "FSDP": "FSDP", "Tensor parallelism": "TP", "FSDP + TP": "FSDP+TP"}
+
+
+def texts(picture) -> list[str]:
+    return [t.get_text() for ax in picture.figure.axes for t in ax.texts]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_device_0_holds_its_share_of_each_array(way):
+    """Blue is the local share of the sharding, by the mesh of four devices; the dashed box is the whole array."""
+    ax = plot.held([way], ALT).figure.axes[0]
+    wholes = [p for p in ax.patches if p.get_linestyle() == "--"]
+    mine = [p for p in ax.patches if to_hex(p.get_facecolor()) == MINE.lower()]
+    mesh = mesh_of(way)
+    for (stored, _), whole, part in zip(arrays(way), wholes, mine, strict=True):
+        want = 1.0
+        for axes in stored.axes:
+            for axis in axes:
+                want /= mesh.sizes[axis]
+        share = part.get_width() * part.get_height() / (whole.get_width() * whole.get_height())
+        assert share == pytest.approx(want), stored
+
+
+@pytest.mark.parametrize("way", STRATEGY)
+def test_the_layer_is_drawn_as_the_algorithm_has_it(way):
+    """Stored before any collective, used in the products of the forward pass."""
+    lines = algorithm(STRATEGY[way]).forward
+    gathered = {str(one.operands[0]): str(one.result) for one in lines if one.kind == "AllGather"}
+    used = {str(a) for one in lines if one.kind == "Matmul" for a in one.operands}
+    for stored, use in arrays(way)[:-1]:
+        assert gathered.get(str(stored), str(stored)) == str(use) and str(use) in used
+    assert str(arrays(way)[-1][0]) == str(lines[-1].result).split(" {")[0]
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_zero_stages_shard_what_zero_memory_says(zero):
+    way = next(w for w in WAYS if w.startswith(f"ZeRO-{zero}"))
+    alone, shared = zero_memory(1.0, 1, zero, MASTER), zero_memory(1.0, 4, zero, MASTER)
+    for (stored, _), one, part in zip(arrays(way), alone, shared, strict=True):
+        assert (part < one) == any(stored.axes)
+
+
+def test_an_unknown_way_is_refused():
+    with pytest.raises(ValueError, match="no drawing of ZeRO-4; there are Data parallelism"):
+        plot.held(["ZeRO-4"], ALT)
+
+
+def test_a_chip_of_the_cube_has_a_layer_and_a_column():
+    ax = plot.cube(ALT, n=4, at=(1, 2, 3)).figure.axes[0]
+    fills = [
+        to_hex(line.get_markerfacecolor()) for line in ax.lines if line.get_marker() in "so" and len(line.get_xdata())
+    ]
+    plane, column = cube_groups(4, (1, 2, 3))
+    assert plane & column == {(1, 2, 3)} and len(fills) == 64
+    assert (fills.count(X.lower()), fills.count(Y.lower())) == (len(plane) - 1, len(column) - 1)
+    assert fills.count(to_hex(INK)) == 1
+
+
+@pytest.mark.parametrize(("fsdp", "pp"), [(2, 2), (3, 1)])
+def test_every_gpu_of_a_layout_stands_in_a_host(fsdp, pp):
+    c = chip("H100")
+    picture = plot.hosts(Layout(tp=8, fsdp=fsdp, pp=pp), c, ALT)
+    ax = picture.figure.axes[0]
+    gpus = [p for p in ax.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) == Y.lower()]
+    assert len(gpus) == 8 * fsdp * pp and len(ax.patches) == len(gpus) + fsdp * pp + (fsdp - 1) * pp + fsdp * (pp - 1)
+    said = " ".join(texts(picture))
+    assert show.rate(c.link_bandwidth) in said and show.rate(c.dcn_bandwidth) in said
+
+
+def test_a_layout_that_leaves_the_host_is_refused():
+    with pytest.raises(ValueError, match="drawn are tp=8"):
+        plot.hosts(Layout(tp=4, fsdp=2), chip("H100"), ALT)
+
+
+def test_pods_and_experts_carry_what_they_are_given():
+    c = chip("v5p")
+    assert show.rate(c.dcn_bandwidth) in " ".join(texts(plot.pods(c, ALT)))
+    ax = plot.experts([[0, 1], [1, 0]], ALT).figure.axes[0]
+    tokens = [t.get_text() for t in ax.texts if t.get_text().isdigit()]
+    assert sorted(tokens) == ["0"] * 4 + ["1"] * 4  # each token twice: at home, and at its expert
+
+
+def test_every_way_has_its_cut():
+    ax = plot.divisions(ALT).figure.axes[0]
+    cuts = [line for line in ax.lines if line.get_linestyle() == "--"]
+    assert set(CUTS) <= {t.get_text() for t in ax.texts} and len(cuts) == len(CUTS)
