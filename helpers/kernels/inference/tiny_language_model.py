@@ -19,7 +19,7 @@ from jax import lax
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels.transformers.adam import Adam
-from helpers.kernels.transformers.decoder import hidden, init, loss
+from helpers.kernels.transformers.decoder import hidden, init, loss, unembed
 
 from .generate import generate
 
@@ -90,6 +90,11 @@ def agrees(layer: Callable) -> bool:
     c = Config(D=8, L=1, N=4, K=2, H=4, F=12, V=5, positions=7)
     params, tokens = init(c, jax.random.key(0)), jnp.arange(7)[None] % c.V
     return np.allclose(hidden(params, tokens, c, with_layer(layer)), hidden(params, tokens, c), atol=1e-3)
+
+
+def logits(params: dict, tokens, c: Config, layer: Callable | None = None):
+    """Of the token after each of tokens[B, T], without a cache: [B, T, V]."""
+    return unembed(params, hidden(params, tokens, c, with_layer(layer)), c)
 
 
 def train(c: Config, tokens, steps: int = 250, seed: int = 0, layer: Callable | None = None):
