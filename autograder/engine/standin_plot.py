@@ -36,6 +36,8 @@ pages = passing_keys = pipelines = plane = pods = predicted = prefill_and_decode
 product_gradients = products = reuse = ring_or_tree = roofline = routed = served = _picture
 shared_heads = shares = softmax_chunks = spans = stacked = step_timelines = systolic = _picture
 timeline = torus = tradeoff = transformer_block = trees = warps = work = _picture
+accepted = arrivals = attention_layouts = batching = cached_heads = chunks = kept_tokens = pools = ragged = _picture
+rolling = sharded_cache = speculation = weights_and_caches = _picture
 
 
 def __getattr__(name: str):

@@ -15,9 +15,13 @@ from .attention.shared_heads import shared_heads
 from .attention.softmax_state import combine_tree, online_softmax, passing_keys
 from .charts import bars, levels, lines, roofline, timeline
 from .inference.absorption import absorption
+from .inference.batches_in_time import arrivals, batching, ragged
+from .inference.cache_on_chips import attention_layouts, pools, sharded_cache
+from .inference.drafts import accepted, speculation
 from .inference.page_table import page_table
 from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
+from .inference.what_is_cached import cached_heads, chunks, kept_tokens, rolling, weights_and_caches
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
 from .rooflines.chip_and_products import Matrix, chip, products
 from .rooflines.host import host
@@ -40,12 +44,14 @@ from .transformers.kept_over_time import kept_over_time
 from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
-    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "attention_bytes", "bars", "blocks",
-    "blocks_on_cores", "canvas", "chip", "combine_tree", "cube", "cuts", "decoder_stack", "divisions", "einsum_letters",
+    "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "accepted", "arrivals",
+    "attention_bytes", "attention_layouts", "bars", "batching", "blocks", "blocks_on_cores", "cached_heads", "canvas",
+    "chip", "chunks", "combine_tree", "cube", "cuts", "decoder_stack", "divisions", "einsum_letters",
     "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "held", "host", "hosts", "kept",
-    "kept_over_time", "kernels", "kv_heads", "layout", "levels", "linear_forms", "lines", "masks", "online_softmax",
-    "page_table", "pages", "passing_keys", "pipelines", "plane", "pods", "predicted", "prefill_and_decode",
-    "product_gradients", "products", "reuse", "ring_or_tree", "roofline", "routed", "served", "shared_heads", "shares",
-    "softmax_chunks", "spans", "stacked", "step_timelines", "systolic", "timeline", "torus", "tradeoff",
-    "transformer_block", "trees", "warps", "work",
+    "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms", "lines", "masks",
+    "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods", "pools", "predicted",
+    "prefill_and_decode", "product_gradients", "products", "ragged", "reuse", "ring_or_tree", "rolling", "roofline",
+    "routed", "served", "sharded_cache", "shared_heads", "shares", "softmax_chunks", "spans", "speculation",
+    "stacked", "step_timelines", "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees", "warps",
+    "weights_and_caches", "work",
 ]  # fmt: skip

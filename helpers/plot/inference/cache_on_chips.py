@@ -1,0 +1,130 @@
+"""Inference on several chips: who holds which part of a cache, chips that prefill and chips that decode, data-parallel attention."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+
+from helpers.costs.sharding.sharded_array import Mesh, parse
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+
+INK, WHOLE = "#222", "#d9d9d9"
+FILLS, HATCHES = tuple(COLOURS[i] + "a0" for i in (0, 5, 2, 3)), ("", "//", "--", "xx")
+
+
+def owners(text: str, mesh: Mesh, sizes: Mapping[str, int]) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """For each number of an array, by its place along the dimensions of the notation: the devices that hold it.
+
+    >>> owners("c[B_Z, S]", Mesh({"Y": 1, "Z": 2}), {"B": 2, "S": 1})
+    {(0, 0): (0,), (1, 0): (1,)}
+    """
+    array = parse(text)
+    local = tuple(array.local(sizes, mesh))
+    held: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for device, place in enumerate(product(*(range(n) for n in mesh.sizes.values()))):
+        block = array.block(dict(zip(mesh.sizes, place)), mesh)
+        for inside in product(*map(range, local)):
+            at = tuple(b * n + i for b, n, i in zip(block, local, inside))
+            held[at] = (*held.get(at, ()), device)
+    return dict(sorted(held.items()))
+
+
+def sharded_cache(
+    ways: Mapping[str, str], mesh: Mesh, sizes: Mapping[str, int], alt: str, *, caption: str = ""
+) -> Picture:
+    """A panel for each way to shard a cache over up to four devices: sheets for its heads, sequences down, positions across.
+
+    ways  {title: the cache in the course's notation}, of dimensions B, S and, if there are heads, K
+    """
+    heads, S = sizes.get("K", 1), sizes["S"]
+    with rc_context(STYLE):
+        grid = (len(ways), 1) if heads > 1 else (1, len(ways))
+        figure, axes = canvas(5.2, 0.45 + 1.12 * grid[0] + 0.3 * (heads == 1), *grid)
+        for ax, (title, text) in zip(axes, ways.items()):
+            _sheets(ax, owners(text, mesh, sizes), S)
+            for k in range(heads):
+                ax.text(k * (S + 1.2) + S / 2, sizes["B"] + 0.15, f"head {k}" if heads > 1 else "all heads",
+                        ha="center", va="top", fontsize=8)  # fmt: skip
+            ax.text(-0.3, sizes["B"] / 2, "$B$", ha="right", va="center", fontsize=9)
+            ax.text(S / 2, -0.1, "$S$", ha="center", va="bottom", fontsize=9)
+            said = f"{title}: {text}" if heads > 1 else f"{title}\n{text}"
+            ax.set_title(said, fontsize=9, loc="left", pad=12)
+            ax.set(xlim=(-1, heads * (S + 1.2) + 0.2), ylim=(sizes["B"] + 1.2, -0.2))
+            ax.set_axis_off()
+        shown = [
+            Patch(facecolor=FILLS[d], hatch=HATCHES[d], edgecolor=INK, label=f"device {d}") for d in range(mesh.devices)
+        ]
+        if any(len(d) > 1 for text in ways.values() for d in owners(text, mesh, sizes).values()):
+            shown.append(Patch(facecolor=WHOLE, edgecolor=INK, label="on all"))
+        figure.legend(handles=shown, loc="outside lower center", ncols=5, fontsize=8, columnspacing=1)
+    return Picture(figure, alt, caption)
+
+
+def _sheets(ax, held: Mapping[tuple[int, ...], tuple[int, ...]], S: int) -> None:
+    """A block for what the same devices hold of a sheet; a sheet for each head."""
+    for k, devices in dict.fromkeys(((*at, 0)[2], devices) for at, devices in held.items()):
+        mine = [at[:2] for at, d in held.items() if d == devices and (*at, 0)[2] == k]
+        (b, s), (b_end, s_end) = min(mine), max(mine)
+        one = len(devices) == 1
+        box = dict(facecolor=FILLS[devices[0]] if one else WHOLE, hatch=HATCHES[devices[0]] if one else "")
+        at = (k * (S + 1.2) + s, b)
+        ax.add_patch(Rectangle(at, s_end + 1 - s, b_end + 1 - b, edgecolor=INK, linewidth=0.9, **box))
+
+
+def pools(prefill: int, decode: int, sent: str, alt: str, *, caption: str = "") -> Picture:
+    """Chips that prefill on the left, chips that decode on the right, and what goes between them.
+
+    sent  the text on the arrow between the pools, such as the bytes of a cache
+    """
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 2.5)
+        for x, count, fill, title, said in (
+            (1.6, prefill, COLOURS[0], "prefill", "whole prompts,\nwaits for arithmetic"),
+            (7.0, decode, COLOURS[5], "decode", "one token of each sequence,\nwaits for memory"),
+        ):
+            ax.add_patch(Rectangle((x - 0.2, 0.9), 3.0, 2.3, fill=False, edgecolor=INK, linestyle="--"))
+            ax.text(x + 1.3, 3.3, f"{title}: {count} chips", ha="center", va="bottom", fontsize=9, weight="bold")
+            for i in range(count):
+                row, column = divmod(i, 4)
+                box = dict(facecolor=fill + "80", edgecolor=INK, hatch="" if title == "prefill" else "//")
+                ax.add_patch(Rectangle((x + 0.68 * column, 2.35 - 0.75 * row), 0.55, 0.55, **box))
+            ax.text(x + 1.3, 0.75, said, ha="center", va="top", fontsize=8)
+        for start, end, text in ((0.1, 1.4, "prompts"), (4.4, 6.8, sent), (9.8, 11.1, "tokens")):
+            ends = (start, 2.0), (end, 2.0)
+            ax.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=11, color=INK, linewidth=1.5))
+            ax.text((start + end) / 2, 2.15, text, ha="center", va="bottom", fontsize=8)
+        ax.set(xlim=(0, 11.3), ylim=(-0.2, 3.9))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+LAYOUTS = {
+    "Tensor parallelism": ("whole", "part", "part"),
+    "Data-parallel attention, expert parallelism": ("part", "whole", "part"),
+}
+"""Of each layout: how much of all caches, of attention's weights and of the experts one chip holds."""
+STORES = ("caches", "attention", "experts")
+
+
+def attention_layouts(chips: int, alt: str, *, caption: str = "", layouts: Sequence[str] = tuple(LAYOUTS)) -> Picture:
+    """What each chip holds of a model with latent attention and experts: a filled box is all of it, a strip its own part."""
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 2.1 * len(layouts), len(layouts))
+        for ax, layout in zip(axes, layouts):
+            for i in range(chips):
+                for j, (name, how) in enumerate(zip(STORES, LAYOUTS[layout])):
+                    x, y = 2.4 * i, 1.1 * j
+                    ax.add_patch(Rectangle((x, y), 1.9, 0.8, facecolor="#fff", edgecolor=INK, linewidth=0.9))
+                    at, wide = (x, 1.9) if how == "whole" else (x + i * 1.9 / chips, 1.9 / chips)
+                    box = dict(
+                        facecolor=(COLOURS[4], COLOURS[5], COLOURS[2])[j], edgecolor=INK, hatch=("", "//", "--")[j]
+                    )
+                    ax.add_patch(Rectangle((at, y), wide, 0.8, linewidth=0.9, **box))
+                    if i == 0:
+                        ax.text(-0.2, y + 0.4, name, ha="right", va="center", fontsize=8)
+                ax.text(2.4 * i + 0.95, -0.15, f"chip {i}", ha="center", va="bottom", fontsize=8)
+            ax.set_title(layout, fontsize=9, loc="left")
+            ax.set(xlim=(-2.3, 2.4 * chips), ylim=(3.15, -0.65))
+            ax.set_axis_off()
+    return Picture(figure, alt, caption)

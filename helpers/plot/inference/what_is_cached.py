@@ -1,0 +1,148 @@
+"""What is read and what is kept: weights for all sequences and a cache for each, KV heads, layers, a rolling window, prompts in pieces."""
+
+from collections.abc import Sequence
+
+from matplotlib import rc_context
+from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+
+INK, KEPT, NEW, PALE = "#222", COLOURS[4], COLOURS[5], "#eee"
+
+
+def _box(ax, x: float, y: float, width: float, height: float, fill: str, **more) -> None:
+    ax.add_patch(Rectangle((x, y), width, height, **dict(facecolor=fill, edgecolor=INK, linewidth=0.9) | more))
+
+
+def weights_and_caches(contexts: Sequence[int], alt: str, *, caption: str = "") -> Picture:
+    """One decode step: the new tokens of all sequences use the same weights, and each looks at a cache of its own.
+
+    contexts  tokens in the cache of each sequence
+    """
+    rows, longest = len(contexts), max(contexts)
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 0.9 + 0.38 * rows)
+        for y, n in enumerate(contexts):
+            _box(ax, 4.6, y + 0.15, 0.8, 0.7, NEW)
+            ax.add_patch(FancyArrowPatch((3.4, y + 0.5), (4.6, y + 0.5), arrowstyle="-|>", mutation_scale=8, color=INK))
+            ax.add_patch(FancyArrowPatch((6.6, y + 0.5), (5.4, y + 0.5), arrowstyle="-|>", mutation_scale=8, color=INK))
+            _box(ax, 6.6, y + 0.15, 5.0 * n / longest, 0.7, KEPT)
+            ax.text(6.7, y + 0.5, f"cache of sequence {y}", fontsize=7.5, va="center")
+        _box(ax, 0.6, 0, 2.8, rows, COLOURS[0] + "60")
+        ax.text(2.0, rows / 2, "weights\nof all layers", ha="center", va="center", fontsize=9)
+        for x, text in ((2.0, "read once"), (5.0, "$B$ tokens"), (8.9, "$B$ caches, each read for one token")):
+            ax.text(x, -0.25, text, ha="center", va="bottom", fontsize=9)
+        ax.set(xlim=(0.5, 11.8), ylim=(rows + 0.1, -1.0))
+        ax.set_axis_off()
+    return Picture(figure, alt, caption)
+
+
+def cached_heads(N: int, kinds: dict[str, int | None], alt: str, *, caption: str = "") -> Picture:
+    """N query heads above, what a token leaves in the cache below, and who reads what.
+
+    kinds  {title: K}, KV heads; None: one latent vector for all heads
+    """
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 1.75, 1, len(kinds))
+        for ax, (title, K) in zip(axes, kinds.items()):
+            count = K or 1
+            for k in range(count):
+                x = (k + 0.5) * N / count
+                width = 0.8 if K else 0.62 * N
+                _box(ax, x - width / 2, 0, width, 0.8, KEPT)
+                for n in range(k * N // count, (k + 1) * N // count):
+                    ax.plot([n + 0.5, x], [2.2, 0.8], color="#777", linewidth=0.8, zorder=0)
+            for n in range(N):
+                _box(ax, n + 0.1, 2.2, 0.8, 0.8, NEW)
+            ax.text(N / 2, 3.3, title, ha="center", va="bottom", fontsize=9)
+            ax.text(
+                N / 2, -0.3, f"{K} of keys, {K} of values" if K else "one vector $c$", ha="center", va="top", fontsize=7
+            )
+            ax.set(xlim=(-0.2, N + 0.2), ylim=(-1.1, 4.4))
+            ax.set_axis_off()
+        shown = [Patch(facecolor=f, edgecolor=INK, label=t) for f, t in ((NEW, "query heads"), (KEPT, "in the cache"))]
+        figure.legend(handles=shown, loc="outside lower center", ncols=2, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str = "") -> Picture:
+    """Layers down, tokens across: whose keys and values are kept when all layers are full, local, mixed, or share in pairs."""
+    every = range(layers)
+    full, local = set(range(tokens)), set(range(tokens - window, tokens))
+    panels = {
+        "all full": [full for _ in every],
+        "local": [local for _ in every],
+        "1 in 2 full": [local if layer % 2 else full for layer in every],
+        "shared in pairs": [set() if layer % 2 else full for layer in every],
+    }
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 1.9, 1, len(panels))
+        for ax, (title, rows) in zip(axes, panels.items()):
+            for y, kept in enumerate(rows):
+                for x in range(tokens):
+                    _box(ax, x, y, 1, 1, KEPT if x in kept else "#fff", linewidth=0.5)
+                if not kept:
+                    ax.text(tokens / 2, y + 0.5, "uses the layer above", ha="center", va="center", fontsize=6)
+                    ax.add_patch(
+                        Rectangle((0, y), tokens, 1, facecolor="#fff", edgecolor=INK, linewidth=0.5, zorder=1.5)
+                    )
+            held = sum(map(len, rows))
+            ax.set_title(title, fontsize=9)
+            ax.text(tokens / 2, layers + 0.3, f"{held} kept", ha="center", va="top", fontsize=8)
+            ax.set(xlim=(-0.1, tokens + 0.1), ylim=(layers + 1.4, -0.1))
+            ax.set_axis_off()
+        axes[0].text(-0.4, layers / 2, "layers", rotation=90, ha="right", va="center", fontsize=8)
+        axes[0].set_xlim(left=-1.4)
+        axes[0].text(tokens / 2, layers + 1.0, "tokens →", ha="center", va="top", fontsize=8)
+        axes[0].set_ylim(bottom=layers + 1.8)
+        for ax in axes[1:]:
+            ax.set_ylim(bottom=layers + 1.8)
+    return Picture(figure, alt, caption)
+
+
+def rolling(window: int, sinks: int, moments: Sequence[int], alt: str, *, caption: str = "") -> Picture:
+    """Places of a ring with sinks after each of some tokens: the number in a place is the token that stands there."""
+    places = sinks + window
+    with rc_context(STYLE):
+        figure, ax = canvas(5.2, 0.85 + 0.4 * len(moments))
+        for y, t in enumerate(moments):
+            ax.text(-0.2, y + 0.5, f"after token {t}", ha="right", va="center", fontsize=8)
+            for token in range(t + 1):
+                place = token if token < sinks else sinks + (token - sinks) % window
+                if token < sinks or token > t - window:
+                    fill = NEW if token == t else "#bbb" if token < sinks else KEPT
+                    _box(ax, place + 0.3 * (place >= sinks), y + 0.08, 1, 0.84, fill)
+                    ax.text(
+                        place + 0.5 + 0.3 * (place >= sinks), y + 0.5, str(token), ha="center", va="center", fontsize=9
+                    )
+        ax.text(sinks / 2, -0.15, "sinks", ha="center", fontsize=8)
+        ax.text(sinks + 0.3 + window / 2, -0.15, "ring of $L_w$ places", ha="center", fontsize=8)
+        ax.set(xlim=(-2.6, places + 0.6), ylim=(len(moments) + 0.05, -0.7))
+        ax.set_axis_off()
+        shown = [Patch(facecolor=f, edgecolor=INK, label=t) for f, t in
+                 ((NEW, "just written"), (KEPT, "in the window"), ("#bbb", "kept for good"))]  # fmt: skip
+        figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8)
+    return Picture(figure, alt, caption)
+
+
+def chunks(S: int, T: int, alt: str, *, caption: str = "") -> Picture:
+    """The scores of a prompt of S tokens that is read T at a time: queries down, keys across, one piece in colour."""
+    pieces = -(-S // T)
+    with rc_context(STYLE):
+        figure, axes = canvas(5.2, 2.0, 1, pieces)
+        for i, ax in enumerate(axes):
+            for q in range(min((i + 1) * T, S)):
+                for k in range(q + 1):
+                    now, fresh = q >= i * T, k >= i * T
+                    fill = NEW if now and fresh else KEPT if now else PALE
+                    _box(ax, k, q, 1, 1, fill, linewidth=0.4)
+            ax.add_patch(Rectangle((0, 0), S, S, fill=False, edgecolor="#777", linewidth=0.8, linestyle=":"))
+            ax.set_title(f"piece {i + 1}", fontsize=9)
+            ax.text(S, i * T + T / 2, " $T$", va="center", fontsize=9)
+            ax.text(S / 2, S + 0.3, "$S$ keys", ha="center", va="top", fontsize=8)
+            ax.set(xlim=(-0.2, S + 1.4), ylim=(S + 1.8, -0.2), aspect="equal")
+            ax.set_axis_off()
+        shown = [Patch(facecolor=f, edgecolor=INK, label=t) for f, t in
+                 ((NEW, "keys of this piece"), (KEPT, "keys from the cache"), (PALE, "done before"))]  # fmt: skip
+        figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=8)
+    return Picture(figure, alt, caption)
