@@ -27,6 +27,7 @@ MODULES = {
     "layout": "training.layout_search.figure",
     "serving": "inference.token_price.figure",
     "planner": "inference.planner.figure",
+    "speculation": "inference.draft_films.figure",
     "attention": "attention.attention_variants.figure",
     "flash-memory": "attention.block_films.flash_memory",
     "flash-blocks": "attention.block_films.flash_blocks",
