@@ -80,7 +80,9 @@ def arrivals(loads: Mapping[str, Sequence[float]], alt: str, *, caption: str = "
     """A row for each load, a stroke for each request at the second when it arrives."""
     with rc_context(STYLE):
         figure, ax = canvas(5.2, 0.7 + 0.42 * len(loads))
-        ax.eventplot(list(loads.values()), colors=COLOURS[0], linelengths=0.7, linewidths=1)
+        for y, times in enumerate(loads.values()):  # one path for all strokes of a row
+            xs = [x for at in times for x in (at, at, None)]
+            ax.plot(xs, [y - 0.35, y + 0.35, None] * len(times), color=COLOURS[0], linewidth=1)
         ax.set(yticks=range(len(loads)), ylim=(len(loads) - 0.5, -0.5), xlabel="seconds")
         ax.set_yticklabels(list(loads), fontsize=8)
         ax.tick_params(labelsize=8)

@@ -79,8 +79,9 @@ def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str
         figure, axes = canvas(5.2, 1.9, 1, len(panels))
         for ax, (title, rows) in zip(axes, panels.items()):
             for y, kept in enumerate(rows):
-                for x in range(tokens):
-                    _box(ax, x, y, 1, 1, KEPT if x in kept else "#fff", linewidth=0.5)
+                _box(ax, 0, y, tokens, 1, "#fff", linewidth=0.5)
+                for x in kept:
+                    _box(ax, x, y, 1, 1, KEPT, linewidth=0.5)
                 if not kept:
                     ax.text(tokens / 2, y + 0.5, "uses the layer above", ha="center", va="center", fontsize=6)
                     ax.add_patch(
@@ -132,10 +133,12 @@ def chunks(S: int, T: int, alt: str, *, caption: str = "") -> Picture:
         figure, axes = canvas(5.2, 2.0, 1, pieces)
         for i, ax in enumerate(axes):
             for q in range(min((i + 1) * T, S)):
-                for k in range(q + 1):
-                    now, fresh = q >= i * T, k >= i * T
-                    fill = NEW if now and fresh else KEPT if now else PALE
-                    _box(ax, k, q, 1, 1, fill, linewidth=0.4)
+                if q < i * T:
+                    _box(ax, 0, q, q + 1, 1, PALE, linewidth=0.4)
+                    continue
+                if i:
+                    _box(ax, 0, q, i * T, 1, KEPT, linewidth=0.4)
+                _box(ax, i * T, q, q + 1 - i * T, 1, NEW, linewidth=0.4)
             ax.add_patch(Rectangle((0, 0), S, S, fill=False, edgecolor="#777", linewidth=0.8, linestyle=":"))
             ax.set_title(f"piece {i + 1}", fontsize=9)
             ax.text(S, i * T + T / 2, " $T$", va="center", fontsize=9)

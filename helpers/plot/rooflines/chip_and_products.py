@@ -78,7 +78,7 @@ class Matrix:
 SIZES = {"1": 0.4, "B": 1.0, "I": 1.6, "D": 2.0, "J": 2.0, "F": 2.8, "K": 2.4, "S": 2.6, "T": 2.6, "H": 1.0, "N": 2.8}
 """Lengths on paper by the letter of a dimension; what is not here is 2."""
 WHOLE = "#d9d9d9"
-HATCHES = ("", "//", "..", "xx")
+HATCHES = ("", "//", "--", "xx")
 """Of devices: their colours are as dark as each other."""
 
 

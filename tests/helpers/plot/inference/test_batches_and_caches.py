@@ -45,7 +45,7 @@ def test_blocks_are_read_up_to_the_last_token():
 
 def test_a_stroke_for_each_arrival():
     (ax,) = plot.arrivals({"one": [0.0, 1.0, 4.0], "two": [2.0]}, SAID).figure.axes
-    assert [sorted(c.get_positions()) for c in ax.collections] == [[0, 1, 4], [2]]
+    assert [list(line.get_xdata())[::3] for line in ax.lines] == [[0, 1, 4], [2]]
 
 
 def test_a_cache_for_each_sequence_as_long_as_its_context():
@@ -77,7 +77,9 @@ def test_a_ring_has_sinks_and_the_window():
 
 def test_pieces_cover_the_triangle():
     axes = plot.chunks(6, 2, SAID).figure.axes
-    assert [len(boxes(ax, NEW)) for ax in axes] == [3, 3, 3] and [len(boxes(ax, KEPT)) for ax in axes] == [0, 4, 8]
+    area = lambda ax, fill: sum(p.get_width() * p.get_height() for p in boxes(ax, fill))  # noqa: E731
+    assert [area(ax, NEW) for ax in axes] == [3, 3, 3] and [area(ax, KEPT) for ax in axes] == [0, 4, 8]
+    assert sum(area(ax, NEW) + area(ax, KEPT) for ax in axes) == 6 * 7 / 2
 
 
 def test_each_device_holds_what_the_notation_says():
