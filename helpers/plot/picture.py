@@ -10,6 +10,8 @@ from html import escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from .lighter_svg import lighter
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -44,7 +46,7 @@ class Picture:
         with rc_context(STYLE):
             out = io.StringIO()
             self.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-        return out.getvalue()
+        return lighter(out.getvalue())
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.svg().encode()).decode()

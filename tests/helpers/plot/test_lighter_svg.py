@@ -1,0 +1,42 @@
+"""A lighter drawing looks like the one that matplotlib writes, and is lighter."""
+
+import gzip
+import io
+from xml.etree import ElementTree
+
+from matplotlib import rc_context
+
+from helpers import plot
+from helpers.plot.lighter_svg import lighter
+from helpers.plot.picture import STYLE
+
+SAID = "a figure with some boxes in rows"
+
+
+def written(picture) -> str:
+    with rc_context(STYLE):
+        out = io.StringIO()
+        picture.figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def shapes(svg: str) -> list[tuple]:
+    """What is drawn, in order: kind, style, and text without the space around it."""
+    kinds = "path", "use", "text", "image", "rect"
+    return [
+        (kind, e.get("style"), e.get("clip-path"), "".join("".join(e.itertext()).split()))
+        for e in ElementTree.fromstring(svg).iter()
+        if (kind := e.tag.rpartition("}")[2]) in kinds
+    ]
+
+
+def test_the_same_shapes_and_a_third_less():
+    for picture in (
+        plot.lines([1, 10, 100], {"a": [1, 2, 3], "b": [3, 2, 1]}, "x", "y", SAID, log="x", marks={"1.23456": 5}),
+        plot.batching((6, 2, 2, 6), 2, SAID),
+        plot.kv_heads(8, {"MHA": 8, "MLA": None}, SAID),
+    ):
+        full = written(picture)
+        light = lighter(full)
+        assert shapes(light) == shapes(full) and lighter(light) == light and "metadata" not in picture.svg()
+        assert len(gzip.compress(light.encode())) < 0.75 * len(gzip.compress(full.encode()))
