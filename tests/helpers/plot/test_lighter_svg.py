@@ -34,7 +34,7 @@ def test_the_same_shapes_and_a_third_less():
     for picture in (
         plot.lines([1, 10, 100], {"a": [1, 2, 3], "b": [3, 2, 1]}, "x", "y", SAID, log="x", marks={"1.23456": 5}),
         plot.batching((6, 2, 2, 6), 2, SAID),
-        plot.kv_heads(8, {"MHA": 8, "MLA": None}, SAID),
+        plot.cached_heads(8, {"MHA": 8, "MLA": None}, SAID),
     ):
         full = written(picture)
         light = lighter(full)
