@@ -74,10 +74,14 @@ def measured(text: str) -> Measures:
 
 def main(argv: list[str]) -> int:
     folder = Path(argv[0]) if argv else ROOT / "book"
-    print(f"{'':16}{'words':>8}{'a sentence':>12}{'pictures':>10}{'questions':>11}{'open':>7}{'folded':>8}{'unbroken':>10}")
+    print(
+        f"{'':16}{'words':>8}{'a sentence':>12}{'pictures':>10}{'questions':>11}{'open':>7}{'folded':>8}{'unbroken':>10}"
+    )
     for path in sorted(folder.glob("ch[0-9][0-9]_*.md")):
         m = measured(path.read_text(encoding="utf-8"))
-        print(f"{path.stem:16}{m.words:8,}{m.sentence:12.1f}{m.pictures:10}{m.questions:11}{m.open:7}{m.folded:8}{m.unbroken:10}")
+        print(
+            f"{path.stem:16}{m.words:8,}{m.sentence:12.1f}{m.pictures:10}{m.questions:11}{m.open:7}{m.folded:8}{m.unbroken:10}"
+        )
     return 0
 
 

@@ -225,7 +225,9 @@ def test_own_work_is_graded_and_left_alone(tree, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "Exercise 1.1: 0 of 2 points" in said
     of = re.fullmatch(r"Chapter 1: 0 of (\d) points, 0 of 2 exercises passed; next: 1.1.", said.splitlines()[-1])
-    assert re.search(rf"^points .* {of[1]}$", said, re.M)  # the table and the line count alike, without what a person grades
+    assert re.search(
+        rf"^points .* {of[1]}$", said, re.M
+    )  # the table and the line count alike, without what a person grades
     assert grade_own.main(["ch09_nothing"], tree) == 1
 
 
