@@ -94,6 +94,16 @@ def test_a_long_prefill_waits_for_memory():
     assert above > A100_40.alpha_hbm() > below > mha_gqa_mqa_intensity.prefill_intensity(30000, **GPT3) > 128
 
 
+def test_with_every_factor_a_long_prefill_waits_sooner():
+    """Problem 3: about 11,000 tokens, and half of H in the end; the page has the root of a quadratic, this one counts the layer."""
+
+    def intensity(L):
+        return mha_gqa_mqa_intensity.layer_intensity(1, L, L, **GPT3, H=128, K=96)
+
+    assert intensity(10827) > A100_40.alpha_hbm() > intensity(10828)
+    assert round(intensity(10**8)) == 128 / 2
+
+
 def test_the_map_of_the_page_is_waited_for_as_it_says():
     for cut in ring_attention.CUTS:
         assert sum(max(hop) for hop in ring_attention.work(4, 6, cut)) == ring_attention.ring_time(4, 6, cut)
