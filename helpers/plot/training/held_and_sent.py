@@ -16,7 +16,7 @@ SHOWN = {"state": "moments, master copy", "W_in[E": "experts' W_in", "W_out[E": 
 WAYS = {
     "Data parallelism": (
         ("In[B_X, D]", "×", "W_in[D, F]", "×", "W_out[F, D]", "=", "Out[B_X, D]"),
-        "the gradients, by one AllReduce a step",
+        "the gradients (AllReduce), once a step",
     ),
     "ZeRO-1": (
         ("W_in[D, F]", "", "dW_in[D, F]", "", "state[D_X, F]"),

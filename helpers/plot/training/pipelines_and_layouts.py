@@ -29,7 +29,7 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
     span = max(len(task) / v for task, _, v in panels.values())
     with rc_context(STYLE):
         figure, axes = canvas(
-            8.0, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()), len(panels)
+            5.6, 0.5 + sum(0.45 + 0.22 * task.shape[1] for task, _, _ in panels.values()), len(panels)
         )
         for ax, (title, (task, micro, v)) in zip(np.ravel(axes), panels.items()):
             _ticks(ax, task, micro, 1 / v)
