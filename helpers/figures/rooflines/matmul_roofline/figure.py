@@ -81,7 +81,7 @@ FIGURE = LiveFigure(
         Result("math", "time of the arithmetic", "s"),
         Result("comms", "time of the HBM traffic", "s"),
         Result("lower", "lower bound: all overlaps", "s"),
-        Result("upper", "upper bound: nothing overlaps", "s"),
+        Result("upper", "sum: nothing overlaps", "s"),
         Result("bound", "bound by", words=("memory bandwidth", "arithmetic")),
         Result("critical", "critical B at this D and F"),
         Result("fastest", "rate at the lower bound", "FLOPs/s"),

@@ -243,7 +243,7 @@ class PlanExplorer:
         """Rows of the table of the cheapest plan."""
         return (
             Result("lower", "lower bound: all overlaps", "s"),
-            Result("upper", "upper bound: nothing overlaps", "s"),
+            Result("upper", "sum: nothing overlaps", "s"),
             Result("bound", "bound by", words=WORDS),
             Result("peak", "most that a device holds at once", "B"),
             Result("fits", "fits the chip's HBM", words=("no", "yes")),
@@ -319,7 +319,7 @@ HINT = (
     "every plan that may be the best at some size is priced, and the best two are shown."
 )
 WIRING = (
-    "All arrays are bf16. The lower bound is the longest of arithmetic, HBM traffic and the sum of the sends; the upper bound "
+    "All arrays are bf16. The lower bound is the longest of arithmetic, HBM traffic and the sum of the sends; the sum "
     "adds them all. An axis is a ring or a line of chips: on v3, v5e and v6e it is a ring if it spans the pod (32 chips on v3, "
     "else 16); on v4p, v5p and v7 all axes are rings if each is a multiple of 4, else all are lines."
 )
