@@ -46,6 +46,7 @@ def prose(text: str) -> str:
     text = re.sub(r"^% [^\n]*\n|^\([\w:.-]+\)=\n|^Practice: [^\n]*\n|^:\w+:[^\n]*\n", "", text, flags=re.M)
     text = BLOCK.sub(put, text)
     text = re.sub(r"\{\{.*?\}\}", "1", text, flags=re.S)
+    text = re.sub(r"\$\$.*?\$\$", "", text, flags=re.S)
     text = re.sub(r"\$[^$]+\$", "y", text)
     text = re.sub(r"\{(?:ref|doc|eq|cite|term|numref)\}`([^`<]*)[^`]*`", r"\1", text)
     return re.sub(r"[`*_#|]|^:{3,}[^\n]*$|^- ", " ", text, flags=re.M)
