@@ -28,16 +28,16 @@ class Matrix:
         pass
 
 
-absorption = attention_bytes = bars = blocks = blocks_on_cores = chip = combine_tree = cube = _picture
-cuts = decoder_stack = divisions = einsum_letters = expert_exchange = experts = flash_tiles = _picture
-flow = four_cases = frames = held = host = hosts = kept = kept_over_time = kernels = _picture
-kv_heads = layout = levels = linear_forms = lines = masks = online_softmax = page_table = _picture
-pages = passing_keys = pipelines = plane = pods = predicted = prefill_and_decode = _picture
-product_gradients = products = reuse = ring_or_tree = roofline = routed = served = _picture
-shared_heads = shares = softmax_chunks = spans = stacked = step_timelines = systolic = _picture
-timeline = torus = tradeoff = transformer_block = trees = warps = work = _picture
-accepted = arrivals = attention_layouts = batching = cached_heads = chunks = kept_tokens = pools = ragged = _picture
-rolling = sharded_cache = speculation = weights_and_caches = _picture
+absorption = accepted = arrivals = attention_bytes = attention_layouts = bars = batching = blocks = _picture
+blocks_on_cores = cached_heads = chip = chunks = combine_tree = cube = curves_and_points = cuts = _picture
+decoder_stack = divisions = einsum_letters = expert_exchange = experts = flash_tiles = flow = four_cases = _picture
+frames = gpu = held = host = hosts = kept = kept_over_time = kept_tokens = kernels = kv_heads = layout = _picture
+levels = linear_forms = lines = masks = online_softmax = page_table = pages = passing_keys = pipelines = _picture
+plane = pods = pools = predicted = prefill_and_decode = product_gradients = products = ragged = rails = _picture
+reuse = ring_or_tree = rolling = roofline = routed = served = sharded_cache = shards = shared_heads = _picture
+shares = side_by_side = softmax_chunks = spans = speculation = stacked = step_timelines = systolic = _picture
+timeline = torus = tradeoff = transformer_block = trees = two_tier_steps = warps = wave_rows = _picture
+weights_and_caches = wiring = work = _picture
 
 
 def __getattr__(name: str):

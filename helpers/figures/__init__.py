@@ -33,6 +33,7 @@ MODULES = {
     "flash-blocks": "attention.block_films.flash_blocks",
     "ring-steps": "attention.block_films.ring_steps",
     "ring-hops": "attention.block_films.ring_hops",
+    "two-tier-all-reduce": "racks.hierarchical_film.figure",
 }
 
 

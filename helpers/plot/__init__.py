@@ -23,6 +23,10 @@ from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
 from .inference.what_is_cached import cached_heads, chunks, kept_tokens, rolling, weights_and_caches
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
+from .racks.curves_and_points import curves_and_points, side_by_side
+from .racks.gpu_parts import gpu, wave_rows
+from .racks.two_tiers import rails, shards, two_tier_steps
+from .racks.wiring import wiring
 from .rooflines.chip_and_products import Matrix, chip, products
 from .rooflines.host import host
 from .rooflines.reuse import reuse
@@ -46,12 +50,12 @@ from .transformers.products import einsum_letters, product_gradients
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "accepted", "arrivals",
     "attention_bytes", "attention_layouts", "bars", "batching", "blocks", "blocks_on_cores", "cached_heads", "canvas",
-    "chip", "chunks", "combine_tree", "cube", "cuts", "decoder_stack", "divisions", "einsum_letters",
-    "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "held", "host", "hosts", "kept",
-    "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms", "lines", "masks",
-    "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods", "pools", "predicted",
-    "prefill_and_decode", "product_gradients", "products", "ragged", "reuse", "ring_or_tree", "rolling", "roofline",
-    "routed", "served", "sharded_cache", "shared_heads", "shares", "softmax_chunks", "spans", "speculation",
-    "stacked", "step_timelines", "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees", "warps",
-    "weights_and_caches", "work",
+    "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
+    "einsum_letters", "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
+    "host", "hosts", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",
+    "lines", "masks", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods", "pools",
+    "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse", "ring_or_tree",
+    "rolling", "roofline", "routed", "served", "sharded_cache", "shards", "shared_heads", "shares", "side_by_side",
+    "softmax_chunks", "spans", "speculation", "stacked", "step_timelines", "systolic", "timeline", "torus", "tradeoff",
+    "transformer_block", "trees", "two_tier_steps", "warps", "wave_rows", "weights_and_caches", "wiring", "work",
 ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Live figures of chapter 7: the film of `hierarchical_film`."""
