@@ -25,8 +25,8 @@ def curves_and_points(
             ax.plot(x, y, MARKERS[i], color=COLOURS[i], markeredgecolor="#222", label=f"{label}, measured")
         if level:
             ax.axhline(level[0], color="#555", linewidth=1, linestyle=":")
-            ax.annotate(level[1], (1, level[0]), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
-                        ha="right", fontsize=8)  # fmt: skip
+            ax.annotate(level[1], (0.01, level[0]), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
+                        fontsize=8)  # fmt: skip
         dress(ax, xlabel, ylabel, log)
         ax.legend(fontsize=8)
     return Picture(figure, alt, caption)
