@@ -1,4 +1,4 @@
-"""Six small pictures for the start page, one for each chapter's question, and the row in which they stand."""
+"""Seven small pictures for the start page, one for each chapter's question, and the row in which they stand."""
 
 import re
 from collections.abc import Iterable
@@ -9,6 +9,7 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.costs.inference.latency_and_throughput import step_time, throughput
+from helpers.costs.racks.cluster import hosts, wiring
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import attainable
 from helpers.costs.training.pipeline_orders import one_f_one_b
@@ -17,6 +18,7 @@ from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.racks.wiring import places
 
 INK, PALE = "#222", "#d9e6f2"
 V5E, LLAMA = chip("v5e"), model("llama-2-13b")
@@ -154,3 +156,21 @@ def small_tiles() -> Picture:
         ax.text(5.6, 6.35, "keys", ha="center", fontsize=8)
         ax.text(2.7, 3.4, "queries", ha="center", va="center", rotation=90, fontsize=8)
     return Picture(figure, "A triangle of blocks, queries by keys: one block is computed at a time, half are skipped.")
+
+
+def small_hosts() -> Picture:
+    """Two hosts of four chips, a switch in each, and the leaf switches that join chips of the same number."""
+    c = hosts("H100", 2, chips=4)
+    w = wiring(c)
+    at = {name: (1.0 + 1.1 * x, 3.0 + 0.95 * y) for name, (x, y) in places(c, w).items()}
+    with rc_context(STYLE):
+        figure, ax = _blank(12.6, 6.6)
+        for x in w.links:
+            inside = x.link == "ici"
+            ax.plot(*zip(at[x.a], at[x.b]), color=COLOURS[0] if inside else COLOURS[1], linestyle="-" if inside else "--",
+                    linewidth=1.6 if inside else 1.0, zorder=1)  # fmt: skip
+        for n in w.nodes:
+            a, b = at[n.name]
+            fill = {"chip": PALE, "switch": COLOURS[4], "leaf": COLOURS[5]}[n.kind]
+            ax.add_patch(Rectangle((a - 0.35, b - 0.35), 0.7, 0.7, facecolor=fill, edgecolor=INK, linewidth=1, zorder=2))
+    return Picture(figure, "Two hosts of four chips, joined inside by a switch and across hosts by four leaf switches.")
