@@ -1,0 +1,156 @@
+"""Every number of the sources that chapter 7 uses, computed again by `helpers`; values are typed here with where they stand.
+
+A is "How To Scale Your Model", section 12; N an issue of NCCL or nccl-tests; V the DeepSeek-V3 report; W a vendor's page; F the
+list of topics that the chapter was planned by; P what the page says itself, rounded there.
+"""
+
+import functools
+import json
+import pkgutil
+import re
+
+import pytest
+
+from helpers import prose
+from helpers.costs.racks.cluster import hosts, racks, slices
+from helpers.costs.racks.collective_on_cluster import HOP_DCN, cluster_time
+from helpers.costs.racks.cut import bottleneck
+from helpers.costs.racks.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
+from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth
+from helpers.costs.racks.thresholds import data_tokens, tensor_width, thresholds
+from helpers.costs.racks.tiered_collectives import (
+    bus_factor,
+    domains_reached,
+    nvls_bus_bandwidth,
+    nvls_from,
+    overtakes,
+    sms_to_take,
+    without_sms,
+)
+from helpers.costs.rooflines.chips import chip
+from tests.book.conftest import ROOT
+from tests.book.stated import near
+from tests.book.test_ch06_numbers import FENCE, named
+
+METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
+PAGE = (ROOT / "book/ch07_racks.md").read_text(encoding="utf-8")
+H100, GB200, H = chip("H100"), chip("GB200"), gpu("H100")
+AT = {"hosts": hosts("H100", 128), "rack": racks("GB200", 16), "v5p": slices("v5p", (16, 16, 16)), "v7": slices("v7", (16, 16, 16))}
+AT = {name: thresholds(c, F=28672) for name, c in AT.items()}
+FLIGHT = bytes_in_flight(H100.hbm_bandwidth, H.latency("HBM"))
+
+CLAIMS = {
+    # one GPU
+    "W: SMs, FLOPs of an SM in a cycle": (H100.rate() / H.clock / 132, 4096.0),
+    "P: FLOPs per byte of L2": (tile_intensity(128, 256), 85.3),
+    "A: measured L2, half of what 128 x 256 asks for": (l2_rate(H100.rate(), 128, 256) / 5.5e12, 2.11),
+    "P: nearly three times as much for 64 x 64": (tile_intensity(128, 256) / tile_intensity(64, 64), 2.67),
+    "P: kB in flight for each SM": (FLIGHT / 132 / 1e3, 5.55),
+    "P: warps with loads of 4 and 16 bytes": (tuple(warps_in_flight(H100.hbm_bandwidth, H.latency("HBM"), 132, n) for n in (4, 16)), (44, 11)),
+    "P: waves of 8192 and 8193 rows": (tuple(tiled(rows, 8448, 132).waves for rows in (8192, 8193)), (16, 17)),
+    # the cluster and its cut
+    "A: egress of a host, of a rack": ((hosts("H100", 32).egress(), racks("GB200", 8).egress()), (4e11, 3.6e12)),
+    "A: NVLink of a GPU": (H100.link_bandwidth, 450e9),
+    "P: nine times as fast inside": (H100.link_bandwidth / H100.dcn_bandwidth, 9.0),
+    "P: bound of two hosts": (1 / bottleneck(hosts("H100", 2), "AllGather").seconds, 533e9),
+    "A: leaf level": (1 / cluster_time(hosts("H100", 32), "AllGather", 1.0, "hierarchical", 0, 0).lower, 413e9),
+    # busbw and the switch
+    "N: factor of eight": (bus_factor("AllReduce", 8), 1.75),
+    "N 1455: 5 to 8 GPUs, within a tenth": (tuple(round(nvls_bus_bandwidth(309, n)) for n in (5, 6, 7, 8)), (412, 441, 464, 481)),
+    "P: 69 percent": (309e9 / H100.link_bandwidth, 0.687),
+    "P: 700 at most": (nvls_bus_bandwidth(H100.link_bandwidth, 8), 7e11),
+    "P: overtakes at four": (nvls_from(370, 309), 3.98),
+    # latency and SMs
+    "P: hierarchical overtakes the tree": (
+        overtakes((10 * HOP_DCN, 2 / 8 / 5e10), (62 * HOP_DCN, 2 * 31 / 32 / 8 / 5e10)), 3.33e9),
+    "V: 20 of 132 SMs": (without_sms(1.0, 20, 132), 1.179),
+    "P: SMs where both end together": (sms_to_take(1.0, 20.0, 132), 17.4),
+    # experts
+    "F: hosts reached at random, by drawing, with a limit": (
+        (domains_reached(8, 8), domains_reached(8, 8, E=256), domains_reached(8, 8, E=256, limit=4)), (5.25, 5.29, 3.63)),
+    # thresholds
+    "A: FSDP on H100 hosts, without 1/m": (data_tokens(9.9e14, 8, 1e9, 4.5e11, 5e10), 2475.0),
+    "P: FSDP alone": (tuple(AT[n].fsdp for n in AT), (2453.0, 2739.0, 850.0, 3845.0)),
+    "P: with TP": (tuple(AT[n].with_tp for n in AT), (2453.0, 651.0, 283.0, 2307.0)),
+    "P: TP over": (tuple(AT[n].tp for n in AT), (8, 8, 4, 2)),
+    "P: tokens of CP": (tuple(AT[n].cp for n in AT), (275.0, 347.0, 319.0, 1442.0)),
+    "P: F of an expert": (tuple(AT[n].ep for n in AT), (7636.0, 1823.0, 1700.0, 7690.0)),
+    "P: HSDP on hosts": (AT["hosts"].hsdp, (1923.0, 2453.0)),
+    "P: TP over a host": (tensor_width(H100.rate(), 8, 8, H100.link_bandwidth, H100.dcn_bandwidth), 15384.0),
+    "A: what a rack's network alone would ask for": (GB200.rate() / 3.6e12, 694.0),
+    # measured
+    "P: shares of the links": ((REACHED.ring_hopper, REACHED.nvls_hopper), (0.849, 0.693)),
+    "P: a rack at half a gigabyte": (bus_bandwidth("AllReduce", 2**29, GB200, 72) / 586.06e9, 1.29),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_number(claim):
+    got, stated = CLAIMS[claim]
+    for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:
+        near(one, other)
+
+
+def test_one_w_explains_the_table_of_the_switch():
+    """The four measured values of N 1455 lie within 2 percent of the formula with 309."""
+    for n, measured in ((5, 420), (6, 440), (7, 460), (8, 480)):
+        assert nvls_bus_bandwidth(309, n) == pytest.approx(measured, rel=0.02)
+
+
+def test_nvlink_is_the_slower_tier_up_to_four_hosts():
+    names = [bottleneck(hosts("H100", m), "AllGather").name for m in range(2, 9)]
+    assert names == ["a chip"] * 3 + ["a domain"] * 4
+    bounds = [cluster_time(hosts("H100", m), "AllGather", 1.0, "hierarchical", 0, 0).bound for m in range(2, 9)]
+    assert bounds == ["ici"] * 3 + ["dcn"] * 4
+
+
+def test_a_ring_of_a_rack_needs_larger_arrays_for_half_of_its_peak():
+    """By much more than 2 times, as the question says."""
+
+    def half(c, chips):
+        peak = bus_bandwidth("AllReduce", 1e15, c, chips, algorithm="ring")
+        return next(2**i for i in range(10, 45) if bus_bandwidth("AllReduce", 2**i, c, chips, algorithm="ring") > peak / 2)
+
+    assert half(GB200, 72) >= 8 * half(H100, 8)
+
+
+def test_errors_are_told_as_they_are_stored():
+    stored = prose.results("collectives")
+    assert max(s["median"] for s in stored["sources"].values()) < 0.15 and 0.7 < stored["within 15 percent, sources left out"] < 0.73
+
+
+@pytest.mark.parametrize(
+    "what", [r"\frac{r\,c}{r + c}", r"W_\text{hbm} \cdot t_\text{latency}", r"\frac{(1 - a/n)\, V}{W_\text{in}}",
+             r"\frac{2V}{g\,W_\text{dcn}} \cdot \frac{m-1}{m}", r"\frac{2(n-1)}{n}", r"\frac{2(g-1)}{g+1}\, W",
+             r"h\, t_\text{hop} + \frac{b\, V}{W}", r"\frac{(h_2 - h_1)\, t_\text{hop}}{(b_1 - b_2)/W}",
+             r"m \left( 1 - \Bigl(1 - \frac1m\Bigr)^{k} \right)", r"\frac{1 - 1/m}{g\, W_\text{dcn}}",
+             r"2\sqrt{h\, t_\text{piece}\, x}"],
+)  # fmt: skip
+def test_formulas_stand_on_the_page(what):
+    assert what in PAGE
+
+
+@functools.cache
+def shown():
+    """For each anchor, what its part of the page computes with: in cells, and in numbers and lets of the text."""
+    space, out = {}, {}
+    for _, code in FENCE.findall(PAGE):
+        for line in re.findall(r"^(?:from [\w.]+ )?import \(?[^()]+?\)?$|^from [\w.]+ import [^\n]+$", code, re.M):
+            exec(line, space)
+    for part in re.split(r"(?=^\(sec-[a-z0-9-]+\)=\n)", PAGE, flags=re.M):
+        found = [x for _, code in FENCE.findall(part) for x in named(code, space)]
+        text = FENCE.sub("", part)
+        for number in re.findall(r"\{\{(.+?)\}\}", text):
+            found += named(number.rsplit(" | ", 1)[0].strip(), prose.names())
+        for let in re.findall(r"^% let \w+ = (.+)$", text, re.M):
+            found += named(let, prose.names())
+        out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), found)
+    return out
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m["chapter"] == "ch07_racks"], ids=lambda m: m["id"])
+def test_the_index_names_what_the_section_shows_and_what_it_is_held_against(method):
+    seen = {id(x) for x in shown()[method["section"]]}
+    names = {path: pkgutil.resolve_name(f"helpers.{path}") for path in method["functions"]}
+    assert names and [path for path, function in names.items() if id(function) not in seen] == []
+    assert len(method["check"].split()) > 2
