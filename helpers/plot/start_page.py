@@ -172,5 +172,7 @@ def small_hosts() -> Picture:
         for n in w.nodes:
             a, b = at[n.name]
             fill = {"chip": PALE, "switch": COLOURS[4], "leaf": COLOURS[5]}[n.kind]
-            ax.add_patch(Rectangle((a - 0.35, b - 0.35), 0.7, 0.7, facecolor=fill, edgecolor=INK, linewidth=1, zorder=2))
+            ax.add_patch(
+                Rectangle((a - 0.35, b - 0.35), 0.7, 0.7, facecolor=fill, edgecolor=INK, linewidth=1, zorder=2)
+            )
     return Picture(figure, "Two hosts of four chips, joined inside by a switch and across hosts by four leaf switches.")

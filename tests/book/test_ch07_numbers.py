@@ -35,7 +35,12 @@ from tests.book.test_ch06_numbers import FENCE, named
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 PAGE = (ROOT / "book/ch07_racks.md").read_text(encoding="utf-8")
 H100, GB200, H = chip("H100"), chip("GB200"), gpu("H100")
-AT = {"hosts": hosts("H100", 128), "rack": racks("GB200", 16), "v5p": slices("v5p", (16, 16, 16)), "v7": slices("v7", (16, 16, 16))}
+AT = {
+    "hosts": hosts("H100", 128),
+    "rack": racks("GB200", 16),
+    "v5p": slices("v5p", (16, 16, 16)),
+    "v7": slices("v7", (16, 16, 16)),
+}
 AT = {name: thresholds(c, F=28672) for name, c in AT.items()}
 FLIGHT = bytes_in_flight(H100.hbm_bandwidth, H.latency("HBM"))
 
@@ -46,8 +51,10 @@ CLAIMS = {
     "A: measured L2, half of what 128 x 256 asks for": (l2_rate(H100.rate(), 128, 256) / 5.5e12, 2.11),
     "P: nearly three times as much for 64 x 64": (tile_intensity(128, 256) / tile_intensity(64, 64), 2.67),
     "P: kB in flight for each SM": (FLIGHT / 132 / 1e3, 5.55),
-    "P: warps with loads of 4 and 16 bytes": (tuple(warps_in_flight(H100.hbm_bandwidth, H.latency("HBM"), 132, n) for n in (4, 16)), (44, 11)),
-    "P: waves of 8192 and 8193 rows": (tuple(tiled(rows, 8448, 132).waves for rows in (8192, 8193)), (16, 17)),
+    "P: warps with loads of 4 and 16 bytes": (
+        tuple(warps_in_flight(H100.hbm_bandwidth, H.latency("HBM"), 132, n) for n in (4, 16)), (44, 11)),
+    "P: waves of 8192 and 8193 rows": (
+        tuple(tiled(rows, 8448, 132).waves for rows in (8192, 8193)), (16, 17)),
     # the cluster and its cut
     "A: egress of a host, of a rack": ((hosts("H100", 32).egress(), racks("GB200", 8).egress()), (4e11, 3.6e12)),
     "A: NVLink of a GPU": (H100.link_bandwidth, 450e9),
@@ -109,14 +116,19 @@ def test_a_ring_of_a_rack_needs_larger_arrays_for_half_of_its_peak():
 
     def half(c, chips):
         peak = bus_bandwidth("AllReduce", 1e15, c, chips, algorithm="ring")
-        return next(2**i for i in range(10, 45) if bus_bandwidth("AllReduce", 2**i, c, chips, algorithm="ring") > peak / 2)
+        return next(
+            2**i for i in range(10, 45) if bus_bandwidth("AllReduce", 2**i, c, chips, algorithm="ring") > peak / 2
+        )
 
     assert half(GB200, 72) >= 8 * half(H100, 8)
 
 
 def test_errors_are_told_as_they_are_stored():
     stored = prose.results("collectives")
-    assert max(s["median"] for s in stored["sources"].values()) < 0.15 and 0.7 < stored["within 15 percent, sources left out"] < 0.73
+    assert (
+        max(s["median"] for s in stored["sources"].values()) < 0.15
+        and 0.7 < stored["within 15 percent, sources left out"] < 0.73
+    )
 
 
 @pytest.mark.parametrize(

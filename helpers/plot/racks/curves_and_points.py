@@ -6,7 +6,14 @@ from helpers.plot.picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canva
 
 
 def curves_and_points(
-    curves: dict, points: dict, xlabel: str, ylabel: str, alt: str, *, log: str = "", level: tuple[float, str] | None = None,
+    curves: dict,
+    points: dict,
+    xlabel: str,
+    ylabel: str,
+    alt: str,
+    *,
+    log: str = "",
+    level: tuple[float, str] | None = None,
     caption: str = "",
 ) -> Picture:
     """Predicted curves and measured points, of which those with the same label share a colour.
@@ -32,7 +39,9 @@ def curves_and_points(
     return Picture(figure, alt, caption)
 
 
-def side_by_side(values: dict[str, dict[str, float]], ylabel: str, alt: str, *, log: bool = False, caption: str = "") -> Picture:
+def side_by_side(
+    values: dict[str, dict[str, float]], ylabel: str, alt: str, *, log: bool = False, caption: str = ""
+) -> Picture:
     """Groups of bars, a group for each key of `values` and in it a bar for each machine, with its value.
 
     values  {what: {machine: value}}

@@ -29,10 +29,18 @@ def gpu(g: Machine, alt: str, *, caption: str = "") -> Picture:
         _box(ax, 0.2, 0.2, 6.7, 0.85, f"HBM, {show.bytes(c.hbm_bytes)}", GREY)
         for low, high in ((5.65, 6.15), (4.45, 4.85), (2.8, 3.65), (1.05, 1.95)):
             ax.add_patch(
-                FancyArrowPatch((3.3, low), (3.3, high), arrowstyle="<|-|>", mutation_scale=9, color=INK, shrinkA=0, shrinkB=0)
+                FancyArrowPatch(
+                    (3.3, low), (3.3, high), arrowstyle="<|-|>", mutation_scale=9, color=INK, shrinkA=0, shrinkB=0
+                )
             )
         each = f"{PER_CLOCK[c.name]:,} FLOPs a\ncycle and SM"
-        for y, text in ((5.9, each), (5.0, _cycles("registers")), (4.05, _cycles("shared")), (2.37, _cycles("L2")), (0.62, _cycles("HBM"))):
+        for y, text in (
+            (5.9, each),
+            (5.0, _cycles("registers")),
+            (4.05, _cycles("shared")),
+            (2.37, _cycles("L2")),
+            (0.62, _cycles("HBM")),
+        ):
             ax.text(7.1, y, text, ha="left", va="center", fontsize=8)
         ax.text(3.5, 1.5, show.rate(c.hbm_bandwidth), ha="left", va="center", fontsize=8)
         ax.set(xlim=(0.1, 9.4), ylim=(0, 8.3))

@@ -56,7 +56,14 @@ def two_tier_steps(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
                     ax.add_patch(Rectangle((x, n - 1 - p), 1, 1, fill=False, edgecolor="#777", linewidth=0.6))
             for d in range(m):
                 ax.add_patch(
-                    Rectangle((d * (g * 1.25 + 0.8) - 0.05, -0.4), g * 1.25 + 0.25, n + 0.8, fill=False, edgecolor="#888", linestyle="--")
+                    Rectangle(
+                        (d * (g * 1.25 + 0.8) - 0.05, -0.4),
+                        g * 1.25 + 0.25,
+                        n + 0.8,
+                        fill=False,
+                        edgecolor="#888",
+                        linestyle="--",
+                    )
                 )
             ax.text(m * (g * 1.25 + 0.8) + 0.3, n / 2, stage.replace(" ", "\n", 1), va="center", fontsize=8)
             ax.set(xlim=(-0.3, m * (g * 1.25 + 0.8) + 5.2), ylim=(-0.6, n + 0.6))
@@ -74,12 +81,18 @@ def rails(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
                 across += link == "dcn"
                 _arrow(ax, _at(a), _at(b), ORANGE if link == "dcn" else BLUE, "-" if link == "dcn" else "--")
             for d in range(m):
-                ax.add_patch(Rectangle((-0.6 + 2.6 * d, -0.65), 1.2, g - 1 + 1.3, fill=False, edgecolor="#888", linestyle="--"))
+                ax.add_patch(
+                    Rectangle((-0.6 + 2.6 * d, -0.65), 1.2, g - 1 + 1.3, fill=False, edgecolor="#888", linestyle="--")
+                )
                 ax.text(2.6 * d, g + 0.0, f"host {d}", ha="center", fontsize=8)
                 for i in range(g):
                     x, y = _at((d, i))
                     own = (d, i) == (0, 0)
-                    ax.add_patch(Rectangle((x - 0.28, y - 0.28), 0.56, 0.56, facecolor=BLUE if own else "#fff", edgecolor=INK, zorder=3))
+                    ax.add_patch(
+                        Rectangle(
+                            (x - 0.28, y - 0.28), 0.56, 0.56, facecolor=BLUE if own else "#fff", edgecolor=INK, zorder=3
+                        )
+                    )
                     ax.text(x, y, f"{i}", ha="center", va="center", fontsize=8, color="#fff" if own else INK, zorder=4)
             ax.set_title(f"{title}: {across} messages of chip 0 over its card", loc="left", fontsize=9)
             ax.set(xlim=(-1.2, 2.6 * m - 1.2), ylim=(g + 0.2, -0.8))
@@ -121,7 +134,16 @@ def shards(ways: dict[str, str], X: int, Y: int, alt: str, *, caption: str = "")
                     lo, hi = blocks(how, X, Y)[x, y]
                     left, bottom = 1.5 * y, 1.6 * (X - 1 - x)
                     ax.add_patch(Rectangle((left, bottom), 1.1, 1.2, facecolor="#fff", edgecolor="#999", linewidth=0.8))
-                    ax.add_patch(Rectangle((left, bottom + 1.2 * (1 - hi)), 1.1, 1.2 * (hi - lo), facecolor=BLUE + "b0", edgecolor=INK, linewidth=0.8))
+                    ax.add_patch(
+                        Rectangle(
+                            (left, bottom + 1.2 * (1 - hi)),
+                            1.1,
+                            1.2 * (hi - lo),
+                            facecolor=BLUE + "b0",
+                            edgecolor=INK,
+                            linewidth=0.8,
+                        )
+                    )
                 ax.text(-0.3, 1.6 * (X - 1 - x) + 0.6, f"host {x}", ha="right", va="center", fontsize=8)
             ax.text(1.5 * Y + 0.1, 0.8 * X - 0.2, f"{title}\n{how}", va="center", fontsize=8)
             ax.set(xlim=(-1.8, 1.5 * Y + 4.6), ylim=(-0.2, 1.6 * X))

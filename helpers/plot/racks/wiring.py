@@ -13,13 +13,21 @@ from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
 
 INK, PALE = "#222", "#b5b5b5"
 LOOKS = {"ici": (COLOURS[0], "-"), "dcn": (COLOURS[1], "--"), "pcie": ("#666", ":")}
-FILL = {"chip": COLOURS[0] + "60", "switch": COLOURS[4] + "70", "host": "#dddddd", "leaf": COLOURS[5] + "80", "spine": "#ffffff"}
+FILL = {
+    "chip": COLOURS[0] + "60",
+    "switch": COLOURS[4] + "70",
+    "host": "#dddddd",
+    "leaf": COLOURS[5] + "80",
+    "spine": "#ffffff",
+}
 ROW = {"switch": -1.9, "leaf": 2.1, "spine": 4.0}
 TRAY = 4
 """GPUs that stand above each other where a domain is a rack."""
 
 
-def wiring(c: Cluster, alt: str, *, switches: int = 1, spines: int = 1, first: bool = False, side: str = "", caption: str = "") -> Picture:
+def wiring(
+    c: Cluster, alt: str, *, switches: int = 1, spines: int = 1, first: bool = False, side: str = "", caption: str = ""
+) -> Picture:
     """Chips in their domains, what joins them, and every link.
 
     switches, spines  as of `costs.racks.cluster.wiring`
@@ -37,9 +45,15 @@ def wiring(c: Cluster, alt: str, *, switches: int = 1, spines: int = 1, first: b
         for link, (colour, dash) in LOOKS.items():
             shown = [x for x in w.links if x.link == link and x not in cut and (not first or w.chips[0] in (x.a, x.b))]
             pale = PALE if cut else colour
-            ax.add_collection(LineCollection([(at[x.a], at[x.b]) for x in shown], colors=pale, linestyles=dash, linewidths=1, zorder=1))
+            ax.add_collection(
+                LineCollection(
+                    [(at[x.a], at[x.b]) for x in shown], colors=pale, linestyles=dash, linewidths=1, zorder=1
+                )
+            )
             bold = [x for x in cut if x.link == link]
-            ax.add_collection(LineCollection([(at[x.a], at[x.b]) for x in bold], colors=colour, linewidths=2.6, zorder=2))
+            ax.add_collection(
+                LineCollection([(at[x.a], at[x.b]) for x in bold], colors=colour, linewidths=2.6, zorder=2)
+            )
         for node in w.nodes:
             _node(ax, node, at[node.name], node.name in inside, c)
         _legend(ax, w, cut)
@@ -119,8 +133,22 @@ def _node(ax, node, at, inside: bool, c: Cluster) -> None:
     chip = node.kind == "chip"
     half = (0.36, 0.36) if chip else (0.44, 0.4) if node.kind in ("leaf", "spine") else (0.44, 0.36)
     fill = INK if inside and chip else FILL[node.kind]
-    ax.add_patch(Rectangle((at[0] - half[0], at[1] - half[1]), 2 * half[0], 2 * half[1], facecolor="#fff", edgecolor="none", zorder=3))
-    ax.add_patch(Rectangle((at[0] - half[0], at[1] - half[1]), 2 * half[0], 2 * half[1], facecolor=fill, edgecolor=INK, linewidth=0.9, zorder=3))
+    ax.add_patch(
+        Rectangle(
+            (at[0] - half[0], at[1] - half[1]), 2 * half[0], 2 * half[1], facecolor="#fff", edgecolor="none", zorder=3
+        )
+    )
+    ax.add_patch(
+        Rectangle(
+            (at[0] - half[0], at[1] - half[1]),
+            2 * half[0],
+            2 * half[1],
+            facecolor=fill,
+            edgecolor=INK,
+            linewidth=0.9,
+            zorder=3,
+        )
+    )
     text = f"{node.place[-1]}" if not (chip and (c.chip.axes or c.domain.chips > 8)) else ""
     ax.text(*at, {"spine": "S", "host": "H"}.get(node.kind, "") + text if node.kind != "spine" else f"S{text}",
             ha="center", va="center", fontsize=7, color="#fff" if inside and chip else INK, zorder=4)  # fmt: skip
@@ -130,10 +158,14 @@ def _legend(ax, w: Wiring, cut: Collection[Link]) -> None:
     names = {"ici": "inside a domain", "dcn": "network", "pcie": "PCIe to the host"}
     kinds = {"chip": "chip", "switch": "NVSwitch", "host": "host", "leaf": "leaf switch", "spine": "spine switch"}
     there = {n.kind for n in w.nodes}
-    shown = [Rectangle((0, 0), 1, 1, facecolor=FILL[k], edgecolor=INK, label=name) for k, name in kinds.items() if k in there]
+    shown = [
+        Rectangle((0, 0), 1, 1, facecolor=FILL[k], edgecolor=INK, label=name) for k, name in kinds.items() if k in there
+    ]
     for link, (colour, dash) in LOOKS.items():
         rates = list(dict.fromkeys(x.W for x in (cut or w.links) if x.link == link))
         if rates:
             told = ", ".join(show.rate(W) for W in sorted(rates))
-            shown.append(Line2D([], [], color=colour, linestyle="-" if cut else dash, label=f"{names[link]}: {told} each"))
+            shown.append(
+                Line2D([], [], color=colour, linestyle="-" if cut else dash, label=f"{names[link]}: {told} each")
+            )
     ax.figure.legend(handles=shown, loc="outside lower left", fontsize=8, ncols=2)

@@ -45,7 +45,11 @@ def two_tiers(g: int, m: int) -> TwoTiers:
             sent[step.link] += len(step.messages[0].pieces)
         over = {"ici": "inside the hosts", "dcn": "between the hosts"}[step.link] if step else ""
         label = step.stage if step else "start"
-        text = f"{label}: every chip sends {len(step.messages[0].pieces)} pieces {over}." if step else "Start: own numbers only."
+        text = (
+            f"{label}: every chip sends {len(step.messages[0].pieces)} pieces {over}."
+            if step
+            else "Start: own numbers only."
+        )
         frames.append(Moment(label, text, step, held, dict(sent)))
     n = g * m
     said = f"{m} hosts of {g} chips, {n} pieces: each chip sends {sent['ici']} pieces inside its host and {sent['dcn']} to other hosts."
@@ -64,11 +68,16 @@ class TwoTierFilm(LiveFilm):
 
     def drawing(self, film: TwoTiers, frame: Moment) -> str:
         n = film.g * film.m
-        out = [f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="2" y="14">{frame.label}</text>']
+        out = [
+            f'<g font-family="sans-serif" font-size="13" fill="currentColor"><text x="2" y="14">{frame.label}</text>'
+        ]
         place = {chip: 8 + (chip[0] * film.g + chip[1]) * (WIDE + GAP) + chip[0] * HOST for chip in frame.held}
         for d in range(film.m):
             x, wide = place[d, 0] - 5, film.g * (WIDE + GAP) + 2
-            out.append(f'<rect x="{x}" y="{HEAD - 18}" width="{wide}" height="{n * CELL + 24}" fill="none" stroke="currentColor" stroke-dasharray="3"/>')
+            out.append(
+                f'<rect x="{x}" y="{HEAD - 18}" width="{wide}" height="{n * CELL + 24}" fill="none" stroke="currentColor" '
+                'stroke-dasharray="3"/>'
+            )
             out.append(f'<text x="{x + 4}" y="{HEAD - 5}" font-size="11">host {d}</text>')
         for chip, pieces in frame.held.items():
             out += _column(place[chip], pieces, n)
@@ -85,11 +94,15 @@ class TwoTierFilm(LiveFilm):
 
 def _column(x: int, pieces: tuple[int, ...], n: int) -> list[str]:
     """A chip's pieces: empty where it has passed its part on, darker the more is summed, and black when all is."""
-    out = [f'<rect x="{x}" y="{HEAD}" width="{WIDE}" height="{n * CELL}" fill="none" stroke="currentColor" stroke-width=".7"/>']
+    out = [
+        f'<rect x="{x}" y="{HEAD}" width="{WIDE}" height="{n * CELL}" fill="none" stroke="currentColor" stroke-width=".7"/>'
+    ]
     for p, many in enumerate(pieces):
         if many:
             fill, opacity = ("currentColor", 1) if many == n else (COLOURS["ici"], f"{0.15 + 0.7 * many / n:.2g}")
-            out.append(f'<rect x="{x}" y="{HEAD + p * CELL + 1}" width="{WIDE}" height="{CELL - 2}" fill="{fill}" fill-opacity="{opacity}"/>')
+            out.append(
+                f'<rect x="{x}" y="{HEAD + p * CELL + 1}" width="{WIDE}" height="{CELL - 2}" fill="{fill}" fill-opacity="{opacity}"/>'
+            )
     return out
 
 
@@ -99,13 +112,16 @@ def _messages(step: Step, place: dict, y: int) -> list[str]:
     for x in step.messages:
         a, b = place[x.source] + WIDE / 2, place[x.target] + WIDE / 2
         deep = 8 + 8 * (abs(b - a) > 2 * (WIDE + GAP))
-        out.append(f'<path d="M{a:g} {y}Q{(a + b) / 2:g} {y + deep} {b:g} {y}" fill="none" stroke="{COLOURS[step.link]}" stroke-width="1.6"/>')
+        out.append(
+            f'<path d="M{a:g} {y}Q{(a + b) / 2:g} {y + deep} {b:g} {y}" fill="none" stroke="{COLOURS[step.link]}" '
+            'stroke-width="1.6"/>'
+        )
         out.append(f'<circle cx="{b:g}" cy="{y}" r="2.6" fill="{COLOURS[step.link]}"/>')
     return out
 
 
 FIGURE = TwoTierFilm(
     name="two-tier-all-reduce",
-    title="An AllReduce in two tiers. A column is a chip's array in pieces: the darker a piece, the more chips' numbers it sums; black: all.",
+    title="An AllReduce in two tiers. A column is a chip's array in pieces: the darker, the more chips' numbers a piece sums; black: all.",
     films={"2 hosts of 4 chips": two_tiers(4, 2), "4 hosts of 2 chips": two_tiers(2, 4)},
 )

@@ -21,7 +21,9 @@ CLUSTERS = {
 
 
 def drawn(picture) -> int:
-    return sum(len(c.get_segments()) for ax in picture.figure.axes for c in ax.collections if isinstance(c, LineCollection))
+    return sum(
+        len(c.get_segments()) for ax in picture.figure.axes for c in ax.collections if isinstance(c, LineCollection)
+    )
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
@@ -56,18 +58,24 @@ def test_a_side_that_there_is_not_is_refused():
 @pytest.mark.parametrize(("g", "m"), [(4, 2), (2, 4), (3, 3), (8, 1)])
 def test_pieces_are_added_once_and_all_chips_end_with_the_sum(g, m):
     n, sent = g * m, {"ici": 0, "dcn": 0}
-    for step, held in sums(g, m):
-        if step:
-            (pieces,) = {len(x.pieces) for x in step.messages}
-            sent[step.link] += pieces
-    assert {x for pieces in held.values() for x in pieces} == {n}
+    moments = list(sums(g, m))
+    for step, _ in moments[1:]:
+        (pieces,) = {len(x.pieces) for x in step.messages}
+        sent[step.link] += pieces
+    assert {x for pieces in moments[-1][1].values() for x in pieces} == {n}
     for move in hierarchical("AllReduce", n, g, m):
         assert sent[move.link] == pytest.approx(move.bytes)
 
 
 def test_a_panel_for_each_stage():
     axes = plot.two_tier_steps(4, 2, "an AllReduce in two tiers").figure.axes
-    assert [ax.texts[0].get_text().split("\n")[0] for ax in axes] == ["start", "ReduceScatter", "ReduceScatter", "AllGather", "AllGather"]
+    assert [ax.texts[0].get_text().split("\n")[0] for ax in axes] == [
+        "start",
+        "ReduceScatter",
+        "ReduceScatter",
+        "AllGather",
+        "AllGather",
+    ]
 
 
 @pytest.mark.parametrize("aligned", [False, True])
