@@ -149,14 +149,21 @@ def _node(ax, node, at, inside: bool, c: Cluster) -> None:
             zorder=3,
         )
     )
-    text = f"{node.place[-1]}" if not (chip and (c.chip.axes or c.domain.chips > 8)) else ""
-    ax.text(*at, {"spine": "S", "host": "H"}.get(node.kind, "") + text if node.kind != "spine" else f"S{text}",
-            ha="center", va="center", fontsize=7, color="#fff" if inside and chip else INK, zorder=4)  # fmt: skip
+    letter = {"switch": "N", "host": "H", "leaf": "L", "spine": "S"}.get(node.kind, "")
+    text = "" if chip and (c.chip.axes or c.domain.chips > 8) else f"{letter}{node.place[-1]}"
+    size = 7 if chip or c.domain.chips <= 8 else 5.5
+    ax.text(*at, text, ha="center", va="center", fontsize=size, color="#fff" if inside and chip else INK, zorder=4)
 
 
 def _legend(ax, w: Wiring, cut: Collection[Link]) -> None:
     names = {"ici": "inside a domain", "dcn": "network", "pcie": "PCIe to the host"}
-    kinds = {"chip": "chip", "switch": "NVSwitch", "host": "host", "leaf": "leaf switch", "spine": "spine switch"}
+    kinds = {
+        "chip": "chip",
+        "switch": "NVSwitch (N)",
+        "host": "host (H)",
+        "leaf": "leaf switch (L)",
+        "spine": "spine switch (S)",
+    }
     there = {n.kind for n in w.nodes}
     shown = [
         Rectangle((0, 0), 1, 1, facecolor=FILL[k], edgecolor=INK, label=name) for k, name in kinds.items() if k in there
