@@ -72,6 +72,7 @@ GONE = [
     "ch04_training",
     "ch05_inference",
     "ch06_attention",
+    "ch07_racks",
 ]
 """The first, the last, a chapter's all; and as many as there may be, to be quick."""
 

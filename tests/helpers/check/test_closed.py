@@ -73,6 +73,8 @@ PROGRAMS = [
     "attention.softmax.online",
     "attention.masks.plan",
     "attention.dense_attention.attention",
+    "racks.two_tier_collectives.all_reduce",
+    "racks.hsdp.step",
 ]
 
 
