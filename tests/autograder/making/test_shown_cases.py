@@ -24,6 +24,7 @@ ENOUGH = {
     "ch04_training": 8,
     "ch05_inference": 15,
     "ch06_attention": 6,
+    "ch07_racks": 6,
 }
 
 
