@@ -17,7 +17,9 @@ import numpy as np
 OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.arguments", "helpers.numeric")
 """Modules that every answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
-PROGRAMS = tuple(f"helpers.kernels.{room}" for room in "sharding transformers attention training inference racks".split())
+PROGRAMS = tuple(
+    f"helpers.kernels.{room}" for room in "sharding transformers attention training inference racks".split()
+)
 CLOSED = ("helpers.costs.", "helpers.kernels.rooflines", *PROGRAMS, "helpers.trace.")
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 
