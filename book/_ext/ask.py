@@ -8,6 +8,7 @@ from html import escape
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
@@ -72,6 +73,8 @@ class Ask(SphinxDirective):
 
     def inline(self, text: str) -> list[nodes.Node]:
         found, messages = self.state.inline_text(" ".join(text.split()), self.lineno)
+        if any(isinstance(n, pending_xref | nodes.reference) for n in found):
+            found = [nodes.inline("", "", *found)]  # a link has to stand in a text
         return [*found, *messages]
 
 

@@ -19,6 +19,8 @@ from helpers.costs.rooflines.chips import ALIASES, CHIPS
 from helpers.costs.transformers.public_models import SAME_SIZES
 
 INDEX = "_static/search_sections.js"
+EXCERPTS = 600
+"""Letters of a section that excerpts are taken from; of what follows each word stands once, which finds it and halves the script."""
 VOID = ("br", "col", "hr", "img", "input", "link", "meta", "source", "wbr")
 UNREAD = {"script", "style", "svg", "form", "nav", "noscript", "pre", "caption", "dl"}
 INNER = re.compile(r"(<pre>|<math[^>]*>)(.*?)(</pre>|</math>)", re.DOTALL)
@@ -162,6 +164,14 @@ def things(hardware: str, planner: str) -> list[list]:
     return found
 
 
+def words(text: str) -> set[str]:
+    """
+    >>> sorted(words("One ring, one Chip's (all-reduce)."))
+    ['all-reduce', "chip's", 'one', 'ring']
+    """
+    return {word.strip(".,;:!?()[]“”") for word in text.lower().split()} - {""}
+
+
 def called(section: Section) -> str:
     """Its heading, or what begins its paragraph in bold, or its name in the index of methods, or the heading around it."""
     return " ".join(section.title.split()).rstrip(".") or (section.names or [section.parent.title])[0]
@@ -180,13 +190,16 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
 
     def listed(s: Section) -> list:
         parent = at[s.parent.page, s.parent.anchor] if s.parent else -1
-        code = s.code - set(s.text.lower().split()) - {word for word, times in often.items() if times > 12}
+        text = " ".join(s.text.split())
+        shown = text[: text.find(" ", EXCERPTS)] if len(text) > EXCERPTS else text
+        code = s.code - {word for word, times in often.items() if times > 12}
+        code = (code | words(text[len(shown) :])) - words(shown)
         return [
             names.index(s.page),
             s.anchor,
             called(s),
             parent,
-            " ".join(s.text.split()),
+            shown,
             s.names + s.equations,
             s.about + " ".join(sorted(code)),
         ]

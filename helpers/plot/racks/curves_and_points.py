@@ -52,7 +52,7 @@ def side_by_side(
         figure, ax = canvas(5.2, 0.9 + 0.26 * len(values) * len(machines))
         for j, machine in enumerate(machines):
             at = [i + (j - (len(machines) - 1) / 2) * wide for i in range(len(values))]
-            hatch = ("", "//", "..", "xx", "\\\\", "++")[j % 6]
+            hatch = ("", "//", "||", "xx", "\\\\", "++")[j % 6]
             drawn = ax.barh(at, [v[machine] for v in values.values()], wide, color=COLOURS[j % 6] + "90", hatch=hatch, edgecolor="#222",
                             label=machine)  # fmt: skip
             ax.bar_label(drawn, [f"{v[machine]:,.0f}" for v in values.values()], fontsize=8, padding=3)

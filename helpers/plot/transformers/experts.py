@@ -10,7 +10,7 @@ from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
 
 INK = "#222"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
-FILLS = tuple(zip((c + "80" for c in (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[3])), ("", "///", "..", "xx")))
+FILLS = tuple(zip((c + "80" for c in (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[3])), ("", "///", "\\\\\\\\", "xx")))
 """Of experts: fill and hatch."""
 
 

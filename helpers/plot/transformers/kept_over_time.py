@@ -11,7 +11,7 @@ from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
 from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
 
-KINDS = {"forward": (COLOURS[4], ""), "forward again": (COLOURS[1], "///"), "backward": (COLOURS[0], "..")}
+KINDS = {"forward": (COLOURS[4], ""), "forward again": (COLOURS[1], "///"), "backward": (COLOURS[0], "\\\\\\\\")}
 Step = tuple[str, int, float, float]
 
 

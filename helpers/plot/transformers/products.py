@@ -54,7 +54,7 @@ KINDS = {
     "weights": ("#d9d9d9", ""),
     "activations: X has to be kept": (COLOURS[0] + "90", ""),
     "gradient that arrives": (COLOURS[5] + "80", "////"),
-    "gradient that is made": ("#fff", ".."),
+    "gradient that is made": ("#fff", "\\\\"),
 }
 _W, _X, _DY, _D = KINDS
 SIDES = {"B": 1.5, "D": 1.9, "F": 2.7}
