@@ -18,6 +18,7 @@ PICTURES = {  # words that say what a picture shows which the reading draws
     "work/ch04_training/reading.ipynb": "A wedge of layouts is compute-bound",
     "work/ch05_inference/reading.ipynb": "Three rising curves on log axes",
     "work/ch06_attention/reading.ipynb": "Three squares of six by six blocks",
+    "work/ch07_racks/reading.ipynb": "Four hosts of four chips",
 }
 
 
