@@ -18,6 +18,7 @@ MOST = {
     "book/ch04_training.html": (2, 10),
     "book/ch05_inference.html": (0, 25),
     "book/ch06_attention.html": (1, 17),
+    "book/ch07_racks.html": (1, 6),
     "book/hardware.html": (4, 0),
     "book/instructor.html": (5, 2),
     "book/methods.html": (1, 0),
