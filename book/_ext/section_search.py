@@ -19,7 +19,7 @@ from helpers.costs.rooflines.chips import ALIASES, CHIPS
 from helpers.costs.transformers.public_models import SAME_SIZES
 
 INDEX = "_static/search_sections.js"
-EXCERPTS = 760
+EXCERPTS = 690
 """Letters of a section that excerpts are taken from; of what follows each word stands once, which finds it and halves the script."""
 VOID = ("br", "col", "hr", "img", "input", "link", "meta", "source", "wbr")
 UNREAD = {"script", "style", "svg", "form", "nav", "noscript", "pre", "caption", "dl"}
