@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
-from helpers import figures
 from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_cost
 from helpers.costs.attention.io_complexity import visits
 from helpers.costs.attention.ring_attention import ring_time, work
 from helpers.figures.attention.block_films import flash_memory, ring_steps
 from helpers.figures.attention.block_films.tiles import flash, ring
-from tests.helpers.figures.standalone import alone, size, status, write
-
-NAMES = ("flash-blocks", "flash-memory", "ring-hops", "ring-steps")
-LIMIT = 20_000  # bytes, compressed
 
 
 @pytest.mark.parametrize("n, C, window", [(4, 8, None), (5, 4, None), (4, 8, 8), (6, 4, 9), (3, 1, None)])
@@ -85,33 +80,3 @@ def test_keys_go_to_the_next_device():
     for step, then in zip((frames := ring(4, 2).frames), frames[1:-1]):
         keys, later = dict(step.now), dict(then.now)
         assert all(later[(i + 1) % 4] == j for i, j in keys.items())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_without_javascript_all_frames_of_the_first_film_are_there(browser, tmp_path, name):
-    figure = figures.figure(name)
-    assert size(figure) < LIMIT
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(write(figure, tmp_path).as_uri())
-        seen = still.locator(".film-strip:not([hidden]) svg")
-        said = seen.evaluate_all("all => all.map(f => f.getAttribute('aria-label'))")
-        assert said == [f.text for f in next(iter(figure.films.values())).frames]
-    finally:
-        context.close()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_keyboard_steps_through_every_film(browser, tmp_path, name):
-    figure = figures.figure(name)
-    with alone(browser, write(figure, tmp_path).as_uri()) as page:
-        for option, film in figure.films.items():
-            page.get_by_label(figure.menu, exact=True).select_option(option)
-            slider = page.get_by_label("Step", exact=True)
-            slider.press("Home")
-            for step in film.frames:
-                assert slider.get_attribute("aria-valuetext") == step.label
-                assert status(page) == f"{film.said} {step.text}"
-                slider.press("ArrowRight")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390

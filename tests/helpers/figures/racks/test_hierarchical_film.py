@@ -5,9 +5,7 @@ import pytest
 from helpers import figures
 from helpers.costs.racks.tiered_collectives import hierarchical
 from helpers.figures.racks.hierarchical_film.figure import two_tiers
-from tests.helpers.figures.standalone import alone, size, status, write
 
-LIMIT = 20_000  # bytes, compressed
 FIGURE = figures.figure("two-tier-all-reduce")
 
 
@@ -30,21 +28,7 @@ def test_only_the_middle_crosses_hosts():
             assert far == {frame.step.link == "dcn"}
 
 
-def test_it_is_small_and_draws_every_message():
-    assert size(FIGURE) < LIMIT
+def test_it_draws_every_message():
     film = FIGURE.films["2 hosts of 4 chips"]
     for frame in film.frames[1:]:
         assert FIGURE.drawing(film, frame).count("<path") == len(frame.step.messages) == 8
-
-
-def test_the_keyboard_steps_through_every_film(browser, tmp_path):
-    with alone(browser, write(FIGURE, tmp_path).as_uri()) as page:
-        for option, film in FIGURE.films.items():
-            page.get_by_label(FIGURE.menu, exact=True).select_option(option)
-            slider = page.get_by_label("Step", exact=True)
-            slider.press("Home")
-            for step in film.frames:
-                assert slider.get_attribute("aria-valuetext") == step.label
-                assert status(page) == f"{film.said} {step.text}"
-                slider.press("ArrowRight")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -2,13 +2,10 @@
 
 import pytest
 
-from helpers import figures
 from helpers.costs.training.gradient_accumulation import WAYS
 from helpers.costs.training.training_step import zero_memory
 from helpers.figures.training.step_films.step_films import ZERO, film
-from tests.helpers.figures.standalone import alone, size, status, write
 
-NAME, LIMIT = "training-step", 20_000  # bytes, compressed
 COSTS = {"DP": "DP, summed once"}
 
 
@@ -50,21 +47,3 @@ def test_fsdp_has_one_layer_whole_at_a_time():
 def test_an_unknown_strategy_is_refused():
     with pytest.raises(ValueError, match="no film of 'TP': there are DP"):
         film("TP")
-
-
-def test_it_is_small():
-    assert size(figures.figure(NAME)) < LIMIT
-
-
-def test_the_keyboard_steps_through_every_film(browser, tmp_path):
-    figure = figures.figure(NAME)
-    with alone(browser, write(figure, tmp_path).as_uri()) as page:
-        for option, course in figure.films.items():
-            page.get_by_label(figure.menu, exact=True).select_option(option)
-            slider = page.get_by_label("Step", exact=True)
-            slider.press("Home")
-            for step in course.frames:
-                assert slider.get_attribute("aria-valuetext") == step.label
-                assert status(page) == f"{course.said} {step.text}"
-                slider.press("ArrowRight")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
