@@ -5,9 +5,10 @@ nbgrader's checksum does not count metadata, and no grading reads this.
 
 import ast
 import inspect
+import io
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from types import SimpleNamespace
 
 from nbformat import NotebookNode, from_dict
@@ -98,7 +99,8 @@ def defined(nb: NotebookNode) -> dict:
             continue
         body = [n for n in ast.parse(cell.source).body if not isinstance(n, ast.Expr)]
         body = [n for n in body if "mesh.devices" not in ast.unparse(n)]
-        with suppress(Exception):  # an edition's own cell may need what is left out: its exercise then shows no case
+        # A loop may print a table; an edition's own cell may need what is left out, and its exercise then shows no case.
+        with suppress(Exception), redirect_stdout(io.StringIO()):
             exec(compile(ast.Module(body, []), "<answer>", "exec"), scope)
     return scope
 

@@ -181,3 +181,10 @@ def test_three_digits_as_a_browser_writes_them():
         digits, power = tried_numbers.canonical(x).split("e")
         assert abs(float(digits)) < 10 and len(digits.lstrip("-")) == 4 and str(int(power)) == power
         assert abs(float(f"{digits}e{power}") / x - 1) <= 0.005
+
+
+def test_nothing_is_printed_while_notebooks_are_made(capsys):
+    """What a learner sees of the first `make lab` is JupyterLab, not tables of exercises."""
+    cell = new_code_cell("rows = [1, 2]\nfor row in rows:\n    print(row)\ndouble = [2 * row for row in rows]")
+    assert shown_cases.defined(new_notebook(cells=[cell]))["double"] == [2, 4]
+    assert capsys.readouterr().out == ""
