@@ -224,7 +224,7 @@ def _released(made: Path) -> None:
     program = [sys.executable, "-c", RELEASE, str(made.parent / "course")]
     done = subprocess.run(program, cwd=made, env=env, capture_output=True, text=True)
     if done.returncode:
-        raise SourceError(done.stderr.strip())
+        raise SourceError(done.stderr.strip().split("\n")[-1])  # a sentence, or the end of a traceback
 
 
 def _copy(root: Path, made: Path) -> None:

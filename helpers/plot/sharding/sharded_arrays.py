@@ -135,7 +135,7 @@ def _under(array: Sharding, mesh: Mesh, sizes) -> str:
     if sizes is not None:
         said.append(f"each device {list(array.local(sizes, mesh))}")
     if (copies := array.copies(mesh)) > 1:
-        said.append(f"{copies} copies of each {'summand' if array.unreduced else 'block'}")
+        said.append(f"{copies} copies of each {'partial sum' if array.unreduced else 'block'}")
     if array.unreduced:
-        said.append(f"{mesh.size(array.unreduced)} summands")
+        said.append(f"{mesh.size(array.unreduced)} partial sums")
     return "\n".join(said)

@@ -8,7 +8,7 @@ from .film import LiveFilm
 TITLES = {
     "all-gather": "AllGather on four devices: each frame shows what a device holds, thick edges what it sends next.",
     "reduce-scatter": (
-        "ReduceScatter on four devices: in each block the devices whose summands it holds, Σ for all of them."
+        "ReduceScatter on four devices: in each block the devices whose partial sums it holds, Σ for all of them."
     ),
     "all-reduce": (
         "AllReduce on four devices: round a ring a ReduceScatter, then an AllGather of the sums; along a line "
