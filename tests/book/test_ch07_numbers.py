@@ -132,7 +132,7 @@ def test_errors_are_told_as_they_are_stored():
 
 
 @pytest.mark.parametrize(
-    "what", [r"\frac{r\,c}{r + c}", r"W_\text{hbm} \cdot t_\text{latency}", r"\frac{(1 - a/n)\, V}{W_\text{in}}",
+    "what", [r"\frac{r\,c}{r + c}", r"W_\text{hbm} \cdot t_\text{latency}", r"\frac{(1 - a/n)\, V}{W_\text{cut}}",
              r"\frac{2V}{g\,W_\text{dcn}} \cdot \frac{m-1}{m}", r"\frac{2(n-1)}{n}", r"\frac{2(g-1)}{g+1}\, W",
              r"h\, t_\text{hop} + \frac{b\, V}{W}", r"\frac{(h_2 - h_1)\, t_\text{hop}}{(b_1 - b_2)/W}",
              r"m \left( 1 - \Bigl(1 - \frac1m\Bigr)^{k} \right)", r"\frac{1 - 1/m}{g\, W_\text{dcn}}",
