@@ -17,7 +17,7 @@ from helpers.costs.racks.collective_on_cluster import HOP_DCN, cluster_time
 from helpers.costs.racks.cut import bottleneck
 from helpers.costs.racks.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
 from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth
-from helpers.costs.racks.thresholds import data_tokens, tensor_width, thresholds
+from helpers.costs.racks.thresholds import data_tokens, hsdp_tokens, tensor_width, thresholds
 from helpers.costs.racks.tiered_collectives import (
     bus_factor,
     domains_reached,
@@ -83,6 +83,10 @@ CLAIMS = {
     "P: tokens of CP": (tuple(AT[n].cp for n in AT), (275.0, 347.0, 319.0, 1442.0)),
     "P: F of an expert": (tuple(AT[n].ep for n in AT), (7636.0, 1823.0, 1700.0, 7690.0)),
     "P: HSDP on hosts": (AT["hosts"].hsdp, (1923.0, 2453.0)),
+    "P: F times layers of a pipeline's stage": (H100.rate() / 2 / H100.dcn_bandwidth, 9890.0),
+    "P: a step of four microbatches is longer, in percent, with FSDP and with HSDP": (
+        tuple(100 * (hsdp_tokens(H100.rate(), 8, 64, H100.link_bandwidth, H100.dcn_bandwidth)[1] / 2000 - 1) / k for k in (1, 6)),
+        (21.7, 3.62)),
     "P: TP over a host": (tensor_width(H100.rate(), 8, 8, H100.link_bandwidth, H100.dcn_bandwidth), 15384.0),
     "A: what a rack's network alone would ask for": (GB200.rate() / 3.6e12, 694.0),
     # measured

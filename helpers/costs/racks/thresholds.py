@@ -50,10 +50,11 @@ def data_tokens(C, g, m, W, W_dcn, Y=1):
 
 
 def hsdp_tokens(C, g, m, W, W_dcn):
-    """(tokens of a chip in each microbatch, and in a step) from which FSDP inside each domain and DP across hide.
+    """(tokens of a chip in each microbatch, and in the last one) from which FSDP inside each domain and DP across hide.
 
     Weights are gathered over NVLink alone, for each microbatch. Gradients are scattered inside for each, too, and a g-th of them
-    is summed across once in a step, beside the last backward pass or all of them. Each chip has a g-th of the model's state.
+    is summed across once in a step, beside the backward pass of the last microbatch, which completes the sums.
+    Each chip has a g-th of the model's state.
 
     >>> [round(b) for b in hsdp_tokens(9.89e14, 8, 128, 4.5e11, 5e10)]
     [1923, 2453]
@@ -92,9 +93,9 @@ def expert_width_over_domains(C, g, m, k, W, W_dcn, reached=None, matrices=3, by
 class Thresholds:
     """Of one machine; tokens are of one chip.
 
-    fsdp       tokens in a microbatch, from which FSDP over all chips hides; as many for DP in a step
+    fsdp       tokens in a microbatch, from which FSDP over all chips hides; as many for DP in the last one
     with_tp    the same if TP takes a domain's `tp` chips
-    hsdp       (tokens in a microbatch, in a step) of FSDP inside and DP across
+    hsdp       (tokens in a microbatch, in the last one of a step) of FSDP inside and DP across
     tp         chips, a power of two, over which TP of this F hides
     cp         tokens of a sequence on each chip, from which ring attention over one domain hides
     ep         least F of an expert over `ep_chips` chips
