@@ -91,6 +91,8 @@ CLAIMS = {
     "A: what a rack's network alone would ask for": (GB200.rate() / 3.6e12, 694.0),
     # measured
     "P: shares of the links": ((REACHED.ring_hopper, REACHED.nvls_hopper), (0.849, 0.693)),
+    "P: a matrix of LLaMA-3-70B over eight in a ring": (
+        bus_bandwidth("AllReduce", 2 * 8192 * 3584, H100, 8, algorithm="ring") / H100.link_bandwidth, 0.584),
     "P: a rack at half a gigabyte": (bus_bandwidth("AllReduce", 2**29, GB200, 72) / 586.06e9, 1.29),
 }  # fmt: skip
 
