@@ -277,8 +277,9 @@ def test_an_edition_is_made(tmp_path):
     ids = {c["metadata"].get("nbgrader", {}).get("grade_id") for c in json.loads(made)["cells"]}
     assert "ch02-q25" in ids and "ch02-q26" not in ids and "BEGIN SOLUTION" not in made
     assert yaml.safe_load((own / "_config.yml").read_text(encoding="utf-8"))["title"] == 'Ours: "1"'
-    assert len(list((own / "worked").glob("ch*.md"))) == 6
-    assert (own / "_toc.yml").read_text(encoding="utf-8").count("file: worked/") == 6
+    chapters = len(list((ROOT / "solutions").glob("ch*.md")))
+    assert len(list((own / "worked").glob("ch*.md"))) == chapters > 0
+    assert (own / "_toc.yml").read_text(encoding="utf-8").count("file: worked/") == chapters
     assert "export COURSE_SEED ?= 7\n" in (own / "Makefile").read_text(encoding="utf-8")
     assert before == {p: p.read_bytes() for p in (ROOT / "notebooks").rglob("*.ipynb")}
     for kind in (bank.mutants, bank.variants):
