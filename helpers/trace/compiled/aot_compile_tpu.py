@@ -42,11 +42,12 @@ def available() -> bool:
     return find_spec("libtpu") is not None
 
 
-def mesh(topology: str, sizes: Mapping[str, int]) -> Mesh:
+def mesh(topology: str, sizes: Mapping[str, int], slices: int = 1) -> Mesh:
     """A JAX mesh of TPUs that are not here, with Auto axes, in an order that suits the torus.
 
     topology  "v5e:4x4", "v5p:4x4x4", "v6e:8x8", …
     sizes     devices along each axis: {"X": 4, "Y": 4}
+    slices    so many such slices, joined by the data-centre network; the first axis then counts them
 
     ModuleNotFoundError with one sentence on how to get libtpu, if it is missing.
     """
@@ -56,16 +57,28 @@ def mesh(topology: str, sizes: Mapping[str, int]) -> Mesh:
         for name, value in _TOLD.items():
             os.environ.setdefault(name, value)
     devices(1)  # start JAX with its simulated devices, which it cannot add later
-    from jax.experimental import topologies
+    from jax.experimental import mesh_utils, topologies
 
     try:
-        chips = topologies.get_topology_desc(topology, platform="tpu").devices
+        chips = topologies.get_topology_desc(topology, platform="tpu", num_slices=slices).devices
     except Exception as e:
         raise ValueError(f"libtpu knows no slice {topology!r}; write one as v5e:4x4 or v5p:4x4x4") from e
     if prod(sizes.values()) != len(chips):
-        raise ValueError(f"{topology} has {len(chips)} devices and the mesh {dict(sizes)} takes {prod(sizes.values())}")
+        raise ValueError(
+            f"{_name(topology, slices)} has {len(chips)} devices and the mesh {dict(sizes)} takes {prod(sizes.values())}"
+        )
     kinds = (AxisType.Auto,) * len(sizes)
+    if slices > 1:
+        first, *rest = sizes.values()
+        if first != slices:
+            raise ValueError(f"the first axis of a mesh over {slices} slices has {slices} devices, not {first}")
+        laid = mesh_utils.create_hybrid_device_mesh((1, *rest), (slices, *(1 for _ in rest)), chips)
+        return Mesh(laid, tuple(sizes), axis_types=kinds)
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=kinds, devices=chips)
+
+
+def _name(topology: str, slices: int) -> str:
+    return f"{slices} slices of {topology}" if slices > 1 else topology
 
 
 def compile_for(
@@ -77,6 +90,7 @@ def compile_for(
     *shapes: tuple[int, ...],
     dtype: str = "bf16",
     per_device: bool = False,
+    slices: int = 1,
 ) -> Program:
     """What the TPU's compiler makes of `f` on a slice that is not here; about a second for a matmul.
 
@@ -85,18 +99,19 @@ def compile_for(
     ins, out    sharding of each argument and of the result, in the notation or as PartitionSpecs: ["A[I_X, J]", …]
     shapes      shapes of the whole arguments
     per_device  True if `f` is what one device does, for `shard_map`; else XLA partitions it
+    slices      as in `mesh`
 
     A program that does not fit into HBM gives a record with `refused`.
     """
     if len(ins) != len(shapes):
         raise ValueError(f"{len(shapes)} shapes and {len(ins)} shardings: each argument needs one of either")
-    m = mesh(topology, sizes)
+    m = mesh(topology, sizes, slices)
     args = [
         jax.ShapeDtypeStruct(shape, _DTYPES.get(dtype, dtype), sharding=jax.NamedSharding(m, spec(how)))
         for shape, how in zip(shapes, ins)
     ]
     program = sharded(f, m, ins, out) if per_device else jax.jit(f, out_shardings=jax.NamedSharding(m, spec(out)))
-    return replace(made(program, *args, mesh=m), target=topology)
+    return replace(made(program, *args, mesh=m), target=_name(topology, slices))
 
 
 def report(stored: Mapping, name: str, f: Callable, *, per_device: bool = False) -> Program:
@@ -110,7 +125,7 @@ def report(stored: Mapping, name: str, f: Callable, *, per_device: bool = False)
     if available():
         return compile_for(
             case["topology"], case["mesh"], f, case["ins"], case["out"], *map(tuple, case["shapes"]),
-            dtype=case["dtype"], per_device=per_device,
+            dtype=case["dtype"], per_device=per_device, slices=case.get("slices", 1),
         )  # fmt: skip
     made_by = ", ".join(f"{p} {v}" for p, v in stored["versions"].items())
     return from_json(

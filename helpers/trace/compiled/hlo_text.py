@@ -4,6 +4,7 @@ The text is XLA's own, after partitioning, fusion and scheduling, for one device
   * an asynchronous collective is a pair, `…-start` and `…-done`; what stands between them may run meanwhile
   * a TPU's AllGather may be spread over several fusions, pieces of it beside pieces of matmuls: one record, with `pieces`
   * a TPU's ReduceScatter may be a fusion `all-reduce-scatter`, an all-reduce of which each device keeps its part
+  * between slices a TPU sends to its network's program, and receives from it; which collective it wants, the send says
   * a loop says how often it runs (CPU, GPU), or its counter, step and limit do (TPU)
 Works on CPU, GPU and TPU text of JAX 0.10 to 0.12. Show what it reads; never grade by it.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from helpers.costs.sharding.collectives import Collective
-from helpers.trace.stablehlo.replica_groups import axes_between, axes_of, groups, pairs
+from helpers.trace.stablehlo.replica_groups import axes_between, axes_of, groups, groups_between_slices, pairs
 
 KINDS = {
     "all-gather": "AllGather",
@@ -23,6 +24,13 @@ KINDS = {
     "all-to-all": "AllToAll",
     "ragged-all-to-all": "AllToAll",
     "collective-permute": "Permute",
+}
+BETWEEN_SLICES = {
+    "ALL_GATHER": "AllGather",
+    "REDUCE_SCATTER": "ReduceScatter",
+    "ALL_REDUCE": "AllReduce",
+    "ALL_TO_ALL": "AllToAll",
+    "ONE_TO_ONE": "Permute",
 }
 DTYPES = {"s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "s4": "int4", "u8": "uint8", "u32": "uint32",
           "pred": "bool", "f8e4m3fn": "fp8", "f8e5m2": "fp8", "f4e2m1fn": "fp4"}  # fmt: skip
@@ -239,8 +247,11 @@ def read(text: str, sizes: Mapping[str, int]) -> tuple[Made, ...]:
     t = Text(text)
     found: list[tuple[str, Made]] = []
     copies = []
-    sends = [line for line in t.lines if line.base in KINDS and not line.op.endswith("-done")]
+    sends = [line for line in t.lines if (line.base in KINDS or _wanted(line)) and not line.op.endswith("-done")]
     for line in sorted(sends, key=t.position):
+        if _wanted(line):
+            found.append(("", _between_slices(t, line, sizes)))
+            continue
         made, above = _made(t, line, sizes), t.callers.get(line.computation)
         if above and above.name.startswith("async-collective-start"):
             done = t.by_name.get(above.name.replace("start", "done", 1))
@@ -264,6 +275,8 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     outs = arrays((done or line).type)
     ins = tuple(a for name in line.operands if name in t.by_name for a in arrays(t.by_name[name].type))
     moves, found = pairs(line.rest), groups(line.rest, t.devices)
+    slices = range(0, prod(sizes.values()), t.devices)  # a program for several slices is written for one of them
+    moves, found = ([[d + first for d in x] for first in slices for x in xs] for xs in (moves, found))
     axes = axes_between(moves, sizes) if moves else axes_of(found, sizes)
     n = prod(sizes[a] for a in axes) if axes is not None else max(map(len, found)) if found else t.devices
     sliced = False
@@ -278,6 +291,38 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
         kind, axes, n, ins if len(ins) == len(outs) else outs, outs, t.trips(line.computation),
         t.between(line, done) if done else None, 1, sliced, source[1] if source else "",
     )  # fmt: skip
+
+
+def _wanted(line: Line) -> str:
+    """The collective that a send asks of the network between slices; "" if it is no such send."""
+    m = line.op == "send" and re.search(r'_xla_megascale_transfer_type="(\w+)"', line.rest)
+    return BETWEEN_SLICES.get(m[1], "") if m else ""
+
+
+def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
+    """A send to the network and the receive of its result, which share a name, as one collective."""
+    name = lambda x: re.search(r'rendezvous="([^"]*)"', x.rest)  # noqa: E731
+    receive = next(x for x in t.inside[line.computation] if x.op == "recv" and name(x)[1] == name(line)[1])
+    done = next(u for u in t.users[receive.name] if u.op == "recv-done")
+    found = [
+        sorted(g) for g in groups_between_slices(line.rest)
+    ]  # chips are numbered along the torus, not along the mesh
+    axes = axes_of(found, sizes)
+    n = prod(sizes[a] for a in axes) if axes is not None else len(found[0]) if found else t.devices
+    ins, outs = ((arrays(x.type)[0],) for x in (line, receive))
+    kind, source = _wanted(line), re.search(r'op_name="([^"]*)"', line.rest)
+    return Made(
+        kind,
+        axes,
+        n,
+        ins,
+        outs,
+        t.trips(line.computation),
+        t.between(line, done),
+        1,
+        False,
+        source[1] if source else "",
+    )
 
 
 def _sliced(t: Text, line: Line, depth: int = 3) -> bool:

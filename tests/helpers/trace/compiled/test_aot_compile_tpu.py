@@ -138,6 +138,7 @@ def test_cases_of_the_script_are_those_of_the_file():
 
 
 @needs_libtpu
+@pytest.mark.takes("compiles ten programs")
 def test_the_compiler_still_says_what_is_stored():
     script = runpy.run_path(str(ROOT / "book/results/ch02_compiler.py"))
     for name, (f, *_, per_device) in script["CASES"].items():
