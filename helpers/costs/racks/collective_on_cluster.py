@@ -5,9 +5,11 @@ One function for hosts, racks and slices, so that they can be set side by side. 
 """
 
 from helpers.arguments import entries
+from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Move, Time
 from helpers.costs.sharding.collectives import all_to_all, over_dcn
 from helpers.costs.sharding.sharded_array import Mesh
+from helpers.numeric import minimum, nonzero, where
 
 from .cluster import Cluster
 from .tiered_collectives import alpha_beta, double_tree, flat_ring, hierarchical, in_network, swap_tiers
@@ -50,9 +52,17 @@ def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
     """
     if algorithm not in algorithms(c, kind):
         raise ValueError(f"{kind} on {c.chip.name} is by one of {', '.join(algorithms(c, kind))}, not by {algorithm!r}")
-    g, m = c.domain.chips, c.domains
     if c.chip.axes:
-        return _on_torus(c, kind, V)
+        return moves_on_torus(c.domain, c.domains, kind, V)
+    return moves_behind_switches(c.domain.chips, c.domains, kind, V, algorithm)
+
+
+def moves_behind_switches(g, m, kind: str, V, algorithm: str) -> tuple[Move, ...]:
+    """`moves` in m domains of g GPUs.
+
+    >>> [round(x.bytes / 1e6) for x in moves_behind_switches(8, 2, "AllReduce", 1e9, "hierarchical")]
+    [1750, 125]
+    """
     if kind == "AllToAll":
         return swap_tiers(V, g, m, aligned=algorithm == "rails")
     if algorithm == "tree":
@@ -60,13 +70,31 @@ def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
     return {"ring": flat_ring, "hierarchical": hierarchical, "nvls": in_network}[algorithm](kind, V, g, m)
 
 
-def _on_torus(c: Cluster, kind: str, V) -> tuple[Move, ...]:
-    mesh = Mesh.on(c.domain, {chr(ord("A") + i): (i,) for i in range(len(c.domain.shape))})
+def moves_on_torus(s: Slice, m, kind: str, V) -> tuple[Move, ...]:
+    """`moves` on m slices of TPUs: all axes at once inside, then the network.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [(x.link, round(x.bytes / 1e6)) for x in moves_on_torus(Slice(chip("v5p"), (4, 4, 4)), 2, "AllGather", 1e9)]
+    [('dcn', 8), ('ici', 167)]
+    """
+    mesh = Mesh.on(s, {chr(ord("A") + i): (i,) for i in range(len(s.shape))})
     axes = mesh.wires(mesh.names)
     if kind != "AllToAll":
-        return over_dcn(kind, V, axes, c.domains)
-    inside = all_to_all(V / c.domains, axes)  # what arrives from other slices is spread inside as well
-    return inside, Move("dcn", V / c.chips * (c.domains - 1) / c.domains, c.domains - 1)
+        return over_dcn(kind, V, axes, m)
+    inside = all_to_all(V / m, axes)  # what arrives from other slices is spread inside as well
+    return inside, Move("dcn", V / (s.chips * m) * (m - 1) / m, m - 1)
+
+
+def card_across_groups(W_dcn, W_up, m, groups):
+    """Bytes/s of a card in an AllToAll of m domains, where a chip's share of the uplinks of its group is W_up.
+
+    Of what crosses domains a share (1 - 1/groups)·m/(m - 1) crosses groups. Of one group nothing does.
+
+    >>> [round(card_across_groups(5e10, 1.25e10, 64, groups) / 1e9, 1) for groups in (1, 2, 4)]
+    [50.0, 24.6, 16.4]
+    """
+    far = (m - m / groups) / nonzero(m - 1)
+    return where(groups > 1, minimum(W_dcn, W_up / nonzero(far)), W_dcn)
 
 
 def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop=None, hop_dcn=HOP_DCN) -> Time:
@@ -87,11 +115,8 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop=None, hop_dcn=HOP
     """
     over, chip = moves(c, kind, V, algorithm), c.chip
     card = chip.dcn_bandwidth
-    if kind == "AllToAll" and c.groups > 1:
-        far = (c.chips - c.chips / c.groups) / (
-            c.chips - c.domain.chips
-        )  # of what crosses domains, what crosses groups
-        card = 1 / max(1 / card, far / c.tiers[-1].W)
+    if kind == "AllToAll":
+        card = card_across_groups(card, c.tiers[-1].W, c.domains, c.groups)
     return alpha_beta(over, chip.link_bandwidth, card, chip.hop if hop is None else hop, hop_dcn)
 
 

@@ -131,6 +131,20 @@ def sides(c: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
     return out
 
 
+def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
+    """Each of the sides that `sides` lists: its name, how many chips, and the bytes/s that can flow into it.
+
+    >>> from .cluster import hosts
+    >>> rates_in(hosts("H100", 4))
+    [('a chip', 1, 500000000000.0), ('a domain', 8, 400000000000.0)]
+    """
+    w, found = wiring(c), []
+    for name, inside in sides(c, w):
+        if others := sorted(set(w.chips) - set(inside)):
+            found.append((name, len(inside), max_flow(w.links, others, inside)))
+    return found
+
+
 def bottleneck(c: Cluster, kind: str) -> Cut:
     """The tightest of the sides that `sides` lists, for a collective over all chips of a cluster.
 
@@ -142,15 +156,10 @@ def bottleneck(c: Cluster, kind: str) -> Cut:
     a domain, 427 GB/s
     a chip, 952 GB/s
     """
-    w = wiring(c)
-    if len(w.chips) < 2:
+    n = c.chips
+    if n < 2:
         raise ValueError("one chip alone has nobody to send to: give a cluster of 2 or more")
-    found = []
-    for name, inside in sides(c, w):
-        others = sorted(set(w.chips) - set(inside))
-        if others:
-            W = max_flow(w.links, others, inside)
-            found.append(Cut(name, len(inside), W, needs(kind, len(inside), len(w.chips)) / W))
+    found = [Cut(name, inside, W, needs(kind, inside, n) / W) for name, inside, W in rates_in(c)]
     return max(found, key=lambda x: (x.seconds, -x.chips))
 
 

@@ -12,6 +12,7 @@ from helpers.costs.racks import (
 )
 from helpers.costs.rooflines import tiers
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
 
 MODULES = (
     tiers,
@@ -60,8 +61,28 @@ def _on_cluster(V):
     )
 
 
+def _switched(V, g, m):
+    return tuple(
+        x
+        for kind, some in collective_on_cluster.ALGORITHMS.items()
+        for a in some
+        for x in _both(collective_on_cluster.moves_behind_switches(g, m, kind, V, a))
+    )
+
+
+def _torus(V, m):
+    s = Slice(chip("v5p"), (4, 4, 4))
+    return tuple(x for kind in (*KINDS, "AllToAll") for x in _both(collective_on_cluster.moves_on_torus(s, m, kind, V)))
+
+
 FORMULAS = {
     "cluster_time": (_on_cluster, [(1e3,), (1e9,)]),
+    "moves_behind_switches": (_switched, [*SIZES, (1e6, 8.0, 1.0)]),
+    "moves_on_torus": (_torus, [(1e9, 2.0), (1e3, 1.0)]),
+    "card_across_groups": (
+        collective_on_cluster.card_across_groups,
+        [(5e10, 1.25e10, 64.0, 2.0), (5e10, 1.25e10, 32.0, 1.0), (5e10, 5e10, 1.0, 1.0)],
+    ),
     "needs": (
         lambda X, n: tuple(cut.needs(kind, X, n) for kind in (*KINDS, "AllToAll")),
         [(8.0, 16.0), (1.0, 64.0)],
@@ -133,6 +154,6 @@ FORMULAS = {
 }
 # Graphs, and what is made of the chips of one cluster.
 DISCRETE = {
-    "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "bottleneck", "every_cut", "gpu", "tile_fits",
+    "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "rates_in", "bottleneck", "every_cut", "gpu", "tile_fits",
     "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps",
 }  # fmt: skip
