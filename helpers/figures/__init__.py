@@ -34,6 +34,7 @@ MODULES = {
     "ring-steps": "attention.block_films.ring_steps",
     "ring-hops": "attention.block_films.ring_hops",
     "two-tier-all-reduce": "racks.hierarchical_film.figure",
+    "cluster": "racks.collective_times.figure",
 }
 
 

@@ -1,0 +1,232 @@
+"""What the live figure of chapter 7 computes: a collective on a cluster under each algorithm, its cut, and what would hide it.
+
+Every number comes from `costs.racks`. `helpers.live.jaxpr_to_javascript` traces the functions below for the page, where
+`collective_times.js` calls them, and tests hold the page against Python, and Python against `cluster_time` and `bottleneck`.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from helpers.costs.racks.cluster import Cluster
+from helpers.costs.racks.collective_on_cluster import (
+    ALGORITHMS,
+    HOP_DCN,
+    algorithms,
+    card_across_groups,
+    moves_behind_switches,
+    moves_on_torus,
+)
+from helpers.costs.racks.cut import needs, rates_in
+from helpers.costs.racks.tiered_collectives import alpha_beta
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
+from helpers.live.jaxpr_to_javascript import javascript
+from helpers.numeric import where
+
+KINDS = ("AllGather", "AllReduce", "AllToAll")  # a ReduceScatter takes as long as an AllGather
+ROW = ("in_bytes", "in_hops", "in_all", "out_bytes", "out_hops", "out_all", "lower")
+SIZES = ("P", "A", "M", "X", "D", "k")
+GROUP = 32  # hosts under one set of leaf switches, where uplinks are thin
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Domains of one kind.
+
+    shape   of a domain
+    domain  what one is called
+    thin    oversubscription of the leaf switches of each group of GROUP domains; 1: none
+    """
+
+    chip_name: str
+    shape: tuple[int, ...]
+    domain: str
+    thin: float = 1.0
+
+    @property
+    def chip(self) -> Chip:
+        return chip(self.chip_name)
+
+    @property
+    def slice(self) -> Slice:
+        return Slice(self.chip, self.shape)
+
+    @property
+    def g(self) -> int:
+        return self.slice.chips
+
+    @property
+    def uplink(self) -> float:
+        """Bytes/s that a chip has of the links out of a group."""
+        return self.chip.dcn_bandwidth / self.thin
+
+    def cluster(self, m: int) -> Cluster:
+        """m of them.
+
+        >>> Machine("H100", (8,), "host", 4.0).cluster(64).groups, Machine("GB200", (72,), "rack").cluster(64).groups
+        (2, 1)
+        """
+        grouped = self.thin > 1 and m > GROUP
+        return Cluster(self.slice, m, GROUP if grouped else 0, self.thin if grouped else 1.0)
+
+
+@cache
+def sides(of: Machine) -> tuple[list[tuple[str, int, float]], ...]:
+    """What flows into each side of a cut, from the graph itself: in one domain, in several, and in several groups.
+
+    >>> [len(some) for some in sides(Machine("H100", (8,), "host", 4.0))]
+    [1, 2, 3]
+    """
+    return tuple(rates_in(of.cluster(m)) for m in (1, 2, 2 * GROUP if of.thin > 1 else 2))
+
+
+def priced(moves, W, W_dcn, hop, hop_dcn) -> tuple:
+    """ROW of an algorithm: seconds of bytes, of hops and of both, inside and across; and the slower tier."""
+    of_bytes = alpha_beta([replace(x, hops=0) for x in moves], W, W_dcn).parts
+    of_hops = alpha_beta([replace(x, bytes=0.0) for x in moves], 1.0, 1.0, hop, hop_dcn).parts
+    t = alpha_beta(moves, W, W_dcn, hop, hop_dcn)
+    tiers = [part for link in ("ici", "dcn") for part in (of_bytes[link], of_hops[link], t.parts[link])]
+    return (*tiers, t.lower)
+
+
+def switched(V, g, m, W, W_dcn, W_up, hop, hop_dcn) -> tuple:
+    """`priced` for every algorithm of every kind, one after the other, in m domains of g GPUs."""
+    card = card_across_groups(W_dcn, W_up, m, where(m > GROUP, m / GROUP, 1))
+    rows = (
+        priced(moves_behind_switches(g, m, kind, V, a), W, card if kind == "AllToAll" else W_dcn, hop, hop_dcn)
+        for kind in KINDS
+        for a in ALGORITHMS[kind]
+    )
+    return tuple(x for row in rows for x in row)
+
+
+def torus(s: Slice, V, m, W, W_dcn, hop, hop_dcn) -> tuple:
+    """The same on m slices."""
+    return tuple(x for kind in KINDS for x in priced(moves_on_torus(s, m, kind, V), W, W_dcn, hop, hop_dcn))
+
+
+def cut(V, inside, W, n) -> tuple:
+    """Seconds that a side of a cut needs at least, for every kind: `inside` of n chips, into which W flows."""
+    return tuple(V * (needs(kind, inside, n) / W) for kind in KINDS)
+
+
+def load(P, A, M, X, D, k, b, n) -> tuple:
+    """V of every entry of SENT on n chips of b tokens each, then the FLOPs of a chip that stand beside it, in bf16.
+
+    P  parameters in the matrices of a layer, A those that a token meets
+    M  those of its MLP, or of the experts that a token meets; X of its k routed experts alone
+    """
+    return 2 * P, 2 * P, 2 * P, 2 * b * n * D, 2 * b * n * k * D, 2 * A * b, 4 * A * b, 4 * A * b, 2 * M * b, X * b
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A collective and what it sends.
+
+    kind    one of `collective_on_cluster.ALGORITHMS`
+    what    it sends
+    work    arithmetic that could hide it
+    grows   whether V is larger with more tokens
+    """
+
+    kind: str
+    what: str
+    work: str
+    grows: bool = False
+
+    @property
+    def row(self) -> int:
+        """Its number in KINDS."""
+        return KINDS.index("AllGather" if self.kind == "ReduceScatter" else self.kind)
+
+
+SENT = {
+    "AllGather of a layer's weights (FSDP)": Sent("AllGather", "A layer's weights", "the layer's forward pass"),
+    "ReduceScatter of a layer's gradients (FSDP)": Sent(
+        "ReduceScatter", "A layer's gradients", "the layer's backward pass"
+    ),
+    "AllReduce of a layer's gradients (DP)": Sent("AllReduce", "A layer's gradients", "the layer's backward pass"),
+    "AllReduce of activations (TP)": Sent("AllReduce", "Activations", "the MLP's forward pass", True),
+    "AllToAll of tokens to experts (EP)": Sent("AllToAll", "Tokens", "half of the experts' forward pass", True),
+}
+
+
+def sizes(name: str) -> dict[str, int]:
+    """SIZES of a layer of a model, of a mixture one with experts; and E, 0 where there are none.
+
+    >>> sizes("llama-3-70b")
+    {'P': 855638016, 'A': 855638016, 'M': 704643072, 'X': 0, 'D': 8192, 'k': 0, 'E': 0}
+    """
+    c = model(name)
+    p, moe, mixed = parameters(c), c.moe, sum(n for kind, n in c.groups if kind.moe)
+    attention = p.attention // c.L
+    if not moe:
+        mlp = p.mlp // c.L
+        return {"P": attention + mlp, "A": attention + mlp, "M": mlp, "X": 0, "D": c.D, "k": 0, "E": 0}
+    one, rest = p.experts // mixed // moe.E, (p.shared + p.router) // mixed
+    M = moe.k * one + p.shared // mixed
+    P, A = attention + moe.E * one + rest, attention + moe.k * one + rest
+    return {"P": P, "A": A, "M": M, "X": moe.k * one, "D": c.D, "k": moe.k, "E": moe.E}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the page shows of one setting.
+
+    rows   ROW of each algorithm, `names` in the order of `collective_on_cluster.algorithms`
+    side   what the tightest cut goes around, `bound` seconds that it takes at least
+    own    whether V is the reader's and not the model's
+    have   FLOPs of the work beside it on each chip; `need` as many as would hide it
+    """
+
+    V: float
+    n: int
+    names: tuple[str, ...]
+    rows: tuple[tuple[float, ...], ...]
+    side: str
+    bound: float
+    own: bool
+    have: float
+    need: float
+
+    @property
+    def first(self) -> int:
+        """Which algorithm is fastest; the first one in a tie."""
+        lower = [row[-1] for row in self.rows]
+        return lower.index(min(lower))
+
+
+def loaded(name: str, machine: Machine, m: int, b: int) -> tuple:
+    """`load` of a model."""
+    some = sizes(name)
+    return load(*(float(some[x]) for x in SIZES), float(b), float(m * machine.g))
+
+
+def find(name: str, machine: Machine, m: int, sent: Sent, place: int, b: int, V: float | None) -> Found:
+    """All numbers of one setting. `place` is that of `sent` in SENT; V left out: the model's."""
+    of, g, n = machine.chip, machine.g, m * machine.g
+    each = loaded(name, machine, m, b)
+    own, V = V is not None and V != each[place], each[place] if V is None else float(V)
+    rates = (of.link_bandwidth, of.dcn_bandwidth)
+    if of.axes:
+        every, names = torus(machine.slice, V, float(m), *rates, of.hop, HOP_DCN), [1, 1, 1]
+    else:
+        every = switched(V, float(g), float(m), *rates, machine.uplink, of.hop, HOP_DCN)
+        names = [len(ALGORITHMS[kind]) for kind in KINDS]
+    begin, width = sum(names[: sent.row]), len(ROW)
+    rows = tuple(tuple(every[width * k : width * (k + 1)]) for k in range(begin, begin + names[sent.row]))
+    some = sides(machine)[0 if m == 1 else 1 if m <= GROUP else 2]
+    cuts = [(cut(V, float(a), W, float(n))[sent.row], -a, side) for side, a, W in some]
+    bound, _, side = max(cuts, key=lambda x: x[:2])
+    lower = min(row[-1] for row in rows)
+    at = algorithms(machine.cluster(1), sent.kind)
+    return Found(V, n, at, rows, side, bound, own, each[len(SENT) + place], lower * of.rate())
+
+
+def functions(s: Slice) -> list[str]:
+    """The JavaScript of `switched`, of `torus` on slices of this shape, of `cut` and of `load`."""
+    return [
+        javascript(f, *[8.0] * n) for f, n in ((switched, 8), (partial(torus, s), 6), (cut, 4), (load, len(SIZES) + 2))
+    ]
