@@ -1,6 +1,6 @@
 // A collective on a cluster: every algorithm's time by tier, by the functions that helpers/figures/racks/collective_times/times.py has had
 // traced from helpers/costs/racks, and the bars of them. figure_controls.js calls what this hands out.
-window.liveCluster = ({ cluster: t, controls }, [switched, torus, cut, load], box, { text, whole, fill }) => {
+window.liveCluster = ({ cluster: t, controls }, [switched, torus, cut, load, hiding], box, { text, whole, fill }) => {
   const form = box.querySelector("form"), fields = form.elements, { size, set, move } = window.liveGrids(fields);
   const menus = controls.filter(c => c.options), grids = controls.filter(c => c.grid), [, machines] = menus, [m, b, V] = grids;
   const [WIDTH, LEFT, ROOM, HEAD, SLOT] = t.box, svg = box.querySelector("svg");
@@ -83,19 +83,20 @@ window.liveCluster = ({ cluster: t, controls }, [switched, torus, cut, load], bo
       const [side, , bound] = sides.reduce((p, q) => (q[2] > p[2] || (q[2] === p[2] && q[1] < p[1]) ? q : p));
       const lowers = found.map(r => r[width - 1]), lower = Math.min(...lowers), first = lowers.indexOf(lower), best = found[first];
       const k = best[2] >= best[5] ? 0 : 3, need = lower * args.C;
+      const tokens = mine ? NaN : hiding(args.b, have / args.C, best[0], best[1], best[3], best[4], grows);
       draw(names, found, first, bound);
       const words = {
         ...said, sent, kind, work, n: whole(n), chips: machine.chips, count: counting(args.m, machine.domain), size: text(args.V, "B"),
         lower: text(lower, "s"), first: names[first], best: t.best[+(found.length > 1)], tier: machine.tiers[+(k > 0)],
         by: best[k + 1] > best[k] ? "hops" : "bytes", side, bound: text(bound, "s"), flops: text(need, "FLOPs"), have: text(have, "FLOPs"),
-        enough: t.enough[grows][+(have >= need)], tokens: text((args.b * need) / have, ""),
+        enough: t.enough[grows][+(have >= need)], tokens: whole(Math.ceil(tokens)),
       };
       words.made = kind === "AllReduce" ? t.made : "";
       words.what = fill(mine ? t.own : t.what, words);
       words.cut = fill(lower < bound ? t.beats : t.cut, words);
-      words.hide = fill(mine ? t.alone : grows ? t.grows : t.from, words);
+      words.hide = fill(mine ? t.alone : grows ? t.grows + (Number.isFinite(tokens) ? t.some : t.never) : t.from, words);
       said.say = fill(t.say, words);
-      return Object.assign(values, { bound, have, need });
+      return Object.assign(values, { bound, have, need, tokens });
     },
     // A link has numbers, not places on a slider; V only where it is the reader's own.
     link(asked) {

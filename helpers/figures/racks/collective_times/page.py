@@ -23,7 +23,7 @@ NAMES = {
     "ring": "flat ring",
     "hierarchical": "hierarchical",
     "tree": "two trees",
-    "nvls": "switch adds",
+    "nvls": "switch (NVLS)",
     "direct": "direct",
     "rails": "along rails",
 }
@@ -34,7 +34,6 @@ COLUMNS = {
     "out_hops": "across, hops",
     "lower": "at least",
 }
-UNKNOWN = "unknown"
 
 SAY = (
     "{what} by {kind} over {n} {chips} in {count}: {first} {best} at least {lower}. The slower tier is the one {tier}, most of it "
@@ -47,9 +46,10 @@ BEATS = "the cut around {side} would ask for {bound}{made}, but here the switch 
 MADE = " for a ReduceScatter and an AllGather"
 FROM = "Hiding it takes {flops} on each chip at peak: {work} has as many from {tokens} tokens on each chip on, so {b} are {enough}."
 GROWS = (
-    "Hiding it takes {flops} on each chip at peak: {work} has {have} with {b} tokens on each chip, which is {enough}, and more "
-    "tokens bring as many more bytes."
+    "Hiding it takes {flops} on each chip at peak: with {b} tokens on each chip {work} has {have}, which is {enough}. "
 )
+SOME = "Bytes and arithmetic grow with the tokens, hops do not, so it hides from {tokens} tokens on."
+NEVER = "Its bytes grow as the arithmetic does and take longer, so more tokens do not hide it."
 ALONE = "Hiding it takes {flops} on each chip at peak."
 ENOUGH = {False: ("too few", "enough"), True: ("too little", "enough")}
 NO_EXPERTS = "{model} has no experts to send tokens to: choose {mixtures}, another collective, or a size V of your own."
@@ -61,13 +61,13 @@ ALT = (
     "hops; a dashed line at the time that the bottleneck cut allows. The table has the numbers."
 )
 RULES = (
-    "Times are floors: published rates of one direction of each link, both tiers busy at once, so the longer bar of an algorithm "
+    "Times are floors: published rates, of one direction of each link, and both tiers busy at once, so the longer bar of an algorithm "
     "counts. No real collective is faster, and most are slower. "
     f"A hop takes {reading(chip('H100').hop, 's')} over NVLink, {reading(chip('v5p').hop, 's')} over ICI and, as an order of "
-    f"magnitude, {reading(HOP_DCN, 's')} over the network; rings between slices are without hops. Numbers are bf16, and a layer is "
-    "its matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in which "
-    "each copy of a token travels alone; the other half of the experts' arithmetic is for the way back. TP and EP take all chips. "
-    f"A switch adds inside a domain, with two trees across. Thin uplinks are those of groups of {GROUP} hosts."
+    f"magnitude, {reading(HOP_DCN, 's')} over the network; rings between slices are without hops. Numbers are bf16. A layer is its "
+    "matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in which each "
+    "copy of a token travels alone; the other half of the experts' arithmetic is for the way back. TP and EP take all chips. A switch "
+    f"(NVLS) adds or copies inside a domain, and two trees add across. Uplinks are those of groups of {GROUP} hosts."
 )
 
 
@@ -190,11 +190,12 @@ class CollectiveTimer:
             "flops": reading(found.need, "FLOPs"), "have": reading(found.have, "FLOPs"),
             "enough": ENOUGH[sent.grows][found.have >= found.need],
         }  # fmt: skip
-        words["tokens"] = reading(at["b"] * found.need / found.have) if found.have else UNKNOWN
+        words["tokens"] = f"{math.ceil(found.tokens):,}" if math.isfinite(found.tokens) else ""
         words["what"] = (OWN if found.own else WHAT).format(**words)
         words["made"] = MADE if sent.kind == "AllReduce" else ""
         words["cut"] = (BEATS if lower < found.bound else CUT).format(**words)
-        words["hide"] = (ALONE if found.own else GROWS if sent.grows else FROM).format(**words)
+        grows = GROWS + (NEVER if math.isinf(found.tokens) else SOME)
+        words["hide"] = (ALONE if found.own else grows if sent.grows else FROM).format(**words)
         return counted(SAY.format(**words))
 
     def script(self) -> str:
@@ -215,7 +216,8 @@ class CollectiveTimer:
                 "sent": {text: [s.kind, s.row, s.what, s.work, int(s.grows)] for text, s in SENT.items()},
                 "group": GROUP, "hop": HOP_DCN, "row": ROW, "columns": list(COLUMNS), "slots": SLOTS,
                 "box": [WIDTH, LEFT, ROOM, HEAD, SLOT],
-                "say": SAY, "what": WHAT, "own": OWN, "best": BEST, "cut": CUT, "beats": BEATS, "made": MADE, "from": FROM, "grows": GROWS,
+                "say": SAY, "what": WHAT, "own": OWN, "best": BEST, "cut": CUT, "beats": BEATS, "made": MADE,
+                "from": FROM, "grows": GROWS, "some": SOME, "never": NEVER,
                 "alone": ALONE, "enough": [ENOUGH[False], ENOUGH[True]], "noExperts": NO_EXPERTS, "mixtures": self.mixtures, "many": MANY,
                 "most": MOST, "noneFits": NONE_FITS,
             },

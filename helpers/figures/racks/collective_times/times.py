@@ -6,6 +6,7 @@ Every number comes from `costs.racks`. `helpers.live.jaxpr_to_javascript` traces
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import inf, nan
 
 from helpers.costs.racks.cluster import Cluster
 from helpers.costs.racks.collective_on_cluster import (
@@ -23,7 +24,7 @@ from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.live.jaxpr_to_javascript import javascript
-from helpers.numeric import where
+from helpers.numeric import maximum, where
 
 KINDS = ("AllGather", "AllReduce", "AllToAll")  # a ReduceScatter takes as long as an AllGather
 ROW = ("in_bytes", "in_hops", "in_all", "out_bytes", "out_hops", "out_all", "lower")
@@ -121,6 +122,20 @@ def load(P, A, M, X, D, k, b, n) -> tuple:
     return 2 * P, 2 * P, 2 * P, 2 * b * n * D, 2 * b * n * k * D, 2 * A * b, 4 * A * b, 4 * A * b, 2 * M * b, X * b
 
 
+def hiding(b, math, in_bytes, in_hops, out_bytes, out_hops, grows):
+    """Tokens on each chip from which an algorithm hides behind arithmetic that takes `math` seconds with b tokens.
+
+    grows  1 if its bytes grow with the tokens, as the arithmetic does, and only hops stay: then infinite, if bytes alone take longer
+
+    >>> hiding(2048, 4.0, 1.0, 1.0, 2.0, 1.0, 0), hiding(2048, 4.0, 1.0, 1.0, 2.0, 1.0, 1), hiding(2048, 4.0, 5.0, 1.0, 2.0, 1.0, 1)
+    (1536.0, 1024.0, inf)
+    """
+    tiers = ((in_bytes, in_hops), (out_bytes, out_hops))
+    growing = [where(math > x, hops / where(math > x, math - x, 1.0), inf) for x, hops in tiers]
+    staying = [(x + hops) / math for x, hops in tiers]
+    return b * where(grows > 0, maximum(*growing), maximum(*staying))
+
+
 @dataclass(frozen=True)
 class Sent:
     """A collective and what it sends.
@@ -179,6 +194,7 @@ class Found:
     side   what the tightest cut goes around, `bound` seconds that it takes at least
     own    whether V is the reader's and not the model's
     have   FLOPs of the work beside it on each chip; `need` as many as would hide it
+    tokens  on each chip, from which it hides; not a number where V is the reader's
     """
 
     V: float
@@ -190,6 +206,7 @@ class Found:
     own: bool
     have: float
     need: float
+    tokens: float
 
     @property
     def first(self) -> int:
@@ -220,13 +237,14 @@ def find(name: str, machine: Machine, m: int, sent: Sent, place: int, b: int, V:
     some = sides(machine)[0 if m == 1 else 1 if m <= GROUP else 2]
     cuts = [(cut(V, float(a), W, float(n))[sent.row], -a, side) for side, a, W in some]
     bound, _, side = max(cuts, key=lambda x: x[:2])
-    lower = min(row[-1] for row in rows)
+    best, have = min(rows, key=lambda row: row[-1]), each[len(SENT) + place]
     at = algorithms(machine.cluster(1), sent.kind)
-    return Found(V, n, at, rows, side, bound, own, each[len(SENT) + place], lower * of.rate())
+    parts = (best[k] for k in (0, 1, 3, 4))
+    tokens = nan if own else hiding(float(b), have / of.rate(), *parts, float(sent.grows))
+    return Found(V, n, at, rows, side, bound, own, have, best[-1] * of.rate(), tokens)
 
 
 def functions(s: Slice) -> list[str]:
-    """The JavaScript of `switched`, of `torus` on slices of this shape, of `cut` and of `load`."""
-    return [
-        javascript(f, *[8.0] * n) for f, n in ((switched, 8), (partial(torus, s), 6), (cut, 4), (load, len(SIZES) + 2))
-    ]
+    """The JavaScript of `switched`, of `torus` on slices of this shape, of `cut`, of `load` and of `hiding`."""
+    some = ((switched, 8), (partial(torus, s), 6), (cut, 4), (load, len(SIZES) + 2), (hiding, 7))
+    return [javascript(f, *[8.0] * n) for f, n in some]

@@ -37,7 +37,7 @@ NUMBERS = """cases => {
     const machines = data.controls.find(c => c.name === "machine").options;
     return cases.map(({ model, machine, sent, ...sizes }) => {
         const said = { model, machine, sent }, values = own.find({ ...machines[machine], ...sizes }, said);
-        return [Object.fromEntries(Object.entries(values).map(([n, v]) => [n, Number.isNaN(v) ? null : v])), said.say];
+        return [Object.fromEntries(Object.entries(values).map(([n, v]) => [n, Number.isFinite(v) ? v : null])), said.say];
     });
 }"""
 BARS = """() => [...document.querySelectorAll("[data-slot]")].filter(g => g.style.display !== "none").map(g => [
@@ -57,7 +57,7 @@ def draw(figure, seed: int) -> dict:
 
 
 def same(value, want: float) -> bool:
-    return math.isnan(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
+    return not math.isfinite(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
 
 
 def test_it_is_small(figure):
@@ -109,6 +109,29 @@ def test_tokens_that_hide_are_the_thresholds_of_the_chapter(figure):
         assert 1024 * bare / found.have == pytest.approx(least)
 
 
+def test_from_the_tokens_that_it_says_on_it_hides(figure):
+    hidden = {True: 0, False: 0}
+    for seed in range(90):
+        chosen = draw(figure, seed) | {"sent": (TP, EP, GRADIENTS)[seed % 3], "model": "deepseek-v3"}
+        chosen.pop("V", None)
+        if not (found := figure.found(chosen)):
+            continue
+        hidden[math.isfinite(found.tokens)] += 1
+        machine, sent, place = (
+            figure.machines[chosen["machine"]],
+            SENT[chosen["sent"]],
+            list(SENT).index(chosen["sent"]),
+        )
+        for b in (found.tokens * 0.999, found.tokens * 1.001):
+            there = find("deepseek-v3", machine, chosen["m"], sent, place, b, None)
+            row = there.rows[found.first]
+            if math.isfinite(b):
+                assert (there.have / machine.chip.rate() > row[-1]) == (b > found.tokens), chosen
+        if math.isinf(found.tokens):
+            assert found.have < found.need
+    assert min(hidden.values()) > 5, hidden
+
+
 def test_only_a_switch_that_adds_goes_below_the_cut(figure):
     for seed in range(200):
         found = figure.found(draw(figure, seed))
@@ -124,7 +147,7 @@ def test_without_javascript_the_bars_and_the_table_stand_there(browser, figure, 
         assert not still.locator("form").is_visible()
         check(still, figure, {})
         assert still.locator("[data-slot]:visible").count() == 4 and still.locator("tbody tr:visible").count() == 4
-        assert "published rates of one direction" in still.locator("figcaption").inner_text()
+        assert "published rates, of one direction of each link" in still.locator("figcaption").inner_text()
     finally:
         context.close()
 
@@ -164,7 +187,7 @@ def test_three_hundred_settings_number_for_number(page, figure):
         found = figure.found(chosen)
         want = figure.values(found)
         if found:
-            want |= {"bound": found.bound, "have": found.have, "need": found.need}
+            want |= {"bound": found.bound, "have": found.have, "need": found.need, "tokens": found.tokens}
         assert set(want) == set(numbers)
         for name, x in want.items():
             assert same(numbers[name], x), (chosen, name)
