@@ -1,6 +1,6 @@
 """Sphinx extension: `{live} name` puts a figure of `helpers.figures` with its controls on the page.
 
-There are 16 on the pages; each page names a script once.  Nothing of the theme matters but its colours, in course.css.
+Each page names a script once.  Nothing of the theme matters but its colours, in course.css.
 The page gets the drawn figure, its table and the traced function; without JavaScript the first two stay as they are.
 Scripts lie beside their figures in `helpers`, and go to the site's `_static`.
 """

@@ -28,6 +28,8 @@ from helpers.costs.racks.tiered_collectives import (
     without_sms,
 )
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
 from tests.book.conftest import ROOT
 from tests.book.stated import near
 from tests.book.test_ch06_numbers import FENCE, named
@@ -42,6 +44,9 @@ AT = {
     "v7": slices("v7", (16, 16, 16)),
 }
 AT = {name: thresholds(c, F=28672) for name, c in AT.items()}
+LAYER = parameters(model("llama-3-70b"))
+GRADS = 2 * (LAYER.attention + LAYER.mlp) / 80
+COPIES, EXPERTS = 2 * 2048 * 8 * 7168, 3 * 8 * 7168 * 2048 * 2048  # bytes and FLOPs of 2,048 tokens
 FLIGHT = bytes_in_flight(H100.hbm_bandwidth, H.latency("HBM"))
 
 CLAIMS = {
@@ -89,6 +94,19 @@ CLAIMS = {
         (21.7, 3.62)),
     "P: TP over a host": (tensor_width(H100.rate(), 8, 8, H100.link_bandwidth, H100.dcn_bandwidth), 15384.0),
     "A: what a rack's network alone would ask for": (GB200.rate() / 3.6e12, 694.0),
+    # the figure of clusters
+    "P: gradients of a layer": (GRADS, 1.711e9),
+    "P: hierarchical and trees over 16 hosts": (
+        tuple(cluster_time(hosts("H100", 16), "AllReduce", GRADS, a).lower for a in ("hierarchical", "tree")), (8.32e-3, 8.64e-3)),
+    "P: trees come first below": (
+        overtakes((8 * HOP_DCN, 2 / 8 / 5e10), (30 * HOP_DCN, 2 * 15 / 16 / 8 / 5e10)), 7.04e8),
+    "P: trees at a mebibyte": (cluster_time(hosts("H100", 16), "AllReduce", 2.0**20, "tree").lower, 85.2e-6),
+    "P: an AllGather waits for the network from five hosts on": (
+        tuple(int(cluster_time(hosts("H100", n), "AllGather", GRADS, "hierarchical").bound == "dcn") for n in (4, 5)), (0, 1)),
+    "P: experts of DeepSeek-V3, AllToAll and half of the arithmetic, on eight hosts and in a rack": (
+        (cluster_time(hosts("H100", 8), "AllToAll", 64 * COPIES, "rails").lower, EXPERTS / H100.rate(),
+         cluster_time(racks("GB200", 1), "AllToAll", 72 * COPIES, "direct").lower, EXPERTS / GB200.rate()),
+        (4.18e-3, 7.3e-4, 4.7e-4, 2.89e-4)),
     # measured
     "P: shares of the links": ((REACHED.ring_hopper, REACHED.nvls_hopper), (0.849, 0.693)),
     "P: a matrix of LLaMA-3-70B over eight in a ring": (
