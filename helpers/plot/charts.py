@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib import rc_context
 
-from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas, dress
+from .picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
 
 
 def lines(
@@ -62,7 +62,7 @@ def roofline(roofs: dict, points: dict, alt: str, *, caption: str = "", intensit
             ax.plot(x, attainable(x, C, W), label=label, color=COLOURS[i % 6], linestyle=DASHES[i % 6])
             ax.plot([C / W], [C], marker="|", color=COLOURS[i % 6], markersize=12)
         for i, (label, (intensity, rate)) in enumerate(points.items()):
-            ax.plot([intensity], [rate], MARKERS[i % 6], color="#222", markerfacecolor="#fff", label=label)
+            ax.plot([intensity], [rate], MARKERS[i % 6], color=INK, markerfacecolor="#fff", label=label)
         dress(ax, "arithmetic intensity, FLOPs per byte", "FLOPs/s", "xy")
         ax.legend(fontsize=8)
     return Picture(figure, alt, caption)
@@ -72,7 +72,7 @@ def bars(values: dict, ylabel: str, alt: str, *, log: bool = False, caption: str
     """One bar for each label, its value written on it."""
     with rc_context(STYLE):
         figure, ax = canvas()
-        drawn = ax.bar(list(values), list(values.values()), color=COLOURS[0], edgecolor="#222")
+        drawn = ax.bar(list(values), list(values.values()), color=COLOURS[0], edgecolor=INK)
         ax.bar_label(drawn, fmt="{:.3g}", fontsize=8)
         dress(ax, "", ylabel, "y" if log else "")
         ax.grid(axis="x", visible=False)
@@ -90,7 +90,7 @@ def timeline(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture
         for y, (label, spans) in enumerate(rows.items()):
             for start, length, text in spans:
                 colour = COLOURS[kinds.index(label.split(",")[0]) % 6]
-                ax.barh(y, length, left=start, color=colour, edgecolor="#222", height=0.6, alpha=0.75)
+                ax.barh(y, length, left=start, color=colour, edgecolor=INK, height=0.6, alpha=0.75)
                 ax.annotate(
                     text, (start + length, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
                 )
@@ -111,7 +111,7 @@ def levels(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture:
     with rc_context(STYLE):
         figure, ax = canvas(6.4, 0.9 + 0.42 * len(rows))
         values = [v for v, _ in rows.values()]
-        drawn = ax.barh(list(rows), values, color=COLOURS[0], edgecolor="#222", height=0.6, left=0)
+        drawn = ax.barh(list(rows), values, color=COLOURS[0], edgecolor=INK, height=0.6, left=0)
         ax.bar_label(drawn, [t for _, t in rows.values()], fontsize=8, padding=4)
         ax.invert_yaxis()
         dress(ax, xlabel, "", "x")

@@ -17,10 +17,10 @@ from helpers.costs.training.pipeline_schedules import simulate
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 from helpers.plot.racks.wiring import places
 
-INK, PALE = "#222", "#d9e6f2"
+PALE = "#d9e6f2"
 V5E, LLAMA = chip("v5e"), model("llama-2-13b")
 REPLICA = dict(
     kv=kv_cache(LLAMA, 1024), params=parameters(LLAMA).matmul, weights=2 * parameters(LLAMA).total,

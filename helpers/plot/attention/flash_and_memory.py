@@ -6,9 +6,8 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers.costs.attention.io_complexity import warp_floats
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK = "#222"
 # Each kernel of a softmax over L rows of L scores: its name, what it reads, what it writes, as (L²s, Ls).
 KERNELS = {
     "three kernels": (("exp", (1, 0), (1, 0)), ("sum", (1, 0), (0, 1)), ("divide", (1, 1), (1, 0))),

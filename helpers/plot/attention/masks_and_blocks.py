@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 # Fill, ink and hatch of a block of scores: three greys apart, and a hatch where nothing is computed.
 BLOCKS = {
     "whole": (COLOURS[0], "#fff", ""),
-    "cut by the mask": (COLOURS[4], "#222", ""),
+    "cut by the mask": (COLOURS[4], INK, ""),
     "not visited": ("#fff", "#777", "///"),
 }
 
@@ -28,7 +28,7 @@ def masks(panels: Mapping, alt: str, *, caption: str = "") -> Picture:
             if seen.ndim != 2 or seen.dtype != bool:
                 raise ValueError(f"{title}: a mask is bool[T, S], not {seen.dtype}{list(seen.shape)}")
             for (t, s), one in np.ndenumerate(seen):
-                _square(ax, s, t, "", COLOURS[0] if one else "#fff", "#222", "")
+                _square(ax, s, t, "", COLOURS[0] if one else "#fff", INK, "")
             _grid(ax, seen.shape, title)
         axes[0].set_ylabel("queries", fontsize=8)
         axes[0].set_xlabel("keys", fontsize=8)
@@ -80,10 +80,10 @@ def work(panels: Mapping[str, Sequence], alt: str, *, caption: str = "") -> Pict
             for (r, i), w in np.ndenumerate(rows):
                 share = w / most
                 grey = 1 - 0.72 * share
-                _square(ax, i, r, f"{w:,}", (grey, grey, 1 - 0.5 * share), "#fff" if share > 0.6 else "#222", "")
+                _square(ax, i, r, f"{w:,}", (grey, grey, 1 - 0.5 * share), "#fff" if share > 0.6 else INK, "")
             for r, row in enumerate(rows):
                 for i in np.flatnonzero(row == row.max()) if row.min() < row.max() else ():
-                    ax.add_patch(Rectangle((i, r), 1, 1, facecolor="none", edgecolor="#222", linewidth=2.2, zorder=3))
+                    ax.add_patch(Rectangle((i, r), 1, 1, facecolor="none", edgecolor=INK, linewidth=2.2, zorder=3))
             _grid(ax, rows.shape, title)
             for axis, count in ((ax.xaxis, rows.shape[1]), (ax.yaxis, rows.shape[0])):
                 axis.set_ticks(np.arange(count) + 0.5, range(count), fontsize=8)

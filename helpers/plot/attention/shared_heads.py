@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
-
-INK = "#222"
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 
 def kv_head(n: int, N: int, K: int) -> int:

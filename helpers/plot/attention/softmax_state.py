@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
-
-INK = "#222"
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 
 def states(scores: Sequence[float]) -> list[tuple[float, float, float]]:

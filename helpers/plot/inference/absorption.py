@@ -3,7 +3,7 @@
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 # What a panel's arrays are: fill, hatch.
 KINDS = {
@@ -54,7 +54,7 @@ def absorption(alt: str, *, caption: str = "") -> Picture:
             ax.set_title(title, loc="left", fontsize=11, weight="bold")
             ax.text(0.1, -S - 1.1, COSTS[title], fontsize=9)
             ax.axis("off")
-        shown = [Patch(facecolor=f, hatch=h, edgecolor="#222", label=name) for name, (f, h) in KINDS.items()]
+        shown = [Patch(facecolor=f, hatch=h, edgecolor=INK, label=name) for name, (f, h) in KINDS.items()]
         figure.legend(handles=shown, loc="outside lower center", ncols=3, fontsize=9)
     return Picture(figure, alt, caption)
 
@@ -65,9 +65,7 @@ def _array(ax, x: float, name: str, kind: str, size: tuple[float, float], sides:
     top = (rows - S) / 2
     fill, hatch = KINDS[kind]
     ax.add_patch(
-        Rectangle(
-            (x, top - rows), columns, rows, facecolor=fill, hatch=hatch, edgecolor="#222", linewidth=1, alpha=0.85
-        )
+        Rectangle((x, top - rows), columns, rows, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=1, alpha=0.85)
     )
     ax.text(
         x - 0.1, top - rows / 2, sides[0], ha="right", va="center", fontsize=9, rotation=90 if len(sides[0]) > 4 else 0

@@ -6,9 +6,9 @@ from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.inference.engine_simulation import batched, interleaved
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, EMPTY = "#222", "#bbb"
+EMPTY = "#bbb"
 FILLS = tuple(COLOURS[i] + "b0" for i in (4, 5, 2, 3))
 
 

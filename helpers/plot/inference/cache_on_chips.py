@@ -7,9 +7,9 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, WHOLE = "#222", "#d9d9d9"
+WHOLE = "#d9d9d9"
 FILLS, HATCHES = tuple(COLOURS[i] + "a0" for i in (0, 5, 2, 3)), ("", "//", "--", "xx")
 
 

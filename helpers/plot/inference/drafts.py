@@ -6,9 +6,8 @@ from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.inference.speculative_decoding import acceptance
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK = "#222"
 KINDS = {
     "text": ("#eee", ""), "draft": (COLOURS[5], ""), "own": (COLOURS[4], ""), "kept": (COLOURS[2] + "48", ""),
     "refused": ("#fff", "xx"), "unused": ("#fff", ""),

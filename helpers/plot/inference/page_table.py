@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib import rc_context
 from matplotlib.patches import ConnectionPatch, Rectangle
 
-from helpers.plot.picture import COLOURS, DASHES, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, DASHES, INK, STYLE, Picture, canvas
 
 FILLS = tuple(COLOURS[i] for i in (4, 5, 2, 3, 0, 1))
 
@@ -54,7 +54,7 @@ def page_table(tables: Mapping, texts: Mapping, pages: int, size: int, alt: str,
                 said,
                 fontsize=7,
                 va="center",
-                color="#222" if users else "#777",
+                color=INK if users else "#777",
             )
         ax.set(xlim=(-0.05, memory_x + size * place + 1.6), ylim=(tall + 0.2, -0.1))
         ax.axis("off")
@@ -69,9 +69,9 @@ def _places(ax, x: float, y: float, size: int, place: float, tokens: Sequence, o
             fill = dict(facecolor=FILLS[owner % 6], alpha=0.45)
             ax.text(x + (k + 0.5) * place, y + 0.5, str(tokens[k]), fontsize=7, ha="center", va="center", zorder=4)
         ax.add_patch(Rectangle((x + k * place, y + 0.1), place, 0.8, edgecolor="#777", linewidth=0.5, **fill))
-    ax.add_patch(Rectangle((x, y + 0.1), size * place, 0.8, facecolor="none", edgecolor="#222", linewidth=1.2))
+    ax.add_patch(Rectangle((x, y + 0.1), size * place, 0.8, facecolor="none", edgecolor=INK, linewidth=1.2))
 
 
 def _cell(ax, x: float, y: float, text: str) -> None:
-    ax.add_patch(Rectangle((x, y + 0.1), 0.7, 0.8, facecolor="#eee", edgecolor="#222", linewidth=0.8))
+    ax.add_patch(Rectangle((x, y + 0.1), 0.7, 0.8, facecolor="#eee", edgecolor=INK, linewidth=0.8))
     ax.text(x + 0.35, y + 0.5, text, fontsize=8, ha="center", va="center")

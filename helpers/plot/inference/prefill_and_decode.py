@@ -3,9 +3,9 @@
 from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, NEW, CACHED = "#222", COLOURS[1], COLOURS[0]
+NEW, CACHED = COLOURS[1], COLOURS[0]
 
 
 def prefill_and_decode(prompt: int, steps: int, alt: str, *, caption: str = "") -> Picture:

@@ -7,20 +7,20 @@ from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import LogLocator
 
-from helpers.plot.picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas, dress
+from helpers.plot.picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
 
 # What a server does: fill and text, from dark to light, so that they differ in grey, too.
 SPANS = {
     "prefill": (COLOURS[0], "#fff"),
     "mixed": (COLOURS[2], "#fff"),
-    "generate": (COLOURS[4], "#222"),
-    "transfer": ("#f4f4f4", "#222"),
+    "generate": (COLOURS[4], INK),
+    "transfer": ("#f4f4f4", INK),
 }
 # What became of a block of the tree with this prompt: fill, text and edge.
 BLOCKS = {
     "known": (COLOURS[0], "#fff", "-"),
-    "read now": (COLOURS[5], "#222", "-"),
-    "there before": ("#eee", "#222", "-"),
+    "read now": (COLOURS[5], INK, "-"),
+    "there before": ("#eee", INK, "-"),
     "let go": ("#fff", "#777", ":"),
 }
 HATCHES = ("", "///", "---", "xxx", "\\\\\\", "++")  # no dots: the file of a drawing holds the curves of each
@@ -81,7 +81,7 @@ def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Pict
                 fill, ink = SPANS[kind]
                 y = lanes[title].index(lane)
                 ax.add_patch(
-                    Rectangle((start, y + 0.06), end - start, 0.88, facecolor=fill, edgecolor="#222", linewidth=0.5)
+                    Rectangle((start, y + 0.06), end - start, 0.88, facecolor=fill, edgecolor=INK, linewidth=0.5)
                 )
                 if (end - start) / span > 0.012 * max(1, len(text)):
                     ax.text((start + end) / 2, y + 0.5, text, ha="center", va="center", fontsize=6, color=ink)
@@ -91,7 +91,7 @@ def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Pict
             ax.tick_params(labelsize=8)
             ax.grid(visible=False)
         np.atleast_1d(axes)[-1].set_xlabel(xlabel)
-        shown = [Patch(facecolor=SPANS[k][0], edgecolor="#222", label=k) for k in SPANS if k in kinds]
+        shown = [Patch(facecolor=SPANS[k][0], edgecolor=INK, label=k) for k in SPANS if k in kinds]
         figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize=8)
     return Picture(figure, alt, caption)
 
@@ -125,10 +125,10 @@ def _page(ax, page: int, size: int, used: int, owners: list, names: list) -> Non
             fill = dict(facecolor=COLOURS[(4, 5, 2, 3, 0, 1)[i]], hatch=HATCHES[i], alpha=0.6)
         at = (page + 0.04 + 0.92 * place / size, 0.3)
         ax.add_patch(Rectangle(at, 0.92 / size, 0.75, edgecolor="#555", linewidth=0.5, **fill))
-    edge = dict(facecolor="none", edgecolor="#222", linewidth=1.2 + 1.3 * (len(owners) > 1))
+    edge = dict(facecolor="none", edgecolor=INK, linewidth=1.2 + 1.3 * (len(owners) > 1))
     ax.add_patch(Rectangle((page + 0.04, 0.3), 0.92, 0.75, **edge))
     said = f"{page}: {', '.join(map(str, owners)) or 'free'}"
-    ax.text(page + 0.5, 0.22, said, ha="center", va="top", fontsize=7, color="#222" if owners else "#666")
+    ax.text(page + 0.5, 0.22, said, ha="center", va="top", fontsize=7, color=INK if owners else "#666")
 
 
 def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
@@ -155,7 +155,7 @@ def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
                 x, y = len(path) - 1, rows[path]
                 if len(path) > 1:
                     ax.plot([x - 0.18, x + 0.02], [rows[path[:-1]], y], color="#777", linewidth=0.8)
-                box = dict(facecolor=fill, edgecolor="#222", linewidth=0.8, linestyle=edge)
+                box = dict(facecolor=fill, edgecolor=INK, linewidth=0.8, linestyle=edge)
                 ax.add_patch(Rectangle((x + 0.02, y - 0.32), 0.8, 0.64, zorder=3, **box))
                 ax.text(x + 0.42, y, str(path[-1]), ha="center", va="center", fontsize=7, color=ink, zorder=4)
             ax.set(xlim=(-0.05, deep - 0.1), ylim=(tall - 0.5, -0.5))
@@ -163,7 +163,7 @@ def trees(frames: Mapping, alt: str, *, caption: str = "") -> Picture:
             ax.axis("off")
         met = {kind for paths in frames.values() for kind in paths.values()}
         shown = [
-            Patch(facecolor=fill, edgecolor="#222", linestyle=edge, label=kind)
+            Patch(facecolor=fill, edgecolor=INK, linestyle=edge, label=kind)
             for kind, (fill, _, edge) in BLOCKS.items()
             if kind in met
         ]

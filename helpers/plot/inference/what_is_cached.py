@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, KEPT, NEW, PALE = "#222", COLOURS[4], COLOURS[5], "#eee"
+KEPT, NEW, PALE = COLOURS[4], COLOURS[5], "#eee"
 
 
 def _box(ax, x: float, y: float, width: float, height: float, fill: str, **more) -> None:

@@ -2,7 +2,7 @@
 
 from matplotlib import rc_context
 
-from helpers.plot.picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas, dress
+from helpers.plot.picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
 
 
 def curves_and_points(
@@ -29,7 +29,7 @@ def curves_and_points(
             ax.plot(x, y, label=label, color=COLOURS[i], linestyle=DASHES[i])
         for label, (x, y) in points.items():
             i = names.index(label) % 6
-            ax.plot(x, y, MARKERS[i], color=COLOURS[i], markeredgecolor="#222", label=f"{label}, measured")
+            ax.plot(x, y, MARKERS[i], color=COLOURS[i], markeredgecolor=INK, label=f"{label}, measured")
         if level:
             ax.axhline(level[0], color="#555", linewidth=1, linestyle=":")
             ax.annotate(level[1], (0.01, level[0]), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
@@ -53,7 +53,7 @@ def side_by_side(
         for j, machine in enumerate(machines):
             at = [i + (j - (len(machines) - 1) / 2) * wide for i in range(len(values))]
             hatch = ("", "//", "||", "xx", "\\\\", "++")[j % 6]
-            drawn = ax.barh(at, [v[machine] for v in values.values()], wide, color=COLOURS[j % 6] + "90", hatch=hatch, edgecolor="#222",
+            drawn = ax.barh(at, [v[machine] for v in values.values()], wide, color=COLOURS[j % 6] + "90", hatch=hatch, edgecolor=INK,
                             label=machine)  # fmt: skip
             ax.bar_label(drawn, [f"{v[machine]:,.0f}" for v in values.values()], fontsize=8, padding=3)
         ax.set_yticks(range(len(values)), list(values))

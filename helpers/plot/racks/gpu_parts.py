@@ -6,9 +6,9 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from helpers import show
 from helpers.costs.racks.gpu_machine import CYCLES, PER_CLOCK, Machine
 from helpers.costs.rooflines.occupancy import waves as rounds
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, GREY = "#222", "#bbbbbb"
+GREY = "#bbbbbb"
 
 
 def gpu(g: Machine, alt: str, *, caption: str = "") -> Picture:

@@ -7,9 +7,9 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.costs.racks.hierarchical_steps import Step, hierarchical_steps
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, BLUE, ORANGE = "#222", COLOURS[0], COLOURS[1]
+BLUE, ORANGE = COLOURS[0], COLOURS[1]
 Chip = tuple[int, int]
 Held = dict[Chip, tuple[int, ...]]
 """For each chip and piece, of how many chips' numbers the chip's piece is the sum."""

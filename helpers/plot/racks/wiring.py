@@ -9,9 +9,9 @@ from matplotlib.patches import Rectangle
 
 from helpers import show
 from helpers.costs.racks.cluster import Cluster, Link, Wiring, wiring as wires
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, PALE = "#222", "#b5b5b5"
+PALE = "#b5b5b5"
 LOOKS = {"ici": (COLOURS[0], "-"), "dcn": (COLOURS[1], "--"), "pcie": ("#666", ":")}
 FILL = {
     "chip": COLOURS[0] + "60",

@@ -8,9 +8,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK = "#222"
 NEAR = {"tpu": ("VMEM", "matrix units (MXU), vector unit (VPU)"), "gpu": ("shared memory", "Tensor Cores, CUDA cores")}
 
 

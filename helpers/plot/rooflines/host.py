@@ -5,9 +5,9 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, GREY = "#222", "#bbbbbb"
+GREY = "#bbbbbb"
 
 
 def host(c: Chip, alt: str, *, caption: str = "") -> Picture:

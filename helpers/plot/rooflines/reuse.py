@@ -3,9 +3,9 @@
 from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, PLAIN, MARK, REACHED = "#222", "#ffffff", COLOURS[1], "#9ecae1"
+PLAIN, MARK, REACHED = "#ffffff", COLOURS[1], "#9ecae1"
 B, D = 4, 3  # rows of X, rows and columns of W
 
 

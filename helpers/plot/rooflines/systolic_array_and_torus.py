@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.plot.picture import COLOURS, DASHES, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, DASHES, INK, STYLE, Picture, canvas
 
 
 def systolic(frames, alt: str, *, columns: int = 4, caption: str = "") -> Picture:
@@ -66,14 +66,14 @@ def torus(s, src, dst, alt: str, *, caption: str = "") -> Picture:
             ax.plot(xs, ys, color=COLOURS[i], linestyle=DASHES[i], linewidth=4, alpha=0.6, zorder=2)
         for a, b in np.ndindex(*s.shape):
             end = (a, b) in (tuple(src), tuple(dst))
-            ax.plot([b], [a], "s", markersize=18, color="#222" if end else "#fff", markeredgecolor="#222", zorder=3)
+            ax.plot([b], [a], "s", markersize=18, color=INK if end else "#fff", markeredgecolor=INK, zorder=3)
             ax.text(
                 b,
                 a,
                 str(distance(src, (a, b), s)),
                 ha="center",
                 va="center",
-                color="#fff" if end else "#222",
+                color="#fff" if end else INK,
                 fontsize=9,
                 zorder=4,
             )

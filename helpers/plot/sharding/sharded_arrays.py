@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from helpers.costs.sharding.collective_steps import Film
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 from . import collective_steps
 
@@ -96,7 +96,7 @@ def _array(ax, array: Sharding, mesh: Mesh, sizes) -> None:
         r, c = (*block, 0)[:2]
         hatch = "..." if len(groups) > 1 else "//" if len(groups[0]) > 1 else ""
         at = (c * width, r * height), width, height
-        ax.add_patch(Rectangle(*at, facecolor=COLOURS[n % 6] + "40", edgecolor="#222", linewidth=1.2))
+        ax.add_patch(Rectangle(*at, facecolor=COLOURS[n % 6] + "40", edgecolor=INK, linewidth=1.2))
         if hatch:  # apart from the fill, whose transparency it would take
             ax.add_patch(Rectangle(*at, fill=False, edgecolor="#999", hatch=hatch, linewidth=0))
         text = _listed(groups)

@@ -4,9 +4,9 @@ from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, MINE, BORROWED = "#222", COLOURS[0], COLOURS[5]
+MINE, BORROWED = COLOURS[0], COLOURS[5]
 LENGTH = {"B": 2.6, "T": 2.6, "D": 1.5, "F": 2.3, "E": 2.3, "L": 2.3}
 SHOWN = {"state": "moments, master copy", "W_in[E": "experts' W_in", "W_out[E": "experts' W_out", "W_in[L": "layers' W_in",
          "W_out[L": "layers' W_out"}  # fmt: skip

@@ -6,9 +6,9 @@ from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.layout import Layout
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, X, Y = "#222", COLOURS[4], COLOURS[1]
+X, Y = COLOURS[4], COLOURS[1]
 LIKE = dict(ha="center", va="center")
 
 

@@ -4,13 +4,13 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
-from helpers.plot.picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas, dress
+from helpers.plot.picture import COLOURS, DASHES, INK, MARKERS, STYLE, Picture, canvas, dress
 
 # What a device does in a tick: fill and text, from dark to light, so that they differ in grey, too.
 TASKS = {
     1: ("forward", COLOURS[0], "#fff"),
-    2: ("gradient of input", COLOURS[5], "#222"),
-    3: ("gradient of weights", "#f4f4f4", "#222"),
+    2: ("gradient of input", COLOURS[5], INK),
+    3: ("gradient of weights", "#f4f4f4", INK),
 }
 
 
@@ -40,7 +40,7 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             ax.grid(visible=False)
             ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
         np.ravel(axes)[-1].set_xlabel("tick")
-        shown = [Patch(facecolor=fill, edgecolor="#222", label=name) for name, fill, _ in TASKS.values()]
+        shown = [Patch(facecolor=fill, edgecolor=INK, label=name) for name, fill, _ in TASKS.values()]
         figure.legend(
             handles=[*shown, Patch(facecolor="#ddd", label="idle")], loc="outside lower center", ncols=4, fontsize=8
         )
@@ -51,7 +51,7 @@ def _ticks(ax, task, micro, wide: float) -> None:
     for (t, d), kind in np.ndenumerate(task):
         if kind:
             _, fill, ink = TASKS[int(kind)]
-            ax.add_patch(Rectangle((t * wide, d), wide, 1, facecolor=fill, edgecolor="#222", linewidth=0.4))
+            ax.add_patch(Rectangle((t * wide, d), wide, 1, facecolor=fill, edgecolor=INK, linewidth=0.4))
             ax.text((t + 0.5) * wide, d + 0.5, str(micro[t, d]), ha="center", va="center", fontsize=6, color=ink)
 
 
@@ -70,12 +70,12 @@ def plane(
     with rc_context(STYLE):
         figure, ax = canvas(6.2, 4.2)
         ax.contourf(x, y, z, levels=[edge, np.inf], colors=[COLOURS[4]], alpha=0.35)
-        ax.contour(x, y, z, levels=[edge], colors=["#222"], linewidths=1)
-        handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor="#222", label=inside)] if inside else []
+        ax.contour(x, y, z, levels=[edge], colors=[INK], linewidths=1)
+        handles = [Patch(facecolor=COLOURS[4], alpha=0.35, edgecolor=INK, label=inside)] if inside else []
         for i, (label, (xs, ys)) in enumerate((lines or {}).items()):
             handles += ax.plot(xs, ys, color=COLOURS[i % 6], linestyle=DASHES[i % 6], label=label)
         for i, (label, (xs, ys)) in enumerate((dots or {}).items()):
-            handles += ax.plot(xs, ys, MARKERS[i % 6], color="#222", markerfacecolor="#fff", markersize=5, label=label)
+            handles += ax.plot(xs, ys, MARKERS[i % 6], color=INK, markerfacecolor="#fff", markersize=5, label=label)
         ax.set(xlim=(min(x), max(x)), ylim=(min(y), max(y)))
         dress(ax, xlabel, ylabel, "xy")
         figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
@@ -93,7 +93,7 @@ def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str
     lane = 0.8 / len(methods)
     with rc_context(STYLE):
         figure, ax = canvas(5.6, 0.9 + 0.6 * len(rows))
-        ax.axvline(1, color="#222", linewidth=1)
+        ax.axvline(1, color=INK, linewidth=1)
         for i, found in enumerate(rows.values()):
             if i:
                 ax.axhline(i - 0.5, color="#bbb", linewidth=0.8)

@@ -8,14 +8,14 @@ from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.dp_fsdp_tp import cost
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 KINDS = {
     "forward": (COLOURS[0], "", "#fff"),
-    "backward": (COLOURS[4], "", "#222"),
-    "AllGather": ("#f4f4f4", "", "#222"),
-    "ReduceScatter": (COLOURS[5], "////", "#222"),
-    "AllReduce": (COLOURS[5], "////", "#222"),
+    "backward": (COLOURS[4], "", INK),
+    "AllGather": ("#f4f4f4", "", INK),
+    "ReduceScatter": (COLOURS[5], "////", INK),
+    "AllReduce": (COLOURS[5], "////", INK),
 }
 
 
@@ -78,7 +78,7 @@ def step_timelines(
                 fill, hatch, ink = KINDS[s.kind]
                 ax.add_patch(
                     Rectangle(
-                        (s.start, s.row), s.seconds, 0.9, facecolor=fill, hatch=hatch, edgecolor="#222", linewidth=0.6
+                        (s.start, s.row), s.seconds, 0.9, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=0.6
                     )
                 )
                 if s.seconds > 0.025 * span:
@@ -86,15 +86,13 @@ def step_timelines(
                     ax.text(s.start + s.seconds / 2, s.row + 0.45, str(s.layer), ha="center", va="center", fontsize=8,
                             color=ink, bbox=box)  # fmt: skip
             done = max(s.end for s in some if s.row == 0)
-            ax.axvline(done, color="#222", linewidth=1, linestyle=":")
+            ax.axvline(done, color=INK, linewidth=1, linestyle=":")
             ax.set(xlim=(0, span * 1.01), ylim=(1.95, -0.05), yticks=(0.45, 1.45), xticks=())
             ax.set_yticklabels(("arithmetic", "links"), fontsize=9)
             ax.set_title(title, fontsize=9.5, loc="left", weight="bold")
             ax.grid(visible=False)
         ax.set_xlabel(chip_time, fontsize=9)
         kinds = dict.fromkeys(s.kind for some in panels.values() for s in some)
-        shown = [
-            Patch(facecolor=KINDS[k][0], hatch=KINDS[k][1], edgecolor="#222", label=k) for k in KINDS if k in kinds
-        ]
+        shown = [Patch(facecolor=KINDS[k][0], hatch=KINDS[k][1], edgecolor=INK, label=k) for k in KINDS if k in kinds]
         figure.legend(handles=shown, loc="outside lower center", ncols=len(shown), fontsize=8)
     return Picture(figure, alt, caption)

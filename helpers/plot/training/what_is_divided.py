@@ -3,9 +3,8 @@
 from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK = "#222"
 CUTS = {
     "DP, FSDP": "between sequences",
     "CP, SP": "between tokens",

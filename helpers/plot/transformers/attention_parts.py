@@ -4,9 +4,9 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers.costs.transformers.attention_share import attention_intensity
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, QUERY, KEY, SCORE = "#222", COLOURS[5] + "80", COLOURS[0] + "90", "#eeeeee"
+QUERY, KEY, SCORE = COLOURS[5] + "80", COLOURS[0] + "90", "#eeeeee"
 
 
 def attention_bytes(S: int, G: int, alt: str, *, caption: str = "") -> Picture:

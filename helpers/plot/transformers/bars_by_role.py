@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib import rc_context
 
-from helpers.plot.picture import COLOURS, DASHES, STYLE, Picture, canvas, dress
+from helpers.plot.picture import COLOURS, DASHES, INK, STYLE, Picture, canvas, dress
 
 FILLS = tuple(zip((*COLOURS, "#bbb"), ("", "//", "||", "\\\\", "xx", "++", "--")))
 """Colour and hatch of each role; no dots among the hatches, whose circles alone are 68 KB of SVG."""
@@ -47,7 +47,7 @@ def stacked(bars: dict, xlabel: str, alt: str, *, caption: str = "", marks: dict
         ax.margins(x=0.02)
         ax.set_xlim(left=0)
         for i, (label, at) in enumerate((marks or {}).items()):
-            ax.axvline(at, color="#222", linewidth=1.5, linestyle=DASHES[(i + 1) % 6])
+            ax.axvline(at, color=INK, linewidth=1.5, linestyle=DASHES[(i + 1) % 6])
             ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
                         textcoords="offset points", ha="center", va="bottom", fontsize=8)  # fmt: skip
         dress(ax, xlabel, "", "")
@@ -74,7 +74,7 @@ def _cut(ax, bars: dict, roles: list[str]) -> None:
             label=role,
             color=fill,
             hatch=hatch,
-            edgecolor="#222",
+            edgecolor=INK,
             height=0.65,
         )
         left += part

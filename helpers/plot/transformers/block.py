@@ -3,9 +3,9 @@
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-WEIGHTS, OTHER, INK = COLOURS[0] + "40", "#eeeeee", "#222"
+WEIGHTS, OTHER = COLOURS[0] + "40", "#eeeeee"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
 # Of each MLP: what stands above its branches, the branches side by side, the step after them, its result's shape, the last product.
 MLPS = {

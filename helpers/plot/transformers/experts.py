@@ -6,9 +6,8 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers.costs.transformers.moe_batch_and_capacity import capacity
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK = "#222"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
 FILLS = tuple(zip((c + "80" for c in (COLOURS[0], COLOURS[5], COLOURS[2], COLOURS[3])), ("", "///", "\\\\\\\\", "xx")))
 """Of experts: fill and hatch."""

@@ -7,9 +7,9 @@ from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK, CACHED, MADE = "#222", COLOURS[0] + "90", COLOURS[5] + "60"
+CACHED, MADE = COLOURS[0] + "90", COLOURS[5] + "60"
 
 
 def kv_heads(models: Mapping[str, Config], alt: str, *, caption: str = "") -> Picture:

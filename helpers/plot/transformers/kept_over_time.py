@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.training_memory_bytes import arrays, recomputed
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 KINDS = {"forward": (COLOURS[4], ""), "forward again": (COLOURS[1], "///"), "backward": (COLOURS[0], "\\\\\\\\")}
 Step = tuple[str, int, float, float]
@@ -46,19 +46,19 @@ def kept_over_time(c: Config, T: int, policies: Sequence[str], alt: str, *, capt
         for ax, (policy, steps) in zip(axes, runs.items()):
             ends = np.cumsum([s[2] for s in steps])
             held = np.array([0.0, *(s[3] / 1e9 for s in steps)])
-            ax.step([0, *ends], held, where="post", color="#222", linewidth=1.6)
+            ax.step([0, *ends], held, where="post", color=INK, linewidth=1.6)
             ax.fill_between([0, *ends], held, step="post", color="#cccccc")
             for (kind, _, length, _), end in zip(steps, ends):
                 fill, hatch = KINDS[kind]
                 ax.barh(-0.1 * highest, length, left=end - length, height=0.14 * highest, color=fill, hatch=hatch,
-                        edgecolor="#222", linewidth=0.5)  # fmt: skip
-            ax.axhline(0, color="#222", linewidth=0.8)
+                        edgecolor=INK, linewidth=0.5)  # fmt: skip
+            ax.axhline(0, color=INK, linewidth=0.8)
             ax.set(xlim=(0, 1.02 * longest), ylim=(-0.2 * highest, 1.1 * highest))
             ax.set_title(f"policy {policy}", loc="left", fontsize=9, weight="bold")
             ax.set_ylabel("GB held", fontsize=8)
             ax.tick_params(labelsize=8)
             ax.set_yticks([t for t in ax.get_yticks() if 0 <= t <= highest])
         axes[-1].set_xlabel("time, in forward passes of one layer", fontsize=8)
-        shown = [Patch(facecolor=f, hatch=h, edgecolor="#222", label=k) for k, (f, h) in KINDS.items()]
+        shown = [Patch(facecolor=f, hatch=h, edgecolor=INK, label=k) for k, (f, h) in KINDS.items()]
         figure.legend(handles=shown, loc="outside lower left", ncols=3, fontsize=8)
     return Picture(figure, alt, caption)

@@ -6,9 +6,8 @@ from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers.costs.transformers.einsum import einsum
-from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
+from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-INK = "#222"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 1}
 CELLS = {"batch": COLOURS[5] + "70", "contracted": COLOURS[1] + "60", "free": COLOURS[4] + "50"}
 
