@@ -1,7 +1,8 @@
 """Every figure of the course, in one style: readable in grey and by the colour-blind, with alt text.
 
 Each function returns a `Picture`, which a notebook and the site show as an image with its alt text.
-`picture` is that and the style, `charts` are curves, rooflines, bars and timelines; the rest lies in a room for each chapter.
+`picture` is that and the style, `marks` are boxes and arrows, `charts` are curves, rooflines, bars and timelines; the rest
+lies in a room for each chapter.
 May import: helpers.costs.
 Tests: tests/helpers/plot.
 """

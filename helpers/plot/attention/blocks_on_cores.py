@@ -3,9 +3,9 @@
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
+from helpers.plot.marks import HATCHES
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
-HATCHES = ("", "///", "---", "xxx")  # no dots: the file of a drawing holds the curves of each
 SUMS = {"forward": {"rows": ("O",), "columns": ()}, "backward": {"rows": ("dQ",), "columns": ("dK\ndV",)}}
 """What is summed over a row of blocks, and what over a column."""
 

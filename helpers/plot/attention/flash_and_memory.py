@@ -1,11 +1,10 @@
 """Attention and its two memories: kernels that write in between, Flash's blocks, what a backward pass keeps, warps of a block."""
 
-from collections.abc import Sequence
-
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.attention.io_complexity import warp_floats
+from helpers.plot.marks import HATCHES, arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 # Each kernel of a softmax over L rows of L scores: its name, what it reads, what it writes, as (L²s, Ls).
@@ -37,7 +36,7 @@ def kernels(alt: str, *, caption: str = "") -> Picture:
                     (left + 0.55, (0.75, 2.2), reads),
                     (left + wide - 0.95, (2.2, 0.75), writes),
                 ):
-                    ax.add_patch(_arrow((at, start), (at, end)))
+                    arrow(ax, (at, start), (at, end), width=1.1)
                     ax.text(at + 0.14, 1.47, _amount(amount), ha="left", va="center", fontsize=9)
             squares, rows = (sum(step[which][k] for step in steps for which in (1, 2)) for k in (0, 1))
             ax.set_title(f"{title}: {_amount((squares, rows))} numbers", loc="left", fontsize=10, weight="bold")
@@ -101,9 +100,9 @@ def _tiles(ax, n: int, i: int, j: int, keys_outside: bool) -> None:
     ax.text(j + 0.5, n - 0.53 - i, f"$S_{{{i}{j}}}$", ha="center", va="center", fontsize=9)
     ax.text(right + 1.15, n - 0.53 - i, "with $m, \\ell$", ha="left", va="center", fontsize=8)
     down, across = ("inner", "outer") if keys_outside else ("outer", "inner")
-    ax.add_patch(_arrow((left - 0.35, n - 0.1), (left - 0.35, 0.1)))
+    arrow(ax, (left - 0.35, n - 0.1), (left - 0.35, 0.1), width=1.1)
     ax.text(left - 0.55, n / 2, f"{down} loop", ha="right", va="center", fontsize=8, rotation=90)
-    ax.add_patch(_arrow((0.1, n + 2.85), (n - 0.1, n + 2.85)))
+    arrow(ax, (0.1, n + 2.85), (n - 0.1, n + 2.85), width=1.1)
     ax.text(n / 2, n + 2.95, f"{across} loop", ha="center", va="bottom", fontsize=8)
     ax.set(xlim=(left - 1.0, right + 2.6), ylim=(-0.1, n + 3.5), aspect="equal")
     ax.set_axis_off()
@@ -175,9 +174,6 @@ def warps(alt: str, *, R: int = 128, C: int = 128, H: int = 64, count: int = 4, 
     return Picture(figure, alt, caption)
 
 
-HATCHES = ("", "///", "---", "xxx")  # no dots: the file of a drawing holds the curves of each
-
-
 def _fill(k: int) -> str:
     return COLOURS[k % 6] + "90"
 
@@ -196,9 +192,3 @@ def _striped(ax, corner, size, count: int, rows: bool, whole: bool, name: str, o
             at, w, h = (x + k * wide / count, y), wide / count, tall
         ax.add_patch(Rectangle(at, w, h, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=0.8))
     ax.text(x + wide / 2, y + tall + 0.06, name, ha="center", va="bottom", fontsize=9)
-
-
-def _arrow(start: Sequence[float], end: Sequence[float]) -> FancyArrowPatch:
-    return FancyArrowPatch(
-        tuple(start), tuple(end), arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1.1, shrinkA=0, shrinkB=0
-    )

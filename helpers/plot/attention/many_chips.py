@@ -6,9 +6,8 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from helpers import show
 from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.attention.ring_attention import CUTS, ring_decode_bytes, rounds, tree
+from helpers.plot.marks import HATCHES
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
-
-HATCHES = ("", "///", "---", "xxx")  # no dots: the file of a drawing holds the curves of each
 
 
 def owner(token: int, n: int, C: int, cut: str) -> int:

@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
+from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 
@@ -76,14 +77,14 @@ def combine_tree(parts: Sequence[Sequence[float]], alt: str, *, caption: str = "
                 left = x + (k - len(part) / 2) * side
                 ax.add_patch(Rectangle((left, 1.35), side, 0.7, facecolor=COLOURS[4] + "60", edgecolor=INK))
                 ax.text(left + side / 2, 1.7, f"{score:g}", ha="center", va="center", fontsize=9)
-            ax.add_patch(_arrow((x, 1.35), (x, 0.72)))
+            arrow(ax, (x, 1.35), (x, 0.72), width=1.1)
         _boxes(ax, at, level, y)
         while len(level) > 1:
             level = [combined(a, b) for a, b in zip(level[::2], level[1::2])]
             above, at, y = at, [(a + b) / 2 for a, b in zip(at[::2], at[1::2])], y - 2.3
             for i, x in enumerate(at):
                 for parent in above[2 * i : 2 * i + 2]:
-                    ax.add_patch(_arrow((parent, y + 1.6), (x + 0.25 * (parent - x) / width, y + 0.72)))
+                    arrow(ax, (parent, y + 1.6), (x + 0.25 * (parent - x) / width, y + 0.72), width=1.1)
                 ax.text(x, y + 1.42, "$\\oplus$", ha="center", va="center", fontsize=13)
             _boxes(ax, at, level, y)
         ax.set(xlim=(-1.15, (len(parts) - 1) * width + 1.15), ylim=(y - 0.8, 2.15))
@@ -97,12 +98,6 @@ def _boxes(ax, at: Sequence[float], level: Sequence[tuple[float, float]], y: flo
         ax.text(x, y, f"$m$ = {m:g}\n$\\ell$ = {total:.2f}", ha="center", va="center", fontsize=9)
 
 
-def _arrow(start, end) -> FancyArrowPatch:
-    return FancyArrowPatch(
-        start, end, arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1.1, shrinkA=0, shrinkB=0
-    )
-
-
 def passing_keys(count: int, alt: str, *, caption: str = "") -> Picture:
     """A query beside whose state, m, ℓ and O, keys and values pass one by one; the division comes after the last one."""
     wide = 1.9
@@ -112,10 +107,10 @@ def passing_keys(count: int, alt: str, *, caption: str = "") -> Picture:
             x = s * wide
             ax.add_patch(Rectangle((x, 1.7), 1.35, 0.8, facecolor=COLOURS[4] + "60", edgecolor=INK))
             ax.text(x + 0.67, 2.1, f"$k_{s}, v_{s}$", ha="center", va="center", fontsize=9)
-            ax.add_patch(_arrow((x + 0.67, 1.7), (x + 0.67, 0.8)))
+            arrow(ax, (x + 0.67, 1.7), (x + 0.67, 0.8), width=1.1)
             ax.add_patch(Rectangle((x, 0), 1.35, 0.8, facecolor=COLOURS[5] + "80", edgecolor=INK))
             ax.text(x + 0.67, 0.4, "$m, \\ell, O$", ha="center", va="center", fontsize=9)
-            ax.add_patch(_arrow((x + 1.35, 0.4), (x + wide, 0.4)))
+            arrow(ax, (x + 1.35, 0.4), (x + wide, 0.4), width=1.1)
         end = count * wide
         ax.add_patch(Rectangle((end, 0), 1.7, 0.8, facecolor="#fff", edgecolor=INK))
         ax.text(end + 0.85, 0.4, "$o = O / \\ell$", ha="center", va="center", fontsize=9)

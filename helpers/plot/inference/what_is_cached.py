@@ -1,17 +1,18 @@
 """What is read and what is kept: weights for all sequences and a cache for each, KV heads, layers, a rolling window, prompts in pieces."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
+from helpers.plot.marks import box
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 KEPT, NEW, PALE = COLOURS[4], COLOURS[5], "#eee"
 
 
-def _box(ax, x: float, y: float, width: float, height: float, fill: str, **more) -> None:
-    ax.add_patch(Rectangle((x, y), width, height, **dict(facecolor=fill, edgecolor=INK, linewidth=0.9) | more))
+_box = partial(box, linewidth=0.9)
 
 
 def weights_and_caches(contexts: Sequence[int], alt: str, *, caption: str = "") -> Picture:
@@ -23,12 +24,12 @@ def weights_and_caches(contexts: Sequence[int], alt: str, *, caption: str = "") 
     with rc_context(STYLE):
         figure, ax = canvas(5.2, 0.9 + 0.38 * rows)
         for y, n in enumerate(contexts):
-            _box(ax, 4.6, y + 0.15, 0.8, 0.7, NEW)
+            _box(ax, 4.6, y + 0.15, 0.8, 0.7, fill=NEW)
             ax.add_patch(FancyArrowPatch((3.4, y + 0.5), (4.6, y + 0.5), arrowstyle="-|>", mutation_scale=8, color=INK))
             ax.add_patch(FancyArrowPatch((6.6, y + 0.5), (5.4, y + 0.5), arrowstyle="-|>", mutation_scale=8, color=INK))
-            _box(ax, 6.6, y + 0.15, 5.0 * n / longest, 0.7, KEPT)
+            _box(ax, 6.6, y + 0.15, 5.0 * n / longest, 0.7, fill=KEPT)
             ax.text(6.7, y + 0.5, f"cache of sequence {y}", fontsize=7.5, va="center")
-        _box(ax, 0.6, 0, 2.8, rows, COLOURS[0] + "60")
+        _box(ax, 0.6, 0, 2.8, rows, fill=COLOURS[0] + "60")
         ax.text(2.0, rows / 2, "weights\nof all layers", ha="center", va="center", fontsize=9)
         for x, text in ((2.0, "read once"), (5.0, "$B$ tokens"), (8.9, "$B$ caches, each read for one token")):
             ax.text(x, -0.25, text, ha="center", va="bottom", fontsize=9)
@@ -49,11 +50,11 @@ def cached_heads(N: int, kinds: dict[str, int | None], alt: str, *, caption: str
             for k in range(count):
                 x = (k + 0.5) * N / count
                 width = 0.8 if K else 0.62 * N
-                _box(ax, x - width / 2, 0, width, 0.8, KEPT)
+                _box(ax, x - width / 2, 0, width, 0.8, fill=KEPT)
                 for n in range(k * N // count, (k + 1) * N // count):
                     ax.plot([n + 0.5, x], [2.2, 0.8], color="#777", linewidth=0.8, zorder=0)
             for n in range(N):
-                _box(ax, n + 0.1, 2.2, 0.8, 0.8, NEW)
+                _box(ax, n + 0.1, 2.2, 0.8, 0.8, fill=NEW)
             ax.text(N / 2, 3.3, title, ha="center", va="bottom", fontsize=9)
             ax.text(
                 N / 2, -0.3, f"{K} of keys, {K} of values" if K else "one vector $c$", ha="center", va="top", fontsize=7
@@ -79,9 +80,9 @@ def kept_tokens(tokens: int, layers: int, window: int, alt: str, *, caption: str
         figure, axes = canvas(5.2, 1.9, 1, len(panels))
         for ax, (title, rows) in zip(axes, panels.items()):
             for y, kept in enumerate(rows):
-                _box(ax, 0, y, tokens, 1, "#fff", linewidth=0.5)
+                _box(ax, 0, y, tokens, 1, fill="#fff", linewidth=0.5)
                 for x in kept:
-                    _box(ax, x, y, 1, 1, KEPT, linewidth=0.5)
+                    _box(ax, x, y, 1, 1, fill=KEPT, linewidth=0.5)
                 if not kept:
                     ax.text(tokens / 2, y + 0.5, "uses the layer above", ha="center", va="center", fontsize=6)
                     ax.add_patch(
@@ -112,7 +113,7 @@ def rolling(window: int, sinks: int, moments: Sequence[int], alt: str, *, captio
                 place = token if token < sinks else sinks + (token - sinks) % window
                 if token < sinks or token > t - window:
                     fill = NEW if token == t else "#bbb" if token < sinks else KEPT
-                    _box(ax, place + 0.3 * (place >= sinks), y + 0.08, 1, 0.84, fill)
+                    _box(ax, place + 0.3 * (place >= sinks), y + 0.08, 1, 0.84, fill=fill)
                     ax.text(
                         place + 0.5 + 0.3 * (place >= sinks), y + 0.5, str(token), ha="center", va="center", fontsize=9
                     )
@@ -134,11 +135,11 @@ def chunks(S: int, T: int, alt: str, *, caption: str = "") -> Picture:
         for i, ax in enumerate(axes):
             for q in range(min((i + 1) * T, S)):
                 if q < i * T:
-                    _box(ax, 0, q, q + 1, 1, PALE, linewidth=0.4)
+                    _box(ax, 0, q, q + 1, 1, fill=PALE, linewidth=0.4)
                     continue
                 if i:
-                    _box(ax, 0, q, i * T, 1, KEPT, linewidth=0.4)
-                _box(ax, i * T, q, q + 1 - i * T, 1, NEW, linewidth=0.4)
+                    _box(ax, 0, q, i * T, 1, fill=KEPT, linewidth=0.4)
+                _box(ax, i * T, q, q + 1 - i * T, 1, fill=NEW, linewidth=0.4)
             ax.add_patch(Rectangle((0, 0), S, S, fill=False, edgecolor="#777", linewidth=0.8, linestyle=":"))
             ax.set_title(f"piece {i + 1}", fontsize=9)
             ax.text(S, i * T + T / 2, " $T$", va="center", fontsize=9)

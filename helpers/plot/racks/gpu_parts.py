@@ -1,11 +1,12 @@
 """A GPU as a machine: its memories with their sizes and latencies; and a product's tiles on its SMs, wave by wave."""
 
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
 from helpers import show
 from helpers.costs.racks.gpu_machine import CYCLES, PER_CLOCK, Machine
 from helpers.costs.rooflines.occupancy import waves as rounds
+from helpers.plot.marks import arrow, box
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 GREY = "#bbbbbb"
@@ -22,17 +23,13 @@ def gpu(g: Machine, alt: str, *, caption: str = "") -> Picture:
         ax.text(0.3, 7.3, "one SM", ha="left", va="center", fontsize=9, weight="bold")
         ax.text(7.1, 6.9, f"{c.cores} SMs,\n{g.clock / 1e9:.2f} GHz", ha="left", va="center", fontsize=8)
         for i in range(4):
-            _box(ax, 0.4 + 1.5 * i, 6.15, 1.35, 0.85, "Tensor\nCore", COLOURS[1])
-        _box(ax, 0.4, 4.85, 5.85, 0.8, f"registers, {show.ibytes(4 * sm.registers)}", COLOURS[4])
-        _box(ax, 0.4, 3.65, 5.85, 0.8, f"shared memory, {show.ibytes(sm.smem_bytes)}", COLOURS[4])
-        _box(ax, 0.2, 1.95, 6.7, 0.85, f"L2, {show.bytes(g.l2_bytes)}", COLOURS[0])
-        _box(ax, 0.2, 0.2, 6.7, 0.85, f"HBM, {show.bytes(c.hbm_bytes)}", GREY)
+            box(ax, 0.4 + 1.5 * i, 6.15, 1.35, 0.85, "Tensor\nCore", COLOURS[1] + "50")
+        box(ax, 0.4, 4.85, 5.85, 0.8, f"registers, {show.ibytes(4 * sm.registers)}", COLOURS[4] + "50")
+        box(ax, 0.4, 3.65, 5.85, 0.8, f"shared memory, {show.ibytes(sm.smem_bytes)}", COLOURS[4] + "50")
+        box(ax, 0.2, 1.95, 6.7, 0.85, f"L2, {show.bytes(g.l2_bytes)}", COLOURS[0] + "50")
+        box(ax, 0.2, 0.2, 6.7, 0.85, f"HBM, {show.bytes(c.hbm_bytes)}", GREY + "50")
         for low, high in ((5.65, 6.15), (4.45, 4.85), (2.8, 3.65), (1.05, 1.95)):
-            ax.add_patch(
-                FancyArrowPatch(
-                    (3.3, low), (3.3, high), arrowstyle="<|-|>", mutation_scale=9, color=INK, shrinkA=0, shrinkB=0
-                )
-            )
+            arrow(ax, (3.3, low), (3.3, high), "<|-|>")
         each = f"{PER_CLOCK[c.name]:,} FLOPs a\ncycle and SM"
         for y, text in (
             (5.9, each),
@@ -51,11 +48,6 @@ def gpu(g: Machine, alt: str, *, caption: str = "") -> Picture:
 def _cycles(memory: str) -> str:
     n = CYCLES[memory]
     return f"{n} cycle{'s' * (n > 1)}"
-
-
-def _box(ax, x, y, w, h, text: str, fill: str) -> None:
-    ax.add_patch(Rectangle((x, y), w, h, facecolor=fill + "50", edgecolor=INK, linewidth=1))
-    ax.text(x + w / 2, y + h / 2, text, ha="center", va="center", fontsize=8)
 
 
 def wave_rows(panels: dict[str, int], sms: int, alt: str, *, caption: str = "") -> Picture:

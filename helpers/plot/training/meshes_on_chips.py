@@ -1,14 +1,18 @@
 """Where the axes of a mesh lie: on the torus of a pod, on hosts with NVLink inside and a network between, on several pods."""
 
+from functools import partial
+
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.layout import Layout
+from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 X, Y = COLOURS[4], COLOURS[1]
+_both = partial(arrow, style="<|-|>", head=10, width=1.4)
 LIKE = dict(ha="center", va="center")
 
 
@@ -116,14 +120,6 @@ def _host(ax, x: float, y: float, wide: float, high: float, n: int, title: str, 
         )
         ax.text(left + (wide - 0.3) / n / 2, y + 0.76, str(g), color="#fff", fontsize=8, weight="bold", **LIKE)
     ax.text(x + wide / 2, y + 0.28, f"TP over NVLink, {rate}", fontsize=8.5, **LIKE)
-
-
-def _both(ax, start, end) -> None:
-    ax.add_patch(
-        FancyArrowPatch(
-            start, end, arrowstyle="<|-|>", mutation_scale=10, color=INK, linewidth=1.4, shrinkA=0, shrinkB=0
-        )
-    )
 
 
 def pods(chip: Chip, alt: str, *, count: int = 2, caption: str = "") -> Picture:

@@ -1,9 +1,11 @@
 """What training can divide: the batch by sequences and by tokens, the model by layers, by heads and F, and by experts."""
 
-from matplotlib import rc_context
-from matplotlib.patches import Rectangle
+from functools import partial
 
-from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
+from matplotlib import rc_context
+
+from helpers.plot.marks import box
+from helpers.plot.picture import COLOURS, STYLE, Picture, canvas
 
 CUTS = {
     "DP, FSDP": "between sequences",
@@ -15,17 +17,20 @@ CUTS = {
 """The ways to divide, and where each cuts."""
 
 
+_box = partial(box, linewidth=0.7)
+
+
 def divisions(alt: str, *, caption: str = "") -> Picture:
     """A batch and a model side by side, each way's cut as a dashed line with its name."""
     with rc_context(STYLE):
         figure, ax = canvas(5.4, 2.9)
         for row in range(4):
             for column in range(6):
-                _box(ax, 0.5 * column, 0.55 * row, 0.5, 0.55, "#fff")
-            _box(ax, 5.9, 0.6 * row, 1.9, 0.42, COLOURS[4] + "60")
+                _box(ax, 0.5 * column, 0.55 * row, 0.5, 0.55, fill="#fff")
+            _box(ax, 5.9, 0.6 * row, 1.9, 0.42, fill=COLOURS[4] + "60")
             ax.text(5.8, 0.6 * row + 0.21, f"layer {3 - row}", ha="right", va="center", fontsize=8)
             for expert in range(4):
-                _box(ax, 8.4 + 0.55 * expert, 0.6 * row, 0.42, 0.42, COLOURS[5] + "80")
+                _box(ax, 8.4 + 0.55 * expert, 0.6 * row, 0.42, 0.42, fill=COLOURS[5] + "80")
         for x, text in ((1.5, "the batch"), (6.85, "the model"), (9.435, "its experts")):
             ax.text(x, 3.05, text, ha="center", fontsize=10, weight="bold")
         ax.text(1.5, -0.2, "tokens T", ha="center", va="top", fontsize=9)
@@ -39,10 +44,6 @@ def divisions(alt: str, *, caption: str = "") -> Picture:
         ax.set(xlim=(-0.5, 11.2), ylim=(-0.6, 3.4))
         ax.set_axis_off()
     return Picture(figure, alt, caption)
-
-
-def _box(ax, x: float, y: float, wide: float, high: float, fill: str) -> None:
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor=fill, edgecolor=INK, linewidth=0.7))
 
 
 def _cut(ax, start, end, name: str, at, ha: str, va: str) -> None:

@@ -1,9 +1,10 @@
 """Dot-product attention: what crosses HBM for one KV head, and how keys pass by a chunk of queries."""
 
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.transformers.attention_share import attention_intensity
+from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 QUERY, KEY, SCORE = COLOURS[5] + "80", COLOURS[0] + "90", "#eeeeee"
@@ -93,13 +94,13 @@ def softmax_chunks(chunks: int, at: int, alt: str, *, caption: str = "") -> Pict
             ((5.7, 4.4), (7.0, 4.6)),
             ((5.7, 4.2), (7.0, 3.6)),
         ):
-            _arrow(ax, start, end)
+            arrow(ax, start, end)
         wide = 11.6 / chunks
         for i in range(chunks):
             done, fill = i < at, KEY if i >= at else "#d9d9d9"
             _box(ax, 0.2 + wide * i, 0.6, wide - 0.25, 1.0, f"K, V {i}" + ("\ndone" if done else ""), fill, "")
         x = 0.2 + wide * (at + 0.5)
-        _arrow(ax, (x, 1.6), (x, 2.6))
+        arrow(ax, (x, 1.6), (x, 2.6))
         ax.set(xlim=(0, 12), ylim=(0.3, 7.3))
         ax.set_axis_off()
     return Picture(figure, alt, caption)
@@ -109,9 +110,3 @@ def _box(ax, x, y, width, height, text, fill, hatch) -> None:
     ax.add_patch(Rectangle((x, y), width, height, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=1))
     paper = {"facecolor": "#fff", "edgecolor": "none", "pad": 1} if hatch else None
     ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8, bbox=paper)
-
-
-def _arrow(ax, start, end) -> None:
-    ax.add_patch(
-        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1, shrinkA=0, shrinkB=0)
-    )

@@ -1,8 +1,9 @@
 """A decoder from tokens to logits, and one Transformer block: its products with their sizes, and three kinds of MLP."""
 
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
+from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 WEIGHTS, OTHER = COLOURS[0] + "40", "#eeeeee"
@@ -71,9 +72,7 @@ def _box(ax, x: float, y: float, width: float, text: str, fill: str = WEIGHTS, h
 
 
 def _arrow(ax, start, end, text: str = "") -> None:
-    ax.add_patch(
-        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9, color=INK, linewidth=1, shrinkA=0, shrinkB=0)
-    )
+    arrow(ax, start, end)
     if text:
         ax.text(
             (start[0] + end[0]) / 2 + 0.12,

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from matplotlib import rc_context
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
+from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 
@@ -32,11 +33,7 @@ def flow(
         figure, ax = canvas(5.2, 0.62 * tall + 0.25)
         for a, b in arrows:
             (x, y), (to, at) = place[a], place[b]
-            ax.add_patch(
-                FancyArrowPatch(
-                    (x + 1.0, y), (to - 1.0, at), arrowstyle="-|>", mutation_scale=9, color=INK, shrinkA=0, shrinkB=0
-                )
-            )
+            arrow(ax, (x + 1.0, y), (to - 1.0, at))
         for text, (x, y) in place.items():
             fill = COLOURS[0] + "40" if text in marked else "#eeeeee"
             ax.add_patch(Rectangle((x - 1.0, y - 0.55), 2.0, 1.1, facecolor=fill, edgecolor=INK, linewidth=1))
