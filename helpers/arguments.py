@@ -5,7 +5,8 @@ A module of formulas ends with `entries(__name__)`: its public functions, and it
 * take integer arrays of any width as floats, for 8192·8192·32 does not fit into 32 bits; whole numbers of NumPy and of
   Python become Python's, which are exact;
 * refuse, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more), a negative
-  size, rate or time, and a division by zero. Arrays, tracers and nan, a number that is not known, are not looked at.
+  size, rate or time, a division by zero, and an array where only one number will do. Tracers and nan, a number that is not
+  known, are not looked at, and no number of an array is.
 
 What formulas call among themselves is not looked at again.
 """
@@ -15,7 +16,7 @@ import math
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import chain, repeat
 from typing import Annotated, Union, get_args, get_origin
@@ -124,9 +125,9 @@ def _entry(f, signed: frozenset, checked_last: bool):
             if not outside:
                 raise
             raise _division(f, checks.named(args, kwargs)) from None
-        except (TypeError, AttributeError, LookupError):
-            if outside:
-                checks.after_failure(checks.named(args, kwargs))
+        except (TypeError, AttributeError, LookupError, ValueError) as error:
+            if outside and (not isinstance(error, ValueError) or str(error).startswith(_OF_ARRAYS)):
+                checks.after_failure(checks.named(args, kwargs), error)
             raise
         finally:
             if outside:
@@ -167,14 +168,22 @@ class _Checks:
             if name in self.kinds and not _is(x, self.kinds[name]):
                 raise ValueError(f"{self.called}: {name} is {_words(self.kinds[name])}, not {_shown(x)}")
 
-    def after_failure(self, given) -> None:
+    def after_failure(self, given, error) -> None:
         """What is not declared is a number, most often: said of a text, a list or None only where the formula failed at it."""
         self.declared(given)
         for name, x in given:
+            if str(error).startswith(_OF_ARRAYS) and getattr(x, "shape", ()):
+                raise ValueError(f"{self.called}: {name} is one number here, not an array") from None
             if name in self.numbers and (isinstance(x, str) or x is None or isinstance(x, list) and plain(*x)):
                 raise ValueError(f"{self.called}: {name} is a number, not {_shown(x)}") from None
 
 
+_OF_ARRAYS = (
+    "The truth value of an array",
+    "only integer scalar arrays",
+    "only 0-dimensional arrays",
+    "only length-1 arrays",
+)
 _BUILT_IN = (str, list, tuple, dict, set, frozenset, types.FunctionType)
 
 
@@ -201,7 +210,7 @@ def _is(x, kind) -> bool:
         return isinstance(x, str)
     if origin is Callable:
         return callable(x)
-    if origin in (tuple, Sequence, Iterable):
+    if origin in (tuple, Sequence, Collection, Iterable):
         return _is_several(x, origin, inner)
     if origin in (Mapping, dict):
         return isinstance(x, Mapping) and all(_is(v, inner[1]) for v in x.values())
@@ -240,7 +249,7 @@ def _words(kind) -> str:
         return " or ".join(map(_words, inner))
     if origin is Callable:
         return "a function"
-    if origin in (tuple, Sequence, Iterable):
+    if origin in (tuple, Sequence, Collection, Iterable):
         if origin is tuple and Ellipsis not in inner:
             return "a tuple of " + " and ".join(map(_words, inner))
         return f"a tuple or list, and each of it {_words(inner[0])}"

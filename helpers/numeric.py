@@ -53,15 +53,15 @@ def nonzero(x):
 
 
 def ceil(x):
-    """Smallest integer not below `x` (a float for arrays)."""
+    """Smallest integer not below `x` (a float for arrays); nan and infinity stay what they are."""
     xp = _namespace(x)
-    return xp.ceil(x) if xp else math.ceil(x)
+    return xp.ceil(x) if xp else math.ceil(x) if math.isfinite(x) else x
 
 
 def floor(x):
-    """Largest integer not above `x` (a float for arrays)."""
+    """Largest integer not above `x` (a float for arrays); nan and infinity stay what they are."""
     xp = _namespace(x)
-    return xp.floor(x) if xp else math.floor(x)
+    return xp.floor(x) if xp else math.floor(x) if math.isfinite(x) else x
 
 
 def ceil_near(x):

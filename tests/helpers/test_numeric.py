@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import numeric
 from helpers.costs.transformers.moe_batch_and_capacity import capacity
 from helpers.numeric import ceil_near, floor_near
 
@@ -43,3 +44,10 @@ def test_near_rounding_of_arrays_and_of_large_numbers():
     for x in (2.0**24 - 1, 2.0**40 + 1, 1e15 + 1):
         assert ceil_near(x) == floor_near(x) == x
     assert ceil_near(np.float32(2**23 - 1)) == 2**23 - 1
+
+
+@pytest.mark.parametrize("f", [numeric.ceil, numeric.floor, ceil_near, floor_near])
+def test_what_is_no_finite_number_is_not_rounded(f):
+    """A number that is not known, nan, stays unknown, as in an array."""
+    assert np.isnan(f(float("nan"))) and f(float("inf")) == float("inf") and f(float("-inf")) == float("-inf")
+    assert np.isnan(f(np.array([np.nan]))).all()

@@ -12,6 +12,9 @@ from helpers.costs.inference.engine_simulation import interleaved
 from helpers.costs.inference.latency_and_throughput import waiting
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_log import mixed_load
+from helpers.costs.racks.cluster import hosts
+from helpers.costs.racks.hierarchical_steps import hierarchical_steps
+from helpers.costs.racks.tiered_collectives import domains_reached
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.host_offload import offloaded_matmul
@@ -63,6 +66,9 @@ SAID = [
     (lambda: Slice("v5e", (4, 4)), "made of a Chip, not of 'v5e': write Slice\\(chip"),
     (lambda: offloaded_matmul(8, 8, 8, Slice(chip("v7"), (4, 4, 4))), "v7 has no published bandwidth to its host"),
     (lambda: on_chip(Work(1, 1, (Move("pcie", 3),)), chip("v7")), "give its bytes/s as pcie="),
+    (lambda: hosts("H100", np.array([2, 4])), "hosts: n is one number here, not an array"),
+    (lambda: hierarchical_steps(np.array([2, 4]), 2), "hierarchical_steps: g is one number here, not an array"),
+    (lambda: domains_reached(np.array([2.0, 4.0]), 8, E=64), "domains_reached: k is one number here, not an array"),
     (lambda: SM().resident_blocks(2048), "a block has 1 to 1024 threads with 1 or more registers each, got 2048"),
 ]
 
