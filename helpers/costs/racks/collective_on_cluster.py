@@ -97,7 +97,7 @@ def card_across_groups(W_dcn, W_up, m, groups):
     return where(groups > 1, minimum(W_dcn, W_up / nonzero(far)), W_dcn)
 
 
-def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop=None, hop_dcn=HOP_DCN) -> Time:
+def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> Time:
     """Seconds in each tier; `lower` if the tiers work on different pieces at once, `upper` if one waits for the other.
 
     A thin uplink of leaf switches (oversubscription) slows the blocks of an AllToAll that go to other groups; rings and trees
@@ -120,7 +120,7 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop=None, hop_dcn=HOP
     return alpha_beta(over, chip.link_bandwidth, card, chip.hop if hop is None else hop, hop_dcn)
 
 
-def fastest(c: Cluster, kind: str, V, hop=None, hop_dcn=HOP_DCN) -> str:
+def fastest(c: Cluster, kind: str, V, hop: float | None = None, hop_dcn=HOP_DCN) -> str:
     """The algorithm whose slower tier is fastest, at published rates: the first one in a tie.
 
     >>> from .cluster import hosts

@@ -19,6 +19,7 @@ from itertools import product
 from math import inf
 
 from helpers.arguments import entries
+from helpers.numeric import plain
 
 from .cluster import Cluster, Link, Wiring, wiring
 
@@ -28,11 +29,16 @@ NEEDS = {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 2}
 def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[str]) -> float:
     """Bytes/s that nodes `sources` can send to nodes `sinks` together, over links that carry W each way (Dinic 1970).
 
+    A node without a link sends nothing.
+
     >>> from .cluster import hosts, wiring
     >>> w = wiring(hosts("H100", 2))
     >>> max_flow(w.links, w.chips[:8], w.chips[8:]) / 1e9, max_flow(w.links, w.chips[:1], w.chips[1:]) / 1e9
     (400.0, 500.0)
     """
+    for side in (sources, sinks):
+        if isinstance(side, str):
+            raise ValueError(f"sources and sinks are several names: write [{side!r}]")
     if set(sources) & set(sinks):
         raise ValueError(f"{sorted(set(sources) & set(sinks))[0]!r} is on both sides: a node sends or receives")
     left: dict[str, dict[str, float]] = {}
@@ -103,11 +109,13 @@ class Cut:
 
 
 def needs(kind: str, inside, chips):
-    """Bytes, of one byte of V, that cross into a side of `inside` chips, or out of it, in the fuller direction.
+    """Bytes, of one byte of V, that cross into a side of `inside` chips of `chips`, or out of it, in the fuller direction.
 
     >>> needs("AllGather", 8, 16), needs("AllReduce", 8, 16), needs("AllToAll", 8, 16)
     (0.5, 1.0, 0.25)
     """
+    if plain(inside, chips) and inside > chips:
+        raise ValueError(f"a side of a cut of {chips} chips has at most as many, not {inside}")
     if kind == "AllToAll":
         return inside * (chips - inside) / chips**2
     if kind not in NEEDS:

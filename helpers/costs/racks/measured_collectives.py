@@ -74,11 +74,21 @@ def _share(chip: Chip, algorithm: str, k: Reached) -> float:
     return getattr(k, name)
 
 
-def collective_seconds(kind: str, size, chip: Chip, chips, domains=1, algorithm="best", tool="nccl-tests", k=REACHED):
+def collective_seconds(
+    kind: str,
+    size,
+    chip: Chip,
+    chips,
+    domains=1,
+    algorithm: str = "best",
+    tool: str = "nccl-tests",
+    k: Reached = REACHED,
+):
     """Seconds of a collective of `size` bytes over so many GPUs in so many domains.
 
     algorithm  "ring": one through all GPUs, for each rail; "nvls": the NVSwitch adds, and across domains trees do; "best": the
                faster one
+    tool       "nccl-tests", where collectives follow one another, or "torch", where a program waits for each
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> f"{collective_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
@@ -101,8 +111,17 @@ def collective_seconds(kind: str, size, chip: Chip, chips, domains=1, algorithm=
     return start + waits + x + 2 * sqrt(hops * k.piece * x)
 
 
-def bus_bandwidth(kind: str, size, chip: Chip, chips, domains=1, algorithm="best", tool="nccl-tests", k=REACHED):
-    """busbw, as nccl-tests prints it, in bytes/s.
+def bus_bandwidth(
+    kind: str,
+    size,
+    chip: Chip,
+    chips,
+    domains=1,
+    algorithm: str = "best",
+    tool: str = "nccl-tests",
+    k: Reached = REACHED,
+):
+    """busbw, as nccl-tests prints it, in bytes/s; arguments as of `collective_seconds`.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> [round(bus_bandwidth("AllReduce", 2**33, chip("H100"), n, algorithm="nvls") / 1e9) for n in (4, 8)]
@@ -112,7 +131,18 @@ def bus_bandwidth(kind: str, size, chip: Chip, chips, domains=1, algorithm="best
     return bus_factor(kind, chips) * size / seconds
 
 
-def exchange(tokens, D, k, chip: Chip, domains=1, way="dispatch", low_latency=False, E=256, limit=4, reached=REACHED):
+def exchange(
+    tokens,
+    D,
+    k,
+    chip: Chip,
+    domains=1,
+    way: str = "dispatch",
+    low_latency: bool = False,
+    E=256,
+    limit=4,
+    reached: Reached = REACHED,
+):
     """(Seconds, bytes) of every GPU's tokens on their way to k of E experts, or back: `bytes` counts what stays in place too.
 
     Over cards a token has one copy for each domain that it reaches, at most `limit` of them, and in one domain one for each GPU.

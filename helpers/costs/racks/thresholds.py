@@ -72,7 +72,7 @@ def tensor_width(C, Y, g, W, W_dcn):
     return Y * C * gather_seconds(inside, Y / inside, W, W_dcn)
 
 
-def expert_width_over_domains(C, g, m, k, W, W_dcn, reached=None, matrices=3, bytes_each=2):
+def expert_width_over_domains(C, g, m, k, W, W_dcn, reached: float | None = None, matrices=3, bytes_each=2):
     """The least F of an expert that keeps dispatch and combine shorter than its arithmetic, over m domains of g chips.
 
     reached  domains that a token reaches, for one copy each (`domains_reached`); left out: each copy travels alone

@@ -14,13 +14,16 @@ Source: derived here; Patarasuk and Yuan 2009 (rings); Sanders et al. 2009 (two 
 (busbw); Graham et al. 2016 (SHARP).
 """
 
-from helpers.arguments import Count, entries
+from collections.abc import Iterable
+
+from helpers.arguments import Count, entries, whole
 from helpers.costs.rooflines.roofline import Move, Time
 from helpers.costs.sharding.collectives import over_dcn
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.numeric import ceil_near, log, maximum, plain, sqrt, where
+from helpers.numeric import ceil_near, log, maximum, nonzero, plain, sqrt, where
 
 TIMES = {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 2}
+"""How often a ring goes round."""
 
 
 def bus_factor(kind: str, n):
@@ -29,7 +32,9 @@ def bus_factor(kind: str, n):
     >>> bus_factor("AllReduce", 8), bus_factor("AllGather", 8), bus_factor("AllToAll", 8)
     (1.75, 0.875, 0.875)
     """
-    return (1 if kind == "AllToAll" else _times(kind)) * (n - 1) / n
+    if kind not in TIMES and kind != "AllToAll":
+        raise ValueError(f"nccl-tests' busbw is of {', '.join(TIMES)} or AllToAll, not of {kind!r}")
+    return TIMES.get(kind, 1) * (n - 1) / n
 
 
 def _times(kind: str) -> int:
@@ -125,12 +130,13 @@ def nvls_bus_bandwidth(W, g):
 def nvls_from(ring, nvls):
     """Chips from which on the switch is faster than a ring: 2·(g-1)/(g+1)·nvls > ring.
 
-    ring, nvls  bytes/s that links carry in a ring, and while the switch adds, which is less
+    ring, nvls  bytes/s that links carry in a ring, and while the switch adds, which is less: inf if it is not even half
 
-    >>> round(nvls_from(370, 309), 2)
-    3.98
+    >>> round(nvls_from(370, 309), 2), nvls_from(370, 180)
+    (3.98, inf)
     """
-    return (2 * nvls + ring) / (2 * nvls - ring)
+    more = 2 * nvls - ring
+    return where(more > 0, (2 * nvls + ring) / nonzero(more), float("inf"))
 
 
 def swap_tiers(V, g, m, aligned: bool = True) -> tuple[Move, ...]:
@@ -151,10 +157,10 @@ def swap_tiers(V, g, m, aligned: bool = True) -> tuple[Move, ...]:
     return Move("ici", block * (g - 1 + forwarded), g - 1), Move("dcn", block * (n - g), m - 1 if aligned else n - g)
 
 
-def domains_reached(k, m, E=None, limit=None):
+def domains_reached(k, m, E: float | None = None, limit: float | None = None):
     """Domains that have an expert of a token, of m that share E experts evenly, at random.
 
-    E      left out: experts so many that the same one may be drawn twice
+    E      left out: experts so many that the same one may be drawn twice; else k is a whole number, and one of Python's
     limit  the token's k experts lie in at most so many domains, chosen first (DeepSeek-V3: 4)
 
     Of a domain a token chooses none with probability (1 - 1/m)^k, or without drawing twice C(E - E/m, k) / C(E, k).
@@ -166,13 +172,16 @@ def domains_reached(k, m, E=None, limit=None):
         return domains_reached(k, limit, None if E is None else E * limit / m)
     if E is None:
         return m * (1 - (1 - 1 / m) ** k)
+    whole(0, k=k)
+    if plain(E) and k > E:
+        raise ValueError(f"a token's {k} experts are different ones, and {m} domains have {E:g}")
     none = 1.0
     for i in range(int(k)):
         none = none * maximum(E - E / m - i, 0.0) / (E - i)
     return m * (1 - none)
 
 
-def dispatch(V, k, g, m, reached=None) -> tuple[Move, ...]:
+def dispatch(V, k, g, m, reached: float | None = None) -> tuple[Move, ...]:
     """Tokens of V bytes on each chip on their way to k experts each: over cards one copy for each other domain, or for each expert.
 
     One copy for a domain goes to the chip on the same rail there, and from there over NVLink to its experts. Combine is the same
@@ -191,7 +200,7 @@ def dispatch(V, k, g, m, reached=None) -> tuple[Move, ...]:
     return Move("ici", V * k * (g - 1) / g, 1), Move("dcn", V * reached * away, 1)
 
 
-def alpha_beta(moves, W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
+def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
     """Seconds in each tier: hops, and bytes behind them. `lower` lets the tiers overlap, `upper` does not.
 
     W, W_dcn      bytes/s one way of a chip's NVLinks and of its card
@@ -204,20 +213,25 @@ def alpha_beta(moves, W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
     rates = {"ici": (W, hop), "dcn": (W_dcn, hop_dcn)}
     parts = {"ici": 0.0, "dcn": 0.0}
     for x in moves:
+        if x.link not in rates:
+            raise ValueError(f"two tiers have moves over ici and dcn, not over {x.link!r}")
         rate, each = rates[x.link]
         parts[x.link] = parts[x.link] + x.bytes / rate + x.hops * each
     return Time(parts)
 
 
-def overtakes(short, long):
+def overtakes(short: tuple[float, float], long: tuple[float, float]):
     """Bytes from which the second of two algorithms is faster: V at which alpha + V·beta is the same for both.
 
-    short, long  (seconds of all hops, seconds for each byte): the first has the shorter hops, the second the smaller beta
+    short, long  (seconds of all hops, seconds for each byte): the first has the shorter hops, the second the smaller beta, or
+                 it never overtakes and is refused
 
     >>> tree, ring = (8 * 1e-5, 2 / 8 / 4e10), (30 * 1e-5, 2 * 15 / 16 / 8 / 4e10)      # 16 domains of 8
     >>> round(overtakes(tree, ring) / 1e6)
     563
     """
+    if plain(short[1], long[1]) and short[1] <= long[1]:
+        raise ValueError(f"the second never overtakes: a byte takes it {long[1]:.3g} s, and the first {short[1]:.3g} s")
     return (long[0] - short[0]) / (short[1] - long[1])
 
 

@@ -162,6 +162,9 @@ def test_errors_say_what_would_be_right():
         (lambda: every_cut(hosts("H100", 2), "AllGather"), "up to 12"),
         (lambda: max_flow((), ["a"], ["a"]), "'a' is on both sides"),
         (lambda: needs("Scatter", 1, 2), "not of 'Scatter'"),
+        (lambda: needs("AllGather", 17, 16), "of 16 chips has at most as many, not 17"),
+        (lambda: max_flow((), "chip 0.0", ["b"]), r"several names: write \['chip 0.0'\]"),
+        (lambda: max_flow((), 3, ["b"]), "max_flow: sources is a tuple or list, and each of it a text, not 3"),
         (lambda: hosts("H100", 2).egress(3), "fewer than 3"),
     ):
         with pytest.raises(ValueError, match=says):

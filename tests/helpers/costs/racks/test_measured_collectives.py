@@ -86,6 +86,8 @@ def test_errors_say_what_would_be_right():
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, algorithm="tree"), "not 'tree'"),
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("A100"), 8, algorithm="nvls"), "rings alone"),
         (lambda: exchange(128, 7168, 8, chip("H800"), 2, "scatter"), "not in 'scatter'"),
+        (lambda: exchange(128, 7168, 300, chip("H800"), 2), "300 experts are different ones, and 16 domains have 256"),
+        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, k=3), "bus_bandwidth: k is a Reached, not 3"),
     ):
         with pytest.raises(ValueError, match=says):
             wrong()

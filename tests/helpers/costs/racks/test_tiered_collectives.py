@@ -8,6 +8,7 @@ import pytest
 
 from helpers.costs.racks import tiered_collectives as tiered
 from helpers.costs.racks.hierarchical_steps import hierarchical_steps
+from helpers.costs.rooflines.roofline import Move
 from helpers.costs.sharding.collectives import chained
 
 SIZES = [(2, 2), (4, 2), (2, 4), (3, 3), (8, 2), (8, 3)]
@@ -130,6 +131,8 @@ def test_the_switch_adds(g):
 def test_where_the_switch_overtakes_a_ring():
     at = tiered.nvls_from(370e9, 309e9)
     assert tiered.nvls_bus_bandwidth(309e9, at) == pytest.approx(370e9) and 3.9 < at < 4.1
+    for nvls in (185e9, 100e9):  # of any number of chips less than a ring's
+        assert tiered.nvls_from(370e9, nvls) == float("inf") and tiered.nvls_bus_bandwidth(nvls, 1e6) < 370e9
 
 
 @pytest.mark.parametrize("g, m", SIZES)
@@ -214,3 +217,19 @@ def test_kinds_that_there_are_not():
     for f in (tiered.flat_ring, tiered.hierarchical, tiered.in_network):
         with pytest.raises(ValueError, match="not 'Permute'"):
             f("Permute", 1.0, 8, 2)
+
+
+def test_errors_say_what_would_be_right():
+    for wrong, says in (
+        (lambda: tiered.bus_factor("Permute", 8), "AllReduce or AllToAll, not of 'Permute'"),
+        (lambda: tiered.domains_reached(9, 4, E=8), "9 experts are different ones, and 4 domains have 8"),
+        (lambda: tiered.domains_reached(8, 8, E=8, limit=4), "8 experts are different ones, and 4 domains have 4"),
+        (lambda: tiered.domains_reached(2.5, 4, E=8), "k is a whole number of 0 or more, got 2.5"),
+        (lambda: tiered.alpha_beta((Move("pcie", 1.0),), 1.0, 1.0), "over ici and dcn, not over 'pcie'"),
+        (lambda: tiered.alpha_beta(3, 1.0, 1.0), "each of it a Move, not 3"),
+        (lambda: tiered.overtakes((1e-5, 2.0), (2e-5, 2.0)), "the second never overtakes: a byte takes it 2 s"),
+        (lambda: tiered.overtakes(3, (2e-5, 2.0)), "short is a tuple of a number and a number, not 3"),
+        (lambda: tiered.dispatch(1.0, 8, 8, 8, "all"), "reached is a number or None, not 'all'"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            wrong()
