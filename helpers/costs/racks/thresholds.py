@@ -15,11 +15,11 @@ Source: derived here; Austin et al. 2025, section 5; errors of its section on GP
 
 from dataclasses import dataclass
 
-from helpers.arguments import entries
+from helpers.arguments import Count, entries
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.training.expert_parallelism import expert_width_on_rings
 from helpers.costs.training.layout import Layout, wires
-from helpers.numeric import maximum, minimum, where
+from helpers.numeric import maximum, minimum
 
 from .cluster import Cluster
 from .tiered_collectives import alpha_beta, dispatch, domains_reached, hierarchical
@@ -46,7 +46,7 @@ def data_tokens(C, g, m, W, W_dcn, Y=1):
     >>> [round(data_tokens(2.5e15, 72, 16, 9e11, 5e10, Y)) for Y in (1, 4, 8)]            # GB200 NVL72
     [2739, 656, 651]
     """
-    return C * maximum((1 - Y / g) / (Y * W), where(m > 1, (1 - 1 / m) / (g * W_dcn), 0.0))
+    return C * maximum((1 - Y / g) / (Y * W), (1 - 1 / m) / (g * W_dcn))
 
 
 def hsdp_tokens(C, g, m, W, W_dcn):
@@ -98,7 +98,7 @@ class Thresholds:
     hsdp       (tokens in a microbatch, in the last one of a step) of FSDP inside and DP across
     tp         chips, a power of two, over which TP of this F hides
     cp         tokens of a sequence on each chip, from which ring attention over one domain hides
-    ep         least F of an expert over `ep_chips` chips
+    ep         least F of an expert over `ep_chips` chips, whole domains or a cube of a torus
     """
 
     name: str
@@ -112,8 +112,13 @@ class Thresholds:
     ep_chips: int
 
 
-def thresholds(c: Cluster, F, k=8, E=256, limit=None, G=8, ep_chips=64) -> Thresholds:
+def thresholds(
+    c: Cluster, F: float, k: Count = 8, E: Count | None = 256, limit: Count | None = None, G=8, ep_chips: Count = 64
+) -> Thresholds:
     """All of them for one model: F of its dense layers, k of E experts, G query heads for each KV head.
+
+    limit     domains that a token's experts lie in at most, as of `domains_reached`
+    ep_chips  chips for the experts: as many whole domains as they fill, of those that there are
 
     >>> from .cluster import hosts, racks, slices
     >>> for c in (hosts("H100", 128), racks("GB200", 16), slices("v5p", (16, 16, 16)), slices("v7", (16, 16, 16))):
@@ -129,12 +134,12 @@ def thresholds(c: Cluster, F, k=8, E=256, limit=None, G=8, ep_chips=64) -> Thres
     if axes:
         return _on_torus(c, F, G, ep_chips)
     tp = max((Y for Y in _powers(g) if tensor_width(C, Y, g, W, W_dcn) <= F), default=1)
-    over = maximum(1, ep_chips // g)
+    inside, over = min(g, ep_chips), max(1, min(m, ep_chips // g))
     reached = domains_reached(k, over, E, limit) if over > 1 else None
-    ep = expert_width_over_domains(C, minimum(g, ep_chips), over, k, W, W_dcn, reached)
+    ep = expert_width_over_domains(C, inside, over, k, W, W_dcn, reached)
     fsdp, with_tp = (data_tokens(C, g, m, W, W_dcn, Y) for Y in (1, tp))
     hsdp = hsdp_tokens(C, g, m, W, W_dcn)
-    return Thresholds(chip.name, c.chips, fsdp, with_tp, hsdp, tp, hidden_block(C, W, G), ep, ep_chips)
+    return Thresholds(chip.name, c.chips, fsdp, with_tp, hsdp, tp, hidden_block(C, W, G), ep, inside * over)
 
 
 def _powers(most: int) -> list[int]:
@@ -151,7 +156,7 @@ def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
         default=1,
     )
     rest = wires(Layout(tp=tp, fsdp=n // tp), s)["fsdp"].gather / tp
-    side = round(ep_chips ** (1 / chip.axes))
+    side = min(round(ep_chips ** (1 / chip.axes)), *s.shape)
     ep = expert_width_on_rings(chip.alpha_ici(), side, wraps=chip.axes == 3 and side % 4 == 0)
     fsdp, with_tp = (C * maximum(x, across) for x in (whole, rest))
     cp = hidden_block(C, 2 * chip.link_bandwidth, G)

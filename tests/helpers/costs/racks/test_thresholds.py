@@ -114,3 +114,58 @@ def test_in_one_domain_and_on_a_torus_these_are_the_formulas_of_chapter_4():
         assert t.hsdp == (t.fsdp, 0.0)
     two = limits.thresholds(slices("v5p", (8, 8, 8), 2), F=28672)
     assert two.hsdp[1] == pytest.approx(chip("v5p").alpha_dcn() / 2 / 512)
+
+
+def test_experts_lie_on_chips_that_there_are():
+    """Whole domains: what is said of so many chips is the formula of these."""
+    for c, asked, inside, over in (
+        (hosts("H100", 128), 64, 8, 8),
+        (hosts("H100", 128), 100, 8, 12),
+        (hosts("H100", 2), 64, 8, 2),
+        (hosts("H100", 2), 4, 4, 1),
+        (racks("GB200", 4), 100, 72, 1),
+        (racks("GB200", 4), 150, 72, 2),
+    ):
+        t, chip_ = limits.thresholds(c, F=28672, ep_chips=asked), c.chip
+        assert t.ep_chips == inside * over <= c.chips
+        reached = domains_reached(8, over, 256) if over > 1 else None
+        rates = chip_.link_bandwidth, chip_.dcn_bandwidth
+        assert t.ep == limits.expert_width_over_domains(chip_.rate(), inside, over, 8, *rates, reached)
+    assert (
+        limits.thresholds(hosts("H100", 128), F=28672, limit=4).ep < limits.thresholds(hosts("H100", 128), F=28672).ep
+    )
+    assert limits.thresholds(slices("v5p", (2, 4, 8)), F=28672).ep_chips == 8
+    with pytest.raises(ValueError, match="ep_chips is a whole number of 1 or more, not 2.5"):
+        limits.thresholds(hosts("H100", 2), F=28672, ep_chips=2.5)
+
+
+@pytest.mark.parametrize("name, widest", [("v5p", 4), ("v7", 2)])
+def test_tp_on_a_torus_by_cuts_of_lines(name, widest):
+    """TP takes neighbours along one axis, a line; what is left of that axis helps FSDP with a tp-th of its links."""
+    c, F = chip(name), 28672
+    C, W = c.rate(), c.link_bandwidth
+    least_f = {Y: Y * C * bottleneck(slices(name, (Y, 1, 1)), "AllGather").seconds for Y in (2, 4, 8)}
+    assert max(Y for Y in least_f if least_f[Y] <= F) == widest
+    t = limits.thresholds(slices(name, (16, 16, 16)), F=F)
+    assert t.tp == widest
+    assert t.with_tp == pytest.approx(C / (2 * 2 * W + 2 * W / widest) / widest)
+    assert t.cp == pytest.approx(C / (2 * W) / 8)  # a ring both ways, eight query heads for each of keys and values
+    assert limits.thresholds(slices(name, (16, 16, 16)), F=1).tp == 1
+    t = limits.thresholds(slices(name, (4, 4, 6)), F=10**9)
+    assert t.tp == 32 and t.ep_chips == 64  # 64 does not divide 96
+
+
+def test_experts_on_a_cube_of_a_torus():
+    """Links along an axis of 4 that wraps: a choice travels a hop on average, and a chip has two links for it; else twice that."""
+    for shape, side, wraps in (((16, 16, 16), 4, True), ((2, 4, 8), 2, False)):
+        t, c = limits.thresholds(slices("v5p", shape), F=28672), chip("v5p")
+        hops = 1 if wraps else 1 / 2  # of a line of two, and over one link
+        seconds = hops / (2 if wraps else 1) / c.link_bandwidth  # of each byte of a chip's copies, there or back
+        assert t.ep == pytest.approx(2 * 2 * c.rate() * seconds / (2 * 3)) and t.ep_chips == side**3
+    flat = limits.thresholds(slices("v5e", (16, 16)), F=28672)
+    assert flat.ep_chips == 64
+
+
+def test_widths_for_tp_double_until_they_are_more_than_f():
+    for F, tp in ((15384, 4), (15385, 8), (1, 1), (10**6, 8)):
+        assert limits.thresholds(hosts("H100", 128), F=F).tp == tp
