@@ -28,12 +28,42 @@ def test_warps_and_stages_keep_enough_in_flight():
     need = machine.bytes_in_flight(W, latency) / sms
     for bytes_each, loads in ((4, 1), (16, 1), (16, 4)):
         warps = machine.warps_in_flight(W, latency, sms, bytes_each, loads)
-        assert (warps - 1) * 32 * bytes_each * loads < need <= warps * 32 * bytes_each * loads
+        assert warps == int(warps) and (warps - 1) * 32 * bytes_each * loads < need <= warps * 32 * bytes_each * loads
+    assert machine.warps_in_flight(W, latency, sms) == machine.warps_in_flight(W, latency, sms, 16, 1)
     assert (
         machine.warps_in_flight(W, latency, sms, 4) > SM().threads / 32
     )  # with a float each, an SM's 64 warps are too few
     stages = machine.stages_in_flight(W, latency, sms, 8192)
-    assert (stages - 2) * 8192 < need <= (stages - 1) * 8192
+    assert stages == int(stages) and (stages - 2) * 8192 < need <= (stages - 1) * 8192
+
+
+SIZES = [
+    (128, 256, 64, 4),
+    (128, 256, 64, 5),
+    (256, 256, 64, 1),
+    (64, 512, 64, 3),
+    (64, 512, 64, 2),
+    (128, 128, 128, 3),
+]
+
+
+@pytest.mark.parametrize("tile_m, tile_n, tile_k, stages", SIZES)
+@pytest.mark.parametrize("bytes_each", [1, 2])
+def test_tiles_that_fit_by_taking_registers_and_bytes_one_by_one(tile_m, tile_n, tile_k, stages, bytes_each):
+    sm = gpu("H100").sm
+    registers = sm.registers - sm.registers // 2 - sum(tile_n for _ in range(tile_m))  # half is for all else
+    smem = sm.smem_bytes
+    for _ in range(stages):
+        smem -= sum(tile_k * bytes_each for side in (tile_m, tile_n) for _ in range(side))
+    assert machine.tile_fits(sm, tile_m, tile_n, tile_k, stages, bytes_each) is (registers >= 0 and smem >= 0)
+
+
+def test_tiles_that_fit_to_the_last_byte():
+    sm = gpu("H100").sm  # 65,536 registers and 228 KiB: 128 x 256 sums are half of the registers
+    assert machine.tile_fits(sm, 128, 256, 101) and not machine.tile_fits(sm, 128, 256, 102)  # three stages in bf16
+    exact = SM(smem_bytes=3 * (128 + 256) * 76 * 2)
+    assert machine.tile_fits(exact, 128, 256, 76) and not machine.tile_fits(exact, 128, 256, 77)
+    assert not machine.tile_fits(exact, 128, 257, 1)
 
 
 @pytest.mark.parametrize("m, n, sms", [(8192, 8448, 132), (8193, 8448, 132), (300, 700, 4), (128, 256, 132), (1, 1, 8)])
@@ -65,6 +95,7 @@ def test_machines_are_those_of_the_chips():
         assert 1.3e9 < g.clock < 2.1e9 and g.latency("shared") < g.latency("L2") < g.latency("HBM")
         assert g.sm.smem_bytes * g.chip.cores == pytest.approx(g.chip.fast_bytes)
         assert g.register_bytes == 256 * 1024 * g.chip.cores
+        assert g.latency("HBM") * g.clock == pytest.approx(400) and g.latency("registers") * g.clock == pytest.approx(1)
     assert gpu("H100").tensor_cores * 1024 * gpu("H100").clock == pytest.approx(gpu("H100").chip.rate())
     for wrong, says in (
         (lambda: gpu("v5e"), "no L2 is listed"),
