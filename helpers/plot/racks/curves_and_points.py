@@ -44,8 +44,10 @@ def side_by_side(
 ) -> Picture:
     """Groups of bars, a group for each key of `values` and in it a bar for each machine, with its value.
 
-    values  {what: {machine: value}}
+    values  {what: {machine: value}}, of the same machines for each
     """
+    if len({frozenset(v) for v in values.values()}) != 1:
+        raise ValueError("bars side by side are {what: {machine: value}}, with the same machines for each")
     machines = list(next(iter(values.values())))
     wide = 0.84 / len(machines)
     with rc_context(STYLE):

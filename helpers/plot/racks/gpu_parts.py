@@ -53,8 +53,11 @@ def _cycles(memory: str) -> str:
 def wave_rows(panels: dict[str, int], sms: int, alt: str, *, caption: str = "") -> Picture:
     """SMs by time, a square for each tile: full waves, and the last one that may be short.
 
-    panels  {title: tiles}
+    panels  {title: tiles}, a panel at least; all have the time of the longest one
     """
+    if not panels:
+        raise ValueError("waves are drawn of one panel or more: give {title: tiles}")
+    most = max(3, *(rounds(tiles, sms) for tiles in panels.values()))
     with rc_context(STYLE):
         figure, axes = canvas(5.2, 0.5 + 0.17 * sms, 1, len(panels))
         for ax, (title, tiles) in zip([axes] if len(panels) == 1 else axes, panels.items()):
@@ -65,9 +68,9 @@ def wave_rows(panels: dict[str, int], sms: int, alt: str, *, caption: str = "") 
                     Rectangle((wave, sms - 1 - sm), 1, 1, facecolor=COLOURS[wave % 6] + "90" if there else "#fff",
                               edgecolor=INK, linewidth=0.8, linestyle="-" if there else ":")
                 )  # fmt: skip
-            ax.set(xlim=(-0.1, 3.1), ylim=(-0.1, sms + 0.1), yticks=[0.5, sms - 0.5])
+            ax.set(xlim=(-0.1, most + 0.1), ylim=(-0.1, sms + 0.1), yticks=[0.5, sms - 0.5])
             ax.set_yticklabels([f"SM {sms - 1}", "SM 0"])
-            ax.set_xticks([0.5, 1.5, 2.5], ["wave 1", "2", "3"])
+            ax.set_xticks([k + 0.5 for k in range(most)], ["wave 1", *map(str, range(2, most + 1))])
             ax.tick_params(labelsize=8, length=0)
             ax.grid(False)
             ax.set_title(title, fontsize=9)

@@ -64,11 +64,14 @@ def wiring(
 
 
 def places(c: Cluster, w: Wiring) -> dict[str, tuple[float, float]]:
-    """Where each node stands on paper."""
+    """Where each node stands on paper: (x, y), for chips side by side one apart.
+
+    A rack's GPUs stand in columns of `TRAY`. A torus is drawn of two axes, and one of three with a long third axis is refused.
+    """
     if c.chip.axes:
         return _torus_places(c, w)
     rack = c.domain.chips > 8
-    across = c.domain.chips // TRAY if rack else c.domain.chips
+    across = -(-c.domain.chips // TRAY) if rack else c.domain.chips
     at, step = {}, across + 1.2
     total = c.domains * step - 2.2
     count = {kind: max(1, sum(n.kind == kind for n in w.nodes)) for kind in ("leaf", "spine")}
@@ -89,7 +92,9 @@ def places(c: Cluster, w: Wiring) -> dict[str, tuple[float, float]]:
 
 def _torus_places(c: Cluster, w: Wiring) -> dict[str, tuple[float, float]]:
     """Slices of two axes side by side, hosts above their chips."""
-    rows, columns = (c.domain.shape + (1,))[:2]
+    rows, columns, *deep = c.domain.shape
+    if deep not in ([], [1]):
+        raise ValueError(f"slices are drawn of two axes, not {c.domain.shape}: give a third axis of 1")
     at, step = {}, columns + 1.2
     for n in w.nodes:
         if n.kind == "chip":
@@ -97,7 +102,7 @@ def _torus_places(c: Cluster, w: Wiring) -> dict[str, tuple[float, float]]:
             at[n.name] = (d * step + b, 1.0 * (rows - 1 - a))
         elif n.kind == "host":
             d, h = n.place
-            k = c.domain.chips // c.chip.chips_per_host
+            k = -(-c.domain.chips // c.chip.chips_per_host)
             at[n.name] = (d * step + (h + 0.5) * columns / k - 0.5, rows + 0.9)
         else:
             at[n.name] = ((c.domains * step - 2.2) / 2, rows + 2.7)

@@ -4,10 +4,12 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from helpers import plot
-from helpers.costs.racks.cluster import hosts, racks, slices, wiring
+from helpers.costs.racks.cluster import Cluster, hosts, racks, slices, wiring
 from helpers.costs.racks.cut import max_flow, sides
 from helpers.costs.racks.gpu_machine import gpu
 from helpers.costs.racks.tiered_collectives import hierarchical, swap_tiers
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.occupancy import waves
 from helpers.plot.racks.two_tiers import blocks, messages, sums
 from helpers.plot.racks.wiring import places, side_of
@@ -17,6 +19,9 @@ CLUSTERS = {
     "two groups": (hosts("H100", 4, group=2, chips=4), 1, 2),
     "a rack": (racks("GB200", 1), 18, 1),
     "two slices": (slices("v5e", (4, 4), 2), 1, 1),
+    "slices of less than a host": (slices("v5e", (2, 1), 2), 1, 1),
+    "a flat slice of three axes": (slices("v5p", (4, 2, 1)), 1, 1),
+    "domains of ten": (Cluster(Slice(chip("GB200"), (10,)), 2), 1, 1),
 }
 
 
@@ -53,6 +58,17 @@ def test_bold_links_are_a_smallest_cut_around_the_side(side):
 def test_a_side_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match="a chip, a domain or a group"):
         plot.wiring(hosts("H100", 2), "no such side", side="half")
+
+
+def test_drawings_that_there_are_not_are_refused():
+    for wrong, says in (
+        (lambda: plot.wiring(slices("v5p", (4, 4, 4)), "a torus of three axes"), "drawn of two axes, not .4, 4, 4."),
+        (lambda: plot.wave_rows({}, 12, "tiles on no SMs"), "one panel or more"),
+        (lambda: plot.side_by_side({}, "tokens", "bars of no machine"), "same machines for each"),
+        (lambda: plot.side_by_side({"a": {"m": 1}, "b": {"n": 1}}, "", "bars of other machines"), "same machines"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            wrong()
 
 
 @pytest.mark.parametrize(("g", "m"), [(4, 2), (2, 4), (3, 3), (8, 1)])
@@ -103,3 +119,13 @@ def test_a_wave_that_has_begun_is_drawn_to_its_end():
         squares = [p for p in ax.patches if p.get_width() == 1]
         assert len(squares) == 12 * waves(tiles, 12)
         assert sum(p.get_linestyle() == "-" for p in squares) == tiles
+
+
+@pytest.mark.parametrize("tiles", [5, 36, 61])
+def test_all_waves_are_on_the_paper_and_have_a_number(tiles):
+    (ax,) = plot.wave_rows({"many": tiles}, 12, "tiles on twelve SMs").figure.axes
+    right = max(p.get_x() + p.get_width() for p in ax.patches)
+    assert right == waves(tiles, 12) <= ax.get_xlim()[1]
+    assert [t.get_text() for t in ax.get_xticklabels()][: int(right)] == ["wave 1", "2", "3", "4", "5", "6"][
+        : int(right)
+    ]
