@@ -5,7 +5,7 @@ import pytest
 from helpers.costs.racks import collective_on_cluster as on
 from helpers.costs.racks.cluster import hosts, racks, slices
 from helpers.costs.racks.cut import bottleneck
-from helpers.costs.racks.tiered_collectives import overtakes
+from helpers.costs.racks.tiered_collectives import overtakes, swap_tiers
 
 CLUSTERS = {
     "hosts": hosts("H100", 8),
@@ -60,6 +60,39 @@ def test_trees_first_and_rings_for_large_arrays():
     assert V == pytest.approx(high, rel=1e-6)
     assert on.fastest(c, "AllReduce", V / 2, hop, card) == "tree"
     assert on.fastest(c, "AllReduce", V * 2, hop, card) == "hierarchical"
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_on_switches_moves_are_those_of_the_algorithm(aligned):
+    c = hosts("H100", 4)
+    assert on.moves(c, "AllToAll", 1e6, "rails" if aligned else "direct") == swap_tiers(1e6, 8, 4, aligned)
+    assert on.algorithms(c, "AllToAll") == ("direct", "rails") and on.algorithms(c, "AllReduce")[-1] == "nvls"
+    assert "nvls" not in on.algorithms(hosts("A100", 4), "AllReduce")
+    assert on.algorithms(slices("v5p", (4, 4, 4)), "AllToAll") == ("direct",)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_an_all_to_all_over_slices_block_by_block(m):
+    """Blocks for other slices cross the network in m - 1 messages of a chip, and are spread inside as a slice's own are."""
+    c, V = slices("v5e", (4, 4), m), 960.0
+    inside, across = on.moves(c, "AllToAll", V, "direct")
+    n = c.chips
+    away = sum(V / n**2 for other in range(1, m) for _ in range(16))  # a block for each chip of another slice
+    assert across.bytes == pytest.approx(away) and across.hops == m - 1
+    one = on.moves(slices("v5e", (4, 4)), "AllToAll", 16**2 * V / n**2, "direct")[0]  # a block for each pair of a slice
+    assert inside.bytes == pytest.approx(m * one.bytes) and inside.hops == one.hops  # and those of m - 1 other slices
+
+
+def test_seconds_are_hops_and_bytes_of_each_tier():
+    c, V = hosts("H100", 4), 1e6
+    for a in ("ring", "hierarchical", "tree", "nvls"):
+        inside, across = on.moves(c, "AllReduce", V, a)
+        t = on.cluster_time(c, "AllReduce", V, a, hop=2e-6, hop_dcn=3e-5).parts
+        assert t["ici"] == pytest.approx(inside.hops * 2e-6 + inside.bytes / 4.5e11)
+        assert t["dcn"] == pytest.approx(across.hops * 3e-5 + across.bytes / 5e10)
+        assert on.cluster_time(c, "AllReduce", V, a).parts["ici"] == pytest.approx(
+            inside.hops * c.chip.hop + inside.bytes / 4.5e11
+        )
 
 
 def test_the_share_that_crosses_hosts():
