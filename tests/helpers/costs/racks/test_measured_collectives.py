@@ -70,6 +70,71 @@ def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
     assert small == pytest.approx(k.launch + 112 * k.latency + 14 * k.latency_dcn, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    "name, algorithm, share",
+    [
+        ("A100", "ring", REACHED.ring_ampere),
+        ("H800", "ring", REACHED.ring_hopper),
+        ("B200", "ring", REACHED.ring_blackwell),
+        ("MI300X", "ring", REACHED.ring_cdna),
+        ("H100", "nvls", REACHED.nvls_hopper),
+        ("B200", "nvls", REACHED.nvls_blackwell),
+        ("GB200", "nvls", REACHED.nvls_rack),
+    ],
+)
+def test_large_arrays_take_the_share_of_their_generation(name, algorithm, share):
+    c = chip(name)
+    got = bus_bandwidth("AllReduce", 1e18, c, c.pod[0], algorithm=algorithm)
+    links = share * c.link_bandwidth
+    assert got == pytest.approx(links if algorithm == "ring" else nvls_bus_bandwidth(links, c.pod[0]), rel=1e-4)
+
+
+def test_without_a_switch_fewer_gpus_have_fewer_links():
+    """Each of eight has a link to each of the seven others, and among n uses n - 1 of them."""
+    eight = bus_bandwidth("AllReduce", 1e18, chip("MI300X"), 8)
+    for n in (2, 4, 7):
+        assert bus_bandwidth("AllReduce", 1e18, chip("MI300X"), n) == pytest.approx(eight * (n - 1) / 7, rel=1e-4)
+
+
+def test_a_program_that_waits_takes_longer_by_as_much_at_any_size():
+    for size in (8, 1e9):
+        torch, nccl = (collective_seconds("AllGather", size, chip("H100"), 8, tool=t) for t in ("torch", "nccl-tests"))
+        assert torch - nccl == pytest.approx(REACHED.torch)
+    best, *each = (collective_seconds("AllReduce", 1e9, chip("H100"), 8, algorithm=a) for a in ("best", "ring", "nvls"))
+    assert best == min(each)
+
+
+def test_pieces_of_a_collective_tried_one_by_one():
+    """With p pieces (p + h)·piece and (1 + h/p)·x, as the head of the module says; the best p is the formula's, nearly."""
+    k, size, hops = REACHED, 1e8, 14
+    x = 2 * 7 / 8 * size / (k.ring_hopper * 4.5e11)
+    tried = min((p + hops) * k.piece + (1 + hops / p) * x for p in range(1, 5000))
+    got = collective_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring")
+    assert got + hops * k.piece == pytest.approx(k.launch + hops * k.latency + tried, rel=1e-3)
+
+
+@pytest.mark.parametrize("way, token", [("dispatch", 7168 + 56 * 4 + 16), ("combine", 2 * 7168)])
+def test_copies_of_a_token_by_counting_choices(way, token):
+    """Of 256 experts eight: how many GPUs of one host, or hosts of four that were chosen first, have one of them."""
+    gpus = 8 * (1 - math.comb(224, 8) / math.comb(256, 8))
+    hosts = 4 * (1 - math.comb(96, 8) / math.comb(128, 8))
+    on = 32 * (1 - math.comb(124, 8) / math.comb(128, 8))  # GPUs of those four hosts
+    h800, k = chip("H800"), REACHED
+    seconds, sent = exchange(100, 7168, 8, h800, 1, way)
+    assert sent == pytest.approx(100 * token * gpus)
+    inside = 100 * token * gpus * 7 / 8 / (k.exchange * h800.link_bandwidth)
+    assert seconds == pytest.approx(k.launch + k.latency + inside)
+    seconds, sent = exchange(100, 7168, 8, h800, 8, way)
+    assert sent == pytest.approx(100 * token * hosts)
+    inside, across = on * 7 / 8 / (k.exchange * h800.link_bandwidth), hosts * 7 / 8 / (k.network * h800.dcn_bandwidth)
+    assert seconds == pytest.approx(k.launch + k.latency + 100 * token * max(inside, across))
+    seconds, sent = exchange(100, 7168, 8, h800, 8, way, low_latency=True)
+    assert sent == 100 * token * 8
+    assert seconds == pytest.approx(
+        k.launch + k.latency_dcn + 100 * token * 8 * 7 / 8 / (k.network * h800.dcn_bandwidth)
+    )
+
+
 def test_deepep_counts_what_stays_at_home():
     """Two domains: half of what is counted crosses, so 90 GB/s are seen over cards of 50; on an H800 NVLink decides."""
     for name, busy in (("H100", 5e10 * REACHED.network), ("B200", 5e10 * REACHED.network)):

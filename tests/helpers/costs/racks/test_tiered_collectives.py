@@ -53,6 +53,18 @@ def test_a_flat_ring_on_every_rail(kind, g, m):
     assert sum(x.hops for x in moves) == (n - 1) * (2 if kind == "AllReduce" else 1)
 
 
+@pytest.mark.parametrize("n", [2, 8, 72])
+def test_bus_factors_are_what_a_chip_sends_of_its_size(n):
+    for kind, rounds in (("AllGather", 1), ("ReduceScatter", 1), ("AllReduce", 2)):
+        sent = Sent()
+        around(sent, [(0, i) for i in range(n)], n, 1 / n, rounds)
+        assert tiered.bus_factor(kind, n) == pytest.approx(sent.most("ici"))
+    sent = Sent()
+    for other in range(n):  # nccl-tests: the size of an AllToAll is what one chip has, a block for each
+        sent.send((0, 0), (0, other), 1 / n)
+    assert tiered.bus_factor("AllToAll", n) == pytest.approx(sent.most("ici"))
+
+
 @pytest.mark.parametrize("g, m", [*SIZES, (4, 1), (1, 4)])
 def test_hierarchical_adds_the_right_numbers_with_the_bytes_it_says(g, m):
     """The steps, run on integers: every chip ends with the sums of all, and the messages are those of the formula."""
