@@ -17,6 +17,8 @@ DeepSeek-AI, "DeepEP" (2025) for one copy of a token to a host.
 import jax.numpy as jnp
 from jax import lax
 
+from helpers.kernels.operands import fit, whole
+
 
 def all_reduce(x):
     """x[I] {U_XY} -> x[I], the sum over all devices: scatter inside a host, add between hosts, gather inside.
@@ -74,11 +76,12 @@ def dispatch(x, wanted, capacity: int):
     A token that k experts of one host want crosses once instead of k times; inside the host all chips get it and keep what they want.
     """
     hosts, chips = lax.axis_size("X"), lax.axis_size("Y")
+    fit({"x[T, D]": x, "wanted[T, n]": wanted}, {"n": hosts * chips})
+    whole(capacity=capacity)
     wanted = wanted.reshape(len(x), hosts, chips)
     any_chip = wanted.any(2)  # [T, hosts]
-    first = jnp.argsort(~any_chip, axis=0, stable=True)[
-        :capacity
-    ].T  # [hosts, C]: tokens that the host wants, then others
+    order = jnp.argsort(~any_chip, axis=0, stable=True)  # [T, hosts]: tokens that the host wants, then others
+    first = order[:capacity].T  # [hosts, C]
     real = jnp.take_along_axis(any_chip.T, first, axis=1)
     sends = (
         x[first] * real[..., None],
@@ -93,8 +96,10 @@ def dispatch(x, wanted, capacity: int):
 
 
 def dispatch_each(x, wanted, capacity: int):
-    """The same with one copy for each device that wants the token: what a flat AllToAll does."""
+    """`dispatch` with one copy for each device that wants the token, and C of them to each: what a flat AllToAll does."""
     n = lax.axis_size(("X", "Y"))
+    fit({"x[T, D]": x, "wanted[T, n]": wanted}, {"n": n})
+    whole(capacity=capacity)
     first = jnp.argsort(~wanted, axis=0, stable=True)[:capacity].T  # [n, C]
     real = jnp.take_along_axis(wanted.T, first, axis=1)
     sends = x[first] * real[..., None], jnp.where(real, first, -1)

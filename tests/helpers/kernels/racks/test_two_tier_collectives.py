@@ -113,6 +113,14 @@ def test_a_full_capacity_drops_the_later_tokens():
     assert (np.asarray(which).reshape(8, 8, 4) == np.arange(4)).all()
 
 
+@pytest.mark.parametrize("f", [two.dispatch, two.dispatch_each])
+def test_what_is_wanted_has_a_column_for_each_device_and_a_capacity_is_a_number(f):
+    for wanted, capacity, says in (((8 * 6, 4), 4, "n is 8"), ((8 * 5, 8), 4, "T is 6"), ((8 * 6, 8), -1, "capacity")):
+        given = jax.ShapeDtypeStruct((8 * 6, 2), jnp.int32), jax.ShapeDtypeStruct(wanted, jnp.bool_)
+        with pytest.raises(ValueError, match=says):
+            jax.eval_shape(on((2, 4), partial(f, capacity=capacity), ALL, ALL, out=(ALL, ALL)), *given)
+
+
 @pytest.mark.parametrize(
     ("f", "rows", "said"),
     [
