@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 
@@ -140,6 +140,29 @@ def test_the_switch_adds(g):
     assert tiered.bus_factor("AllReduce", g) * algbw == pytest.approx(tiered.nvls_bus_bandwidth(W, g))
 
 
+@pytest.mark.parametrize("g, m", [*SIZES, (4, 1)])
+def test_gathers_by_the_switch(g, m):
+    """Shards go round on each rail, and then each chip sends what its rail has once, and the switch hands it to all."""
+    V, sent = 720.0, Sent()
+    for i in range(g):
+        around(sent, [(d, i) for d in range(m)], m, V / g / m)
+    for d in range(m):
+        for i in range(g):
+            sent.send((d, i), (d, "switch"), V / g)
+            for to in range(g):
+                sent.send((d, "switch"), (d, to), V / g)
+    for kind in ("AllGather", "ReduceScatter"):
+        inside, across = tiered.in_network(kind, V, g, m)
+        assert inside.bytes == pytest.approx(max(n for (_, a), n in sent.into.items() if a[1] != "switch"))
+        assert across.bytes == pytest.approx(sent.most("dcn")) and (inside.hops, across.hops) == (1, m - 1)
+
+
+def test_the_tree_over_domains_is_the_same_with_and_without_the_switch():
+    for m in (1, 2, 3, 4, 8):
+        ours, trees_ = tiered.in_network("AllReduce", 64.0, 8, m), tiered.double_tree(64.0, 8, m)
+        assert ours[1] == trees_[1] and trees_[0].bytes == 2 * 7 / 8 * 64 and (ours[0].hops, trees_[0].hops) == (2, 14)
+
+
 def test_where_the_switch_overtakes_a_ring():
     at = tiered.nvls_from(370e9, 309e9)
     assert tiered.nvls_bus_bandwidth(309e9, at) == pytest.approx(370e9) and 3.9 < at < 4.1
@@ -176,6 +199,29 @@ def test_domains_that_a_token_reaches(E, m, k, limit):
     ]
     mean = sum(len({e // each for e in c}) for c in choices) / len(choices)
     assert tiered.domains_reached(k, m, E, limit) == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("k, m", [(1, 4), (2, 3), (3, 4), (4, 2)])
+def test_domains_of_experts_drawn_again_and_again(k, m):
+    mean = sum(len(set(drawn)) for drawn in product(range(m), repeat=k)) / m**k
+    assert tiered.domains_reached(k, m) == pytest.approx(mean)
+
+
+def test_tokens_of_three_times_the_bytes_send_three_times_as_many():
+    for reached in (None, 4.0):
+        once, thrice = (tiered.dispatch(V, 8, 4, 6, reached) for V in (5.0, 15.0))
+        assert [x.bytes for x in thrice] == pytest.approx([3 * x.bytes for x in once])
+
+
+def test_without_latency_bytes_alone_take_time():
+    moves = Move("ici", 60.0, 7), Move("dcn", 12.0, 5), Move("ici", 40.0, 3)
+    assert tiered.alpha_beta(moves, 10.0, 2.0).parts == {"ici": 10.0, "dcn": 6.0}
+    assert tiered.alpha_beta(moves, 10.0, 2.0, 0.5, 3.0).parts == {"ici": 10.0 + 10 * 0.5, "dcn": 6.0 + 5 * 3.0}
+
+
+@pytest.mark.parametrize("W, each", [(1.6e11, 8e9), (1e11, 7e9), (1.0, 3.0)])
+def test_the_fewest_sms_that_copy_as_much(W, each):
+    assert tiered.sms_for(W, each) == next(s for s in range(1, 100) if s * each >= W)
 
 
 def test_one_copy_for_a_domain():
