@@ -42,6 +42,8 @@ def training(tasks, both) -> None:
     batch.add_argument("--sequences", type=number, help="of a step, instead of its tokens")
     task.add_argument("--length", type=number, required=True, help="tokens of a sequence")
     task.add_argument("--layout", default="", help="one layout instead of a search: tp=8,pp=16,fsdp=4")
+    task.add_argument("--group", type=number, help="GPU domains under the same leaf switches: up to 32 hosts, 8 racks")
+    task.add_argument("--oversubscription", type=amount, default=1.0, help="of the spine switches over groups; 1: none")
     task.add_argument("--top", type=number, default=10, help="layouts that are listed")
     task.add_argument("--budget", type=amount, default=1e12, help="tokens of the whole run, for days and price")
 

@@ -9,6 +9,8 @@ import re
 from dataclasses import fields, replace
 
 from helpers import show
+from helpers.costs.racks.cluster import Cluster
+from helpers.costs.racks.step_by_tier import cluster_of
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.training import layout_search
 from helpers.costs.training.layout import Layout, shared
@@ -17,6 +19,7 @@ from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
 
+from . import tiers
 from .ask import asked, room, where
 
 COUNTED = 100  # layouts as good as the first, at most
@@ -32,6 +35,7 @@ KINDS = {
     "tokens_per_second": "estimate",
     "days": "estimate, without failures and restarts",
     "price": "estimate, without failures and restarts",
+    **tiers.KINDS,
 }
 """What kind each number of a record is."""
 
@@ -73,8 +77,8 @@ def layout(text: str, pods: int, chips: int = 0) -> Layout:
     return took
 
 
-def record(at: Step, budget: float, price: float | None) -> dict:
-    """What --json prints of a step; seconds, bytes, tokens, days of the run, and its price if a chip-hour has one."""
+def record(at: Step, on: Cluster, budget: float, price: float | None) -> dict:
+    """What --json prints of a step; seconds, bytes, tokens, days of the run, its price if a chip-hour has one, what tiers carry."""
     e, memory = at.estimate, vars(at.memory)
     mfu, hfu = utilisation(at.config, at.slice.chip, at.layout, at.tokens / at.T, at.T, e.mid)
     hours = at.chip_hours(budget, e.mid)
@@ -92,6 +96,7 @@ def record(at: Step, budget: float, price: float | None) -> dict:
         "price": None if price is None else hours * price,
         "parts": e.parts,
         "borrows": e.borrows,
+        "tiers": tiers.record(at, on),
     }
 
 
@@ -125,8 +130,8 @@ def table(found: layout_search.Found, top: int) -> str:
     return "\n".join(lines)
 
 
-def account(at: Step, one: dict, options) -> str:
-    """One step: its seconds by what takes them, its bytes by role, and what the whole run takes."""
+def account(at: Step, on: Cluster, one: dict, options) -> str:
+    """One step: its seconds by what takes them, its bytes by role, what the whole run takes, and what goes over which links."""
     s, e, of = one["seconds"], at.estimate, at.slice.chip
     each = sum(vars(replace(at.layout.stored, activation=0)).values())
     lines = [
@@ -142,6 +147,7 @@ def account(at: Step, one: dict, options) -> str:
         ),
         f"  estimate {one['days']:,.3g} days for {show.sci(options.budget)} tokens if nothing fails or restarts"
         + (f", {one['price']:,.0f} at {options.price:g} a chip-hour" if options.price is not None else ""),
+        *tiers.account(at, on),
     ]
     if e.borrows:
         lines.append(
@@ -180,7 +186,7 @@ def train(options) -> str:
     tokens = options.tokens or options.sequences * T
     if short := tokens % T:
         raise ValueError(f"{tokens} tokens are no whole number of sequences of {T}: the next is {tokens - short + T}")
-    case = c, tokens, T, s
+    case, on = (c, tokens, T, s), cluster_of(s, pods, options.group, options.oversubscription)
     whole = s.chips if s.chip.axes else s.chips * pods
     one = step(c, layout(options.layout, pods, whole), *case[1:], count="causal") if options.layout else None
     like = Layout(pods=pods)
@@ -190,7 +196,7 @@ def train(options) -> str:
     if not one and not found.best:
         raise ValueError(nothing(c, tokens, T, s, pods, found))
     some = (one,) if one else found.best[: options.top]
-    records = [record(at, options.budget, options.price) for at in some]
+    records = [record(at, on, options.budget, options.price) for at in some]
     if options.json:
         more = {} if one else {"tried": found.tried, "fitting": found.fitting, "as_good": equals(found)}
         return json.dumps({"kinds": KINDS, **more, "layouts": records}, indent=1)
@@ -199,8 +205,8 @@ def train(options) -> str:
         f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n"
     )
     if one:
-        return head + account(one, records[0], options) + "\n  " + beside(one, found)
-    return head + table(found, options.top) + "\n\n" + account(some[0], records[0], options)
+        return head + account(one, on, records[0], options) + "\n  " + beside(one, found)
+    return head + table(found, options.top) + "\n\n" + account(some[0], on, records[0], options)
 
 
 def nothing(c: Config, tokens, T, s: Slice, pods: int, found: layout_search.Found) -> str:

@@ -239,6 +239,16 @@ def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
     return out
 
 
+def along(layout: Layout, tiers_of) -> dict[str, list]:
+    """Members that each axis has in each tier, if tiers have so many units: axes lie neighbours first.
+
+    >>> along(Layout(tp=4, fsdp=32), (8, 4, 4))["fsdp"]
+    [2.0, 4.0, 4.0]
+    """
+    over = tuple(Tier("ici", n, 0.0) for n in tiers_of)
+    return {axis: [n for n, _, _ in parts] for axis, parts in _parts(layout, over).items()}
+
+
 def lies(layout: Layout, s: Slice):
     """Whether every axis takes whole rows of the torus: each boundary between axes divides, or is divided by, the torus' own.
 

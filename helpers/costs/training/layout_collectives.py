@@ -212,6 +212,7 @@ class Sent:
     when     "forward" or "backward", or "update", once at the end
     hides    nothing waits for it, so it can run beside the products
     seconds  of all runs, one after the other
+    copies   of a token among what an AllToAll sends
     """
 
     kind: str
@@ -222,6 +223,7 @@ class Sent:
     when: str
     hides: bool
     seconds: float
+    copies: float = 1
 
     def __str__(self) -> str:
         beside = "hides" if self.hides else "waits"
@@ -280,7 +282,8 @@ def _priced(one: Send, way: Wires, policy: str, microbatches, layers, hop) -> li
     for when, n in zip(("forward", "backward", "update"), (*one.passes(policy), one.update)):
         times = n * layers * (1 if when == "update" else microbatches)
         if not plain(times, way.n) or (times and way.n > 1):
-            out.append(Sent(one.kind, one.axes, one.what, one.bytes, times, when, one.hides, times * seconds))
+            took = times * seconds
+            out.append(Sent(one.kind, one.axes, one.what, one.bytes, times, when, one.hides, took, one.copies))
     return out
 
 

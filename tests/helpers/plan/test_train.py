@@ -6,12 +6,16 @@ import sys
 
 import pytest
 
+from helpers import show
+from helpers.costs.racks.cluster import Cluster
+from helpers.costs.racks.step_by_tier import by_tier
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import layout_search
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
+from helpers.plan import tiers
 from helpers.plan.__main__ import main
 from helpers.plan.ask import room
 from helpers.plan.train import layout as typed, named
@@ -48,13 +52,14 @@ def test_every_number_says_what_kind_it_is(capsys):
         {name for name, x in one.items() if isinstance(x, float)}
         | {f"seconds.{n}" for n in one["seconds"]}
         | {"memory"}
+        | {f"tiers.{n}" for n in ("bytes", "seconds")}
     )
     assert set(some["kinds"]) == numbers and all(
         k.split()[0].strip(",") in ("estimate", "floor", "count") for k in some["kinds"].values()
     )
     text = said(capsys, "--top", "1", "--price", "2")
     kinds = [line.split()[0] for line in text.splitlines()[6:] if line.startswith("  ") and line[2] != " "]
-    assert kinds == ["estimate", "floor", "count", "estimate"]
+    assert kinds == ["estimate", "floor", "count", "estimate", "count", "floor"]
     assert "tuned software" in text and "if nothing fails or restarts" in text and "with 12 bytes a parameter" in text
 
 
@@ -79,6 +84,44 @@ def test_a_layout_that_is_named_is_priced_as_the_functions_price_it(capsys):
         == pytest.approx(one["days"] * 24 * 64 * 4)
         == pytest.approx(1e12 / one["tokens_per_second"] / 3600 * 64 * 4)
     )
+
+
+HOSTS = ["train", "llama-3-70b", "--chips", "512xH100", "--tokens", "4194304", "--length", "8192"]
+
+
+def test_each_tier_has_its_bytes_and_its_seconds(capsys):
+    words = [*HOSTS, "--layout", "tp=2,fsdp=64,dp=4,microbatches=2", "--oversubscription", "4"]
+    assert main([*words, "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["layouts"]
+    hosts = Slice(chip("H100"), (8,))
+    at = step(model("llama-3-70b"), Layout(tp=2, fsdp=64, dp=4, microbatches=2, pods=64), 2**22, 8192, hosts)
+    over = by_tier(at, Cluster(hosts, 64, 32, 4.0))
+    assert [(x["name"], x["bytes"], x["seconds"]) for x in one["tiers"]] == [(x.name, x.bytes, x.seconds) for x in over]
+    assert [x["units"] for x in one["tiers"]] == [8, 32, 2]
+    assert main(words) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    at = next(k for k, line in enumerate(lines) if line[:2] == ["count", "a"])
+    assert lines[at][-5:] == ["domain", "leaf", "switches", "spine", "switches"]
+    table = {line[0]: " ".join(line[1:]) for line in lines[at + 1 : at + 3]}
+    for kind in ("weights", "gradients"):
+        assert table[kind] == " ".join(show.bytes(x.bytes[kind]) for x in over)
+    busy = next(line for line in lines[at:] if line[0] == "floor")
+    assert " ".join(busy[6:]) == " ".join(show.seconds(x.seconds) for x in over)
+    longest = max(over, key=lambda x: x.seconds)
+    share = f"{longest.seconds / one['seconds']['mid']:.0%}"
+    said = f"The links of the leaf switches are busy longest: {share} of the estimate"
+    assert longest.name == "group" and " ".join(lines[at + 5]).startswith(said)
+
+
+def test_hsdp_is_called_so_and_what_oversubscription_does_is_said(capsys):
+    assert main([*HOSTS, "--layout", "fsdp=8,dp=64", "--group", "16", "--oversubscription", "2"]) == 0
+    text = capsys.readouterr().out
+    assert tiers.HSDP.format(inside="domain") in text and tiers.RINGS in text
+    assert main([*HOSTS, "--layout", "fsdp=512"]) == 0
+    text = capsys.readouterr().out
+    assert "HSDP" not in text and tiers.RINGS not in text
+    words = [*HOSTS[:3], "64xH100", *HOSTS[4:], "--layout", "fsdp=64,microbatches=8", "--oversubscription", "2"]
+    assert main(words) == 0 and tiers.ONE_GROUP in capsys.readouterr().out
 
 
 def test_llama_3_1_as_it_was_trained_can_be_said(capsys):
@@ -215,6 +258,12 @@ def test_it_needs_numpy_alone():
         (("--budget", "-1"), "argument --budget: a number above 0, such as 2.5 or 1e12, and not '-1'"),
         (("--sequences", "4"), "not allowed with argument --tokens: python -m helpers.plan train llama-3-70b"),
         (("--config", "x.json"), "give a public model or --config with the path of a config.json, one of the two"),
+        (
+            ("--oversubscription", "2"),
+            "slices of v5p hang on one network here: groups and oversubscription are of GPUs",
+        ),
+        (("--chips", "64xH100", "--oversubscription", "0.5"), "oversubscription is 1 (none) or more, not 0.5"),
+        (("--chips", "64xH100", "--group", "3"), "8 domains do not make whole groups of 3"),
         (("--what",), "unrecognized arguments: --what: python -m helpers.plan train"),
         (("--tokens", "100"), "100 tokens are no whole number of sequences of 8192: the next is 8192"),
     ],

@@ -7,12 +7,16 @@ from helpers.costs.racks import (
     gpu_machine,
     hierarchical_steps,
     measured_collectives,
+    step_by_tier,
     thresholds,
     tiered_collectives,
 )
 from helpers.costs.rooflines import tiers
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training.layout import Layout
+from helpers.costs.training.training_step import step
+from helpers.costs.transformers.public_models import model
 
 MODULES = (
     tiers,
@@ -22,6 +26,7 @@ MODULES = (
     gpu_machine,
     hierarchical_steps,
     measured_collectives,
+    step_by_tier,
     thresholds,
     tiered_collectives,
 )
@@ -75,7 +80,16 @@ def _torus(V, m):
     return tuple(x for kind in (*KINDS, "AllToAll") for x in _both(collective_on_cluster.moves_on_torus(s, m, kind, V)))
 
 
+def _by_tier(fsdp, group, groups, oversubscription):
+    """Bytes of weights, and seconds, in each tier of a machine of GPUs."""
+    layout = Layout(tp=2.0, fsdp=fsdp, dp=2.0, pods=group * groups)
+    at = step(model("llama-3-8b"), layout, 2**24, 8192, Slice(chip("H100"), (8,)))
+    over = step_by_tier.divided(at, group, groups, oversubscription)
+    return tuple(y + 0 * fsdp for x in over for y in (x.bytes["weights"], x.seconds))
+
+
 FORMULAS = {
+    "divided": (_by_tier, [(64.0, 8.0, 4.0, 2.0), (8.0, 4.0, 1.0, 1.0)]),
     "cluster_time": (_on_cluster, [(1e3,), (1e9,)]),
     "moves_behind_switches": (_switched, [*SIZES, (1e6, 8.0, 1.0)]),
     "moves_on_torus": (_torus, [(1e9, 2.0), (1e3, 1.0)]),
@@ -155,5 +169,5 @@ FORMULAS = {
 # Graphs, and what is made of the chips of one cluster.
 DISCRETE = {
     "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "rates_in", "bottleneck", "every_cut", "gpu", "tile_fits",
-    "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps",
+    "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps", "cluster_of", "by_tier",
 }  # fmt: skip
