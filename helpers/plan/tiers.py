@@ -50,11 +50,12 @@ def account(at: Step, c: Cluster) -> list[str]:
     over, called = by_tier(at, c), names(c)
     if not any(x.total for x in over):
         return []
-    lines = [f"  count    a chip sends in a step, over {''.join(f'{called[x.name]:>17}' for x in over)}"]
+    line = lambda kind, said, texts: f"  {kind:9}{said:30}{''.join(f'{text:>17}' for text in texts)}"  # noqa: E731
+    lines = [line("count", "a chip sends in a step, over", (called[x.name] for x in over))]
     for kind, said in SENT.items():
         if any(x.bytes[kind] for x in over):
-            lines.append(f"{'':11}{said:25}{''.join(f'{show.bytes(x.bytes[kind]):>17}' for x in over)}")
-    lines.append(f"  floor    its links are busy for     {''.join(f'{show.seconds(x.seconds):>17}' for x in over)}")
+            lines.append(line("", said, (show.bytes(x.bytes[kind]) for x in over)))
+    lines.append(line("floor", "the links are busy for", (show.seconds(x.seconds) for x in over)))
     return [*lines, *(f"{'':11}{said}" for said in remarks(at, c, over))]
 
 

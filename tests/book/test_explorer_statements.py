@@ -5,6 +5,7 @@ import re
 import pytest
 
 from helpers import figures
+from helpers.costs.rooflines.chips import chip
 from tests.book.conftest import ROOT
 
 FIGURE = figures.figure("explorer")
@@ -44,3 +45,15 @@ def test_partial_sums_are_worth_reducing_where_the_result_is_small(I, place):
 def test_the_page_says_it_in_the_words_of_the_field():
     text = (ROOT / "book/explorer.md").read_text(encoding="utf-8")
     assert "summand" not in text and "partial sum" in text
+
+
+def test_between_slices_the_network_decides_and_an_axis_of_rows_sends_nothing_over_it():
+    times = lambda **at: [p.time(chip("v5p")) for p in FIGURE.ranked(at)[0]]  # noqa: E731
+    far, near = times(y="8 slices"), times()
+    assert [s.kind for s in first(8192, y="8 slices").steps] == ["AllGather", "Matmul"]
+    assert far[0].bound == "dcn" and far[0].parts["dcn"] > 10 * near[0].parts["ici"]
+    small = times(y="8 slices", I=LOG2[256])
+    assert [s.kind for s in first(256, y="8 slices").steps] == ["AllGather", "Matmul"] != ranked(256)[0]
+    assert small[0].parts["dcn"] == pytest.approx(small[1].parts["dcn"]) and small[0].upper < small[1].upper
+    rows = times(x="4 slices", y="8 in a ring")[0]
+    assert rows.parts["dcn"] == 0 and rows.lower == near[0].lower == pytest.approx(near[0].parts["math"])

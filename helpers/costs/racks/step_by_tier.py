@@ -21,7 +21,7 @@ from math import prod
 from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout, along
-from helpers.costs.training.layout_collectives import Sent
+from helpers.costs.training.layout_collectives import Sent, joined, seconds_each
 from helpers.costs.training.training_step import Step
 from helpers.numeric import where
 
@@ -87,45 +87,80 @@ def by_tier(at: Step, c: Cluster) -> tuple[Over, ...]:
         raise ValueError(
             f"the step is of {at.layout.pods} x {at.slice.chips} chips, and the cluster has {c.domains} x {c.domain.chips}"
         )
-    every = divided(at, c.domains // c.groups, c.groups, c.oversubscription)
+    every = divided(volumes(at), at.layout, at.slice, c.domains // c.groups, c.groups, c.oversubscription)
     return every[: 1 if c.domains == 1 else 2 if c.groups == 1 else len(TIERS)]
 
 
-def divided(at: Step, group, groups, oversubscription=1.0) -> tuple[Over, ...]:
-    """The same over `groups` groups of so many domains; numbers may be arrays or tracers. All TIERS of GPUs, two of them of TPUs."""
-    chip, torus = at.slice.chip, bool(at.slice.chip.axes)
-    rates = chip.link_bandwidth, chip.dcn_bandwidth, chip.dcn_bandwidth / oversubscription
-    names = TIERS[:2] if torus else TIERS
-    over = {name: dict.fromkeys(KINDS, 0.0) for name in names}
-    inside = 0.0
-    members = None if torus else along(at.layout, (at.slice.chips, group, groups))
+@dataclass(frozen=True)
+class Volume:
+    """All runs of a step's collectives of one kind, over the same axes, of the same numbers.
+
+    kind   "AllGather" stands for a ReduceScatter, too
+    what   one of KINDS
+    bytes  of the array where it is whole along the axes, times the runs
+    copies  of a token among what an AllToAll sends
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    what: str
+    bytes: float
+    copies: float = 1
+
+
+def volumes(at: Step) -> tuple[Volume, ...]:
+    """What a device sends in a step, summed up: of Llama 3 8B under FSDP weights, and half as many bytes of gradients.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.training.training_step import step
+    >>> from helpers.costs.transformers.public_models import model
+    >>> at = step(model("llama-3-8b"), Layout(fsdp=8), 2**20, 8192, Slice(chip("H100"), (8,)))
+    >>> [(x.kind, x.axes, x.what, round(x.bytes / 1e9, 1)) for x in volumes(at)]
+    [('AllGather', ('fsdp',), 'weights', 32.1), ('AllGather', ('fsdp',), 'gradients', 16.1)]
+    """
+    found: dict[tuple, Volume] = {}
     for one in at.sent:
-        split = _on_torus(one, at.layout) if torus else _switched(one, members)
-        for name, n_bytes in zip(names, split):
-            over[name][_kind(one)] = over[name][_kind(one)] + one.times * n_bytes
-        inside = inside + where("pods" in one.axes, 0.0, one.seconds)
-    out = []
-    for name, rate in zip(names, rates):
-        seconds = inside if torus and name == "domain" else sum(over[name].values()) / rate
-        out.append(Over(name, over[name], seconds))
-    return tuple(out)
+        key = "AllGather" if one.kind == "ReduceScatter" else one.kind, one.axes, _what(one)
+        more = one.bytes * one.times
+        found[key] = Volume(*key, (found[key].bytes if key in found else 0.0) + more, one.copies)
+    return tuple(found.values())
 
 
-def _kind(one: Sent) -> str:
+def _what(one: Sent) -> str:
     named = {"keys": "context", "tokens": "experts", "activations": "stages" if one.kind == "Permute" else "tensor"}
     return named.get(one.what, one.what)
 
 
-def _on_torus(one: Sent, layout: Layout) -> tuple:
-    """Bytes of one run inside the slice and between slices; passing on what is for others is not counted."""
-    n = prod(getattr(layout, a) for a in one.axes)
-    sends = one.bytes * {"AllToAll": 1 / n, "AllReduce": 2.0}.get(one.kind, 1.0) * (1 - 1 / n)
-    sends = one.bytes if one.kind == "Permute" else sends
-    return (0.0, sends) if "pods" in one.axes else (sends, 0.0)
+def divided(
+    some: tuple[Volume, ...], layout: Layout, s: Slice, group, groups, oversubscription=1.0
+) -> tuple[Over, ...]:
+    """Volumes over `groups` groups of so many domains; numbers may be arrays or tracers. All TIERS of GPUs, two of them of TPUs."""
+    if s.chip.axes:
+        return _divided_on_torus(some, layout, s)
+    rates = s.chip.link_bandwidth, s.chip.dcn_bandwidth, s.chip.dcn_bandwidth / oversubscription
+    over = [dict.fromkeys(KINDS, 0.0) for _ in TIERS]
+    members = along(layout, (s.chips, group, groups))
+    for one in some:
+        for sent, n_bytes in zip(over, _switched(one, members)):
+            sent[one.what] = sent[one.what] + n_bytes
+    return tuple(Over(name, sent, sum(sent.values()) / rate) for name, sent, rate in zip(TIERS, over, rates))
 
 
-def _switched(one: Sent, members: dict[str, list]) -> tuple:
-    """Bytes of one run in each tier. members: of each axis, in each tier."""
+def _divided_on_torus(some: tuple[Volume, ...], layout: Layout, s: Slice) -> tuple[Over, ...]:
+    """A collective has the links of all its axes at once; passing on what is for others is not counted among bytes."""
+    inside, across, seconds, ways = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0), 0.0, joined(layout, s)
+    for one in some:
+        n = prod(getattr(layout, a) for a in one.axes)
+        sends = one.bytes * {"AllToAll": 1 / n, "AllReduce": 2.0}.get(one.kind, 1.0) * (1 - 1 / n)
+        sent = across if "pods" in one.axes else inside
+        sent[one.what] = sent[one.what] + where(n > 1, one.bytes if one.kind == "Permute" else sends, 0.0)
+        if sent is inside:
+            seconds = seconds + where(n > 1, one.bytes * seconds_each(one.kind, ways(one.axes), one.copies), 0.0)
+    return Over("domain", inside, seconds), Over("group", across, sum(across.values()) / s.chip.dcn_bandwidth)
+
+
+def _switched(one: Volume, members: dict[str, list]) -> tuple:
+    """Bytes in each tier. members: of each axis, in each tier."""
     if one.kind == "Permute":
         return _handed(one.bytes, members["pp"])
     if one.kind == "AllToAll":
@@ -138,7 +173,7 @@ def _switched(one: Sent, members: dict[str, list]) -> tuple:
     return tuple((2 if one.kind == "AllReduce" else 1) * x for x in out)
 
 
-def _tokens(one: Sent, n: list) -> tuple:
+def _tokens(one: Volume, n: list) -> tuple:
     """An AllToAll: each chip's share of all shards goes over its NVLinks, and one copy to each other domain that has an expert."""
     inside, group, groups = n
     domains = group * groups

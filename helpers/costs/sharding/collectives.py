@@ -295,6 +295,8 @@ class Collective:
         if self.within is not None:
             raise ValueError(f"{self}: which links a group shares is not known, so time it along whole axes of a mesh")
         axes = mesh.wires(self.axes)
+        if any(a.link == "dcn" for a in axes):
+            raise ValueError(f"{self}: an axis lies over the network, which `collectives_between_slices` prices")
         if self.kind == "Permute":
             once = scramble(self.bytes, axes)
         else:

@@ -95,19 +95,26 @@ class Plan:
     def time(self, chip: Chip, hop: float | None = None) -> Time:
         """Seconds of arithmetic, of HBM traffic and of all collectives, one after the other, on this chip.
 
+        "dcn" stands for the network, if an axis of the mesh lies over it: it can carry one piece while ICI carries another.
+
         >>> from helpers.costs.rooflines.chips import chip
         >>> sizes, mesh, v5p = dict(I=8192, J=8192, K=8192), Mesh({"X": 4, "Y": 2}), chip("v5p")
         >>> t = cheapest("A[I_X, J]", "B[J, K_Y]", "C[I_X, K_Y]", sizes, mesh, v5p).time(v5p)
         >>> t.parts["ici"], f"{t.math:.3g}"
         (0.0, '0.000299')
         """
-        return Time(
-            {
-                "math": self.flops / chip.rate(self.dtype),
-                "hbm": self.bytes / chip.hbm_bandwidth,
-                "ici": self.comms(chip.link_bandwidth, chip.hop if hop is None else hop),
-            }
-        )
+        parts = {
+            "math": self.flops / chip.rate(self.dtype),
+            "hbm": self.bytes / chip.hbm_bandwidth,
+            "ici": self.comms(chip.link_bandwidth, chip.hop if hop is None else hop),
+        }
+        return Time(parts | ({"dcn": self.across / chip.dcn_bandwidth} if between_slices(self.mesh) else {}))
+
+    @property
+    def across(self) -> float:
+        """Bytes that a chip sends over the network between slices, of all collectives."""
+        each = (bytes_each(self.dtype) * prod(self.sizes[d] for d in a.dims) for a in self.operands)
+        return sum(n * sum(h.across for h in hops) for n, hops in zip(each, self.hops))
 
     def comms(self, W: float, hop: float = HOP) -> float:
         """Seconds of all collectives over links of W bytes/s one way."""
@@ -169,11 +176,19 @@ def cheapest(
     ('X',)
     """
     case = Case.of(A, B, C, sizes, mesh, dtype)
-    found = list(case.best(chip, limit))
+    if between_slices(mesh):  # ways of A, B and C share two kinds of links: none of them can be chosen alone
+        found = plans(A, B, C, sizes, mesh, dtype, limit)
+    else:
+        found = list(case.best(chip, limit))
     if not found:
         least = min(map(case.least, case.ways(memory=True)))
         raise ValueError(f"no plan fits in {limit:,.0f} bytes a device: the smallest needs {least:,.0f}")
     return min(found, key=lambda p: order(p.time(chip)))
+
+
+def between_slices(mesh: Mesh) -> bool:
+    """Whether some axis of a mesh lies over the network."""
+    return any(a.link == "dcn" for a in mesh.wires(mesh.names))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from helpers.arguments import entries
 from helpers.costs.rooflines.roofline import Move
 
 from .collectives import Collective
+from .collectives_between_slices import in_two_tiers, parted
 from .sharded_array import Mesh, Sharding
 
 FREE = ("Slice", "Matmul")
@@ -68,7 +69,8 @@ class Hop:
     to: int
     before: State
     after: State
-    move: Move | None  # for an array of one byte
+    move: Move | None  # over ICI, for an array of one byte
+    across: float = 0.0  # bytes over a chip's network, of the same
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Route:
     """Hops one after the other, and what they cost for an array that has one byte in all.
 
     moves    (hops, bytes) of each step that sends, in order of size
+    across   bytes over a chip's network, all steps
     beside   most bytes that a device holds in any step, its operand and its result; `aside` leaves out the operand of
              the first step, where that is kept anyway
     """
@@ -84,6 +87,7 @@ class Route:
     moves: tuple[tuple[float, float], ...] = ()
     beside: float = 0.0
     aside: float = 0.0
+    across: float = 0.0
 
     @cached_property
     def latency(self) -> float:
@@ -103,7 +107,7 @@ class Route:
         """With a step more, from `before` to `after` bytes on a device."""
         moves = self.moves if h.move is None else tuple(sorted((*self.moves, (h.move.hops, h.move.bytes))))
         aside = max(self.aside, after + before) if self.hops else after
-        return Route((*self.hops, h), moves, max(self.beside, before + after), aside)
+        return Route((*self.hops, h), moves, max(self.beside, before + after), aside, self.across + h.across)
 
     def covers(self, other: "Route", memory: bool) -> bool:
         """Whether it takes no longer than the other at any size, has no more steps, and, if `memory` counts, holds no more.
@@ -116,7 +120,7 @@ class Route:
             return False
         if memory and (self.beside > other.beside * least or self.aside > other.aside * least):
             return False
-        if self.latency > other.latency or self.bytes > other.bytes * least:
+        if self.latency > other.latency or self.bytes > other.bytes * least or self.across > other.across * least:
             return False
         corners = {h / b for h, b in self.moves + other.moves if b}
         return self.moves == other.moves or all(
@@ -282,22 +286,11 @@ def _hop(kind, axes, dim, to, before: State, after: State, mesh: Mesh, grains) -
         return
     held, then = (1 / prod(mesh.size(cut) for cut in s[0]) for s in (before, after))
     if kind == "Slice":
-        move = None
+        yield Hop(kind, axes, dim, to, before, after, None)
     else:  # a collective of an array that has one byte in all
-        whole = {"AllGather": then}.get(kind, held)
-        move = _priced(kind, axes, whole, mesh)
-    yield Hop(kind, axes, dim, to, before, after, move)
-
-
-def _priced(kind: str, axes: tuple[str, ...], whole: float, mesh: Mesh) -> Move:
-    from . import collectives
-
-    wires = mesh.wires(axes)
-    if kind == "Permute":
-        return collectives.scramble(whole, wires)
-    if kind == "AllToAll":
-        return collectives.all_to_all(whole * mesh.size(axes), wires)
-    return (collectives.all_reduce if kind == "AllReduce" else collectives.all_gather)(whole, wires)
+        whole = {"AllGather": then, "AllToAll": held * mesh.size(axes)}.get(kind, held)
+        move, across = in_two_tiers(kind, whole, *parted(mesh.wires(axes)))
+        yield Hop(kind, axes, dim, to, before, after, move, across.bytes)
 
 
 def _with(axes, d: int, cut: tuple[str, ...]):

@@ -36,13 +36,26 @@ def bytes_each(dtype: str) -> float:
 
 @dataclass(frozen=True)
 class Axis:
-    """`n` chips in a row along one axis of the torus: a ring if `wraps`, else a line."""
+    """`n` chips in a row along one axis of the torus: a ring if `wraps`, else a line.
+
+    link  "ici", or "dcn" for an axis whose chips are in as many slices, joined by the network between them; no torus has it
+
+    >>> Axis(4), Axis(2, False, "dcn")
+    (Axis(n=4, wraps=True), Axis(n=2, wraps=False, link='dcn'))
+    """
 
     n: int
     wraps: bool = True
+    link: str = "ici"
 
     def __post_init__(self):
         whole(n=self.n)
+        if self.link not in ("ici", "dcn"):
+            raise ValueError(f"the chips of an axis are joined by ici or dcn, not by {self.link!r}")
+
+    def __repr__(self) -> str:
+        network = "" if self.link == "ici" else f", link={self.link!r}"
+        return f"Axis(n={self.n}, wraps={self.wraps}{network})"
 
     @property
     def steps(self):

@@ -245,9 +245,7 @@ def collectives(
     at   the step's `operations`
     hop  seconds of latency per hop
     """
-    on, torus = wires(layout, s), bool(s.chip.axes)
-    over = cache(lambda axes: on[axes[0]] if len(axes) == 1 else together([on[a] for a in axes], torus))
-    out: list[Sent] = []
+    over, out = joined(layout, s), []
     listed, m = sends(c, shared(layout, s.chip), at), layout.microbatches
     for one, n in _of_stage(c, layout, at, listed):
         out += _priced(one, over(one.axes), layout.policy, m, n, hop)
@@ -255,6 +253,17 @@ def collectives(
         took = 2 * (1 - 1 / layout.pods) * one.bytes / s.chip.dcn_bandwidth
         out.append(Sent(one.kind, one.axes, one.what, one.bytes, one.update, "update", one.hides, took))
     return tuple(out)
+
+
+def joined(layout: Layout, s: Slice):
+    """The function that gives the wires of an axis, or of several together, by their names."""
+    on, torus = wires(layout, s), bool(s.chip.axes)
+    return cache(lambda axes: on[axes[0]] if len(axes) == 1 else together([on[a] for a in axes], torus))
+
+
+def seconds_each(kind: str, way: Wires, copies=1):
+    """Seconds of a collective for each byte of its array, without hops."""
+    return {"AllToAll": way.swap(copies), "Permute": way.neighbour, "AllReduce": way.sum}.get(kind, way.gather)
 
 
 def _of_stage(c: Config, layout: Layout, at: Operations, listed: Sends) -> list[tuple[Send, float]]:
@@ -276,7 +285,7 @@ def _of_stage(c: Config, layout: Layout, at: Operations, listed: Sends) -> list[
 
 def _priced(one: Send, way: Wires, policy: str, microbatches, layers, hop) -> list[Sent]:
     """The runs of a collective over so many layers, pass by pass."""
-    each = {"AllToAll": way.swap(one.copies), "Permute": way.neighbour, "AllReduce": way.sum}.get(one.kind, way.gather)
+    each = seconds_each(one.kind, way, one.copies)
     hops = way.sum_hops if one.kind == "AllReduce" else way.hops
     seconds, out = where(way.n > 1, maximum(hop * hops, one.bytes * each), 0.0), []
     for when, n in zip(("forward", "backward", "update"), (*one.passes(policy), one.update)):

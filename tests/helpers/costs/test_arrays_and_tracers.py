@@ -14,7 +14,7 @@ from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Calibration, Move, Work
-from helpers.costs.sharding import collectives
+from helpers.costs.sharding import collectives, collectives_between_slices
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers import (
     attention_shapes,
@@ -70,6 +70,14 @@ SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
+    "in_two_tiers": (
+        lambda V, n, m: tuple(
+            x.bytes
+            for k in ("AllReduce", *collectives.KINDS)
+            for x in collectives_between_slices.in_two_tiers(k, V, Axis(n), m)
+        ),
+        [(1e9, 8.0, 4.0), (3e6, 4.0, 1.0)],
+    ),
     "attainable": (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
     "dot": (lambda N: roofline.dot(N).intensity, [(1.0,), (4096.0,)]),
     "matmul": (
@@ -202,6 +210,8 @@ FORMULAS = {
 # Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in the rooms;
 # of chapters 4 to 7 see `formulas.py` there.
 DISCRETE = {
+    "parted",
+    "between_slices",
     "known",
     "taken",  # what `helpers.arguments` does with arrays
     "fitting",
@@ -244,6 +254,7 @@ def test_every_formula_is_listed():
             roofline,
             torus,
             collectives,
+            collectives_between_slices,
             numeric,
             parameters_and_flops,
             training_memory_bytes,

@@ -7,7 +7,7 @@ from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.controls import head_html, reading
 
-from . import words as say
+from . import tiers, words as say
 
 WIDE, HIGH = 360, 34  # of a drawing, and of one bar in it
 TALL = 250  # of the frontier
@@ -22,6 +22,7 @@ def html(figure) -> str:
         + PAGES.format(only=str(len(plan.rows) <= say.ROWS).lower())
         + _frontier(key, at["task"])
         + "".join(drawing(kind, at["task"], plan.values, hbm(figure, at)) for kind in say.BARS)
+        + _tiers(figure, at, plan)
         + _numbers(figure, at["task"], plan)
         + f"<figcaption>{''.join(f'<p>{escape(text)}</p>' for text in say.RULES.values())}</figcaption></figure>"
     )
@@ -158,6 +159,29 @@ def drawing(kind: str, task: str, values, most: float) -> str:
         f'<div class="live-drawn"{"" if n else " hidden"}><p aria-hidden="true">{escape(title)}</p>'
         f'<svg data-drawing="{kind}" viewBox="0 0 {WIDE} {HIGH * max(n, 1)}" role="img" '
         f'aria-label="{escape(title)}: {escape("; ".join(said))}">{"".join(groups)}</svg></div>'
+    )
+
+
+def _tiers(figure, at, plan) -> str:
+    """What the picked layout sends over each tier: a row for each kind, the last one with seconds."""
+    kinds, last = list(say.SENT.values()), f"{escape(say.TABLE['busy'])} <small>{escape(say.TABLE['kind'])}</small>"
+    shown = tiers.table(figure.chip_of(at), plan.values) if at["task"] == "train" else []
+    texts, wide = {row[0]: row[1:] for row in shown}, len(tiers.TIERS)
+
+    def line(name: str, head: str, tag: str) -> str:
+        some = texts.get(name, ())
+        cells = (
+            f"<{tag}{'' if n < len(some) else ' hidden'}>{escape(some[n] if n < len(some) else '')}</{tag[:2]}>"
+            for n in range(wide)
+        )
+        hidden = "" if some else " hidden"
+        return f'<tr{hidden}><th scope="{"col" if tag != "td" else "row"}">{head}</th>{"".join(cells)}</tr>'
+
+    body = "".join(line(name, escape(name), "td") for name in kinds) + line(say.TABLE["busy"], last, "td")
+    head, hidden = line(say.TABLE["what"], escape(say.TABLE["what"]), 'th scope="col"'), "" if shown else " hidden"
+    return (
+        f'<table class="table live-tiers" data-task="train"{hidden}><caption>{escape(say.TABLE["title"])}</caption>'
+        f"<thead>{head}</thead><tbody>{body}</tbody></table>"
     )
 
 

@@ -1,6 +1,6 @@
 // The planner: ranks every layout of a setting as helpers/figures/inference/planner/planner.py does, with the functions traced from helpers/costs,
 // and shows the picked one. figure_controls.js calls what this hands out.
-window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) => {
+window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, box, words) => {
   const { text, whole, fill, ungrouped } = words;
   const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), { serving } = window.liveDeployments(t, G, words);
   const rows = Object.fromEntries([...box.querySelectorAll(".live-ranked")].map(b => [b.dataset.task, [...b.querySelectorAll("[data-row]")]]));
@@ -108,10 +108,19 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
       const [seconds, memory, rank] = step(...mesh, zero)(microbatches).slice(3 * policy, 3 * policy + 3);
       return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, rank, fits: memory <= hbm }, t.named.row, edge) };
     }
-    const numbers = (r, { budget, price }) => {
+    // Seconds and bytes of each tier of links, under this layout.
+    function tiers(r, thin) {
+      const pods = place[0], group = Math.min(pods, chip.group), own = [chip.speeds[3], chip.speeds[4], group, pods / group];
+      const volumes = sent[like.sent](...sizes, tokens, T, ...r.mesh, r.zero, r.microbatches, r.policy);
+      const found = over[chip.kind](...volumes, ...own, ...chip.wired[Math.log2(n)], ...r.mesh);
+      const all = Object.fromEntries(t.tiers.names.map((name, k) => [name, found[k]]));
+      all.w2 *= thin;
+      return all;
+    }
+    const numbers = (r, { budget, price, over: thin }) => {
       const row = every(r.mesh, r.zero, r.microbatches, r.policy);
       const money = bill(row[0], n, tokens, 1e9 * budget, price), all = Object.fromEntries(t.names.map((name, k) => [name, row[k]]));
-      Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])));
+      Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])), tiers(r, thin));
       const bound = t.bars.time.train[tools.longest(row)];
       all.low /= chip.wide;
       all.high *= chip.wide;
@@ -152,9 +161,17 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
     const [values, bound] = found.numbers(one, numbers), shown = shownOf("train", values, numbers), fit = some.filter(r => r.fits);
     Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(fit.length) });
     const edge = t.equal * Math.min(...fit.map(r => r.rank)), same = fit.filter(r => r.rank <= edge).map(r => r.seconds);
-    Object.assign(said, { equal: whole(same.length), ratio: (one.seconds / Math.min(...same)).toFixed(2), note: t.chips[at.chip].note });
+    Object.assign(said, { equal: whole(same.length), ratio: (one.seconds / Math.min(...same)).toFixed(2), note: t.chips[at.chip].note, links: linked(one, values, t.chips[at.chip].tiers) });
     Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B") });
     return { some, k, values, shown, hbm, wrong, sentence: fill(t.say["train" + Number(one.fits)], said) };
+  }
+
+  // Which tier's links are busy longest, and whether the layout is HSDP.
+  function linked(r, values, called) {
+    const seconds = called.map((_, n) => values[`w${n}`]), most = Math.max(...seconds), left = k => values[`b1_${k}`] + values[`b2_${k}`];
+    if (!(most > 0)) return "";
+    const hsdp = r.mesh[3] > 1 && left(0) === 0 && left(1) > 0 ? fill(t.tiers.hsdp, { inside: called[0] }) : "";
+    return fill(t.tiers.links, { tier: called[seconds.indexOf(most)], busy: text(most, "s") }) + hsdp;
   }
 
   function served(at, sizes, numbers, has, said) {
@@ -214,10 +231,25 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
     drawing.setAttribute("aria-label", `${t.drawn[kind]}: ${said.join("; ")}`);
   }
 
+  // Tiers that carry nothing have no column, and kinds of which nothing is sent no row.
+  function tiers(values, called) {
+    const place = box.querySelector(".live-tiers"), some = [0, 1, 2].filter(n => values[`w${n}`] > 0), last = place.rows.length - 1;
+    place.hidden = !some.length;
+    [...place.rows].forEach((line, k) => {
+      const texts = some.map(n => (k === 0 ? called[n] : k === last ? text(values[`w${n}`], "s") : text(values[`b${n}_${k - 1}`], "B")));
+      line.hidden = !some.length || (0 < k && k < last && !some.some(n => values[`b${n}_${k - 1}`]));
+      [...line.cells].slice(1).forEach((cell, n) => {
+        cell.hidden = n >= texts.length;
+        cell.textContent = texts[n] ?? "";
+      });
+    });
+  }
+
   function show(at, found) {
     table(found, at.task);
     for (const kind of Object.keys(t.bars)) draw(kind, at.task, found.values, found.hbm);
     for (const body of box.querySelectorAll("[data-task]")) body.hidden = body.dataset.task !== at.task;
+    if (at.task === "train") tiers(found.values, t.chips[at.chip].tiers);
     for (const cell of box.querySelectorAll(`tbody[data-task=${at.task}] [data-result]`)) cell.textContent = found.shown[cell.dataset.result];
     if (found.edge) frontier(found.edge, found.some[found.k], found.wide, found.asked);
   }
@@ -239,7 +271,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, bill, lies }, box, words) =
   form.addEventListener("input", ({ target }) => {
     if (!target.name) return;
     if (target.name === "model") sizesOf(target.value);
-    if (!["price", "budget"].includes(target.name)) [picked, moved] = [fields.task.value === "train" && fields.own.value.trim() ? "own" : "", true];
+    if (!["price", "budget", "over"].includes(target.name)) [picked, moved] = [fields.task.value === "train" && fields.own.value.trim() ? "own" : "", true];
   });
   const again = () => ["input", "change"].forEach(what => form.dispatchEvent(new Event(what)));
   const pick = name => { [picked, moved] = [name, true]; again(); };

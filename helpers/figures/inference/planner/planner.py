@@ -38,7 +38,7 @@ from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, siz
 from helpers.live.controls import counted, reading
 from helpers.plan.train import unswitched
 
-from . import deployments, named, page, promises, serving, training, words as say
+from . import deployments, named, page, promises, serving, tiers, training, words as say
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ class Planner:
         rows, wrong = self._own(at, numbers, c, place, rows)
         picked = next((k for k, r in enumerate(rows) if r.name == at["pick"]), 0)
         one = rows[picked]
-        values = training.values(c, place, one, tokens, T, 1e9 * numbers["budget"], numbers["price"])
+        paid = 1e9 * numbers["budget"], numbers["price"]
+        values = training.values(c, place, one, tokens, T, *paid, numbers["over"])
         bound_by = longest(values)
         values |= {name: 100 * values[name] for name in ("mfu", "hfu")}
         if not one.fits:
@@ -154,6 +155,7 @@ class Planner:
         same, fastest = training.equal(rows)
         words |= {"place": str(place), "bound": bound_by, "equal": f"{same:,}", "ratio": f"{one.seconds / fastest:.2f}"}
         words |= {"rank": f"{picked + 1:,}", "count": f"{len(rows):,}", "fitting": f"{sum(r.fits for r in rows):,}"}
+        words |= {"links": tiers.said(of, one.layout, values)}
         words |= {"note": note(of, at["chip"]), "missing": reading(one.memory - of.hbm_bytes, "B")}
         return self._plan(at, rows, picked, values, words, of, wrong)
 
@@ -212,7 +214,9 @@ class Planner:
         structures = tuple(dict.fromkeys(map(structure, every)))
         trained = tuple(c for c in structures if not _parts(c))
         F, places = of_steps(trained)
+        sent, over = tiers.functions(trained)
         steps = dict(zip(trained, places))
+        first = {c: n for n, c in enumerate(trained)}
         G, pairs = deployments.functions(structures)
         bill, lies, legal = training.functions(structures)
         models = {}
@@ -221,15 +225,15 @@ class Planner:
             models[name] = {
                 "sizes": [*whole(c).values()], "at": steps.get(structures[k], []), "to": pairs[k], "k": k, "unused": unused(c),
                 "dense": c.moe.first_dense if c.moe else 0, "moe": int(bool(c.moe)), "mla": int(bool(c.mla)),
-                "strange": strange(name), "wide": SERVED["experts"] if c.moe else 1,
+                "strange": strange(name), "sent": first.get(structures[k], -1), "wide": SERVED["experts"] if c.moe else 1,
             }  # fmt: skip
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
         data["planner"] = {**self._data(), "models": models}
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        parts = (",".join(some) for some in (F, G, legal))
+        parts = (",".join(some) for some in (F, G, legal, sent, over))
         return (
             f"(window.liveFigures=window.liveFigures||[]).push([{text},\n"
-            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal'), parts))},bill:{bill},lies:{lies}}}]);"
+            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal', 'sent', 'over'), parts))},bill:{bill},lies:{lies}}}]);"
         )
 
     def _data(self) -> dict:
@@ -249,12 +253,14 @@ class Planner:
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
             **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
                                                      "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "LONG")},
+            "tiers": {"names": tiers.NAMES, "links": say.LINKS, "hsdp": say.HSDP},
             "axes": AXES, "named_numbers": named.NUMBERS, "elsewhere": named.ELSEWHERE,
         }  # fmt: skip
 
     def _chip(self, of: Chip, label: str) -> dict:
         return {
             "speeds": speeds(of), "kind": 0 if of.axes else 1, "places": [numbered(p) for p in training.places(of.name)],
+            "wired": [tiers.wired(p) for p in training.places(of.name)], "group": tiers.grouped(of), "tiers": tiers.called(of),
             "note": note(of, label), "wide": SPREAD["chip"] if lender(of) else 1,
             "rates": deployments.speeds(of), "domain": LARGEST if of.axes else of.pod[0], "noted": promises.note(of, label),
             "types": {w: deployments.stored(of, w) for w in BITS},

@@ -33,6 +33,7 @@ from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import where
 
+from . import tiers
 from .words import LAYOUT, NAMED
 
 BILL = ("rate", "each", "days", "hours", "run", "million")
@@ -138,10 +139,13 @@ def order(r: Ranked, edge: float) -> tuple:
     return (0, *(float(x) for x in plain_first(r.layout, r.memory)), seconds)
 
 
-def values(c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float) -> dict[str, float]:
+def values(
+    c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float, oversubscription: float = 1.0
+) -> dict[str, float]:
     """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
     step_of = step(c, at.layout, tokens, T, place.slice, "causal")
     out = dict(zip(NAMES_OF_STEP, map(float, row(step_of, step_of.estimate))))
+    out |= tiers.values(step_of, place, oversubscription)
     return out | dict(zip(BILL, bill(out["mid"], place.chips, tokens, budget, price)))
 
 

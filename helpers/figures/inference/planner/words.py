@@ -66,6 +66,7 @@ class Field:
 WRONG = "{label}: {kind}, and not “{typed}”."
 FIELDS = (
     Field("budget", "Tokens of the whole run, in billions", "1000", 1, 1e6, whole=False, task="train"),
+    Field("over", "Oversubscription of spine switches", "1", 1, 64, whole=False, task="train"),
     Field("prompt", "Tokens of a prompt", "4000", 1, 2**20, task="serve"),
     Field("answer", "Tokens of an answer", "1000", 1, 2**20, task="serve"),
     Field("chips", "Chips at hand; empty: as few as needed", "", 1, MOST_CHIPS, empty=True, task="serve"),
@@ -167,6 +168,24 @@ BARS = {
     },
     "first": {"serve": {f"f{n}": FIRSTS[part] for n, part in enumerate(FIRST)}},
 }
+TIERS = {"domain": "{links} domain", "slice": "slice", "others": ("leaf switches", "spine switches")}
+"""What has the links of each tier."""
+SENT = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "tensor": "activations of tp",
+    "context": "keys and values of cp",
+    "experts": "tokens of experts",
+    "stages": "activations of pp",
+}
+TABLE = {
+    "title": "What a chip sends in a step, over which links",
+    "what": "what",
+    "busy": "the links are busy for",
+    "kind": "floor, at published rates",
+}
+LINKS = " The links of the {tier} are busy longest: {busy} at published rates."
+HSDP = " Weights are gathered inside a {inside}, and only gradients leave it: this is HSDP."
 DRAWN = {
     "memory": "Peak memory per device, by role",
     "time": "Seconds, by what takes them",
@@ -184,7 +203,7 @@ GETS = (
 )
 SAY = {
     ("train", True): TRAIN + RANK + SAME + "A step is estimated to take {mid}, {ratio} times the best, probably from {low} to {high}; "
-    "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{note}",
+    "the floor is {math}. MFU {mfu}, {rate}. What takes longest, kernels apart: {bound}. A device holds {memory} of {hbm}.{links}{note}",
     ("train", False): TRAIN + RANK + "It lacks {missing}: a device would need {memory} and has {hbm}.",
     ("serve", True): SERVE + "{layout}. {kept} " + GETS,
     ("serve", False): SERVE + "{refused} {layout}. It has {lacks}.{would} " + GETS,

@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from itertools import product
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
-from helpers.costs.sharding.collectives import all_gather, all_reduce, all_to_all, scramble, seconds
+from helpers.costs.sharding.collectives import seconds
+from helpers.costs.sharding.collectives_between_slices import in_two_tiers
 from helpers.costs.sharding.matmul_plans import Plan, finished, local_products, order, plans
 from helpers.costs.sharding.resharding import Hop, State, named, routes, shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, bytes_each
@@ -25,23 +25,24 @@ from helpers.numeric import maximum, where
 
 KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Slice")
 NONE = len(KINDS)  # the kind of a row without a step
-LONGEST = 4  # steps of one operand at most; `tables` checks it
+LONGEST = 5  # steps of one operand at most; `tables` checks it
 WIDE = 256  # what every size on the page is a multiple of, so that any two axes divide it
 DIMS = (("A", "I", "J"), ("B", "J", "K"), ("C", "I", "K"))
-NUMBERS = ("I", "J", "K", "X", "Y", "wx", "wy", "C", "W", "L", "hbm")
+NUMBERS = ("I", "J", "K", "X", "Y", "wx", "wy", "dx", "dy", "C", "W", "L", "N", "hbm")
 ROWS = ("kind", "u", "v", "hx", "hy", "tx", "ty")
-WORDS = ("arithmetic", "HBM", "links")
+BOUNDS = ("math", "hbm", "ici", "dcn")
+WORDS = ("arithmetic", "HBM", "links", "network")
 
 
-def price(I, J, K, X, Y, wx, wy, C, W, L, hbm, given, cut, kind, u, v, hx, hy, tx, ty) -> dict:
+def price(I, J, K, X, Y, wx, wy, dx, dy, C, W, L, N, hbm, given, cut, kind, u, v, hx, hy, tx, ty) -> dict:
     """Seconds and bytes of one plan of A[I, J] · B[J, K] -> C[I, K] in bf16 on a mesh of X by Y chips.
 
-    wx, wy  1 if the axis is a ring, 0 if a line
-    C, W    FLOPs/s, and bytes/s of HBM; L is bytes/s of one link one way, hbm bytes of HBM
+    wx, wy  1 if the axis is a ring, 0 if a line; dx, dy 1 if it lies over the network between slices
+    C, W    FLOPs/s, and bytes/s of HBM; L is bytes/s of one link one way, N of a chip's network; hbm bytes of HBM
     given   1 or 0: whether A as given is cut over X, over Y, and B over X, over Y
     cut     the same of A, B and C at the local product
 
-    Rows of twelve, four steps for each of A, B and C, each with
+    Rows of fifteen, five steps for each of A, B and C, each with
     kind    its number in KINDS, NONE where there is no step
     u, v    whether it runs over X, over Y
     hx, hy  whether its operand is cut over X, over Y; tx, ty whether its result is
@@ -50,38 +51,43 @@ def price(I, J, K, X, Y, wx, wy, C, W, L, hbm, given, cut, kind, u, v, hx, hy, t
     whole = [width * I * J, width * J * K, width * I * K]
     share = lambda x, y: 1 / (where(x > 0, X, 1) * where(y > 0, Y, 1))  # noqa: E731
     n_bytes = _spread(kind, whole)
-    axes = (Axis(where(u > 0, X, 1), wx > 0), Axis(where(v > 0, Y, 1), wy > 0))
+    over_x, over_y = where(u > 0, X, 1), where(v > 0, Y, 1)
+    inside = Axis(where(dx > 0, 1, over_x), wx > 0), Axis(where(dy > 0, 1, over_y), wy > 0)
+    slices = where(dx > 0, over_x, 1) * where(dy > 0, over_y, 1)
     held, then = share(hx, hy), share(tx, ty)
     part = where(kind == 0, then, held)
-    moves = (all_gather(part, axes), all_reduce(part, axes), all_to_all(part * axes[0].n * axes[1].n, axes))
-    sent, hops = 0 * part, 0 * part
-    for numbers, m in (((0, 1), moves[0]), ((2,), moves[1]), ((3,), moves[2]), ((4,), scramble(part, axes))):
+    sent, hops, across = 0 * part, 0 * part, 0 * part
+    for numbers, name in (((0, 1), "AllGather"), ((2,), "AllReduce"), ((3,), "AllToAll"), ((4,), "Permute")):
         chosen = kind == numbers[0]
         for other in numbers[1:]:
             chosen = chosen | (kind == other)
-        sent, hops = where(chosen, m.bytes, sent), where(chosen, m.hops, hops)
-    ici = seconds(Move("ici", n_bytes * sent, hops), L, HOP)
+        ici, dcn = in_two_tiers(name, part * over_x * over_y if name == "AllToAll" else part, inside, slices)
+        sent, hops, across = (
+            where(chosen, m, x) for m, x in ((ici.bytes, sent), (ici.hops, hops), (dcn.bytes, across))
+        )
+    ici, dcn = seconds(Move("ici", n_bytes * sent, hops), L, HOP), n_bytes * across / N
 
     at = [whole[n] * share(cut[2 * n], cut[2 * n + 1]) for n in range(3)]
     math = 2 * I * J * K * share(cut[0] + cut[2], cut[1] + cut[3]) / C
     memory = (at[0] + at[1] + at[2]) / W
-    links = ici.sum()
-    lower = maximum(math, memory, links)
+    links, network = ici.sum(), dcn.sum()
+    lower = maximum(math, memory, links, network)
     return {
         "math": math,
         "memory": memory,
         "links": links,
+        "network": network,
         "lower": lower,
-        "upper": math + memory + links,
-        "bound": where(math >= lower, 0, where(memory >= lower, 1, 2)),
+        "upper": math + memory + links + network,
+        "bound": where(math >= lower, 0, where(memory >= lower, 1, where(links >= lower, 2, 3))),
         "peak": _peak(whole, at, share, given, kind, n_bytes * held, n_bytes * then),
         "fits": where(_peak(whole, at, share, given, kind, n_bytes * held, n_bytes * then) <= hbm, 1, 0),
-        "steps": ici,
+        "steps": ici + dcn,
     }
 
 
 def _spread(row, three):
-    """One number for each of the twelve rows: that of A four times, of B, of C."""
+    """One number for each row: that of A as often as A may have steps, of B, of C."""
     zero = 0.0 * row
     first = [zero[n * LONGEST : (n + 1) * LONGEST] + value for n, value in enumerate(three)]
     return _joined(row, first)
@@ -97,7 +103,7 @@ def _peak(whole, at, share, given, kind, held, then):
     changed = [where(kind[n * LONGEST] < NONE, at[n], 0.0) for n in range(2)]
     product = changed[0] + changed[1] + at[2]
     aside = _spread(kind, [0.0, changed[0], 0.0])
-    copy = _joined(kind, [_not_first(held[:4]), _not_first(held[4:8]), held[8:]])
+    copy = _joined(kind, [_not_first(held[:LONGEST]), _not_first(held[LONGEST : 2 * LONGEST]), held[2 * LONGEST :]])
     steps = where(kind < NONE, aside + copy + then, 0.0)
     return kept + maximum(product, steps.max())
 
@@ -215,12 +221,16 @@ class PlanExplorer:
         """Sliders for sizes, menus for the mesh, the shardings and the chip."""
         labels = {"I": "I, rows of A", "J": "J, contracted", "K": "K, columns of B"}
         sizes = [Slider(d, labels[d], self.sizes[d], 8, 17, 1) for d in "IJK"]
+        of = lambda a, n, x: {a: n, a.upper(): x.n, f"w{a}": int(x.wraps), f"d{a}": int(x.link == "dcn")}  # noqa: E731
         axes = [
-            Choice(a, f"Mesh axis {a.upper()}", first, {
-                o: {a: n, a.upper(): axis.n, f"w{a}": int(axis.wraps)} for n, (o, axis) in enumerate(self.meshes.options.items())
-            })
+            Choice(
+                a,
+                f"Mesh axis {a.upper()}",
+                first,
+                {o: of(a, n, x) for n, (o, x) in enumerate(self.meshes.options.items())},
+            )
             for a, first in (("x", self.x), ("y", self.y))
-        ]  # fmt: skip
+        ]
         whole = [s for s in states(self.meshes.mesh(self.x, self.y)) if not s[1]]
         arrays = [
             Choice(name.lower(), what, f"{name}{first}", {
@@ -231,8 +241,9 @@ class PlanExplorer:
         named_chips = {n: chip(n) for n in self.chips}
         rates = {
             n: {
-                "C": c.rate(), "W": c.hbm_bandwidth, "L": c.link_bandwidth, "hbm": c.hbm_bytes,
-                "wired": sum(wired(c, *xy) << k for k, xy in enumerate(product(self.meshes.options.values(), repeat=2))),
+                "C": c.rate(), "W": c.hbm_bandwidth, "L": c.link_bandwidth, "N": c.dcn_bandwidth, "hbm": c.hbm_bytes,
+                "wired": [sum(wired(c, x, y) << k for k, y in enumerate(self.meshes.options.values()))
+                          for x in self.meshes.options.values()],
             }
             for n, c in named_chips.items()
         }  # fmt: skip
@@ -258,7 +269,7 @@ class PlanExplorer:
         best, t = every[0], every[0].time(c)
         two = [best, *[p for p in every if order(p.time(c)) != order(t)][:1]]
         values = {
-            "lower": t.lower, "upper": t.upper, "bound": ("math", "hbm", "ici").index(t.bound), "peak": best.peak,
+            "lower": t.lower, "upper": t.upper, "bound": BOUNDS.index(t.bound), "peak": best.peak,
             "fits": int(best.peak <= c.hbm_bytes), "count": len(every),
         }  # fmt: skip
         return values, [(p, c) for p in two]
@@ -326,7 +337,7 @@ WIRING = (
 
 
 def wired(c: Chip, x: Axis, y: Axis) -> bool:
-    """Whether some slice has these two axes: for a chip with three, the third is 1 or 4.
+    """Whether some slice has these two axes, or the one that does not lie over the network: for a chip with three, the third is 1 or 4.
 
     >>> wired(chip("v5e"), Axis(4), Axis(16)), wired(chip("v5e"), Axis(4, wraps=False), Axis(16))
     (False, True)
@@ -334,9 +345,10 @@ def wired(c: Chip, x: Axis, y: Axis) -> bool:
     (True, False)
     """
     for z in [()] if c.axes == 2 else [(1,), (4,)]:
-        shape = (x.n, y.n, *z)
+        shape = (*(a.n if a.link == "ici" else 1 for a in (x, y)), *z)
         fits = all(n <= m for n, m in zip(sorted(shape), sorted(c.pod)))
-        if fits and Slice(c, shape).wraps[:2] == (x.wraps, y.wraps):
+        rings = Slice(c, shape).wraps[:2] if fits else ()
+        if fits and all(a.link == "dcn" or ring == a.wraps for ring, a in zip(rings, (x, y))):
             return True
     return False
 
@@ -357,7 +369,8 @@ def step_time(h: Hop, a, plan: Plan, c: Chip) -> float | None:
     if h.move is None:
         return None
     n_bytes = bytes_each(plan.dtype) * plan.sizes[a.dims[0]] * plan.sizes[a.dims[1]]
-    return seconds(Move("ici", n_bytes * h.move.bytes, h.move.hops), c.link_bandwidth)
+    inside = seconds(Move("ici", n_bytes * h.move.bytes, h.move.hops), c.link_bandwidth)
+    return inside + n_bytes * h.across / c.dcn_bandwidth
 
 
 def _plan_rows(p: tuple[Plan, Chip], longest: float) -> str:

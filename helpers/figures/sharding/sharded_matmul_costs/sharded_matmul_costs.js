@@ -59,8 +59,7 @@ window.livePlans = ({ plans: t, args: numbers }, compute, box, { text }) => {
 
   function note(args, said, count) {
     said.count = String(count);
-    const place = args.x * Math.sqrt(t.patches.length) + args.y;
-    said.unwired = Math.floor(args.wired / 2 ** place) % 2 ? "" : t.unwired.replace("{chip}", said.chip);
+    said.unwired = (args.wired[args.x] >> args.y) & 1 ? "" : t.unwired.replace("{chip}", said.chip);
   }
 
   function find(args, said) {

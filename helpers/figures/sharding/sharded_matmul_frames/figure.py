@@ -17,6 +17,9 @@ FIGURE = PlanWalker(
             "8 in a line": Axis(8, wraps=False),
             "8 in a ring": Axis(8),
             "16 in a ring": Axis(16),
+            "2 slices": Axis(2, wraps=False, link="dcn"),
+            "4 slices": Axis(4, wraps=False, link="dcn"),
+            "8 slices": Axis(8, wraps=False, link="dcn"),
         }
     ),
     sizes={"I": 8192, "J": 8192, "K": 32768},

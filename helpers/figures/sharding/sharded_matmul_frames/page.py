@@ -5,7 +5,7 @@ A collective over two axes is shown as one over each, in the order that sends le
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from math import prod
@@ -69,8 +69,29 @@ def walk(kind: str, over: str, axis: Axis, block: float) -> Walk:
         "AllReduce": collective_steps.all_reduce,
         "AllToAll": collective_steps.all_to_all,
     }
-    film = make[kind](axis)
+    if axis.link == "ici":
+        film = make[kind](axis)
+    elif kind == "AllToAll":
+        return Walk(kind, over, axis, block, tuple(_direct(axis.n)))
+    else:  # counterparts in other slices: a ring that turns one way
+        film = make[kind](Axis(axis.n), 1)
     return Walk(kind, over, axis, block, tuple(_moment(film, f) for f in film.frames))
+
+
+def _direct(n: int) -> Iterator[Moment]:
+    """An AllToAll over a network: in step t each device sends one block, straight to the t-th device after it.
+
+    >>> [sorted(m.sent) for m in _direct(2)]
+    [[(0, 1), (1, 0)], []]
+    """
+    held = [[1.0] * n for _ in range(n)]
+    for t in range(1, n):
+        sent = frozenset((d, (d + t) % n) for d in range(n))
+        yield Moment(tuple(map(tuple, held)), sent, 1, 1)
+        for d, to in sent:
+            held[d][to] -= 1
+            held[to][to] += 1
+    yield Moment(tuple(map(tuple, held)), frozenset(), 0, 0)
 
 
 def _moment(film: collective_steps.Film, frame: collective_steps.Frame) -> Moment:
@@ -94,10 +115,12 @@ def _moment(film: collective_steps.Film, frame: collective_steps.Frame) -> Momen
 def walks(h: Hop, axes: Mapping[str, Axis], whole: float) -> list[Walk]:
     """A step as collectives along one axis each: none where nothing is sent, or where whole blocks change places.
 
+    Sums are spread inside of slices first, and gathers begin between them, so that the network carries least.
+
     whole  bytes of the array without any sharding
     """
     held = whole / prod(axes[a].n for a in {a for cut in h.before[0] for a in cut})
-    out = []
+    over_axes, out = sorted(h.axes, key=lambda a: axes[a].link == "dcn"), []
 
     def go(kind, over):
         nonlocal held
@@ -106,8 +129,8 @@ def walks(h: Hop, axes: Mapping[str, Axis], whole: float) -> list[Walk]:
         held *= {"AllGather": n, "ReduceScatter": 1 / n}.get(kind, 1)
 
     if h.kind == "AllReduce":
-        *outer, last = h.axes
-        ring = axes[last].wraps and axes[last].n > 2
+        *outer, last = over_axes
+        ring = axes[last].link == "dcn" or (axes[last].wraps and axes[last].n > 2)
         for a in outer:
             go("ReduceScatter", a)
         for kind in ("ReduceScatter", "AllGather") if ring else ("AllReduce",):
@@ -115,10 +138,10 @@ def walks(h: Hop, axes: Mapping[str, Axis], whole: float) -> list[Walk]:
         for a in reversed(outer):
             go("AllGather", a)
     elif h.kind in ("ReduceScatter", "AllToAll"):
-        for a in h.axes:
+        for a in over_axes:
             go(h.kind, a)
     elif h.kind == "AllGather":
-        for a in reversed(h.axes):
+        for a in reversed(over_axes):
             go("AllGather", a)
     return out
 
@@ -155,6 +178,8 @@ def caption(w: Walk, k: int) -> str:
     m, last = w.moments[k], len(w.moments) - 1
     if k == last:
         return f"{w.kind} over {w.over}, end: {reading(w.out, 'B')} have left the busiest device."
+    if w.axis.link == "dcn":
+        return f"{w.kind} over {w.over}, step {k + 1} of {last}: a device sends {reading(m.out * w.block, 'B')} over the network."
     return (
         f"{w.kind} over {w.over}, step {k + 1} of {last}: a device sends at most {reading(m.out * w.block, 'B')}, "
         f"a link carries at most {reading(m.link * w.block, 'B')} one way."
@@ -168,6 +193,10 @@ def out_of_a_device(h: Hop, axes: Mapping[str, Axis], whole: float) -> float:
     return sum(w.out for w in walks(h, axes, whole))
 
 
+SLICES = (
+    "An axis of 2, 4 or 8 slices lies over the network between them: there a chip has its share of the network, one way. ICI and network "
+    "may be busy at once, so each counts alone for the lower bound."
+)
 NOTHING = "Nothing is sent along one axis in any step of this plan: there are no frames."
 HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; pick a plan from the list, and go through its frames."
 
@@ -201,7 +230,7 @@ class PlanWalker(PlanExplorer):
         plan, _ = self.picked(chosen)
         t = plan.time(c)
         values = {
-            "lower": t.lower, "upper": t.upper, "bound": ("math", "hbm", "ici").index(t.bound), "peak": plan.peak,
+            "lower": t.lower, "upper": t.upper, "bound": explorer.BOUNDS.index(t.bound), "peak": plan.peak,
             "fits": int(plan.peak <= c.hbm_bytes), "count": len(every),
         }  # fmt: skip
         return values, [(plan, c)]
@@ -266,7 +295,7 @@ class PlanWalker(PlanExplorer):
             '<thead><tr><th scope="col">step</th><th scope="col">out of a device</th><th scope="col">time</th></tr></thead>'
             f"<tbody data-lines>{lines}</tbody></table></div>"
             + table_html("The plan in numbers", self.results, self.said())
-            + f"<figcaption>{escape(explorer.WIRING)}</figcaption></figure>"
+            + f"<figcaption>{escape(explorer.WIRING)} {escape(SLICES)}</figcaption></figure>"
         )
 
     def _menu(self, key: str) -> str:

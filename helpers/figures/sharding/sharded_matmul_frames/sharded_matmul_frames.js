@@ -5,8 +5,9 @@
   const mod = (a, n) => (a % n + n) % n, sum = row => row.reduce((p, q) => p + q, 0);
 
   // Sends of an AllGather, step by step: [from, to, block, way].
-  function gather(n, wraps) {
-    const ring = wraps && n > 2, up = ring ? n >> 1 : n - 1, down = ring ? (n - 1) >> 1 : n - 1, steps = [];
+  // Over the network between slices all go round one way.
+  function gather(n, wraps, far) {
+    const ring = far || (wraps && n > 2), up = ring && !far ? n >> 1 : n - 1, down = far ? 0 : ring ? (n - 1) >> 1 : n - 1, steps = [];
     for (let t = 0; t < Math.max(up, down); t++) {
       steps.push([]);
       for (let d = 0; d < n; d++) for (const [way, last] of [[1, up], [-1, down]]) {
@@ -20,9 +21,9 @@
   const square = (n, f) => Array.from({ length: n }, (_, d) => Array.from({ length: n }, (_, b) => f(d, b)));
   const sends = list => list.map(([src, , b, way]) => [src, b, way, 1]);
 
-  function copying(n, wraps) {
+  function copying(n, wraps, far) {
     let held = square(n, (d, b) => +(d === b));
-    const moments = gather(n, wraps).map(step => {
+    const moments = gather(n, wraps, far).map(step => {
       const before = held;
       held = held.map(row => [...row]);
       for (const [, to, b] of step) held[to][b] = 1;
@@ -31,9 +32,9 @@
     return [...moments, [held, []]];
   }
 
-  function adding(n, wraps) { // an AllGather backwards, seen in a mirror
+  function adding(n, wraps, far) { // an AllGather backwards, seen in a mirror
     let held = square(n, () => 1);
-    const steps = gather(n, wraps).reverse().map(step => step.map(([src, to, b, way]) => [n - 1 - to, n - 1 - src, n - 1 - b, way]));
+    const steps = gather(n, wraps, far).reverse().map(step => step.map(([src, to, b, way]) => [n - 1 - to, n - 1 - src, n - 1 - b, way]));
     const moments = steps.map(step => {
       const before = held;
       held = held.map(row => [...row]);
@@ -59,7 +60,19 @@
     return [...moments, [held, []]];
   }
 
-  function exchanging(n, wraps) {
+  // Over the network blocks go straight to where they belong, in step t to the t-th device after.
+  function sending(n) {
+    let held = square(n, () => 1);
+    const moments = [];
+    for (let t = 1; t < n; t++) {
+      moments.push([held, held.map((_, d) => [d, mod(d + t, n), 1, 1])]);
+      held = held.map((row, d) => row.map((x, b) => x - (b === mod(d + t, n)) + (b === d)));
+    }
+    return [...moments, [held, []]];
+  }
+
+  function exchanging(n, wraps, far) {
+    if (far) return sending(n);
     const ring = wraps && n > 2, moments = [];
     let parcels = [];
     for (let s = 0; s < n; s++) for (let d = 0; d < n; d++) {
@@ -85,17 +98,18 @@
 
   // The collectives of a step along one axis each, with the bytes of a block.
   function walks(kind, axes, held, args) {
-    const out = [];
+    const out = [], between = a => args[`d${a.toLowerCase()}`];
+    axes.sort((a, b) => between(a) - between(b)); // inside of slices first
     const go = (kind, over) => {
-      const n = args[over], moments = SHOW[kind](n, args[`w${over.toLowerCase()}`]);
+      const n = args[over], far = between(over), moments = SHOW[kind](n, args[`w${over.toLowerCase()}`], far);
       const block = kind === "AllGather" ? held : held / n;
       const counted = moments.map(([now, list]) => ({ now, list, out: most(list, s => s[0]), link: most(list, s => `${s[0]} ${s[2]}`) }));
-      out.push({ kind, over, n, block, moments: counted, total: block * sum(counted.map(m => m.out)) });
+      out.push({ kind, over, n, far, block, moments: counted, total: block * sum(counted.map(m => m.out)) });
       held *= kind === "AllGather" ? n : kind === "ReduceScatter" ? 1 / n : 1;
     };
     const all = (kind, some) => some.forEach(a => go(kind, a));
     if (kind === "AllReduce") {
-      const outer = [...axes], last = outer.pop(), ring = args[`w${last.toLowerCase()}`] && args[last] > 2;
+      const outer = [...axes], last = outer.pop(), ring = between(last) || (args[`w${last.toLowerCase()}`] && args[last] > 2);
       all("ReduceScatter", outer);
       for (const half of ring ? ["ReduceScatter", "AllGather"] : [kind]) go(half, last);
       all("AllGather", outer.reverse());
@@ -134,6 +148,7 @@
         for (const w of some) w.moments.forEach((m, k) => {
           const end = w.moments.length - 1, head = `${name}: ${w.kind} over ${w.over}, `;
           out.push([head + (k === end ? `end: ${bytes(w.total)} have left the busiest device.`
+            : w.far ? `step ${k + 1} of ${end}: a device sends ${bytes(m.out * w.block)} over the network.`
             : `step ${k + 1} of ${end}: a device sends at most ${bytes(m.out * w.block)}, a link carries at most ${bytes(m.link * w.block)} one way.`), w, m]);
         });
       }));

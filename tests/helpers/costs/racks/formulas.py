@@ -84,7 +84,7 @@ def _by_tier(fsdp, group, groups, oversubscription):
     """Bytes of weights, and seconds, in each tier of a machine of GPUs."""
     layout = Layout(tp=2.0, fsdp=fsdp, dp=2.0, pods=group * groups)
     at = step(model("llama-3-8b"), layout, 2**24, 8192, Slice(chip("H100"), (8,)))
-    over = step_by_tier.divided(at, group, groups, oversubscription)
+    over = step_by_tier.divided(step_by_tier.volumes(at), layout, at.slice, group, groups, oversubscription)
     return tuple(y + 0 * fsdp for x in over for y in (x.bytes["weights"], x.seconds))
 
 
@@ -169,5 +169,5 @@ FORMULAS = {
 # Graphs, and what is made of the chips of one cluster.
 DISCRETE = {
     "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "rates_in", "bottleneck", "every_cut", "gpu", "tile_fits",
-    "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps", "cluster_of", "by_tier",
+    "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps", "cluster_of", "by_tier", "volumes",
 }  # fmt: skip

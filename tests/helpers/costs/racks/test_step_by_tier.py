@@ -9,7 +9,7 @@ import pytest
 
 from helpers import trace
 from helpers.costs.racks.cluster import Cluster
-from helpers.costs.racks.step_by_tier import KINDS, by_tier, cluster_of, divided
+from helpers.costs.racks.step_by_tier import KINDS, by_tier, cluster_of, divided, volumes
 from helpers.costs.racks.tiered_collectives import dispatch, domains_reached, hierarchical
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -70,7 +70,7 @@ def test_a_gather_by_every_message(n):
     s = Slice(chip("H100"), (inside,))
     at = step(LLAMA, Layout(fsdp=chips, pods=group * groups), 2**24, 8192, s, hop=0.0)
     gathers = sum(x.bytes * x.times for x in at.sent if x.kind == "AllGather")
-    over = divided(at, group, groups)
+    over = divided(volumes(at), at.layout, s, group, groups)
     assert [x.bytes["weights"] / gathers for x in over] == pytest.approx(want)
 
 

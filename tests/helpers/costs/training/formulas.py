@@ -190,5 +190,5 @@ FORMULAS = {
 # Records, orders of tasks, and what "step" is made of.
 DISCRETE = {
     *pipeline_orders.PIPELINES, "gpipe", "one_f_one_b", "zb_h1", "zb_h2", "zb_v", "in_groups", "pipeline", "simulate",
-    "shared", "published", "along", "wires", "together", "divisors", "lies", "rules", "on_a_chip", "check",
+    "shared", "published", "along", "wires", "together", "joined", "seconds_each", "divisors", "lies", "rules", "on_a_chip", "check",
 }  # fmt: skip

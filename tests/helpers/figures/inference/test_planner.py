@@ -8,7 +8,7 @@ import pytest
 
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
-from helpers.figures.inference.planner import training, words as say
+from helpers.figures.inference.planner import tiers, training, words as say
 from helpers.figures.inference.planner.page import cells
 from helpers.figures.training.layout_search.candidates import KEPT, best, divide, places
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
@@ -47,6 +47,7 @@ READ = """() => {
         bars: [...box.querySelectorAll("[data-bar]")].filter(g => g.style.display !== "none" && seen(g))
             .map(g => [...g.querySelectorAll("text")].map(text).join(" ")),
         wrong: box.querySelector("[data-of=own] p").textContent,
+        tiers: [...box.querySelectorAll(".live-tiers tr")].filter(seen).map(r => [...r.cells].filter(seen).map(text)),
         picked: [...box.querySelectorAll("[data-row] input")].filter(seen).findIndex(r => r.checked),
     };
 }"""  # fmt: skip
@@ -66,6 +67,7 @@ def draw(figure, seed: int) -> dict[str, str]:
     at |= {"speed": r.choice(["", "20", "50", "0.5", "400"]), "wait": r.choice(["", "2", "0.5", "30"])}
     at |= {"users": r.choice(["", "", "1", "64", "1000"]), "asks": r.choice(["", "", "0.1", "10"])}
     at["budget"] = r.choice(["1000", "15.5", "1"])
+    at["over"] = r.choice(["1", "1", "1.5", "4"])
     has = sizes(model(at["model"]))
     at |= {s: str(n) for s, n in has.items()}
     if r.random() < 0.3:
@@ -103,6 +105,8 @@ def check(page, figure, chosen: dict) -> None:
     first = plan.picked // say.ROWS * say.ROWS
     assert seen["rows"] == [[r.words, *cells(at["task"], r, of)] for r in plan.rows[first : first + say.ROWS]]
     assert seen["picked"] == plan.picked - first and seen["said"] == plan.said and seen["wrong"] == plan.wrong
+    sent = tiers.table(figure.chip_of(at), plan.values) if at["task"] == "train" else []
+    assert [[cell.split(" floor,")[0] for cell in row] for row in seen["tiers"]] == [list(row) for row in sent]
     assert seen["bars"] == [
         f"{label} {reading(plan.values[name], unit)}"
         for kind, unit in (("memory", "B"), ("time", "s"), ("first", "s"))
