@@ -1,6 +1,6 @@
 """The planner: a model, chips, a task; every layout ranked, and what the picked one holds, waits for and costs.
 
-`training` and `serving` rank and price; `words` has what is said, `page` the page without
+`training` and `serving` rank and price, `tiers` divides what is sent among links; `words` has what is said, `page` the page without
 JavaScript; `planner.js` does the same on the page with the functions that `live` wrote, and tests hold the two together.
 """
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
@@ -337,15 +338,17 @@ WIRING = (
 
 
 def wired(c: Chip, x: Axis, y: Axis) -> bool:
-    """Whether some slice has these two axes, or the one that does not lie over the network: for a chip with three, the third is 1 or 4.
+    """Whether some slice has these two axes, or the one of them that does not lie between slices: its other axes are 1 or 4.
 
     >>> wired(chip("v5e"), Axis(4), Axis(16)), wired(chip("v5e"), Axis(4, wraps=False), Axis(16))
     (False, True)
     >>> wired(chip("v5p"), Axis(4), Axis(8)), wired(chip("v5p"), Axis(4), Axis(2, wraps=False))
     (True, False)
+    >>> wired(chip("v5p"), Axis(4), Axis(8, False, "dcn")), wired(chip("v5e"), Axis(8), Axis(8, False, "dcn"))
+    (True, False)
     """
-    for z in [()] if c.axes == 2 else [(1,), (4,)]:
-        shape = (*(a.n if a.link == "ici" else 1 for a in (x, y)), *z)
+    sides = [(a.n,) if a.link == "ici" else (1, 4) for a in (x, y)]
+    for shape in product(*sides, *[(1, 4)] * (c.axes - 2)):
         fits = all(n <= m for n, m in zip(sorted(shape), sorted(c.pod)))
         rings = Slice(c, shape).wraps[:2] if fits else ()
         if fits and all(a.link == "dcn" or ring == a.wraps for ring, a in zip(rings, (x, y))):
