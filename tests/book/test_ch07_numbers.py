@@ -55,9 +55,9 @@ CLAIMS = {
     "P: FLOPs per byte of L2": (tile_intensity(128, 256), 85.3),
     "A: measured L2, half of what 128 x 256 asks for": (l2_rate(H100.rate(), 128, 256) / 5.5e12, 2.11),
     "P: nearly three times as much for 64 x 64": (tile_intensity(128, 256) / tile_intensity(64, 64), 2.67),
-    "P: kB in flight for each SM": (FLIGHT / 132 / 1e3, 5.55),
+    "P: kB in flight for each SM": (FLIGHT / 132 / 1e3, 9.37),
     "P: warps with loads of 4 and 16 bytes": (
-        tuple(warps_in_flight(H100.hbm_bandwidth, H.latency("HBM"), 132, n) for n in (4, 16)), (44, 11)),
+        tuple(warps_in_flight(H100.hbm_bandwidth, H.latency("HBM"), 132, n) for n in (4, 16)), (74, 19)),
     "P: waves of 8192 and 8193 rows": (
         tuple(tiled(rows, 8448, 132).waves for rows in (8192, 8193)), (16, 17)),
     # the cluster and its cut
@@ -108,10 +108,19 @@ CLAIMS = {
          cluster_time(racks("GB200", 1), "AllToAll", 72 * COPIES, "direct").lower, EXPERTS / GB200.rate()),
         (4.18e-3, 7.3e-4, 4.7e-4, 2.89e-4)),
     # measured
-    "P: shares of the links": ((REACHED.ring_hopper, REACHED.nvls_hopper), (0.849, 0.693)),
+    "P: shares of the links": (
+        (bus_bandwidth("AllReduce", 2**34, H100, 8, algorithm="ring") / H100.link_bandwidth, REACHED.nvls_hopper), (0.845, 0.697)),
+    "P: what a rack's round takes, in microseconds": (72 * REACHED.block / (REACHED.nvls_rack * 900e9) * 1e6, 534.0),
+    "P: a quarter of a rack's bandwidth at half a gigabyte": (
+        bus_bandwidth("AllReduce", 2**29, GB200, 72) / bus_bandwidth("AllReduce", 2**34, GB200, 72), 0.746),
+    "P: switches of both tiers add": ((8 * 50e9 / 2, 450e9 / 1.75, 450e9 / 1.125), (200e9, 257e9, 400e9)),
+    "P: an AllToAll and an oversubscription of 2": (
+        cluster_time(hosts("H100", 128, oversubscription=2), "AllToAll", 1.0, "rails", 0, 0).lower
+        / cluster_time(hosts("H100", 128), "AllToAll", 1.0, "rails", 0, 0).lower, 1.51),
+    "P: domains of 576": (data_tokens(2.5e15, 576, 2, 9e11, 5e10, 8), 342.0),
     "P: a matrix of LLaMA-3-70B over eight in a ring": (
-        bus_bandwidth("AllReduce", 2 * 8192 * 3584, H100, 8, algorithm="ring") / H100.link_bandwidth, 0.584),
-    "P: a rack at half a gigabyte": (bus_bandwidth("AllReduce", 2**29, GB200, 72) / 586.06e9, 1.29),
+        bus_bandwidth("AllReduce", 2 * 8192 * 3584, H100, 8, algorithm="ring") / H100.link_bandwidth, 0.618),
+    "P: a rack at half a gigabyte": (bus_bandwidth("AllReduce", 2**29, GB200, 72) / 586.06e9, 1.08),
 }  # fmt: skip
 
 

@@ -17,11 +17,14 @@ from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.occupancy import SM, wave_efficiency, waves
 from helpers.numeric import ceil, minimum
 
-CYCLES = {"registers": 1, "shared": 20, "L2": 200, "HBM": 400}
-"""Clock cycles until a load answers, rounded, with nothing else in the way; busy memories take longer.
+CYCLES = {"registers": 1, "shared": 25, "L2": 275, "HBM": 675}
+"""Clock cycles until a load answers on Hopper, rounded, with nothing else in the way; busy memories take longer.
 
-Source: table 3 of doi.org/10.1016/j.ultsonch.2023.106546.
+Source: one load after another, each at the address that the last one found: H800 23, 273 and 673 (github.com/chanzhennan/
+ChipBenchmarker); GH200 281 and 690 (github.com/markdewing/AI_kernels, latency).
 """
+HBM_CYCLES = {"A100": 500, "A100-40GB": 500, "B200": 860, "GB200": 860}
+"""The last one, where it is another: A100 499, B200 860 (as above)."""
 L2_BYTES = {"A100": 40e6, "A100-40GB": 40e6, "H100": 50e6, "H200": 50e6, "B200": 126e6, "GB200": 126e6}
 """Bytes of L2 of the whole chip (NVIDIA's whitepapers; B200: Austin et al. 2025, section 12)."""
 PER_CLOCK = {"A100": 2048, "A100-40GB": 2048, "H100": 4096, "H200": 4096, "B200": 8192, "GB200": 8192}
@@ -57,14 +60,15 @@ class Machine:
         return 4 * self.sm.registers * self.chip.cores
 
     def latency(self, memory: str) -> float:
-        """Seconds until a load answers: `CYCLES`, at this clock.
+        """Seconds until a load answers: `CYCLES`, at this clock, of this chip's HBM.
 
-        >>> round(gpu("H100").latency("HBM") * 1e9)
-        219
+        >>> [round(gpu(name).latency("HBM") * 1e9) for name in ("A100", "H100", "B200")]
+        [354, 369, 463]
         """
         if memory not in CYCLES:
             raise ValueError(f"loads are from {', '.join(CYCLES)}, not from {memory!r}")
-        return CYCLES[memory] / self.clock
+        cycles = HBM_CYCLES.get(self.chip.name, CYCLES["HBM"]) if memory == "HBM" else CYCLES[memory]
+        return cycles / self.clock
 
 
 def gpu(name: str) -> Machine:

@@ -1,10 +1,14 @@
 """What NCCL and DeepEP reach: bytes and hops of `tiered_collectives` at measured shares of the rates (chapter 7).
 
-    T = launch + h·latency + x + 2·√(h·piece·x)      x = bytes/(share·W), h hops
+    T = launch + h·latency + x + 2·√(h·piece·x) + x·f/(x + f)      x = bytes/(share·W), h hops
 
 A collective of h hops travels in p pieces. Each piece costs `piece` seconds beside its bytes, and the last one leaves the first
 chip after all others: T = launch + h·latency + (p + h)·piece + (1 + h/p)·x, nearly. The best p makes that the line above (LogGP:
 Alexandrov et al. 1995), so bandwidth is half of its peak at sizes of many latencies, and reaches it as a root does.
+
+Where pieces cannot be as small as that, a pipeline fills in f seconds, or while x lasts if that is less. The NVSwitch adds in rounds
+of one block of each of g chips: f is g·block bytes over a link, 9 times as long in a rack of 72 as in a host of 8. A tree over the
+network adds `round_dcn` for each hop, since nothing comes down before something is up; a ring always has another shard to send.
 
 The constants are fitted by `python -m tests.bench_collectives --fit` to book/data/collectives.json, each source weighing alike.
 """
@@ -13,12 +17,22 @@ from dataclasses import dataclass
 
 from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.roofline import Move
 from helpers.costs.training.step_estimate_constants import GENERATIONS
-from helpers.numeric import maximum, minimum, sqrt
+from helpers.numeric import maximum, minimum, sqrt, where
 
-from .tiered_collectives import bus_factor, dispatch, domains_reached, flat_ring, in_network
+from .tiered_collectives import (
+    bus_factor,
+    dispatch,
+    domains_reached,
+    double_tree,
+    flat_ring,
+    in_network,
+    swap_tiers,
+    switches_across,
+)
 
-ALGORITHMS = ("ring", "nvls", "best")
+ALGORITHMS = ("ring", "tree", "nvls", "collnet", "best")
 TOOLS = ("nccl-tests", "torch")
 
 
@@ -30,27 +44,41 @@ class Reached:
     nvls_hopper, nvls_blackwell  share of them while the NVSwitch adds
     nvls_rack     the same in a domain of a rack, whose NVLinks lead to switches in other trays
     exchange      share of them that copies of tokens reach
+    pairs_ampere, pairs_hopper, pairs_blackwell, pairs_cdna  share of them that an AllToAll of NCCL reaches, which is made of sends
+                  from each chip to each other one
+    own           copies of a chip's own shard beside what its links carry: those SMs copy it, too, from input to output
+    block         bytes of each chip's part in a round, while the NVSwitch adds
     network       share of a network card
     launch        before the first byte moves, in nccl-tests, whose collectives follow one another
     torch         more, where a program calls and waits for one at a time
+    deepep        before the first byte moves, in DeepEP
     latency, latency_dcn  of a hop over NVLink, and over the network
-    piece         seconds that each piece costs beside its bytes
+    piece         seconds that each piece costs beside its bytes, for a hop over NVLink
+    round_dcn     seconds of a round of pieces over the network, in a tree
     """
 
-    ring_ampere: float = 0.799
-    ring_hopper: float = 0.849
-    ring_blackwell: float = 0.826
-    ring_cdna: float = 0.763
-    nvls_hopper: float = 0.693
-    nvls_blackwell: float = 0.599
-    nvls_rack: float = 0.462
-    exchange: float = 0.683
-    network: float = 0.903
-    launch: float = 2.75e-06
-    torch: float = 5.16e-05
-    latency: float = 8.41e-07
-    latency_dcn: float = 4.77e-05
-    piece: float = 7.66e-07
+    ring_ampere: float = 0.775
+    ring_hopper: float = 0.89
+    ring_blackwell: float = 0.843
+    ring_cdna: float = 0.822
+    nvls_hopper: float = 0.697
+    nvls_blackwell: float = 0.558
+    nvls_rack: float = 0.494
+    exchange: float = 0.693
+    pairs_ampere: float = 0.73
+    pairs_hopper: float = 0.818
+    pairs_blackwell: float = 0.688
+    pairs_cdna: float = 0.8
+    own: float = 0.468
+    block: float = 3.3e06
+    network: float = 0.874
+    launch: float = 1.43e-05
+    torch: float = 2.66e-05
+    deepep: float = 2.81e-05
+    latency: float = 3.53e-07
+    latency_dcn: float = 7.63e-05
+    piece: float = 4.89e-07
+    round_dcn: float = 0.000386
 
 
 REACHED = Reached()
@@ -84,31 +112,51 @@ def collective_seconds(
     tool: str = "nccl-tests",
     k: Reached = REACHED,
 ):
-    """Seconds of a collective of `size` bytes over so many GPUs in so many domains.
+    """Seconds of a collective of `size` bytes over so many GPUs in so many domains; for an AllToAll `size` is what one of them sends.
 
-    algorithm  "ring": one through all GPUs, for each rail; "nvls": the NVSwitch adds, and across domains trees do; "best": the
-               faster one
-    tool       "nccl-tests", where collectives follow one another, or "torch", where a program waits for each
+    algorithm  "ring": one through all GPUs, for each rail; "tree": rings inside, two trees across, for an AllReduce; "nvls": the
+               NVSwitch adds, and across domains trees do; "collnet": rings inside, and the network's switches add; "best": the
+               fastest of the first three. An AllToAll has one, whichever is named
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> f"{collective_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
-    '4.0 ms'
+    '4.1 ms'
     """
     if algorithm not in ALGORITHMS or tool not in TOOLS:
         raise ValueError(
             f"algorithms are {', '.join(ALGORITHMS)} and tools {', '.join(TOOLS)}, not {algorithm!r} and {tool!r}"
         )
-    if algorithm == "best":
-        known = ("ring", "nvls") if hasattr(k, f"nvls_{_generation(chip)}") else ("ring",)
+    if algorithm == "best" and kind != "AllToAll":
+        known = [a for a in ("ring", "nvls") if hasattr(k, f"{a}_{_generation(chip)}")]
+        if kind == "AllReduce" and domains > 1:
+            known.append("tree")
         return minimum(*(collective_seconds(kind, size, chip, chips, domains, a, tool, k) for a in known))
     g = chips / domains
-    moves = (flat_ring if algorithm == "ring" else in_network)(kind, size, g, domains)
-    rates = _links(chip, g) * _share(chip, algorithm, k), chip.dcn_bandwidth * k.network
-    x = maximum(*(move.bytes / rate for move, rate in zip(moves, rates)))
-    hops = sum(move.hops for move in moves)
-    waits = moves[0].hops * k.latency + moves[1].hops * k.latency_dcn
+    (inside, across), share = _moves(kind, size, chip, g, domains, algorithm, k)
+    rate = _links(chip, g) * share
+    x = maximum(inside.bytes / rate, across.bytes / (chip.dcn_bandwidth * k.network))
     start = k.launch + (k.torch if tool == "torch" else 0.0)
-    return start + waits + x + 2 * sqrt(hops * k.piece * x)
+    waits = inside.hops * k.latency + across.hops * k.latency_dcn
+    fill = g * k.block / rate if algorithm == "nvls" else 0.0
+    if algorithm in ("tree", "nvls", "collnet"):
+        fill = fill + across.hops * k.round_dcn
+    return start + waits + x + 2 * sqrt(inside.hops * k.piece * x) + x * fill / (x + fill)
+
+
+def _moves(kind: str, size, chip: Chip, g, domains, algorithm: str, k: Reached):
+    """Bytes and hops in both tiers, and the share of its links that a chip reaches meanwhile."""
+    own = k.own * size / (g * domains)
+    if kind == "AllToAll":
+        inside, across = swap_tiers(size * g * domains, g, domains)
+        return (Move("ici", inside.bytes + own, 1), Move("dcn", across.bytes, where(domains > 1, 1, 0))), _share(
+            chip, "pairs", k
+        )
+    if algorithm == "nvls":
+        return in_network(kind, size, g, domains), _share(chip, "nvls", k)
+    inside, across = flat_ring(kind, size, g, domains)
+    if algorithm in ("tree", "collnet"):
+        inside, across = double_tree(size, g, domains) if algorithm == "tree" else switches_across(size, g)
+    return (Move("ici", inside.bytes + own, inside.hops), across), _share(chip, "ring", k)
 
 
 def bus_bandwidth(
@@ -125,7 +173,7 @@ def bus_bandwidth(
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> [round(bus_bandwidth("AllReduce", 2**33, chip("H100"), n, algorithm="nvls") / 1e9) for n in (4, 8)]
-    [369, 478]
+    [372, 481]
     """
     seconds = collective_seconds(kind, size, chip, chips, domains, algorithm, tool, k)
     return bus_factor(kind, chips) * size / seconds
@@ -154,7 +202,7 @@ def exchange(
     >>> from helpers.costs.rooflines.chips import chip
     >>> seconds, sent = exchange(128, 7168, 8, chip("H800"), domains=8, low_latency=True)
     >>> f"{seconds * 1e6:.0f} us, {sent / seconds / 1e9:.0f} GB/s"
-    '197 us, 38 GB/s'
+    '180 us, 42 GB/s'
     """
     if way not in ("dispatch", "combine"):
         raise ValueError(f"tokens are on their way in a dispatch or a combine, not in {way!r}")
@@ -170,7 +218,7 @@ def exchange(
     x = maximum(
         inside.bytes / (_links(chip, g) * reached.exchange), across.bytes / (chip.dcn_bandwidth * reached.network)
     )
-    return reached.launch + (reached.latency_dcn if low_latency else reached.latency) + x, V * copies
+    return reached.deepep + x, V * copies
 
 
 entries(__name__)

@@ -112,6 +112,19 @@ def in_network(kind: str, V, g, m=1) -> tuple[Move, ...]:
     return Move("ici", V, 1), Move("dcn", V / g * (m - 1) / m, m - 1)
 
 
+def switches_across(V, g) -> tuple[Move, ...]:
+    """AllReduce whose network adds (InfiniBand SHARP), with rings or chains inside: a card carries V/g each way, whatever m is.
+
+    NVLinks have no less to do than before, 2·(g-1)/g·V. So the network may be twice as fast as by rings, and the AllReduce is as
+    fast as NVLinks are. NCCL calls it CollnetChain; if the NVSwitch adds as well, NVLinks carry what `in_network` says.
+
+    >>> [(x.link, x.bytes, x.hops) for x in switches_across(1024.0, g=8)]
+    [('ici', 1792.0, 14), ('dcn', 128.0, 2)]
+    """
+    inside, _ = hierarchical("AllReduce", V, g, 1)
+    return inside, Move("dcn", V / g, 2)
+
+
 def _up_and_down(m):
     return 2 * ceil_near(log(m) / log(2))
 

@@ -54,7 +54,10 @@ def _tiles(m, n):
 
 def _measured(size, chips, domains):
     at = size, chip("H100"), chips, domains
-    return tuple(measured_collectives.collective_seconds("AllReduce", *at, a) for a in ("ring", "nvls", "best"))
+    return tuple(
+        measured_collectives.collective_seconds("AllReduce", *at, a)
+        for a in ("ring", "tree", "nvls", "collnet", "best")
+    )
 
 
 def _on_cluster(V):
@@ -111,6 +114,10 @@ FORMULAS = {
     "double_tree": (
         _moves(lambda _, *a: tiered_collectives.double_tree(*a), ("AllReduce",)),
         [*SIZES, (1e6, 8.0, 8.0)],
+    ),
+    "switches_across": (
+        lambda V, g: _both(tiered_collectives.switches_across(V, g)),
+        [(1e9, 8.0), (1e6, 4.0)],
     ),
     "nvls_bus_bandwidth": (tiered_collectives.nvls_bus_bandwidth, [(309.0, 8.0), (309.0, 2.0)]),
     "nvls_from": (tiered_collectives.nvls_from, [(370.0, 309.0)]),

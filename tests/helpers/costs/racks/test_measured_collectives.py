@@ -21,13 +21,13 @@ def test_the_median_error_of_each_source_is_within_15_percent(source):
     assert errors and statistics.median(errors) <= 0.15
 
 
-@pytest.mark.slow("fits 14 constants")
+@pytest.mark.slow("fits 22 constants")
 def test_the_constants_are_those_of_the_fit():
     fitted = asdict(bench.fit([r for r in ROWS if bench.large(r)]))
     assert all(value == pytest.approx(getattr(REACHED, name), rel=0.02) for name, value in fitted.items())
 
 
-@pytest.mark.slow("fits 14 constants once for each source")
+@pytest.mark.slow("fits 22 constants once for each source")
 def test_sources_that_the_fit_has_not_seen():
     found, ratios = bench.table()
     assert sum(x["left out"] > 0.15 for x in found.values()) <= 1
@@ -53,16 +53,16 @@ def test_480_over_450():
     share = 309e9 / h100.link_bandwidth
     assert nvls_bus_bandwidth(309e9, 8) == pytest.approx(480e9, rel=0.005) and share < 0.7
     for n, busbw in ((5, 420), (6, 440), (7, 460), (8, 480)):
-        assert nvls_bus_bandwidth(REACHED.nvls_hopper * h100.link_bandwidth, n) == pytest.approx(busbw * 1e9, rel=0.02)
+        assert bus_bandwidth("AllReduce", 2**32, h100, n, algorithm="nvls") == pytest.approx(busbw * 1e9, rel=0.03)
         moved = in_network("AllReduce", 1.0, n)[0].bytes  # of V, over each link
         assert busbw * n / (2 * (n - 1)) * moved == pytest.approx(309, rel=0.025)
     for n in (2, 3, 4):  # and there NCCL takes rings
         ring, nvls = (bus_bandwidth("AllReduce", 2**32, h100, n, algorithm=a) for a in ("ring", "nvls"))
-        assert nvls < ring * 1.01
+        assert nvls < ring * 1.03
 
 
 def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
-    h100, k = chip("H100"), replace(REACHED, piece=1e-12)
+    h100, k = chip("H100"), replace(REACHED, piece=1e-12, round_dcn=0.0, own=0.0)
     for n, m in ((8, 1), (64, 8)):
         t = alpha_beta(flat_ring("AllReduce", 1e12, n / m, m), 4.5e11 * k.ring_hopper, 5e10 * k.network)
         assert collective_seconds("AllReduce", 1e12, h100, n, m, "ring", k=k) == pytest.approx(t.lower, rel=1e-3)
@@ -85,15 +85,17 @@ def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
 def test_large_arrays_take_the_share_of_their_generation(name, algorithm, share):
     c = chip(name)
     got = bus_bandwidth("AllReduce", 1e18, c, c.pod[0], algorithm=algorithm)
-    links = share * c.link_bandwidth
+    own = REACHED.own / 2 / (c.pod[0] - 1)  # a chip copies its own shard as well, beside 2(n - 1) others
+    links = share * c.link_bandwidth / (1 + own * (algorithm == "ring"))
     assert got == pytest.approx(links if algorithm == "ring" else nvls_bus_bandwidth(links, c.pod[0]), rel=1e-4)
 
 
 def test_without_a_switch_fewer_gpus_have_fewer_links():
     """Each of eight has a link to each of the seven others, and among n uses n - 1 of them."""
-    eight = bus_bandwidth("AllReduce", 1e18, chip("MI300X"), 8)
+    k = replace(REACHED, own=0.0)
+    eight = bus_bandwidth("AllReduce", 1e18, chip("MI300X"), 8, k=k)
     for n in (2, 4, 7):
-        assert bus_bandwidth("AllReduce", 1e18, chip("MI300X"), n) == pytest.approx(eight * (n - 1) / 7, rel=1e-4)
+        assert bus_bandwidth("AllReduce", 1e18, chip("MI300X"), n, k=k) == pytest.approx(eight * (n - 1) / 7, rel=1e-4)
 
 
 def test_a_program_that_waits_takes_longer_by_as_much_at_any_size():
@@ -106,10 +108,10 @@ def test_a_program_that_waits_takes_longer_by_as_much_at_any_size():
 
 def test_pieces_of_a_collective_tried_one_by_one():
     """With p pieces (p + h)·piece and (1 + h/p)·x, as the head of the module says; the best p is the formula's, nearly."""
-    k, size, hops = REACHED, 1e8, 14
+    k, size, hops = replace(REACHED, own=0.0), 1e8, 14
     x = 2 * 7 / 8 * size / (k.ring_hopper * 4.5e11)
     tried = min((p + hops) * k.piece + (1 + hops / p) * x for p in range(1, 5000))
-    got = collective_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring")
+    got = collective_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring", k=k)
     assert got + hops * k.piece == pytest.approx(k.launch + hops * k.latency + tried, rel=1e-3)
 
 
@@ -123,16 +125,46 @@ def test_copies_of_a_token_by_counting_choices(way, token):
     seconds, sent = exchange(100, 7168, 8, h800, 1, way)
     assert sent == pytest.approx(100 * token * gpus)
     inside = 100 * token * gpus * 7 / 8 / (k.exchange * h800.link_bandwidth)
-    assert seconds == pytest.approx(k.launch + k.latency + inside)
+    assert seconds == pytest.approx(k.deepep + inside)
     seconds, sent = exchange(100, 7168, 8, h800, 8, way)
     assert sent == pytest.approx(100 * token * hosts)
     inside, across = on * 7 / 8 / (k.exchange * h800.link_bandwidth), hosts * 7 / 8 / (k.network * h800.dcn_bandwidth)
-    assert seconds == pytest.approx(k.launch + k.latency + 100 * token * max(inside, across))
+    assert seconds == pytest.approx(k.deepep + 100 * token * max(inside, across))
     seconds, sent = exchange(100, 7168, 8, h800, 8, way, low_latency=True)
     assert sent == 100 * token * 8
-    assert seconds == pytest.approx(
-        k.launch + k.latency_dcn + 100 * token * 8 * 7 / 8 / (k.network * h800.dcn_bandwidth)
-    )
+    assert seconds == pytest.approx(k.deepep + 100 * token * 8 * 7 / 8 / (k.network * h800.dcn_bandwidth))
+
+
+def test_the_switch_fills_its_pipeline_with_a_block_of_each_chip():
+    """So a rack reaches half of its bandwidth at an array that is larger by as much as it has more chips, for the same share."""
+    k = replace(REACHED, launch=0.0, latency=0.0, piece=0.0, nvls_rack=REACHED.nvls_blackwell)
+    for name, g in (("B200", 8), ("GB200", 72)):
+        W = k.nvls_blackwell * 9e11
+        round_, full = g * k.block / W, 1 + 1 / g
+        for V in (1e6, 1e9, 1e12):
+            x = full * V / W
+            got = collective_seconds("AllReduce", V, chip(name), g, algorithm="nvls", k=k)
+            assert got == pytest.approx(x + 1 / (1 / x + 1 / round_))
+    rows = {r["size"]: r for r in ROWS if r["source"] == "coreweave" and r["chips"] == 72}
+    assert all(bench.off(r, REACHED) < 0.12 for r in rows.values()) and min(rows) == 2**29
+
+
+def test_an_all_to_all_is_of_what_each_chip_sends_and_copies_its_own():
+    h100, k = chip("H100"), replace(REACHED, launch=0.0, latency=0.0, latency_dcn=0.0, piece=0.0, round_dcn=0.0)
+    W = 4.5e11 * k.pairs_hopper
+    for n in (2, 4, 8):
+        assert collective_seconds("AllToAll", 1e9, h100, n, k=k) == pytest.approx(1e9 * (n - 1 + k.own) / n / W)
+    t = collective_seconds("AllToAll", 1e9, h100, 64, 8, k=k)  # 56 of 64 blocks leave the host, over one card
+    assert t == pytest.approx(1e9 * 56 / 64 / (5e10 * k.network))
+
+
+def test_networks_that_add_leave_nvlink_its_bytes():
+    """8 hosts: NVLink is the slower tier then, as published; and two hosts on a slow network are twice as fast by trees as by rings."""
+    h100, slow = chip("H100"), replace(chip("A100"), dcn_bandwidth=6.25e9)
+    ring, collnet = (bus_bandwidth("AllReduce", 2**33, h100, 64, 8, a) for a in ("ring", "collnet"))
+    assert 1 < collnet / ring < 1.4
+    ring, tree, best = (bus_bandwidth("AllReduce", 2**33, slow, 16, 2, a) for a in ("ring", "tree", "best"))
+    assert best == tree and tree / ring == pytest.approx(2 * 15 / 16, rel=0.05)
 
 
 def test_deepep_counts_what_stays_at_home():
@@ -148,7 +180,7 @@ def test_deepep_counts_what_stays_at_home():
 
 def test_errors_say_what_would_be_right():
     for wrong, says in (
-        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, algorithm="tree"), "not 'tree'"),
+        (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, algorithm="pairs"), "not 'pairs'"),
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("A100"), 8, algorithm="nvls"), "rings alone"),
         (lambda: exchange(128, 7168, 8, chip("H800"), 2, "scatter"), "not in 'scatter'"),
         (lambda: exchange(128, 7168, 300, chip("H800"), 2), "300 experts are different ones, and 16 domains have 256"),

@@ -111,7 +111,7 @@ def test_shards_are_those_of_the_notation():
 def test_a_gpu_is_drawn_with_its_numbers(name):
     g = gpu(name)
     words = " ".join(t.get_text() for t in plot.gpu(g, "a GPU with its parts").figure.axes[0].texts)
-    assert f"{g.chip.cores} SMs" in words and f"{g.clock / 1e9:.2f} GHz" in words and "400 cycles" in words
+    assert f"{g.chip.cores} SMs" in words and f"{g.clock / 1e9:.2f} GHz" in words and "675 cycles" in words
 
 
 def test_a_wave_that_has_begun_is_drawn_to_its_end():
