@@ -128,8 +128,8 @@ def collective_seconds(
         )
     if algorithm == "best" and kind != "AllToAll":
         known = [a for a in ("ring", "nvls") if hasattr(k, f"{a}_{_generation(chip)}")]
-        if kind == "AllReduce" and domains > 1:
-            known.append("tree")
+        if kind == "AllReduce":
+            known.append("tree")  # in one domain it is a ring
         return minimum(*(collective_seconds(kind, size, chip, chips, domains, a, tool, k) for a in known))
     g = chips / domains
     (inside, across), share = _moves(kind, size, chip, g, domains, algorithm, k)
