@@ -69,6 +69,13 @@ class Ran:
         """
         return program_arrays.added_over(self.jaxpr, these, but)
 
+    def met_at_once(self, these: int, by: int) -> int:
+        """The most numbers of one argument that an operation joins with another: how many keys a query meets at once, times H.
+
+        A sum of products meets as many keys as the product that it stands for.
+        """
+        return max(program_arrays.met_at_once(self.jaxpr, [these], [by]), default=0)
+
     @property
     def largest(self) -> int:
         """Numbers in the largest of these."""

@@ -5,13 +5,16 @@ from math import prod
 
 from jax.extend.core import jaxprs_in_params
 
-from helpers.trace.jaxpr.equation_costs import is_literal
+from helpers.trace.jaxpr.equation_costs import is_literal, size
 from helpers.trace.jaxpr.walk import CALLS, needed, open_jaxpr, scan_counts
 
 from .raised import Unclear
 
 OPENED = {*CALLS, "scan", "while", "cond", "shard_map"}
 """Primitives that run what they hold in a way that is known here."""
+
+
+SAME_NUMBERS = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "rev", "convert_element_type", "copy"}
 
 
 def equations(jaxpr) -> Iterator:
@@ -49,6 +52,21 @@ def added_over(jaxpr, these: Sequence[int], but: Sequence[int]) -> list[int]:
         ):
             shape, ((over, _), _) = eqn.invars[0].aval.shape, eqn.params["dimension_numbers"]
             found.append(prod(shape[i] for i in over))
+    return found
+
+
+def met_at_once(jaxpr, these: Sequence[int], by: Sequence[int]) -> list[int]:
+    """How many numbers made of all these arguments, and of none of `by`, each operation joins with what is made of all of `by`.
+
+    A number that is repeated along a new axis counts once; arrays that are only put beside each other do not meet.
+    """
+    found, distinct = [], {}
+    for eqn, takes, _ in _origins(jaxpr):
+        name, sizes = eqn.primitive.name, [distinct.get(id(v), size(v)) for v in eqn.invars]
+        if name in SAME_NUMBERS:
+            distinct |= {id(v): sizes[0] for v in eqn.outvars}
+        elif name not in OPENED | {"concatenate"} and any(frozenset(by) <= of for of in takes):
+            found += [n for n, of in zip(sizes, takes) if frozenset(these) <= of and not of & frozenset(by)]
     return found
 
 

@@ -189,3 +189,31 @@ def test_arrays_for_show_hide_none(f, few, over):
     program = check.ran(f, [q, k], one_by_one)
     assert (program.made_without(0, 1, shape=lambda s: 4 in s) < 2 * 25 * 40) == few
     assert set(program.added_over(1, but=[0])) == over
+
+
+def in_rows_as_sums(q, k):
+    """The same, with every product written as a sum of products."""
+    K = k.reshape(-1, 4, 3)
+    return jax.lax.map(lambda row: (jnp.exp((K * row).sum(-1))[..., None] * K).sum((0, 1)), q)
+
+
+def in_blocks_as_sums(q, k):
+    """Four keys at a time, each repeated for every query."""
+    blocks = ((k[i : i + 4][None], q[:, None]) for i in range(0, len(k), 4))
+    return sum(((jnp.exp((K * row).sum(-1))[..., None] * K).sum(1) for K, row in blocks), 0 * q)
+
+
+def scanned(q, k):
+    """Four keys at a time in a loop, which is given all."""
+    blocks = k.reshape(-1, 4, 3)
+    return jax.lax.scan(lambda o, K: (o + jnp.exp(q @ K.T) @ K, None), 0 * q, blocks)[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "keys"),
+    [(in_blocks, 4), (in_blocks_as_sums, 4), (scanned, 4), (one_by_one, 40), (in_rows, 40), (in_rows_as_sums, 40)],
+)
+def test_how_many_keys_a_query_meets_at_once(f, keys):
+    """However the products are written, and whatever the shape of the keys."""
+    q, k = (np.float32(RNG.standard_normal((n, 3)) / 9) for n in (25, 40))
+    assert check.ran(f, [q, k], one_by_one).met_at_once(1, by=0) == 3 * keys
