@@ -13,11 +13,15 @@ import argparse
 import contextlib
 import json
 import os
+import pickle
 import selectors
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from importlib import import_module
 
 import yaml
 from tqdm import tqdm
@@ -38,6 +42,9 @@ SEEDS = [("0", "a secret"), ("spring", "another")]
 MORE = [(str(i), f"secret {i}") for i in range(20)]
 SECONDS = 20
 """Of the processor, for an answer and its check; a machine that others share may take many times as long."""
+
+REMEMBERED = {"ch02-q26": ("helpers.costs.sharding.best_shardings", "block")}
+"""What a check asks of a cost function is mostly the same from change to change; here it takes nearly all of the time."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,25 @@ class Judge:
             self.process = None
 
 
+def remembering(f: Callable) -> Callable:
+    """The same, which works nothing out twice."""
+    known = {}
+
+    @wraps(f)
+    def one(*args, **kwargs):
+        key = pickle.dumps((args, kwargs))
+        if key not in known:
+            known[key] = f(*args, **kwargs)
+        return known[key]
+
+    return one
+
+
 def judging(topic: str, grade_id: str) -> None:
     """The loop of a judge: answers come on stdin, verdicts go to stdout."""
+    if grade_id in REMEMBERED:
+        place, name = REMEMBERED[grade_id]
+        setattr(import_module(place), name, remembering(getattr(import_module(place), name)))
     scope, out = in_process_grading.names(topic, lambda cell: "picture()" not in cell.source), sys.stdout
     (check,) = [c for c in in_process_grading.solved(topic).cells if meta(c).get("grade_id") == f"{grade_id}-check"]
     print("ready", file=out, flush=True)
