@@ -33,12 +33,18 @@ class Span(NamedTuple):
         return self.start + self.seconds
 
 
-def spans(strategy: str, layers: int, B: float, D: float, F: float, X: int, chip: Chip, M: int) -> list[Span]:
+def spans(
+    strategy: str, layers: int, B: float, D: float, F: float, X: int, chip: Chip, M: int, *, micro: int = 1, once=False
+) -> list[Span]:
     """A step of DP or FSDP of so many layers: each collective starts as soon as it can, and one at a time has the links.
+
+    micro  microbatches that the batch goes through in
+    once   gradients are sent for the last microbatch only, summed over all of them
 
     FSDP gathers one layer ahead. Gradients of a layer are sent when its backward pass is done.
     """
-    there, back = (p.time(chip.rate(), chip.link_bandwidth, {"X": M}).parts for p in cost(strategy, B, D, F, X=X))
+    passes = cost(strategy, B / micro, D, F, X=X)
+    there, back = (p.time(chip.rate(), chip.link_bandwidth, {"X": M}).parts for p in passes)
     gather, gathers = there["X"], strategy == "FSDP"
     sums = back["X"] - (gather if gathers else 0.0)
     out: list[Span] = []
@@ -52,13 +58,14 @@ def spans(strategy: str, layers: int, B: float, D: float, F: float, X: int, chip
 
     order = [("forward", i, there["math"]) for i in range(layers)]
     order += [("backward", i, back["math"]) for i in reversed(range(layers))]
+    order *= micro
     ready = run(1, "AllGather", 0, gather, 0.0) if gathers else 0.0
     for k, (kind, layer, seconds) in enumerate(order):
         start = max(free[0], ready)
         if gathers and k + 1 < len(order):
             ready = run(1, "AllGather", order[k + 1][1], gather, start)
         end = run(0, kind, layer, seconds, start)
-        if kind == "backward":
+        if kind == "backward" and (not once or k >= len(order) - layers):
             run(1, "ReduceScatter" if gathers else "AllReduce", layer, sums, end)
     return out
 

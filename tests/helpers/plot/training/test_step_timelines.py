@@ -6,6 +6,7 @@ from matplotlib.patches import Rectangle
 from helpers import plot
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.dp_fsdp_tp import cost, data_ratio
+from helpers.costs.training.gradient_accumulation import accumulation_bytes
 
 V5P, ALT = chip("v5p"), "a timeline of a training step, in words"
 L, N, D, F, M = 6, 64, 8192, 32768, 3
@@ -47,6 +48,18 @@ def test_links_stick_out_below_the_threshold(strategy):
         hidden = data_ratio(tokens * N, N, V5P.alpha_ici(), M) > 1
         ends = sum(s.seconds for s in some if s.row == 1 and s.layer == 0)
         assert (end <= math + ends + 1e-12) == hidden and (hidden or end >= links - 1e-12)
+
+
+@pytest.mark.parametrize("way", ["DP", "DP, summed once", "FSDP", "FSDP, scattered once"])
+def test_microbatches_send_the_bytes_of_their_way(way):
+    once = way.endswith("once")
+    some = plot.spans(way.split(",")[0], L, 850 * N, D, F, N, V5P, M, micro=4, once=once)
+    links, math = (sum(s.seconds for s in some if s.row == row) for row in (1, 0))
+    assert links == pytest.approx(L * accumulation_bytes(way, 4, D, F) / (2 * V5P.link_bandwidth * M))
+    assert math == pytest.approx(L * 12 * 850 * D * F / V5P.rate())
+    last = sorted(s.start for s in some if s.kind == "backward")[-L:]
+    sums = [s.start for s in some if s.kind in ("AllReduce", "ReduceScatter")]
+    assert len(sums) == (L if once else 4 * L) and (min(sums) > last[0]) == once
 
 
 def test_each_span_is_a_box_with_its_layer():
