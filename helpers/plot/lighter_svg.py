@@ -6,7 +6,8 @@ GEOMETRY = re.compile(r'(?<=\s)(?:d|x|y|transform|points|width|height)="[^"]*"')
 
 
 def lighter(svg: str) -> str:
-    """The same drawing without comments, metadata, names that nothing refers to, groups and turns of nothing and digits below a hundredth of a point.
+    """The same drawing without comments, metadata, names that nothing refers to, groups and turns of nothing, and digits
+    below a hundredth of a point.
 
     >>> lighter('<svg>\\n <!-- hi -->\\n <g id="a">\\n  <text x="1.23456">1.23456</text>\\n </g>\\n</svg>')
     '<svg><text x="1.23">1.23456</text></svg>'
