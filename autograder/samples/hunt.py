@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import json
 import os
-import pickle
 import selectors
 import signal
 import subprocess
@@ -114,7 +113,9 @@ def remembering(f: Callable) -> Callable:
 
     @wraps(f)
     def one(*args, **kwargs):
-        key = pickle.dumps((args, kwargs))
+        key = repr(
+            [getattr(x, "__dict__", x) for x in (*args, *kwargs.values())]
+        )  # a mesh's own text leaves out what wraps
         if key not in known:
             known[key] = f(*args, **kwargs)
         return known[key]
