@@ -95,8 +95,9 @@ def test_another_makers_chip_says_whose_shares_it_has(figure):
         assert ("makes small groups too fast" in said) == (label != "H20")
         assert (
             f"No measured step is of {label}: it has the shares of peak of H100, and a wider interval." in said
-            and "NV" not in said
+            and "NVIDIA" not in said
         )
+        assert ("NVLink" in said) == (label == "H20")
     assert "No measured step" not in figure.plan({"chip": "H100"}).sentence
     high, mid = (
         step(model("llama-3-8b"), Layout(fsdp=8), 2**20, 8192, places(of)[3].slice).estimate
