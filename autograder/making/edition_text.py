@@ -94,7 +94,7 @@ def _mended(
     """
     gone = "|".join(map(re.escape, left_out))
     plain = re.compile(rf"(?<![\w.§-])({gone})(?![\d%\w]|\.\d)")
-    coded = re.compile(rf"\b[Ee]xercise ({gone})(?!\d)|\bcheck\.\w+\(\"({gone})\"")
+    coded = re.compile(rf"\b[Ee]xercise ({gone})(?!\d)|\bcheck\.(?!own\b)\w+\(\"({gone})\"")
     out, fence, question = [], None, bool(number)
     for i, line in enumerate(lines, at + 1):
         if fence:

@@ -236,8 +236,9 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, b
     const place = box.querySelector(".live-tiers"), some = [0, 1, 2].filter(n => values[`w${n}`] > 0), last = place.rows.length - 1;
     place.hidden = !some.length;
     [...place.rows].forEach((line, k) => {
-      const texts = some.map(n => (k === 0 ? called[n] : k === last ? text(values[`w${n}`], "s") : text(values[`b${n}_${k - 1}`], "B")));
       line.hidden = !some.length || (0 < k && k < last && !some.some(n => values[`b${n}_${k - 1}`]));
+      const shown = line.hidden ? [] : some;
+      const texts = shown.map(n => (k === 0 ? called[n] : k === last ? text(values[`w${n}`], "s") : text(values[`b${n}_${k - 1}`], "B")));
       [...line.cells].slice(1).forEach((cell, n) => {
         cell.hidden = n >= texts.length;
         cell.textContent = texts[n] ?? "";
