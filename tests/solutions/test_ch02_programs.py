@@ -158,7 +158,7 @@ PROBLEMS = [
 
 
 def test_the_contest_has_its_problems():
-    assert len(PROBLEMS) == 18
+    assert len(PROBLEMS) == 17
     assert len({p[0][5] for p in PROBLEMS}) == 3
 
 
