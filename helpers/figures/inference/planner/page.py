@@ -180,7 +180,7 @@ def _tiers(figure, at, plan) -> str:
     body = "".join(line(name, escape(name), "td") for name in kinds) + line(say.TABLE["busy"], last, "td")
     head, hidden = line(say.TABLE["what"], escape(say.TABLE["what"]), 'th scope="col"'), "" if shown else " hidden"
     return (
-        f'<table class="table live-tiers" data-task="train"{hidden}><caption>{escape(say.TABLE["title"])}</caption>'
+        f'<table class="table live-sent" data-task="train"{hidden}><caption>{escape(say.TABLE["title"])}</caption>'
         f"<thead>{head}</thead><tbody>{body}</tbody></table>"
     )
 

@@ -233,7 +233,7 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, b
 
   // Tiers that carry nothing have no column, and kinds of which nothing is sent no row.
   function tiers(values, called) {
-    const place = box.querySelector(".live-tiers"), some = [0, 1, 2].filter(n => values[`w${n}`] > 0), last = place.rows.length - 1;
+    const place = box.querySelector(".live-sent"), some = [0, 1, 2].filter(n => values[`w${n}`] > 0), last = place.rows.length - 1;
     place.hidden = !some.length;
     [...place.rows].forEach((line, k) => {
       line.hidden = !some.length || (0 < k && k < last && !some.some(n => values[`b${n}_${k - 1}`]));

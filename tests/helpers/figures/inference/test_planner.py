@@ -47,7 +47,7 @@ READ = """() => {
         bars: [...box.querySelectorAll("[data-bar]")].filter(g => g.style.display !== "none" && seen(g))
             .map(g => [...g.querySelectorAll("text")].map(text).join(" ")),
         wrong: box.querySelector("[data-of=own] p").textContent,
-        tiers: [...box.querySelectorAll(".live-tiers tr")].filter(seen).map(r => [...r.cells].filter(seen).map(text)),
+        tiers: [...box.querySelectorAll(".live-sent tr")].filter(seen).map(r => [...r.cells].filter(seen).map(text)),
         picked: [...box.querySelectorAll("[data-row] input")].filter(seen).findIndex(r => r.checked),
     };
 }"""  # fmt: skip
