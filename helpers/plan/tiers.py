@@ -19,8 +19,8 @@ SENT = {
 }
 HSDP = "Weights are gathered inside a {inside}, and only gradients leave it: this is HSDP."
 RINGS = (
-    "The estimate is that of a network without oversubscription, because a ring crosses the spine switches once for many domains; "
-    "the floor has it."
+    "The estimate is that of a network without oversubscription, because a ring visits all domains of a group before "
+    "it crosses the spine switches; the floor above counts it."
 )
 ONE_GROUP = "All domains are under one set of leaf switches, where oversubscription changes nothing."
 

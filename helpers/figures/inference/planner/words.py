@@ -180,7 +180,7 @@ SENT = {
 }
 TABLE = {
     "title": "What a chip sends in a step, over which links",
-    "what": "what",
+    "what": "what is sent",
     "busy": "the links are busy for",
     "kind": "floor, at published rates",
 }

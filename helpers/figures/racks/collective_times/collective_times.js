@@ -49,7 +49,7 @@ window.liveCluster = ({ cluster: t, controls }, [switched, torus, cut, load, hid
       const line = slot.querySelector("path");
       line.setAttribute("d", `M${(LEFT + px * bound).toFixed(1)} ${line.getAttribute("d").split(" ")[1]}`);
       labels[0].setAttribute("font-weight", n === first ? "bold" : "normal");
-      labels[0].textContent = names[n] + (n === first && found.length > 1 ? ": first" : "");
+      labels[0].textContent = names[n] + (n === first && found.length > 1 ? ": fastest" : "");
       [0, 3].forEach((from, k) => {
         const a = px * row[from], whole = px * row[from + 2];
         parts[2 * k].setAttribute("width", a.toFixed(1));

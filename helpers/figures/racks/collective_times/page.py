@@ -36,11 +36,11 @@ COLUMNS = {
 }
 
 SAY = (
-    "{what} by {kind} over {n} {chips} in {count}: {first} {best} at least {lower}. The slower tier is the one {tier}, most of it "
-    "{by}; {cut} {hide}"
+    "{what} by {kind} over {n} {chips} in {count}: {first} {best} at least {lower}. The slower tier is the one {tier}, most of its time "
+    "is {by}; {cut} {hide}"
 )
 WHAT, OWN = "{sent} of {model}, {size},", "{size} of your own"
-BEST = ("takes", "is first with")
+BEST = ("takes", "is fastest, with")
 CUT = "the cut around {side} allows no less than {bound}{made}."
 BEATS = "the cut around {side} would ask for {bound}{made}, but here the switch adds."
 MADE = " for a ReduceScatter and an AllGather"
@@ -66,8 +66,9 @@ RULES = (
     f"A hop takes {reading(chip('H100').hop, 's')} over NVLink, {reading(chip('v5p').hop, 's')} over ICI and, as an order of "
     f"magnitude, {reading(HOP_DCN, 's')} over the network; rings between slices are without hops. Numbers are bf16. A layer is its "
     "matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in which each "
-    "copy of a token travels alone; the other half of the experts' arithmetic is for the way back. TP and EP take all chips. A switch "
-    f"(NVLS) adds or copies inside a domain, and two trees add across. Uplinks are those of groups of {GROUP} hosts."
+    "copy of a token travels alone; half of the experts' arithmetic hides it, and the other half the way back. TP "
+    "and EP take all chips. A switch (NVLS) adds or copies inside a domain, and two trees add across. "
+    f"Uplinks 4:1 are those of groups of {GROUP} hosts."
 )
 
 
@@ -263,9 +264,9 @@ def named(names: list[str], first: int) -> list[str]:
     """What stands above the bars.
 
     >>> named(["flat ring", "two trees"], 1), named(["direct"], 0)
-    (['flat ring', 'two trees: first'], ['direct'])
+    (['flat ring', 'two trees: fastest'], ['direct'])
     """
-    return [f"{name}: first" if n == first and len(names) > 1 else name for n, name in enumerate(names)]
+    return [f"{name}: fastest" if n == first and len(names) > 1 else name for n, name in enumerate(names)]
 
 
 def known(m: Machine, kind: str) -> tuple[str, ...]:

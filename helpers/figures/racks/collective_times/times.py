@@ -93,7 +93,7 @@ def priced(moves, W, W_dcn, hop, hop_dcn) -> tuple:
 
 
 def switched(V, g, m, W, W_dcn, W_up, hop, hop_dcn) -> tuple:
-    """`priced` for every algorithm of every kind, one after the other, in m domains of g GPUs."""
+    """`priced` for every algorithm of every kind, in sequence, in m domains of g GPUs."""
     card = card_across_groups(W_dcn, W_up, m, where(m > GROUP, m / GROUP, 1))
     rows = (
         priced(moves_behind_switches(g, m, kind, V, a), W, card if kind == "AllToAll" else W_dcn, hop, hop_dcn)

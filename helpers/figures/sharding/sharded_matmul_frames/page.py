@@ -115,7 +115,7 @@ def _moment(film: collective_steps.Film, frame: collective_steps.Frame) -> Momen
 def walks(h: Hop, axes: Mapping[str, Axis], whole: float) -> list[Walk]:
     """A step as collectives along one axis each: none where nothing is sent, or where whole blocks change places.
 
-    Sums are spread inside of slices first, and gathers begin between them, so that the network carries least.
+    Sums are scattered inside slices first, and gathers begin between slices, so that the network carries least.
 
     whole  bytes of the array without any sharding
     """
@@ -194,8 +194,8 @@ def out_of_a_device(h: Hop, axes: Mapping[str, Axis], whole: float) -> float:
 
 
 SLICES = (
-    "An axis of 2, 4 or 8 slices lies over the network between them: there a chip has its share of the network, one way. ICI and network "
-    "may be busy at once, so each counts alone for the lower bound."
+    "An axis of 2, 4 or 8 slices lies over the network between them: there a chip sends over its share of the network, in one "
+    "direction. ICI and network may be busy at once, so the lower bound takes the longer of both."
 )
 NOTHING = "Nothing is sent along one axis in any step of this plan: there are no frames."
 HINT = "Choose how <em>A</em> and <em>B</em> lie and how <em>C</em> is to lie; pick a plan from the list, and go through its frames."

@@ -175,7 +175,7 @@ def test_forty_settings_read_as_python_says(page, figure):
         for n, (row, (*widths, cut, name)) in enumerate(zip(found.rows, bars, strict=True)):
             want = [px * row[0], px * (row[2] - row[0]), px * row[3], px * (row[5] - row[3]), 58 + px * found.bound]
             assert [*widths, cut] == pytest.approx(want, abs=0.0501), chosen
-            assert name.endswith(": first") == (n == found.first and len(found.rows) > 1)
+            assert name.endswith(": fastest") == (n == found.first and len(found.rows) > 1)
 
 
 @pytest.mark.takes("flows of five clusters, and hundreds of settings")
