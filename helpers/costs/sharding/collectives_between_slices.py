@@ -1,8 +1,8 @@
 """Collectives over mesh axes of which some lie between slices, over the network (chapter 2).
 
 Inside a slice they are those of `collectives`. The chips that differ only along axes of the network are counterparts: each sends over its
-own share of the network, in one direction, W_dcn bytes/s. So of what a slice holds a chip's counterparts exchange its part alone, as
-in `collectives.over_dcn`.
+own share of the network, in one direction, W_dcn bytes/s. So each chip exchanges with its
+counterparts only its own part of what a slice holds, as in `collectives.over_dcn`.
 """
 
 from math import prod
@@ -16,7 +16,7 @@ from .sharded_array import Axis
 
 
 def in_two_tiers(kind: str, V, inside, slices) -> tuple[Move, Move]:
-    """A collective over axes inside of slices, and over so many slices: what it puts on ICI links, and on a chip's network.
+    """A collective over axes inside slices, and over so many slices: what it puts on ICI links, and on a chip's network.
 
     kind, V  as in `collectives`; of a Permute V is what each device holds
     inside   the axes inside, an `Axis` or several; of one chip each if there is none

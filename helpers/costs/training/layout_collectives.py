@@ -211,7 +211,7 @@ class Sent:
     times    it runs in a step
     when     "forward" or "backward", or "update", once at the end
     hides    nothing waits for it, so it can run beside the products
-    seconds  of all runs, one after the other
+    seconds  of all runs, without overlap
     copies   of a token among what an AllToAll sends
     """
 
