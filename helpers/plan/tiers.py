@@ -20,7 +20,7 @@ SENT = {
 HSDP = "Weights are gathered inside a {inside}, and only gradients leave it: this is HSDP."
 RINGS = (
     "The estimate is that of a network without oversubscription, because a ring visits all domains of a group before "
-    "it crosses the spine switches; the floor above counts it."
+    "it crosses the spine switches; the floor above is with it."
 )
 ONE_GROUP = "All domains are under one set of leaf switches, where oversubscription changes nothing."
 

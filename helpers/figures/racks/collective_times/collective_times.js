@@ -87,7 +87,7 @@ window.liveCluster = ({ cluster: t, controls }, [switched, torus, cut, load, hid
       draw(names, found, first, bound);
       const words = {
         ...said, sent, kind, work, n: whole(n), chips: machine.chips, count: counting(args.m, machine.domain), size: text(args.V, "B"),
-        lower: text(lower, "s"), first: names[first], best: t.best[+(found.length > 1)], tier: machine.tiers[+(k > 0)],
+        lower: text(lower, "s"), best: fill(t.best[+(found.length > 1)], { first: names[first] }), tier: machine.tiers[+(k > 0)],
         by: best[k + 1] > best[k] ? "hops" : "bytes", side, bound: text(bound, "s"), flops: text(need, "FLOPs"), have: text(have, "FLOPs"),
         enough: t.enough[grows][+(have >= need)], tokens: whole(Math.ceil(tokens)),
       };

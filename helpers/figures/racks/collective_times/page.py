@@ -36,11 +36,11 @@ COLUMNS = {
 }
 
 SAY = (
-    "{what} by {kind} over {n} {chips} in {count}: {first} {best} at least {lower}. The slower tier is the one {tier}, most of its time "
-    "is {by}; {cut} {hide}"
+    "{what} by {kind} over {n} {chips} in {count}: {best} at least {lower}. The slower tier is the one {tier}, where {by} "
+    "take most of the time; {cut} {hide}"
 )
 WHAT, OWN = "{sent} of {model}, {size},", "{size} of your own"
-BEST = ("takes", "is fastest, with")
+BEST = ("{first} takes", "the fastest is {first}, with")
 CUT = "the cut around {side} allows no less than {bound}{made}."
 BEATS = "the cut around {side} would ask for {bound}{made}, but here the switch adds."
 MADE = " for a ReduceScatter and an AllGather"
@@ -185,7 +185,7 @@ class CollectiveTimer:
         words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | {
             "sent": sent.what, "kind": sent.kind, "work": sent.work, "n": f"{found.n:,}", "chips": kinds(machine),
             "count": counting(at["m"], machine.domain), "size": reading(found.V, "B"), "lower": reading(lower, "s"),
-            "first": NAMES[found.names[found.first]], "best": BEST[len(found.rows) > 1],
+            "best": BEST[len(found.rows) > 1].format(first=NAMES[found.names[found.first]]),
             "tier": tiers(machine)[k > 0], "by": ("bytes", "hops")[row[k + 1] > row[k]],
             "side": named_sides(machine)[found.side], "bound": reading(found.bound, "s"),
             "flops": reading(found.need, "FLOPs"), "have": reading(found.have, "FLOPs"),
