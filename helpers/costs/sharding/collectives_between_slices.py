@@ -47,7 +47,7 @@ def in_two_tiers(kind: str, V, inside, slices) -> tuple[Move, Move]:
 
 
 def parted(axes) -> tuple[tuple[Axis, ...], int]:
-    """The axes inside of slices, at least one of one chip, and the slices along all others.
+    """The axes inside slices, at least one of one chip, and the slices along all others.
 
     >>> parted((Axis(4), Axis(8, False, "dcn")))
     ((Axis(n=4, wraps=True),), 8)

@@ -99,7 +99,7 @@
   // The collectives of a step along one axis each, with the bytes of a block.
   function walks(kind, axes, held, args) {
     const out = [], between = a => args[`d${a.toLowerCase()}`];
-    axes.sort((a, b) => between(a) - between(b)); // inside of slices first
+    axes.sort((a, b) => between(a) - between(b)); // inside slices first
     const go = (kind, over) => {
       const n = args[over], far = between(over), moments = SHOW[kind](n, args[`w${over.toLowerCase()}`], far);
       const block = kind === "AllGather" ? held : held / n;
