@@ -247,9 +247,9 @@ def read(text: str, sizes: Mapping[str, int]) -> tuple[Made, ...]:
     t = Text(text)
     found: list[tuple[str, Made]] = []
     copies = []
-    sends = [line for line in t.lines if (line.base in KINDS or _wanted(line)) and not line.op.endswith("-done")]
+    sends = [line for line in t.lines if (line.base in KINDS or _asked(line)) and not line.op.endswith("-done")]
     for line in sorted(sends, key=t.position):
-        if _wanted(line):
+        if _asked(line):
             found.append(("", _between_slices(t, line, sizes)))
             continue
         made, above = _made(t, line, sizes), t.callers.get(line.computation)
@@ -278,7 +278,7 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     slices = range(0, prod(sizes.values()), t.devices)  # a program for several slices is written for one of them
     moves, found = ([[d + first for d in x] for first in slices for x in xs] for xs in (moves, found))
     axes = axes_between(moves, sizes) if moves else axes_of(found, sizes)
-    n = prod(sizes[a] for a in axes) if axes is not None else max(map(len, found)) if found else t.devices
+    n = _members(t, axes, found, sizes)
     sliced = False
     if kind == "AllReduce" and line.computation.startswith("all-reduce-scatter"):
         kind, outs = "ReduceScatter", arrays(t.inside[line.computation][-1].type)
@@ -286,14 +286,24 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
         sliced = _sliced(t, done or line)
     if kind == "AllToAll" and len(outs) > 1:  # one operand for each member: together they are the array
         ins, outs = (tuple((a[0][0], (len(a), *a[0][1])) for a in [x]) for x in (ins, outs))
-    source = re.search(r'op_name="([^"]*)"', line.rest)
     return Made(
         kind, axes, n, ins if len(ins) == len(outs) else outs, outs, t.trips(line.computation),
-        t.between(line, done) if done else None, 1, sliced, source[1] if source else "",
+        t.between(line, done) if done else None, sliced=sliced, source=_source(line),
     )  # fmt: skip
 
 
-def _wanted(line: Line) -> str:
+def _members(t: Text, axes: tuple[str, ...] | None, found: list[list[int]], sizes: Mapping[str, int]) -> int:
+    """Devices that exchange with one another: along whole axes, or in the largest group, or all if none is named."""
+    return prod(sizes[a] for a in axes) if axes is not None else max(map(len, found), default=t.devices)
+
+
+def _source(line: Line) -> str:
+    """The operation that a line comes from, as JAX named it; "" if it does not say."""
+    found = re.search(r'op_name="([^"]*)"', line.rest)
+    return found[1] if found else ""
+
+
+def _asked(line: Line) -> str:
     """The collective that a send asks of the network between slices; "" if it is no such send."""
     m = line.op == "send" and re.search(r'_xla_megascale_transfer_type="(\w+)"', line.rest)
     return BETWEEN_SLICES.get(m[1], "") if m else ""
@@ -301,28 +311,15 @@ def _wanted(line: Line) -> str:
 
 def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     """A send to the network and the receive of its result, which share a name, as one collective."""
-    name = lambda x: re.search(r'rendezvous="([^"]*)"', x.rest)  # noqa: E731
-    receive = next(x for x in t.inside[line.computation] if x.op == "recv" and name(x)[1] == name(line)[1])
+    named = re.search(r'rendezvous="[^"]*"', line.rest)[0]
+    receive = next(x for x in t.inside[line.computation] if x.op == "recv" and named in x.rest)
     done = next(u for u in t.users[receive.name] if u.op == "recv-done")
-    found = [
-        sorted(g) for g in groups_between_slices(line.rest)
-    ]  # chips are numbered along the torus, not along the mesh
+    found = [sorted(g) for g in groups_between_slices(line.rest, t.devices)]  # their order is that of the torus, not of the mesh
     axes = axes_of(found, sizes)
-    n = prod(sizes[a] for a in axes) if axes is not None else len(found[0]) if found else t.devices
-    ins, outs = ((arrays(x.type)[0],) for x in (line, receive))
-    kind, source = _wanted(line), re.search(r'op_name="([^"]*)"', line.rest)
-    return Made(
-        kind,
-        axes,
-        n,
-        ins,
-        outs,
-        t.trips(line.computation),
-        t.between(line, done),
-        1,
-        False,
-        source[1] if source else "",
-    )
+    n = _members(t, axes, found, sizes)
+    ins, outs = (arrays(x.type)[:1] for x in (line, receive))
+    trips, behind = t.trips(line.computation), t.between(line, done)
+    return Made(_asked(line), axes, n, ins, outs, trips, behind, source=_source(line))
 
 
 def _sliced(t: Text, line: Line, depth: int = 3) -> bool:

@@ -23,6 +23,7 @@ _LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _CUT = re.compile(rf"replica_groups=\[(\d+),(\d+)\]<=({_IOTA})")
 _MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, ?device_ids=\(([^{]*?)\))? ?\{([^}]*)\}")
 _SLICES = re.compile(r'_xla_megascale_target=(?:"\{([\d,]+)\}x\{(\d+):(\d+)\}"|\{((?:\{[\d,]+\},?)+)\})')
+_SLICE = 100_000  # from a chip to its counterpart in the next slice, as XLA numbers them
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 
 
@@ -43,23 +44,23 @@ def groups(text: str, devices: int) -> list[list[int]]:
     return []
 
 
-def groups_between_slices(text: str) -> list[list[int]]:
-    """The groups of a transfer between the slices of a TPU cluster; [] if the text names none.
+def groups_between_slices(text: str, chips: int) -> list[list[int]]:
+    """The groups of a transfer between the slices of a TPU cluster, of so many chips each; [] if the text names none.
 
-    XLA writes slices and the chips of each, "{1,2}x{0:3}", or each chip as 100000 times its slice and its number in there.
+    XLA counts slices from 1, and writes some with the chips of each, "{1,2}x{0:3}", or each chip as `_SLICE` times its slice and its
+    number in there.
 
-    >>> groups_between_slices('_xla_megascale_target="{1,2}x{0:1}"')
+    >>> groups_between_slices('_xla_megascale_target="{1,2}x{0:1}"', 2)
     [[0, 2], [1, 3]]
-    >>> groups_between_slices("_xla_megascale_target={{100000,100001,200000,200001}}")
-    [[0, 1, 2, 3]]
+    >>> groups_between_slices("_xla_megascale_target={{100000,100001,200000,200001}}", 4)
+    [[0, 1, 4, 5]]
     """
     if not (m := _SLICES.search(text)):
         return []
     if m[1]:
-        chips = range(int(m[2]), int(m[3]) + 1)
-        return [[(s - 1) * len(chips) + c for s in _ints(m[1])] for c in chips]
-    found = [[divmod(d, 100_000) for d in _ints(g)] for g in re.findall(r"\{([\d,]+)\}", m[4])]
-    chips = 1 + max(c for g in found for _, c in g)
+        found = [[(s, c) for s in _ints(m[1])] for c in range(int(m[2]), int(m[3]) + 1)]
+    else:
+        found = [[divmod(d, _SLICE) for d in _ints(g)] for g in re.findall(r"\{([\d,]+)\}", m[4])]
     return [[(s - 1) * chips + c for s, c in g] for g in found]
 
 

@@ -10,6 +10,7 @@ import pytest
 from helpers.costs.racks import tiered_collectives as tiered
 from helpers.trace.compiled import aot_compile_tpu, compiled_program
 from helpers.trace.compiled.hlo_text import read
+from helpers.trace.stablehlo.replica_groups import groups_between_slices
 
 ROOT = Path(__file__).parents[4]
 STORED = json.loads((ROOT / "book/results/ch07_compiler.json").read_text(encoding="utf-8"))
@@ -55,6 +56,16 @@ def test_a_send_to_all_chips_of_both_slices():
     every = ",".join(str(100_000 * s + c) for s in (2, 1) for c in (3, 0, 1, 2))
     asked = text(f"_xla_megascale_target={{{{{every}}}}},", "ALL_TO_ALL")
     assert [(c.kind, c.axes, c.n) for c in read(asked, SIZES)][1] == ("AllToAll", ("X", "Y"), 8)
+
+
+def test_a_send_between_some_chips_of_both_slices_is_along_no_whole_axis():
+    every = text("_xla_megascale_target={{100002,200002},{100003,200003}},")
+    assert [(c.kind, c.axes, c.n) for c in read(every, SIZES)][1] == ("AllReduce", None, 2)
+    assert groups_between_slices(every, 4) == groups_between_slices('_xla_megascale_target="{1,2}x{2:3}"', 4) == [[2, 6], [3, 7]]
+
+
+def test_a_send_that_names_no_chips_is_one_collective_all_the_same():
+    assert [(c.kind, c.axes, c.n) for c in read(text(), SIZES)][1] == ("AllReduce", None, 4)
 
 
 def test_a_send_to_the_host_is_no_collective():
