@@ -156,10 +156,7 @@ class CollectiveTimer:
         if self.problem(changes):
             return None
         at = self.chosen(changes)
-        place = list(SENT).index(at["sent"])
-        return find(
-            at["model"], self.machines[at["machine"]], at["m"], SENT[at["sent"]], place, at["b"], float(at["V"])
-        )
+        return find(at["model"], self.machines[at["machine"]], at["m"], at["sent"], at["b"], float(at["V"]))
 
     def values(self, found: Found | None) -> dict[str, float]:
         """The cells of the table."""

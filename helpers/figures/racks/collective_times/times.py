@@ -18,6 +18,7 @@ from helpers.costs.racks.collective_on_cluster import (
     moves_on_torus,
 )
 from helpers.costs.racks.cut import needs, rates_in
+from helpers.costs.racks.step_by_tier import HOSTS
 from helpers.costs.racks.tiered_collectives import alpha_beta
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
@@ -29,7 +30,7 @@ from helpers.numeric import maximum, where
 KINDS = ("AllGather", "AllReduce", "AllToAll")  # a ReduceScatter takes as long as an AllGather
 ROW = ("in_bytes", "in_hops", "in_all", "out_bytes", "out_hops", "out_all", "lower")
 SIZES = ("P", "A", "M", "X", "D", "k")
-GROUP = 32  # hosts under one set of leaf switches, where uplinks are thin
+GROUP = HOSTS  # under one set of leaf switches, where uplinks are thin
 
 
 @dataclass(frozen=True)
@@ -221,27 +222,28 @@ def loaded(name: str, machine: Machine, m: int, b: int) -> tuple:
     return load(*(float(some[x]) for x in SIZES), float(b), float(m * machine.g))
 
 
-def find(name: str, machine: Machine, m: int, sent: Sent, place: int, b: int, V: float | None) -> Found:
-    """All numbers of one setting. `place` is that of `sent` in SENT; V left out: the model's."""
+def find(name: str, machine: Machine, m: int, sent: str, b: int, V: float | None) -> Found:
+    """All numbers of one setting. `sent` is a name of SENT; V left out: the model's."""
     of, g, n = machine.chip, machine.g, m * machine.g
+    one, place = SENT[sent], list(SENT).index(sent)
     each = loaded(name, machine, m, b)
     own, V = V is not None and V != each[place], each[place] if V is None else float(V)
     rates = (of.link_bandwidth, of.dcn_bandwidth)
     if of.axes:
-        every, names = torus(machine.slice, V, float(m), *rates, of.hop, HOP_DCN), [1, 1, 1]
+        every, counts = torus(machine.slice, V, float(m), *rates, of.hop, HOP_DCN), [1] * len(KINDS)
     else:
         every = switched(V, float(g), float(m), *rates, machine.uplink, of.hop, HOP_DCN)
-        names = [len(ALGORITHMS[kind]) for kind in KINDS]
-    begin, width = sum(names[: sent.row]), len(ROW)
-    rows = tuple(tuple(every[width * k : width * (k + 1)]) for k in range(begin, begin + names[sent.row]))
+        counts = [len(ALGORITHMS[kind]) for kind in KINDS]
+    begin, width = sum(counts[: one.row]), len(ROW)
+    rows = tuple(tuple(every[width * k : width * (k + 1)]) for k in range(begin, begin + counts[one.row]))
     some = sides(machine)[0 if m == 1 else 1 if m <= GROUP else 2]
-    cuts = [(cut(V, float(a), W, float(n))[sent.row], -a, side) for side, a, W in some]
+    cuts = [(cut(V, float(a), W, float(n))[one.row], -a, side) for side, a, W in some]
     bound, _, side = max(cuts, key=lambda x: x[:2])
     best, have = min(rows, key=lambda row: row[-1]), each[len(SENT) + place]
-    at = algorithms(machine.cluster(1), sent.kind)
+    names = algorithms(machine.cluster(1), one.kind)
     parts = (best[k] for k in (0, 1, 3, 4))
-    tokens = nan if own else hiding(float(b), have / of.rate(), *parts, float(sent.grows))
-    return Found(V, n, at, rows, side, bound, own, have, best[-1] * of.rate(), tokens)
+    tokens = nan if own else hiding(float(b), have / of.rate(), *parts, float(one.grows))
+    return Found(V, n, names, rows, side, bound, own, have, best[-1] * of.rate(), tokens)
 
 
 def functions(s: Slice) -> list[str]:

@@ -12,6 +12,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
+from helpers.figures.racks.collective_times.bars import LEFT, scale
 from helpers.figures.racks.collective_times.times import SENT, find, sizes
 from tests.helpers.figures.standalone import check, follow, link, scripts, shown, size, status, strays
 from tests.tiers import repeats
@@ -70,8 +71,8 @@ def test_times_and_cuts_are_those_of_costs(figure, seed):
     for machine in figure.machines.values():
         m, V = r.choice((1, 2, 3, 5, 8, 16, 33 * (machine.g > 8) or 64)), 10 ** r.uniform(3, 12)
         c = machine.cluster(m)
-        for place, sent in enumerate(SENT.values()):
-            found = find("deepseek-v3", machine, m, sent, place, 64, V)
+        for text, sent in SENT.items():
+            found = find("deepseek-v3", machine, m, text, 64, V)
             assert found.n == c.chips and found.names == algorithms(c, sent.kind) and found.own
             for name, row in zip(found.names, found.rows, strict=True):
                 t = cluster_time(c, sent.kind, V, name)
@@ -103,7 +104,7 @@ def test_tokens_that_hide_are_the_thresholds_of_the_chapter(figure):
     """Without hops: large arrays."""
     for text, g in (("H100 hosts of 8", 8), ("GB200 NVL72 racks", 72)):
         machine, of = figure.machines[text], chip(figure.machines[text].chip_name)
-        found = find("llama-3.1-405b", machine, 128, SENT[WEIGHTS], 0, 1024, None)
+        found = find("llama-3.1-405b", machine, 128, WEIGHTS, 1024, None)
         bare = Time({k: found.rows[1][3 * n] for n, k in enumerate(("ici", "dcn"))}).lower * of.rate()
         least = data_tokens(of.rate(), g, 128, of.link_bandwidth, of.dcn_bandwidth)
         assert 1024 * bare / found.have == pytest.approx(least)
@@ -117,13 +118,9 @@ def test_from_the_tokens_that_it_says_on_it_hides(figure):
         if not (found := figure.found(chosen)):
             continue
         hidden[math.isfinite(found.tokens)] += 1
-        machine, sent, place = (
-            figure.machines[chosen["machine"]],
-            SENT[chosen["sent"]],
-            list(SENT).index(chosen["sent"]),
-        )
+        machine = figure.machines[chosen["machine"]]
         for b in (found.tokens * 0.999, found.tokens * 1.001):
-            there = find("deepseek-v3", machine, chosen["m"], sent, place, b, None)
+            there = find("deepseek-v3", machine, chosen["m"], chosen["sent"], b, None)
             row = there.rows[found.first]
             if math.isfinite(b):
                 assert (there.have / machine.chip.rate() > row[-1]) == (b > found.tokens), chosen
@@ -171,9 +168,9 @@ def test_forty_settings_read_as_python_says(page, figure):
         assert len(bars) == len(found.rows if found else ())
         if not found:
             continue
-        px = 356 / max(found.bound, *(x for row in found.rows for x in (row[2], row[5])))
+        px = scale(found.rows, found.bound)
         for n, (row, (*widths, cut, name)) in enumerate(zip(found.rows, bars, strict=True)):
-            want = [px * row[0], px * (row[2] - row[0]), px * row[3], px * (row[5] - row[3]), 58 + px * found.bound]
+            want = [px * row[0], px * (row[2] - row[0]), px * row[3], px * (row[5] - row[3]), LEFT + px * found.bound]
             assert [*widths, cut] == pytest.approx(want, abs=0.0501), chosen
             assert name.endswith(": fastest") == (n == found.first and len(found.rows) > 1)
 
