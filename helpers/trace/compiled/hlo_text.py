@@ -314,7 +314,9 @@ def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     named = re.search(r'rendezvous="[^"]*"', line.rest)[0]
     receive = next(x for x in t.inside[line.computation] if x.op == "recv" and named in x.rest)
     done = next(u for u in t.users[receive.name] if u.op == "recv-done")
-    found = [sorted(g) for g in groups_between_slices(line.rest, t.devices)]  # their order is that of the torus, not of the mesh
+    found = [
+        sorted(g) for g in groups_between_slices(line.rest, t.devices)
+    ]  # their order is that of the torus, not of the mesh
     axes = axes_of(found, sizes)
     n = _members(t, axes, found, sizes)
     ins, outs = (arrays(x.type)[:1] for x in (line, receive))

@@ -59,9 +59,10 @@ def test_a_send_to_all_chips_of_both_slices():
 
 
 def test_a_send_between_some_chips_of_both_slices_is_along_no_whole_axis():
-    every = text("_xla_megascale_target={{100002,200002},{100003,200003}},")
-    assert [(c.kind, c.axes, c.n) for c in read(every, SIZES)][1] == ("AllReduce", None, 2)
-    assert groups_between_slices(every, 4) == groups_between_slices('_xla_megascale_target="{1,2}x{2:3}"', 4) == [[2, 6], [3, 7]]
+    for target in ("{{100002,200002},{100003,200003}}", '"{1,2}x{2:3}"'):
+        asked = text(f"_xla_megascale_target={target},")
+        assert groups_between_slices(asked, 4) == [[2, 6], [3, 7]]
+        assert [(c.kind, c.axes, c.n) for c in read(asked, SIZES)][1] == ("AllReduce", None, 2)
 
 
 def test_a_send_that_names_no_chips_is_one_collective_all_the_same():
