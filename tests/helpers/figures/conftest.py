@@ -22,3 +22,13 @@ def address(figure, tmp_path_factory):
 def page(browser, address):
     with standalone.alone(browser, address) as opened:
         yield opened
+
+
+@pytest.fixture
+def still(browser, address):
+    """The page without JavaScript, where no control is to be seen."""
+    opened = browser.new_page(java_script_enabled=False)
+    opened.goto(address)
+    assert not opened.locator("form").is_visible()
+    yield opened
+    opened.close()

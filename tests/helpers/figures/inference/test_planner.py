@@ -267,19 +267,13 @@ def test_another_layout_is_picked_by_keyboard_and_linked_to(page, figure, addres
 
 
 @pytest.mark.slow
-def test_without_javascript_the_first_setting_stands_there(browser, figure, address):
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(address)
-        assert not still.locator("form").is_visible() and not still.locator("[data-row] input").first.is_visible()
-        plan = figure.plan()
-        assert status(still) == plan.sentence
-        assert still.locator('[data-task=train] [data-row="0"] th').inner_text().strip() == plan.rows[0].words
-        assert still.locator("[data-result=mfu]").inner_text() == plan.said["mfu"]
-        assert "weights" in still.get_by_role("img").first.get_attribute("aria-label")
-    finally:
-        context.close()
+def test_without_javascript_the_first_setting_stands_there(still, figure):
+    assert not still.locator("[data-row] input").first.is_visible()
+    plan = figure.plan()
+    assert status(still) == plan.sentence
+    assert still.locator('[data-task=train] [data-row="0"] th').inner_text().strip() == plan.rows[0].words
+    assert still.locator("[data-result=mfu]").inner_text() == plan.said["mfu"]
+    assert "weights" in still.get_by_role("img").first.get_attribute("aria-label")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from helpers.costs.inference.sharded_decode_step import decode, splits
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.token_price.decode_step import RESOURCES, ROLES, best, bound, enough, places, row, ways
-from helpers.figures.inference.token_price.page import AXES, RESULTS, TEXTS, price
+from helpers.figures.inference.token_price.page import AXES, price
 from tests.helpers.figures.standalone import check, follow, link, scripts, shown, size, status, strays
 from tests.tiers import repeats
 
@@ -116,20 +116,9 @@ def test_a_price_is_what_is_typed():
     assert all(math.isnan(price(x)) for x in ("", "-1", "1,5", "1e3", "two", ".", "٣", "1" * 10))
 
 
-def test_without_javascript_the_table_stands_there(browser, figure, address):
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(address)
-        assert not still.locator("form").is_visible()
-        found = figure.found()
-        cells = {r.name: still.locator(f'{FIGURE} [data-result="{r.name}"]').text_content() for r in RESULTS}
-        cells |= {n: still.locator(f'{FIGURE} [data-say="{n}"]').text_content() for n in TEXTS}
-        assert cells == figure.said(found)
-        assert still.locator("[role=status]").inner_text() == figure.sentence(found)
-        assert still.locator('[data-mark="2"]').is_visible() and not still.locator('[data-mark="3"]').is_visible()
-    finally:
-        context.close()
+def test_without_javascript_the_table_stands_there(still, figure):
+    check(still, figure, {})
+    assert still.locator('[data-mark="2"]').is_visible() and not still.locator('[data-mark="3"]').is_visible()
 
 
 def test_nothing_changes_before_the_first_move(page, figure):

@@ -136,17 +136,10 @@ def test_only_a_switch_that_adds_goes_below_the_cut(figure):
             assert found.names[found.first] == "nvls"
 
 
-def test_without_javascript_the_bars_and_the_table_stand_there(browser, figure, address):
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(address)
-        assert not still.locator("form").is_visible()
-        check(still, figure, {})
-        assert still.locator("[data-slot]:visible").count() == 4 and still.locator("tbody tr:visible").count() == 4
-        assert "published rates, of one direction of each link" in still.locator("figcaption").inner_text()
-    finally:
-        context.close()
+def test_without_javascript_the_bars_and_the_table_stand_there(still, figure):
+    check(still, figure, {})
+    assert still.locator("[data-slot]:visible").count() == 4 and still.locator("tbody tr:visible").count() == 4
+    assert "published rates, of one direction of each link" in still.locator("figcaption").inner_text()
 
 
 def test_nothing_changes_before_the_first_move(page, figure):

@@ -69,19 +69,12 @@ def test_it_is_small(figure):
     assert size(figure) < LIMIT
 
 
-def test_without_javascript_both_plans_and_the_table_stand_there(browser, figure, tmp_path):
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(write(figure, tmp_path).as_uri())
-        assert not still.locator("form").is_visible()
-        cells = {r.name: still.locator(f'[data-result="{r.name}"]').inner_text() for r in figure.results}
-        assert cells == expected(figure)[0]
-        assert still.locator("[data-plan]").count() == 2
-        for what, time in figure.lines()[0]:
-            assert still.get_by_role("row", name=f"{what} {time}").first.is_visible()
-    finally:
-        context.close()
+def test_without_javascript_both_plans_and_the_table_stand_there(still, figure):
+    cells = {r.name: still.locator(f'[data-result="{r.name}"]').inner_text() for r in figure.results}
+    assert cells == expected(figure)[0]
+    assert still.locator("[data-plan]").count() == 2
+    for what, time in figure.lines()[0]:
+        assert still.get_by_role("row", name=f"{what} {time}").first.is_visible()
 
 
 def test_nothing_changes_before_the_first_move(page, figure):

@@ -23,7 +23,7 @@ from helpers.figures.training.layout_search.candidates import (
     priced,
     row,
 )
-from helpers.figures.training.layout_search.page import ANY, NAMES, RESULTS, TEXTS
+from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
 from tests.helpers.figures.standalone import check, follow, link, scripts, shown, size, status, strays
 from tests.tiers import repeats
 
@@ -111,19 +111,8 @@ def test_what_divides_a_model():
     assert divide(model("llama-3-70b"))["pp"][-1] == 64 and divide(model("kimi-k2"))["pp"][-1] == 32  # of 80, 61 layers
 
 
-def test_without_javascript_the_table_stands_there(browser, figure, address):
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(address)
-        assert not still.locator("form").is_visible()
-        found = figure.found()
-        cells = {r.name: still.locator(f'{FIGURE} [data-result="{r.name}"]').text_content() for r in RESULTS}
-        cells |= {n: still.locator(f'{FIGURE} [data-say="{n}"]').text_content() for n in TEXTS}
-        assert cells == figure.said(found)
-        assert still.locator("[role=status]").inner_text() == figure.sentence(found)
-    finally:
-        context.close()
+def test_without_javascript_the_table_stands_there(still, figure):
+    check(still, figure, {})
 
 
 def test_nothing_changes_before_the_first_move(page, figure):

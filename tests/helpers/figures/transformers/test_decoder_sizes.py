@@ -85,19 +85,12 @@ def test_every_model_is_exactly_what_costs_say(figure):
         assert math.isclose(found["train"], training_memory_bytes.train_flops(c, 1, 4096, "matmuls", "causal") / 4096)
 
 
-def test_without_javascript_the_table_stands_there(browser, figure, address):
-    context = browser.new_context(java_script_enabled=False)
-    try:
-        still = context.new_page()
-        still.goto(address)
-        assert not still.locator("form").is_visible()
-        cells = {r.name: still.locator(f'{FIGURE} [data-result="{r.name}"]').text_content() for r in RESULTS}
-        assert cells == figure.said()
-        assert still.locator("[role=status]").inner_text() == figure.sentence()
-        assert still.get_by_role("row", name="MLP 5,637,144,576").is_visible()
-        assert not still.get_by_role("row", name="routers").is_visible()
-    finally:
-        context.close()
+def test_without_javascript_the_table_stands_there(still, figure):
+    cells = {r.name: still.locator(f'{FIGURE} [data-result="{r.name}"]').text_content() for r in RESULTS}
+    assert cells == figure.said()
+    assert still.locator("[role=status]").inner_text() == figure.sentence()
+    assert still.get_by_role("row", name="MLP 5,637,144,576").is_visible()
+    assert not still.get_by_role("row", name="routers").is_visible()
 
 
 def test_nothing_changes_before_the_first_move(page, figure):
