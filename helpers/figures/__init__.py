@@ -1,7 +1,7 @@
 """Live figures and films: what each computes, says and draws, and its script, in one folder of the room of its chapter.
 
 `figure.py` of a folder holds the figure as its page shows it; `{live} name` on a page finds it here.
-May import: helpers.live, helpers.plot, helpers.costs; of this floor, the rooms before its own.
+May import: helpers.live, helpers.plot, helpers.plan, helpers.costs; of this floor, the rooms before its own.
 Tests: tests/helpers/figures, where each page is held against helpers.costs.
 """
 

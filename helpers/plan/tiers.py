@@ -2,7 +2,7 @@
 
 from helpers import show
 from helpers.costs.racks.cluster import Cluster
-from helpers.costs.racks.step_by_tier import Over, by_tier
+from helpers.costs.racks.step_by_tier import Over, by_tier, is_hsdp
 from helpers.costs.training.training_step import Step
 
 KINDS = {
@@ -17,6 +17,7 @@ SENT = {
     "experts": "tokens of experts",
     "stages": "activations of pp",
 }
+"""What each of `step_by_tier.KINDS` is called."""
 HSDP = "Weights are gathered inside a {inside}, and only gradients leave it: this is HSDP."
 RINGS = (
     "The estimate is that of a network without oversubscription, because a ring visits all domains of a group before "
@@ -65,15 +66,8 @@ def remarks(at: Step, c: Cluster, over: tuple[Over, ...]) -> list[str]:
     share = f"{most.seconds / at.estimate.mid:.0%} of the estimate"
     beside = f"{most.seconds / at.math:.0%} of what the products take at published rates"
     out = [f"The links of the {names(c)[most.name]} are busy longest: {share}, or {beside}."]
-    if is_hsdp(at, over):
+    if is_hsdp(at.layout, {kind: sum(x.bytes[kind] for x in over[1:]) for kind in SENT}):
         out.append(HSDP.format(inside=names(c)["domain"]))
     if c.oversubscription > 1:
         out.append(RINGS if c.groups > 1 else ONE_GROUP)
     return out
-
-
-def is_hsdp(at: Step, over: tuple[Over, ...]) -> bool:
-    """Whether fsdp gathers weights inside domains alone, and gradients are summed over several."""
-    outer = over[1:]
-    leave = {kind: any(x.bytes[kind] for x in outer) for kind in ("weights", "gradients")}
-    return at.layout.fsdp > 1 and leave == {"weights": False, "gradients": True}

@@ -15,11 +15,12 @@ Seconds are those of bytes at published rates, without hops: floors of how long 
 may hide.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 from helpers.arguments import Count, entries
-from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.training.layout import Layout, along
 from helpers.costs.training.layout_collectives import Sent, joined, seconds_each
 from helpers.costs.training.training_step import Step
@@ -51,8 +52,18 @@ class Over:
         return sum(self.bytes.values())
 
 
+def largest_group(chip: Chip) -> int:
+    """Domains under one set of leaf switches, where there are as many: 32 hosts, or 8 racks.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> largest_group(chip("H100")), largest_group(chip("GB200"))
+    (32, 8)
+    """
+    return HOSTS if chip.pod[0] <= chip.chips_per_host else RACKS
+
+
 def cluster_of(s: Slice, domains: Count = 1, group: int | None = None, oversubscription: float = 1.0) -> Cluster:
-    """The cluster of so many slices or domains: as a group the largest number up to 32 hosts, or 8 racks, that divides them.
+    """The cluster of so many slices or domains: as a group the largest number up to `largest_group` that divides them.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> [cluster_of(Slice(chip("H100"), (8,)), n).group for n in (4, 32, 64, 48)], cluster_of(Slice(chip("GB200"), (72,)), 16).group
@@ -61,7 +72,7 @@ def cluster_of(s: Slice, domains: Count = 1, group: int | None = None, oversubsc
     if s.chip.axes:
         return Cluster(s, domains, group or 0, oversubscription)
     if group is None:
-        most = HOSTS if s.chip.pod[0] <= s.chip.chips_per_host else RACKS
+        most = largest_group(s.chip)
         group = 0 if domains <= most else max(n for n in range(1, most + 1) if domains % n == 0)
     return Cluster(s, domains, group if group < domains else 0, oversubscription)
 
@@ -89,6 +100,18 @@ def by_tier(at: Step, c: Cluster) -> tuple[Over, ...]:
         )
     every = divided(volumes(at), at.layout, at.slice, c.domains // c.groups, c.groups, c.oversubscription)
     return every[: 1 if c.domains == 1 else 2 if c.groups == 1 else len(TIERS)]
+
+
+def is_hsdp(layout: Layout, outside: Mapping[str, float]) -> bool:
+    """Whether fsdp gathers weights inside domains alone, and gradients are summed over several.
+
+    outside  bytes that a chip sends over all tiers but the first, by KINDS
+
+    >>> outside = dict.fromkeys(KINDS, 0.0) | {"gradients": 3.9e9}
+    >>> is_hsdp(Layout(fsdp=8, dp=32), outside), is_hsdp(Layout(dp=32), outside), is_hsdp(Layout(fsdp=8), outside | {"weights": 1.0})
+    (True, False, False)
+    """
+    return layout.fsdp > 1 and outside["weights"] == 0 and outside["gradients"] > 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from html import escape
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.controls import head_html, reading
+from helpers.plan.tiers import SENT
 
 from . import tiers, words as say
 
@@ -164,7 +165,7 @@ def drawing(kind: str, task: str, values, most: float) -> str:
 
 def _tiers(figure, at, plan) -> str:
     """What the picked layout sends over each tier: a row for each kind, the last one with seconds."""
-    kinds, last = list(say.SENT.values()), f"{escape(say.TABLE['busy'])} <small>{escape(say.TABLE['kind'])}</small>"
+    kinds, last = list(SENT.values()), f"{escape(say.TABLE['busy'])} <small>{escape(say.TABLE['kind'])}</small>"
     shown = tiers.table(figure.chip_of(at), plan.values) if at["task"] == "train" else []
     texts, wide = {row[0]: row[1:] for row in shown}, len(tiers.TIERS)
 

@@ -14,6 +14,7 @@ from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import MEASURED, RESERVE, SPREAD as SERVED, arithmetic
 from helpers.costs.inference.serving_operations import BITS, FOUR, Deployment
 from helpers.costs.inference.serving_plan import LARGEST, MOST
+from helpers.costs.racks.step_by_tier import largest_group
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.layout import AXES
@@ -260,7 +261,7 @@ class Planner:
     def _chip(self, of: Chip, label: str) -> dict:
         return {
             "speeds": speeds(of), "kind": 0 if of.axes else 1, "places": [numbered(p) for p in training.places(of.name)],
-            "wired": [tiers.wired(p) for p in training.places(of.name)], "group": tiers.grouped(of), "tiers": tiers.called(of),
+            "wired": [tiers.wired(p) for p in training.places(of.name)], "group": largest_group(of), "tiers": tiers.called(of),
             "note": note(of, label), "wide": SPREAD["chip"] if lender(of) else 1,
             "rates": deployments.speeds(of), "domain": LARGEST if of.axes else of.pod[0], "noted": promises.note(of, label),
             "types": {w: deployments.stored(of, w) for w in BITS},

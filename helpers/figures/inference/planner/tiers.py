@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
-from helpers.costs.racks.step_by_tier import HOSTS, KINDS, RACKS, TIERS, Volume, cluster_of, divided, volumes
+from helpers.costs.racks.step_by_tier import KINDS, TIERS, Volume, cluster_of, divided, is_hsdp, volumes
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.training.layout import AXES, Layout
@@ -16,6 +16,7 @@ from helpers.live.controls import reading
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.renaming import renamed
 from helpers.numeric import where
+from helpers.plan.tiers import SENT
 
 from . import words as say
 
@@ -38,9 +39,8 @@ def said(of: Chip, layout: Layout, values: dict[str, float]) -> str:
     if not max(seconds) > 0:
         return ""
     longest = say.LINKS.format(tier=called(of)[seconds.index(max(seconds))], busy=reading(max(seconds), "s"))
-    leave = [sum(values[f"b{t}_{k}"] for t in (1, 2)) for k in (0, 1)]
-    hsdp = layout.fsdp > 1 and leave[0] == 0 and leave[1] > 0
-    return longest + (say.HSDP.format(inside=called(of)[0]) if hsdp else "")
+    outside = {kind: sum(values[f"b{t}_{k}"] for t in range(1, len(TIERS))) for k, kind in enumerate(KINDS)}
+    return longest + (say.HSDP.format(inside=called(of)[0]) if is_hsdp(layout, outside) else "")
 
 
 def table(of: Chip, values: dict[str, float]) -> list[tuple[str, ...]]:
@@ -55,17 +55,12 @@ def table(of: Chip, values: dict[str, float]) -> list[tuple[str, ...]]:
     for k, kind in enumerate(KINDS):
         sent = [values[f"b{t}_{k}"] for t in some]
         if any(sent):
-            rows.append((say.SENT[kind], *(reading(x, "B") for x in sent)))
+            rows.append((SENT[kind], *(reading(x, "B") for x in sent)))
     return [*rows, (say.TABLE["busy"], *(reading(values[f"w{t}"], "s") for t in some))]
 
 
-def grouped(of: Chip) -> int:
-    """Domains under one set of leaf switches, where there are as many."""
-    return HOSTS if of.pod[0] <= of.chips_per_host else RACKS
-
-
 GATHERED = (("fsdp",), ("cp", "ep", "fsdp", "dp"), ("cp", "fsdp", "dp"), ("cp", "ep", "dp"), ("cp", "dp"))
-SENT = (
+VOLUMES = (
     ("AllGather", ("tp",), "tensor"),
     ("AllGather", ("cp",), "context"),
     ("AllToAll", ("tp", "ep"), "experts"),
@@ -93,16 +88,17 @@ def _spread(some, layout: Layout, s: Slice, group, groups, oversubscription=1.0)
 
 
 def _sends(like: Config, *numbers) -> tuple:
-    """Bytes of SENT, and the copies of a token; the last number is the place of a policy in KEPT."""
-    sizes, (tokens, T), rest = numbers[:10], numbers[10:12], numbers[12:]
+    """Bytes of VOLUMES, and the copies of a token; the last number is the place of a policy in KEPT."""
+    n = len(SIZES)
+    sizes, (tokens, T), rest = numbers[:n], numbers[n : n + 2], numbers[n + 2 :]
     laid, here = Layout(**dict(zip(SEARCHED, rest))), Wired(chip("H100"), (rest[0] * 1.0,), (False,))
     first, every = step(build(like, *sizes), laid, tokens, T, here, "causal", 0.0), []
     for policy in KEPT:
         found = {(x.kind, x.axes, x.what): x for x in volumes(first.keeping(policy))}
-        if more := found.keys() - set(SENT):
-            raise ValueError(f"SENT lacks {more}: add what a step sends")
+        if more := found.keys() - set(VOLUMES):
+            raise ValueError(f"VOLUMES lacks {more}: add what a step sends")
         copies = next((x.copies for x in found.values() if x.kind == "AllToAll"), 1.0)
-        every.append((*(found[key].bytes if key in found else 0.0 for key in SENT), copies))
+        every.append((*(found[key].bytes if key in found else 0.0 for key in VOLUMES), copies))
     return tuple(_pick(rest[-1], some) + 0.0 * tokens for some in zip(*every))
 
 
@@ -114,11 +110,17 @@ def _pick(n, some):
 
 
 def _over(torus: bool, *numbers) -> tuple:
-    """`_spread` of SENT over the tiers of a torus, or of GPUs."""
-    sent, (copies, W, dcn, group, groups, *wired), axes = numbers[:16], numbers[16:27], numbers[27:]
+    """`_spread` over the tiers of a torus, or of GPUs.
+
+    numbers  bytes of VOLUMES; copies of a token, bytes/s of links and of the network, domains of a group, groups; what `wired` gives;
+             sizes of AXES
+    """
+    n = len(VOLUMES)
+    sent, (copies, W, dcn, group, groups), rest = numbers[:n], numbers[n : n + 5], numbers[n + 5 :]
+    sides, rings, axes = rest[:3], rest[3:6], rest[6:]
     on = replace(chip("v5p" if torus else "H100"), link_bandwidth=W, dcn_bandwidth=dcn)
-    s = Wired(on, tuple(wired[:3]), tuple(w > 0 for w in wired[3:])) if torus else Wired(on, (wired[0],), (False,))
-    some = tuple(Volume(*key, n, copies if key[0] == "AllToAll" else 1) for key, n in zip(SENT, sent))
+    s = Wired(on, sides, tuple(w > 0 for w in rings)) if torus else Wired(on, sides[:1], (False,))
+    some = tuple(Volume(*key, n, copies if key[0] == "AllToAll" else 1) for key, n in zip(VOLUMES, sent))
     laid = Layout(**dict(zip(AXES, axes)), pods=1 if torus else group * groups)
     return _spread(some, laid, s, group, groups)
 
@@ -137,6 +139,6 @@ def wired(place: Place) -> tuple[int, ...]:
 @cache
 def functions(structures: tuple[Config, ...]) -> tuple[list[str], list[str]]:
     """JavaScript: for each structure what it sends, and how that is divided over tiers, on a torus and on GPUs."""
-    row, over = [8.0] * (len(SIZES) + 2 + len(SEARCHED) + 1), [8.0] * (len(SENT) + 11 + len(AXES))
+    row, over = [8.0] * (len(SIZES) + 2 + len(SEARCHED) + 1), [8.0] * (len(VOLUMES) + 5 + 6 + len(AXES))
     some = [javascript(lambda *x: _sends(like, *x), *row) for like in structures]  # noqa: B023
     return renamed(some), [javascript(lambda *x: _over(torus, *x), *over) for torus in (True, False)]  # noqa: B023

@@ -10,6 +10,7 @@ from helpers.figures.training.layout_search.candidates import MOST_CP, PARTS, RO
 from helpers.figures.training.layout_search.page import HELD, TAKES
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.controls import Result, ungrouped
+from helpers.plan import tiers
 
 from .deployments import FIRST, GAP
 
@@ -170,14 +171,6 @@ BARS = {
 }
 TIERS = {"domain": "{links} domain", "slice": "slice", "others": ("leaf switches", "spine switches")}
 """What has the links of each tier."""
-SENT = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "tensor": "activations of tp",
-    "context": "keys and values of cp",
-    "experts": "tokens of experts",
-    "stages": "activations of pp",
-}
 TABLE = {
     "title": "What a chip sends in a step, over which links",
     "what": "what is sent",
@@ -185,7 +178,7 @@ TABLE = {
     "kind": "floor, at published rates",
 }
 LINKS = " The links of the {tier} are busy longest: {busy} at published rates."
-HSDP = " Weights are gathered inside a {inside}, and only gradients leave it: this is HSDP."
+HSDP = f" {tiers.HSDP}"
 DRAWN = {
     "memory": "Peak memory per device, by role",
     "time": "Seconds, by what takes them",

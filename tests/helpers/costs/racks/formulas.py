@@ -177,4 +177,5 @@ FORMULAS = {
 DISCRETE = {
     "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "rates_in", "bottleneck", "every_cut", "gpu", "tile_fits",
     "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps", "cluster_of", "by_tier", "volumes",
+    "largest_group", "is_hsdp",
 }  # fmt: skip
