@@ -13,7 +13,7 @@ network adds `round_dcn` for each hop, since nothing comes down before something
 The constants are fitted by `python -m tests.bench_collectives --fit` to book/data/collectives.json, each source weighing alike.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from helpers.arguments import entries
 from helpers.costs.rooflines.hardware import Chip
@@ -115,8 +115,8 @@ def collective_seconds(
     """Seconds of a collective of `size` bytes over so many GPUs in so many domains; for an AllToAll `size` is what one of them sends.
 
     algorithm  "ring": one through all GPUs, for each rail; "tree": rings inside, two trees across, for an AllReduce; "nvls": the
-               NVSwitch adds, and across domains trees do; "collnet": rings inside, and the network's switches add; "best": the
-               fastest of the first three. An AllToAll has one, whichever is named
+               NVSwitch adds, and across domains trees do; "collnet": rings inside, and the network's switches add, for an AllReduce;
+               "best": the fastest of the first three. An AllToAll has one, whichever is named
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> f"{collective_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
@@ -126,14 +126,18 @@ def collective_seconds(
         raise ValueError(
             f"algorithms are {', '.join(ALGORITHMS)} and tools {', '.join(TOOLS)}, not {algorithm!r} and {tool!r}"
         )
-    if algorithm == "best" and kind != "AllToAll":
+    if kind == "AllToAll":
+        algorithm = "pairs"
+    elif kind != "AllReduce" and algorithm in ("tree", "collnet"):
+        raise ValueError(f"{algorithm} is of an AllReduce, which is added on the way, not of {kind!r}")
+    if algorithm == "best":
         known = [a for a in ("ring", "nvls") if hasattr(k, f"{a}_{_generation(chip)}")]
         if kind == "AllReduce":
             known.append("tree")  # in one domain it is a ring
         return minimum(*(collective_seconds(kind, size, chip, chips, domains, a, tool, k) for a in known))
     g = chips / domains
-    (inside, across), share = _moves(kind, size, chip, g, domains, algorithm, k)
-    rate = _links(chip, g) * share
+    inside, across = _moves(kind, size, g, domains, algorithm, k)
+    rate = _links(chip, g) * _share(chip, algorithm if algorithm in ("nvls", "pairs") else "ring", k)
     x = maximum(inside.bytes / rate, across.bytes / (chip.dcn_bandwidth * k.network))
     start = k.launch + (k.torch if tool == "torch" else 0.0)
     waits = inside.hops * k.latency + across.hops * k.latency_dcn
@@ -143,20 +147,19 @@ def collective_seconds(
     return start + waits + x + 2 * sqrt(inside.hops * k.piece * x) + x * fill / (x + fill)
 
 
-def _moves(kind: str, size, chip: Chip, g, domains, algorithm: str, k: Reached):
-    """Bytes and hops in both tiers, and the share of its links that a chip reaches meanwhile."""
-    own = k.own * size / (g * domains)
-    if kind == "AllToAll":
-        inside, across = swap_tiers(size * g * domains, g, domains)
-        return (Move("ici", inside.bytes + own, 1), Move("dcn", across.bytes, where(domains > 1, 1, 0))), _share(
-            chip, "pairs", k
-        )
+def _moves(kind: str, size, g, domains, algorithm: str, k: Reached) -> tuple[Move, Move]:
+    """What goes over the links of a chip, and over its card; nothing goes there in one domain. "pairs" stands for an AllToAll."""
     if algorithm == "nvls":
-        return in_network(kind, size, g, domains), _share(chip, "nvls", k)
-    inside, across = flat_ring(kind, size, g, domains)
-    if algorithm in ("tree", "collnet"):
+        return in_network(kind, size, g, domains)
+    if algorithm == "pairs":  # all at once
+        inside, across = (replace(x, hops=1) for x in swap_tiers(size * g * domains, g, domains))
+    elif algorithm == "ring":
+        inside, across = flat_ring(kind, size, g, domains)
+    else:
         inside, across = double_tree(size, g, domains) if algorithm == "tree" else switches_across(size, g)
-    return (Move("ici", inside.bytes + own, inside.hops), across), _share(chip, "ring", k)
+    out = domains > 1
+    across = Move("dcn", where(out, across.bytes, 0.0), where(out, across.hops, 0))
+    return Move("ici", inside.bytes + k.own * size / (g * domains), inside.hops), across
 
 
 def bus_bandwidth(

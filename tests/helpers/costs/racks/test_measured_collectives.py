@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth, collective_seconds, exchange
+from helpers.costs.racks.measured_collectives import ALGORITHMS, REACHED, bus_bandwidth, collective_seconds, exchange
 from helpers.costs.racks.tiered_collectives import alpha_beta, flat_ring, in_network, nvls_bus_bandwidth
 from helpers.costs.rooflines.chips import chip
 from tests import bench_collectives as bench
@@ -21,13 +21,13 @@ def test_the_median_error_of_each_source_is_within_15_percent(source):
     assert errors and statistics.median(errors) <= 0.15
 
 
-@pytest.mark.slow("fits 22 constants")
+@pytest.mark.slow("fits all constants")
 def test_the_constants_are_those_of_the_fit():
     fitted = asdict(bench.fit([r for r in ROWS if bench.large(r)]))
     assert all(value == pytest.approx(getattr(REACHED, name), rel=0.02) for name, value in fitted.items())
 
 
-@pytest.mark.slow("fits 22 constants once for each source")
+@pytest.mark.slow("fits all constants once for each source")
 def test_sources_that_the_fit_has_not_seen():
     found, ratios = bench.table()
     assert sum(x["left out"] > 0.15 for x in found.values()) <= 1
@@ -154,6 +154,8 @@ def test_an_all_to_all_is_of_what_each_chip_sends_and_copies_its_own():
     W = 4.5e11 * k.pairs_hopper
     for n in (2, 4, 8):
         assert collective_seconds("AllToAll", 1e9, h100, n, k=k) == pytest.approx(1e9 * (n - 1 + k.own) / n / W)
+    every = {collective_seconds("AllToAll", 1e9, h100, n, n // 8, a) for n in (8, 64) for a in ALGORITHMS}
+    assert len(every) == 2  # one way for each number of chips, whichever is named
     t = collective_seconds("AllToAll", 1e9, h100, 64, 8, k=k)  # 56 of 64 blocks leave the host, over one card
     assert t == pytest.approx(1e9 * 56 / 64 / (5e10 * k.network))
 
@@ -165,6 +167,9 @@ def test_networks_that_add_leave_nvlink_its_bytes():
     assert 1 < collnet / ring < 1.4
     ring, tree, best = (bus_bandwidth("AllReduce", 2**33, slow, 16, 2, a) for a in ("ring", "tree", "best"))
     assert best == tree and tree / ring == pytest.approx(2 * 15 / 16, rel=0.05)
+    assert (
+        len({collective_seconds("AllReduce", 1e6, h100, 8, 1, a) for a in ("ring", "tree", "collnet")}) == 1
+    )  # no network
 
 
 def test_deepep_counts_what_stays_at_home():
@@ -181,6 +186,10 @@ def test_deepep_counts_what_stays_at_home():
 def test_errors_say_what_would_be_right():
     for wrong, says in (
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, algorithm="pairs"), "not 'pairs'"),
+        (
+            lambda: bus_bandwidth("AllGather", 1e9, chip("H100"), 64, 8, "tree"),
+            "tree is of an AllReduce, .* not of 'AllGather'",
+        ),
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("A100"), 8, algorithm="nvls"), "rings alone"),
         (lambda: exchange(128, 7168, 8, chip("H800"), 2, "scatter"), "not in 'scatter'"),
         (lambda: exchange(128, 7168, 300, chip("H800"), 2), "300 experts are different ones, and 16 domains have 256"),
