@@ -27,6 +27,7 @@ from helpers.costs.training.training_step import Step
 from helpers.numeric import where
 
 from .cluster import Cluster
+from .tiered_collectives import domains_reached
 
 KINDS = ("weights", "gradients", "tensor", "context", "experts", "stages")
 """What is sent: weights that are gathered, gradients that are summed, activations around blocks (tp), keys and values (cp), tokens
@@ -201,7 +202,7 @@ def _tokens(one: Volume, n: list) -> tuple:
     inside, group, groups = n
     domains = group * groups
     share = one.bytes / (inside * domains)
-    reached = domains * (1 - (1 - 1 / domains) ** one.copies) / one.copies
+    reached = domains_reached(one.copies, domains) / one.copies
     return share * (1 - 1 / inside), share * reached * (group - 1) / domains, share * reached * (1 - 1 / groups)
 
 
