@@ -73,6 +73,7 @@ def price(I, J, K, X, Y, wx, wy, dx, dy, C, W, L, N, hbm, given, cut, kind, u, v
     memory = (at[0] + at[1] + at[2]) / W
     links, network = ici.sum(), dcn.sum()
     lower = maximum(math, memory, links, network)
+    peak = _peak(whole, at, share, given, kind, n_bytes * held, n_bytes * then)
     return {
         "math": math,
         "memory": memory,
@@ -81,8 +82,8 @@ def price(I, J, K, X, Y, wx, wy, dx, dy, C, W, L, N, hbm, given, cut, kind, u, v
         "lower": lower,
         "upper": math + memory + links + network,
         "bound": where(math >= lower, 0, where(memory >= lower, 1, where(links >= lower, 2, 3))),
-        "peak": _peak(whole, at, share, given, kind, n_bytes * held, n_bytes * then),
-        "fits": where(_peak(whole, at, share, given, kind, n_bytes * held, n_bytes * then) <= hbm, 1, 0),
+        "peak": peak,
+        "fits": where(peak <= hbm, 1, 0),
         "steps": ici + dcn,
     }
 
