@@ -126,8 +126,8 @@ def remembering(f: Callable) -> Callable:
 def judging(topic: str, grade_id: str) -> None:
     """The loop of a judge: answers come on stdin, verdicts go to stdout."""
     if grade_id in REMEMBERED:
-        place, name = REMEMBERED[grade_id]
-        setattr(import_module(place), name, remembering(getattr(import_module(place), name)))
+        place, name = import_module(REMEMBERED[grade_id][0]), REMEMBERED[grade_id][1]
+        setattr(place, name, remembering(getattr(place, name)))
     scope, out = in_process_grading.names(topic, lambda cell: "picture()" not in cell.source), sys.stdout
     (check,) = [c for c in in_process_grading.solved(topic).cells if meta(c).get("grade_id") == f"{grade_id}-check"]
     print("ready", file=out, flush=True)

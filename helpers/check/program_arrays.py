@@ -13,8 +13,8 @@ from .raised import Unclear
 OPENED = {*CALLS, "scan", "while", "cond", "shard_map"}
 """Primitives that run what they hold in a way that is known here."""
 
-
 SAME_NUMBERS = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "rev", "convert_element_type", "copy"}
+"""Primitives whose result has the numbers of their operand and no others, perhaps each several times."""
 
 
 def equations(jaxpr) -> Iterator:
