@@ -2,9 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import jax
 import pytest
+from jax._src import compilation_cache
 
+from autograder.engine import checker
 from tests.scratch import ROOT
 
 RING = """
@@ -31,3 +35,14 @@ def test_a_program_of_several_devices_runs_as_it_was_compiled(tmp_path):
     assert any(name.startswith("jit_dense-") for name in kept) and not any(
         name.startswith("jit_both-") for name in kept
     )
+
+
+def test_a_program_for_a_machine_that_is_not_here_is_not_kept(monkeypatch):
+    """Its executable, as of `aot_compile_tpu`, has no devices here."""
+    kept, here = [], SimpleNamespace(local_devices=lambda: ["the only one"])
+    monkeypatch.setattr(compilation_cache, "put_executable_and_time", lambda key, *rest: kept.append(key))
+    monkeypatch.setattr(jax.config, "update", lambda *args: None)
+    checker.keep_compiled("")
+    for key, executable in (("elsewhere", SimpleNamespace()), ("here", here)):
+        compilation_cache.put_executable_and_time(key, "f", executable, None, 1)
+    assert kept == ["here"]
