@@ -10,6 +10,7 @@ import json
 import math
 import platform
 import statistics
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 
 from helpers.costs.racks.measured_collectives import REACHED, Reached, bus_bandwidth, exchange
@@ -95,11 +96,11 @@ def off(row: dict, k: Reached) -> float:
     return abs(predicted(row, k) / measured(row) - 1)
 
 
-def table() -> tuple[dict[str, dict[str, float]], list[float]]:
-    """By source: rows, and median errors of the constants as they are, and of those fitted without this source; and of each row
-    of `large` size what the constants that have not seen its source predict over what was measured."""
+def table(sources: Iterable[str] = ()) -> tuple[dict[str, dict[str, float]], list[float]]:
+    """By source, of all unless some are given: rows, and median errors of the constants as they are, and of those fitted without
+    this source; and of each row of `large` size what the constants that have not seen its source predict over what was measured."""
     every, out, ratios = [r for r in rows() if large(r)], {}, []
-    for source in dict.fromkeys(r["source"] for r in every):
+    for source in sources or dict.fromkeys(r["source"] for r in every):
         mine, others = ([r for r in every if (r["source"] == source) is same] for same in (True, False))
         k = fit(others)
         ratios += [predicted(r, k) / measured(r) for r in mine]
