@@ -36,7 +36,9 @@ from .mutation import Change, changes
 WON = SAMPLES / "won.yaml"
 HEAD = (
     "Changes of our answers that win and were looked at: they are right as well (`python -m autograder.samples.hunt`).",
-    "An answer without any was hunted too; one that is not here was not.",
+    "An answer without any was hunted too; one that is not here was not. Of those of 2.26, which is judged by its designs alone,",
+    "41 choose as good designs as ours on 150 drawn problems; the others lose only where so little memory is left that other right",
+    "answers find no design that fits, either.",
 )
 SEEDS = [("0", "a secret"), ("spring", "another")]
 MORE = [(str(i), f"secret {i}") for i in range(20)]
