@@ -47,7 +47,8 @@ def flat_ring(kind: str, V, g, m=1) -> tuple[Move, ...]:
     """One ring through all chips, domain by domain, once for each rail: a g-th of V leaves a domain through each card.
 
     Each of the g rings has every chip, and leaves a domain at another one, so a chip's NVLink carries g-1 of the rings and its
-    card one. A piece makes n-1 hops, m-1 of them over the network; an AllReduce goes round twice.
+    card one. A piece that starts at the first chip of a domain makes n-1 hops, m-1 of them over the network, and one that starts
+    inside a domain m; an AllReduce goes round twice.
 
     >>> [(x.link, x.bytes, x.hops) for x in flat_ring("AllReduce", 1024.0, g=8, m=2)]
     [('ici', 1680.0, 28), ('dcn', 240.0, 2)]
