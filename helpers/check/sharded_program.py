@@ -277,7 +277,7 @@ class Program:
         return Reading.like(self.reading, traced, lowered), lambda *arrays: lowered.compile()(*arrays)
 
     def program(self) -> Callable:
-        """The program that the answer makes; with {U_X} the result is the stack of the devices' summands."""
+        """The program that the answer makes; with {U_X} the result is the stack of the devices' partial sums."""
         s, stacked = self.setting, self.setting.stacked
 
         def f(*blocks):

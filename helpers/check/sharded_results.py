@@ -27,7 +27,7 @@ def differs(got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stack
     """None if every device holds its block of what is expected, else a sentence that does not say what that is.
 
     got      the sharded result; copies that it promises are compared one by one
-    stacked  the result is a stack of summands, and their sum is compared
+    stacked  the result is a stack of partial sums, and their sum is compared
     dtype    type that was computed in, which sets the tolerance
     """
     expected = np.asarray(expected, np.float64)

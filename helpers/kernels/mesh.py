@@ -92,7 +92,7 @@ def costs_mesh(mesh: Mesh) -> sharded_array.Mesh:
 def spec(array) -> P:
     """The PartitionSpec of a sharding in the notation; a PartitionSpec as it is.
 
-    An array with {U_X} is held as its summands, stacked in front: of C[I, K] {U_X}, an array [|X|, I, K] cut over X.
+    An array with {U_X} is held as its partial sums, stacked in front: of C[I, K] {U_X}, an array [|X|, I, K] cut over X.
 
     >>> spec("A[I_X, J_YZ]") == P("X", ("Y", "Z")), spec("A[I, J] {U_X}") == P("X", None, None)
     (True, True)

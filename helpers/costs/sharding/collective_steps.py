@@ -22,7 +22,7 @@ class Send:
 
     way    +1 to the device with the next number (round a ring: from the last to the first), -1 the other way
     block  its number; in an AllToAll (from device, to device)
-    parts  the devices whose summands are in it; in an AllToAll which halves it is: {1}, {-1} or both
+    parts  the devices whose partial sums are in it; in an AllToAll which halves it is: {1}, {-1} or both
     share  how much of a block this is: 1, or half of one
     """
 
@@ -108,13 +108,13 @@ def all_gather(axis: Axis, ways: int = 2) -> Film:
 
 
 def reduce_scatter(axis: Axis, ways: int = 2) -> Film:
-    """Device d starts with its summand of every block; it ends with block d, summed over all devices.
+    """Device d starts with its partial sum of every block; it ends with block d, summed over all devices.
 
     >>> [dict(h) for h in reduce_scatter(Axis(2)).frames[-1].held]
     [{0: frozenset({0, 1})}, {1: frozenset({0, 1})}]
     """
     moments = list(_adding(_summands(axis.n), _scatter_steps(axis, ways)))
-    return _film("ReduceScatter", axis, ways, moments, f"Device d holds block d, the sum of all {axis.n} summands.")
+    return _film("ReduceScatter", axis, ways, moments, f"Device d holds block d, the sum of all {axis.n} partial sums.")
 
 
 def all_reduce(axis: Axis, ways: int = 2) -> Film:
@@ -180,9 +180,9 @@ def gather_matmul(axis: Axis, ways: int = 2) -> Film:
 
 
 def matmul_scatter(axis: Axis, ways: int = 2) -> Film:
-    """Matmul and ReduceScatter overlapped: A[I, J_X] · B[J_X, K], a block's summand made just before it is needed.
+    """Matmul and ReduceScatter overlapped: A[I, J_X] · B[J_X, K], a block's partial sum made just before it is needed.
 
-    Device d ends with block d of the product; nobody ever holds all of a summand.
+    Device d ends with block d of the product; nobody ever holds all of a partial sum.
     """
     n, steps = axis.n, _scatter_steps(axis, ways)
     needed = [[{s.block for s in step if s.src == d} for d in range(n)] for step in steps] + [[{d} for d in range(n)]]
@@ -303,7 +303,7 @@ def _after_sums(held: Held, sends) -> Held:
     for s in sends:
         own = held[s.dst].get(s.block, frozenset())
         if own & s.parts:
-            raise AssertionError(f"block {s.block} would count summands {sorted(own & s.parts)} twice on {s.dst}")
+            raise AssertionError(f"block {s.block} would count partial sums {sorted(own & s.parts)} twice on {s.dst}")
         held[s.dst][s.block] = own | s.parts
     return held
 

@@ -211,7 +211,7 @@ class Case:
         if A.unreduced or B.unreduced:
             partial = A if A.unreduced else B
             raise ValueError(
-                f"{partial} is a partial sum: add its summands up (AllReduce, ReduceScatter) before it is multiplied"
+                f"{partial} is a partial sum: add it up over its devices (AllReduce, ReduceScatter) before it is multiplied"
             )
         bytes_each(dtype)
         return cls((A, B, C), ijk, {d: sizes[d] for d in ijk}, mesh, dtype)

@@ -158,7 +158,9 @@ def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mes
     after.check(mesh, sizes)
     found = routes(state(before, mesh), state(after, mesh), mesh, grain(before.dims, sizes, mesh))
     if not found:
-        raise ValueError(f"nothing turns {before} into {after}: an array that is whole has no summands left to spread")
+        raise ValueError(
+            f"nothing turns {before} into {after}: an array that is whole has no partial sums left to spread"
+        )
     least = min(found, key=lambda r: (float(f"{r.bytes:.9g}"), r.latency, len(r.hops)))
     return tuple(spell(h, before.name, before.dims) for h in least.hops)
 

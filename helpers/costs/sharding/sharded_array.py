@@ -154,7 +154,7 @@ class Sharding:
     name       "A"
     dims       ("I", "J")
     axes       for each dimension the mesh axes that cut it, major first: (("X",), ("Y", "Z"))
-    unreduced  the axes of {U_…}: devices along them hold summands, and the array is their sum
+    unreduced  the axes of {U_…}: devices along them hold partial sums, and the array is their sum
     """
 
     name: str

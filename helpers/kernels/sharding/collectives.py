@@ -286,7 +286,7 @@ class Timed:
 
 
 def primitive(kind: str, mesh: jax.sharding.Mesh, x: str) -> Callable[[jax.Array], jax.Array]:
-    """The program of one primitive of jax.lax over mesh axis x. A {U_X} operand is its |X| summands, stacked in front."""
+    """The program of one primitive of jax.lax over mesh axis x. A {U_X} operand is its |X| partial sums, stacked in front."""
     if kind not in PRIMITIVES:
         raise ValueError(f"a primitive is one of {', '.join(PRIMITIVES)}, not {kind!r}")
     before, after, f = PRIMITIVES[kind]

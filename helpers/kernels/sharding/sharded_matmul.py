@@ -134,7 +134,7 @@ def _cut(M, n: int, axis: int) -> list:
 def program(plan, mesh: jax.sharding.Mesh) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """The program that carries out a plan of `costs.sharding.matmul_plans`, step by step, of the whole arrays A and B.
 
-    A result that the plan leaves unreduced, C[I, K] {U_X}, is returned as its |X| summands, stacked in front.
+    A result that the plan leaves unreduced, C[I, K] {U_X}, is returned as its |X| partial sums, stacked in front.
     """
     if plan.mesh.sizes != dict(mesh.shape):
         raise ValueError(f"the plan is for a {plan.mesh}, and these devices are {costs_mesh(mesh)}")

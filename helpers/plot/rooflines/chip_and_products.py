@@ -87,7 +87,7 @@ def products(
     """Rows of a title, matrices with the signs between them, and what is said below: products of matrices in blocks.
 
     A block has the colour of the device that holds it, grey is on every device, white on none.
-    The two summands of a partial sum lie behind each other.
+    The two partial sums lie behind each other.
     """
     with rc_context(STYLE):
         heights = [max(_side(m.rows) for m in parts if isinstance(m, Matrix)) + 1.5 for _, parts, _ in rows]
@@ -129,7 +129,7 @@ def _row(ax, parts: Sequence[Matrix | str], height: float) -> None:
 def _matrix(ax, x: float, top: float, m: Matrix) -> None:
     height, width = _side(m.rows), _side(m.columns)
     down, across = m.parts
-    if m.partial:  # one full-size summand behind the other, on paper that hides it
+    if m.partial:  # one full-size partial sum behind the other, on paper that hides it
         for shift, owner in ((0.16, 1), (0.0, 0)):
             for fill, hatch in (("#fff", ""), (COLOURS[owner] + "50", HATCHES[owner])):
                 at = (x + shift, top - height + shift)

@@ -74,7 +74,7 @@ def _dashed(yes: bool) -> str:
 
 
 def _cell(film: Film, frame: Frame, d: int, b: int) -> tuple[str, float]:
-    """What is written in a cell, and how dark it is: the share of the summands that are in it."""
+    """What is written in a cell, and how dark it is: the share of the partial sums that are in it."""
     n, held = film.axis.n, frame.held[d]
     if film.kind == "AllGather-matmul":
         if b in frame.works[d]:
@@ -91,7 +91,7 @@ def _cell(film: Film, frame: Frame, d: int, b: int) -> tuple[str, float]:
 
 
 def summed(parts: frozenset[int], n: int) -> str:
-    """The devices whose summands are in a block, all of them as Σ, a long run round the ring by its ends.
+    """The devices whose partial sums are in a block, all of them as Σ, a long run round the ring by its ends.
 
     >>> summed(frozenset({2}), 4), summed(frozenset({0, 3}), 4), summed(frozenset({0, 1, 2, 3}), 4)
     ('2', '0+3', 'Σ')

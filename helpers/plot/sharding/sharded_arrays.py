@@ -23,7 +23,7 @@ def layout(
     sizes      of the dimensions; with them the shape of a block is written under the array
 
     Rows are blocks of the first dimension, columns of the second. Copies are hatched and listed "0, 1",
-    summands of a partial sum are dotted and listed "0 + 1". The alt text says all of it.
+    partial sums are dotted and listed "0 + 1". The alt text says all of it.
     """
     several = [shardings] if isinstance(shardings, str | Sharding) else list(shardings)
     arrays = [parse(s) for s in several]
@@ -55,7 +55,7 @@ def frames(run: Film, *, caption: str = "") -> Picture:
 
 
 def holders(array: Sharding, mesh: Mesh) -> dict[tuple[int, ...], list[list[int]]]:
-    """For each block the devices that hold it: one list for each summand, devices in a list hold copies of each other.
+    """For each block the devices that hold it: one list for each partial sum, devices in a list hold copies of each other.
 
     >>> holders(parse("A[I_X, J]"), Mesh({"X": 2, "Y": 2}))
     {(0, 0): [[0, 1]], (1, 0): [[2, 3]]}

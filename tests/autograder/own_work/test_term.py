@@ -19,7 +19,7 @@ from .course import Learner, answer, blocks, joined, released, shifted
 TITLES = {
     "ch01_rooflines": ["The intensity of a dot product", "Between the bounds", "An int8 matrix multiplication",
                        "The exact critical batch", "Quantised weights", "The roofline against the batch"],
-    "ch02_sharding": ["What one device holds", "Copies and summands", "Who holds what", "Legal or not",
+    "ch02_sharding": ["What one device holds", "Copies and partial sums", "Who holds what", "Legal or not",
                       "AllGather on a ring and on a line", "Reading the time off the notation"],
     "ch03_transformers": ["The FLOPs of an einsum", "The same product over a mesh", "The way back through a matmul",
                           "A model on the back of an envelope", "Count a model from its config", "What a layer computes"],

@@ -28,7 +28,7 @@ CELL, LEFT, TOP = 20, 62, 34  # pixels: a cell, room for the devices' names, roo
 class Moment:
     """A frame of a step, as numbers.
 
-    held   row for each device along the axis: how much of each block it holds; of a sum, how many summands; of an
+    held   row for each device along the axis: how much of each block it holds; of a sum, how many partial sums; of an
            AllToAll, how many blocks for each device
     sent   (device, block) that leave in this frame
     out    blocks that the busiest device sends in it

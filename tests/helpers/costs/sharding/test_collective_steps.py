@@ -80,7 +80,7 @@ def test_a_collective_matmul_multiplies_every_block_once_and_never_waits(axis, w
 
 @EVERY
 def test_summands_are_counted_once(axis, ways):
-    """All blocks together hold every device's summand of every block in every frame: none is lost, none doubled."""
+    """All blocks together hold every device's partial sum of every block in every frame: none is lost, none doubled."""
     n = axis.n
     for frame in collective_steps.reduce_scatter(axis, ways).frames:
         for b in range(n):
@@ -89,7 +89,7 @@ def test_summands_are_counted_once(axis, ways):
 
 
 @pytest.mark.parametrize("n", range(2, 10))
-def test_along_a_line_sums_meet_in_the_middle_and_no_summand_is_counted_twice(n):
+def test_along_a_line_sums_meet_in_the_middle_and_no_partial_sum_is_counted_twice(n):
     """What stands in a block is what lies on one side of the device, or everything; each device's copies add up to no more."""
     every = frozenset(range(n))
     for frame in collective_steps.all_reduce(Axis(n, wraps=False)).frames:

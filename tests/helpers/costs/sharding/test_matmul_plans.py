@@ -77,7 +77,7 @@ def test_a_partial_sum_may_be_wished():
     assert s.kind == "Matmul"
     for p in plans("A[I, J_X]", "B[J_X, K]", "C[I, K] {U_X}", SIZES, MESH):
         assert str(p.steps[-1].after) == "C[I, K] {U_X}"
-    with pytest.raises(ValueError, match="is a partial sum: add its summands up"):
+    with pytest.raises(ValueError, match="is a partial sum: add it up over its devices"):
         plans("A[I, J] {U_X}", "B[J, K]", "C[I, K]", SIZES, MESH)
 
 

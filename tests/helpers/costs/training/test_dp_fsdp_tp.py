@@ -23,7 +23,7 @@ def scattered(whole, a, mesh):
 
 
 def summed(blocks, a, mesh):
-    """The whole array, from every device's block: summands add up, copies must agree."""
+    """The whole array, from every device's block: partial sums add up, copies must agree."""
     whole, seen = np.zeros([SIZES[d] for d in a.dims]), {}
     for block, at in zip(blocks, mesh.coordinates()):
         where = tuple(slice(*r) for r in a.slices(at, SIZES, mesh))

@@ -77,7 +77,7 @@ def test_the_four_cases(name):
 
 
 def test_case_3_leaves_partial_sums_that_differ_and_add_up():
-    """Each device holds another summand."""
+    """Each device holds another partial sum."""
     A, B = operands()
     parts = np.asarray(meshes.sharded(mm.case1, MESH, ("A[I, J_X]", "B[J_X, K]"), "C[I, K] {U_X}")(A, B))
     assert parts.shape == (4, 16, 8)
