@@ -69,12 +69,13 @@ class Ran:
         """
         return program_arrays.added_over(self.jaxpr, these, but)
 
-    def met_at_once(self, these: int, by: int) -> int:
+    def met_at_once(self, these: int, by: int, beside: int | None = None) -> int:
         """The most numbers of one argument that an operation joins with another: how many keys a query meets at once, times H.
 
-        A sum of products meets as many keys as the product that it stands for.
+        A sum of products meets as many keys as the product that it stands for. Of an array that stacks the argument and the one
+        `beside` it, keys and values, half counts.
         """
-        return max(program_arrays.met_at_once(self.jaxpr, [these], [by]), default=0)
+        return max(program_arrays.met_at_once(self.jaxpr, [these], [by], [] if beside is None else [beside]), default=0)
 
     @property
     def largest(self) -> int:

@@ -55,10 +55,11 @@ def added_over(jaxpr, these: Sequence[int], but: Sequence[int]) -> list[int]:
     return found
 
 
-def met_at_once(jaxpr, these: Sequence[int], by: Sequence[int]) -> list[int]:
+def met_at_once(jaxpr, these: Sequence[int], by: Sequence[int], beside: Sequence[int] = ()) -> list[int]:
     """How many numbers made of all these arguments, and of none of `by`, each operation joins with what is made of all of `by`.
 
-    A number that is repeated along a new axis counts once; arrays that are only put beside each other do not meet.
+    A number that is repeated along a new axis counts once; arrays that are only put beside each other do not meet. An array
+    that is made of `beside` as well has as many numbers of each, as where keys and values are stacked.
     """
     found, distinct = [], {}
     for eqn, takes, _ in _origins(jaxpr):
@@ -66,7 +67,8 @@ def met_at_once(jaxpr, these: Sequence[int], by: Sequence[int]) -> list[int]:
         if name in SAME_NUMBERS:
             distinct |= {id(v): sizes[0] for v in eqn.outvars}
         elif name not in OPENED | {"concatenate"} and any(frozenset(by) <= of for of in takes):
-            found += [n for n, of in zip(sizes, takes) if frozenset(these) <= of and not of & frozenset(by)]
+            meets = [(n, of) for n, of in zip(sizes, takes) if frozenset(these) <= of and not of & frozenset(by)]
+            found += [n // (1 + len(of & frozenset(beside))) for n, of in meets]
     return found
 
 

@@ -217,3 +217,19 @@ def test_how_many_keys_a_query_meets_at_once(f, keys):
     """However the products are written, and whatever the shape of the keys."""
     q, k = (np.float32(RNG.standard_normal((n, 3)) / 9) for n in (25, 40))
     assert check.ran(f, [q, k], one_by_one).met_at_once(1, by=0) == 3 * keys
+
+
+@pytest.mark.parametrize("C", [4, 8])
+def test_keys_that_are_stacked_with_values_are_half_of_what_a_query_meets(C):
+    """A product of queries and what stands beside them with keys and values takes C of each."""
+
+    def stacked(q, k, v):
+        pair, out = jnp.stack([k, v]), 0
+        for a in range(0, 40, C):
+            scores, others = jnp.einsum("th,xch->xtc", q, pair[:, a : a + C])
+            out += jnp.exp(scores) * others @ v[a : a + C]
+        return out
+
+    q, k, v = (np.float32(RNG.standard_normal((n, 3)) / 9) for n in (25, 40, 40))
+    program = check.ran(stacked, [q, k, v], lambda q, k, v: np.exp(q @ k.T) * (q @ v.T) @ v)
+    assert program.met_at_once(1, by=0) == 2 * program.met_at_once(1, by=0, beside=2) == 6 * C
