@@ -33,6 +33,7 @@ from helpers.trace.jaxpr.collectives import short
 from helpers.trace.stablehlo.collectives import axis_sizes
 
 from .compare import closed
+from .judged_program import once
 from .likely_mistakes import either
 from .raised import called, limited
 from .random_inputs import inputs, seed
@@ -274,7 +275,9 @@ class Program:
         with closed():
             traced = program.trace(*put)
             lowered = traced.lower()
-        return Reading.like(self.reading, traced, lowered), lambda *arrays: lowered.compile()(*arrays)
+        return Reading.like(self.reading, traced, lowered), lambda *arrays: lowered.compile(compiler_options=once())(
+            *arrays
+        )
 
     def program(self) -> Callable:
         """The program that the answer makes; with {U_X} the result is the stack of the devices' partial sums."""
