@@ -45,7 +45,7 @@ def differs(got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stack
     if not off:
         return None
     if np.isfinite(expected).all() and not all(np.isfinite(h).all() for h in held):
-        return "the result holds NaN or infinity."
+        return "the result holds NaN or infinity: was 0 divided by 0, -inf taken from -inf, or exp taken of a large number?"
     for n in _products(mesh.devices.shape):
         if all(close(h, n * w) for h, w in zip(held, wanted)):
             return f"every number is {n} times too large: was something summed that was already whole?"
