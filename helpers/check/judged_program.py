@@ -121,7 +121,7 @@ class Ran:
 
 
 def once() -> dict[str, int]:
-    """For `jax.jit`, of a program that runs once: to make it fast takes longer than to run it, ten times for an unrolled loop.
+    """For `jax.jit`, of a program that runs once: XLA's optimiser would take longer than the run, by far for an unrolled loop.
 
     >>> jax.jit(lambda x: 2 * x, compiler_options=once())(21).item()
     42
