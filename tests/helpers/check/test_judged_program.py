@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import check
+from helpers.check import judged_program, sharded_program
 from helpers.check.raised import Unclear
 from tests.helpers.check.told import told
 
@@ -233,3 +234,17 @@ def test_keys_that_are_stacked_with_values_are_half_of_what_a_query_meets(C):
     q, k, v = (np.float32(RNG.standard_normal((n, 3)) / 9) for n in (25, 40, 40))
     program = check.ran(stacked, [q, k, v], lambda q, k, v: np.exp(q @ k.T) * (q @ v.T) @ v)
     assert program.met_at_once(1, by=0) == 2 * program.met_at_once(1, by=0, beside=2) == 6 * C
+
+
+def test_programs_that_run_once_are_compiled_with_the_options_for_that(monkeypatch):
+    """XLA refuses an option that it does not know, and so shows that it was given."""
+    for module in (judged_program, sharded_program):
+        monkeypatch.setattr(module, "once", lambda: {"no_such_option": 1})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
+        check.ran(honest, SMALL, right)
+    a = check.Program(
+        honest, 1, {"X": 2}, ["x[B_X, D]", "w[D, F]"], "y[B_X, F]", sizes=dict(B=4, D=8, F=4), dtype="f32"
+    )
+    a.equals(right, n=1, B=4, D=8, F=4)
+    points, said = a.evaluate()
+    assert points == 0 and "no_such_option" in said[0]
