@@ -11,17 +11,13 @@ found right, for each answer that was hunted, so that a new one stands out.
 
 import argparse
 import contextlib
-import inspect
 import json
 import os
 import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from importlib import import_module
 
 import yaml
 from tqdm import tqdm
@@ -44,9 +40,6 @@ SEEDS = [("0", "a secret"), ("spring", "another")]
 MORE = [(str(i), f"secret {i}") for i in range(20)]
 SECONDS = 20
 """Of the processor, for an answer and its check; a machine that others share may take many times as long."""
-
-REMEMBERED = {"ch02-q26": ("helpers.costs.sharding.best_shardings", "block")}
-"""What a check asks of a cost function is mostly the same from change to change; here it takes nearly all of the time."""
 
 
 @dataclass(frozen=True)
@@ -110,26 +103,8 @@ class Judge:
             self.process = None
 
 
-def remembering(f: Callable) -> Callable:
-    """`f`, which works nothing out twice. Its arguments are data: the same if their names are, their types and all that they hold."""
-    known, given = {}, inspect.signature(f).bind
-
-    @wraps(f)
-    def one(*args, **kwargs):
-        some = given(*args, **kwargs).arguments.items()
-        key = repr([(name, type(x), getattr(x, "__dict__", x)) for name, x in some])  # chips and sizes have no hash
-        if key not in known:
-            known[key] = f(*args, **kwargs)
-        return known[key]
-
-    return one
-
-
 def judging(topic: str, grade_id: str) -> None:
     """The loop of a judge: answers come on stdin, verdicts go to stdout."""
-    if grade_id in REMEMBERED:
-        place, name = import_module(REMEMBERED[grade_id][0]), REMEMBERED[grade_id][1]
-        setattr(place, name, remembering(getattr(place, name)))
     scope, out = in_process_grading.names(topic, lambda cell: "picture()" not in cell.source), sys.stdout
     (check,) = [c for c in in_process_grading.solved(topic).cells if meta(c).get("grade_id") == f"{grade_id}-check"]
     print("ready", file=out, flush=True)

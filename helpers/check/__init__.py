@@ -37,6 +37,7 @@ from .solutions import passed, solution
 __all__ = [
     "Answer",
     "Program",
+    "all_ran",
     "choice",
     "floats",
     "hidden",
@@ -54,11 +55,11 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """`Program`, `look` and `ran`, when they are first asked for: they need JAX, which other checks do without."""
-    if name not in ("Program", "look", "ran"):
+    """`Program`, `look`, `ran` and `all_ran`, when they are first asked for: they need JAX, which other checks do without."""
+    if name not in ("Program", "all_ran", "look", "ran"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .judged_program import ran
+    from .judged_program import all_ran, ran
     from .sharded_program import Program
     from .small_run import look
 
-    return {"Program": Program, "look": look, "ran": ran}[name]
+    return {"Program": Program, "all_ran": all_ran, "look": look, "ran": ran}[name]

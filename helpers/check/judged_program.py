@@ -137,11 +137,18 @@ def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> R
     Numbers may be off by rtol of their own size, or of a tenth of the largest number if that is more. Otherwise the learner reads
     that the program which is counted is wrong.
     """
-    program = Ran(f, arrays)
-    if where := compare.same(jax.jit(program, compiler_options=once())(*arrays), right(*arrays), rtol, floor=0.1):
-        shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
-        raise Unclear(
-            f"for arrays of the shapes {shapes} the program that is counted gives a wrong result: {where}. If small arrays are "
-            f"right, {WHY}"
-        )
-    return program
+    return all_ran(f, [arrays], right, rtol)[0]
+
+
+def all_ran(f: Callable, cases: Sequence[Sequence], right: Callable, rtol: float = 1e-3) -> list[Ran]:
+    """`ran` for several lists of arrays: each has a trace of its own, and all run together, for most of the time is XLA's."""
+    programs = [Ran(f, arrays) for arrays in cases]
+    run = jax.jit(lambda cases: [p(*arrays) for p, arrays in zip(programs, cases)], compiler_options=once())
+    for program, arrays, got in zip(programs, cases, run(cases)):
+        if where := compare.same(got, right(*arrays), rtol, floor=0.1):
+            shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
+            raise Unclear(
+                f"for arrays of the shapes {shapes} the program that is counted gives a wrong result: {where}. If small arrays are "
+                f"right, {WHY}"
+            )
+    return programs

@@ -1,6 +1,9 @@
 """The mistakes that are known to lead to a value: those that an exercise names, and factors that hint at units."""
 
 import numbers
+from collections.abc import Mapping
+
+import numpy as np
 
 from . import compare
 
@@ -48,7 +51,7 @@ class Mistakes:
         found = [
             m for m, mistake, case in self.named if self._leads(mistake, case, got, expected, args, kwargs, unseen)
         ]
-        return either(found) or self._factor(got, expected)
+        return either(found) or self._factor(got, expected, self.twice)
 
     def _leads(self, mistake, case, got, expected, args, kwargs, unseen) -> bool:
         if callable(mistake):
@@ -62,13 +65,47 @@ class Mistakes:
             return False
         return compare.same(got, value, self.rtol) is None and compare.same(expected, value, self.rtol) is not None
 
-    def _factor(self, got, expected) -> str | None:
+    def _factor(self, got, expected, twice: str) -> str | None:
+        """A factor by which a number is off, the first wrong one of several, or all numbers of an array."""
+        if isinstance(expected, Mapping | tuple | list):
+            return self._factor_within(got, expected)
+        if getattr(expected, "ndim", 0):
+            return _common_factor(got, expected, self.rtol)
         if not isinstance(got, numbers.Real) or not isinstance(expected, numbers.Real) or isinstance(expected, bool):
             return None
-        twice = f": {self.twice}?" if self.twice else ""
+        twice = f": {twice}?" if twice else ""
         factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"), *FACTORS)
         near = (m for by, m in factors if expected and compare.same(got, expected * by, min(self.rtol, 0.01)) is None)
         return next(near, None)
+
+    def _factor_within(self, got, expected) -> str | None:
+        """Of the first entry that is off; which of several quantities may have been counted twice, an exercise says."""
+        if compare.same(got, expected, float("inf")) is not None:  # another form: there are no pairs to compare
+            return None
+        twice = self.twice if self.twice != CAUSES else ""
+        places = expected if isinstance(expected, Mapping) else range(len(expected))
+        at = next(k for k in places if compare.same(got[k], expected[k], self.rtol) is not None)
+        found = self._factor(got[at], expected[at], twice)
+        where = f"in entry {at!r}," if isinstance(expected, Mapping) else f"value {at + 1} of {len(expected)}:"
+        return found and f"{where} {found}"
+
+
+def _common_factor(got, expected, rtol: float) -> str | None:
+    """What all numbers of an array are multiplied by, if it is one factor."""
+    try:
+        g, e = np.ravel(np.asarray(got, float)), np.ravel(np.asarray(expected, float))
+    except (TypeError, ValueError):
+        return None
+    if np.shape(got) != np.shape(expected) or np.count_nonzero(e) < 2 or not np.isfinite([g, e]).all():
+        return None
+    by = float(g @ e / (e @ e))
+    if not by or compare.same(g, by * e, rtol) is not None:
+        return None
+    return (
+        "the sign is wrong"
+        if compare.same(by, -1, rtol) is None
+        else f"every number is {by:.4g} times what it should be"
+    )
 
 
 def _alike(args: tuple, case: tuple) -> bool:

@@ -194,7 +194,7 @@ class Program:
         self.todo.append(run)
 
     def equals(self, dense: Callable, n: int = 2, shapes=None, scale: float = 1.0, prepared=None, **sizes) -> None:
-        """On n random inputs the program's result equals that of `dense`, which gets the whole arrays.
+        """On n random inputs the program's result equals that of `dense`, which gets the whole arrays, as NumPy has them.
 
         shapes    those of the arguments, if not named dimensions are given by
         sizes     numbers or draws, small ones: the program runs
@@ -335,8 +335,7 @@ class Program:
             a.astype(jnp.float32) if a.dtype.itemsize < 4 and jnp.issubdtype(a.dtype, jnp.floating) else a
             for a in arrays
         ]
-        wide = [jnp.asarray(a) for a in wide]
-        expected = np.asarray(dense(*wide))
+        expected = np.asarray(dense(*wide))  # of NumPy's arrays: JAX compiles a program for each shape that it works on
         put = [meshes.put(a, s.mesh, spec) for a, spec in zip(arrays, s.ins)]
         small, program = self._ready(put)
         if any(

@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -149,6 +149,26 @@ def test_the_traces_of_plans_are_explained(solved):
                     seen += 1
                     assert found == {"A": A, "B": B, "C": C}
     assert seen > 20
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.takes("compiles 24 collectives")
+def test_what_the_primitives_mean_is_what_jax_does(solved, n):
+    """2.19: whatever dimension is joined, and whatever is cut."""
+    from jax import P, lax
+
+    parts = np.random.default_rng(n).integers(-99, 99, (n, 2 * n, n, 3 * n)).astype(np.float32)
+    on = mesh.mesh((n,), ("X",))
+    for dim, to in permutations(range(3), 2):
+        per_device = {
+            "AllGather": lambda x, dim=dim: lax.all_gather(x, "X", axis=dim, tiled=True),
+            "ReduceScatter": lambda x, dim=dim: lax.psum_scatter(x, "X", scatter_dimension=dim, tiled=True),
+            "AllReduce": lambda x: lax.psum(x, "X"),
+            "AllToAll": lambda x, dim=dim, to=to: lax.all_to_all(x, "X", split_axis=to, concat_axis=dim, tiled=True),
+        }
+        for kind, f in per_device.items():
+            held = run(lambda x, f=f: f(x[0])[None], on, P("X"), P("X"), parts)
+            assert np.array_equal(held, solved["collective"](kind, list(parts), dim, to))
 
 
 PROBLEMS = [

@@ -1,4 +1,4 @@
-"""A check that looks into the program of an answer looks into one that it has run: `check.ran`, or `check.Program`.
+"""A check that looks into the program of an answer looks into one that it has run: `check.ran`, `check.all_ran`, or `check.Program`.
 
 Every check runs on its solution, and each call of the answer with arrays that have no numbers yet is looked at: who asked for it?
 """
@@ -16,7 +16,7 @@ from tests.solutions.test_visible_parts import ANSWERS, scopes  # noqa: F401
 
 JUDGES = ("judged_program.py", "sharded_program.py", "traced_program.py")
 LOOKS = ("make_jaxpr", "eval_shape", "count", "walk", "moved", "sent", "export", "lower")
-WORDS = ("trace.", "make_jaxpr", "eval_shape", "check.ran", "check.Program", ".lower(", "export")
+WORDS = ("trace.", "make_jaxpr", "eval_shape", "check.ran", "check.all_ran", "check.Program", ".lower(", "export")
 
 JUDGED = """
     ch01-q20 ch02-q17 ch02-q18 ch02-q18-all ch02-q20 ch02-q21 ch02-q22 ch02-q25 ch03-q03 ch03-q15 ch03-q17 ch03-q19

@@ -5,7 +5,7 @@ FLOPs/s, bytes/s and bytes throughout; GB is 1e9 bytes, GiB is 2**30.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from helpers.arguments import entries
@@ -39,7 +39,7 @@ class Chip:
 
     name: str
     kind: str
-    flops: Mapping[str, float]
+    flops: Mapping[str, float] = field(hash=False)
     hbm_bytes: float
     hbm_bandwidth: float
     fast_bytes: float
@@ -52,7 +52,7 @@ class Chip:
     pcie_bandwidth: float | None
     dcn_bandwidth: float
     watts: float | None
-    sources: Mapping[str, str]
+    sources: Mapping[str, str] = field(hash=False)
     names: tuple[str, str]
     neighbours: int = 0
 

@@ -1,12 +1,10 @@
 """Wrong answers made by machine lose, but for those that were looked at and found right."""
 
 from functools import cache
-from importlib import import_module
 
 import pytest
 
 from autograder.samples import hunt, mutation
-from helpers.costs.sharding.sharded_array import Axis, Mesh, parse
 from tests.tiers import repeats
 
 KNOWN = hunt.known()
@@ -57,17 +55,3 @@ def test_every_kind_of_change_is_made(line, among):
 def test_only_the_solution_is_changed():
     cell = "def f(a, b=2):\n    'twice 2'\n    ### BEGIN SOLUTION\n    return a\n    ### END SOLUTION\n"
     assert mutation.changes(cell) == []
-
-
-def test_what_is_remembered_is_worked_out_once():
-    """Once for each mesh, though two that differ in their wires alone are written alike; for each name, and for each type."""
-    asked = []
-    f = hunt.remembering(lambda of, mesh, limit=0, most=0: asked.append((of, mesh, limit, most)))
-    ring, line = (Mesh({"X": Axis(4, wraps)}) for wraps in (True, False))
-    assert repr(ring) == repr(line)
-    for of, limit, most in (("A[I]", 1, 0), (parse("A[I]"), 1, 0), ("A[I]", 0, 1)):
-        for mesh in (ring, line, Mesh({"X": 4})):
-            f(of, mesh, limit=limit, most=most)
-            f(of, mesh, limit, most)
-    assert len(asked) == 6 and [mesh for _, mesh, _, _ in asked] == [ring, line] * 3
-    assert all(hasattr(import_module(place), name) for place, name in hunt.REMEMBERED.values())

@@ -43,6 +43,13 @@ def test_a_program_is_run_before_it_is_counted(capsys):
     )
 
 
+def test_of_several_programs_that_run_together_each_is_counted_and_a_wrong_one_is_named():
+    few, many = check.all_ran(honest, [SMALL, LARGE], right)
+    assert (few.matmul_flops, many.matmul_flops) == (2 * 4 * 8 * 4, 2 * 50 * 8 * 50)
+    with pytest.raises(Unclear, match=r"shapes \[50, 8\], \[8, 50\] the program that is counted gives a wrong result"):
+        check.all_ran(dummy, [SMALL, LARGE], right)
+
+
 def test_what_is_counted_is_the_program_that_ran():
     """Counted again, the learner's function is not called: the trace is."""
     asked = []
