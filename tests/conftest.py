@@ -1,5 +1,6 @@
 """Eight devices, asked for before anything starts JAX; one Chromium for all tests of a process; which tests run when."""
 
+import gc
 import os
 
 import pytest
@@ -13,6 +14,13 @@ from tests.durations import pytest_runtest_call  # noqa: F401  a hook
 # Most programs of the tests run once: three quarters of the suite's time went into making them fast.
 os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0 {sandbox.ENVIRONMENT['XLA_FLAGS']}")
 mesh.devices()
+
+
+def pytest_collection_finish():
+    """Some ten thousand tests and JAX itself stay to the end: to look through them for garbage took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_configure(config):
@@ -31,6 +39,8 @@ def pytest_collection_modifyitems(items):
         if "site" in needs:  # in one process: another would only wait until it is built
             item.add_marker(pytest.mark.xdist_group("site"))
     tiers.assign(items)
+    if n := os.environ.get("THIN"):
+        items[:] = tiers.thinned(items, [item.nodeid for item in items], int(n))
 
 
 @pytest.fixture(scope="session")

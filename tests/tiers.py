@@ -34,6 +34,16 @@ def some(things: Iterable, k: int) -> list:
     return things if FULL else [things[i] for i in spread(len(things), k)]
 
 
+def thinned(items: Sequence, names: Sequence[str], n: int) -> list:
+    """Without most tests of programs, each of which compiles: every n-th stays. This project's first Python runs them all.
+
+    >>> thinned("abcde", ["tests/helpers/kernels/a.py", "b.py", *(f"tests/helpers/kernels/{x}.py" for x in "cde")], n=2)
+    ['a', 'b', 'd']
+    """
+    kept = iter(range(10**9))
+    return [i for i, name in zip(items, names) if "helpers/kernels/" not in name or next(kept) % n == 0]
+
+
 def tiers(kinds: Sequence, quick: int, slow: int | None = None, long: Sequence[int] = ()) -> list[str]:
     """For each case, given the kinds of all: "quick", "slow" or "full".
 
