@@ -97,17 +97,26 @@ class Ran:
         """Numbers in all arrays that it makes outside of products, loops run out: a product written as a sum of products shows here."""
         return self._made(lambda eqn: [] if eqn.primitive.name in MATMULS else eqn.outvars)
 
-    def _made(self, which: Callable) -> int:
-        """Numbers in those arrays of each equation, loops run out; of a cond's branches the one that makes most counts."""
+    @cached_property
+    def products(self) -> int:
+        """How many products it makes, loops run out: who works row by row makes many."""
+        return self._counted(lambda v: v.name in MATMULS)
 
-        def made(visits) -> int:
-            return sum(v.times * sum(map(size, which(v.eqn))) for v in visits if not v.opens and v.name not in VIEWS)
+    def _made(self, which: Callable) -> int:
+        """Numbers in those arrays of each equation."""
+        return self._counted(lambda v: 0 if v.name in VIEWS else sum(map(size, which(v.eqn))))
+
+    def _counted(self, of: Callable) -> int:
+        """The sum over all visits, loops run out; of a cond's branches the one with most counts."""
+
+        def total(visits) -> int:
+            return sum(v.times * of(v) for v in visits if not v.opens)
 
         def most(branches, here=None):
-            return max(branches, key=lambda b: made(trace.walk(b, choose=most)))
+            return max(branches, key=lambda b: total(trace.walk(b, choose=most)))
 
         self._ends()
-        return made(trace.walk(self.jaxpr, choose=most))
+        return total(trace.walk(self.jaxpr, choose=most))
 
     def moved(self, M: int) -> trace.Moved:
         """Bytes that it reads from slow memory and writes to it, if arrays of up to M bytes stay on the chip."""

@@ -63,6 +63,13 @@ def test_what_is_counted_is_the_program_that_ran():
     assert len(asked) == 1
 
 
+def test_products_are_counted_with_loops_run_out():
+    rows = check.ran(lambda x, w: jax.lax.map(lambda row: row @ w, x), SMALL, right)
+    halves = lambda x, w: jnp.concatenate([x[:2] @ w, x[2:] @ w])  # noqa: E731
+    either = check.ran(lambda x, w: jax.lax.cond(x[0, 0] > 9, honest, halves, x, w), SMALL, right)
+    assert (check.ran(honest, SMALL, right).products, rows.products, either.products) == (1, 4, 2)
+
+
 def test_some_results_may_be_anything():
     assert check.ran(lambda x: (x, 2 * x), [LARGE[0]], lambda x: (x, ...)).largest == 400
 
