@@ -65,7 +65,7 @@ class Mistakes:
             return False
         return compare.same(got, value, self.rtol) is None and compare.same(expected, value, self.rtol) is not None
 
-    def _factor(self, got, expected, twice: str) -> str | None:
+    def _factor(self, got, expected, twice: str, within: bool = False) -> str | None:
         """A factor by which a number is off, the first wrong one of several, or all numbers of an array."""
         if isinstance(expected, Mapping | tuple | list):
             return self._factor_within(got, expected)
@@ -74,7 +74,9 @@ class Mistakes:
         if not isinstance(got, numbers.Real) or not isinstance(expected, numbers.Real) or isinstance(expected, bool):
             return None
         twice = f": {twice}?" if twice else ""
-        factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"), *FACTORS)
+        factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"))
+        if not (within and isinstance(expected, numbers.Integral)):  # a count among others has no unit
+            factors += FACTORS
         near = (m for by, m in factors if expected and compare.same(got, expected * by, min(self.rtol, 0.01)) is None)
         return next(near, None)
 
@@ -85,7 +87,7 @@ class Mistakes:
         twice = self.twice if self.twice != CAUSES else ""
         places = expected if isinstance(expected, Mapping) else range(len(expected))
         at = next(k for k in places if compare.same(got[k], expected[k], self.rtol) is not None)
-        found = self._factor(got[at], expected[at], twice)
+        found = self._factor(got[at], expected[at], twice, within=True)
         where = f"in entry {at!r}," if isinstance(expected, Mapping) else f"value {at + 1} of {len(expected)}:"
         return found and f"{where} {found}"
 

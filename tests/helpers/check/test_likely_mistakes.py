@@ -87,6 +87,7 @@ def test_what_an_exercise_says_of_twice_holds_for_its_entries_too(capsys):
     [
         ({"a": 3.0, "b": 4.0}, {"a": 6.0}, "the entry 'b' is missing"),
         ([3.0, 4.0], [6.0], "2 values are asked for"),
+        ({"a": 60}, {"a": 480}, "in entry 'a', that is not it: too large"),  # a count, which has no unit
         ({"a": 3.0}, {"a": "6"}, "a number is asked for"),
         (np.array([1.0, 5.0]), np.array([2.0, 9.0]), "numbers are off"),
         (np.array([1.0, 5.0]), np.array([np.inf, 10.0]), "numbers are off"),
