@@ -8,6 +8,7 @@ They lie evenly in the list, so the same ones are taken every time. `repeats(40,
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 
 import pytest
 
@@ -35,13 +36,13 @@ def some(things: Iterable, k: int) -> list:
 
 
 def thinned(items: Sequence, names: Sequence[str], n: int) -> list:
-    """Without most tests of programs, each of which compiles: every n-th stays. This project's first Python runs them all.
+    """All but most tests of programs, which compile: of these every n-th stays, where another Python runs them all.
 
     >>> thinned("abcde", ["tests/helpers/kernels/a.py", "b.py", *(f"tests/helpers/kernels/{x}.py" for x in "cde")], n=2)
     ['a', 'b', 'd']
     """
-    kept = iter(range(10**9))
-    return [i for i, name in zip(items, names) if "helpers/kernels/" not in name or next(kept) % n == 0]
+    programs = count()
+    return [i for i, name in zip(items, names) if "helpers/kernels/" not in name or next(programs) % n == 0]
 
 
 def tiers(kinds: Sequence, quick: int, slow: int | None = None, long: Sequence[int] = ()) -> list[str]:

@@ -1,8 +1,11 @@
 """Mutants and variants: read, applied once, refused with a sentence."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from autograder.places import SourceError, Tree
+from autograder.places import ROOT, SourceError, Tree
 from autograder.samples import bank
 
 CELL = "def f(a):\n    ### BEGIN SOLUTION\n    return a + 1\n    ### END SOLUTION\n\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION"
@@ -54,3 +57,32 @@ def test_kth_of_every_exercise():
 def test_every_wrong_answer_has_a_cause_that_is_told():
     """`says` is the cause, a part of what the learner reads; `test_chapters` holds it against the message."""
     assert [f"{m.grade_id} {m.name}" for path in Tree().exercises for m in bank.mutants(path.stem) if not m.says] == []
+
+
+FORMED = (
+    "use ppermute alone", "travels as bf16", "the limit is 300", "this is None", "incompatible shapes", "too many values",
+    "IndexError", "raised ValueError", "triangular_solve", "returned [[0., 0.]]", "the FLOPs are not right", "value 3 of 5",
+    "copied is None", "batch: all M axes", "dk: every head", "q.reshape(",
+)  # fmt: skip
+"""What Python, JAX, or a check that fills in names says; only the check that runs can show these."""
+
+
+def written(*files: Path) -> str:
+    """Their text on one line, strings that stand one below the other joined."""
+    joined = (re.sub(r'"\s*\n\s*f?"', "", f.read_text(encoding="utf-8")).replace("\\", "") for f in files)
+    return " ".join(" ".join(joined).split())
+
+
+@pytest.mark.parametrize("source", Tree().exercises, ids=lambda p: p.stem)
+def test_four_words_of_what_a_sample_is_told_are_written_somewhere(source):
+    """Most samples run with FULL=1 only, and messages are reworded more often."""
+    messages = written(
+        source, *sorted((ROOT / "helpers/check").glob("*.py")), *sorted((ROOT / "helpers/trace").rglob("*.py"))
+    )
+    lost = []
+    for m in bank.mutants(source.stem):
+        words = m.says.split()
+        some = (" ".join(words[i : i + 4]) for i in range(max(1, len(words) - 3)))
+        if not any(four in messages for four in some) and not any(f in m.says for f in FORMED):
+            lost.append(f"{m.grade_id} {m.name}: {m.says}")
+    assert not lost

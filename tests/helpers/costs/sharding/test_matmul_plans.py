@@ -194,12 +194,10 @@ def test_the_block_that_must_fit():
     assert block("In[B, D_XY]", "W[D, F]", "V[F, D]", "Out[B, D_XY]", sizes, mesh, V5E, limit=300e6) is None
 
 
-def test_a_block_that_was_found_before_is_that_of_the_same_wires_and_the_same_chip():
+def test_a_block_that_was_found_before_is_not_taken_for_that_of_other_wires_or_another_chip():
     given = "In[B, D_X]", "W[D, F_X]", "V[F_X, D]", "Out[B, D_X]", dict(B=2**16, D=8192, F=32768)
     meshes = Mesh({"X": Axis(8, True)}), Mesh({"X": Axis(8, False)})
-    first = [block(*given, m, c).time(c) for m in meshes for c in (V5E, V5P)]
-    assert len({t.parts["ici"] for t in first}) == 4
-    assert [block(*given, m, c).time(c) for m in meshes for c in (V5E, V5P)] == first
+    assert len({block(*given, m, c).time(c).parts["ici"] for m in meshes for c in (V5E, V5P)}) == 4
 
 
 def test_bad_input_gets_one_sentence():
