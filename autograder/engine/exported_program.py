@@ -17,7 +17,7 @@ from jax.extend.mlir import ir
 
 from . import one_function_rule
 from .numpy_devices import Machine
-from .program_data import Block, Unsupported, cuts, functions, typed
+from .program_data import Block, Unsupported, cuts, functions, outline, typed
 
 SAFE_CALLS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "shape_assertion"}
 """Custom calls that touch nothing but their operands; any other could call into the checker's own memory."""
@@ -61,7 +61,7 @@ class Imported:
         """
         with self.opened() as module:
             one_function_rule.must_be_alone(module, axes)
-        main = self.functions["main"]
+            main = outline(module)
         inner = [op for op in main.ops if op.kind == "sdy.manual_computation"]
         at = dict(zip(main.arguments, map(plain, ins), strict=True))
         if (

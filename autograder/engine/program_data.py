@@ -95,7 +95,13 @@ def functions(module) -> dict[str, Block]:
     return found
 
 
-def _block(block, numbers: dict, constants: dict[int, Op]) -> Block:
+def outline(module) -> Block:
+    """The main function of a module, without what is inside of its operations."""
+    main = next(f for f in module.body.operations if str(f.attributes["sym_name"]) == '"main"')
+    return _block(main.regions[0].blocks[0], {}, {}, whole=False)
+
+
+def _block(block, numbers: dict, constants: dict[int, Op], whole=True) -> Block:
     def number(value) -> int:
         return numbers.setdefault(value, len(numbers))
 
@@ -107,7 +113,7 @@ def _block(block, numbers: dict, constants: dict[int, Op]) -> Block:
         if kind in ("return", "func.return", "sdy.return"):
             made.ends = takes
             break
-        blocks = [_block(r.blocks[0], numbers, constants) for r in op.regions if len(r.blocks)]
+        blocks = [_block(r.blocks[0], numbers, constants) for r in op.regions if whole and len(r.blocks)]
         settings = {n: _setting(kind, n, a) for n, a in _attributes(op)}
         found = Op(kind, takes, [number(x) for x in op.results], [typed(x.type) for x in op.results], settings, blocks)
         if kind == "constant":

@@ -277,7 +277,8 @@ class Program:
             lowered = traced.lower()
 
         def run(*arrays):  # compiled only if what it says is right
-            return lowered.compile(compiler_options=once())(*arrays)
+            with closed():
+                return lowered.compile(compiler_options=once())(*arrays)
 
         return Reading.like(self.reading, traced, lowered), run
 
@@ -345,8 +346,7 @@ class Program:
         shrinks = Shrinking(s.arrays(s.sizes), like, s.mesh.size)
         if message := unlike(self.reading, small, shrinks, axis_sizes(s.mesh), self.limited):
             return message
-        with closed():
-            got = jax.block_until_ready(program(*put))
+        got = jax.block_until_ready(program(*put))
         off = lambda result: differs(got, result, s.mesh, s.stacked, short(like[0].dtype))  # noqa: E731
         if not (message := off(expected)):
             return None

@@ -14,7 +14,7 @@ from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.collectives import largest_result, read, results, short
 from helpers.trace.jaxpr.walk import walk
 from helpers.trace.stablehlo.arrivals import permutes_before_products
-from helpers.trace.stablehlo.collectives import Held, axis_sizes, farthest_by, largest_result_by, opened, results_by
+from helpers.trace.stablehlo.collectives import Held, axis_sizes, opened, told_by
 
 from .compare import OffLimits, closed
 from .raised import Unclear, first_line, raised
@@ -113,9 +113,8 @@ class Reading:
         if program.nr_devices != self.mesh.size:  # 1 if nothing of it is needed
             return
         with opened(program) as module:
-            held = Held(module, program.nr_devices)
-            self.sent, self.far = trace.sent_by(held, self.mesh), farthest_by(held, self.mesh)
-            self.made, self.largest = results_by(held), largest_result_by(held)
+            says = told_by(Held(module, program.nr_devices), self.mesh)
+        self.sent, self.far, self.made, self.largest = says.sent, says.far, says.made, says.largest
 
     def waits(self) -> list[int]:
         """For each product how many permutes in sequence it waits for; none is known where JAX cannot export."""

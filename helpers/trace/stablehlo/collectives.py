@@ -48,36 +48,62 @@ def sent_by(exported, mesh) -> Sent:
             f"the program is for {exported.nr_devices} devices and the mesh {sizes} has {prod(sizes.values())}"
         )
     with opened(exported) as module:
-        return _Reader(module, sizes).sent()
+        reader = _Reader(module, sizes)
+        return reader.sent(reader.visits())
 
 
 def largest_result_by(exported) -> float:
     """Bytes of the largest array that one operation of an exported program makes on one device (inside `shard_map`)."""
     with opened(exported) as module:
-        return max((_nbytes(r.type) for r in _results(module)), default=0)
+        return _largest(_Reader(module, {}).results())
 
 
-def results_by(exported) -> list[tuple[tuple[int, ...], str]]:
-    """Shape and type of every array that the operations of an exported program make on one device, in program order.
+@dataclass(frozen=True)
+class Told:
+    """What an exported program says in one reading.
 
-    Numbers without dimensions are left out, and constants come last: `jax.jit` and `jax.export` put them in other places.
+    sent     its collectives, as `sent_by` lists them
+    far      how many places its farthest permute goes, along the rings of the mesh
+    made     shape and type of every array that its operations make on one device, in program order; numbers without dimensions
+             are left out, and constants come last: `jax.jit` and `jax.export` put them in other places
+    largest  bytes of the largest of these
     """
-    with opened(exported) as module:
-        made = [r for r in _results(module) if _nbytes(r.type) and blocks.shape(r.type)]
-        made.sort(key=lambda r: blocks.owner(r).name == "stablehlo.constant")
-        return [(blocks.shape(r.type), _dtype(r.type)) for r in made]
+
+    sent: Sent
+    far: int
+    made: list[tuple[tuple[int, ...], str]]
+    largest: float
 
 
-def farthest_by(exported, mesh) -> int:
-    """How many places an exported program's farthest permute goes, along the rings of the mesh."""
-    shape, far = tuple(axis_sizes(mesh).values()), 0
+def told_by(exported, mesh) -> Told:
+    """All this of a program that was made for the mesh."""
+    sizes = axis_sizes(mesh)
     with opened(exported) as module:
-        for v in _Reader(module, axis_sizes(mesh)).visits():
-            if v.op.name == "stablehlo.collective_permute":
-                for pair in np.array(v.op.attributes["source_target_pairs"]):
-                    start, end = (np.unravel_index(place, shape) for place in pair)
-                    far = max(far, sum(min((e - s) % n, (s - e) % n) for s, e, n in zip(start, end, shape)))
+        reader = _Reader(module, sizes)
+        visits = list(reader.visits())
+        branches = any("cond" in v.path for v in visits)
+        results = _Reader(module, {}).results() if branches else reader.results(visits)
+        return Told(reader.sent(visits), _farthest(visits, tuple(sizes.values())), _made(results), _largest(results))
+
+
+def _farthest(visits, shape: tuple[int, ...]) -> int:
+    far = 0
+    for v in visits:
+        if v.op.name == "stablehlo.collective_permute":
+            for pair in np.array(v.op.attributes["source_target_pairs"]):
+                start, end = (np.unravel_index(place, shape) for place in pair)
+                far = max(far, sum(min((e - s) % n, (s - e) % n) for s, e, n in zip(start, end, shape)))
     return int(far)
+
+
+def _made(results) -> list[tuple[tuple[int, ...], str]]:
+    made = [r for r in results if _nbytes(r.type) and blocks.shape(r.type)]
+    made.sort(key=lambda r: blocks.owner(r).name == "stablehlo.constant")
+    return [(blocks.shape(r.type), _dtype(r.type)) for r in made]
+
+
+def _largest(results) -> float:
+    return max((_nbytes(r.type) for r in results), default=0)
 
 
 @contextmanager
@@ -149,9 +175,13 @@ class _Reader:
     def visits(self) -> Iterator[_At]:
         return self._block(blocks.body(self.functions["main"]), _At())
 
-    def sent(self) -> Sent:
-        found, feeds, made = self._sent(self.visits())
+    def sent(self, visits) -> Sent:
+        found, feeds, made = self._sent(visits)
         return Sent(found, self.sizes, self.doubts, feeds)
+
+    def results(self, visits=None) -> list:
+        """What operations inside of `shard_map` make."""
+        return [r for v in (self.visits() if visits is None else visits) if v.manual for r in v.op.results]
 
     def _sent(self, visits):
         found, feeds, made = [], [], {}
@@ -171,7 +201,7 @@ class _Reader:
 
     def _block(self, block, at: _At) -> Iterator[_At]:
         for op in blocks.needed(block):
-            here = replace(at, op=op)
+            here = _At(op, at.loops, at.path, at.manual)
             if op.name == "stablehlo.while":
                 n = blocks.trips(op)
                 for region, loops in zip(op.regions, (1, 1) if n is None else (n + 1, n)):
@@ -257,10 +287,6 @@ def _along(axes: tuple[str, ...], sizes: Mapping[str, int]) -> list[tuple[int, .
     ids = np.arange(prod(sizes.values())).reshape(list(sizes.values()))
     order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
     return [tuple(map(int, g)) for g in ids.transpose(order).reshape(-1, prod(sizes[a] for a in axes))]
-
-
-def _results(module) -> list:
-    return [r for v in _Reader(module, {}).visits() if v.manual for r in v.op.results]
 
 
 def _elements(t) -> int:

@@ -56,6 +56,28 @@ def test_every_job_comes_back_as_it_would_from_here():
     assert not gone(pids)
 
 
+def test_workers_have_cores_of_their_own_where_one_more_is_left(monkeypatch):
+    monkeypatch.setattr(os, "sched_setaffinity", None, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    assert len(set(jobs.own_cores(2))) == 2 and jobs.own_cores(3) == jobs.own_cores(4) == []
+    monkeypatch.delattr(os, "sched_setaffinity")
+    assert jobs.own_cores(1) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no process may choose its core here")
+@pytest.mark.takes("two workers start")
+def test_a_worker_that_takes_the_place_of_another_has_its_core(monkeypatch):
+    core = min(os.sched_getaffinity(0))
+    monkeypatch.setattr(jobs, "own_cores", lambda _: [core])
+    with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
+        for student in ("a", "b"):
+            list(pool.run(iter(faked.jobs(student))))
+            (worker,) = pool.started
+            assert os.sched_getaffinity(worker.process.pid) == {core}
+            worker.process.kill()
+            worker.process.wait()
+
+
 def test_no_process_of_jupyter_starts_with_a_parser_of_web_addresses():
     """jsonschema 4.25 and later build one when notebooks are read: longer than all else that a worker or nbgrader imports."""
     said = "import sys, nbformat.validator; print('lark' in sys.modules)"
