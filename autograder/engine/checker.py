@@ -42,7 +42,7 @@ def main(settings: dict, sock: socket.socket) -> None:
 
     from helpers.check import compare
 
-    compare.CLOSED = ()  # nothing: answers run in another process, and closing takes time with each of their calls
+    compare.CLOSED = ()  # no answer runs in this process, and closing formulas takes time with each call
     if settings["level"] != "landlock":  # else there is no small disk of its own to keep them on
         keep_compiled(f"{settings['job']}/compiled")
     jax.devices()

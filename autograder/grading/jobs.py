@@ -239,10 +239,10 @@ class Worker:
 
 
 def own_cores(workers: int) -> list[int]:
-    """A core for each worker, if one more is left for everybody else; none where nobody may choose.
+    """A core for each worker, if at least one more is left; none where the system does not let a process choose.
 
-    An engine's processes take turns, a thousand times in a submission. On one core none of them has to wake another from
-    sleep somewhere else, which in a virtual machine takes several times as long as what most checks ask for.
+    An engine's processes take turns, a thousand times for each submission. On a virtual machine it takes several times as
+    long to wake a process on another core that sleeps as to go on with one on the same core.
     """
     cores = list(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
     return random.sample(cores, workers) if workers < len(cores) else []

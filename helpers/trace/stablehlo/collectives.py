@@ -52,21 +52,15 @@ def sent_by(exported, mesh) -> Sent:
         return reader.sent(reader.visits())
 
 
-def largest_result_by(exported) -> float:
-    """Bytes of the largest array that one operation of an exported program makes on one device (inside `shard_map`)."""
-    with opened(exported) as module:
-        return _largest(_Reader(module, {}).results())
-
-
 @dataclass(frozen=True)
 class Told:
-    """What an exported program says in one reading.
+    """What `told_by` reads.
 
     sent     its collectives, as `sent_by` lists them
     far      how many places its farthest permute goes, along the rings of the mesh
     made     shape and type of every array that its operations make on one device, in program order; numbers without dimensions
              are left out, and constants come last: `jax.jit` and `jax.export` put them in other places
-    largest  bytes of the largest of these
+    largest  bytes of the largest array that one operation makes on one device (inside `shard_map`)
     """
 
     sent: Sent
@@ -76,14 +70,15 @@ class Told:
 
 
 def told_by(exported, mesh) -> Told:
-    """All this of a program that was made for the mesh."""
+    """Sends, results and sizes of a program that was made for the mesh, read in one walk where it has no branches."""
     sizes = axis_sizes(mesh)
     with opened(exported) as module:
         reader = _Reader(module, sizes)
         visits = list(reader.visits())
-        branches = any("cond" in v.path for v in visits)
-        results = _Reader(module, {}).results() if branches else reader.results(visits)
-        return Told(reader.sent(visits), _farthest(visits, tuple(sizes.values())), _made(results), _largest(results))
+        every = _Reader(module, {}).visits() if any("cond" in v.path for v in visits) else visits  # all branches
+        results = [r for v in every if v.manual for r in v.op.results]
+        largest = max((_nbytes(r.type) for r in results), default=0)
+        return Told(reader.sent(visits), _farthest(visits, tuple(sizes.values())), _made(results), largest)
 
 
 def _farthest(visits, shape: tuple[int, ...]) -> int:
@@ -100,10 +95,6 @@ def _made(results) -> list[tuple[tuple[int, ...], str]]:
     made = [r for r in results if _nbytes(r.type) and blocks.shape(r.type)]
     made.sort(key=lambda r: blocks.owner(r).name == "stablehlo.constant")
     return [(blocks.shape(r.type), _dtype(r.type)) for r in made]
-
-
-def _largest(results) -> float:
-    return max((_nbytes(r.type) for r in results), default=0)
 
 
 @contextmanager
@@ -178,10 +169,6 @@ class _Reader:
     def sent(self, visits) -> Sent:
         found, feeds, made = self._sent(visits)
         return Sent(found, self.sizes, self.doubts, feeds)
-
-    def results(self, visits=None) -> list:
-        """What operations inside of `shard_map` make."""
-        return [r for v in (self.visits() if visits is None else visits) if v.manual for r in v.op.results]
 
     def _sent(self, visits):
         found, feeds, made = [], [], {}

@@ -213,7 +213,21 @@ def test_the_largest_array_of_a_device():
     f = lambda x: lax.psum_scatter(lax.all_gather(x, "X", axis=1, tiled=True) @ x.T.repeat(4, 0), "Y", tiled=True)  # noqa: E731
     g = jax.shard_map(f, mesh=m, in_specs=P(None, "X"), out_specs=P("Y"), check_vma=False)
     e = export.export(jax.jit(g))(arr(16, 512))
-    assert stablehlo.largest_result_by(e) == collectives.largest_result(jax.make_jaxpr(g)(arr(16, 512))) == 16 * 512 * 2
+    assert (
+        stablehlo.told_by(e, m).largest == collectives.largest_result(jax.make_jaxpr(g)(arr(16, 512))) == 16 * 512 * 2
+    )
+
+
+def test_one_reading_sees_what_a_branch_makes_that_sends_less():
+    m = mesh((8,), ("X",))
+    hop = lambda x: lax.ppermute(x, "X", [(i, (i + 3) % 8) for i in range(8)])  # noqa: E731
+    f = lambda x: lax.cond(x[0, 0] > 0, hop, lambda x: (x.T @ x)[:1], x)  # noqa: E731
+    e = export.export(jax.jit(jax.shard_map(f, mesh=m, in_specs=P("X"), out_specs=P("X"), check_vma=False)))(
+        arr(8, 512)
+    )
+    told = stablehlo.told_by(e, m)
+    assert (told.sent, told.far) == (trace.sent_by(e, m), 3) and told.sent.kinds == {"Permute": 1}
+    assert told.largest == 512 * 512 * 2 and ((512, 512), "bf16") in told.made
 
 
 @pytest.mark.parametrize("sizes", [*MESHES.values(), {"X": 2, "Y": 4}, {"X": 2, "Y": 1, "Z": 4}])
