@@ -61,9 +61,12 @@ def bundle(source: NotebookNode) -> Bundle:
 
 
 def seed(secret: str, assignment: str, student: str, attempt: int) -> str:
-    """What a submission's hidden values are drawn from: the same on a regrade, unknown to who has not the secret."""
-    text = "\0".join((assignment, student, str(attempt)))
-    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+    """What a submission's hidden values are drawn from: the same on a regrade, unknown to who has not the secret.
+
+    The class's seed and, after a hyphen, the submission's own.
+    """
+    texts = f"{assignment}\0class", "\0".join((assignment, student, str(attempt)))
+    return "-".join(hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest() for text in texts)
 
 
 @dataclass

@@ -19,8 +19,10 @@ from helpers.costs.rooflines.chips import ALIASES, CHIPS
 from helpers.costs.transformers.public_models import SAME_SIZES
 
 INDEX = "_static/search_sections.js"
-EXCERPTS = 690
+EXCERPTS = 650
 """Letters of a section that excerpts are taken from; of what follows each word stands once, which finds it and halves the script."""
+COMMON = 1 / 5
+"""Of all sections: a word of more of them tells none from another, and is left out of what follows an excerpt."""
 VOID = ("br", "col", "hr", "img", "input", "link", "meta", "source", "wbr")
 UNREAD = {"script", "style", "svg", "form", "nav", "noscript", "pre", "caption", "dl"}
 INNER = re.compile(r"(<pre>|<math[^>]*>)(.*?)(</pre>|</math>)", re.DOTALL)
@@ -186,6 +188,8 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
         section.names.append(method["name"])
         section.about += f"{method['computes']} "
     often = Counter(word for s in sections for word in s.code)
+    stands = Counter(word for s in sections for word in words(s.text))
+    common = {word for word, times in stands.items() if times > COMMON * len(sections)}
     names = list(pages)
 
     def listed(s: Section) -> list:
@@ -193,7 +197,7 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
         text = " ".join(s.text.split())
         shown = text[: text.find(" ", EXCERPTS)] if len(text) > EXCERPTS else text
         code = s.code - {word for word, times in often.items() if times > 12}
-        code = (code | words(text[len(shown) :])) - words(shown)
+        code = (code | words(text[len(shown) :])) - words(shown) - common
         return [
             names.index(s.page),
             s.anchor,

@@ -34,6 +34,7 @@ class Answer:
     def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES):
         self.answer, self.points, self.rtol = answer, points, rtol
         self.name = getattr(answer, "__name__", "your answer")
+        self.part = False  # whether others have points, too
         self.draws = self.name  # until `report` gives the exercise: a learner must not choose what is drawn
         self.todo: list[Callable[[], str | None]] = []
         self.mistakes = Mistakes(rtol, twice)
@@ -51,7 +52,7 @@ class Answer:
         """
 
         def run():
-            for named in inputs(n, self.draws, draws):
+            for named in inputs(n, self.draws, draws, parts=self.part):
                 expected = reference(**named)
                 if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
@@ -194,7 +195,7 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
     insight  what to think about after passing, in rot13 so that nobody reads it by accident
     """
     for i, a in enumerate(answers):
-        a.draws = f"{exercise} {i}"
+        a.draws, a.part = f"{exercise} {i}", len(answers) > 1
     results = [a.evaluate() for a in answers]
     earned, points = sum(e for e, _ in results), sum(a.points for a in answers)
     earned = round(earned * 4) // 1 / 4 if earned < points else points  # partial credit in quarters

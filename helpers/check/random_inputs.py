@@ -1,7 +1,9 @@
 """Random inputs for checks, the same for everybody who has the same COURSE_SEED.
 
-When a class is graded, COURSE_VALUES holds a seed of the submission's own, made from a secret: values are drawn from it,
-while shapes still come from COURSE_SEED, so that what is compiled for one submission serves the next.
+When a class is graded, COURSE_VALUES holds two seeds made from a secret: the class's and, after a hyphen, the submission's own.
+Values are drawn from both together.  Where parts of an answer have points of their own, from the class's alone: what a draw misses
+would else cost one learner a part's points and another none.  Shapes still come from COURSE_SEED, so that what is compiled for one
+submission serves the next.
 """
 
 import math
@@ -32,20 +34,22 @@ def choice(*values) -> Draw:
 
 
 def secret() -> str:
-    """The seed of a submission's own values; "" where nothing is secret."""
+    """The seeds of the class and of the submission; "" where nothing is secret."""
     return os.environ.get("COURSE_VALUES", "")
 
 
-def seed() -> str:
-    """What values are drawn from."""
-    return secret() or os.environ.get("COURSE_SEED", "0")
+def seed(parts: bool = False) -> str:
+    """What values are drawn from: those of parts by the class's seed alone."""
+    drawn = secret().partition("-")[0] if parts else secret()
+    return drawn or os.environ.get("COURSE_SEED", "0")
 
 
-def inputs(n: int, name: str, draws: dict[str, Draw], shapes: bool = False) -> Iterator[dict]:
-    """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by the submission's own seed.
+def inputs(n: int, name: str, draws: dict[str, Draw], shapes: bool = False, parts: bool = False) -> Iterator[dict]:
+    """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by seeds made from a secret.
 
     shapes  they are sizes of arrays, the same for a whole class
+    parts   parts of the answer have points of their own: the same for a whole class, and secret
     """
-    chosen = os.environ.get("COURSE_SEED", "0") if shapes else seed()
+    chosen = os.environ.get("COURSE_SEED", "0") if shapes else seed(parts)
     for i in range(n):
         yield {k: d(random.Random(f"{chosen}/{name}/{k}/{i}")) for k, d in draws.items()}

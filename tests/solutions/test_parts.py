@@ -1,5 +1,6 @@
 """Where parts of an answer have points of their own, a part that is wrong, or not there yet, costs no other part's."""
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,7 +12,7 @@ from autograder.making import in_process_grading
 from autograder.places import Tree
 from helpers import check
 
-from .course import exercises, parts
+from .course import calls, exercises, parts
 
 REPORT = re.compile(r'^check\.report\("[\d.]+", (.+)\)$', re.M)
 GIVES_DICT = re.compile(r'^def (\w+)\([^"]*?-> dict', re.M)
@@ -107,6 +108,25 @@ def test_a_part_costs_its_own_points_only(exercise, monkeypatch):
             left = earned(spoiled(ours, part, other), exercise, monkeypatch)
             lost = left.count(False)
             assert lost if exercise in FOLLOW else lost == 1, (part, left)
+
+
+def drawn_apart(judged: str) -> list[str]:
+    """The draws of a check cell that may differ within a class, though parts have points of their own."""
+    found = [c for c in calls(judged) if c.func.attr == "inputs"]
+    return [ast.unparse(c) for c in found if not {"parts", "shapes"} & {k.arg for k in c.keywords}]
+
+
+def test_parts_are_judged_on_the_same_draws_in_a_class():
+    """`equals` draws so by itself (tests/helpers/check/test_points.py)."""
+    seen = []
+    for topic in (path.stem for path in Tree().exercises):
+        for text in exercises(topic):
+            for _, _, judged in parts(text):
+                if (points := REPORT.search(judged)) and re.search("[,*]", points[1]):
+                    seen += [c for c in calls(judged) if c.func.attr == "inputs"]
+                    assert drawn_apart(judged) == []
+    assert len(seen) > 10
+    assert drawn_apart('for d in check.inputs(4, "x", {}):\n    pass') == ["check.inputs(4, 'x', {})"]
 
 
 def test_what_follows_is_still_there():

@@ -99,6 +99,7 @@ def test_seeds_differ_by_student_and_attempt_and_need_the_secret():
     }
     assert len(seeds) == 4
     assert engines.seed("s", "a", "ada", 1) in seeds
+    assert len({seed.partition("-")[0] for seed in seeds}) == 2, "those of a class have one part in common"
 
 
 def test_one_submission_leaves_nothing_to_the_next(engine, small):

@@ -13,7 +13,8 @@ from tests.tiers import repeats
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
 
-SEEDS = [("0", ""), ("spring", "a secret"), ("7", "another"), ("autumn", "a third")]
+# (COURSE_SEED, COURSE_VALUES) of submissions: nothing secret, and two of each class
+SEEDS = [("0", ""), *((course, f"{course}-{one}") for course in ("spring", "7", "autumn") for one in ("ada", "bob"))]
 COURSES = [(Tree(SAMPLE), SAMPLE), (Tree(ROOT), bank.SAMPLES)]
 CHAPTERS = [(tree, path.stem, folder) for tree, folder in COURSES for path in tree.exercises]
 
@@ -64,8 +65,12 @@ def named(monkeypatch):
 @pytest.mark.takes("compiles and runs the programs of answers")
 @pytest.mark.sample(quick=7, slow=30, kind="topic")
 def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypatch, named):
-    """Whatever the seed of the course and the secret of a submission are; and no check names another mistake alone."""
-    for seed, secret in SEEDS[: repeats(1, 4)][::-1]:
+    """Whatever the seed of the course and the secret of a submission are; and no check names another mistake alone.
+
+    A mistake costs everybody in a class the same, at every attempt.
+    """
+    earned = {}
+    for seed, secret in SEEDS[: repeats(3, 7)][::-1]:
         monkeypatch.setenv("COURSE_SEED", seed)
         monkeypatch.setenv("COURSE_VALUES", secret)
         named.clear()
@@ -73,6 +78,8 @@ def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypa
         mine = [v for name, v in verdicts.items() if name.startswith(f"{mutant.grade_id}-check")]
         assert mine
         assert sum(v.score for v in mine) < sum(v.points for v in mine), mine[0].message
+        earned.setdefault(secret.partition("-")[0], set()).add(sum(v.score for v in mine))
+    assert all(len(points) == 1 for points in earned.values()), f"what is drawn decides what it costs: {earned}"
     said, says = (" ".join(text.split()) for text in (" ".join(v.message for v in mine), mutant.says))
     assert says in said
     assert not named or says and says.rstrip(".") in " — or: ".join(" ".join(m.rstrip(".").split()) for m in named), (

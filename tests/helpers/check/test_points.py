@@ -23,6 +23,22 @@ def test_parts_of_unequal_points_come_in_quarters(capsys):
     assert told(capsys, parts[0])[0] == 1.3
 
 
+def test_parts_are_asked_alike_in_a_class_and_a_whole_answer_is_not(capsys, monkeypatch):
+    def asked(course: str, secret: str, parts: int) -> list:
+        monkeypatch.setenv("COURSE_SEED", course)
+        monkeypatch.setenv("COURSE_VALUES", secret)
+        seen = []
+        answers = [check.Answer(lambda x: seen.append(x) or x, points=1) for _ in range(parts)]
+        for a in answers:
+            a.equals(lambda x: x, n=3, x=check.floats(1, 1000))
+        assert told(capsys, *answers)[0] == parts and len(set(seen)) == 3 * parts
+        return seen
+
+    assert asked("0", "class-one", 2) == asked("0", "class-another", 2) == asked("1", "class-one", 2)
+    assert asked("0", "class-one", 2) != asked("0", "other class-one", 2)
+    assert asked("0", "class-one", 1) != asked("0", "class-another", 1)
+
+
 def test_insight_is_printed_on_a_pass_only(capsys):
     secret = codecs.encode("Think of the memory.", "rot13")
     assert "Think of the memory." in told(capsys, answer(double, 6, 3), insight=secret)[1]
