@@ -61,7 +61,7 @@ def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
         for one in made:
             one.unseen = True
 
-    def inputs(n, name, draws, shapes=False):
+    def inputs(n, name, draws, **_):
         return iter(settings(draws, f"{seed} {name}"))
 
     def nothing(*_, **__):
