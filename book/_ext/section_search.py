@@ -22,7 +22,7 @@ INDEX = "_static/search_sections.js"
 EXCERPTS = 650
 """Letters of a section that excerpts are taken from; of what follows each word stands once, which finds it and halves the script."""
 COMMON = 1 / 5
-"""Of all sections: a word of more of them tells none from another, and is left out of what follows an excerpt."""
+"""Share of the sections: a word that stands in more of them hardly tells one from another, and is left out behind an excerpt."""
 VOID = ("br", "col", "hr", "img", "input", "link", "meta", "source", "wbr")
 UNREAD = {"script", "style", "svg", "form", "nav", "noscript", "pre", "caption", "dl"}
 INNER = re.compile(r"(<pre>|<math[^>]*>)(.*?)(</pre>|</math>)", re.DOTALL)

@@ -34,7 +34,7 @@ class Answer:
     def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES):
         self.answer, self.points, self.rtol = answer, points, rtol
         self.name = getattr(answer, "__name__", "your answer")
-        self.part = False  # whether others have points, too
+        self.part = False  # until `report` is given others beside it: then all are asked the same in a class
         self.draws = self.name  # until `report` gives the exercise: a learner must not choose what is drawn
         self.todo: list[Callable[[], str | None]] = []
         self.mistakes = Mistakes(rtol, twice)

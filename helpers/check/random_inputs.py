@@ -1,9 +1,9 @@
 """Random inputs for checks, the same for everybody who has the same COURSE_SEED.
 
 When a class is graded, COURSE_VALUES holds two seeds made from a secret: the class's and, after a hyphen, the submission's own.
-Values are drawn from both together.  Where parts of an answer have points of their own, from the class's alone: what a draw misses
-would else cost one learner a part's points and another none.  Shapes still come from COURSE_SEED, so that what is compiled for one
-submission serves the next.
+Values are drawn from both together. Where parts of an answer have points of their own, values come from the class's seed alone: a
+mistake that some draws miss would cost one learner a part's points, and another none. Shapes come from COURSE_SEED, so that what
+is compiled for one submission serves the next.
 """
 
 import math
@@ -39,7 +39,7 @@ def secret() -> str:
 
 
 def seed(parts: bool = False) -> str:
-    """What values are drawn from: those of parts by the class's seed alone."""
+    """What values are drawn from; for parts with points of their own the class's seed alone."""
     drawn = secret().partition("-")[0] if parts else secret()
     return drawn or os.environ.get("COURSE_SEED", "0")
 
