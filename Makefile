@@ -48,7 +48,7 @@ test-all: $(READY) $(ADDED)
 
 # FAULTS="contrast kill" plants those whose names have one of the words.
 faults: $(READY) $(ADDED)
-	python -m tests.planted_faults $(FAULTS)
+	python -m tools.planted_faults $(FAULTS)
 
 book: $(READY) $(ADDED) $(COURSE)
 	jupyter-book build . -W -n --keep-going
@@ -74,28 +74,28 @@ check: $(READY)
 	python -m autograder.grade_own
 
 bench: $(READY)
-	python -m tests.bench_startup
+	python -m tools.bench_startup
 
 bench-grading: $(READY) $(ADDED)
-	python -m tests.bench_grading
+	python -m tools.bench_grading
 
 bench-estimate: $(READY)
-	python -m tests.bench_estimate
+	python -m tools.bench_estimate
 
 bench-serving: $(READY)
-	python -m tests.bench_serving
+	python -m tools.bench_serving
 
 bench-collectives: $(READY)
-	python -m tests.bench_collectives
+	python -m tools.bench_collectives
 
 bench-layouts: $(READY)
-	python -m tests.bench_layouts
+	python -m tools.bench_layouts
 
 sweep: $(READY)
-	python -m tests.sweep --every 12
+	python -m tools.sweep --every 12
 
 bench-attention: $(READY)
-	python -m tests.bench_attention
+	python -m tools.bench_attention
 
 # make edition INTO=../ours EDITION=edition.yml
 EDITION ?= edition.yml

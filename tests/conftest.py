@@ -34,7 +34,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         needs = getattr(item, "fixturenames", ())
-        if "browser" in needs or "site" in needs or durations.name(item.nodeid) in durations.LONG:
+        if "browser" in needs or "site" in needs:
             item.add_marker("slow")
         if "site" in needs:  # in one process: another would only wait until it is built
             item.add_marker(pytest.mark.xdist_group("site"))

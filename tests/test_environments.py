@@ -6,8 +6,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from tests import scratch
 from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
@@ -27,7 +25,6 @@ def test_binder_s_python_is_supported():
     assert re.fullmatch(r"python-(3\.\d+)\n", (BINDER / "runtime.txt").read_text(encoding="utf-8"))[1] in SUPPORTED
 
 
-@pytest.mark.takes("copies the notebooks into work/, for the first time")
 def test_binder_s_scripts_can_run(tmp_path):
     for name in ("postBuild", "start"):
         assert os.access(BINDER / name, os.X_OK) and not subprocess.run(["bash", "-n", BINDER / name]).returncode

@@ -4,19 +4,16 @@ import ast
 from collections.abc import Iterator
 
 import grimp
-import pytest
 from importlinter.cli import lint_imports
 
 from tests.scratch import ROOT
 
 
-@pytest.mark.takes("reads the imports of all modules")
 def test_every_contract_holds(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert lint_imports(cache_dir=None) == 0, capsys.readouterr().out
 
 
-@pytest.mark.takes("reads the imports of all modules")
 def test_no_module_imports_itself_by_way_of_others():
     graph = grimp.build_graph("helpers", "autograder", cache_dir=None)
     assert list(circles({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) == []
@@ -45,7 +42,6 @@ def test_each_folder_says_what_lives_there():
     assert silent == []
 
 
-@pytest.mark.takes("reads all modules")
 def test_no_private_name_is_imported_from_another_module():
     """Answers' sandbox shows public names only, so such a module could not be imported there."""
     taken = [

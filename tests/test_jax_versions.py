@@ -21,7 +21,7 @@ TOPICS = sorted(p.stem for p in (ROOT / "solutions").glob("ch*.md"))
 def sources() -> dict[str, str]:
     """Every module, and the code of every page, by path."""
     found = {}
-    for folder in ("helpers", "autograder", "tests", "book"):
+    for folder in ("helpers", "autograder", "tests", "tools", "book"):
         for path in (ROOT / folder).rglob("*.py"):
             found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
     for path in (*ROOT.glob("book/ch*.md"), *ROOT.glob("solutions/*.md")):

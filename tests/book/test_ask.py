@@ -1,7 +1,5 @@
 """Questions of the site, in a browser: the script decides as Python does, by keyboard, and without it the answer unfolds."""
 
-import pytest
-
 from helpers.check.questions import number, verdict
 from tests.helpers.check.test_questions import questions
 
@@ -9,7 +7,6 @@ PAGE = "book/ch01_rooflines.html"
 CHAPTER = "ch01_rooflines"
 
 
-@pytest.mark.takes("loads a chapter in Chromium")
 def test_the_page_decides_as_python_does(visit):
     page = visit(PAGE)
     page.wait_for_selector("#ask-1.on")
@@ -34,7 +31,6 @@ def test_the_page_decides_as_python_does(visit):
         assert form.locator("details").get_attribute("open") is not None
 
 
-@pytest.mark.takes("loads a chapter in Chromium")
 def test_ways_to_write_a_number(visit):
     page = visit(PAGE)
     form = page.locator("form[data-right='243.0']").first
@@ -47,7 +43,6 @@ def test_ways_to_write_a_number(visit):
         assert form.locator("output").inner_text().startswith(told), typed
 
 
-@pytest.mark.takes("loads a chapter in Chromium")
 def test_without_javascript_the_answer_unfolds(visit):
     page = visit(PAGE, javascript=False)
     form = page.locator("#ask-2")

@@ -109,7 +109,6 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.takes("plans a product over three axes")
 def test_numbers_of_the_source(claim):
     got, stated = CLAIMS[claim]
     near(got() if callable(got) else got, stated)

@@ -44,7 +44,6 @@ def exercises(topic: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.takes("draws the picture of 1.19, with matplotlib")
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_page_says_nothing_of_cells_and_checks(topic):
     released = Tree().released(topic).read_text(encoding="utf-8")
@@ -53,7 +52,6 @@ def test_a_page_says_nothing_of_cells_and_checks(topic):
     assert not (found := CELLS.search(text)), text[max(0, found.start() - 80) : found.end() + 40]
 
 
-@pytest.mark.takes("the same, in a process that begins here")
 @pytest.mark.parametrize("topic", TOPICS)
 def test_every_exercise_has_all_of_its_parts(topic):
     nb = json.loads(Tree().released(topic).read_text(encoding="utf-8"))
@@ -71,7 +69,6 @@ def test_every_exercise_has_all_of_its_parts(topic):
             ), number
 
 
-@pytest.mark.takes("the same, in a process that begins here")
 def test_a_table_has_a_case_of_the_check_and_a_place_for_a_number():
     text = exercises("ch01_rooflines")["1.4"]
     assert "<td>249.386</td>" in text and len(re.findall(r'data-hash="[0-9a-f]{32}"', text)) == 2
@@ -125,7 +122,6 @@ def first_try(topic: str, grade_id: str) -> dict[str, float]:
     return tried_numbers.entries(in_process_grading.names(topic)[found["answer"]](*args))
 
 
-@pytest.mark.takes("a browser, and the answers of a chapter")
 def test_numbers_are_tried_by_keyboard(visit):
     """A right one, a wrong one, one that is none, then a mended one: said in the status, marked at the field."""
     page = visit("notebooks/ch01_rooflines/exercises.html")
@@ -185,7 +181,6 @@ def test_a_number_is_understood_however_it_is_written(visit):
         assert status.text_content() == f"try 1, result: {'right' if i < len(SPELLINGS) else 'not this'}.", typed
 
 
-@pytest.mark.takes("the same")
 def test_every_stored_number_is_right_on_the_page(visit):
     """Fields of a whole chapter, filled with our numbers: what Python hashed the browser finds."""
     topic = "ch06_attention"

@@ -60,7 +60,6 @@ def test_captions_cells_and_tables_stay_as_they_are(around):
     assert linked("A hop of HBM.", around=around) == "A hop of HBM."
 
 
-@pytest.mark.takes("reads the built book")
 def test_a_chapter_leads_to_each_entry_at_most_once_and_other_pages_to_none(site):
     entries = set(re.findall(r'<dt id="(term-[^"]+)"', (site / "book/glossary.html").read_text(encoding="utf-8")))
     for path in (*site.glob("book/*.html"), *site.glob("notebooks/*/*.html")):

@@ -3,11 +3,7 @@
 import json
 import re
 
-import pytest
-
 from tests.book.conftest import ROOT
-
-pytestmark = pytest.mark.takes("the built book, in a browser")
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 SHOWN = "[...document.querySelectorAll('tbody tr')].filter(r => r.checkVisibility()).map(r => r.querySelector('th').textContent)"

@@ -72,7 +72,6 @@ def test_other_numbers_are_left_alone(line):
     assert typed(f"# T\n\n{line}\n") == []
 
 
-@pytest.mark.takes("computes the numbers of every page, some of them by ranking plans")
 def test_computed_numbers_of_every_source_evaluate():
     """As the site and the generator do it, without building either."""
     from helpers import prose as numbers

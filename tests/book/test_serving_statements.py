@@ -23,7 +23,6 @@ PASS = one_piece(TIMES.step, TIMES.mixed)
 TRACE = json.loads((ROOT / "book/data/azure_conversations.json").read_text(encoding="utf-8"))["requests"][:80]
 
 
-@pytest.mark.takes("simulates eighty requests three times")
 def test_a_budget_decides_the_longest_gap_and_hardly_the_tokens_a_second():
     many = mixed_load(80, seed=0, rate=30, prompts=(256, 8192), outputs=(16, 192))
     logs = [budgeted(many, 80, PASS, budget) for budget in (512, 2048, 8192)]
@@ -38,7 +37,6 @@ def test_below_the_critical_batch_a_pass_takes_as_long_as_its_weights():
     assert critical < 1.2 * few and many > 6 * critical
 
 
-@pytest.mark.takes("simulates forty requests, pass by pass")
 @pytest.mark.parametrize("policy", ["recompute", "swap"])
 def test_growing_starts_sooner_and_few_pay(policy):
     load = mixed_load(40, seed=0, rate=30, prompts=(128, 1024), outputs=(64, 1024))
@@ -50,7 +48,6 @@ def test_growing_starts_sooner_and_few_pay(policy):
     assert 0 < waited < 10
 
 
-@pytest.mark.takes("simulates eighty requests twice")
 def test_bursts_break_a_promise_that_even_arrivals_keep():
     """And not by their gaps."""
     lengths = [row[1:] for row in TRACE]

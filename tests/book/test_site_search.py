@@ -9,8 +9,6 @@ import yaml
 
 from tests.book.conftest import ROOT
 
-pytestmark = pytest.mark.takes("the built book, in a browser")
-
 SEARCHES = yaml.safe_load((ROOT / "tests/book/searches.yaml").read_text(encoding="utf-8"))
 FIND = "asked => asked.map(text => Search.find(text).slice(0, 3).map(found => found.address))"
 

@@ -320,7 +320,6 @@ def test_the_layout_with_the_better_floor_took_longer():
     assert max(said[0].parts, key=said[0].parts.get) == "weights"
 
 
-@pytest.mark.takes("simulates eighty requests four times")
 def test_16_slots_are_too_few_for_prompts_that_are_read_whole():
     """Chapter 5: with a slot for each request chunks bring the first token no sooner, and tokens/s are little more."""
     many = mixed_load(80, seed=0, rate=30, prompts=(256, 8192), outputs=(16, 192))

@@ -3,7 +3,7 @@
 import gzip
 import json
 
-from tests.book import weight
+from tools import weight
 
 # KB with all a page names, 15 % over the heaviest of its kind: chapters, exercises, the page that searches with all prose of the
 # book beside it, everything else

@@ -41,7 +41,7 @@ def test_what_is_run_exists(name):
         assert set(re.findall(r"\bmake ([\w-]+)", run)) <= targets, run
         for path in re.findall(r"[\w./-]+\.py\b|(?<!\S)\.ci/\w+", run):
             assert (ROOT / path).is_file(), path
-        for module in re.findall(r" -m (tests[\w.]+)", run):
+        for module in re.findall(r" -m ((?:tests|tools)[\w.]+)", run):
             assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
 
 

@@ -21,7 +21,6 @@ one.close()
 
 
 @pytest.mark.slow
-@pytest.mark.takes("Chromium starts twice")
 def test_a_killed_driver_costs_the_next_test_nothing(chromium_of_this_process):
     chromium_of_this_process.alive()  # or the test is skipped
     run = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120)

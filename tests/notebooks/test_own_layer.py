@@ -43,14 +43,12 @@ def passed(monkeypatch):
     return used
 
 
-@pytest.mark.takes("compiles a program that trains")
 def test_it_trains_in_chapter_4(passed, capsys):
     exec(code("ch04_training", "decoder_layer", "decoder_layer"), {"__name__": "__main__"})
     first, last = map(float, re.search(r"loss ([\d.]+) at first, ([\d.]+) after", capsys.readouterr().out).groups())
     assert passed and last < first
 
 
-@pytest.mark.takes("compiles a program that trains, and generates")
 def test_it_generates_in_chapter_5_what_the_cached_program_does(passed, capsys):
     exec(code("ch05_inference", "decoder_layer", "forward = jax.jit"), {"__name__": "__main__"})
     assert passed and capsys.readouterr().out.rstrip().endswith("equal logits at every step, and the same text: True")

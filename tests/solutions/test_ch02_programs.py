@@ -152,7 +152,6 @@ def test_the_traces_of_plans_are_explained(solved):
 
 
 @pytest.mark.parametrize("n", [2, 4])
-@pytest.mark.takes("compiles 24 collectives")
 def test_what_the_primitives_mean_is_what_jax_does(solved, n):
     """2.19: whatever dimension is joined, and whatever is cut."""
     from jax import P, lax
@@ -250,6 +249,7 @@ def test_what_the_block_sends_is_what_the_plan_says(solved):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("In", ["In[B_X, D_Y]", "In[B_Y, D_X]", "In[B_YX, D]", "In[B, D_YX]"])
 @pytest.mark.sample(quick=1)
 def test_2_21_any_cut_of_the_activations_over_four_chips_will_do(In):

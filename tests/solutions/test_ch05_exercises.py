@@ -102,6 +102,7 @@ def test_e23_fewer_steps_than_static_batching(solved):
     assert steps <= 0.6 * static_steps(answers, 8)
 
 
+@pytest.mark.slow
 def test_e15_ten_thousand_requests_leave_no_page_behind(solved):
     """After many appends, forks and frees all pages are free again, and no sequence ever has one too many."""
     rng, state, n = np.random.default_rng(0), {"tables": {}, "lengths": {}, "users": [0] * 30}, 0
@@ -183,6 +184,7 @@ def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
     np.testing.assert_array_equal(cache[:, :12], np.stack([k, v]))
 
 
+@pytest.mark.slow
 def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
     """Results of `kernels.inference.ragged_and_paged_attention`, and as many blocks as it reads."""
     rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)

@@ -100,6 +100,7 @@ def attended(q, k, v, mask=masks.CAUSAL):
     return dense_attention.attention(*(x[None, :, None] for x in (q, k, v)), mask)[0, :, 0]
 
 
+@pytest.mark.slow
 def test_f12_f14_lazy_and_flash_equal_the_dense_reference(solved):
     q, k, v = arrays(6, 9, 4)
     o, _ = solved["flash"](q, k, v, 4, 4)
@@ -250,6 +251,7 @@ def test_the_fastest_is_the_least_of_all(solved):
     assert kinds == {"queries", "keys", "whole"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1)])
 @pytest.mark.sample(quick=1)
 def test_f17_columns_in_any_order(solved, order):

@@ -55,7 +55,6 @@ def watched(f, seen: list):
 
 
 @pytest.mark.parametrize(("topic", "grade_id", "answer", "cell"), COUNTING, ids=[a[1] for a in COUNTING])
-@pytest.mark.takes("compiles the programs of a check")
 @pytest.mark.xdist_group("solved")  # one process solves the chapters
 @pytest.mark.sample(quick=4, slow=12)
 def test_what_is_counted_is_run(topic, grade_id, answer, cell, scopes):  # noqa: F811

@@ -149,6 +149,7 @@ def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
         course.hold(course.parts("".join(chapter.exercises)), solved)
 
 
+@pytest.mark.slow
 @of_chapters
 @pytest.mark.sample(quick=1, slow=1)
 def test_visible_checks_alone_accept_the_solutions(chapter):

@@ -90,7 +90,6 @@ def off(x):
 
 
 @pytest.mark.parametrize("exercise", KNOWN)
-@pytest.mark.takes("judges an answer many times")
 @pytest.mark.sample(quick=2, slow=6)
 def test_a_part_costs_its_own_points_only(exercise, monkeypatch):
     topic, name, _ = KNOWN[exercise]

@@ -1,6 +1,6 @@
 """Constants of the estimate of serving: data only, each with what it stands for.
 
-They come from `python -m tests.bench_serving --fit`: least squares over the rows of book/data/serving.json, those of one engine,
+They come from `python -m tools.bench_serving --fit`: least squares over the rows of book/data/serving.json, those of one engine,
 chip and model weighing as 25 at most, with what kernels measured alone reach as the guess (aiconfigurator-core 0.12.0, tables of
 products, attention, experts and AllReduces on A100, H100, H200 and B200). No constant belongs to a source, and none is read from
 its name.

@@ -10,7 +10,7 @@ Where pieces cannot be as small as that, a pipeline fills in f seconds, or while
 of one block of each of g chips: f is g·block bytes over a link, 9 times as long in a rack of 72 as in a host of 8. A tree over the
 network adds `round_dcn` for each hop, since nothing comes down before something is up; a ring always has another shard to send.
 
-The constants are fitted by `python -m tests.bench_collectives --fit` to book/data/collectives.json, each source weighing alike.
+The constants are fitted by `python -m tools.bench_collectives --fit` to book/data/collectives.json, each source weighing alike.
 """
 
 from dataclasses import dataclass, replace

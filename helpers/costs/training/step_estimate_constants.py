@@ -1,6 +1,6 @@
 """Constants of the step-time estimate: data only, each with what it stands for.
 
-They come from `python -m tests.bench_estimate --fit`: least squares over the rows of book/data/published.json, each source
+They come from `python -m tools.bench_estimate --fit`: least squares over the rows of book/data/published.json, each source
 weighing alike, with what is known from kernels as the guess. No constant belongs to a source, and none is read from its name.
 """
 

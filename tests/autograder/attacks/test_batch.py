@@ -67,6 +67,7 @@ def test_the_whole_batch(tmp_path, monkeypatch):
     assert {s: r.scores for s, r in again.items()} == {s: r.scores for s, r in found.results.items()}
 
 
+@pytest.mark.slow
 def test_what_honest_answers_are_worth(tmp_path):
     """The points that the batch expects are those that the checks give in one process."""
     tree = target.tree(tmp_path / "tree")

@@ -98,6 +98,7 @@ KILLED = """
     e.grade(run_submission.bundle(notebook({})), notebook({}, sys.argv[2]))"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_killed_engine_takes_all_with_it(level, tmp_path):
     """Whatever an answer does at that moment; its folder goes with the next engine."""

@@ -67,6 +67,7 @@ def test_a_host_that_cannot_isolate_says_what_it_lacks(less, words):
         engines.Engine(LIMITS, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 @pytest.mark.sample(quick=1)
 def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):

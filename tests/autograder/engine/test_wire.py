@@ -202,6 +202,7 @@ SERVES = """
     answer_process.serve(socket.socket(fileno=int(sys.argv[1])), dataclasses.asdict(sandbox.Limits()))"""
 
 
+@pytest.mark.slow
 def test_an_interrupt_cuts_no_message_in_two():
     """Hundreds of them, at any moment: every request still has one reply, and the last one a right one."""
     ours, theirs = socket.socketpair()

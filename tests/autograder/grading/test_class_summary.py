@@ -21,7 +21,7 @@ from autograder.grading.class_summary import (
     titles,
 )
 from autograder.places import ROOT
-from tests.bench_grading import STORE
+from tools.bench_grading import STORE
 
 OFF = "that is exactly half: a multiply-add is 2 FLOPs. (f({0}) returned {0}.5.)"
 
@@ -134,6 +134,7 @@ def test_nothing_acts_on_a_terminal():
     assert plain("x" * 1000) == "x" * 297 + "..."
 
 
+@pytest.mark.slow
 def test_long_and_odd_complaints_take_no_time():
     for text in (
         "(" * 20_000,

@@ -95,7 +95,6 @@ def test_a_name_that_an_answer_gives_itself_is_short_and_plain():
     assert Opaque(None, 0, "<lambda>").__name__ == "<lambda>"
 
 
-@pytest.mark.takes("opens a gradebook")
 def test_a_gradebook_that_can_only_be_read(what, monkeypatch, capsys):  # noqa: F811
     """It is found out before anything runs."""
     c = what.config()

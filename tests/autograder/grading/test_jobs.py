@@ -45,6 +45,7 @@ def gone(pids, seconds=20):
     return psutil.wait_procs(found, timeout=seconds)[1]
 
 
+@pytest.mark.slow
 def test_every_job_comes_back_as_it_would_from_here():
     todo = faked.jobs(*(f"s-{i}" for i in range(30)))
     found = run(todo)
@@ -65,7 +66,6 @@ def test_workers_have_cores_of_their_own_where_one_more_is_left(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no process may choose its core here")
-@pytest.mark.takes("two workers start")
 def test_a_worker_that_takes_the_place_of_another_has_its_core(monkeypatch):
     core = min(os.sched_getaffinity(0))
     monkeypatch.setattr(jobs, "own_cores", lambda _: [core])
@@ -126,6 +126,7 @@ def test_a_job_that_hangs_is_ended(tmp_path, monkeypatch):
     assert not gone([int((tmp_path / "hangs-1").read_text())])
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours_is_no_verdict():
     found = run(faked.jobs("a", "raises-1", "b"))
     assert found["raises-1"].fault and "ZeroDivisionError: no way" in found["raises-1"].why
@@ -159,6 +160,7 @@ def test_a_worker_that_died_idle_costs_no_job_its_try():
             assert not first.why
 
 
+@pytest.mark.slow
 def test_a_worker_has_no_secret_is_quiet_and_apart(monkeypatch, capfd):
     monkeypatch.setenv("COURSE_SECRET", "hush")
     monkeypatch.setenv("COURSE_DB_URL", "postgresql://ada:hush@localhost/grades")

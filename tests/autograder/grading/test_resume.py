@@ -81,6 +81,7 @@ def test_nothing_is_graded_twice(what):
     assert jobs() == {}
 
 
+@pytest.mark.slow
 def test_a_new_submission_is_a_new_attempt(what):
     scores(what)
     first = {j.student: j.values for j in Serial.jobs}
@@ -247,7 +248,6 @@ def test_the_time_of_submission_is_kept(what):
         assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-01-02 12:00:00"
 
 
-@pytest.mark.takes("grades a class of three first")
 def test_walls_are_wanted(what, monkeypatch, capsys):
     """A host that cannot isolate grades nothing, unless told, and neither does stock nbgrader; nothing is lost."""
     scores(what)
@@ -275,6 +275,7 @@ def test_secret_is_made_once_outside_of_the_course(tmp_path, monkeypatch, capsys
     assert made not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_one_validator_for_all_notebooks():
     """nbgrader reads its schema anew for each: what was compiled for one must not be kept beside that of the next."""
     gradebook_writer.faster()

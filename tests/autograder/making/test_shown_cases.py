@@ -56,7 +56,6 @@ def tried(topic: str):
             yield grade_id, i, found, one, [value(text, scope(topic)) for text in one["given"]]
 
 
-@pytest.mark.takes("defines all answers of a chapter, and hashes 60 numbers")
 @pytest.mark.parametrize("topic", TOPICS)
 def test_what_is_printed_leads_to_what_is_hashed(topic):
     """Printed inputs, our answer's numbers for them, three digits: nothing but the salt and the rounds comes from the module."""
@@ -69,7 +68,6 @@ def test_what_is_printed_leads_to_what_is_hashed(topic):
     assert len({g for g, *_ in tried(topic)}) >= ENOUGH[topic] and asked > 2 * ENOUGH[topic]
 
 
-@pytest.mark.takes("the same, in a process that begins here")
 @pytest.mark.parametrize("topic", TOPICS)
 def test_no_answer_stands_beside_its_hash(topic):
     for grade_id, _, found, one, args in tried(topic):
@@ -81,7 +79,6 @@ def test_no_answer_stands_beside_its_hash(topic):
             assert not {shown_cases.text(result[name], {}), str(result[name])} & beside, (grade_id, name)
 
 
-@pytest.mark.takes("the same, and the notebook with its solutions")
 @pytest.mark.parametrize("topic", TOPICS)
 def test_wrong_answers_do_not_match(topic):
     """Each wrong sample whose number differs by more than the page forgives, by the hashes alone; a fair part of them does."""
@@ -110,7 +107,6 @@ def test_wrong_answers_do_not_match(topic):
     assert can and told >= can / 4
 
 
-@pytest.mark.takes("reads every check of a chapter")
 def test_the_inputs_to_try_are_no_cases_and_no_draws_of_the_tests(monkeypatch):
     """Neither those of the visible part, nor hidden fixed ones; and another COURSE_SEED draws the same."""
     nb = in_process_grading.solved("ch01_rooflines")

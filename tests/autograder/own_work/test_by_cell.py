@@ -207,7 +207,6 @@ def shuffled(nb, draw):
     return nb
 
 
-@pytest.mark.takes("puts sixty notebooks into releases, three times each")
 def test_whatever_happens_to_both_no_text_of_the_learner_s_is_lost(old):
     for seed in range(repeats(60, 3000)):
         draw = random.Random(seed)

@@ -176,7 +176,6 @@ STATES = [edited, stash_popped, stash_popped_and_added, stash_popped_and_committ
           merged_cleanly]  # fmt: skip
 
 
-@pytest.mark.takes("runs git some dozens of times")
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.sample(quick=5)
 def test_nothing_is_lost_and_the_next_pull_works(clone, capsys, state):

@@ -62,7 +62,6 @@ def named(monkeypatch):
 
 
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
-@pytest.mark.takes("compiles and runs the programs of answers")
 @pytest.mark.sample(quick=7, slow=30, kind="topic")
 def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypatch, named):
     """Whatever the seed of the course and the secret of a submission are; and no check names another mistake alone.

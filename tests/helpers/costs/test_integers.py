@@ -126,7 +126,6 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.takes("traces a formula for each type")
 def test_integers_of_any_width_give_the_exact_value(name, kind):
     (f, settings), (xp, least, rtol) = FORMULAS[name], KINDS[kind]
     with jax.enable_x64() if "x64" in kind else nullcontext():

@@ -6,8 +6,8 @@ import pytest
 
 from helpers import figures
 from tests.helpers.figures.standalone import begun, follow, write
-from tests.helpers.figures.timings import CONTROLS, LAZY, MOVE, names
 from tests.tiers import some
+from tools.figure_timings import CONTROLS, LAZY, MOVE, names
 
 FAR = '<div style="height:{height}px"></div><h1>'
 MARKS = "performance.getEntriesByType('mark').map(m => m.name).filter(name => !name.endsWith(' ready'))"

@@ -146,6 +146,7 @@ def test_best_waits_for_the_result():
     assert Pending.waited == 4
 
 
+@pytest.mark.slow
 def test_measure_is_positive_and_frozen(monkeypatch, capsys):
     real = machine.runs
     monkeypatch.setattr(machine, "runs", lambda run, budget=0, least=1: real(run, 0, 1))  # measured once, for speed

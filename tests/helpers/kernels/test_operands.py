@@ -95,7 +95,6 @@ def test_heads_that_do_not_group_are_refused(f):
     says("3 KV heads do not divide 4 query heads: make N a multiple of K", f, q, *(jnp.zeros((B, T, 3, H)),) * 2)
 
 
-@pytest.mark.takes("runs eight forms of attention")
 @each(WITH_LENGTHS)
 def test_lengths_are_whole_numbers_one_for_each_row(f):
     """A list is as good as an array."""
@@ -138,7 +137,6 @@ def test_values_may_be_wider_than_keys():
     says("k and v in all", ring, q, k, wide)
 
 
-@pytest.mark.takes("compiles two steps")
 def test_a_target_of_another_shape_is_refused():
     """It would be broadcast, and trained on."""
     mesh, adam = LINE(), Adam()
@@ -176,7 +174,6 @@ def test_gradients_of_another_shape_are_refused():
     says(r"not \[1\]", adam.update, w, jnp.ones(1), adam.start(w))
 
 
-@pytest.mark.takes("runs two models")
 def test_a_draft_of_another_length_is_refused():
     key, even = jax.random.key(0), jnp.full((3, 4), 0.25)
     speculative_decoding.accept(key, jnp.array([0, 1]), even[:2], even)

@@ -24,7 +24,6 @@ RUN = {  # what cannot be traced, for it runs programs that are in the list
 }
 
 
-@pytest.mark.takes("traces a program of every kernel")
 @pytest.mark.xdist_group("sends")  # a program is traced once in a process
 def test_each_program_sends_what_the_list_says():
     said = changed(LIST.read_text(encoding="utf-8"), text())
@@ -37,7 +36,6 @@ def test_each_name_begins_with_the_function_that_makes_the_program():
         assert callable(getattr(import_module(f"helpers.kernels.{module}"), function)), name
 
 
-@pytest.mark.takes("traces a program of every kernel")
 @pytest.mark.xdist_group("sends")
 def test_every_kernel_that_sends_is_in_the_list():
     missing = [f for f in senders(FOLDER, "helpers.kernels") if f not in RUN and f not in reached()]

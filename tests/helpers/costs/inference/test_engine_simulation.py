@@ -101,7 +101,6 @@ def test_interleaved_stalls_for_others_prompts():
     assert alone.stall == 0 and alone.slot_use == 1 / 3
 
 
-@pytest.mark.takes("some thousand passes, each priced role by role with its links")
 def test_disaggregated_never_stalls():
     """Between tokens there are steps alone; a cache takes its bytes over the network, one after the other."""
     r, s8 = Replica(model("llama-2-13b"), V5E, 8), Slice(V5E, (2, 4))
@@ -134,7 +133,7 @@ def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
     assert static_steps([5, 5, 5], 3) == continuous_steps([5, 5, 5], 3) == 4
 
 
-@pytest.mark.takes("some thousand passes, each priced role by role with its links")
+@pytest.mark.slow("some thousand passes, each priced role by role with its links")
 def test_designs_on_a_model():
     """Waiting for the first token and jitter, on eight v5e: what each design is for."""
     r = Replica(model("llama-2-13b"), V5E, 8)

@@ -41,7 +41,6 @@ def test_pieces_have_all_their_pairs(monkeypatch):
     assert flops(b.prefill, b.prompts, b.done) == pytest.approx(sum(flops(T, 1, done) for T, done in pieces))
 
 
-@pytest.mark.takes("prices a step at three thousand lengths")
 def test_a_simulated_load_takes_what_its_passes_take():
     """Every design, with the estimate's seconds: bars of the server are passes, one by one."""
     t = passes_of(DENSE)

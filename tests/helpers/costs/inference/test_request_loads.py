@@ -30,7 +30,6 @@ def test_gaps_have_the_mean_and_the_variance_of_their_kind():
     assert set(np.diff(even(9, 4.0))) == {0.25}
 
 
-@pytest.mark.takes("serves 24,000 requests")
 def test_bursts_make_queues_and_even_arrivals_none():
     """A server at 70 %, one prefill a request: at random it is what Pollaczek and Khinchine say."""
     queue = {}

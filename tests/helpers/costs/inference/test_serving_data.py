@@ -11,7 +11,7 @@ from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.transformers.public_models import MODELS
-from tests import bench_serving as bench
+from tools import bench_serving as bench
 
 DATA = json.loads(bench.DATA.read_text(encoding="utf-8"))
 ROWS = bench.rows()
@@ -68,7 +68,6 @@ def renamed(path, monkeypatch):
     return bench.rows()
 
 
-@pytest.mark.takes("predictions of all rows, twice")
 def test_no_name_of_a_source_reaches_the_estimate(said, tmp_path, monkeypatch):
     mixed = renamed(tmp_path / "serving.json", monkeypatch)
     assert [r.source for r in mixed] != [r.source for r in ROWS]
@@ -87,7 +86,6 @@ def test_no_name_of_a_source_reaches_a_constant(tmp_path, monkeypatch):
     assert bench.fit(ROWS[::40]) == bench.fit(mixed[::40])
 
 
-@pytest.mark.takes("prices every row twice")
 def test_rows_taken_together_are_rows_taken_one_by_one(said):
     groups = bench.stacked(ROWS)
     assert sorted(i for places, _, _ in groups for i in places) == list(range(len(ROWS)))

@@ -192,7 +192,6 @@ def simulated(s: Server, prompt: int, users: int, answers: list[int], engine: st
 
 
 @pytest.mark.parametrize("users, prompt, answer", [(8, 512, 128), (32, 256, 64), (4, 2048, 64)])
-@pytest.mark.takes("simulates engines")
 def test_a_closed_loop_is_as_simulated(users, prompt, answer):
     """Prompts read alone, answers of many lengths: gaps within 2 %, requests/s (users over a request's time) within 5 %."""
     s = Server(LLAMA, chip("H100"), Deployment(), replace(TIDY, budget=float(prompt)), EVEN)
@@ -205,7 +204,6 @@ def test_a_closed_loop_is_as_simulated(users, prompt, answer):
     assert at.gap.parts["prompts"] > 0.04 * at.gap.mid  # others' prompts are worth counting
 
 
-@pytest.mark.takes("simulates engines")
 def test_a_loop_of_mixed_steps_is_as_simulated():
     """Prompts ride along with decode steps: what `read` is; requests/s within 5 %, a first token within 1 %."""
     users, prompt, answer = 16, 1024, 128
@@ -227,7 +225,6 @@ def test_requests_in_waves_see_half_of_the_others_prompts():
     assert loaded(s, prompt, answer, users).gap.mid == pytest.approx(gap, rel=0.01)
 
 
-@pytest.mark.takes("simulates engines")
 def test_a_queue_is_where_caches_do_not_fit():
     """Little's law: those who wait are the rate times their wait; and the rate is that of a simulated full server, within 5 %."""
     prompt, answer, users = 512, 128, 64

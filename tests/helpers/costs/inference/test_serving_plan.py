@@ -56,7 +56,6 @@ def test_every_plan_is_tried_once(case):
 
 
 @pytest.mark.parametrize("case", range(4))
-@pytest.mark.takes("prices every plan one by one")
 @pytest.mark.parametrize(
     "target",
     [Target(), Target(speed=60), Target(first=0.5), Target(users=24, speed=45), Target(rate=1.0, first=1.0, speed=40)],
@@ -83,7 +82,6 @@ def test_the_frontier_is_what_no_other_plan_beats(case):
     assert found == [*plan(*CASES[case], *ASKED, Target(), VLLM, USUAL).frontier]
 
 
-@pytest.mark.takes("prices every plan up to what is needed, twice")
 def test_as_few_chips_as_needed():
     """No smaller number of the ladder keeps the target."""
     target = Target(speed=100, users=300)

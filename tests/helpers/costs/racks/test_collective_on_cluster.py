@@ -23,7 +23,6 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
 @pytest.mark.parametrize("name", CLUSTERS)
-@pytest.mark.takes("flows of clusters")
 def test_nothing_beats_the_cut_but_what_the_switch_adds(name, kind):
     c = CLUSTERS[name]
     cut = bottleneck(c, kind).seconds

@@ -32,7 +32,6 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("kind", ["AllGather", "AllReduce", "AllToAll"])
-@pytest.mark.takes("tries every set of up to nine chips")
 def test_the_listed_sides_are_as_tight_as_any(name, kind):
     assert bottleneck(SMALL[name], kind).seconds == pytest.approx(every_cut(SMALL[name], kind).seconds)
 
@@ -53,7 +52,6 @@ def test_flows_are_those_of_scipy(name):
         assert max_flow(w.links, chips[:few], chips[few:]) == pytest.approx(flow * 1e7, rel=1e-6)
 
 
-@pytest.mark.takes("a thousand GPUs, link by link")
 def test_wiring_is_the_reference_architecture():
     superpod = hosts("H100", 128)  # 1024 GPUs: 32 leaf and 16 spine switches of 64 ports with 50e9 bytes/s
     w = wiring(superpod, switches=4, spines=16)
@@ -128,7 +126,6 @@ def spreading(w, root):
 @pytest.mark.parametrize(
     "c", [hosts("H100", 2, chips=2), hosts("B200", 2, chips=2), slices("v5e", (2, 2)), slices("v5e", (1, 4))], ids=str
 )
-@pytest.mark.takes("a linear program over all trees")
 def test_trees_that_share_the_links_reach_the_cut(c):
     """The best AllGather there is, by linear programming: of each chip's shard so much down each tree that all end together."""
     w = wiring(c)

@@ -10,8 +10,8 @@ import pytest
 from helpers.costs.racks.measured_collectives import ALGORITHMS, REACHED, bus_bandwidth, collective_seconds, exchange
 from helpers.costs.racks.tiered_collectives import alpha_beta, flat_ring, in_network, nvls_bus_bandwidth
 from helpers.costs.rooflines.chips import chip
-from tests import bench_collectives as bench
 from tests.tiers import some
+from tools import bench_collectives as bench
 
 ROWS = bench.rows()
 STORED = json.loads(bench.STORE.read_text(encoding="utf-8"))

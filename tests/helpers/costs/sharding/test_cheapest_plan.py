@@ -164,7 +164,6 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", MESHES)
-@pytest.mark.takes("searches every sharding of three arrays, at several sizes")
 def test_nothing_takes_less_time(name):
     for a, b, c, sizes, mesh, v in cases(name, repeats(3, 30)):
         best = order(cheapest(a, b, c, sizes, mesh, v).time(v))
@@ -185,7 +184,6 @@ def order_of(times):
 
 
 @pytest.mark.parametrize("name", ["4", "4x2", "lines 4x4"])
-@pytest.mark.takes("searches every sharding of three arrays, in little memory")
 def test_nothing_that_fits_takes_less_time(name):
     draw = random.Random(name)
     for a, b, c, sizes, mesh, v in cases(name, repeats(4, 30)):

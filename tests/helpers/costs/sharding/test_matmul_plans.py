@@ -107,6 +107,7 @@ def chain_is_sound(p):
     assert str(now["C"]) == str(p.operands[2])
 
 
+@pytest.mark.slow
 def test_every_plan_on_4x2_is_sound_and_none_beats_the_cheapest():
     A, B, C = (shardings(n, d, MESH) for n, d in (("A", "IJ"), ("B", "JK"), ("C", "IK")))
     for a, b, c in product(A[::2], B[::3], C[::2]):
@@ -169,6 +170,7 @@ def test_lowest_latency_of_one_product():
     assert us("A[I, J]", "B[J, K]") == (2395.5, 0.0)
 
 
+@pytest.mark.slow
 def test_free_designs_are_the_best_over_all_shardings():
     mesh, sizes = Mesh({"X": Axis(4, False), "Y": Axis(2, False)}), dict(I=512, J=4096, K=1024)
     for C in ("C[I, K]", "C[I_X, K]", "C[I, K_XY]"):

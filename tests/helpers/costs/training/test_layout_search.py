@@ -44,7 +44,6 @@ def everything(c, tokens, T, s, policies):
 @pytest.mark.parametrize(
     "shape, sequences, policies", [((2, 2), 4, ("block", "everything")), ((4, 1), 6, ("matmuls",))]
 )
-@pytest.mark.takes("prices every layout one by one")
 def test_the_search_is_exact(shape, sequences, policies):
     """The best of all layouts, found by arrays, is that of a loop over plain numbers; so are the counts."""
     s, tokens = Slice(V5E, shape), sequences * 256

@@ -24,7 +24,7 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import recomputed
-from tests import bench_estimate as bench
+from tools import bench_estimate as bench
 
 from .test_operation_seconds import PERFECT
 
@@ -191,7 +191,6 @@ def test_whole_numbers_are_traced_too():
     assert float(got) == pytest.approx(plain, rel=1e-5)
 
 
-@pytest.mark.takes("prices every published row twice")
 def test_rows_taken_together_are_rows_taken_one_by_one():
     for places, args in bench.stacked(ROWS):
         together: Estimate = step_seconds(*args)
@@ -215,7 +214,6 @@ def test_inputs_say_what_the_row_says(r):
         assert said is None or getattr(layout, axis) == said
 
 
-@pytest.mark.takes("prices every published row twice")
 def test_no_name_and_no_measurement_reaches_the_estimate(tmp_path, monkeypatch):
     """Labels permuted and measured values replaced, predictions stay the same; so do rows in another order."""
     data = json.loads(bench.DATA.read_text(encoding="utf-8"))
@@ -241,7 +239,6 @@ def test_constants_are_those_that_were_scored():
 
 
 @pytest.mark.slow
-@pytest.mark.takes("fits fifteen constants to all rows")
 def test_constants_are_what_the_rows_give():
     found = bench.fit(ROWS)
     for name, value in asdict(found).items():
@@ -249,7 +246,7 @@ def test_constants_are_what_the_rows_give():
 
 
 def test_a_change_that_moves_predictions_is_stored_with_them():
-    """`python -m tests.bench_estimate --store` writes them; what moved is printed."""
+    """`python -m tools.bench_estimate --store` writes them; what moved is printed."""
     moved = {r.name: step_seconds(*r.args).mid / SCORES["rows"][r.name]["estimate"] - 1 for r in ROWS}
     far = {name: f"{x:+.1%}" for name, x in moved.items() if abs(x) > 1e-6}
     assert not far, f"{len(far)} of {len(ROWS)} predictions moved: {far}"

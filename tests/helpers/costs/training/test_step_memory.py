@@ -12,7 +12,7 @@ from helpers.costs.training.step_memory import LIBRARY, peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from tests import bench_estimate as bench
+from tools import bench_estimate as bench
 
 GPT = Config(4096, 32, 32, 32, 128, 16384, 51200, gated=False, tied=True, norm="layer")
 H100 = chip("H100")

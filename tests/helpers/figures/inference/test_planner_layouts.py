@@ -38,7 +38,6 @@ TYPED = {
 }  # fmt: skip
 
 
-@pytest.mark.takes("ranks 140 meshes for each of a dozen texts")
 def test_a_layout_that_is_typed_stands_among_the_others(figure):
     for text, wrong in TYPED.items():
         plan = figure.plan({"own": text, "pick": "own"})

@@ -30,7 +30,6 @@ def ask(figure, **changes):
     return figure.plan(SERVE | changes)
 
 
-@pytest.mark.takes("estimates every deployment of four models")
 def test_it_finds_what_the_search_of_costs_finds():
     for name, of, n, target, weights in (
         ("llama-3-70b", "H100", None, Target(50, 2, 64), "fp8"), ("deepseek-v3", "H200", 32, Target(30), "fp8"),
@@ -43,7 +42,6 @@ def test_it_finds_what_the_search_of_costs_finds():
         assert tuple(r.plan for r in got.frontier) == want.frontier
 
 
-@pytest.mark.takes("searches all numbers of chips up to the fewest")
 def test_a_target_that_can_be_kept_is_kept_by_the_fewest_chips_and_others_are_said(figure):
     found = ask(figure)
     n = found.rows[0].plan.at.chips

@@ -59,6 +59,7 @@ def same(value, want: float) -> bool:
     return math.isnan(want) if value is None else math.isclose(value, want, rel_tol=1e-12, abs_tol=1e-300)
 
 
+@pytest.mark.slow
 def test_it_is_small(figure):
     assert size(figure) < LIMIT and scripts(figure) < LIMIT
 

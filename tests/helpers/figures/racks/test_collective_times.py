@@ -168,7 +168,6 @@ def test_forty_settings_read_as_python_says(page, figure):
             assert name.endswith(": fastest") == (n == found.first and len(found.rows) > 1)
 
 
-@pytest.mark.takes("flows of five clusters, and hundreds of settings")
 def test_three_hundred_settings_number_for_number(page, figure):
     cases = [draw(figure, seed) for seed in range(1000, 1000 + repeats(240, 600))]
     kinds = {"own": 0, "model's": 0, "none": 0}

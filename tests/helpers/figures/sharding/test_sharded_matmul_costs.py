@@ -65,6 +65,7 @@ def expected(figure, chosen=None) -> tuple[dict, list]:
     return {r.name: said[r.name] for r in figure.results}, figure.lines(chosen)
 
 
+@pytest.mark.slow
 def test_it_is_small(figure):
     assert size(figure) < LIMIT
 

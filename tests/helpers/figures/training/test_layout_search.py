@@ -58,6 +58,7 @@ def draw(figure, seed: int) -> dict:
     }
 
 
+@pytest.mark.slow
 def test_it_is_small(figure):
     assert size(figure) < LIMIT and scripts(figure) < LIMIT
 

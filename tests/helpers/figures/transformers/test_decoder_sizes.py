@@ -3,6 +3,8 @@
 import math
 import random
 
+import pytest
+
 from helpers.costs.transformers import kv_cache, parameters_and_flops, training_memory_bytes
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.figures.transformers.decoder_sizes.decoder import KEPT, RESULTS, SIZES, sizes, unused
@@ -55,6 +57,7 @@ def draw(figure, seed: int) -> dict:
     return {"start": name} | moved | {m.name: r.choice(list(m.options)) for m in figure.menus}
 
 
+@pytest.mark.slow
 def test_it_is_small(figure):
     assert size(figure) < LIMIT and scripts(figure) < LIMIT
 

@@ -42,6 +42,7 @@ def test_dense_attention(mask):
     near(jax.jit(f)(*g), reference.dense(*g, seen[:, None]))
 
 
+@pytest.mark.slow
 def test_rows_and_columns_in_any_order():
     g, plan = given(7, 9, 2, 1, 4), masks.plan(7, 9, 4, 3, CAUSAL)
 
@@ -53,6 +54,7 @@ def test_rows_and_columns_in_any_order():
     near(run(*g), reference.dense(*g, CAUSAL.array(7, 9)))
 
 
+@pytest.mark.slow
 def test_stripes():
     """Gradients of keys and values are rounded at each hop; keys that two devices do not divide."""
     g = given(5, 5, 2, 1, 4)
@@ -60,6 +62,7 @@ def test_stripes():
     near(jax.jit(reference.pulled(f))(*g), reference.dense(*g, CAUSAL.array(5, 5)), gradients=3)
 
 
+@pytest.mark.slow
 def test_the_kernels_gradients():
     """Weights are rounded as well, before they meet V and dO."""
     g = given(5, 7, 2, 1, 4, B=1)

@@ -79,6 +79,7 @@ def test_the_other_maps():
     np.testing.assert_allclose(product, 1 + z + z * z / 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_rows_add_up_to_one():
     """And nobody looks ahead."""
     P, _, _, found = measured(0)

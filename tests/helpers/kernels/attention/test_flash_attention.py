@@ -79,10 +79,12 @@ def test_every_form_is_attention(mask, dtype):
     all_agree([((2, 5, 9, 4, 2, 3), mask, None)], forms, tol, dtype)  # these take no lengths; their gradient is JAX's
 
 
+@pytest.mark.slow
 def test_checkpointed_chunks_are_attention():
     all_agree([((2, 5, 11, 4, 2, 3), SINKS, jnp.array([11, 0]))], [efficient("state")])
 
 
+@pytest.mark.slow
 def test_rows_that_see_nothing():
     """More queries than keys, so that a causal mask leaves the first ones none: 0, and gradients without NaN."""
     plain = lambda f: lambda q, k, v, mask, _: f(q, k, v, mask)  # noqa: E731
@@ -194,6 +196,7 @@ def kept(f, T, N=2, H=4):
     return trace.saved(lambda *x: f(*x).sum(), arr(1, T, N, H), arr(1, T, N, H), arr(1, T, N, H))
 
 
+@pytest.mark.slow
 def test_what_is_kept_for_the_backward_pass():
     """Flash keeps O and log-sums; checkpointed chunks their states; neither T · S, and both grow with T."""
     N, H = 2, 4
@@ -208,6 +211,7 @@ def test_what_is_kept_for_the_backward_pass():
     assert kept(lambda *x: dense_attention.attention(*x, CAUSAL), 64).bytes > 4 * 64 * 64 * N
 
 
+@pytest.mark.slow
 def test_memory_of_compiled_programs_as_sequences_grow():
     """Temporary bytes of both passes as XLA counts them: T² with scores, T where blocks of them are made again."""
     held = {}

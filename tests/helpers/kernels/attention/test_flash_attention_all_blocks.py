@@ -31,6 +31,7 @@ def dense(q, k, v, causal=True):
     return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(scores, axis=-1), v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.sample(quick=1, slow=2)
@@ -63,6 +64,7 @@ def test_the_order_of_chunks_does_not_matter(S, C, random):
     np.testing.assert_allclose(online_softmax.result(parts[0]), jax.nn.softmax(q @ k.T) @ v, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_nothing_seen_is_neutral_and_never_nan():
     (q, k, v), (part, *_) = pieces(4, 4)
     empty = online_softmax.nothing((3,), 4)
@@ -73,6 +75,7 @@ def test_nothing_seen_is_neutral_and_never_nan():
     assert np.array_equal(online_softmax.result(hidden), np.zeros((3, 4))) and np.isneginf(hidden.M).all()
 
 
+@pytest.mark.slow
 def test_large_scores_do_not_overflow():
     """E^89 is not a float32."""
     q, k, v, _ = draw(1, 4, 4, 1, 1, 4)
@@ -81,6 +84,7 @@ def test_large_scores_do_not_overflow():
     np.testing.assert_allclose(out, dense(1e3 * q, k, v), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_row_identity():
     """Σ_j P dP = dO · O, what lets a chunk do without the others of its row; and τ is a factor of the gradient (errata E000-3)."""
     q, k, v, do = (a[0, :, 0] for a in draw(1, 5, 5, 1, 1, 4))

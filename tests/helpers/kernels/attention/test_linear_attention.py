@@ -64,6 +64,7 @@ QUICK = [("chunks of 3", "hedgehog"), ("token by token", "relu")]
 LONG = [(form, name) for form in FORMS for name in MAPS if (form, name) not in QUICK]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form, name", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
 @pytest.mark.sample(quick=1, slow=6)
 def test_every_form_equals_the_masked_weights(form, name):
@@ -101,6 +102,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.sample(quick=1)
 def test_gradients_in_bfloat16(way):
@@ -130,6 +132,7 @@ def test_one_product_is_right_for_the_last_row_only():
     assert off[-1] < 1e-6 and (off[:-1] > 0.05).all()
 
 
+@pytest.mark.slow
 def test_a_prompt_is_handed_to_the_steps_that_follow():
     """The state after a prompt, made in chunks, by steps or by one product, and decoding from it."""
     q, k, v, _ = given()

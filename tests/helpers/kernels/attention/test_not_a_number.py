@@ -68,7 +68,6 @@ FORMS = {
 SLOW = ("chunked, all kept", "Pallas, GPU", "ring, both ways, in tiles", "stripes")
 
 
-@pytest.mark.takes("compiles a form and its gradient")
 @pytest.mark.parametrize(
     "f",
     [pytest.param(f, id=n, marks=[pytest.mark.slow("compiles one more form")] * (n in SLOW)) for n, f in FORMS.items()],
@@ -89,7 +88,6 @@ def test_nothing_leaks_from_behind_the_lengths(f):
         assert not np.where(np.isnan(spoilt(k)), gradient, 0).any()
 
 
-@pytest.mark.takes("compiles a gradient")
 @pytest.mark.parametrize("f", [dense_attention.attention, flash_attention.flash], ids=["dense", "flash"])
 def test_nothing_leaks_from_before_every_window(f):
     q, k, v, _ = reference.draw(B, 2, S, N, K, H)
@@ -100,7 +98,6 @@ def test_nothing_leaks_from_before_every_window(f):
     assert all(np.isfinite(x).all() for x in (out, *pull(out)))
 
 
-@pytest.mark.takes("compiles two loops")
 def test_blocks_and_pages_that_are_read_in_part():
     q, k, v, _ = reference.draw(B, 1, 12, N, K, H)
     lengths = jnp.array([7, 0])
@@ -140,7 +137,6 @@ def test_a_cache_whose_empty_places_hold_anything(name):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.takes("compiles a step over devices")
 @pytest.mark.parametrize("way", [TENSOR, DATA, HEADS, SEQUENCE, REDUCED], ids=lambda w: w.name)
 def test_caches_over_devices(way):
     c = toy(D=8, N=4, K=2, H=4, F=8, L=1)
@@ -158,7 +154,6 @@ def test_caches_over_devices(way):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.takes("compiles a decoder")
 def test_a_whole_prompt_beside_a_cache_of_anything():
     c = FAMILIES["mistral"]
     params, text = random_params(c), tokens(c, B, 5)

@@ -26,6 +26,7 @@ def agree(sizes, mask, lengths, rows, columns, tol, dtype="float32", gradients=T
     reference.close(got, reference.dense(*g, seen(mask, *sizes[1:3], lengths)), tol)
 
 
+@pytest.mark.slow
 def test_the_kernels_are_attention():
     """Odd sizes, grouped heads, window and sinks, a text without keys; in bfloat16 more queries than keys, forward."""
     agree((2, 5, 11, 4, 2, 3), SINKS, [11, 0], 3, 4, 3e-6)

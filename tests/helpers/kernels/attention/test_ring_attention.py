@@ -85,6 +85,7 @@ every_case = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.sample(quick=2, slow=6)
 def test_equal_to_dense_attention(n, how):
@@ -330,7 +331,6 @@ HOWS = {
 }
 
 
-@pytest.mark.takes("compiles a ring and its gradient")
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("sizes", [(4, 6), (6, 4), (1, 9), (7, 2), (9, 4)], ids=str)
 @pytest.mark.parametrize("n", [2, 3, 1])

@@ -28,6 +28,7 @@ def in_pieces(rule):
     return attend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [Mask(True, 4, 2), *(pytest.param(Mask(True, *a), marks=pytest.mark.slow) for a in ((1,), (30, 3), (5,)))],
@@ -39,6 +40,7 @@ def test_pieces_and_steps_are_the_whole_text(rule):
     reference.close(jax.jit(reference.pulled(in_pieces(rule)))(*g), reference.dense(*g, rule.array(T, T)), 3e-6)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_too():
     rule, g = Mask(True, 4, 2), reference.draw(1, T, T, 2, 1, 4, dtype="bfloat16")
     got = jax.jit(in_pieces(rule))(*g[:3])

@@ -69,6 +69,7 @@ def same(state, other, slot):
     return all(np.array_equal(a, b) for a, b in zip(rows(state, slot), rows(other, slot)))
 
 
+@pytest.mark.slow
 @EACH
 def test_prefill_insert_generate_and_the_other_slots_stay(engine):
     texts = {0: [3, 1, 4, 1, 5], 2: [9], 1: [2, 6, 5, 3, 5, 8, 9, 7, 9, 3]}
@@ -249,6 +250,7 @@ def test_a_stop_token_ends_a_text():
     assert entry.tokens == said[: said.index(stop) + 1]
 
 
+@pytest.mark.slow
 def test_continuous_batching_takes_at_most_0_6_of_the_steps():
     """Twenty-four requests at once, every third of 28 tokens and the others of 1 to 3, in three slots."""
     steps = {design: len(orchestrator(design).serve(load(24, seed=1)).steps) for design in DESIGNS}

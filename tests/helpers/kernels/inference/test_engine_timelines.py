@@ -30,7 +30,6 @@ def ends(log, requests):
     return [tuple(t + 1 for t in log.entries[r.name].times) for r in requests]
 
 
-@pytest.mark.takes("compiles the engine's two programs")
 def test_interleaved():
     log, wanted = (
         Orchestrator(ENGINE, PARAMS, "interleaved").serve(LOAD),
@@ -150,7 +149,6 @@ def told(server, requests, budget, known=None):
     return log
 
 
-@pytest.mark.takes("compiles the paged engine's two programs")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_budget_of_tokens(policy):
     """With a model: pages for one long request and a little more, 6 tokens a pass in pieces of up to 4."""
@@ -160,7 +158,6 @@ def test_a_budget_of_tokens(policy):
     assert max(step.tokens for step in log.steps) == 6 and (policy == "reserve" or any(s.preempted for s in log.steps))
 
 
-@pytest.mark.takes("serves 25 loads, each twice")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_budget_of_tokens_without_a_model(policy):
     gone = 0

@@ -39,6 +39,7 @@ def layer_of_experts():
     return p, x, *dense(p, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cut, factor, want",
     [

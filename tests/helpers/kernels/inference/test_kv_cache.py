@@ -49,6 +49,7 @@ def go(c, held, text, at, n, keep=0):
 # ---- the same logits, whatever the rows do
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "c",
     [pytest.param(MIXED, id="mixed")]
@@ -68,6 +69,7 @@ def test_rows_go_on_from_where_they_stand(c):
         at = [t + k for t, k in zip(at, n)]
 
 
+@pytest.mark.slow
 def test_a_row_without_tokens_is_left_as_it_is():
     c, text = MIXED, model(MIXED)[1]
     _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 3, 2])
@@ -76,6 +78,7 @@ def test_a_row_without_tokens_is_left_as_it_is():
     assert [all(x) for x in zip(*(leaf for run in same for leaf in run.values()))] == [False, True, False]
 
 
+@pytest.mark.slow
 def test_a_draft_that_is_given_up_leaves_no_trace():
     """Wrong tokens are written and overwritten; a ring needs room for them beyond its window, and shows why without it."""
     c, (_, text, whole) = MIXED, model(MIXED)
@@ -94,6 +97,7 @@ def test_a_draft_that_is_given_up_leaves_no_trace():
     assert off(SLACK) < 2e-3 < 1e-2 < off(0)
 
 
+@pytest.mark.slow
 def test_the_first_tokens_stay(keep=2):
     """Dense attention under the mask {k < s or i - k < window}, and rows that do not grow with the text."""
     c, (params, text, _) = LOCAL, model(LOCAL)
@@ -117,6 +121,7 @@ def test_the_first_tokens_stay(keep=2):
             close(said[b], whole[b, at[b] : at[b] + n[b]])
 
 
+@pytest.mark.slow
 def test_grouped_heads_with_a_cache_are_repeated_ones():
     """K = N is MHA, K = 1 is MQA; any K is MHA in which heads of a group have the same keys and values."""
     full = toy(L=1)
@@ -147,6 +152,7 @@ def test_the_oldest_makes_room_in_whatever_order_they_come():
     assert held["k"].ravel().tolist() == [10, 14, 15, 13]  # position t ≥ 1 stands in place 1 + (t - 1) mod 3
 
 
+@pytest.mark.slow
 def test_how_far_a_token_reaches():
     """Through n local layers the last token sees n(window - 1) before it, and none before these."""
     c, (params, text, _) = LOCAL, model(LOCAL)
@@ -170,6 +176,7 @@ def test_a_ring_holds_its_window_and_a_full_layer_everything():
 # ---- a prompt in chunks
 
 
+@pytest.mark.slow
 def test_chunks_are_the_prompt_at_once():
     c, (params, text, _) = MIXED, model(MIXED)
     last, held = jax.jit(lambda x: chunked_prefill.prefill(params, slots.empty(c, B, SIZE), x, c, chunk=5))(text)
@@ -178,6 +185,7 @@ def test_chunks_are_the_prompt_at_once():
     jax.tree.map(close, held, wanted)
 
 
+@pytest.mark.slow
 def test_chunks_of_a_ragged_batch():
     c, (params, text, whole) = MIXED, model(MIXED)
     n = jnp.array([12, 5, 3])
@@ -210,6 +218,7 @@ def test_the_largest_block_of_scores(chunk, L=24):
 # ---- text
 
 
+@pytest.mark.slow
 def test_text_is_the_same_with_a_cache(n=2):
     c, (params, text, _) = MIXED, model(MIXED)
     prompt = text[:, :4]
@@ -317,7 +326,6 @@ def test_pages_of_one_size_reserve_a_window_like_a_full_layer():
     assert decoder.cache_bytes(rings) == kv_cache(c, 1024) < 0.51 * decoder.cache_bytes(pool)
 
 
-@pytest.mark.takes("compiles three passes")
 @pytest.mark.parametrize(
     "name", ["llama", pytest.param("deepseek-v3", marks=pytest.mark.slow("the same with a latent cache"))]
 )

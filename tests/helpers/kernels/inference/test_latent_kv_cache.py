@@ -72,7 +72,6 @@ def is_dense(way, grid, c):
 
 
 @every_way
-@pytest.mark.takes("compiles a layer over eight devices")
 def test_a_step_equals_the_dense_layer(way, grid):
     is_dense(way, grid, C)
 
@@ -173,7 +172,6 @@ def test_flops_and_cache_of_a_device(Y, Z):
     assert held == kv_cache(c, PLACES, ROWS) / Z == predicted.held(r, s, Y, Z, ROWS, PLACES) - r.weight_bytes / 8
 
 
-@pytest.mark.takes("traces a step of each form")
 def test_absorbing_saves_what_the_formulas_say():
     """FLOPs of one layer's attention counted in both programs; and where they are equal, searched."""
     c, m, T, Skeys = BIG, BIG.mla, 4, 256
@@ -265,7 +263,6 @@ def test_what_is_no_cut():
 # Prefill: keys and values are made, heads over Y and tokens over X.
 
 
-@pytest.mark.takes("compiles a layer over eight devices")
 @pytest.mark.parametrize("q_rank", [24, pytest.param(None, marks=pytest.mark.slow("one more of these"))])
 def test_a_prefill_equals_the_dense_layer(q_rank):
     c, mesh = replace(C, mla=replace(C.mla, q_rank=q_rank)), meshes.mesh((4, 2), ("X", "Y"))

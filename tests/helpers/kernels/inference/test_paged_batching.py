@@ -23,7 +23,6 @@ from tests.helpers.kernels.transformers.families import FAMILIES, random_params,
 from tests.tiers import repeats
 
 
-@pytest.mark.takes("thousands of steps, each checked by counting again")
 def test_random_loads_in_any_pool_that_can_run():
     """Sizes, policies, trees and loads at random, in the smallest pool that takes the load and in larger ones."""
     met = Counter()
@@ -191,7 +190,6 @@ def said():
     return {request.name: alone(request.prompt, request.n) for request in LOAD}
 
 
-@pytest.mark.takes("draws answers of a model with an engine and without")
 @pytest.mark.parametrize("tree", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_each_request_says_what_it_says_alone(policy, tree, said):
@@ -219,7 +217,6 @@ def test_each_request_says_what_it_says_alone(policy, tree, said):
     server.blocks.check()
 
 
-@pytest.mark.takes("serves a load seven times")
 def test_growing_serves_more_at_once_than_an_engine_that_reserves():
     """The orchestrator that reserves prompt + n - 1 tokens, this server with the same promise, and both that grow: equal tokens."""
     reserving = {design: Orchestrator(Engine(C, **SMALL), PARAMS, design).serve(LOAD) for design in DESIGNS}
@@ -240,7 +237,6 @@ FAMILY = [
 FAMILY += [pytest.param(FAMILIES[n], id=n, marks=pytest.mark.slow("another family")) for n in ("gpt-2", "deepseek-v3")]
 
 
-@pytest.mark.takes("compiles a model for three programs")
 @pytest.mark.parametrize("c", FAMILY)
 def test_samples_of_a_model_are_drawn_as_without_an_engine(c):
     """Three requests for two answers each, in a pool for one of them: interrupted, shared, copied, and drawn the same."""

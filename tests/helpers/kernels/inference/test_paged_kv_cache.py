@@ -88,6 +88,7 @@ def one_request(m: Model, draw, name: int) -> str:
     return str(kind)
 
 
+@pytest.mark.slow
 def test_ten_thousand_random_requests():
     draw, m = np.random.default_rng(0), Model(pages=24, size=4)
     happened = []
@@ -190,6 +191,7 @@ def test_a_broken_table_is_noticed():
 T, C, PAGES, SIZE, P = 10, 4, 12, 3, 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "c",
     [pytest.param(toy(D=8, N=2, K=1, H=4, F=12, V=29, L=2, window=3, full_every=2), id="mixed")]
@@ -234,6 +236,7 @@ def test_pages_are_a_cache(c):
     b.check()
 
 
+@pytest.mark.slow
 def test_pages_in_order_are_rows():
     """Bit for bit the cache of `kv_cache`, cut into pages; as many bytes."""
     c = toy(L=1)

@@ -29,6 +29,7 @@ def prompt():
     return p, x, *jax.jit(lambda p, x: decoder.block(p, x, jnp.arange(16), C, LayerKind()))(p, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys, grid",
     [

@@ -66,6 +66,7 @@ def test_what_is_drawn_has_the_targets_law():
     assert abs((kept == 2).mean() - first * second) < 4 * (0.42 * 0.58 / DRAWS) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [fixed_threshold, redrawn_from_p])
 def test_the_same_test_finds_a_wrong_sampler(wrong):
     by_place, _ = chances(wrong)
@@ -204,6 +205,7 @@ def pairs(temperature):
     return laws[0][:, None] * laws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "drafter, temperature",
     [(NGram(3), 1.0), (DraftModel(OTHER), 1.0), (DraftModel(OTHER, 2.0), 2.0), (DraftModel(OTHER), 2.0)],
@@ -214,6 +216,7 @@ def test_drawn_texts_have_the_targets_law(drafter, temperature):
     assert text_chance(drafter, temperature, pairs(temperature)) > 1 / WRONG_ONCE_IN
 
 
+@pytest.mark.slow
 def test_the_same_test_finds_a_wrong_drafter_and_a_wrong_law():
     assert text_chance(argmax, 1.0, pairs(1.0)) < 1 / WRONG_ONCE_IN**2
     assert text_chance(NGram(3), 1.0, pairs(1.0).T) < 1 / WRONG_ONCE_IN**2
@@ -229,6 +232,7 @@ def test_guesses_are_drawn_by_the_law_that_is_told():
         assert chance(np.bincount([g[0] for g, _ in drawn], minlength=3), law) > 1 / WRONG_ONCE_IN
 
 
+@pytest.mark.slow
 def test_a_draft_model_that_is_the_target_is_always_kept():
     _, passes = sample(jax.random.key(0), reader(), DraftModel(reader()), PROMPT, 12, GUESSES)
     assert passes == [GUESSES + 1] * 3

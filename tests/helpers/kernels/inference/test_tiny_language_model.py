@@ -25,6 +25,7 @@ def test_the_text_is_small_and_says_where_it_is_from():
     assert tiny_language_model.decode(TOKENS, LETTERS) == TEXT
 
 
+@pytest.mark.slow
 def test_a_few_steps_learn_and_the_same_seed_gives_the_same_weights():
     first, losses = tiny_language_model.train(C, TOKENS, steps=12)
     again, _ = tiny_language_model.train(C, TOKENS, steps=12)
@@ -57,7 +58,6 @@ def exercise_319():
     return space["decoder_layer"]
 
 
-@pytest.mark.takes("compiles two programs that train")
 def test_a_layer_of_ones_own_stands_in_the_decoder_and_learns_alike():
     """Its norms have no scales: after some steps ours have, so equal losses show that they reach the right weights."""
     layer, c = exercise_319(), tiny_language_model.speaker(len(LETTERS), 256)

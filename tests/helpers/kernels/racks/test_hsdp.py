@@ -22,7 +22,6 @@ def given(dtype=jnp.float32):
     return layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5), normal(B, D), normal(B, D)
 
 
-@pytest.mark.takes("compiles a step and its reference")
 @pytest.mark.parametrize(("s", "micro"), [(hsdp.HSDP, 2), (hsdp.FSDP, 1)], ids=["HSDP", "FSDP"])
 def test_steps_equal_those_of_one_device(s, micro):
     w, In, Target = given()
@@ -51,7 +50,6 @@ def sends(s, H, G, micro=1):
     return [sum(c.wire(mesh) for c in sent if c.axes == axes) for axes in (("X",), ("Y",), ("X", "Y"))]
 
 
-@pytest.mark.takes("traces four steps")
 @pytest.mark.parametrize(("H", "G"), [(2, 4), (4, 2)])
 @pytest.mark.parametrize("micro", [1, 2])
 def test_between_hosts_goes_a_shard_of_the_gradients_once_a_step(H, G, micro):

@@ -32,7 +32,6 @@ def integers(*shape):
     return np.random.default_rng(1).integers(-1000, 1000, shape).astype(np.int32)
 
 
-@pytest.mark.takes("compiles sixteen programs")
 @pytest.mark.parametrize("tiers", TIERS)
 def test_they_equal_the_flat_ones_bit_for_bit(tiers):
     x = integers(8 * 16, 3)
@@ -81,7 +80,6 @@ def routed(T, k, experts_on, seed=0):
     return wanted
 
 
-@pytest.mark.takes("compiles four programs")
 @pytest.mark.parametrize("tiers", [(2, 4), (4, 2)])
 def test_each_device_gets_the_tokens_that_it_wants_and_a_host_gets_one_copy(tiers):
     T, D = 12, 5

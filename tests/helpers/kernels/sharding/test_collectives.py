@@ -52,6 +52,7 @@ def ring(n):
     return jax.make_mesh((n,), ("X",), axis_types=(jax.sharding.AxisType.Auto,), devices=meshes.devices(8)[:n])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_whole_numbers_exactly_as_jax(n):
     both = [pair for how in WAYS.values() for pair in pairs("X", **how)]
@@ -61,7 +62,6 @@ def test_whole_numbers_exactly_as_jax(n):
 
 
 @pytest.mark.parametrize("names", [("X", "Y"), ("Y", "X"), "Y"])
-@pytest.mark.takes("compiles two programs of eleven collectives over two axes")
 def test_several_axes_in_their_order(names):
     mesh = meshes.mesh((4, 2), ("X", "Y"))
     lines = list(pairs(names, wraps=False))
@@ -158,7 +158,6 @@ def test_gather_and_scatter_are_transposes_by_kronecker_products():
 
 
 @pytest.mark.parametrize("how", WAYS)
-@pytest.mark.takes("compiles the gradients of four collectives, ours and JAX's")
 def test_gradients_are_those_of_jax(how):
     """The pull-back of a gather is a scatter, ours through our permutes as JAX's through its own primitive."""
     n, way = 4, WAYS[how]

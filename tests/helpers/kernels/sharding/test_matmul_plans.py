@@ -83,6 +83,7 @@ def test_random_plans_send_what_they_say(name):
         sends_what_it_says(draw.choice(plans(A, B, C, SIZES, MESHES[name])))
 
 
+@pytest.mark.slow
 def test_all_plans_of_some_cases():
     for name, mesh in MESHES.items():
         for A, B, C in cases(mesh, repeats(1, 3), name + "!"):
@@ -126,6 +127,7 @@ def test_any_mesh_sizes_and_types(data):
     sends_what_it_says(data.draw(st.sampled_from(found)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(4, 2), (4, 2, 2), (2, 4, 2), (2, 3, 2), (1, 2, 2), (2, 1)])
 @pytest.mark.sample(quick=2)
 def test_permutes_move_blocks_along_their_axes_only(sizes):

@@ -137,7 +137,6 @@ DECODERS = {
 }
 
 
-@pytest.mark.takes("compiles a step of the Transformer on one device and on eight")
 @pytest.mark.parametrize("name", [n if n != "experts" else pytest.param(n, marks=pytest.mark.slow) for n in DECODERS])
 def test_a_transformer_in_microbatches_equals_one_large_batch(name):
     c, grid, axes = DECODERS[name]
@@ -164,7 +163,6 @@ def layers_send(c, axes, sizes, micro):
     return {key: n for key, n in out.items() if n}
 
 
-@pytest.mark.takes("traces four steps of the Transformer")
 @pytest.mark.parametrize("way, axes", [("dp", Axes(data="X")), ("fsdp", Axes(fsdp="X"))])
 def test_a_transformers_layers_send_what_the_predicted_step_does(way, axes):
     """Gradients of copies once, weights that are gathered and gradients that are scattered for each microbatch."""

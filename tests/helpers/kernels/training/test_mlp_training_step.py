@@ -275,6 +275,7 @@ def test_fsdp_holds_one_whole_matrix_at_a_time():
     assert largest(data_parallel_and_fsdp.DATA) == layers * matrix
 
 
+@pytest.mark.slow
 def test_memory_that_the_compiler_gives_to_fsdp():
     """A further layer costs weights and two averages, old and new, and gradients, all 1/X; no whole matrix stays."""
     mesh, wide = meshes.mesh(*X4), 64

@@ -48,6 +48,7 @@ CASES = {
 LONG = ("naive", "GPipe", "ZB-H2", "1F1B on eight devices")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, p, m, v", [pytest.param(*a, id=i, marks=[pytest.mark.slow] * (i in LONG)) for i, a in CASES.items()]
 )
@@ -125,6 +126,7 @@ def test_tasks_have_equal_flops():
     assert flops == [4 * L * MICRO * D * F] * 3
 
 
+@pytest.mark.slow
 def test_stages_of_any_function():
     """The same gradients, with B and W made by `jax.vjp`; and a head with weights of its own."""
     m, mesh = 4, meshes.mesh((4,), ("Z",))

@@ -45,6 +45,7 @@ def of_the_whole_net(weights, x):
     return jax.jit(jax.value_and_grad(loss))(weights)
 
 
+@pytest.mark.slow
 def test_a_chain_of_devices():
     """Each gradient, on the device of its stage, is `jax.grad`'s of the whole net."""
     devices = meshes.devices(8)
@@ -107,6 +108,7 @@ def test_the_small_transformer_as_a_pipeline(name, grid, m, v):
         assert a.addressable_shards[0].data.size * p == a.size
 
 
+@pytest.mark.slow
 def test_messages_are_those_of_the_predicted_step():
     """`training.step` prices m activations and m gradients of a device between two others; the program hops each tick."""
     p, m, B, T = 4, 4, 8, 6

@@ -56,6 +56,7 @@ def one_device(c):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "c, grid, axes",
     [pytest.param(*w, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, w in WAYS.items()],
@@ -173,6 +174,7 @@ def test_pods_send_gradients_only_and_each_chip_its_share():
     assert over_pods == {("AllReduce", "P"): layers / 4, ("AllReduce", "PY"): (norms + outside) / 2}
 
 
+@pytest.mark.slow
 def test_context_sends_keys_and_values_only():
     """The MLP sends nothing; keys and values go round once forward and once, with their gradients, backward."""
     c, grid, axes = WAYS["context"]
@@ -270,6 +272,7 @@ def dense_attention(q, k, v, window):
     return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(scores), v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [pytest.param(None, marks=pytest.mark.slow), 5])  # a whole decoder has None above
 def test_ring_attention_equals_dense(window):
     """The result and all three gradients; eight devices, three query heads on each KV head."""

@@ -63,6 +63,7 @@ def test_a_letter_that_nobody_else_has():
         hand.einsum_backward("ij,jk->i", *draw((2, 3), (3, 4), (2,)))
 
 
+@pytest.mark.slow
 def test_parts_of_a_layer():
     x, dy, scale = draw((B, T, 12), (B, T, 12), (12,))
     _, kept = hand.norm_forward(x, scale)
@@ -73,6 +74,7 @@ def test_parts_of_a_layer():
     close(hand.unrotate(dy, at), jax.vjp(lambda x: hand.rotate(x, at), x)[1](dy)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", LAYERS.values(), ids=LAYERS)
 @pytest.mark.sample(quick=1, slow=1)
 def test_a_whole_layer(c):

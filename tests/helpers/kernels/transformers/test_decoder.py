@@ -93,6 +93,7 @@ def test_later_tokens_change_nothing(name):
     assert np.abs(first[:, 1:] - before[:, 1:]).max() > 1e-3
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.sample(quick=1, slow=2)
 def test_a_cache_changes_nothing(c, prompt=5):
@@ -107,6 +108,7 @@ def test_a_cache_changes_nothing(c, prompt=5):
     np.testing.assert_allclose(logits, whole[:, -1], rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTINCT)
 @pytest.mark.sample(quick=1, slow=1)
 def test_every_parameter_has_a_gradient(name):
@@ -118,6 +120,7 @@ def test_every_parameter_has_a_gradient(name):
         assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0, path
 
 
+@pytest.mark.slow
 def test_a_window_as_long_as_the_text_is_none():
     c, wide = toy(), toy(window=T)
     params, x = random_params(c), tokens(c, B, T)
@@ -125,6 +128,7 @@ def test_a_window_as_long_as_the_text_is_none():
     assert not np.allclose(kernels.forward(params, x, c), kernels.forward(params, x, toy(window=T - 1)))
 
 
+@pytest.mark.slow
 def test_a_window_of_one_sees_the_token_alone():
     c = toy(L=1, window=1, H=6)
     params, x = random_params(c), tokens(c, B, T)
@@ -153,6 +157,7 @@ def test_rotations_know_distances_only():
     np.testing.assert_allclose(jnp.linalg.norm(rotate(q, jnp.array([5]))), jnp.linalg.norm(q), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_even_distribution_surprises_by_log_v():
     c = toy()
     params = kernels.init(c, jax.random.key(0)) | {"unembedding": jnp.zeros((c.D, c.V))}

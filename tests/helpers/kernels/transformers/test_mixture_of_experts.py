@@ -57,6 +57,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("C", [2, 7, TOKENS])
 @pytest.mark.sample(quick=1, slow=2)
@@ -84,6 +85,7 @@ def test_with_all_experts_and_an_even_router_it_is_their_mean():
     assert dropped == 0
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
 @settings(max_examples=repeats(3, 25), deadline=None)
 def test_queues(E, k, C, seed):
@@ -102,6 +104,7 @@ def test_queues(E, k, C, seed):
     assert r.dropped(8) == 0
 
 
+@pytest.mark.slow
 def test_dispatch_and_combine_return_what_was_sent():
     r = mixture_of_experts.route(jax.random.normal(jax.random.key(0), (8, 4)), 2)
     x = jax.random.normal(jax.random.key(1), (8, 3))
@@ -130,6 +133,7 @@ def test_flops_are_those_of_the_places(factor):
     assert trace.count(jax.value_and_grad(total, (0, 1)), p, x).matmul_flops == 3 * roles()
 
 
+@pytest.mark.slow
 def test_the_gradient_of_ragged_products_is_that_of_places():
     c = CONFIGS["gated"]
     p, x = layer(c)

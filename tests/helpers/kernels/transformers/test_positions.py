@@ -39,7 +39,6 @@ def test_rotations_against_complex_numbers(dtype):
 
 
 @pytest.mark.parametrize("apart", [0, 3, 64])
-@pytest.mark.takes("compiles attention of each family")
 def test_scores_depend_on_distances_only(apart):
     draw = np.random.default_rng(apart)
     q, k = (jnp.asarray(draw.standard_normal((1, 1, 64)), jnp.bfloat16) for _ in "qk")
@@ -73,7 +72,6 @@ def one_layer(c):
     ]
 
 
-@pytest.mark.takes("runs attention of each kind of layer, four times")
 @pytest.mark.parametrize("c", FAMILIES.values(), ids=FAMILIES)
 def test_attention_of_every_family(c):
     """At 100,000 in bfloat16 it is as close to float32 near 0 as bfloat16 near 0 is."""
@@ -107,7 +105,6 @@ def test_what_a_cache_holds(name):
         assert off(a[there], b[there]) < 2 * ONE
 
 
-@pytest.mark.takes("compiles a ring")
 def test_a_ring_of_devices():
     c = FAMILIES["llama"]
     ((p, _),) = one_layer(c)
@@ -126,7 +123,6 @@ def test_a_ring_of_devices():
     assert off(jax.jit(run)(p, x), exact) < 1.5 * off(near(p, x), exact) + 0.01
 
 
-@pytest.mark.takes("compiles a rotation for two types and four shapes")
 def test_a_step_over_devices():
     """The queries and keys that every way to decode over a mesh turns."""
     c = FAMILIES["llama"]
@@ -138,7 +134,6 @@ def test_a_step_over_devices():
         assert all(off(a, b) < 2 * ONE for a, b in zip(got.astype(jnp.float32), want))
 
 
-@pytest.mark.takes("compiles a decoder")
 def test_the_loss_of_many_tokens_counts_them_all():
     """Numbers of tokens are no bfloat16: a mean of 4,097 of them is taken in float32."""
     c = FAMILIES["llama"]

@@ -96,6 +96,7 @@ BOUND = {"int8 cache": 0.03, "fp8 cache": 0.2, "int8 weights and cache": 0.06, "
 """Largest difference of a logit from the exact one, over the largest logit, in this toy: stated, and the test measures it."""
 
 
+@pytest.mark.slow
 def test_logits_are_close():
     exact = jax.jit(lambda x: decoder.forward(PARAMS, x, c))(TEXT)
 

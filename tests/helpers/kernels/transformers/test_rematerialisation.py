@@ -36,6 +36,7 @@ def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
     assert counted.matmul_flops - flops(c, B, T).train == costs.recomputed(c, B, T, policy)
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.sample(quick=4, slow=4)
 def test_saved_bytes_are_those_of_the_program(c):

@@ -26,7 +26,6 @@ def texts(picture) -> list[str]:
     return [t.get_text() for ax in picture.figure.axes for t in ax.texts]
 
 
-@pytest.mark.takes("compiles a scan of partial softmaxes")
 def test_the_state_is_that_of_all_prefixes():
     prefixes = softmax.prefixes(jnp.array(SCORES))
     m, _, total = np.transpose(softmax_state.states(SCORES))
@@ -146,7 +145,6 @@ def test_only_sums_of_rows_cross_cores_and_only_backward():
         assert len(grey) == (3 if way == "backward" else 0)  # the first row is a single block
 
 
-@pytest.mark.takes("compiles attention for three numbers of heads")
 @pytest.mark.parametrize("K", [8, 2, 1])
 def test_query_heads_lead_to_the_kv_head_that_the_kernel_reads(K):
     """Keys and values of one head are made to stand out: only the query heads that lead to it notice."""

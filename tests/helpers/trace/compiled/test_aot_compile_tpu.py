@@ -27,6 +27,7 @@ def made(name):
     return compiled_program.from_json(CASES[name]["made"])
 
 
+@pytest.mark.slow
 def test_importing_and_asking_change_nothing_in_the_environment():
     code = (
         "import os; before = dict(os.environ)\n"
@@ -138,7 +139,6 @@ def test_cases_of_the_script_are_those_of_the_file():
 
 
 @needs_libtpu
-@pytest.mark.takes("compiles ten programs")
 def test_the_compiler_still_says_what_is_stored():
     script = runpy.run_path(str(ROOT / "book/results/ch02_compiler.py"))
     for name, (f, *_, per_device) in script["CASES"].items():

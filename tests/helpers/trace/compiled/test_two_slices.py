@@ -97,7 +97,6 @@ def test_a_flat_gather_and_scatter_cross_once_and_a_flat_swap_is_left_flat():
     assert [axes for _, axes, _ in sent("AllToAll, two tiers")] == [("Y",), ("X",)]
 
 
-@pytest.mark.takes("compiles six programs where libtpu is at hand")
 def test_what_is_stored_is_what_the_script_makes():
     script = runpy.run_path(str(ROOT / "book/results/ch07_compiler.py"))
     assert list(script["CASES"]) == list(STORED["cases"]) and "ch07_compiler.py" in STORED["command"]

@@ -100,6 +100,7 @@ print("agreed")
 """
 
 
+@pytest.mark.slow
 def test_per_device_figures_of_eight_devices():
     env = os.environ | {"JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, "-c", SHARDED], env=env, capture_output=True, text=True, timeout=120)

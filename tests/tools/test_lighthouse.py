@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from tests.book.lighthouse import heaviest, main, served
+from tools.lighthouse import heaviest, main, served
 
 
 def test_the_server_compresses_text_and_nothing_else(tmp_path):

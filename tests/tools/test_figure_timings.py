@@ -4,8 +4,8 @@ import pytest
 
 from helpers import figures
 from tests.helpers.figures.standalone import begun
-from tests.helpers.figures.timings import limit, linked, main, names, pages, ready, slowest
 from tests.tiers import some
+from tools.figure_timings import limit, linked, main, names, pages, ready, slowest
 
 # Controls whose target is lower or narrower than 44 px; that of a radio button is its label.
 SMALL = """() => [...document.querySelectorAll("figure :is(input, select, button, summary)")]

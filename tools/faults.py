@@ -1,4 +1,4 @@
-"""The faults that `tests.planted_faults` plants: each is one edit of one file, and the tests that have to notice."""
+"""The faults that `tools.planted_faults` plants: each is one edit of one file, and the tests that have to notice."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What each page of a built site weighs on the wire: python -m tests.book.weight _build/html
+"""What each page of a built site weighs on the wire: python -m tools.weight _build/html
 
 A page counts with every script, style, picture and preload that it names, and with the fonts of its styles only where they
 are preloaded; all gzipped except pictures and fonts that are compressed already.
@@ -47,7 +47,7 @@ def report(root: Path, to: Path) -> dict[str, int]:
 
 def main(argv: list[str]) -> int:
     if len(argv) != 1 or not Path(argv[0]).is_dir():
-        print("usage: python -m tests.book.weight _build/html (a folder that jupyter-book has built)")
+        print("usage: python -m tools.weight _build/html (a folder that jupyter-book has built)")
         return 2
     root = Path(argv[0])
     for name, size in report(root, root.resolve().parent / "reports/weight.json").items():

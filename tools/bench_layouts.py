@@ -1,4 +1,4 @@
-"""`python -m tests.bench_layouts`: layouts of a training step that are priced in a second, by as many processes as cores.
+"""`python -m tools.bench_layouts`: layouts of a training step that are priced in a second, by as many processes as cores.
 
 Two figures: `training.step` alone on arrays of layouts, and a whole search, with rules, memory and the choice of the best.
 Seconds are a core's own (CPU), so that other programs on the machine do not count.
@@ -14,8 +14,8 @@ import platform
 import sys
 import time
 
-from tests.bench_grading import machine
 from tests.scratch import ROOT
+from tools.bench_grading import machine
 
 STORE = ROOT / "book/results/layouts.json"
 MODEL, TOKENS, T, CHIP, SHAPE = "llama-2-13b", 2**22, 1024, "v5p", (16, 16, 16)
@@ -65,7 +65,7 @@ def searched(rounds: int) -> tuple[int, float]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench_layouts", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.bench_layouts", description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="the fastest of these counts")
     parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{name:15} {got['layouts']:8,} layouts, {got['a second'] / 1e6:.2f} million a second on {cores} cores")
     if options.store:
         head = {
-            "command": "python -m tests.bench_layouts --store",
+            "command": "python -m tools.bench_layouts --store",
             "date": datetime.date.today().isoformat(),
             "machine": machine(),
             "versions": {"python": platform.python_version(), "numpy": importlib.metadata.version("numpy")},

@@ -10,8 +10,8 @@ import pytest
 from helpers import show
 from helpers.costs.rooflines.chips import chip
 from helpers.kernels.attention import pallas_flash_attention_gpu
-from tests import bench_attention as bench
 from tests.scratch import ROOT
+from tools import bench_attention as bench
 
 PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
 CELL = next(
@@ -81,6 +81,7 @@ def test_the_verdict_looks_at_long_texts_and_wide_heads(found):
     assert "nothing is said" in bench.verdict([r | {"speed": {}} for r in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [True, False])
 def test_what_refuses_is_a_sentence_and_the_rest_is_timed(runs, monkeypatch):
     """A whole measurement of a tiny case on this machine: cuDNN is never here, and our kernel only interpreted."""

@@ -1,4 +1,4 @@
-"""Searches over every model, chip, number of chips and length, and what of their answers cannot be: python -m tests.sweep
+"""Searches over every model, chip, number of chips and length, and what of their answers cannot be: python -m tools.sweep
 
 Prints each finding and how many searches were made; --every 8 takes an eighth of them, mixed, and ends in minutes, not hours.
 """
@@ -146,7 +146,7 @@ def fastest(like: Step, pods: int, keeps) -> float:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.sweep", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.sweep", description=__doc__.split("\n")[0])
     parser.add_argument("--every", type=int, default=1, help="one of so many settings")
     some, kinds = cases(parser.parse_args(words).every), Counter()
     for case in some:

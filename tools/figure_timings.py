@@ -1,4 +1,4 @@
-"""What each live figure weighs, and how soon it answers: python -m tests.helpers.figures.timings [RUNS]
+"""What each live figure weighs, and how soon it answers: python -m tools.figure_timings [RUNS]
 
 Each figure alone on a page, in Chromium; milliseconds are medians of several runs, each in a page that was never opened before.
   bytes   all that the figure adds to a page, compressed
@@ -102,7 +102,7 @@ def pages(folder: Path) -> dict[str, tuple[int, str]]:
 
 def main(argv: list[str]) -> int:
     if argv[1:] or not all(n.isdigit() and int(n) for n in argv):
-        print("usage: python -m tests.helpers.figures.timings [RUNS]")
+        print("usage: python -m tools.figure_timings [RUNS]")
         return 2
     with tempfile.TemporaryDirectory() as folder, chromium.browser() as browser:
         for name, (weight, address) in pages(Path(folder)).items():

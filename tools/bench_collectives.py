@@ -1,4 +1,4 @@
-"""`python -m tests.bench_collectives`: bus bandwidths that `helpers.costs.racks` predicts, against published ones, by source.
+"""`python -m tools.bench_collectives`: bus bandwidths that `helpers.costs.racks` predicts, against published ones, by source.
 
 Each source is left out of the fit and predicted; --fit fits the constants to all rows and prints them.
 """
@@ -15,8 +15,8 @@ from dataclasses import asdict, fields, replace
 
 from helpers.costs.racks.measured_collectives import REACHED, Reached, bus_bandwidth, exchange
 from helpers.costs.rooflines.chips import chip
-from tests.bench_grading import machine
 from tests.scratch import ROOT
+from tools.bench_grading import machine
 
 DATA, STORE = ROOT / "book/data/collectives.json", ROOT / "book/results/collectives.json"
 SHARES = [f.name for f in fields(Reached) if 1e-3 < f.default < 1 and f.name != "own"]
@@ -115,7 +115,7 @@ def table(sources: Iterable[str] = ()) -> tuple[dict[str, dict[str, float]], lis
 def store(found: dict[str, dict[str, float]], ratios: list[float]) -> None:
     """What the table shows, as data."""
     body = {
-        "command": "python -m tests.bench_collectives --store",
+        "command": "python -m tools.bench_collectives --store",
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
         "versions": {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")},

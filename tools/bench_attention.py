@@ -1,4 +1,4 @@
-"""`python -m tests.bench_attention`: attention forward on a GPU, ours beside XLA's and cuDNN's and the roofline, bfloat16.
+"""`python -m tools.bench_attention`: attention forward on a GPU, ours beside XLA's and cuDNN's and the roofline, bfloat16.
 
 All forms of a case take turns in one run, so that their ratios do not depend on the hour; the fastest of some rounds counts.
 Ours is tried with a few shapes of block, as a library would, and the fastest is kept and named. Without a GPU nothing is measured.
@@ -21,11 +21,11 @@ from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.figures.attention.attention_variants import variants
-from tests.bench_grading import machine
 from tests.scratch import ROOT
+from tools.bench_grading import machine
 
 STORE = ROOT / "book/results/attention_gpu.json"
-COMMAND = "python -m tests.bench_attention --store"
+COMMAND = "python -m tools.bench_attention --store"
 LENGTHS, HEADS = tuple(2**n for n in range(10, 16)), (64, 128)
 TOKENS, WIDTH = 2**14, 2**11
 """Tokens of all texts of a case together, one text at least; sizes of all heads of a token together."""
@@ -212,7 +212,7 @@ NONE = "There is no GPU here that JAX can use, so nothing is measured and nothin
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench_attention", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.bench_attention", description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5, help="the fastest of these counts")
     parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     options = parser.parse_args(argv)

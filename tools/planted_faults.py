@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.faults import FAULTS, Fault
 from tests.run_all_tests import other_pythons
 from tests.scratch import ROOT, copy
+from tools.faults import FAULTS, Fault
 
 
 def interpreter(fault: Fault) -> str | None:

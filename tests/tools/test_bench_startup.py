@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import bench_startup
+from tools import bench_startup
 
 
 def test_costs_import_in_under_a_fifth_of_a_second():
@@ -10,6 +10,7 @@ def test_costs_import_in_under_a_fifth_of_a_second():
     assert t["helpers.costs"] - t["nothing"] < 0.2
 
 
+@pytest.mark.slow
 def test_the_planner_keeps_its_promise():
     assert bench_startup.planning()[1] > 1000
 

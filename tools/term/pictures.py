@@ -1,4 +1,4 @@
-"""What an instructor sees in a term: `python -m tests.autograder.term.pictures` writes book/results/term.json and two pictures.
+"""What an instructor sees in a term: `python -m tools.term.pictures` writes book/results/term.json and two pictures.
 
 Twelve of the term's students hand in and are graded as in the test; what the commands print and the pages show is kept.
 Needs walls, and Chromium with tests/browser/requirements.txt.
@@ -18,13 +18,12 @@ from PIL import Image
 from autograder import collect, grade
 from autograder.engine.sandbox import available
 from autograder.places import ROOT
-from tests.bench_grading import versions
 from tests.browser import chromium
-
-from . import test_term as term
+from tests.tools.term import test_term as term
+from tools.bench_grading import versions
 
 RESULTS = ROOT / "book" / "results"
-COMMAND = "python -m tests.autograder.term.pictures"
+COMMAND = "python -m tools.term.pictures"
 SHOWN = (
     "widgets", "text_in_an_added_cell", "text_with_a_picture", "name_added_to_the_name", "worked_in_a_copy",
     "file_of_no_bytes", "loop_that_never_ends", "jessica hamrick", "zoe", "late", "second-try", "not-there",

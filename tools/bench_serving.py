@@ -1,4 +1,4 @@
-"""`python -m tests.bench_serving`: the estimate of serving against published measurements, by source.
+"""`python -m tools.bench_serving`: the estimate of serving against published measurements, by source.
 
 Each source, engine, chip and model is left out of the fit and predicted; --fit fits the constants to all rows and prints them.
 """
@@ -19,9 +19,9 @@ from helpers.costs.inference.serving_operations import Batch, Deployment
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import MODELS, model
-from tests.bench_estimate import config, percentile
-from tests.bench_grading import machine
 from tests.scratch import ROOT
+from tools.bench_estimate import config, percentile
+from tools.bench_grading import machine
 
 DATA, STORE = ROOT / "book/data/serving.json", ROOT / "book/results/serving.json"
 FREE = {  # constant: log of how far from the guess counts as one standard deviation; of an engine's below
@@ -260,7 +260,7 @@ def table(title: str, found: dict[str, dict]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench_serving", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.bench_serving", description=__doc__.split("\n")[0])
     parser.add_argument("--fit", action="store_true", help="fit to all rows and print the constants")
     parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
@@ -293,7 +293,7 @@ def store(found: list[Row], inside: list[dict], cases: dict[str, list[dict]], bo
     for case, some in ({"in sample": inside} | cases).items():
         for e in some:
             each[e["row"].name].setdefault(e["what"], {})[case] = float(f"{e['ratio']:.4g}")
-    head = {"command": "python -m tests.bench_serving --store", "date": datetime.date.today().isoformat()}
+    head = {"command": "python -m tools.bench_serving --store", "date": datetime.date.today().isoformat()}
     versions = {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")}
     head |= {"machine": machine(), "versions": versions}
     head |= {"constants": asdict(CONSTANTS), "engines": {e: asdict(x) for e, x in ENGINES.items()}}

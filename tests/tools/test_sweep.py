@@ -9,11 +9,10 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
-from tests import sweep
 from tests.tiers import repeats
+from tools import sweep
 
 
-@pytest.mark.takes("searches for forty models on chips")
 def test_no_answer_is_impossible():
     some = sweep.cases()[:: len(sweep.cases()) // repeats(40, 400)]
     found = [(str(case), kind, said) for case in some for kind, said in sweep.findings(case)]

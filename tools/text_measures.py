@@ -1,4 +1,4 @@
-"""What a chapter's text is made of, by its source: `python -m tests.book.text_measures` prints a table of all chapters.
+"""What a chapter's text is made of, by its source: `python -m tools.text_measures` prints a table of all chapters.
 
 words        of prose, with those of boxes and lists, without code, formulas and what stands in questions' replies
 a sentence   words of a sentence of prose
@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.M | re.S)
 BLOCK = re.compile(r"^(:{3,}|`{3,})\{(ask|math|live|code-cell|figure|table)\}[^\n]*\n.*?^\1$", re.M | re.S)
 PICTURE = "\u25a0"  # stands where one is drawn

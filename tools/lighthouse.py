@@ -1,4 +1,4 @@
-"""Lighthouse on a built site, median of several runs: python -m tests.book.lighthouse _build/html [RUNS]
+"""Lighthouse on a built site, median of several runs: python -m tools.lighthouse _build/html [RUNS]
 
 The start page and the heaviest chapter, as a desktop and as a phone on a slow network see them, from a server on this machine
 that compresses.  Writes _build/reports/lighthouse.json beside the site.  Needs Chromium, and `npm install --prefix tests/browser`.
@@ -17,10 +17,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.book.weight import PACKED, weigh
 from tests.browser import chromium
+from tools.weight import PACKED, weigh
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests/browser/node_modules/.bin/lighthouse"
 KINDS = ("performance", "accessibility", "best-practices", "seo")
 PROFILES = {"phone": [], "desktop": ["--preset=desktop"]}  # a phone is what Lighthouse takes unless told
@@ -96,7 +96,7 @@ def medians(root: Path, runs: int) -> dict[str, dict[str, int]]:
 
 def main(argv: list[str]) -> int:
     if not 1 <= len(argv) <= 2 or not Path(argv[0]).is_dir() or not all(n.isdigit() and int(n) for n in argv[1:]):
-        print("usage: python -m tests.book.lighthouse _build/html [RUNS] (a folder that jupyter-book has built)")
+        print("usage: python -m tools.lighthouse _build/html [RUNS] (a folder that jupyter-book has built)")
         return 2
     if chromium.program() is None or not PROGRAM.is_file():
         print("Lighthouse is not here: install Chromium, and npm install --prefix tests/browser")

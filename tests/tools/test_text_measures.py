@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.book.text_measures import ROOT, measured, prose
+from tools.text_measures import ROOT, measured, prose
 
 CHAPTERS = sorted((ROOT / "book").glob("ch[0-9][0-9]_*.md"))
 each = pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)

@@ -1,4 +1,4 @@
-"""`python -m tests.bench_estimate`: the estimate of a training step against published measurements, beside two baselines.
+"""`python -m tools.bench_estimate`: the estimate of a training step against published measurements, beside two baselines.
 
 Each source is left out of the fit and predicted; "in sample" has the constants that the course uses. --fit fits them and prints them.
 """
@@ -23,8 +23,8 @@ from helpers.costs.training.step_memory import peak_memory
 from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
-from tests.bench_grading import machine
 from tests.scratch import ROOT
+from tools.bench_grading import machine
 
 DATA, STORE = ROOT / "book/data/published.json", ROOT / "book/results/estimate.json"
 FREE = {  # constant: (guess, least, most, how far from the guess counts as one standard deviation)
@@ -314,7 +314,7 @@ def table(title: str, found: dict[str, dict]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench_estimate", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.bench_estimate", description=__doc__.split("\n")[0])
     parser.add_argument("--fit", action="store_true", help="fit to all rows and print the constants")
     parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
@@ -343,7 +343,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{name}: {r['rows']} layouts, rank correlation {r['rank']:.2f}, regret {r['regret']:.1f} %")
     print(f"{speed / 1e6:.2f} million layouts a second")
     if options.store:
-        head = {"command": "python -m tests.bench_estimate --store", "date": datetime.date.today().isoformat()}
+        head = {"command": "python -m tools.bench_estimate --store", "date": datetime.date.today().isoformat()}
         versions = {"python": platform.python_version(), "scipy": importlib.metadata.version("scipy")}
         body = {
             "constants": asdict(CONSTANTS),

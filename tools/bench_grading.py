@@ -1,4 +1,4 @@
-"""What grading a class costs against stock nbgrader, as ratios measured in one run: `python -m tests.bench_grading`.
+"""What grading a class costs against stock nbgrader, as ratios measured in one run: `python -m tools.bench_grading`.
 
 The same class, no two programs in it alike, is graded by stock nbgrader (one kernel after the other) and by our whole
 pipeline: intake, sandboxes, checks, gradebook, exports, start-up included. Feedback pages are nbgrader's in both, and
@@ -269,7 +269,7 @@ def record(stock: Taken, ours: dict[str, Taken], pages: dict[str, Taken], latenc
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench_grading", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.bench_grading", description=__doc__.split("\n")[0])
     parser.add_argument("--students", type=int, default=100)
     parser.add_argument("--stock", type=int, default=20, help="how many of them stock nbgrader grades")
     parser.add_argument("--assignment", action="append", help="default: all")
@@ -281,7 +281,7 @@ def main(argv: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             found[topic] = one(topic, options, Path(folder).resolve())
     if options.store:
-        command = f"python -m tests.bench_grading --students {options.students} --stock {options.stock}"
+        command = f"python -m tools.bench_grading --students {options.students} --stock {options.stock}"
         head = {"command": command, "date": datetime.date.today().isoformat(), "machine": machine()}
         STORE.write_text(json.dumps(head | {"versions": versions(), "cases": found}, indent=1) + "\n", encoding="utf-8")
     return 0
