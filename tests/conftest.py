@@ -7,7 +7,7 @@ import pytest
 
 from autograder.engine import checker, sandbox
 from helpers.kernels import mesh
-from tests import durations, tiers
+from tests import areas, durations, tiers
 from tests.browser import chromium
 from tests.durations import pytest_runtest_call  # noqa: F401  a hook
 
@@ -39,8 +39,14 @@ def pytest_collection_modifyitems(items):
         if "site" in needs:  # in one process: another would only wait until it is built
             item.add_marker(pytest.mark.xdist_group("site"))
     tiers.assign(items)
-    if n := os.environ.get("THIN"):
-        items[:] = tiers.thinned(items, [item.nodeid for item in items], int(n))
+    if wanted := os.environ.get("AREAS"):
+        items[:] = [item for item in items if areas.area(item.nodeid) in wanted.split()]
+    if seed := os.environ.get("DRAW"):
+        items[:] = tiers.long_sample(items, seed, os.environ.get("WHOLE", "").split())
+
+
+def pytest_runtest_setup(item):
+    tiers.in_time(item)
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,24 @@
-"""`make test-all`: what `make test` leaves out, then a part of the quick tests on the other supported Pythons found.
+"""`make test-all`: the long tests that a change needs, then the quick ones on other Pythons. What runs where: `tests.areas`.
 
-With FULL=1: all tests here, and all quick ones there. Where `TESTS_END` (seconds since 1970) sets an end, as CI does, a
-Python for which a slow machine leaves no time is left out; it says so. `STAGES` names a file for the seconds of each stage.
+Of areas that differ from the commit BASE all long tests, of the others a sample; where git cannot tell, or every area differs,
+a sample of all. `AREAS="grading site"` runs all long tests of these and nothing else; with FULL=1 every case of every test.
+TESTS_END (seconds since 1970) ends what is not of the sample, as CI does; STAGES names a file for the seconds of each stage.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+from tests import areas
 from tests.tiers import FULL
 
 ROOT = Path(__file__).resolve().parents[1]
 SUPPORTED = ("3.11", "3.12", "3.13")
-# What may differ by Python and JAX. A Python between the oldest and the newest has the newest one's packages.
-BETWEEN = ["helpers", "tests/notebooks"]
-NEWEST = [*BETWEEN, "tests/solutions", "tests/helpers/kernels", "tests/helpers/trace", "tests/helpers/check",
-          "tests/autograder/engine", "tests/autograder/samples/test_chapters.py"]  # fmt: skip
+SOME = "TESTS=helpers tests/notebooks"  # doctests and readings: what most often differs by Python and JAX
 
 
 def other_pythons() -> dict[str, str]:
@@ -46,13 +46,18 @@ def other_pythons() -> dict[str, str]:
     return found
 
 
-def chosen(version: str) -> list[str]:
-    """What `make` is told to run there; nothing more to say for all quick tests.
+def chosen(pythons: list[str], seed: str, whole: bool, full: bool = FULL) -> dict[str, list[str]]:
+    """What `make test` is told on which other Pythons; nothing more to say for all quick tests.
 
-    >>> chosen("3.12")
-    ['TESTS=helpers tests/notebooks']
+    >>> chosen(["3.12", "3.13"], "7", whole=True, full=False)
+    {'3.12': ['TESTS=helpers tests/notebooks'], '3.13': []}
+    >>> chosen(["3.12", "3.13"], "7", whole=False)
+    {'3.13': ['TESTS=helpers tests/notebooks']}
     """
-    return [] if FULL else [f"TESTS={' '.join(BETWEEN if version in SUPPORTED[1:-1] else NEWEST)}"]
+    if full or whole:
+        return {version: [] if full or version == pythons[-1] else [SOME] for version in pythons}
+    drawn = areas.drawn(pythons, [0] * len(pythons), [1] * len(pythons), seed)
+    return {version: [SOME] for version, taken in zip(pythons, drawn, strict=True) if taken}
 
 
 def stage(name: str, command: list[str], **more) -> list[str]:
@@ -65,19 +70,37 @@ def stage(name: str, command: list[str], **more) -> list[str]:
     return [name] * bool(failed)
 
 
+def long_tests(marks: str, environment: dict[str, str]) -> list[str]:
+    """The stage, and what its report says was left out."""
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as plan:
+        command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", marks, "-rs"]
+        failed = stage("long tests", command, env=os.environ | environment | {"PLAN": plan.name})
+        print(plan.read(), flush=True)
+    return failed
+
+
 def main() -> int:
     """Exit status: 0 if all passed."""
-    end = float(os.environ.get("TESTS_END", "inf"))
-    marks = "" if FULL else "slow and not full"
-    failed = stage("the long tests", [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-m", marks])
-    for version, python in other_pythons().items():
-        if time.time() > end:
-            print(f"\nPython {version}: left out, for there is no time left", flush=True)
-            continue
-        print(f"\nPython {version}: {python}", flush=True)
-        env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL")}
-        env["THIN"] = "" if FULL else "3"  # of the programs' tests every third one
-        failed += stage(f"Python {version}", ["make", "test", f"PYTHON={python}", *chosen(version)], env=env)
+    named, seed = os.environ.get("AREAS", "").split(), areas.seed()
+    if unknown := set(named) - set(areas.AREAS):
+        print(f"There is no area {', '.join(sorted(unknown))}: there are {', '.join(areas.AREAS)}", file=sys.stderr)
+        return 2
+    touched = areas.touched(areas.changed(os.environ.get("BASE", "")))
+    whole = set(named) or (touched if len(touched) < len(areas.AREAS) else set())
+    failed = []
+    if FULL or named:
+        if not named or set(named) - {areas.PYTHONS}:
+            failed += long_tests("" if FULL else "slow and not full", {})
+    else:
+        print(f"touched: {', '.join(sorted(touched)) or 'nothing but text'}", flush=True)
+        failed += long_tests("slow or full", {"DRAW": seed, "WHOLE": " ".join(sorted(whole))})
+    if areas.PYTHONS in (named or touched) or FULL and not named:
+        pythons = other_pythons()
+        for version, words in chosen(list(pythons), seed, areas.PYTHONS in whole).items():
+            print(f"\nPython {version}: {pythons[version]}", flush=True)
+            skip = ("VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL", "AREAS")
+            env = {k: v for k, v in os.environ.items() if k not in skip}
+            failed += stage(f"Python {version}", ["make", "test", f"PYTHON={pythons[version]}", *words], env=env)
     print(f"\nfailed: {', '.join(failed)}" if failed else "\nall passed", flush=True)
     return bool(failed)
 

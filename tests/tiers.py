@@ -1,18 +1,23 @@
-"""Which cases run when: a few in `make test`, a sample of every kind in `make test-all`, all with FULL=1.
+"""Which cases run when: a few in `make test`, a drawn sample of every kind of long test in `.ci/run`, all with FULL=1.
 
 `@pytest.mark.sample(quick=3, slow=9, kind="policy")` above a parametrised test: of each kind (a value of the parameter
-`policy`; one kind for all without it) 3 cases run in `make test`, 9 others in `make test-all`, the rest with FULL=1 only.
-They lie evenly in the list, so the same ones are taken every time. `repeats(40, 400)` is how many draws a loop makes,
-`some(things, 5)` which of the things a test walks through.
+`policy`; one kind for all without it) 3 cases run in `make test`, 9 others with the long tests of the area, the rest with
+FULL=1 only. They lie evenly in the list, so the same ones are taken every time. `.ci/run` draws one case of each long test
+by the commit, and `draw=2` of each kind where it says so. `repeats(40, 400)` is how many draws a loop makes, `some(things, 5)`
+which of the things a test walks through.
 """
 
 import os
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
 
 import pytest
 
+from tests import areas
+
 FULL = os.environ.get("FULL", "") not in ("", "0")
+LAST = pytest.StashKey[bool]()  # of a test that is left out where time is up
 
 
 def repeats(sample: int, full: int) -> int:
@@ -35,20 +40,10 @@ def some(things: Iterable, k: int) -> list:
     return things if FULL else [things[i] for i in spread(len(things), k)]
 
 
-def thinned(items: Sequence, names: Sequence[str], n: int) -> list:
-    """All but most tests of programs, which compile: of these every n-th stays, where another Python runs them all.
-
-    >>> thinned("abcde", ["tests/helpers/kernels/a.py", "b.py", *(f"tests/helpers/kernels/{x}.py" for x in "cde")], n=2)
-    ['a', 'b', 'd']
-    """
-    programs = count()
-    return [i for i, name in zip(items, names) if "helpers/kernels/" not in name or next(programs) % n == 0]
-
-
 def tiers(kinds: Sequence, quick: int, slow: int | None = None, long: Sequence[int] = ()) -> list[str]:
     """For each case, given the kinds of all: "quick", "slow" or "full".
 
-    slow  how many of each kind are in the sample of `make test-all`, those of `make test` not counted; all by default
+    slow  how many of each kind are long tests, those of `make test` not counted; all by default
     long  numbers of cases that `make test` never takes
 
     >>> tiers(["a", "b", "a", "a", "a", "b"], quick=1, slow=1)
@@ -67,12 +62,17 @@ def tiers(kinds: Sequence, quick: int, slow: int | None = None, long: Sequence[i
     return found
 
 
+def family(item: pytest.Item) -> tuple:
+    """What the cases of one parametrised test have in common."""
+    return (str(item.path), getattr(item, "cls", None), getattr(item, "originalname", item.name))
+
+
 def assign(items: list[pytest.Item]) -> None:
     """Give the cases of tests that are marked with `sample` the marks of their tiers."""
     families: dict[tuple, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample"):
-            families.setdefault((item.path, getattr(item, "cls", None), item.originalname), []).append(item)
+            families.setdefault(family(item), []).append(item)
     for cases in families.values():
         mark = cases[0].get_closest_marker("sample")
         kinds = [kind_of(case, mark.kwargs.get("kind")) for case in cases]
@@ -86,3 +86,51 @@ def assign(items: list[pytest.Item]) -> None:
 def kind_of(case: pytest.Item, kind: str | Callable | None):
     params = case.callspec.params if hasattr(case, "callspec") else {}
     return None if kind is None else kind(params) if callable(kind) else repr(params[kind])
+
+
+def long_sample(items: Sequence[pytest.Item], seed: str, whole: Iterable[str]) -> list[pytest.Item]:
+    """The long tests of a change: a drawn sample of every kind first, then the other ones of the areas that it touches.
+
+    Cases that otherwise run with FULL=1 only are drawn as well, so that in time all of them have been.
+    """
+
+    def case_of_sample(item: pytest.Item) -> bool:
+        return bool(item.get_closest_marker("sample") and item.get_closest_marker("full"))
+
+    long = [item for item in items if item.get_closest_marker("slow") or case_of_sample(item)]
+    families, counts = [], []
+    for item in long:
+        mark = item.get_closest_marker("sample")
+        draw = mark.kwargs.get("draw") if mark else None
+        families.append((*family(item), kind_of(item, mark.kwargs.get("kind")) if draw else None))
+        counts.append(draw or 1)
+    taken = areas.drawn([item.nodeid for item in long], families, counts, seed)
+    sample = [item for item, drawn in zip(long, taken, strict=True) if drawn]
+    rest = [
+        item
+        for item, drawn in zip(long, taken, strict=True)
+        if not drawn and not case_of_sample(item) and areas.area(item.nodeid) in whole
+    ]
+    for item in rest:
+        item.stash[LAST] = True
+    report(long, sample, rest, seed)
+    return sample + rest
+
+
+def report(long: list[pytest.Item], sample: list[pytest.Item], rest: list[pytest.Item], seed: str) -> None:
+    """One of the processes says what is left out, in the file PLAN."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0" or not os.environ.get("PLAN"):
+        return
+    count = lambda cases: Counter(areas.area(item.nodeid) for item in cases)  # noqa: E731
+    drawn, more = count(sample), count(rest)
+    with open(os.environ["PLAN"], "w", encoding="utf-8") as file:
+        for name, n in sorted(count(long).items()):
+            file.write(
+                f"{name}: of {n} long cases {drawn[name]} drawn (SEED={seed}), {more[name]} more since it has changed\n"
+            )
+
+
+def in_time(item: pytest.Item) -> None:
+    """Leave out what is not of the sample once TESTS_END (seconds since 1970) has passed."""
+    if item.stash.get(LAST, False) and time.time() > float(os.environ.get("TESTS_END", "inf")):
+        pytest.skip("left out: the time of CI is up")
