@@ -7,7 +7,6 @@ Ours is tried with a few shapes of block, as a library would, and the fastest is
 import argparse
 import datetime
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -18,11 +17,11 @@ from typing import NamedTuple
 from helpers.costs.attention import flops_and_bytes as costs
 from helpers.costs.attention.attention_time import Rates, seconds as priced
 from helpers.costs.attention.flops_and_bytes import Attention
-from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.roofline import Time
 from helpers.figures.attention.attention_variants import variants
 from tests.scratch import ROOT
-from tools.bench_grading import machine
+from tools.accelerator import accelerator, machine, named, refusal, versions
 
 STORE = ROOT / "book/results/attention_gpu.json"
 COMMAND = "python -m tools.bench_attention --store"
@@ -32,14 +31,6 @@ TOKENS, WIDTH = 2**14, 2**11
 FORMS = ("ours", "xla", "cudnn")
 SHAPES = [(128, 64, 4, 2), (128, 64, 4, 3), (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (64, 64, 4, 3)]
 """Rows, columns, warps, stages that ours is tried with; a chip refuses those that need more than it has."""
-KINDS = {
-    "H100 80GB HBM3": "H100",
-    "H200": "H200",
-    "B200": "B200",
-    "A100-SXM4-80GB": "A100",
-    "A100-SXM4-40GB": "A100-40GB",
-}
-"""What a driver calls a chip, and what `helpers.costs` does; others have no roofline here."""
 PROMISED, FROM = 0.6, 4096
 """Least speed of ours beside cuDNN's, heads of 128, from that length on."""
 
@@ -63,16 +54,16 @@ class Case(NamedTuple):
 CASES = [Case(*c) for c in product(LENGTHS, HEADS, (False, True))]
 
 
-def named(kind: str) -> Chip | None:
-    """The chip of `helpers.costs` that a driver calls so."""
-    return next((chip(ours) for theirs, ours in KINDS.items() if theirs in kind), None)
+def floor(case: Case, at: Chip) -> Time:
+    """Seconds that no kernel can beat: only what the mask leaves, everything read once, all at once."""
+    a = Attention(case.T, N=case.N, H=case.H, B=case.B, causal=case.causal)
+    least = replace(costs.flash(a, 128, rows=a.T), flops=costs.flops(a), exps=a.B * a.N * a.pairs, other=0.0)
+    return priced(least, Rates(at.rate("bf16"), at.hbm_bandwidth, variants.exponentials(at)))
 
 
 def roofline(case: Case, at: Chip) -> tuple[float, str]:
-    """(seconds that no kernel can beat, what takes them): only what the mask leaves, everything read once, all at once."""
-    a = Attention(case.T, N=case.N, H=case.H, B=case.B, causal=case.causal)
-    least = replace(costs.flash(a, 128, rows=a.T), flops=costs.flops(a), exps=a.B * a.N * a.pairs, other=0.0)
-    t = priced(least, Rates(at.rate("bf16"), at.hbm_bandwidth, variants.exponentials(at)))
+    """(these seconds, what takes them)."""
+    t = floor(case, at)
     return t.lower, t.bound
 
 
@@ -141,7 +132,7 @@ def tried(f, args):
         jax.block_until_ready(f(*args))
         return seconds(f, args)
     except Exception as e:  # a chip, its memory or its library may refuse, each in a way of its own
-        return f"{type(e).__name__}: {str(e).strip().splitlines()[0][:200]}"
+        return refusal(e)
 
 
 def measured(case: Case, rounds: int) -> dict:
@@ -179,29 +170,15 @@ def measured(case: Case, rounds: int) -> dict:
     return got | {"shape": dict(zip(("rows", "columns", "warps", "stages"), shape)), "off": off}
 
 
-def gpu():
-    """The first GPU that JAX sees, or None."""
-    import jax
-
-    try:
-        return jax.devices("gpu")[0]
-    except RuntimeError:
-        return None
-
-
 def record(found: list[dict], kind: str, at: Chip | None) -> dict:
     """The file: how, when and on what, then the cases."""
-    import jax
-    import jaxlib
-
-    versions = {"python": platform.python_version(), "jax": jax.__version__, "jaxlib": jaxlib.__version__}
     return {
         "command": COMMAND,
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
         "gpu": kind,
         "chip": at and at.name,
-        "versions": versions,
+        "versions": versions(),
         "dtype": "bfloat16",
         "verdict": verdict(found),
         "rows": found,
@@ -216,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="the fastest of these counts")
     parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
-    here = gpu()
+    here = accelerator("gpu")
     if here is None:
         print(NONE)
         return 0

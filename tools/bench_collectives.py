@@ -16,7 +16,7 @@ from dataclasses import asdict, fields, replace
 from helpers.costs.racks.measured_collectives import REACHED, Reached, bus_bandwidth, exchange
 from helpers.costs.rooflines.chips import chip
 from tests.scratch import ROOT
-from tools.bench_grading import machine
+from tools.accelerator import machine
 
 DATA, STORE = ROOT / "book/data/collectives.json", ROOT / "book/results/collectives.json"
 SHARES = [f.name for f in fields(Reached) if 1e-3 < f.default < 1 and f.name != "own"]

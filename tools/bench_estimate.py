@@ -24,7 +24,7 @@ from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from tests.scratch import ROOT
-from tools.bench_grading import machine
+from tools.accelerator import machine
 
 DATA, STORE = ROOT / "book/data/published.json", ROOT / "book/results/estimate.json"
 FREE = {  # constant: (guess, least, most, how far from the guess counts as one standard deviation)

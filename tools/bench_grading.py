@@ -24,7 +24,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -37,6 +36,7 @@ from autograder.making import in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
+from tools.accelerator import machine
 
 WRONG = 0.2  # of all answers
 STORE = ROOT / "book" / "results" / "grading.json"
@@ -237,16 +237,6 @@ def lines(stock: Taken, ours: dict[str, Taken], pages: dict[str, Taken], latency
         *made,
         f"{'one check':16} {warm * 1e3:.0f} ms in a warm engine; make check takes {cold:.0f} CPU s from cold",
     ]
-
-
-@cache
-def machine() -> str:
-    """Cores and kind of CPU."""
-    try:
-        found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    except OSError:
-        found = None
-    return f"{os.cpu_count()} cores, {found[1] if found else platform.machine()}"
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ import sys
 import time
 
 from tests.scratch import ROOT
-from tools.bench_grading import machine
+from tools.accelerator import machine
 
 STORE = ROOT / "book/results/layouts.json"
 MODEL, TOKENS, T, CHIP, SHAPE = "llama-2-13b", 2**22, 1024, "v5p", (16, 16, 16)

@@ -20,8 +20,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import MODELS, model
 from tests.scratch import ROOT
+from tools.accelerator import machine
 from tools.bench_estimate import config, percentile
-from tools.bench_grading import machine
 
 DATA, STORE = ROOT / "book/data/serving.json", ROOT / "book/results/serving.json"
 FREE = {  # constant: log of how far from the guess counts as one standard deviation; of an engine's below

@@ -65,12 +65,6 @@ def test_the_roofline_is_what_the_mask_leaves():
     assert bench.roofline(bench.Case(T, 64, True), chip("B200"))[1] == "exps"
 
 
-def test_a_driver_s_name_finds_the_chip():
-    names = {"NVIDIA H100 80GB HBM3": "H100", "NVIDIA A100-SXM4-40GB": "A100-40GB", "NVIDIA H200": "H200"}
-    assert {kind: bench.named(kind).name for kind in names} == names
-    assert bench.named("NVIDIA L4") is bench.named("NVIDIA H100 PCIe") is None
-
-
 def test_the_verdict_looks_at_long_texts_and_wide_heads(found):
     assert (
         bench.verdict(found)
@@ -100,7 +94,7 @@ def test_what_refuses_is_a_sentence_and_the_rest_is_timed(runs, monkeypatch):
         assert "interpret mode" in got["ours"] and got["off"] is None
 
 
-@pytest.mark.skipif(bench.gpu() is not None, reason="a GPU is here, and would be measured")
+@pytest.mark.skipif(bench.accelerator("gpu") is not None, reason="a GPU is here, and would be measured")
 def test_without_a_gpu_it_says_so_and_stores_nothing(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "STORE", tmp_path / "none.json")
     monkeypatch.setattr(bench, "ROOT", tmp_path)

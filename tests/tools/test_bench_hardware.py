@@ -1,0 +1,102 @@
+"""The benchmark of the accelerator, as far as it goes without one: what it predicts, what it stores, and what becomes of failures."""
+
+import json
+import re
+
+import jax
+import pytest
+
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.transformers.config import Config
+from tools import accelerator, bench_attention, bench_hardware as bench, hardware_cases as hardware
+
+TINY = hardware.Sizes((1, 4), 32, (2,), 2, (512,), Config(16, 1, 2, 1, 8, 32, 40), ((2, 8),), (16,), 16)
+FIELDS = {"what", "sizes", "floor_s", "bound", "estimate_s", "measured_s"}
+
+
+def test_a_driver_s_name_finds_the_chip_and_no_other():
+    names = {"NVIDIA H100 80GB HBM3": "H100", "NVIDIA H200": "H200", "NVIDIA GB200": "GB200", "TPU v5 lite": "v5e"}
+    names |= {"NVIDIA A100-SXM4-40GB": "A100-40GB", "NVIDIA H100 PCIe": "H100-PCIe", "TPU v5": "v5p", "TPU v6e": "v6e"}
+    assert {kind: accelerator.named(kind).name for kind in names} == names
+    assert not any(
+        map(accelerator.named, ("NVIDIA L4", "NVIDIA GH200 480GB", "NVIDIA H200 NVL", "TPU v3", "TPU7x", "cpu"))
+    )
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_every_chip_has_a_floor_and_an_estimate_no_smaller(name):
+    at = chip(name)
+    rows = [case.predicted(at) for part in hardware.PARTS for case in part(hardware.Sizes(), at)]
+    assert {r["sizes"]["B"] for r in rows if r["what"] == "matmul"} == {2**n for n in range(13)}
+    assert any(r["sizes"].get("weights") == "fp8" for r in rows) == ("fp8" in at.flops)
+    assert [r for r in rows[2:] if not 0 < r["floor_s"] <= r["estimate_s"]] == []  # after a launch and a kernel
+
+
+def test_floors_by_hand():
+    """On an H100: 2·8192² bytes of weights and 2·2·8192 of rows, or half of the former in int8; 2·512·8192² FLOPs."""
+    at, D = chip("H100"), 8192
+    rows = [c.predicted(at) for part in (hardware.matmul, hardware.quantised) for c in part(hardware.Sizes(), at)]
+    floors = {(r["sizes"]["B"], r["sizes"]["weights"]): (r["floor_s"], r["bound"]) for r in rows}
+    assert floors[1, "bf16"] == (pytest.approx((2 * D * D + 4 * D) / 3.35e12), "hbm")
+    assert floors[1, "int8"] == floors[1, "fp8"] == (pytest.approx((D * D + 4 * D) / 3.35e12), "hbm")
+    assert floors[512, "bf16"] == (pytest.approx(2 * 512 * D * D / 9.89e14), "math")
+
+
+def test_a_loop_casts_narrow_weights_every_time():
+    """Weights that were made wide before the loop would be read wide: no quantised product at all."""
+    program = next(hardware.quantised(TINY, None)).program()
+    text = bench.repeated(program.step, 9).lower(program.state, program.constants).compile().as_text()
+    carried = re.search(r"= (\(.*\)) while\(", text)[1]
+    assert carried.count("s8[32,32]") == TINY.matrices and "[32,32]" not in carried.replace("s8[32,32]", "")
+
+
+def test_what_refuses_is_a_row_and_the_others_go_on(monkeypatch, tmp_path):
+    """A part that cannot be had, an operation that fails, one that runs, one whose time is over; stored after each."""
+    seen = []  # in the file when the second part begins
+
+    def lacking(sizes, at):
+        raise ImportError("no such kernel\nin this JAX")
+
+    def failing(sizes, at):
+        seen.append(json.loads((tmp_path / "hardware_cpu.json").read_text())["rows"])
+        empty = hardware.Case("empty", {}, lambda: next(iter(())))  # an error without a text
+        return [hardware.Case("division", {}, lambda: 1 / 0), empty, next(hardware.launch(sizes, at))]
+
+    monkeypatch.setattr(bench, "PARTS", (lacking, failing, hardware.matmul))
+    shares = {"lacking": 300, "failing": 300, "matmul": -600}
+    stored = bench.measure(jax.devices("cpu")[0], None, tmp_path, TINY, shares)["rows"]
+    errors = ["ImportError: no such kernel", "ZeroDivisionError: division by zero", "StopIteration"]
+    assert [r.get("error") for r in stored] == [*errors, None, bench.LATE, bench.LATE]
+    assert seen == [stored[:1]] and stored[3]["measured_s"] > 0 and "division by zero" in bench.line(stored[1])
+
+
+def test_without_an_accelerator_it_says_so_and_stores_nothing(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "accelerator", lambda: None)
+    monkeypatch.setattr(bench, "STORE", tmp_path)
+    assert bench.main([]) == 0 and not list(tmp_path.iterdir())
+    assert capsys.readouterr().out == bench.NONE + "\n" and sum(bench.SHARES.values()) < bench.SECONDS <= 480
+
+
+@pytest.mark.slow("compiles two programs of every part: 10 s of processor")
+def test_all_parts_run_on_what_is_taken_for_an_accelerator(capsys, monkeypatch, tmp_path):
+    here = {"accelerator": lambda: jax.devices("cpu")[0], "named": lambda kind: chip("H100"), "STORE": tmp_path}
+    for name, value in (here | {"PROGRAM": 1e-4, "ROUNDS": 0.0}).items():
+        monkeypatch.setattr(bench, name, value)
+    monkeypatch.setattr(bench_attention, "TOKENS", 16)
+    monkeypatch.setattr(bench_attention, "WIDTH", 16)
+    assert bench.main([], TINY) == 0
+    (path,) = tmp_path.iterdir()
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert path.name == "hardware_H100.json" and stored["command"] == bench.COMMAND and stored["card"] == "cpu"
+    assert list(stored["clocks"]) == [part.__name__ for part in hardware.PARTS] == list(bench.SHARES)
+    assert [r for r in stored["rows"] if not FIELDS < set(r) or not r["measured_s"] or r["spread"] < 1] == []
+    assert [r["what"] for r in stored["rows"]] == [c.what for part in bench.PARTS for c in part(TINY, chip("H100"))]
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(stored["rows"])
+
+
+@pytest.mark.parametrize("path", sorted(bench.STORE.glob("hardware_*.json")), ids=lambda p: p.stem)
+def test_what_is_stored_was_measured_by_this_program(path):
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert stored["command"] == bench.COMMAND and stored["versions"]["jax"] and stored["card"] != "cpu"
+    assert all(FIELDS < set(r) and (r["measured_s"] or r["error"]) for r in stored["rows"])
+    assert {r["what"] for r in stored["rows"]} > {"dispatch", "matmul", "decode step", "quantised matmul"}
