@@ -49,7 +49,7 @@ class Sizes:
 
 
 class Program(NamedTuple):
-    """step(state, constants) -> state does `operations`, one on what the other made; a program has at most `longest` steps."""
+    """step(state, constants) -> state is so many operations in a row; at most `longest` steps are repeated in one program."""
 
     step: Callable
     state: Any
@@ -93,7 +93,7 @@ def product(what: str, B: int, D: int, matrices: Callable, apply: Callable, kind
         return x
 
     def estimate(chip: Chip) -> float:
-        # Rows stay bf16 and so does the arithmetic, as it does in engines with weights of int8, but not of fp8.
+        # Both types are priced as int8, with rows and arithmetic in bf16: engines' fp8, which multiplies as fp8, is not this kernel.
         stored = Deployment(weights="bf16" if kind == "bf16" else "int8")
         return Server(model("llama-3-8b"), chip, stored, ENGINES["jax"]).product(Product("mlp", m=B, n=D, k=D))
 
