@@ -10,7 +10,7 @@ export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 COURSE := $(VENV)/.course
 # FULL=1: tests take every case, not a sample of every kind.
-export FULL ?=
+export FULL AREAS BASE SEED
 # EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; dask and postgres are for large classes.
 EXTRA  ?=
 EXTRAS := tpu dask postgres
@@ -25,11 +25,13 @@ export TPU_ACCELERATOR_TYPE ?= v5litepod-16
 export TPU_WORKER_HOSTNAMES ?= localhost
 endif
 endif
+# uv, where it is on PATH, installs in seconds what takes pip a minute or more.
+INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab rescue test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention sweep edition env
+.PHONY: lab rescue test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
 lab: $(READY) $(ADDED) $(COURSE)
 	@python -m autograder.own_work
@@ -43,6 +45,7 @@ rescue: $(READY)
 test: $(READY) $(ADDED)
 	python -m pytest -n 2 --dist loadgroup $(TESTS)
 
+# AREAS="grading site" runs the long tests of these only, FULL=1 every case; BASE=main~3 says what the change is.
 test-all: $(READY) $(ADDED)
 	python -m tests.run_all_tests
 
@@ -91,6 +94,9 @@ bench-collectives: $(READY)
 bench-layouts: $(READY)
 	python -m tools.bench_layouts
 
+bench-hardware: $(READY)
+	python -m tools.bench_hardware
+
 sweep: $(READY)
 	python -m tools.sweep --every 12
 
@@ -114,16 +120,16 @@ $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv), then run make again." >&2; exit 1; }
 	@echo "Installing the course's packages, about 1 GB, into $(VENV): this takes a minute or more, once."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) -r requirements.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
 $(VENV)/.extra-dask $(VENV)/.extra-postgres: $(VENV)/.extra-%: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[$*]'
+	$(INSTALL) --no-build-isolation -e '.[$*]'
 	@touch $@
 
 $(VENV)/.extra-tpu: $(READY)
 	@$(BIN)/python -c 'import platform as p, sys; sys.exit(0 if (p.system(), p.machine()) == ("Linux", "x86_64") else "libtpu exists for Linux on x86-64 only: leave out EXTRA=tpu")'
 	@echo "Installing libtpu, 205 MB to download and 640 MB unpacked, proprietary under the terms of Google Cloud."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[tpu]'
+	$(INSTALL) --no-build-isolation -e '.[tpu]'
 	@touch $@

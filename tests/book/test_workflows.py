@@ -7,6 +7,7 @@ import sys
 import pytest
 import yaml
 
+from tests.areas import AREAS
 from tests.run_all_tests import SUPPORTED
 from tests.scratch import ROOT
 
@@ -32,6 +33,7 @@ def test_every_week_all_cases_are_taken():
     minute, hour, day, month, weekday = when["cron"].split()
     assert minute.isdigit() and hour.isdigit() and (day, month) == ("*", "*") and weekday in "0123456"
     assert "FULL=1 .ci/run" in [step.get("run") for step in steps(weekly)]
+    assert sorted(weekly["jobs"]["full"]["strategy"]["matrix"]["area"]) == sorted(AREAS)
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
@@ -53,7 +55,7 @@ def test_actions_are_pinned_and_checkouts_keep_no_credentials(name):
         assert re.fullmatch(r"uses: actions/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line), line
     for step in steps(read(name)):
         if step.get("uses", "").startswith("actions/checkout@"):
-            assert step["with"] == {"persist-credentials": False}
+            assert step["with"] | {"fetch-depth": 0} == {"persist-credentials": False, "fetch-depth": 0}
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
