@@ -33,18 +33,18 @@ FOLDERS = {
 AREAS = (*dict.fromkeys(FOLDERS.values()), PYTHONS)
 # What no import leads to. A file that no line fits touches every area.
 FILES = {
-    "*.py": (),  # by imports
     "notebooks/*": ("site", "exercises", PYTHONS),
     "solutions/*": ("site", "exercises", PYTHONS),
     "book/*": ("site",),
     "_*.yml": ("site",),
-    "helpers/*.js": ("site",),
+    "helpers/*": (
+        "site",
+        "exercises",
+        PYTHONS,
+    ),  # pages, solutions and doctests run all of it, besides what imports say
     "autograder/samples/*": ("exercises",),
-    "autograder/*": ("grading",),
-    "tests/book/*": ("site",),
-    "tests/browser/*": ("site",),
-    "tests/autograder/*": ("grading",),
-    "tests/helpers/*": ("programs",),
+    "autograder/*": ("grading", PYTHONS),
+    "tools/*.py": (),
     ".github/*": (),  # read by quick tests
     ".gitignore": (),
     "*.md": (),
@@ -85,7 +85,10 @@ def touched(paths: Iterable[str] | None) -> set[str]:
     paths, found = list(paths), set()
     modules = [p for p in paths if p.endswith(".py") and not p.startswith("book/")]
     for path in paths:
-        found.update(next((areas for pattern, areas in FILES.items() if fnmatch(path, pattern)), AREAS))
+        if path.startswith("tests/"):
+            found.add(area(path))
+        else:
+            found.update(next((areas for pattern, areas in FILES.items() if fnmatch(path, pattern)), AREAS))
     if {"tests/conftest.py", "tests/tiers.py", "tests/areas.py"} & set(paths):
         return set(AREAS)
     return found | (importing(modules) if modules else set())
@@ -94,8 +97,8 @@ def touched(paths: Iterable[str] | None) -> set[str]:
 def importing(modules: Sequence[str]) -> set[str]:
     """The areas with a test that imports one of these files, directly or by way of others.
 
-    >>> sorted(importing(["autograder/lms/canvas.py"]))
-    ['grading', 'house', 'pythons']
+    >>> importing(["autograder/lms/canvas.py"])
+    {'grading'}
     """
     import grimp  # import-linter's graph; a second or two
 
@@ -103,8 +106,6 @@ def importing(modules: Sequence[str]) -> set[str]:
     found = set()
     for path in modules:
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        if path.startswith(("helpers/", "autograder/")):
-            found.add(PYTHONS)  # doctests run there
         if name not in graph.modules:  # deleted: what imported it has changed as well
             continue
         users = {name, *graph.find_downstream_modules(name)}
