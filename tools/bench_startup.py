@@ -176,7 +176,7 @@ def main() -> None:
         flush=True,
     )
     tests = seconds([sys.executable, "-m", "pytest", "-n", "2"])
-    print(f"make test: {tests:.0f} s, {tests / 600:.2f} of the ten minutes it may take", flush=True)
+    print(f"make test: {tests:.0f} s, {tests / 300:.2f} of the five minutes it may take", flush=True)
 
 
 if __name__ == "__main__":
