@@ -343,4 +343,26 @@ FAULTS = [
         says="cannot import name 'resetlocale'",
         python="3.13",
     ),
+    Fault(
+        "a program's deepest file",
+        "helpers/numeric.py",
+        r"reduce\(xp\.minimum",
+        "reduce(xp.maximum",
+        "tests/helpers/costs",
+    ),
+    Fault(
+        "an exercise's deepest file",
+        "autograder/making/data_line.py",
+        r'float\(found\["points"\]\)',
+        'float(found["minutes"])',
+        "tests/solutions",
+    ),
+    Fault(
+        "grading's deepest file",
+        "autograder/engine/cell_names.py",
+        r"return all\(_says_so",
+        "return any(_says_so",
+        "tests/autograder/engine tests/autograder/grading",
+    ),
+    Fault("the site's deepest file", "helpers/costs/rooflines/hardware.py", '"gpu": 3e-6', '"gpu": 4e-6', "tests/book"),
 ]

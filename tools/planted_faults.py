@@ -1,8 +1,9 @@
 """Faults, one for each kind of check, planted in copies of the tree: CI's sample has to find them all. `make faults [FAULTS="…"]`
 
-Each is one edit of one file. In its copy run the tests that look at such a thing, as CI runs them, and one of them must fail
-(and say what `says` has). Those that need the built book share one. A test that has not what it needs here is skipped, and
-then its fault is not found. `make faults FAULTS=unplanted` runs the same tests with nothing planted: none may fail.
+Each is one edit of one file. In its copy run the tests that look at such a thing, as CI runs them (the quick ones, then the
+sample that this commit draws, or SEED), and one of them must fail (and say what `says` has). Those that need the built book
+share one. A test that has not what it needs here is skipped, and then its fault is not found.
+`make faults FAULTS=unplanted` runs the same tests with nothing planted: none may fail.
 """
 
 import os
@@ -13,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.areas import seed
 from tests.run_all_tests import other_pythons
 from tests.scratch import ROOT, copy
 from tools.faults import FAULTS, Fault
@@ -38,25 +40,19 @@ def ready(tree: Path) -> Path:
 
 
 def caught(fault: Fault, tree: Path, python: str, cache: Path) -> str:
-    """The first test that failed as it should, or nothing."""
+    """The first test that failed as it should, or nothing: of the quick ones, then of the sample of long ones that CI draws."""
     only = ["-k", fault.only] if fault.only else []
-    words = [
-        "-m",
-        "not full",
-        "-o",
-        f"cache_dir={cache}",
-        "-o",
-        "addopts=--doctest-modules -q --strict-markers",
-    ]
-    env = {k: v for k, v in os.environ.items() if k not in ("FULL", "CI", "PYTEST_ADDOPTS")} | {"PYTHONPATH": str(tree)}
-    done = subprocess.run(
-        [python, "-m", "pytest", "--maxfail=1", *words, *only, *fault.tests.split()],
-        cwd=tree, env=env, capture_output=True, text=True,
-    )  # fmt: skip
-    failed = re.findall(
-        rf"^(?:FAILED|ERROR) ({'' if fault.python else '[^ :]+::'}\S+)", done.stdout, re.M
-    )  # no file that is broken
-    return failed[0] if done.returncode in (1, 2) and failed and re.search(fault.says, done.stdout) else ""
+    options = ["-o", f"cache_dir={cache}", "-o", "addopts=--doctest-modules -q --strict-markers", "--maxfail=1"]
+    skip = ("FULL", "CI", "PYTEST_ADDOPTS", "AREAS", "DRAW", "WHOLE", "PLAN", "TESTS_END")
+    plain = {k: v for k, v in os.environ.items() if k not in skip} | {"PYTHONPATH": str(tree)}
+    for marks, draw in (("not slow and not full", {}), ("slow or full", {"DRAW": seed()})):
+        command = [python, "-m", "pytest", *options, "-m", marks, *only, *fault.tests.split()]
+        done = subprocess.run(command, cwd=tree, env=plain | draw, capture_output=True, text=True)
+        # no file that is broken, but where another Python lacks what it imports
+        failed = re.findall(rf"^(?:FAILED|ERROR) ({'' if fault.python else '[^ :]+::'}\S+)", done.stdout, re.M)
+        if done.returncode in (1, 2) and failed and re.search(fault.says, done.stdout):
+            return failed[0]
+    return ""
 
 
 def main(argv: list[str] | None = None) -> int:
