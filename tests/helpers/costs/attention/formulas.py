@@ -1,4 +1,4 @@
-"""Formulas of chapter 6 for test_arrays_and_tracers.py: settings of each, and names of what is no formula."""
+"""Formulas of chapter 6, with settings of each: see tests/helpers/costs/formulas.py."""
 
 from helpers.costs.attention import (
     attention_time,
@@ -11,7 +11,6 @@ from helpers.costs.attention import (
 from helpers.costs.attention.attention_time import Rates
 from helpers.costs.attention.flops_and_bytes import Attention
 
-MODULES = (flops_and_bytes, attention_time, io_complexity, mha_gqa_mqa_intensity, linear_attention, ring_attention)
 RATES = Rates(9.89e14, 3.35e12, 3.9e12, 6.7e13, 4.5e11, 1e-6)
 LENGTHS = [(4096.0, 32.0, 8.0, 128.0), (1024.0, 4.0, 4.0, 64.0)]
 TILES = [(64.0, 128.0, 64.0), (128.0, 64.0, 128.0)]
@@ -199,5 +198,3 @@ FORMULAS = {
     "ring_decode_bytes": (lambda n, S: ring_attention.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
     "all_reduce_bytes": (lambda n: ring_attention.all_reduce_bytes(Attention(1.0, 1e6), n), [(8.0,)]),
 }
-# Maps of whole blocks: their tests are in test_flops_and_bytes.py and test_ring_attention.py.
-DISCRETE = {"visits", "work"}

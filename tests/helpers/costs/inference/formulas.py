@@ -1,82 +1,38 @@
-"""Formulas of chapter 5 for test_arrays_and_tracers.py: settings of each, and names of what is no formula."""
+"""Formulas of chapter 5, with settings of each: see tests/helpers/costs/formulas.py."""
 
 from dataclasses import replace
 
 from helpers.costs.inference import (
-    chrome_trace,
     engine_memory,
     engine_simulation,
-    estimated_passes,
     latency_and_throughput,
     latent_attention,
-    load_imbalance,
     multi_token_prediction,
     preemption,
     prefill_and_decode_step,
-    request_loads,
-    request_log,
-    service_levels,
     serving_constants,
-    serving_disaggregated,
     serving_estimate,
     serving_operations,
-    serving_plan,
     sharded_decode_step,
     sharding_limits,
     speculation_by_position,
     speculative_decoding,
-    token_budget,
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers import kv_cache
-from helpers.costs.transformers.config import MLA, Config, MoE
+from helpers.costs.transformers.config import MLA, MoE
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.transformers.decoders import DECODERS, any_mixture, any_size
 
-MODULES = (
-    latency_and_throughput,
-    latent_attention,
-    prefill_and_decode_step,
-    sharding_limits,
-    sharded_decode_step,
-    engine_simulation,
-    request_log,
-    speculative_decoding,
-    preemption,
-    token_budget,
-    chrome_trace,
-    request_loads,
-    service_levels,
-    engine_memory,
-    load_imbalance,
-    multi_token_prediction,
-    speculation_by_position,
-    estimated_passes,
-    serving_disaggregated,
-    serving_constants,
-    serving_estimate,
-    serving_operations,
-    serving_plan,
-)
 V5E = chip("v5e")
 SQUARE = Slice(V5E, (8, 8))
-DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
-
-
-def _decoder(D, L, N, F, **kw):
-    """A decoder of any size: N heads of 16 on half as many KV heads."""
-    return Config(D, L, N, N / 2, 16, F, 1000, **kw)
-
-
-def _mixed(*sizes):
-    """The same with windows, and experts in every other layer."""
-    return _decoder(*sizes, window=64, full_every=2, moe=MoE(8, 2, 32, shared=1, every=2))
 
 
 def _replica(n, *sizes):
     """A step, a prefill and what fits, of a mixed decoder on n chips, the chip's numbers and bytes of a weight traced too."""
     one = replace(V5E, hbm_bandwidth=1e12 + n, hbm_bytes=1e10 + n, flops={"bf16": 1e14 + n})
-    r = prefill_and_decode_step.Replica(_mixed(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
+    r = prefill_and_decode_step.Replica(any_mixture(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
     step, first, mixed = r.decode(8.0, 300.0), r.prefill(100.0), r.mixed(8.0, 300.0, 64.0, 32.0)
     return (
         step.seconds, step.time.lower, step.time.upper, first.seconds, mixed.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
@@ -85,7 +41,7 @@ def _replica(n, *sizes):
 
 def _cut(Y, Z, B, S):
     """A decode step, a prefill and a mixed step on a slice, and bytes on a chip."""
-    r = prefill_and_decode_step.Replica(_decoder(512, 4, 64, 1024), V5E)
+    r = prefill_and_decode_step.Replica(any_size(512, 4, 64, 1024), V5E)
     at = (
         sharded_decode_step.decode(r, SQUARE, Y, Z, B, S),
         sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B),
@@ -98,7 +54,7 @@ def _served(tp, dp, B, S):
     """Numbers of a server: passes, what a chip holds, what users see, with experts over all chips and a window."""
     tp, dp, B, S = (1.0 * x for x in (tp, dp, B, S))
     at = serving_operations.Deployment(tp=tp, dp=dp, ep=tp * dp, weights="fp8")
-    c = _decoder(512, 8, 64, 1024, window=64, full_every=2, moe=MoE(64, 2, 256, shared=1))
+    c = any_size(512, 8, 64, 1024, window=64, full_every=2, moe=MoE(64, 2, 256, shared=1))
     s = serving_estimate.Server(c, chip("H100"), at, serving_constants.ENGINES["vllm"])
     seen = serving_estimate.loaded(s, S, S / 4 + 1, B * dp)
     passes = s.decode(B, S), s.prefill(S, B), s.mixed(B, S, S / 2, S / 2), seen.first, seen.gap
@@ -148,7 +104,7 @@ FORMULAS = {
     "receptive_field": (latency_and_throughput.receptive_field, [(32.0, 4096.0)]),
     "paged_tokens": (kv_cache.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]),
     "activation_bytes": (latency_and_throughput.activation_bytes, [(5120.0, 8192.0)]),
-    "prefill_memory": (lambda *s: latency_and_throughput.prefill_memory(_mixed(*s), 128), DECODERS),
+    "prefill_memory": (lambda *s: latency_and_throughput.prefill_memory(any_mixture(*s), 128), DECODERS),
     "waiting": (latency_and_throughput.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
     "ttft": (latency_and_throughput.ttft, [(0.1, 0.2)]),
     "request_seconds": (latency_and_throughput.request_seconds, [(0.5, 0.02, 101.0)]),
@@ -189,7 +145,7 @@ FORMULAS = {
     "two_d_X": (sharding_limits.two_d_X, [(8192.0, 32768.0, 64.0)]),
     "two_d_best": (sharding_limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 4.5e10)]),
     "two_d_crossover": (sharding_limits.two_d_crossover, [(8192.0, 32768.0)]),
-    "expert_weights": (lambda Y, Z: sharding_limits.expert_weights(_mixed(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
+    "expert_weights": (lambda Y, Z: sharding_limits.expert_weights(any_mixture(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
     "decode": (_cut, [(8.0, 8.0, 16.0, 4096.0), (64.0, 1.0, 5.0, 999.0), (2.0, 32.0, 5.0, 999.0)]),
     "transfer_time": (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]),
     "remade_flops": (lambda N, R: latent_attention.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
@@ -204,85 +160,13 @@ FORMULAS = {
     "tokens_of_a_pass": (lambda *a: speculation_by_position.tokens_of_a_pass(a), [(0.9, 0.5), (1.0, 0.0)]),
     "accepted": (lambda *a: speculation_by_position.accepted(a), [(0.9, 0.5), (1.0, 0.0)]),
     "together": (lambda *a: speculation_by_position.together(a, 3), [(0.9, 0.5)]),
-    "own_parameters": (lambda *s: multi_token_prediction.own_parameters(_decoder(*s)), DECODERS),
+    "own_parameters": (lambda *s: multi_token_prediction.own_parameters(any_size(*s)), DECODERS),
     "draft_cost": (
         lambda D, L, N, F, B: multi_token_prediction.draft_cost(
-            prefill_and_decode_step.Replica(_decoder(D, L, N, F), V5E), B, 300.0
+            prefill_and_decode_step.Replica(any_size(D, L, N, F), V5E), B, 300.0
         ),
         [(*d, B) for d, B in zip(DECODERS, (4.0, 512.0))],
     ),
     "reserve": (lambda hbm, w: engine_memory.RESERVES["TensorRT-LLM"].caches(hbm, w), [(8e10, 1.6e10)]),
     "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
-}
-# Events, shapes, lists of collectives and records: their tests are the other files of this folder.
-DISCRETE = {
-    "unknown",  # an engine of engines
-    "arithmetic",  # a type
-    "attention_products",  # records: their numbers are in those of "operations of serving"
-    "mlp_products",
-    "reading",
-    "deployments",  # whole numbers of chips
-    "replicas",
-    "on",
-    "started",
-    "plans",
-    "plan",
-    "disaggregated_plans",
-    "disaggregated",
-    "best_disaggregated",
-    "paged_schedule",  # events
-    "requests",
-    "shapes",  # of slices
-    "smallest_slice",
-    "points",  # records: their seconds are in those of "replica"
-    "frontier",
-    "cheapest",
-    "prefill_degrees",
-    "attention_collectives",
-    "sequence_collectives",
-    "latent_collectives",
-    "latent_sequence_collectives",
-    "two_d_collectives",
-    "links",  # what "decode" is made of
-    "decode_works",  # records: their seconds are in those of "decode"
-    "prefill_works",
-    "prefill",
-    "mixed_works",
-    "mixed",
-    "splits",
-    "batched",  # events, in order
-    "interleaved",
-    "chunked",
-    "budgeted",
-    "chrome_trace",  # a record of them
-    "one_piece",  # a function of a pass
-    "passes_of",
-    "timings",
-    "prefill_alone",
-    "even",  # loads: tuples of times, of requests
-    "poisson",
-    "bursts",
-    "load",
-    "turns",
-    "shared_prefixes",
-    "percentile",  # of a log
-    "percentiles",
-    "keeps",
-    "attainment",
-    "goodput",
-    "static_steps",
-    "continuous_steps",
-    "mixed_load",
-    "whole",
-    "acceptance",  # of laws, one axis more: test_speculative_decoding.py
-    "residual",
-    "best_K",
-    "positions",  # of a run's passes
-    "passes",  # sums over distributions, of plain numbers
-    "best_length",
-    "imbalance",
-    "routed",
-    "expected_imbalance",
-    "largest_normal",
-    "module",  # a decoder
 }

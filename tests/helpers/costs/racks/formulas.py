@@ -1,35 +1,21 @@
-"""Formulas of chapter 7 for test_arrays_and_tracers.py: settings of each, and names of what is no formula."""
+"""Formulas of chapter 7, with settings of each: see tests/helpers/costs/formulas.py."""
 
 from helpers.costs.racks import (
     cluster,
     collective_on_cluster,
     cut,
     gpu_machine,
-    hierarchical_steps,
     measured_collectives,
     step_by_tier,
     thresholds,
     tiered_collectives,
 )
-from helpers.costs.rooflines import tiers
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
 
-MODULES = (
-    tiers,
-    cluster,
-    collective_on_cluster,
-    cut,
-    gpu_machine,
-    hierarchical_steps,
-    measured_collectives,
-    step_by_tier,
-    thresholds,
-    tiered_collectives,
-)
 KINDS = "AllGather", "ReduceScatter", "AllReduce"
 SIZES = [(1e9, 8.0, 16.0), (3e6, 72.0, 2.0), (1e3, 4.0, 3.0)]
 
@@ -173,9 +159,3 @@ FORMULAS = {
         [(1e9, 8.0)],
     ),
 }
-# Graphs, and what is made of the chips of one cluster.
-DISCRETE = {
-    "tiers", "hosts", "racks", "slices", "wiring", "max_flow", "sides", "rates_in", "bottleneck", "every_cut", "gpu", "tile_fits",
-    "thresholds", "exchange", "algorithms", "moves", "fastest", "hierarchical_steps", "cluster_of", "by_tier", "volumes",
-    "largest_group", "is_hsdp",
-}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Formulas of chapter 4 for test_arrays_and_tracers.py: settings of each, and names of what is no formula."""
+"""Formulas of chapter 4, with settings of each: see tests/helpers/costs/formulas.py."""
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -8,7 +8,6 @@ from helpers.costs.training import (
     gradient_accumulation as accumulation,
     layout,
     layout_collectives,
-    operation_seconds,
     pipeline_orders,
     pipeline_schedules,
     step_estimate,
@@ -18,31 +17,10 @@ from helpers.costs.training import (
 )
 from helpers.costs.training.layout_search import careful
 from helpers.costs.training.training_step import step
-from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.config import Config
+from tests.helpers.costs.transformers.decoders import any_mixture, any_size
 
-MODULES = (
-    step_estimate,
-    step_operations,
-    step_memory,
-    operation_seconds,
-    dp_fsdp_tp,
-    pipeline_orders,
-    pipeline_schedules,
-    layout,
-    layout_collectives,
-    training_step,
-)
 SQUARE = Slice(chip("v5e"), (8, 8))
-
-
-def _decoder(D, L, N, F, **kw):
-    """A decoder of any size: N heads of 16 on half as many KV heads."""
-    return Config(D, L, N, N / 2, 16, F, 1000, **kw)
-
-
-def _mixed(D, L, N, F):
-    """The same with windows, and experts in every other layer."""
-    return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
 
 
 def _layout(fsdp, tp, pp, ep, zero):
@@ -51,7 +29,7 @@ def _layout(fsdp, tp, pp, ep, zero):
 
 
 def _laid(*a):
-    return training_step.step(_mixed(512, 8, 8, 1024), _layout(*a), 2**20, 1024, SQUARE)
+    return training_step.step(any_mixture(512, 8, 8, 1024), _layout(*a), 2**20, 1024, SQUARE)
 
 
 def _held(*a):
@@ -84,7 +62,7 @@ def _estimated(D, tp, m):
 def _listed(D, tp, m):
     """FLOPs, weights and numbers sent of the kinds of layers of a decoder with experts."""
     at = step_operations.operations(
-        _mixed(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024
+        any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024
     )
     of = [(layer.flops, layer.weights, layer.attention.flops(), layer.streamed[1], layer.routed) for layer in at.layers]
     return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
@@ -92,7 +70,7 @@ def _listed(D, tp, m):
 
 def _sent(D, tp, m):
     """Bytes of all that a device sends, through all layers."""
-    c, laid = _mixed(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, pp=2.0, microbatches=m)
+    c, laid = any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, pp=2.0, microbatches=m)
     listed = layout_collectives.sends(c, laid, step_operations.operations(c, laid, 64, 1024))
     return tuple(sum(x.bytes * sum(x.passes("block")) for x in some) for some in (*listed.layers, listed.stage))
 
@@ -100,7 +78,7 @@ def _sent(D, tp, m):
 def _peak(D, tp, m):
     """Bytes of the fullest device, by role."""
     at = layout.Layout(dp=2.0, tp=tp, pp=2.0, ep=2.0, microbatches=m, zero=1, policy="everything")
-    return tuple(vars(step_memory.peak_memory(_mixed(D, 8, 8, 2 * D), chip("H100"), at, 64, 1024)).values())
+    return tuple(vars(step_memory.peak_memory(any_mixture(D, 8, 8, 2 * D), chip("H100"), at, 64, 1024)).values())
 
 
 def _baselines(B, T):
@@ -176,19 +154,14 @@ FORMULAS = {
     "prices": (_prices, LAYOUTS),
     "fullest": (lambda *a: tuple(vars(_laid(*a).memory).values()), LAYOUTS),
     "stage_layers": (
-        lambda pp, v: step_operations.stage_layers(_decoder(64, 61, 4, 64), layout.Layout(pp=pp, v=v)),
+        lambda pp, v: step_operations.stage_layers(any_size(64, 61, 4, 64), layout.Layout(pp=pp, v=v)),
         [(16.0, 1.0), (4.0, 2.0), (1.0, 1.0)],
     ),
     "slowest_stage": (
-        lambda pp, each, head: step_operations.slowest_stage(_decoder(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
+        lambda pp, each, head: step_operations.slowest_stage(any_size(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
         [(16.0, 1.0, 2.0), (4.0, 2.0, 0.5), (8.0, 0.1, 9.0)],
     ),
     "zero_memory": (lambda P, X: tuple(training_step.zero_memory(P, X, 2)), [(7e9, 64.0)]),
     "largest_model": (training_step.largest_model, [(96e9, 10.0)]),
     "three_checkpoints": (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
 }
-# Records, orders of tasks, and what "step" is made of.
-DISCRETE = {
-    *pipeline_orders.PIPELINES, "gpipe", "one_f_one_b", "zb_h1", "zb_h2", "zb_v", "in_groups", "pipeline", "simulate",
-    "shared", "published", "along", "wires", "together", "joined", "seconds_each", "divisors", "lies", "rules", "on_a_chip", "check",
-}  # fmt: skip

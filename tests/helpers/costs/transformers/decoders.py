@@ -6,97 +6,76 @@ from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.mixers import Gemma3n, Indexer, Linear
 from helpers.costs.transformers.public_models import model
 
-PLAIN = Config(D=16, L=3, N=4, K=4, H=4, F=40, V=50)
 TOY_MLA = MLA(q_rank=12, kv_rank=10, nope=6, rope=4, v=8)
-
 DELTA = Linear(heads=4, key_heads=2, key=3, value=5, kernel=4)
 
+
+def toy(L, N, K, H, F=40, **parts):
+    return Config(16, L, N, K, H, F, 50, **parts)
+
+
 TOYS = {
-    "mha": PLAIN,
-    "gqa": Config(16, 3, 4, 2, 6, 40, 50),
-    "mqa": Config(16, 3, 4, 1, 6, 40, 50, tied=True),
-    "plain-mlp": Config(16, 2, 4, 4, 4, 64, 50, gated=False, norm="layer", biases=("qkv", "o", "mlp"), positions=32),
-    "parallel": Config(
-        16, 2, 4, 4, 4, 64, 50, gated=False, norm="layer", norms=1, parallel=True, biases=("mlp", "unembed")
+    "mha": toy(3, 4, 4, 4),
+    "gqa": toy(3, 4, 2, 6),
+    "mqa": toy(3, 4, 1, 6, tied=True),
+    "plain-mlp": toy(2, 4, 4, 4, 64, gated=False, norm="layer", biases=("qkv", "o", "mlp"), positions=32),
+    "parallel": toy(2, 4, 4, 4, 64, gated=False, norm="layer", norms=1, parallel=True, biases=("mlp", "unembed")),
+    "parallel-gated": toy(2, 4, 2, 4, norm="layer-no-bias", norms=2, parallel=True, tied=True),
+    "four-norms": toy(4, 4, 2, 8, norms=4, window=5, full_every=2, tied=True),
+    "local": toy(3, 4, 2, 4, window=3),
+    "mixed": toy(7, 4, 2, 4, window=4, full_every=3, qk_norm="head", norms=4),
+    "qk-full": toy(2, 4, 2, 4, qk_norm="full"),
+    "no-norms": toy(2, 4, 4, 4, norm="none", embed_norm=True),
+    "moe": toy(3, 4, 2, 4, moe=MoE(E=4, k=2, F=24)),
+    "moe-shared": toy(5, 4, 4, 4, moe=MoE(E=4, k=3, F=24, shared=2, first_dense=2)),
+    "moe-every": toy(6, 4, 2, 4, window=4, full_every=3, moe=MoE(E=4, k=1, F=24, shared=1, every=2)),
+    "gpt-oss": toy(
+        4, 4, 2, 4, 24, biases=("qkv", "o", "mlp", "router"), window=4, full_every=2, sinks=True, moe=MoE(4, 2, 24)
     ),
-    "parallel-gated": Config(16, 2, 4, 2, 4, 40, 50, norm="layer-no-bias", norms=2, parallel=True, tied=True),
-    "four-norms": Config(16, 4, 4, 2, 8, 40, 50, norms=4, window=5, full_every=2, tied=True),
-    "local": Config(16, 3, 4, 2, 4, 40, 50, window=3),
-    "mixed": Config(16, 7, 4, 2, 4, 40, 50, window=4, full_every=3, qk_norm="head", norms=4),
-    "qk-full": Config(16, 2, 4, 2, 4, 40, 50, qk_norm="full"),
-    "no-norms": Config(16, 2, 4, 4, 4, 40, 50, norm="none", embed_norm=True),
-    "moe": Config(16, 3, 4, 2, 4, 40, 50, moe=MoE(E=4, k=2, F=24)),
-    "moe-shared": Config(16, 5, 4, 4, 4, 40, 50, moe=MoE(E=4, k=3, F=24, shared=2, first_dense=2)),
-    "moe-every": Config(16, 6, 4, 2, 4, 40, 50, window=4, full_every=3, moe=MoE(E=4, k=1, F=24, shared=1, every=2)),
-    "gpt-oss": Config(
-        16,
-        4,
-        4,
-        2,
-        4,
-        24,
-        50,
-        biases=("qkv", "o", "mlp", "router"),
-        window=4,
-        full_every=2,
-        sinks=True,
-        moe=MoE(4, 2, 24),
-    ),
-    "mla": Config(16, 2, 4, 4, None, 40, 50, mla=TOY_MLA),
-    "mla-moe": Config(16, 4, 4, 4, None, 40, 50, mla=TOY_MLA, moe=MoE(E=4, k=2, F=24, shared=1, first_dense=1)),
-    "mla-lite": Config(16, 2, 4, 4, None, 40, 50, mla=MLA(None, 10, 6, 4, 8)),
+    "mla": toy(2, 4, 4, None, mla=TOY_MLA),
+    "mla-moe": toy(4, 4, 4, None, mla=TOY_MLA, moe=MoE(E=4, k=2, F=24, shared=1, first_dense=1)),
+    "mla-lite": toy(2, 4, 4, None, mla=MLA(None, 10, 6, 4, 8)),
     "gpt-2-toy": model("gpt-2", D=16, L=2, N=2, K=2, H=8, F=64, V=50, positions=32),
 }
 
 # What has parts of `config.UNUSUAL`.
+GATED_MOE = MoE(4, 2, 24, shared=1, first_dense=1, every=2, shared_gate=True)
 UNUSUAL = {
-    "linear": Config(16, 7, 4, 2, 4, 40, 50, linear=DELTA, full_every=3, output_gate=True, qk_norm="head"),
-    "linear-moe": Config(
-        16,
+    "linear": toy(7, 4, 2, 4, linear=DELTA, full_every=3, output_gate=True, qk_norm="head"),
+    "linear-moe": toy(6, 4, 2, 4, linear=DELTA, full_every=2, moe=GATED_MOE),
+    "all-linear": toy(3, 4, 4, 4, linear=DELTA, biases=("qkv", "o")),
+    "gated": toy(3, 4, 2, 4, output_gate=True, moe=MoE(4, 2, 24, shared=2, shared_gate=True)),
+    "indexer": toy(4, 4, 4, None, mla=TOY_MLA, indexer=Indexer(3, 6, top=5), moe=MoE(4, 2, 24, first_dense=1)),
+    "sharing": toy(8, 4, 2, 4, window=4, full_every=2, shared_kv=3, qk_norm="head", biases=("qkv",)),
+    "sharing-full": toy(5, 4, 2, 4, shared_kv=2, qk_norm="full"),
+    "gemma-3n": toy(
         6,
         4,
         2,
         4,
-        40,
-        50,
-        linear=DELTA,
-        full_every=2,
-        moe=MoE(4, 2, 24, shared=1, first_dense=1, every=2, shared_gate=True),
-    ),
-    "all-linear": Config(16, 3, 4, 4, 4, 40, 50, linear=DELTA, biases=("qkv", "o")),
-    "gated": Config(16, 3, 4, 2, 4, 40, 50, output_gate=True, moe=MoE(4, 2, 24, shared=2, shared_gate=True)),
-    "indexer": Config(
-        16,
-        4,
-        4,
-        4,
-        None,
-        40,
-        50,
-        mla=TOY_MLA,
-        indexer=Indexer(heads=3, width=6, top=5),
-        moe=MoE(4, 2, 24, first_dense=1),
-    ),
-    "sharing": Config(16, 8, 4, 2, 4, 40, 50, window=4, full_every=2, shared_kv=3, qk_norm="head", biases=("qkv",)),
-    "sharing-full": Config(16, 5, 4, 2, 4, 40, 50, shared_kv=2, qk_norm="full"),
-    "gemma-3n": Config(
-        16,
-        6,
-        4,
-        2,
-        4,
-        40,
-        50,
         tied=True,
         norms=4,
         qk_norm="head",
         window=4,
         full_every=3,
         shared_kv=2,
-        gemma3n=Gemma3n(streams=3, laurel=2, V=45, width=7),
+        gemma3n=Gemma3n(3, 2, 45, 7),
     ),
 }
 EVERY = TOYS | UNUSUAL
+
+# For formulas of any sizes, floats, arrays or tracers: D, L, N and F.
+DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
+
+
+def any_size(D, L, N, F, **parts):
+    """A decoder of any size: N heads of 16 on half as many KV heads."""
+    return Config(D, L, N, N / 2, 16, F, 1000, **parts)
+
+
+def any_mixture(D, L, N, F):
+    """The same with windows, and experts in every other layer."""
+    return any_size(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
 
 
 def norm(c, width):

@@ -1,18 +1,8 @@
-"""Every formula of helpers.costs gives the same value for floats, for NumPy arrays and under jax.jit."""
-
-import inspect
-import subprocess
-import sys
-
-import jax
-import jax.numpy as jnp
-import numpy as np
-import pytest
+"""Every formula of helpers.costs with settings of its arguments, for `test_formulas.py`; and names of what is none."""
 
 from helpers import numeric
-from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline, torus
+from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Calibration, Move, Work
 from helpers.costs.sharding import collectives, collectives_between_slices
 from helpers.costs.sharding.sharded_array import Axis
@@ -26,15 +16,15 @@ from helpers.costs.transformers import (
     six_nd_and_mfu,
     training_memory_bytes,
 )
-from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.mixers import Linear
-from tests.helpers.costs.attention import formulas
-from tests.helpers.costs.inference import formulas as inference_formulas
-from tests.helpers.costs.racks import formulas as racks_formulas
-from tests.helpers.costs.training import formulas as training_formulas
+from tests.helpers.costs.attention import formulas as attention
+from tests.helpers.costs.inference import formulas as inference
+from tests.helpers.costs.racks import formulas as racks
+from tests.helpers.costs.training import formulas as training
+from tests.helpers.costs.transformers.decoders import DECODERS, any_mixture, any_size
 
 V5E = chip("v5e")
-SQUARE = Slice(V5E, (8, 8))
 
 
 def _moved(formula):
@@ -47,29 +37,18 @@ def _moved(formula):
     return both
 
 
-def _decoder(D, L, N, F, **kw):
-    """A decoder of any size: N heads of 16 on half as many KV heads."""
-    return Config(D, L, N, N / 2, 16, F, 1000, **kw)
-
-
-def _mixed(D, L, N, F):
-    """The same with windows, and experts in every other layer."""
-    return _decoder(D, L, N, F, window=64, full_every=2, norms=4, moe=MoE(8, 2, 32, shared=1, every=2))
-
-
 def _unusual(D, L, N, F):
     """The same with linear attention in every other layer, and gates."""
     linear = Linear(heads=4, key_heads=2, key=16, value=8, kernel=4)
     moe = MoE(8, 2, 32, shared=1, shared_gate=True)
-    return _decoder(D, L, N, F, linear=linear, full_every=2, output_gate=True, moe=moe)
+    return any_size(D, L, N, F, linear=linear, full_every=2, output_gate=True, moe=moe)
 
 
 SAVING = ("everything", "matmuls", "block")
-DECODERS = [(64.0, 4.0, 4.0, 256.0), (512.0, 8.0, 32.0, 1024.0)]
 SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
-FORMULAS = {
+FIRST = {
     "in_two_tiers": (
         lambda V, n, m: tuple(
             x.bytes
@@ -131,10 +110,10 @@ FORMULAS = {
         [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)],
     ),
     "parameters": (
-        lambda *s: (lambda p: (p.total, p.active, p.matmul))(parameters_and_flops.parameters(_mixed(*s))),
+        lambda *s: (lambda p: (p.total, p.active, p.matmul))(parameters_and_flops.parameters(any_mixture(*s))),
         DECODERS,
     ),
-    "attention_matrices": (lambda *s: attention_shapes.attention_matrices(_decoder(*s))["k"], DECODERS),
+    "attention_matrices": (lambda *s: attention_shapes.attention_matrices(any_size(*s))["k"], DECODERS),
     "weights": (lambda *s: sum(n * one for one, n in attention_shapes.weights(_unusual(*s))), DECODERS),
     "traffic": (
         lambda *s: sum(n * sides for n, _, sides, _ in attention_shapes.traffic(_unusual(*s), 2, 3, 64, False)),
@@ -150,34 +129,34 @@ FORMULAS = {
     "kv_cache of unusual parts": (lambda *s: kv_cache.kv_cache(_unusual(*s), 64, 2), DECODERS),
     "pairs": (lambda T, S: parameters_and_flops.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
     "flops": (
-        lambda *s: tuple(parameters_and_flops.flops(_mixed(*s), 2, 128, count="causal").by_role.values()),
+        lambda *s: tuple(parameters_and_flops.flops(any_mixture(*s), 2, 128, count="causal").by_role.values()),
         DECODERS,
     ),
     "works": (
-        lambda *s: tuple(w.bytes for w in parameters_and_flops.works(_decoder(*s), 2, 128).values()),
+        lambda *s: tuple(w.bytes for w in parameters_and_flops.works(any_size(*s), 2, 128).values()),
         DECODERS,
     ),
-    "kv_cache": (lambda S, N: kv_cache.kv_cache(_mixed(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
+    "kv_cache": (lambda S, N: kv_cache.kv_cache(any_mixture(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
     "saved_limit": (training_memory_bytes.saved_limit, [(4e6, 8192.0, 64.0)]),
-    "products": (lambda *s: tuple(training_memory_bytes.products(c := _decoder(*s), c.kind(0)).values()), DECODERS),
+    "products": (lambda *s: tuple(training_memory_bytes.products(c := any_size(*s), c.kind(0)).values()), DECODERS),
     "arrays": (
         lambda *s: tuple(
-            sum(training_memory_bytes.arrays(c := _decoder(*s), c.kind(0), p, 99).values()) for p in SAVING
+            sum(training_memory_bytes.arrays(c := any_size(*s), c.kind(0), p, 99).values()) for p in SAVING
         ),
         DECODERS,
     ),
-    "saved": (lambda *s: training_memory_bytes.saved(_mixed(*s), 2, 128, "everything"), DECODERS),
-    "recomputed": (lambda *s: training_memory_bytes.recomputed(_mixed(*s), 2, 128, "block"), DECODERS),
-    "train_flops": (lambda *s: training_memory_bytes.train_flops(_mixed(*s), 2, 128, "matmuls"), DECODERS),
-    "training_memory": (lambda *s: training_memory_bytes.training_memory(_mixed(*s), 2, 128).total, DECODERS),
+    "saved": (lambda *s: training_memory_bytes.saved(any_mixture(*s), 2, 128, "everything"), DECODERS),
+    "recomputed": (lambda *s: training_memory_bytes.recomputed(any_mixture(*s), 2, 128, "block"), DECODERS),
+    "train_flops": (lambda *s: training_memory_bytes.train_flops(any_mixture(*s), 2, 128, "matmuls"), DECODERS),
+    "training_memory": (lambda *s: training_memory_bytes.training_memory(any_mixture(*s), 2, 128).total, DECODERS),
     "six_nd": (six_nd_and_mfu.six_nd, [(7e9, 1e12)]),
-    "six_nd_ratio": (lambda *s: six_nd_and_mfu.six_nd_ratio(_mixed(*s), 4096), DECODERS),
-    "attention_ratio": (lambda *s: attention_share.attention_ratio(_mixed(*s), 4096, "causal"), DECODERS),
+    "six_nd_ratio": (lambda *s: six_nd_and_mfu.six_nd_ratio(any_mixture(*s), 4096), DECODERS),
+    "attention_ratio": (lambda *s: attention_share.attention_ratio(any_mixture(*s), 4096, "causal"), DECODERS),
     "attention_ratio_limit": (attention_share.attention_ratio_limit, [(8192.0, 4096.0)]),
     "crossover of attention": (
         lambda *s: (
-            attention_share.crossover(_decoder(*s)),
-            attention_share.crossover(_mixed(*s), "projections", "causal"),
+            attention_share.crossover(any_size(*s)),
+            attention_share.crossover(any_mixture(*s), "projections", "causal"),
         ),
         DECODERS,
     ),
@@ -202,105 +181,31 @@ FORMULAS = {
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
     "log": (numeric.log, [(2.0,), (64.0,)]),
-    **inference_formulas.FORMULAS,
-    **racks_formulas.FORMULAS,
-    **training_formulas.FORMULAS,
-    **formulas.FORMULAS,
 }
-# Formulas over chips of a slice and whole numbers of blocks, and names: their tests are in the rooms;
-# of chapters 4 to 7 see `formulas.py` there.
-DISCRETE = {
-    "parted",
-    "between_slices",
-    "known",
-    "taken",  # what `helpers.arguments` does with arrays
-    "fitting",
-    "is_array",
-    "is_record",
-    "line_distance",
-    "distance",
-    "diameter",
-    "send",
-    "ports",
-    "gather_to_one",
-    "offloaded_matmul",
-    "time",
-    "bound_by",
-    "backward",  # of an einsum: text
-    "sharded_flops",
-    "unread",  # names of products
-    "algorithm",  # lines of text
-    "times",  # on the axes of a mesh
-    "best_split",
-    "meshes",
-    "best_mesh",
-    "plain",
-    "whole",  # checkers
-    "entries",
-    "collectives",  # records: their seconds are in those of "step"
-    "check",
-    "beside",
-    *inference_formulas.DISCRETE,
-    *racks_formulas.DISCRETE,
-    *training_formulas.DISCRETE,
-    *formulas.DISCRETE,
+ROOMS = {
+    "rooflines, sharding, transformers": FIRST,
+    "training": training.FORMULAS,
+    "inference": inference.FORMULAS,
+    "attention": attention.FORMULAS,
+    "racks": racks.FORMULAS,
 }
+FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.items()}
 
-
-def test_every_formula_is_listed():
-    public = {
-        n
-        for m in (
-            roofline,
-            torus,
-            collectives,
-            collectives_between_slices,
-            numeric,
-            parameters_and_flops,
-            training_memory_bytes,
-            attention_shapes,
-            attention_share,
-            einsum,
-            *inference_formulas.MODULES,
-            *racks_formulas.MODULES,
-            *training_formulas.MODULES,
-            *formulas.MODULES,
-        )
-        for n, f in vars(m).items()
-        if inspect.isfunction(f) and f.__module__ == m.__name__ and not n.startswith("_")
-    }
-    assert public - DISCRETE <= set(FORMULAS)
-
-
-@pytest.mark.parametrize("name", FORMULAS)
-def test_floats_arrays_and_jit_agree(name):
-    f, settings = FORMULAS[name]
-    plain = np.array([f(*s) for s in settings], dtype=float)
-    columns = [np.array(c) for c in zip(*settings)]
-    as_array = (
-        np.stack(np.broadcast_arrays(*np.atleast_1d(f(*columns))), axis=-1)
-        if plain.ndim > 1
-        else np.broadcast_to(f(*columns), len(settings))
-    )
-    np.testing.assert_allclose(as_array, plain, rtol=1e-12)
-    with jax.enable_x64():
-        jitted = jax.jit(f)
-        traced = np.array([jitted(*(jnp.float64(x) for x in s)) for s in settings], dtype=float)
-    np.testing.assert_allclose(traced, plain, rtol=1e-12)
-
-
-def test_costs_need_the_standard_library_alone():
-    code = """import sys, pkgutil, importlib, helpers.costs
-for m in pkgutil.walk_packages(helpers.costs.__path__, "helpers.costs."):
-    importlib.import_module(m.name)
-assert len(sys.modules) > 40 + len([m for m in sys.modules if not m.startswith("helpers.")])
-print(*{m.split('.')[0] for m in sys.modules})"""
-    loaded = subprocess.run(
-        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    foreign = {
-        m
-        for m in loaded
-        if m not in sys.stdlib_module_names and m not in ("helpers", "__main__") and not m.startswith("_")
-    }
-    assert not foreign
+# Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.
+DISCRETE = set(
+    """
+    acceptance algorithms along arithmetic attainment attention_collectives attention_products backward batched beside best_K
+    best_disaggregated best_length best_mesh best_split between_slices block bottleneck bound_by budgeted bursts by_tier bytes_each
+    cheapest check check_fits chip chrome_trace cluster_of collectives continuous_steps decode_works deployments designs diameter
+    disaggregated disaggregated_plans distance divisors even every_cut exchange expected_imbalance factors family fastest fields
+    finished fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids hierarchical_steps hosts imbalance in_groups
+    interleaved is_array is_hsdp is_record joined keeps key known largest_group largest_normal latent_collectives
+    latent_sequence_collectives lies line_distance links load local_products matmul_scatter max_flow meshes mixed mixed_load
+    mixed_works mlp_products model module moves near offloaded_matmul on on_a_chip one_f_one_b one_piece order paged_schedule parse
+    parted passes passes_of percentile percentiles pipeline plain plan plans points poisson ports positions prefill prefill_alone
+    prefill_degrees prefill_works published racks rates_in reading replicas requests residual rooms routed routes rules search
+    seconds_each send sequence_collectives shapes sharded_flops shardings shared shared_prefixes sides simulate sizes_of slices
+    smallest smallest_slice spell splits started state static_steps steps taken thresholds tiers tile_fits times timings turns
+    two_d_collectives unknown unread visits volumes whole wires wiring words work zb_h1 zb_h2 zb_v
+    """.split()
+)
