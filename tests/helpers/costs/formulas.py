@@ -132,10 +132,7 @@ FIRST = {
         lambda *s: tuple(parameters_and_flops.flops(any_mixture(*s), 2, 128, count="causal").by_role.values()),
         DECODERS,
     ),
-    "works": (
-        lambda *s: tuple(w.bytes for w in parameters_and_flops.works(any_size(*s), 2, 128).values()),
-        DECODERS,
-    ),
+    "works": (lambda *s: tuple(w.bytes for w in parameters_and_flops.works(any_size(*s), 2, 128).values()), DECODERS),
     "kv_cache": (lambda S, N: kv_cache.kv_cache(any_mixture(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
     "saved_limit": (training_memory_bytes.saved_limit, [(4e6, 8192.0, 64.0)]),
     "products": (lambda *s: tuple(training_memory_bytes.products(c := any_size(*s), c.kind(0)).values()), DECODERS),

@@ -113,10 +113,7 @@ FORMULAS = {
         lambda T, H: tuple(io_complexity.last_flops(T, H, v, b) for v in (1, 2) for b in (False, True)),
         [(100.0, 64.0)],
     ),
-    "warp_floats": (
-        lambda *t: (*io_complexity.warp_floats(*t, 4, "keys"), *io_complexity.warp_floats(*t, 4)),
-        TILES,
-    ),
+    "warp_floats": (lambda *t: (*io_complexity.warp_floats(*t, 4, "keys"), *io_complexity.warp_floats(*t, 4)), TILES),
     "block_bytes": (lambda *t: (io_complexity.block_bytes(*t), io_complexity.block_bytes(*t, backward=True)), TILES),
     "largest_block": (
         lambda M, H: tuple(

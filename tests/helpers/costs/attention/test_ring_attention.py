@@ -15,11 +15,9 @@ from helpers.costs.rooflines.chips import chip
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import context_parallel
 from helpers.trace import count, sent, two_level_memory
+from tests.helpers.costs.refusals import refused
 
-PLACES = {
-    "contiguous": lambda i, n, C: i * C + np.arange(C),
-    "striped": lambda i, n, C: i + n * np.arange(C),
-}
+PLACES = {"contiguous": lambda i, n, C: i * C + np.arange(C), "striped": lambda i, n, C: i + n * np.arange(C)}
 
 
 @pytest.mark.parametrize("cut", PLACES)
@@ -117,10 +115,10 @@ def test_a_ring_does_the_work_of_its_busiest_device():
         assert ring.ring(a, n, cut).flops == 4 * 2 * 8 * sum(map(max, ring.work(n, C, cut)))
     whole = replace(a, causal=False)
     assert n * ring.ring(whole, n).flops == flops(whole)
-    with pytest.raises(ValueError, match="leave it out"):
-        ring.ring(replace(a, window=4), n)
-    with pytest.raises(ValueError, match="contiguous or striped"):
-        ring.work(2, 2, "zigzag")
+    refused(
+        (lambda: ring.ring(replace(a, window=4), n), "leave it out"),
+        (lambda: ring.work(2, 2, "zigzag"), "contiguous or striped"),
+    )
 
 
 def around(Q, K, V, n):
@@ -374,15 +372,10 @@ def test_chunks_whose_states_go_through_memory():
     assert linear.linear(a, C=chunk).bytes * 100 == p.bytes
 
 
-@pytest.mark.parametrize(
-    "build, says",
-    [
+def test_refusals():
+    refused(
         (lambda: ring.tree(Attention(1, 8), 2, "star"), "not 'star'"),
         (lambda: linear.features("cosine", 4), "one of elu, relu, taylor, hedgehog"),
         (lambda: linear.linear_flops(1, 1, 1, "serial"), "parallel, chunked, recurrent"),
         (lambda: linear.linear(Attention(8, window=2)), "leave the window out"),
-    ],
-)
-def test_refusals(build, says):
-    with pytest.raises(ValueError, match=says):
-        build()
+    )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.costs.inference.load_imbalance import expected_imbalance, imbalance, largest_normal, routed
+from tests.helpers.costs.refusals import refused
 
 
 def every_routing(tokens, E, k, devices):
@@ -49,11 +50,9 @@ def test_the_ends():
 
 
 def test_what_has_no_imbalance():
-    for call, said in (
+    refused(
         (lambda: imbalance([0, 0]), r"devices that have tokens, not of \[0, 0\]"),
         (lambda: imbalance([]), "devices that have tokens"),
         (lambda: routed(4, 6, 7, 2), "not k=7, E=6, 2 devices"),
         (lambda: expected_imbalance(4, 6, 2, 4), "not k=2, E=6, 4 devices"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            call()
+    )

@@ -6,6 +6,7 @@ import pytest
 from helpers.costs.inference.engine_simulation import interleaved
 from helpers.costs.inference.request_log import mixed_load
 from helpers.costs.inference.service_levels import attainment, goodput, keeps, percentile, percentiles
+from tests.helpers.costs.refusals import refused
 
 LOG = interleaved(mixed_load(60, 3, 0.2, (4, 60), (1, 40)), 4, lambda T: T / 8, lambda B, S: 1 + S / 64)
 
@@ -42,5 +43,4 @@ def test_an_answer_of_one_token_has_no_gaps_to_keep():
 
 
 def test_a_percentile_is_one_of_a_hundred():
-    with pytest.raises(ValueError, match="0 to 100, not 101"):
-        percentile([1], 101)
+    refused((lambda: percentile([1], 101), "0 to 100, not 101"))

@@ -1,6 +1,5 @@
 """The list of a served pass against the exact counts of chapter 3, which are derived without it."""
 
-import re
 from dataclasses import replace
 from itertools import product
 
@@ -13,6 +12,7 @@ from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
+from tests.helpers.costs.refusals import refused
 
 PRICED = [n for n in MODELS if not model(n).gemma3n]
 MIXTURES = [n for n in PRICED if model(n).moe]
@@ -194,9 +194,8 @@ def test_routed_tokens_send_one_copy_to_each_group_at_most():
     assert sent == [0, 5 * c.D * 2, 5 * c.D * 4]
 
 
-@pytest.mark.parametrize(
-    "fields, said",
-    [
+def test_a_deployment_that_cannot_be_says_why():
+    cases = (
         (dict(weights="fp4"), "weights is one of bf16, fp8, int8, int4, mxfp4, nvfp4, not 'fp4'"),
         (dict(rest="int3"), "rest is one of bf16, fp8, int8, int4, mxfp4, nvfp4, not 'int3'"),
         (dict(cache="int4"), "cache is one of bf16, fp8, int8, nvfp4, not 'int4'"),
@@ -204,12 +203,8 @@ def test_routed_tokens_send_one_copy_to_each_group_at_most():
         (dict(dp=1.5), "dp is a whole number, 1 or more, not 1.5"),
         (dict(tp=2, dp=3, ep=4), "ep is a part of tp·dp = 6 chips, not 4"),
         (dict(tp="8"), "tp is a number"),
-    ],
-)
-def test_a_deployment_that_cannot_be_says_why(fields, said):
-    with pytest.raises(ValueError, match=re.escape(said)) as e:
-        Deployment(**fields)
-    assert "\n" not in str(e.value)
+    )
+    refused(*((lambda fields=fields: Deployment(**fields), said) for fields, said in cases))
 
 
 def test_four_bits_are_for_experts_where_there_are_some():

@@ -16,6 +16,7 @@ from helpers.costs.inference.speculation_by_position import (
     tokens_of_a_pass,
 )
 from helpers.costs.inference.speculative_decoding import best_K, expected_tokens, speed_up
+from tests.helpers.costs.refusals import refused
 
 FALLING = (0.9, 0.7, 0.4)
 CASES = ((), (0.5,), FALLING, (0.0, 0.9), (1.0, 1.0), (1.0, 0.5, 0.0))
@@ -96,10 +97,8 @@ def test_positions_as_counted():
 
 
 def test_what_is_no_acceptance():
-    for call, said in (
+    refused(
         (lambda: tokens_of_a_pass([0.5, 1.2]), r"a share between 0 and 1 at every position, not \[0.5, 1.2\]"),
         (lambda: positions([4], 2), r"2 drafts gives 1 to 3 tokens, got \[4\]"),
         (lambda: passes([0.5], 0), "n is a whole number of 1 or more"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            call()
+    )

@@ -86,10 +86,7 @@ FORMULAS = {
         collective_on_cluster.card_across_groups,
         [(5e10, 1.25e10, 64.0, 2.0), (5e10, 1.25e10, 32.0, 1.0), (5e10, 5e10, 1.0, 1.0)],
     ),
-    "needs": (
-        lambda X, n: tuple(cut.needs(kind, X, n) for kind in (*KINDS, "AllToAll")),
-        [(8.0, 16.0), (1.0, 64.0)],
-    ),
+    "needs": (lambda X, n: tuple(cut.needs(kind, X, n) for kind in (*KINDS, "AllToAll")), [(8.0, 16.0), (1.0, 64.0)]),
     "bus_factor": (
         lambda n: tuple(tiered_collectives.bus_factor(kind, n) for kind in (*KINDS, "AllToAll")),
         [(2.0,), (72.0,)],
@@ -101,10 +98,7 @@ FORMULAS = {
         _moves(lambda _, *a: tiered_collectives.double_tree(*a), ("AllReduce",)),
         [*SIZES, (1e6, 8.0, 8.0)],
     ),
-    "switches_across": (
-        lambda V, g: _both(tiered_collectives.switches_across(V, g)),
-        [(1e9, 8.0), (1e6, 4.0)],
-    ),
+    "switches_across": (lambda V, g: _both(tiered_collectives.switches_across(V, g)), [(1e9, 8.0), (1e6, 4.0)]),
     "nvls_bus_bandwidth": (tiered_collectives.nvls_bus_bandwidth, [(309.0, 8.0), (309.0, 2.0)]),
     "nvls_from": (tiered_collectives.nvls_from, [(370.0, 309.0)]),
     "swap_tiers": (
@@ -127,10 +121,7 @@ FORMULAS = {
         ),
         [(1e9, 4.5e11, 1e-6)],
     ),
-    "overtakes": (
-        lambda a, b, c, d: tiered_collectives.overtakes((a, b), (c, d)),
-        [(8e-5, 6e-12, 3e-4, 5e-12)],
-    ),
+    "overtakes": (lambda a, b, c, d: tiered_collectives.overtakes((a, b), (c, d)), [(8e-5, 6e-12, 3e-4, 5e-12)]),
     "pipelined": (tiered_collectives.pipelined, [(1e-3, 1e-6, 2e-5), (0.0, 1e-6, 0.0)]),
     "sms_for": (tiered_collectives.sms_for, [(1.6e11, 8e9), (1e11, 7e9)]),
     "sms_to_take": (tiered_collectives.sms_to_take, [(1e-3, 2e-2, 132.0)]),
@@ -142,10 +133,7 @@ FORMULAS = {
     ),
     "hsdp_tokens": (thresholds.hsdp_tokens, [(9.89e14, 8.0, 128.0, 4.5e11, 5e10)]),
     "tensor_width": (thresholds.tensor_width, [(9.89e14, 8.0, 8.0, 4.5e11, 5e10), (2.5e15, 144.0, 72.0, 9e11, 5e10)]),
-    "expert_width_over_domains": (
-        thresholds.expert_width_over_domains,
-        [(9.89e14, 8.0, 8.0, 8.0, 4.5e11, 5e10, 4.0)],
-    ),
+    "expert_width_over_domains": (thresholds.expert_width_over_domains, [(9.89e14, 8.0, 8.0, 8.0, 4.5e11, 5e10, 4.0)]),
     "bytes_in_flight": (gpu_machine.bytes_in_flight, [(3.35e12, 4e-7)]),
     "rate_in_flight": (gpu_machine.rate_in_flight, [(1e6, 4e-7, 3.35e12), (1e7, 4e-7, 3.35e12)]),
     "warps_in_flight": (gpu_machine.warps_in_flight, [(3.35e12, 4e-7, 132.0, 16.0, 4.0)]),

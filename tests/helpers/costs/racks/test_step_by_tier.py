@@ -20,6 +20,7 @@ from helpers.kernels import mesh
 from helpers.kernels.racks import hsdp
 from helpers.kernels.training import mlp_training_step
 from helpers.kernels.transformers.adam import Adam
+from tests.helpers.costs.refusals import refused
 
 HOST, RACK, CUBE = (Slice(chip(n), s) for n, s in (("H100", (8,)), ("GB200", (64,)), ("v5p", (4, 4, 4))))
 LLAMA, MOE = model("llama-3-8b"), model("mixtral-8x7b")
@@ -160,8 +161,11 @@ def test_a_slice_has_its_links_and_slices_the_network():
 
 
 def test_it_says_which_cluster_does_not_fit():
-    with pytest.raises(ValueError, match="the step is of 64 x 8 chips, and the cluster has 32 x 8"):
-        by_tier(of(Layout(fsdp=512, pods=64)), Cluster(HOST, 32))
-    with pytest.raises(ValueError, match="groups and oversubscription are of GPUs"):
-        cluster_of(CUBE, 2, oversubscription=2.0)
+    refused(
+        (
+            lambda: by_tier(of(Layout(fsdp=512, pods=64)), Cluster(HOST, 32)),
+            "the step is of 64 x 8 chips, and the cluster has 32 x 8",
+        ),
+        (lambda: cluster_of(CUBE, 2, oversubscription=2.0), "groups and oversubscription are of GPUs"),
+    )
     assert cluster_of(RACK, 16).group == 8

@@ -99,10 +99,7 @@ def _careful(T):
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
     "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "careful": (
-        _careful,
-        [(4096.0,), (65536.0,)],
-    ),
+    "careful": (_careful, [(4096.0,), (65536.0,)]),
     "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
     "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),

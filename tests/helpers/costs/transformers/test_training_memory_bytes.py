@@ -61,8 +61,7 @@ def test_question_6():
 
 
 @pytest.mark.parametrize(
-    "name, unread",
-    [("gqa", "out"), ("parallel", "o out"), ("four-norms", ""), ("moe", ""), ("moe-shared", "shared")],
+    "name, unread", [("gqa", "out"), ("parallel", "o out"), ("four-norms", ""), ("moe", ""), ("moe-shared", "shared")]
 )
 def test_a_block_again_without_what_nobody_reads(name, unread):
     c, tokens = TOYS[name], 2 * 8
