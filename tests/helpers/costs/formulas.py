@@ -1,20 +1,20 @@
 """Every formula of helpers.costs with settings of its arguments, for `test_formulas.py`; and names of what is none."""
 
 from helpers import numeric
-from helpers.costs.rooflines import matrix_and_vector_units, occupancy, roofline
+from helpers.costs.rooflines import matrix_and_vector_units as units, occupancy, roofline
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import Calibration, Move, Work
-from helpers.costs.sharding import collectives, collectives_between_slices
+from helpers.costs.sharding import collectives, collectives_between_slices as between
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers import (
-    attention_shapes,
-    attention_share,
+    attention_shapes as shapes,
+    attention_share as share,
     einsum,
     kv_cache,
-    moe_batch_and_capacity,
-    parameters_and_flops,
-    six_nd_and_mfu,
-    training_memory_bytes,
+    moe_batch_and_capacity as moe,
+    parameters_and_flops as flops,
+    six_nd_and_mfu as six,
+    training_memory_bytes as memory,
 )
 from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.mixers import Linear
@@ -51,29 +51,20 @@ SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
 FIRST = {
     "in_two_tiers": (
         lambda V, n, m: tuple(
-            x.bytes
-            for k in ("AllReduce", *collectives.KINDS)
-            for x in collectives_between_slices.in_two_tiers(k, V, Axis(n), m)
+            x.bytes for k in ("AllReduce", *collectives.KINDS) for x in between.in_two_tiers(k, V, Axis(n), m)
         ),
         [(1e9, 8.0, 4.0), (3e6, 4.0, 1.0)],
     ),
     "attainable": (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
     "dot": (lambda N: roofline.dot(N).intensity, [(1.0,), (4096.0,)]),
-    "matmul": (
-        lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes),
-        [(3.0, 5.0, 7.0)],
-    ),
+    "matmul": (lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes), [(3.0, 5.0, 7.0)]),
     "batched_matmul": (lambda B, D, F: roofline.batched_matmul(B, D, F).intensity, [(3.0, 5.0, 7.0), (1e3, 4e3, 4e3)]),
     "elementwise": (lambda n: roofline.elementwise(n, reads=2).intensity, [(7.0,)]),
-    "critical_batch": (
-        roofline.critical_batch,
-        [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)],
-    ),
+    "critical_batch":
+        (roofline.critical_batch, [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)]),
     "critical_batch_limit": (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]),
-    "split_matmul": (
-        lambda B, D, F: roofline.time(roofline.split_matmul(B, D, F), 2e14, 8e11, ici=4.5e10, hop=1e-6).lower,
-        [(64.0, 8192.0, 8192.0)],
-    ),
+    "split_matmul":
+        (lambda B, D, F: roofline.time(roofline.split_matmul(B, D, F), 2e14, 8e11, ici=4.5e10, hop=1e-6).lower, [(64.0, 8192.0, 8192.0)]),
     "split_D": (roofline.split_D, [(1.97e14, 4.5e10)]),
     "weight_load": (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]),
     "time": (
@@ -82,15 +73,13 @@ FIRST = {
         ),
         [(8.0, 2e14, 8e11), (4096.0, 2e14, 8e11)],
     ),
-    "estimate": (
-        lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)),
-        [(300.0, 2e14, 8e11)],
-    ),
+    "estimate":
+        (lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)), [(300.0, 2e14, 8e11)]),
     "on_chip": (lambda n: roofline.on_chip(Work(n, n, (Move("pcie", n),)), V5E).upper, [(1e9,)]),
     "waves": (occupancy.waves, [(108.0, 108.0), (109.0, 108.0)]),
     "wave_efficiency": (occupancy.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]),
-    "mxu_rate": (matrix_and_vector_units.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
-    "vpu_rate": (matrix_and_vector_units.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]),
+    "mxu_rate": (units.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
+    "vpu_rate": (units.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]),
     "all_gather": (_moved(collectives.all_gather), SIZES),
     "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
     "all_reduce": (_moved(collectives.all_reduce), SIZES),
@@ -101,72 +90,42 @@ FIRST = {
     "seconds": (lambda b, W: collectives.seconds(Move("ici", b, 3), W), [(1e3, 4.5e10), (1e9, 4.5e10)]),
     "bandwidth": (lambda V, n: collectives.bandwidth(V, Axis(n), 4.5e10), [(1e3, 8.0), (1e9, 5.0)]),
     "crossover": (lambda n, W: collectives.crossover(Axis(n), W), [(8.0, 4.5e10), (3.0, 9e10)]),
-    "overlapped": (
-        lambda c, s, n: collectives.overlapped(c, s, n),
-        [(1.0, 3.0, 8.0), (2.0, 3.0, 5.0), (1.0, 9.0, 1.0)],
-    ),
-    "over_dcn": (
-        lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)),
-        [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)],
-    ),
-    "parameters": (
-        lambda *s: (lambda p: (p.total, p.active, p.matmul))(parameters_and_flops.parameters(any_mixture(*s))),
-        DECODERS,
-    ),
-    "attention_matrices": (lambda *s: attention_shapes.attention_matrices(any_size(*s))["k"], DECODERS),
-    "weights": (lambda *s: sum(n * one for one, n in attention_shapes.weights(_unusual(*s))), DECODERS),
-    "traffic": (
-        lambda *s: sum(n * sides for n, _, sides, _ in attention_shapes.traffic(_unusual(*s), 2, 3, 64, False)),
-        DECODERS,
-    ),
-    "keys_read": (lambda *s: attention_shapes.keys_read(_unusual(*s), 2, 3, 64, False), DECODERS),
-    "parameters of unusual parts": (lambda *s: parameters_and_flops.parameters(_unusual(*s)).total, DECODERS),
-    "flops of unusual parts": (lambda *s: parameters_and_flops.flops(_unusual(*s), 2, 8).forward, DECODERS),
-    "works of unusual parts": (
-        lambda *s: sum(w.bytes for w in parameters_and_flops.works(_unusual(*s), 2, 1, 64).values()),
-        DECODERS,
-    ),
+    "overlapped": (lambda c, s, n: collectives.overlapped(c, s, n), [(1.0, 3.0, 8.0), (2.0, 3.0, 5.0), (1.0, 9.0, 1.0)]),
+    "over_dcn":
+        (lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)), [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)]),
+    "parameters": (lambda *s: (lambda p: (p.total, p.active, p.matmul))(flops.parameters(any_mixture(*s))), DECODERS),
+    "attention_matrices": (lambda *s: shapes.attention_matrices(any_size(*s))["k"], DECODERS),
+    "weights": (lambda *s: sum(n * one for one, n in shapes.weights(_unusual(*s))), DECODERS),
+    "traffic": (lambda *s: sum(n * sides for n, _, sides, _ in shapes.traffic(_unusual(*s), 2, 3, 64, False)), DECODERS),
+    "keys_read": (lambda *s: shapes.keys_read(_unusual(*s), 2, 3, 64, False), DECODERS),
+    "parameters of unusual parts": (lambda *s: flops.parameters(_unusual(*s)).total, DECODERS),
+    "flops of unusual parts": (lambda *s: flops.flops(_unusual(*s), 2, 8).forward, DECODERS),
+    "works of unusual parts": (lambda *s: sum(w.bytes for w in flops.works(_unusual(*s), 2, 1, 64).values()), DECODERS),
     "kv_cache of unusual parts": (lambda *s: kv_cache.kv_cache(_unusual(*s), 64, 2), DECODERS),
-    "pairs": (lambda T, S: parameters_and_flops.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
-    "flops": (
-        lambda *s: tuple(parameters_and_flops.flops(any_mixture(*s), 2, 128, count="causal").by_role.values()),
-        DECODERS,
-    ),
-    "works": (lambda *s: tuple(w.bytes for w in parameters_and_flops.works(any_size(*s), 2, 128).values()), DECODERS),
+    "pairs": (lambda T, S: flops.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
+    "flops": (lambda *s: tuple(flops.flops(any_mixture(*s), 2, 128, count="causal").by_role.values()), DECODERS),
+    "works": (lambda *s: tuple(w.bytes for w in flops.works(any_size(*s), 2, 128).values()), DECODERS),
     "kv_cache": (lambda S, N: kv_cache.kv_cache(any_mixture(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
-    "saved_limit": (training_memory_bytes.saved_limit, [(4e6, 8192.0, 64.0)]),
-    "products": (lambda *s: tuple(training_memory_bytes.products(c := any_size(*s), c.kind(0)).values()), DECODERS),
-    "arrays": (
-        lambda *s: tuple(
-            sum(training_memory_bytes.arrays(c := any_size(*s), c.kind(0), p, 99).values()) for p in SAVING
-        ),
-        DECODERS,
-    ),
-    "saved": (lambda *s: training_memory_bytes.saved(any_mixture(*s), 2, 128, "everything"), DECODERS),
-    "recomputed": (lambda *s: training_memory_bytes.recomputed(any_mixture(*s), 2, 128, "block"), DECODERS),
-    "train_flops": (lambda *s: training_memory_bytes.train_flops(any_mixture(*s), 2, 128, "matmuls"), DECODERS),
-    "training_memory": (lambda *s: training_memory_bytes.training_memory(any_mixture(*s), 2, 128).total, DECODERS),
-    "six_nd": (six_nd_and_mfu.six_nd, [(7e9, 1e12)]),
-    "six_nd_ratio": (lambda *s: six_nd_and_mfu.six_nd_ratio(any_mixture(*s), 4096), DECODERS),
-    "attention_ratio": (lambda *s: attention_share.attention_ratio(any_mixture(*s), 4096, "causal"), DECODERS),
-    "attention_ratio_limit": (attention_share.attention_ratio_limit, [(8192.0, 4096.0)]),
-    "crossover of attention": (
-        lambda *s: (
-            attention_share.crossover(any_size(*s)),
-            attention_share.crossover(any_mixture(*s), "projections", "causal"),
-        ),
-        DECODERS,
-    ),
-    "attention_intensity": (attention_share.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
-    "attention_threshold": (attention_share.attention_threshold, [(240.0, 8.0)]),
-    "moe_critical_batch": (
-        moe_batch_and_capacity.moe_critical_batch,
-        [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)],
-    ),
-    "capacity": (moe_batch_and_capacity.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]),
-    "train_seconds": (six_nd_and_mfu.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
-    "mfu": (six_nd_and_mfu.mfu, [(7e9, 1e12, 1e5, 1e18)]),
-    "hfu": (six_nd_and_mfu.hfu, [(1e21, 1e5, 1e18)]),
+    "saved_limit": (memory.saved_limit, [(4e6, 8192.0, 64.0)]),
+    "products": (lambda *s: tuple(memory.products(c := any_size(*s), c.kind(0)).values()), DECODERS),
+    "arrays": (lambda *s: tuple(sum(memory.arrays(c := any_size(*s), c.kind(0), p, 99).values()) for p in SAVING), DECODERS),
+    "saved": (lambda *s: memory.saved(any_mixture(*s), 2, 128, "everything"), DECODERS),
+    "recomputed": (lambda *s: memory.recomputed(any_mixture(*s), 2, 128, "block"), DECODERS),
+    "train_flops": (lambda *s: memory.train_flops(any_mixture(*s), 2, 128, "matmuls"), DECODERS),
+    "training_memory": (lambda *s: memory.training_memory(any_mixture(*s), 2, 128).total, DECODERS),
+    "six_nd": (six.six_nd, [(7e9, 1e12)]),
+    "six_nd_ratio": (lambda *s: six.six_nd_ratio(any_mixture(*s), 4096), DECODERS),
+    "attention_ratio": (lambda *s: share.attention_ratio(any_mixture(*s), 4096, "causal"), DECODERS),
+    "attention_ratio_limit": (share.attention_ratio_limit, [(8192.0, 4096.0)]),
+    "crossover of attention":
+        (lambda *s: (share.crossover(any_size(*s)), share.crossover(any_mixture(*s), "projections", "causal")), DECODERS),
+    "attention_intensity": (share.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
+    "attention_threshold": (share.attention_threshold, [(240.0, 8.0)]),
+    "moe_critical_batch": (moe.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
+    "capacity": (moe.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]),
+    "train_seconds": (six.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
+    "mfu": (six.mfu, [(7e9, 1e12, 1e5, 1e18)]),
+    "hfu": (six.hfu, [(1e21, 1e5, 1e18)]),
     "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
     "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
     "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
@@ -178,14 +137,11 @@ FIRST = {
     "floor": (numeric.floor, [(1.2,), (-1.2,)]),
     "sqrt": (numeric.sqrt, [(2.0,)]),
     "log": (numeric.log, [(2.0,), (64.0,)]),
-}
+}  # fmt: skip
 ROOMS = {
-    "rooflines, sharding, transformers": FIRST,
-    "training": training.FORMULAS,
-    "inference": inference.FORMULAS,
-    "attention": attention.FORMULAS,
-    "racks": racks.FORMULAS,
-}
+    "rooflines, sharding, transformers": FIRST, "training": training.FORMULAS, "inference": inference.FORMULAS,
+    "attention": attention.FORMULAS, "racks": racks.FORMULAS,
+}  # fmt: skip
 FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.items()}
 
 # Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.

@@ -32,7 +32,7 @@ from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.six_nd_and_mfu import mfu
 from helpers.kernels.inference.page_allocator import Blocks
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused
 
 LLAMA, V5E, W = model("llama-3-8b"), chip("v5e"), 4.5e10
 
@@ -98,30 +98,19 @@ DECLARED = [
     (lambda: Replica(model("gpt-2"), "v5e"), "Replica: chip is a Chip, not 'v5e'"),
     (lambda: collectives.all_gather("a", Axis(4)), "is a number, not 'a'"),
     (lambda: einsum("ij,jk->ik", (2, -3), (-3, 4)), r"einsum: .* 0 or more, not .*-3"),
-    (
-        lambda: cheapest("A[I, J]", "B[J, K]", "C[I, K]", dict(I=8, J=8, K=-8), Mesh({"X": 4}), chip("v5e")),
-        "cheapest: sizes is a dict, and each of its values a whole number of 1 or more",
-    ),
+    (lambda: cheapest("A[I, J]", "B[J, K]", "C[I, K]", dict(I=8, J=8, K=-8), Mesh({"X": 4}), chip("v5e")),
+     "cheapest: sizes is a dict, and each of its values a whole number of 1 or more"),
     (lambda: matmul(8, None, 8), "matmul: .* is a number, not None"),
     (lambda: Work("1", 2), "Work: flops is a number, not '1'"),
     (lambda: V5E.alpha_ici(1.5), "Chip.alpha_ici: axes is a whole number, not 1.5"),
     (lambda: Axis(4, "no"), "Axis: wraps is True or False, not 'no'"),
-    (
-        lambda: Slice(V5E, (4, 4), True),
-        "Slice: wraps is a tuple or list, and each of it True or False or None, not True",
-    ),
+    (lambda: Slice(V5E, (4, 4), True), "Slice: wraps is a tuple or list, and each of it True or False or None, not True"),
     (lambda: Slice(V5E, (True, 4)), "Slice: shape is a tuple or list, and each of it a whole number, not"),
     (lambda: Mesh(4), "Mesh: sizes is a dict, and each of its values a whole number or an Axis or"),
     (lambda: Mesh.on(V5E, "XY"), "Mesh.on: s is a Slice, not what is given, a Chip"),
     (lambda: Config(64, 2, 8, 8, 8, 256, 100, moe=3), "Config: moe is a MoE or None, not 3"),
-    (
-        lambda: mixed_load(3, prompts=(5,)),
-        r"mixed_load: prompts is a tuple of a whole number and a whole number, not \(5,\)",
-    ),
-    (
-        lambda: mixed_load(3, prompts=(9, 5)),
-        "drawn from \\(shortest, longest\\), of 1 token or more, not from \\(9, 5\\)",
-    ),
+    (lambda: mixed_load(3, prompts=(5,)), r"mixed_load: prompts is a tuple of a whole number and a whole number, not \(5,\)"),
+    (lambda: mixed_load(3, prompts=(9, 5)), "drawn from \\(shortest, longest\\), of 1 token or more, not from \\(9, 5\\)"),
     (lambda: interleaved([(0, 4, 4)], 2, 5, lambda B, S: 1), "interleaved: prefill is a function, not 5"),
     (lambda: in_flight("1F1B", 4, 8, device=9), "the devices of a pipeline of 4 are 0 to 3, not 9"),
     (lambda: einsum("ij,jk->ik", 2, (3, 4)), "einsum: shapes is a tuple or list, and each of it a whole number, not 2"),
@@ -129,7 +118,7 @@ DECLARED = [
     (lambda: times("FSDP", 10, 8, 8, Mesh({"X": 4}), V5E), "X is 4 and does not divide B = 10"),
     (lambda: Blocks(2.5, 4), "Blocks: pages is a whole number of 1 or more, not 2.5"),
     (lambda: Blocks(4, 2).allocate("a", "3"), "Blocks.allocate: length is a whole number, not '3'"),
-]
+]  # fmt: skip
 
 
 def test_what_is_not_of_the_declared_type_gets_one_sentence_by_one_mechanism():
@@ -139,9 +128,8 @@ def test_what_is_not_of_the_declared_type_gets_one_sentence_by_one_mechanism():
 def test_stand_ins_for_numbers_are_of_every_declared_number():
     """Arrays, tracers, fractions that are whole, and NumPy's numbers."""
     assert jax.jit(lambda n: chained(1.0, n, n, 1.0, 0.0))(jnp.float32(8)) == chained(1.0, np.int64(8), 8.0, 1.0, 0.0)
-    assert (
-        chained(1e9, 1, 4, 1e9) == 0 == collectives.all_reduce(1e9, Axis(1, wraps=False)).bytes
-    )  # one chip has nobody to send to
+    # one chip has nobody to send to
+    assert chained(1e9, 1, 4, 1e9) == 0 == collectives.all_reduce(1e9, Axis(1, wraps=False)).bytes
     assert Axis(np.int32(4)) == Axis(4.0) == Axis(4)
     assert waiting(np.float64(2), 0.25) == waiting(2, 0.25)
     assert np.isnan(time(Work(1.0, 1.0), float("nan"), 1.0).parts["math"])  # a rate that nobody has published

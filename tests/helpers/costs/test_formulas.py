@@ -19,6 +19,7 @@ import pytest
 import helpers.costs
 from helpers import numeric
 from tests.helpers.costs.formulas import DISCRETE, FORMULAS, ROOMS
+from tests.helpers.costs.tables import walks
 from tests.tiers import some
 
 MODULES = [import_module(m.name) for m in pkgutil.walk_packages(helpers.costs.__path__, "helpers.costs.")]
@@ -89,7 +90,7 @@ def test_integers_of_any_width_give_the_exact_value(room, share):
             assert not failing(check, taken(room, share if how[0] is jnp else 1), *how), kind
 
 
-@ROOM
+@walks(ROOMS)
 def test_floats_and_arrays_agree(room):
     def check(name, f, settings):
         plain = np.array([f(*s) for s in settings], dtype=float)
@@ -113,8 +114,7 @@ def test_floats_and_jit_agree(room, share):
     assert not failing(check, taken(room, share))
 
 
-@ROOM
-@pytest.mark.parametrize("bad", [0, -1])
+@walks(ROOMS, [0, -1])
 def test_a_zero_or_a_negative_number_anywhere_is_a_value_or_a_sentence(room, bad):
     """One argument after the other: no error of Python's own, and a negative size that a function is given itself is none."""
     divides = {"step", "held", "prices", "fullest", "replica", "careful"} if bad == 0 else set()  # what is listed does

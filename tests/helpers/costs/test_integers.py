@@ -22,6 +22,7 @@ from helpers.costs.transformers.parameters_and_flops import flops, works
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd_ratio
 from helpers.costs.transformers.training_memory_bytes import training_memory
+from tests.helpers.costs.tables import walks
 
 V5E, LLAMA = chip("v5e"), model("llama-3-70b")
 
@@ -45,7 +46,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("array, rtol", [(np.int32, 1e-12), (np.int64, 1e-12), (jnp.int32, 1e-5)])
+@walks([(np.int32, 1e-12), (np.int64, 1e-12), (jnp.int32, 1e-5)])
 def test_products_larger_than_32_bits(array, rtol):
     for name, (f, sizes) in LARGE.items():
         np.testing.assert_allclose(f(array(sizes)), [f(n) for n in sizes], rtol=rtol, err_msg=name)
@@ -56,7 +57,7 @@ def test_traced_integers():
     np.testing.assert_allclose(jax.jit(f)(jnp.array(sizes)), [f(n) for n in sizes], rtol=1e-6)
 
 
-@pytest.mark.parametrize("integer", [np.int8, np.int32, np.int64, np.uint16])
+@walks([np.int8, np.int32, np.int64, np.uint16])
 def test_whole_numbers_of_numpy_are_those_of_python(integer):
     """Also in tuples and by name, and a test of their values is none of an array's."""
     n = integer(4)

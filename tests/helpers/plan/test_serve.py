@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.inference.serving_plan import Target, plan, plans
@@ -11,20 +9,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from helpers.plan.__main__ import main
 
-ASKED = [
-    "serve",
-    "deepseek-v3",
-    "--chips",
-    "16xH200",
-    "--weights",
-    "fp8",
-    "--in",
-    "4000",
-    "--out",
-    "1000",
-    "--speed",
-    "50",
-]
+ASKED = "serve deepseek-v3 --chips 16xH200 --weights fp8 --in 4000 --out 1000 --speed 50".split()
 
 
 def said(capsys, *words) -> str:
@@ -50,9 +35,8 @@ def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
     assert sum(got["plan"]["memory"].values()) < chip("H200").hbm_bytes
     chip_seconds = got["plan"]["price"]["in"] * 4000 + got["plan"]["price"]["out"] * 1000
     whole = 2.5 / 3600 * 16 / best.rate * 1e6
-    assert (
-        0.7 < chip_seconds / whole < 1.4
-    )  # what requests take up is what the chips cost, the wait for first tokens apart
+    # what requests take up is what the chips cost, the wait for first tokens apart
+    assert 0.7 < chip_seconds / whole < 1.4
     assert str(best.at) in said(capsys, *ASKED)
 
 
@@ -71,21 +55,7 @@ def test_the_frontier_trades_speed_for_throughput(capsys):
 
 
 def test_as_few_chips_as_needed(capsys):
-    words = [
-        "serve",
-        "llama-3-70b",
-        "--in",
-        "2000",
-        "--out",
-        "500",
-        "--users",
-        "500",
-        "--speed",
-        "40",
-        "--weights",
-        "fp8",
-        "--json",
-    ]
+    words = "serve llama-3-70b --in 2000 --out 500 --users 500 --speed 40 --weights fp8 --json".split()
     few = json.loads(said(capsys, *words, "--chips", "H100"))
     n = few["plan"]["chips"]
     assert few["kept"] and few["plan"]["users"] >= 500
@@ -95,12 +65,10 @@ def test_as_few_chips_as_needed(capsys):
 
 
 def test_the_nearest_is_given_where_no_number_of_chips_reaches_a_target(capsys):
-    words = ["serve", "llama-3-70b", "--chips", "H100", "--in", "2000", "--out", "500", "--weights", "fp8"]
+    words = "serve llama-3-70b --chips H100 --in 2000 --out 500 --weights fp8".split()
     text = said(capsys, *words, "--speed", "5000")
-    assert (
-        text.splitlines()[1].startswith("No deployment keeps the target; the nearest gives 1")
-        and "tokens/s for each user" in text
-    )
+    assert text.splitlines()[1].startswith("No deployment keeps the target; the nearest gives 1")
+    assert "tokens/s for each user" in text
     fastest = json.loads(said(capsys, *words, "--speed", "5000", "--json"))
     assert not fastest["kept"] and fastest["missed"] == ["speed"] and fastest["plan"]["batch"] == 1
 
@@ -110,49 +78,30 @@ def test_copied_heads_are_said(capsys):
     assert text.splitlines()[1].startswith("tp=8:") and "K=4 KV heads are fewer than tp=8: each is copied" in text
 
 
-@pytest.mark.parametrize(
-    "words, sentence",
-    [
-        (
-            ("deepseek-v3", "--chips", "4xH100"),
-            "the weights in bf16 and one cache of 5,000 tokens do not fit on 4 H100: 32 would do",
-        ),
-        (
-            ("llama-3-8b", "--chips", "A100", "--cache", "fp8"),
-            "the A100 has no arithmetic in fp8: keep caches in bf16, or in int8",
-        ),
-        (
-            ("gpt-2", "--chips", "H100"),
-            "4,000 + 1,000 tokens are more than the model's 1,024 positions: give shorter prompts or answers",
-        ),
-        (("llama-3-8b", "--chips", "0xH100"), "--chips is from 1 to 131,072 of them, and not 0"),
-        (("llama-3-8b", "--chips", "8"), "--chips is how many of which, such as 16xH200, or H200 alone, and not '8'"),
-        (("llama-3-8b", "--chips", "H100", "--speed", "0"), "a number above 0"),
-        (("llama-3-8b", "--chips", "H100", "--engine", "tgi"), "invalid choice: 'tgi'"),
-        (("llama-3-8b", "--chips", "H100", "--in", "0"), "--in and --out are 1 or more"),
-        (("llama-3-8b",), "the following arguments are required: --chips: python -m helpers.plan serve"),
-    ],
-)
-def test_bad_input_gets_one_sentence(words, sentence, capsys):
-    err = refused(capsys, "serve", *(() if "--in" in words else ("--in", "4000")), "--out", "1000", *words)
-    assert sentence in err and err.count("\n") == 1
+BAD = [
+    ("deepseek-v3 --chips 4xH100", "the weights in bf16 and one cache of 5,000 tokens do not fit on 4 H100: 32 would do"),
+    ("llama-3-8b --chips A100 --cache fp8", "the A100 has no arithmetic in fp8: keep caches in bf16, or in int8"),
+    ("gpt-2 --chips H100", "4,000 + 1,000 tokens are more than the model's 1,024 positions: give shorter prompts or answers"),
+    ("llama-3-8b --chips 0xH100", "--chips is from 1 to 131,072 of them, and not 0"),
+    ("llama-3-8b --chips 8", "--chips is how many of which, such as 16xH200, or H200 alone, and not '8'"),
+    ("llama-3-8b --chips H100 --speed 0", "a number above 0"),
+    ("llama-3-8b --chips H100 --engine tgi", "invalid choice: 'tgi'"),
+    ("llama-3-8b --chips H100 --in 0", "--in and --out are 1 or more"),
+    ("llama-3-8b", "the following arguments are required: --chips: python -m helpers.plan serve"),
+]  # fmt: skip
+
+
+def test_bad_input_gets_one_sentence(capsys):
+    wrong = []
+    for words, sentence in BAD:
+        usual = [] if "--in" in words else ["--in", "4000"]
+        err = refused(capsys, "serve", *usual, "--out", "1000", *words.split())
+        wrong += [(words, err)] if sentence not in err or err.count("\n") != 1 else []
+    assert not wrong
 
 
 def test_prefill_and_decode_disaggregated(capsys):
-    words = [
-        "serve",
-        "llama-3-70b",
-        "--chips",
-        "16xH100",
-        "--weights",
-        "fp8",
-        "--in",
-        "4000",
-        "--out",
-        "500",
-        "--speed",
-        "40",
-    ]
+    words = "serve llama-3-70b --chips 16xH100 --weights fp8 --in 4000 --out 500 --speed 40".split()
     got = json.loads(said(capsys, *words, "--json"))["disaggregated"]
     assert got["chips"] <= 16 and got["speed"] >= 40 and got["sent"] == 4000 * 2 * 80 * 8 * 128 * 2
     assert f"{got['prefill']['servers']} x [" in said(capsys, *words)

@@ -19,8 +19,9 @@ from helpers.plan import tiers
 from helpers.plan.__main__ import main
 from helpers.plan.ask import room
 from helpers.plan.train import layout as typed, named
+from tests.helpers.costs.tables import walks
 
-ASKED = ["train", "llama-3-70b", "--chips", "64xv5p", "--tokens", "1048576", "--length", "8192"]
+ASKED = "train llama-3-70b --chips 64xv5p --tokens 1048576 --length 8192".split()
 
 
 def said(capsys, *more) -> str:
@@ -54,9 +55,8 @@ def test_every_number_says_what_kind_it_is(capsys):
         | {"memory"}
         | {f"tiers.{n}" for n in ("bytes", "seconds")}
     )
-    assert set(some["kinds"]) == numbers and all(
-        k.split()[0].strip(",") in ("estimate", "floor", "count") for k in some["kinds"].values()
-    )
+    assert set(some["kinds"]) == numbers
+    assert all(k.split()[0].strip(",") in ("estimate", "floor", "count") for k in some["kinds"].values())
     text = said(capsys, "--top", "1", "--price", "2")
     kinds = [line.split()[0] for line in text.splitlines()[6:] if line.startswith("  ") and line[2] != " "]
     assert kinds == ["estimate", "floor", "count", "estimate", "count", "floor"]
@@ -140,26 +140,13 @@ def test_a_layout_that_is_named_is_held_against_the_best(capsys):
     assert f"{ratio:.2f} times the best that fits" in said(capsys, "--layout", "fsdp=16,tp=4,microbatches=8")
 
 
-@pytest.mark.parametrize(
-    "text, shape, pods",
-    [
-        ("131072xH100", (8,), 16384),
-        ("4xH100", (4,), 1),
-        ("2x8xH100", (8,), 2),
-        ("512 h100", (8,), 64),
-        ("576xGB200", (72,), 8),
-        ("512xGB200", (64,), 8),
-        ("64xTrn2", (16,), 4),
-        ("8xH100-PCIe", (2,), 4),
-        ("6144xv5p", (16, 16, 24), 1),
-        ("8960xv5p", (16, 20, 28), 1),
-        ("8192xv5p", (16, 16, 16), 2),
-        ("9216xv7", (16, 24, 24), 1),
-        ("16x16x24xv5p", (16, 16, 24), 1),
-        ("1,024xv5e", (16, 16), 4),
-        ("48xv5e", (4, 4), 3),
-    ],
-)
+@walks([
+    ("131072xH100", (8,), 16384), ("4xH100", (4,), 1), ("2x8xH100", (8,), 2), ("512 h100", (8,), 64),
+    ("576xGB200", (72,), 8), ("512xGB200", (64,), 8), ("64xTrn2", (16,), 4), ("8xH100-PCIe", (2,), 4),
+    ("6144xv5p", (16, 16, 24), 1), ("8960xv5p", (16, 20, 28), 1), ("8192xv5p", (16, 16, 16), 2),
+    ("9216xv7", (16, 24, 24), 1), ("16x16x24xv5p", (16, 16, 24), 1), ("1,024xv5e", (16, 16), 4),
+    ("48xv5e", (4, 4), 3),
+])  # fmt: skip
 def test_chips_are_whole_domains_or_slices(text, shape, pods):
     at, n = room(text)
     assert (tuple(sorted(at.shape)), n) == (shape, pods)
@@ -218,57 +205,41 @@ def test_it_needs_numpy_alone():
     assert ran.stdout.splitlines()[-1] == "['numpy']" and not ran.stderr
 
 
-@pytest.mark.parametrize(
-    "more, words",
-    [
-        (("--chips", "511xH100"), "511 H100 are no whole number of domains of 8: take 504 or 512"),
-        (
-            ("--chips", "40xv5e", "--layout", "dp=40"),
-            "dp=40 pods=5 takes 40 chips and the slice has 8: divide an axis by 5",
-        ),
-        (("--chips", "9xv5e"), "9 v5e are no slice, nor several slices alike: take 8 or 16"),
-        (("--chips", "131073xH100"), "--chips is from 1 to 131,072 of them, and not 131,073"),
-        (
-            ("--chips", "48xv5e"),
-            "48 v5e (3 slices of 4x4) leaves each group whole ones of 128 sequences: give a multiple of 3",
-        ),
-        (("--chips", "H100"), "--chips is how many of which, such as 512xH100, and not 'H100'"),
-        (
-            ("--chips", "8xH100"),
-            "nothing fits on 8 H100: the best lacks 30.1 GB a chip for the step; 16 hold it",
-        ),
-        (("--chips", "64xH1000"), "no chip is called 'H1000'"),
-        (("--layout", "tp=x"), "tp is a whole number, not 'x'"),
-        (("--layout", "sequence_parallel=no"), "sequence_parallel is True or False, not 'no'"),
-        (("--layout", "tensor=8"), "--layout is names and values such as tp=8,fsdp=64, with names of dp, fsdp, tp"),
-        (("--layout", "tp=8"), "tp=8 takes 8 of 64 chips: give the others to an axis, such as tp=8,fsdp=8"),
-        (("--layout", "tp=7,fsdp=8"), "takes 56 chips and the slice has 64"),
-        (("--layout", "tp=2,tp=4"), "--layout names tp twice: give it once"),
-        (("--layout", "tp=8,fsdp=8,pods=2"), "pods=2, and these chips are 1: leave it out"),
-        (("--tokens", "-8"), "--tokens, --sequences, --length and --top are 1 or more"),
-        (("--tokens", "0"), "--tokens, --sequences, --length and --top are 1 or more"),
-        (
-            ("--tokens", "4M"),
-            "a whole number such as 8192, and not '4M': python -m helpers.plan train llama-3-70b --chips",
-        ),
-        (
-            ("--price", "x"),
-            "argument --price: a number above 0, such as 2.5 or 1e12, and not 'x': python -m helpers.plan train",
-        ),
-        (("--budget", "-1"), "argument --budget: a number above 0, such as 2.5 or 1e12, and not '-1'"),
-        (("--sequences", "4"), "not allowed with argument --tokens: python -m helpers.plan train llama-3-70b"),
-        (("--config", "x.json"), "give a public model or --config with the path of a config.json, one of the two"),
-        (
-            ("--oversubscription", "2"),
-            "slices of v5p hang on one network here: groups and oversubscription are of GPUs",
-        ),
-        (("--chips", "64xH100", "--oversubscription", "0.5"), "oversubscription is 1 (none) or more, not 0.5"),
-        (("--chips", "64xH100", "--group", "3"), "8 domains do not make whole groups of 3"),
-        (("--what",), "unrecognized arguments: --what: python -m helpers.plan train"),
-        (("--tokens", "100"), "100 tokens are no whole number of sequences of 8192: the next is 8192"),
-    ],
-)
-def test_bad_input_gets_a_sentence(capsys, more, words):
-    assert main([*ASKED, *more]) == 2
-    got = capsys.readouterr()
-    assert words in got.err and got.err.count("\n") == 1 and not got.out
+BAD = [
+    ("--chips 511xH100", "511 H100 are no whole number of domains of 8: take 504 or 512"),
+    ("--chips 40xv5e --layout dp=40", "dp=40 pods=5 takes 40 chips and the slice has 8: divide an axis by 5"),
+    ("--chips 9xv5e", "9 v5e are no slice, nor several slices alike: take 8 or 16"),
+    ("--chips 131073xH100", "--chips is from 1 to 131,072 of them, and not 131,073"),
+    ("--chips 48xv5e", "48 v5e (3 slices of 4x4) leaves each group whole ones of 128 sequences: give a multiple of 3"),
+    ("--chips H100", "--chips is how many of which, such as 512xH100, and not 'H100'"),
+    ("--chips 8xH100", "nothing fits on 8 H100: the best lacks 30.1 GB a chip for the step; 16 hold it"),
+    ("--chips 64xH1000", "no chip is called 'H1000'"),
+    ("--layout tp=x", "tp is a whole number, not 'x'"),
+    ("--layout sequence_parallel=no", "sequence_parallel is True or False, not 'no'"),
+    ("--layout tensor=8", "--layout is names and values such as tp=8,fsdp=64, with names of dp, fsdp, tp"),
+    ("--layout tp=8", "tp=8 takes 8 of 64 chips: give the others to an axis, such as tp=8,fsdp=8"),
+    ("--layout tp=7,fsdp=8", "takes 56 chips and the slice has 64"),
+    ("--layout tp=2,tp=4", "--layout names tp twice: give it once"),
+    ("--layout tp=8,fsdp=8,pods=2", "pods=2, and these chips are 1: leave it out"),
+    ("--tokens -8", "--tokens, --sequences, --length and --top are 1 or more"),
+    ("--tokens 0", "--tokens, --sequences, --length and --top are 1 or more"),
+    ("--tokens 4M", "a whole number such as 8192, and not '4M': python -m helpers.plan train llama-3-70b --chips"),
+    ("--price x", "argument --price: a number above 0, such as 2.5 or 1e12, and not 'x': python -m helpers.plan train"),
+    ("--budget -1", "argument --budget: a number above 0, such as 2.5 or 1e12, and not '-1'"),
+    ("--sequences 4", "not allowed with argument --tokens: python -m helpers.plan train llama-3-70b"),
+    ("--config x.json", "give a public model or --config with the path of a config.json, one of the two"),
+    ("--oversubscription 2", "slices of v5p hang on one network here: groups and oversubscription are of GPUs"),
+    ("--chips 64xH100 --oversubscription 0.5", "oversubscription is 1 (none) or more, not 0.5"),
+    ("--chips 64xH100 --group 3", "8 domains do not make whole groups of 3"),
+    ("--what", "unrecognized arguments: --what: python -m helpers.plan train"),
+    ("--tokens 100", "100 tokens are no whole number of sequences of 8192: the next is 8192"),
+]
+
+
+def test_bad_input_gets_a_sentence(capsys):
+    wrong = []
+    for more, sentence in BAD:
+        code, got = main([*ASKED, *more.split()]), capsys.readouterr()
+        ok = code == 2 and sentence in got.err and got.err.count("\n") == 1 and not got.out
+        wrong += [] if ok else [(more, code, got)]
+    assert not wrong

@@ -1,15 +1,15 @@
 """Formulas of chapter 6, with settings of each: see tests/helpers/costs/formulas.py."""
 
-from helpers.costs.attention import (
-    attention_time,
-    flops_and_bytes,
-    io_complexity,
-    linear_attention,
-    mha_gqa_mqa_intensity,
-    ring_attention,
+from helpers.flops_and_bytes.attention import (
+    attention_time as times,
+    flops_and_bytes as costs,
+    io_complexity as io,
+    linear_attention as linear,
+    mha_gqa_mqa_intensity as heads,
+    ring_attention as ring,
 )
-from helpers.costs.attention.attention_time import Rates
-from helpers.costs.attention.flops_and_bytes import Attention
+from helpers.flops_and_bytes.attention.attention_time import Rates
+from helpers.flops_and_bytes.attention.flops_and_bytes import Attention
 
 RATES = Rates(9.89e14, 3.35e12, 3.9e12, 6.7e13, 4.5e11, 1e-6)
 LENGTHS = [(4096.0, 32.0, 8.0, 128.0), (1024.0, 4.0, 4.0, 64.0)]
@@ -44,154 +44,105 @@ def _visited(T, *rest):
 
 def _ring(n, cut):
     """What the busiest device of a ring does."""
-    return lambda *s: _all(s[0], *(ring_attention.ring(_self(*s), n, cut, backward=b) for b in (False, True)))
+    return lambda *s: _all(s[0], *(ring.ring(_self(*s), n, cut, backward=b) for b in (False, True)))
 
 
 FORMULAS = {
-    "flops of attention": (
-        lambda *s: (flops_and_bytes.flops(_self(*s)), flops_and_bytes.flops(_self(*s), None, 5)),
-        LENGTHS,
-    ),
+    "flops of attention": (lambda *s: (costs.flops(_self(*s)), costs.flops(_self(*s), None, 5)), LENGTHS),
     "visited": (_visited, LENGTHS),
-    "naive": (_both(flops_and_bytes.naive), LENGTHS),
-    "fused": (_both(flops_and_bytes.fused), LENGTHS),
-    "chunked": (_both(flops_and_bytes.chunked, C=256.0), LENGTHS),
-    "chunk_keys": (lambda T, C, w: flops_and_bytes.chunk_keys(Attention(T, window=w), C), [(4096.0, 256.0, 1000.0)]),
-    "lazy": (_both(flops_and_bytes.lazy, R=256.0), LENGTHS),
-    "flash": (_both(flops_and_bytes.flash, b=128.0), LENGTHS),
-    "flash 1": (_both(flops_and_bytes.flash, b=128.0, version=1), LENGTHS),
-    "flash of shared rows": (_both(flops_and_bytes.flash, b=64.0, version=3, rows=512.0), LENGTHS),
-    "flash in two kernels": (_both(flops_and_bytes.flash, b=128.0, kernels=2), LENGTHS),
-    "flash_rows": (lambda x: (flops_and_bytes.flash_rows(x), flops_and_bytes.flash_rows(x, backward=True)), [(295.0,)]),
+    "naive": (_both(costs.naive), LENGTHS),
+    "fused": (_both(costs.fused), LENGTHS),
+    "chunked": (_both(costs.chunked, C=256.0), LENGTHS),
+    "chunk_keys": (lambda T, C, w: costs.chunk_keys(Attention(T, window=w), C), [(4096.0, 256.0, 1000.0)]),
+    "lazy": (_both(costs.lazy, R=256.0), LENGTHS),
+    "flash": (_both(costs.flash, b=128.0), LENGTHS),
+    "flash 1": (_both(costs.flash, b=128.0, version=1), LENGTHS),
+    "flash of shared rows": (_both(costs.flash, b=64.0, version=3, rows=512.0), LENGTHS),
+    "flash in two kernels": (_both(costs.flash, b=128.0, kernels=2), LENGTHS),
+    "flash_rows": (lambda x: (costs.flash_rows(x), costs.flash_rows(x, backward=True)), [(295.0,)]),
     "decode of attention": (
         lambda S, w: tuple(
-            flops_and_bytes.decode(a, page=p).bytes
+            costs.decode(a, page=p).bytes
             for a in (Attention(1.0, S), Attention(1.0, S, window=w))
             for p in (None, 16.0)
         ),
         [(999.0, 100.0), (50.0, 100.0)],
     ),
-    "exp_rate": (attention_time.exp_rate, [(132.0, 1.83e9)]),
-    "exp_share": (attention_time.exp_share, [(128.0, 9.89e14, 3.9e12)]),
-    "seconds of attention": (
-        lambda *s: (lambda t: (t.lower, t.upper, t.math))(
-            attention_time.seconds(ring_attention.ring(_self(*s), 8.0), RATES)
-        ),
-        LENGTHS,
-    ),
+    "exp_rate": (times.exp_rate, [(132.0, 1.83e9)]),
+    "exp_share": (times.exp_share, [(128.0, 9.89e14, 3.9e12)]),
+    "seconds of attention": (lambda *s: (lambda t: (t.lower, t.upper, t.math))(times.seconds(ring.ring(_self(*s), 8.0), RATES)), LENGTHS),
     "variants": (
-        lambda T, M: _all(T, *attention_time.variants(Attention(T, N=8.0), M, window=999.0).values()),
+        lambda T, M: _all(T, *times.variants(Attention(T, N=8.0), M, window=999.0).values()),
         [(4096.0, 2.0**18), (65536.0, 2.0**27), (65536.0, 10.0)],
     ),
-    "in_turn": (lambda *s: attention_time.in_turn(ring_attention.ring(_self(*s), 8.0), RATES), LENGTHS),
+    "in_turn": (lambda *s: times.in_turn(ring.ring(_self(*s), 8.0), RATES), LENGTHS),
     "compared": (
-        lambda T, M: tuple(
-            x + 0 * T for x in attention_time.compared(Attention(T, N=8.0), M, RATES, window=999.0).values()
-        ),
+        lambda T, M: tuple(x + 0 * T for x in times.compared(Attention(T, N=8.0), M, RATES, window=999.0).values()),
         [(4096.0, 2.0**18), (65536.0, 2.0**27)],
     ),
-    "softmax_floats": (
-        lambda L, S: (io_complexity.softmax_floats(L, S), io_complexity.softmax_floats(L, S, True)),
-        [(3.0, 5.0)],
-    ),
-    "standard_floats": (
-        lambda L, H: (io_complexity.standard_floats(L, H), io_complexity.standard_floats(L, H, True)),
-        [(64.0, 8.0)],
-    ),
-    "flash_blocks": (io_complexity.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]),
-    "block_floats": (io_complexity.block_floats, TILES),
-    "flash_floats": (
-        lambda L, *t: tuple(io_complexity.flash_floats(L, 64.0, *t, v, b) for v in (1, 2) for b in (False, True)),
-        [(1000.0, 64.0, 128.0)],
-    ),
-    "flash_limit": (io_complexity.flash_limit, [(1e5, 64.0, 49152.0)]),
-    "step_flops": (
-        lambda *t: tuple(x for v in (1, 2) for b in (False, True) for x in io_complexity.step_flops(*t, v, b)),
-        TILES,
-    ),
-    "last_flops": (
-        lambda T, H: tuple(io_complexity.last_flops(T, H, v, b) for v in (1, 2) for b in (False, True)),
-        [(100.0, 64.0)],
-    ),
-    "warp_floats": (lambda *t: (*io_complexity.warp_floats(*t, 4, "keys"), *io_complexity.warp_floats(*t, 4)), TILES),
-    "block_bytes": (lambda *t: (io_complexity.block_bytes(*t), io_complexity.block_bytes(*t, backward=True)), TILES),
+    "softmax_floats": (lambda L, S: (io.softmax_floats(L, S), io.softmax_floats(L, S, True)), [(3.0, 5.0)]),
+    "standard_floats": (lambda L, H: (io.standard_floats(L, H), io.standard_floats(L, H, True)), [(64.0, 8.0)]),
+    "flash_blocks": (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]),
+    "block_floats": (io.block_floats, TILES),
+    "flash_floats":
+        (lambda L, *t: tuple(io.flash_floats(L, 64.0, *t, v, b) for v in (1, 2) for b in (False, True)), [(1000.0, 64.0, 128.0)]),
+    "flash_limit": (io.flash_limit, [(1e5, 64.0, 49152.0)]),
+    "step_flops": (lambda *t: tuple(x for v in (1, 2) for b in (False, True) for x in io.step_flops(*t, v, b)), TILES),
+    "last_flops": (lambda T, H: tuple(io.last_flops(T, H, v, b) for v in (1, 2) for b in (False, True)), [(100.0, 64.0)]),
+    "warp_floats": (lambda *t: (*io.warp_floats(*t, 4, "keys"), *io.warp_floats(*t, 4)), TILES),
+    "block_bytes": (lambda *t: (io.block_bytes(*t), io.block_bytes(*t, backward=True)), TILES),
     "largest_block": (
         lambda M, H: tuple(
-            io_complexity.largest_block(M, H, at, b)
-            for at in (io_complexity.Layout(), io_complexity.Layout(scores=False, sums=False))
+            io.largest_block(M, H, at, b)
+            for at in (io.Layout(), io.Layout(scores=False, sums=False))
             for b in (False, True)
         ),
         [(232448.0, 128.0), (2.0**27, 64.0), (10.0, 64.0)],
     ),
-    "largest_keys": (io_complexity.largest_keys, [(232448.0, 128.0, 128.0), (10.0, 128.0, 128.0)]),
-    "busy": (
-        lambda n, p, s: (io_complexity.busy(n, p, s, 1), io_complexity.busy(n, p, s)),
-        [(16.0, 2.0, 1.0), (16.0, 1.0, 2.0)],
-    ),
-    "prefill_intensity": (mha_gqa_mqa_intensity.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
-    "prefill_intensity_limit": (mha_gqa_mqa_intensity.prefill_intensity_limit, [(12288.0, 96.0)]),
-    "decode_intensity": (mha_gqa_mqa_intensity.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
-    "decode_intensity_limit": (mha_gqa_mqa_intensity.decode_intensity_limit, [(12288.0, 96.0, 8.0)]),
-    "decode_speed_up": (mha_gqa_mqa_intensity.decode_speed_up, [(12288.0, 96.0, 8.0)]),
-    "complexity": (
-        lambda *a: tuple(vars(mha_gqa_mqa_intensity.complexity(*a)).values()),
-        [(4.0, 4096.0, 12288.0, 96.0, 8.0)],
-    ),
-    "layer_flops": (mha_gqa_mqa_intensity.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-    "layer_bytes": (mha_gqa_mqa_intensity.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-    "layer_intensity": (mha_gqa_mqa_intensity.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-    "features": (
-        lambda H: tuple(1.0 * linear_attention.features(kind, H) for kind in linear_attention.FEATURES),
-        [(16.0,)],
-    ),
-    "state_bytes": (lambda *s: linear_attention.state_bytes(_self(*s)), LENGTHS),
-    "cache_crossover": (linear_attention.cache_crossover, [(128.0, 256.0)]),
-    "linear_flops": (
-        lambda *a: tuple(linear_attention.linear_flops(*a, form) for form in linear_attention.FORMS),
-        [(4096.0, 64.0, 128.0), (32.0, 64.0, 64.0)],
-    ),
+    "largest_keys": (io.largest_keys, [(232448.0, 128.0, 128.0), (10.0, 128.0, 128.0)]),
+    "busy": (lambda n, p, s: (io.busy(n, p, s, 1), io.busy(n, p, s)), [(16.0, 2.0, 1.0), (16.0, 1.0, 2.0)]),
+    "prefill_intensity": (heads.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
+    "prefill_intensity_limit": (heads.prefill_intensity_limit, [(12288.0, 96.0)]),
+    "decode_intensity": (heads.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
+    "decode_intensity_limit": (heads.decode_intensity_limit, [(12288.0, 96.0, 8.0)]),
+    "decode_speed_up": (heads.decode_speed_up, [(12288.0, 96.0, 8.0)]),
+    "complexity": (lambda *a: tuple(vars(heads.complexity(*a)).values()), [(4.0, 4096.0, 12288.0, 96.0, 8.0)]),
+    "layer_flops": (heads.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+    "layer_bytes": (heads.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+    "layer_intensity": (heads.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+    "features": (lambda H: tuple(1.0 * linear.features(kind, H) for kind in linear.FEATURES), [(16.0,)]),
+    "state_bytes": (lambda *s: linear.state_bytes(_self(*s)), LENGTHS),
+    "cache_crossover": (linear.cache_crossover, [(128.0, 256.0)]),
+    "linear_flops":
+        (lambda *a: tuple(linear.linear_flops(*a, form) for form in linear.FORMS), [(4096.0, 64.0, 128.0), (32.0, 64.0, 64.0)]),
     "linear": (
         lambda *s: _all(
             s[0],
-            *(linear_attention.linear(_self(*s), held=h) for h in (True, False)),
-            *(linear_attention.linear(_self(*s), held=h, backward=True, states=h) for h in (True, False)),
+            *(linear.linear(_self(*s), held=h) for h in (True, False)),
+            *(linear.linear(_self(*s), held=h, backward=True, states=h) for h in (True, False)),
         ),
         LENGTHS,
     ),
-    "best_chunk": (linear_attention.best_chunk, [(128.0, 128.0, 295.0)]),
-    "softmax_crossover": (linear_attention.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
-    "hidden_block": (ring_attention.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]),
-    "hop_bytes": (lambda *s: ring_attention.hop_bytes(_self(*s), 8.0, True, 2), LENGTHS),
+    "best_chunk": (linear.best_chunk, [(128.0, 128.0, 295.0)]),
+    "softmax_crossover": (linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
+    "hidden_block": (ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]),
+    "hop_bytes": (lambda *s: ring.hop_bytes(_self(*s), 8.0, True, 2), LENGTHS),
     "ring": (_ring(8.0, "contiguous"), LENGTHS),
     "ring in stripes": (_ring(8.0, "striped"), LENGTHS),
-    "ring_time": (
-        lambda n, C: (ring_attention.ring_time(n, C), ring_attention.ring_time(n, C, "striped")),
-        [(8.0, 100.0)],
-    ),
-    "stripes_speed_up": (
-        lambda n, C: (ring_attention.stripes_speed_up(n, C), ring_attention.stripes_speed_up(n)),
-        [(8.0, 9.0)],
-    ),
+    "ring_time": (lambda n, C: (ring.ring_time(n, C), ring.ring_time(n, C, "striped")), [(8.0, 100.0)]),
+    "stripes_speed_up": (lambda n, C: (ring.stripes_speed_up(n, C), ring.stripes_speed_up(n)), [(8.0, 9.0)]),
     "ring_seconds": (
-        lambda n, W: tuple(vars(ring_attention.ring_seconds(_self(*LENGTHS[0]), n, 3e14, W, 1e-6)).values()),
+        lambda n, W: tuple(vars(ring.ring_seconds(_self(*LENGTHS[0]), n, 3e14, W, 1e-6)).values()),
         [(8.0, 3e11), (8.0, 3e9), (1.0, 3e9)],
     ),
-    "rounds": (ring_attention.rounds, [(1.0,), (9.0,), (1024.0,)]),
+    "rounds": (ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
     "tree": (
         lambda n, S: _all(
-            S,
-            *(
-                ring_attention.tree(Attention(1.0, S), n, w, b)
-                for w in ("doubling", "tree", "chain")
-                for b in (False, True)
-            ),
+            S, *(ring.tree(Attention(1.0, S), n, w, b) for w in ("doubling", "tree", "chain") for b in (False, True))
         ),
         [(6.0, 1e6), (8.0, 1e6), (1.0, 1e6)],
     ),
-    "tree_seconds": (
-        lambda n, S: ring_attention.tree_seconds(Attention(1.0, S), n, 3e12, 4e11, 1e-6).upper,
-        [(8.0, 1e6)],
-    ),
-    "ring_decode_bytes": (lambda n, S: ring_attention.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
-    "all_reduce_bytes": (lambda n: ring_attention.all_reduce_bytes(Attention(1.0, 1e6), n), [(8.0,)]),
-}
+    "tree_seconds": (lambda n, S: ring.tree_seconds(Attention(1.0, S), n, 3e12, 4e11, 1e-6).upper, [(8.0, 1e6)]),
+    "ring_decode_bytes": (lambda n, S: ring.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
+    "all_reduce_bytes": (lambda n: ring.all_reduce_bytes(Attention(1.0, 1e6), n), [(8.0,)]),
+}  # fmt: skip

@@ -27,7 +27,7 @@ from helpers.costs.attention.flops_and_bytes import (
 from helpers.costs.attention.ring_attention import ring_seconds, rounds
 from helpers.costs.rooflines.chips import chip
 from helpers.trace import count, made
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 from tests.helpers.live.test_jaxpr_to_javascript import agree, run  # noqa: F401, the fixture
 
 
@@ -41,7 +41,7 @@ def mask(T, S, causal=True, window=None, keep=0):
 MASKS = ({"causal": False}, {}, {"window": 1}, {"window": 3}, {"window": 7, "keep": 2}, {"window": 4, "keep": 9})
 
 
-@pytest.mark.parametrize("how", MASKS, ids=str)
+@walks(MASKS)
 def test_pairs_and_blocks_are_those_of_the_mask(how):
     for T, S in ((1, 1), (12, 12), (5, 17), (17, 19)):
         seen = mask(T, S, **how)
@@ -149,7 +149,7 @@ def test_flash_2_does_less_beside_its_products():
     assert flash(a, 64, 1).flops == flash(a, 64).flops and 1.2 < flash(a, 64, 1).other / flash(a, 64).other < 1.7
 
 
-@pytest.mark.parametrize("b", [4, 8])
+@walks([4, 8])
 def test_bytes_are_the_floats_of_the_schedules(b):
     a = Attention(24, H=4, causal=False, x=4, s=4)
     assert naive(a).bytes == 4 * (io.standard_floats(24, 4) - 2 * 24**2 + io.softmax_floats(24))
@@ -239,9 +239,8 @@ def test_blocks_that_fit():
     for at in (io.Layout(), io.Layout(scores=False, sums=False), io.Layout(x=1, buffers=3)):
         for M, H, backward in product((2**14, 232448, 2**24), (64, 128), (False, True)):
             b = io.largest_block(M, H, at, backward)
-            assert b % 16 == 0 and io.block_bytes(b, b, H, at, backward) <= M < io.block_bytes(
-                b + 16, b + 16, H, at, backward
-            )
+            assert b % 16 == 0
+            assert io.block_bytes(b, b, H, at, backward) <= M < io.block_bytes(b + 16, b + 16, H, at, backward)
             C = io.largest_keys(M, 64, H, at)
             fits = io.block_bytes(64, C, H, at) <= M < io.block_bytes(64, C + 16, H, at)
             assert fits or (C == 0 and io.block_bytes(64, 16, H, at) > M)
@@ -280,7 +279,7 @@ def by_queries(shared, warps):
     return np.concatenate([np.exp(shared.take("Q", mine) @ shared.take("K").T) @ shared.take("V") for mine in rows])
 
 
-@pytest.mark.parametrize("R, C, H, warps", [(8, 4, 2, 4), (16, 8, 4, 8), (12, 6, 5, 3), (4, 4, 4, 1)])
+@walks([(8, 4, 2, 4), (16, 8, 4, 8), (12, 6, 5, 3), (4, 4, 4, 1)])
 def test_what_warps_exchange(R, C, H, warps):
     """A step's warps simulated, their reads and writes counted; split by queries they exchange nothing."""
     draw = np.random.default_rng(0)
@@ -312,13 +311,11 @@ def test_overlap_takes_the_longer_part():
     h100 = chip("H100")
     each = exp_rate(h100.cores, 1.83e9)
     assert each == pytest.approx(3.9e12, rel=0.01)  # the FlashAttention-3 paper's rate
-    assert (
-        h100.rate() / each == pytest.approx(256, rel=0.01) and 4 * 128 == 512
-    )  # its "512 times as many", and half the time
+    # its "512 times as many", and half the time
+    assert h100.rate() / each == pytest.approx(256, rel=0.01) and 4 * 128 == 512
     assert exp_share(128, h100.rate(), 3.9e12) == pytest.approx(0.5, abs=0.01)
-    assert exp_share(128, h100.rate("fp8"), 3.9e12) == pytest.approx(
-        1.0, abs=0.02
-    )  # twice the products' rate, not the exps'
+    # twice the products' rate, not the exps'
+    assert exp_share(128, h100.rate("fp8"), 3.9e12) == pytest.approx(1.0, abs=0.02)
     t = seconds(flash(Attention(4096, causal=False), 128, rows=inf), Rates(h100.rate(), h100.hbm_bandwidth, 3.9e12))
     assert t.parts["exps"] / t.math == pytest.approx(exp_share(128, h100.rate(), 3.9e12), rel=0.01)
     p, at = flash(Attention(4096, causal=False), 128, rows=4096), Rates(h100.rate(), h100.hbm_bandwidth, 3.9e12)
@@ -331,10 +328,8 @@ def test_variants_side_by_side():
         for M in (2**17, 2**20, 2**27):
             p = variants(Attention(T, N=8, K=8), M)
             moved = {name: x.bytes for name, x in p.items()}
-            assert (
-                moved["naive"] > moved["fused"] > moved["chunked"] > moved["flash2"]
-                and moved["flash1"] >= moved["flash2"]
-            )
+            assert moved["naive"] > moved["fused"] > moved["chunked"] > moved["flash2"]
+            assert moved["flash1"] >= moved["flash2"]
             assert p["flash2"].held == 0 < p["chunked"].held < p["fused"].held
     small, large = (variants(Attention(65536), M)["flash2"].bytes for M in (2**18, 2**27))
     assert small > 20 * large

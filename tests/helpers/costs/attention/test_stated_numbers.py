@@ -18,7 +18,7 @@ from helpers.costs.rooflines.roofline import critical_batch_limit, elementwise
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.trace import count
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 D, N = 12288, 96  # GPT-3
 A100 = 3.12e14 / 1.55e12  # the sources' FLOPs per byte: its bandwidth is that of the card with 40 GB
@@ -83,7 +83,7 @@ def layer(T, S, N, K):
     return count(f, *(jax.ShapeDtypeStruct(s, "float32") for s in shapes)), dict(B=B, T=T, S=S, D=D, N=N, H=H, K=K)
 
 
-@pytest.mark.parametrize("T, S, K", [(8, 8, 4), (1, 16, 4), (1, 16, 1), (3, 9, 2)])
+@walks([(8, 8, 4), (1, 16, 4), (1, 16, 1), (3, 9, 2)])
 def test_a_whole_layer(T, S, K):
     """FLOPs of the program; bytes of its arguments and result, and of what a compiler cannot keep on the chip."""
     c, at = layer(T, S, 4, K)
@@ -107,9 +107,8 @@ def test_the_cache_of_gpt_3():
 
 def test_elementwise_work_and_the_batch_that_saturates_an_a100():
     assert elementwise(1000).intensity == 0.25  # ReLU in bf16: one FLOP, two accesses, four bytes (E004-27)
-    assert (
-        round(critical_batch_limit(3.12e14, 1.55e12)) == 201 and round(critical_batch_limit(3.12e14, 2.039e12)) == 153
-    )
+    assert round(critical_batch_limit(3.12e14, 1.55e12)) == 201
+    assert round(critical_batch_limit(3.12e14, 2.039e12)) == 153
     assert chip("A100").rate() / chip("A100").rate("f32") == 16  # products against everything else
     assert chip("A100").fast_bytes == 108 * 164 * 1024  # E004-15: not 192 KiB of each SM
 
@@ -157,7 +156,6 @@ def test_flash_does_more_flops_and_moves_less():
     """Causal attention aside: products are the same forward, 5 for 4 backward."""
     a = Attention(8192, N=16, causal=False)
     assert flash(a, 128).flops == fused(a).flops and flash(a, 128, backward=True).flops == 1.25 * fused(a, True).flops
-    assert fused(a).bytes / flash(a, 128).bytes == pytest.approx(
-        4 * 4 / (2 * 2), rel=0.01
-    )  # b = H: 16 bytes a pair, or 4
+    # b = H: 16 bytes a pair, or 4
+    assert fused(a).bytes / flash(a, 128).bytes == pytest.approx(4 * 4 / (2 * 2), rel=0.01)
     assert fused(a).held > 2**32 > flash(a, 128).held == 0

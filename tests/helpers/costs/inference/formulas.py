@@ -5,18 +5,18 @@ from dataclasses import replace
 from helpers.costs.inference import (
     engine_memory,
     engine_simulation,
-    latency_and_throughput,
-    latent_attention,
-    multi_token_prediction,
+    latency_and_throughput as answering,
+    latent_attention as latent,
+    multi_token_prediction as module,
     preemption,
-    prefill_and_decode_step,
+    prefill_and_decode_step as passes,
     serving_constants,
     serving_estimate,
     serving_operations,
-    sharded_decode_step,
-    sharding_limits,
-    speculation_by_position,
-    speculative_decoding,
+    sharded_decode_step as on_slice,
+    sharding_limits as limits,
+    speculation_by_position as positions,
+    speculative_decoding as guesses,
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -32,7 +32,7 @@ SQUARE = Slice(V5E, (8, 8))
 def _replica(n, *sizes):
     """A step, a prefill and what fits, of a mixed decoder on n chips, the chip's numbers and bytes of a weight traced too."""
     one = replace(V5E, hbm_bandwidth=1e12 + n, hbm_bytes=1e10 + n, flops={"bf16": 1e14 + n})
-    r = prefill_and_decode_step.Replica(any_mixture(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
+    r = passes.Replica(any_mixture(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
     step, first, mixed = r.decode(8.0, 300.0), r.prefill(100.0), r.mixed(8.0, 300.0, 64.0, 32.0)
     return (
         step.seconds, step.time.lower, step.time.upper, first.seconds, mixed.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
@@ -41,13 +41,13 @@ def _replica(n, *sizes):
 
 def _cut(Y, Z, B, S):
     """A decode step, a prefill and a mixed step on a slice, and bytes on a chip."""
-    r = prefill_and_decode_step.Replica(any_size(512, 4, 64, 1024), V5E)
+    r = passes.Replica(any_size(512, 4, 64, 1024), V5E)
     at = (
-        sharded_decode_step.decode(r, SQUARE, Y, Z, B, S),
-        sharded_decode_step.prefill(r, SQUARE, Y, Z, S, B),
-        sharded_decode_step.mixed(r, SQUARE, Y, Z, B, S, S / 2, S / 2),
+        on_slice.decode(r, SQUARE, Y, Z, B, S),
+        on_slice.prefill(r, SQUARE, Y, Z, S, B),
+        on_slice.mixed(r, SQUARE, Y, Z, B, S, S / 2, S / 2),
     )
-    return *(x for p in at for x in (p.seconds, p.time.upper)), sharded_decode_step.held(r, SQUARE, Y, Z, B, S)
+    return *(x for p in at for x in (p.seconds, p.time.upper)), on_slice.held(r, SQUARE, Y, Z, B, S)
 
 
 def _served(tp, dp, B, S):
@@ -79,39 +79,28 @@ FORMULAS = {
     "operations of serving": (_listed, [(1.0, 4.0, 100.0), (8.0, 64.0, 10000.0)]),
     "met": (serving_operations.met, [(256.0, 8.0, 32.0), (8.0, 2.0, 1.0)]),
     "fullest by chance": (serving_operations.fullest, [(100.0, 1.0), (4.0, 8.0), (400.0, 64.0)]),
-    "attention_time": (latency_and_throughput.attention_time, [(4.0, 8e8, 1.3e13)]),
-    "linear_time": (
-        latency_and_throughput.linear_time,
-        [(4.0, 3e10, 3e10, 3e15, 1.3e13), (512.0, 3e10, 3e10, 3e15, 1.3e13)],
-    ),
-    "step_time": (
-        latency_and_throughput.step_time,
-        [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13), (256.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)],
-    ),
-    "step_floor": (latency_and_throughput.step_floor, [(4.0, 8e8, 3e10, 1.3e13)]),
-    "throughput": (latency_and_throughput.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
-    "throughput_limit": (latency_and_throughput.throughput_limit, [(8e8, 3e10, 3e15, 1.3e13)]),
-    "saturating_batch": (
-        lambda E, k: latency_and_throughput.saturating_batch(V5E, "int8", "bf16", E, k),
-        [(16.0, 2.0)],
-    ),
-    "sampling_table": (
-        lambda kv, B: tuple(vars(latency_and_throughput.sampling_table(kv, 3e10, 3e10, 3e15, 1.3e13, [B])[0]).values()),
-        [(8e8, 4.0), (8e8, 512.0)],
-    ),
-    "naive_work": (latency_and_throughput.naive_work, [(7.0,), (100.0,)]),
-    "cached_work": (latency_and_throughput.cached_work, [(7.0,)]),
-    "receptive_field": (latency_and_throughput.receptive_field, [(32.0, 4096.0)]),
+    "attention_time": (answering.attention_time, [(4.0, 8e8, 1.3e13)]),
+    "linear_time": (answering.linear_time, [(4.0, 3e10, 3e10, 3e15, 1.3e13), (512.0, 3e10, 3e10, 3e15, 1.3e13)]),
+    "step_time": (answering.step_time, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13), (256.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
+    "step_floor": (answering.step_floor, [(4.0, 8e8, 3e10, 1.3e13)]),
+    "throughput": (answering.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
+    "throughput_limit": (answering.throughput_limit, [(8e8, 3e10, 3e15, 1.3e13)]),
+    "saturating_batch": (lambda E, k: answering.saturating_batch(V5E, "int8", "bf16", E, k), [(16.0, 2.0)]),
+    "sampling_table":
+        (lambda kv, B: tuple(vars(answering.sampling_table(kv, 3e10, 3e10, 3e15, 1.3e13, [B])[0]).values()), [(8e8, 4.0), (8e8, 512.0)]),
+    "naive_work": (answering.naive_work, [(7.0,), (100.0,)]),
+    "cached_work": (answering.cached_work, [(7.0,)]),
+    "receptive_field": (answering.receptive_field, [(32.0, 4096.0)]),
     "paged_tokens": (kv_cache.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]),
-    "activation_bytes": (latency_and_throughput.activation_bytes, [(5120.0, 8192.0)]),
-    "prefill_memory": (lambda *s: latency_and_throughput.prefill_memory(any_mixture(*s), 128), DECODERS),
-    "waiting": (latency_and_throughput.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
-    "ttft": (latency_and_throughput.ttft, [(0.1, 0.2)]),
-    "request_seconds": (latency_and_throughput.request_seconds, [(0.5, 0.02, 101.0)]),
-    "cost_per_million": (latency_and_throughput.cost_per_million, [(1.0, 16.0, 1e4)]),
-    "reload_time": (latency_and_throughput.reload_time, [(6.7e9, 1.2e11, 1e-3)]),
+    "activation_bytes": (answering.activation_bytes, [(5120.0, 8192.0)]),
+    "prefill_memory": (lambda *s: answering.prefill_memory(any_mixture(*s), 128), DECODERS),
+    "waiting": (answering.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
+    "ttft": (answering.ttft, [(0.1, 0.2)]),
+    "request_seconds": (answering.request_seconds, [(0.5, 0.02, 101.0)]),
+    "cost_per_million": (answering.cost_per_million, [(1.0, 16.0, 1e4)]),
+    "reload_time": (answering.reload_time, [(6.7e9, 1.2e11, 1e-3)]),
     "reload_crossover": (
-        latency_and_throughput.reload_crossover,
+        answering.reload_crossover,
         [
             (36864.0, 124e6, 2e14, 1.5e10, 36864.0, 0.0),
             (8e5, 13e9, 2e14, 1.5e10, 8e5, 1e-3),
@@ -120,53 +109,43 @@ FORMULAS = {
     ),
     "recompute_time": (preemption.recompute_time, [(1024.0, 13e9, 3e14, 8e5)]),
     "swap_time": (preemption.swap_time, [(1024.0, 8e5, 3e10, 16.0, 80.0, 1e-5), (1001.0, 8e5, 3e10, 16.0, 1.0, 0.0)]),
-    "smallest_page": (
-        preemption.smallest_page,
-        [(1024.0, 8e5, 13e9, 3e14, 3e10, 8e5, 80.0, 1e-5), (1024.0, 8e5, 13e9, 3e14, 1e10, 8e5, 80.0, 1e-5)],
-    ),
+    "smallest_page":
+        (preemption.smallest_page, [(1024.0, 8e5, 13e9, 3e14, 3e10, 8e5, 80.0, 1e-5), (1024.0, 8e5, 13e9, 3e14, 1e10, 8e5, 80.0, 1e-5)]),
     "replica": (_replica, [(n, *d) for n, d in zip((1.0, 8.0), DECODERS)]),
-    "prefill_limit": (sharding_limits.prefill_limit, [(16384.0, 1.97e14, 4.5e10, 2.0, 1.0)]),
-    "ici_ratio": (lambda n: sharding_limits.ici_ratio(V5E) * n, [(2.0,)]),
-    "decode_limit": (sharding_limits.decode_limit, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
-    "decode_batch": (sharding_limits.decode_batch, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
-    "weights_times": (lambda *a: tuple(sharding_limits.weights_times(*a).values()), [(2e10, 16.0, 8.1e11, 4.5e10)]),
-    "latency_limit": (sharding_limits.latency_limit, [(16.0, 8192.0, 4.5e10)]),
-    "cache_share": (sharding_limits.cache_share, [(8.0, 16.0, 1.0), (8.0, 4.0, 4.0)]),
-    "all_to_all_bytes": (sharding_limits.all_to_all_bytes, [(32.0, 32.0, 256.0, 8.0)]),
-    "all_to_all_time": (
-        sharding_limits.all_to_all_time,
-        [(32.0, 32.0, 256.0, 8.0, 2.0, 4.5e10), (4096.0, 32.0, 256.0, 4.0, 8.0, 4.5e10)],
-    ),
-    "cache_time": (sharding_limits.cache_time, [(32.0, 8e6, 8.0, 16.0, 1.0, 8.1e11)]),
-    "combine_bytes": (sharding_limits.combine_bytes, [(4.0, 32.0, 256.0)]),
-    "math_time": (sharding_limits.math_time, [(64.0, 8192.0, 32768.0, 64.0, 2e14)]),
-    "one_d_time": (sharding_limits.one_d_time, [(64.0, 8192.0, 4.5e10)]),
-    "two_d_time": (sharding_limits.two_d_time, [(64.0, 8192.0, 32768.0, 64.0, 4.0, 4.5e10)]),
-    "two_d_X": (sharding_limits.two_d_X, [(8192.0, 32768.0, 64.0)]),
-    "two_d_best": (sharding_limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 4.5e10)]),
-    "two_d_crossover": (sharding_limits.two_d_crossover, [(8192.0, 32768.0)]),
-    "expert_weights": (lambda Y, Z: sharding_limits.expert_weights(any_mixture(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
+    "prefill_limit": (limits.prefill_limit, [(16384.0, 1.97e14, 4.5e10, 2.0, 1.0)]),
+    "ici_ratio": (lambda n: limits.ici_ratio(V5E) * n, [(2.0,)]),
+    "decode_limit": (limits.decode_limit, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
+    "decode_batch": (limits.decode_batch, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
+    "weights_times": (lambda *a: tuple(limits.weights_times(*a).values()), [(2e10, 16.0, 8.1e11, 4.5e10)]),
+    "latency_limit": (limits.latency_limit, [(16.0, 8192.0, 4.5e10)]),
+    "cache_share": (limits.cache_share, [(8.0, 16.0, 1.0), (8.0, 4.0, 4.0)]),
+    "all_to_all_bytes": (limits.all_to_all_bytes, [(32.0, 32.0, 256.0, 8.0)]),
+    "all_to_all_time": (limits.all_to_all_time, [(32.0, 32.0, 256.0, 8.0, 2.0, 4.5e10), (4096.0, 32.0, 256.0, 4.0, 8.0, 4.5e10)]),
+    "cache_time": (limits.cache_time, [(32.0, 8e6, 8.0, 16.0, 1.0, 8.1e11)]),
+    "combine_bytes": (limits.combine_bytes, [(4.0, 32.0, 256.0)]),
+    "math_time": (limits.math_time, [(64.0, 8192.0, 32768.0, 64.0, 2e14)]),
+    "one_d_time": (limits.one_d_time, [(64.0, 8192.0, 4.5e10)]),
+    "two_d_time": (limits.two_d_time, [(64.0, 8192.0, 32768.0, 64.0, 4.0, 4.5e10)]),
+    "two_d_X": (limits.two_d_X, [(8192.0, 32768.0, 64.0)]),
+    "two_d_best": (limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 4.5e10)]),
+    "two_d_crossover": (limits.two_d_crossover, [(8192.0, 32768.0)]),
+    "expert_weights": (lambda Y, Z: limits.expert_weights(any_mixture(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
     "decode": (_cut, [(8.0, 8.0, 16.0, 4096.0), (64.0, 1.0, 5.0, 999.0), (2.0, 32.0, 5.0, 999.0)]),
     "transfer_time": (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]),
-    "remade_flops": (lambda N, R: latent_attention.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
-    "pair_flops": (lambda N, R: latent_attention.pair_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
-    "absorbed_intensity": (
-        lambda N, R: latent_attention.absorbed_intensity(N, MLA(8.0, R, 6.0, 4.0, 5.0)),
-        [(8.0, 16.0)],
-    ),
-    "absorption_limit": (lambda R: latent_attention.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
-    "expected_tokens": (speculative_decoding.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
-    "speed_up": (speculative_decoding.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
-    "tokens_of_a_pass": (lambda *a: speculation_by_position.tokens_of_a_pass(a), [(0.9, 0.5), (1.0, 0.0)]),
-    "accepted": (lambda *a: speculation_by_position.accepted(a), [(0.9, 0.5), (1.0, 0.0)]),
-    "together": (lambda *a: speculation_by_position.together(a, 3), [(0.9, 0.5)]),
-    "own_parameters": (lambda *s: multi_token_prediction.own_parameters(any_size(*s)), DECODERS),
+    "remade_flops": (lambda N, R: latent.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "pair_flops": (lambda N, R: latent.pair_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "absorbed_intensity": (lambda N, R: latent.absorbed_intensity(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "absorption_limit": (lambda R: latent.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
+    "expected_tokens": (guesses.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
+    "speed_up": (guesses.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]),
+    "tokens_of_a_pass": (lambda *a: positions.tokens_of_a_pass(a), [(0.9, 0.5), (1.0, 0.0)]),
+    "accepted": (lambda *a: positions.accepted(a), [(0.9, 0.5), (1.0, 0.0)]),
+    "together": (lambda *a: positions.together(a, 3), [(0.9, 0.5)]),
+    "own_parameters": (lambda *s: module.own_parameters(any_size(*s)), DECODERS),
     "draft_cost": (
-        lambda D, L, N, F, B: multi_token_prediction.draft_cost(
-            prefill_and_decode_step.Replica(any_size(D, L, N, F), V5E), B, 300.0
-        ),
+        lambda D, L, N, F, B: module.draft_cost(passes.Replica(any_size(D, L, N, F), V5E), B, 300.0),
         [(*d, B) for d, B in zip(DECODERS, (4.0, 512.0))],
     ),
     "reserve": (lambda hbm, w: engine_memory.RESERVES["TensorRT-LLM"].caches(hbm, w), [(8e10, 1.6e10)]),
-    "flops_ratio": (speculative_decoding.flops_ratio, [(0.8, 4.0, 0.05)]),
-}
+    "flops_ratio": (guesses.flops_ratio, [(0.8, 4.0, 0.05)]),
+}  # fmt: skip

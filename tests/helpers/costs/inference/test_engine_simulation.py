@@ -24,7 +24,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather, all_reduce, seconds
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers.public_models import model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 TIMES = (lambda T: T / 4, lambda B, S: 1 + S / 64)  # of a prompt; of a step, exact in binary
 MIXED = lambda B, S, T, done: (TIMES[1](B, S) if B else 0) + T / 4  # noqa: E731
@@ -204,9 +204,8 @@ def test_a_mixed_step_reads_the_weights_once():
     for B, T in ((0, 0), (-1, 5)):
         with pytest.raises(ValueError, match="a sequence or a token of a prompt or both, got B=|B is 0 or more"):
             r.mixed_works(B, 1, T, 0)
-    moe = Replica(
-        model("deepseek-v3"), chip("H200"), 16, weights="fp8"
-    )  # 3 tokens go to 24 of 256 experts, not twice to 16
+    # 3 tokens go to 24 of 256 experts, not twice to 16
+    moe = Replica(model("deepseek-v3"), chip("H200"), 16, weights="fp8")
     one = lambda n: moe._weights_read(n)["experts"]  # noqa: E731
     assert one(3) == one(1) + one(2) and one(1000) == one(64) == 58 * 256 * 3 * 7168 * 2048
 
@@ -278,7 +277,7 @@ def test_a_server_whose_last_step_still_runs_is_not_free():
     assert [s.tokens for s in log.served] == [(2, 12, 22), (3, 13), (4, 22)]
 
 
-@pytest.mark.parametrize("load", [[(0, 4, 2.5)], [(0, 4, 0)], [(0, -4, 2)], [(0, 4)], [(0, True, 2)]], ids=str)
+@walks([[(0, 4, 2.5)], [(0, 4, 0)], [(0, -4, 2)], [(0, 4)], [(0, True, 2)]])
 def test_a_load_that_would_never_end_is_refused(load):
     refused(
         (lambda: interleaved(load, 2, lambda T: T, lambda B, S: 1), "whole number of 1 or more|a request is"),

@@ -12,12 +12,13 @@ from helpers.costs.inference.token_budget import budgeted
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import LayerKind
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import walks
 
 DENSE = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
 SPARSE = Server(model("deepseek-v3"), chip("H200"), Deployment(tp=2, dp=8, ep=16, weights="fp8"), ENGINES["sglang"])
 
 
-@pytest.mark.parametrize("s", [DENSE, SPARSE], ids=["dense", "sparse"])
+@walks([DENSE, SPARSE])
 def test_a_pass_is_the_servers(s):
     t = passes_of(s)
     assert t.step(64, 4096) == pytest.approx(s.decode(64, 4096).mid) == t.passes(64, 4096, ())

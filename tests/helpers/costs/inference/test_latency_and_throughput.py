@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from helpers.costs.inference import latency_and_throughput
+from helpers.costs.inference import latency_and_throughput as answering
 from helpers.costs.inference.engine_simulation import disaggregated, interleaved
 from helpers.costs.inference.prefill_and_decode_step import Replica, cheapest, frontier, points, shapes, smallest_slice
 from helpers.costs.rooflines.chips import chip
@@ -16,7 +16,7 @@ from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.kv_cache import kv_cache, paged_tokens
 from helpers.costs.transformers.parameters_and_flops import flops, parameters, works
 from helpers.costs.transformers.public_models import model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import TOYS
 
 V5E = chip("v5e")
@@ -42,10 +42,10 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("kv", TABLES)
+@walks(TABLES)
 def test_the_tables_of_llama_2_13b(kv):
     """48 cells, to the digits printed."""
-    table = latency_and_throughput.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
+    table = answering.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
     for n, r in enumerate(table):
         cache, total, ms, rate = (row[n] for row in TABLES[kv])
         assert r.cache / 1e9 == pytest.approx(cache, abs=0.05) and r.total / 1e9 == pytest.approx(total, abs=0.05)
@@ -57,10 +57,8 @@ def test_batches_that_fit_depend_on_what_a_gigabyte_is():
     large = replace(V5E, hbm_bytes=16 * 2**30)
     r, small = Replica(model("llama-2-13b"), V5E, 8), Replica(model("llama-2-13b", K=8), V5E, 8)
     assert (r.largest_batch(8192), replace(r, chip=large).largest_batch(8192)) == (15, 16)
-    assert (
-        small.kv(8192) == r.kv(8192) / 5
-        and 64 <= small.largest_batch(8192) < replace(small, chip=large).largest_batch(8192) < 240
-    )
+    assert small.kv(8192) == r.kv(8192) / 5
+    assert 64 <= small.largest_batch(8192) < replace(small, chip=large).largest_batch(8192) < 240
     assert f"{r.kv(8192) / 1e9:.1f} GB {r.kv(8192) / 2**30:.2f} GiB" == "6.7 GB 6.25 GiB"
 
 
@@ -68,7 +66,7 @@ def test_quiz_and_questions():
     """The pop quiz and questions 1 to 6, by a model where there is one."""
     quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
     for B, ms in ((4, 2.57), (256, 21.05)):
-        assert 1e3 * latency_and_throughput.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
+        assert 1e3 * answering.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
     r = Replica(SEED, V5E, 16, weights="int8", cache="int8", math="int8")
     assert r.parameters.total == 18385207296 and r.kv(1) == 2 * 64 * 8 * 256 == 262144  # 1
     one = replace(r, config=replace(SEED, K=1))
@@ -82,57 +80,44 @@ def test_quiz_and_questions():
     assert (p.active - p.router) / 1e9 == pytest.approx(31.27, abs=0.005)
     assert kv_cache(EXPERTS, 1) == kv_cache(SEED, 1)
     assert flops(EXPERTS, 1, 1000, count="all").by_role["experts"] == 2 * 1000 * (2 * 3 * 64 * 4096 * 16384)
-    assert latency_and_throughput.saturating_batch(
-        replace(V5E, hbm_bandwidth=1.97e14 / 240), E=16, k=2
-    ) == pytest.approx(1920)
+    assert answering.saturating_batch(replace(V5E, hbm_bandwidth=1.97e14 / 240), E=16, k=2) == pytest.approx(1920)
     assert smallest_slice(V5E, p.total).shape == (4, 4) and 13.2 < p.total / V5E.hbm_bytes < 13.3  # 6
     assert (16 * 16e9 - p.total) / 1e9 == pytest.approx(44, abs=0.5)
 
 
 def test_appendix_A():
     """537M weights on four chips, flat at 331 us, then linear; the knee is the critical batch of the matrices."""
-    at = lambda B: latency_and_throughput.linear_time(B, 2 * 8192 * 32768, 4 * 8192 * 32768, 4 * 1.97e14, 4 * 8.1e11)  # noqa: E731
+    at = lambda B: answering.linear_time(B, 2 * 8192 * 32768, 4 * 8192 * 32768, 4 * 1.97e14, 4 * 8.1e11)  # noqa: E731
     times = [at(B) for B in range(1, 1001)]
     knee = next(B for B in range(1, 1000) if times[B] > times[0])
-    assert (
-        times[0] == pytest.approx(331e-6, abs=5e-7) and knee == int(latency_and_throughput.saturating_batch(V5E)) == 243
-    )
+    assert times[0] == pytest.approx(331e-6, abs=5e-7)
+    assert knee == int(answering.saturating_batch(V5E)) == 243
     assert times[999] / times[499] == pytest.approx(2)
     exact = [time(matmul(B, 8192, 32768), 1.97e14, 8.1e11) for B in (243, 260)]
-    assert (
-        exact[0].bound == "hbm"
-        and exact[1].bound == "math"
-        and 243 < critical_batch(8192, 32768, 1.97e14, 8.1e11) < 260
-    )
+    assert exact[0].bound == "hbm" and exact[1].bound == "math"
+    assert 243 < critical_batch(8192, 32768, 1.97e14, 8.1e11) < 260
 
 
 def test_formats_and_critical_batches():
     """Bytes of weights over bytes of HBM, at the rate of the arithmetic; per replica."""
-    b = latency_and_throughput.saturating_batch
+    b = answering.saturating_batch
     assert [round(b(V5E, w, m), 1) for w, m in (("bf16", "bf16"), ("int8", "bf16"), ("int8", "int8"), ("int4", "int8"))] == [
         243.2, 121.6, 243.2, 121.6,
     ]  # fmt: skip
     assert round(b(chip("H100"))) == 295
     for n in (1, 16):  # more chips to a replica do not move the knee
         B, C, W = b(V5E), n * 1.97e14, n * 8.1e11
-        assert (
-            latency_and_throughput.linear_time(B, 1e9, 2e9, C, W)
-            == pytest.approx(2e9 / W)
-            == pytest.approx(2 * B * 1e9 / C)
-        )
+        assert answering.linear_time(B, 1e9, 2e9, C, W) == pytest.approx(2e9 / W) == pytest.approx(2 * B * 1e9 / C)
 
 
 def test_throughput_saturates_and_is_bounded():
     kv, params, W, C = 6.7e9, 13e9, 6.56e12, 1.576e15
-    rates = [latency_and_throughput.throughput(B, kv, params, 2 * params, C, W) for B in (1, 10, 100, 10_000, 10**6)]
-    assert rates[:3] == sorted(rates[:3]) and rates[-1] == pytest.approx(
-        latency_and_throughput.throughput_limit(kv, params, C, W), rel=1e-3
-    )
-    assert latency_and_throughput.throughput_limit(kv, 0, C, W) == pytest.approx(W / kv)
+    rates = [answering.throughput(B, kv, params, 2 * params, C, W) for B in (1, 10, 100, 10_000, 10**6)]
+    assert rates[:3] == sorted(rates[:3])
+    assert rates[-1] == pytest.approx(answering.throughput_limit(kv, params, C, W), rel=1e-3)
+    assert answering.throughput_limit(kv, 0, C, W) == pytest.approx(W / kv)
     for B in (1, 30, 3000):
-        assert latency_and_throughput.step_floor(B, kv, 2 * params, W) <= latency_and_throughput.step_time(
-            B, kv, params, 2 * params, C, W
-        )
+        assert answering.step_floor(B, kv, 2 * params, W) <= answering.step_time(B, kv, params, 2 * params, C, W)
 
 
 def test_sampling_with_and_without_a_cache_token_by_token():
@@ -141,11 +126,8 @@ def test_sampling_with_and_without_a_cache_token_by_token():
         f = [flops(c, 1, T, count="all") for T in range(1, n + 1)]
         g = [flops(c, 1, 1, S, count="all") for S in range(1, n + 1)]
         one, pair = flops(c, 1, 1).mlp, flops(c, 1, 1).attention
-        assert latency_and_throughput.naive_work(n) == (sum(x.mlp for x in f) / one, sum(x.attention for x in f) / pair)
-        assert latency_and_throughput.cached_work(n) == (
-            sum(x.mlp for x in g) / one,
-            sum(x.attention for x in g) / pair,
-        )
+        assert answering.naive_work(n) == (sum(x.mlp for x in f) / one, sum(x.attention for x in f) / pair)
+        assert answering.cached_work(n) == (sum(x.mlp for x in g) / one, sum(x.attention for x in g) / pair)
 
 
 def walk(c, S, bytes_each, share, keep, scale):
@@ -162,7 +144,7 @@ def walk(c, S, bytes_each, share, keep, scale):
     return total
 
 
-@pytest.mark.parametrize("name", TOYS)
+@walks(TOYS)
 def test_bytes_of_a_cache_by_a_walk(name):
     """Heads, windows, shared layers, first tokens and scales."""
     c = TOYS[name]
@@ -172,7 +154,7 @@ def test_bytes_of_a_cache_by_a_walk(name):
     refused((lambda: kv_cache(c, 8, share=0), "share is 1 or more"))
 
 
-@pytest.mark.parametrize("name", TOYS)
+@walks(TOYS)
 def test_a_step_reads_the_cache_that_is_kept(name):
     """And where layers share one, each of them reads it."""
     c, B, S = TOYS[name], 3, 100
@@ -196,7 +178,7 @@ def test_a_cache_grows_with_heads_and_stops_at_the_window():
     assert kv_cache(c, 10**6, keep=4) == kv_cache(c, 4100, keep=4) == kv_cache(c, 4096) * 4100 / 4096
 
 
-@pytest.mark.parametrize("name", ["llama-2-13b", "mixtral-8x7b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b"])
+@walks(["llama-2-13b", "mixtral-8x7b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b"])
 def test_a_model_against_the_rough_step(name):
     """All experts are at work from here on. The rough step reads the embedding besides, the exact one activations."""
     r, B, S = Replica(model(name), V5E, 512), 64, 8192
@@ -215,7 +197,7 @@ def test_what_a_token_hears_of_through_local_layers():
         heard = {100}
         for _ in range(layers):
             heard = {s for t in heard for s in range(t - window + 1, t + 1)}
-        assert latency_and_throughput.receptive_field(layers, window) == len(heard)
+        assert answering.receptive_field(layers, window) == len(heard)
 
 
 def test_pages_waste_less_than_one():
@@ -239,7 +221,7 @@ def test_prefill_and_chunks():
     assert sum(map(done, parts)) == pytest.approx(done(whole))  # the same pairs of query and key
     assert sum(p.time.parts["hbm"] for p in parts) > 2 * whole.time.parts["hbm"]  # weights and keys are read again
     assert r.prefill(8192, 4).seconds == pytest.approx(4 * r.prefill(8192).seconds, rel=0.02)
-    assert latency_and_throughput.activation_bytes(5120, 8192) == 80 * 2**20
+    assert answering.activation_bytes(5120, 8192) == 80 * 2**20
     assert attention_intensity(4096, 4096, 1) == 4096 / 2 and attention_intensity(1, 10**9, 1) == pytest.approx(1)
 
 
@@ -270,7 +252,7 @@ def test_what_does_not_fit_says_by_how_much():
         assert (r.largest_batch(S) >= B) and r.kv(S, r.largest_batch(S)) <= r.room < r.kv(S, r.largest_batch(S) + 1)
 
 
-@pytest.mark.parametrize("name", ["v5e", "v5p", "v6e", "H100"])
+@walks(["v5e", "v5p", "v6e", "H100"])
 def test_slices_double_up_to_a_pod(name):
     all_of_them = [Slice(chip(name), s).chips for s in shapes(chip(name))]
     assert all_of_them == [2**i for i in range(len(all_of_them))]
@@ -300,9 +282,7 @@ def test_reload_or_recompute_by_search():
     """The crossover against times of a model's own prefill, over PCIe."""
     r = Replica(model("gpt-2"), V5E)  # one of its size: its own texts end long before
     S = r.reload_crossover()
-    assert S == pytest.approx(
-        latency_and_throughput.reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864)
-    )
+    assert S == pytest.approx(answering.reload_crossover(36864, 12 * 12 * 768**2, 1.97e14, 1.5e10, pair=36864))
     for T, faster in ((round(0.97 * S), False), (round(1.03 * S), True)):
         compute = sum(t.math for role, t in r.forward(1, T, logits=0).roles.items())
         assert (r.reload(T) < compute) == faster
@@ -310,7 +290,7 @@ def test_reload_or_recompute_by_search():
     T = big.reload_crossover(setup)
     compute = sum(t.math for t in big.forward(1, round(T), logits=0).roles.values())
     assert big.reload(round(T), setup) == pytest.approx(compute, rel=1e-3) and big.reload_crossover() == 0
-    assert latency_and_throughput.reload_crossover(8e5, 1e3, 2e14, 1e10) == float("inf")
+    assert answering.reload_crossover(8e5, 1e3, 2e14, 1e10) == float("inf")
     refused((lambda: Replica(model("gpt-2"), chip("v7")).reload(10), "v7 has no published bandwidth to its host"))
 
 
@@ -322,32 +302,27 @@ def test_a_queue_waits_as_long_as_a_simulated_one():
         load.append((at, 1, 1))
     log = interleaved(load, 1, prefill=lambda T: 1.0, step=lambda B, S: 1.0)
     waited = sum(s.queue for s in log.served) / len(load)
-    assert waited == pytest.approx(latency_and_throughput.waiting(0.7, 1.0), rel=0.15)
-    assert log.ttft == pytest.approx(latency_and_throughput.ttft(waited, 1.0))
+    assert waited == pytest.approx(answering.waiting(0.7, 1.0), rel=0.15)
+    assert log.ttft == pytest.approx(answering.ttft(waited, 1.0))
 
 
 def test_the_second_token_waits_for_the_cache():
     """Two prompts of 3 and 5 seconds, caches of 2, steps of 1, on servers apart."""
     log = disaggregated([(0, 3, 3), (0, 5, 3)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
-    assert (
-        [s.ttft for s in log.served] == [latency_and_throughput.ttft(0, 3), latency_and_throughput.ttft(3, 5)] == [3, 8]
-    )
+    assert [s.ttft for s in log.served] == [answering.ttft(0, 3), answering.ttft(3, 5)] == [3, 8]
     assert [s.gaps for s in log.served] == [(2 + 1, 1), (2 + 1, 1)]
-    assert [s.latency for s in log.served] == [
-        latency_and_throughput.request_seconds(s.ttft, 1, 3) + 2 for s in log.served
-    ]
+    assert [s.latency for s in log.served] == [answering.request_seconds(s.ttft, 1, 3) + 2 for s in log.served]
     (alone,) = interleaved([(0, 3, 7)], 1, lambda T: T, lambda B, S: 2).served
-    assert alone.latency == latency_and_throughput.request_seconds(3, 2, 7) == 3 + 6 * 2
+    assert alone.latency == answering.request_seconds(3, 2, 7) == 3 + 6 * 2
 
 
 def test_a_price():
     """A published day (DeepSeek, "DeepSeek-V3/R1 inference system overview", 2025): 226.75 hosts of 8 GPUs at 2 dollars an hour
     for each GPU are 87,072 dollars, and they made 168e9 tokens."""
-    a_million = latency_and_throughput.cost_per_million(2.0, 226.75 * 8, 168e9 / (24 * 60 * 60))
+    a_million = answering.cost_per_million(2.0, 226.75 * 8, 168e9 / (24 * 60 * 60))
     assert a_million == pytest.approx(87_072 / 168e3) and round(a_million, 2) == 0.52
-    assert latency_and_throughput.cost_per_million(0.9, 8, 1000) == pytest.approx(
-        2.0
-    )  # 7.2 an hour for 3.6 million tokens
+    # 7.2 an hour for 3.6 million tokens
+    assert answering.cost_per_million(0.9, 8, 1000) == pytest.approx(2.0)
 
 
 def test_memory_of_a_prefill_array_by_array():
@@ -356,6 +331,6 @@ def test_memory_of_a_prefill_array_by_array():
     c = Config(D, 3, N, K, H, F, 100)
     attention = D + D + N * H + K * H + K * H + N * H + D + D
     for T, B, x in ((7, 1, 2), (100, 3, 4)):
-        assert latency_and_throughput.prefill_memory(c, T, B, x) == x * B * T * (attention + 3 * F)
+        assert answering.prefill_memory(c, T, B, x) == x * B * T * (attention + 3 * F)
     sparse = replace(c, moe=MoE(E=8, k=4, F=F, every=3))  # one layer: each token's experts, what they give, the router
-    assert latency_and_throughput.prefill_memory(sparse, 7) == 2 * 7 * (attention + 4 * (3 * F + D) + 8)
+    assert answering.prefill_memory(sparse, 7) == 2 * 7 * (attention + 4 * (3 * F + D) + 8)

@@ -2,19 +2,20 @@
 
 import pytest
 
-from helpers.costs.inference import sharded_decode_step
+from helpers.costs.inference import sharded_decode_step as on_slice
 from helpers.costs.inference.latency_and_throughput import prefill_memory
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import walks
 
 V5E = chip("v5e")
 NAMES = ["qwen-3-next-80b-a3b", "deepseek-v3.2", "gemma-3n-e4b"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@walks(NAMES)
 def test_a_step_of_layers_of_several_kinds(name):
     """Its FLOPs and weights are the model's; cached numbers have the bytes of their type, states those of float32."""
     c, B, S = model(name), 4, 8192
@@ -31,14 +32,14 @@ def test_a_step_of_layers_of_several_kinds(name):
     assert max(step, piece) < both < step + piece
 
 
-@pytest.mark.parametrize("name", NAMES)
+@walks(NAMES)
 def test_what_a_sharded_pass_does_not_know_is_refused(name):
     s, r = Slice(V5E, (4, 4)), Replica(model(name), V5E, 16)
     for f in (
-        lambda: sharded_decode_step.decode(r, s, 4, 4, 16, 1024),
-        lambda: sharded_decode_step.mixed(r, s, 4, 4, 16, 1024, 64, 0),
-        lambda: sharded_decode_step.prefill(r, s, 4, 4, 1024),
-        lambda: sharded_decode_step.held(r, s, 4, 4, 16, 1024),
+        lambda: on_slice.decode(r, s, 4, 4, 16, 1024),
+        lambda: on_slice.mixed(r, s, 4, 4, 16, 1024, 64, 0),
+        lambda: on_slice.prefill(r, s, 4, 4, 1024),
+        lambda: on_slice.held(r, s, 4, 4, 16, 1024),
         lambda: prefill_memory(r.config, 1024),
         r.reload_crossover,
     ):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.costs.inference.load_imbalance import expected_imbalance, imbalance, largest_normal, routed
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 
 def every_routing(tokens, E, k, devices):
@@ -15,7 +15,7 @@ def every_routing(tokens, E, k, devices):
     return np.mean([np.sum(some, 0).max() * devices / (tokens * k) for some in product(choices, repeat=tokens)])
 
 
-@pytest.mark.parametrize("tokens, E, k, devices", [(6, 4, 1, 2), (4, 4, 2, 2), (3, 6, 2, 3), (5, 3, 1, 3)])
+@walks([(6, 4, 1, 2), (4, 4, 2, 2), (3, 6, 2, 3), (5, 3, 1, 3)])
 def test_by_every_routing(tokens, E, k, devices):
     """A few tokens are far from normal; the estimate is within a tenth even so, and `routed` draws from these routings."""
     wanted = every_routing(tokens, E, k, devices)
@@ -24,10 +24,7 @@ def test_by_every_routing(tokens, E, k, devices):
     assert expected_imbalance(tokens, E, k, devices) == pytest.approx(wanted, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "tokens, E, k, devices, within",
-    [(256, 64, 6, 8, 0.02), (1024, 256, 8, 32, 0.02), (2000, 8, 2, 8, 0.02), (512, 128, 1, 64, 0.06)],
-)
+@walks([(256, 64, 6, 8, 0.02), (1024, 256, 8, 32, 0.02), (2000, 8, 2, 8, 0.02), (512, 128, 1, 64, 0.06)])
 def test_by_drawing(tokens, E, k, devices, within):
     """Experts by sorting random keys, which is not how `routed` draws them; eight rows a device are not nearly normal yet."""
     draw, found = np.random.default_rng(0), []
@@ -44,9 +41,8 @@ def test_the_ends():
     assert np.diff([expected_imbalance(B, 64, 4, 16) for B in (16, 64, 256, 4096)]).max() < 0
     assert expected_imbalance(4096, 64, 4, 16) - 1 == pytest.approx((expected_imbalance(1024, 64, 4, 16) - 1) / 2)
     draw = np.random.default_rng(0).standard_normal((100_000, 7)).max(-1)
-    assert largest_normal(7) == pytest.approx(draw.mean(), abs=0.01) and largest_normal(3) == pytest.approx(
-        1.5 / np.pi**0.5
-    )
+    assert largest_normal(7) == pytest.approx(draw.mean(), abs=0.01)
+    assert largest_normal(3) == pytest.approx(1.5 / np.pi**0.5)
 
 
 def test_what_has_no_imbalance():

@@ -10,6 +10,7 @@ from helpers.costs.inference.speculative_decoding import speed_up
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import walks
 
 V3 = model("deepseek-v3")
 
@@ -23,7 +24,7 @@ def test_deepseeks_own_counts():
     assert own_parameters(V3) == parameters(V3).total - parameters(replace(V3, L=60)).total + 2 * 7168**2 + 2 * 7168
 
 
-@pytest.mark.parametrize("name", ["llama-3-8b", "mixtral-8x7b", "gemma-2-27b", "llama-4-maverick"])
+@walks(["llama-3-8b", "mixtral-8x7b", "gemma-2-27b", "llama-4-maverick"])
 def test_a_layer_like_the_last(name):
     """What the last layer adds to the model, whatever kind it is."""
     c = model(name)

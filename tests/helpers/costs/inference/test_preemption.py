@@ -13,6 +13,7 @@ from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.kernels.transformers import decoder
+from tests.helpers.costs.tables import walks
 from tests.helpers.kernels.abstract_arrays import int32
 from tests.helpers.kernels.transformers.families import toy
 
@@ -41,7 +42,7 @@ def test_computing_again_as_the_program_is_counted():
         assert counted == wanted
 
 
-@pytest.mark.parametrize("S, page", [(1024, 1), (1024, 16), (1000, 16), (5, 128)])
+@walks([(1024, 1), (1024, 16), (1000, 16), (5, 128)])
 def test_swapping_copy_by_copy(S, page):
     seconds, setup, copies = 0.0, 1e-5, 2 * LLAMA.L
     for _ in ("out", "in"):

@@ -12,7 +12,7 @@ from helpers.costs.inference.latency_and_throughput import waiting
 from helpers.costs.inference.request_loads import Turn, bursts, even, load, poisson, shared_prefixes, turns
 from helpers.costs.inference.request_log import requests
 from helpers.kernels.inference.prefix_cache import PrefixTree
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 TRACE = json.loads((Path(__file__).parents[4] / "book/data/azure_conversations.json").read_text(encoding="utf-8"))
 
@@ -42,7 +42,7 @@ def test_bursts_make_queues_and_even_arrivals_none():
     assert queue["bursts"] > 2 * queue["random"]
 
 
-@pytest.mark.parametrize("page, system", [(1, 7), (16, 100), (16, 5), (8, 0), (4, 16)])
+@walks([(1, 7), (16, 100), (16, 5), (8, 0), (4, 16)])
 def test_what_is_known_is_what_a_tree_finds(page, system):
     """Tokens that nobody else has, for each message and each answer; the tree gets what was read, after each request."""
     some = turns(12, 4, rate=0.5, pause=8.0, messages=(1, 40), outputs=(1, 30), seed=page)

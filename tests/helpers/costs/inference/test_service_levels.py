@@ -6,12 +6,12 @@ import pytest
 from helpers.costs.inference.engine_simulation import interleaved
 from helpers.costs.inference.request_log import mixed_load
 from helpers.costs.inference.service_levels import attainment, goodput, keeps, percentile, percentiles
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 LOG = interleaved(mixed_load(60, 3, 0.2, (4, 60), (1, 40)), 4, lambda T: T / 8, lambda B, S: 1 + S / 64)
 
 
-@pytest.mark.parametrize("p", [0, 1, 37.5, 50, 90, 99, 100])
+@walks([0, 1, 37.5, 50, 90, 99, 100])
 def test_percentiles_are_those_of_numpy(p):
     draw = np.random.default_rng(0)
     for n in (1, 2, 5, 100):

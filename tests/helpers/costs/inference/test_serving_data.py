@@ -11,6 +11,7 @@ from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.transformers.public_models import MODELS
+from tests.helpers.costs.tables import walks
 from tools import bench_serving as bench
 
 DATA = json.loads(bench.DATA.read_text(encoding="utf-8"))
@@ -39,7 +40,7 @@ def test_every_row_says_where_it_was_read():
     assert all(len(s["title"]) > 10 for s in DATA["sources"].values())
 
 
-@pytest.mark.parametrize("source", DATA["sources"])
+@walks(DATA["sources"])
 def test_rows_are_of_what_the_course_has(source):
     """Chips, engines, fields of a deployment; and which inputs were taken as usual."""
     names = {f.name for f in fields(Deployment)}

@@ -35,7 +35,6 @@ def test_steps_are_shorter_than_beside_prompts():
     """At the same speed for each user a batch is larger where no prompts are read."""
     target = Target(speed=100)
     a, together = best_disaggregated(*CASE[:5], target, CASE[5]), plan(*CASE[:5], target, CASE[5], Deployment()).best
-    assert (
-        target.kept(a) and a.batch / a.decode.at.chips > together.load.batch / together.at.chips * together.at.replicas
-    )
+    assert target.kept(a)
+    assert a.batch / a.decode.at.chips > together.load.batch / together.at.chips * together.at.replicas
     assert best_disaggregated(*CASE[:5], Target(speed=1e6), CASE[5]) is None

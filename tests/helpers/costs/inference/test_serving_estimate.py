@@ -17,7 +17,7 @@ from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import MODELS, model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 from tests.tiers import repeats
 
 PRICED = [n for n in MODELS if not model(n).gemma3n]
@@ -35,7 +35,7 @@ def floor(s: Server, p, tokens):
     )
 
 
-@pytest.mark.parametrize("name", CHIPS)
+@walks(CHIPS)
 def test_the_estimate_is_never_below_the_floor(name):
     """Of models, types, engines and numbers of chips by chance; all of them with FULL=1 and more draws."""
     draw, B = random.Random(name), np.array([1.0, 16.0, 256.0])
@@ -52,7 +52,7 @@ def test_the_estimate_is_never_below_the_floor(name):
             assert (est.mid >= floor(s, p, tokens)).all(), (c.name, str(at), at.weights, s.engine)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@walks(ENGINES)
 def test_no_engine_reads_experts_faster_than_memory_does(engine):
     """A step of few tokens that waits for experts' weights, on a chip with much arithmetic for its memory."""
     c, on, B = model("kimi-k2"), chip("v6e"), np.array([16.0, 64.0, 256.0])
@@ -61,7 +61,7 @@ def test_no_engine_reads_experts_faster_than_memory_does(engine):
     assert (s.decode(B, 1024).mid > floor(s, r.decode(B, 1024), B)).all()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@walks(ENGINES)
 def test_ends_and_parts(engine):
     servers = (
         Server(LLAMA, chip("H100"), Deployment(tp=4, weights="fp8"), ENGINES[engine]),
@@ -89,7 +89,7 @@ def test_what_nobody_measured_is_less_sure():
 # Memory
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_weights_that_are_held_are_the_parameters(name):
     """Matrices of layers in their type, tables and vectors in bf16; convolutions of linear attention are left out."""
     c, p = model(name), parameters(model(name))
@@ -107,8 +107,10 @@ def test_weights_that_are_held_are_the_parameters(name):
     assert p.total / 8 <= held(Deployment(tp=16)) < 2 * p.total
 
 
-@pytest.mark.parametrize("name, tp", [("llama-3-8b", 4), ("llama-3-8b", 32), ("deepseek-v3", 8), ("gpt-oss-120b", 8)])
-@pytest.mark.parametrize("cache, each", [("bf16", 2), ("fp8", 1), ("nvfp4", 4.5 / 8)])
+@walks(
+    [("llama-3-8b", 4), ("llama-3-8b", 32), ("deepseek-v3", 8), ("gpt-oss-120b", 8)],
+    [("bf16", 2), ("fp8", 1), ("nvfp4", 4.5 / 8)],
+)
 def test_as_many_sequences_as_fit(name, tp, cache, each):
     """By brute force: of whole sequences one more would not fit. KV heads beyond K are copied, latent vectors are not cut."""
     c, on = model(name), chip("H200")
@@ -133,7 +135,7 @@ def test_groups_have_caches_of_their_own_and_stages_share_them():
 # Links
 
 
-@pytest.mark.parametrize("name, n", [("H100", 8), ("B200", 2), ("v5e", 16), ("GB200", 64)])
+@walks([("H100", 8), ("B200", 2), ("v5e", 16), ("GB200", 64)])
 def test_an_all_reduce_is_its_seconds_at_first_and_its_bytes_at_last(name, n):
     on = chip(name)
     s = Server(LLAMA, on, Deployment(tp=n), VLLM)
@@ -152,7 +154,7 @@ def test_an_all_reduce_over_domains_waits_for_the_network():
     assert s.around(1, 16) == pytest.approx(3 * s.around(1, 8), rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["H200", "v5p"])
+@walks(["H200", "v5p"])
 def test_an_exchange_is_its_seconds_at_first_and_its_bytes_at_last(name):
     on, c = chip(name), model("deepseek-v3")
     s = Server(c, on, Deployment(dp=8, ep=8), VLLM)
@@ -191,7 +193,7 @@ def simulated(s: Server, prompt: int, users: int, answers: list[int], engine: st
     return gap, len(some) / (max(ends) - min(ends)), mean(x.tokens[0] - x.start for x in some)
 
 
-@pytest.mark.parametrize("users, prompt, answer", [(8, 512, 128), (32, 256, 64), (4, 2048, 64)])
+@walks([(8, 512, 128), (32, 256, 64), (4, 2048, 64)])
 def test_a_closed_loop_is_as_simulated(users, prompt, answer):
     """Prompts read alone, answers of many lengths: gaps within 2 %, requests/s (users over a request's time) within 5 %."""
     s = Server(LLAMA, chip("H100"), Deployment(), replace(TIDY, budget=float(prompt)), EVEN)
@@ -244,10 +246,7 @@ def test_a_queue_is_where_caches_do_not_fit():
     assert rate * at.first.parts["no room"] == pytest.approx(users - fit, rel=0.05)
 
 
-@pytest.mark.parametrize("engine", GRAPHS)
-@pytest.mark.parametrize(
-    "name, at", [("llama-3-70b", Deployment(tp=8)), ("deepseek-v3", Deployment(dp=16, ep=16, weights="fp8"))]
-)
+@walks([("llama-3-70b", Deployment(tp=8)), ("deepseek-v3", Deployment(dp=16, ep=16, weights="fp8"))], GRAPHS)
 def test_more_users_wait_longer_and_are_served_no_slower_together(name, at, engine):
     s, users = Server(model(name), chip("H200"), at, ENGINES[engine]), 16 * 2 ** np.arange(13.0)
     seen = loaded(s, 2000, 1000, users)

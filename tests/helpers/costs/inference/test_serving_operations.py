@@ -12,7 +12,7 @@ from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 PRICED = [n for n in MODELS if not model(n).gemma3n]
 MIXTURES = [n for n in PRICED if model(n).moe]
@@ -46,13 +46,13 @@ def counted(c, b, logits, at=Deployment()):  # noqa: B008
     return out | {"unembedding": ops.head.flops}
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n not in PRICED])
+@walks([n for n in MODELS if n not in PRICED])
 def test_what_is_not_priced_is_refused(name):
     with pytest.raises(ValueError, match=f"^an estimate of serving does not know .*, and {name} has one: parameters"):
         operations(model(name), Deployment(), STEP, B)
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_its_weights_are_the_parameters(name):
     """All matrices; the convolution of linear attention, of one part in ten thousand, is among "others"."""
     c, p = model(name), parameters(model(name))
@@ -64,7 +64,7 @@ def test_its_weights_are_the_parameters(name):
     assert convolutions < 1e-4 * matrices
 
 
-@pytest.mark.parametrize("name", [n for n in PRICED if model(n).N % 4 == 0])
+@walks([n for n in PRICED if model(n).N % 4 == 0])
 def test_tp_that_divides_shares_all_but_what_every_chip_needs(name):
     """Routers, latent attention's narrow matrices, indexers, and KV heads beyond K are copied."""
     c = model(name)
@@ -88,7 +88,7 @@ def test_heads_that_do_not_divide_are_padded():
     )
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@walks(MIXTURES)
 def test_experts_lie_over_all_chips(name):
     """Every expert somewhere once, cut over the chips that do not share them."""
     c = model(name)
@@ -96,7 +96,7 @@ def test_experts_lie_over_all_chips(name):
         assert at.group * weights(c, at, role("experts")) == pytest.approx(parameters(c).experts, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_products_are_the_flops_of_the_model(name):
     """Of a decode step, latent attention absorbed; of prompts from their start, and from what a cache has."""
     c = model(name)
@@ -116,7 +116,7 @@ def test_a_pair_has_the_flops_of_latent_attention():
     assert one(Batch(prefill=1)).prefill == pair_flops(c.N, c.mla, absorbed=False)
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_a_mixed_step_computes_both_and_reads_weights_once(name):
     """But for what absorbed latent attention multiplies, rows add up; so do caches that are read."""
     c = model(name)
@@ -129,7 +129,7 @@ def test_a_mixed_step_computes_both_and_reads_weights_once(name):
     assert max(step.weights, pieces.weights) <= mixed.weights < step.weights + pieces.weights
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_a_step_reads_the_cache_that_kv_cache_counts(name):
     """Of one device: KV heads beyond K are copied, and a latent vector is not cut. Below an indexer's top and a window's reach too."""
     c = model(name)
@@ -152,7 +152,7 @@ def test_caches_may_be_cut_along_sequences_beyond_the_heads():
     assert copied.cached == 4 * spread.cached and copied.decode == spread.decode
 
 
-@pytest.mark.parametrize("E, k, tokens", [(8, 2, 1), (64, 6, 10), (256, 8, 32), (16, 4, 3)])
+@walks([(8, 2, 1), (64, 6, 10), (256, 8, 32), (16, 4, 3)])
 def test_experts_met_are_those_that_chance_meets(E, k, tokens):
     draw, seen = np.random.default_rng(0), []
     for _ in range(600):
@@ -162,14 +162,14 @@ def test_experts_met_are_those_that_chance_meets(E, k, tokens):
     assert min(k, E) <= met(E, k, tokens) + 1e-9 <= min(E, tokens * k) + 1e-6
 
 
-@pytest.mark.parametrize("mean, n", [(4, 8), (32, 8), (100, 64), (16, 256)])
+@walks([(4, 8), (32, 8), (100, 64), (16, 256)])
 def test_the_fullest_device_has_what_chance_gives_it(mean, n):
     draw = np.random.default_rng(0)
     most = draw.multinomial(mean * n, [1 / n] * n, size=2000).max(axis=1)
     assert fullest(float(mean), n) == pytest.approx(most.mean(), rel=0.07)
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@walks(MIXTURES)
 def test_rows_of_experts_are_the_tokens_of_all_groups(name):
     """Where a device has all experts; of devices that share them the fullest has more than its part, and no expert twice."""
     c = model(name)
@@ -183,9 +183,8 @@ def test_rows_of_experts_are_the_tokens_of_all_groups(name):
                     assert p.m * p.groups == pytest.approx(fullest(part, at.ep)) and p.m * p.groups >= part - 1e-9
                     assert p.groups == n.met <= c.moe.E / at.ep
                     if at.ep == 1:
-                        assert n.met == pytest.approx(
-                            met(c.moe.E, c.moe.k, rows * at.dp)
-                        ) and p.m * p.groups == pytest.approx(part)
+                        assert n.met == pytest.approx(met(c.moe.E, c.moe.k, rows * at.dp))
+                        assert p.m * p.groups == pytest.approx(part)
 
 
 def test_routed_tokens_send_one_copy_to_each_group_at_most():

@@ -12,7 +12,7 @@ from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.inference.serving_plan import Plan, Target, deployments, frontier, plan, plans
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.transformers.public_models import MODELS, model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 VLLM, H100, USUAL = ENGINES["vllm"], chip("H100"), Deployment()
 SMALL = replace(H100, pod=(2,))  # a domain of two: what is larger needs stages, or experts over it
@@ -49,15 +49,14 @@ def named(some):
     return {(str(p.at), p.users, round(p.speed, 9)) for p in some}
 
 
-@pytest.mark.parametrize("case", range(4))
+@walks(range(4))
 def test_every_plan_is_tried_once(case):
     found = list(plans(*CASES[case], *ASKED, VLLM))
     assert len(found) == len(named(found)) and named(found) == named(every_plan(case))
 
 
-@pytest.mark.parametrize("case", range(4))
-@pytest.mark.parametrize(
-    "target",
+@walks(
+    range(4),
     [Target(), Target(speed=60), Target(first=0.5), Target(users=24, speed=45), Target(rate=1.0, first=1.0, speed=40)],
 )
 def test_the_best_is_that_of_a_loop(case, target):
@@ -71,7 +70,7 @@ def test_the_best_is_that_of_a_loop(case, target):
     assert found.best.throughput == pytest.approx(max(p.throughput for p in good))
 
 
-@pytest.mark.parametrize("case", range(4))
+@walks(range(4))
 def test_the_frontier_is_what_no_other_plan_beats(case):
     every = every_plan(case)
     seen = [(p.speed, p.rate) for p in every]
@@ -110,7 +109,7 @@ def test_the_nearest_misses_the_fewest_and_those_by_the_smallest_factor():
     assert not found.kept and misses(found.best) == pytest.approx(min(map(misses, every)))
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if not model(n).gemma3n])
+@walks([n for n in MODELS if not model(n).gemma3n])
 def test_deployments_fit_the_model_and_the_chips(name):
     c = model(name)
     for on, chips in ((H100, 16), (chip("GB200"), 128), (chip("v5e"), 256), (chip("A100"), 3)):
@@ -122,13 +121,13 @@ def test_deployments_fit_the_model_and_the_chips(name):
             assert on.axes or at.tp <= on.pod[0]
 
 
-@pytest.mark.parametrize("name", ["H100", "v5e", "GB200"])
+@walks(["H100", "v5e", "GB200"])
 def test_types_are_those_asked_for(name):
     like = Deployment(weights="int4", cache="int8")
     assert {(at.weights, at.cache) for at in deployments(LLAMA, chip(name), 4, like)} == {("int4", "int8")}
 
 
-@pytest.mark.parametrize("case", range(4))
+@walks(range(4))
 def test_numbers_of_a_plan(case):
     """Requests/s by Little's law; bytes within the chip; a dear part is the longest; the price is that of the chips' time."""
     for p in every_plan(case):
@@ -137,9 +136,7 @@ def test_numbers_of_a_plan(case):
         assert p.load.gap.parts[p.bound] == max(p.load.gap.parts.values())
 
 
-@pytest.mark.parametrize(
-    "c, at", [(LLAMA, Deployment(tp=2, replicas=3)), (MIXTRAL, Deployment(dp=4, ep=4)), (LLAMA, Deployment(pp=4))]
-)
+@walks([(LLAMA, Deployment(tp=2, replicas=3)), (MIXTRAL, Deployment(dp=4, ep=4)), (LLAMA, Deployment(pp=4))])
 def test_prices_of_prompts_and_answers_are_the_hire_of_the_chips(c, at):
     """Of an engine that is busy with nothing else: an hour's tokens at these prices cost the chips' hour, within 5 %."""
     engine = replace(VLLM, seen=1.0, queue=0.0, first=0.0)
@@ -150,7 +147,7 @@ def test_prices_of_prompts_and_answers_are_the_hire_of_the_chips(c, at):
     assert paid == pytest.approx(2.0 * at.chips, rel=0.05) and answers > prompts
 
 
-@pytest.mark.parametrize("name", CHIPS)
+@walks(CHIPS)
 def test_every_chip_has_a_plan(name):
     found = plan(model("llama-3.2-1b"), chip(name), 1, 20000, 1000, Target(rate=0.01), VLLM, USUAL)
     assert found.kept and found.best.at.chips == 1
@@ -162,22 +159,14 @@ def asked(c=LLAMA, on=H100, chips=8, prompt=1000, answer=1000, target=Target(spe
 
 def test_what_cannot_be_served_gets_one_sentence():
     refused(
-        (
-            lambda: asked(model("deepseek-v3"), chips=2, like=Deployment(weights="fp8")),
-            "the weights in fp8 and one cache of 2,000 tokens do not fit on 2 H100: 16 would do",
-        ),
-        (
-            lambda: asked(model("gpt-3"), replace(H100, hbm_bytes=1e8), chips=None),
-            "do not fit on 4,096 H100: take chips with more memory, weights in fp8, or shorter requests",
-        ),
-        (
-            lambda: asked(model("gpt-3"), prompt=2000),
-            "2,000 + 1,000 tokens are more than the model's 2,048 positions: give shorter prompts or answers",
-        ),
-        (
-            lambda: asked(on=chip("A100"), like=Deployment(cache="fp8")),
-            "the A100 has no arithmetic in fp8: keep caches in bf16, or in int8",
-        ),
+        (lambda: asked(model("deepseek-v3"), chips=2, like=Deployment(weights="fp8")),
+         "the weights in fp8 and one cache of 2,000 tokens do not fit on 2 H100: 16 would do"),
+        (lambda: asked(model("gpt-3"), replace(H100, hbm_bytes=1e8), chips=None),
+         "do not fit on 4,096 H100: take chips with more memory, weights in fp8, or shorter requests"),
+        (lambda: asked(model("gpt-3"), prompt=2000),
+         "2,000 + 1,000 tokens are more than the model's 2,048 positions: give shorter prompts or answers"),
+        (lambda: asked(on=chip("A100"), like=Deployment(cache="fp8")),
+         "the A100 has no arithmetic in fp8: keep caches in bf16, or in int8"),
         (lambda: asked(like=Deployment(cache="nvfp4")), "the H100 has no arithmetic in nvfp4: keep caches in bf16"),
         (lambda: asked(model("gemma-3n-e2b")), "an estimate of serving does not know an AltUp"),
         (lambda: Target(speed=0), "speed is above 0, or left out, and not 0"),
@@ -186,7 +175,7 @@ def test_what_cannot_be_served_gets_one_sentence():
         (lambda: asked(answer=0), "answer is a whole number of 1 or more, not 0"),
         (lambda: asked(prompt=2.5), "prompt is a whole number of 1 or more, not 2.5"),
         (lambda: asked(engine="vllm"), "engine is an Engine, not 'vllm'"),
-    )
+    )  # fmt: skip
 
 
 def test_what_would_do_does():

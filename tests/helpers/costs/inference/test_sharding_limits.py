@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from helpers.costs.inference import sharded_decode_step, sharding_limits
+from helpers.costs.inference import sharded_decode_step as on_slice, sharding_limits as limits
 from helpers.costs.inference.prefill_and_decode_step import Replica, frontier, points
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -13,7 +13,7 @@ from helpers.costs.sharding.sharded_array import Axis, Mesh
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 V5E, V5P = chip("v5e"), chip("v5p")
 SQUARE = Slice(V5E, (4, 4))
@@ -23,24 +23,24 @@ INT8 = dict(weights="int8", cache="int8", math="int8")
 
 def test_limits_of_the_seed():
     """7.5 ways for a prefill, 9.0 and 56.9 ways and 114 sequences for decoding."""
-    assert sharding_limits.prefill_limit(16384, V5E.rate(), 4.5e10) == pytest.approx(16384 / 2189, rel=1e-3)
-    assert 16384 / V5E.alpha_ici() == pytest.approx(sharding_limits.prefill_limit(16384, V5E.rate(), 4.5e10))
-    assert [round(sharding_limits.ici_ratio(chip(n)), 1) for n in ("v5e", "v6e")] == [9.0, 8.9]
-    assert sharding_limits.decode_limit(16384, 32, sharding_limits.ici_ratio(V5E)) == pytest.approx(56.9, abs=0.05)
-    assert sharding_limits.decode_batch(16384, 16, 9.0) == pytest.approx(114, abs=0.5)
+    assert limits.prefill_limit(16384, V5E.rate(), 4.5e10) == pytest.approx(16384 / 2189, rel=1e-3)
+    assert 16384 / V5E.alpha_ici() == pytest.approx(limits.prefill_limit(16384, V5E.rate(), 4.5e10))
+    assert [round(limits.ici_ratio(chip(n)), 1) for n in ("v5e", "v6e")] == [9.0, 8.9]
+    assert limits.decode_limit(16384, 32, limits.ici_ratio(V5E)) == pytest.approx(56.9, abs=0.05)
+    assert limits.decode_batch(16384, 16, 9.0) == pytest.approx(114, abs=0.5)
     for F, chips, want in ((16384, 16, (4, 4)), (16384, 8, (4, 2)), (1024, 8, (1, 8)), (65536, 16, (16, 1))):
-        assert sharding_limits.prefill_degrees(F, V5E.rate(), 4.5e10, chips) == want
+        assert limits.prefill_degrees(F, V5E.rate(), 4.5e10, chips) == want
     refused(
-        (lambda: sharding_limits.ici_ratio(chip("H100")), "H100 has a domain, not a torus"),
-        (lambda: sharding_limits.ici_ratio(V5E, 3), "v5e has 2 torus axes, so 1 to 2, not 3"),
+        (lambda: limits.ici_ratio(chip("H100")), "H100 has a domain, not a torus"),
+        (lambda: limits.ici_ratio(V5E, 3), "v5e has 2 torus axes, so 1 to 2, not 3"),
     )
 
 
-@pytest.mark.parametrize("F, B", [(16384, 32), (16384, 512), (8192, 7)])
+@walks([(16384, 32), (16384, 512), (8192, 7)])
 def test_limits_by_search(F, B):
     """The largest ring on which reading two matrices takes longer than the two collectives of [B, D]; D does not matter."""
     D, W, ring = 4096, V5E.link_bandwidth, lambda n: Axis(n)
-    most = sharding_limits.decode_limit(F, B, sharding_limits.ici_ratio(V5E))
+    most = limits.decode_limit(F, B, limits.ici_ratio(V5E))
 
     def waits_for_hbm(Y):
         links = 2 * seconds(all_gather(2 * B * D, ring(Y)), W, hop=0)
@@ -49,7 +49,7 @@ def test_limits_by_search(F, B):
     found = max((Y for Y in range(2, 2000, 2) if waits_for_hbm(Y)), default=0)
     assert found <= most < found + 2
     T = 512  # a prefill: the prompt's length does not matter
-    most = sharding_limits.prefill_limit(F, V5E.rate(), W)
+    most = limits.prefill_limit(F, V5E.rate(), W)
     math = lambda Y: 4 * T * D * F / (Y * V5E.rate())  # noqa: E731
     found = max(Y for Y in range(2, 200, 2) if math(Y) >= 2 * seconds(all_gather(2 * T * D, ring(Y)), W, hop=0))
     assert found <= most < found + 2
@@ -58,17 +58,17 @@ def test_limits_by_search(F, B):
 def test_weights_are_better_read_than_sent():
     """FSDP is slower than reading by W_hbm / 2W, and DP than TP by the number of chips."""
     for n in (4, 16, 64):
-        t = sharding_limits.weights_times(26e9, n, V5E.hbm_bandwidth, 4.5e10)
+        t = limits.weights_times(26e9, n, V5E.hbm_bandwidth, 4.5e10)
         assert t["DP"] == pytest.approx(n * t["TP"])
         assert t["FSDP"] == pytest.approx(seconds(all_gather(26e9, Axis(n)), 4.5e10), rel=1 / n)
-        assert t["FSDP"] / t["DP"] == pytest.approx((1 - 1 / n) * sharding_limits.ici_ratio(V5E))
-    fast = sharding_limits.weights_times(26e9, 4, 1e9, 1e12)  # links faster than HBM: the weights still have to be read
+        assert t["FSDP"] / t["DP"] == pytest.approx((1 - 1 / n) * limits.ici_ratio(V5E))
+    fast = limits.weights_times(26e9, 4, 1e9, 1e12)  # links faster than HBM: the weights still have to be read
     assert fast["FSDP"] == fast["DP"]
 
 
 def test_small_collectives_wait_for_hops():
     """errata E003-7: it is the shard that is compared with 45 kB, not the array."""
-    most = sharding_limits.latency_limit(16, 8192, 4.5e10)
+    most = limits.latency_limit(16, 8192, 4.5e10)
     assert most == pytest.approx(16 * 8192 / 45_000)
     for Y in (2, 4, 8):
         move = all_gather(16 * 8192, Axis(Y))
@@ -81,19 +81,19 @@ def test_small_collectives_wait_for_hops():
 def test_the_two_all_to_alls():
     """Queries there, results back, one sum; nothing grows with S, and bytes are what is said."""
     B, N, K, H, D, Y, Z = 32, 32, 8, 256, 4096, 8, 2
-    there, back, total = sharding_limits.attention_collectives(B, N, K, H, D, Y, Z)
+    there, back, total = limits.attention_collectives(B, N, K, H, D, Y, Z)
     mesh = Mesh({"Y": Y, "Z": Z})
-    assert there.V(mesh) == back.V(mesh) == sharding_limits.all_to_all_bytes(B, N, H, Y)
+    assert there.V(mesh) == back.V(mesh) == limits.all_to_all_bytes(B, N, H, Y)
     assert (there.shape, there.out) == (back.out, back.shape) and total.axes == ("Y", "Z")
-    assert sharding_limits.attention_collectives(B, N, K, H, D, 1, 1) == ()
-    assert [c.kind for c in sharding_limits.attention_collectives(B, N, K, H, D, Y, 1)] == ["AllReduce"]
+    assert limits.attention_collectives(B, N, K, H, D, 1, 1) == ()
+    assert [c.kind for c in limits.attention_collectives(B, N, K, H, D, Y, 1)] == ["AllReduce"]
     refused(
-        (lambda: sharding_limits.attention_collectives(B, N, K, H, D, 16, 1), "Y=16 ways do not divide K=8 KV heads"),
-        (lambda: sharding_limits.attention_collectives(B, N, K, H, D, 8, 3), "Z=3 must divide B=32"),
+        (lambda: limits.attention_collectives(B, N, K, H, D, 16, 1), "Y=16 ways do not divide K=8 KV heads"),
+        (lambda: limits.attention_collectives(B, N, K, H, D, 8, 3), "Z=3 must divide B=32"),
     )
 
 
-@pytest.mark.parametrize("K, Y, Z", [(8, 8, 2), (8, 16, 1), (1, 16, 1), (1, 1, 16), (8, 2, 8)])
+@walks([(8, 8, 2), (8, 16, 1), (1, 16, 1), (1, 1, 16), (8, 2, 8)])
 def test_the_share_of_a_cache_chip_by_chip(K, Y, Z):
     """Each chip holds the heads that its query heads need, of its own sequences."""
     B, N = 16, 32
@@ -101,46 +101,44 @@ def test_the_share_of_a_cache_chip_by_chip(K, Y, Z):
     for y in range(Y):
         heads = {n * K // N for n in range(N) if n * Y // N == y}
         held += [len(heads) * B // Z] * Z
-    assert set(held) == {held[0]} and held[0] / (K * B) == sharding_limits.cache_share(K, Y, Z)
+    assert set(held) == {held[0]} and held[0] / (K * B) == limits.cache_share(K, Y, Z)
 
 
 def test_sharding_a_cache_against_copying_it():
     """Seconds of the AllToAlls by their collectives, of the cache by its bytes on a chip."""
     B, N, K, H, D = 32, 32, 8, 256, 4096
-    there, back, _ = sharding_limits.attention_collectives(B, N, K, H, D, 8, 4)
+    there, back, _ = limits.attention_collectives(B, N, K, H, D, 8, 4)
     mesh = Mesh({"Y": 8, "Z": 4})
     want = sum(seconds(c.move(mesh), 4.5e10) for c in (there, back))
-    assert sharding_limits.all_to_all_time(B, N, H, 8, 4, 4.5e10) == want
+    assert limits.all_to_all_time(B, N, H, 8, 4, 4.5e10) == want
     kv = 2 * 2 * K * H * 8192
-    assert sharding_limits.cache_time(B, kv, K, 8, 4, 8.1e11) == pytest.approx(B * kv / 32 / 8.1e11)
-    assert sharding_limits.cache_time(B, kv, K, 32, 1, 8.1e11) == pytest.approx(4 * B * kv / 32 / 8.1e11)
+    assert limits.cache_time(B, kv, K, 8, 4, 8.1e11) == pytest.approx(B * kv / 32 / 8.1e11)
+    assert limits.cache_time(B, kv, K, 32, 1, 8.1e11) == pytest.approx(4 * B * kv / 32 / 8.1e11)
 
 
 def test_a_cache_cut_along_the_sequence():
     """What is sent has no S in it: a maximum, a sum and a row of H for each head."""
-    assert sharding_limits.combine_bytes(4, 32, 128) == 4 * (4 * 32 + 4 * 32 + 4 * 32 * 128)
-    assert sharding_limits.sequence_collectives(4, 32, 128, 512, 1, 1) == ()
-    assert [c.kind for c in sharding_limits.sequence_collectives(4, 32, 128, 512, 8, 1)] == ["AllReduce"]
-    refused((lambda: sharding_limits.sequence_collectives(4, 32, 128, 512, 8, 3), "Y·Z=24 must divide N=32"))
+    assert limits.combine_bytes(4, 32, 128) == 4 * (4 * 32 + 4 * 32 + 4 * 32 * 128)
+    assert limits.sequence_collectives(4, 32, 128, 512, 1, 1) == ()
+    assert [c.kind for c in limits.sequence_collectives(4, 32, 128, 512, 8, 1)] == ["AllReduce"]
+    refused((lambda: limits.sequence_collectives(4, 32, 128, 512, 8, 3), "Y·Z=24 must divide N=32"))
 
 
 # Two dimensions of weights.
 
 
-@pytest.mark.parametrize("B, D, F", [(64, 8192, 32768), (256, 4096, 16384), (16, 8192, 8192)])
+@walks([(64, 8192, 32768), (256, 4096, 16384), (16, 8192, 8192)])
 def test_two_dimensions_against_collectives_on_a_cube(B, D, F):
     """On v5p 4x4x4: X one ring, YZ two; 1D all three."""
     W, ring = V5P.link_bandwidth, Axis(4)
     x_axis, yz, N = (ring,), (ring, ring), 64
     outer = seconds(all_gather(2 * B * D / 4, yz), W, hop=0)
     inner = seconds(all_reduce(2 * B * F / 16, x_axis), W, hop=0)
-    assert sharding_limits.two_d_time(B, D, F, N, 4, W) == pytest.approx(2 * outer + inner)
-    assert sharding_limits.one_d_time(B, D, W) == pytest.approx(
-        2 * seconds(all_gather(2 * B * D, (ring,) * 3), W, hop=0)
-    )
-    assert sharding_limits.math_time(B, D, F, N, V5P.rate()) == pytest.approx(2 * 2 * B * D * F / 64 / V5P.rate())
+    assert limits.two_d_time(B, D, F, N, 4, W) == pytest.approx(2 * outer + inner)
+    assert limits.one_d_time(B, D, W) == pytest.approx(2 * seconds(all_gather(2 * B * D, (ring,) * 3), W, hop=0))
+    assert limits.math_time(B, D, F, N, V5P.rate()) == pytest.approx(2 * 2 * B * D * F / 64 / V5P.rate())
     mesh = Mesh({"X": x_axis, "Y": yz})
-    sent = sharding_limits.two_d_collectives(B, D, F, 4, 16)
+    sent = limits.two_d_collectives(B, D, F, 4, 16)
     assert sum(seconds(c.move(mesh), W, hop=0) for c in sent) == pytest.approx(2 * outer + inner)
 
 
@@ -148,42 +146,39 @@ def test_the_best_two_dimensions_by_search():
     B, D, W = 64, 8192, 9e10
     for N, ratio, M in ((64, 4, (1, 2)), (512, 4, (1, 2)), (256, 1, (1, 2)), (256, 4, (1, 1)), (128, 3.5, (2, 1))):
         F = ratio * D
-        tried = {X: sharding_limits.two_d_time(B, D, F, N, X, W, *M) for X in (x / 100 for x in range(50, 3000))}
-        X = sharding_limits.two_d_X(D, F, N, *M)
+        tried = {X: limits.two_d_time(B, D, F, N, X, W, *M) for X in (x / 100 for x in range(50, 3000))}
+        X = limits.two_d_X(D, F, N, *M)
         assert min(tried, key=tried.get) == pytest.approx(X, abs=0.006)
-        assert min(tried.values()) == pytest.approx(sharding_limits.two_d_best(B, D, F, N, W, *M), rel=1e-5)
-    assert sharding_limits.two_d_X(D, 4 * D, 128) == (128 / 8) ** 0.5
+        assert min(tried.values()) == pytest.approx(limits.two_d_best(B, D, F, N, W, *M), rel=1e-5)
+    assert limits.two_d_X(D, 4 * D, 128) == (128 / 8) ** 0.5
     for ratio in (1, 4, 2.6875):  # from here on 2D sends less, and not before
-        N = sharding_limits.two_d_crossover(D, ratio * D)
+        N = limits.two_d_crossover(D, ratio * D)
         assert N == pytest.approx(18 * ratio)
         for more, wins in ((0.99, False), (1.01, True)):
-            assert (
-                sharding_limits.two_d_best(B, D, ratio * D, more * N, W) < sharding_limits.one_d_time(B, D, W)
-            ) == wins
-    assert sharding_limits.two_d_collectives(8, 64, 256, 1, 4)[0].kind == "AllGather"
-    assert [c.kind for c in sharding_limits.two_d_collectives(8, 64, 256, 4, 1)] == ["AllReduce"]
-    refused((lambda: sharding_limits.two_d_collectives(8, 64, 256, 3, 4), "must divide D=64 together"))
+            assert (limits.two_d_best(B, D, ratio * D, more * N, W) < limits.one_d_time(B, D, W)) == wins
+    assert limits.two_d_collectives(8, 64, 256, 1, 4)[0].kind == "AllGather"
+    assert [c.kind for c in limits.two_d_collectives(8, 64, 256, 4, 1)] == ["AllReduce"]
+    refused((lambda: limits.two_d_collectives(8, 64, 256, 3, 4), "must divide D=64 together"))
 
 
 def test_experts_over_chips():
     """Question 6 of Austin et al. 2025, Section 7."""
     c = replace(SEED, moe=MoE(E=16, k=2, F=16384))
     for spread, want in ((True, (1.65, 2.04, 14.35)), (False, (2.30, 2.84, 13.7))):
-        b = sharding_limits.expert_weights(c, 8, 16, "int8", spread)
+        b = limits.expert_weights(c, 8, 16, "int8", spread)
         assert (b / 1e9, 1e3 * b / V5E.hbm_bandwidth, (16e9 - b) / 1e9) == pytest.approx(want, abs=0.006)
     p = parameters(c)
-    assert 128 * sharding_limits.expert_weights(c, 8, 16, "int8") == pytest.approx(p.total)
+    assert 128 * limits.expert_weights(c, 8, 16, "int8") == pytest.approx(p.total)
     refused(
-        (lambda: sharding_limits.expert_weights(c, 8, 5), "Z=5 does not divide E=16"),
-        (lambda: sharding_limits.expert_weights(SEED, 8, 16), "give the Config a moe"),
+        (lambda: limits.expert_weights(c, 8, 5), "Z=5 does not divide E=16"),
+        (lambda: limits.expert_weights(SEED, 8, 16), "give the Config a moe"),
     )
 
 
 # A whole step on a slice.
 
 
-@pytest.mark.parametrize("Y, Z, shape", [(4, 4, (4, 4)), (16, 1, (4, 4)), (1, 16, (4, 4)), (16, 16, (16, 16))])
-@pytest.mark.parametrize("name", ["seed", "parallel"])
+@walks(["seed", "parallel"], [(4, 4, (4, 4)), (16, 1, (4, 4)), (1, 16, (4, 4)), (16, 16, (16, 16))])
 def test_links_of_a_decode_step_one_by_one(name, Y, Z, shape):
     """Two sums and two AllToAlls in each layer, on the slice's own lines and rings."""
     s, B = Slice(V5E, shape), 64
@@ -192,10 +187,10 @@ def test_links_of_a_decode_step_one_by_one(name, Y, Z, shape):
     laid = {"Y": (0,), "Z": (1,)} if Y == Z else {"Y": (0, 1), "Z": ()} if Y > 1 else {"Y": (), "Z": (0, 1)}
     ways = [Axis(n, w) for n, w in zip(s.shape, s.wraps)]
     mesh = Mesh({a: tuple(ways[i] for i in at) or (Axis(1),) for a, at in laid.items()})
-    sent = list(sharding_limits.attention_collectives(B, c.N, c.K, c.H, c.D, Y, Z, "int8"))
+    sent = list(limits.attention_collectives(B, c.N, c.K, c.H, c.D, Y, Z, "int8"))
     sent += [sent[-1]] * (name == "seed")
     want = c.L * sum(seconds(x.move(mesh), V5E.link_bandwidth) for x in sent)
-    assert sharded_decode_step.decode(r, s, Y, Z, B, 4096).time.parts["ici"] == pytest.approx(want)
+    assert on_slice.decode(r, s, Y, Z, B, 4096).time.parts["ici"] == pytest.approx(want)
 
 
 def test_what_a_chip_reads_in_a_decode_step():
@@ -203,18 +198,15 @@ def test_what_a_chip_reads_in_a_decode_step():
     r, B, S = Replica(SEED, V5E, 16, **INT8), 32, 8192
     whole = r.decode(B, S).time.parts
     for Y, Z, copies in ((8, 2, 1), (4, 4, 1), (16, 1, 2)):
-        parts = sharded_decode_step.decode(r, SQUARE, Y, Z, B, S).time.parts
+        parts = on_slice.decode(r, SQUARE, Y, Z, B, S).time.parts
         more = (copies - 1) * r.kv(S, B) / 16 / V5E.hbm_bandwidth
         assert parts["hbm"] == pytest.approx(whole["hbm"] + more) and parts["math"] == pytest.approx(whole["math"])
-        assert sharded_decode_step.held(r, SQUARE, Y, Z, B, S) == pytest.approx(
-            (r.weight_bytes + copies * r.kv(S, B)) / 16
-        )
+        assert on_slice.held(r, SQUARE, Y, Z, B, S) == pytest.approx((r.weight_bytes + copies * r.kv(S, B)) / 16)
     shared = replace(r, share=2)  # half the cache is kept, all of it is read
-    assert sharded_decode_step.decode(shared, SQUARE, 8, 2, B, S) == sharded_decode_step.decode(r, SQUARE, 8, 2, B, S)
-    assert sharded_decode_step.held(shared, SQUARE, 8, 2, B, S) < sharded_decode_step.held(r, SQUARE, 8, 2, B, S)
-    odd = sharded_decode_step.decode(r, SQUARE, 8, 2, 7, S).time.parts[
-        "hbm"
-    ]  # seven sequences on two halves: four on one
+    assert on_slice.decode(shared, SQUARE, 8, 2, B, S) == on_slice.decode(r, SQUARE, 8, 2, B, S)
+    assert on_slice.held(shared, SQUARE, 8, 2, B, S) < on_slice.held(r, SQUARE, 8, 2, B, S)
+    # seven sequences on two halves: four on one
+    odd = on_slice.decode(r, SQUARE, 8, 2, 7, S).time.parts["hbm"]
     even = Replica(SEED, V5E, 16, **INT8).decode(7, S).time.parts["hbm"]
     assert odd - even == pytest.approx(r.kv(S, 1) / 16 / V5E.hbm_bandwidth)
 
@@ -222,22 +214,22 @@ def test_what_a_chip_reads_in_a_decode_step():
 def test_the_best_cut():
     """systems J, question 4: over K heads and twice over the batch; six sequences of 131,072 tokens fit, seven do not."""
     r = Replica(SEED, V5E, **INT8)
-    best = sharded_decode_step.splits(r, SQUARE, "decode", B=6, S=131_072)
+    best = on_slice.splits(r, SQUARE, "decode", B=6, S=131_072)
     assert (best[0].Y, best[0].Z, best[0].fits) == (8, 2, True) and not any(c.fits for c in best[1:])
     hops = SEED.L * (2 * 6 + 2 * 1) * 1e-6  # two sums over lines of 4 and 4, two exchanges between pairs
     assert best[0].time.seconds == pytest.approx(1.42e-3 + 6 * 2.59e-3 * 131_072 / 128_000 + hops, rel=0.02)
-    every = sharded_decode_step.splits(r, SQUARE, "decode", B=64, S=2048)
+    every = on_slice.splits(r, SQUARE, "decode", B=64, S=2048)
     assert {(c.Y, c.Z) for c in every} == {(1, 16), (2, 8), (4, 4), (8, 2), (16, 1)}
     assert [c.time.seconds for c in every] == sorted(c.time.seconds for c in every) and all(c.fits for c in every)
-    long = sharded_decode_step.splits(r, SQUARE, "prefill", S=8192)
+    long = on_slice.splits(r, SQUARE, "prefill", S=8192)
     assert long[0].fits and long[0].Y < 8 and long[-1].Y == 1 and not long[-1].fits  # whole weights on each chip
-    gqa = sharded_decode_step.splits(Replica(replace(SEED, K=1), V5E, **INT8), SQUARE, "decode", B=64, S=8192)
+    gqa = on_slice.splits(Replica(replace(SEED, K=1), V5E, **INT8), SQUARE, "decode", B=64, S=8192)
     assert gqa[0].Z == 16  # one KV head: the batch is cut
 
 
 def test_points_with_links_lie_above_those_without():
     r, slices = Replica(SEED, V5E, **INT8), [Slice(V5E, (2, 2)), SQUARE]
-    with_links, without = sharded_decode_step.points(r, 8192, (1, 8, 64), slices), points(r, 8192, (1, 8, 64), (4, 16))
+    with_links, without = on_slice.points(r, 8192, (1, 8, 64), slices), points(r, 8192, (1, 8, 64), (4, 16))
     for a, b in zip(with_links, without):
         assert (a.chips, a.B) == (b.chips, b.B) and a.latency > b.latency and a.per_chip == a.B / a.latency / a.chips
     assert {p.fits for p in with_links} == {True, False} and frontier(with_links)[0].latency < 0.01
@@ -248,7 +240,7 @@ def test_a_prefill_on_a_slice():
     r, s, T = Replica(model("llama-3-8b"), V5E), Slice(V5E, (4, 4)), 8192
     c, W = r.config, V5E.link_bandwidth
     line = Axis(4, wraps=False)
-    parts = sharded_decode_step.prefill(r, s, 4, 4, T).time.parts
+    parts = on_slice.prefill(r, s, 4, 4, T).time.parts
     around = 4 * seconds(all_gather(2 * T / 4 * c.D, line), W)
     ring = seconds(all_gather(2 * T * 2 * c.K / 4 * c.H, line), W)
     assert parts["ici"] == pytest.approx(c.L * (around + ring))
@@ -260,26 +252,16 @@ def test_a_prefill_on_a_slice():
 def test_a_switch_and_what_cannot_be_cut():
     gpu = Slice(chip("H100"), (8,))
     assert (
-        sharded_decode_step.splits(Replica(model("llama-3-8b"), gpu.chip), gpu, "decode", B=32, S=8192)[
-            0
-        ].time.time.parts["ici"]
+        on_slice.splits(Replica(model("llama-3-8b"), gpu.chip), gpu, "decode", B=32, S=8192)[0].time.time.parts["ici"]
         > 0
     )
-    assert sharded_decode_step.splits(
-        Replica(model("deepseek-v3"), gpu.chip, weights="fp8"), gpu, "decode", B=32, S=8192
-    )
+    assert on_slice.splits(Replica(model("deepseek-v3"), gpu.chip, weights="fp8"), gpu, "decode", B=32, S=8192)
     r = Replica(model("llama-3-8b"), V5E)
     refused(
-        (lambda: sharded_decode_step.decode(r, SQUARE, 4, 2, 8, 1), "Y·Z = 4·2 = 8 is not the slice's 16 chips"),
-        (
-            lambda: sharded_decode_step.decode(r, Slice(V5E, (2, 3)), 3, 2, 8, 1),
-            "Y=3 does not lie along 2x3 chips in whole rows",
-        ),
-        (
-            lambda: sharded_decode_step.decode(r, Slice(V5E, (8, 8)), 8, 8, 8, 1),
-            "N=32 heads do not divide over 64 ways",
-        ),
-        (lambda: sharded_decode_step.decode(r, SQUARE, 8, 2, 0, 1), "one sequence and one new token or more, got B=0"),
-        (lambda: sharded_decode_step.splits(r, SQUARE, "train"), "'decode' or 'prefill', not 'train'"),
-        (lambda: sharded_decode_step.splits(r, Slice(V5E, (8, 8)), "decode"), "N=32 heads cannot be cut over 64 chips"),
+        (lambda: on_slice.decode(r, SQUARE, 4, 2, 8, 1), "Y·Z = 4·2 = 8 is not the slice's 16 chips"),
+        (lambda: on_slice.decode(r, Slice(V5E, (2, 3)), 3, 2, 8, 1), "Y=3 does not lie along 2x3 chips in whole rows"),
+        (lambda: on_slice.decode(r, Slice(V5E, (8, 8)), 8, 8, 8, 1), "N=32 heads do not divide over 64 ways"),
+        (lambda: on_slice.decode(r, SQUARE, 8, 2, 0, 1), "one sequence and one new token or more, got B=0"),
+        (lambda: on_slice.splits(r, SQUARE, "train"), "'decode' or 'prefill', not 'train'"),
+        (lambda: on_slice.splits(r, Slice(V5E, (8, 8)), "decode"), "N=32 heads cannot be cut over 64 chips"),
     )

@@ -16,7 +16,7 @@ from helpers.costs.inference.speculation_by_position import (
     tokens_of_a_pass,
 )
 from helpers.costs.inference.speculative_decoding import best_K, expected_tokens, speed_up
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 FALLING = (0.9, 0.7, 0.4)
 CASES = ((), (0.5,), FALLING, (0.0, 0.9), (1.0, 1.0), (1.0, 0.5, 0.0))
@@ -31,7 +31,7 @@ def patterns(a):
         )
 
 
-@pytest.mark.parametrize("a", CASES, ids=str)
+@walks(CASES)
 def test_a_pass_by_enumeration(a):
     counted = [sum(p for kept, p in patterns(a) if kept == j) for j in range(len(a) + 1)]
     assert accepted(a) == pytest.approx(counted)
@@ -54,8 +54,7 @@ def test_one_acceptance_at_all_positions_is_the_formula_of_the_books():
     np.testing.assert_allclose(tokens_of_a_pass([a, a]), [expected_tokens(x, 2) for x in a])
 
 
-@pytest.mark.parametrize("a", CASES, ids=str)
-@pytest.mark.parametrize("n, B", [(1, 3), (4, 1), (5, 2), (3, 3)])
+@walks(CASES, [(1, 3), (4, 1), (5, 2), (3, 3)])
 def test_the_slowest_of_a_batch_by_following_every_course(a, n, B):
     """Whole batches, pass by pass: what is missing of each sequence, and every combination of what they accept."""
     gives = accepted(a)

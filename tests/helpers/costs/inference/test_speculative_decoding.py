@@ -14,7 +14,7 @@ from helpers.costs.inference.speculative_decoding import (
     residual,
     speed_up,
 )
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 laws = st.lists(st.integers(0, 20), min_size=4, max_size=4).filter(any).map(lambda n: [x / sum(n) for x in n])
 
@@ -31,8 +31,7 @@ def test_what_comes_out_has_the_targets_law(p, q):
     np.testing.assert_allclose(residual(np.array([p, p]), np.array([q, p])), [rest, p], atol=1e-12)
 
 
-@pytest.mark.parametrize("a", [0.0, 0.3, 0.9, 1.0])
-@pytest.mark.parametrize("K", [0, 1, 4])
+@walks([0.0, 0.3, 0.9, 1.0], [0, 1, 4])
 def test_tokens_of_a_pass_by_enumeration(a, K):
     """Every pattern of accepted and refused tokens, with its probability: those before the first refusal, and one more."""
     total = 0.0

@@ -14,6 +14,7 @@ from helpers.costs.inference.token_budget import budgeted, one_piece
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import walks
 
 UNIT = lambda B, S, pieces: 1  # noqa: E731
 BY_TOKENS = lambda B, S, pieces: (1 if B else 0) + sum(T for T, _ in pieces) / 4  # noqa: E731
@@ -62,7 +63,7 @@ def test_pages_do_run_out():
     assert logs["recompute"].span < logs["reserve"].span > logs["swap"].span
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@walks(POLICIES)
 def test_in_passes_of_one_second_it_is_the_schedule_in_steps(policy):
     met = Counter()
     for seed in range(30):

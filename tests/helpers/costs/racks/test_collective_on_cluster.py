@@ -6,24 +6,17 @@ from helpers.costs.racks import collective_on_cluster as on
 from helpers.costs.racks.cluster import hosts, racks, slices
 from helpers.costs.racks.cut import bottleneck
 from helpers.costs.racks.tiered_collectives import overtakes, swap_tiers
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 CLUSTERS = {
-    "hosts": hosts("H100", 8),
-    "two hosts": hosts("B200", 2),
-    "groups": hosts("H100", 16, group=4),
-    "thin": hosts("H100", 16, group=4, oversubscription=4),
-    "racks": racks("GB200", 2),
-    "a rack": racks("GB200", 1),
-    "older": hosts("A100", 4),
-    "v5p": slices("v5p", (4, 4, 4)),
-    "v5p slices": slices("v5p", (4, 4, 4), 2),
+    "hosts": hosts("H100", 8), "two hosts": hosts("B200", 2), "groups": hosts("H100", 16, group=4),
+    "thin": hosts("H100", 16, group=4, oversubscription=4), "racks": racks("GB200", 2), "a rack": racks("GB200", 1),
+    "older": hosts("A100", 4), "v5p": slices("v5p", (4, 4, 4)), "v5p slices": slices("v5p", (4, 4, 4), 2),
     "v5e": slices("v5e", (4, 8)),
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
-@pytest.mark.parametrize("name", CLUSTERS)
+@walks(CLUSTERS, ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
 def test_nothing_beats_the_cut_but_what_the_switch_adds(name, kind):
     c = CLUSTERS[name]
     cut = bottleneck(c, kind).seconds
@@ -62,7 +55,7 @@ def test_trees_first_and_rings_for_large_arrays():
     assert on.fastest(c, "AllReduce", V * 2, hop, card) == "hierarchical"
 
 
-@pytest.mark.parametrize("aligned", [False, True])
+@walks([False, True])
 def test_on_switches_moves_are_those_of_the_algorithm(aligned):
     c = hosts("H100", 4)
     assert on.moves(c, "AllToAll", 1e6, "rails" if aligned else "direct") == swap_tiers(1e6, 8, 4, aligned)
@@ -71,7 +64,7 @@ def test_on_switches_moves_are_those_of_the_algorithm(aligned):
     assert on.algorithms(slices("v5p", (4, 4, 4)), "AllToAll") == ("direct",)
 
 
-@pytest.mark.parametrize("m", [1, 2, 3])
+@walks([1, 2, 3])
 def test_an_all_to_all_over_slices_block_by_block(m):
     """Blocks for other slices cross the network in m - 1 messages of a chip, and are spread inside as a slice's own are."""
     c, V = slices("v5e", (4, 4), m), 960.0

@@ -15,7 +15,7 @@ from helpers.costs.racks.tiered_collectives import alpha_beta, hierarchical, swa
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout, wires
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 SMALL = {
     "two hosts": hosts("H100", 2, chips=4),
@@ -31,13 +31,12 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("kind", ["AllGather", "AllReduce", "AllToAll"])
+@walks(SMALL, ["AllGather", "AllReduce", "AllToAll"])
 def test_the_listed_sides_are_as_tight_as_any(name, kind):
     assert bottleneck(SMALL[name], kind).seconds == pytest.approx(every_cut(SMALL[name], kind).seconds)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@walks(SMALL)
 def test_flows_are_those_of_scipy(name):
     w, rng = wiring(SMALL[name], switches=2, spines=2), random.Random(name)
     at = {n.name: i for i, n in enumerate(w.nodes)}
@@ -81,13 +80,12 @@ def test_one_description_of_tiers():
         assert alpha_beta(moves, inside.W, across.W).upper == pytest.approx(w.gather)
         assert alpha_beta(hierarchical("AllReduce", 1.0, g, m), inside.W, across.W).upper == pytest.approx(w.sum)
         swap = alpha_beta(swap_tiers(1.0, g, m, aligned=False), inside.W, across.W)
-        assert swap.upper == pytest.approx(
-            w.across, rel=0.15
-        )  # there blocks go axis by axis: (g - 1)/g of all over NVLink
+        # there blocks go axis by axis: (g - 1)/g of all over NVLink
+        assert swap.upper == pytest.approx(w.across, rel=0.15)
         assert alpha_beta(swap_tiers(1.0, g, m), inside.W, across.W).upper == pytest.approx(w.across)
 
 
-@pytest.mark.parametrize("m", [2, 3, 4, 5, 8])
+@walks([2, 3, 4, 5, 8])
 def test_hierarchical_reaches_the_cut_where_the_network_decides(m):
     """On H100 hosts from five of them on; up to four a chip's own links are the bottleneck, and its card could take a share."""
     c = hosts("H100", m)
@@ -124,9 +122,7 @@ def spreading(w, root):
     return found
 
 
-@pytest.mark.parametrize(
-    "c", [hosts("H100", 2, chips=2), hosts("B200", 2, chips=2), slices("v5e", (2, 2)), slices("v5e", (1, 4))], ids=str
-)
+@walks([hosts("H100", 2, chips=2), hosts("B200", 2, chips=2), slices("v5e", (2, 2)), slices("v5e", (1, 4))])
 def test_trees_that_share_the_links_reach_the_cut(c):
     """The best AllGather there is, by linear programming: of each chip's shard so much down each tree that all end together."""
     w = wiring(c)

@@ -7,10 +7,10 @@ import pytest
 from helpers.costs.racks import gpu_machine as machine
 from helpers.costs.racks.gpu_machine import gpu, tiled
 from helpers.costs.rooflines.occupancy import SM
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 
-@pytest.mark.parametrize("loads", [1, 10, 100, 200, 400])
+@walks([1, 10, 100, 200, 400])
 def test_littles_law_by_a_memory_that_answers_one_load_at_a_time(loads):
     """Each answer is followed by the next load; the memory hands out one line every 1/W, `latency` after it was asked."""
     line, W, latency, moved = 32.0, 3.2e10, 1e-7, 20000
@@ -31,25 +31,18 @@ def test_warps_and_stages_keep_enough_in_flight():
         warps = machine.warps_in_flight(W, latency, sms, bytes_each, loads)
         assert warps == int(warps) and (warps - 1) * 32 * bytes_each * loads < need <= warps * 32 * bytes_each * loads
     assert machine.warps_in_flight(W, latency, sms) == machine.warps_in_flight(W, latency, sms, 16, 1)
-    assert (
-        machine.warps_in_flight(W, latency, sms, 4) > SM().threads / 32
-    )  # with a float each, an SM's 64 warps are too few
+    # with a float each, an SM's 64 warps are too few
+    assert machine.warps_in_flight(W, latency, sms, 4) > SM().threads / 32
     stages = machine.stages_in_flight(W, latency, sms, 8192)
     assert stages == int(stages) and (stages - 2) * 8192 < need <= (stages - 1) * 8192
 
 
 SIZES = [
-    (128, 256, 64, 4),
-    (128, 256, 64, 5),
-    (256, 256, 64, 1),
-    (64, 512, 64, 3),
-    (64, 512, 64, 2),
-    (128, 128, 128, 3),
-]
+    (128, 256, 64, 4), (128, 256, 64, 5), (256, 256, 64, 1), (64, 512, 64, 3), (64, 512, 64, 2), (128, 128, 128, 3),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("tile_m, tile_n, tile_k, stages", SIZES)
-@pytest.mark.parametrize("bytes_each", [1, 2])
+@walks(SIZES, [1, 2])
 def test_tiles_that_fit_by_taking_registers_and_bytes_one_by_one(tile_m, tile_n, tile_k, stages, bytes_each):
     sm = gpu("H100").sm
     registers = sm.registers - sm.registers // 2 - sum(tile_n for _ in range(tile_m))  # half is for all else
@@ -67,7 +60,7 @@ def test_tiles_that_fit_to_the_last_byte():
     assert not machine.tile_fits(exact, 128, 257, 1)
 
 
-@pytest.mark.parametrize("m, n, sms", [(8192, 8448, 132), (8193, 8448, 132), (300, 700, 4), (128, 256, 132), (1, 1, 8)])
+@walks([(8192, 8448, 132), (8193, 8448, 132), (300, 700, 4), (128, 256, 132), (1, 1, 8)])
 def test_waves_by_simulation(m, n, sms):
     """SMs take the next tile when they are done; every tile takes as long, whether or not its edge is full."""
     left = sum(1 for _ in range(0, m, 128) for _ in range(0, n, 256))
@@ -82,7 +75,7 @@ def test_waves_by_simulation(m, n, sms):
     assert t.efficiency == pytest.approx(m * n / (done * sms * 128 * 256))
 
 
-@pytest.mark.parametrize("tile_m, tile_n", [(64, 64), (128, 256)])
+@walks([(64, 64), (128, 256)])
 def test_intensity_by_counting(tile_m, tile_n):
     k = 48
     read = 2 * sum(1 for side in (tile_m, tile_n) for _ in range(side) for _ in range(k))

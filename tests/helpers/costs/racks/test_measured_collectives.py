@@ -10,7 +10,7 @@ import pytest
 from helpers.costs.racks.measured_collectives import ALGORITHMS, REACHED, bus_bandwidth, collective_seconds, exchange
 from helpers.costs.racks.tiered_collectives import alpha_beta, flat_ring, in_network, nvls_bus_bandwidth
 from helpers.costs.rooflines.chips import chip
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 from tests.tiers import some
 from tools import bench_collectives as bench
 
@@ -19,7 +19,7 @@ STORED = json.loads(bench.STORE.read_text(encoding="utf-8"))
 SOURCES = list(dict.fromkeys(r["source"] for r in ROWS))
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@walks(SOURCES)
 def test_the_median_error_of_each_source_is_within_15_percent(source):
     errors = [bench.off(r, REACHED) for r in ROWS if r["source"] == source and bench.large(r)]
     assert errors and statistics.median(errors) <= 0.15
@@ -80,18 +80,12 @@ def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
     assert small == pytest.approx(k.launch + 112 * k.latency + 14 * k.latency_dcn, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    "name, algorithm, share",
-    [
-        ("A100", "ring", REACHED.ring_ampere),
-        ("H800", "ring", REACHED.ring_hopper),
-        ("B200", "ring", REACHED.ring_blackwell),
-        ("MI300X", "ring", REACHED.ring_cdna),
-        ("H100", "nvls", REACHED.nvls_hopper),
-        ("B200", "nvls", REACHED.nvls_blackwell),
-        ("GB200", "nvls", REACHED.nvls_rack),
-    ],
-)
+@walks([
+    ("A100", "ring", REACHED.ring_ampere), ("H800", "ring", REACHED.ring_hopper),
+    ("B200", "ring", REACHED.ring_blackwell), ("MI300X", "ring", REACHED.ring_cdna),
+    ("H100", "nvls", REACHED.nvls_hopper), ("B200", "nvls", REACHED.nvls_blackwell),
+    ("GB200", "nvls", REACHED.nvls_rack),
+])  # fmt: skip
 def test_large_arrays_take_the_share_of_their_generation(name, algorithm, share):
     c = chip(name)
     got = bus_bandwidth("AllReduce", 1e18, c, c.pod[0], algorithm=algorithm)
@@ -125,7 +119,7 @@ def test_pieces_of_a_collective_tried_one_by_one():
     assert got + hops * k.piece == pytest.approx(k.launch + hops * k.latency + tried, rel=1e-3)
 
 
-@pytest.mark.parametrize("way, token", [("dispatch", 7168 + 56 * 4 + 16), ("combine", 2 * 7168)])
+@walks([("dispatch", 7168 + 56 * 4 + 16), ("combine", 2 * 7168)])
 def test_copies_of_a_token_by_counting_choices(way, token):
     """Of 256 experts eight: how many GPUs of one host, or hosts of four that were chosen first, have one of them."""
     gpus = 8 * (1 - math.comb(224, 8) / math.comb(256, 8))
@@ -177,9 +171,8 @@ def test_networks_that_add_leave_nvlink_its_bytes():
     assert 1 < collnet / ring < 1.4
     ring, tree, best = (bus_bandwidth("AllReduce", 2**33, slow, 16, 2, a) for a in ("ring", "tree", "best"))
     assert best == tree and tree / ring == pytest.approx(2 * 15 / 16, rel=0.05)
-    assert (
-        len({collective_seconds("AllReduce", 1e6, h100, 8, 1, a) for a in ("ring", "tree", "collnet")}) == 1
-    )  # no network
+    # no network
+    assert len({collective_seconds("AllReduce", 1e6, h100, 8, 1, a) for a in ("ring", "tree", "collnet")}) == 1
 
 
 def test_deepep_counts_what_stays_at_home():

@@ -19,6 +19,7 @@ from helpers.costs.racks.tiered_collectives import (
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.collectives import all_to_all
 from helpers.costs.sharding.sharded_array import Axis
+from tests.helpers.costs.tables import walks
 
 H100 = chip("H100")
 NVLINK, CARD = H100.link_bandwidth, H100.dcn_bandwidth
@@ -48,7 +49,7 @@ AGREE = {  # where: ours, theirs, relative difference that rounding explains
 }
 
 
-@pytest.mark.parametrize("where", AGREE)
+@walks(AGREE)
 def test_where_we_agree(where):
     ours, theirs, rel = AGREE[where]
     assert ours() == pytest.approx(theirs, rel=rel)
@@ -80,7 +81,7 @@ DIFFER = {  # where: (theirs, as printed), ours, what it is
 }
 
 
-@pytest.mark.parametrize("where", DIFFER)
+@walks(DIFFER)
 def test_where_we_differ(where):
     theirs, ours, what = DIFFER[where]
     assert ours() == pytest.approx(what, rel=0.001)

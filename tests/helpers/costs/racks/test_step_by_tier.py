@@ -20,7 +20,7 @@ from helpers.kernels import mesh
 from helpers.kernels.racks import hsdp
 from helpers.kernels.training import mlp_training_step
 from helpers.kernels.transformers.adam import Adam
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 HOST, RACK, CUBE = (Slice(chip(n), s) for n, s in (("H100", (8,)), ("GB200", (64,)), ("v5p", (4, 4, 4))))
 LLAMA, MOE = model("llama-3-8b"), model("mixtral-8x7b")
@@ -59,7 +59,7 @@ def sent_by(members, tier_of, seconds_of):
     return [max(x[t] for x in out.values()) for t in range(3)]
 
 
-@pytest.mark.parametrize("n", [(4, 1, 1), (2, 4, 1), (8, 2, 4), (1, 4, 2), (4, 2, 2)])
+@walks([(4, 1, 1), (2, 4, 1), (8, 2, 4), (1, 4, 2), (4, 2, 2)])
 def test_a_gather_by_every_message(n):
     """fsdp over so many chips of a domain, domains of a group, and groups: who stands at the same place below a tier talks in it."""
     inside, group, groups = n
@@ -75,7 +75,7 @@ def test_a_gather_by_every_message(n):
     assert [x.bytes["weights"] / gathers for x in over] == pytest.approx(want)
 
 
-@pytest.mark.parametrize("group", [8, 32, 64])
+@walks([8, 32, 64])
 def test_the_seconds_of_all_tiers_are_those_of_the_floor(group):
     """Without hops and oversubscription the tiers divide what `layout.wires` adds up; an AllToAll over tp and ep has one place."""
     c = Cluster(HOST, 64, 0 if group == 64 else group)

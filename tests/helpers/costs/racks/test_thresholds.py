@@ -9,6 +9,7 @@ from helpers.costs.racks.tiered_collectives import domains_reached
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.dp_fsdp_tp import data_batch
 from helpers.costs.training.expert_parallelism import expert_width
+from tests.helpers.costs.tables import walks
 
 H100 = (9.89e14, 8, 128, 4.5e11, 5e10)
 RACK = (2.5e15, 72, 16, 9e11, 5e10)
@@ -32,7 +33,7 @@ def sent(pairs):
     return [max((n for x in (out, into) for (t, _), n in x.items() if t is tier), default=0) for tier in (True, False)]
 
 
-@pytest.mark.parametrize("Y", [1, 2, 4, 8])
+@walks([1, 2, 4, 8])
 def test_fsdp_with_tp_by_every_message(Y):
     """4 domains of 8: chips of one place in their TP group gather its Y-th of the weights, across first and then inside."""
     C, g, m, W, W_dcn, D, F = 9.89e14, 8, 4, 4.5e11, 5e10, 1024, 4096
@@ -77,8 +78,7 @@ def test_hsdp_sends_over_the_network_once_in_a_step():
     assert step == pytest.approx(least(lambda b: 8 * b * D * F / C >= reduce), rel=1e-6)
 
 
-@pytest.mark.parametrize("machine", [H100, RACK], ids=["hosts", "racks"])
-@pytest.mark.parametrize("groups, inside", [(1, 2), (1, 8), (2, 8), (8, 8), (2, 72)])
+@walks([H100, RACK], [(1, 2), (1, 8), (2, 8), (8, 8), (2, 72)])
 def test_tp_by_every_message(machine, groups, inside):
     """An AllGather of In and a ReduceScatter of Out, each a 2·B·D array over Y chips."""
     (C, g, _, W, W_dcn), B, D = machine, 4096, 1024
@@ -94,7 +94,7 @@ def test_tp_by_every_message(machine, groups, inside):
     assert limits.tensor_width(C, Y, g, W, W_dcn) == pytest.approx(want, rel=1e-6)
 
 
-@pytest.mark.parametrize("reached", [None, domains_reached(8, 8), 4])
+@walks([None, domains_reached(8, 8), 4])
 def test_experts_by_tokens_that_travel(reached):
     C, g, m, k, W, W_dcn, D = 9.89e14, 8, 8, 8, 4.5e11, 5e10, 512
     copies = (k if reached is None else reached) * (m - 1) / m  # that leave the domain
@@ -139,7 +139,7 @@ def test_experts_lie_on_chips_that_there_are():
         limits.thresholds(hosts("H100", 2), F=28672, ep_chips=2.5)
 
 
-@pytest.mark.parametrize("name, widest", [("v5p", 4), ("v7", 2)])
+@walks([("v5p", 4), ("v7", 2)])
 def test_tp_on_a_torus_by_cuts_of_lines(name, widest):
     """TP takes neighbours along one axis, a line; what is left of that axis helps FSDP with a tp-th of its links."""
     c, F = chip(name), 28672

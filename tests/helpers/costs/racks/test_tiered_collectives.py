@@ -10,7 +10,7 @@ from helpers.costs.racks import tiered_collectives as tiered
 from helpers.costs.racks.hierarchical_steps import hierarchical_steps
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.sharding.collectives import chained
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 SIZES = [(2, 2), (4, 2), (2, 4), (3, 3), (8, 2), (8, 3)]
 
@@ -42,8 +42,7 @@ def around(sent, ring, pieces, size, rounds=1):
             sent.send(ring[(piece + hop) % len(ring)], ring[(piece + hop + 1) % len(ring)], size)
 
 
-@pytest.mark.parametrize("g, m", [*SIZES, (4, 1)])
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce"])
+@walks(["AllGather", "ReduceScatter", "AllReduce"], [*SIZES, (4, 1)])
 def test_a_flat_ring_on_every_rail(kind, g, m):
     sent, V, n = Sent(), 720.0, g * m
     for rail in range(g):  # ring `rail` leaves every domain at chip `rail`, and enters it at the next one
@@ -54,7 +53,7 @@ def test_a_flat_ring_on_every_rail(kind, g, m):
     assert sum(x.hops for x in moves) == (n - 1) * (2 if kind == "AllReduce" else 1)
 
 
-@pytest.mark.parametrize("n", [2, 8, 72])
+@walks([2, 8, 72])
 def test_bus_factors_are_what_a_chip_sends_of_its_size(n):
     for kind, rounds in (("AllGather", 1), ("ReduceScatter", 1), ("AllReduce", 2)):
         sent = Sent()
@@ -66,7 +65,7 @@ def test_bus_factors_are_what_a_chip_sends_of_its_size(n):
     assert tiered.bus_factor("AllToAll", n) == pytest.approx(sent.most("ici"))
 
 
-@pytest.mark.parametrize("g, m", [*SIZES, (4, 1), (1, 4)])
+@walks([*SIZES, (4, 1), (1, 4)])
 def test_hierarchical_adds_the_right_numbers_with_the_bytes_it_says(g, m):
     """The steps, run on integers: every chip ends with the sums of all, and the messages are those of the formula."""
     rng, sent, hops = random.Random(g * m), Sent(), Counter()
@@ -105,7 +104,7 @@ def trees(m):
     return first, second
 
 
-@pytest.mark.parametrize("m", [2, 3, 4, 5, 8, 16, 31, 32])
+@walks([2, 3, 4, 5, 8, 16, 31, 32])
 def test_two_trees(m):
     V, g, sent = 64.0, 8, Counter()
     deepest = 0
@@ -124,7 +123,7 @@ def test_two_trees(m):
     assert 2 * deepest in (move.hops, move.hops + 2, move.hops - 2)
 
 
-@pytest.mark.parametrize("g", [2, 4, 5, 8])
+@walks([2, 4, 5, 8])
 def test_the_switch_adds(g):
     V, sent = 40.0, Sent()
     switch = (0, "switch")
@@ -141,7 +140,7 @@ def test_the_switch_adds(g):
     assert tiered.bus_factor("AllReduce", g) * algbw == pytest.approx(tiered.nvls_bus_bandwidth(W, g))
 
 
-@pytest.mark.parametrize("g, m", [*SIZES, (4, 1)])
+@walks([*SIZES, (4, 1)])
 def test_gathers_by_the_switch(g, m):
     """Shards go round on each rail, and then each chip sends what its rail has once, and the switch hands it to all."""
     V, sent = 720.0, Sent()
@@ -171,8 +170,7 @@ def test_where_the_switch_overtakes_a_ring():
         assert tiered.nvls_from(370e9, nvls) == float("inf") and tiered.nvls_bus_bandwidth(nvls, 1e6) < 370e9
 
 
-@pytest.mark.parametrize("g, m", SIZES)
-@pytest.mark.parametrize("aligned", [False, True])
+@walks(SIZES, [False, True])
 def test_blocks_of_an_all_to_all(g, m, aligned):
     sent, V, n = Sent(), 3600.0, g * m
     chips, messages = [(d, i) for d in range(m) for i in range(g)], defaultdict(set)
@@ -188,9 +186,7 @@ def test_blocks_of_an_all_to_all(g, m, aligned):
     assert max(map(len, messages.values())) == moves[1].hops
 
 
-@pytest.mark.parametrize(
-    "E, m, k, limit", [(8, 4, 3, None), (8, 2, 4, None), (12, 4, 2, 2), (12, 3, 4, 2), (6, 6, 3, 3)]
-)
+@walks([(8, 4, 3, None), (8, 2, 4, None), (12, 4, 2, 2), (12, 3, 4, 2), (6, 6, 3, 3)])
 def test_domains_that_a_token_reaches(E, m, k, limit):
     each = E // m
     choices = [
@@ -202,7 +198,7 @@ def test_domains_that_a_token_reaches(E, m, k, limit):
     assert tiered.domains_reached(k, m, E, limit) == pytest.approx(mean)
 
 
-@pytest.mark.parametrize("k, m", [(1, 4), (2, 3), (3, 4), (4, 2)])
+@walks([(1, 4), (2, 3), (3, 4), (4, 2)])
 def test_domains_of_experts_drawn_again_and_again(k, m):
     mean = sum(len(set(drawn)) for drawn in product(range(m), repeat=k)) / m**k
     assert tiered.domains_reached(k, m) == pytest.approx(mean)
@@ -220,7 +216,7 @@ def test_without_latency_bytes_alone_take_time():
     assert tiered.alpha_beta(moves, 10.0, 2.0, 0.5, 3.0).parts == {"ici": 10.0 + 10 * 0.5, "dcn": 6.0 + 5 * 3.0}
 
 
-@pytest.mark.parametrize("W, each", [(1.6e11, 8e9), (1e11, 7e9), (1.0, 3.0)])
+@walks([(1.6e11, 8e9), (1e11, 7e9), (1.0, 3.0)])
 def test_the_fewest_sms_that_copy_as_much(W, each):
     assert tiered.sms_for(W, each) == next(s for s in range(1, 100) if s * each >= W)
 
@@ -259,7 +255,7 @@ def test_where_one_algorithm_overtakes_another():
     assert 8e-5 + V * 6e-12 == pytest.approx(3e-4 + V * 5e-12)
 
 
-@pytest.mark.parametrize("math, comms", [(1e-3, 2e-2), (1e-4, 5e-2), (2e-3, 1e-3)])
+@walks([(1e-3, 2e-2), (1e-4, 5e-2), (2e-3, 1e-3)])
 def test_sms_that_copy(math, comms):
     """Every number of SMs, tried."""
     sms = 132

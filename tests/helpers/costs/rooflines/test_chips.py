@@ -8,28 +8,21 @@ from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.torus import HOP
 from helpers.costs.training.step_estimate_constants import CONSTANTS
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
 
 
-@pytest.mark.parametrize("c", CHIPS.values(), ids=CHIPS)
+@walks(CHIPS.values())
 def test_every_field_has_a_source(c):
     own = {"name", "kind", "names", "neighbours", "sources"}
     assert {f.name for f in fields(Chip)} - own == set(c.sources)
 
 
-@pytest.mark.parametrize(
-    "name,kind,cores",
-    [
-        ("v3", "TPU v3", 2),
-        ("v4p", "TPU v4", 2),
-        ("v5e", "TPU v5e", 1),
-        ("v5p", "TPU v5p", 2),
-        ("v6e", "TPU v6e", 1),
-        ("v7", "TPU7x", 2),
-    ],
-)
+@walks([
+    ("v3", "TPU v3", 2), ("v4p", "TPU v4", 2), ("v5e", "TPU v5e", 1), ("v5p", "TPU v5p", 2), ("v6e", "TPU v6e", 1),
+    ("v7", "TPU7x", 2),
+])  # fmt: skip
 def test_tpus_against_the_table_inside_jax(name, kind, cores):
     """JAX carries its own table for Pallas. Sources round differently, so 15 % apart is a different number."""
     tpu_info = pytest.importorskip("jax._src.tpu_info", reason="JAX 0.12 holds this table; 0.10 keeps it elsewhere")
@@ -46,10 +39,7 @@ def test_tpus_against_the_table_inside_jax(name, kind, cores):
         assert not theirs or c.rate(dtype) == pytest.approx(theirs * per_chip, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    "name,hbm,per_axis",
-    [("v3", 156, 700), ("v4p", 229, 3056), ("v5p", 164, 2550), ("v5e", 243, 2189), ("v6e", 575, 5111)],
-)
+@walks([("v3", 156, 700), ("v4p", 229, 3056), ("v5p", 164, 2550), ("v5e", 243, 2189), ("v6e", 575, 5111)])
 def test_published_intensities(name, hbm, per_axis):
     c = chip(name)
     assert round(c.alpha_hbm()) == hbm
@@ -66,30 +56,25 @@ def test_published_intensities_of_gpus():
 
 # What frameworks divide by for MFU, and other people's tables: torchtitan `tools/utils.py`, verl `utils/flops_counter.py`,
 # LLM-Prof `hardware_spec.md` (memory in GB, links both ways in GB/s), Lockwood's "Trainium2" (an instance of sixteen).
-@pytest.mark.parametrize(
-    "name,bf16",
-    [("A100", 312e12), ("H100", 989e12), ("H100-PCIe", 756e12), ("H200", 989e12), ("B200", 2.25e15), ("GB200", 2.5e15),
-     ("H800", 989e12), ("H20", 148e12), ("MI300X", 1300e12), ("Trn2", 20.8e15 / 16 / 2)],
-)  # fmt: skip
+@walks([
+    ("A100", 312e12), ("H100", 989e12), ("H100-PCIe", 756e12), ("H200", 989e12), ("B200", 2.25e15), ("GB200", 2.5e15),
+    ("H800", 989e12), ("H20", 148e12), ("MI300X", 1300e12), ("Trn2", 20.8e15 / 16 / 2),
+])  # fmt: skip
 def test_rates_that_frameworks_divide_by(name, bf16):
     assert chip(name).rate() == pytest.approx(bf16, rel=0.03)
 
 
-@pytest.mark.parametrize(
-    "name,memory,bandwidth,both_ways",
-    [("H20", 96, 4022, 900), ("H800", 80, 3350, 400), ("A100", 80, 2039, 600), ("H100", 80, 3350, 900),
-     ("H200", 141, 4800, 900), ("Trn2", 1.5 * 1024**4 / 16 / 1e9, 3000, 1280 - 4 * 64)],
-)  # fmt: skip
+@walks([
+    ("H20", 96, 4022, 900), ("H800", 80, 3350, 400), ("A100", 80, 2039, 600), ("H100", 80, 3350, 900),
+    ("H200", 141, 4800, 900), ("Trn2", 1.5 * 1024**4 / 16 / 1e9, 3000, 1280 - 4 * 64),
+])  # fmt: skip
 def test_memory_and_links_against_other_tables(name, memory, bandwidth, both_ways):
     c = chip(name)
     assert (c.hbm_bytes, c.hbm_bandwidth) == pytest.approx((memory * 1e9, bandwidth * 1e9), rel=0.04)
     assert 2 * c.link_bandwidth == pytest.approx(both_ways * 1e9)
 
 
-@pytest.mark.parametrize(
-    "name,cores,clock,each",
-    [("H100-PCIe", 114, 1.62e9, 4096), ("MI300X", 8 * 38, 2.1e9, 2048), ("MI355X", 8 * 32, 2.4e9, 4096)],
-)
+@walks([("H100-PCIe", 114, 1.62e9, 4096), ("MI300X", 8 * 38, 2.1e9, 2048), ("MI355X", 8 * 32, 2.4e9, 4096)])
 def test_rates_are_cores_times_clock(name, cores, clock, each):
     """By hand from the makers' peak clocks; AMD's LDS read 128 bytes a clock, and 256 since CDNA 4."""
     c = chip(name)
@@ -111,11 +96,10 @@ def test_names_of_cores_and_links():
     assert all((c.names[1] == "ICI") == bool(c.axes) == (c.kind == "tpu") for c in CHIPS.values())
 
 
-@pytest.mark.parametrize(
-    "asked,name",
-    [("mi300", "MI300X"), ("trainium2", "Trn2"), ("h100-sxm", "H100"), ("tpu-v5p", "v5p"), ("TPU v5 lite", "v5e"),
-     ("NVIDIA H100 80GB HBM3", "H100"), ("h100_pcie", "H100-PCIe"), ("tpu7x", "v7"), ("GB200-NVL72", "GB200")],
-)  # fmt: skip
+@walks([
+    ("mi300", "MI300X"), ("trainium2", "Trn2"), ("h100-sxm", "H100"), ("tpu-v5p", "v5p"), ("TPU v5 lite", "v5e"),
+    ("NVIDIA H100 80GB HBM3", "H100"), ("h100_pcie", "H100-PCIe"), ("tpu7x", "v7"), ("GB200-NVL72", "GB200"),
+])  # fmt: skip
 def test_names_by_meaning(asked, name):
     assert chip(asked) is CHIPS[name]
 
@@ -146,32 +130,19 @@ def test_pods():
     assert Slice(chip("v7"), (16, 24, 24)).chips == 9216
 
 
-@pytest.mark.parametrize(
-    "name,shape,wraps",
-    [
-        ("v5e", (16, 16), (True, True)),
-        ("v5e", (8, 16), (False, True)),
-        ("v5e", (4, 4), (False, False)),
-        ("v3", (32, 16), (True, False)),
-        ("v4p", (4, 4, 4), (True, True, True)),
-        ("v5p", (8, 4, 12), (True, True, True)),
-        ("v4p", (2, 2, 4), (False, False, False)),
-    ],
-)
+@walks([
+    ("v5e", (16, 16), (True, True)), ("v5e", (8, 16), (False, True)), ("v5e", (4, 4), (False, False)),
+    ("v3", (32, 16), (True, False)), ("v4p", (4, 4, 4), (True, True, True)), ("v5p", (8, 4, 12), (True, True, True)),
+    ("v4p", (2, 2, 4), (False, False, False)),
+])  # fmt: skip
 def test_when_an_axis_wraps(name, shape, wraps):
     assert Slice(chip(name), shape).wraps == wraps
 
 
-@pytest.mark.parametrize(
-    "shape,message",
-    [
-        ((4,), "has 2 axes"),
-        ((4, 4, 4), "has 2 axes"),
-        ((0, 4), "1 or more"),
-        ((4.0, 4), "1 or more"),
-        ((4, 32), "larger than a v5e pod"),
-    ],
-)
+@walks([
+    ((4,), "has 2 axes"), ((4, 4, 4), "has 2 axes"), ((0, 4), "1 or more"), ((4.0, 4), "1 or more"),
+    ((4, 32), "larger than a v5e pod"),
+])  # fmt: skip
 def test_impossible_slices_are_refused(shape, message):
     refused(
         (lambda: Slice(chip("v5e"), shape), message),

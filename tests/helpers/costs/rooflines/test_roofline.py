@@ -24,7 +24,7 @@ from helpers.costs.rooflines.roofline import (
     split_matmul,
     time,
 )
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 sizes = st.integers(1, 20_000)
 rates = st.floats(1e9, 1e16)
@@ -42,14 +42,14 @@ def matmul_by_hand(B, D, F):
     return flops, len(touched)
 
 
-@pytest.mark.parametrize("B,D,F", [(1, 1, 1), (2, 3, 4), (5, 1, 7), (4, 6, 3)])
+@walks([(1, 1, 1), (2, 3, 4), (5, 1, 7), (4, 6, 3)])
 def test_matmul_counts_every_operation_and_element(B, D, F):
     flops, elements = matmul_by_hand(B, D, F)
     assert matmul(B, D, F).flops == flops
     assert matmul(B, D, F, 2, 2, 2).bytes == 2 * elements
 
 
-@pytest.mark.parametrize("N", [1, 2, 17])
+@walks([1, 2, 17])
 def test_dot_counts_products_and_additions(N):
     assert dot(N).flops == sum(1 for _ in range(N)) + sum(1 for _ in range(N - 1))
     assert dot(N).intensity == (2 * N - 1) / (4 * N + 2)

@@ -14,17 +14,13 @@ from helpers.costs.rooflines.host_offload import Stages, offloaded_matmul
 from helpers.costs.rooflines.matrix_and_vector_units import mxu_rate, vpu_rate
 from helpers.costs.rooflines.occupancy import SM, wave_efficiency, waves
 from helpers.costs.rooflines.torus import diameter, distance, gather_to_one, line_distance, ports, send
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 SLICES = [
-    Slice(chip("v5e"), (4, 4)),
-    Slice(chip("v5e"), (4, 16)),
-    Slice(chip("v4p"), (4, 4, 4)),
-    Slice(chip("v4p"), (2, 2, 4)),
-    Slice(chip("v5e"), (3, 5), wraps=(True, False)),
-    Slice(chip("v5e"), (2, 6), wraps=(True, True)),
-    Slice(chip("v5e"), (1, 8)),
-]
+    Slice(chip("v5e"), (4, 4)), Slice(chip("v5e"), (4, 16)), Slice(chip("v4p"), (4, 4, 4)),
+    Slice(chip("v4p"), (2, 2, 4)), Slice(chip("v5e"), (3, 5), wraps=(True, False)),
+    Slice(chip("v5e"), (2, 6), wraps=(True, True)), Slice(chip("v5e"), (1, 8)),
+]  # fmt: skip
 
 
 def neighbours(at, s):
@@ -47,7 +43,7 @@ def bfs(src, s):
     return seen
 
 
-@pytest.mark.parametrize("s", SLICES, ids=lambda s: "x".join(map(str, s.shape)))
+@walks(SLICES)
 def test_distance_and_diameter_are_those_of_the_graph(s):
     chips = list(product(*map(range, s.shape)))
     found = {src: bfs(src, s) for src in chips[:: max(1, len(chips) // 8)]}
@@ -56,7 +52,7 @@ def test_distance_and_diameter_are_those_of_the_graph(s):
     assert diameter(s) == max(max(bfs(c, s).values()) for c in chips)
 
 
-@pytest.mark.parametrize("s", SLICES, ids=lambda s: "x".join(map(str, s.shape)))
+@walks(SLICES)
 def test_ports_are_the_links_of_the_graph(s):
     for c in product(*map(range, s.shape)):
         assert ports(c, s) == len(set(neighbours(c, s)) - {c})
@@ -85,7 +81,7 @@ def shortest_disjoint_paths(src, dst, s):
         flow += 1
 
 
-@pytest.mark.parametrize("s", SLICES, ids=lambda s: "x".join(map(str, s.shape)))
+@walks(SLICES)
 def test_paths_are_the_most_shortest_paths_without_a_common_link(s):
     chips = list(product(*map(range, s.shape)))
     for src, dst in zip(chips[::5], chips[::-3]):
@@ -126,9 +122,10 @@ def least_seconds(where, s: Slice) -> float:
     return best.fun / s.chip.link_bandwidth
 
 
-@pytest.mark.parametrize("name, shape", [
-    ("v5e", (8, 1)), ("v5e", (1, 5)), ("v5e", (8, 2)), ("v5e", (7, 3)), ("v5e", (4, 4)), ("v5e", (2, 2)), ("v5e", (16, 2)),
-    ("v5p", (2, 2, 1)), ("v5p", (4, 4, 1)), ("v5p", (4, 2, 2)), ("v5p", (5, 3, 2)), ("v5p", (8, 2, 1)),
+@walks([
+    ("v5e", (8, 1)), ("v5e", (1, 5)), ("v5e", (8, 2)), ("v5e", (7, 3)), ("v5e", (4, 4)), ("v5e", (2, 2)),
+    ("v5e", (16, 2)), ("v5p", (2, 2, 1)), ("v5p", (4, 4, 1)), ("v5p", (4, 2, 2)), ("v5p", (5, 3, 2)),
+    ("v5p", (8, 2, 1)),
 ])  # fmt: skip
 def test_gathering_to_one_chip_is_the_best_flow(name, shape):
     s = Slice(chip(name), shape)
@@ -136,7 +133,7 @@ def test_gathering_to_one_chip_is_the_best_flow(name, shape):
         assert gather_to_one(1e12, where, s) == pytest.approx(1e12 * least_seconds(where, s)), where
 
 
-@pytest.mark.parametrize("s", SLICES, ids=lambda s: "x".join(map(str, s.shape)))
+@walks(SLICES)
 def test_gathering_to_one_chip_of_these_slices_is_the_best_flow(s):
     for where in list(product(*map(range, s.shape)))[::9]:
         assert gather_to_one(1e12, where, s) == pytest.approx(1e12 * least_seconds(where, s)), where

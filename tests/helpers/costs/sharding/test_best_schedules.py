@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 
 from helpers.costs.sharding.collectives import all_gather, all_reduce, chained, permute, reduce_scatter, scramble
 from helpers.costs.sharding.sharded_array import Axis
+from tests.helpers.costs.tables import walks
 
 LINE = [Axis(n, False) for n in range(2, 9)]
 GRIDS = [(a,) for a in LINE] + [
@@ -46,7 +47,7 @@ def partitions(n: int):
     yield from place(0, 0)
 
 
-@pytest.mark.parametrize("axes", GRIDS, ids=str)
+@walks(GRIDS)
 def test_all_reduce_sends_what_the_best_spanning_trees_send(axes):
     """Parts of the array summed up one spanning tree each, and spread down it: Tutte and Nash-Williams' count of trees."""
     chips, wired = int(np.prod([a.n for a in axes])), links(axes)
@@ -56,7 +57,7 @@ def test_all_reduce_sends_what_the_best_spanning_trees_send(axes):
     assert all_reduce(1.0, axes).bytes == pytest.approx(1 / most)
 
 
-@pytest.mark.parametrize("axes", LARGE, ids=str)
+@walks(LARGE)
 def test_trees_that_avoid_busy_links_come_near_the_price(axes):
     """A program for larger grids: chunk by chunk the spanning tree of least busy links."""
     chips, wired, load = int(np.prod([a.n for a in axes])), links(axes), Counter()
@@ -71,7 +72,7 @@ def test_trees_that_avoid_busy_links_come_near_the_price(axes):
     assert price - 1e-9 <= max(load.values()) / chunks <= 1.03 * price
 
 
-@pytest.mark.parametrize("axes", [*GRIDS, *LARGE, (Axis(4), Axis(4)), (Axis(5), Axis(8)), (Axis(2),)], ids=str)
+@walks([*GRIDS, *LARGE, (Axis(4), Axis(4)), (Axis(5), Axis(8)), (Axis(2),)])
 def test_all_reduce_costs_no_more_than_its_two_halves_and_no_less_than_is_possible(axes):
     chips = np.prod([a.n for a in axes])
     whole, half = all_reduce(1.0, axes), all_gather(1.0, axes)
@@ -91,7 +92,7 @@ def spread(n: int, chunks: int) -> int:
     return steps
 
 
-@pytest.mark.parametrize("n", range(2, 9))
+@walks(range(2, 9))
 def test_a_chain_of_chunks_is_as_fast_as_news_can_travel(n):
     for chunks in (1, 2, 3, 8, 50):
         assert chained(1.0, n, chunks, 1.0, 0.0) == pytest.approx(spread(n, chunks) / chunks)
@@ -120,7 +121,7 @@ def routed(n: int, to) -> float:
     return best.fun
 
 
-@pytest.mark.parametrize("n", range(3, 9))
+@walks(range(3, 9))
 def test_shifts_round_a_ring_are_split_as_the_linear_program_splits_them(n):
     for d in range(n):
         assert permute(1.0, Axis(n), d).bytes == pytest.approx(routed(n, [(i + d) % n for i in range(n)]))
@@ -132,7 +133,7 @@ def test_scramble_is_the_worst_of_all_permutations(n):
     assert scramble(1.0, Axis(n)).bytes == pytest.approx(max(routed(n, to) for to in permutations(range(n))))
 
 
-@pytest.mark.parametrize("n", range(2, 8))
+@walks(range(2, 8))
 def test_scramble_on_a_line_is_the_worst_of_all_permutations(n):
     worst = max(max(sum(s <= wire < to[s] for s in range(n)) for wire in range(n - 1)) for to in permutations(range(n)))
     assert scramble(1.0, Axis(n, False)).bytes == worst

@@ -11,6 +11,7 @@ from helpers.costs.sharding.collectives import Collective, seconds
 from helpers.costs.sharding.matmul_plans import cheapest, order, plans
 from helpers.costs.sharding.resharding import shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh
+from tests.helpers.costs.tables import walks
 from tests.tiers import repeats
 
 MESHES = {
@@ -163,7 +164,7 @@ def same(one, other):
     return one == pytest.approx(other, rel=1e-8)
 
 
-@pytest.mark.parametrize("name", MESHES)
+@walks(MESHES)
 def test_nothing_takes_less_time(name):
     for a, b, c, sizes, mesh, v in cases(name, repeats(3, 30)):
         best = order(cheapest(a, b, c, sizes, mesh, v).time(v))
@@ -172,7 +173,7 @@ def test_nothing_takes_less_time(name):
 
 
 @pytest.mark.slow("searches every sharding over three axes")
-@pytest.mark.parametrize("name", FULL)
+@walks(FULL)
 def test_nothing_takes_less_time_over_three_axes(name):
     for a, b, c, sizes, mesh, v in cases(name, repeats(1, 8)):
         best = order(cheapest(a, b, c, sizes, mesh, v).time(v))
@@ -183,7 +184,7 @@ def order_of(times):
     return tuple(float(f"{t:.9g}") for t in times)
 
 
-@pytest.mark.parametrize("name", ["4", "4x2", "lines 4x4"])
+@walks(["4", "4x2", "lines 4x4"])
 def test_nothing_that_fits_takes_less_time(name):
     draw = random.Random(name)
     for a, b, c, sizes, mesh, v in cases(name, repeats(4, 30)):

@@ -6,15 +6,13 @@ from helpers.costs.sharding import collective_steps, collectives
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.kernels.sharding import collectives as kernels
 from tests import ppermute_traffic
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 AXES = [(axis, ways) for n in range(2, 10) for axis, ways in ((Axis(n), 2), (Axis(n), 1), (Axis(n, wraps=False), 2))]
 COST = {
     "all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "all_reduce": "all_reduce", "all_to_all": "all_to_all",
     "gather_matmul": "all_gather", "matmul_scatter": "reduce_scatter",
 }  # fmt: skip
-EVERY = pytest.mark.parametrize("axis, ways", AXES, ids=str)
-KIND = pytest.mark.parametrize("kind", COST)
 
 
 def neighbours(axis: Axis) -> set:
@@ -24,8 +22,7 @@ def neighbours(axis: Axis) -> set:
     return links | ({(n - 1, 0, 1), (0, n - 1, -1)} if axis.wraps else set())
 
 
-@KIND
-@EVERY
+@walks(COST, AXES)
 def test_bytes_and_hops_are_those_of_the_cost_function(kind, axis, ways):
     film = getattr(collective_steps, kind)(axis, ways)
     move = getattr(collectives, COST[kind])(1.0, axis, ways)
@@ -35,16 +32,14 @@ def test_bytes_and_hops_are_those_of_the_cost_function(kind, axis, ways):
     assert film.hops == move.hops + chained * (axis.n - 1)  # n blocks, each one step behind the one before it
 
 
-@KIND
-@EVERY
+@walks(COST, AXES)
 def test_blocks_cross_links_that_exist_and_one_way_means_one_way(kind, axis, ways):
     sends = [s for f in getattr(collective_steps, kind)(axis, ways).frames for s in f.sends]
     assert {(s.src, s.dst, s.way) for s in sends} <= neighbours(axis)
     assert ways == 2 or {s.way for s in sends} == {1}
 
 
-@KIND
-@EVERY
+@walks(COST, AXES)
 def test_what_is_sent_was_held_and_arrives(kind, axis, ways):
     film = getattr(collective_steps, kind)(axis, ways).frames
     for now, then in zip(film, film[1:]):
@@ -54,7 +49,7 @@ def test_what_is_sent_was_held_and_arrives(kind, axis, ways):
             assert s.parts <= arrived or s.block in then.works[s.dst]
 
 
-@EVERY
+@walks(AXES)
 def test_they_end_as_promised(axis, ways):
     n = axis.n
     every = frozenset(range(n))
@@ -68,7 +63,7 @@ def test_they_end_as_promised(axis, ways):
     assert all(not f.sends for f in end.values())
 
 
-@EVERY
+@walks(AXES)
 def test_a_collective_matmul_multiplies_every_block_once_and_never_waits(axis, ways):
     for kind in ("gather_matmul", "matmul_scatter"):
         film = getattr(collective_steps, kind)(axis, ways)
@@ -79,7 +74,7 @@ def test_a_collective_matmul_multiplies_every_block_once_and_never_waits(axis, w
     assert max(chunks) <= 2  # never all of the gathered matrix
 
 
-@EVERY
+@walks(AXES)
 def test_summands_are_counted_once(axis, ways):
     """All blocks together hold every device's partial sum of every block in every frame: none is lost, none doubled."""
     n = axis.n
@@ -89,7 +84,7 @@ def test_summands_are_counted_once(axis, ways):
             assert sorted(d for p in parts for d in p) == list(range(n))
 
 
-@pytest.mark.parametrize("n", range(2, 10))
+@walks(range(2, 10))
 def test_along_a_line_sums_meet_in_the_middle_and_no_partial_sum_is_counted_twice(n):
     """What stands in a block is what lies on one side of the device, or everything; each device's copies add up to no more."""
     every = frozenset(range(n))
@@ -107,16 +102,17 @@ def test_the_words_name_every_send():
     assert all(f.text in film.alt for f in film.frames) and "line of 4" in film.alt
 
 
-@KIND
-@pytest.mark.parametrize("axis, ways, said", [
-    (Axis(4, wraps=False), 1, "ways = 1 does not fit"), (Axis(4), 3, "ways = 3"), (Axis(1), 2, "2 or more devices"),
-])  # fmt: skip
-def test_what_makes_no_film_is_refused(kind, axis, ways, said):
-    refused((lambda: getattr(collective_steps, kind)(axis, ways), said))
+@walks(COST)
+def test_what_makes_no_film_is_refused(kind):
+    film = getattr(collective_steps, kind)
+    refused(
+        (lambda: film(Axis(4, wraps=False), 1), "ways = 1 does not fit"),
+        (lambda: film(Axis(4), 3), "ways = 3"),
+        (lambda: film(Axis(1), 2), "2 or more devices"),
+    )
 
 
-@pytest.mark.parametrize("n", [3, 4, 5])
-@pytest.mark.parametrize("how", [{"ways": 1}, {"ways": 2}, {"wraps": False}], ids=str)
+@walks([3, 4, 5], [{"ways": 1}, {"ways": 2}, {"wraps": False}])
 def test_films_show_what_our_programs_send(n, how):
     """Link by link, the blocks of a film are those of the permutes in helpers.kernels."""
     axis, ways = Axis(n, how.get("wraps", True)), how.get("ways", 2)

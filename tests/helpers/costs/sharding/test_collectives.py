@@ -11,7 +11,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding import collective_steps, collectives
 from helpers.costs.sharding.collectives import Collective, seconds
 from helpers.costs.sharding.sharded_array import Axis, Mesh
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 RINGS = [Axis(n) for n in (2, 3, 4, 5, 6, 7, 8)]
 LINES = [Axis(n, False) for n in (2, 3, 4, 5, 8)]
@@ -39,7 +39,7 @@ def flood(axis: Axis, ways: int):
     return hops, max(links.values())
 
 
-@pytest.mark.parametrize("ways, axis", [(w, a) for w in (1, 2) for a in RINGS] + [(2, a) for a in LINES])
+@walks([(w, a) for w in (1, 2) for a in RINGS] + [(2, a) for a in LINES])
 def test_all_gather_counts_hops_and_bytes(ways, axis):
     hops, shards = flood(axis, ways)
     move = collectives.all_gather(1.0, axis, ways)
@@ -81,22 +81,16 @@ def routed(axes, ways=2):
     return max(links.values())
 
 
-@pytest.mark.parametrize("ways, axis", [(w, a) for w in (1, 2) for a in RINGS] + [(2, a) for a in LINES])
+@walks([(w, a) for w in (1, 2) for a in RINGS] + [(2, a) for a in LINES])
 def test_all_to_all_counts_blocks(ways, axis):
     move = collectives.all_to_all(1.0, axis, ways)
     assert move.bytes == pytest.approx(routed((axis,), ways) / axis.n**2)
 
 
-@pytest.mark.parametrize(
-    "axes",
-    [
-        (Axis(4), Axis(4)),
-        (Axis(4), Axis(8)),
-        (Axis(3), Axis(5)),
-        (Axis(4, False), Axis(2, False)),
-        (Axis(4), Axis(2), Axis(3)),
-    ],
-)
+@walks([
+    (Axis(4), Axis(4)), (Axis(4), Axis(8)), (Axis(3), Axis(5)), (Axis(4, False), Axis(2, False)),
+    (Axis(4), Axis(2), Axis(3)),
+])  # fmt: skip
 def test_all_to_all_on_a_torus(axes):
     n = np.prod([a.n for a in axes])
     assert collectives.all_to_all(1.0, axes).bytes == pytest.approx(routed(axes) / n**2)
@@ -165,7 +159,7 @@ def test_permute_takes_the_shorter_way():
     assert (line.hops, line.bytes) == (5, 30)  # only three chips have one five places on
 
 
-@pytest.mark.parametrize("pods", [1, 2, 5])
+@walks([1, 2, 5])
 def test_the_second_tier_carries_one_slice_th(pods):
     """An AllReduce over pods x n chips by ReduceScatter, ring of counterparts, AllGather: bytes by hand."""
     V, n = 1200.0, 4
@@ -200,8 +194,7 @@ def test_errors_say_what_would_be_right():
     )
 
 
-@pytest.mark.parametrize("ways", [1, 2])
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
+@walks([2, 3, 4, 5, 8], [1, 2])
 def test_overlapped_products_against_the_frames(n, ways):
     """Frame by frame: as long as its sends or its products take, whichever is longer."""
     film = collective_steps.gather_matmul(Axis(n), ways=ways).frames
@@ -210,7 +203,7 @@ def test_overlapped_products_against_the_frames(n, ways):
         assert collectives.overlapped(c, s, n, ways) == pytest.approx(by_frame)
 
 
-@pytest.mark.parametrize("shift", [4, 5, -4, 9])
+@walks([4, 5, -4, 9])
 def test_nobody_is_farther_than_a_line_is_long(shift):
     move = collectives.permute(1.0, Axis(4, False), shift)
     assert (move.bytes, move.hops) == (0, 0)

@@ -11,22 +11,22 @@ from helpers.costs.sharding.collectives_between_slices import in_two_tiers, part
 from helpers.costs.sharding.matmul_plans import cheapest, order, plans
 from helpers.costs.sharding.resharding import routes
 from helpers.costs.sharding.sharded_array import Axis, Mesh
-from tests.helpers.costs.refusals import refused
 from tests.helpers.costs.sharding.test_cheapest_plan import states, successors
+from tests.helpers.costs.tables import refused, walks
 from tests.tiers import repeats
 
 ONE = {"AllGather": all_gather, "ReduceScatter": all_gather, "AllReduce": all_reduce, "AllToAll": all_to_all}
 MESH = Mesh({"X": Axis(4), "Y": Axis(4, False, "dcn")})
 
 
-@pytest.mark.parametrize("axes", [(Axis(4),), (Axis(8, False),), (Axis(4), Axis(2, False))], ids=str)
+@walks([(Axis(4),), (Axis(8, False),), (Axis(4), Axis(2, False))])
 def test_in_one_slice_they_are_those_of_a_slice(axes):
     for kind, formula in (*ONE.items(), ("Permute", scramble)):
         inside, across = in_two_tiers(kind, 4096.0, axes, 1)
         assert (inside, across.bytes) == (formula(4096.0, axes), 0), kind
 
 
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce"])
+@walks(["AllGather", "ReduceScatter", "AllReduce"])
 def test_over_slices_they_are_those_of_chapter_2(kind):
     for n, m in ((4, 2), (8, 4), (1, 8)):
         moves = over_dcn(kind, 4096.0, Axis(n), m)
@@ -34,7 +34,7 @@ def test_over_slices_they_are_those_of_chapter_2(kind):
             assert got.bytes == pytest.approx(sum(x.bytes for x in moves if x.link == link))
 
 
-@pytest.mark.parametrize(("n", "m"), [(4, 2), (2, 4), (1, 3)])
+@walks([(4, 2), (2, 4), (1, 3)])
 def test_an_exchange_by_every_message(n, m):
     """Each of n·m chips has a block for each other one; it goes to the counterpart in the right slice, and from there inside."""
     sent, arrives = {}, {}

@@ -15,7 +15,7 @@ from helpers.costs.sharding.best_shardings import block, designs
 from helpers.costs.sharding.matmul_plans import cheapest, order, plans, sizes_of
 from helpers.costs.sharding.resharding import FREE, shardings, steps
 from helpers.costs.sharding.sharded_array import Axis, Mesh
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused
 from tests.tiers import repeats
 
 MESH, RING = Mesh({"X": 4, "Y": 2}), Mesh({"X": 4})

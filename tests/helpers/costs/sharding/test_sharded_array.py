@@ -9,7 +9,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.resharding import shardings, steps
 from helpers.costs.sharding.sharded_array import Axis, Mesh, Sharding, bytes_each, parse
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused
 
 MESH = Mesh({"X": 4, "Y": 2, "Z": 3})
 

@@ -3,16 +3,16 @@
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import (
-    dp_fsdp_tp,
-    expert_parallelism,
+    dp_fsdp_tp as strategies,
+    expert_parallelism as experts,
     gradient_accumulation as accumulation,
     layout,
     layout_collectives,
     pipeline_orders,
-    pipeline_schedules,
+    pipeline_schedules as pipelines,
     step_estimate,
     step_memory,
-    step_operations,
+    step_operations as ops,
     training_step,
 )
 from helpers.costs.training.layout_search import careful
@@ -61,9 +61,7 @@ def _estimated(D, tp, m):
 
 def _listed(D, tp, m):
     """FLOPs, weights and numbers sent of the kinds of layers of a decoder with experts."""
-    at = step_operations.operations(
-        any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024
-    )
+    at = ops.operations(any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024)
     of = [(layer.flops, layer.weights, layer.attention.flops(), layer.streamed[1], layer.routed) for layer in at.layers]
     return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
 
@@ -71,7 +69,7 @@ def _listed(D, tp, m):
 def _sent(D, tp, m):
     """Bytes of all that a device sends, through all layers."""
     c, laid = any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, pp=2.0, microbatches=m)
-    listed = layout_collectives.sends(c, laid, step_operations.operations(c, laid, 64, 1024))
+    listed = layout_collectives.sends(c, laid, ops.operations(c, laid, 64, 1024))
     return tuple(sum(x.bytes * sum(x.passes("block")) for x in some) for some in (*listed.layers, listed.stage))
 
 
@@ -108,57 +106,45 @@ FORMULAS = {
     "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
     "cost": (
         lambda B, D, F, X, Y: tuple(
-            x for p in dp_fsdp_tp.cost("FSDP+TP", B, D, F, X, Y) for x in (p.flops, *p.bytes.values())
+            x for p in strategies.cost("FSDP+TP", B, D, F, X, Y) for x in (p.flops, *p.bytes.values())
         ),
         [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
     ),
-    "data_ratio": (dp_fsdp_tp.data_ratio, [(1e6, 64.0, 2550.0, 3.0, 4.0)]),
-    "tensor_ratio": (dp_fsdp_tp.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
-    "mixed_ratio": (dp_fsdp_tp.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
-    "data_batch": (dp_fsdp_tp.data_batch, [(2550.0, 3.0)]),
-    "tensor_limit": (dp_fsdp_tp.tensor_limit, [(28672.0, 2550.0, 1.0)]),
-    "X_opt": (dp_fsdp_tp.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
-    "mixed_batch": (dp_fsdp_tp.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
-    "chips_limit": (dp_fsdp_tp.chips_limit, [(4e7, 850.0)]),
-    "slice_batch": (dp_fsdp_tp.slice_batch, [(73440.0, 2.0)]),
-    "accumulation_bytes": (
-        lambda m, D, F: tuple(accumulation.accumulation_bytes(way, m, D, F) for way in accumulation.WAYS),
-        [(8.0, 512.0, 2048.0)],
-    ),
-    "accumulated_gradients": (
-        lambda P, X: tuple(accumulation.accumulated_gradients(way, P, X) for way in accumulation.WAYS),
-        [(13e9, 64.0)],
-    ),
-    "expert_flops": (expert_parallelism.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
-    "expert_bytes": (expert_parallelism.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]),
-    "expert_ratio": (expert_parallelism.expert_ratio, [(2048.0, 19780.0, 64.0)]),
-    "expert_width": (expert_parallelism.expert_width, [(19780.0, 64.0)]),
-    "expert_width_on_rings": (expert_parallelism.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
+    "data_ratio": (strategies.data_ratio, [(1e6, 64.0, 2550.0, 3.0, 4.0)]),
+    "tensor_ratio": (strategies.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
+    "mixed_ratio": (strategies.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
+    "data_batch": (strategies.data_batch, [(2550.0, 3.0)]),
+    "tensor_limit": (strategies.tensor_limit, [(28672.0, 2550.0, 1.0)]),
+    "X_opt": (strategies.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
+    "mixed_batch": (strategies.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
+    "chips_limit": (strategies.chips_limit, [(4e7, 850.0)]),
+    "slice_batch": (strategies.slice_batch, [(73440.0, 2.0)]),
+    "accumulation_bytes":
+        (lambda m, D, F: tuple(accumulation.accumulation_bytes(way, m, D, F) for way in accumulation.WAYS), [(8.0, 512.0, 2048.0)]),
+    "accumulated_gradients":
+        (lambda P, X: tuple(accumulation.accumulated_gradients(way, P, X) for way in accumulation.WAYS), [(13e9, 64.0)]),
+    "expert_flops": (experts.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
+    "expert_bytes": (experts.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]),
+    "expert_ratio": (experts.expert_ratio, [(2048.0, 19780.0, 64.0)]),
+    "expert_width": (experts.expert_width, [(19780.0, 64.0)]),
+    "expert_width_on_rings": (experts.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
     "idle": (
-        lambda p, m, v, F: tuple(pipeline_schedules.idle(n, p, m, v, F) for n in pipeline_orders.SCHEDULES),
+        lambda p, m, v, F: tuple(pipelines.idle(n, p, m, v, F) for n in pipeline_orders.SCHEDULES),
         [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
     ),
-    "bubble": (
-        lambda p, m: tuple(pipeline_schedules.bubble(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES),
-        [(4.0, 8.0), (1.0, 2.0)],
-    ),
-    "in_flight": (
-        lambda p, m: tuple(pipeline_schedules.in_flight(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES),
-        [(4.0, 8.0), (4.0, 2.0)],
-    ),
+    "bubble": (lambda p, m: tuple(pipelines.bubble(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES), [(4.0, 8.0), (1.0, 2.0)]),
+    "in_flight": (lambda p, m: tuple(pipelines.in_flight(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES), [(4.0, 8.0), (4.0, 2.0)]),
     "step": (_step, LAYOUTS),
     "held": (_held, LAYOUTS),
     "prices": (_prices, LAYOUTS),
     "fullest": (lambda *a: tuple(vars(_laid(*a).memory).values()), LAYOUTS),
-    "stage_layers": (
-        lambda pp, v: step_operations.stage_layers(any_size(64, 61, 4, 64), layout.Layout(pp=pp, v=v)),
-        [(16.0, 1.0), (4.0, 2.0), (1.0, 1.0)],
-    ),
+    "stage_layers":
+        (lambda pp, v: ops.stage_layers(any_size(64, 61, 4, 64), layout.Layout(pp=pp, v=v)), [(16.0, 1.0), (4.0, 2.0), (1.0, 1.0)]),
     "slowest_stage": (
-        lambda pp, each, head: step_operations.slowest_stage(any_size(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
+        lambda pp, each, head: ops.slowest_stage(any_size(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
         [(16.0, 1.0, 2.0), (4.0, 2.0, 0.5), (8.0, 0.1, 9.0)],
     ),
     "zero_memory": (lambda P, X: tuple(training_step.zero_memory(P, X, 2)), [(7e9, 64.0)]),
     "largest_model": (training_step.largest_model, [(96e9, 10.0)]),
     "three_checkpoints": (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
-}
+}  # fmt: skip

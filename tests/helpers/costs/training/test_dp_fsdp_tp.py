@@ -9,9 +9,9 @@ import pytest
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.costs.training import dp_fsdp_tp
+from helpers.costs.training import dp_fsdp_tp as strategies
 from helpers.costs.training.dp_fsdp_tp import STRATEGIES, algorithm, best_split, cost
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 V5P = chip("v5p")
 SIZES = {"B": 16, "D": 24, "F": 32}
@@ -67,8 +67,7 @@ def run(lines, held, mesh):
     return flops[0], sent
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@walks(STRATEGIES, [False, True])
 def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
     """The lines, run on blocks, give the dense layer's gradients, and FLOPs and bytes of the table."""
     mesh = Mesh(MESHES[strategy])
@@ -100,8 +99,7 @@ def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
         assert p.flops == flops and {a: b for a, b in p.bytes.items() if b} == sent
 
 
-@pytest.mark.parametrize(
-    "strategy, forward, backward, kept",
+@walks(
     [
         ("DP", lambda B, D, F, X, Y: 0, lambda B, D, F, X, Y: 8 * D * F, None),
         ("FSDP", lambda B, D, F, X, Y: 4 * D * F, lambda B, D, F, X, Y: 8 * D * F, None),
@@ -112,7 +110,7 @@ def test_an_algorithm_computes_the_dense_gradients(strategy, keep):
             lambda B, D, F, X, Y: 6 * B * D / X + 8 * D * F / Y,
             lambda B, D, F, X, Y: 4 * B * D / X + 8 * D * F / Y,
         ),
-    ],
+    ]
 )
 def test_the_strategy_table(strategy, forward, backward, kept):
     """With errata E001-12 and E001-13: FLOPs and bytes of a layer under each strategy."""
@@ -173,24 +171,22 @@ def test_thresholds_are_where_arithmetic_takes_as_long():
     """Each closed form at its own limit, against the bytes and FLOPs of the algorithm."""
     D, F = 8192, 28672
     for M in (1, 2, 3):
-        B = dp_fsdp_tp.data_batch(V5P.alpha_ici(), M) * 512
+        B = strategies.data_batch(V5P.alpha_ici(), M) * 512
         for s in ("DP", "FSDP"):
             assert slower(s, B, D, F, 512, 1, {"X": M}) == pytest.approx(1)
             assert slower(s, 2 * B, D, F, 512, 1, {"X": M}) == pytest.approx(
-                dp_fsdp_tp.data_ratio(2 * B, 512, V5P.alpha_ici(), M)
+                strategies.data_ratio(2 * B, 512, V5P.alpha_ici(), M)
             )
-        assert dp_fsdp_tp.chips_limit(B, dp_fsdp_tp.data_batch(V5P.alpha_ici(), M)) == 512
-        Y = dp_fsdp_tp.tensor_limit(F, V5P.alpha_ici(), M)
+        assert strategies.chips_limit(B, strategies.data_batch(V5P.alpha_ici(), M)) == 512
+        Y = strategies.tensor_limit(F, V5P.alpha_ici(), M)
         for B in (1e3, 1e6):
             assert slower("TP", B, D, F, 1, Y, {"Y": M}) == pytest.approx(1)
             assert slower("TP", B, D, F, 1, 64, {"Y": M}) == pytest.approx(
-                dp_fsdp_tp.tensor_ratio(F, 64, V5P.alpha_ici(), M)
+                strategies.tensor_ratio(F, 64, V5P.alpha_ici(), M)
             )
 
 
-@pytest.mark.parametrize(
-    "B, F, N, M_X, M_Y", [(48000, 32768, 64, 2, 1), (3e6, 13824, 4096, 2, 1), (1e6, 28672, 8960, 1, 2)]
-)
+@walks([(48000, 32768, 64, 2, 1), (3e6, 13824, 4096, 2, 1), (1e6, 28672, 8960, 1, 2)])
 def test_X_opt_is_the_least_of_the_slower_one(B, F, N, M_X, M_Y):
     """X_opt, the ratio and the smallest batch, against a fine grid of real X over the bytes of the lines."""
     grid = np.exp(np.linspace(0, np.log(N), 200_001))
@@ -198,21 +194,21 @@ def test_X_opt_is_the_least_of_the_slower_one(B, F, N, M_X, M_Y):
     t = p.time(V5P.rate(), V5P.link_bandwidth, {"X": M_X, "Y": M_Y})
     comms = np.maximum(t.parts["X"], t.parts["Y"])
     best = grid[np.argmin(comms)]
-    assert dp_fsdp_tp.X_opt(B, F, N, M_X, M_Y) == pytest.approx(best, rel=1e-4)
+    assert strategies.X_opt(B, F, N, M_X, M_Y) == pytest.approx(best, rel=1e-4)
     ratio = t.math[0] / comms.min()
-    assert dp_fsdp_tp.mixed_ratio(B, F, N, V5P.alpha_ici(), M_X, M_Y) == pytest.approx(ratio, rel=1e-4)
-    least = dp_fsdp_tp.mixed_batch(F, V5P.alpha_ici(), M_X, M_Y)
+    assert strategies.mixed_ratio(B, F, N, V5P.alpha_ici(), M_X, M_Y) == pytest.approx(ratio, rel=1e-4)
+    least = strategies.mixed_batch(F, V5P.alpha_ici(), M_X, M_Y)
     assert B / N / least == pytest.approx(ratio**2, rel=1e-3)  # as the ratio grows with the square root of B
 
 
 def test_the_numbers_of_the_sources():
     """13.7 and not 13.9, 99.2, 235, 1333; 850 tokens a chip; 73,440 tokens a slice (E001-7, -9, -10)."""
-    assert round(dp_fsdp_tp.X_opt(48000, 32768, 64, 2, 1), 1) == 13.7
-    assert round(dp_fsdp_tp.X_opt(3e6, 13824, 4096, 2, 1)) == 1333
-    assert round(dp_fsdp_tp.mixed_batch(32768, 2550, 2, 1), 1) == 99.2
-    assert round(dp_fsdp_tp.mixed_batch(13824, 2550, 2, 1)) == 235
-    assert dp_fsdp_tp.data_batch(V5P.alpha_ici(), 3) == V5P.alpha_ici(3) == 850
-    assert dp_fsdp_tp.slice_batch(V5P.alpha_dcn()) == 73440
+    assert round(strategies.X_opt(48000, 32768, 64, 2, 1), 1) == 13.7
+    assert round(strategies.X_opt(3e6, 13824, 4096, 2, 1)) == 1333
+    assert round(strategies.mixed_batch(32768, 2550, 2, 1), 1) == 99.2
+    assert round(strategies.mixed_batch(13824, 2550, 2, 1)) == 235
+    assert strategies.data_batch(V5P.alpha_ici(), 3) == V5P.alpha_ici(3) == 850
+    assert strategies.slice_batch(V5P.alpha_dcn()) == 73440
 
 
 def test_the_recipe_of_a_million_tokens_is_bound_by_comms():
@@ -222,7 +218,7 @@ def test_the_recipe_of_a_million_tokens_is_bound_by_comms():
     assert 1.30 < 1 / ratio < 1.32
     powers = [slower("FSDP+TP", 1e6, 8192, 30000, 2**k, 2 ** (13 - k), {"X": 2, "Y": 1}) for k in range(14)]
     assert max(powers) < 1  # no split by powers of two passes, though the real X_opt does, just
-    assert 1 < dp_fsdp_tp.mixed_ratio(1e6, 30000, 8192, 2550, 2, 1) < 1.07
+    assert 1 < strategies.mixed_ratio(1e6, 30000, 8192, 2550, 2, 1) < 1.07
 
 
 def test_whole_splits_beside_the_formula():
@@ -230,7 +226,7 @@ def test_whole_splits_beside_the_formula():
     for B in (1e4, 48e3, 1e6, 3e6):
         for N in (64, 4096, 8960):
             divisors = [d for d in range(1, N + 1) if N % d == 0]
-            X = dp_fsdp_tp.X_opt(B, 32768, N, 2, 1)
+            X = strategies.X_opt(B, 32768, N, 2, 1)
             near = {max((d for d in divisors if d <= X), default=1), min((d for d in divisors if d >= X), default=N)}
             assert set(best_split(B, 32768, N)) <= near
     assert best_split(32768 * 32 * 2, 32768, 4, 2, 1) == (4,)
@@ -244,7 +240,7 @@ def test_three_curves_against_the_batch():
     B = np.geomspace(10, 5000, 400) * N
     curves = {
         "FSDP": slower("FSDP", B, 8192, F, N, 1, {"X": 3}),
-        "mixed": dp_fsdp_tp.mixed_ratio(B, F, N, a, 2, 1),
+        "mixed": strategies.mixed_ratio(B, F, N, a, 2, 1),
         "TP": np.array([slower("TP", b, 8192, F, 1, N, {"Y": 3}) for b in B[::50]]),
     }
     slopes = {name: np.diff(np.log(c)).mean() / np.diff(np.log(B)).mean() for name, c in curves.items()}
@@ -269,7 +265,7 @@ def test_where_all_strategies_wait():
         mid = (low * high) ** 0.5
         low, high = (mid, high) if least(mid) < 1 else (low, mid)
     assert low == pytest.approx(4.06e5, rel=2e-3)
-    assert N * dp_fsdp_tp.mixed_batch(F, 2550, 2, 1) == pytest.approx(low, rel=1e-3)
+    assert N * strategies.mixed_batch(F, 2550, 2, 1) == pytest.approx(low, rel=1e-3)
 
 
 def test_data_parallelism_over_pods():
@@ -279,7 +275,7 @@ def test_data_parallelism_over_pods():
 
     D, F, M = 8192, 28672, 8960
     for pods in (2, 3, 8, 1000):  # two of them ask for half of C/W_dcn, many for nearly all
-        B = pods * dp_fsdp_tp.slice_batch(V5P.alpha_dcn(), pods)
+        B = pods * strategies.slice_batch(V5P.alpha_dcn(), pods)
         _, backward = cost("DP", B, D, F, X=pods * M)
         sent = [m for m in over_dcn("AllReduce", 2 * D * F, Axis(M), pods) if m.link == "dcn"]
         dcn = 2 * sum(m.bytes for m in sent) / V5P.dcn_bandwidth  # two matrices
@@ -289,19 +285,19 @@ def test_data_parallelism_over_pods():
 def test_on_real_rings_the_best_mesh_is_that_of_the_formula():
     """Whole axes of 4x4x4, with latency and rings, against X_opt; at large batches all axes go to the batch."""
     cube = Slice(V5P, (4, 4, 4))
-    assert dp_fsdp_tp.best_mesh(48000, 8192, 32768, cube).sizes == {"X": 16, "Y": 4}
-    assert dp_fsdp_tp.best_mesh(64 * 4096, 8192, 32768, cube).sizes == {"X": 64, "Y": 1}
-    f, b = dp_fsdp_tp.times("FSDP+TP", 48000, 8192, 32768, Mesh.on(cube, {"X": (0, 1), "Y": (2,)}), V5P)
+    assert strategies.best_mesh(48000, 8192, 32768, cube).sizes == {"X": 16, "Y": 4}
+    assert strategies.best_mesh(64 * 4096, 8192, 32768, cube).sizes == {"X": 64, "Y": 1}
+    f, b = strategies.times("FSDP+TP", 48000, 8192, 32768, Mesh.on(cube, {"X": (0, 1), "Y": (2,)}), V5P)
     want, _ = cost("FSDP+TP", 48000, 8192, 32768, 16, 4)
     plain = want.time(V5P.rate(), V5P.link_bandwidth, {"X": 2, "Y": 1})
     assert {a: f.parts[a] for a in plain.parts} == pytest.approx(plain.parts)  # even rings, large arrays
     assert b.math == 2 * f.math
-    line = dp_fsdp_tp.times("TP", 512, 8192, 8192, Mesh.on(Slice(chip("v5e"), (4, 1)), "YX"), chip("v5e"))[0]
+    line = strategies.times("TP", 512, 8192, 8192, Mesh.on(Slice(chip("v5e"), (4, 1)), "YX"), chip("v5e"))[0]
     assert line.parts["Y"] == pytest.approx(4 * 512 * 8192 * 0.75 / 4.5e10)  # no wraparound: 3/4 of it over one link
 
 
 def test_a_mesh_has_chips_in_a_row_on_both_axes():
-    shapes = sorted((m["X"], m["Y"]) for m in dp_fsdp_tp.meshes(Slice(V5P, (4, 4, 8))))
+    shapes = sorted((m["X"], m["Y"]) for m in strategies.meshes(Slice(V5P, (4, 4, 8))))
     assert shapes == [(1, 128), (4, 32), (4, 32), (8, 16), (16, 8), (32, 4), (32, 4), (128, 1)]
     assert parse("W_in[D_X, F_Y]") in algorithm("FSDP+TP").forward[1].operands
 
@@ -310,7 +306,7 @@ def test_errors_say_what_would_be_right():
     refused(
         (lambda: algorithm("ZeRO"), "'ZeRO' is no strategy: there are DP, FSDP, TP, FSDP"),
         (lambda: cost("TP", 8, 8, 8, X=2, Y=2), "TP has no axis X: its axes are Y"),
-        (lambda: dp_fsdp_tp.best_mesh(3, 8, 8, Slice(V5P, (4, 4, 4))), "no split of 64 chips over X and Y divides"),
+        (lambda: strategies.best_mesh(3, 8, 8, Slice(V5P, (4, 4, 4))), "no split of 64 chips over X and Y divides"),
         (
             lambda: algorithm("FSDP").forward[0].collective({"B": 8, "D": 6, "F": 8}, Mesh({"X": 4})),
             "X is 4 and does not divide D = 6; the nearest that it divides are 4 and 8",

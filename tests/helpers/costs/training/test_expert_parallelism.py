@@ -16,6 +16,7 @@ from helpers.costs.transformers.public_models import model
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training.transformer_over_mesh import Axes, loss
 from helpers.kernels.transformers import decoder
+from tests.helpers.costs.tables import walks
 
 
 def test_the_numbers_of_the_page():
@@ -51,9 +52,7 @@ def links_of(shape, wraps):
     return max(load.values())
 
 
-@pytest.mark.parametrize(
-    "shape, wraps", [((4,), True), ((5,), True), ((4, 8), True), ((2, 3, 4), True), ((4,), False), ((5, 3), False)]
-)
+@walks([((4,), True), ((5,), True), ((4, 8), True), ((2, 3, 4), True), ((4,), False), ((5, 3), False)])
 def test_widths_on_a_torus_are_those_of_counted_links(shape, wraps):
     """A device sends 1, of which the busiest link carries that much: F where twice this takes as long as the products."""
     wraps = wraps and max(shape) > 2
@@ -63,7 +62,7 @@ def test_widths_on_a_torus_are_those_of_counted_links(shape, wraps):
     assert experts.expert_flops(t, D, F, k) / C == pytest.approx(2 * sends)
 
 
-@pytest.mark.parametrize("gated, factor, batch", [(True, 1.0, 8), (True, 2.0, 8), (False, 1.0, 16)])
+@walks([(True, 1.0, 8), (True, 2.0, 8), (False, 1.0, 16)])
 def test_the_threshold_is_that_of_the_traced_program(gated, factor, batch):
     """Bytes that a device of the expert-parallel decoder sends, FLOPs that a wider expert costs it: whatever batch and capacity."""
     n, C, W = 4, 9.89e14, 5e10

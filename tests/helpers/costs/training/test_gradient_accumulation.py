@@ -10,6 +10,7 @@ from helpers.costs.training.gradient_accumulation import WAYS, accumulation_byte
 from helpers.costs.training.layout import Layout
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import walks
 
 LLAMA, CUBE = model("llama-2-13b"), Slice(chip("v5p"), (4, 4, 4))
 PREDICTED = {
@@ -26,7 +27,7 @@ def test_one_microbatch_sends_the_row_of_the_strategy_table():
         assert accumulation_bytes(name, 1, 512, 2048) == there.total + back.total
 
 
-@pytest.mark.parametrize("name", PREDICTED)
+@walks(PREDICTED)
 def test_the_predicted_step_sends_as_much(name):
     """D·F numbers of each of the layer's two matrices are half of the parameters: 2·D·F of them all."""
     for m in (1, 2, 8):

@@ -11,6 +11,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather, all_reduce, all_to_all
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training.layout import Layout, together, wires
+from tests.helpers.costs.tables import walks
 
 V5P = chip("v5p")
 CUBE, BIG = Slice(V5P, (4, 4, 4)), Slice(V5P, (16, 16, 16))
@@ -39,9 +40,10 @@ def test_wires_of_whole_axes_are_those_of_the_collectives():
     assert line.gather == pytest.approx(all_gather(1.0, Axis(4, False)).bytes / 4.5e10)
 
 
-@pytest.mark.parametrize("name, shape, of", [
+@walks([
     ("v5p", (4, 4, 4), dict(fsdp=16, tp=4)), ("v5p", (8, 2, 1), dict(tp=8, dp=2)), ("v5p", (8, 2, 1), dict(dp=16)),
-    ("v5e", (4, 4), dict(tp=4, dp=4)), ("v5e", (4, 8), dict(dp=32)), ("v5e", (16, 4), dict(dp=64)), ("v5e", (2, 1), dict(dp=2)),
+    ("v5e", (4, 4), dict(tp=4, dp=4)), ("v5e", (4, 8), dict(dp=32)), ("v5e", (16, 4), dict(dp=64)),
+    ("v5e", (2, 1), dict(dp=2)),
 ])  # fmt: skip
 def test_sums_over_whole_axes_are_those_of_the_collectives(name, shape, of):
     s = Slice(chip(name), shape)
@@ -53,7 +55,7 @@ def test_sums_over_whole_axes_are_those_of_the_collectives(name, shape, of):
         assert w[axis].sum_hops == move.hops
 
 
-@pytest.mark.parametrize("domains, copies", [(2, 1), (2, 4), (4, 3), (8, 2)])
+@walks([(2, 1), (2, 4), (4, 3), (8, 2)])
 def test_a_domain_gets_a_token_once(domains, copies):
     """Against every way in which a token's copies can lie over domains: one goes to each other domain that has some."""
     w = wires(Layout(ep=8 * domains, pods=domains), Slice(chip("H100"), (8,)))["ep"]
@@ -74,7 +76,7 @@ def test_an_alltoall_over_two_axes():
     assert 0.7 * one.across < both.across <= one.across and both.domains == one.domains == 2
 
 
-@pytest.mark.parametrize("size, stride", [(8, 2), (16, 2), (16, 4), (16, 8)])
+@walks([(8, 2), (16, 2), (16, 4), (16, 8)])
 def test_a_part_of_a_ring_shares_its_links(size, stride):
     ring = Slice(V5P, (size, 1, 1), (True, False, False))
     w = wires(Layout(tp=stride, fsdp=size // stride), ring)

@@ -12,7 +12,7 @@ from helpers import prose
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training import dp_fsdp_tp, layout_search
+from helpers.costs.training import dp_fsdp_tp, layout_search as layouts
 from helpers.costs.training.layout import AXES, MASTER, Layout
 from helpers.costs.training.operation_seconds import Pace
 from helpers.costs.training.step_estimate_constants import CONSTANTS
@@ -20,7 +20,7 @@ from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 V5E, V5P = chip("v5e"), chip("v5p")
 CUBE = Slice(V5P, (4, 4, 4))
@@ -42,18 +42,16 @@ def everything(c, tokens, T, s, policies):
                 pass
 
 
-@pytest.mark.parametrize(
-    "shape, sequences, policies", [((2, 2), 4, ("block", "everything")), ((4, 1), 6, ("matmuls",))]
-)
+@walks([((2, 2), 4, ("block", "everything")), ((4, 1), 6, ("matmuls",))])
 def test_the_search_is_exact(shape, sequences, policies):
     """The best of all layouts, found by arrays, is that of a loop over plain numbers; so are the counts."""
     s, tokens = Slice(V5E, shape), sequences * 256
     every = list(everything(SMALL, tokens, 256, s, policies))
-    found = layout_search.search(SMALL, tokens, 256, s, policies=policies, top=5)
+    found = layouts.search(SMALL, tokens, 256, s, policies=policies, top=5)
     fit = [at for at in every if not at.missing]
     assert (found.tried, found.fitting) == (len(every), len(fit))
     best = min(at.estimate.mid for at in fit)
-    near = sorted((at for at in fit if at.estimate.mid <= layout_search.EQUAL * best), key=involved)
+    near = sorted((at for at in fit if at.estimate.mid <= layouts.EQUAL * best), key=involved)
     far = sorted((at for at in fit if at not in near), key=lambda at: at.estimate.mid)
     names = {(f"{at.estimate.mid:.9g}", f"{at.memory.total:.9g}"): at.estimate.mid for at in (*near, *far)}
     want = [*names.values()][:5]
@@ -70,20 +68,19 @@ def involved(at):
 def test_the_order_is_that_of_the_estimate_and_not_of_a_bound():
     """A bound has a layout first that shares sequences of 8,192 tokens over chips of four hosts; the estimate, sequences alone."""
     s = Slice(chip("H100"), (8,))
-    found = layout_search.search(
+    found = layouts.search(
         model("llama-3-8b"), 64 * 8192, 8192, s, like=Layout(pods=4), policies=("block",), top=50
     ).best
     by_bound = min(found, key=lambda at: at.hidden)
-    assert found[0].estimate.mid <= layout_search.EQUAL * min(at.estimate.mid for at in found)
+    assert found[0].estimate.mid <= layouts.EQUAL * min(at.estimate.mid for at in found)
     assert found[0].layout.cp == found[0].layout.tp == 1 and found[0].estimate.mid <= by_bound.estimate.mid
 
 
-@pytest.mark.parametrize("name", ["llama-3-8b", "llama-3-70b", "gpt-oss-120b"])
-@pytest.mark.parametrize("T", [8192, 131072])
+@walks(["llama-3-8b", "llama-3-70b", "gpt-oss-120b"], [8192, 131072])
 def test_what_is_found_is_no_faster_than_its_floor_and_hides_its_ring(name, T):
     """Context parallelism is chosen only where a chip has the tokens that hide the keys and values it sends (chapter 6)."""
     c, s = model(name), Slice(chip("H100"), (8,))
-    at = layout_search.search(c, 2**22, T, s, like=Layout(pods=64), top=1).best[0]
+    at = layouts.search(c, 2**22, T, s, like=Layout(pods=64), top=1).best[0]
     assert at.estimate.mid > at.time.lower
     if at.layout.cp > 1:
         cards = 8 // at.layout.tp  # of a host, that gather its keys and values together
@@ -96,9 +93,9 @@ def test_arrays_are_what_plain_numbers_are():
     """Any layout of a grid of arrays has the seconds and bytes that it has alone."""
     draw = np.random.default_rng(0)
     tokens, T, pods = 2**18, 1024, 2
-    for grid in layout_search.grids(SMALL, tokens, T, CUBE, pods):
+    for grid in layouts.grids(SMALL, tokens, T, CUBE, pods):
         at = step(SMALL, replace(grid, policy="matmuls"), tokens, T, CUBE)
-        names = layout_search.SEARCHED
+        names = layouts.SEARCHED
         full = np.broadcast_arrays(
             *(getattr(grid, n) for n in names), at.hidden, at.time.lower, at.time.upper, at.memory.total, at.bubble
         )
@@ -119,10 +116,10 @@ def test_arrays_are_what_plain_numbers_are():
 def test_meshes_fill_the_slice_and_keep_the_rules():
     """Every mesh that the search has is accepted by itself, and none that is accepted is missing."""
     tokens, T, s = 64 * 512, 512, Slice(V5E, (4, 4))
-    each = layout_search.meshes(SMALL, tokens, T, s)
+    each = layouts.meshes(SMALL, tokens, T, s)
     had = {tuple(map(int, row)) for row in zip(*each.values())}
     want = set()
-    for sizes in layout_search.factors(16, 6):
+    for sizes in layouts.factors(16, 6):
         try:
             step(SMALL, Layout(**dict(zip(AXES, sizes))), tokens, T, s)
             want.add(sizes)
@@ -140,43 +137,43 @@ def test_what_formulas_of_the_sources_leave_out():
     assert tokens / 4096 < dp_fsdp_tp.data_batch(V5P.alpha_ici(), 3)
     alone = step(LLAMA, Layout(fsdp=1024, cp=4), tokens, T, s)
     assert alone.time.bound == "fsdp"
-    found = layout_search.search(LLAMA, tokens, T, s, policies=("block",)).best
+    found = layouts.search(LLAMA, tokens, T, s, policies=("block",)).best
     mixed = [
         step(LLAMA, Layout(fsdp=4096 // n // cp, tp=n, cp=cp), tokens, T, s)
         for n, cp in ((2, 2), (2, 4), (4, 1), (4, 2), (8, 1))
     ]
     assert min(at.hidden for at in mixed) < alone.hidden
-    assert found[0].estimate.mid <= layout_search.EQUAL * min(at.estimate.mid for at in mixed)
+    assert found[0].estimate.mid <= layouts.EQUAL * min(at.estimate.mid for at in mixed)
 
 
 def test_large_batches_need_no_tensor_parallelism():
     """With far more than 850 tokens a chip the best layout is bound by arithmetic, without tp or a pipeline."""
-    best = layout_search.search(LLAMA, 64 * 4096, 1024, CUBE, policies=("block",)).best[0]
+    best = layouts.search(LLAMA, 64 * 4096, 1024, CUBE, policies=("block",)).best[0]
     assert best.time.bound == "math"
     assert best.layout.tp == best.layout.pp == 1
 
 
 def test_the_smallest_slice():
     """Chips double until some layout fits; never below all the state over all the memory."""
-    shapes = [s.shape for s in layout_search.slices(V5P)]
+    shapes = [s.shape for s in layouts.slices(V5P)]
     assert [prod(s) for s in shapes] == [2**k for k in range(len(shapes))]
     assert max(shapes) == (16, 16, 16)
-    s, pods = layout_search.smallest(LLAMA, 2**20, 4096, V5E)
+    s, pods = layouts.smallest(LLAMA, 2**20, 4096, V5E)
     assert pods == 1
     least = 12 * parameters(LLAMA).total / V5E.hbm_bytes
     assert least <= s.chips <= 2 * least
-    assert layout_search.smallest(model("deepseek-v3"), 2**20, 4096, V5E) is None
+    assert layouts.smallest(model("deepseek-v3"), 2**20, 4096, V5E) is None
 
 
 def test_gpus_need_more_domains():
     """70B parameters with Adam's state are more than eight H100s hold, and sixteen hold them."""
-    s, pods = layout_search.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"))
+    s, pods = layouts.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"))
     assert (s.shape, pods) == ((8,), 2)
     assert 8 * 80e9 < 12 * parameters(model("llama-3-70b")).total < 16 * 80e9
 
 
 def test_gpus_across_domains():
-    found = layout_search.search(
+    found = layouts.search(
         model("llama-3-8b"), 2**20, 4096, Slice(chip("H100"), (8,)), Layout(pods=4), policies=("block",)
     ).best
     assert found and all(at.chips == 32 == at.layout.chips for at in found)
@@ -186,58 +183,50 @@ def test_gpus_across_domains():
 @pytest.mark.parametrize("factor, inside", [(1.0, False), (1.3, True)])
 def test_tp_over_domains_has_to_be_faster_by_a_factor(factor, inside, monkeypatch):
     """Two domains are estimated to take a sixth less here."""
-    monkeypatch.setattr(layout_search, "CAREFUL", factor)
+    monkeypatch.setattr(layouts, "CAREFUL", factor)
     s = Slice(chip("H100"), (8,))
-    best = layout_search.search(model("opt-175b"), 2**15, 4096, s, Layout(pods=8), top=1).best
+    best = layouts.search(model("opt-175b"), 2**15, 4096, s, Layout(pods=8), top=1).best
     assert (best[0].layout.tp <= 8) == inside
 
 
-@pytest.mark.parametrize("masked, T", [(1, 8192), (8, 8192), (8, 32768)])
+@walks([(1, 8192), (8, 8192), (8, 32768)])
 def test_blocks_that_cannot_hide_a_hop_come_last(masked, T):
     """Chapter 6's block of a ring, at the rates that the estimate gives to attention and links."""
     c, s = replace(model("llama-3-8b"), K=masked), Slice(chip("H100"), (8,))
     pace = Pace(s.chip)
     least = hidden_block(s.chip.rate() * CONSTANTS.attention, pace.rate(8, 1), G=c.N // c.K, share=0.5)
-    care = layout_search.careful(step(c, Layout(cp=8), 2**20, T, s))
-    assert care == (layout_search.LAST if T / 8 < least else 1)
-    found = layout_search.search(c, 2**20, T, s).best
-    assert found and all(layout_search.careful(at) == 1 for at in found)
+    care = layouts.careful(step(c, Layout(cp=8), 2**20, T, s))
+    assert care == (layouts.LAST if T / 8 < least else 1)
+    found = layouts.search(c, 2**20, T, s).best
+    assert found and all(layouts.careful(at) == 1 for at in found)
 
 
 def test_what_does_not_fit_is_told_what_would():
     cases = (
-        (
-            lambda: step(LLAMA, Layout(dp=64), 2**20, 4096, CUBE),
-            "dp=64 needs 169.0 GB on a v5p, 73.0 GB more than it has, 104.1 GB of it optimizer; .* fits on this slice",
-        ),
-        (
-            lambda: step(LLAMA, Layout(tp=4), 2**18, 4096, Slice(V5E, (2, 2))),
-            "GB more than it has, .* no layout fits on this slice, the smallest slice that holds the step is 4x4",
-        ),
-        (
-            lambda: step(model("llama-3-70b"), Layout(tp=8), 2**20, 4096, Slice(chip("H100"), (8,))),
-            "the smallest slice that holds the step is 2 domains of 8",
-        ),
-        (
-            lambda: step(model("deepseek-v3"), Layout(fsdp=256), 2**20, 4096, Slice(V5E, (16, 16))),
-            "no layout fits on any slice of v5e up to 16x16, where the best lacks [0-9.]+ GB a chip: give a smaller model",
-        ),
-    )
-    refused(*((lambda call=call: layout_search.check_fits(call()), said) for call, said in cases))
+        (lambda: step(LLAMA, Layout(dp=64), 2**20, 4096, CUBE),
+         "dp=64 needs 169.0 GB on a v5p, 73.0 GB more than it has, 104.1 GB of it optimizer; .* fits on this slice"),
+        (lambda: step(LLAMA, Layout(tp=4), 2**18, 4096, Slice(V5E, (2, 2))),
+         "GB more than it has, .* no layout fits on this slice, the smallest slice that holds the step is 4x4"),
+        (lambda: step(model("llama-3-70b"), Layout(tp=8), 2**20, 4096, Slice(chip("H100"), (8,))),
+         "the smallest slice that holds the step is 2 domains of 8"),
+        (lambda: step(model("deepseek-v3"), Layout(fsdp=256), 2**20, 4096, Slice(V5E, (16, 16))),
+         "no layout fits on any slice of v5e up to 16x16, where the best lacks [0-9.]+ GB a chip: give a smaller model"),
+    )  # fmt: skip
+    refused(*((lambda call=call: layouts.check_fits(call()), said) for call, said in cases))
 
 
 def test_what_would_fit_is_like_what_does_not():
     """Its bytes, its types and its schedule are those of the layout that was asked for."""
     s, asked = Slice(V5P, (4, 4, 1)), Layout(dp=16, policy="matmuls", stored=MASTER, sequence_parallel=False)
     with pytest.raises(ValueError) as told:
-        layout_search.check_fits(step(LLAMA, asked, 2**18, 4096, s))
+        layouts.check_fits(step(LLAMA, asked, 2**18, 4096, s))
     said, instead = str(told.value).split("; ")
     assert said.startswith("dp=16 policy=matmuls sequence_parallel=False stored.state=12 needs ")
     assert "policy=matmuls sequence_parallel=False stored.state=12 fits on this slice" in instead
 
 
 def test_what_fits_is_let_pass():
-    assert layout_search.check_fits(step(LLAMA, Layout(fsdp=64), 2**20, 4096, CUBE)) is None
+    assert layouts.check_fits(step(LLAMA, Layout(fsdp=64), 2**20, 4096, CUBE)) is None
 
 
 def test_the_stored_pace_is_of_these_layouts():
@@ -245,10 +234,8 @@ def test_the_stored_pace_is_of_these_layouts():
     stored = prose.results("layouts")
     s, (tokens, T) = Slice(V5P, tuple(stored["slice"][1:])), (stored["tokens"], stored["T"])
     alone, found = (stored["cases"][name] for name in ("training.step", "layouts.search"))
-    assert layout_search.search(LLAMA, tokens, T, s, top=1).tried == found["layouts"] == 3 * alone["keep the rules"]
-    shapes = (
-        np.broadcast_shapes(*(np.shape(x) for x in vars(g).values())) for g in layout_search.grids(LLAMA, tokens, T, s)
-    )
+    assert layouts.search(LLAMA, tokens, T, s, top=1).tried == found["layouts"] == 3 * alone["keep the rules"]
+    shapes = (np.broadcast_shapes(*(np.shape(x) for x in vars(g).values())) for g in layouts.grids(LLAMA, tokens, T, s))
     assert sum(map(prod, shapes)) == alone["layouts"]
     assert alone["a second"] > 1e6 and found["a second"] > 1e5 and stored["cores"] == 2
 
@@ -258,7 +245,7 @@ def test_a_million_layouts_a_second():
     """58,500 layouts of 4096 chips, in CPU seconds of one core: the best of five."""
     s, tokens, T, best = Slice(V5P, (16, 16, 16)), 2**22, 1024, 0.0
     for _ in range(5):
-        grids, n = list(layout_search.grids(LLAMA, tokens, T, s)), 0
+        grids, n = list(layouts.grids(LLAMA, tokens, T, s)), 0
         begin = time.process_time()
         for grid in grids:
             at = step(LLAMA, grid, tokens, T, s)

@@ -11,7 +11,7 @@ from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training.operation_seconds import OLD, USUAL, Pace, Software
 from helpers.costs.training.step_estimate_constants import CONSTANTS, GENERATIONS, Constants
 from helpers.costs.training.step_operations import Attention, Product
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 PERFECT = Constants(
     ampere=1, hopper=1, blackwell=1, v5=1, v6=1, eight=1, attention=1, half=0, memory=inf, latency=0, link=1, network=1, usual=1
@@ -36,7 +36,7 @@ def test_a_group_is_one_kernel():
     assert many == pytest.approx(one)
 
 
-@pytest.mark.parametrize("of, gain", [("H100", 2), ("B200", 2), ("v7", 2)])
+@walks([("H100", 2), ("B200", 2), ("v7", 2)])
 def test_narrow_types_gain_what_the_chip_says_at_best(of, gain):
     wide, narrow = (Pace(chip(of), products=t, k=PERFECT).product(WAVE) for t in ("bf16", "fp8"))
     assert wide / narrow == pytest.approx(gain, rel=2e-3)
@@ -82,7 +82,7 @@ def test_stored_attention_reads_its_scores():
     assert backward / forward == pytest.approx(10 / 6)
 
 
-@pytest.mark.parametrize("n", [4, 8, 16])
+@walks([4, 8, 16])
 def test_a_ring_costs_what_chapter_2_says(n):
     """Both ways round an even ring; chapter 2 does not cut the farthest shard in two, which is 1/n."""
     v5e = chip("v5e")

@@ -14,7 +14,7 @@ from helpers.costs.training.step_estimate import MUON_STEPS, step_seconds
 from helpers.costs.training.step_memory import peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused
 
 C = Config(1024, 8, 8, 8, 128, 4096, 32000)
 H100 = chip("H100")
@@ -70,9 +70,8 @@ def test_a_v_waits_least_and_its_stages_are_halves():
     assert sorted(waits, key=waits.get)[-1] == "1F1B" and min(waits, key=waits.get) == "ZB-V"
     weights = [peak_memory(ten, H100, replace(laid, schedule=s), 32, 1024).weights for s in ("1F1B", "ZB-V")]
     layer = (parameters(ten).total - 2 * C.V * C.D) / 10
-    assert weights[1] - weights[0] == pytest.approx(
-        2 * (layer + C.V * C.D), rel=1e-3
-    )  # and both tables lie on the first
+    # and both tables lie on the first
+    assert weights[1] - weights[0] == pytest.approx(2 * (layer + C.V * C.D), rel=1e-3)
 
 
 def test_errors_say_what_would_be_right():

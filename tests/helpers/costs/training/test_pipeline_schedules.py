@@ -7,7 +7,7 @@ import pytest
 
 from helpers.costs.training.pipeline_orders import PIPELINES, Task, naive, pipeline, zb_v
 from helpers.costs.training.pipeline_schedules import bubble, idle, in_flight, simulate
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (1, 2, 4, 6, 8, 12, 24)]
 TIMES = [(1.0, 1.0, 1.0), (1.0, 1.5, 0.5), (1.0, 0.5, 1.5), (2.0, 1.0, 1.0), (1.0, 2.0, 2.0)]
@@ -59,7 +59,7 @@ def whole(weights, x):
     return np.array(grads[::-1])
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@walks(PIPELINES)
 def test_every_pipeline_gives_the_gradients_of_the_whole_net(name):
     """In the simulated order each stage has what it needs, and gradients are those of one big batch."""
     for p, m, v in (a for a in ALL[name] if a[0] * a[1] <= 36):
@@ -67,7 +67,7 @@ def test_every_pipeline_gives_the_gradients_of_the_whole_net(name):
         np.testing.assert_allclose(grads, whole(weights, x), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@walks(PIPELINES)
 def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
     """Every start is the end of what came before on the device, or of what the task needs."""
     for p, m, v in ALL[name]:
@@ -91,7 +91,7 @@ def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
         assert sum(t.busy) == pytest.approx(p * thin(name, v) * m * (F + B + W))
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@walks(PIPELINES)
 def test_closed_forms_of_idle_time_and_memory(name):
     """Bubble shares and peaks, against those counted in the simulated schedule."""
     for (p, m, v), (F, B, W) in product(ALL[name], TIMES):

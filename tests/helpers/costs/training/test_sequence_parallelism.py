@@ -13,6 +13,7 @@ from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import POLICIES
+from tests.helpers.costs.tables import walks
 
 V5P = chip("v5p")
 CUBE = Slice(V5P, (4, 4, 4))
@@ -20,8 +21,7 @@ DENSE = Config(4096, 32, 32, 32, 128, 16384, 8, norm="none")
 EXPERTS = Config(1024, 8, 16, 4, 64, 4096, 1000, moe=MoE(E=16, k=2, F=512, shared=1, first_dense=2))
 
 
-@pytest.mark.parametrize("c", [DENSE, EXPERTS, model("gemma-2-27b"), replace(DENSE, parallel=True)])
-@pytest.mark.parametrize("policy", POLICIES)
+@walks([DENSE, EXPERTS, model("gemma-2-27b"), replace(DENSE, parallel=True)], POLICIES)
 def test_sums_send_over_tp_what_gathers_and_scatters_do(c, policy):
     """As many bytes, in half as many collectives, all of them waited for; but In is there and not gathered again."""
     with_it = Layout(fsdp=8, tp=4, ep=2 if c.moe else 1, dp=1 if c.moe else 2, microbatches=2, policy=policy)
@@ -57,7 +57,7 @@ def test_what_is_whole_on_each_chip_of_tp():
         assert cut == pytest.approx(c.L * S * ((34 - 2) / t * D + shares))
 
 
-@pytest.mark.parametrize("policy, D_wide", [("block", 1), ("matmuls", 2)])
+@walks([("block", 1), ("matmuls", 2)])
 def test_without_sequence_parallelism_inputs_of_layers_are_kept_whole(policy, D_wide):
     """A layer's input, and of the products o; what else they give lies along heads and F."""
     laid = Layout(tp=4, policy=policy)

@@ -24,6 +24,7 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import recomputed
+from tests.helpers.costs.tables import walks
 from tools import bench_estimate as bench
 
 from .test_operation_seconds import PERFECT
@@ -36,7 +37,7 @@ DATA = json.loads(bench.DATA.read_text(encoding="utf-8"))
 SCORES = json.loads(bench.STORE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("policy", ["everything", "matmuls", "nothing", "block"])
+@walks(["everything", "matmuls", "nothing", "block"])
 def test_a_perfect_machine_takes_the_flops_and_no_longer(policy):
     """Against the exact counts of chapter 3. "block" skips a layer's last product there, and does it again here."""
     layout, v5e = Layout(dp=4, tp=2, microbatches=2, policy=policy), chip("v5e")
@@ -48,7 +49,7 @@ def test_a_perfect_machine_takes_the_flops_and_no_longer(policy):
     assert e.mid == pytest.approx(exact, rel=1e-3) and e.mid > exact  # hops of a microsecond
 
 
-@pytest.mark.parametrize("p, v, m", [(2, 1, 8), (4, 2, 8), (8, 1, 64)])
+@walks([(2, 1, 8), (4, 2, 8), (8, 1, 64)])
 def test_the_bubble_is_the_closed_form(p, v, m):
     c = replace(TIDY, V=1)  # no unembedding to speak of
     layout = Layout(pp=p, v=v, microbatches=m, schedule="interleaved" if v > 1 else "1F1B", policy="everything")
@@ -112,7 +113,7 @@ def test_ends_and_parts():
         assert e.mid > 3 * flops(c, B, T, count="causal").forward / (layout.chips * layout.pods * rate)
 
 
-@pytest.mark.parametrize("field", ["hopper", "attention", "memory", "link"])
+@walks(["hopper", "attention", "memory", "link"])
 def test_a_better_machine_is_not_slower(field):
     args = model("llama-3-70b"), chip("H100"), Layout(dp=4, tp=8, pp=4, microbatches=32), 256, 4096
     better = replace(CONSTANTS, **{field: 0.99})
@@ -128,8 +129,7 @@ def test_a_host_updates_as_fast_as_was_published():
     assert one == pytest.approx(eight) and one == pytest.approx(2.6 * 13.016e9 / 10e9, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "layout, B, said",
+@walks(
     [
         (Layout(dp=4, microbatches=2), 7, "7 sequences do not divide over 4 copies x 2 microbatches: take 8"),
         (Layout(), -8, "-8 sequences do not divide over 1 copies x 1 microbatches: take 1"),
@@ -138,7 +138,7 @@ def test_a_host_updates_as_fast_as_was_published():
         (Layout(pp=16, microbatches=8), 8, "16 stages are more than L=8 layers and two tables: let pp·v be 8 or less"),
         (Layout(ep=2), 8, "ep=2, and the model has no experts: leave it out"),
         (Layout(products="fp8"), 8, "A100 has no published rate for 'fp8'; it has bf16, int8, f32"),
-    ],
+    ]
 )
 def test_a_layout_that_cannot_be_says_why(layout, B, said):
     with pytest.raises(ValueError) as e:
@@ -160,11 +160,8 @@ def test_a_host_that_nobody_measured_is_refused():
 def test_a_chip_without_measured_steps_borrows_and_is_less_sure():
     own, new = chip("H100"), replace(chip("H100"), name="H900")
     a, b = (step_seconds(TIDY, on, Layout(), 8, 2048) for on in (own, new))
-    assert (
-        (a.borrows, b.borrows) == ("", "H100")
-        and b.high / b.low > 1.5 * a.high / a.low
-        and b.mid == pytest.approx(a.mid)
-    )
+    assert (a.borrows, b.borrows) == ("", "H100") and b.high / b.low > 1.5 * a.high / a.low
+    assert b.mid == pytest.approx(a.mid)
 
 
 def test_utilisation_is_what_was_published_and_never_above_one():
@@ -201,7 +198,7 @@ def test_rows_taken_together_are_rows_taken_one_by_one():
 # The data and the scores
 
 
-@pytest.mark.parametrize("r", ROWS, ids=lambda r: r.name)
+@walks(ROWS)
 def test_inputs_say_what_the_row_says(r):
     """Chips, batch and layers of the layout agree with the row as it was collected."""
     row = next(m for m in DATA["measurements"] if m["id"] == r.name)

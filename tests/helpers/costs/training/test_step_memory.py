@@ -12,6 +12,7 @@ from helpers.costs.training.step_memory import LIBRARY, peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import walks
 from tools import bench_estimate as bench
 
 GPT = Config(4096, 32, 32, 32, 128, 16384, 51200, gated=False, tied=True, norm="layer")
@@ -19,7 +20,7 @@ H100 = chip("H100")
 SCORES = json.loads(bench.STORE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("stored, each", [(Bytes(), 12), (Bytes(gradient=4, state=12), 18)])
+@walks([(Bytes(), 12), (Bytes(gradient=4, state=12), 18)])
 def test_a_parameter_takes_its_bytes(stored, each):
     m = peak_memory(GPT, H100, Layout(stored=stored), 1, 2048)
     assert m.weights + m.gradients + m.optimizer == pytest.approx(each * parameters(GPT).total, rel=1e-14)
@@ -33,7 +34,7 @@ def test_zero_shares_what_it_says():
     assert peak_memory(GPT, H100, Layout(dp=8, zero=3), 8, 2048) == fsdp  # under another name
 
 
-@pytest.mark.parametrize("t", [1, 2, 8])
+@walks([1, 2, 8])
 def test_activations_are_those_of_korthikanti(t):
     """34 sbh/t bytes a layer and 5 a s² b more where T·S weights are kept (2022, equation 4), without the masks of dropouts: 2 sbh
     and a s² b; and without the copy of the softmax's input that its backward pass does not need, 2 a s² b."""

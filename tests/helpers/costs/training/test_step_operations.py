@@ -9,6 +9,7 @@ from helpers.costs.training.step_operations import operations
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import POLICIES, recomputed
+from tests.helpers.costs.tables import walks
 
 B, T = 8, 4096
 
@@ -23,7 +24,7 @@ def total(c, layout, of):
 PRICED = [n for n in MODELS if not {*model(n).unusual} - {"shared_gate"}]
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n not in PRICED])
+@walks([n for n in MODELS if n not in PRICED])
 def test_what_is_not_priced_is_refused(name):
     with pytest.raises(ValueError, match=f"^a training step does not know .*, and {name} has one: parameters"):
         operations(model(name), Layout(), B, T)
@@ -34,8 +35,7 @@ def by_role(c, layout):
     return {r: total(c, layout, lambda layer, r=r: sum(p.flops for p in layer.products if p.role == r)) for r in roles}
 
 
-@pytest.mark.parametrize("name", PRICED)
-@pytest.mark.parametrize("layout", [Layout(), Layout(dp=2, fsdp=2, microbatches=2), Layout(cp=2, pp=2)], ids=str)
+@walks(PRICED, [Layout(), Layout(dp=2, fsdp=2, microbatches=2), Layout(cp=2, pp=2)])
 def test_products_of_all_devices_are_the_flops_of_the_model(name, layout):
     c = model(name)
     exact = flops(c, B, T).by_role
@@ -45,7 +45,7 @@ def test_products_of_all_devices_are_the_flops_of_the_model(name, layout):
     assert head == pytest.approx(exact["unembedding"])
 
 
-@pytest.mark.parametrize("name", [n for n in PRICED if not model(n).mla and model(n).K % 2 == 0])
+@walks([n for n in PRICED if not model(n).mla and model(n).K % 2 == 0])
 def test_tp_shares_every_product(name):
     c = model(name)
     exact = flops(c, B, T).by_role
@@ -53,8 +53,7 @@ def test_tp_shares_every_product(name):
         assert n == pytest.approx(exact[role], rel=1e-12), role
 
 
-@pytest.mark.parametrize("count", ["causal", "all", "half"])
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED, ["causal", "all", "half"])
 def test_what_a_step_computes_and_computes_again_is_what_chapter_3_counts(name, count):
     c = model(name)
     whole = operations(c, Layout(), B, T)
@@ -75,7 +74,7 @@ def test_what_tp_cannot_cut_is_done_by_each():
     )
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_its_weights_are_the_parameters(name):
     c, p = model(name), parameters(model(name))
     at = operations(c, Layout(), B, T)
@@ -83,7 +82,7 @@ def test_its_weights_are_the_parameters(name):
     assert at.experts == p.experts and at.head.weights == (p.unembedding or p.embedding)
 
 
-@pytest.mark.parametrize("name", [n for n in PRICED if model(n).moe])
+@walks([n for n in PRICED if model(n).moe])
 def test_experts_are_shared_over_ep_and_tp(name):
     c = model(name)
     whole = operations(c, Layout(), B, T).layers[-1]
@@ -94,7 +93,7 @@ def test_experts_are_shared_over_ep_and_tp(name):
         assert rows == pytest.approx([B * T / 4 * c.moe.k] * 2)  # tokens are shared evenly
 
 
-@pytest.mark.parametrize("name", PRICED)
+@walks(PRICED)
 def test_attention_counts_the_pairs(name):
     c = model(name)
     for masked, count in ((True, "causal"), (False, "all")):

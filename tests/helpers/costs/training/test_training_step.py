@@ -14,11 +14,15 @@ from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training import dp_fsdp_tp, training_step
 from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.training_step import step
-from helpers.costs.transformers import parameters_and_flops, six_nd_and_mfu, training_memory_bytes
+from helpers.costs.transformers import (
+    parameters_and_flops as counts,
+    six_nd_and_mfu as six,
+    training_memory_bytes as memory,
+)
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 V5P = chip("v5p")
 CUBE, BIG = Slice(V5P, (4, 4, 4)), Slice(V5P, (16, 16, 16))
@@ -52,13 +56,11 @@ def test_fsdp_holds_its_share_and_a_layer():
     P, D, F = parameters(LLAMA).total, 5120, 13824
     layer = 4 * D * D + 3 * D * F + 2 * D
     assert at.weights == pytest.approx(2 * P / 64, rel=1e-14)
-    assert at.gathered == pytest.approx(
-        2 * 2 * layer, rel=1e-3
-    )  # and the next one; the last norm is spread over layers
+    # and the next one; the last norm is spread over layers
+    assert at.gathered == pytest.approx(2 * 2 * layer, rel=1e-3)
     assert step(LLAMA, Layout(dp=64), 64 * 4096, 4096, CUBE).memory.gathered == 0
-    assert (
-        step(LLAMA, Layout(tp=4, zero=3), 4096, 4096, Slice(V5P, (4, 1, 1))).memory.gathered == 0
-    )  # nobody to share with
+    # nobody to share with
+    assert step(LLAMA, Layout(tp=4, zero=3), 4096, 4096, Slice(V5P, (4, 1, 1))).memory.gathered == 0
 
 
 def test_the_largest_model():
@@ -83,12 +85,12 @@ def test_question_three():
     alone = step(LLAMA, Layout(dp=4096), tokens, T, BIG)
     assert 10 * parameters(LLAMA).total - V5P.hbm_bytes < alone.missing < 100e9
     assert step(LLAMA, Layout(fsdp=4096), tokens, T, BIG).missing == 0
-    seconds = six_nd_and_mfu.train_seconds(parameters(LLAMA).total, 3e6, 4096 * V5P.rate(), 0.4)
+    seconds = six.train_seconds(parameters(LLAMA).total, 3e6, 4096 * V5P.rate(), 0.4)
     assert f"{seconds * 1e3:.0f}" == "312"  # the sources' 310 is 13e9 parameters
-    assert f"{six_nd_and_mfu.train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4) * 1e3:.0f}" == "311"
-    assert f"{six_nd_and_mfu.train_seconds(70e9, 15e12, 18823 * V5P.rate(), 0.5) / 86400:.1f}" == "16.9"
+    assert f"{six.train_seconds(13e9, 3e6, 4096 * V5P.rate(), 0.4) * 1e3:.0f}" == "311"
+    assert f"{six.train_seconds(70e9, 15e12, 18823 * V5P.rate(), 0.5) / 86400:.1f}" == "16.9"
     at = step(LLAMA, Layout(fsdp=4096), tokens, T, BIG)
-    counted = parameters_and_flops.flops(LLAMA, tokens / T, T, count="causal").train
+    counted = counts.flops(LLAMA, tokens / T, T, count="causal").train
     took = counted / (0.4 * 4096 * V5P.rate())
     assert at.mfu(took) == pytest.approx(0.4)
     assert at.days(1e12, took) == pytest.approx(1e12 / tokens * took / 86400)
@@ -109,9 +111,7 @@ def test_traffic_is_that_of_the_two_matmul_layer():
     grown = sum(p.bytes["X"] for p in more) - sum(p.bytes["X"] for p in passes)
     assert by_axis(there, ("fsdp",)) - by_axis(here, ("fsdp",)) == pytest.approx(L * grown)
     assert by_axis(here, ("tp",)) == pytest.approx(2 * L * sum(p.bytes["Y"] for p in passes))  # attention as much
-    assert here.flops - 3 * parameters_and_flops.flops(c, 64, 512).attention == pytest.approx(
-        6 * B * (parameters(c).matmul)
-    )
+    assert here.flops - 3 * counts.flops(c, 64, 512).attention == pytest.approx(6 * B * (parameters(c).matmul))
 
 
 def test_what_is_sent_under_each_strategy():
@@ -169,11 +169,11 @@ def test_nothing_kept_sends_the_forward_pass_again():
         assert got[back] == pytest.approx(want[back] + want[kind, axes, what, "forward"])
 
 
-@pytest.mark.parametrize("policy, passes, bf16", [("everything", 3, 3), ("matmuls", 3, 4), ("nothing", 4, 4)])
+@walks([("everything", 3, 3), ("matmuls", 3, 4), ("nothing", 4, 4)])
 def test_fp8_is_for_products_with_weights(policy, passes, bf16):
     """Pairs of query and key, and the unembedding, stay at the rate of bf16."""
     s, laid = Slice(chip("H100"), (8,)), Layout(fsdp=8, policy=policy, products="fp8")
-    f, at = parameters_and_flops.flops(EXPERTS, 64, 1024), step(EXPERTS, laid, 64 * 1024, 1024, s)
+    f, at = counts.flops(EXPERTS, 64, 1024), step(EXPERTS, laid, 64 * 1024, 1024, s)
     slow = bf16 * f.attention + passes * f.unembedding
     want = passes * (f.layers - f.attention) / s.rate("fp8") + slow / s.rate()
     assert at.parts["math"] == pytest.approx(want)
@@ -214,7 +214,7 @@ def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
     s = Slice(V5P, (4, 1, 1))
     for m in (1, 4, 8):
         at = step(DENSE, Layout(pp=4, microbatches=m, policy="everything"), 8 * 4096, 4096, s)
-        f = parameters_and_flops.flops(DENSE, 8, 4096)
+        f = counts.flops(DENSE, 8, 4096)
         stage = 3 * f.layers / 4 + 3 * f.unembedding
         assert at.parts["math"] == pytest.approx(stage / V5P.rate() * (m + 3) / m)
         assert at.bubble == pytest.approx(3 / (m + 3))
@@ -237,10 +237,10 @@ def test_the_fullest_stage_sets_the_pace():
     seven = step(replace(c, L=112), laid, 2**21, 8192, s)
     layer = (fuller.parts["math"] - seven.parts["math"]) * (1 - at.bubble)
     assert at.parts["math"] * (1 - at.bubble) >= 8 * layer * (1 - 1e-9)
-    assert at.flops == pytest.approx(training_memory_bytes.train_flops(c, 2**21 / 8192, 8192, "block"))
+    assert at.flops == pytest.approx(memory.train_flops(c, 2**21 / 8192, 8192, "block"))
 
 
-@pytest.mark.parametrize("c", [LLAMA, DENSE, EXPERTS, model("deepseek-v3"), model("gemma-2-27b")])
+@walks([LLAMA, DENSE, EXPERTS, model("deepseek-v3"), model("gemma-2-27b")])
 def test_devices_hold_the_model_and_no_more(c):
     """Over all devices the parameters add up to the model, and to its copied parts as often as they are copied."""
     p = parameters(c)
@@ -254,7 +254,7 @@ def test_devices_hold_the_model_and_no_more(c):
     cut = held(Layout(tp=4))
     copied = p.norms + p.router
     if c.mla:
-        shapes = parameters_and_flops.attention_matrices(c)
+        shapes = counts.attention_matrices(c)
         copied += c.L * sum(prod(shapes[n]) for n in ("q_down", "kv_down"))
     assert 4 * (cut.dense + cut.experts) == pytest.approx(p.total + 3 * copied)
 
@@ -267,15 +267,15 @@ def test_memory_without_a_layout_is_that_of_chapter_3():
         "everything": 2 * 4 * 512 * EXPERTS.L * EXPERTS.N * 512,
         "nothing": 2 * 4 * 512 * EXPERTS.L * EXPERTS.N * 512,
     }
-    for policy in training_memory_bytes.POLICIES:
+    for policy in memory.POLICIES:
         at = step(EXPERTS, Layout(policy=policy), 4 * 512, 512, one)
-        want = vars(training_memory_bytes.training_memory(EXPERTS, 4, 512, policy))
+        want = vars(memory.training_memory(EXPERTS, 4, 512, policy))
         want["activations"] -= shares.get(policy, 0)
         got = {role: getattr(at.memory, role) for role in want}
         assert got == pytest.approx(want | {"logits": 1.5 * want["logits"]})
         assert at.memory.gathered == 0 and (at.memory.working > 2 * largest) == (policy == "block")
         assert at.memory.working >= 2 * largest
-        count = training_memory_bytes.train_flops(EXPERTS, 4, 512, policy)
+        count = memory.train_flops(EXPERTS, 4, 512, policy)
         assert at.flops == pytest.approx(count, rel=1e-14)
 
 
@@ -300,72 +300,37 @@ def test_errors_say_what_would_be_right():
         (lambda: Layout(dp=0), "dp is a whole number of 1 or more, got 0"),
         (lambda: Layout(zero=4), "zero is 0, 1, 2 or 3, not 4"),
         (lambda: Layout(tp=1.5), "tp is a whole number of 1 or more, got 1.5"),
-        (
-            lambda: step(LLAMA, Layout(fsdp=32), 2**20, 4096, CUBE),
-            "fsdp=32 takes 32 chips and the slice has 64: multiply an axis by 2",
-        ),
-        (
-            lambda: step(LLAMA, Layout(fsdp=128), 2**20, 4096, CUBE),
-            "128 chips and the slice has 64: divide an axis by 2",
-        ),
-        (
-            lambda: step(LLAMA, Layout(fsdp=4, tp=16), 2**20, 4096, CUBE),
-            "tp=16 does not divide N=40, D=5120 and F=13824",
-        ),
-        (
-            lambda: step(DENSE, Layout(tp=3, pp=32), 96 * 32, 32, Slice(V5P, (4, 4, 6))),
-            "does not lie along 4x4x6 chips",
-        ),
-        (
-            lambda: step(model("llama-2-13b", L=42), Layout(pp=64), 2**20, 4096, CUBE),
-            "64 stages are more than L=42 layers: let pp be 42 or less",
-        ),
-        (
-            lambda: step(DENSE, Layout(pp=32, dp=2, schedule="interleaved", v=3), 2**20, 4096, CUBE),
-            "96 stages are more than L=32 layers: let pp·v be 32 or less",
-        ),
+        (lambda: step(LLAMA, Layout(fsdp=32), 2**20, 4096, CUBE), "fsdp=32 takes 32 chips and the slice has 64: multiply an axis by 2"),
+        (lambda: step(LLAMA, Layout(fsdp=128), 2**20, 4096, CUBE), "128 chips and the slice has 64: divide an axis by 2"),
+        (lambda: step(LLAMA, Layout(fsdp=4, tp=16), 2**20, 4096, CUBE), "tp=16 does not divide N=40, D=5120 and F=13824"),
+        (lambda: step(DENSE, Layout(tp=3, pp=32), 96 * 32, 32, Slice(V5P, (4, 4, 6))), "does not lie along 4x4x6 chips"),
+        (lambda: step(model("llama-2-13b", L=42), Layout(pp=64), 2**20, 4096, CUBE),
+         "64 stages are more than L=42 layers: let pp be 42 or less"),
+        (lambda: step(DENSE, Layout(pp=32, dp=2, schedule="interleaved", v=3), 2**20, 4096, CUBE),
+         "96 stages are more than L=32 layers: let pp·v be 32 or less"),
         (lambda: step(EXPERTS, Layout(ep=64), 2**20, 1024, CUBE), "ep=64 does not divide E=16 experts: let it be 16"),
         (lambda: step(LLAMA, Layout(ep=64), 2**20, 1024, CUBE), "ep=64, and the model has no experts: leave it out"),
-        (
-            lambda: step(LLAMA, Layout(fsdp=64), 2**20 + 1, 1024, CUBE),
-            "1048577 tokens are no whole number of sequences of T=1024: the next is 1049600",
-        ),
-        (
-            lambda: step(LLAMA, Layout(fsdp=64), 2**15, 1024, CUBE),
-            "32 sequences do not divide over 64 shards x 1 microbatches: give a multiple of 64, the least is 65536 tokens",
-        ),
-        (
-            lambda: step(LLAMA, Layout(fsdp=64, microbatches=2), 96 * 1024, 1024, CUBE),
-            "96 sequences do not divide over 64 shards x 2 microbatches: give a multiple of 128, the least is 131072 tokens",
-        ),
-        (
-            lambda: step(DENSE, Layout(cp=64), 1000, 1000, CUBE),
-            "cp=64 does not divide T=1000 tokens of a sequence: let it be 50 or 100",
-        ),
-        (
-            lambda: step(model("llama-3-8b"), Layout(tp=16, fsdp=4, policy="all"), 2**20, 4096, CUBE),
-            "'all' is no policy",
-        ),
-        (
-            lambda: step(DENSE, Layout(pp=4, fsdp=16, microbatches=2, schedule="interleaved", v=2), 2**20, 4096, CUBE),
-            "an interleaved pipeline takes a multiple of pp=4 microbatches, not 2",
-        ),
-        (
-            lambda: step(LLAMA, Layout(fsdp=64, products="fp4"), 2**20, 4096, CUBE),
-            "v5p has no published rate for 'fp4'",
-        ),
-        (
-            lambda: step(LLAMA, Layout(fsdp=64, offload="optimizer"), 2**20, 4096, CUBE),
-            "no price for optimizer in the host's memory: leave offload out",
-        ),
+        (lambda: step(LLAMA, Layout(fsdp=64), 2**20 + 1, 1024, CUBE),
+         "1048577 tokens are no whole number of sequences of T=1024: the next is 1049600"),
+        (lambda: step(LLAMA, Layout(fsdp=64), 2**15, 1024, CUBE),
+         "32 sequences do not divide over 64 shards x 1 microbatches: give a multiple of 64, the least is 65536 tokens"),
+        (lambda: step(LLAMA, Layout(fsdp=64, microbatches=2), 96 * 1024, 1024, CUBE),
+         "96 sequences do not divide over 64 shards x 2 microbatches: give a multiple of 128, the least is 131072 tokens"),
+        (lambda: step(DENSE, Layout(cp=64), 1000, 1000, CUBE), "cp=64 does not divide T=1000 tokens of a sequence: let it be 50 or 100"),
+        (lambda: step(model("llama-3-8b"), Layout(tp=16, fsdp=4, policy="all"), 2**20, 4096, CUBE), "'all' is no policy"),
+        (lambda: step(DENSE, Layout(pp=4, fsdp=16, microbatches=2, schedule="interleaved", v=2), 2**20, 4096, CUBE),
+         "an interleaved pipeline takes a multiple of pp=4 microbatches, not 2"),
+        (lambda: step(LLAMA, Layout(fsdp=64, products="fp4"), 2**20, 4096, CUBE), "v5p has no published rate for 'fp4'"),
+        (lambda: step(LLAMA, Layout(fsdp=64, offload="optimizer"), 2**20, 4096, CUBE),
+         "no price for optimizer in the host's memory: leave offload out"),
         (lambda: Layout(offload="all"), "offload is one of '', 'activations', 'optimizer', not 'all'"),
         (lambda: training_step.zero_memory(1, 1, 5), "zero is 0, 1, 2 or 3, not 5"),
         (lambda: step(LLAMA, Layout(fsdp=64), -(2**20), 1024, CUBE), "tokens and T are 1 or more, got tokens=-1048576"),
         (lambda: step(LLAMA, Layout(fsdp=64), 2**20, 0, CUBE), "tokens and T are 1 or more, got .* T=0"),
-    )
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("policy, waits", [("matmuls", 0), ("block", 1), ("nothing", 0)])
+@walks([("matmuls", 0), ("block", 1), ("nothing", 0)])
 def test_what_is_computed_again_waits_for_its_input(policy, waits):
     """Under "block" the MLP's In comes from attention done again; attention's own is the layer's, which was kept."""
     sent = step(DENSE, Layout(fsdp=16, tp=4, policy=policy), 2**20, 4096, CUBE).sent

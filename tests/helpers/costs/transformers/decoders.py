@@ -48,20 +48,8 @@ UNUSUAL = {
     "indexer": toy(4, 4, 4, None, mla=TOY_MLA, indexer=Indexer(3, 6, top=5), moe=MoE(4, 2, 24, first_dense=1)),
     "sharing": toy(8, 4, 2, 4, window=4, full_every=2, shared_kv=3, qk_norm="head", biases=("qkv",)),
     "sharing-full": toy(5, 4, 2, 4, shared_kv=2, qk_norm="full"),
-    "gemma-3n": toy(
-        6,
-        4,
-        2,
-        4,
-        tied=True,
-        norms=4,
-        qk_norm="head",
-        window=4,
-        full_every=3,
-        shared_kv=2,
-        gemma3n=Gemma3n(3, 2, 45, 7),
-    ),
-}
+    "gemma-3n": toy(6, 4, 2, 4, tied=True, norms=4, qk_norm="head", window=4, full_every=3, shared_kv=2, gemma3n=Gemma3n(3, 2, 45, 7)),
+}  # fmt: skip
 EVERY = TOYS | UNUSUAL
 
 # For formulas of any sizes, floats, arrays or tracers: D, L, N and F.

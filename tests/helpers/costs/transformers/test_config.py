@@ -11,7 +11,7 @@ from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.mixers import Gemma3n, Indexer, Linear
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import MODELS
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import DELTA, EVERY, TOY_MLA, TOYS
 
 GOOD = dict(D=64, L=4, N=8, K=2, H=8, F=256, V=100)
@@ -44,7 +44,7 @@ def test_groups_are_the_layers_one_by_one(L, window, full_every, moe, linear, sh
     assert {(kind.linear, kind.shares): n for kind, n in c.mixers} == same
 
 
-@pytest.mark.parametrize("c", [*EVERY.values(), *MODELS.values()], ids=lambda c: c.name or "toy")
+@walks([*EVERY.values(), *MODELS.values()])
 def test_groups_of_the_models(c):
     assert dict(c.groups) == Counter(map(c.kind, range(c.L)))
 
@@ -90,7 +90,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("sentence", WRONG)
+@walks(WRONG)
 def test_wrong_configurations(sentence):
     with pytest.raises(ValueError) as e:
         Config(**GOOD | WRONG[sentence])

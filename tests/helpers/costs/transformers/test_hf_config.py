@@ -10,14 +10,14 @@ from helpers.costs.transformers.config import MLA, Config
 from helpers.costs.transformers.hf_config import FAMILIES
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import MODELS, SOURCES
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 
 DATA = json.loads((Path(__file__).parents[4] / "book/data/hf_configs.json").read_text(encoding="utf-8"))["models"]
 CONFIGS = {row["name"]: row["config"] for row in DATA}
 LLAMA, QWEN, V3 = CONFIGS["llama-3-8b"], CONFIGS["qwen-2.5-7b"], CONFIGS["deepseek-v3"]
 
 
-@pytest.mark.parametrize("row", DATA, ids=lambda row: row["name"])
+@walks(DATA)
 def test_real_files_to_the_parameter(row):
     c = Config.from_hf(row["config"])
     assert replace(c, name=row["name"]) == MODELS[row["name"]]
@@ -32,7 +32,7 @@ def test_every_family_has_a_file():
     assert len(DATA) >= 40
 
 
-@pytest.mark.parametrize("kind", ["gemma3", "gemma3n", "minimax"])
+@walks(["gemma3", "gemma3n", "minimax"])
 def test_other_names_of_an_architecture(kind):
     name = {"gemma3": "gemma-3-1b", "gemma3n": "gemma-3n-e2b", "minimax": "minimax-m2"}[kind]
     assert Config.from_hf(CONFIGS[name] | {"model_type": kind}) == replace(MODELS[name], name="")
@@ -84,14 +84,10 @@ def test_switches():
     assert Config.from_hf(QWEN | {"use_sliding_window": True, "max_window_layers": 28}).window is None
 
 
-@pytest.mark.parametrize(
-    "changes, K, norms, parallel",
-    [
-        ({"new_decoder_architecture": True, "num_kv_heads": 1}, 1, 2, True),
-        ({"multi_query": False}, 71, 1, True),
-        ({"parallel_attn": False, "bias": True}, 1, 2, False),
-    ],
-)
+@walks([
+    ({"new_decoder_architecture": True, "num_kv_heads": 1}, 1, 2, True), ({"multi_query": False}, 71, 1, True),
+    ({"parallel_attn": False, "bias": True}, 1, 2, False),
+])  # fmt: skip
 def test_falcons(changes, K, norms, parallel):
     c = Config.from_hf(CONFIGS["falcon-7b"] | changes)
     assert (c.K, c.norms, c.parallel) == (K, norms, parallel)
@@ -103,53 +99,34 @@ REFUSED = {
     "no way to read a model_type of None": (LLAMA, {"model_type": None}),
     "of a llama has no intermediate_size: add it": (LLAMA, {"intermediate_size": None}),
     "of a gpt2 has no n_embd": (CONFIGS["gpt-2"], {"n_embd": None}),
-    "of a dbrx has no ffn_config.moe_top_k": (
-        CONFIGS["dbrx"],
-        {"ffn_config": {"moe_num_experts": 16, "ffn_hidden_size": 8}},
-    ),
+    "of a dbrx has no ffn_config.moe_top_k": (CONFIGS["dbrx"], {"ffn_config": {"moe_num_experts": 16, "ffn_hidden_size": 8}}),
     "of a deepseek_v32 has no index_topk": (CONFIGS["deepseek-v3.2"], {"index_topk": None}),
     "layers 0 to 20 are full and the others local": (QWEN, {"use_sliding_window": True, "max_window_layers": 21}),
     "max_window_layers 21 of this qwen2 cannot be read": (QWEN, {"use_sliding_window": True, "max_window_layers": 21}),
-    "mlp_only_layers [5, 3] of this qwen3_moe cannot be read: layers 3, 5": (
-        CONFIGS["qwen-3-30b-a3b"],
-        {"mlp_only_layers": [5, 3]},
-    ),
-    "layer 1 is the first full one, so each 2 layers one has to be, and layers 2 break that": (
-        CONFIGS["mistral-7b"],
-        {"layer_types": ["sliding_attention", "full_attention", "full_attention"], "num_hidden_layers": 3},
-    ),
-    "layers 0, 2 are mamba": (
-        CONFIGS["mistral-7b"],
-        {"layer_types": ["mamba", "full_attention", "mamba", "full_attention"], "num_hidden_layers": 4},
-    ),
+    "mlp_only_layers [5, 3] of this qwen3_moe cannot be read: layers 3, 5": (CONFIGS["qwen-3-30b-a3b"], {"mlp_only_layers": [5, 3]}),
+    "layer 1 is the first full one, so each 2 layers one has to be, and layers 2 break that":
+        (CONFIGS["mistral-7b"], {"layer_types": ["sliding_attention", "full_attention", "full_attention"], "num_hidden_layers": 3}),
+    "layers 0, 2 are mamba":
+        (CONFIGS["mistral-7b"], {"layer_types": ["mamba", "full_attention", "mamba", "full_attention"], "num_hidden_layers": 4}),
     "it names 2 layers, and num_hidden_layers is 32": (CONFIGS["mistral-7b"], {"layer_types": ["full_attention"] * 2}),
     "of a mistral has no num_key_value_heads": (DROPPED, {}),
     "moe_layer_freq 2 of this deepseek_v3": (V3, {"moe_layer_freq": 2}),
     "attention_bias True of this deepseek_v3 cannot be read: latent attention": (V3, {"attention_bias": True}),
-    "indexer_types ['full', 'shared', 'shared']": (
-        CONFIGS["deepseek-v3.2"],
-        {"indexer_types": ["full", "shared", "shared"]},
-    ),
+    "indexer_types ['full', 'shared', 'shared']": (CONFIGS["deepseek-v3.2"], {"indexer_types": ["full", "shared", "shared"]}),
     "layers 1, 2 have no indexer": (CONFIGS["deepseek-v3.2"], {"indexer_types": ["full", "shared", "shared"]}),
     "attn_type_list [0, 1, 0] of this minimax": (CONFIGS["minimax-m2"], {"attn_type_list": [0, 1, 0]}),
     "layers 0, 2 have lightning attention": (CONFIGS["minimax-m2"], {"attn_type_list": [0, 1, 0]}),
     "shared_intermediate_size 8 of this minimax_m2": (CONFIGS["minimax-m2"], {"shared_intermediate_size": 8}),
     "qk_norm_type 'per_head' of this minimax_m2": (CONFIGS["minimax-m2"], {"qk_norm_type": "per_head"}),
-    "shared_expert_intermediate_size 700 of this qwen3_next": (
-        CONFIGS["qwen-3-next-80b-a3b"],
-        {"shared_expert_intermediate_size": 700},
-    ),
+    "shared_expert_intermediate_size 700 of this qwen3_next": (CONFIGS["qwen-3-next-80b-a3b"], {"shared_expert_intermediate_size": 700}),
     "layers 1 have an MLP of another width than layer 0": (CONFIGS["gemma-3n-e2b"], {"intermediate_size": [8, 9, 8]}),
     "add_cross_attention True of this gpt2": (CONFIGS["gpt-2"], {"add_cross_attention": True}),
     "qk_layernorm True of this phi": (CONFIGS["phi-2"], {"qk_layernorm": True}),
-    "layers 1, 2 are not so": (
-        CONFIGS["llama-4-scout"]["text_config"],
-        {"no_rope_layers": [1, 0, 0, 0], "num_hidden_layers": 4},
-    ),
-}
+    "layers 1, 2 are not so": (CONFIGS["llama-4-scout"]["text_config"], {"no_rope_layers": [1, 0, 0, 0], "num_hidden_layers": 4}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("sentence", REFUSED)
+@walks(REFUSED)
 def test_what_cannot_be_said_is_refused(sentence):
     config, changes = REFUSED[sentence]
     with pytest.raises(ValueError) as e:

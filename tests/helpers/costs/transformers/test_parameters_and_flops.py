@@ -23,7 +23,7 @@ from helpers.costs.transformers.moe_batch_and_capacity import capacity, moe_crit
 from helpers.costs.transformers.parameters_and_flops import attention_matrices, flops, pairs, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.six_nd_and_mfu import hfu, mfu, six_nd, six_nd_ratio, train_seconds
-from tests.helpers.costs.refusals import refused
+from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import EVERY, TOYS, counted, is_linear, layer
 
 USUAL = Config(8192, 4, 64, 64, 128, 4 * 8192, 1000)
@@ -64,8 +64,7 @@ def multiply_adds(c, i, T, count):
     return looked_at(T, T, top, count) * c.N * wide + scores
 
 
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("count", ["all", "causal"])
+@walks(EVERY, ["all", "causal"])
 def test_flops_by_a_walk_over_everything(name, count):
     c, B, T = EVERY[name], 2, 9
     f = flops(c, B, T, count=count)
@@ -79,7 +78,7 @@ def test_flops_by_a_walk_over_everything(name, count):
     assert "2 FLOPs a multiply-add" in f.convention and "\n" not in f.convention
 
 
-@pytest.mark.parametrize("name", [n for n, c in EVERY.items() if not c.mla])
+@walks([n for n, c in EVERY.items() if not c.mla])
 def test_prefill_then_decode_is_the_whole_sequence(name):
     c, T = EVERY[name], 11
     steps = [flops(c, 1, 6, count="causal")] + [flops(c, 1, 1, S, count="causal") for S in range(7, T + 1)]
@@ -131,7 +130,7 @@ def test_counts_of_the_questions():
     assert kv_cache(with_gqa, 1, bytes_each=1) == 262144
 
 
-@pytest.mark.parametrize("name", EVERY)
+@walks(EVERY)
 def test_kv_cache_layer_by_layer(name):
     c, S = EVERY[name], 7
     each = (c.mla.kv_rank + c.mla.rope) if c.mla else 2 * c.K * c.H
@@ -164,7 +163,7 @@ def test_training_runs():
     assert train_seconds(70e9, 15e12, 18823 * chip("v5p").rate(), 0.5) / 86400 == pytest.approx(16.9, abs=0.05)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@walks(MODELS)
 def test_six_nd_is_right_up_to_tables_and_attention(name):
     c, T = MODELS[name], 256
     p, f = parameters(c), flops(c, 1, T)
@@ -188,11 +187,11 @@ def test_crossovers_of_the_course():
     refused((lambda: crossover(USUAL, "mlp"), "'matrices' or 'projections', not 'mlp'"))
 
 
-@pytest.mark.parametrize(
-    "name", ["usual", "gemma-2-27b", "gemma-3-12b", "gpt-oss-20b", "deepseek-v3", "mixtral-8x7b", "gpt-2"]
+@walks(
+    ["usual", "gemma-2-27b", "gemma-3-12b", "gpt-oss-20b", "deepseek-v3", "mixtral-8x7b", "gpt-2"],
+    ["matrices", "projections"],
+    ["all", "causal"],
 )
-@pytest.mark.parametrize("against", ["matrices", "projections"])
-@pytest.mark.parametrize("count", ["all", "causal"])
 def test_crossovers_by_search(name, against, count):
     c = USUAL if name == "usual" else MODELS[name]
 
@@ -242,9 +241,8 @@ def test_experts_and_batches():
 
 def test_utilisation():
     seconds = 2.79e6 * 3600
-    assert mfu(37e9, 14.8e12, seconds, chip("H100").rate("fp8")) == pytest.approx(
-        0.165, abs=5e-4
-    )  # H800 SXM: the same rate
+    # H800 SXM: the same rate
+    assert mfu(37e9, 14.8e12, seconds, chip("H100").rate("fp8")) == pytest.approx(0.165, abs=5e-4)
     assert mfu(37e9, 14.8e12, seconds, 3.026e15 / 2) == pytest.approx(0.216, abs=5e-4)
     assert hfu(six_nd(1e9, 1e9) * 4 / 3, 10, 1e18) == pytest.approx(mfu(1e9, 1e9, 10, 1e18) * 4 / 3)
 
@@ -252,7 +250,7 @@ def test_utilisation():
 # Work (bytes and FLOPs together).
 
 
-@pytest.mark.parametrize("name", EVERY)
+@walks(EVERY)
 def test_works_have_the_flops_and_read_every_weight(name):
     c, B, T = EVERY[name], 2, 64
     f, w = flops(c, B, T), works(c, B, T)
@@ -289,17 +287,11 @@ def test_bytes_of_latent_attention_matrix_by_matrix():
 # Products of two arrays (C1, C2, C15).
 
 
-@pytest.mark.parametrize(
-    "spec, shapes",
-    [
-        ("np,pm->nm", ((3, 4), (4, 5))),
-        ("bij,bjk->bik", ((2, 3, 4), (2, 4, 2))),
-        ("i,j->ij", ((3,), (4,))),
-        ("i,i->", ((5,), (5,))),
-        ("ijkl,ijmno->klmno", ((2, 2, 3, 2), (2, 2, 2, 3, 2))),
-        ("btkgh,bskh->bkgts", ((2, 3, 2, 2, 2), (2, 4, 2, 2))),
-    ],
-)
+@walks([
+    ("np,pm->nm", ((3, 4), (4, 5))), ("bij,bjk->bik", ((2, 3, 4), (2, 4, 2))), ("i,j->ij", ((3,), (4,))),
+    ("i,i->", ((5,), (5,))), ("ijkl,ijmno->klmno", ((2, 2, 3, 2), (2, 2, 2, 3, 2))),
+    ("btkgh,bskh->bkgts", ((2, 3, 2, 2, 2), (2, 4, 2, 2))),
+])  # fmt: skip
 def test_einsum_by_a_loop(spec, shapes):
     e = einsum(spec, *shapes)
     names = spec.split("->")[0].split(",")
@@ -313,8 +305,7 @@ def test_einsum_by_a_loop(spec, shapes):
     assert einsum(dA, out, B).flops == einsum(dB, A, out).flops == e.flops
 
 
-@pytest.mark.parametrize(
-    "spec, shapes, sentence",
+@walks(
     [
         ("ij,jk", ((2, 3), (3, 4)), "reads 'ij,jk->ik'"),
         ("ij,jk->ik", ((2, 3), (4, 4)), "'j' is 3 in one array and 4 in the other"),
@@ -322,7 +313,7 @@ def test_einsum_by_a_loop(spec, shapes):
         ("ii,ij->ij", ((2, 2), (2, 3)), "by a letter of its own"),
         ("ij,jk->i", ((2, 3), (3, 4)), "of one array only stands in the result"),
         ("ij,jk->ikl", ((2, 3), (3, 4)), "a letter of the result stands in an array"),
-    ],
+    ]
 )
 def test_einsum_asks_for_sense(spec, shapes, sentence):
     refused((lambda: einsum(spec, *shapes), sentence))
@@ -341,7 +332,7 @@ def test_replicated_work():
     )
 
 
-@pytest.mark.parametrize("like", ["llama-3.1-405b", "gemma-3-27b", "deepseek-v3"])
+@walks(["llama-3.1-405b", "gemma-3-27b", "deepseek-v3"])
 def test_no_loop_over_layers(like):
     """As many calls for 120 layers as for 12."""
 

@@ -18,6 +18,7 @@ from helpers.costs.transformers.training_memory_bytes import (
     train_flops,
     training_memory,
 )
+from tests.helpers.costs.tables import walks
 from tests.helpers.costs.transformers.decoders import TOYS, layer
 
 
@@ -36,7 +37,7 @@ def test_about_twenty_arrays_a_layer():
     assert sum(arrays(c, c.kind(0), "matmuls", 0).values()) / c.D == 5 + 2 * 4  # six outputs read again, and the input
 
 
-@pytest.mark.parametrize("name", TOYS)
+@walks(TOYS)
 def test_products_are_the_columns_of_all_matrices(name):
     c = TOYS[name]
     for i in range(c.L):
@@ -44,7 +45,7 @@ def test_products_are_the_columns_of_all_matrices(name):
         assert wide == sum(columns for _, columns in layer(c, i)[0])
 
 
-@pytest.mark.parametrize("name", [*TOYS, *(n for n in MODELS if not {*MODELS[n].unusual} - {"shared_gate"})])
+@walks([*TOYS, *(n for n in MODELS if not {*MODELS[n].unusual} - {"shared_gate"})])
 def test_less_memory_costs_more_flops(name):
     c = TOYS.get(name) or MODELS[name]
     kept = [saved(c, 2, 16, p) for p in POLICIES]
@@ -60,9 +61,7 @@ def test_question_6():
     assert recomputed(c, B, T, "matmuls") == 4 * B * T**2 * c.N * c.H
 
 
-@pytest.mark.parametrize(
-    "name, unread", [("gqa", "out"), ("parallel", "o out"), ("four-norms", ""), ("moe", ""), ("moe-shared", "shared")]
-)
+@walks([("gqa", "out"), ("parallel", "o out"), ("four-norms", ""), ("moe", ""), ("moe-shared", "shared")])
 def test_a_block_again_without_what_nobody_reads(name, unread):
     c, tokens = TOYS[name], 2 * 8
     f = flops(c, 2, 8)
@@ -104,7 +103,7 @@ def _program(x):
     return hasattr(x, "eqns") or hasattr(x, "jaxpr")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@walks(POLICIES)
 def test_jax_computes_as_much_again(policy):
     D, F, B, T = 8, 24, 2, 5
     c = Config(D, 1, 1, 1, D, F, 10, norm="none")
