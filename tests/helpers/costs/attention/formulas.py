@@ -1,6 +1,6 @@
 """Formulas of chapter 6, with settings of each: see tests/helpers/costs/formulas.py."""
 
-from helpers.flops_and_bytes.attention import (
+from helpers.costs.attention import (
     attention_time as times,
     flops_and_bytes as costs,
     io_complexity as io,
@@ -8,8 +8,8 @@ from helpers.flops_and_bytes.attention import (
     mha_gqa_mqa_intensity as heads,
     ring_attention as ring,
 )
-from helpers.flops_and_bytes.attention.attention_time import Rates
-from helpers.flops_and_bytes.attention.flops_and_bytes import Attention
+from helpers.costs.attention.attention_time import Rates
+from helpers.costs.attention.flops_and_bytes import Attention
 
 RATES = Rates(9.89e14, 3.35e12, 3.9e12, 6.7e13, 4.5e11, 1e-6)
 LENGTHS = [(4096.0, 32.0, 8.0, 128.0), (1024.0, 4.0, 4.0, 64.0)]

@@ -1,11 +1,25 @@
-"""Speculative sampling: the law that comes out, tokens of a pass and the best number of guesses, by enumeration."""
+"""Guesses that are checked: the law that comes out, tokens of a pass, by position and by the slowest of a batch, by enumeration;
+and the module that predicts one more token, by DeepSeek's own counts."""
 
+from dataclasses import replace
+from functools import cache
 from itertools import product
+from math import ceil, isnan
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from helpers.costs.inference.multi_token_prediction import draft_cost, module, own_parameters
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.speculation_by_position import (
+    accepted,
+    best_length,
+    passes,
+    positions,
+    together,
+    tokens_of_a_pass,
+)
 from helpers.costs.inference.speculative_decoding import (
     acceptance,
     best_K,
@@ -14,6 +28,9 @@ from helpers.costs.inference.speculative_decoding import (
     residual,
     speed_up,
 )
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
 
 laws = st.lists(st.integers(0, 20), min_size=4, max_size=4).filter(any).map(lambda n: [x / sum(n) for x in n])
@@ -57,3 +74,134 @@ def test_what_is_no_law():
         (lambda: expected_tokens(1.2, 3), "a share between 0 and 1, not 1.2"),
         (lambda: best_K(np.array([0.5]), 0.1), "take speed_up for arrays"),
     )
+
+
+FALLING = (0.9, 0.7, 0.4)
+CASES = ((), (0.5,), FALLING, (0.0, 0.9), (1.0, 1.0), (1.0, 0.5, 0.0))
+
+
+def patterns(a):
+    """(drafts that stay, probability) of every pattern of K coins, whatever comes after the first that fails."""
+    for coins in product((True, False), repeat=len(a)):
+        yield (
+            next((i for i, ok in enumerate(coins) if not ok), len(a)),
+            np.prod([p if ok else 1 - p for p, ok in zip(a, coins)]),
+        )
+
+
+@walks(CASES)
+def test_a_pass_by_enumeration(a):
+    counted = [sum(p for kept, p in patterns(a) if kept == j) for j in range(len(a) + 1)]
+    assert accepted(a) == pytest.approx(counted)
+    assert tokens_of_a_pass(a) == pytest.approx(sum((j + 1) * p for j, p in enumerate(counted)))
+    for B in (1, 2, 3):
+        least = sum(
+            np.prod([p for _, p in some]) * (min(kept for kept, _ in some) + 1)
+            for some in product(patterns(a), repeat=B)
+        )
+        assert together(a, B) == pytest.approx(least)
+
+
+def test_one_acceptance_at_all_positions_is_the_formula_of_the_books():
+    for a, K in ((0.8, 4), (0.3, 1), (1.0, 3)):
+        assert tokens_of_a_pass([a] * K) == pytest.approx(expected_tokens(a, K))
+    for a, c, per in ((0.6, 0.1, 0.0), (0.9, 0.02, 0.1), (0.3, 0.3, 0.0)):
+        assert best_length([a] * 64, c, per) == best_K(a, c, per)
+    assert tokens_of_a_pass([0.8, 0.7]) / (1 + 2 * 0.05) < speed_up(0.8, 2, 0.05)
+    a = np.array([0.5, 0.9])
+    np.testing.assert_allclose(tokens_of_a_pass([a, a]), [expected_tokens(x, 2) for x in a])
+
+
+@walks(CASES, [(1, 3), (4, 1), (5, 2), (3, 3)])
+def test_the_slowest_of_a_batch_by_following_every_course(a, sizes):
+    """Whole batches, pass by pass: what is missing of each sequence, and every combination of what they accept."""
+    gives, (n, B) = accepted(a), sizes
+
+    @cache
+    def left(missing):
+        if not any(missing):
+            return 0.0
+        going, total = [m for m in missing if m], 0.0
+        for some in product(range(len(gives)), repeat=len(going)):
+            p = np.prod([gives[j] for j in some])
+            if p:
+                total += p * left(tuple(sorted(max(0, m - 1 - j) for m, j in zip(going, some))))
+        return 1 + total
+
+    assert passes(a, n, B) == pytest.approx(left((n,) * B))
+
+
+def test_passes_at_the_ends_and_by_drawing():
+    for K in (0, 1, 4):
+        assert passes([1.0] * K, 17, B=5) == ceil(17 / (K + 1)) and passes([0.0] * K, 17, B=5) == 17
+    draw, n, B, runs = np.random.default_rng(0), 64, 16, 2000
+    ok = draw.random((runs, B, n, 3)) < np.array(FALLING)
+    tokens = (1 + ok.cumprod(-1).sum(-1)).cumsum(-1)
+    slowest = (1 + (tokens < n).sum(-1)).max(-1)
+    assert passes(FALLING, n, B) == pytest.approx(slowest.mean(), rel=0.005)
+    assert passes(FALLING, n, 1) == pytest.approx((1 + (tokens < n).sum(-1)).mean(), rel=0.005)
+    assert n / tokens_of_a_pass(FALLING) < passes(FALLING, n, 1) < passes(FALLING, n, B) < n
+
+
+def test_positions_as_counted():
+    draw = np.random.default_rng(1)
+    ok = draw.random((20_000, 3)) < np.array(FALLING)
+    tokens = (1 + ok.cumprod(-1).sum(-1)).tolist()
+    assert positions(tokens, 3) == pytest.approx(FALLING, abs=0.02)
+    assert tokens_of_a_pass(positions(tokens, 3)) == pytest.approx(np.mean(tokens))
+    first, second = positions([1, 1], 2)
+    assert first == 0 and isnan(second)
+
+
+def test_what_is_no_acceptance():
+    refused(
+        (lambda: tokens_of_a_pass([0.5, 1.2]), r"a share between 0 and 1 at every position, not \[0.5, 1.2\]"),
+        (lambda: positions([4], 2), r"2 drafts gives 1 to 3 tokens, got \[4\]"),
+        (lambda: passes([0.5], 0), "n is a whole number of 1 or more"),
+    )
+
+
+V3 = model("deepseek-v3")
+
+
+def test_deepseeks_own_counts():
+    """README_WEIGHTS.md of deepseek-ai/DeepSeek-V3: 11.5 billion unique parameters, 2.4 billion active with the model's embedding
+    and head, 0.9 billion each. These are the layer's; the projection has 2·7168² more."""
+    p = parameters(module(V3))
+    assert round((p.total - p.embedding - p.unembedding) / 1e9, 1) == 11.5 and round(p.active / 1e9, 1) == 2.4
+    assert round(p.embedding / 1e9, 1) == round(p.unembedding / 1e9, 1) == 0.9
+    assert own_parameters(V3) == parameters(V3).total - parameters(replace(V3, L=60)).total + 2 * 7168**2 + 2 * 7168
+
+
+@walks(["llama-3-8b", "mixtral-8x7b", "gemma-2-27b", "llama-4-maverick"])
+def test_a_layer_like_the_last(name):
+    """What the last layer adds to the model, whatever kind it is."""
+    c = model(name)
+    last = parameters(c).total - parameters(replace(c, L=c.L - 1)).total
+    assert own_parameters(c) == last + 2 * c.D**2 + 2 * c.D
+
+
+def test_a_drafts_price_by_hand():
+    """LLaMA-3-8B on one H100, a short context: the step reads all weights but the embedding's, the module a layer, the
+    projection and the unembedding. Caches and activations are a hundredth."""
+    r = Replica(model("llama-3-8b"), chip("H100"))
+    layer, head, projection = 4096 * 4096 * 2 + 2 * 4096 * 1024 + 3 * 4096 * 14336, 4096 * 128256, 2 * 4096**2
+    assert draft_cost(r, 1, 64) == pytest.approx((layer + head + projection) / (32 * layer + head), rel=0.01)
+    assert draft_cost(r, 1, 64) > 0.1 > 5 * draft_cost(Replica(V3, chip("H200"), 16, weights="fp8"), 64, 4096)
+
+
+def test_the_published_gain():
+    """1.8 times the tokens a second at 85 to 90 % acceptance (technical report, 5.4.3): with all experts read in any case, and
+    not where the second token's experts are read besides."""
+    r = Replica(V3, chip("H200"), 16, weights="fp8", math="fp8")
+    gain = {
+        B: [speed_up(a, 1, draft_cost(r, B, 4096), r.verify(B, 1, 4096)) for a in (0.85, 0.9)] for B in (16, 64, 256)
+    }
+    assert gain[64][0] < 1.85 and gain[64][1] > 1.8 and gain[256][0] < 1.8 and gain[16][1] < 1
+
+
+def test_what_has_no_such_module():
+    with pytest.raises(
+        ValueError, match="a module that predicts one more token does not know a layer of linear attention"
+    ):
+        module(model("qwen3-next-80b-a3b"))

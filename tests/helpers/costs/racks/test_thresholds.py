@@ -79,9 +79,9 @@ def test_hsdp_sends_over_the_network_once_in_a_step():
 
 
 @walks([H100, RACK], [(1, 2), (1, 8), (2, 8), (8, 8), (2, 72)])
-def test_tp_by_every_message(machine, groups, inside):
+def test_tp_by_every_message(machine, chips):
     """An AllGather of In and a ReduceScatter of Out, each a 2·B·D array over Y chips."""
-    (C, g, _, W, W_dcn), B, D = machine, 4096, 1024
+    (C, g, _, W, W_dcn), (groups, inside), B, D = machine, chips, 4096, 1024
     g, Y = (g, inside) if groups == 1 else (inside, groups * inside)
     shard, pairs = 2 * B * D / Y, []
     for d in range(groups):
