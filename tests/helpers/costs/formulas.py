@@ -21,6 +21,7 @@ from helpers.costs.transformers.mixers import Linear
 from tests.helpers.costs.attention import formulas as attention
 from tests.helpers.costs.inference import formulas as inference
 from tests.helpers.costs.racks import formulas as racks
+from tests.helpers.costs.tables import by_name
 from tests.helpers.costs.training import formulas as training
 from tests.helpers.costs.transformers.decoders import DECODERS, any_mixture, any_size
 
@@ -49,24 +50,33 @@ SIZES = [(1e6, 4.0, 4.0), (1e3, 7.0, 2.0), (1e9, 2.0, 8.0), (1e9, 1.0, 3.0)]
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FIRST = {
+    **by_name(
+        (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
+        (roofline.critical_batch, [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)]),
+        (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]), (roofline.split_D, [(1.97e14, 4.5e10)]),
+        (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]), (occupancy.waves, [(108.0, 108.0), (109.0, 108.0)]),
+        (occupancy.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]), (units.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
+        (units.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]), (memory.saved_limit, [(4e6, 8192.0, 64.0)]), (six.six_nd, [(7e9, 1e12)]),
+        (share.attention_ratio_limit, [(8192.0, 4096.0)]), (share.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
+        (share.attention_threshold, [(240.0, 8.0)]), (moe.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
+        (moe.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]), (six.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
+        (six.mfu, [(7e9, 1e12, 1e5, 1e18)]), (six.hfu, [(1e21, 1e5, 1e18)]), (numeric.maximum, [(1.0, 3.0, 2.0)]),
+        (numeric.minimum, [(1.0, 3.0, 2.0)]), (numeric.nonzero, [(0.0,), (3.0,)]), (numeric.ceil, [(1.2,), (2.0,)]),
+        (numeric.ceil_near, [(1.2,), (1.1 * 50 / 5,)]), (numeric.floor_near, [(1.2,), (0.29 * 100,)]),
+        (numeric.floor, [(1.2,), (-1.2,)]), (numeric.sqrt, [(2.0,)]), (numeric.log, [(2.0,), (64.0,)]),
+    ),
     "in_two_tiers": (
         lambda V, n, m: tuple(
             x.bytes for k in ("AllReduce", *collectives.KINDS) for x in between.in_two_tiers(k, V, Axis(n), m)
         ),
         [(1e9, 8.0, 4.0), (3e6, 4.0, 1.0)],
     ),
-    "attainable": (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
     "dot": (lambda N: roofline.dot(N).intensity, [(1.0,), (4096.0,)]),
     "matmul": (lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes), [(3.0, 5.0, 7.0)]),
     "batched_matmul": (lambda B, D, F: roofline.batched_matmul(B, D, F).intensity, [(3.0, 5.0, 7.0), (1e3, 4e3, 4e3)]),
     "elementwise": (lambda n: roofline.elementwise(n, reads=2).intensity, [(7.0,)]),
-    "critical_batch":
-        (roofline.critical_batch, [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)]),
-    "critical_batch_limit": (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]),
     "split_matmul":
         (lambda B, D, F: roofline.time(roofline.split_matmul(B, D, F), 2e14, 8e11, ici=4.5e10, hop=1e-6).lower, [(64.0, 8192.0, 8192.0)]),
-    "split_D": (roofline.split_D, [(1.97e14, 4.5e10)]),
-    "weight_load": (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]),
     "time": (
         lambda B, C, W: (lambda t: (t.math, t.comms, t.lower, t.upper))(
             roofline.time(roofline.matmul(B, 4096, 4096), C, W)
@@ -76,14 +86,8 @@ FIRST = {
     "estimate":
         (lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)), [(300.0, 2e14, 8e11)]),
     "on_chip": (lambda n: roofline.on_chip(Work(n, n, (Move("pcie", n),)), V5E).upper, [(1e9,)]),
-    "waves": (occupancy.waves, [(108.0, 108.0), (109.0, 108.0)]),
-    "wave_efficiency": (occupancy.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]),
-    "mxu_rate": (units.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
-    "vpu_rate": (units.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]),
-    "all_gather": (_moved(collectives.all_gather), SIZES),
-    "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
-    "all_reduce": (_moved(collectives.all_reduce), SIZES),
-    "all_to_all": (_moved(collectives.all_to_all), SIZES),
+    "all_gather": (_moved(collectives.all_gather), SIZES), "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
+    "all_reduce": (_moved(collectives.all_reduce), SIZES), "all_to_all": (_moved(collectives.all_to_all), SIZES),
     "chained": (lambda V, n, m: collectives.chained(V, n, m, 4.5e10), [(1e6, 8.0, 16.0), (1e3, 4.0, 1.0)]),
     "scramble": (_moved(collectives.scramble), SIZES),
     "permute": (lambda V, n, k: collectives.permute(V, Axis(n), k).bytes, [(1e3, 8.0, 1.0), (1e3, 8.0, 6.0)]),
@@ -106,37 +110,18 @@ FIRST = {
     "flops": (lambda *s: tuple(flops.flops(any_mixture(*s), 2, 128, count="causal").by_role.values()), DECODERS),
     "works": (lambda *s: tuple(w.bytes for w in flops.works(any_size(*s), 2, 128).values()), DECODERS),
     "kv_cache": (lambda S, N: kv_cache.kv_cache(any_mixture(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
-    "saved_limit": (memory.saved_limit, [(4e6, 8192.0, 64.0)]),
     "products": (lambda *s: tuple(memory.products(c := any_size(*s), c.kind(0)).values()), DECODERS),
     "arrays": (lambda *s: tuple(sum(memory.arrays(c := any_size(*s), c.kind(0), p, 99).values()) for p in SAVING), DECODERS),
     "saved": (lambda *s: memory.saved(any_mixture(*s), 2, 128, "everything"), DECODERS),
     "recomputed": (lambda *s: memory.recomputed(any_mixture(*s), 2, 128, "block"), DECODERS),
     "train_flops": (lambda *s: memory.train_flops(any_mixture(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: memory.training_memory(any_mixture(*s), 2, 128).total, DECODERS),
-    "six_nd": (six.six_nd, [(7e9, 1e12)]),
     "six_nd_ratio": (lambda *s: six.six_nd_ratio(any_mixture(*s), 4096), DECODERS),
     "attention_ratio": (lambda *s: share.attention_ratio(any_mixture(*s), 4096, "causal"), DECODERS),
-    "attention_ratio_limit": (share.attention_ratio_limit, [(8192.0, 4096.0)]),
     "crossover of attention":
         (lambda *s: (share.crossover(any_size(*s)), share.crossover(any_mixture(*s), "projections", "causal")), DECODERS),
-    "attention_intensity": (share.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
-    "attention_threshold": (share.attention_threshold, [(240.0, 8.0)]),
-    "moe_critical_batch": (moe.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
-    "capacity": (moe.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]),
-    "train_seconds": (six.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
-    "mfu": (six.mfu, [(7e9, 1e12, 1e5, 1e18)]),
-    "hfu": (six.hfu, [(1e21, 1e5, 1e18)]),
     "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
-    "maximum": (numeric.maximum, [(1.0, 3.0, 2.0)]),
-    "minimum": (numeric.minimum, [(1.0, 3.0, 2.0)]),
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
-    "nonzero": (numeric.nonzero, [(0.0,), (3.0,)]),
-    "ceil": (numeric.ceil, [(1.2,), (2.0,)]),
-    "ceil_near": (numeric.ceil_near, [(1.2,), (1.1 * 50 / 5,)]),
-    "floor_near": (numeric.floor_near, [(1.2,), (0.29 * 100,)]),
-    "floor": (numeric.floor, [(1.2,), (-1.2,)]),
-    "sqrt": (numeric.sqrt, [(2.0,)]),
-    "log": (numeric.log, [(2.0,), (64.0,)]),
 }  # fmt: skip
 ROOMS = {
     "rooflines, sharding, transformers": FIRST, "training": training.FORMULAS, "inference": inference.FORMULAS,

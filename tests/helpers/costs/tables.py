@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from itertools import chain, product
 
 
+def by_name(*rows) -> dict:
+    """Rows of (function, settings) under the functions' names."""
+    return {row[0].__name__: row for row in rows}
+
+
 def refused(*cases) -> None:
     """Every call of (call, text or pattern) raises a ValueError of one line in which that is found; all that do not are told."""
     wrong = []

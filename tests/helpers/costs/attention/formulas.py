@@ -10,6 +10,7 @@ from helpers.costs.attention import (
 )
 from helpers.costs.attention.attention_time import Rates
 from helpers.costs.attention.flops_and_bytes import Attention
+from tests.helpers.costs.tables import by_name
 
 RATES = Rates(9.89e14, 3.35e12, 3.9e12, 6.7e13, 4.5e11, 1e-6)
 LENGTHS = [(4096.0, 32.0, 8.0, 128.0), (1024.0, 4.0, 4.0, 64.0)]
@@ -48,14 +49,22 @@ def _ring(n, cut):
 
 
 FORMULAS = {
+    **by_name(
+        (times.exp_rate, [(132.0, 1.83e9)]), (times.exp_share, [(128.0, 9.89e14, 3.9e12)]),
+        (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]), (io.block_floats, TILES), (io.flash_limit, [(1e5, 64.0, 49152.0)]),
+        (io.largest_keys, [(232448.0, 128.0, 128.0), (10.0, 128.0, 128.0)]), (heads.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
+        (heads.prefill_intensity_limit, [(12288.0, 96.0)]), (heads.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
+        (heads.decode_intensity_limit, [(12288.0, 96.0, 8.0)]), (heads.decode_speed_up, [(12288.0, 96.0, 8.0)]),
+        (heads.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (heads.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+        (heads.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (linear.cache_crossover, [(128.0, 256.0)]),
+        (linear.best_chunk, [(128.0, 128.0, 295.0)]), (linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
+        (ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]), (ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
+    ),
     "flops of attention": (lambda *s: (costs.flops(_self(*s)), costs.flops(_self(*s), None, 5)), LENGTHS),
-    "visited": (_visited, LENGTHS),
-    "naive": (_both(costs.naive), LENGTHS),
-    "fused": (_both(costs.fused), LENGTHS),
+    "visited": (_visited, LENGTHS), "naive": (_both(costs.naive), LENGTHS), "fused": (_both(costs.fused), LENGTHS),
     "chunked": (_both(costs.chunked, C=256.0), LENGTHS),
     "chunk_keys": (lambda T, C, w: costs.chunk_keys(Attention(T, window=w), C), [(4096.0, 256.0, 1000.0)]),
-    "lazy": (_both(costs.lazy, R=256.0), LENGTHS),
-    "flash": (_both(costs.flash, b=128.0), LENGTHS),
+    "lazy": (_both(costs.lazy, R=256.0), LENGTHS), "flash": (_both(costs.flash, b=128.0), LENGTHS),
     "flash 1": (_both(costs.flash, b=128.0, version=1), LENGTHS),
     "flash of shared rows": (_both(costs.flash, b=64.0, version=3, rows=512.0), LENGTHS),
     "flash in two kernels": (_both(costs.flash, b=128.0, kernels=2), LENGTHS),
@@ -68,8 +77,6 @@ FORMULAS = {
         ),
         [(999.0, 100.0), (50.0, 100.0)],
     ),
-    "exp_rate": (times.exp_rate, [(132.0, 1.83e9)]),
-    "exp_share": (times.exp_share, [(128.0, 9.89e14, 3.9e12)]),
     "seconds of attention": (lambda *s: (lambda t: (t.lower, t.upper, t.math))(times.seconds(ring.ring(_self(*s), 8.0), RATES)), LENGTHS),
     "variants": (
         lambda T, M: _all(T, *times.variants(Attention(T, N=8.0), M, window=999.0).values()),
@@ -82,11 +89,8 @@ FORMULAS = {
     ),
     "softmax_floats": (lambda L, S: (io.softmax_floats(L, S), io.softmax_floats(L, S, True)), [(3.0, 5.0)]),
     "standard_floats": (lambda L, H: (io.standard_floats(L, H), io.standard_floats(L, H, True)), [(64.0, 8.0)]),
-    "flash_blocks": (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]),
-    "block_floats": (io.block_floats, TILES),
     "flash_floats":
         (lambda L, *t: tuple(io.flash_floats(L, 64.0, *t, v, b) for v in (1, 2) for b in (False, True)), [(1000.0, 64.0, 128.0)]),
-    "flash_limit": (io.flash_limit, [(1e5, 64.0, 49152.0)]),
     "step_flops": (lambda *t: tuple(x for v in (1, 2) for b in (False, True) for x in io.step_flops(*t, v, b)), TILES),
     "last_flops": (lambda T, H: tuple(io.last_flops(T, H, v, b) for v in (1, 2) for b in (False, True)), [(100.0, 64.0)]),
     "warp_floats": (lambda *t: (*io.warp_floats(*t, 4, "keys"), *io.warp_floats(*t, 4)), TILES),
@@ -99,20 +103,10 @@ FORMULAS = {
         ),
         [(232448.0, 128.0), (2.0**27, 64.0), (10.0, 64.0)],
     ),
-    "largest_keys": (io.largest_keys, [(232448.0, 128.0, 128.0), (10.0, 128.0, 128.0)]),
     "busy": (lambda n, p, s: (io.busy(n, p, s, 1), io.busy(n, p, s)), [(16.0, 2.0, 1.0), (16.0, 1.0, 2.0)]),
-    "prefill_intensity": (heads.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
-    "prefill_intensity_limit": (heads.prefill_intensity_limit, [(12288.0, 96.0)]),
-    "decode_intensity": (heads.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
-    "decode_intensity_limit": (heads.decode_intensity_limit, [(12288.0, 96.0, 8.0)]),
-    "decode_speed_up": (heads.decode_speed_up, [(12288.0, 96.0, 8.0)]),
     "complexity": (lambda *a: tuple(vars(heads.complexity(*a)).values()), [(4.0, 4096.0, 12288.0, 96.0, 8.0)]),
-    "layer_flops": (heads.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-    "layer_bytes": (heads.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-    "layer_intensity": (heads.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
     "features": (lambda H: tuple(1.0 * linear.features(kind, H) for kind in linear.FEATURES), [(16.0,)]),
     "state_bytes": (lambda *s: linear.state_bytes(_self(*s)), LENGTHS),
-    "cache_crossover": (linear.cache_crossover, [(128.0, 256.0)]),
     "linear_flops":
         (lambda *a: tuple(linear.linear_flops(*a, form) for form in linear.FORMS), [(4096.0, 64.0, 128.0), (32.0, 64.0, 64.0)]),
     "linear": (
@@ -123,11 +117,7 @@ FORMULAS = {
         ),
         LENGTHS,
     ),
-    "best_chunk": (linear.best_chunk, [(128.0, 128.0, 295.0)]),
-    "softmax_crossover": (linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
-    "hidden_block": (ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]),
-    "hop_bytes": (lambda *s: ring.hop_bytes(_self(*s), 8.0, True, 2), LENGTHS),
-    "ring": (_ring(8.0, "contiguous"), LENGTHS),
+    "hop_bytes": (lambda *s: ring.hop_bytes(_self(*s), 8.0, True, 2), LENGTHS), "ring": (_ring(8.0, "contiguous"), LENGTHS),
     "ring in stripes": (_ring(8.0, "striped"), LENGTHS),
     "ring_time": (lambda n, C: (ring.ring_time(n, C), ring.ring_time(n, C, "striped")), [(8.0, 100.0)]),
     "stripes_speed_up": (lambda n, C: (ring.stripes_speed_up(n, C), ring.stripes_speed_up(n)), [(8.0, 9.0)]),
@@ -135,7 +125,6 @@ FORMULAS = {
         lambda n, W: tuple(vars(ring.ring_seconds(_self(*LENGTHS[0]), n, 3e14, W, 1e-6)).values()),
         [(8.0, 3e11), (8.0, 3e9), (1.0, 3e9)],
     ),
-    "rounds": (ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
     "tree": (
         lambda n, S: _all(
             S, *(ring.tree(Attention(1.0, S), n, w, b) for w in ("doubling", "tree", "chain") for b in (False, True))

@@ -15,6 +15,7 @@ from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
+from tests.helpers.costs.tables import by_name
 
 KINDS = "AllGather", "ReduceScatter", "AllReduce"
 SIZES = [(1e9, 8.0, 16.0), (3e6, 72.0, 2.0), (1e3, 4.0, 3.0)]
@@ -71,22 +72,29 @@ def _by_tier(fsdp, group, groups, oversubscription):
 
 
 FORMULAS = {
-    "divided": (_by_tier, [(64.0, 8.0, 4.0, 2.0), (8.0, 4.0, 1.0, 1.0)]),
-    "cluster_time": (_on_cluster, [(1e3,), (1e9,)]),
-    "moves_behind_switches": (_switched, [*SIZES, (1e6, 8.0, 1.0)]),
-    "moves_on_torus": (_torus, [(1e9, 2.0), (1e3, 1.0)]),
-    "card_across_groups": (on.card_across_groups, [(5e10, 1.25e10, 64.0, 2.0), (5e10, 1.25e10, 32.0, 1.0), (5e10, 5e10, 1.0, 1.0)]),
+    **by_name(
+        (on.card_across_groups, [(5e10, 1.25e10, 64.0, 2.0), (5e10, 1.25e10, 32.0, 1.0), (5e10, 5e10, 1.0, 1.0)]),
+        (tiered.nvls_bus_bandwidth, [(309.0, 8.0), (309.0, 2.0)]), (tiered.nvls_from, [(370.0, 309.0)]),
+        (tiered.domains_reached, [(8.0, 8.0), (2.0, 16.0)]), (tiered.pipelined, [(1e-3, 1e-6, 2e-5), (0.0, 1e-6, 0.0)]),
+        (tiered.sms_for, [(1.6e11, 8e9), (1e11, 7e9)]), (tiered.sms_to_take, [(1e-3, 2e-2, 132.0)]),
+        (thresholds.gather_seconds, [(8.0, 16.0, 4.5e11, 5e10), (72.0, 8.0, 9e11, 5e10)]),
+        (thresholds.data_tokens, [(9.89e14, 8.0, 128.0, 4.5e11, 5e10, 1.0), (2.5e15, 72.0, 16.0, 9e11, 5e10, 8.0)]),
+        (thresholds.hsdp_tokens, [(9.89e14, 8.0, 128.0, 4.5e11, 5e10)]),
+        (thresholds.tensor_width, [(9.89e14, 8.0, 8.0, 4.5e11, 5e10), (2.5e15, 144.0, 72.0, 9e11, 5e10)]),
+        (thresholds.expert_width_over_domains, [(9.89e14, 8.0, 8.0, 8.0, 4.5e11, 5e10, 4.0)]), (gpu.bytes_in_flight, [(3.35e12, 4e-7)]),
+        (gpu.rate_in_flight, [(1e6, 4e-7, 3.35e12), (1e7, 4e-7, 3.35e12)]), (gpu.warps_in_flight, [(3.35e12, 4e-7, 132.0, 16.0, 4.0)]),
+        (gpu.stages_in_flight, [(3.35e12, 4e-7, 132.0, 49152.0)]), (gpu.tile_intensity, [(128.0, 256.0, 2.0)]),
+        (gpu.l2_rate, [(9.89e14, 128.0, 256.0)]),
+    ),
+    "divided": (_by_tier, [(64.0, 8.0, 4.0, 2.0), (8.0, 4.0, 1.0, 1.0)]), "cluster_time": (_on_cluster, [(1e3,), (1e9,)]),
+    "moves_behind_switches": (_switched, [*SIZES, (1e6, 8.0, 1.0)]), "moves_on_torus": (_torus, [(1e9, 2.0), (1e3, 1.0)]),
     "needs": (lambda X, n: tuple(cut.needs(kind, X, n) for kind in (*KINDS, "AllToAll")), [(8.0, 16.0), (1.0, 64.0)]),
     "bus_factor": (lambda n: tuple(tiered.bus_factor(kind, n) for kind in (*KINDS, "AllToAll")), [(2.0,), (72.0,)]),
-    "flat_ring": (_moves(tiered.flat_ring), [*SIZES, (1e6, 8.0, 1.0)]),
-    "hierarchical": (_moves(tiered.hierarchical), SIZES),
+    "flat_ring": (_moves(tiered.flat_ring), [*SIZES, (1e6, 8.0, 1.0)]), "hierarchical": (_moves(tiered.hierarchical), SIZES),
     "in_network": (_moves(tiered.in_network), [*SIZES, (1e6, 8.0, 1.0)]),
     "double_tree": (_moves(lambda _, *a: tiered.double_tree(*a), ("AllReduce",)), [*SIZES, (1e6, 8.0, 8.0)]),
     "switches_across": (lambda V, g: _both(tiered.switches_across(V, g)), [(1e9, 8.0), (1e6, 4.0)]),
-    "nvls_bus_bandwidth": (tiered.nvls_bus_bandwidth, [(309.0, 8.0), (309.0, 2.0)]),
-    "nvls_from": (tiered.nvls_from, [(370.0, 309.0)]),
     "swap_tiers": (lambda V, g, m: tuple(x for a in (False, True) for x in _both(tiered.swap_tiers(V, g, m, a))), SIZES),
-    "domains_reached": (tiered.domains_reached, [(8.0, 8.0), (2.0, 16.0)]),
     "dispatch":
         (lambda V, k, g, m, r: (*_both(tiered.dispatch(V, k, g, m)), *_both(tiered.dispatch(V, k, g, m, r))), [(1e6, 8.0, 8.0, 8.0, 4.0)]),
     "alpha_beta": (
@@ -94,22 +102,7 @@ FORMULAS = {
         [(1e9, 4.5e11, 1e-6)],
     ),
     "overtakes": (lambda a, b, c, d: tiered.overtakes((a, b), (c, d)), [(8e-5, 6e-12, 3e-4, 5e-12)]),
-    "pipelined": (tiered.pipelined, [(1e-3, 1e-6, 2e-5), (0.0, 1e-6, 0.0)]),
-    "sms_for": (tiered.sms_for, [(1.6e11, 8e9), (1e11, 7e9)]),
-    "sms_to_take": (tiered.sms_to_take, [(1e-3, 2e-2, 132.0)]),
     "without_sms": (lambda t, taken: tiered.without_sms(t, taken, 132), [(1e-3, 20.0)]),
-    "gather_seconds": (thresholds.gather_seconds, [(8.0, 16.0, 4.5e11, 5e10), (72.0, 8.0, 9e11, 5e10)]),
-    "data_tokens": (thresholds.data_tokens, [(9.89e14, 8.0, 128.0, 4.5e11, 5e10, 1.0), (2.5e15, 72.0, 16.0, 9e11, 5e10, 8.0)]),
-    "hsdp_tokens": (thresholds.hsdp_tokens, [(9.89e14, 8.0, 128.0, 4.5e11, 5e10)]),
-    "tensor_width": (thresholds.tensor_width, [(9.89e14, 8.0, 8.0, 4.5e11, 5e10), (2.5e15, 144.0, 72.0, 9e11, 5e10)]),
-    "expert_width_over_domains": (thresholds.expert_width_over_domains, [(9.89e14, 8.0, 8.0, 8.0, 4.5e11, 5e10, 4.0)]),
-    "bytes_in_flight": (gpu.bytes_in_flight, [(3.35e12, 4e-7)]),
-    "rate_in_flight": (gpu.rate_in_flight, [(1e6, 4e-7, 3.35e12), (1e7, 4e-7, 3.35e12)]),
-    "warps_in_flight": (gpu.warps_in_flight, [(3.35e12, 4e-7, 132.0, 16.0, 4.0)]),
-    "stages_in_flight": (gpu.stages_in_flight, [(3.35e12, 4e-7, 132.0, 49152.0)]),
-    "tiled": (_tiles, [(8192.0, 8448.0), (8193.0, 8448.0)]),
-    "tile_intensity": (gpu.tile_intensity, [(128.0, 256.0, 2.0)]),
-    "l2_rate": (gpu.l2_rate, [(9.89e14, 128.0, 256.0)]),
-    "collective_seconds": (_measured, [(1e9, 8.0, 1.0), (1e6, 32.0, 4.0)]),
+    "tiled": (_tiles, [(8192.0, 8448.0), (8193.0, 8448.0)]), "collective_seconds": (_measured, [(1e9, 8.0, 1.0), (1e6, 32.0, 4.0)]),
     "bus_bandwidth": (lambda size, n: measured.bus_bandwidth("AllReduce", size, chip("H100"), n, algorithm="nvls"), [(1e9, 8.0)]),
 }  # fmt: skip

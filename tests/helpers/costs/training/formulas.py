@@ -18,6 +18,7 @@ from helpers.costs.training import (
 from helpers.costs.training.layout_search import careful
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config
+from tests.helpers.costs.tables import by_name
 from tests.helpers.costs.transformers.decoders import any_mixture, any_size
 
 SQUARE = Slice(chip("v5e"), (8, 8))
@@ -96,13 +97,21 @@ def _careful(T):
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
 FORMULAS = {
-    "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "careful": (_careful, [(4096.0,), (65536.0,)]),
-    "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
+    **by_name(
+        (strategies.data_ratio, [(1e6, 64.0, 2550.0, 3.0, 4.0)]), (strategies.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
+        (strategies.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]), (strategies.data_batch, [(2550.0, 3.0)]),
+        (strategies.tensor_limit, [(28672.0, 2550.0, 1.0)]),
+        (strategies.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
+        (strategies.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]), (strategies.chips_limit, [(4e7, 850.0)]),
+        (strategies.slice_batch, [(73440.0, 2.0)]), (experts.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
+        (experts.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]), (experts.expert_ratio, [(2048.0, 19780.0, 64.0)]),
+        (experts.expert_width, [(19780.0, 64.0)]), (experts.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
+        (training_step.largest_model, [(96e9, 10.0)]), (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
+    ),
+    "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]), "careful": (_careful, [(4096.0,), (65536.0,)]),
+    "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]), "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
     "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
+    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]), "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
     "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
     "cost": (
         lambda B, D, F, X, Y: tuple(
@@ -110,33 +119,17 @@ FORMULAS = {
         ),
         [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
     ),
-    "data_ratio": (strategies.data_ratio, [(1e6, 64.0, 2550.0, 3.0, 4.0)]),
-    "tensor_ratio": (strategies.tensor_ratio, [(28672.0, 8.0, 2550.0, 1.0)]),
-    "mixed_ratio": (strategies.mixed_ratio, [(1e6, 28672.0, 4096.0, 2550.0, 2.0, 1.0)]),
-    "data_batch": (strategies.data_batch, [(2550.0, 3.0)]),
-    "tensor_limit": (strategies.tensor_limit, [(28672.0, 2550.0, 1.0)]),
-    "X_opt": (strategies.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
-    "mixed_batch": (strategies.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]),
-    "chips_limit": (strategies.chips_limit, [(4e7, 850.0)]),
-    "slice_batch": (strategies.slice_batch, [(73440.0, 2.0)]),
     "accumulation_bytes":
         (lambda m, D, F: tuple(accumulation.accumulation_bytes(way, m, D, F) for way in accumulation.WAYS), [(8.0, 512.0, 2048.0)]),
     "accumulated_gradients":
         (lambda P, X: tuple(accumulation.accumulated_gradients(way, P, X) for way in accumulation.WAYS), [(13e9, 64.0)]),
-    "expert_flops": (experts.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
-    "expert_bytes": (experts.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]),
-    "expert_ratio": (experts.expert_ratio, [(2048.0, 19780.0, 64.0)]),
-    "expert_width": (experts.expert_width, [(19780.0, 64.0)]),
-    "expert_width_on_rings": (experts.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
     "idle": (
         lambda p, m, v, F: tuple(pipelines.idle(n, p, m, v, F) for n in pipeline_orders.SCHEDULES),
         [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
     ),
     "bubble": (lambda p, m: tuple(pipelines.bubble(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES), [(4.0, 8.0), (1.0, 2.0)]),
     "in_flight": (lambda p, m: tuple(pipelines.in_flight(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES), [(4.0, 8.0), (4.0, 2.0)]),
-    "step": (_step, LAYOUTS),
-    "held": (_held, LAYOUTS),
-    "prices": (_prices, LAYOUTS),
+    "step": (_step, LAYOUTS), "held": (_held, LAYOUTS), "prices": (_prices, LAYOUTS),
     "fullest": (lambda *a: tuple(vars(_laid(*a).memory).values()), LAYOUTS),
     "stage_layers":
         (lambda pp, v: ops.stage_layers(any_size(64, 61, 4, 64), layout.Layout(pp=pp, v=v)), [(16.0, 1.0), (4.0, 2.0), (1.0, 1.0)]),
@@ -145,6 +138,4 @@ FORMULAS = {
         [(16.0, 1.0, 2.0), (4.0, 2.0, 0.5), (8.0, 0.1, 9.0)],
     ),
     "zero_memory": (lambda P, X: tuple(training_step.zero_memory(P, X, 2)), [(7e9, 64.0)]),
-    "largest_model": (training_step.largest_model, [(96e9, 10.0)]),
-    "three_checkpoints": (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
 }  # fmt: skip
