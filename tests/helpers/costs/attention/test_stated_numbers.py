@@ -8,11 +8,8 @@ import pytest
 
 from helpers.costs.attention import (
     io_complexity as io,
-    linear_attention as linear,
     mha_gqa_mqa_intensity as heads,
-    ring_attention as ring,
 )
-from helpers.costs.attention.flops_and_bytes import Attention, chunk_keys, flash, fused
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import critical_batch_limit, elementwise
 from helpers.costs.transformers.config import Config
@@ -135,27 +132,3 @@ def test_floats_of_flash():
     # At the ends of d <= M <= Ld: as many as standard attention, and every array once or little more.
     assert io.flash_limit(2**14, H, 3 * H * H) == 4 * 2**28
     assert io.flash_floats(2**14, H, *io.flash_blocks(4 * 2**14 * H, H)) == 2 * 2**14 * H + 3 * 2**14 * H + 4 * 2**14
-
-
-def test_chunks_windows_and_features():
-    a = Attention(8 * 512)
-    assert chunk_keys(a, 512) == 512 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8)  # C x C, C x 2C, ... C x L
-    assert chunk_keys(Attention(512, 8192, window=1024), 512) == 512 + 1024 - 1  # E004-12: not 1024
-    assert linear.features("taylor", 16) == 1 + 16 + 16**2
-    assert linear.state_bytes(Attention(10**6, N=1, H=64)) == 4 * (64 * 64 + 64)  # U, and Z
-
-
-def test_rings():
-    """F21 to F23."""
-    assert [round(ring.hidden_block(3.12e14, W)) for W in (6e11, 6.4e10)] == [520, 4875]
-    assert [ring.stripes_speed_up(n) for n in (2, 4, 8)] == [1.5, 1.75, 1.875]
-    assert [ring.rounds(n) for n in (8, 64, 100)] == [3, 6, 7]
-
-
-def test_flash_does_more_flops_and_moves_less():
-    """Causal attention aside: products are the same forward, 5 for 4 backward."""
-    a = Attention(8192, N=16, causal=False)
-    assert flash(a, 128).flops == fused(a).flops and flash(a, 128, backward=True).flops == 1.25 * fused(a, True).flops
-    # b = H: 16 bytes a pair, or 4
-    assert fused(a).bytes / flash(a, 128).bytes == pytest.approx(4 * 4 / (2 * 2), rel=0.01)
-    assert fused(a).held > 2**32 > flash(a, 128).held == 0

@@ -87,12 +87,6 @@ def test_the_limit_is_below_the_exact_critical_batch(D, F, C, W):
     assert critical_batch_limit(C, W) <= critical_batch(D, F, C, W) * (1 + 1e-12)
 
 
-@given(sizes, sizes, sizes, rates)
-def test_twice_the_bandwidth_halves_the_memory_time(B, D, F, W):
-    work = matmul(B, D, F)
-    assert time(work, 1e14, 2 * W).parts["hbm"] * 2 == time(work, 1e14, W).parts["hbm"]
-
-
 @given(st.integers(1, 10**6), st.integers(1, 10**5))
 def test_weights_of_ones_own_never_pay_off(B, D):
     assert batched_matmul(B, D, D, 1, 1, 1).intensity < 2

@@ -205,16 +205,6 @@ def test_X_opt_is_the_least_of_the_slower_one(B, F, N, M_X, M_Y):
     assert B / N / least == pytest.approx(ratio**2, rel=1e-3)  # as the ratio grows with the square root of B
 
 
-def test_the_numbers_of_the_sources():
-    """13.7 and not 13.9, 99.2, 235, 1333; 850 tokens a chip; 73,440 tokens a slice (E001-7, -9, -10)."""
-    assert round(strategies.X_opt(48000, 32768, 64, 2, 1), 1) == 13.7
-    assert round(strategies.X_opt(3e6, 13824, 4096, 2, 1)) == 1333
-    assert round(strategies.mixed_batch(32768, 2550, 2, 1), 1) == 99.2
-    assert round(strategies.mixed_batch(13824, 2550, 2, 1)) == 235
-    assert strategies.data_batch(V5P.alpha_ici(), 3) == V5P.alpha_ici(3) == 850
-    assert strategies.slice_batch(V5P.alpha_dcn()) == 73440
-
-
 def test_the_recipe_of_a_million_tokens_is_bound_by_comms():
     """Erratum E001-16: LLaMA-3 70B at 1M tokens with X=1024, Y=8 takes 31% longer to send than to compute."""
     ratio = slower("FSDP+TP", 1e6, 8192, 30000, 1024, 8, {"X": 2, "Y": 1})

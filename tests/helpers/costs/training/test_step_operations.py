@@ -9,7 +9,7 @@ from helpers.costs.training.step_operations import operations
 from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import POLICIES, recomputed
-from tests.helpers.costs.tables import walks
+from tests.helpers.costs.tables import refused, walks
 
 B, T = 8, 4096
 
@@ -26,8 +26,8 @@ PRICED = [n for n in MODELS if not {*model(n).unusual} - {"shared_gate"}]
 
 @walks([n for n in MODELS if n not in PRICED])
 def test_what_is_not_priced_is_refused(name):
-    with pytest.raises(ValueError, match=f"^a training step does not know .*, and {name} has one: parameters"):
-        operations(model(name), Layout(), B, T)
+    sentence = f"^a training step does not know .*, and {name} has one: parameters"
+    refused((lambda: operations(model(name), Layout(), B, T), sentence))
 
 
 def by_role(c, layout):
@@ -35,22 +35,23 @@ def by_role(c, layout):
     return {r: total(c, layout, lambda layer, r=r: sum(p.flops for p in layer.products if p.role == r)) for r in roles}
 
 
+def are_shared(c, layout):
+    exact = flops(c, B, T).by_role
+    shared = by_role(c, layout)
+    assert shared == pytest.approx({role: exact[role] for role in shared}, rel=1e-12)
+
+
 @walks(PRICED, [Layout(), Layout(dp=2, fsdp=2, microbatches=2), Layout(cp=2, pp=2)])
 def test_products_of_all_devices_are_the_flops_of_the_model(name, layout):
     c = model(name)
-    exact = flops(c, B, T).by_role
-    for role, n in by_role(c, layout).items():
-        assert n == pytest.approx(exact[role], rel=1e-12), role
+    are_shared(c, layout)
     head = operations(c, layout, B, T).head.flops * layout.dp * layout.fsdp * layout.cp * layout.microbatches
-    assert head == pytest.approx(exact["unembedding"])
+    assert head == pytest.approx(flops(c, B, T).unembedding)
 
 
 @walks([n for n in PRICED if not model(n).mla and model(n).K % 2 == 0])
 def test_tp_shares_every_product(name):
-    c = model(name)
-    exact = flops(c, B, T).by_role
-    for role, n in by_role(c, Layout(tp=2, dp=2)).items():
-        assert n == pytest.approx(exact[role], rel=1e-12), role
+    are_shared(model(name), Layout(tp=2, dp=2))
 
 
 @walks(PRICED, ["causal", "all", "half"])
@@ -69,17 +70,19 @@ def test_what_tp_cannot_cut_is_done_by_each():
     assert many - one == pytest.approx(3 * kv)  # four chips have each KV head
     mla, m = model("deepseek-v3"), model("deepseek-v3").mla
     narrow = 2 * B * T * mla.L * mla.D * (m.q_rank + m.kv_rank + m.rope)
-    assert by_role(mla, Layout(tp=4))["projections"] - by_role(mla, Layout())["projections"] == pytest.approx(
-        3 * narrow
-    )
+    one, four = (by_role(mla, Layout(tp=n))["projections"] for n in (1, 4))
+    assert four - one == pytest.approx(3 * narrow)
 
 
 @walks(PRICED)
-def test_its_weights_are_the_parameters(name):
+def test_its_weights_are_the_parameters_and_its_attention_counts_the_pairs(name):
     c, p = model(name), parameters(model(name))
     at = operations(c, Layout(), B, T)
     assert at.dense + at.experts + at.table + p.unembedding == pytest.approx(p.total, rel=1e-14)
     assert at.experts == p.experts and at.head.weights == (p.unembedding or p.embedding)
+    for masked, count in ((True, "causal"), (False, "all")):
+        exact = flops(c, B, T, count=count).attention
+        assert total(c, Layout(dp=2), lambda layer, m=masked: layer.attention.flops(m)) == pytest.approx(exact)
 
 
 @walks([n for n in PRICED if model(n).moe])
@@ -91,14 +94,6 @@ def test_experts_are_shared_over_ep_and_tp(name):
         assert part.experts == pytest.approx(whole.experts / 4)
         rows = [p.m * p.groups for p in part.products if p.role == "experts"]
         assert rows == pytest.approx([B * T / 4 * c.moe.k] * 2)  # tokens are shared evenly
-
-
-@walks(PRICED)
-def test_attention_counts_the_pairs(name):
-    c = model(name)
-    for masked, count in ((True, "causal"), (False, "all")):
-        exact = flops(c, B, T, count=count).attention
-        assert total(c, Layout(dp=2), lambda layer, m=masked: layer.attention.flops(m)) == pytest.approx(exact)
 
 
 def test_a_backward_pass_has_both_gradients():
