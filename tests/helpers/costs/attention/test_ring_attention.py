@@ -15,6 +15,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import context_parallel
 from helpers.trace import count, sent, two_level_memory
+from tests.helpers.costs.attention.test_flops_and_bytes import array
 from tests.helpers.costs.tables import refused, walks
 
 PLACES = {"contiguous": lambda i, n, C: i * C + np.arange(C), "striped": lambda i, n, C: i + n * np.arange(C)}
@@ -238,10 +239,6 @@ def test_flops_beside_the_products():
 
 
 T, H, F, C = 32, 8, 12, 4
-
-
-def array(*shape):
-    return jax.ShapeDtypeStruct(shape, "float32")
 
 
 def parallel(q, k, v):

@@ -78,17 +78,6 @@ def test_the_public_trace():
     assert [r.arrival for r in rows] == sorted(r.arrival for r in rows)
 
 
-def test_what_is_no_load():
-    refused(
-        (lambda: bursts(3, 1.0, 0.0), "burstiness is above 0, not 0.0"),
-        (lambda: poisson(3, 0.0), "a rate above 0 a second, not 0.0"),
-        (lambda: even(3, 0.0), "a rate above 0 a second, not 0.0"),
-        (lambda: load([0.0], [(3, 3), (4, 4)]), "these are 1 and 2"),
-        (lambda: turns(3, 3, 1.0, 1.0, messages=(9, 3)), r"not from \(9, 3\)"),
-        (lambda: shared_prefixes([Turn(0.0, 0, 3, 3)], 5, 0), "page is a whole number of 1 or more"),
-    )
-
-
 LOG = interleaved(mixed_load(60, 3, 0.2, (4, 60), (1, 40)), 4, lambda T: T / 8, lambda B, S: 1 + S / 64)
 
 
@@ -123,5 +112,13 @@ def test_an_answer_of_one_token_has_no_gaps_to_keep():
     assert keeps(log.served[0], 8, 0) and not keeps(log.served[0], 7, 0) and percentiles(log, 50) == (8, 0, 8)
 
 
-def test_a_percentile_is_one_of_a_hundred():
-    refused((lambda: percentile([1], 101), "0 to 100, not 101"))
+def test_errors_say_what_would_be_right():
+    refused(
+        (lambda: bursts(3, 1.0, 0.0), "burstiness is above 0, not 0.0"),
+        (lambda: poisson(3, 0.0), "a rate above 0 a second, not 0.0"),
+        (lambda: even(3, 0.0), "a rate above 0 a second, not 0.0"),
+        (lambda: load([0.0], [(3, 3), (4, 4)]), "these are 1 and 2"),
+        (lambda: turns(3, 3, 1.0, 1.0, messages=(9, 3)), r"not from \(9, 3\)"),
+        (lambda: shared_prefixes([Turn(0.0, 0, 3, 3)], 5, 0), "page is a whole number of 1 or more"),
+        (lambda: percentile([1], 101), "0 to 100, not 101"),
+    )

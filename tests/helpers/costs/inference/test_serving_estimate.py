@@ -90,9 +90,6 @@ def test_what_nobody_measured_is_less_sure():
     assert wide(model("mixtral-8x7b"), chip("H100"), "vllm") > own
 
 
-# Memory
-
-
 @walks(PRICED)
 def test_weights_that_are_held_are_the_parameters(name):
     """Matrices of layers in their type, tables and vectors in bf16; convolutions of linear attention are left out."""
@@ -136,9 +133,6 @@ def test_groups_have_caches_of_their_own_and_stages_share_them():
     assert Server(c, chip("A100"), Deployment(), VLLM).most(1) == 0  # weights alone are too many
 
 
-# Links
-
-
 @walks([("H100", 8), ("B200", 2), ("v5e", 16), ("GB200", 64)])
 def test_an_all_reduce_is_its_seconds_at_first_and_its_bytes_at_last(name, n):
     on = chip(name)
@@ -176,9 +170,6 @@ def test_more_chips_do_not_make_one_user_fast_without_end():
         sizes = [2**i for i in range(13)]
         took = [Server(LLAMA, chip(name), Deployment(tp=n), ENGINES[engine]).decode(1, 1024).mid for n in sizes]
         assert took[1] < took[0] and sizes[took.index(min(took))] <= most and min(took) < took[-1] / 1.1
-
-
-# Users
 
 
 def simulated(s: Server, prompt: int, users: int, answers: list[int], engine: str, slots: int = 0):

@@ -76,9 +76,6 @@ def test_small_collectives_wait_for_hops():
         assert (1e-6 * move.hops > move.bytes / 4.5e10) == (Y > most)
 
 
-# The KV cache on Y and Z.
-
-
 def test_the_two_all_to_alls():
     """Queries there, results back, one sum; nothing grows with S, and bytes are what is said."""
     B, N, K, H, D, Y, Z = 32, 32, 8, 256, 4096, 8, 2
@@ -123,9 +120,6 @@ def test_a_cache_cut_along_the_sequence():
     assert limits.sequence_collectives(4, 32, 128, 512, 1, 1) == ()
     assert [c.kind for c in limits.sequence_collectives(4, 32, 128, 512, 8, 1)] == ["AllReduce"]
     refused((lambda: limits.sequence_collectives(4, 32, 128, 512, 8, 3), "Y·Z=24 must divide N=32"))
-
-
-# Two dimensions of weights.
 
 
 @walks([(64, 8192, 32768), (256, 4096, 16384), (16, 8192, 8192)])
@@ -174,9 +168,6 @@ def test_experts_over_chips():
         (lambda: limits.expert_weights(c, 8, 5), "Z=5 does not divide E=16"),
         (lambda: limits.expert_weights(SEED, 8, 16), "give the Config a moe"),
     )
-
-
-# A whole step on a slice.
 
 
 @walks(["seed", "parallel"], [(4, 4, (4, 4)), (16, 1, (4, 4)), (1, 16, (4, 4)), (16, 16, (16, 16))])

@@ -67,15 +67,6 @@ def test_the_best_number_of_guesses():
     assert flops_ratio(1.0, 4, 0.1) == pytest.approx(5.4 / 5) and flops_ratio(0.5, 4, 0.1) > 2
 
 
-def test_what_is_no_law():
-    refused(
-        (lambda: acceptance([0.5, 0.5], [1.0]), "these have 2 and 1"),
-        (lambda: acceptance([0.5, 0.6], [0.5, 0.5]), "adds up to 1, got a sum of 1.1"),
-        (lambda: expected_tokens(1.2, 3), "a share between 0 and 1, not 1.2"),
-        (lambda: best_K(np.array([0.5]), 0.1), "take speed_up for arrays"),
-    )
-
-
 FALLING = (0.9, 0.7, 0.4)
 CASES = ((), (0.5,), FALLING, (0.0, 0.9), (1.0, 1.0), (1.0, 0.5, 0.0))
 
@@ -153,8 +144,12 @@ def test_positions_as_counted():
     assert first == 0 and isnan(second)
 
 
-def test_what_is_no_acceptance():
+def test_errors_say_what_would_be_right():
     refused(
+        (lambda: acceptance([0.5, 0.5], [1.0]), "these have 2 and 1"),
+        (lambda: acceptance([0.5, 0.6], [0.5, 0.5]), "adds up to 1, got a sum of 1.1"),
+        (lambda: expected_tokens(1.2, 3), "a share between 0 and 1, not 1.2"),
+        (lambda: best_K(np.array([0.5]), 0.1), "take speed_up for arrays"),
         (lambda: tokens_of_a_pass([0.5, 1.2]), r"a share between 0 and 1 at every position, not \[0.5, 1.2\]"),
         (lambda: positions([4], 2), r"2 drafts gives 1 to 3 tokens, got \[4\]"),
         (lambda: passes([0.5], 0), "n is a whole number of 1 or more"),

@@ -44,10 +44,6 @@ def test_narrow_types_gain_what_the_chip_says_at_best(of, gain):
     assert wide / half == pytest.approx(1 + (gain - 1) / 2, rel=2e-3)
 
 
-def test_a_type_that_a_chip_does_not_have_is_refused():
-    refused((lambda: Pace(chip("A100"), products="mxfp8").product(WAVE), "A100 has no published rate for 'fp8'"))
-
-
 def test_a_product_with_few_rows_waits_for_its_weights():
     thin, k = Product("mlp", 1, 256 * 132, 8192), replace(PERFECT, memory=1)
     assert Pace(chip("H100"), k=k).product(thin) == pytest.approx(2 * 256 * 132 * 8192 / 3.35e12, rel=0.1)
@@ -130,5 +126,8 @@ def test_every_chip_has_a_generation_or_borrows_one():
     assert all(CONSTANTS.share(name) == CONSTANTS.hopper and Pace(chip(name)).power == 1 for name in borrow)
 
 
-def test_unknown_attention_is_refused():
-    refused((lambda: Software(attention="flash"), "attention is 'fused', 'unmasked' or 'stored', not 'flash'"))
+def test_errors_say_what_would_be_right():
+    refused(
+        (lambda: Pace(chip("A100"), products="mxfp8").product(WAVE), "A100 has no published rate for 'fp8'"),
+        (lambda: Software(attention="flash"), "attention is 'fused', 'unmasked' or 'stored', not 'flash'"),
+    )

@@ -195,9 +195,6 @@ def test_rows_taken_together_are_rows_taken_one_by_one():
             assert together.mid[j] == pytest.approx(step_seconds(*ROWS[i].args).mid, rel=1e-9)
 
 
-# The data and the scores
-
-
 @walks(ROWS)
 def test_inputs_say_what_the_row_says(r):
     """Chips, batch and layers of the layout agree with the row as it was collected."""

@@ -103,9 +103,6 @@ def test_slots_and_logits():
     assert flops(c, 2, 8, logits=1).unembedding * 8 == f.unembedding
 
 
-# The table of the course: row C4, and the models of the questions.
-
-
 def test_the_table_of_one_layer():
     B, T, D, N, K, H, F, V = 2, 64, 512, 8, 2, 32, 1024, 100
     c = Config(D, 1, N, K, H, F, V, norm="none")
@@ -153,9 +150,6 @@ def test_kv_caches_as_published():
     )
     assert kv_cache(model("deepseek-v3"), 1) == 61 * 576 * 2
     assert kv_cache(model("deepseek-v3.2"), 1) == 61 * (576 + 128) * 2  # an indexer's key beside the latent vector
-
-
-# 6ND (C5), ratios and crossovers (C6 to C8).
 
 
 def test_training_runs():
@@ -247,9 +241,6 @@ def test_utilisation():
     assert hfu(six_nd(1e9, 1e9) * 4 / 3, 10, 1e18) == pytest.approx(mfu(1e9, 1e9, 10, 1e18) * 4 / 3)
 
 
-# Work (bytes and FLOPs together).
-
-
 @walks(EVERY)
 def test_works_have_the_flops_and_read_every_weight(name):
     c, B, T = EVERY[name], 2, 64
@@ -282,9 +273,6 @@ def test_bytes_of_latent_attention_matrix_by_matrix():
     kept = sum(roofline.matmul(B * T, *shape).bytes for name, shape in shapes.items() if name != "kv_up")
     heads = c.N * (roofline.matmul(B * T, m.nope, m.kv_rank).bytes + roofline.matmul(B * T, m.kv_rank, m.v).bytes)
     assert works(c, B, T, S, absorbed=True)["projections"].bytes == c.L * (kept + heads)
-
-
-# Products of two arrays (C1, C2, C15).
 
 
 @walks([
