@@ -71,10 +71,6 @@ SAID = [
 ]
 
 
-def test_errors_say_what_would_be_right():
-    refused(*SAID)
-
-
 def test_works_and_times_add_up_by_sum():
     works = [matmul(1, 2, 3), matmul(4, 5, 6)]
     assert sum(works) == works[0] + works[1]
@@ -121,8 +117,8 @@ DECLARED = [
 ]  # fmt: skip
 
 
-def test_what_is_not_of_the_declared_type_gets_one_sentence_by_one_mechanism():
-    refused(*DECLARED)
+def test_errors_say_what_would_be_right():
+    refused(*SAID, *DECLARED)
 
 
 def test_stand_ins_for_numbers_are_of_every_declared_number():

@@ -44,12 +44,8 @@ MODULES = [import_module(m.name) for m in pkgutil.walk_packages(helpers.costs.__
 
 def public(kind, modules=MODULES) -> list:
     """(name, function or class) of every module of formulas."""
-    return [
-        (name, x)
-        for m in modules
-        for name, x in vars(m).items()
-        if kind(x) and x.__module__ == m.__name__ and not name.startswith("_")
-    ]
+    own = ((name, x) for m in modules for name, x in vars(m).items() if kind(x) and x.__module__ == m.__name__)
+    return [(name, x) for name, x in own if not name.startswith("_")]
 
 
 def test_every_public_function_and_class_is_here_and_looks_at_its_arguments():

@@ -346,17 +346,8 @@ def test_a_live_figure_of_them(run):  # noqa: F811
         return compared(Attention(T, N=N, H=H), M, at, window=1024.0) | {"ring": ring_, "rounds": 1.0 * rounds(N)}
 
     draw = random.Random(0)
-    cases = [
-        (
-            2.0 ** draw.randint(8, 20),
-            2.0 ** draw.randint(0, 6),
-            draw.choice((64.0, 128.0)),
-            10 ** draw.uniform(3, 9),
-            3e12,
-        )
-        for _ in range(40)
-    ]
-    agree(run, figure, cases)
+    power, H = lambda a, b: 2.0 ** draw.randint(a, b), (64.0, 128.0)  # noqa: E731
+    agree(run, figure, [(power(8, 20), power(0, 6), draw.choice(H), 10 ** draw.uniform(3, 9), 3e12) for _ in range(40)])
 
 
 def test_what_the_compiled_program_holds():

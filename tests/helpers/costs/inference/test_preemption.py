@@ -15,7 +15,7 @@ from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.kernels.transformers import decoder
-from tests.helpers.costs.tables import walks
+from tests.helpers.costs.tables import refused, walks
 from tests.helpers.kernels.abstract_arrays import int32
 from tests.helpers.kernels.transformers.families import toy
 
@@ -67,17 +67,12 @@ def test_the_smallest_page_by_search():
 
 
 def test_a_schedule_is_refused_where_it_has_no_end():
-    for message, call in {
-        "comes to 3 pages and there are 2: give the pool more": lambda: preemption.paged_schedule(
-            [(0, 4, 9)], 1, 2, 4, 4, "swap"
-        ),
-        "the policies are reserve, recompute and swap; got 'keep'": lambda: preemption.paged_schedule(
-            [(0, 4, 9)], 1, 9, 4, 4, "keep"
-        ),
-        "page: a whole number of 1 or more, not 0": lambda: preemption.paged_schedule([(0, 4, 9)], 1, 9, 0, 4, "swap"),
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            call()
+    schedule = lambda *a: lambda: preemption.paged_schedule([(0, 4, 9)], 1, *a)  # noqa: E731
+    refused(
+        (schedule(2, 4, 4, "swap"), "comes to 3 pages and there are 2: give the pool more"),
+        (schedule(9, 4, 4, "keep"), "the policies are reserve, recompute and swap; got 'keep'"),
+        (schedule(9, 0, 4, "swap"), "page: a whole number of 1 or more, not 0"),
+    )
 
 
 def test_by_hand():
@@ -94,12 +89,9 @@ def test_as_a_replicas_reserve():
     bare = Replica(llama, h100)
     for r in RESERVES.values():
         kept = Replica(llama, h100, reserve=r.bytes(h100.hbm_bytes, bare.weight_bytes))
-        assert kept.room == pytest.approx(r.caches(h100.hbm_bytes, bare.weight_bytes))
-        assert (
-            kept.largest_batch(4096)
-            == r.caches(h100.hbm_bytes, bare.weight_bytes) // bare.kv(4096)
-            < bare.largest_batch(4096)
-        )
+        room = r.caches(h100.hbm_bytes, bare.weight_bytes)
+        assert kept.room == pytest.approx(room)
+        assert kept.largest_batch(4096) == room // bare.kv(4096) < bare.largest_batch(4096)
 
 
 def test_what_is_no_reserve():

@@ -67,11 +67,10 @@ def test_no_engine_reads_experts_faster_than_memory_does(engine):
 
 @walks(ENGINES)
 def test_ends_and_parts(engine):
+    overlapping = Deployment(dp=8, ep=8, weights="fp8", overlap=True)
     servers = (
         Server(LLAMA, chip("H100"), Deployment(tp=4, weights="fp8"), ENGINES[engine]),
-        Server(
-            model("deepseek-v3"), chip("H200"), Deployment(dp=8, ep=8, weights="fp8", overlap=True), ENGINES[engine]
-        ),
+        Server(model("deepseek-v3"), chip("H200"), overlapping, ENGINES[engine]),
         Server(model("qwen-3.5-397b-a17b"), chip("v7"), Deployment(tp=16, pp=2), ENGINES[engine]),
     )
     for s in servers:

@@ -23,13 +23,7 @@ loads = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20), st.integers(1
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    load=loads,
-    slots=st.integers(1, 4),
-    more=st.integers(0, 9),
-    spare=st.integers(0, 6),
-    policy=st.sampled_from(POLICIES),
-)
+@given(loads, st.integers(1, 4), st.integers(0, 9), st.integers(0, 6), st.sampled_from(POLICIES))
 def test_what_every_run_keeps(load, slots, more, spare, policy):
     """Tokens of a pass are within the budget, those of a prompt are read once and in order unless it was preempted, pages never
     run over, and no slot has two requests at once."""

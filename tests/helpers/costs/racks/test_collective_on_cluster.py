@@ -98,12 +98,10 @@ def test_the_share_that_crosses_hosts():
 
 
 def test_errors_say_what_would_be_right():
+    two = hosts("H100", 2)
     refused(
-        (lambda: on.algorithms(hosts("H100", 2), "Broadcast"), "not 'Broadcast'"),
+        (lambda: on.algorithms(two, "Broadcast"), "not 'Broadcast'"),
         (lambda: on.moves(hosts("A100", 2), "AllReduce", 1.0, "nvls"), "ring, hierarchical, tree, not by 'nvls'"),
         (lambda: on.moves(slices("v5p", (4, 4, 4)), "AllToAll", 1.0, "rails"), "by one of direct"),
-        (
-            lambda: on.fastest(hosts("H100", 2), "AllReduce", 1.0, "fast"),
-            "fastest: hop is a number or None, not 'fast'",
-        ),
+        (lambda: on.fastest(two, "AllReduce", 1.0, "fast"), "fastest: hop is a number or None, not 'fast'"),
     )

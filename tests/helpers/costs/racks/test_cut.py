@@ -18,17 +18,12 @@ from helpers.costs.training.layout import Layout, wires
 from tests.helpers.costs.tables import refused, walks
 
 SMALL = {
-    "two hosts": hosts("H100", 2, chips=4),
-    "three hosts": hosts("B200", 3, chips=3),
-    "two groups": hosts("H100", 4, group=2, chips=2),
+    "one host": hosts("H100", 1), "two hosts": hosts("H100", 2, chips=4), "three hosts": hosts("B200", 3, chips=3),
+    "two groups": hosts("H100", 4, group=2, chips=2), "pieces of racks": Cluster(Slice(chip("GB200"), (4,)), 2),
     "two groups, oversubscribed": hosts("H100", 4, group=2, oversubscription=4, chips=2),
-    "one host": hosts("H100", 1),
-    "pieces of racks": Cluster(Slice(chip("GB200"), (4,)), 2),
-    "v5p, a slice": slices("v5p", (2, 2, 2)),
-    "v5p, two slices": slices("v5p", (2, 2, 1), 2),
-    "v5e, a line": slices("v5e", (1, 8)),
-    "v5e, a block": slices("v5e", (2, 4)),
-}
+    "v5p, a slice": slices("v5p", (2, 2, 2)), "v5p, two slices": slices("v5p", (2, 2, 1), 2),
+    "v5e, a line": slices("v5e", (1, 8)), "v5e, a block": slices("v5e", (2, 4)),
+}  # fmt: skip
 
 
 @walks(SMALL, ["AllGather", "AllReduce", "AllToAll"])

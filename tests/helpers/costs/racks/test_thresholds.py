@@ -118,14 +118,9 @@ def test_in_one_domain_and_on_a_torus_these_are_the_formulas_of_chapter_4():
 
 def test_experts_lie_on_chips_that_there_are():
     """Whole domains: what is said of so many chips is the formula of these."""
-    for c, asked, inside, over in (
-        (hosts("H100", 128), 64, 8, 8),
-        (hosts("H100", 128), 100, 8, 12),
-        (hosts("H100", 2), 64, 8, 2),
-        (hosts("H100", 2), 4, 4, 1),
-        (racks("GB200", 4), 100, 72, 1),
-        (racks("GB200", 4), 150, 72, 2),
-    ):
+    many, two, four = hosts("H100", 128), hosts("H100", 2), racks("GB200", 4)
+    numbers = (64, 8, 8), (100, 8, 12), (64, 8, 2), (4, 4, 1), (100, 72, 1), (150, 72, 2)
+    for c, (asked, inside, over) in zip((many, many, two, two, four, four), numbers):
         t, chip_ = limits.thresholds(c, F=28672, ep_chips=asked), c.chip
         assert t.ep_chips == inside * over <= c.chips
         reached = domains_reached(8, over, 256) if over > 1 else None

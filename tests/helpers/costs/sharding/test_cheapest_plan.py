@@ -15,14 +15,10 @@ from tests.helpers.costs.tables import walks
 from tests.tiers import repeats
 
 MESHES = {
-    "4": Mesh({"X": 4}),
-    "line of 8": Mesh({"X": Axis(8, False)}),
-    "4x4": Mesh({"X": 4, "Y": 4}),
-    "4x2": Mesh({"X": 4, "Y": 2}),
-    "lines 4x4": Mesh({"X": Axis(4, False), "Y": Axis(4, False)}),
-    "2x3": Mesh({"X": 2, "Y": 3}),
+    "4": Mesh({"X": 4}), "4x4": Mesh({"X": 4, "Y": 4}), "4x2": Mesh({"X": 4, "Y": 2}), "2x3": Mesh({"X": 2, "Y": 3}),
+    "line of 8": Mesh({"X": Axis(8, False)}), "lines 4x4": Mesh({"X": Axis(4, False), "Y": Axis(4, False)}),
     "16x8 line": Mesh({"X": 16, "Y": Axis(8, False)}),
-}
+}  # fmt: skip
 FULL = {"2x2x2": Mesh({"X": 2, "Y": 2, "Z": 2}), "4x2 line x2": Mesh({"X": 4, "Y": Axis(2, False), "Z": 2})}
 
 # A state is (axes of the rows, axes of the columns, axes of {U}), each a text; the order of the first two counts.

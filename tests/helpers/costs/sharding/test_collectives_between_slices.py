@@ -88,11 +88,8 @@ def test_no_sequence_of_steps_is_better_on_both_links_than_all_routes():
         found = routes(as_state(source), as_state(target), MESH, (64, 64))
         for path in paths(source, target, "XY", size, 2):
             ici, dcn = priced(path, size)
-            assert any(x.bytes <= ici * (1 + 1e-9) and x.across <= dcn * (1 + 1e-9) for x in found), (
-                source,
-                target,
-                path,
-            )
+            told = source, target, path
+            assert any(x.bytes <= ici * (1 + 1e-9) and x.across <= dcn * (1 + 1e-9) for x in found), told
 
 
 def test_the_cheapest_plan_is_the_first_of_all():

@@ -36,11 +36,8 @@ def links_of(shape, wraps):
     for a, b in product(chips, chips):
         at = list(a)
         for i, n in enumerate(shape):
-            ways = (
-                [(+1, (b[i] - at[i]) % n), (-1, (at[i] - b[i]) % n)]
-                if wraps
-                else [(+1, b[i] - at[i]), (-1, at[i] - b[i])]
-            )
+            far = b[i] - at[i]
+            ways = [(+1, far % n), (-1, -far % n)] if wraps else [(+1, far), (-1, -far)]
             least = min(d for _, d in ways if d >= 0)
             best = [(sign, d) for sign, d in ways if d == least and d]
             for sign, d in best:  # what is as far both ways goes half each way

@@ -78,13 +78,7 @@ def test_nothing_starts_early_or_twice_and_nothing_could_start_earlier(name):
             free = 0.0
             for e in (e for e in t.events if e.device == d):
                 s, i, kind = e.task
-                needs = (
-                    [(s - 1, i, "F")]
-                    if kind == "F"
-                    else [(s, i, "B")]
-                    if kind == "W"
-                    else [(s, i, "F"), (s + 1, i, "B")]
-                )
+                needs = {"F": [(s - 1, i, "F")], "W": [(s, i, "B")]}.get(kind, [(s, i, "F"), (s + 1, i, "B")])
                 assert e.start == max([free, *(end[n] for n in needs if 0 <= n[0] < p * thin(name, v))])
                 free = e.end
         assert len(end) == 3 * m * p * thin(name, v)

@@ -127,25 +127,17 @@ def test_what_is_sent_under_each_strategy():
     AG, RS = "AllGather", "ReduceScatter"
     dp, fsdp = "cp+ep+dp", "fsdp"
     assert kinds(Layout(dp=64)) == {("AllReduce", dp, "gradients", "update", True): 1}
-    assert kinds(Layout(dp=64, zero=1)) == {
-        (RS, dp, "gradients", "update", True): 1,
-        (AG, dp, "weights", "update", True): 1,
-    }
-    assert kinds(Layout(fsdp=64)) == {
-        (AG, fsdp, "weights", "forward", True): 1,
-        (AG, fsdp, "weights", "backward", True): 1,
-        (RS, fsdp, "gradients", "backward", True): 1,
-    }
+    shared = {(RS, dp, "gradients", "update", True): 1, (AG, dp, "weights", "update", True): 1}
+    assert kinds(Layout(dp=64, zero=1)) == shared
+    gathers = {(AG, fsdp, "weights", way, True): 1 for way in ("forward", "backward")}
+    assert kinds(Layout(fsdp=64)) == gathers | {(RS, fsdp, "gradients", "backward", True): 1}
     assert kinds(Layout(dp=64, zero=3)).keys() == {(k[0], "cp+ep+fsdp+dp", *k[2:]) for k in kinds(Layout(fsdp=64))}
-    assert kinds(Layout(tp=32, pp=2)) == {
-        (AG, "tp", "activations", "forward", False): 1,  # two blocks a layer, on half of the layers
-        (RS, "tp", "activations", "forward", False): 1,
-        (AG, "tp", "activations", "backward", False): 1,
-        (RS, "tp", "activations", "backward", False): 1,
-        (AG, "tp", "activations", "backward", True): 1,
-        ("Permute", "pp", "activations", "forward", True): 1 / 32,
-        ("Permute", "pp", "activations", "backward", True): 1 / 32,
-    }
+    ways, what = ("forward", "backward"), "activations"
+    waited = {
+        (kind, "tp", what, way, False): 1 for kind in (AG, RS) for way in ways
+    }  # two blocks, on half of the layers
+    handed = {("Permute", "pp", what, way, True): 1 / 32 for way in ways}
+    assert kinds(Layout(tp=32, pp=2)) == waited | handed | {(AG, "tp", what, "backward", True): 1}
     cp = kinds(Layout(cp=64))  # the MLP sends nothing: only keys and values, and gradients as under dp
     assert {k[2] for k in cp} == {"keys", "gradients"} and cp["AllReduce", dp, "gradients", "update", True] == 1
     ep = kinds(Layout(ep=16, dp=4), EXPERTS)
@@ -227,11 +219,8 @@ def test_pipeline_time_is_the_slowest_stage_and_the_bubble():
 
 def test_the_fullest_stage_sets_the_pace():
     """126 layers on 16 stages: eight on all but two, seven on these; as the published layout of Llama 3.1 has it."""
-    c, s, laid = (
-        model("llama-3.1-405b"),
-        Slice(chip("H100"), (8,)),
-        Layout(tp=8, pp=16, fsdp=2, pods=32, microbatches=32),
-    )
+    c, s = model("llama-3.1-405b"), Slice(chip("H100"), (8,))
+    laid = Layout(tp=8, pp=16, fsdp=2, pods=32, microbatches=32)
     at, fuller = (step(replace(c, L=n), laid, 2**21, 8192, s) for n in (126, 128))
     assert at.parts["math"] < fuller.parts["math"] and at.parts["tp"] == pytest.approx(fuller.parts["tp"])
     seven = step(replace(c, L=112), laid, 2**21, 8192, s)
@@ -281,15 +270,9 @@ def test_memory_without_a_layout_is_that_of_chapter_3():
 
 def test_bounds_hold_between_them_what_a_program_takes():
     """Lower <= hidden <= upper, and FLOPs do not depend on the layout."""
-    found = [
-        step(EXPERTS, layout, 256 * 1024, 1024, CUBE)
-        for layout in (
-            Layout(fsdp=16, tp=4),
-            Layout(dp=4, ep=16),
-            Layout(dp=2, fsdp=2, tp=2, pp=2, ep=2, cp=2, microbatches=4, zero=1),
-            Layout(fsdp=64, pods=2),
-        )
-    ]
+    all_axes = Layout(dp=2, fsdp=2, tp=2, pp=2, ep=2, cp=2, microbatches=4, zero=1)
+    layouts = Layout(fsdp=16, tp=4), Layout(dp=4, ep=16), all_axes, Layout(fsdp=64, pods=2)
+    found = [step(EXPERTS, layout, 256 * 1024, 1024, CUBE) for layout in layouts]
     for at in found:
         assert at.time.lower <= at.hidden <= at.time.upper
         assert at.flops == pytest.approx(found[0].flops, rel=1e-14) and at.chips == 64 * at.layout.pods

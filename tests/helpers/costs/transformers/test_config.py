@@ -10,9 +10,8 @@ from hypothesis import given, strategies as st
 from helpers.costs.transformers.config import MLA, Config, MoE
 from helpers.costs.transformers.mixers import Gemma3n, Indexer, Linear
 from helpers.costs.transformers.parameters_and_flops import parameters
-from helpers.costs.transformers.public_models import MODELS
 from tests.helpers.costs.tables import refused, walks
-from tests.helpers.costs.transformers.decoders import DELTA, EVERY, TOY_MLA, TOYS
+from tests.helpers.costs.transformers.decoders import DELTA, TOY_MLA, TOYS
 
 GOOD = dict(D=64, L=4, N=8, K=2, H=8, F=256, V=100)
 few = st.integers(1, 6)
@@ -42,11 +41,6 @@ def test_groups_are_the_layers_one_by_one(L, window, full_every, moe, linear, sh
     assert len(c.groups) <= 8
     same = Counter((k.linear, k.shares) for k in map(c.kind, range(L)))
     assert {(kind.linear, kind.shares): n for kind, n in c.mixers} == same
-
-
-@walks([*EVERY.values(), *MODELS.values()])
-def test_groups_of_the_models(c):
-    assert dict(c.groups) == Counter(map(c.kind, range(c.L)))
 
 
 def test_a_config_is_a_value():

@@ -46,12 +46,7 @@ def test_a_file_is_read_from_its_path(tmp_path):
 
 
 def test_the_decoder_of_a_model_that_sees():
-    seeing = {
-        "model_type": "llava",
-        "vision_config": {"hidden_size": 9},
-        "tie_word_embeddings": True,
-        "text_config": LLAMA,
-    }
+    seeing = dict(model_type="llava", vision_config={"hidden_size": 9}, tie_word_embeddings=True, text_config=LLAMA)
     assert not Config.from_hf(seeing).tied
     bare = {name: x for name, x in LLAMA.items() if name != "tie_word_embeddings"}
     assert Config.from_hf(seeing | {"text_config": bare}).tied
