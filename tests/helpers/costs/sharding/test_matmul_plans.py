@@ -24,9 +24,8 @@ V5E, V5P = chip("v5e"), chip("v5p")
 
 
 def sent(A, B, C, sizes=SIZES, mesh=MESH, chip=V5P):
-    return [
-        (s.kind, s.operand, "".join(s.axes)) for s in cheapest(A, B, C, sizes, mesh, chip).steps if s.kind not in FREE
-    ]
+    steps = cheapest(A, B, C, sizes, mesh, chip).steps
+    return [(s.kind, s.operand, "".join(s.axes)) for s in steps if s.kind not in FREE]
 
 
 def test_case_1_sends_nothing():
