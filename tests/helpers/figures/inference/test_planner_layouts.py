@@ -7,11 +7,8 @@ import pytest
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
-from helpers.figures.inference.planner import named, training, words as say
+from helpers.figures.inference.planner import words as say
 from helpers.figures.training.layout_search.candidates import places
-from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes
-from helpers.plan.ask import room
-from helpers.plan.train import layout as typed
 from tests.helpers.figures.inference.test_planner import check
 from tests.helpers.figures.standalone import follow, link, strays
 
@@ -52,24 +49,6 @@ def test_a_layout_that_is_typed_stands_among_the_others(figure):
         f"is number {plan.picked + 1} of {len(plan.rows)}" in plan.sentence
         and f"{ratio:.2f} times the best" in plan.sentence
     )
-
-
-def test_a_typed_layout_has_the_grammar_and_the_rules_of_the_command(figure):
-    """What the page prices the command prices alike, and what it refuses as well."""
-    for chip_, n, text in (("v5p", 64, "tp=8,fsdp=8"), ("v5p", 64, "tp=2,cp=2,fsdp=16,zero=1"), ("v5p", 64, "tp=4,fsdp=2,pp=8"),
-                           ("v5e", 16, "cp=8,fsdp=2"), ("v5p", 64, "tp=8,pp=3,fsdp=2"), ("H100", 80, "tp=8,pp=10"),
-                           ("H100", 64, "fsdp=64,microbatches=4"), ("v5p", 32, "fsdp=2,dp=16,pp=1"), ("v5p", 64, "ep=64")):  # fmt: skip
-        s, pods = room(f"{n}x{chip_}")
-        c, place = model("llama-3-70b"), training.Place(s, pods)
-        try:
-            want = step(c, typed(text, pods), 2**20, 8192, s, "causal").estimate.mid
-        except ValueError:
-            want = None
-        try:
-            got = named.row(text, c, tuple(sizes(c).get(x, 1) for x in SIZES), place, 2**20, 8192, "it").seconds
-        except ValueError:
-            got = None
-        assert got == want, (chip_, n, text)
 
 
 def test_as_many_as_it_says_are_as_good_as_the_first(figure):

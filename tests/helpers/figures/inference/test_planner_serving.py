@@ -7,7 +7,6 @@ import pytest
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import Server, loaded
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.inference.serving_plan import Target, plan
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -28,18 +27,6 @@ DRAWN = """() => {
 
 def ask(figure, **changes):
     return figure.plan(SERVE | changes)
-
-
-def test_it_finds_what_the_search_of_costs_finds():
-    for name, of, n, target, weights in (
-        ("llama-3-70b", "H100", None, Target(50, 2, 64), "fp8"), ("deepseek-v3", "H200", 32, Target(30), "fp8"),
-        ("gemma-3-27b", "v5e", None, Target(1000, 0.01), "bf16"), ("mixtral-8x7b", "A100", 24, Target(first=1, rate=2), "bf16"),
-    ):  # fmt: skip
-        asked = model(name), chip(of), n, 4000, 1000, target, ENGINES["vllm"], Deployment(weights=weights)
-        want = plan(*asked)
-        got = serving.search(model(name), of, serving.Asked(4000, 1000, n, target), *asked[-2:])
-        assert got.rows[0].plan == want.best and got.rows[0].fits == want.kept
-        assert tuple(r.plan for r in got.frontier) == want.frontier
 
 
 def test_a_target_that_can_be_kept_is_kept_by_the_fewest_chips_and_others_are_said(figure):

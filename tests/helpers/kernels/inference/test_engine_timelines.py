@@ -1,4 +1,7 @@
-"""What an engine's own log says, against the simulation of events: in steps, a prompt of T tokens takes ceil(T / chunk)."""
+"""What an engine's own log says, against the simulation of events: in steps, a prompt of T tokens takes ceil(T / chunk).
+
+Times of tokens in every design, over loads that are drawn: tests/twins/test_schedules.py.
+"""
 
 from math import ceil
 
@@ -10,8 +13,7 @@ from helpers.kernels.inference.continuous_batching import Orchestrator, Request
 from helpers.kernels.inference.engine import Engine
 from helpers.kernels.inference.paged_batching import POLICIES, PagedServer
 from helpers.kernels.inference.paged_engine import PagedEngine
-from helpers.kernels.inference.prefix_cache import PrefixTree
-from tests.helpers.kernels.inference.test_engine import ENGINE, LOAD, PARAMS, C, load
+from tests.helpers.kernels.inference.test_engine import ENGINE, PARAMS, C, load
 from tests.helpers.kernels.inference.token_pages import Tokens, start
 
 
@@ -30,22 +32,6 @@ def ends(log, requests):
     return [tuple(t + 1 for t in log.entries[r.name].times) for r in requests]
 
 
-def test_interleaved():
-    log, wanted = (
-        Orchestrator(ENGINE, PARAMS, "interleaved").serve(LOAD),
-        simulated(engine_simulation.interleaved, LOAD),
-    )
-    assert ends(log, LOAD) == [s.tokens for s in wanted.served]
-    entries = [log.entries[r.name] for r in LOAD]
-    assert [e.waited for e in entries] == [s.queue for s in wanted.served]
-    assert [e.first_token_after for e in entries] == [s.ttft for s in wanted.served]
-    assert [e.steps_per_token for e in entries] == [s.per_token for s in wanted.served]
-    assert [e.slot for e in entries] == [s.slot[1] for s in wanted.served]
-    generating = [len(step.generated) for step in log.steps if step.generated]
-    assert generating == [n for n, _ in wanted.steps]
-    assert max(e.longest_stall for e in entries) == wanted.worst_gap
-
-
 @pytest.mark.parametrize("design", ["interleaved", "disaggregated"])
 def test_slots_and_pages_of_every_step(design):
     """A slot is in use from where a request joins to its last token; its pages from where they are promised, with the prompt
@@ -61,34 +47,6 @@ def test_slots_and_pages_of_every_step(design):
         assert step.pages == sum(ceil((len(r.prompt) + r.n - 1) / each) for r, p in zip(requests, promised) if p)
 
 
-@pytest.mark.parametrize("n, arrivals", [(18, 0), (4, 0), (18, 20)])
-def test_static(n, arrivals):
-    """The engine reads a batch in as many passes as its longest prompt takes, full or not."""
-    requests = load(n, arrivals=arrivals)
-    log = Orchestrator(ENGINE, PARAMS, "static").serve(requests)
-    wanted = simulated(engine_simulation.batched, requests, together=lambda n, T: reading(T))
-    assert ends(log, requests) == [s.tokens for s in wanted.served]
-    assert [len(step.generated) for step in log.steps if step.generated] == [n for n, _ in wanted.steps]
-
-
-@pytest.mark.parametrize("n, arrivals, slots", [(18, 20, 3), (18, 0, 3), (9, 40, 3), (12, 8, 1)])
-def test_chunked(n, arrivals, slots):
-    """Every pass is one step, with a piece of a prompt in it or without."""
-    requests, engine = load(n, arrivals=arrivals), Engine(C, slots=slots, size=40, chunk=4)
-    log = Orchestrator(engine, PARAMS, "chunked").serve(requests)
-    wanted = engine_simulation.chunked(
-        [(r.arrives, len(r.prompt), r.n) for r in requests], slots, lambda B, S: 1, lambda B, S, T, done: 1, chunk=4
-    )
-    assert ends(log, requests) == [s.tokens for s in wanted.served]
-    entries = [log.entries[r.name] for r in requests]
-    assert [e.waited for e in entries] == [s.queue for s in wanted.served]
-    moving = [(e, s) for e, s in zip(entries, wanted.served) if e.request.n > 1]
-    assert [(e.inserted, e.slot) for e, _ in moving] == [(s.joined, s.slot[1]) for _, s in moving]
-    assert [len(step.generated) for step in log.steps if step.generated] == [n for n, _ in wanted.steps]
-    both = [x.start for x in wanted.spans if x.kind == "mixed"]
-    assert [t for t, step in enumerate(log.steps) if step.read and step.generated] == both and both
-
-
 def test_padding():
     """Prompts of 4, 1, 8 tokens, then of 4 and 2: to whole chunks of 4 it is the padding to the longest. One alone: its chunk's."""
     requests = [Request(f"r{i}", (i,) * T, 2) for i, T in enumerate([4, 1, 8, 4, 2])]
@@ -97,16 +55,6 @@ def test_padding():
     assert [step.padding for step in log.steps if step.read] == [3, 8, 2]
     log = Orchestrator(ENGINE, PARAMS, "interleaved").serve(requests)
     assert [step.padding for step in log.steps if step.read] == [0, 3, 0, 0, 0, 2]
-
-
-@pytest.mark.parametrize("arrivals", [0, 20])
-def test_disaggregated(arrivals):
-    """Prompts are read as they come, also when all come at once: more of them than there are slots."""
-    requests = load(18, arrivals=arrivals)
-    log = Orchestrator(ENGINE, PARAMS, "disaggregated").serve(requests)
-    wanted = simulated(engine_simulation.disaggregated, requests)
-    assert ends(log, requests) == [s.tokens for s in wanted.served]
-    assert [n for n, _ in wanted.steps] == [len(step.generated) for step in log.steps if step.generated]
 
 
 def test_the_network_carries_one_cache_after_the_other():
@@ -178,18 +126,3 @@ def test_a_budget_of_tokens_with_a_tree():
         log = told(server, load(14, seed, 20), 5 + seed % 4, known=lambda entry: entry.hit)
         hits += sum(entry.hit for entry in log.entries.values())
     assert hits > 50
-
-
-@pytest.mark.parametrize("design", ["interleaved", "chunked", "disaggregated"])
-def test_prefixes_that_the_tree_knows(design):
-    """A first token comes sooner by the passes that its known prefix does not take: in every design that reads one by one."""
-    requests = load(14, seed=3, arrivals=60)
-    log = Orchestrator(ENGINE, PARAMS, design, tree=PrefixTree(99, block=2)).serve(requests)
-    given = [(r.arrives, len(r.prompt), r.n, log.entries[r.name].hit) for r in requests]
-    assert sum(known for *_, known in given) > 8
-    if design == "chunked":
-        wanted = engine_simulation.chunked(given, 3, lambda B, S: 1, lambda B, S, T, done: 1, ENGINE.chunk)
-    else:  # a prefill of T tokens takes its rows over the chunk: what is left of it, not a difference of two that are rounded up
-        left = [(at, T - known, n) for at, T, n, known in given]
-        wanted = getattr(engine_simulation, design)(left, 3, reading, lambda B, S: 1)
-    assert ends(log, requests) == [s.tokens for s in wanted.served]

@@ -1,0 +1,96 @@
+"""Schedules of engines: the log of the kernels' orchestrator, on an engine without a model, and the simulation in `costs`.
+
+In steps: a prompt of T tokens takes ceil(T / chunk). The paged server's are held against `token_budget` in
+tests/helpers/kernels/inference/test_engine_timelines.py, over loads that are drawn too.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import pytest
+
+from helpers.costs.inference import engine_simulation
+from helpers.kernels.inference.continuous_batching import DESIGNS, Orchestrator
+from helpers.kernels.inference.engine import Prefix
+from helpers.kernels.inference.prefix_cache import PrefixTree
+from tests.helpers.kernels.inference.test_engine import C, load
+from tests.tiers import repeats
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """`Engine` without a model: a prefix is its length, a block of one its number of tokens, and the next token is 0."""
+
+    slots: int
+    chunk: int
+    c, size, page, pages = C, 40, None, None
+
+    empty = lambda self: None  # noqa: E731
+    nothing = lambda self: Prefix(None, 0, None)  # noqa: E731
+    insert = free = lambda self, *_: None  # noqa: E731
+    bytes = lambda self, prefix: prefix.length  # noqa: E731
+
+    def read_together(self, params, prefixes, pieces):
+        return [Prefix(None, prefix.length + len(piece), 0) for prefix, piece in zip(prefixes, pieces)]
+
+    def generate(self, params, state):
+        return state, np.zeros(self.slots, int)
+
+    def cut(self, prefix, block, start):
+        return [block] * (prefix.length // block - start)
+
+    def join(self, blocks):
+        return Prefix(None, sum(blocks), None)
+
+
+def simulated(design: str, requests, known, engine: Lengths, network):
+    """The simulation's log; what a tree knew of a prompt is left out of its prefill."""
+    reading, one = lambda T: ceil(T / engine.chunk), lambda B, S: 1
+    given = [(r.arrives, len(r.prompt), r.n, k) for r, k in zip(requests, known)]
+    if design == "chunked":
+        return engine_simulation.chunked(given, engine.slots, one, lambda B, S, T, done: 1, engine.chunk)
+    left = [
+        (at, T - k, n) for at, T, n, k in given
+    ]  # rows that are left, and not a difference of two that are rounded up
+    if design == "static":
+        return engine_simulation.batched(left, engine.slots, reading, one, together=lambda n, T: reading(T))
+    if design == "interleaved":
+        return engine_simulation.interleaved(left, engine.slots, reading, one)
+    transfer = lambda T: ceil(T / network) if network else 0  # noqa: E731
+    return engine_simulation.disaggregated(left, engine.slots, reading, one, transfer)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_engines_log_is_that_of_the_simulation(design):
+    hits = moved = 0
+    for seed in range(repeats(40, 1000)):
+        draw = np.random.default_rng(seed)
+        slots, chunk, n, arrivals = (int(draw.integers(*ends)) for ends in ((1, 6), (1, 7), (1, 25), (0, 60)))
+        engine, requests = Lengths(slots, chunk), load(n, seed, arrivals)
+        # A static batch pads what a tree leaves of its prompts; a network carries what the tree knew, too.
+        tree = PrefixTree(200, block=int(draw.integers(1, 4))) if design != "static" and seed % 2 else None
+        network = float(draw.uniform(0.5, 12)) if design == "disaggregated" and tree is None and seed % 4 else None
+        log = Orchestrator(engine, None, design, tree=tree, network=network).serve(requests)
+        entries = [log.entries[r.name] for r in requests]
+        wanted = simulated(design, requests, [e.hit for e in entries], engine, network)
+        # A token of step 3 is there at 4.
+        assert [tuple(t + 1 for t in e.times) for e in entries] == [s.tokens for s in wanted.served], seed
+        assert [e.waited for e in entries] == [s.queue for s in wanted.served], seed
+        assert [e.first_token_after for e in entries] == [s.ttft for s in wanted.served], seed
+        moving = [(e, s) for e, s in zip(entries, wanted.served) if e.request.n > 1]
+        assert [(e.slot, e.inserted) for e, _ in moving] == [(s.slot[1], s.joined) for _, s in moving], seed
+        assert [e.steps_per_token for e in entries] == [s.per_token for s in wanted.served], seed
+        assert [len(step.generated) for step in log.steps if step.generated] == [b for b, _ in wanted.steps], seed
+        if design == "interleaved":
+            assert max(e.longest_stall for e in entries) == wanted.worst_gap, seed
+        if design == "chunked":  # a piece and tokens in one pass
+            mixed = [x.start for x in wanted.spans if x.kind == "mixed"]
+            assert [t for t, step in enumerate(log.steps) if step.read and step.generated] == mixed, seed
+        for kind, lane in (("move", "network"), ("read", "reader")):
+            if design == "disaggregated":
+                spans = [(x.start, x.end) for x in log.spans if x.lane == lane and x.end > x.start]
+                named = "network" if kind == "move" else "prefill 0"
+                assert spans == [(x.start, x.end) for x in wanted.spans if x.lane == named], (seed, kind)
+        hits, moved = hits + sum(e.hit for e in entries), moved + bool(network)
+    assert (hits > 50 or design == "static") and (moved > 9 or design != "disaggregated")
