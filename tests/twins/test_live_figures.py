@@ -43,8 +43,8 @@ def test_javascript_is_held_against_python_over_drawn_settings(name):
         if "draw(figure, seed)" in text and "page.evaluate(" in text:
             most = max(most, *map(int, re.findall(r"repeats\(\d+, (\d+)\)", text)))
     assert most >= DRAWS
-    drawn = [module.draw(figure, seed) for seed in range(1000, 1200)]
-    assert len(set(map(str, drawn))) > 190 and drawn[0] == module.draw(figure, 1000)
+    drawn = [module.draw(figure, seed) for seed in range(1000, 1020 if name in ALONE else 1200)]
+    assert len(set(map(str, drawn))) > 0.9 * len(drawn) and drawn[0] == module.draw(figure, 1000)
     chips = Counter(family(at[key]) for at in drawn for key in ("chip", "machine") if key in at)
     assert set(chips) == ALONE.get(name, {"TPU", "GPU"}) and all(n > SHARE * len(drawn) for n in chips.values()), chips
 

@@ -20,7 +20,7 @@ from helpers.figures.training.layout_search import candidates as figure
 from tests.tiers import repeats
 from tests.twins.settings import FAMILIES, SERVED, TPUS, chip_name, of_family, setting
 
-WORST = {"TPU": 1.3, "GPU": 1.8}  # times the shell's seconds that the page's first layout takes today, at most
+WORST = {"TPU": 1.2, "GPU": 1.8}  # times the shell's seconds that the page's first layout takes today, at most
 UNLIKE = {"TPU": 0.1, "GPU": 0.4}  # share of settings in which they differ today, at most
 
 
@@ -50,20 +50,20 @@ def test_the_page_finds_what_the_figure_finds(family):
     assert apart(of_family(family, repeats(12, 500)), "page", "figure") == {}
 
 
-@pytest.mark.xfail(strict=True, reason="26 % of settings on GPUs, up to 1.67 times: two searches until they are one")
+@pytest.mark.xfail(strict=True, reason="a fifth of settings on GPUs, up to 1.76 times: two searches until they are one")
 def test_the_page_finds_what_the_shell_finds_on_gpus():
     assert apart(of_family("GPU", repeats(12, 500)), "page", "shell") == {}
 
 
-@pytest.mark.slow("some 3 % of settings differ, so that it takes many to see one")
-@pytest.mark.xfail(strict=True, reason="3 % of settings on TPUs, up to 1.18 times: two searches until they are one")
+@pytest.mark.slow("some 2 % of settings differ, so that it takes many to see one")
+@pytest.mark.xfail(strict=True, reason="2 % of settings on TPUs, up to 1.1 times: two searches until they are one")
 def test_the_page_finds_what_the_shell_finds_on_tpus():
     assert apart(of_family("TPU", repeats(80, 500)), "page", "shell") == {}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_page_and_shell_are_no_further_apart_than_they_were(family):
-    """Nor does one of them find a layout where the other has none."""
+    """Nor does one find a layout where the other has none. The page's is faster by as much as a rank may set simplicity before speed."""
     seeds = of_family(family, repeats(12, 500))
     found = apart(seeds, "page", "shell")
     assert all(1 / 1.02 < times < WORST[family] for times in found.values()), (

@@ -8,8 +8,8 @@ from helpers.costs.training.layout import AXES, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.training_memory_bytes import POLICIES
 from helpers.figures.inference.planner import named
+from helpers.figures.inference.planner.planner import whole
 from helpers.figures.training.layout_search.candidates import KEPT
-from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes
 from helpers.plan import train
 from tests.tiers import repeats
 from tests.twins.settings import setting
@@ -133,9 +133,8 @@ def test_shell_and_page_price_and_refuse_the_same():
             want = step(s.config, train.layout(text, s.place.pods), s.tokens, s.T, s.place.slice, "causal").estimate.mid
         except ValueError:
             want = None
-        has = sizes(s.config)
         try:
-            got = named.row(text, s.config, tuple(has.get(x, 1) for x in SIZES), s.place, s.tokens, s.T, "it").seconds
+            got = named.row(text, s.config, tuple(whole(s.config).values()), s.place, s.tokens, s.T, "it").seconds
         except ValueError:
             got = None
         assert got == want, (text, s)

@@ -15,6 +15,7 @@ from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unu
 from helpers.live.controls import reading
 from tests.helpers.figures.standalone import follow, link, size, status
 from tests.tiers import repeats
+from tests.twins.settings import TPUS
 
 LIMIT = 100_000  # bytes, compressed
 NAME = "planner"
@@ -54,9 +55,10 @@ READ = """() => {
 
 
 def draw(figure, seed: int) -> dict[str, str]:
-    """Some setting of all controls; few of many chips, which take Python long; some models with sizes of their own."""
+    """Some setting of all controls, TPUs and GPUs in turn; few of many chips, which take Python long; some models of other sizes."""
     r = random.Random(seed)
     at = {name: r.choice(options) for name, (_, options, _) in figure.menus.items()}
+    at["chip"] = r.choice([label for label in figure.menus["chip"][1] if (label.split()[0] in TPUS) == (seed % 2 == 0)])
     at["n"] = str(2 ** min(r.randint(0, 11), r.randint(2, 11)))
     at["price"] = r.choice(["", "2.5", "0", "11"])
     at |= {
