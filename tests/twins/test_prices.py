@@ -31,8 +31,8 @@ KINDS = ("AllReduce", "AllGather", "AllToAll")
 DENSE, MIXTURE, COPIES = model("llama-3-70b"), model("deepseek-v3"), 8
 LARGE = 2**26  # bytes from which bandwidth decides, and not latency, over which prices differ more
 AGREE = 1.5  # prices that differ by less are one price with tables of rates
-APART = {"TPU": 3.1, "GPU": 62.0}  # times that the dearest of a large collective is of the cheapest today, at most
-BELOW = {"TPU": 0.16, "GPU": 0.55}  # of its floor that the cheapest is today, at least
+APART = {"TPU": 3.0, "GPU": 34.0}  # times that the dearest of a large collective is of the cheapest today, at most
+BELOW = {"TPU": 0.18, "GPU": 0.64}  # of its floor that the cheapest is today, at least
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def seeds(family: str) -> range:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.xfail(
-    strict=True, reason="3 times on TPUs, 60 times over domains of GPUs: seven prices until they are one"
+    strict=True, reason="3 times on TPUs, 34 times over domains of GPUs: seven prices until they are one"
 )
 def test_prices_of_one_collective_agree(family):
     assert max(map(spread, seeds(family))) < AGREE
@@ -131,7 +131,10 @@ def test_prices_are_no_further_apart_than_they_were(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.xfail(strict=True, reason="the steps' exchange has no bisection of a torus, and a pair of TPUs two links")
+@pytest.mark.xfail(
+    strict=True,
+    reason="prices know no bisection of a torus and give a pair two links; over domains the floor adds tiers that overlap",
+)
 def test_no_price_is_below_the_floor(family):
     assert min(map(least, seeds(family))) > 1 - 1e-9
 
