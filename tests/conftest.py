@@ -3,6 +3,7 @@
 import gc
 import os
 
+import hypothesis
 import pytest
 
 from autograder.engine import checker, sandbox
@@ -14,6 +15,8 @@ from tests.durations import pytest_runtest_call  # noqa: F401  a hook
 # Most programs of the tests run once: three quarters of the suite's time went into making them fast.
 os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0 {sandbox.ENVIRONMENT['XLA_FLAGS']}")
 mesh.devices()
+hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine is no fault of what is tested
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_collection_finish():
