@@ -18,10 +18,17 @@ def address(figure, tmp_path_factory):
     return standalone.write(figure, tmp_path_factory.mktemp("figure")).as_uri()
 
 
-@pytest.fixture
-def page(browser, address):
-    with standalone.alone(browser, address) as opened:
+@pytest.fixture(scope="module")
+def window(chromium_of_this_process, address):
+    with standalone.alone(chromium_of_this_process.alive(), address) as opened:
         yield opened
+
+
+@pytest.fixture
+def page(browser, window, address):
+    """The page as it opens, in one window for all tests of a module: a new one takes a second of a processor."""
+    standalone.follow(window, address)
+    return window
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """One live figure on a page of its own, without the book around it."""
 
 import gzip
+import math
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,6 +9,18 @@ from helpers import figures
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = figures.scripts()
+# Move controls, menus first, whose choice may move sliders; a slider on a grid takes the place of its value.
+SET = """chosen => {
+    const form = document.querySelector("figure form"), [data] = window.liveFigures[0];
+    const control = name => data.controls.find(c => c.name === name), menu = ([name]) => Boolean(control(name)?.options);
+    for (const [name, value] of Object.entries(chosen).sort((a, b) => menu(b) - menu(a))) {
+        const field = form.elements[name], grid = control(name)?.grid;
+        for (const again of grid ? [false, true] : [false]) { // a step of one may have stopped before it
+            field.value = grid ? grid.indexOf(value) : value;
+            field.dispatchEvent(new Event("input", { bubbles: true }));
+        }
+    }
+}"""
 
 
 def size(figure) -> int:
@@ -69,6 +82,11 @@ def shown(page) -> dict[str, str]:
         "[data-result], [data-say]",
         "cells => Object.fromEntries(cells.map(c => [c.dataset.result ?? c.dataset.say, c.textContent]))",
     )
+
+
+def same(got: float, want: float) -> bool:
+    """Whether JavaScript's number is Python's."""
+    return math.isclose(got, want, rel_tol=1e-12, abs_tol=1e-300) or (math.isnan(got) and math.isnan(want))
 
 
 def status(page) -> str:

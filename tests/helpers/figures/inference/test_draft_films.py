@@ -2,13 +2,9 @@
 
 import pytest
 
-from helpers import figures
 from helpers.figures.inference.draft_films.figure import FIGURE, GOOD, LINE, POOR
 from helpers.figures.inference.draft_films.rounds import rounds
 from helpers.kernels.inference.speculative_decoding import agreed
-from tests.helpers.figures.standalone import alone, size, status, write
-
-LIMIT = 10_000  # bytes, compressed
 
 
 @pytest.mark.parametrize("drafted", [GOOD, POOR, LINE], ids=["good", "poor", "perfect"])
@@ -28,15 +24,3 @@ def test_a_poor_draft_model_takes_more_passes_for_the_same_text():
     good, poor = FIGURE.films.values()
     assert sum(good.passes) == sum(poor.passes) and len(good.passes) < len(poor.passes)
     assert good.said == f"7 tokens in {len(good.passes)} passes of the model, 3.5 tokens each."
-
-
-def test_the_film_is_light_and_steps_by_keyboard(browser, tmp_path):
-    figure = figures.figure("speculation")
-    assert size(figure) < LIMIT
-    with alone(browser, write(figure, tmp_path).as_uri()) as page:
-        page.locator("select").select_option("poor")
-        assert "4 passes" in status(page)
-        slider = page.locator("input[type=range]")
-        slider.focus()
-        page.keyboard.press("ArrowRight")
-        assert page.locator(".film-strip:not([hidden]) svg:visible").get_attribute("data-label") == "Pass 1: check"

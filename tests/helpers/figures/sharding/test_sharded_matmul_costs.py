@@ -3,14 +3,11 @@
 import math
 import random
 
-import pytest
-
-from helpers import figures
 from helpers.figures.sharding.sharded_matmul_costs.plans import step_time
-from tests.helpers.figures.standalone import alone, follow, link, size, strays, write
+from tests.helpers.figures.standalone import follow, link, strays
 from tests.tiers import repeats
 
-LIMIT = 20_000  # bytes, compressed
+NAME = "sharded-matmul"
 SET = """chosen => {
     const form = document.querySelector("form");
     for (const [name, value] of Object.entries(chosen)) form.elements[name].value = value;
@@ -25,18 +22,6 @@ NUMBERS = """cases => cases.map(chosen => {
     const { math, memory, links, lower, upper, bound, peak, fits, steps } = best;
     return { math, memory, links, lower, upper, bound, peak, fits, steps, count: said.count };
 })"""
-
-
-@pytest.fixture(scope="module")
-def figure():
-    return figures.figure("sharded-matmul")
-
-
-@pytest.fixture(scope="module")
-def page(chromium_of_this_process, figure, tmp_path_factory):
-    browser = chromium_of_this_process.alive()
-    with alone(browser, write(figure, tmp_path_factory.mktemp("plans")).as_uri()) as opened:
-        yield opened
 
 
 def draw(figure, seed: int) -> dict:
@@ -63,25 +48,6 @@ def shown(page) -> tuple[dict, list]:
 def expected(figure, chosen=None) -> tuple[dict, list]:
     said = figure.said(chosen)
     return {r.name: said[r.name] for r in figure.results}, figure.lines(chosen)
-
-
-@pytest.mark.slow
-def test_it_is_small(figure):
-    assert size(figure) < LIMIT
-
-
-def test_without_javascript_both_plans_and_the_table_stand_there(still, figure):
-    cells = {r.name: still.locator(f'[data-result="{r.name}"]').inner_text() for r in figure.results}
-    assert cells == expected(figure)[0]
-    assert still.locator("[data-plan]").count() == 2
-    for what, time in figure.lines()[0]:
-        assert still.get_by_role("row", name=f"{what} {time}").first.is_visible()
-
-
-def test_nothing_changes_before_the_first_move(page, figure):
-    assert page.locator("form").is_visible()
-    assert shown(page) == expected(figure)
-    assert page.locator("[role=status]").inner_text() == figure.sentence()
 
 
 def test_sixty_settings_read_as_the_planner_says(page, figure):

@@ -8,7 +8,7 @@ from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.figures.sharding.sharded_matmul_frames.page import NOTHING, RANKED, walk
 from tests.helpers.figures.sharding.test_sharded_matmul_costs import NUMBERS, SET, draw
-from tests.helpers.figures.standalone import follow, link, size, strays
+from tests.helpers.figures.standalone import follow, link, strays
 from tests.tiers import repeats
 
 NAME = "explorer"
@@ -55,15 +55,6 @@ def drawn(page, figure, chosen) -> tuple[list, list]:
     shown = figure.frames(chosen)
     want = shown[min(chosen["step"], len(shown) - 1)][1] if shown else ""
     return page.evaluate(DRAWN), page.evaluate(FROM_TEXT, want)
-
-
-def test_it_is_small(figure):
-    assert size(figure) < 28_000
-
-
-def test_nothing_changes_before_the_first_move(page, figure):
-    assert page.locator("form").is_visible()
-    assert page.evaluate(SAYS) == expected(figure)
 
 
 def test_forty_settings_and_their_frames_read_as_python_says(page, figure):
