@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -56,34 +57,57 @@ def site(pytestconfig) -> Path:
     return shared / "_build/html"
 
 
+class Visit:
+    """Opens pages of the site from their files; `asked` lists what they wanted from elsewhere, `errors` what went wrong."""
+
+    def __init__(self, browser, site: Path):
+        self.browser, self.site = browser, site
+        self.asked, self.errors, self.contexts = [], [], []
+
+    def __call__(self, page: str, *, scheme="light", width=1280, height=900, javascript=True):
+        context = self.browser.new_context(
+            color_scheme=scheme, viewport={"width": width, "height": height}, java_script_enabled=javascript
+        )
+        self.contexts.append(context)
+        context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), self.refuse)
+        opened = context.new_page()
+        opened.on("pageerror", lambda error: self.errors.append(str(error)))
+        opened.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+        self.go(opened, page)
+        return opened
+
+    def go(self, opened, page: str) -> None:
+        opened.goto(f"{self.site.as_uri()}/{page}", wait_until="load")
+
+    def refuse(self, route):
+        self.asked.append(route.request.url)
+        route.abort()
+
+    def close(self) -> None:
+        for context in self.contexts:
+            context.close()
+
+
 @pytest.fixture
 def visit(browser, site):
-    """Open a page of the site from its file; `visit.asked` lists what it wanted from elsewhere, `visit.errors` what went wrong."""
-
-    class Visit:
-        def __init__(self):
-            self.asked, self.errors, self.contexts = [], [], []
-
-        def __call__(self, page: str, *, scheme="light", width=1280, height=900, javascript=True):
-            context = browser.new_context(
-                color_scheme=scheme, viewport={"width": width, "height": height}, java_script_enabled=javascript
-            )
-            self.contexts.append(context)
-            context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), self.refuse)
-            opened = context.new_page()
-            opened.on("pageerror", lambda error: self.errors.append(str(error)))
-            opened.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
-            opened.goto(f"{site.as_uri()}/{page}", wait_until="load")
-            return opened
-
-        def refuse(self, route):
-            self.asked.append(route.request.url)
-            route.abort()
-
-    v = Visit()
+    v = Visit(browser, site)
     yield v
-    for context in v.contexts:
-        context.close()
+    v.close()
+
+
+def extension(name: str):
+    """A module of the book's Sphinx extensions, of which one imports another."""
+    if (folder := str(ROOT / "book/_ext")) not in sys.path:
+        sys.path.append(folder)
+    return import_module(name)
+
+
+def settle(page) -> None:
+    """Wait until the page has its fonts, and all of it is laid out."""
+    page.evaluate("async () => { await document.fonts.ready }")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.bd-article > section section')].every(s => s.style.contentVisibility === 'visible')"
+    )
 
 
 def page_names() -> list[str]:

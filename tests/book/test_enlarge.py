@@ -1,22 +1,14 @@
 """Figures are files that the page links to."""
 
 import base64
-import doctest
-import importlib.util
 import re
 
-from tests.book.conftest import ROOT
+from tests.book.conftest import extension
 
-spec = importlib.util.spec_from_file_location("enlarge", ROOT / "book/_ext/enlarge.py")
-enlarge = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(enlarge)
+enlarge = extension("enlarge")
 
 SVG = b'<svg width="300pt" height="150pt"><text>x</text></svg>'
 CELL = f'<figure><img alt="What to see" src="data:image/svg+xml;base64,{base64.b64encode(SVG).decode()}"></figure>'
-
-
-def test_doctests():
-    assert doctest.testmod(enlarge).failed == 0
 
 
 def test_a_figure_of_a_cell_becomes_a_file_once_and_keeps_its_room(tmp_path):

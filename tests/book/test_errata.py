@@ -4,8 +4,6 @@ Numbers in `HAND` were worked out on paper; the programs after them do what the 
 """
 
 import ast
-import doctest
-import importlib.util
 import json
 import re
 
@@ -13,12 +11,10 @@ import numpy as np
 import pytest
 
 from helpers.prose import names
-from tests.book.conftest import ROOT
+from tests.book.conftest import ROOT, extension
 from tests.book.test_prose import typed
 
-spec = importlib.util.spec_from_file_location("errata", ROOT / "book/_ext/errata.py")
-errata = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(errata)
+errata = extension("errata")
 
 DATA = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))
 ERRATA = {e["id"]: e for e in DATA["errata"]}
@@ -151,10 +147,6 @@ def test_gradients_of_the_printed_pipeline_code():
         weights[0] = weights[0] - 0.01
 
 
-def test_doctests():
-    assert doctest.testmod(errata).failed == 0
-
-
 def said(row: dict, *parts: str) -> str:
     """Sentences of a row as the page shows them, as text."""
     own = errata.worked(row, SCOPE)
@@ -225,9 +217,7 @@ def test_the_top_of_the_page_counts_and_leads_to_the_worst_five():
 
 
 def test_the_search_takes_each_row_by_its_anchor_and_leaves_its_program_out():
-    spec = importlib.util.spec_from_file_location("section_search", ROOT / "book/_ext/section_search.py")
-    search = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(search)
+    search = extension("section_search")
     found = {s.anchor: s for s in search.Sections("e.html", f'<section id="e"><h1>E</h1>{page()}</section>').found[1:]}
     assert found.keys() == ERRATA.keys()
     for i, s in found.items():

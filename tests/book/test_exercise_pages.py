@@ -1,21 +1,17 @@
 """Pages of exercises read as exercises: nothing of cells and checks, all of what is asked, and numbers that can be tried."""
 
-import doctest
-import importlib
 import json
 import re
-import sys
 from functools import cache
 
 import pytest
 
 from autograder.making import in_process_grading, tried_numbers
 from autograder.places import Tree
-from tests.book.conftest import ROOT
+from tests.book.conftest import ROOT, extension
 from tests.tiers import some
 
-sys.path.append(str(ROOT / "book/_ext"))  # as Sphinx has it: one extension imports another
-pages, stub_text = importlib.import_module("exercise_pages"), importlib.import_module("stub_text")
+pages, stub_text = extension("exercise_pages"), extension("stub_text")
 
 TOPICS = [path.stem for path in Tree().exercises]
 CELLS = re.compile(
@@ -74,10 +70,6 @@ def test_a_table_has_a_case_of_the_check_and_a_place_for_a_number():
     assert "<td>249.386</td>" in text and len(re.findall(r'data-hash="[0-9a-f]{32}"', text)) == 2
     assert 'data-salt="ch01-q04-check 0 "' in text and "plot" not in exercises("ch01_rooflines")["1.6"]
     assert 'alt="A roof rises to a knee' in exercises("ch01_rooflines")["1.19"]  # the question is about this picture
-
-
-def test_doctests():
-    assert doctest.testmod(pages).failed == doctest.testmod(stub_text).failed == 0
 
 
 def test_given_code_keeps_what_is_needed_and_loses_what_it_prints():

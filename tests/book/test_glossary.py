@@ -17,23 +17,7 @@ ENTRY = re.compile(
 FOUND = [m.groupdict(default="") for m in ENTRY.finditer(TEXT)]
 CHAPTERS = [p.read_text(encoding="utf-8") for p in sorted((ROOT / "book").glob("ch*.md"))]
 # Of names that are the same everywhere.
-LATIN = {
-    "VMEM",
-    "pod",
-    "logits",
-    "softmax",
-    "NCCL",
-    "NVLink",
-    "PCIe",
-    "InfiniBand",
-    "Pallas",
-    "XLA",
-    "ZeRO",
-    "Transformer",
-    "MoE",
-    "token",
-    "Roofline",
-}
+LATIN = {*"VMEM pod logits softmax NCCL NVLink PCIe InfiniBand Pallas XLA ZeRO Transformer MoE token Roofline".split()}
 
 
 def words(entry: dict, *kinds: str) -> list[str]:

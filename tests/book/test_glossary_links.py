@@ -1,17 +1,13 @@
 """Links from chapters to the glossary: what is linked and what is not; the built pages."""
 
-import doctest
-import importlib.util
 import re
 
 import pytest
 from docutils import nodes
 
-from tests.book.conftest import ROOT
+from tests.book.conftest import extension
 
-spec = importlib.util.spec_from_file_location("glossary_links", ROOT / "book/_ext/glossary_links.py")
-links = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(links)
+links = extension("glossary_links")
 
 FORMS = {"hop": "hop", "hops": "hop", "ring attention": "ring attention", "attention": "attention", "HBM": "HBM"}
 
@@ -29,10 +25,6 @@ def linked(*pieces, around) -> str:
         f"[{n.astext()}]" if isinstance(n, nodes.reference) and "term" in n["classes"] else n.astext()
         for n in paragraph.children
     )
-
-
-def test_doctests():
-    assert doctest.testmod(links).failed == 0
 
 
 @pytest.mark.parametrize(

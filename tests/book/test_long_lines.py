@@ -1,15 +1,11 @@
 """Lines of code break further in, columns of outputs stay in line, and what is copied is what was written."""
 
-import doctest
-import importlib.util
 import re
 from html import unescape
 
-from tests.book.conftest import ROOT
+from tests.book.conftest import extension
 
-spec = importlib.util.spec_from_file_location("long_lines", ROOT / "book/_ext/long_lines.py")
-long_lines = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(long_lines)
+long_lines = extension("long_lines")
 
 PAGE = '<div class="highlight-{kind} notranslate"><div class="highlight"><pre><span></span>{text}\n</pre></div></div>'
 LONG = "said " * 10
@@ -17,10 +13,6 @@ LONG = "said " * 10
 
 def indents(page: str) -> list[int]:
     return [int(n) for n in re.findall(r'class="long" style="--in:(\d+)"', page)]
-
-
-def test_doctests():
-    assert doctest.testmod(long_lines).failed == 0
 
 
 def test_what_goes_on_stands_further_in_than_its_line_but_never_far():

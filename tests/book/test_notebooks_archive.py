@@ -1,16 +1,14 @@
 """notebooks.zip: what learners get, and nothing else."""
 
 import json
-import sys
 import zipfile
 
 import pytest
 
 from tests.book.check_site import LEAKS
-from tests.book.conftest import ROOT
+from tests.book.conftest import ROOT, extension
 
-sys.path.insert(0, str(ROOT / "book/_ext"))
-import notebooks_archive as archive  # noqa: E402  (the path has to be set first)
+archive = extension("notebooks_archive")
 
 
 @pytest.fixture(scope="module")

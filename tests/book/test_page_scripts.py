@@ -1,16 +1,13 @@
 """Pages ask for no file that they cannot use, and still for all that they use."""
 
-import importlib.util
 import re
 from types import SimpleNamespace
 
 import pytest
 
-from tests.book.conftest import ROOT
+from tests.book.conftest import extension
 
-spec = importlib.util.spec_from_file_location("page_scripts", ROOT / "book/_ext/page_scripts.py")
-lean = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(lean)
+lean = extension("page_scripts")
 
 
 def script(filename=None, **attributes):

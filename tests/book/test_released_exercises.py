@@ -1,14 +1,11 @@
 """Pages of exercises show the release, not what somebody wrote into the notebook."""
 
-import importlib.util
 import json
 from types import SimpleNamespace
 
-from tests.scratch import ROOT
+from tests.book.conftest import ROOT, extension
 
-spec = importlib.util.spec_from_file_location("released_exercises", ROOT / "book/_ext/released_exercises.py")
-released = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(released)
+released = extension("released_exercises")
 
 NOTEBOOK = json.loads((ROOT / "notebooks/ch01_rooflines/exercises.ipynb").read_text(encoding="utf-8"))
 PAGE = "notebooks/ch01_rooflines/exercises"

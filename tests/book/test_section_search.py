@@ -1,15 +1,10 @@
 """What the extension of the search reads out of pages; whether readers are led right is asked of the built site (test_site_search)."""
 
-import doctest
-import importlib.util
-
 import pytest
 
-from tests.book.conftest import ROOT
+from tests.book.conftest import extension
 
-spec = importlib.util.spec_from_file_location("section_search", ROOT / "book/_ext/section_search.py")
-search = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(search)
+search = extension("section_search")
 
 PAGE = """
 <section id="training"><span id="ch-training"></span><h1>4. Training<a class="headerlink" href="#training">#</a></h1>
@@ -25,10 +20,6 @@ PAGE = """
   <details><div class="cell_input"><pre>folded_name</pre></div></details><p><a id="ex-4-1"></a></p></section>
  <section id="exercise-4-1"><h3>Exercise 4.1</h3><script>no()</script><form>not this</form></section>
 </section>"""
-
-
-def test_doctests():
-    assert doctest.testmod(search).failed == 0
 
 
 def test_sections_of_a_page_with_their_anchors_their_prose_and_what_is_around_them():

@@ -1,22 +1,14 @@
 """One style sheet: it holds what a page can use, and no page misses what it had."""
 
-import doctest
-import importlib.util
 import re
 from types import SimpleNamespace
 
 import pytest
 from fontTools.ttLib import TTFont
 
-from tests.book.conftest import ROOT, page_names
+from tests.book.conftest import extension, page_names
 
-spec = importlib.util.spec_from_file_location("style_sheet", ROOT / "book/_ext/style_sheet.py")
-styles = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(styles)
-
-
-def test_doctests():
-    assert doctest.testmod(styles).failed == 0
+styles = extension("style_sheet")
 
 
 def test_rules_stay_for_names_that_a_page_or_a_script_may_have():
