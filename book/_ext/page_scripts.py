@@ -2,7 +2,7 @@
 
 Without it a phone shows the first text of the start page 0.6 s later (Lighthouse).  No pattern is matched in a page: Sphinx lists
 the scripts, and takes this list.  A theme that lists others gets them deferred as well; one that must not wait shows as an error in
-the console (test_axe).  Of the search index the template layout.html keeps pages free, and search.html names it.
+the console (test_pages).  Of the search index the template layout.html keeps pages free, and search.html names it.
 """
 
 

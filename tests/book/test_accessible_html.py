@@ -1,20 +1,12 @@
-"""What a page says to assistive technology where Sphinx and the theme write it otherwise; axe-core judges the whole in test_axe."""
+"""What a page says to assistive technology where Sphinx and the theme write it otherwise; axe-core judges the whole in test_pages."""
 
-import doctest
-import importlib.util
 import re
 
 import pytest
 
-from .conftest import ROOT, page_names
+from tests.book.conftest import extension, page_names
 
-spec = importlib.util.spec_from_file_location("accessible", ROOT / "book/_ext/accessible.py")
-accessible = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(accessible)
-
-
-def test_doctests():
-    assert doctest.testmod(accessible).failed == 0
+accessible = extension("accessible")
 
 
 @pytest.mark.parametrize(

@@ -1,59 +1,15 @@
-"""On a phone: what scrolls sideways, how it shows that it does, and figures that a tap enlarges."""
+"""What a reader does with a page: scroll a box, enlarge a figure, follow a link; and what is there without JavaScript."""
 
 import io
-from collections import Counter
 
 import pytest
 from PIL import Image
 
-from tests.book.conftest import ROOT, page_names
-from tests.book.test_axe import settle
+from tests.book.conftest import settle
 
-# Boxes of a page that scroll at 360 pixels: tables with more columns than a phone has room for, and columns that a program
-# printed. Formulas and code have none, other pages neither.
-MOST = {
-    "book/ch01_rooflines.html": (2, 4),
-    "book/ch02_sharding.html": (8, 7),
-    "book/ch03_transformers.html": (2, 7),
-    "book/ch04_training.html": (2, 10),
-    "book/ch05_inference.html": (0, 25),
-    "book/ch06_attention.html": (1, 17),
-    "book/ch07_racks.html": (1, 6),
-    "book/hardware.html": (4 + any((ROOT / "book/results").glob("hardware_*.json")), 0),
-    "book/instructor.html": (5, 2),
-    "book/methods.html": (1, 0),
-    "book/runs.html": (4, 0),
-}
-SIDEWAYS = """() => [...document.querySelectorAll(".bd-article *")].filter(e => {
-    if (e.closest("svg, math") || !["auto", "scroll"].includes(getComputedStyle(e).overflowX)) return false;
-    return e.clientWidth && e.scrollWidth > e.clientWidth + 1;
-  }).map(e => e.matches("div.math") ? "formula" : e.querySelector("table") ? "table" : e.closest(".cell_output") ? "printed"
-    : e.matches("pre") ? "code" : e.className)"""
-OPEN = """async () => {
-    document.querySelectorAll("article details").forEach(d => { d.open = true });
-    document.querySelectorAll(".bd-article section").forEach(s => { s.style.contentVisibility = "visible" });
-    await document.fonts.load('16px "Course Math"', "x");
-    await document.fonts.ready;
-  }"""
 SHADOWS = "e => getComputedStyle(e).backgroundImage.split('linear-gradient').length - 1"
 
 
-@pytest.mark.parametrize("name", page_names())
-@pytest.mark.sample(quick=0, slow=6)
-def test_formulas_and_code_never_scroll_sideways_and_few_tables_do(visit, name):
-    page = visit(name, width=360, height=800)
-    page.evaluate(OPEN)
-    for width in (360, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        found = Counter(page.evaluate(SIDEWAYS))
-        tables, printed = (found.pop(kind, 0) for kind in ("table", "printed"))
-        assert found == {}
-        most = MOST.get(name, (0, 0))
-        assert tables <= most[0] and printed <= most[1], (width, tables, printed)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_scrolls_shows_it_and_is_reached_by_keyboard(visit, scheme):
     page = visit("book/hardware.html", width=360, height=800, scheme=scheme)
@@ -82,7 +38,6 @@ def test_what_scrolls_shows_it_and_is_reached_by_keyboard(visit, scheme):
     assert abs(there - ground) < 10
 
 
-@pytest.mark.slow
 def test_a_tap_enlarges_a_figure_and_escape_leads_back(visit):
     page = visit("book/ch02_sharding.html", width=360, height=800)
     settle(page)
@@ -109,8 +64,30 @@ def test_a_tap_enlarges_a_figure_and_escape_leads_back(visit):
     assert visit.errors == []
 
 
-@pytest.mark.slow
 def test_without_javascript_a_figure_leads_to_its_file(visit, site):
     page = visit("book/ch02_sharding.html", width=360, height=800, javascript=False)
     href = page.locator("a.enlarge").first.get_attribute("href")
     assert (site / "book" / href).resolve().read_bytes().lstrip().startswith((b"<?xml", b"<svg"))
+
+
+def test_maths_is_there_without_javascript_in_a_font_of_the_site(visit):
+    page = visit("book/ch01_rooflines.html", javascript=False)
+    fraction = page.locator("math[display] mfrac").first
+    numerator, denominator = (fraction.locator("> *").nth(i).bounding_box() for i in (0, 1))
+    assert numerator["y"] + numerator["height"] <= denominator["y"] + 2  # a fraction is drawn as one
+    page = visit("book/ch01_rooflines.html")
+    settle(page)
+    assert page.evaluate("document.fonts.check('16px \"Course Math\"', 'T')")
+    assert visit.asked == []
+
+
+def test_without_javascript_pages_have_colours(visit):
+    """The theme leaves them to a script, and the bar at the top would be transparent over the text."""
+    page = visit("book/ch02_sharding.html", width=360, javascript=False)
+    assert page.locator("html").get_attribute("data-theme") == "light"
+
+
+def test_a_link_to_a_setting_leads_to_its_figure(visit):
+    page = visit("book/ch02_sharding.html#live-reduce-scatter?links=line&step=2", width=360, height=740)
+    settle(page)
+    page.wait_for_function("Math.abs(document.getElementById('live-reduce-scatter').getBoundingClientRect().top) < 300")
