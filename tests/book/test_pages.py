@@ -1,6 +1,5 @@
 """Every page, opened once on a desktop and once on a phone: for everybody, from this site alone, with nothing sideways."""
 
-import base64
 import os
 import random
 from collections import Counter
@@ -58,7 +57,8 @@ HEIGHTS = """wide => {
     const tall = s => s.getBoundingClientRect().height, parts = s => [...s.querySelectorAll(":scope > section")];
     const says = s => parseFloat(getComputedStyle(s).getPropertyValue(wide ? "--wide" : "--narrow"));
     const far = s => s.getBoundingClientRect().top + scrollY > 2.5 * innerHeight; // Chromium lays out what is so near
-    const sum = (all, of) => all.reduce((total, s) => total + of(s), 0), all = parts(document.querySelector(".bd-article > section"));
+    const sum = (all, of) => all.reduce((total, s) => total + of(s), 0);
+    const all = [...document.querySelectorAll(".bd-article > section > section")];
     return [sum(all, s => far(s) ? says(s) : tall(s) + sum(parts(s).filter(far), part => says(part) - tall(part))), sum(all, tall)];
 }"""
 # Each box that scrolls comes near once: only then is it measured, and becomes a stop of the keyboard.
@@ -115,7 +115,7 @@ def axe() -> str:
 def window(chromium_of_this_process, site):
     """One for all pages: to open another takes half a second of a processor."""
     visit = Visit(chromium_of_this_process.alive(), site)
-    yield visit, visit("index.html")
+    yield visit, visit("genindex.html")
     visit.close()
 
 
@@ -197,20 +197,10 @@ def unreadable(page, axe: str, name: str, size: str) -> list[str]:
 
 
 def picture(page, name: str) -> None:
-    """The whole page, kept under _build/screenshots, a desktop's at half its size; an empty one has next to no bytes."""
+    """Ten screens of the page, with FULL=1 all of it, kept under _build/screenshots; an empty one has next to no bytes."""
     folder = ROOT / "_build/screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     width, height = page.evaluate("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-    scale = 0.5 if width > 1000 else 1
-    shown = {
-        "x": 0,
-        "y": 0,
-        "width": width,
-        "height": min(height, 65_000 / scale),
-        "scale": scale,
-    }  # JPEG has 65,535 rows
-    cdp = page.context.new_cdp_session(page)
-    options = {"format": "jpeg", "quality": 50, "captureBeyondViewport": True, "clip": shown}
-    taken = base64.b64decode(cdp.send("Page.captureScreenshot", options)["data"])
-    (folder / name).write_bytes(taken)
-    assert len(taken) > 4_000, name
+    shown = {"x": 0, "y": 0, "width": width, "height": min(height, 65_000 if FULL else 9_000)}  # JPEG has 65,535 rows
+    taken = page.screenshot(path=folder / name, full_page=True, clip=shown, quality=50, type="jpeg", timeout=120_000)
+    assert len(taken) > 8_000, name
