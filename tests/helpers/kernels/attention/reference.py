@@ -28,7 +28,8 @@ def dense(q, k, v, do, seen):
     q, k, v, do = (np.asarray(a.astype("float32"), float) for a in (q, k, v, do))
     G, tau = q.shape[2] // k.shape[2], q.shape[3] ** -0.5
     kr, vr = (np.repeat(a, G, axis=2) for a in (k, v))
-    e = np.exp(tau * np.einsum("btnh,bsnh->bnts", q, kr)) * seen
+    scores = np.where(seen, tau * np.einsum("btnh,bsnh->bnts", q, kr), -1e300)  # e of hundreds is no float64
+    e = np.exp(scores - scores.max(-1, keepdims=True)) * seen
     P = e / np.maximum(e.sum(-1, keepdims=True), 1e-300)
     out = np.einsum("bnts,bsnh->btnh", P, vr)
     dP = np.einsum("btnh,bsnh->bnts", do, vr)

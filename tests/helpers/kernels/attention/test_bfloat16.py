@@ -10,8 +10,6 @@ from helpers.kernels.attention import (
     dense_attention,
     flash_work_partitioning,
     masks,
-    pallas_flash_attention_tpu,
-    softmax,
     striped_attention,
 )
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
@@ -60,39 +58,3 @@ def test_stripes():
     g = given(5, 5, 2, 1, 4)
     f = striped_attention.striped_program(meshes.mesh((2,), ("X",)), "X")
     near(jax.jit(reference.pulled(f))(*g), reference.dense(*g, CAUSAL.array(5, 5)), gradients=3)
-
-
-@pytest.mark.slow
-def test_the_kernels_gradients():
-    """Weights are rounded as well, before they meet V and dO."""
-    g = given(5, 7, 2, 1, 4, B=1)
-    f = reference.pulled(lambda *x: pallas_flash_attention_tpu.flash(*x, SINKS, np.array([6]), 4, 4))
-    reference.close(jax.jit(f)(*g), reference.dense(*g, SINKS.array(5, 7) & (np.arange(7) < 6)), 0.03)
-
-
-def test_the_k_largest():
-    """Which ones they are is exact; masked numbers, and a chunk that does not divide."""
-    x = np.random.default_rng(0).normal(size=(3, 13))
-    x[1, 4:9] = -np.inf
-    x = jnp.asarray(x, jnp.bfloat16)
-    values, at = jax.jit(lambda x: softmax.top_k(x, 3, 4))(x)
-    e = np.exp(np.asarray(x, float))
-    assert values.dtype == jnp.bfloat16
-    np.testing.assert_array_equal(at, jax.lax.top_k(x, 3)[1])
-    np.testing.assert_allclose(
-        np.asarray(values, float), np.take_along_axis(e / e.sum(-1, keepdims=True), np.asarray(at), -1), rtol=ONE
-    )
-
-
-def test_gradients_of_the_k_largest():
-    """By hand, float32: those of p_j are p_j (1[i = j] - p_i), of every number of the row and not of the k alone."""
-    rng = np.random.default_rng(1)
-    x, dy = rng.normal(size=(2, 11)).astype("float32"), rng.normal(size=(2, 3)).astype("float32")
-    x[1, :6] = -np.inf
-    at = jax.lax.top_k(x, 3)[1]
-    got = jax.jit(jax.grad(lambda x: (dy * softmax.top_k(x, 3, 4)[0]).sum()))(x)
-    p = np.exp(x.astype(float))
-    p /= p.sum(-1, keepdims=True)
-    whole = np.zeros(x.shape)
-    np.put_along_axis(whole, np.asarray(at), dy, -1)
-    np.testing.assert_allclose(got, p * (whole - (p * whole).sum(-1, keepdims=True)), rtol=1e-5, atol=1e-6)

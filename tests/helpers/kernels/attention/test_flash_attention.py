@@ -1,4 +1,4 @@
-"""Lazy, chunked and flash attention: equal to NumPy's in result and gradient, and what they keep, count and visit."""
+"""Lazy, chunked and flash attention: large scores, orders of blocks, and what they keep, count and visit."""
 
 import jax
 import jax.numpy as jnp
@@ -17,117 +17,38 @@ from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
 SINKS = Mask(True, 4, 2)
-BF16 = 0.03  # a bfloat16 has 8 bits: 2^-8 of numbers up to about 4, in the result and in three products on the way back
 
 
-def seen(mask, T, S, lengths=None):
-    rule = mask.array(T, S)[None, None]
-    return rule if lengths is None else rule & (np.arange(S) < np.asarray(lengths)[:, None, None, None])
-
-
-def all_agree(cases, attends, tol=3e-6, dtype="float32"):
-    """Cases (sizes, mask, lengths) of several forms of attention, compiled as one program."""
-    given = [reference.draw(*sizes, seed=n, dtype=dtype) for n, (sizes, *_) in enumerate(cases)]
-
-    @jax.jit
-    def run(given):
-        return [
-            [reference.pulled(lambda *x: a(*x, mask, lengths))(*g) for a in attends]  # noqa: B023
-            for g, (_, mask, lengths) in zip(given, cases)
-        ]
-
-    for (sizes, mask, lengths), g, got in zip(cases, given, run(given)):
-        want = reference.dense(*g, seen(mask, *sizes[1:3], lengths))
-        for one in got:
-            assert all(a.dtype == g[0].dtype for a in one)
-            reference.close(one, want, tol)
-
-
-def flashed(rows, columns, **more):
-    return lambda q, k, v, mask, lengths: flash_attention.flash(q, k, v, mask, lengths, rows, columns, **more)
-
-
-def test_flash_is_attention():
-    """Odd sizes, grouped heads, window and sinks, padded texts, one of them empty."""
-    odd = (2, 5, 11, 4, 2, 3)
-    all_agree([(odd, SINKS, jnp.array([11, 0]))], [flashed(3, 4)])
-    all_agree([((1, 7, 4, 3, 3, 5), CAUSAL, None)], [flashed(2, 3)], BF16, "bfloat16")
-
-
-def efficient(keep):
-    return lambda *x: chunked_attention.efficient(*x, 3, 4, keep)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mask", "dtype"),
-    [(m, "float32") for m in (FULL, CAUSAL, SINKS, Mask(True, 3), Mask(window=3))] + [(SINKS, "bfloat16")],
-    ids=str,
-)
-@pytest.mark.sample(quick=0, slow=3)
-def test_every_form_is_attention(mask, dtype):
-    """Sizes that divide and do not, blocks larger than the sequence, more queries than keys."""
-    tol = 3e-6 if dtype == "float32" else BF16
-    odd, long = ((2, 5, 11, 2, 1, 3), mask, jnp.array([3, 9])), ((1, 7, 4, 3, 3, 5), mask, None)
-    all_agree([odd], [flashed(3, 2), flashed(64, 64), efficient("state"), efficient("rows")], tol, dtype)
-    all_agree([long], [flashed(2, 3, skip=False), efficient("scores")], tol, dtype)
-    plain = lambda f: lambda q, k, v, mask, lengths: f(q, k, v, mask)  # noqa: E731
-    forms = [
-        plain(f)
-        for f in (chunked_attention.plain, chunked_attention.stabilised, lambda *x: flash_attention.first(*x, 3, 4))
-    ]
-    all_agree([((2, 5, 9, 4, 2, 3), mask, None)], forms, tol, dtype)  # these take no lengths; their gradient is JAX's
-
-
-@pytest.mark.slow
-def test_checkpointed_chunks_are_attention():
-    all_agree([((2, 5, 11, 4, 2, 3), SINKS, jnp.array([11, 0]))], [efficient("state")])
-
-
-@pytest.mark.slow
-def test_rows_that_see_nothing():
-    """More queries than keys, so that a causal mask leaves the first ones none: 0, and gradients without NaN."""
-    plain = lambda f: lambda q, k, v, mask, _: f(q, k, v, mask)  # noqa: E731
-    forms = [
-        plain(f)
-        for f in (chunked_attention.plain, chunked_attention.stabilised, lambda *x: flash_attention.first(*x, 2, 2))
-    ]
-    all_agree([((1, 5, 3, 2, 1, 2), CAUSAL, None)], forms)
-    assert not seen(CAUSAL, 5, 3).any(-1)[0, 0, :2].any()
+def seen(mask, T, S):
+    return mask.array(T, S)[None, None]
 
 
 @pytest.fixture(scope="module")
 def once():
-    """Forms without a gradient of their own, compiled together: name -> result, and what NumPy has."""
+    """Results of large scores and of a form that forgets, compiled together."""
     g = reference.draw(2, 5, 11, 4, 2, 3, seed=3)
     forms = dict(
-        plain=lambda *x: chunked_attention.plain(*x, SINKS),
-        stabilised=lambda *x: chunked_attention.stabilised(*x, SINKS),
         large_plain=lambda q, k, v: chunked_attention.plain(300 * q, k, v),
         large=lambda q, k, v: chunked_attention.stabilised(300 * q, k, v),
         large_flash=lambda q, k, v: flash_attention.flash(300 * q, k, v, FULL, None, 3, 4),
-        first=lambda *x: flash_attention.first(*x, SINKS, 3, 4),
         large_dense=lambda q, k, v: dense_attention.attention(300 * q, k, v),
         forgetful=lambda *x: flash_attention.first(*x, CAUSAL, 5, 4, writes="Om"),
     )
     got = jax.jit(lambda *x: {name: f(*x) for name, f in forms.items()})(*g[:3])
-    return got, reference.dense(*g, seen(SINKS, 5, 11))[0], got["large_dense"], g
+    return got, got["large_dense"], g
 
 
 def test_lazy_softmax(once):
-    """Both terms of ℓ; the plain one overflows where the stabilised one is right."""
-    got, want, large, _ = once
-    for name in ("plain", "stabilised"):
-        np.testing.assert_allclose(got[name], want, rtol=2e-6, atol=1e-6)
+    """The plain one overflows where the stabilised one is right."""
+    got, large, _ = once
     assert np.isnan(got["large_plain"]).any()
     for name in ("large", "large_flash"):
         np.testing.assert_allclose(got[name], large, rtol=1e-4, atol=1e-5)
 
 
-def test_the_first_version_and_what_it_must_write(once):
-    """Same output; without ℓ, attention over the last block of keys alone."""
-    got, want, _, (q, k, v, do) = once
-    np.testing.assert_allclose(got["first"], want, rtol=2e-6, atol=1e-6)
+def test_what_the_first_version_must_write(once):
+    """Without ℓ, attention over the last block of keys alone."""
+    got, _, (q, k, v, do) = once
     last = seen(CAUSAL, 5, 11) & (np.arange(11) >= 8)
     saw = last.any(-1)[0, 0]  # queries that see a key of the last block; for the others it adds nothing to O
     np.testing.assert_allclose(
@@ -209,18 +130,6 @@ def test_what_is_kept_for_the_backward_pass():
     assert grows["rows"] < 2.1 and 1.9 < grows["state"] < 2.1  # linear in T, with a fixed number of chunks
     assert grows["scores"] > 3 and of[64, "scores"].bytes > 4 * 64 * 64 * N
     assert kept(lambda *x: dense_attention.attention(*x, CAUSAL), 64).bytes > 4 * 64 * 64 * N
-
-
-@pytest.mark.slow
-def test_memory_of_compiled_programs_as_sequences_grow():
-    """Temporary bytes of both passes as XLA counts them: T² with scores, T where blocks of them are made again."""
-    held = {}
-    for name, f in (("naive", lambda *x: dense_attention.attention(*x, CAUSAL)), ("flash", ATTENDS["flash"])):
-        for T in (256, 512):
-            held[name, T] = trace.made(reference.pulled(f), *[arr(1, T, 2, 4)] * 4).memory.temporary
-    assert held["naive", 512] / held["naive", 256] == pytest.approx(4, rel=0.1)
-    assert held["flash", 512] / held["flash", 256] < 2.2
-    assert held["naive", 512] > 3 * 4 * 2 * 512**2 and held["flash", 512] < held["naive", 512] / 10  # P, dP, dS
 
 
 @pytest.mark.parametrize("mask", [FULL, CAUSAL, SINKS, Mask(True, 9)], ids=str)

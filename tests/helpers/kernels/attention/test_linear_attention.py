@@ -166,6 +166,21 @@ def test_a_prompt_is_handed_to_the_steps_that_follow():
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+def test_a_state_of_texts_of_different_lengths():
+    """NaN stands behind each: it reaches neither the state nor a gradient."""
+    _, k, v, _ = given()
+    behind = (np.arange(T) >= np.array([5, 0])[:, None])[..., None, None]
+    f = lambda k, v: linear_attention.state_of(k, v, feature_maps.elu, [5, 0])  # noqa: E731
+    ones = lambda k, v: jax.tree.map(jnp.ones_like, f(k, v))  # noqa: E731
+    state, back = jax.jit(lambda k, v: (f(k, v), jax.vjp(f, k, v)[1](ones(k, v))))(
+        *(jnp.where(behind, jnp.nan, x) for x in (k, v))
+    )
+    phi, x = np.where(k > 0, k + 1, np.exp(np.minimum(k, 0))) * ~behind, np.where(behind, 0, v)
+    np.testing.assert_allclose(state[0], np.einsum("bskf,bskh->bkfh", phi, x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(state[1], phi.sum(1), rtol=1e-5, atol=1e-6)
+    assert all(np.isfinite(x).all() and not np.any(np.where(behind, x, 0)) for x in back)
+
+
 def test_the_state_does_not_grow_and_neither_does_a_step():
     """F(H + 1) numbers a KV head whatever T is; in chunks no T x T array and no state of every token is made."""
     C, big = 8, 256
@@ -202,8 +217,6 @@ def test_flops():
 
 def test_what_does_not_fit_is_refused():
     q, k, v = (np.zeros((B, T, n, H), np.float32) for n in (N, K, K))
-    with pytest.raises(ValueError, match="3 KV heads do not divide 4 query heads"):
-        linear_attention.parallel(q, *(np.zeros((B, T, 3, H)),) * 2, feature_maps.elu)
     with pytest.raises(ValueError, match="an empty sequence"):
         linear_attention.recurrent(q[:, :0], k[:, :0], v[:, :0], feature_maps.elu)
     with pytest.raises(ValueError, match="7 queries and 6 keys are not the same tokens: put earlier keys into `state`"):

@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 from helpers import trace
+from helpers.costs.attention import (
+    flops_and_bytes as costs,
+    linear_attention as linear_costs,
+    ring_attention as ring_costs,
+)
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import (
     feature_maps,
@@ -18,11 +23,6 @@ from helpers.kernels.attention import (
 from helpers.kernels.attention.online_softmax import Running
 from tests.helpers.kernels.attention import reference
 
-costs = pytest.importorskip(
-    "helpers.costs.attention.flops_and_bytes", reason="the costs of attention have not landed yet"
-)
-ring_costs = pytest.importorskip("helpers.costs.attention.ring_attention")
-linear_costs = pytest.importorskip("helpers.costs.attention.linear_attention")
 B, N, K, H = 2, 4, 2, 4
 
 
@@ -38,7 +38,7 @@ def test_work(n, C, cut, places):
 
 @pytest.mark.parametrize("ways", [1, 2])
 def test_what_a_ring_sends(ways):
-    """Gradients travel in the type of keys and values here: s = 2 bytes."""
+    """K and V n - 1 times, backward once more, and their gradients n times, in the type of keys and values here: s = 2 bytes."""
     n, T = 5, 20
     a = costs.Attention(T, B=B, N=N, K=K, H=H, x=2, s=2)
     run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ways=ways)
@@ -46,12 +46,18 @@ def test_what_a_ring_sends(ways):
     once, both = (trace.sent(f, *like(T, N, K, K)) for f in (run, gradient))
     forward, backward = (ring_costs.ring(a, n, backward=b) for b in (False, True))
     assert once.wire == forward.sent and both.wire == forward.sent + backward.sent
-    assert once.kinds["Permute"] == ways * forward.hops
-    assert {c.bytes for c in once} == {ring_costs.hop_bytes(a, n, ways=ways)}
+    assert once.kinds == {"Permute": ways * forward.hops} == {"Permute": ways * (n - 1)}
+    assert both.kinds == {"Permute": ways * (2 * (n - 1) + n)} and {c.dtype for c in both} == {"bf16"}
+    assert (
+        {c.bytes for c in (*once, *both)}
+        == {ring_costs.hop_bytes(a, n, ways=ways)}
+        == {2 * B * T // n * K * H * 2 / ways}
+    )
 
 
-@pytest.mark.parametrize("n", [2, 3, 6, 8])
+@pytest.mark.parametrize("n", [3, 8, 2, 6])
 @pytest.mark.parametrize("way", ["chain", "tree", "doubling"])
+@pytest.mark.sample(quick=2, kind="way")
 def test_what_a_tree_sends(n, way):
     a = costs.Attention(1, 16 * n, B=B, N=N, K=K, H=H)
     run = tree_attention.program(meshes.mesh((n,), ("X",)), "X", tree_attention.WAYS[way])
@@ -75,6 +81,7 @@ def gradients_here(q, k, v, out, total, dout):
 
 
 @pytest.mark.parametrize("n, way", [(6, "doubling"), (4, "tree"), (3, "chain")])
+@pytest.mark.sample(quick=1)
 def test_a_tree_backward(n, way):
     """A program of its own: gradients from the log-sum that all have, dQ put together as a sum (m = 0); right, and priced so."""
     S, mesh = 4 * n, meshes.mesh((n,), ("X",))

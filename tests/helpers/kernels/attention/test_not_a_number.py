@@ -1,4 +1,7 @@
-"""NaN where nobody looks, behind `lengths` or in a cache's empty places, reaches no result and no gradient."""
+"""NaN where nobody looks, before every window or in a cache's empty places, reaches no result and no gradient.
+
+Behind the lengths of texts it stands in `test_forms`, and in the tests of rings, trees and linear attention.
+"""
 
 from functools import partial
 
@@ -9,18 +12,11 @@ import pytest
 
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import (
-    chunked_attention,
     dense_attention,
     flash_attention,
-    linear_attention,
     masks,
-    pallas_flash_attention_gpu,
-    pallas_flash_attention_tpu,
-    ring_attention,
-    striped_attention,
-    tree_attention,
 )
-from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from helpers.kernels.attention.masks import FULL, Mask
 from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention, sharded_decode_step
 from helpers.kernels.inference.decode_tp_fsdp_dp import DATA, TENSOR
 from helpers.kernels.inference.kv_cache_by_heads import HEADS
@@ -39,63 +35,14 @@ def spoilt(x, lengths=LENGTHS):
     return jnp.where(behind.reshape(*behind.shape, *[1] * (x.ndim - 2)), jnp.nan, x)
 
 
-def blocks(attend, **how):
-    return lambda q, k, v: attend(q, k, v, CAUSAL, LENGTHS, **how)
-
-
-def ring(**how):
-    run = ring_attention.program(meshes.mesh((2,), ("X",)), "X", **how)
-    return lambda q, k, v: run(q, k, v, LENGTHS)
-
-
-def tree(q, k, v):
-    return tree_attention.program(meshes.mesh((2,), ("X",)), "X")(q[:, 0], k, v, LENGTHS)
-
-
-FORMS = {
-    "dense": lambda q, k, v: dense_attention.attention(q, k, v, masks.padding(LENGTHS, S) & CAUSAL.array(T, S)),
-    "flash": blocks(flash_attention.flash, rows=2, columns=4),
-    "chunked": blocks(chunked_attention.efficient, rows=2, columns=4),
-    "chunked, all kept": blocks(chunked_attention.efficient, rows=2, columns=4, keep="scores"),
-    "Pallas, TPU": blocks(pallas_flash_attention_tpu.flash, rows=2, columns=4),
-    "Pallas, GPU": blocks(pallas_flash_attention_gpu.flash, rows=16, columns=16),
-    "ring": ring(),
-    "ring, both ways, in tiles": ring(causal=False, ways=2, tile=2),
-    "stripes": ring(places=striped_attention.stripes, window=3),
-    "tree": tree,
-    "linear": lambda q, k, v: linear_attention.state_of(k, v, jax.nn.elu, LENGTHS),
-}
-SLOW = ("chunked, all kept", "Pallas, GPU", "ring, both ways, in tiles", "stripes")
-
-
-@pytest.mark.parametrize(
-    "f",
-    [pytest.param(f, id=n, marks=[pytest.mark.slow("compiles one more form")] * (n in SLOW)) for n, f in FORMS.items()],
-)
-def test_nothing_leaks_from_behind_the_lengths(f):
-    """Result and gradients are, bit for bit, those with zeros there; those of the places themselves are 0."""
-    q, k, v, _ = reference.draw(B, T, S, N, K, H)
-
-    @jax.jit
-    def both(q, k, v):
-        out, pull = jax.vjp(f, q, k, v)
-        return out, pull(jax.tree.map(jnp.ones_like, out))
-
-    got, want = both(q, spoilt(k), spoilt(v)), both(q, jnp.nan_to_num(spoilt(k)), jnp.nan_to_num(spoilt(v)))
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert np.isfinite(a).all() and np.array_equal(a, b)
-    for gradient in got[1][1:]:
-        assert not np.where(np.isnan(spoilt(k)), gradient, 0).any()
-
-
 @pytest.mark.parametrize("f", [dense_attention.attention, flash_attention.flash], ids=["dense", "flash"])
 def test_nothing_leaks_from_before_every_window(f):
-    q, k, v, _ = reference.draw(B, 2, S, N, K, H)
+    q, k, v, do = reference.draw(B, 2, S, N, K, H)
     rule = Mask(True, 3, 1)
     gone = jnp.asarray(~rule.reach(2, S))[None, :, None, None]
     assert gone.sum() == S - 5
-    out, pull = jax.vjp(lambda *x: f(*x, rule), q, jnp.where(gone, jnp.nan, k), jnp.where(gone, jnp.nan, v))
-    assert all(np.isfinite(x).all() for x in (out, *pull(out)))
+    spoilt = [jnp.where(gone, jnp.nan, x) for x in (k, v)]
+    assert all(np.isfinite(x).all() for x in jax.jit(reference.pulled(lambda *x: f(*x, rule)))(q, *spoilt, do))
 
 
 def test_blocks_and_pages_that_are_read_in_part():
@@ -165,4 +112,4 @@ def test_a_whole_prompt_beside_a_cache_of_anything():
 def test_no_mask_looks_at_everything():
     """What somebody sees is read: NaN there is the reader's to know."""
     q, k, v, _ = reference.draw(1, 2, 3, 1, 1, 4)
-    assert np.isnan(dense_attention.attention(q, k.at[0, 0].set(jnp.nan), v, FULL)).all()
+    assert np.isnan(jax.jit(dense_attention.attention, static_argnums=3)(q, k.at[0, 0].set(jnp.nan), v, FULL)).all()

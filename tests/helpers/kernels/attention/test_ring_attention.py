@@ -1,9 +1,8 @@
 """Ring and striped attention: equal to dense attention and its gradients on any number of devices; what is sent, what is computed."""
 
-from functools import cache, partial
+from functools import cache
 
 import jax
-import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -128,26 +127,11 @@ def test_whose_keys_are_here():
         assert came.tolist() == expected == [[ring_attention.held(i, r, n, way) for r in range(n)] for i in range(n)]
 
 
-# What is sent, from the program alone.
+# What is sent, from the program alone; its bytes are in test_mesh_costs.
 
 
 def like(*heads, T=T, dtype="bfloat16"):
     return [jax.ShapeDtypeStruct((B, T, n, H), dtype) for n in heads]
-
-
-@pytest.mark.parametrize("n, ways", [(3, 1), (4, 2)])
-def test_what_is_sent(n, ways):
-    """K and V N - 1 times, backward once more, and their gradients N times; both ways, half of it on each wire."""
-    C = 8  # tokens of a device
-    kv = 2 * B * C * K * H * 2  # bytes of its keys and values
-    run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", ways=ways, tile=3)  # filled up here, not on the way
-    there = trace.sent(run, *like(N, K, K, T=n * C))
-    gradient = jax.grad(lambda *x: run(*x).astype(jnp.float32).sum(), (0, 1, 2))
-    whole = trace.sent(gradient, *like(N, K, K, T=n * C))
-    assert there.kinds == {"Permute": ways * (n - 1)}
-    assert whole.kinds == {"Permute": ways * (2 * (n - 1) + n)}
-    assert {c.bytes for c in (*there, *whole)} == {kv / ways} and {c.dtype for c in whole} == {"bf16"}
-    assert there.wire == (n - 1) * kv and whole.wire == (2 * (n - 1) + n) * kv
 
 
 def sends(f, n, C):
@@ -191,13 +175,6 @@ def test_sends_and_work_do_not_wait_for_each_other():
         for eqn, before in found:
             assert eqn.primitive.name != "ppermute" or "cond" not in before
             assert eqn.primitive.name != "cond" or "ppermute" not in before
-
-
-def test_a_program_that_came_from_elsewhere_is_read_alike():
-    mesh = meshes.mesh((4,), ("X",))
-    run = ring_attention.program(mesh, "X", ways=2)
-    args = like(N, K, K)
-    assert trace.sent_by(jax.export.export(run)(*args), mesh).kinds == trace.sent(run, *args).kinds == {"Permute": 6}
 
 
 def test_no_array_is_as_large_as_the_scores():
@@ -294,7 +271,6 @@ def test_stripes_and_back():
 @pytest.mark.parametrize(
     "heads, tokens, how, said",
     [
-        ((4, 3), (8, 8), {}, "3 KV heads do not divide 4 query heads: make N a multiple of K"),
         ((4, 2), (0, 0), {}, "an empty sequence"),
         ((4, 2), (8, 12), {}, "8 queries and 12 keys on a device: a causal ring needs as many of each"),
         ((4, 2), (8, 8), dict(window=3, causal=False), "a window looks back"),
@@ -313,8 +289,6 @@ def test_shapes_are_named():
     q = np.zeros((1, 8, 4, 4))
     with pytest.raises(ValueError, match=r"k has shape \(8, 4\): give \[batch, tokens, heads, head size\]"):
         ring_attention.ring(q, q[0, :, 0], q, "X")
-    with pytest.raises(ValueError, match=r"one for each of 1 rows: make them \[1\], not \[2\]"):
-        ring_attention.ring(q, q, q, "X", lengths=np.array([3, 4]))
     with pytest.raises(ValueError, match="they agree in batch and head size"):
         ring_attention.ring(q, q[..., :2], q, "X")
     with pytest.raises(ValueError, match="an empty sequence"):
@@ -336,27 +310,16 @@ HOWS = {
 @pytest.mark.parametrize("n", [2, 3, 1])
 @pytest.mark.sample(quick=1, slow=3, kind="how")
 def test_other_numbers_of_queries_than_of_keys(n, sizes, how):
-    """Lengths that devices do not divide, a row cut short: the last query stands at the last key, as in dense attention.
-
-    A causal query before the first key sees nothing and gets 0, and so do its gradients.
+    """Lengths that devices do not divide, rows cut short with NaN behind: the last query stands at the last key, as in dense
+    attention. A causal query before the first key sees nothing and gets 0, and so do its gradients.
     """
     queries, keys = sizes
     how, rows = HOWS[how], [keys, keys - 2]
     g = reference.draw(2, queries, keys, N, K, H)
     seen = Mask(how.get("causal", True), how.get("window")).array(queries, keys)
     seen = seen & (np.arange(keys) < np.array(rows)[:, None, None])
+    behind = (np.arange(keys) >= np.array(rows)[:, None])[..., None, None]
+    spoilt = [g[0], *(jnp.where(behind, jnp.nan, x) for x in g[1:3]), g[3]]
     run = ring_attention.program(meshes.mesh((n,), ("X",)), "X", **how)
-    got = jax.jit(reference.pulled(lambda q, k, v: run(q, k, v, rows)))(*g)
+    got = jax.jit(reference.pulled(lambda q, k, v: run(q, k, v, rows)))(*spoilt)
     reference.close(got, reference.dense(*g, seen[:, None]), 1e-5)
-
-
-@pytest.mark.slow
-def test_more_keys_than_queries():
-    """Without a causal mask queries may be others than the keys: a cross-attention, cut over three devices."""
-    q, k, v, _ = given()
-    cut = jax.P(None, "X")
-    f = partial(ring_attention.ring, axis="X", causal=False)
-    run = jax.shard_map(f, mesh=meshes.mesh((3,), ("X",)), in_specs=(cut,) * 3, out_specs=cut, check_vma=False)
-    got = jax.jit(run)(q[:, :3], k[:, :12], v[:, :12])
-    want = dense(q, k, v, q, np.broadcast_to(np.arange(T) < 12, (B, T, T)))[0][:, :3]
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)

@@ -53,24 +53,6 @@ def test_where_naive_fails():
     assert np.isnan(softmax.naive(rows()[4])).all()
 
 
-def test_without_the_guard_a_masked_beginning_is_nan():
-    """errata E004-8: (-∞, 0) is no identity of ⊕ as printed."""
-
-    def printed(a, b):
-        m = jnp.maximum(a[0], b[0])
-        return m, a[1] * jnp.exp(a[0] - m) + b[1] * jnp.exp(b[0] - m)
-
-    @jax.jit
-    def run(x):
-        seen, ours = (jnp.float32(-jnp.inf), jnp.float32(0)), nothing(())
-        for n in range(3):
-            seen, ours = printed(seen, (x[n], jnp.float32(1))), together(ours, softmax.leaf(x[n]))
-        return seen, ours
-
-    seen, ours = run(np.array([-np.inf, 0, 1], "float32"))
-    assert np.isnan(seen[1]) and ours.M == 1 and abs(ours.L - (1 + np.exp(-1))) < 1e-6
-
-
 def test_combine_is_associative_and_commutative_and_has_an_identity():
     """On (m, ℓ, o), bit for bit where an operand is empty, and to rounding in any grouping."""
     rng = np.random.default_rng(2)
@@ -102,15 +84,35 @@ def test_prefixes_are_the_statistics_of_every_beginning():
         np.testing.assert_allclose(got.L[n - 1], np.exp(part - part.max()).sum() if n > 4 else 0, rtol=2e-6)
 
 
-@pytest.mark.parametrize(("k", "chunk"), [(1, 4), (3, 5), (6, 4), (13, 128)])
-def test_the_k_largest_in_one_pass(k, chunk):
-    """As `lax.top_k` of the softmax, ties and masked numbers with it."""
-    x = rows()[:6].at[0, 7].set(rows()[0].max()).at[0, 9].set(rows()[0].max())
+@pytest.mark.parametrize("dtype, rtol", [("float32", 2e-6), ("bfloat16", 2**-8)])
+@pytest.mark.parametrize(("k", "chunk"), [(3, 5), (6, 4), (13, 128), (1, 4)])
+@pytest.mark.sample(quick=1, kind="dtype")
+def test_the_k_largest_in_one_pass(k, chunk, dtype, rtol):
+    """As `lax.top_k` of the softmax, ties and masked numbers with it; which ones they are is exact, in bfloat16 too."""
+    x = rows()[:6].at[0, 7].set(rows()[0].max()).at[0, 9].set(rows()[0].max()).astype(dtype)
     values, at = jax.jit(lambda x: softmax.top_k(x, k, chunk))(x)
     want, where = jax.lax.top_k(truth(x), k)
-    np.testing.assert_allclose(values, want, rtol=2e-6, atol=1e-7)
+    assert values.dtype == dtype
+    np.testing.assert_allclose(np.asarray(values, float), want, rtol=rtol, atol=1e-7)
     np.testing.assert_array_equal(at, jax.lax.top_k(x, k)[1])
     assert (np.asarray(at)[:2] == np.asarray(where)[:2]).all()
+    for bad in (0, 14):
+        with pytest.raises(ValueError, match=f"take a k from 1 to 13, not {bad}"):
+            softmax.top_k(x, bad)
+
+
+def test_gradients_of_the_k_largest():
+    """By hand, float32: those of p_j are p_j (1[i = j] - p_i), of every number of the row and not of the k alone."""
+    rng = np.random.default_rng(1)
+    x, dy = rng.normal(size=(2, 11)).astype("float32"), rng.normal(size=(2, 3)).astype("float32")
+    x[1, :6] = -np.inf
+    at = jax.lax.top_k(x, 3)[1]
+    got = jax.jit(jax.grad(lambda x: (dy * softmax.top_k(x, 3, 4)[0]).sum()))(x)
+    p = np.exp(x.astype(float))
+    p /= p.sum(-1, keepdims=True)
+    whole = np.zeros(x.shape)
+    np.put_along_axis(whole, np.asarray(at), dy, -1)
+    np.testing.assert_allclose(got, p * (whole - (p * whole).sum(-1, keepdims=True)), rtol=1e-5, atol=1e-6)
 
 
 def test_one_pass_reads_each_number_once():
@@ -121,12 +123,6 @@ def test_one_pass_reads_each_number_once():
         count.by_primitive["exp"].flops == n + 2 * (n // chunk - 1) + k
     )  # each number once, two rescalings a chunk, the k
     assert count.io_bytes == 4 * n + 8 * k
-
-
-def test_bad_k():
-    for k in (0, 14):
-        with pytest.raises(ValueError, match=f"take a k from 1 to 13, not {k}"):
-            softmax.top_k(rows(), k)
 
 
 def test_traffic_of_the_unfused_program():
