@@ -235,6 +235,7 @@ def test_how_many_keys_a_query_meets_at_once(f, keys):
 
 
 @pytest.mark.parametrize("C", [4, 8])
+@pytest.mark.sample(quick=1)
 def test_keys_that_are_stacked_with_values_are_half_of_what_a_query_meets(C):
     """A product of queries and what stands beside them with keys and values takes C of each."""
 

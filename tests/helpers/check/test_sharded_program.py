@@ -117,7 +117,8 @@ def test_nothing_is_run_or_allocated_for_large_shapes():
 # ---- both readings
 
 
-@pytest.mark.parametrize("block", [gather_scatter, one_axis_at_a_time, reduce_whole, gather_weights, wrong_order])
+@pytest.mark.parametrize("block", [one_axis_at_a_time, gather_scatter, reduce_whole, gather_weights, wrong_order])
+@pytest.mark.sample(quick=2)
 def test_the_exported_program_reads_as_its_jaxpr(block):
     a = mlp(block)
     s = a.setting
@@ -291,6 +292,7 @@ def test_wrong_numbers_are_described_without_giving_the_answer(f, says):
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32", "f16", "int8", "int32"])
+@pytest.mark.sample(quick=2)
 def test_right_numbers_of_every_type_pass(dtype):
     a = Program(
         lambda a, b: lax.psum_scatter(a @ b, "X", tiled=True), 1, XY, ["A[I, J_X]", "B[J_X, K_Y]"], "C[I_X, K_Y]",

@@ -25,59 +25,41 @@ def fresh(code: str, **env: str) -> str:
 
 
 MESH = """
-import jax
+import os, sys
+seen = []
+sys.addaudithook(lambda event, args: event == "import" and args[0] == "jax" and seen.append(os.environ.get("TF_CPP_MIN_LOG_LEVEL")))
 from helpers.kernels import mesh as m
+import jax
 four = m.mesh((2, 2), ("X", "Y"))
-print([len(m.devices(n)) for n in (8, 8, 4, 1)], end=" ")
+print(seen[0], [len(m.devices(n)) for n in (8, 8, 4, 1)], end=" ")
 eight = m.mesh((4, 2), ("X", "Y"))
 print(dict(eight.shape), all(t == jax.sharding.AxisType.Auto for t in eight.axis_types), end=" ")
 x = jax.device_put(jax.numpy.arange(16.0).reshape(8, 2), jax.NamedSharding(eight, jax.P("X", "Y")))
 print({s.data.shape for s in x.addressable_shards})
 """
+IMPORT = "from helpers.kernels import mesh as m; "
+COUNT = "import os; " + IMPORT + "print(len(m.devices()), os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+FRESH = {  # what a new Python runs, in which environment, and what it says
+    "eight again and fewer, after a small mesh; quiet before JAX reads it": (
+        MESH, {}, "2 [8, 8, 4, 1] {'X': 4, 'Y': 2} True {(2, 1)}",
+    ),
+    "JAX has started": (
+        "import jax; jax.random.key(0); " + IMPORT + "m.devices()", {},
+        "RuntimeError: JAX has already started with 1 CPU device, so it cannot give you 8: restart the kernel",
+    ),
+    "more than eight": (IMPORT + "print(len(m.devices(12)))", {}, "12"),
+    "an environment with more": (IMPORT + "m.devices(); print(len(m.devices(16)))", {"JAX_NUM_CPU_DEVICES": "16"}, "16"),
+    "JAX is imported, and not started": ("import jax; jax.eval_shape(lambda x: x, 1.); " + COUNT, {}, "8 "),
+    "started with enough, and a log level of one's own": (
+        "import jax; jax.devices(); " + COUNT, {"JAX_NUM_CPU_DEVICES": "8", "TF_CPP_MIN_LOG_LEVEL": "0"}, "8 0",
+    ),
+}  # fmt: skip
 
 
-def test_eight_devices_again_and_fewer_and_meshes_of_them():
-    """A small mesh first still leaves eight for a later cell."""
-    assert fresh(MESH) == "[8, 8, 4, 1] {'X': 4, 'Y': 2} True {(2, 1)}"
-
-
-COUNT = "import os; from helpers.kernels import mesh as m; print(len(m.devices()), os.environ['TF_CPP_MIN_LOG_LEVEL'])"
-
-LEVEL_AT_IMPORT = """
-import os, sys
-seen = []
-sys.addaudithook(lambda event, args: event == "import" and args[0] == "jax" and seen.append(os.environ.get("TF_CPP_MIN_LOG_LEVEL")))
-from helpers.kernels import mesh
-print(seen[0])
-"""
-
-
-def test_quiet_is_set_before_jax_reads_it():
-    assert fresh(LEVEL_AT_IMPORT) == "2"
-
-
-def test_more_than_eight():
-    assert fresh("from helpers.kernels import mesh as m; print(len(m.devices(12)))") == "12"
-
-
-def test_an_environment_with_more_keeps_them():
-    code = "from helpers.kernels import mesh as m; m.devices(); print(len(m.devices(16)))"
-    assert fresh(code, JAX_NUM_CPU_DEVICES="16") == "16"
-
-
-def test_jax_imported_but_not_started_is_fine():
-    assert fresh("import jax; jax.eval_shape(lambda x: x, 1.); " + COUNT).startswith("8 ")
-
-
-def test_jax_already_started_is_one_clear_sentence():
-    said = fresh("import jax; jax.random.key(0); from helpers.kernels import mesh as m; m.devices()")
-    assert said.startswith(
-        "RuntimeError: JAX has already started with 1 CPU device, so it cannot give you 8: restart the kernel"
-    )
-
-
-def test_jax_started_with_enough_is_fine_and_a_chosen_log_level_stays():
-    assert fresh("import jax; jax.devices(); " + COUNT, JAX_NUM_CPU_DEVICES="8", TF_CPP_MIN_LOG_LEVEL="0") == "8 0"
+@pytest.mark.parametrize("code, env, said", FRESH.values(), ids=FRESH)
+@pytest.mark.sample(quick=1)
+def test_devices_of_a_new_process(code, env, said):
+    assert fresh(code, **env).startswith(said)
 
 
 def test_accelerators_come_first_if_there_are_enough(monkeypatch):

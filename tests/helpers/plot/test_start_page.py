@@ -12,6 +12,7 @@ PICTURES = [f for name, f in vars(start_page).items() if name.startswith("small_
 
 
 @pytest.mark.parametrize("draw", PICTURES, ids=lambda f: f.__name__)
+@pytest.mark.sample(quick=3)
 def test_a_picture_is_small_and_told(draw):
     picture = draw()
     assert len(picture.alt.split()) > 8 and len(picture.svg()) < 45_000

@@ -60,12 +60,10 @@ FORMS = {
     "one chunk": lambda *x: linear_attention.chunked(*x)[0],
     "token by token": lambda *x: linear_attention.recurrent(*x)[0],
 }
-QUICK = [("chunks of 3", "hedgehog"), ("token by token", "relu")]
-LONG = [(form, name) for form in FORMS for name in MAPS if (form, name) not in QUICK]
+CASES = sorted(((form, name) for form in FORMS for name in MAPS), key=lambda case: case != ("chunks of 3", "relu"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form, name", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)])
+@pytest.mark.parametrize("form, name", CASES)
 @pytest.mark.sample(quick=1, slow=6)
 def test_every_form_equals_the_masked_weights(form, name):
     """Results, and the gradients that `jax.vjp` finds through the T x T matrix; GQA, T that no chunk divides.

@@ -1,6 +1,6 @@
 """NaN where nobody looks, before every window or in a cache's empty places, reaches no result and no gradient.
 
-Behind the lengths of texts it stands in `test_forms`, and in the tests of rings, trees and linear attention.
+Behind the lengths of texts it stands in `test_forms`, and in the tests of rings, trees, linear attention and steps over a mesh.
 """
 
 from functools import partial
@@ -10,20 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import (
     dense_attention,
     flash_attention,
     masks,
 )
 from helpers.kernels.attention.masks import FULL, Mask
-from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention, sharded_decode_step
-from helpers.kernels.inference.decode_tp_fsdp_dp import DATA, TENSOR
-from helpers.kernels.inference.kv_cache_by_heads import HEADS
-from helpers.kernels.inference.kv_cache_by_sequence import REDUCED, SEQUENCE
+from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.attention import reference
-from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
+from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens
 
 B, T, S, N, K, H = 2, 5, 9, 4, 2, 8
 LENGTHS = [6, 0]
@@ -82,23 +78,6 @@ def test_a_cache_whose_empty_places_hold_anything(name):
         for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
             assert np.isfinite(a).all()
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("way", [TENSOR, DATA, HEADS, SEQUENCE, REDUCED], ids=lambda w: w.name)
-def test_caches_over_devices(way):
-    c = toy(D=8, N=4, K=2, H=4, F=8, L=1)
-    mesh = meshes.mesh((2,), ("X",)) if way is DATA else meshes.mesh((2, 2), ("Y", "Z"))
-    if way is TENSOR:
-        mesh = meshes.mesh((2,), ("Y",))
-    p = {name: a[0] for name, a in random_params(c)["layers"][0].items()}
-    draw, at = np.random.default_rng(0), jnp.array([3, 5])
-    x = jnp.asarray(draw.standard_normal((B, c.D)), jnp.float32)
-    cache = {n: jnp.asarray(draw.standard_normal((B, 8, c.K, c.H)), jnp.float32) for n in "kv"}
-    run = sharded_decode_step.decode(way, c, mesh)
-    got, _ = run(p, {n: spoilt(a, at) for n, a in cache.items()}, x, at)
-    want, _ = run(p, cache, x, at)
-    assert np.isfinite(got).all()
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 def test_a_whole_prompt_beside_a_cache_of_anything():

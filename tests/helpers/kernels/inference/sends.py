@@ -15,6 +15,7 @@ from helpers.kernels.inference import (
 )
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.abstract_arrays import as_bf16, bf16, int32, mesh
+from tests.helpers.kernels.inference.arrays_and_meshes import abstract_step, abstract_weights
 from tests.helpers.kernels.transformers.families import toy
 
 B, S = 8, 32  # sequences, and places of the cache
@@ -44,24 +45,15 @@ LATENT_WAYS = {
 def latent_layer(make, name):
     """A layer of latent attention, or all three."""
     way, sizes = LATENT_WAYS[name]
-    front = () if make is sharded_decode_step.decode else (LATENT.L,)
-    kept = dict(latent=bf16(*front, B, S, 16), rope=bf16(*front, B, S, 8))
     program = make(way, LATENT, mesh(**sizes))
-    if front:
-        return program, (model(LATENT)[0], [kept], int32(B), int32(B))
-    one = {n: bf16(*a[1:]) for n, a in decoder.shapes(LATENT)["layers"][0].items()}
-    return program, (one, kept, bf16(B, LATENT.D), int32(B))
+    if make is sharded_decode_step.decode:
+        return program, abstract_step(LATENT, B, S)
+    kept = dict(latent=bf16(LATENT.L, B, S, 16), rope=bf16(LATENT.L, B, S, 8))
+    return program, (model(LATENT)[0], [kept], int32(B), int32(B))
 
 
 def latent_prefill():
-    one = {n: bf16(*a[1:]) for n, a in decoder.shapes(LATENT)["layers"][0].items()}
-    return sharded_prefill.prefill(LATENT, mesh(X=4, Y=2)), (one, bf16(1, 16, LATENT.D))
-
-
-def layer(c):
-    """A layer's weights, and its cache."""
-    held = bf16(B, S, c.K, c.H)
-    return {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}, dict(k=held, v=held)
+    return sharded_prefill.prefill(LATENT, mesh(X=4, Y=2)), (abstract_weights(LATENT), bf16(1, 16, LATENT.D))
 
 
 def model(c):
@@ -73,7 +65,7 @@ def model(c):
 
 def one_layer(make, name):
     way, sizes = WAYS[name]
-    return make(way, ONE_LAYER, mesh(**sizes)), (*layer(ONE_LAYER), bf16(B, C.D), int32(B))
+    return make(way, ONE_LAYER, mesh(**sizes)), abstract_step(ONE_LAYER, B, S)
 
 
 def step(name):
@@ -82,7 +74,7 @@ def step(name):
 
 
 def prefill(keys):
-    return sharded_prefill.prefill(ONE_LAYER, mesh(X=4, Y=2), keys), (layer(ONE_LAYER)[0], bf16(1, 16, C.D))
+    return sharded_prefill.prefill(ONE_LAYER, mesh(X=4, Y=2), keys), (abstract_weights(ONE_LAYER), bf16(1, 16, C.D))
 
 
 def prompt(keys):

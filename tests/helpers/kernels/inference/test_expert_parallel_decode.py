@@ -10,22 +10,24 @@ import pytest
 from helpers import trace
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
-from helpers.kernels.inference import (
-    expert_parallel_decode,
-)
+from helpers.kernels.inference import expert_parallel_decode
 from helpers.kernels.transformers import mixture_of_experts
-from tests.helpers.kernels.inference.arrays_and_meshes import absent, bf16, normal, one
+from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
+from tests.helpers.kernels.inference.arrays_and_meshes import normal, one
 from tests.helpers.kernels.transformers.families import random_params, toy
 
 EXPERTS = toy(D=16, L=1, moe=MoE(E=8, k=2, F=6))
 TOKENS = 16
 
 
+def weights():
+    return jax.tree.map(lambda a: a[0], random_params(EXPERTS)["layers"][0])
+
+
 @cache
 def layer_of_experts():
     """(its arrays, tokens, result without a capacity, result with 4 places for each expert, with 1 for each of 4 parts)."""
-    p = jax.tree.map(lambda a: a[0], random_params(EXPERTS)["layers"][0])
-    x = normal(TOKENS, EXPERTS.D)
+    p, x = weights(), normal(TOKENS, EXPERTS.D)
 
     @jax.jit
     def dense(p, x):
@@ -62,7 +64,7 @@ def test_spread_experts_equal_dense(cut, factor, want):
 def test_what_spread_experts_send(Y, Z):
     """Whole tokens: one AllReduce of B·D, whatever k; cut tokens: E·C places there and back, then B·D/|Z| over Y."""
     B, D, E, k, F = 64, 256, 32, 2, 512
-    mesh = absent((Y, Z), ("Y", "Z"))
+    mesh = mesh_of(Y=Y, Z=Z)
     c = toy(D=D, moe=MoE(E=E, k=k, F=F))
     given = (bf16(B, D), bf16(D, E), bf16(E, D, F), bf16(E, D, F), bf16(E, F, D))
     assert list(trace.sent(expert_parallel_decode.program(c, mesh), *given)) == [one("AllReduce", "YZ", (B, D), (B, D))]
@@ -77,7 +79,7 @@ def test_what_spread_experts_send(Y, Z):
 
 def test_each_device_holds_its_share_of_the_experts():
     """E/|Z| experts of width F/|Y|, each number on one device of |Y|·|Z|: what a step loads."""
-    p, mesh = layer_of_experts()[0], meshes.mesh((2, 4), ("Y", "Z"))
+    p, mesh = weights(), meshes.mesh((2, 4), ("Y", "Z"))
     laid = [
         meshes.put(a, mesh, how)
         for a, how in zip(expert_parallel_decode.arrays(p), expert_parallel_decode.weights(EXPERTS))
@@ -95,13 +97,13 @@ def test_each_device_holds_its_share_of_the_experts():
         ),
         (
             lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((4, 2), ("Y", "Z")))(
-                normal(4, 16), *expert_parallel_decode.arrays(layer_of_experts()[0])
+                normal(4, 16), *expert_parallel_decode.arrays(weights())
             ),
             r"W_in\[E_Z, D, F_Y\]: Y is 4 and does not divide F = 6; the nearest that it divides are 4 and 8",
         ),
         (
             lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((2, 4), ("Y", "Z")), "batch")(
-                normal(6, 16), *expert_parallel_decode.arrays(layer_of_experts()[0])
+                normal(6, 16), *expert_parallel_decode.arrays(weights())
             ),
             r"x\[B_Z, D\]: Z is 4 and does not divide B = 6; the nearest that it divides are 4 and 8",
         ),

@@ -121,45 +121,11 @@ def test_the_first_tokens_stay(keep=2):
             close(said[b], whole[b, at[b] : at[b] + n[b]])
 
 
-@pytest.mark.slow
-def test_grouped_heads_with_a_cache_are_repeated_ones():
-    """K = N is MHA, K = 1 is MQA; any K is MHA in which heads of a group have the same keys and values."""
-    full = toy(L=1)
-    grouped = {K: toy(L=1, K=K) for K in (1, 2)}
-    params = {K: random_params(c) for K, c in grouped.items()}
-    text, at, n = tokens(full, 2, 5), np.array([0, 4]), np.array([5, 3])
-
-    def wide(K):
-        again = {w: jnp.repeat(params[K]["layers"][0][w], full.N // K, axis=2) for w in ("W_K", "W_V")}
-        return {**params[K], "layers": [params[K]["layers"][0] | again]}
-
-    @jax.jit
-    def all_of_them(x):
-        mha = toy(L=1, K=full.N)
-        run = lambda p, c: slots.extend(p, slots.empty(c, 2, 9), x, at, c, n)  # noqa: E731
-        return {K: (run(params[K], c), run(wide(K), mha)) for K, c in grouped.items()}
-
-    for K, ((said, held), (wanted, wide_held)) in all_of_them(text).items():
-        close(said[0], wanted[0])
-        close(said[1, :3], wanted[1, :3])
-        close(jnp.repeat(held[0]["k"], full.N // K, axis=3), wide_held[0]["k"])
-
-
 def test_the_oldest_makes_room_in_whatever_order_they_come():
     """More tokens at once than a ring has places: the last ones stay, by their positions; the first one is kept."""
     ring, at = dict(k=jnp.zeros((1, 4, 1))), jnp.array([[5, 4, 3, 2, 1, 0]])
-    held = store(ring, dict(k=at[..., None] + 10.0), at, window=3, keep=1)
+    held = jax.jit(lambda ring, at: store(ring, dict(k=at[..., None] + 10.0), at, window=3, keep=1))(ring, at)
     assert held["k"].ravel().tolist() == [10, 14, 15, 13]  # position t ≥ 1 stands in place 1 + (t - 1) mod 3
-
-
-@pytest.mark.slow
-def test_how_far_a_token_reaches():
-    """Through n local layers the last token sees n(window - 1) before it, and none before these."""
-    c, (params, text, _) = LOCAL, model(LOCAL)
-    seen = jax.jit(jax.jacobian(lambda x: decoder.layers(params["layers"], x, c)[0, -1, 0]))
-    x = decoder.embed(params, text[:1], jnp.arange(T), c)
-    reach = np.abs(seen(x)[0]).max(-1) > 0
-    assert reach.sum() == c.L * (c.window - 1) + 1 and reach[-reach.sum() :].all()
 
 
 def test_a_ring_holds_its_window_and_a_full_layer_everything():
@@ -198,7 +164,8 @@ def test_chunks_of_a_ragged_batch():
         close(said[b], whole[b, t : t + k])
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 6])
+@pytest.mark.parametrize("chunk", [3, 1, 6])
+@pytest.mark.sample(quick=1)
 def test_the_largest_block_of_scores(chunk, L=24):
     """C × L, with a window C × (C + window - 1), as the traced program has it; T × T at once."""
     x = jax.ShapeDtypeStruct((B, L), jnp.int32)

@@ -1,7 +1,6 @@
 """Latent attention over a mesh, absorbed: equal to the dense layer that makes all keys and values, sent as predicted, counted."""
 
 from dataclasses import replace
-from functools import cache
 from math import prod
 
 import jax
@@ -15,12 +14,14 @@ from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.sharded_array import Axis, Mesh
-from helpers.costs.transformers.config import MLA, LayerKind
+from helpers.costs.transformers.config import MLA
 from helpers.costs.transformers.kv_cache import kv_cache
 from helpers.costs.transformers.public_models import model
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import kv_cache_by_heads, latent_kv_cache as latent, sharded_decode_step, sharded_prefill
 from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
+from tests.helpers.kernels.inference.arrays_and_meshes import abstract_step, abstract_weights, dense_layer, upto
 from tests.helpers.kernels.transformers.families import random_params, toy
 
 B, S = 8, 16
@@ -34,31 +35,10 @@ WAYS = {
     "places": (latent.LATENT_SEQUENCE, Y2Z4),
     "places, reduced": (latent.LATENT_REDUCED, Y1Z8),
 }
-every_way = pytest.mark.parametrize(
-    "way, grid",
-    [
-        pytest.param(*w, id=n, marks=[pytest.mark.slow("one more of these")] * (n == "places, reduced"))
-        for n, w in WAYS.items()
-    ],
-)
-
-
-@cache
-def dense(c=C):
-    """(a layer's arrays, its input, its output and what it keeps): keys and values of all tokens are made, nothing is absorbed."""
-    p = jax.tree.map(lambda a: a[0], random_params(c)["layers"][0])
-    x = jnp.asarray(np.random.default_rng(1).standard_normal((B, S, c.D)), jnp.float32)
-    out, held = jax.jit(lambda p, x: decoder.block(p, x, jnp.arange(S), c, LayerKind()))(p, x)
-    return p, np.asarray(x), np.asarray(out), {n: np.asarray(a) for n, a in held.items()}
-
-
-def upto(held, at):
-    free = (np.arange(S) >= at[:, None])[:, :, None]
-    return {n: np.where(free, np.float32("nan"), a) for n, a in held.items()}  # nobody looks there
 
 
 def is_dense(way, grid, c):
-    p, x, out, held = dense(c)
+    p, x, out, held = dense_layer(c, B, S)
     mesh, rows = meshes.mesh(*grid), np.arange(B)
     laid = sharded_decode_step.lay(way, c, mesh, p, upto(held, AT))
     got, new = sharded_decode_step.decode(way, c, mesh)(*laid, x[rows, AT], AT)
@@ -71,12 +51,14 @@ def is_dense(way, grid, c):
         assert laid[0][n].addressable_shards[0].data.nbytes * mesh.size == laid[0][n].nbytes
 
 
-@every_way
+@pytest.mark.parametrize("way, grid", WAYS.values(), ids=WAYS)
+@pytest.mark.sample(quick=2)
 def test_a_step_equals_the_dense_layer(way, grid):
     is_dense(way, grid, C)
 
 
-@pytest.mark.parametrize("way", [latent.LATENT_BATCH, latent.LATENT_SEQUENCE], ids=["sequences", "places"])
+@pytest.mark.parametrize("way", [latent.LATENT_SEQUENCE, latent.LATENT_BATCH], ids=["places", "sequences"])
+@pytest.mark.sample(quick=1)
 def test_queries_without_a_rank_and_no_norms(way):
     is_dense(way, Y2Z4, replace(C, mla=replace(C.mla, q_rank=None), norm="none"))
 
@@ -102,41 +84,27 @@ BIG = toy(D=512, L=3, N=64, K=64, H=None, F=2048, mla=MLA(256, kv_rank=128, nope
 ROWS, PLACES = 64, 1024
 
 
-def bf16(*shape):
-    return jax.ShapeDtypeStruct(shape, "bfloat16")
-
-
-def absent(**sizes):
-    auto = (jax.sharding.AxisType.Auto,) * len(sizes)
-    return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=auto)
-
-
-def arguments(c, rows=ROWS, places=PLACES):
-    p = {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}
-    kept = dict(latent=bf16(rows, places, c.mla.kv_rank), rope=bf16(rows, places, c.mla.rope))
-    return p, kept, bf16(rows, c.D), jax.ShapeDtypeStruct((rows,), "int32")
-
-
 @pytest.mark.parametrize("Y, Z", [(8, 1), (2, 4), (4, 16)])
 @pytest.mark.parametrize("q_rank", [256, None])
+@pytest.mark.sample(quick=3)
 def test_what_attention_sends(Y, Z, q_rank):
     """Kind, axes, shapes and type of every collective in its order; nothing grows with the places."""
     c = replace(BIG, mla=replace(BIG.mla, q_rank=q_rank))
     given = ROWS, c.N, c.D, c.mla, Y, Z
     if Z == 1:
         ways = {latent.LATENT: latent_attention.latent_collectives(*given)}
-        mesh = absent(Y=Y)
+        mesh = mesh_of(Y=Y)
     else:
         ways = {
             latent.LATENT_BATCH: latent_attention.latent_collectives(*given),
             latent.LATENT_SEQUENCE: latent_attention.latent_sequence_collectives(*given),
             latent.LATENT_REDUCED: latent_attention.latent_sequence_collectives(*given, reduced=True),
         }
-        mesh = absent(Y=Y, Z=Z)
+        mesh = mesh_of(Y=Y, Z=Z)
     for way, want in ways.items():
         program = sharded_decode_step.attention(way, c, mesh)
-        assert tuple(trace.sent(program, *arguments(c))) == want
-        assert tuple(trace.sent(program, *arguments(c, places=16 * PLACES))) == want
+        assert tuple(trace.sent(program, *abstract_step(c, ROWS, PLACES))) == want
+        assert tuple(trace.sent(program, *abstract_step(c, ROWS, 16 * PLACES))) == want
 
 
 @pytest.mark.parametrize("Y, Z", [(1, 64), (16, 16), (64, 1)])
@@ -148,8 +116,8 @@ def test_what_a_step_sends_on_a_slice(Y, Z):
     ways = [Axis(n, w) for n, w in zip(s.shape, s.wraps)]
     grid = Mesh({a: tuple(ways[i] for i in at) or (Axis(1),) for a, at in laid.items()})
     c = replace(BIG, N=256, K=256, mla=MLA(1024, kv_rank=512, nope=32, rope=256, v=32))
-    way, mesh = (latent.LATENT, absent(Y=Y)) if Z == 1 else (latent.LATENT_BATCH, absent(Y=Y, Z=Z))
-    sent = trace.sent(sharded_decode_step.decode(way, c, mesh), *arguments(c))
+    way, mesh = (latent.LATENT, mesh_of(Y=Y)) if Z == 1 else (latent.LATENT_BATCH, mesh_of(Y=Y, Z=Z))
+    sent = trace.sent(sharded_decode_step.decode(way, c, mesh), *abstract_step(c, ROWS, PLACES))
     moves = [x.move(grid) for x in sent]
     said = [
         m for work in predicted.decode_works(Replica(c, s.chip), s, Y, Z, ROWS, PLACES).values() for m in work.moves
@@ -162,10 +130,10 @@ def test_what_a_step_sends_on_a_slice(Y, Z):
 def test_flops_and_cache_of_a_device(Y, Z):
     """Of a traced layer: an even share of the absorbed products; of the cache, what its Z leaves, on each of Y."""
     c = replace(BIG, L=1)
-    way, mesh = (latent.LATENT, absent(Y=Y)) if Z == 1 else (latent.LATENT_BATCH, absent(Y=Y, Z=Z))
+    way, mesh = (latent.LATENT, mesh_of(Y=Y)) if Z == 1 else (latent.LATENT_BATCH, mesh_of(Y=Y, Z=Z))
     r, s = Replica(c, chip("v5e"), 8), Slice(chip("v5e"), (2, 4))
     whole = r.works(ROWS, 1, PLACES, absorbed=True)
-    counted = trace.count(sharded_decode_step.decode(way, c, mesh), *arguments(c))
+    counted = trace.count(sharded_decode_step.decode(way, c, mesh), *abstract_step(c, ROWS, PLACES))
     want = sum(w.flops for role, w in whole.items() if role != "unembedding")
     assert counted.matmul_flops == pytest.approx(want)
     held = way.cache_bytes(c, mesh, ROWS, PLACES)
@@ -266,7 +234,7 @@ def test_what_is_no_cut():
 @pytest.mark.parametrize("q_rank", [24, pytest.param(None, marks=pytest.mark.slow("one more of these"))])
 def test_a_prefill_equals_the_dense_layer(q_rank):
     c, mesh = replace(C, mla=replace(C.mla, q_rank=q_rank)), meshes.mesh((4, 2), ("X", "Y"))
-    p, x, out, held = dense(c)
+    p, x, out, held = dense_layer(c, B, S)
     got, kept = sharded_prefill.prefill(c, mesh)(p, x)
     np.testing.assert_allclose(got, out, rtol=1e-4, atol=2e-5)
     for name, want in held.items():
@@ -294,8 +262,8 @@ def test_what_a_prefill_sends_and_computes(X, Y):
     c = replace(BIG, N=256, K=256, mla=MLA(1024, kv_rank=512, nope=32, rope=256, v=32))
     laid = {"Y": (0,), "X": (1,)} if X == Y else {"Y": (0, 1) if X == 1 else (), "X": (0, 1) if Y == 1 else ()}
     grid = Mesh({a: tuple(Axis(16, True) for _ in at) or (Axis(1),) for a, at in laid.items()})
-    given = arguments(c)[0], bf16(1, T, c.D)
-    program = sharded_prefill.prefill(c, absent(X=X, Y=Y))
+    given = abstract_weights(c), bf16(1, T, c.D)
+    program = sharded_prefill.prefill(c, mesh_of(X=X, Y=Y))
     said = predicted.prefill_works(Replica(c, s.chip), s, Y, X, T)
     moves = [m for work in said.values() for m in work.moves]
     assert sum(m.bytes for m in moves) == pytest.approx(

@@ -23,34 +23,20 @@ from helpers.kernels.inference import (
     weight_stationary_2d,
 )
 from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
+from tests.helpers.kernels.inference.arrays_and_meshes import abstract_step, abstract_weights
 from tests.helpers.kernels.transformers.families import toy
 
 C = toy(D=512, L=3, N=64, K=8, H=64, F=2048)
 B, S = 32, 1024
 
 
-def bf16(*shape):
-    return jax.ShapeDtypeStruct(shape, "bfloat16")
-
-
-def absent(**sizes):
-    return jax.sharding.AbstractMesh(
-        tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes)
-    )
-
-
-def layer(c):
-    """(a layer's arrays, its cache, its input, positions), as shapes."""
-    p = {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}
-    kept = bf16(B, S, c.K, c.H)
-    return p, dict(k=kept, v=kept), bf16(B, c.D), jax.ShapeDtypeStruct((B,), "int32")
-
-
-@pytest.mark.parametrize("Y, Z", [(2, 4), (4, 2), (8, 8), (2, 32)])
+@pytest.mark.parametrize("Y, Z", [(2, 4), (4, 2), (2, 32), (8, 8)])
+@pytest.mark.sample(quick=2)
 def test_attention_with_a_cut_cache(Y, Z):
     """Its collectives in order; the exchanged bytes; and the part of the cache that one device holds."""
-    mesh, grid = absent(Y=Y, Z=Z), Mesh({"Y": Y, "Z": Z})
-    got = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.HEADS, C, mesh), *layer(C))
+    mesh, grid = mesh_of(Y=Y, Z=Z), Mesh({"Y": Y, "Z": Z})
+    got = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.HEADS, C, mesh), *abstract_step(C, B, S))
     assert tuple(got) == sharding_limits.attention_collectives(B, C.N, C.K, C.H, C.D, Y, Z)
     assert {c.V(grid) for c in got if c.kind == "AllToAll"} == {sharding_limits.all_to_all_bytes(B, C.N, C.H, Y)}
     whole = 2 * 2 * C.L * B * S * C.K * C.H
@@ -61,7 +47,7 @@ def test_attention_with_a_cut_cache(Y, Z):
         == share * whole
     )
     for way, reduced in ((kv_cache_by_sequence.SEQUENCE, False), (kv_cache_by_sequence.REDUCED, True)):
-        got = trace.sent(sharded_decode_step.attention(way, C, mesh), *layer(C))
+        got = trace.sent(sharded_decode_step.attention(way, C, mesh), *abstract_step(C, B, S))
         assert tuple(got) == sharding_limits.sequence_collectives(B, C.N, C.H, C.D, Y, Z, reduced=reduced)
         combined = sum(c.bytes for c in got[1:-1])  # m, l and o, in one message or two
         assert combined == sharding_limits.combine_bytes(B, C.N / Y, C.H)
@@ -69,10 +55,11 @@ def test_attention_with_a_cut_cache(Y, Z):
 
 @pytest.mark.parametrize("X, Y, Z", [(2, 2, 2), (4, 4, 4), (4, 2, 16)])
 @pytest.mark.parametrize("F", [512, 2048])
+@pytest.mark.sample(quick=3)
 def test_weights_cut_both_ways(X, Y, Z, F):
     """The collectives of 2D, and the seconds of 1D and 2D at one byte a second of a torus axis, both ways."""
     D, n = 512, X * Y * Z
-    given, mesh = (bf16(B, D), bf16(D, F), bf16(F, D)), absent(X=X, Y=Y, Z=Z)
+    given, mesh = (bf16(B, D), bf16(D, F), bf16(F, D)), mesh_of(X=X, Y=Y, Z=Z)
     both, alone = (
         trace.sent(make(mesh), *given)
         for make in (weight_stationary_2d.two_dimensions, weight_stationary_2d.one_dimension)
@@ -87,14 +74,17 @@ def test_what_a_step_and_a_prefill_send_on_a_slice():
     """Bytes over the busiest link and hops, all layers, on 16x16 v5e chips: Y and Z are a ring each."""
     c = toy(D=512, L=3, N=256, K=16, H=64, F=2048)
     s = Slice(chip("v5e"), (16, 16))
-    mesh, r, wires = absent(Y=16, Z=16), Replica(c, s.chip), Mesh.on(s, "YZ")
-    moves = [x.move(wires) for x in trace.sent(sharded_decode_step.decode(kv_cache_by_heads.HEADS, c, mesh), *layer(c))]
+    mesh, r, wires = mesh_of(Y=16, Z=16), Replica(c, s.chip), Mesh.on(s, "YZ")
+    moves = [
+        x.move(wires)
+        for x in trace.sent(sharded_decode_step.decode(kv_cache_by_heads.HEADS, c, mesh), *abstract_step(c, B, S))
+    ]
     said = [m for work in predicted.decode_works(r, s, 16, 16, B, S).values() for m in work.moves]
     assert sum(m.bytes for m in said) == pytest.approx(c.L * sum(m.bytes for m in moves))
     assert sum(m.hops for m in said) == c.L * sum(m.hops for m in moves)
 
-    T, mesh, wires = 4096, absent(X=16, Y=16), Mesh.on(s, {"Y": (0,), "X": (1,)})
-    p = layer(c)[0]
+    T, mesh, wires = 4096, mesh_of(X=16, Y=16), Mesh.on(s, {"Y": (0,), "X": (1,)})
+    p = abstract_weights(c)
     moves = [x.move(wires) for x in trace.sent(sharded_prefill.prefill(c, mesh, "gathered"), p, bf16(1, T, c.D))]
     said = [m for work in predicted.prefill_works(r, s, 16, 16, T).values() for m in work.moves]
     assert sum(m.bytes for m in said) == pytest.approx(c.L * sum(m.bytes for m in moves))
@@ -106,7 +96,7 @@ def test_experts_on_a_chip():
     shapes = decoder.shapes(c)["layers"][0]["experts"]
     here = 0
     for how in map(parse, expert_parallel_decode.weights(c)[1:]):
-        cut = jax.NamedSharding(absent(Y=Y, Z=Z), jax.P(None, *meshes.spec(how)))
+        cut = jax.NamedSharding(mesh_of(Y=Y, Z=Z), jax.P(None, *meshes.spec(how)))
         here += 2 * prod(cut.shard_shape(shapes[how.name]))
     spread_all, over_Y = (n * sharding_limits.expert_weights(c, Y, Z, spread=s) for n, s in ((Y * Z, True), (Y, False)))
     assert here == (spread_all - over_Y) / (1 - 1 / Z) / (Y * Z)  # the rest of the model falls out

@@ -1,14 +1,11 @@
 """Prefill over a mesh: equal to the dense layer, and what is sent is predicted."""
 
-from functools import cache
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.transformers.config import LayerKind
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import (
     kv_cache_by_heads,
@@ -16,17 +13,11 @@ from helpers.kernels.inference import (
     sharded_prefill,
 )
 from helpers.kernels.transformers import decoder
-from tests.helpers.kernels.inference.arrays_and_meshes import absent, bf16, normal, one
+from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
+from tests.helpers.kernels.inference.arrays_and_meshes import abstract_weights, dense_layer, one
 from tests.helpers.kernels.transformers.families import random_params, tokens, toy
 
 C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
-
-
-@cache
-def prompt():
-    p = jax.tree.map(lambda a: a[0], random_params(C)["layers"][0])
-    x = normal(2, 16, C.D)
-    return p, x, *jax.jit(lambda p, x: decoder.block(p, x, jnp.arange(16), C, LayerKind()))(p, x)
 
 
 @pytest.mark.slow
@@ -42,7 +33,7 @@ def prompt():
 )
 def test_prefill_equals_the_dense_layer(keys, grid):
     """Heads over Y, the sequence over X; and the cache that decoding begins with."""
-    p, x, want, held = prompt()
+    p, x, want, held = dense_layer(C, 2, 16)
     got, kept = sharded_prefill.prefill(C, meshes.mesh(grid, ("X", "Y")), keys)(p, x)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=3e-5)
     for name in "kv":
@@ -85,15 +76,14 @@ def test_a_text_begins_on_one_mesh_and_goes_on_on_another():
 def test_prefill_sends_four_activations_and_each_key_once(X, Y):
     """2 AllGathers and 2 ReduceScatters over Y of B·T·D/|X|; keys and values round X, by a ring or by gathers."""
     c, B, T = toy(D=512, L=1, N=32, K=8, H=64, F=2048), 1, 4096
-    p = {n: bf16(*a[1:]) for n, a in decoder.shapes(c)["layers"][0].items()}
     part, whole = (B, T // X, c.D // Y), (B, T // X, c.D)
     gather, scatter = one("AllGather", "Y", part, whole), one("ReduceScatter", "Y", whole, part)
     kv = (B, T // X, c.K // Y, c.H)
     hops = one("Permute", "X", (2, B, c.K // Y, 1, T // X, c.H), (2, B, c.K // Y, 1, T // X, c.H), X - 1)
     whole_kv = one("AllGather", "X", kv, (B, T, c.K // Y, c.H))
-    mesh, wires = absent((X, Y), ("X", "Y")), {}
+    mesh, wires = mesh_of(X=X, Y=Y), {}
     for keys, middle in (("ring", [hops]), ("gathered", [whole_kv] * 2)):
-        got = trace.sent(sharded_prefill.prefill(c, mesh, keys), p, bf16(B, T, c.D))
+        got = trace.sent(sharded_prefill.prefill(c, mesh, keys), abstract_weights(c), bf16(B, T, c.D))
         assert list(got) == [gather, *middle, scatter, gather, scatter] and not got.doubts
         wires[keys] = got.by_axis
     assert wires["ring"] == wires["gathered"]

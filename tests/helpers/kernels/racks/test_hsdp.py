@@ -2,7 +2,6 @@
 
 from math import prod
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,30 +9,15 @@ from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.racks import hsdp
 from helpers.kernels.training import mlp_training_step as layer
-from helpers.kernels.transformers.adam import Adam
+from tests.helpers.kernels.training.mlp import ADAM, absent, two_steps
 
-B, D, F, L = 16, 8, 24, 3
-ADAM = Adam(rate=0.02)
-
-
-def given(dtype=jnp.float32):
-    rng = np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(rng.standard_normal(shape), dtype)  # noqa: E731
-    return layer.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5), normal(B, D), normal(B, D)
+D, F, L = 8, 24, 3
 
 
 @pytest.mark.parametrize(("s", "micro"), [(hsdp.HSDP, 2), (hsdp.FSDP, 1)], ids=["HSDP", "FSDP"])
+@pytest.mark.sample(quick=1)
 def test_steps_equal_those_of_one_device(s, micro):
-    w, In, Target = given()
-    ends = []
-    for strategy, sizes, names in ((layer.ONE, (1,), "X"), (s, (2, 4), "XY")):
-        grid = meshes.mesh(sizes, names)
-        held, moments = layer.start(strategy, grid, w)
-        step = layer.step(strategy, grid, ADAM, micro if strategy is s else 1)
-        for _ in range(2):
-            held, moments, loss = step(held, moments, In, Target)
-        ends.append((held, loss))
-    (alone, one), (held, eight) = ends
+    (alone, one), (held, eight) = two_steps(layer.ONE, ((1,), "X")), two_steps(s, ((2, 4), "XY"), micro)
     assert np.allclose(one, eight, rtol=1e-5)
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(alone, held))
     shard = held.W_in.sharding.shard_shape(held.W_in.shape)
@@ -43,9 +27,7 @@ def test_steps_equal_those_of_one_device(s, micro):
 def sends(s, H, G, micro=1):
     """Bytes that a device sends between hosts and inside of one in a step, an axis as a ring, a matrix of bf16 counted."""
     grid = meshes.mesh((H, G), "XY")
-    w, In, Target = given(jnp.bfloat16)
-    moments = Adam.start(w)
-    sent = trace.sent(layer.step(s, grid, ADAM, micro), w, moments, In, Target)
+    sent = trace.sent(layer.step(s, grid, ADAM, micro), *absent(16, D, F, L))
     mesh = meshes.costs_mesh(grid)
     return [sum(c.wire(mesh) for c in sent if c.axes == axes) for axes in (("X",), ("Y",), ("X", "Y"))]
 

@@ -33,6 +33,7 @@ def integers(*shape):
 
 
 @pytest.mark.parametrize("tiers", TIERS)
+@pytest.mark.sample(quick=2)
 def test_they_equal_the_flat_ones_bit_for_bit(tiers):
     x = integers(8 * 16, 3)
     for name, flat in FLAT.items():
@@ -62,13 +63,9 @@ def test_what_crosses_is_what_is_said(H, G):
     assert crossing(_blocks(two.all_to_all), (8 * rows,), (H, G)) == V * (H - 1) / H
 
 
-def counted(H, G):
-    """Along which axis each collective goes, for an AllReduce: inside, between, inside."""
-    return [c.axes for c in trace.sent(on((H, G), two.all_reduce, ALL), jax.ShapeDtypeStruct((512,), jnp.int32))]
-
-
-def test_only_the_middle_step_crosses():
-    assert counted(2, 4) == [("Y",), ("X",), ("Y",)]
+def test_only_the_middle_step_of_an_all_reduce_crosses():
+    sent = trace.sent(on((2, 4), two.all_reduce, ALL), jax.ShapeDtypeStruct((512,), jnp.int32))
+    assert [c.axes for c in sent] == [("Y",), ("X",), ("Y",)]
 
 
 def routed(T, k, experts_on, seed=0):
@@ -81,6 +78,7 @@ def routed(T, k, experts_on, seed=0):
 
 
 @pytest.mark.parametrize("tiers", [(2, 4), (4, 2)])
+@pytest.mark.sample(quick=1)
 def test_each_device_gets_the_tokens_that_it_wants_and_a_host_gets_one_copy(tiers):
     T, D = 12, 5
     x, wanted = integers(8 * T, D), routed(T, 4, tiers)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from jax import lax
 
 from helpers import trace
@@ -13,6 +13,7 @@ from helpers.costs.sharding.sharded_array import Mesh, Sharding, parse
 from helpers.kernels import mesh as meshes
 from helpers.kernels.sharding import sharded_matmul as mm
 from tests import ppermute_traffic
+from tests.tiers import repeats
 
 MESH = meshes.mesh((4, 2), ("X", "Y"))
 X, XY = "X", ("X", "Y")
@@ -67,6 +68,7 @@ def same_gradients(program, A, B):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(quick=6)
 def test_the_four_cases(name):
     f, ins, out, kinds = CASES[name]
     A, B = operands()
@@ -113,8 +115,9 @@ def test_jax_refuses_what_the_notation_refuses():
 # Overlap.
 
 
-@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("ways", [2, 1])
 @pytest.mark.parametrize("name", OVERLAPPED)
+@pytest.mark.sample(quick=1, kind="name")
 def test_overlapped_matmuls(name, ways):
     f, axis, ins, out = OVERLAPPED[name]
     A, B = operands()
@@ -124,7 +127,8 @@ def test_overlapped_matmuls(name, ways):
     assert trace.sent(program, A, B).kinds == {"Permute": 3}
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 8])
+@pytest.mark.parametrize("n", [5, 2, 3, 8])
+@pytest.mark.sample(quick=1)
 def test_overlapped_on_every_ring(n):
     mesh = jax.make_mesh((n,), ("X",), axis_types=(jax.sharding.AxisType.Auto,), devices=meshes.devices(8)[:n])
     A, B = operands(2 * n, 3 * n, n)
@@ -133,8 +137,9 @@ def test_overlapped_on_every_ring(n):
 
 
 @pytest.mark.parametrize("ways", [1, 2])
-@pytest.mark.parametrize("n", [2, 4, 5, 8])
+@pytest.mark.parametrize("n", [5, 4, 2, 8])
 @pytest.mark.parametrize("name", [k for k in OVERLAPPED if "Y" not in k])
+@pytest.mark.sample(quick=3, kind="name")
 def test_n_small_matmuls_between_n_minus_one_permutes(name, n, ways):
     """The order in the program, the FLOPs of the whole product, the bytes of the collective alone."""
     f, axis, ins, out = OVERLAPPED[name]
@@ -166,6 +171,7 @@ def test_overlapped_on_other_types():
 
 
 @given(st.data())
+@settings(max_examples=repeats(30, 100), deadline=None)
 def test_any_blocks(data):
     cuts = [data.draw(st.integers(1, 3), n) for n in "ijk"]
     I, J, K = (c * data.draw(st.integers(1, 3)) for c in cuts)
@@ -199,6 +205,7 @@ def test_moves():
         mm.moves(parse("A[I_XY]"), parse("A[I_YX]"), ("Y",), grid)
 
 
+@settings(max_examples=repeats(40, 100), deadline=None)
 @given(st.permutations("XYZ"), st.permutations("XYZ"), st.integers(0, 3), st.integers(0, 3))
 def test_moves_bring_every_block_home(p, q, cut, other):
     """Any two shardings with the same local shape, copies included; who has its block keeps it."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -26,54 +27,25 @@ from helpers.kernels.training import (
 )
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
-from helpers.kernels.transformers.adam import Adam
 from helpers.trace.jaxpr.walk import scan_counts, walk
+from tests.helpers.kernels.training.mlp import ADAM, X2Y4, X4, Y4, absent, given, two_steps, volume
 from tests.helpers.kernels.transformers.families import random_params, tokens, toy
 
-ADAM = Adam(rate=0.02)
-X4, Y4, X2Y4 = ((4,), ("X",)), ((4,), ("Y",)), ((2, 4), ("X", "Y"))
 STRATEGIES = {
     s.name: (s, X4) for s in (data.DATA, data.DATA_ONCE, data.ZERO1, data.ZERO2, data.FSDP, data.FSDP_ONCE)
 } | {"TP": (tensor_parallel.TENSOR, Y4), "FSDP+TP": (fsdp_and_tensor_parallel.MIXED, X2Y4)}
 
 
-def given(B=16, D=8, F=24, L=2, dtype="float32"):
-    draw = np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), dtype)  # noqa: E731
-    return mlp_training_step.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5), normal(B, D), normal(B, D)
-
-
-def two_steps(s, grid, micro):
-    mesh, (w, In, Target) = meshes.mesh(*grid), given()
-    held, moments = mlp_training_step.start(s, mesh, w)
-    step = mlp_training_step.step(s, mesh, ADAM, micro)
-    for _ in range(2):
-        held, moments, loss = step(held, moments, In, Target)
-    return [*map(np.asarray, held), np.asarray(loss)]
-
-
 @pytest.fixture(scope="module")
 def one_batch():
-    return two_steps(mlp_training_step.ONE, ((1,), ("X",)), 1)
+    return two_steps(mlp_training_step.ONE, ((1,), ("X",)))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.sample(quick=3)
 def test_microbatches_with_equal_weights_to_one_large_batch(name, one_batch):
-    s, grid = STRATEGIES[name]
-    micro = 4 if name in WAYS else 2
-    for a, b in zip(two_steps(s, grid, micro), one_batch):
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
-
-
-def absent(B, D, F, L, dtype="bfloat16"):
-    like = lambda *shape: jax.ShapeDtypeStruct(shape, dtype)  # noqa: E731
-    w = mlp_training_step.Weights(like(L, D, F), like(L, F, D))
-    return w, jax.eval_shape(ADAM.start, w), like(B, D), like(B, D)
-
-
-def volume(sent):
-    """Bytes as the strategy table counts them."""
-    return sum((2 if c.kind == "AllReduce" else 1) * c.times * c.bytes for c in sent)
+    got = two_steps(*STRATEGIES[name], micro=4 if name in WAYS else 2)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), got, one_batch)
 
 
 @pytest.mark.parametrize("name", WAYS)

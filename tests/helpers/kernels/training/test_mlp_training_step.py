@@ -19,12 +19,10 @@ from helpers.kernels.training import (
     mlp_training_step,
     tensor_parallel,
 )
-from helpers.kernels.transformers.adam import Adam
 from helpers.trace.jaxpr.collectives import results
+from tests.helpers.kernels.training.mlp import ADAM, X2Y4, X4, Y4, absent, given, volume
 
 B, D, F, L = 16, 8, 24, 3
-X4, Y4, X2Y4 = ((4,), ("X",)), ((4,), ("Y",)), ((2, 4), ("X", "Y"))
-ADAM = Adam(rate=0.02)
 
 STRATEGIES = {
     "data": (data_parallel_and_fsdp.DATA, X4),
@@ -36,17 +34,6 @@ STRATEGIES = {
     "mixed": (fsdp_and_tensor_parallel.MIXED, X2Y4),
     "mixed, In kept": (fsdp_and_tensor_parallel.MIXED_KEEPING, X2Y4),
 }
-every_strategy = pytest.mark.parametrize(
-    "s, grid",
-    [pytest.param(*s, id=name, marks=[pytest.mark.slow] * ("kept" in name)) for name, s in STRATEGIES.items()],
-)
-
-
-def given():
-    draw = np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.float32)  # noqa: E731
-    w = mlp_training_step.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
-    return w, normal(B, D), normal(B, D)
 
 
 def loss_of(w, In, Target):
@@ -94,7 +81,8 @@ def test_the_backward_pass_by_hand():
     assert trace.count(lambda *a: mlp_training_step.backward(*a), dOut, kept, w).matmul_flops == 8 * B * D * F
 
 
-@every_strategy
+@pytest.mark.parametrize("s, grid", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.sample(quick=4)
 def test_weights_equal_one_device_step_by_step(s, grid):
     """Three steps of Adam; what each device holds is the part that the notation says."""
     mesh = meshes.mesh(*grid)
@@ -121,20 +109,16 @@ def test_weights_equal_one_device_step_by_step(s, grid):
 BIG = dict(B=4096, D=512, F=2048)
 
 
-def traced(s, grid):
-    """(mesh, forward, backward, update) of bf16 arrays; nothing is run."""
-    mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
-    like = lambda *shape, dtype="bfloat16": jax.ShapeDtypeStruct(shape, dtype)  # noqa: E731
-    w, In = mlp_training_step.Weights(like(L, D, F), like(L, F, D)), like(B, D)
+@cache
+def traced(name):
+    """(mesh, forward, backward, a whole step, FLOPs of both passes) of bf16 arrays; nothing is run."""
+    s, grid = STRATEGIES[name]
+    mesh, (w, moments, In, _) = meshes.mesh(*grid), absent(**BIG, L=L)
     forward, backward = mlp_training_step.passes(s, mesh)
     Out, kept = jax.eval_shape(forward, In, w)
-    moments = jax.eval_shape(ADAM.start, w)
-    whole = trace.sent(mlp_training_step.step(s, mesh, ADAM), w, moments, In, In)
-    return mesh, trace.sent(forward, In, w), trace.sent(backward, Out, kept, w), whole
-
-
-def volume(sent):
-    return sum((2 if c.kind == "AllReduce" else 1) * c.times * c.bytes for c in sent)
+    programs = [(forward, In, w), (backward, Out, kept, w)]
+    sent = [trace.sent(*p) for p in (*programs, (mlp_training_step.step(s, mesh, ADAM), w, moments, In, In))]
+    return mesh, *sent, [trace.count(*p).matmul_flops for p in programs]
 
 
 def table(name, X, Y):
@@ -154,14 +138,14 @@ def table(name, X, Y):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_bytes_are_those_of_the_strategy_table(name):
-    """Of both passes; and a whole step sends nothing else but what the update does."""
-    s, grid = STRATEGIES[name]
-    mesh, forward, backward, whole = traced(s, grid)
+    """Of both passes; a whole step sends nothing else but what the update does, and devices share 4BDF and 8BDF for a layer."""
+    mesh, forward, backward, whole, flops = traced(name)
     want = table(name, mesh.shape.get("X", 1), mesh.shape.get("Y", 1))
     assert (volume(forward), volume(backward)) == (L * want[0], L * want[1])
     update = {"ZeRO-1": 8, "ZeRO-2": 4}.get(name, 0) * BIG["D"] * BIG["F"]
     assert volume(whole) == L * (sum(want) + update)
     assert {c.dtype for c in whole} <= {"bf16"} and not whole.doubts
+    assert flops == [L * n * prod(BIG.values()) for n in (4, 8)]
 
 
 PREDICTED = {
@@ -177,7 +161,7 @@ PREDICTED = {
 @pytest.mark.parametrize("name", PREDICTED)
 def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
     """Each line of `costs.training.dp_fsdp_tp` that sends, with its axes, shapes and type, once in each layer."""
-    mesh, *passes, _ = traced(*STRATEGIES[name])
+    mesh, *passes, _, _ = traced(name)
     said = dp_fsdp_tp.algorithm(*PREDICTED[name])
     for sent, lines in zip(passes, (said.forward, said.backward)):
         want = [a.collective(BIG, meshes.costs_mesh(mesh)) for a in lines if a.kind != "Matmul"]
@@ -187,7 +171,7 @@ def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
 @pytest.mark.parametrize("name", ["ZeRO-1", "ZeRO-2"])
 def test_zero_sends_what_data_parallelism_does_in_two_halves(name):
     """ReduceScatters of gradients, all layers' at the end or layer by layer, then AllGathers of new weights."""
-    _, forward, _, step = traced(*STRATEGIES[name])
+    _, forward, _, step, _ = traced(name)
     B, D, F = BIG.values()
     whole, shard = [(D, F), (F, D)], [(D // 4, F), (F, D // 4)]
     stacked = lambda shapes: [(L, *s) for s in shapes]  # noqa: E731
@@ -200,50 +184,6 @@ def test_zero_sends_what_data_parallelism_does_in_two_halves(name):
     )
     assert list(step) == [*scatter, *over("AllGather", stacked(shard), stacked(whole))]
     assert volume(step) == L * dp_fsdp_tp.cost("DP", B, D, F, X=4)[1].total and not forward
-
-
-KINDS = {  # forward, backward: kind and axis, how often in a layer
-    "data": ({}, {("AllReduce", "X"): 2}),
-    "ZeRO-1": ({}, {}),
-    "ZeRO-2": ({}, {("ReduceScatter", "X"): 2}),
-    "FSDP": ({("AllGather", "X"): 2}, {("AllGather", "X"): 2, ("ReduceScatter", "X"): 2}),
-    "tensor": (
-        {("AllGather", "Y"): 1, ("ReduceScatter", "Y"): 1},
-        {("AllGather", "Y"): 2, ("ReduceScatter", "Y"): 1},
-    ),
-    "tensor, In kept": (
-        {("AllGather", "Y"): 1, ("ReduceScatter", "Y"): 1},
-        {("AllGather", "Y"): 1, ("ReduceScatter", "Y"): 1},
-    ),
-    "mixed": (
-        {("AllGather", "Y"): 1, ("AllGather", "X"): 2, ("ReduceScatter", "Y"): 1},
-        {("AllGather", "Y"): 2, ("ReduceScatter", "X"): 2, ("AllGather", "X"): 2, ("ReduceScatter", "Y"): 1},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_kinds_and_axes_of_both_passes(name):
-    """Three collectives for a matrix of FSDP; one AllGather and one ReduceScatter of tensor, forward."""
-    _, *passes, _ = traced(*STRATEGIES[name])
-    for sent, want in zip(passes, KINDS[name]):
-        got = {}
-        for c in sent:
-            got[c.kind, *c.axes] = got.get((c.kind, *c.axes), 0) + c.times
-        assert got == {k: L * n for k, n in want.items()}
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_flops_are_shared_evenly(name):
-    """4BDF forward and 8BDF backward for a layer, over all devices together."""
-    s, grid = STRATEGIES[name]
-    mesh, (B, D, F) = meshes.mesh(*grid), BIG.values()
-    like = lambda *shape: jax.ShapeDtypeStruct(shape, "bfloat16")  # noqa: E731
-    w, In = mlp_training_step.Weights(like(L, D, F), like(L, F, D)), like(B, D)
-    forward, backward = mlp_training_step.passes(s, mesh)
-    Out, kept = jax.eval_shape(forward, In, w)
-    assert trace.count(forward, In, w).matmul_flops == L * 4 * B * D * F
-    assert trace.count(backward, Out, kept, w).matmul_flops == L * 8 * B * D * F
 
 
 @pytest.mark.parametrize(
@@ -262,12 +202,10 @@ def test_bytes_that_a_device_holds_between_steps(name, weights, averages):
 def test_fsdp_holds_one_whole_matrix_at_a_time():
     """No array of a device is larger than one gathered matrix or 1/X of all layers; data parallelism holds all."""
     mesh, layers, wide = meshes.mesh(*X4), 12, 64
-    like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
-    w, In = mlp_training_step.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
-    moments = jax.eval_shape(ADAM.start, w)
 
     def largest(s):
-        made = results(jax.make_jaxpr(mlp_training_step.step(s, mesh, ADAM))(w, moments, In, In))
+        step = mlp_training_step.step(s, mesh, ADAM)
+        made = results(jax.make_jaxpr(step)(*absent(8, wide, 4 * wide, layers, "float32")))
         return max(prod(shape) for shape, _ in made)
 
     matrix = 4 * wide * wide
@@ -279,11 +217,9 @@ def test_fsdp_holds_one_whole_matrix_at_a_time():
 def test_memory_that_the_compiler_gives_to_fsdp():
     """A further layer costs weights and two averages, old and new, and gradients, all 1/X; no whole matrix stays."""
     mesh, wide = meshes.mesh(*X4), 64
-    like = lambda *shape: jax.ShapeDtypeStruct(shape, "float32")  # noqa: E731
 
     def needs(s, layers):
-        w, In = mlp_training_step.Weights(like(layers, wide, 4 * wide), like(layers, 4 * wide, wide)), like(8, wide)
-        lowered = mlp_training_step.step(s, mesh, ADAM).lower(w, jax.eval_shape(ADAM.start, w), In, In)
+        lowered = mlp_training_step.step(s, mesh, ADAM).lower(*absent(8, wide, 4 * wide, layers, "float32"))
         m = lowered.compile().memory_analysis()
         return m.temp_size_in_bytes + m.argument_size_in_bytes + m.output_size_in_bytes
 

@@ -17,6 +17,7 @@ from helpers.costs.training import training_step
 from helpers.costs.training.layout import Layout
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
+from helpers.kernels.attention import ring_attention
 from helpers.kernels.training import context_parallel, transformer_over_mesh
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
@@ -114,54 +115,45 @@ def bytes_of(c, B=8, T=16):
     return layers, 2 * (2 * V * D + D), norms, 2 * B * T * D
 
 
-def test_data_sends_every_gradient_once_and_nothing_forward():
-    """One AllReduce for each array."""
-    c, grid, axes = WAYS["data"]
-    layers, outside, norms, _ = bytes_of(c)
-    assert sent_by(c, grid, axes) == [{}, {("AllReduce", "X"): layers + norms + outside}]
-
-
-def test_fsdp_gathers_twice_and_scatters_once():
-    """Of what stands outside of the layers, the gathered form is kept."""
-    c, grid, axes = WAYS["FSDP"]
-    layers, outside, norms, _ = bytes_of(c)
-    once = layers + norms + outside
-    assert sent_by(c, grid, axes) == [
-        {("AllGather", "X"): once},
-        {("AllGather", "X"): once + layers + norms, ("ReduceScatter", "X"): once},
-    ]
-
-
-def test_tensor_sends_activations_twice_in_each_half_of_a_layer():
-    """4BD and 6BD bytes for each of attention and MLP; gradients of what is whole along Y are added up."""
-    c, grid, axes = WAYS["tensor"]
-    _, outside, norms, x = bytes_of(c)
-    halves = 2 * c.L
-    assert sent_by(c, grid, axes) == [
-        {("AllGather", "Y"): halves * x, ("ReduceScatter", "Y"): halves * x},
-        {
-            ("AllGather", "Y"): halves * 3 * x,
-            ("ReduceScatter", "Y"): halves * 2 * x,
-            ("AllReduce", "Y"): norms + outside,
-        },
-    ]
-
-
-def test_fsdp_and_tensor_divide_each_others_bytes():
-    """Weights of the layers by |Y|, activations by |X|."""
-    c, grid, axes = WAYS["FSDP + tensor"]
-    (X, Y), (layers, outside, norms, x) = grid[0], bytes_of(c)
-    halves, once = 2 * c.L, layers / Y + norms + outside
-    assert sent_by(c, grid, axes) == [
-        {("AllGather", "Y"): halves * x / X, ("ReduceScatter", "Y"): halves * x / X, ("AllGather", "X"): once},
-        {
+def by_hand(name, c, grid):
+    """[forward, a whole step]: what `sent_by` gives, from the sizes alone."""
+    layers, outside, norms, x = bytes_of(c)
+    sizes, halves, once = dict(zip(grid[1], grid[0])), 2 * c.L, layers + norms + outside
+    if name == "data":  # one AllReduce for each array, nothing forward
+        return [{}, {("AllReduce", "X"): once}]
+    if name == "FSDP":  # of what stands outside of the layers, the gathered form is kept
+        return [
+            {("AllGather", "X"): once},
+            {("AllGather", "X"): once + layers + norms, ("ReduceScatter", "X"): once},
+        ]
+    if name in (
+        "tensor",
+        "FSDP + tensor",
+    ):  # 4BD and 6BD bytes for each of attention and MLP, over |X|; weights over |Y|
+        X, Y = sizes.get("X", 1), sizes["Y"]
+        cut = layers / Y + norms + outside
+        there = {("AllGather", "Y"): halves * x / X, ("ReduceScatter", "Y"): halves * x / X}
+        step = {
             ("AllGather", "Y"): halves * 3 * x / X,
             ("ReduceScatter", "Y"): halves * 2 * x / X,
-            ("AllGather", "X"): once + layers / Y + norms,
-            ("ReduceScatter", "X"): once,
-            ("AllReduce", "Y"): (norms + outside) / X,
-        },
-    ]
+            ("AllReduce", "Y"): (norms + outside) / X,  # gradients of what is whole along Y
+        }
+        if X == 1:
+            return [there, step]
+        more = {("AllGather", "X"): cut + layers / Y + norms, ("ReduceScatter", "X"): cut}
+        return [there | {("AllGather", "X"): cut}, step | more]
+    # context: the MLP sends nothing; keys and values go round once forward and once, with their gradients, backward
+    S = sizes["S"]
+    kv = 2 * 2 * 8 * 16 // S * c.K * c.H
+    forward, backward = c.L * (S - 1) * kv, c.L * ((S - 1) * 2 * kv + kv)
+    return [{("Permute", "S"): forward}, {("Permute", "S"): forward + backward, ("AllReduce", "S"): once}]
+
+
+@pytest.mark.parametrize("name", ["FSDP + tensor", "data", "FSDP", "tensor", "context"])
+@pytest.mark.sample(quick=2)
+def test_bytes_of_every_kind_are_those_by_hand(name):
+    c, grid, axes = WAYS[name]
+    assert sent_by(c, grid, axes) == by_hand(name, c, grid)
 
 
 def test_pods_send_gradients_only_and_each_chip_its_share():
@@ -174,20 +166,7 @@ def test_pods_send_gradients_only_and_each_chip_its_share():
     assert over_pods == {("AllReduce", "P"): layers / 4, ("AllReduce", "PY"): (norms + outside) / 2}
 
 
-@pytest.mark.slow
-def test_context_sends_keys_and_values_only():
-    """The MLP sends nothing; keys and values go round once forward and once, with their gradients, backward."""
-    c, grid, axes = WAYS["context"]
-    (S,), (layers, outside, norms, _) = grid[0], bytes_of(c)
-    kv = 2 * 2 * 8 * 16 // S * c.K * c.H  # of one device: bytes of keys and values
-    forward, backward = c.L * (S - 1) * kv, c.L * ((S - 1) * 2 * kv + kv)
-    assert sent_by(c, grid, axes) == [
-        {("Permute", "S"): forward},
-        {("Permute", "S"): forward + backward, ("AllReduce", "S"): layers + norms + outside},
-    ]
-
-
-@pytest.mark.parametrize("factor", [1.0, 2.0])
+@pytest.mark.parametrize("factor", [1.0, pytest.param(2.0, marks=pytest.mark.slow("twice the places"))])
 def test_experts_send_two_all_to_alls_forward_and_two_backward(factor):
     """Places of E experts, used or not, there and back; the gradients of what is not an expert's are added up."""
     c, grid, _ = WAYS["experts"]
@@ -243,7 +222,7 @@ def of_layers(c, grid, axes):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=3)
 def test_layers_send_what_the_predicted_step_does(name):
     """Kind, axes and bytes, but for what the docstring of `transformer_over_mesh` owns up to."""
     c, grid, axes = WAYS.get(name, PODS)
@@ -263,36 +242,19 @@ def test_layers_send_what_the_predicted_step_does(name):
     assert of_layers(c, grid, axes) == [there, rest]
 
 
-def dense_attention(q, k, v, window):
-    G, T = q.shape[2] // k.shape[2], q.shape[1]
-    k, v = (jnp.repeat(a, G, axis=2) for a in (k, v))
-    apart = jnp.arange(T)[:, None] - jnp.arange(T)
-    seen = (apart >= 0) & (apart < (window or T))
-    scores = jnp.where(seen, jnp.einsum("btnh,bsnh->bnts", q, k) / q.shape[-1] ** 0.5, -jnp.inf)
-    return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(scores), v)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [pytest.param(None, marks=pytest.mark.slow), 5])  # a whole decoder has None above
-def test_ring_attention_equals_dense(window):
-    """The result and all three gradients; eight devices, three query heads on each KV head."""
-    mesh, draw = meshes.mesh((8,), ("S",)), np.random.default_rng(1)
-    q, k, v, dout = (jnp.asarray(draw.standard_normal((2, 16, n, 4)), jnp.float32) for n in (6, 2, 2, 6))
-    cut = jax.P(None, "S")
-
-    def on_device(q, k, v, dout):
-        out, pull = jax.vjp(lambda q, k, v: context_parallel.ring(q, k, v, "S", window), q, k, v)
-        return out, *pull(dout)
-
-    run = jax.jit(jax.shard_map(on_device, mesh=mesh, in_specs=(cut,) * 4, out_specs=(cut,) * 4, check_vma=False))
-
-    @jax.jit
-    def dense(q, k, v, dout):
-        out, pull = jax.vjp(lambda q, k, v: dense_attention(q, k, v, window), q, k, v)
-        return out, *pull(dout)
-
-    for a, b in zip(run(q, k, v, dout), dense(q, k, v, dout)):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("window", [None, 5])
+def test_the_ring_is_the_causal_one(window):
+    """Program for program; test_ring_attention has that one against dense attention."""
+    mesh, cut = meshes.mesh((4,), ("S",)), jax.P(None, "S")
+    args = [jax.ShapeDtypeStruct((2, 16, n, 4), jnp.float32) for n in (6, 2, 2)]
+    ours, theirs = (
+        str(jax.make_jaxpr(jax.shard_map(f, mesh=mesh, in_specs=(cut,) * 3, out_specs=cut, check_vma=False))(*args))
+        for f in (
+            lambda q, k, v: context_parallel.ring(q, k, v, "S", window),
+            lambda q, k, v: ring_attention.ring(q, k, v, "S", causal=True, window=window),
+        )
+    )
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(

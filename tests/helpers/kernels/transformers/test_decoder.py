@@ -34,7 +34,7 @@ def ids(*shape):
 
 
 @ALL
-@pytest.mark.sample(quick=20)
+@pytest.mark.sample(quick=8)
 def test_parameters_are_those_that_jax_makes(c):
     made = abstract(c)
     assert sum(a.size for a in jax.tree.leaves(made)) == parameters(c).total
@@ -46,7 +46,7 @@ def test_parameters_are_those_that_jax_makes(c):
 
 
 @ALL
-@pytest.mark.sample(quick=9, slow=8)
+@pytest.mark.sample(quick=6, slow=8)
 def test_flops_are_those_of_the_program(c):
     """Forward, a prompt that unembeds its last token only, and a step of generation on a full cache."""
     params, size = abstract(c), 6
@@ -60,6 +60,7 @@ def test_flops_are_those_of_the_program(c):
 
 
 @ALL
+@pytest.mark.sample(quick=8)
 def test_the_cache_is_as_large_as_predicted(c):
     for size in (2, 5, 9):
         cache = jax.eval_shape(lambda size=size: kernels.empty_cache(c, B, size, jnp.bfloat16))
@@ -120,59 +121,14 @@ def test_every_parameter_has_a_gradient(name):
         assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0, path
 
 
-@pytest.mark.slow
-def test_a_window_as_long_as_the_text_is_none():
-    c, wide = toy(), toy(window=T)
-    params, x = random_params(c), tokens(c, B, T)
-    assert np.array_equal(kernels.forward(params, x, c), kernels.forward(params, x, wide))
-    assert not np.allclose(kernels.forward(params, x, c), kernels.forward(params, x, toy(window=T - 1)))
-
-
-@pytest.mark.slow
-def test_a_window_of_one_sees_the_token_alone():
-    c = toy(L=1, window=1, H=6)
-    params, x = random_params(c), tokens(c, B, T)
-    alone = jnp.stack([kernels.forward(params, x[:, t : t + 1], c)[:, 0] for t in range(T)], axis=1)
-    np.testing.assert_allclose(kernels.forward(params, x, c), alone, rtol=1e-4, atol=1e-5)
-
-
 def test_grouped_heads_are_repeated_ones():
     """GQA is MHA in which the heads of a group have the same keys and values."""
     grouped, full = toy(K=2), toy(K=4)
     params, x = random_params(grouped), tokens(grouped, B, T)
     again = {w: jnp.repeat(params["layers"][0][w], 2, axis=2) for w in ("W_K", "W_V")}
     wide = {**params, "layers": [params["layers"][0] | again]}
-    np.testing.assert_allclose(
-        kernels.forward(params, x, grouped), kernels.forward(wide, x, full), rtol=1e-4, atol=1e-5
-    )
-
-
-def test_rotations_know_distances_only():
-    from helpers.kernels.transformers.decoder_layers import rotate
-
-    q, k = (jax.random.normal(jax.random.key(i), (1, 1, 2, 10)) for i in range(2))
-    score = lambda i, j: jnp.sum(rotate(q, jnp.array([i])) * rotate(k, jnp.array([j])))  # noqa: E731
-    np.testing.assert_allclose(score(7, 3), score(104, 100), rtol=1e-3)
-    assert abs(score(7, 3) - score(7, 4)) > 1e-3
-    np.testing.assert_allclose(jnp.linalg.norm(rotate(q, jnp.array([5]))), jnp.linalg.norm(q), rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_an_even_distribution_surprises_by_log_v():
-    c = toy()
-    params = kernels.init(c, jax.random.key(0)) | {"unembedding": jnp.zeros((c.D, c.V))}
-    np.testing.assert_allclose(kernels.loss(params, tokens(c, B, T), c), np.log(c.V), rtol=1e-6)
-
-
-@pytest.mark.slow("compiles a training step")
-def test_training_makes_the_loss_smaller():
-    c = toy(L=2)
-    params, x = kernels.init(c, jax.random.key(0)), tokens(c, B, T)
-    gradient = jax.jit(jax.value_and_grad(lambda p: kernels.loss(p, x, c)))
-    first, _ = gradient(params)
-    for _ in range(30):
-        params = jax.tree.map(lambda p, g: p - 0.3 * g, params, gradient(params)[1])
-    assert gradient(params)[0] < first / 2
+    forward = jax.jit(lambda few, all_: (kernels.forward(few, x, grouped), kernels.forward(all_, x, full)))
+    np.testing.assert_allclose(*forward(params, wide), rtol=1e-4, atol=1e-5)
 
 
 # ---- said in one sentence
@@ -180,7 +136,7 @@ def test_training_makes_the_loss_smaller():
 
 def test_bad_input():
     c = toy(positions=4)
-    params = kernels.init(c, jax.random.key(0))
+    params = random_params(c)
     with pytest.raises(ValueError, match="8 tokens do not fit 4 learned positions: shorten"):
         kernels.forward(params, tokens(c, B, T), c)
     with pytest.raises(ValueError, match="a prompt of 8 tokens does not fit a cache of 3: make it at least 8"):

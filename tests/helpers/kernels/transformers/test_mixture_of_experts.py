@@ -54,12 +54,12 @@ def by_loop(c, p, x, C=None):
 CONFIGS = {
     "gated": toy(L=1, moe=MoE(E=5, k=2, F=9)),
     "shared, plain": toy(L=1, gated=False, moe=MoE(E=4, k=3, F=9, shared=2)),
+    "all of them": toy(L=1, moe=MoE(E=4, k=4, F=9)),
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("c", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("C", [2, 7, TOKENS])
+@pytest.mark.parametrize("C", [7, 2, TOKENS])
 @pytest.mark.sample(quick=1, slow=2)
 def test_equal_to_a_loop_over_tokens(c, C):
     """With room for all, and with queues that overflow; the dropped are counted."""
@@ -70,19 +70,6 @@ def test_equal_to_a_loop_over_tokens(c, C):
     assert dropped == missing and (missing == 0) == (C == TOKENS)
     if C == TOKENS:
         np.testing.assert_allclose(mixture_of_experts.dropless(p, x, c), want, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow("compiles both forms of a layer, step by step")
-def test_with_all_experts_and_an_even_router_it_is_their_mean():
-    """K = E, uniform weights."""
-    c = toy(L=1, moe=MoE(E=4, k=4, F=9))
-    p, x = layer(c)
-    p = p | {"W_R": jnp.zeros((c.D, 4))}
-    mean = sum(one_mlp(c, {n: w[e] for n, w in p["experts"].items()}, x) for e in range(4)) / 4
-    np.testing.assert_allclose(mixture_of_experts.dropless(p, x, c), mean, rtol=1e-4, atol=1e-5)
-    got, dropped = mixture_of_experts.with_capacity(p, x, c, moe_batch_and_capacity.capacity(TOKENS, 4, 4))
-    np.testing.assert_allclose(got, mean, rtol=1e-4, atol=1e-5)
-    assert dropped == 0
 
 
 @pytest.mark.slow
@@ -104,17 +91,8 @@ def test_queues(E, k, C, seed):
     assert r.dropped(8) == 0
 
 
-@pytest.mark.slow
-def test_dispatch_and_combine_return_what_was_sent():
-    r = mixture_of_experts.route(jax.random.normal(jax.random.key(0), (8, 4)), 2)
-    x = jax.random.normal(jax.random.key(1), (8, 3))
-    places = mixture_of_experts.dispatch(x, r, 4, 8)
-    assert places.shape == (4, 8, 3) and np.count_nonzero(places) == 8 * 2 * 3
-    np.testing.assert_allclose(mixture_of_experts.combine(places, r), x, rtol=1e-5)
-    assert np.count_nonzero(np.asarray(mixture_of_experts.dispatch(x, r, 4, 1)).any(-1)) == 16 - int(r.dropped(1))
-
-
-@pytest.mark.parametrize("factor", [1.0, 1.25, 2.0])
+@pytest.mark.parametrize("factor", [1.25, 1.0, 2.0])
+@pytest.mark.sample(quick=1)
 def test_flops_are_those_of_the_places(factor):
     """With a capacity all places are multiplied; without, k experts for each token; the gradient costs twice."""
     c = toy(L=1, moe=MoE(E=4, k=2, F=9, shared=1))

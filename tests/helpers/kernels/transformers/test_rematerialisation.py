@@ -27,7 +27,7 @@ def test_policies_have_the_names_that_costs_give_them():
 
 @POLICY
 @EACH
-@pytest.mark.sample(quick=3, slow=4, kind="policy")
+@pytest.mark.sample(quick=1, slow=4, kind="policy")
 def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
     """Forward, backward, and what is computed again; exact."""
     step = jax.value_and_grad(lambda p, t: rematerialisation.loss(p, t, c, policy))
@@ -36,18 +36,12 @@ def test_flops_of_a_training_step_are_those_of_the_program(c, policy):
     assert counted.matmul_flops - flops(c, B, T).train == costs.recomputed(c, B, T, policy)
 
 
-@pytest.mark.slow
 @EACH
-@pytest.mark.sample(quick=4, slow=4)
+@pytest.mark.sample(quick=1, slow=4)
 def test_saved_bytes_are_those_of_the_program(c):
     """What JAX hands from the forward to the backward pass, to the last byte."""
-    for policy in ("matmuls", "block", "nothing"):
-        assert saved_bytes(c, policy, jnp.float32) == costs.saved(c, B, T, policy, bytes_each=4), policy
-
-
-def test_saved_bytes_halve_with_the_type():
-    c = toy()
-    assert saved_bytes(c, "matmuls", jnp.bfloat16) == costs.saved(c, B, T, "matmuls")
+    for policy, dtype, size in (("matmuls", "float32", 4), ("block", "bfloat16", 2), ("nothing", "float32", 4)):
+        assert saved_bytes(c, policy, dtype) == costs.saved(c, B, T, policy, bytes_each=size), policy
 
 
 def saved_bytes(c, policy, dtype):
@@ -58,7 +52,7 @@ def saved_bytes(c, policy, dtype):
 
 
 @EACH
-@pytest.mark.sample(quick=4, slow=4)
+@pytest.mark.sample(quick=1, slow=4)
 def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
     kept, least = saved_bytes(c, "everything", jnp.float32), costs.saved(c, B, T, "everything", bytes_each=4)
     assert least < kept < 3 * least

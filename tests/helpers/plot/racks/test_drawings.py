@@ -32,6 +32,7 @@ def drawn(picture) -> int:
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
+@pytest.mark.sample(quick=3)
 def test_every_link_is_drawn_and_no_two_nodes_share_a_place(name):
     c, switches, spines = CLUSTERS[name]
     w = wiring(c, switches, spines)
@@ -107,7 +108,8 @@ def test_shards_are_those_of_the_notation():
     assert all(hsdp[0, y] == hsdp[1, y] == (y / 4, (y + 1) / 4) for y in range(4))
 
 
-@pytest.mark.parametrize("name", ["A100", "H100", "B200"])
+@pytest.mark.parametrize("name", ["H100", "A100", "B200"])
+@pytest.mark.sample(quick=1)
 def test_a_gpu_is_drawn_with_its_numbers(name):
     g = gpu(name)
     words = " ".join(t.get_text() for t in plot.gpu(g, "a GPU with its parts").figure.axes[0].texts)
@@ -121,7 +123,8 @@ def test_a_wave_that_has_begun_is_drawn_to_its_end():
         assert sum(p.get_linestyle() == "-" for p in squares) == tiles
 
 
-@pytest.mark.parametrize("tiles", [5, 36, 61])
+@pytest.mark.parametrize("tiles", [36, 5, 61])
+@pytest.mark.sample(quick=1)
 def test_all_waves_are_on_the_paper_and_have_a_number(tiles):
     (ax,) = plot.wave_rows({"many": tiles}, 12, "tiles on twelve SMs").figure.axes
     right = max(p.get_x() + p.get_width() for p in ax.patches)

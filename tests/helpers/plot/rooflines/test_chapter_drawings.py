@@ -18,6 +18,7 @@ def texts(picture) -> str:
 
 
 @pytest.mark.parametrize("name", ["v5e", "v5p", "v7", "H100", "B200", "A100"])
+@pytest.mark.sample(quick=2)
 def test_a_chip_carries_its_own_rates(name):
     c, said = chip(name), texts(plot.chip(chip(name), ALT))
     for rate in filter(None, (c.fast_bandwidth, c.hbm_bandwidth, c.pcie_bandwidth, c.link_bandwidth)):

@@ -12,6 +12,7 @@ def words(picture) -> str:
 
 
 @pytest.mark.parametrize("name", ["v5e", "v5p", "v7", "H100", "GB200"])
+@pytest.mark.sample(quick=2)
 def test_a_host_has_its_chips_its_ways_out_and_their_rates(name):
     c = chip(name)
     drawn = plot.host(c, "a host with its chips")

@@ -179,6 +179,7 @@ CASES = {  # the four sharded matmuls by XLA's partitioner on a CPU: kind, axes,
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.sample(quick=3)
 def test_the_four_matmuls_on_this_cpu(case, grid):
     a, b, out, wanted = CASES[case]
     p = made(product(grid, out), arr(grid, a), arr(grid, b))
@@ -202,6 +203,7 @@ ASKED = {  # per-device programs in f32 that XLA:CPU leaves as they are
 
 
 @pytest.mark.parametrize("name", ASKED)
+@pytest.mark.sample(quick=3)
 def test_what_is_asked_for_in_shard_map_is_what_is_compiled(name, grid):
     f, ins, out = ASKED[name]
     both = beside(meshes.sharded(f, grid, [ins], out), arr(grid, ins))

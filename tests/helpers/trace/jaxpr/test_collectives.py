@@ -71,17 +71,9 @@ def test_the_same_list_with_and_without_vma(vma):
         whole = lax.all_gather(x, "X", tiled=True, to="invarying" if vma else "varying")
         return lax.psum(lax.psum_scatter(lax.psum(x, "X") + whole[:4], "Y", tiled=True), "Y") + lax.pmax(x[:2], "X")
 
-    assert [str(c)[:13] for c in trace.sent(sm(f, P("X"), P(), check_vma=vma), X16) if c.kind != "ReduceScatter"] == [
-        "AllGather_X b",
-        "AllReduce_X b",
-        "AllReduce_Y b",
-        "AllReduce_X b",
-    ] or vma
-    assert trace.sent(sm(f, P("X"), P(), check_vma=vma), X16).kinds == {
-        "AllGather": 1,
-        "ReduceScatter": 1,
-        "AllReduce": 3,
-    }
+    sent = trace.sent(sm(f, P("X"), P(), check_vma=vma), X16)
+    assert sent.kinds == {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 3}
+    assert sorted(c.axes for c in sent if c.kind == "AllReduce") == [("X",), ("X",), ("Y",)]
 
 
 def test_a_tree_is_one_all_reduce_for_each_array():

@@ -44,6 +44,7 @@ def orders(sizes):
 
 
 @pytest.mark.parametrize("name, axes", [(name, axes) for name, sizes in MESHES.items() for axes in orders(sizes)])
+@pytest.mark.sample(quick=3, kind="name")
 def test_every_kind_over_every_choice_of_axes(name, axes):
     n = int(np.prod([MESHES[name][a] for a in axes]))
     shift = [(i, (i + 1) % n) for i in range(n)]
@@ -59,6 +60,7 @@ def test_every_kind_over_every_choice_of_axes(name, axes):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "int32", "int4", "float8_e4m3fn"])
+@pytest.mark.sample(quick=3)
 def test_types_are_kept(dtype):
     got = agree(
         lambda x: lax.ppermute(lax.all_gather(x, "X", tiled=True), "Y", [(0, 1)]), P("X"), P(), arr(16, 4, dtype=dtype)
@@ -154,6 +156,7 @@ def test_axes_of_size_one_may_lose_their_names():
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sample(quick=2)
 def test_random_programs(seed):
     r = random.Random(seed)
     sizes = r.choice(list(MESHES.values()))
