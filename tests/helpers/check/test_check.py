@@ -20,7 +20,6 @@ def test_any_kind_of_number_passes(got, capsys):
 
 
 def test_jax_numbers_and_arrays_pass(capsys):
-    jnp = pytest.importorskip("jax.numpy")
     assert told(capsys, answer(lambda: jnp.float32(6), 6.0))[0] == 2
     assert told(capsys, answer(lambda: (jnp.arange(3), jnp.bfloat16(2)), (np.arange(3), 2)))[0] == 2
 

@@ -2,10 +2,11 @@
 
 from importlib import import_module
 
+import jax
 import numpy as np
 import pytest
 
-from helpers import check
+from helpers import check, trace
 from helpers.costs.rooflines import roofline
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -41,7 +42,6 @@ def test_methods_and_properties_are_closed():
 
 
 def test_simulators_and_counters_are_closed():
-    trace = pytest.importorskip("helpers.trace")
     from helpers.kernels.rooflines.systolic_array import cycles, frames
 
     assert refused(lambda: cycles([1], 2, 3))
@@ -81,13 +81,11 @@ PROGRAMS = [
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_closed(name):
     """Those of packages within `kernels`, too."""
-    pytest.importorskip("jax")
     module, _, function = name.rpartition(".")
     assert refused(lambda: getattr(import_module(f"helpers.kernels.{module}"), function)(1))
 
 
 def test_a_jitted_formula_is_closed():
-    jax = pytest.importorskip("jax")
     assert refused(lambda: jax.jit(roofline.critical_batch_limit)(1e14, 1e12))
 
 

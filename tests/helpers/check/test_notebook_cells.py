@@ -1,6 +1,5 @@
 """After a cell that failed, a check judges nothing old; an answer that does not end is ended."""
 
-import linecache
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +7,7 @@ from IPython.core.formatters import DisplayFormatter
 
 from helpers import check
 from helpers.check import answer_checks, notebook_cells, raised, solutions
+from tests.helpers.check.test_raised import cell as learners
 from tests.helpers.check.told import told
 
 
@@ -74,12 +74,7 @@ def test_an_endless_answer_is_ended_with_its_line(capsys, monkeypatch):
     source = (
         "def answer(n):\n    while True:\n        try:\n            n += 1\n        except Exception:\n            pass"
     )
-    import linecache
-
-    scope = {}
-    linecache.cache["<ch09-q01>"] = (len(source), None, source.splitlines(keepends=True), "<ch09-q01>")
-    exec(compile(source, "<ch09-q01>", "exec"), scope)
-    a = check.Answer(scope["answer"], points=1)
+    a = check.Answer(learners(source)["answer"], points=1)
     a.gives(1, 1)
     earned, said = told(capsys, a)
     assert earned == 0 and "the answer has not ended after 1 s, at line" in said and "does a loop never end?" in said
@@ -107,9 +102,7 @@ def test_a_sharded_answer_can_be_looked_at(capsys):
 
 
 def stopped():
-    scope, source = {}, "def crossover(x):\n    while True:\n        raise KeyboardInterrupt"
-    linecache.cache["<stopped>"] = len(source), None, source.splitlines(keepends=True), "<stopped>"
-    exec(compile(source, "<stopped>", "exec"), scope)
+    scope = learners("def crossover(x):\n    while True:\n        raise KeyboardInterrupt")
 
     def cell():
         a = check.Answer(scope["crossover"], points=3)

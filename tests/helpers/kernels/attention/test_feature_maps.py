@@ -97,15 +97,8 @@ def test_measures_by_hand():
     np.testing.assert_allclose(error[0, 3], np.sqrt(fit[1][0]) / np.linalg.norm(np.exp(z[0, 3])), rtol=1e-4)
 
 
-@pytest.mark.slow("trains a map")
-def test_what_the_maps_lose():
-    """ELU + 1 spreads its weights; Taylor's follow softmax's where scores are small, and turn round below -1."""
-    _, entropy, _, found = measured(0)
-    mean = {name: [float(np.mean(x)) for x in found[name][1:]] for name in found}
-    kl, spread, error, order = ({name: x[i] for name, x in mean.items()} for i in range(4))
-    assert spread["elu"] > spread["taylor"] > entropy.mean() + 0.05
-    assert error["taylor"] < error["relu"] < error["elu"] and kl["taylor"] < kl["elu"]
-    assert order["elu"] < order["taylor"] < 1
+def test_what_a_taylor_map_loses():
+    """Taylor's weights follow softmax's where scores are small, and turn round below -1."""
 
     @jax.jit
     def along(z):

@@ -3,8 +3,6 @@
 Behind the lengths of texts it stands in `test_forms`, and in the tests of rings, trees, linear attention and steps over a mesh.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,11 +11,9 @@ import pytest
 from helpers.kernels.attention import (
     dense_attention,
     flash_attention,
-    masks,
 )
 from helpers.kernels.attention.masks import FULL, Mask
-from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention
-from helpers.kernels.transformers import decoder
+from helpers.kernels.inference import kv_cache, paged_kv_cache
 from tests.helpers.kernels.attention import reference
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens
 
@@ -39,20 +35,6 @@ def test_nothing_leaks_from_before_every_window(f):
     assert gone.sum() == S - 5
     spoilt = [jnp.where(gone, jnp.nan, x) for x in (k, v)]
     assert all(np.isfinite(x).all() for x in jax.jit(reference.pulled(lambda *x: f(*x, rule)))(q, *spoilt, do))
-
-
-def test_blocks_and_pages_that_are_read_in_part():
-    q, k, v, _ = reference.draw(B, 1, 12, N, K, H)
-    lengths = jnp.array([7, 0])
-    want = dense_attention.attention(q, k, v, masks.padding(lengths, 12))[:, 0]
-    got, _ = jax.jit(partial(ragged_and_paged_attention.attend, block=4))(
-        q[:, 0], spoilt(k, lengths), spoilt(v, lengths), lengths
-    )
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-    pages = lambda x: spoilt(x, lengths).reshape(6, 4, K, H)  # noqa: E731
-    tables = jnp.arange(6).reshape(2, 3)
-    got, _ = jax.jit(ragged_and_paged_attention.attend_pages)(q[:, 0], pages(k), pages(v), tables, lengths)
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow("compiles two caches and their gradients")
@@ -78,14 +60,6 @@ def test_a_cache_whose_empty_places_hold_anything(name):
         for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
             assert np.isfinite(a).all()
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
-
-
-def test_a_whole_prompt_beside_a_cache_of_anything():
-    c = FAMILIES["mistral"]
-    params, text = random_params(c), tokens(c, B, 5)
-    cache = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), kv_cache.empty(c, B, 8, slack=2))
-    got, _ = jax.jit(lambda cache: kv_cache.extend(params, cache, text, jnp.zeros(B, int), c))(cache)
-    np.testing.assert_allclose(got, decoder.forward(params, text, c), rtol=2e-3, atol=2e-4)
 
 
 def test_no_mask_looks_at_everything():

@@ -88,36 +88,17 @@ def test_each_device_holds_its_share_of_the_experts():
     assert 8 * sum(a.addressable_shards[0].data.nbytes for a in laid[1:]) == 4 * 3 * 8 * 16 * 6
 
 
-@pytest.mark.parametrize(
-    "run, said",
-    [
+def test_spread_experts_refuse_what_does_not_fit():
+    mesh, arrays = meshes.mesh((2, 4), ("Y", "Z")), expert_parallel_decode.arrays(weights())
+    make = expert_parallel_decode.program
+    for said, call in (
+        (r"W_in\[E_Z, D, F_Y\] names axis Y", lambda: make(EXPERTS, meshes.mesh((8,), ("Z",)))),
         (
-            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((8,), ("Z",))),
-            r"W_in\[E_Z, D, F_Y\] names axis Y: use one that the mesh has, Z",
+            r"x\[B_Z, D\]: Z is 4 and does not divide B = 6",
+            lambda: make(EXPERTS, mesh, "batch")(normal(6, 16), *arrays),
         ),
-        (
-            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((4, 2), ("Y", "Z")))(
-                normal(4, 16), *expert_parallel_decode.arrays(weights())
-            ),
-            r"W_in\[E_Z, D, F_Y\]: Y is 4 and does not divide F = 6; the nearest that it divides are 4 and 8",
-        ),
-        (
-            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((2, 4), ("Y", "Z")), "batch")(
-                normal(6, 16), *expert_parallel_decode.arrays(weights())
-            ),
-            r"x\[B_Z, D\]: Z is 4 and does not divide B = 6; the nearest that it divides are 4 and 8",
-        ),
-        (
-            lambda: expert_parallel_decode.program(EXPERTS, meshes.mesh((2, 4), ("Y", "Z")), "B"),
-            "tokens are cut 'whole' or 'batch', not 'B'",
-        ),
-        (
-            lambda: expert_parallel_decode.program(toy(D=16, L=1), meshes.mesh((2, 4), ("Y", "Z"))),
-            "give it a Config with such a moe",
-        ),
-    ],
-    ids=["axis", "hidden", "batch", "cut", "dense"],
-)
-def test_spread_experts_refuse_what_does_not_fit(run, said):
-    with pytest.raises(ValueError, match=said):
-        run()
+        ("tokens are cut 'whole' or 'batch', not 'B'", lambda: make(EXPERTS, mesh, "B")),
+        ("give it a Config with such a moe", lambda: make(toy(D=16, L=1), mesh)),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()

@@ -37,6 +37,11 @@ def step(c, keep=0):
     return jax.jit(lambda held, x, at, n: slots.extend(params, held, x, at, c, n, keep))
 
 
+def unwritten(c, B=B):
+    """A cache that holds NaN wherever nothing was written: nobody looks there."""
+    return jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), slots.empty(c, B, SIZE, slack=SLACK))
+
+
 def go(c, held, text, at, n, keep=0):
     """The next n[b] tokens of each row, from at[b] on: their logits, row by row, and the cache. Padding is token V - 1."""
     x = np.full((B, C), c.V - 1, np.int32)
@@ -59,7 +64,7 @@ def go(c, held, text, at, n, keep=0):
 def test_rows_go_on_from_where_they_stand(c):
     """Each by chunks of its own lengths, 0 and 1 among them, past several wraps of a ring of 3."""
     _, text, whole = model(c)
-    held, at = slots.empty(c, B, SIZE, slack=SLACK), [0] * B
+    held, at = unwritten(c), [0] * B
     draw = np.random.default_rng(0)
     while min(at) < T:
         n = [min(int(k), T - t) for k, t in zip(draw.integers(0, C + 1, B), at)]
@@ -143,15 +148,6 @@ def test_a_ring_holds_its_window_and_a_full_layer_everything():
 
 
 @pytest.mark.slow
-def test_chunks_are_the_prompt_at_once():
-    c, (params, text, _) = MIXED, model(MIXED)
-    last, held = jax.jit(lambda x: chunked_prefill.prefill(params, slots.empty(c, B, SIZE), x, c, chunk=5))(text)
-    once, wanted = jax.jit(lambda x: decoder.prefill(params, x, c, SIZE))(text)
-    close(last, once)
-    jax.tree.map(close, held, wanted)
-
-
-@pytest.mark.slow
 def test_chunks_of_a_ragged_batch():
     c, (params, text, whole) = MIXED, model(MIXED)
     n = jnp.array([12, 5, 3])
@@ -213,7 +209,7 @@ def test_what_text_costs(n=5):
 
 def test_a_row_goes_into_a_slot_and_out_again():
     c, (_, text, whole) = MIXED, model(MIXED)
-    _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 4, 4])
+    _, held = go(c, unwritten(c), text, [0, 0, 0], [4, 4, 4])
     _, held = go(c, held, text, [4, 4, 4], [4, 1, 2])
     one = slots.take(held, 0)
     moved = slots.insert(held, one, 2)
@@ -227,8 +223,8 @@ def test_a_row_goes_into_a_slot_and_out_again():
 def test_a_smaller_row_goes_into_a_slot():
     """What it does not reach, of the row that had the slot before, is never seen."""
     c, (_, text, whole) = MIXED, model(MIXED)
-    _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 4, 4])
-    _, short = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [2, 2, 2])
+    _, held = go(c, unwritten(c), text, [0, 0, 0], [4, 4, 4])
+    _, short = go(c, unwritten(c), text, [0, 0, 0], [2, 2, 2])
     small = jax.tree.map(lambda a: a[:, 1:2, :2], short)  # as a cache of size 2 would have it
     _, held = go(c, held, text, [4, 4, 4], [4, 4, 4])
     said, _ = go(c, slots.insert(held, small, 0), text[jnp.array([1, 1, 2])], [2, 8, 8], [4, 1, 1])
@@ -238,48 +234,33 @@ def test_a_smaller_row_goes_into_a_slot():
 def test_bad_input():
     c, (params, text, _) = MIXED, model(MIXED)
     held, at = slots.empty(c, B, 4), np.zeros(B, int)
-    with pytest.raises(
-        ValueError, match="row 1 would reach 5 tokens, and there are places for 4: make the cache larger"
-    ):
-        slots.extend(params, held, text[:, :2], np.array([2, 3, 0]), c)
-    with pytest.raises(ValueError, match="row 0 would reach 12 tokens, and there are places for 4"):
-        chunked_prefill.prefill(params, held, text, c, 2)
-    with pytest.raises(
-        ValueError, match="tokens \\[2, 12\\] at positions \\[3\\] do not fit a cache of 3 rows: tokens are"
-    ):
-        slots.extend(params, held, text[:2], at, c)
-    with pytest.raises(ValueError, match="no token to go on from: give each row one or more"):
-        slots.extend(params, held, text[:, :0], at, c)
-    with pytest.raises(ValueError, match="lengths \\[2\\] do not fit 3 rows"):
-        slots.extend(params, held, text, at, c, lengths=np.array([1, 2]))
-    with pytest.raises(ValueError, match="there is no slot 3: a cache of 3 rows has slots 0 to 2"):
-        slots.insert(held, slots.take(held, 0), 3)
-    with pytest.raises(ValueError, match="there is no slot -1"):
-        slots.take(held, -1)
-    with pytest.raises(ValueError, match="does not fit a cache float32.*the same heads and type"):
-        slots.insert(held, slots.empty(c, 1, 5), 0)
-    with pytest.raises(ValueError, match="in the same form: made with the same config and dtype"):
-        slots.insert(held, slots.empty(c, 1, 4, jnp.int8), 0)
-    with pytest.raises(ValueError, match="a chunk has one token or more, not 0"):
-        chunked_prefill.prefill(params, held, text, c, 0)
-    with pytest.raises(ValueError, match="not 3 rows of 0 places"):
-        slots.empty(c, 3, 0)
-    with pytest.raises(ValueError, match="one token or more is asked for, not 0"):
-        generate.generate(params, text, 0, c)
-
-
-def test_whether_a_request_fits():
-    assert slots.room(MIXED, 8, 5, 4) is None
-    with pytest.raises(ValueError, match="an empty prompt has no last token"):
-        slots.room(MIXED, 8, 0)
-    with pytest.raises(ValueError, match="9 tokens does not fit 8 places in the cache: make it at least 9"):
-        slots.room(MIXED, 8, 9)
-    with pytest.raises(
-        ValueError, match="5 tokens with 5 after it does not fit 8 places in the cache: make it at least 9"
-    ):
-        slots.room(MIXED, 8, 5, 5)
-    with pytest.raises(ValueError, match="17 tokens does not fit 16 learned positions"):
-        slots.room(FAMILIES["gpt-2"], 99, 17)
+    extend = partial(slots.extend, params, held)
+    for sentence, call in {
+        "row 1 would reach 5 tokens, and there are places for 4: make": lambda: extend(
+            text[:, :2], np.array([2, 3, 0]), c
+        ),
+        "row 0 would reach 12 tokens, and there are": lambda: chunked_prefill.prefill(params, held, text, c, 2),
+        r"tokens \[2, 12\] at positions \[3\] do not fit a cache of 3 rows: tokens are": lambda: extend(
+            text[:2], at, c
+        ),
+        "no token to go on from: give each row one or more": lambda: extend(text[:, :0], at, c),
+        r"lengths \[2\] do not fit 3 rows": lambda: extend(text, at, c, lengths=np.array([1, 2])),
+        "there is no slot 3: a cache of 3 rows has slots 0 to 2": lambda: slots.insert(held, slots.take(held, 0), 3),
+        "there is no slot -1": lambda: slots.take(held, -1),
+        "does not fit a cache float32.*the same heads and type": lambda: slots.insert(held, slots.empty(c, 1, 5), 0),
+        "in the same form: made with": lambda: slots.insert(held, slots.empty(c, 1, 4, jnp.int8), 0),
+        "a chunk has one token or more, not 0": lambda: chunked_prefill.prefill(params, held, text, c, 0),
+        "not 3 rows of 0 places": lambda: slots.empty(c, 3, 0),
+        "one token or more is asked for, not 0": lambda: generate.generate(params, text, 0, c),
+        "an empty prompt has no last token": lambda: slots.room(c, 8, 0),
+        "9 tokens does not fit 8 places in the cache: make it at least 9": lambda: slots.room(c, 8, 9),
+        "5 tokens with 5 after it does not fit 8 places in the cache: make it at": lambda: slots.room(c, 8, 5, 5),
+        "17 tokens does not fit 16 learned positions": lambda: slots.room(FAMILIES["gpt-2"], 99, 17),
+        "take a Config without windows": lambda: chunked_prefill.mixed({}, [], [1], [0], [1, 2], 0, LOCAL, row=1),
+    }.items():
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    assert slots.room(c, 8, 5, 4) is None
     assert slots.room(LOCAL, 3, 1000, 1000) is None  # a model of local layers alone goes on for ever
 
 
@@ -311,8 +292,3 @@ def test_a_mixed_step_is_one_pass(name):
     close(got, [*step[:2, 0], last[2, -1]])
     jax.tree.map(close, after, then)
     assert trace.attended(run, held).tokens == c.L * (2 + 4)
-
-
-def test_a_mixed_step_has_no_windows():
-    with pytest.raises(ValueError, match="take a Config without windows"):
-        chunked_prefill.mixed({}, [], [1], [0], [1, 2], 0, LOCAL, row=1)

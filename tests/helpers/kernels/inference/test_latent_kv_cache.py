@@ -63,21 +63,6 @@ def test_queries_without_a_rank_and_no_norms(way):
     is_dense(way, Y2Z4, replace(C, mla=replace(C.mla, q_rank=None), norm="none"))
 
 
-@pytest.mark.slow("compiles three whole models")
-@pytest.mark.parametrize("name", ["whole", "sequences", "places"])
-def test_a_whole_model_decodes_over_a_mesh(name):
-    """Logits and cache of a step are those of one device, from a prompt's cache on."""
-    c, (way, grid) = replace(C, L=3), WAYS[name]
-    params, tokens = random_params(c), np.random.default_rng(2).integers(0, c.V, (B, S))
-    _, kept = decoder.prefill(params, tokens[:, :7], c, S)
-    want, after = decoder.decode(params, kept, tokens[:, 7], 7, c)
-    mesh = meshes.mesh(*grid)
-    laid = sharded_decode_step.start(way, c, mesh, params, kept)
-    got, new = sharded_decode_step.step(way, c, mesh)(*laid, tokens[:, 7], np.full(B, 7))
-    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), new, after)
-
-
 # What is sent and computed; no device is there.
 
 BIG = toy(D=512, L=3, N=64, K=64, H=None, F=2048, mla=MLA(256, kv_rank=128, nope=32, rope=64, v=32))
@@ -243,16 +228,19 @@ def test_a_prefill_equals_the_dense_layer(q_rank):
 
 
 @pytest.mark.slow("compiles whole models over eight devices")
-def test_a_prompt_then_steps_over_a_mesh():
-    c, mesh = replace(C, L=3), meshes.mesh((4, 2), ("X", "Y"))
-    params, tokens = random_params(c), np.random.default_rng(2).integers(0, c.V, (B, 9))
-    want = decoder.forward(params, tokens, c)
-    last, kept = sharded_prefill.prompt(c, mesh, S)(params, tokens[:, :8])
-    np.testing.assert_allclose(last, want[:, 7], rtol=1e-3, atol=1e-4)
-    way, grid = WAYS["sequences"]
-    laid = sharded_decode_step.start(way, c, meshes.mesh(*grid), params, jax.device_get(kept))
-    got, _ = sharded_decode_step.step(way, c, meshes.mesh(*grid))(*laid, tokens[:, 8], np.full(B, 8))
-    np.testing.assert_allclose(got, want[:, 8], rtol=1e-3, atol=1e-4)
+@pytest.mark.parametrize("name", ["whole", "sequences", "places"])
+def test_a_prompt_over_a_mesh_then_a_step_over_another(name):
+    """Logits and cache of the step are those of one device."""
+    c, (way, grid) = replace(C, L=3), WAYS[name]
+    params, tokens, mesh = random_params(c), np.random.default_rng(2).integers(0, c.V, (B, 9)), meshes.mesh(*grid)
+    before, held = decoder.prefill(params, tokens[:, :8], c, S)
+    want, after = decoder.decode(params, held, tokens[:, 8], 8, c)
+    last, kept = sharded_prefill.prompt(c, meshes.mesh((4, 2), ("X", "Y")), S)(params, tokens[:, :8])
+    np.testing.assert_allclose(last, before, rtol=1e-3, atol=1e-4)
+    laid = sharded_decode_step.start(way, c, mesh, params, jax.device_get(kept))
+    got, new = sharded_decode_step.step(way, c, mesh)(*laid, tokens[:, 8], np.full(B, 8))
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), new, after)
 
 
 @pytest.mark.parametrize("X, Y", [(16, 16), (1, 256), (256, 1)])

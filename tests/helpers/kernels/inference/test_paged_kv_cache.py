@@ -3,13 +3,13 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention
 from helpers.kernels.inference.page_allocator import Blocks, Exhausted
 from helpers.kernels.transformers import decoder
+from tests.helpers.kernels.attention import reference
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
 
 close = partial(np.testing.assert_allclose, rtol=2e-3, atol=2e-4)
@@ -277,35 +277,22 @@ def test_bad_tables():
 # ---- what is read is what is there
 
 
-def dense(q, k, v, n):
-    """Attention of each row by itself, over its n keys."""
-    out = np.zeros(q.shape)
-    for b in range(len(q)):
-        for h in range(q.shape[1]):
-            g = h // (q.shape[1] // k.shape[2])
-            if n[b]:
-                w = np.exp(k[b, : n[b], g] @ q[b, h] / q.shape[-1] ** 0.5)
-                out[b, h] = (w / w.sum()) @ v[b, : n[b], g]
-    return out
-
-
 def test_ragged_reads_by_blocks_and_by_pages():
+    """Of each row its own keys, with NaN behind them."""
     B, N, K, H, S, block = 4, 4, 2, 6, 12, 3
-    draw = np.random.default_rng(0)
-    q, k, v = (draw.standard_normal(s).astype(np.float32) for s in ((B, N, H), (B, S, K, H), (B, S, K, H)))
-    order = draw.permutation(B * S // block)
-    tables = order.reshape(B, S // block)
-    pool = [np.empty((B * S // block, block, K, H), np.float32) for _ in "kv"]
-    for a, pages in zip((k, v), pool):
-        pages[order] = a.reshape(-1, block, K, H)
+    q, k, v, _ = reference.draw(B, 1, S, N, K, H)
+    order = np.random.default_rng(0).permutation(B * S // block)
     rows = jax.jit(partial(ragged_and_paged_attention.attend, block=block))
     pages = jax.jit(ragged_and_paged_attention.attend_pages)
     for n in ([12, 1, 0, 7], [3, 3, 4, 12], [0, 0, 0, 1], [0, 0, 0, 0]):
-        y, read = rows(q, k, v, np.array(n))
-        np.testing.assert_allclose(y, dense(q, k, v, n), rtol=1e-4, atol=1e-5)
-        z, taken = pages(q, *pool, tables, np.array(n))
+        there = np.arange(S) < np.array(n)[:, None]
+        spoilt = [np.where(there[..., None, None], a, np.float32("nan")) for a in (k, v)]
+        pool = [a.reshape(-1, block, K, H)[np.argsort(order)] for a in spoilt]
+        y, read = rows(q[:, 0], *spoilt, np.array(n))
+        np.testing.assert_allclose(y, reference.dense(q, k, v, q, there[:, None, None])[0][:, 0], rtol=1e-4, atol=1e-5)
+        z, taken = pages(q[:, 0], *pool, order.reshape(B, S // block), np.array(n))
         np.testing.assert_allclose(z, y, rtol=1e-5, atol=1e-6)
         assert read == taken == sum(-(-x // block) for x in n)
         assert read * block - sum(n) < B * block  # Σ lengths, up to a block for each row, and not B · S
     with pytest.raises(ValueError, match="blocks of 5 do not fill the 12 places of a row: take a divisor of 12"):
-        ragged_and_paged_attention.attend(q, k, v, jnp.array(n), 5)
+        ragged_and_paged_attention.attend(q[:, 0], k, v, np.array(n), 5)

@@ -154,38 +154,17 @@ def test_cache_bytes_of_a_device(way, grid):
 # Bad input.
 
 
-@pytest.mark.parametrize(
-    "way, grid, changes, rows, places, said",
-    [
-        (kv_cache_by_heads.HEADS, Y4, {}, B, S, r"W_Q\[D, N_YZ, H\] names axis Z: use one that the mesh has, Y"),
-        (decode_tp_fsdp_dp.TENSOR, ((8,), ("Y",)), {}, B, S, r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4"),
-        (
-            kv_cache_by_heads.HEADS,
-            Y2Z4,
-            {},
-            6,
-            S,
-            r"K\[B_Z, S, K_Y, H\]: Z is 4 and does not divide B = 6; .* are 4 and 8",
-        ),
-        (
-            kv_cache_by_sequence.SEQUENCE,
-            Y2Z4,
-            {},
-            B,
-            18,
-            r"K\[B, S_Z, K_Y, H\]: Z is 4 and does not divide S = 18; .* are 16 and 20",
-        ),
-        (
-            decode_tp_fsdp_dp.TENSOR,
-            Y4,
-            dict(window=4),
-            B,
-            S,
-            "full layers with two norms and rotations.* leave those out",
-        ),
-    ],
-    ids=["no axis", "too few KV heads", "batch", "places", "window"],
-)
+HEADS, SEQUENCE, TENSOR = kv_cache_by_heads.HEADS, kv_cache_by_sequence.SEQUENCE, decode_tp_fsdp_dp.TENSOR
+REFUSED = [  # way, mesh, changes of the config, rows and places of the cache
+    (HEADS, Y4, {}, B, S, r"W_Q\[D, N_YZ, H\] names axis Z: use one that the mesh has, Y"),
+    (TENSOR, ((8,), ("Y",)), {}, B, S, r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4"),
+    (HEADS, Y2Z4, {}, 6, S, r"K\[B_Z, S, K_Y, H\]: Z is 4 and does not divide B = 6; .* are 4 and 8"),
+    (SEQUENCE, Y2Z4, {}, B, 18, r"K\[B, S_Z, K_Y, H\]: Z is 4 and does not divide S = 18; .* are 16 and 20"),
+    (TENSOR, Y4, dict(window=4), B, S, "full layers with two norms and rotations.* leave those out"),
+]
+
+
+@pytest.mark.parametrize("way, grid, changes, rows, places, said", REFUSED)
 def test_what_does_not_lie_over_the_mesh_is_refused(way, grid, changes, rows, places, said):
     c, mesh = replace(C, **changes), meshes.mesh(*grid)
     kept = np.zeros((rows, places, c.K, c.H), np.float32)

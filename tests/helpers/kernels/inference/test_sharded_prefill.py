@@ -90,36 +90,16 @@ def test_prefill_sends_four_activations_and_each_key_once(X, Y):
     assert sum(x.V(meshes.costs_mesh(mesh)) for x in got if x.axes == ("Y",)) == 4 * 2 * B * T * c.D / X
 
 
-@pytest.mark.parametrize(
-    "run, said",
-    [
-        (
-            lambda: sharded_prefill.prefill(C, meshes.mesh((2,), ("X",))),
-            r"x\[B, T_X, D_Y\] names axis Y: use one that the mesh has, X",
-        ),
-        (
-            lambda: sharded_prefill.prefill(C, meshes.mesh((4, 2), ("X", "Y")))({}, jnp.zeros((1, 18, 16))),
-            r"x\[B, T_X, D_Y\]: X is 4 and does not divide T = 18; the nearest that it divides are 16 and 20",
-        ),
-        (
-            lambda: sharded_prefill.prefill(C, meshes.mesh((1, 8), ("X", "Y"))),
-            r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4",
-        ),
-        (
-            lambda: sharded_prefill.prefill(C, meshes.mesh((4, 2), ("X", "Y")), "sent"),
-            "come by 'ring' or 'gathered', not by 'sent'",
-        ),
-        (
-            lambda: sharded_prefill.prompt(C, meshes.mesh((4, 2), ("X", "Y")), 8)(None, jnp.zeros((1, 12), int)),
-            "a prompt has 1 to 8 tokens, the places of the cache, and this one has 12",
-        ),
-        (
-            lambda: sharded_prefill.prompt(C, meshes.mesh((4, 2), ("X", "Y")), 8)(None, jnp.zeros((1, 0), int)),
-            "a prompt has 1 to 8 tokens, the places of the cache, and this one has 0",
-        ),
-    ],
-    ids=["axis", "tokens", "heads", "keys", "long prompt", "empty prompt"],
-)
-def test_prefill_refuses_what_does_not_lie_over_the_mesh(run, said):
-    with pytest.raises(ValueError, match=said):
-        run()
+def test_prefill_refuses_what_does_not_lie_over_the_mesh():
+    grid = meshes.mesh((4, 2), ("X", "Y"))
+    prefill, prompt = sharded_prefill.prefill, sharded_prefill.prompt(C, grid, 8)
+    for said, call in (
+        (r"x\[B, T_X, D_Y\] names axis Y", lambda: prefill(C, meshes.mesh((2,), ("X",)))),
+        (r"x\[B, T_X, D_Y\]: X is 4 and does not divide T = 18", lambda: prefill(C, grid)({}, jnp.zeros((1, 18, 16)))),
+        (r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4", lambda: prefill(C, meshes.mesh((1, 8), ("X", "Y")))),
+        ("come by 'ring' or 'gathered', not by 'sent'", lambda: prefill(C, grid, "sent")),
+        ("a prompt has 1 to 8 tokens, .* and this one has 12", lambda: prompt(None, jnp.zeros((1, 12), int))),
+        ("a prompt has 1 to 8 tokens, .* and this one has 0", lambda: prompt(None, jnp.zeros((1, 0), int))),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()

@@ -23,54 +23,25 @@ P = jnp.array([[0.4, 0.3, 0.2, 0.1, 0.0], [0.1, 0.2, 0.3, 0.2, 0.2], [0.05, 0.05
 Q = jnp.array([[0.1, 0.3, 0.3, 0.2, 0.1], [0.4, 0.3, 0.3, 0.0, 0.0]])
 
 
-def fixed_threshold(key, guess, q, p, least=0.5):
-    """Wrong: a guess stays when p/q is at least 0.5, whatever the draw."""
-    mine, its = (jnp.take_along_axis(a[:K], guess[:, None], -1)[:, 0] for a in (q, p))
-    kept = jnp.cumprod(its >= least * mine).sum()
-    law = residual(p, jnp.concatenate([q, jnp.zeros_like(p[:1])]))[kept]
-    last = jax.random.categorical(key, jnp.log(law))
-    place = jnp.arange(K + 1)
-    return jnp.where(place < kept, jnp.append(guess, 0), jnp.where(place == kept, last, -1)), kept
-
-
-def redrawn_from_p(key, guess, q, p):
-    """Wrong: right about which guesses stay, but a refused one is drawn again from p."""
-    tokens, kept = accept(key, guess, q, p)
-    last = jax.random.categorical(jax.random.fold_in(key, 9), jnp.log(p[kept]))
-    return tokens.at[kept].set(last), kept
-
-
-@partial(jax.jit, static_argnums=0)
-def _draws(rule, key):
+@jax.jit
+def draws(key):
     def one(key):
         drafting, checking = jax.random.split(key)
-        return rule(checking, jax.random.categorical(drafting, jnp.log(Q)), Q, P)
+        return accept(checking, jax.random.categorical(drafting, jnp.log(Q)), Q, P)
 
     return jax.vmap(one)(jax.random.split(key, DRAWS))
 
 
-def chances(rule):
-    """Of each place's tokens, given that all before were kept guesses: the chance to be that far off the target's law."""
-    tokens, kept = jax.device_get(_draws(rule, jax.random.key(5)))
-    counts = [np.bincount(tokens[kept >= i, i], minlength=V) for i in range(K + 1)]
-    return [chance(n, p) for n, p in zip(counts, P)], kept
-
-
 def test_what_is_drawn_has_the_targets_law():
-    by_place, kept = chances(accept)
+    """Of each place's tokens, given that all before were kept guesses: the chance to be that far off the target's law."""
+    tokens, kept = jax.device_get(draws(jax.random.key(5)))
+    by_place = [chance(np.bincount(tokens[kept >= i, i], minlength=V), p) for i, p in enumerate(P)]
     assert min(by_place) > 1 / WRONG_ONCE_IN
     first, second = (float(a) for a in acceptance(P[:K], Q))
     assert (first, second) == pytest.approx((0.7, 0.6))
     # Of the guesses the expected share stays: 40,000 draws, four standard deviations of a count.
     assert abs((kept >= 1).mean() - first) < 4 * (first * (1 - first) / DRAWS) ** 0.5
     assert abs((kept == 2).mean() - first * second) < 4 * (0.42 * 0.58 / DRAWS) ** 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [fixed_threshold, redrawn_from_p])
-def test_the_same_test_finds_a_wrong_sampler(wrong):
-    by_place, _ = chances(wrong)
-    assert min(by_place) < 1 / WRONG_ONCE_IN**2
 
 
 def test_a_token_that_the_law_never_draws():
@@ -181,15 +152,6 @@ CIRCLE = Table(*(np.roll(np.eye(3), 1, 1) + 1e-9))
 OTHER = Table([0.5, 0.3, 0.2], [0.6, 0.2, 0.2], [0.2, 0.6, 0.2])
 
 
-def argmax(tokens, k, key):
-    """Wrong: the likeliest guess, said to be drawn."""
-    guess, laws = [], []
-    for _ in range(k):
-        laws.append(OTHER.laws[[*tokens, *guess][-1]])
-        guess.append(int(laws[-1].argmax()))
-    return guess, np.array(laws, np.float32).reshape(k, 3)
-
-
 def text_chance(drafter, temperature, law):
     """Of 300 texts, their first two tokens after 0: the chance to be that far off this law of them."""
     keys = jax.random.split(jax.random.key(3), 300)
@@ -214,13 +176,6 @@ def pairs(temperature):
 @pytest.mark.sample(quick=2)
 def test_drawn_texts_have_the_targets_law(drafter, temperature):
     assert text_chance(drafter, temperature, pairs(temperature)) > 1 / WRONG_ONCE_IN
-
-
-@pytest.mark.slow
-def test_the_same_test_finds_a_wrong_drafter_and_a_wrong_law():
-    assert text_chance(argmax, 1.0, pairs(1.0)) < 1 / WRONG_ONCE_IN**2
-    assert text_chance(NGram(3), 1.0, pairs(1.0).T) < 1 / WRONG_ONCE_IN**2
-    assert text_chance(NGram(3), 1.0, pairs(2.0)) < 1 / WRONG_ONCE_IN**2
 
 
 def test_guesses_are_drawn_by_the_law_that_is_told():

@@ -186,21 +186,6 @@ def test_gradients_are_those_of_jax(how):
         assert np.array_equal(mine, theirs)
 
 
-def test_jax_pulls_a_gather_back_as_a_scatter_and_the_other_way():
-    for f, shape, kind in (
-        (lambda x: lax.all_gather(x, "X", tiled=True), (2, 3), "reduce_scatter"),
-        (lambda x: lax.psum_scatter(x, "X", tiled=True), (8, 3), "all_gather"),
-    ):
-        there = ppermute_traffic.read(f, 4, shape).kinds
-        both = ppermute_traffic.read(lambda x, f=f: there_and_back(f, x), 4, shape).kinds
-        assert both - there == {kind: 1}
-
-
-def there_and_back(f, x):
-    y, back = jax.vjp(f, x)
-    return back(y)[0]
-
-
 # The primitives.
 
 

@@ -165,11 +165,8 @@ def test_what_does_not_fit_is_refused(p, m, layers, said):
         make()(w, jnp.zeros(()), xs, targets)
 
 
-def test_a_mesh_without_stages_is_refused():
+def test_stages_lie_along_an_axis_in_their_order():
     with pytest.raises(ValueError, match="no axis Z for the stages, only X: name one of them Z"):
         pipeline_parallel.gradients(pipeline_parallel.two_matmul(1), order("GPipe", 4, 4), meshes.mesh((4,), ("X",)))
-
-
-def test_an_order_on_the_wrong_devices_is_refused():
     with pytest.raises(ValueError, match="stage s lies on device s mod 2"):
         pipeline_parallel.ticks(order("GPipe", 2, 2)[::-1])

@@ -58,21 +58,6 @@ def test_a_chain_of_devices():
         np.testing.assert_allclose(d, a, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("turns, at, same", [("printed", 1, False), ("backward", 1, False), ("backward", 0, True)])
-def test_the_printed_loop_and_its_cures(turns, at, same):
-    """As printed no stage is visited; backward but at a stage's output the gradients are wrong; at its input right."""
-    weights, x = chain(n=4)
-    held = [x]
-    for w in weights:
-        held.append(layer(held[-1], w))
-    dx, gradients = jax.grad(mean_square)(held[-1]), [jnp.zeros_like(w) for w in weights]
-    for i in range(0, 4, -1) if turns == "printed" else reversed(range(4)):
-        dx, gradients[i] = jax.vjp(layer, held[i + at], weights[i])[1](dx)
-    _, want = of_the_whole_net(weights, x)
-    assert np.allclose(np.stack(gradients), np.stack(want), atol=1e-6) == same
-    assert np.any(np.stack(gradients)) == (turns != "printed")
-
-
 C = toy(D=8, L=4, N=2, K=2, H=4, F=12, V=13)
 
 

@@ -115,57 +115,6 @@ def bytes_of(c, B=8, T=16):
     return layers, 2 * (2 * V * D + D), norms, 2 * B * T * D
 
 
-def by_hand(name, c, grid):
-    """[forward, a whole step]: what `sent_by` gives, from the sizes alone."""
-    layers, outside, norms, x = bytes_of(c)
-    sizes, halves, once = dict(zip(grid[1], grid[0])), 2 * c.L, layers + norms + outside
-    if name == "data":  # one AllReduce for each array, nothing forward
-        return [{}, {("AllReduce", "X"): once}]
-    if name == "FSDP":  # of what stands outside of the layers, the gathered form is kept
-        return [
-            {("AllGather", "X"): once},
-            {("AllGather", "X"): once + layers + norms, ("ReduceScatter", "X"): once},
-        ]
-    if name in (
-        "tensor",
-        "FSDP + tensor",
-    ):  # 4BD and 6BD bytes for each of attention and MLP, over |X|; weights over |Y|
-        X, Y = sizes.get("X", 1), sizes["Y"]
-        cut = layers / Y + norms + outside
-        there = {("AllGather", "Y"): halves * x / X, ("ReduceScatter", "Y"): halves * x / X}
-        step = {
-            ("AllGather", "Y"): halves * 3 * x / X,
-            ("ReduceScatter", "Y"): halves * 2 * x / X,
-            ("AllReduce", "Y"): (norms + outside) / X,  # gradients of what is whole along Y
-        }
-        if X == 1:
-            return [there, step]
-        more = {("AllGather", "X"): cut + layers / Y + norms, ("ReduceScatter", "X"): cut}
-        return [there | {("AllGather", "X"): cut}, step | more]
-    # context: the MLP sends nothing; keys and values go round once forward and once, with their gradients, backward
-    S = sizes["S"]
-    kv = 2 * 2 * 8 * 16 // S * c.K * c.H
-    forward, backward = c.L * (S - 1) * kv, c.L * ((S - 1) * 2 * kv + kv)
-    return [{("Permute", "S"): forward}, {("Permute", "S"): forward + backward, ("AllReduce", "S"): once}]
-
-
-@pytest.mark.parametrize("name", ["FSDP + tensor", "data", "FSDP", "tensor", "context"])
-@pytest.mark.sample(quick=2)
-def test_bytes_of_every_kind_are_those_by_hand(name):
-    c, grid, axes = WAYS[name]
-    assert sent_by(c, grid, axes) == by_hand(name, c, grid)
-
-
-def test_pods_send_gradients_only_and_each_chip_its_share():
-    """Data parallelism over pods P, FSDP and tensor in each: over P every chip sums 1/|XY| of the layers' gradients."""
-    c, grid, axes = PODS
-    layers, outside, norms, _ = bytes_of(c)
-    forward, step = sent_by(c, grid, axes)
-    assert not any("P" in over for _, over in forward)
-    over_pods = {key: n for key, n in step.items() if "P" in key[1]}
-    assert over_pods == {("AllReduce", "P"): layers / 4, ("AllReduce", "PY"): (norms + outside) / 2}
-
-
 @pytest.mark.parametrize("factor", [1.0, pytest.param(2.0, marks=pytest.mark.slow("twice the places"))])
 def test_experts_send_two_all_to_alls_forward_and_two_backward(factor):
     """Places of E experts, used or not, there and back; the gradients of what is not an expert's are added up."""

@@ -17,13 +17,9 @@ from helpers.plot.attention import (
     many_chips,
     softmax_state,
 )
+from tests.helpers.plot.drawn import ALT, texts
 
-ALT = "what the picture shows, in words"
 SCORES = [1.0, 3.0, 2.0, 0.0, 4.0, 2.0]
-
-
-def texts(picture) -> list[str]:
-    return [t.get_text() for ax in picture.figure.axes for t in ax.texts]
 
 
 def test_the_state_is_that_of_all_prefixes():

@@ -1,8 +1,6 @@
 """Slots, caches and drafts as they are drawn, against what the cost functions count."""
 
-import pytest
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 
 from helpers import plot
 from helpers.costs.inference.request_log import continuous_steps, static_steps
@@ -11,13 +9,9 @@ from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.plot.inference.batches_in_time import FILLS
 from helpers.plot.inference.cache_on_chips import LAYOUTS, owners
 from helpers.plot.inference.what_is_cached import KEPT, NEW
+from tests.helpers.plot.drawn import boxes
 
 SAID = "a figure with some boxes in rows"
-
-
-def boxes(ax, fill=None):
-    some = [p for p in ax.patches if isinstance(p, Rectangle)]
-    return [p for p in some if fill is None or to_hex(p.get_facecolor()) == to_hex(fill)]
 
 
 def test_slots_are_busy_as_long_as_the_steps_say():
@@ -25,16 +19,10 @@ def test_slots_are_busy_as_long_as_the_steps_say():
     outputs = (6, 2, 2, 6)
     axes = plot.batching(outputs, 2, SAID).figure.axes
     for ax, steps in zip(axes, (static_steps, continuous_steps)):
-        bars = [p for fill in FILLS for p in boxes(ax) if p.get_facecolor() == pytest.approx(_rgba(fill))]
+        bars = [p for fill in FILLS for p in boxes(ax, to_hex(fill))]
         assert max(p.get_x() + p.get_width() for p in bars) == steps(outputs, 2)
         assert sorted(p.get_width() for p in bars) == sorted(n - 1 for n in outputs)
         assert f": {steps(outputs, 2)} steps" in ax.get_title(loc="left")
-
-
-def _rgba(fill):
-    from matplotlib.colors import to_rgba
-
-    return to_rgba(fill)
 
 
 def test_blocks_are_read_up_to_the_last_token():
@@ -50,20 +38,22 @@ def test_a_stroke_for_each_arrival():
 
 def test_a_cache_for_each_sequence_as_long_as_its_context():
     (ax,) = plot.weights_and_caches((4, 8, 2), SAID).figure.axes
-    widths = [p.get_width() for p in boxes(ax, KEPT)]
-    assert [w / widths[1] for w in widths] == [0.5, 1, 0.25] and len(boxes(ax, NEW)) == 3
+    widths = [p.get_width() for p in boxes(ax, to_hex(KEPT))]
+    assert [w / widths[1] for w in widths] == [0.5, 1, 0.25] and len(boxes(ax, to_hex(NEW))) == 3
 
 
 def test_kv_heads_and_who_reads_them():
     axes = plot.cached_heads(8, {"MHA": 8, "GQA": 2, "MLA": None}, SAID).figure.axes
-    assert [len(boxes(ax, KEPT)) for ax in axes] == [8, 2, 1] and {len(boxes(ax, NEW)) for ax in axes} == {8}
+    assert [len(boxes(ax, to_hex(KEPT))) for ax in axes] == [8, 2, 1] and {
+        len(boxes(ax, to_hex(NEW))) for ax in axes
+    } == {8}
     assert [len({line.get_xdata()[1] for line in ax.lines}) for ax in axes] == [8, 2, 1]
 
 
 def test_kept_tokens_are_counted():
     """Four layers, eight tokens, a window of three."""
     axes = plot.kept_tokens(8, 4, 3, SAID).figure.axes
-    assert [len(boxes(ax, KEPT)) for ax in axes] == [32, 12, 22, 16]
+    assert [len(boxes(ax, to_hex(KEPT))) for ax in axes] == [32, 12, 22, 16]
     assert [t.get_text() for ax in axes for t in ax.texts if t.get_text().endswith("kept")] == [
         "32 kept", "12 kept", "22 kept", "16 kept"]  # fmt: skip
 
@@ -77,7 +67,7 @@ def test_a_ring_has_sinks_and_the_window():
 
 def test_pieces_cover_the_triangle():
     axes = plot.chunks(6, 2, SAID).figure.axes
-    area = lambda ax, fill: sum(p.get_width() * p.get_height() for p in boxes(ax, fill))  # noqa: E731
+    area = lambda ax, fill: sum(p.get_width() * p.get_height() for p in boxes(ax, to_hex(fill)))  # noqa: E731
     assert [area(ax, NEW) for ax in axes] == [3, 3, 3] and [area(ax, KEPT) for ax in axes] == [0, 4, 8]
     assert sum(area(ax, NEW) + area(ax, KEPT) for ax in axes) == 6 * 7 / 2
 

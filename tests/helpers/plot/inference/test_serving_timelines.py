@@ -2,18 +2,14 @@
 
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 
 from helpers import plot
 from helpers.costs.inference.engine_simulation import interleaved
 from helpers.kernels.inference.page_allocator import Blocks
 from helpers.plot.inference.serving_timelines import BLOCKS, SPANS
+from tests.helpers.plot.drawn import boxes, greys
 
 SAID = "a figure with some boxes in rows"
-
-
-def boxes(ax):
-    return [p for p in ax.patches if isinstance(p, Rectangle)]
 
 
 def test_a_bar_stands_where_a_server_worked():
@@ -81,8 +77,5 @@ def test_texts_run_along_a_curve():
 
 @pytest.mark.parametrize("fills", [SPANS, {k: v for k, v in BLOCKS.items() if k != "let go"}], ids=["bars", "blocks"])
 def test_fills_differ_in_grey(fills):
-    grey = sorted(
-        sum(w * int(to_hex(fill)[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5)))
-        for fill, *_ in fills.values()
-    )
+    grey = sorted(greys(fill for fill, *_ in fills.values()))
     assert all(b - a > 12 for a, b in zip(grey, grey[1:]))

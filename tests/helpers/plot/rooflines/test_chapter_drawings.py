@@ -9,18 +9,13 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.plot.sharding.four_cases import CASES
 from helpers.plot.sharding.sharded_arrays import holders
-
-ALT = "what the picture shows, in words"
-
-
-def texts(picture) -> str:
-    return "\n".join(t.get_text() for ax in picture.figure.axes for t in ax.texts)
+from tests.helpers.plot.drawn import ALT, texts
 
 
 @pytest.mark.parametrize("name", ["v5e", "v5p", "v7", "H100", "B200", "A100"])
 @pytest.mark.sample(quick=2)
 def test_a_chip_carries_its_own_rates(name):
-    c, said = chip(name), texts(plot.chip(chip(name), ALT))
+    c, said = chip(name), "\n".join(texts(plot.chip(chip(name), ALT)))
     for rate in filter(None, (c.fast_bandwidth, c.hbm_bandwidth, c.pcie_bandwidth, c.link_bandwidth)):
         assert show.rate(rate) in said and f"C/W = {c.rate() / rate:,.0f}" in said
     assert show.bytes(c.hbm_bytes) in said and ("not published" in said) == (
@@ -50,7 +45,7 @@ def test_products_draw_each_block_and_both_summands():
     third = picture.figure.axes[2]
     drawn = [p for p in third.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) != "#ffffff"]
     assert len(drawn) == 2 + 2 + 2
-    assert "AllGather A or B" in texts(picture)
+    assert "AllGather A or B" in "\n".join(texts(picture))
 
 
 def test_each_pass_computes_its_own_keys():
@@ -63,6 +58,6 @@ def test_each_pass_computes_its_own_keys():
 
 
 def test_the_block_names_every_weight():
-    said = texts(plot.transformer_block(ALT))
+    said = "\n".join(texts(plot.transformer_block(ALT)))
     for name in ("W_Q", "W_K", "W_V", "W_O", "W_{in}", "W_{gate}", "W_{out}", "router"):
         assert name in said

@@ -5,10 +5,7 @@ import pytest
 from helpers import plot, show
 from helpers.costs.rooflines.chips import chip
 from helpers.plot.rooflines import reuse
-
-
-def words(picture) -> str:
-    return " ".join(t.get_text() for ax in picture.figure.axes for t in ax.texts)
+from tests.helpers.plot.drawn import texts
 
 
 @pytest.mark.parametrize("name", ["v5e", "v5p", "v7", "H100", "GB200"])
@@ -16,7 +13,7 @@ def words(picture) -> str:
 def test_a_host_has_its_chips_its_ways_out_and_their_rates(name):
     c = chip(name)
     drawn = plot.host(c, "a host with its chips")
-    said, arrows = words(drawn), len(drawn.figure.axes[0].patches) - 2 - c.chips_per_host
+    said, arrows = " ".join(texts(drawn)), len(drawn.figure.axes[0].patches) - 2 - c.chips_per_host
     for rate in (c.dcn_bandwidth, c.link_bandwidth):
         assert show.rate(rate) in said
     assert (show.rate(c.pcie_bandwidth) if c.pcie_bandwidth else "not\npublished") in said

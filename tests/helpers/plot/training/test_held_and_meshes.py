@@ -12,13 +12,9 @@ from helpers.costs.training.training_step import zero_memory
 from helpers.plot.training.held_and_sent import MINE, WAYS, arrays, mesh_of
 from helpers.plot.training.meshes_on_chips import INK, X, Y, cube_groups
 from helpers.plot.training.what_is_divided import CUTS
+from tests.helpers.plot.drawn import ALT, texts
 
-ALT = "what the picture shows, in words"
 STRATEGY = {"Data parallelism": "DP", "FSDP": "FSDP", "Tensor parallelism": "TP", "FSDP + TP": "FSDP+TP"}
-
-
-def texts(picture) -> list[str]:
-    return [t.get_text() for ax in picture.figure.axes for t in ax.texts]
 
 
 @pytest.mark.parametrize("way", WAYS)

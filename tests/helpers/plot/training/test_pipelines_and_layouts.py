@@ -3,18 +3,14 @@
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 
 from helpers import plot
 from helpers.costs.training.pipeline_schedules import bubble, pipeline
 from helpers.kernels.training.pipeline_parallel import ticks
 from helpers.plot.training.pipelines_and_layouts import TASKS
+from tests.helpers.plot.drawn import boxes, greys
 
 SAID = "two panels with a row of boxes for each device"
-
-
-def boxes(ax):
-    return [p for p in ax.patches if isinstance(p, Rectangle)]
 
 
 def test_a_box_stands_where_a_device_worked():
@@ -43,10 +39,7 @@ def test_thin_stages_have_short_ticks():
 
 
 def test_kinds_differ_in_grey():
-    grey = [
-        sum(w * int(to_hex(fill)[i : i + 2], 16) for w, i in ((0.3, 1), (0.59, 3), (0.11, 5)))
-        for _, fill, _ in TASKS.values()
-    ]
+    grey = greys(fill for _, fill, _ in TASKS.values())
     assert all(b - a > 50 for a, b in zip(grey, grey[1:]))
 
 

@@ -20,13 +20,9 @@ from helpers.kernels.transformers import mixture_of_experts as moe
 from helpers.plot.transformers.experts import exchanged, queues
 from helpers.plot.transformers.kept_over_time import schedule
 from helpers.plot.transformers.products import PASSES
+from tests.helpers.plot.drawn import ALT, texts
 
-ALT = "what the picture shows, in words"
 CHOICES = [(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (2, 1)]
-
-
-def texts(picture) -> list[str]:
-    return [t.get_text() for ax in picture.figure.axes for t in ax.texts]
 
 
 def test_the_stack_and_the_block_name_every_matrix():

@@ -1,6 +1,5 @@
 """Compiling for TPUs that are not here: what is stored, what is said without libtpu, and with it the compiler itself."""
 
-import importlib.util
 import json
 import os
 import runpy
@@ -128,9 +127,6 @@ def test_layers_in_a_loop_and_a_refusal():
 
 
 def test_cases_of_the_script_are_those_of_the_file():
-    spec = importlib.util.find_spec("tqdm")
-    if spec is None:
-        pytest.skip("tqdm is not installed")
     script = runpy.run_path(str(ROOT / "book/results/ch02_compiler.py"))
     for name, (_, mesh, ins, out, shapes, _) in script["CASES"].items():
         case = CASES[name]
