@@ -8,6 +8,7 @@ from jax import lax
 
 from helpers.check import traced_program
 from helpers.check.sharded_program import Program
+from tests.helpers.check.programs import told
 
 
 def gather_of(block, **k):
@@ -18,11 +19,6 @@ def gather_of(block, **k):
     a.to_neighbours()
     a.equals(lambda A: A, n=1, I=8, J=4)
     return a
-
-
-def told(a):
-    earned, complaints = a.evaluate()
-    return earned, "".join(complaints)
 
 
 def ring(x, way=1):

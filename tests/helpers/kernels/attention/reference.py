@@ -13,6 +13,12 @@ def draw(B, T, S, N, K, H, seed=0, dtype="float32"):
     return [jax.numpy.asarray(rng.standard_normal(s), dtype) for s in shapes]
 
 
+def spoilt(x, lengths):
+    """x[B, S, ...] with NaN behind each row's length: nobody looks there."""
+    behind = np.arange(x.shape[1]) >= np.asarray(lengths)[:, None]
+    return jax.numpy.where(behind.reshape(*behind.shape, *[1] * (x.ndim - 2)), jax.numpy.nan, x)
+
+
 def pulled(attend):
     """(q, k, v, dO) -> (result, dq, dk, dv), not compiled yet."""
 

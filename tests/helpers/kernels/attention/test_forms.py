@@ -1,7 +1,6 @@
 """Every form of attention against NumPy in float64: result and gradients, any mask, length and type, NaN where nobody looks."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -68,10 +67,10 @@ def test_every_form_is_attention(form, mask, sizes, dtype):
     shape, lengths = sizes["GPU" in form]
     q, k, v, do = reference.draw(*shape, dtype=dtype)
     seen = mask.array(*shape[1:3])[None, None]
-    spoilt = k, v
+    given = q, k, v, do
     if form not in WHOLE:
-        there = np.arange(shape[2]) < np.array(lengths)[:, None]
-        seen, spoilt = seen & there[:, None, None], [jnp.where(there[..., None, None], x, jnp.nan) for x in (k, v)]
-    got = jax.jit(reference.pulled(lambda *x: FORMS[form](*x, mask, lengths)))(q, *spoilt, do)
+        seen = seen & (np.arange(shape[2]) < np.array(lengths)[:, None, None, None])
+        given = q, *(reference.spoilt(x, lengths) for x in (k, v)), do
+    got = jax.jit(reference.pulled(lambda *x: FORMS[form](*x, mask, lengths)))(*given)
     assert {a.dtype for a in got} == {q.dtype}
     reference.close(got, reference.dense(q, k, v, do, seen), 3e-6 if dtype == "float32" else BF16)

@@ -3,6 +3,7 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -107,6 +108,22 @@ def test_masks_of_every_shape():
     found = jax.jit(lambda q, k: [dense_attention.weights(q, k, mask) for mask, _ in shapes])(q, k)
     for P, (_, want) in zip(found, shapes):
         assert ((np.asarray(P) > 0) == np.broadcast_to(want, P.shape)).all()
+
+
+@pytest.mark.parametrize("f", [dense_attention.attention, flash_attention.flash], ids=["dense", "flash"])
+def test_nothing_leaks_from_before_every_window(f):
+    q, k, v, do = reference.draw(2, 2, 9, 4, 2, 8)
+    rule = Mask(True, 3, 1)
+    gone = jnp.asarray(~rule.reach(2, 9))[None, :, None, None]
+    assert gone.sum() == 4
+    spoilt = [jnp.where(gone, jnp.nan, x) for x in (k, v)]
+    assert all(np.isfinite(x).all() for x in jax.jit(reference.pulled(lambda *x: f(*x, rule)))(q, *spoilt, do))
+
+
+def test_no_mask_looks_at_everything():
+    """What somebody sees is read: NaN there is the reader's to know."""
+    q, k, v, _ = reference.draw(1, 2, 3, 1, 1, 4)
+    assert np.isnan(jax.jit(dense_attention.attention, static_argnums=3)(q, k.at[0, 0].set(jnp.nan), v, FULL)).all()
 
 
 BAD = [

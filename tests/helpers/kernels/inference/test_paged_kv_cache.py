@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -277,6 +278,31 @@ def test_bad_tables():
 # ---- what is read is what is there
 
 
+@pytest.mark.slow("compiles two caches and their gradients")
+@pytest.mark.parametrize("name", ["llama", "gpt-oss", "deepseek-v3"])
+def test_a_cache_whose_empty_places_hold_anything(name):
+    """Rows and pages: logits, and the gradient of the parameters through the cache, are those over an empty one."""
+    c = FAMILIES[name]
+    params, text, at, lengths = random_params(c), tokens(c, 2, 4), jnp.array([0, 0]), jnp.array([4, 2])
+    tables = jnp.array([[0, 1], [2, 3]])
+
+    def rows(params, fill):
+        cache = jax.tree.map(lambda a: jnp.full_like(a, fill), kv_cache.empty(c, 2, 8))
+        return kv_cache.extend(params, cache, text, at, c, lengths)[0]
+
+    def pages(params, fill):
+        pool = jax.tree.map(lambda a: jnp.full_like(a, fill), paged_kv_cache.empty(c, 4, 4))
+        return paged_kv_cache.extend(params, pool, tables, text, at, c, lengths)[0]
+
+    real = (jnp.arange(4) < lengths[:, None])[..., None]
+    for f in (rows, pages):
+        run = jax.jit(jax.value_and_grad(lambda p, fill, f=f: jnp.where(real, f(p, fill), 0).sum()))
+        got, want = run(params, jnp.nan), run(params, 0.0)
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            assert np.isfinite(a).all()
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
 def test_ragged_reads_by_blocks_and_by_pages():
     """Of each row its own keys, with NaN behind them."""
     B, N, K, H, S, block = 4, 4, 2, 6, 12, 3
@@ -286,7 +312,7 @@ def test_ragged_reads_by_blocks_and_by_pages():
     pages = jax.jit(ragged_and_paged_attention.attend_pages)
     for n in ([12, 1, 0, 7], [3, 3, 4, 12], [0, 0, 0, 1], [0, 0, 0, 0]):
         there = np.arange(S) < np.array(n)[:, None]
-        spoilt = [np.where(there[..., None, None], a, np.float32("nan")) for a in (k, v)]
+        spoilt = [reference.spoilt(a, n) for a in (k, v)]
         pool = [a.reshape(-1, block, K, H)[np.argsort(order)] for a in spoilt]
         y, read = rows(q[:, 0], *spoilt, np.array(n))
         np.testing.assert_allclose(y, reference.dense(q, k, v, q, there[:, None, None])[0][:, 0], rtol=1e-4, atol=1e-5)

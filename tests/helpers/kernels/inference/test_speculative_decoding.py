@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.costs.inference.speculative_decoding import acceptance, residual
+from helpers.costs.inference.speculative_decoding import acceptance
 from helpers.kernels.inference.speculative_decoding import DraftModel, NGram, Reader, accept, chance, greedy, sample
 from helpers.kernels.transformers.decoder import forward
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params
@@ -46,16 +46,6 @@ def test_what_is_drawn_has_the_targets_law():
 
 def test_a_token_that_the_law_never_draws():
     assert chance([50, 49, 1], [0.5, 0.5, 0.0]) == 0
-
-
-def test_the_residual_is_a_law_and_mends_what_was_kept():
-    draw = np.random.default_rng(0)
-    p, q = draw.dirichlet(np.ones(6), 50), draw.dirichlet(np.ones(6), 50)
-    r = np.asarray(residual(p, q))
-    assert r.sum(-1) == pytest.approx(np.ones(50), abs=1e-5)
-    refused = 1 - np.asarray(acceptance(p, q))[:, None]
-    assert np.minimum(p, q) + refused * r == pytest.approx(p, abs=1e-5)
-    assert np.asarray(residual(p, p)) == pytest.approx(p)  # nothing is ever refused then
 
 
 # ---- the loops, on a small decoder. Its greedy text is found with no cache and no guesses.

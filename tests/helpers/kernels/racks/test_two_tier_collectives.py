@@ -63,11 +63,6 @@ def test_what_crosses_is_what_is_said(H, G):
     assert crossing(_blocks(two.all_to_all), (8 * rows,), (H, G)) == V * (H - 1) / H
 
 
-def test_only_the_middle_step_of_an_all_reduce_crosses():
-    sent = trace.sent(on((2, 4), two.all_reduce, ALL), jax.ShapeDtypeStruct((512,), jnp.int32))
-    assert [c.axes for c in sent] == [("Y",), ("X",), ("Y",)]
-
-
 def routed(T, k, experts_on, seed=0):
     """wanted[8 · T, 8]: k experts of 32 a token, four on each device."""
     rng = np.random.default_rng(seed)

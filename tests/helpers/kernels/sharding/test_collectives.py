@@ -136,14 +136,6 @@ def test_all_to_all_by_the_block():
         assert set(two.links.values()) == {n * n} and set(one.links.values()) == {4 * n * (n - 1)}  # a block is 8 bytes
 
 
-def test_n_minus_one_permutes_round_a_ring():
-    for n in (3, 4, 7):
-        for ways in (1, 2):
-            gather = ppermute_traffic.read(lambda x, w=ways: ours.all_gather(x, "X", 0, w), n, (1, 1))
-            scatter = ppermute_traffic.read(lambda x, w=ways: ours.reduce_scatter(x, "X", 0, w), n, (n, 1))
-            assert gather.kinds["ppermute"] == scatter.kinds["ppermute"] == n - 1
-
-
 # Transposes.
 
 
