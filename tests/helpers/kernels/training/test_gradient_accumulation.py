@@ -104,12 +104,14 @@ DENSE = toy(D=8, L=2, N=4, K=2, H=4, F=12, V=13)
 EXPERTS = replace(DENSE, moe=MoE(E=4, k=2, F=6))
 ALL = Axes(data="P", fsdp="X", tensor="Y")
 DECODERS = {
+    "FSDP": (replace(DENSE, L=1), ((2,), ("X",)), Axes(fsdp="X")),
     "data, FSDP and tensor": (DENSE, ((2, 2, 2), ("P", "X", "Y")), ALL),
     "experts": (EXPERTS, ((2,), ("E",)), Axes(experts="E")),
 }
 
 
-@pytest.mark.parametrize("name", [n if n != "experts" else pytest.param(n, marks=pytest.mark.slow) for n in DECODERS])
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.sample(quick=1)
 def test_a_transformer_in_microbatches_equals_one_large_batch(name):
     c, grid, axes = DECODERS[name]
     mesh, rows = meshes.mesh(*grid), tokens(c, 8, 9)
@@ -135,7 +137,8 @@ def layers_send(c, axes, sizes, micro):
     return {key: n for key, n in out.items() if n}
 
 
-@pytest.mark.parametrize("way, axes", [("dp", Axes(data="X")), ("fsdp", Axes(fsdp="X"))])
+@pytest.mark.parametrize("way, axes", [("fsdp", Axes(fsdp="X")), ("dp", Axes(data="X"))])
+@pytest.mark.sample(quick=1)
 def test_a_transformers_layers_send_what_the_predicted_step_does(way, axes):
     """Gradients of copies once, weights that are gathered and gradients that are scattered for each microbatch."""
     for micro in (1, 2):
