@@ -40,20 +40,9 @@ def dense(q, k, v, phi):
     return out
 
 
-def gradients(f):
-    """[result, dq, dk, dv], jitted."""
-
-    @jax.jit
-    def both(q, k, v, dout):
-        out, pull = jax.vjp(f, q, k, v)
-        return out, *pull(dout)
-
-    return both(*given())
-
-
 @cache
 def by_weights(name):
-    return gradients(lambda *x: linear_attention.parallel(*x, MAPS[name]))
+    return jax.jit(pulled(lambda *x: linear_attention.parallel(*x, MAPS[name])))(*given())
 
 
 FORMS = {
@@ -71,7 +60,7 @@ def test_every_form_equals_the_masked_weights(form, name):
 
     Queries without any weight get 0.
     """
-    got = gradients(lambda *x: FORMS[form](*x, MAPS[name]))
+    got = jax.jit(pulled(lambda *x: FORMS[form](*x, MAPS[name])))(*given())
     assert all(np.isfinite(x).all() for x in got) and np.any(got[0][0, 3]) == (name != "relu")
     for a, b in zip(got, by_weights(name)):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

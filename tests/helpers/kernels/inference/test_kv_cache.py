@@ -75,15 +75,6 @@ def test_rows_go_on_from_where_they_stand(c):
 
 
 @pytest.mark.slow
-def test_a_row_without_tokens_is_left_as_it_is():
-    c, text = MIXED, model(MIXED)[1]
-    _, held = go(c, slots.empty(c, B, SIZE, slack=SLACK), text, [0, 0, 0], [4, 3, 2])
-    _, after = go(c, held, text, [4, 3, 2], [4, 0, 1])
-    same = jax.tree.map(lambda a, b: [bool(np.array_equal(a[:, i], b[:, i])) for i in range(B)], held, after)
-    assert [all(x) for x in zip(*(leaf for run in same for leaf in run.values()))] == [False, True, False]
-
-
-@pytest.mark.slow
 def test_a_draft_that_is_given_up_leaves_no_trace():
     """Wrong tokens are written and overwritten; a ring needs room for them beyond its window, and shows why without it."""
     c, (_, text, whole) = MIXED, model(MIXED)
