@@ -11,6 +11,7 @@ from helpers.costs.sharding.collectives import Collective
 from helpers.costs.transformers.config import LayerKind
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.abstract_arrays import bf16, int32
+from tests.helpers.kernels.attention import reference
 from tests.helpers.kernels.transformers.families import random_params
 
 
@@ -46,6 +47,5 @@ def dense_layer(c, B, S):
 
 
 def upto(held, at):
-    """The cache of sequences with at[B] tokens; NaN stands behind them, for nobody looks there."""
-    return {n: np.where((np.arange(a.shape[1]) >= at[:, None]).reshape(*a.shape[:2], *[1] * (a.ndim - 2)), np.nan, a)
-            .astype(a.dtype) for n, a in held.items()}  # fmt: skip
+    """The cache of sequences with at[B] tokens; NaN stands behind them."""
+    return {name: np.asarray(reference.spoilt(a, at)) for name, a in held.items()}

@@ -1,5 +1,6 @@
 """Drawings of a softmax's state, of what lies where in Flash, and of devices: what they show is what costs and kernels say."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ SCORES = [1.0, 3.0, 2.0, 0.0, 4.0, 2.0]
 
 
 def test_the_state_is_that_of_all_prefixes():
-    prefixes = softmax.prefixes(jnp.array(SCORES))
+    prefixes = jax.jit(softmax.prefixes)(jnp.array(SCORES))
     m, _, total = np.transpose(softmax_state.states(SCORES))
     assert np.allclose(m, prefixes.M) and np.allclose(total, prefixes.L)
     said = texts(plot.online_softmax(SCORES, ALT))
@@ -141,12 +142,13 @@ def test_only_sums_of_rows_cross_cores_and_only_backward():
         assert len(grey) == (3 if way == "backward" else 0)  # the first row is a single block
 
 
-@pytest.mark.parametrize("K", [8, 2, 1])
+@pytest.mark.parametrize("K", [2, 8, 1])
+@pytest.mark.sample(quick=1)
 def test_query_heads_lead_to_the_kv_head_that_the_kernel_reads(K):
     """Keys and values of one head are made to stand out: only the query heads that lead to it notice."""
     ax = plot.shared_heads(8, (K, 8), ALT).figure.axes[0]
     middles = {t.get_text(): t.get_position()[0] for t in ax.texts if "v_" in t.get_text()}
     v = jnp.zeros((1, 1, K, 1)).at[0, 0, K - 1].set(1.0)
-    out = dense_attention.attention(jnp.ones((1, 1, 8, 1)), jnp.ones((1, 1, K, 1)), v)[0, 0, :, 0]
+    out = jax.jit(dense_attention.attention)(jnp.ones((1, 1, 8, 1)), jnp.ones((1, 1, K, 1)), v)[0, 0, :, 0]
     ends = [line.get_xdata()[1] == pytest.approx(middles[f"$k_{K - 1}, v_{K - 1}$"]) for line in ax.lines]
     assert ends == [bool(o) for o in out]
