@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder import release
+from autograder import grade, release
+from autograder.engine.sandbox import available
 from autograder.places import Tree
+from tests.autograder import classes
+from tests.skip_conditions import needs
 
 SAMPLE = Path(__file__).parent / "sample"
 
@@ -35,3 +38,31 @@ def generated(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("sample")
     release.generate(Tree(SAMPLE), folder / "course", folder / "notebooks", database=False)
     return folder
+
+
+@pytest.fixture(scope="session")
+def opened(tmp_path_factory) -> classes.Strict:
+    """The sample released with a gradebook, which takes nbgrader seconds; nobody has handed in."""
+    folder = tmp_path_factory.mktemp("opened")
+    with pytest.MonkeyPatch.context() as patch:
+        classes.apart(patch, folder)
+        return classes.opened(folder)
+
+
+@pytest.fixture(scope="session")
+def large_class(opened, tmp_path_factory):
+    """The class of `classes`, graded once; no test changes it. Who asks for it is in the xdist_group "class"."""
+    needs(available().refusal is None, available().refusal or "")
+    folder = tmp_path_factory.mktemp("large")
+    with pytest.MonkeyPatch.context() as patch:
+        classes.apart(patch, folder)
+        what = classes.copied(opened, folder)
+        classes.everybody_hands_in(what, folder)
+        results = {r.student: r for r in grade.grade(what, progress=False)}
+    before = state(what.root)
+    yield classes.Large(what, results)
+    assert state(what.root) == before, "a test changed the class that all share"
+
+
+def state(folder: Path) -> dict:
+    return {p: (p.stat().st_size, p.stat().st_mtime) for p in folder.rglob("*") if p.is_file()}

@@ -1,6 +1,7 @@
 """No submission holds up the feedback pages of the others: what is too long or too large becomes a plain page, and is named."""
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -10,16 +11,16 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
-from autograder import demo, grade, release
+from autograder import grade
 from autograder.grading import feedback_pages, intake, nbgrader_steps
 from autograder.grading.one_submission import Graded
 from autograder.grading.rebuild import rebuild
-from autograder.places import ROOT, Tree
-from tests.autograder.grading.serial import Serial
+from autograder.places import ROOT
+from tests.autograder import classes
 from tests.autograder.grading.test_jobs import gone
 
-SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
-TOPIC = "ch01_sample"
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("pages")]  # they share a class
+
 HTML = "<div><p>" * 1200
 HOSTILE = {
     "one long line": [new_code_cell("a." * 40_000)],
@@ -36,46 +37,57 @@ HOSTILE = {
 }
 
 
-class Rebuilds(Serial):
+LOUD = {"loud": [new_code_cell("", outputs=[new_output("stream", text="\x1b[31ma\x1b[0m" * 2_000_000)])]}
+QUIET = ("ada", "bob", "cyd", "dan")
+
+
+class Rebuilds(classes.Serial):
     """Runs nothing: the answers are where they should be, and what `HOSTILE` has stands behind them."""
 
     def run(self, jobs):
         released = nbformat.reads(self.assignment.released, as_version=4)
         for job in jobs:
             nb = rebuild(intake.notebook(job.data), nbformat.from_dict(released))[0]
-            nb.cells += HOSTILE.get(job.student, [])
+            nb.cells += (HOSTILE | LOUD).get(job.student, [])
             yield Graded(job.student, nbformat.writes(nb, version=4))
 
 
+@pytest.fixture(scope="module")
+def everybody(opened, tmp_path_factory):
+    """Graded without running an answer; nobody has a page yet."""
+    folder = tmp_path_factory.mktemp("pages")
+    with pytest.MonkeyPatch.context() as patch:
+        classes.apart(patch, folder)
+        patch.setattr(grade, "pool", Rebuilds)
+        patch.setattr(grade, "write_feedback", lambda *_: None)
+        what = classes.copied(opened, folder)
+        for student in (*QUIET, *HOSTILE, *LOUD):
+            classes.hand_in(what, student)
+        grade.grade(what, progress=False)
+    return what
+
+
 @pytest.fixture
-def graded(tmp_path, monkeypatch):
-    """Grade a class of these students without running an answer; the course."""
-    monkeypatch.setenv("COURSE_SECRET", "not a secret")
-    monkeypatch.setenv("HOME", str(tmp_path))
+def class_of(everybody, tmp_path, monkeypatch):
+    """A class of these students."""
+    classes.apart(monkeypatch, tmp_path)
     monkeypatch.setattr(grade, "pool", Rebuilds)
 
-    def graded(*students: str, pages: bool = True) -> grade.Class:
-        what = demo.open_class(TOPIC, SAMPLE, tmp_path / "course")
-        released = nbformat.read(what.notebook("release"), as_version=4)
-        for student in students:
-            release.write(what.notebook("submitted", student), nbformat.writes(released, version=4))
-        with monkeypatch.context() as patched:
-            if not pages:
-                patched.setattr(grade, "write_feedback", lambda *_: None)
-            grade.grade(what, progress=False)
+    def made(*students: str) -> classes.Strict:
+        what = classes.copied(everybody, tmp_path)
+        for student in {*what.students} - {*students}:
+            shutil.rmtree(what.root / "submitted" / student)
         return what
 
-    return graded
-
-
-pytestmark = pytest.mark.filterwarnings("default")
+    return made
 
 
 @pytest.mark.slow("makes pages that are too much for nbgrader")
-def test_hostile_pages(graded, capsys, monkeypatch):
+def test_hostile_pages(class_of, capsys, monkeypatch):
     """Every page is there with its scores; those that take too long are plain and named."""
     monkeypatch.setattr(feedback_pages, "PROCESSOR", 4)
-    what = graded("ada", *HOSTILE)
+    what = class_of("ada", *HOSTILE)
+    grade.grade(what, progress=False)
     said = capsys.readouterr().err
     for student in ("ada", *HOSTILE):
         page = what.page(student).read_text(encoding="utf-8")
@@ -88,11 +100,9 @@ def test_hostile_pages(graded, capsys, monkeypatch):
 
 
 @pytest.mark.slow("makes a page that is too much for nbgrader")
-def test_a_page_of_too_much_memory_is_named(graded, monkeypatch):
+def test_a_page_of_too_much_memory_is_named(class_of, monkeypatch):
     monkeypatch.setattr(feedback_pages, "MEMORY", 400_000_000)
-    loud = new_output("stream", text="\x1b[31ma\x1b[0m" * 2_000_000)
-    monkeypatch.setitem(HOSTILE, "loud", [new_code_cell("", outputs=[loud])])
-    what = graded("loud", "ada", pages=False)
+    what = class_of("loud", "ada")
     found = {p.student: p for p in feedback_pages.write_pages(what, ["loud", "ada"])}
     assert found["loud"].why == "It takes too much memory." and what.page("loud").is_file()
     assert found["ada"] == feedback_pages.Page("ada")
@@ -105,10 +115,10 @@ def test_code_is_coloured_as_far_as_it_is_short():
 
 
 @pytest.mark.slow("makes pages in processes that are killed")
-def test_a_process_that_dies_costs_one_page_its_colours(graded, monkeypatch):
+def test_a_process_that_dies_costs_one_page_its_colours(class_of, monkeypatch):
     monkeypatch.setattr(feedback_pages, "EACH", 1)
-    students = [f"s{i}" for i in range(8)]
-    what = graded(*students, pages=False)
+    students = sorted(QUIET)
+    what = class_of(*students)
     found = feedback_pages.write_pages(what, students)
     pages = [next(found)]
     for process in psutil.Process().children():
@@ -132,10 +142,10 @@ list(feedback_pages.write_pages(what, ["html", "long lines"]))
 
 
 @pytest.mark.slow("makes pages in processes that are killed")
-def test_a_killed_grader_leaves_no_process(graded):
+def test_a_killed_grader_leaves_no_process(class_of):
     """While its processes are in the midst of pages that take long."""
-    what = graded("html", "long lines", pages=False)
-    command = [sys.executable, "-c", WRITES, TOPIC, str(what.root)]
+    what = class_of("html", "long lines")
+    command = [sys.executable, "-c", WRITES, classes.TOPIC, str(what.root)]
     with subprocess.Popen(command, cwd=ROOT) as run:
         left = []
         while len(left) < 2 or max(p.cpu_times().user for p in left) < 3:  # it imports for one of them
@@ -147,8 +157,8 @@ def test_a_killed_grader_leaves_no_process(graded):
 
 
 @pytest.mark.slow("makes pages")
-def test_a_folder_that_cannot_be_written_costs_its_page_and_no_more(graded, capsys):
-    what = graded("ada", "bob", pages=False)
+def test_a_folder_that_cannot_be_written_costs_its_page_and_no_more(class_of, capsys):
+    what = class_of("ada", "bob")
     what.page("ada").parent.parent.parent.mkdir(exist_ok=True)
     what.page("ada").parent.parent.write_text("a file where the folder should be")
     found = {p.student: p for p in feedback_pages.write_pages(what, what.students)}
@@ -156,9 +166,9 @@ def test_a_folder_that_cannot_be_written_costs_its_page_and_no_more(graded, caps
     assert found["bob"] == feedback_pages.Page("bob")
 
 
-@pytest.mark.slow("makes pages")
-def test_the_table_comes_before_the_pages(graded, monkeypatch):
-    what, seen = graded("ada", pages=False), []
+@pytest.mark.slow("takes the class that others make pages of")
+def test_the_table_comes_before_the_pages(class_of, monkeypatch):
+    what, seen = class_of("ada"), []
     monkeypatch.setattr(grade, "write_feedback", lambda *_: seen.append("pages"))
     grade.grade(what, progress=False, show=lambda rows: seen.append([r.student for r in rows]))
     assert seen == [["ada"], "pages"]

@@ -1,6 +1,5 @@
 """Graded once: what is known is kept, what has changed is graded again, and what a person gave stays."""
 
-import dataclasses
 import gc
 import shutil
 
@@ -9,112 +8,19 @@ import pytest
 from nbformat.v4 import new_code_cell
 from nbgrader import nbgraderformat as validation
 
-from autograder import course, demo, grade, release
+from autograder import course, grade
 from autograder.engine.host import Host
-from autograder.grading import gradebook_writer, hidden_values, nbgrader_steps, one_submission
-from autograder.places import ROOT, Tree
-from tests.autograder.grading.serial import Serial
-from tests.skip_conditions import needs
+from autograder.grading import gradebook_writer, hidden_values, nbgrader_steps, one_submission, records
+from tests.autograder import classes
+from tests.autograder.classes import RIGHT, SECOND, TOPIC, WRONG, checks_run, hand_in
 
-SAMPLE = ROOT / "tests" / "autograder" / "sample"
-TOPIC = "ch01_sample"
-RIGHT = "def seconds(V, W):\n    return V / W"
-WRONG = "def seconds(V, W):\n    return W / V"
-SECOND = "def longer(a, b):\n    return max(a, b), max(a, b) / min(a, b)"
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("resume")]  # they share a class
 
-pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("resume")]  # they share a release
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory) -> grade.Class:
-    """A class of three, with one that is no notebook: released once, which takes nbgrader seconds."""
-    folder = tmp_path_factory.mktemp("opened")
-    with pytest.MonkeyPatch.context() as patch:
-        elsewhere(patch, folder)
-        made = demo.open_class(TOPIC, Tree(SAMPLE), folder / "course")
-    hand_in(made, "ada", RIGHT, SECOND, "Latency.")
-    hand_in(made, "bob", WRONG, SECOND)
-    release.write(made.notebook("submitted", "eve"), "{")
-    return made
-
-
-def elsewhere(monkeypatch, folder) -> None:
-    for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(folder / "home"))
-
-
-@pytest.fixture
-def what(opened, tmp_path, monkeypatch) -> grade.Class:
-    """A copy of that class."""
-    needs(grade.available().refusal is None, grade.available().refusal or "")
-    elsewhere(monkeypatch, tmp_path)
-    monkeypatch.setenv("COURSE_SECRET", "not a secret")
-    monkeypatch.setattr(grade, "pool", Serial)
-    monkeypatch.setattr(grade, "write_feedback", lambda *_: None)
-    Serial.jobs = []
-    shutil.copytree(opened.root, tmp_path / "course")
-    return dataclasses.replace(opened, scratch=tmp_path / "course")
-
-
-def hand_in(what, student, *answers):
-    nb = nbformat.read(what.notebook("release"), as_version=4)
-    for name, answer in zip(("ch01-q01", "ch01-q02", "ch01-q03"), answers, strict=False):
-        next(c for c in nb.cells if c.id == name).source = answer
-    release.write(what.notebook("submitted", student), nbformat.writes(nb, version=4))
+POINTS = {"ada": 5, "bob": 3, "eve": 0}
 
 
 def scores(what) -> dict[str, float]:
     return {r.student: r.total for r in grade.grade(what, progress=False)}
-
-
-def jobs() -> dict[str, set[str] | None]:
-    """Student -> checks that were run in the last grading; None for all."""
-    done, Serial.jobs = Serial.jobs, []
-    return {j.student: None if j.only is None else set(j.only) for j in done}
-
-
-@pytest.mark.slow("grades a class five times")
-def test_nothing_is_graded_twice(what):
-    assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
-    assert jobs() == {"ada": None, "bob": None, "eve": None}
-    assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
-    assert jobs() == {}
-
-
-@pytest.mark.slow
-def test_a_new_submission_is_a_new_attempt(what):
-    scores(what)
-    first = {j.student: j.values for j in Serial.jobs}
-    hand_in(what, "bob", RIGHT, SECOND)
-    jobs()
-    assert scores(what) == {"ada": 5, "bob": 5, "eve": 0}
-    [again] = Serial.jobs
-    assert again.only is None and again.values != first["bob"]
-    assert len(set(first.values())) == 3
-    assert (what.root / "gradebook.db").is_file()
-
-
-def test_a_mended_check_is_run_alone(what):
-    scores(what)
-    jobs()
-    with grade_of(what, "ada", "ch01-q03") as one:
-        one.manual_score, one.needs_manual_grade = 3.5, False
-    with grade_of(what, "ada", "ch01-q01-check") as one:
-        one.manual_score, one.extra_credit, one.needs_manual_grade = 1.5, 0.25, False
-    source = what.notebook("source")
-    nb = nbformat.read(source, as_version=4)
-    check = next(c for c in nb.cells if c.id == "ch01-q02-check")
-    check.source = check.source.replace("check.report(", "0 * check.report(", 1)
-    assert "0 * check" in check.source
-    nbformat.write(nb, source)
-    assert scores(what) == {"ada": 1.75 + 3.5, "bob": 0, "eve": 0}
-    assert jobs() == {"ada": {"ch01-q02-check"}, "bob": {"ch01-q02-check"}, "eve": None}
-    with grade_of(what, "ada", "ch01-q03") as one:
-        assert (one.manual_score, one.needs_manual_grade) == (3.5, False)
-    with grade_of(what, "ada", "ch01-q01-check") as one:
-        assert (one.manual_score, one.auto_score, one.needs_manual_grade) == (1.5, 2, False)
-    graded = nbformat.read(what.notebook("autograded", "ada"), as_version=4)
-    assert "2 of 2 points" in str(next(c for c in graded.cells if c.id == "ch01-q01-check").outputs)
 
 
 class grade_of:
@@ -131,14 +37,69 @@ class grade_of:
         self.gradebook.close()
 
 
-def test_a_lost_gradebook_is_filled_without_running_anything(what):
-    scores(what)
-    jobs()
-    shutil.rmtree(what.root / "autograded")
-    with what.gradebook() as book:
-        book.remove_submission(what.topic, "bob")
-    assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
-    assert jobs() == {"ada": set(), "bob": set(), "eve": None}
+def mend(what, check: str) -> None:
+    """The check passes nobody any more."""
+    nb = nbformat.read(what.notebook("source"), as_version=4)
+    mended = classes.cell(nb, check)
+    mended.source = mended.source.replace("check.report(", "0 * check.report(", 1)
+    assert "0 * check" in mended.source
+    nbformat.write(nb, what.notebook("source"))
+
+
+def test_nothing_is_graded_twice(graded):
+    assert scores(graded) == POINTS and checks_run() == {}
+
+
+def test_a_new_submission_is_a_new_attempt(graded, graded_once):
+    first = {j.student: j.values for j in graded_once[1]}
+    hand_in(graded, "bob", RIGHT, SECOND)
+    assert scores(graded) == POINTS | {"bob": 5}
+    [again] = classes.Serial.jobs
+    assert again.student == "bob" and again.only is None and again.values != first["bob"]
+    assert len(set(first.values())) == 3
+
+
+def test_a_mended_check_is_run_alone(graded):
+    """What a person gave stays, and counts everywhere."""
+    with grade_of(graded, "ada", "ch01-q03") as written:
+        written.manual_score, written.needs_manual_grade = 3.5, False
+    with grade_of(graded, "ada", "ch01-q01-check") as overruled:
+        overruled.manual_score, overruled.extra_credit, overruled.needs_manual_grade = 1.5, 0.25, False
+    with graded.gradebook() as book:
+        book.find_comment("ch01-q03", "exercises", TOPIC, "ada").manual_comment = "Which of them?"
+        book.db.commit()
+    mend(graded, "ch01-q02-check")
+    assert scores(graded) == {"ada": 1.75 + 3.5, "bob": 0, "eve": 0}
+    assert checks_run() == {"ada": {"ch01-q02-check"}, "bob": {"ch01-q02-check"}, "eve": None}
+    with grade_of(graded, "ada", "ch01-q03") as written:
+        assert (written.manual_score, written.needs_manual_grade) == (3.5, False)
+    with grade_of(graded, "ada", "ch01-q01-check") as overruled:
+        assert (overruled.manual_score, overruled.auto_score, overruled.needs_manual_grade) == (1.5, 2, False)
+    with graded.gradebook() as book:
+        assert book.find_comment("ch01-q03", "exercises", TOPIC, "ada").comment == "Which of them?"
+    nb = nbformat.read(graded.notebook("autograded", "ada"), as_version=4)
+    assert "2 of 2 points" in str(classes.cell(nb, "ch01-q01-check").outputs)
+    assert classes.exports(graded) == {"ada": (5.25,) * 3, "bob": (0, 0, 0), "eve": (0, 0, 0)}
+
+
+def test_a_lost_gradebook_is_filled_without_running_anything(graded):
+    shutil.rmtree(graded.root / "autograded")
+    with graded.gradebook() as book:
+        book.remove_submission(graded.topic, "bob")
+    assert scores(graded) == POINTS
+    assert checks_run() == {"ada": set(), "bob": set(), "eve": None}
+
+
+def test_another_way_to_read_submissions_is_no_new_submission(graded, monkeypatch):
+    """What was graded before is found: no check is run, and a text that was taken for none waits for a person."""
+    with grade_of(graded, "ada", "ch01-q03") as written:
+        written.auto_score, written.needs_manual_grade = 0, False
+    with grade_of(graded, "bob", "ch01-q03") as by_hand:
+        by_hand.manual_score, by_hand.needs_manual_grade = 2, False
+    monkeypatch.setattr(records, "taking", lambda: "another")
+    again = {r.student: r for r in grade.grade(graded, progress=False)}
+    assert checks_run() == {"ada": set(), "bob": set(), "eve": None}
+    assert again["ada"].open == {"ch01-q03"} and again["bob"].total == 5 and not again["bob"].open
 
 
 def test_stopped_in_the_middle(what, monkeypatch):
@@ -158,10 +119,10 @@ def test_stopped_in_the_middle(what, monkeypatch):
     monkeypatch.setattr(grade.Run, "take", stopped)
     with pytest.raises(KeyboardInterrupt):
         scores(what)
-    assert jobs() == {"ada": None, "bob": None}
+    assert checks_run() == {"ada": None, "bob": None}
     monkeypatch.setattr(grade.Run, "take", run)
-    assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
-    assert jobs() == {"bob": set(), "eve": None}
+    assert scores(what) == POINTS
+    assert checks_run() == {"bob": set(), "eve": None}
 
 
 @pytest.mark.parametrize("moment", ["before the gradebook is written", "after it"])
@@ -173,23 +134,18 @@ def test_stopped_in_the_middle(what, monkeypatch):
         ("submission", {"ch01-q01-check": True, "ch01-q03": True}),
     ],
 )
-@pytest.mark.sample(quick=1, kind="moment")
-def test_stopped_at_work_that_a_person_graded(what, monkeypatch, change, waiting, moment):
+def test_stopped_at_work_that_a_person_graded(graded, monkeypatch, change, waiting, moment):
     """What waits for a person is what would, had nobody stopped it."""
-    scores(what)
-    with grade_of(what, "ada", "ch01-q03") as one:
-        one.manual_score, one.needs_manual_grade = 3.5, False
-    with grade_of(what, "ada", "ch01-q01-check") as one:
-        one.manual_score, one.needs_manual_grade = 1.5, False
+    with grade_of(graded, "ada", "ch01-q03") as written:
+        written.manual_score, written.needs_manual_grade = 3.5, False
+    with grade_of(graded, "ada", "ch01-q01-check") as overruled:
+        overruled.manual_score, overruled.needs_manual_grade = 1.5, False
     if change == "time":
-        what.notebook("submitted", "ada").with_name("timestamp.txt").write_text("2030-01-02 12:00:00 UTC")
+        classes.stamp(graded, "ada", "2030-01-02 12:00:00 UTC")
     elif change == "check":
-        nb = nbformat.read(what.notebook("source"), as_version=4)
-        check = next(c for c in nb.cells if c.id == "ch01-q01-check")
-        check.source = check.source.replace("check.report(", "0 * check.report(", 1)
-        nbformat.write(nb, what.notebook("source"))
+        mend(graded, "ch01-q01-check")
     else:
-        hand_in(what, "ada", WRONG, SECOND, "Bandwidth.")
+        hand_in(graded, "ada", WRONG, SECOND, "Bandwidth.")
     steps = gradebook_writer.course.run
 
     def stopped(*words, **more):
@@ -200,11 +156,11 @@ def test_stopped_at_work_that_a_person_graded(what, monkeypatch, change, waiting
     with monkeypatch.context() as patch:
         patch.setattr(gradebook_writer.course, "run", stopped)
         with pytest.raises(KeyboardInterrupt):
-            scores(what)
-    scores(what)
-    for cell, waits in waiting.items():
-        with grade_of(what, "ada", cell) as one:
-            assert (one.manual_score, one.needs_manual_grade) == (3.5 if cell == "ch01-q03" else 1.5, waits)
+            scores(graded)
+    scores(graded)
+    for key, waits in waiting.items():
+        with grade_of(graded, "ada", key) as found:
+            assert (found.manual_score, found.needs_manual_grade) == (3.5 if key == "ch01-q03" else 1.5, waits)
 
 
 @pytest.mark.slow("waits for an engine that fails")
@@ -212,57 +168,49 @@ def test_a_fault_of_ours_is_tried_again(what, monkeypatch):
     def broken(*_, **__):
         raise OSError("no more sockets")
 
-    monkeypatch.setattr(one_submission, "_outputs", broken)
-    rows = {r.student: r for r in grade.grade(what, progress=False)}
+    with monkeypatch.context() as patch:
+        patch.setattr(one_submission, "_outputs", broken)
+        rows = {r.student: r for r in grade.grade(what, progress=False)}
     assert "Grading failed, and not by this notebook: OSError: no more sockets" in rows["ada"].why
     assert rows["ada"].total == 0
-    monkeypatch.undo()
-    monkeypatch.setattr(grade, "pool", Serial)
-    monkeypatch.setattr(grade, "write_feedback", lambda *_: None)
-    monkeypatch.setenv("COURSE_SECRET", "not a secret")
-    jobs()
-    assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
-    assert jobs() == {"ada": None, "bob": None}
+    checks_run()
+    assert scores(what) == POINTS
+    assert checks_run() == {"ada": None, "bob": None}
 
 
-def test_damaged_records_are_made_anew(what):
-    scores(what)
-    jobs()
-    for path in (what.root / ".grading" / TOPIC).glob("*.json"):
+def test_damaged_records_are_made_anew(graded):
+    for path in (graded.root / ".grading" / TOPIC).glob("*.json"):
         path.write_text(path.read_text()[:50])
-    assert scores(what) == {"ada": 5, "bob": 3, "eve": 0}
-    assert jobs() == {"ada": None, "bob": None, "eve": None}
+    assert scores(graded) == POINTS
+    assert checks_run() == {"ada": None, "bob": None, "eve": None}
 
 
-def test_the_time_of_submission_is_kept(what):
-    folder = what.notebook("submitted", "ada").parent
-    (folder / "timestamp.txt").write_text("2030-01-01 12:00:00 UTC")
-    scores(what)
-    with what.gradebook() as book:
-        assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-01-01 12:00:00"
-    jobs()
-    (folder / "timestamp.txt").write_text("2030-01-02 12:00:00 UTC")
-    scores(what)
-    assert jobs() == {"ada": set()}
-    with what.gradebook() as book:
-        assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-01-02 12:00:00"
+def test_the_time_of_submission_is_kept_and_the_deadline_counts(graded):
+    """An hour and a half late costs two points in every export; when the deadline moves a day, none."""
+    classes.stamp(graded, "ada", "2030-02-01 13:30:00 UTC")
+    assert scores(graded) == POINTS and checks_run() == {"ada": set()}  # the table is of work, not of lateness
+    with graded.gradebook() as book:
+        assert str(book.find_submission(TOPIC, "ada").timestamp) == "2030-02-01 13:30:00"
+    assert classes.penalties(graded) == {"ada": 2, "bob": 0, "eve": 0} and classes.exports(graded)["ada"] == (3, 3, 3)
+    with graded.gradebook() as book:
+        book.update_or_create_assignment(TOPIC, duedate="2030-02-02 12:00:00 UTC")
+    assert scores(graded) == POINTS and checks_run() == {"ada": set(), "bob": set(), "eve": None}
+    assert not any(classes.penalties(graded).values()) and classes.exports(graded)["ada"] == (5, 5, 5)
 
 
-def test_walls_are_wanted(what, monkeypatch, capsys):
+def test_walls_are_wanted(graded, monkeypatch):
     """A host that cannot isolate grades nothing, unless told, and neither does stock nbgrader; nothing is lost."""
-    scores(what)
-
     for module in (grade, nbgrader_steps):
         monkeypatch.setattr(module, "available", lambda: Host(False, False, 0, True, "", False))
     with pytest.raises(grade.SourceError, match="neither user namespaces nor Landlock 6.*COURSE_SANDBOX=off"):
-        grade.grade(what)
-    before = what.notebook("autograded", "ada").read_bytes()
-    result = course.api(what.config()).autograde(TOPIC, "ada", force=True)  # as the Formgrader's button does
+        grade.grade(graded)
+    before = graded.notebook("autograded", "ada").read_bytes()
+    result = course.api(graded.config()).autograde(TOPIC, "ada", force=True)  # as the Formgrader's button does
     assert not result["success"]
     assert result["log"].strip() == f"[ERROR] {nbgrader_steps.available().refused}"
-    assert what.notebook("autograded", "ada").read_bytes() == before
+    assert graded.notebook("autograded", "ada").read_bytes() == before
     monkeypatch.setenv("COURSE_SANDBOX", "off")
-    assert not what.assignment().isolated
+    assert not graded.assignment().isolated
 
 
 def test_secret_is_made_once_outside_of_the_course(tmp_path, monkeypatch, capsys):
@@ -275,7 +223,6 @@ def test_secret_is_made_once_outside_of_the_course(tmp_path, monkeypatch, capsys
     assert made not in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_one_validator_for_all_notebooks():
     """nbgrader reads its schema anew for each: what was compiled for one must not be kept beside that of the next."""
     gradebook_writer.faster()

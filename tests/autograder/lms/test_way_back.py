@@ -1,15 +1,17 @@
-"""Grades back to the platforms: each student's points are found by what imitates the import, and by nobody else's row."""
+"""Grades back to the platforms: each student's points are found by what imitates the import, and by nobody else's row.
+
+From an archive to its points in one go: tests/autograder/grading/test_class.py.
+"""
 
 import csv
 import io
 
 import pytest
 
-from autograder import collect, demo, grade
+from autograder import collect, grade
 from autograder.lms.canvas import title
 from autograder.lms.class_list import CANVAS, PEOPLE, ClassList
 from autograder.lms.moodle import Moodle
-from autograder.places import ROOT, Tree
 
 from .platforms import (
     TOPIC,
@@ -183,36 +185,3 @@ def safe(text: str) -> None:
     """No cell is a formula; a bare "-", Moodle's "no date", is none."""
     for row in csv.reader(io.StringIO(text)):
         assert not any(c.lstrip()[:1] in ("=", "+", "@") or (c.startswith("-") and c != "-") for c in row), row
-
-
-@pytest.mark.slow("grades the sample's class, once for each platform")
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("platform", ["Canvas", "Moodle"])
-def test_a_class_from_its_archive_to_its_points(platform, tmp_path, monkeypatch):
-    for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    sample, topic = ROOT / "tests" / "autograder" / "sample", "ch01_sample"
-    opened = demo.open_class(topic, Tree(sample), tmp_path / "course")
-    cls = grade.Class(topic, opened.scratch, timeout=8)
-    made = demo.sample_class(topic, Tree(sample), sample)
-    members = dict(zip(("reference", "untouched", "mutant-1", "corrupt-json"), CLASS[:4]))
-    demo.hand_in(cls, {kind: made[kind] for kind in members})
-    name = canvas_name if platform == "Canvas" else moodle_name
-    files = {name(m, "my_work-1.ipynb"): cls.notebook("submitted", kind).read_bytes() for kind, m in members.items()}
-    for kind in members:
-        cls.notebook("submitted", kind).unlink()
-        cls.notebook("submitted", kind).parent.rmdir()
-    rows = canvas_gradebook(CLASS, f"{topic} (4711)") if platform == "Canvas" else worksheet(CLASS)
-    (tmp_path / "c.csv").write_text(csv_text(rows), encoding="utf-8")
-    collect.collect(cls, zipped(tmp_path / "s.zip", files), tmp_path / "c.csv")
-    results = {r.student: r for r in grade.grade(cls, progress=False)}
-    wanted = {m.number: results[m.login if platform == "Canvas" else m.email].total for m in members.values()}
-    assert len(results) == 4 and wanted[100] == 5 and wanted[101] == 0 < wanted[102] < 5 and wanted[103] == 0
-    if platform == "Canvas":
-        found, new = canvas_import((cls.root / "canvas.csv").read_text(encoding="utf-8"), CLASS, {4711: topic})
-        assert not new and {n: float(g) for (n, _), g in found.items()} == wanted
-    else:
-        found = moodle_worksheet_import((cls.root / "moodle.csv").read_text(encoding="utf-8"), CLASS, 100)
-        assert {n: g for n, (g, _) in found.items()} == wanted
-    assert len(grade.missing(cls)) == len(CLASS) - 4

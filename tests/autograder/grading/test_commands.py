@@ -1,0 +1,73 @@
+"""The commands that people type: nbgrader's own, as its manual says, and `make check` (slow)."""
+
+import os
+import re
+import shutil
+
+import nbformat
+import pytest
+
+from autograder import grade_own, release
+from autograder.places import COURSE, ROOT
+from tests.autograder.classes import RIGHT, SAMPLE, SECOND, TOPIC, cell
+from tests.autograder.grading import commands
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+MADE = ("source", "release", "submitted", "autograded", "feedback", "exchange", "gradebook.db")
+
+
+@pytest.fixture
+def nbgrader(tmp_path):
+    """Runs a command of nbgrader's in the course's folder; what it said."""
+    shutil.copytree(COURSE, tmp_path / "autograder", ignore=lambda folder, names: [
+        n for n in names if folder == str(COURSE) and n in MADE])  # fmt: skip
+    shutil.copytree(ROOT / "helpers", tmp_path / "helpers")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER_CONFIG", "COURSE_", "PYTHONPATH"))}
+    environment |= {"HOME": str(tmp_path / "home"), "COURSE_SECRET": "not a secret"}
+    with commands.nbgrader(tmp_path / "autograder", environment) as run:
+        yield run
+
+
+def test_commands_of_nbgrader(nbgrader, tmp_path):
+    """generate, release, fetch, submit, collect, validate, autograde, feedback, export."""
+    course = tmp_path / "autograder"
+    release.generate(SAMPLE, tmp_path / "scratch", tmp_path / "scratch" / "notebooks", database=False)
+    shutil.copytree(tmp_path / "scratch" / "source", course / "source")
+    nbgrader("generate_assignment", TOPIC, "--force")
+    assert (course / "gradebook.db").is_file()
+    nbgrader("release_assignment", TOPIC)
+    assert TOPIC in nbgrader("list")
+    nbgrader("fetch_assignment", TOPIC)
+    mine = tmp_path / "work" / TOPIC / "exercises.ipynb"
+    said = nbgrader("validate", str(mine))
+    assert "Nothing that is begun fails." in said and "cell failed" not in said
+    assert re.search(r"0 of \d points, 0 of 2 exercises passed; next: 1.1. Not begun: 1.1, 1.2, 1.3.", said)
+    nb = nbformat.read(mine, as_version=4)
+    for key, answer in (("ch01-q01", RIGHT), ("ch01-q02", SECOND), ("ch01-q03", "Latency.")):
+        cell(nb, key).source = answer
+    nbformat.write(nb, mine)
+    assert "Success" in nbgrader("validate", str(mine))
+    for command in ("submit", "collect", "autograde", "generate_feedback", "release_feedback", "fetch_feedback"):
+        nbgrader(command, TOPIC)
+    nbgrader("export")
+    row = (course / "grades.csv").read_text().splitlines()[1].split(",")
+    assert row[0] == TOPIC and row[-2:] == ["5.0", "9.0"]
+    assert list((tmp_path / "work" / TOPIC).rglob("*.html"))
+
+
+def test_own_work_is_graded_and_left_alone(tree, tmp_path, capsys):
+    """`make check` gives the score of the full tests and writes nothing."""
+    release.release(tree, tmp_path / "course", database=False)
+    mine = tree.released(TOPIC)
+    # Passes the visible case, fails the hidden ones.
+    text = mine.read_text(encoding="utf-8").replace("raise NotImplementedError()", "return V / 2", 1)
+    mine.write_text(text, encoding="utf-8")
+    before = {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()}
+    assert grade_own.main([], tree) == 0
+    assert {p: p.read_bytes() for p in tree.root.rglob("*") if p.is_file()} == before
+    said = capsys.readouterr().out
+    assert "Exercise 1.1: 0 of 2 points" in said
+    of = re.fullmatch(r"Chapter 1: 0 of (\d) points, 0 of 2 exercises passed; next: 1.1.", said.splitlines()[-1])
+    assert re.search(rf"^points .* {of[1]}$", said, re.M)  # both without what a person grades
+    assert grade_own.main(["ch09_nothing"], tree) == 1
