@@ -26,7 +26,10 @@ except ImportError:
     cluster = None
 
 
-@pytest.fixture(autouse=True)
+pytestmark = pytest.mark.xdist_group("dask")  # they share a scheduler
+
+
+@pytest.fixture(autouse=True, scope="module")
 def dask():
     needs(cluster, "Dask is not installed: make env EXTRA=dask")
 
@@ -100,7 +103,7 @@ class Somebody:
 
     def start(self, role, *options, path="") -> subprocess.Popen:
         paths = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
-        with open(self.folder / f"log-{len(self.started)}", "wb") as log:
+        with open(self.folder / f"log-{len(list(self.folder.glob('log-*')))}", "wb") as log:
             command = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--host", "127.0.0.1", *options]
             env = jobs.environment() | {"PYTHONPATH": paths}
             self.started.append(subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log))
@@ -116,58 +119,66 @@ class Somebody:
             time.sleep(0.1)
         return started
 
-    def stop(self) -> None:
-        pids = [p.pid for mine in self.started for p in psutil.Process(mine.pid).children(recursive=True)]
-        for process in reversed(self.started):
+    def stop(self, *processes: subprocess.Popen) -> None:
+        pids = [p.pid for mine in processes for p in psutil.Process(mine.pid).children(recursive=True)]
+        for process in reversed(processes):
             process.terminate()
             process.wait(60)
+            self.started.remove(process)
         assert not gone(pids)
 
 
-@pytest.fixture
-def somebody(tmp_path):
-    made = Somebody(tmp_path)
+@pytest.fixture(scope="module")
+def somebody(tmp_path_factory):
+    made = Somebody(tmp_path_factory.mktemp("somebody"))
     yield made
-    made.stop()
+    made.stop(*made.started)
 
 
-@pytest.mark.slow
-def test_a_scheduler_that_runs_already(somebody, tmp_path, capfd):
+@pytest.fixture
+def alone(somebody):
+    """A scheduler that has no worker yet, and none again afterwards."""
+    yield somebody
+    somebody.stop(*somebody.started[1:])
+
+
+@pytest.mark.slow("starts a scheduler and workers")
+def test_a_scheduler_that_runs_already(alone, tmp_path, capfd):
     """Its workers may come later; a worker with two threads grades two at a time; afterwards it is as it was."""
     todo = faked.jobs(*(f"slow-{i}" for i in range(8)), marks=tmp_path)
-    with workers.pool(faked.assignment(), somebody.address, faked.graded) as pool:
+    with workers.pool(faked.assignment(), alone.address, faked.graded) as pool:
         assert "has no workers yet" in capfd.readouterr().err
-        worker = somebody.worker(ROOT)
+        worker = alone.worker(ROOT)
         found = list(pool.run(todo))
         processes = {int(g.seconds) for g in found}
     assert {g.student for g in found} == {j.student for j in todo} and not any(g.why for g in found)
     assert len(processes) == 2 and not gone(processes)
-    assert worker.poll() is None and somebody.started[0].poll() is None
-    with workers.pool(faked.assignment(), somebody.address, faked.graded) as pool:
+    assert worker.poll() is None and alone.started[0].poll() is None
+    with workers.pool(faked.assignment(), alone.address, faked.graded) as pool:
         assert len(list(pool.run(faked.jobs("a", "b")))) == 2
 
 
-@pytest.mark.slow("starts a scheduler and workers")
-def test_a_worker_with_another_version_is_refused(somebody, tmp_path):
+@pytest.mark.slow("starts workers")
+def test_a_worker_with_another_version_is_refused(alone, tmp_path):
     other = copy(tmp_path / "other")
     with open(other / "helpers" / "check" / "compare.py", "a") as f:
         f.write("# mended\n")
     refusal = "The Dask worker tcp://127.* has another version of the course"
-    with workers.pool(faked.assignment(), somebody.address, faked.graded) as pool:
-        somebody.worker(other)
+    with workers.pool(faked.assignment(), alone.address, faked.graded) as pool:
+        alone.worker(other)
         with pytest.raises(SourceError, match=refusal):
             list(pool.run(faked.jobs("a")))
     with pytest.raises(SourceError, match=refusal):
-        workers.pool(faked.assignment(), somebody.address, faked.graded)
+        workers.pool(faked.assignment(), alone.address, faked.graded)
 
 
-@pytest.mark.slow("starts a scheduler and workers")
-def test_a_worker_without_the_course_is_refused(somebody, tmp_path):
+@pytest.mark.slow("starts a worker")
+def test_a_worker_without_the_course_is_refused(alone, tmp_path):
     (tmp_path / "bare" / "autograder").mkdir(parents=True)
     (tmp_path / "bare" / "autograder" / "__init__.py").touch()  # hides the one installed with this Python
-    somebody.worker(tmp_path / "bare")
+    alone.worker(tmp_path / "bare")
     with pytest.raises(SourceError, match="does not find the course .*start it with the course's folder on PYTHONPATH"):
-        workers.pool(faked.assignment(), somebody.address, faked.graded)
+        workers.pool(faked.assignment(), alone.address, faked.graded)
 
 
 @pytest.mark.slow("waits for a scheduler that never answers")

@@ -1,5 +1,6 @@
 """Every job comes back once, whatever happens to the workers; and nothing of them stays."""
 
+import contextlib
 import dataclasses
 import importlib
 import os
@@ -35,25 +36,34 @@ def run(todo, workers=2, assignment=None):
 
 
 def gone(pids, seconds=20):
-    """Wait for processes to end; those that do not."""
+    """Wait for processes to end; those that do not. Who adopts an orphan may be slow to notice that it ended."""
     found = []
     for pid in pids:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             found.append(psutil.Process(pid))
-        except psutil.NoSuchProcess:
-            pass
-    return psutil.wait_procs(found, timeout=seconds)[1]
+    left = []
+    for process in psutil.wait_procs(found, timeout=seconds)[1]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left += [process] * (process.status() != psutil.STATUS_ZOMBIE)
+    return left
 
 
-@pytest.mark.slow
-def test_every_job_comes_back_as_it_would_from_here():
-    todo = faked.jobs(*(f"s-{i}" for i in range(30)))
-    found = run(todo)
-    for job in todo:
+@pytest.mark.slow("starts workers, and others in place of those that die")
+def test_every_job_comes_back_as_it_would_from_here(tmp_path):
+    """Also one whose worker died; one that kills its worker twice takes no other with it, and a fault of ours is no verdict."""
+    good = faked.jobs(*(f"s-{i}" for i in range(30)))
+    found = run([*good[:9], *faked.jobs("once-1", "dies-1", "raises-1", "dies-2", "once-2", marks=tmp_path), *good[9:]])
+    for job in good:
         same = dataclasses.replace(found[job.student], seconds=0.0)
         assert same == dataclasses.replace(faked.graded(faked.assignment(), job), seconds=0.0)
-    pids = {int(g.seconds) for g in found.values()}
-    assert len(pids) == 2 and os.getpid() not in pids
+    assert {s for s, g in found.items() if g.why == jobs.DIED} == {"dies-1", "dies-2"}
+    assert (
+        not found["dies-1"].fault and jobs.DIED in found["dies-1"].notebook
+    )  # with the reason on it, for the gradebook
+    assert found["once-1"].notebook == "1-ecno" and not found["once-1"].why and not found["once-2"].why
+    assert found["raises-1"].fault and "ZeroDivisionError: no way" in found["raises-1"].why
+    pids = {int(found[job.student].seconds) for job in good}
+    assert len(pids) >= 2 and os.getpid() not in pids
     assert not gone(pids)
 
 
@@ -84,39 +94,6 @@ def test_no_process_of_jupyter_starts_with_a_parser_of_web_addresses():
     assert subprocess.check_output([sys.executable, "-c", said], cwd=ROOT, text=True) == "False\n"
 
 
-@pytest.mark.slow("starts workers")
-def test_jobs_are_taken_when_workers_are_free():
-    taken, most = 0, 0
-
-    def todo():
-        nonlocal taken
-        for job in faked.jobs(*(f"s-{i}" for i in range(1000))):
-            taken += 1
-            yield job
-
-    with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
-        for received, _ in enumerate(pool.run(todo())):
-            most = max(most, taken - received)
-    assert taken == received + 1 == 1000
-    assert most <= 6
-
-
-@pytest.mark.slow("waits for workers")
-def test_a_job_whose_worker_died_is_done_again(tmp_path):
-    found = run(faked.jobs("a", "once-1", "b", "once-2", "c", marks=tmp_path))
-    assert not any(g.why for g in found.values())
-    assert found["once-1"].notebook == "1-ecno"
-
-
-@pytest.mark.slow("starts workers")
-def test_a_job_that_kills_its_worker_twice_takes_no_other_with_it(tmp_path):
-    found = run(faked.jobs("a", "dies-1", "b", "dies-2", "c", marks=tmp_path))
-    assert {s for s, g in found.items() if g.why == jobs.DIED} == {"dies-1", "dies-2"}
-    assert not any(found[s].why for s in "abc")
-    assert not found["dies-1"].fault
-    assert jobs.DIED in found["dies-1"].notebook  # a notebook for the gradebook, with the reason on it
-
-
 @pytest.mark.slow("waits for limits of workers")
 def test_a_job_that_hangs_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "SPARE", 0)
@@ -126,26 +103,26 @@ def test_a_job_that_hangs_is_ended(tmp_path, monkeypatch):
     assert not gone([int((tmp_path / "hangs-1").read_text())])
 
 
-@pytest.mark.slow
-def test_a_fault_of_ours_is_no_verdict():
-    found = run(faked.jobs("a", "raises-1", "b"))
-    assert found["raises-1"].fault and "ZeroDivisionError: no way" in found["raises-1"].why
-    assert not found["a"].why and not found["b"].why
-
-
-@pytest.mark.slow
+@pytest.mark.slow("starts workers")
 def test_workers_killed_at_random():
-    """Idle, in the middle of a job, or while it hands over a result."""
-    todo, chance, kills, found = faked.jobs(*(f"s-{i}" for i in range(2000))), random.Random(7), 0, []
+    """Idle, in the middle of a job, or while it hands over a result; jobs are taken when workers are free."""
+    chance, kills, taken, most, found = random.Random(7), 0, [], 0, []
+
+    def todo():
+        for job in faked.jobs(*(f"s-{i}" for i in range(1000))):
+            taken.append(job.student)
+            yield job
+
     with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
-        for one in pool.run(todo):
+        for one in pool.run(todo()):
+            most = max(most, len(taken) - len(found))
             found.append(one)
             pid = int(one.seconds)
-            if kills < 5 and chance.random() < 1 / 50 and psutil.pid_exists(pid):
+            if kills < 4 and chance.random() < 1 / 50 and psutil.pid_exists(pid):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
-    assert kills == 5
-    assert sorted(g.student for g in found) == sorted(j.student for j in todo)
+    assert kills == 4 and most <= 6
+    assert sorted(g.student for g in found) == sorted(taken) and len(taken) == 1000
     assert not any(g.why for g in found)  # none was lost twice
 
 
@@ -214,8 +191,7 @@ with jobs.Local(faked.assignment(), 2, faked.graded) as pool:
 
 
 @pytest.mark.parametrize(
-    "number",
-    [pytest.param(n, id=n.name) for n in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)],
+    "number", [pytest.param(n, id=n.name) for n in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)]
 )
 @pytest.mark.sample(quick=0, slow=1)
 def test_workers_end_with_the_coordinator(number, tmp_path):

@@ -9,31 +9,30 @@ import nbformat
 import psutil
 import pytest
 
-from autograder import demo, release
+from autograder import release
 from autograder.engine import sandbox
 from autograder.grading.gradebook_writer import Writer
-from autograder.places import ROOT, Tree
+from autograder.places import ROOT
+from tests.autograder import classes
+from tests.autograder.classes import RIGHT, SECOND, TOPIC, WRONG, cell
 from tests.skip_conditions import needs
 from tests.tiers import repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
-SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
-TOPIC = "ch01_sample"
-MANY, FEW = repeats(260, 2000), repeats(120, 500)
+MANY, FEW = repeats(150, 2000), repeats(80, 500)
 MAY_GROW = 8e6  # bytes that a process may have more after MANY submissions than after FEW
 MOST = 500e6  # bytes that any of them may have, also while the gradebook is exported
 
 
 @pytest.fixture
-def what(tmp_path):
+def what(opened, tmp_path):
     """A class in which every tenth answer to 1.1 is wrong, and no two notebooks are the same."""
-    found = demo.open_class(TOPIC, SAMPLE, tmp_path / "course")
-    released = nbformat.read(found.notebook("release"), as_version=4)
-    solved = demo.as_submitted(demo.sample_class(TOPIC, SAMPLE, SAMPLE.root)["reference"], released)
-    right = next(c for c in solved.cells if c.id == "ch01-q01")
+    found = classes.copied(opened, tmp_path)
+    nb = nbformat.read(found.notebook("release"), as_version=4)
+    cell(nb, "ch01-q02").source, cell(nb, "ch01-q03").source = SECOND, "Latency."
     for i in range(MANY):
-        right.source = f"def seconds(V, W):\n    return {'W / V' if i % 10 == 0 else 'V / W'}  # {i}"
-        release.write(found.notebook("submitted", f"s{i:04}"), nbformat.writes(solved, version=4))
+        cell(nb, "ch01-q01").source = f"{RIGHT if i % 10 else WRONG}  # {i}"
+        release.write(found.notebook("submitted", f"s{i:04}"), nbformat.writes(nb, version=4))
     return found
 
 
@@ -47,11 +46,7 @@ def test_two_thousand(what, tmp_path, monkeypatch):
         [sys.executable, "-m", "tests.autograder.grading.killed", *words],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    few, many, end = (
-        defaultdict(int),
-        defaultdict(int),
-        defaultdict(int),
-    )  # role -> most bytes: before FEW, after, exporting
+    few, many, end = (defaultdict(int) for _ in range(3))  # role -> most bytes: before FEW, after, exporting
     with run:
         while run.poll() is None:
             done = len(os.listdir(folder)) if (folder := what.root / ".grading" / TOPIC).is_dir() else 0
@@ -72,10 +67,8 @@ def test_two_thousand(what, tmp_path, monkeypatch):
     grades = Writer(what.root, TOPIC, what.config()).grades()
     assert len(grades) == MANY
     for i in range(MANY):
-        assert (grades[f"s{i:04}"]["ch01-q01-check"].auto, grades[f"s{i:04}"]["ch01-q02-check"].auto) == (
-            0 if i % 10 == 0 else 2,
-            3,
-        )
+        cells = grades[f"s{i:04}"]
+        assert (cells["ch01-q01-check"].auto, cells["ch01-q02-check"].auto) == (2 if i % 10 else 0, 3)
     assert len([*(what.root / "autograded").glob(f"*/{TOPIC}/exercises.ipynb")]) == MANY
 
 
