@@ -67,7 +67,7 @@ def printed(result) -> str:
 
 
 @pytest.mark.parametrize("name", FORGE)
-@pytest.mark.sample(quick=3, slow=6)
+@pytest.mark.sample(quick=3, slow=4)
 def test_nothing_is_won(engine, small, name):
     """What an own cell does to the process leaves wrong answers wrong, whether it stands before or after them."""
     code = FORGE[name]
@@ -90,7 +90,7 @@ def test_nothing_leaks(engine, small, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", BREAK)
-@pytest.mark.sample(quick=2, slow=6)
+@pytest.mark.sample(quick=2, slow=4)
 def test_nothing_breaks(engine, small, name):
     """The right answers after it still count where they can, no wrong one does, and the next submission is whole."""
     right = graded(engine, small, BREAK[name], ANSWERS)
@@ -102,7 +102,7 @@ def test_nothing_breaks(engine, small, name):
 
 
 @pytest.mark.parametrize("name", ["exit", "loop", "segfault", "kill-everything", "stop", "great-value", "deep-value"])
-@pytest.mark.sample(quick=1)
+@pytest.mark.sample(quick=1, slow=2)
 def test_a_breaking_answer_costs_its_own_points_only(engine, small, name):
     code = textwrap.indent(BREAK[name], "    ")
     answers = ANSWERS | {"q2": f"def double(x):\n{code}\n    return speed if 'value' not in {name!r} else double(x)"}
@@ -126,7 +126,7 @@ def test_nothing_stays_alive(engine, small):
 @pytest.mark.parametrize(
     "error", ["StopIteration", "StopAsyncIteration", "GeneratorExit", "IndexError", "KeyError", "AttributeError"]
 )
-@pytest.mark.sample(quick=2)
+@pytest.mark.sample(quick=2, slow=1)
 def test_an_exception_that_python_itself_waits_for_wins_nothing(engine, error):
     """An answer that raises StopIteration ends a `map` of the check, and `all` of nothing is true."""
     check = (

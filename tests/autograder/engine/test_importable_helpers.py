@@ -61,36 +61,25 @@ def said(engine, code: str) -> str:
     return "".join(o.get("text", str(o)) for o in outputs)
 
 
+# what is off limits -> (its module, an attribute, how an answer would use it)
 CALLS = {
-    "a function": (
-        "from helpers.costs.rooflines.roofline import attainable\nattainable(1, 2, 3)",
-        "helpers.costs.rooflines.roofline.attainable",
-    ),
-    "a simulator": (
-        "from helpers.kernels.sharding import collectives\ncollectives.all_gather(1)",
-        "helpers.kernels.sharding.collectives.all_gather",
-    ),
-    "a counter": ("from helpers import trace\ntrace.count(lambda x: x, 1)", "helpers.trace.jaxpr.flops_and_bytes.count"),
-    "a record": (
-        "from helpers.costs.sharding import sharded_array\nsharded_array.Axis(4)",
-        "helpers.costs.sharding.sharded_array.Axis",
-    ),
-    "a table": (
-        "from helpers.trace.jaxpr import equation_costs\nequation_costs.COLLECTIVES['x']",
-        "helpers.trace.jaxpr.equation_costs.COLLECTIVES",
-    ),
-}  # fmt: skip
+    "a function": ("helpers.costs.rooflines.roofline", "attainable", "(1, 2, 3)"),
+    "a simulator": ("helpers.kernels.sharding.collectives", "all_gather", "(1)"),
+    "a counter": ("helpers.trace", "count", "(lambda x: x, 1)"),
+    "a record": ("helpers.costs.sharding.sharded_array", "Axis", "(4)"),
+    "a table": ("helpers.trace.jaxpr.equation_costs", "COLLECTIVES", "['x']"),
+}
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_not_listed_says_that_it_is_off_limits(engine, name):
     """In the words of the notebook's own check, and as an exception that a check knows."""
-    code, what = CALLS[name]
-    first, call = code.split("\n")
-    nb = notebook(ANSWERS | {"q2": f"{first}\ndef double(x):\n    return {call}"})
+    module, attribute, use = CALLS[name]
+    nb = notebook(ANSWERS | {"q2": f"from {module} import {attribute}\ndef double(x):\n    return {attribute}{use}"})
     got = engine.grade(engines.bundle(nb), nb)
     assert got.scores == {"q1-check": 1, "q2-check": 0, "q3-check": 1}
-    assert f"{what} is off limits inside an answer: write it out." in " ".join(got.message("q2-check").split())
+    said = " ".join(got.message("q2-check").split())
+    assert re.search(rf"\b{module}[\w.]*\.{attribute} is off limits inside an answer: write it out\.", said), said
 
 
 def test_open_data_and_listed_modules_are_real(engine):

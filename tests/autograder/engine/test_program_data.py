@@ -103,7 +103,7 @@ def test_numpy_gives_what_jax_gives(name):
 
 
 @pytest.mark.parametrize("name", HONEST)
-@pytest.mark.sample(quick=8)
+@pytest.mark.sample(quick=8, slow=12)
 def test_tracing_gives_what_jax_gives(name):
     program = exported(HONEST[name])
     functions = parsed(program)

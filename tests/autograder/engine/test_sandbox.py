@@ -50,21 +50,9 @@ def tried(tmp_path):
 
 def test_the_probes_find_what_is_open(tried):
     """Without walls the harmless ones do; else the tests below would say nothing."""
-    harmless = {
-        "read",
-        "list",
-        "write",
-        "watch",
-        "limits",
-        "signal",
-        "path socket",
-        "memory as a file",
-        "its environment",
-    }
-    code = (
-        tried.replace("leaks = []", f"ways = {{w: ways[w] for w in {sorted(harmless)}}}\nleaks = []")
-        + "print(*leaks, sep=',')"
-    )
+    harmless = {*"read,list,write,watch,limits,signal,path socket,memory as a file,its environment".split(",")}
+    only = f"ways = {{w: ways[w] for w in {sorted(harmless)}}}\nleaks = []"
+    code = f"{tried.replace('leaks = []', only)}print(*leaks, sep=',')"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert set(found.stdout.strip().split(",")) == harmless, found.stderr
 
@@ -83,16 +71,14 @@ def test_the_checker_gets_out_nowhere(walled, tried):
     walled.open_checker(engines.bundle(given))
 
 
-@pytest.mark.slow("starts programs in a sandbox")
 def test_a_child_may_run_programs_within_its_limits(walled):
-    """It is the limits that hold, not a ban; a busy machine takes seconds to start an interpreter."""
+    """It is the limits that hold, not a ban; without `site` an interpreter starts at once, also on a busy machine."""
     code = """
         import os, subprocess, sys
         print(subprocess.run(["/bin/echo", "said"], capture_output=True, text=True).stdout)
         limits = "import resource as r; print([r.getrlimit(w)[1] for w in (r.RLIMIT_AS, r.RLIMIT_FSIZE, r.RLIMIT_NPROC)])"
-        print(subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True).stdout)"""
-    with engines.Engine(dataclasses.replace(LIMITS, cell=30), walled.host) as e:
-        got = e.grade(engines.bundle(notebook({})), notebook({}, textwrap.dedent(code)))
+        print(subprocess.run([sys.executable, "-I", "-S", "-c", limits], capture_output=True, text=True).stdout)"""
+    got = walled.grade(engines.bundle(notebook({})), notebook({}, textwrap.dedent(code)))
     assert not got.notes and len(got.outputs["own-1"]) == 1, got
     said, limits = got.outputs["own-1"][0].text.split("\n", 1)
     assert said == "said"
@@ -104,7 +90,7 @@ def test_a_child_may_run_programs_within_its_limits(walled):
 @pytest.mark.parametrize(
     "name", ["fork-bomb", "memory", "disk", "files", "kill-everything", "orphan", "many-files", "deep-folders"]
 )
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=4, slow=3, kind="walled")
 def test_a_greedy_cell_ends_at_its_limits(walled, small, name):
     """It costs nobody else a point, and nothing of it stays on the disk."""
     more = {
@@ -112,10 +98,10 @@ def test_a_greedy_cell_ends_at_its_limits(walled, small, name):
         "deep-folders": "import os\nfor i in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\nopen('x', 'w').close()",
     }
     got = walled.grade(small, notebook(ANSWERS, textwrap.dedent((BREAK | more)[name]).strip()))
-    if (
-        name in BREAK or not walled.zygote.sandbox.folder
-    ):  # there a look at the disk may end it in the midst of an answer
-        assert sum(got.scores.values()) == 3, got
+    ended = (
+        name not in BREAK and walled.zygote.sandbox.folder
+    )  # a look at the disk may end it in the midst of an answer
+    assert ended or sum(got.scores.values()) == 3, got
     assert "NameError" not in str(got.outputs["own-1"])  # not so far as to LEAK
     assert sum(walled.grade(small, notebook(ANSWERS)).scores.values()) == 3
     if walled.zygote.sandbox.folder:
@@ -131,14 +117,11 @@ def test_a_child_has_a_disk_of_its_own(walled):
 @pytest.mark.slow("starts the checker again")
 def test_a_program_that_ends_the_checker_costs_its_own_points(engine):
     """Whatever a hostile program does to the process that reads it, the next submission finds another."""
-    check = checked(
-        "q2-check",
-        "import os\n    a = check.Answer(double, points=1)\n    a.gives(6, 3)\n    double(0) and os._exit(1)",
-    )
+    ends = "import os\n    a = check.Answer(double, points=1)\n    a.gives(6, 3)\n    double(0) and os._exit(1)"
 
     def sent(answer):
         nb = notebook({"q2": answer})
-        nb.cells[-1] = check
+        nb.cells[-1] = checked("q2-check", ends)
         return nb
 
     hostile, honest = sent("def double(x):\n    return 1"), sent(ANSWERS["q2"])

@@ -53,9 +53,21 @@ def state(engine) -> dict:
     }
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("times", [12, pytest.param(repeats(100, 500), marks=pytest.mark.slow)])
-def test_forks_leave_nothing(level, times):
+FEW, MANY = 12, repeats(100, 500)
+TIMES = [
+    ("bubblewrap", FEW),
+    *(pytest.param(level, FEW, marks=pytest.mark.slow) for level in LESS if level != "bubblewrap"),
+    pytest.param("bubblewrap", MANY, marks=pytest.mark.slow),
+    *(pytest.param(level, MANY, marks=pytest.mark.full) for level in LESS if level != "bubblewrap"),
+]
+
+
+@pytest.mark.parametrize(("level", "times"), TIMES)
+def test_forks_leave_nothing_nor_does_an_engine(level, times, tmp_path, monkeypatch):
+    """No process, group, folder or descriptor more than after the first ones, and none after the engine is closed."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    descriptors = os.listdir("/proc/self/fd")
     empty = notebook({})
     bundle = engines.bundle(empty)
     with engines.Engine(LIMITS, host_of(level)) as e:
@@ -66,23 +78,12 @@ def test_forks_leave_nothing(level, times):
             if i == 2:
                 before = state(e)
         after = state(e)
+        processes = family(e.zygote.sandbox.process.pid) + family(e.checker.sandbox.process.pid)
+        groups = e.zygote.sandbox.group.folders + e.checker.sandbox.group.folders
     assert after.pop("memory") < before.pop("memory") + 5_000  # kB
     assert after == before
-
-
-@pytest.mark.slow("starts an engine behind each of the three walls")
-def test_an_engine_leaves_nothing(tmp_path, monkeypatch):
-    """Started and closed, behind each kind of wall: no process, group, folder or descriptor more than before."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    descriptors = os.listdir("/proc/self/fd")
-    for level in LESS:
-        with engines.Engine(LIMITS, host_of(level)) as e:
-            e.grade(engines.bundle(notebook({})), notebook({}, LEFT))
-            processes = family(e.zygote.sandbox.process.pid) + family(e.checker.sandbox.process.pid)
-            groups = e.zygote.sandbox.group.folders + e.checker.sandbox.group.folders
-        assert not [p for p in processes if alive(p)]
-        assert not [g for g in groups if g.exists()]
+    assert not [p for p in processes if alive(p)]
+    assert not [g for g in groups if g.exists()]
     assert os.listdir(tmp_path) == []
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
 

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import inspect
-import json
 import os
 import shutil
 import signal
@@ -17,8 +16,6 @@ import pytest
 from autograder.engine import host, linux_isolation, run_submission as engines, sandbox, zygote
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS
-from tests.autograder.engine.test_sandbox import LESS, LEVELS
-from tests.skip_conditions import needs
 
 FULL = sandbox.Host(user_namespaces=True, bubblewrap=True, landlock=7, seccomp=True, cgroup="v1", root=False)
 
@@ -173,46 +170,3 @@ def threads() -> int:
         with contextlib.suppress(psutil.Error):
             count += process.num_threads() * (process.uids().effective == os.getuid())
     return count
-
-
-GRADE = """
-    import dataclasses, json, os, sys
-    from autograder.engine import run_submission, sandbox
-    from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
-    host = dataclasses.replace(sandbox.available(), **json.loads(os.environ["LESS"]))
-    if host.refusal:
-        sys.exit(host.refusal)
-    bomb = "import os, time\\nfor _ in range(5000):\\n    if os.fork() == 0:\\n        time.sleep(9)"
-    with run_submission.Engine(LIMITS, host) as e:
-        b = run_submission.bundle(notebook(ANSWERS))
-        scores = [sum(e.grade(b, notebook(a, own)).scores.values()) for a, own in ((ANSWERS, None), (WRONG, None), (ANSWERS, bomb))]
-    print(json.dumps([os.getuid(), host.level, host.root, scores]))"""
-
-
-def readable_by_others() -> list[str]:
-    """A command that goes on as `nobody`, who can read the interpreter and the course for as long as it runs.
-
-    In a mount namespace of its own, folders on the way that are closed to others are covered by open ones.
-    """
-    steps = ["mount -t tmpfs -o mode=755 tmpfs /mnt"]
-    for i, place in enumerate(dict.fromkeys((sys.base_prefix, sys.prefix, str(ROOT)))):
-        closed = next((p for p in reversed(Path(place).parents) if p.stat().st_mode & 0o005 != 0o005), None)
-        if closed:
-            steps += [f"mkdir /mnt/{i} && mount --bind {place} /mnt/{i}", f"mount -t tmpfs -o mode=755 tmpfs {closed}",
-                      f"mkdir -p {place} && mount --bind /mnt/{i} {place}"]  # fmt: skip
-    script = " && ".join([*steps, 'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"'])
-    return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
-
-
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.slow("starts an interpreter as another user")
-@pytest.mark.sample(quick=0, slow=1)
-def test_grading_as_another_user(level):
-    """Without root and without a cgroup: limits of processes alone hold, and scores are the same."""
-    needs(os.getuid() == 0, "to be root, so as to become nobody")
-    around = readable_by_others()
-    can = run("import jax, nbformat, autograder", *around, HOME="/tmp")
-    needs(can.returncode == 0, f"an interpreter that nobody can read: {can.stderr[-200:]}")
-    found = run(GRADE, *around, HOME="/tmp", LESS=json.dumps(LESS[level]))
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout.splitlines()[-1]) == [65534, level, False, [3, 0, 3]]
