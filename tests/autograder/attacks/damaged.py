@@ -2,7 +2,7 @@
 
 import copy
 
-from tests.autograder.attacks.edits import answers, cell, code, grade_id, graded, typed
+from tests.autograder.attacks.edits import answers, cell, code, grade_id, graded, named, typed
 
 TAKEN = ("ch01-q01", "ch01-q02", "ch01-q04", "ch01-q05")
 
@@ -150,51 +150,6 @@ def warnings_on_stderr(nb):
     )
 
 
-def answer_that_prints(nb):
-    cell(nb, "ch01-q01")["source"] = (
-        "def seconds(V, W):\n    print('0')\n    return V / W\n\n\nprint(seconds(8, 2))\nseconds(4, 2)"
-    )
-
-
-def own_types(nb):
-    cell(nb, "ch01-q01")["source"] = (
-        "from fractions import Fraction\nimport numpy as np\n\n\ndef seconds(V, W):\n    return np.float64(Fraction(V) / Fraction(W))"
-    )
-    cell(nb, "ch01-q02")["source"] = (
-        "from collections import namedtuple\nPair = namedtuple('Pair', 'most ratio')\n\n\n"
-        "def longer(a, b):\n    return Pair(max(a, b), max(a, b) / min(a, b))"
-    )
-    cell(nb, "ch01-q05")["source"] = (
-        "import jax.numpy as jnp\nfrom collections import OrderedDict\n\n\n"
-        "def table(n):\n    return OrderedDict(square=n * n, list=[n, n + 1], array=jnp.arange(n, dtype=float))"
-    )
-
-
-def lambdas_and_classes(nb):
-    cell(nb, "ch01-q01")["source"] = "seconds = lambda V, W: V / W"
-    cell(nb, "ch01-q02")["source"] = (
-        "class Longer:\n    def __call__(self, a, b):\n        return max(a, b), max(a, b) / min(a, b)\n\n\nlonger = Longer()"
-    )
-    cell(nb, "ch01-q05")["source"] = (
-        "import functools\nimport numpy as np\n\n\ndef _table(k, n):\n"
-        "    return {'square': n**k, 'list': [n, n + 1], 'array': np.arange(float(n))}\n\n\ntable = functools.partial(_table, 2)"
-    )
-
-
-def jitted(nb):
-    cell(nb, "ch01-q01")["source"] = "import jax\n\n\n@jax.jit\ndef seconds(V, W):\n    return V / W"
-
-
-def recursion_and_state(nb):
-    cell(nb, "ch01-q01")["source"] = (
-        "calls = []\n\n\ndef seconds(V, W):\n    calls.append(V)\n    return V / W if len(calls) else None"
-    )
-    cell(nb, "ch01-q05")["source"] = (
-        "import functools\nimport numpy as np\n\n\n@functools.cache\ndef table(n):\n"
-        "    return {'square': n * n, 'list': [n, n + 1], 'array': np.arange(n)}"
-    )
-
-
 def awaits_at_the_top(nb):
     """A notebook's shell runs these."""
     nb["cells"].insert(3, code("import asyncio\n\n\nasync def found():\n    return 42.5\n\n\nkept = await found()"))
@@ -223,11 +178,6 @@ def files_of_its_own(nb):
         3, code("import json, pathlib\npathlib.Path('notes.json').write_text(json.dumps({'speed': 42.5}))")
     )
     cell(nb, "ch01-q04")["source"] = "speed = json.loads(pathlib.Path('notes.json').read_text())['speed']"
-
-
-def names_of_other_languages(nb):
-    cell(nb, "ch01-q01")["source"] = "# größte Zeit, 时间, ⏱️\ndef seconds(β, W):\n    δ = β / W\n    return δ"
-    cell(nb, "ch01-q03")["source"] = 'Speicher — 内存, память, 🧠; $a<b$ & "quotes"'
 
 
 def checks_run_many_times(nb):
@@ -264,27 +214,57 @@ def saved_by_vscode(nb):
     nb["nbformat_minor"] = 2
 
 
-def other_stub_indentation(nb):
-    cell(nb, "ch01-q01")["source"] = "\n\n\tdef seconds(V, W):\n\t\treturn V / W".replace("\n\t", "\n").replace(
-        "\t", "    ", 1
-    )
+# What the answers say: name -> grade_id -> source. Nobody's answer has to look like ours.
+SOURCES = {
+    "answer_that_prints": {
+        "ch01-q01": "def seconds(V, W):\n    print('0')\n    return V / W\n\n\nprint(seconds(8, 2))\nseconds(4, 2)",
+    },
+    "own_types": {
+        "ch01-q01": "from fractions import Fraction\nimport numpy as np\n\n\n"
+                    "def seconds(V, W):\n    return np.float64(Fraction(V) / Fraction(W))",
+        "ch01-q02": "from collections import namedtuple\nPair = namedtuple('Pair', 'most ratio')\n\n\n"
+                    "def longer(a, b):\n    return Pair(max(a, b), max(a, b) / min(a, b))",
+        "ch01-q05": "import jax.numpy as jnp\nfrom collections import OrderedDict\n\n\n"
+                    "def table(n):\n    return OrderedDict(square=n * n, list=[n, n + 1], array=jnp.arange(n, dtype=float))",
+    },
+    "lambdas_and_classes": {
+        "ch01-q01": "seconds = lambda V, W: V / W",
+        "ch01-q02": "class Longer:\n    def __call__(self, a, b):\n        return max(a, b), max(a, b) / min(a, b)\n\n\nlonger = Longer()",
+        "ch01-q05": "import functools\nimport numpy as np\n\n\ndef _table(k, n):\n"
+                    "    return {'square': n**k, 'list': [n, n + 1], 'array': np.arange(float(n))}\n\n\n"
+                    "table = functools.partial(_table, 2)",
+    },
+    "jitted": {"ch01-q01": "import jax\n\n\n@jax.jit\ndef seconds(V, W):\n    return V / W"},
+    "recursion_and_state": {
+        "ch01-q01": "calls = []\n\n\ndef seconds(V, W):\n    calls.append(V)\n    return V / W if len(calls) else None",
+        "ch01-q05": "import functools\nimport numpy as np\n\n\n@functools.cache\ndef table(n):\n"
+                    "    return {'square': n * n, 'list': [n, n + 1], 'array': np.arange(n)}",
+    },
+    "names_of_other_languages": {
+        "ch01-q01": "# größte Zeit, 时间, ⏱️\ndef seconds(β, W):\n    δ = β / W\n    return δ",
+        "ch01-q03": 'Speicher — 内存, память, 🧠; $a<b$ & "quotes"',
+    },
+    "other_stub_indentation": {"ch01-q01": "\n\ndef seconds(V, W):\n    return V / W"},
+    "note_above_the_answer": {
+        "ch01-q01": "# YOUR CODE HERE\ndef seconds(V, W):\n    return V / W\n# raise NotImplementedError()",
+    },
+}  # fmt: skip
 
 
-def note_above_the_answer(nb):
-    cell(nb, "ch01-q01")["source"] = (
-        "# YOUR CODE HERE\n" + cell(nb, "ch01-q01")["source"] + "\n# raise NotImplementedError()"
-    )
+def sources(texts: dict[str, str]):
+    def edit(nb):
+        for name, text in texts.items():
+            cell(nb, name)["source"] = text
+
+    return edit
 
 
-DAMAGED = [
-    answer_deleted_and_written_below, answer_deleted_and_written_above, stub_left_answer_in_a_new_cell, answers_in_one_cell_at_the_top,
-    answers_in_one_cell_at_the_end, split_answer, split_after_the_answer, merged_with_its_check, merged_with_the_next_answer,
-    answers_as_markdown, answers_as_raw, text_answer_as_code, answers_moved_to_the_end, stub_duplicated_after, first_try_kept_above,
-    first_try_in_an_own_cell_below, helpers_in_own_cells, helpers_far_above, magics, own_cells_that_fail, own_cell_that_is_slow,
-    warnings_on_stderr, answer_that_prints, own_types, lambdas_and_classes, jitted, recursion_and_state,
-    awaits_at_the_top,
-    names_of_the_shell,
-    pictures_and_pages, files_of_its_own,
-    names_of_other_languages, checks_run_many_times, all_cells_emptied_but_answers, answers_only, saved_by_colab, saved_by_vscode,
-    other_stub_indentation, note_above_the_answer,
-]  # fmt: skip
+DAMAGED = {name: sources(texts) for name, texts in SOURCES.items()} | named(
+    answer_deleted_and_written_below, answer_deleted_and_written_above, stub_left_answer_in_a_new_cell,
+    answers_in_one_cell_at_the_top, answers_in_one_cell_at_the_end, split_answer, split_after_the_answer, merged_with_its_check,
+    merged_with_the_next_answer, answers_as_markdown, answers_as_raw, text_answer_as_code, answers_moved_to_the_end,
+    stub_duplicated_after, first_try_kept_above, first_try_in_an_own_cell_below, helpers_in_own_cells, helpers_far_above,
+    magics, own_cells_that_fail, own_cell_that_is_slow, warnings_on_stderr, awaits_at_the_top, names_of_the_shell,
+    pictures_and_pages, files_of_its_own, checks_run_many_times, all_cells_emptied_but_answers, answers_only, saved_by_colab,
+    saved_by_vscode,
+)  # fmt: skip

@@ -8,6 +8,10 @@ import copy
 import json
 
 
+def named(*functions):
+    return {f.__name__: f for f in functions}
+
+
 def graded(nb, suffix="-check"):
     return [c for c in nb["cells"] if grade_id(c).endswith(suffix)]
 
@@ -67,10 +71,6 @@ def meta_solution_true(nb):
         c["source"] = "9.0"
 
 
-def meta_points_99(nb):
-    marks(nb, points=99, max_score=1e9)
-
-
 def meta_points_odd(nb):
     for c, points in zip(graded(nb), ("9" * 400, -5, None, [9], True)):
         c["metadata"]["nbgrader"]["points"] = points
@@ -98,32 +98,6 @@ def stored_outputs(nb):
         c["metadata"]["nbgrader"] |= {"auto_score": 9, "manual_score": 9, "score": 9, "checksum": "0" * 32}
 
 
-def tests_as_markdown(nb):
-    for c in graded(nb):
-        typed(c, "markdown")
-
-
-def tests_as_raw(nb):
-    for c in graded(nb):
-        typed(c, "raw")
-
-
-def deleted_graded_cells(nb):
-    nb["cells"] = [c for c in nb["cells"] if not grade_id(c).endswith("-check")]
-
-
-def deleted_setup(nb):
-    nb["cells"] = [c for c in nb["cells"] if not grade_id(c).endswith("-setup")]
-
-
-def duplicate_cell_ids(nb):
-    nb["cells"] += [copy.deepcopy(c) for c in nb["cells"]]
-
-
-def duplicate_tests(nb):
-    nb["cells"] += [code("9.0", **copy.deepcopy(c["metadata"])) for c in graded(nb)]
-
-
 def same_id_everywhere(nb):
     for c in nb["cells"]:
         c["id"] = "ch01-q01-check"
@@ -140,14 +114,6 @@ def own_cells_that_collide(nb):
     nb["cells"] += [code("9.0") | {"id": "not-graded"}, code("9.0") | {"id": "ch01-q01-check"}]
 
 
-def tests_moved_before_answers(nb):
-    nb["cells"].sort(key=lambda c: not grade_id(c).endswith("-check"))
-
-
-def reversed_cells(nb):
-    nb["cells"].reverse()
-
-
 def grade_ids_of_checks(nb):
     """Own cells that say that they are the checks, the answers that they are nothing."""
     nb["cells"] += [
@@ -157,10 +123,6 @@ def grade_ids_of_checks(nb):
 
 
 # -- metadata and the format
-
-
-def schema_too_new(nb):
-    marks(nb, schema_version=99)
 
 
 def schema_too_old(nb):
@@ -193,19 +155,6 @@ def metadata_garbage(nb):
 def kernelspec_changed(nb):
     nb["metadata"]["kernelspec"] = {"name": "../../evil", "display_name": "R", "language": "R"}
     nb["metadata"]["language_info"] = {"name": "R"}
-
-
-def kernelspec_removed(nb):
-    nb["metadata"].pop("kernelspec", None)
-    nb["metadata"].pop("language_info", None)
-
-
-def nbformat_99(nb):
-    nb["nbformat"], nb["nbformat_minor"] = 99, 0
-
-
-def nbformat_as_text(nb):
-    nb["nbformat"], nb["nbformat_minor"] = "four", None
 
 
 def nbformat_3(nb):
@@ -286,10 +235,6 @@ def html_magic(nb):
     nb["cells"].append(code("%%javascript\nalert(2)"))
 
 
-def same_answer_thousand_times(nb):
-    nb["cells"] += [copy.deepcopy(cell(nb, "ch01-q02")) for _ in range(1000)]
-
-
 def unknown_keys(nb):
     nb["extra"] = {"__proto__": 1}
     for c in nb["cells"]:
@@ -303,14 +248,6 @@ def duplicated_keys(nb):
 
 
 # -- encodings
-
-
-def with_bom(nb):
-    return b"\xef\xbb\xbf" + json.dumps(nb).encode()
-
-
-def utf_16(nb):
-    return json.dumps(nb).encode("utf-16")
 
 
 def carriage_returns(nb):
@@ -333,13 +270,46 @@ def text_direction(nb):
     nb["cells"].append(code("x = 1  # \u202e\u2066 evil \u2069 \u2028 \ufeff"))
 
 
-EDITS = [
-    tag_skip_execution, tag_raises_exception, meta_grade_false, meta_solution_true, meta_points_99, meta_points_odd, edited_tests,
-    edited_setup, stored_outputs, tests_as_markdown, tests_as_raw, deleted_graded_cells, deleted_setup, duplicate_cell_ids,
-    duplicate_tests, same_id_everywhere, ids_of_the_next, own_cells_that_collide, tests_moved_before_answers, reversed_cells,
-    grade_ids_of_checks, schema_too_new, schema_too_old, metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_changed,
-    kernelspec_removed, nbformat_99, nbformat_as_text, nbformat_3, widgets_and_attachments, outputs_of_10_mb, source_as_lines,
-    source_as_letters, source_of_odd_types, unknown_cell_types, xss_markdown, script_in_names, html_magic,
-    same_answer_thousand_times, unknown_keys, duplicated_keys, with_bom, utf_16, carriage_returns, lone_surrogates, null_characters,
+# -- in one line
+
+
+def all_typed(nb, kind):
+    for c in graded(nb):
+        typed(c, kind)
+
+
+def without(nb, suffix):
+    nb["cells"] = [c for c in nb["cells"] if not grade_id(c).endswith(suffix)]
+
+
+def more_cells(nb, cells):
+    nb["cells"] += copy.deepcopy(cells)
+
+
+SHORT = {
+    "meta_points_99": lambda nb: marks(nb, points=99, max_score=1e9),
+    "schema_too_new": lambda nb: marks(nb, schema_version=99),
+    "tests_as_markdown": lambda nb: all_typed(nb, "markdown"),
+    "tests_as_raw": lambda nb: all_typed(nb, "raw"),
+    "deleted_graded_cells": lambda nb: without(nb, "-check"),
+    "deleted_setup": lambda nb: without(nb, "-setup"),
+    "duplicate_cell_ids": lambda nb: more_cells(nb, nb["cells"]),
+    "duplicate_tests": lambda nb: more_cells(nb, [code("9.0", **c["metadata"]) for c in graded(nb)]),
+    "same_answer_thousand_times": lambda nb: more_cells(nb, [cell(nb, "ch01-q02")] * 1000),
+    "tests_moved_before_answers": lambda nb: nb["cells"].sort(key=lambda c: not grade_id(c).endswith("-check")),
+    "reversed_cells": lambda nb: nb["cells"].reverse(),
+    "kernelspec_removed": lambda nb: nb["metadata"].clear(),
+    "nbformat_99": lambda nb: nb.update(nbformat=99, nbformat_minor=0),
+    "nbformat_as_text": lambda nb: nb.update(nbformat="four", nbformat_minor=None),
+    "with_bom": lambda nb: b"\xef\xbb\xbf" + json.dumps(nb).encode(),
+    "utf_16": lambda nb: json.dumps(nb).encode("utf-16"),
+}
+
+EDITS = SHORT | named(
+    tag_skip_execution, tag_raises_exception, meta_grade_false, meta_solution_true, meta_points_odd, edited_tests, edited_setup,
+    stored_outputs, same_id_everywhere, ids_of_the_next, own_cells_that_collide, grade_ids_of_checks, schema_too_old,
+    metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_changed, nbformat_3, widgets_and_attachments,
+    outputs_of_10_mb, source_as_lines, source_as_letters, source_of_odd_types, unknown_cell_types, xss_markdown,
+    script_in_names, html_magic, unknown_keys, duplicated_keys, carriage_returns, lone_surrogates, null_characters,
     text_direction,
-]  # fmt: skip
+)  # fmt: skip

@@ -6,73 +6,58 @@
 import json
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
+from tests.autograder.attacks.edits import named
+
 NAME = "exercises.ipynb"
+Put = Callable[[Path, str, Path], None]
+"""(the student's folder, the text of an honest notebook, the course)"""
 
 
-def corrupt_json(folder: Path, text: str, course: Path):
-    (folder / NAME).write_text(text[: len(text) // 2])
+def write(path: Path, data: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
-def trailing_commas(folder, text, course):
-    (folder / NAME).write_text(text.rstrip().removesuffix("}") + ",}")
+ONE_CELL = {"cell_type": "code", "source": "1", "metadata": {}, "outputs": []}
+CONTENTS = {
+    "corrupt_json": lambda text: text[: len(text) // 2],
+    "trailing_commas": lambda text: text.rstrip().removesuffix("}") + ",}",
+    "empty_file": lambda text: "",
+    "spaces_only": lambda text: " \n" * 1000,
+    "binary_file": lambda text: bytes(range(256)) * 400,
+    "zip_file": lambda text: b"PK\x03\x04" + text.encode()[:5000],
+    "a_web_page": lambda text: "<!DOCTYPE html><html><script>alert(1)</script></html>",
+    "a_python_file": lambda text: "def seconds(V, W):\n    return V / W\n",
+    "deep_json": lambda text: "[" * 200_000 + "]" * 200_000,
+    "deep_metadata": lambda text: '{"cells": [], "metadata": ' + '{"a":' * 90_000 + "1" + "}" * 90_001,
+    "not_an_object": lambda text: "[1, 2, 3]",
+    "no_cells": lambda text: '{"nbformat": 4, "metadata": {}}',
+    "cells_of_a_wrong_type": lambda text: '{"nbformat": 4, "cells": {"0": {"cell_type": "code", "source": "1"}}}',
+    "endless_number": lambda text: '{"nbformat": ' + "9" * 100_000 + "}",
+    "huge_notebook_100mb": lambda text: text.rstrip().removesuffix("}") + ', "x": "' + "x" * 100_000_000 + '"}',
+    "a_hundred_thousand_cells": lambda text: json.dumps({"nbformat": 4, "metadata": {}, "cells": [ONE_CELL] * 100_000}),
+}
+"""Name -> what the file holds."""
+
+LINKS = {
+    "symlink_to_source": "{course}/source/{topic}/exercises.ipynb",
+    "symlink_exfil": "/etc/passwd",
+    "symlink_to_a_neighbour": "../../s000-honest/{topic}/exercises.ipynb",
+    "symlink_to_itself": NAME,
+    "symlink_to_nowhere": "/nowhere/at/all",
+}
+"""Name -> where it leads."""
 
 
-def empty_file(folder, text, course):
-    (folder / NAME).touch()
+def content(make: Callable[[str], str | bytes]) -> Put:
+    return lambda folder, text, course: write(folder / NAME, make(text))
 
 
-def spaces_only(folder, text, course):
-    (folder / NAME).write_text(" \n" * 1000)
-
-
-def binary_file(folder, text, course):
-    (folder / NAME).write_bytes(bytes(range(256)) * 400)
-
-
-def zip_file(folder, text, course):
-    (folder / NAME).write_bytes(b"PK\x03\x04" + text.encode()[:5000])
-
-
-def a_web_page(folder, text, course):
-    (folder / NAME).write_text("<!DOCTYPE html><html><script>alert(1)</script></html>")
-
-
-def a_python_file(folder, text, course):
-    (folder / NAME).write_text("def seconds(V, W):\n    return V / W\n")
-
-
-def deep_json(folder, text, course):
-    (folder / NAME).write_text("[" * 200_000 + "]" * 200_000)
-
-
-def deep_metadata(folder, text, course):
-    (folder / NAME).write_text('{"cells": [], "metadata": ' + '{"a":' * 90_000 + "1" + "}" * 90_001)
-
-
-def not_an_object(folder, text, course):
-    (folder / NAME).write_text("[1, 2, 3]")
-
-
-def no_cells(folder, text, course):
-    (folder / NAME).write_text('{"nbformat": 4, "metadata": {}}')
-
-
-def cells_of_a_wrong_type(folder, text, course):
-    (folder / NAME).write_text('{"nbformat": 4, "cells": {"0": {"cell_type": "code", "source": "1"}}}')
-
-
-def endless_number(folder, text, course):
-    (folder / NAME).write_text('{"nbformat": ' + "9" * 100_000 + "}")
-
-
-def huge_notebook_100mb(folder, text, course):
-    with open(folder / NAME, "w") as f:
-        f.write(text.rstrip().removesuffix("}") + ', "x": "')
-        for _ in range(100):
-            f.write("x" * 1_000_000)
-        f.write('"}')
+def link(target: str) -> Put:
+    return lambda folder, text, course: (folder / NAME).symlink_to(target.format(course=course, topic=folder.name))
 
 
 def sparse_terabyte(folder, text, course):
@@ -80,38 +65,12 @@ def sparse_terabyte(folder, text, course):
         f.truncate(10**12)
 
 
-def a_hundred_thousand_cells(folder, text, course):
-    one = {"cell_type": "code", "source": "1", "metadata": {}, "outputs": []}
-    (folder / NAME).write_text(json.dumps({"nbformat": 4, "metadata": {}, "cells": [one] * 100_000}))
-
-
 def no_notebook_dir(folder, text, course):
     pass
 
 
 def notebook_is_a_folder(folder, text, course):
-    (folder / NAME).mkdir()
-    (folder / NAME / NAME).write_text(text)
-
-
-def symlink_to_source(folder, text, course):
-    (folder / NAME).symlink_to(course / "source" / folder.name / NAME)
-
-
-def symlink_exfil(folder, text, course):
-    (folder / NAME).symlink_to("/etc/passwd")
-
-
-def symlink_to_a_neighbour(folder, text, course):
-    (folder / NAME).symlink_to(Path("..", "..", "s000-honest", folder.name, NAME))
-
-
-def symlink_to_itself(folder, text, course):
-    (folder / NAME).symlink_to(NAME)
-
-
-def symlink_to_nowhere(folder, text, course):
-    (folder / NAME).symlink_to("/nowhere/at/all")
+    write(folder / NAME / NAME, text)
 
 
 def folder_is_a_link(folder, text, course):
@@ -141,76 +100,89 @@ def device(folder, text, course):
 
 
 def several_notebooks(folder, text, course):
-    (folder / "a.ipynb").write_text(text)
-    (folder / "b.ipynb").write_text(text.replace("V / W", "V // W"))
+    write(folder / "a.ipynb", text)
+    write(folder / "b.ipynb", text.replace("V / W", "V // W"))
 
 
-FILES = [
-    corrupt_json, trailing_commas, empty_file, spaces_only, binary_file, zip_file, a_web_page, a_python_file, deep_json, deep_metadata,
-    not_an_object, no_cells, cells_of_a_wrong_type, endless_number, huge_notebook_100mb, sparse_terabyte, a_hundred_thousand_cells,
-    no_notebook_dir, notebook_is_a_folder, symlink_to_source, symlink_exfil, symlink_to_a_neighbour, symlink_to_itself,
-    symlink_to_nowhere, folder_is_a_link, fifo, socket_file, device, several_notebooks,
-]  # fmt: skip
+FILES: dict[str, Put] = (
+    {name: content(make) for name, make in CONTENTS.items()}
+    | {name: link(target) for name, target in LINKS.items()}
+    | named(sparse_terabyte, no_notebook_dir, notebook_is_a_folder, folder_is_a_link, fifo, socket_file, device)
+    | named(several_notebooks)
+)
 
 
 # -- graded on the notebook that is there
 
 EVIL = "open({!r}, 'w').write('x')\n"
+BESIDE = {
+    "shadow_ipykernel_launcher": "ipykernel_launcher.py sitecustomize.py usercustomize.py ipython_config.py",
+    "shadow_numpy_module": "numpy.py jax/__init__.py helpers/__init__.py helpers/check.py json.py site.py",
+    "config_files": "nbgrader_config.py jupyter_config.py jupyter_nbconvert_config.py .env conftest.py",
+    "other_databases": "gradebook.db grades.csv submission_secret.txt feedback.html exercises.html",
+}
+"""Name -> files with code that an import, or nbgrader, would run or take for its own."""
+
+STAMPS = {
+    "timestamp_of_the_future": b"9999-12-31 23:59:59.999999 UTC",
+    "timestamp_of_garbage": bytes(range(256)) * 10,
+    "timestamp_with_a_formula": b'=HYPERLINK("http://evil")',
+    "timestamp_of_a_month_13": b"2026-13-45 99:99:99 UTC",
+    "timestamp_of_a_year_0": b"0000-00-00 00:00:00",
+    "timestamp_of_an_odd_zone": b"2026-01-01 00:00:00 EVIL/../../etc",
+    "timestamp_huge": b"2026-01-01 00:00:00 UTC" + b" " * 30_000_000,
+}
+
+RENAMED = {
+    "renamed_by_a_browser": "exercises (1).ipynb",
+    "renamed_to_text": "exercises.ipynb.txt",
+    "renamed_by_the_student": "Homework 1, FINAL (2).ipynb",
+    "upper_case": "EXERCISES.IPYNB",
+    "in_a_folder": f"homework/{NAME}",
+}
+"""Names that a browser, a mail program or a person gives."""
+
+ODD = {
+    "timestamp_link": lambda folder: (folder / "timestamp.txt").symlink_to("/etc/hostname"),
+    "timestamp_pipe": lambda folder: os.mkfifo(folder / "timestamp.txt"),
+    "timestamp_folder": lambda folder: (folder / "timestamp.txt").mkdir(),
+    "secret_link": lambda folder: (folder / "submission_secret.txt").symlink_to("/etc/passwd"),
+    "secret_pipe": lambda folder: os.mkfifo(folder / "submission_secret.txt"),
+    "executable_and_read_only": lambda folder: (folder / NAME).chmod(0o4555),
+}
+"""What is not as it should be in a folder with a good notebook."""
 
 
-def _beside(folder, text, course, *names):
-    (folder / NAME).write_text(text)
-    for name in names:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(EVIL.format(str(course.parent / "proof" / folder.parent.name)))
+def beside(names: str) -> Put:
+    def put(folder, text, course):
+        write(folder / NAME, text)
+        for name in names.split():
+            write(folder / name, EVIL.format(str(course.parent / "proof" / folder.parent.name)))
+
+    return put
 
 
-def shadow_ipykernel_launcher(folder, text, course):
-    _beside(folder, text, course, "ipykernel_launcher.py", "sitecustomize.py", "usercustomize.py", "ipython_config.py")
+def stamped(data: bytes) -> Put:
+    return lambda folder, text, course: (write(folder / NAME, text), write(folder / "timestamp.txt", data))
 
 
-def shadow_numpy_module(folder, text, course):
-    _beside(
-        folder,
-        text,
-        course,
-        "numpy.py",
-        "jax/__init__.py",
-        "helpers/__init__.py",
-        "helpers/check.py",
-        "json.py",
-        "site.py",
-    )
+def renamed(name: str) -> Put:
+    return lambda folder, text, course: write(folder / name, text)
 
 
-def config_files(folder, text, course):
-    _beside(
-        folder,
-        text,
-        course,
-        "nbgrader_config.py",
-        "jupyter_config.py",
-        "jupyter_nbconvert_config.py",
-        ".env",
-        "conftest.py",
-    )
-
-
-def other_databases(folder, text, course):
-    _beside(
-        folder, text, course, "gradebook.db", "grades.csv", "submission_secret.txt", "feedback.html", "exercises.html"
-    )
+def odd(change: Callable[[Path], None]) -> Put:
+    return lambda folder, text, course: (write(folder / NAME, text), change(folder))
 
 
 def links_beside(folder, text, course):
-    (folder / NAME).write_text(text)
+    write(folder / NAME, text)
     (folder / "notes.txt").symlink_to("/etc/passwd")
     (folder / "data").symlink_to(course / "source")
     (folder / "loop").symlink_to(".")
 
 
 def many_files_beside(folder, text, course):
-    (folder / NAME).write_text(text)
+    write(folder / NAME, text)
     for i in range(2000):
         (folder / f"file-{i}.txt").touch()
     deep = folder.joinpath(*["d" * 100] * 20)
@@ -219,117 +191,28 @@ def many_files_beside(folder, text, course):
 
 
 def other_notebooks_beside(folder, text, course):
-    (folder / NAME).write_text(text)
+    write(folder / NAME, text)
     for name in ("reading.ipynb", "other.ipynb", "exercises (1).ipynb", "Exercises.ipynb", "exercises.ipynb.bak"):
-        (folder / name).write_text('{"broken')
-    (folder / ".ipynb_checkpoints").mkdir()
-    (folder / ".ipynb_checkpoints" / "exercises-checkpoint.ipynb").write_text("{")
+        write(folder / name, '{"broken')
+    write(folder / ".ipynb_checkpoints" / "exercises-checkpoint.ipynb", "{")
 
 
 def hard_link(folder, text, course):
     """Two students, one file: it is read as any other."""
     other = folder.parent.parent.parent / f"linked-{folder.parent.name}"
-    other.write_text(text)
+    write(other, text)
     os.link(other, folder / NAME)
 
 
-def executable_and_read_only(folder, text, course):
-    (folder / NAME).write_text(text)
-    (folder / NAME).chmod(0o4555)
-
-
-def _stamp(folder, text, content):
-    (folder / NAME).write_text(text)
-    (folder / "timestamp.txt").write_bytes(content)
-
-
-def timestamp_of_the_future(folder, text, course):
-    _stamp(folder, text, b"9999-12-31 23:59:59.999999 UTC")
-
-
-def timestamp_of_garbage(folder, text, course):
-    _stamp(folder, text, bytes(range(256)) * 10)
-
-
-def timestamp_with_a_formula(folder, text, course):
-    _stamp(folder, text, b'=HYPERLINK("http://evil")')
-
-
-def timestamp_of_a_month_13(folder, text, course):
-    _stamp(folder, text, b"2026-13-45 99:99:99 UTC")
-
-
-def timestamp_of_a_year_0(folder, text, course):
-    _stamp(folder, text, b"0000-00-00 00:00:00")
-
-
-def timestamp_of_an_odd_zone(folder, text, course):
-    _stamp(folder, text, b"2026-01-01 00:00:00 EVIL/../../etc")
-
-
-def timestamp_huge(folder, text, course):
-    _stamp(folder, text, b"2026-01-01 00:00:00 UTC" + b" " * 30_000_000)
-
-
-def timestamp_link(folder, text, course):
-    (folder / NAME).write_text(text)
-    (folder / "timestamp.txt").symlink_to("/etc/hostname")
-
-
-def timestamp_pipe(folder, text, course):
-    (folder / NAME).write_text(text)
-    os.mkfifo(folder / "timestamp.txt")
-
-
-def timestamp_folder(folder, text, course):
-    (folder / NAME).write_text(text)
-    (folder / "timestamp.txt").mkdir()
-
-
-def secret_link(folder, text, course):
-    (folder / NAME).write_text(text)
-    (folder / "submission_secret.txt").symlink_to("/etc/passwd")
-
-
-def secret_pipe(folder, text, course):
-    (folder / NAME).write_text(text)
-    os.mkfifo(folder / "submission_secret.txt")
-
-
-# Names that a browser, a mail program or a person gives.
-
-
-def renamed_by_a_browser(folder, text, course):
-    (folder / "exercises (1).ipynb").write_text(text)
-
-
-def renamed_to_text(folder, text, course):
-    (folder / "exercises.ipynb.txt").write_text(text)
-
-
-def renamed_by_the_student(folder, text, course):
-    (folder / "Homework 1, FINAL (2).ipynb").write_text(text)
-
-
-def upper_case(folder, text, course):
-    (folder / "EXERCISES.IPYNB").write_text(text)
-
-
-def in_a_folder(folder, text, course):
-    (folder / "homework").mkdir()
-    (folder / "homework" / NAME).write_text(text)
-
-
 def copy_of_the_whole_folder(folder, text, course):
-    (folder / folder.name).mkdir()
-    (folder / folder.name / NAME).write_text(text)
-    (folder / folder.name / "notes.md").write_text("mine")
+    write(folder / folder.name / NAME, text)
+    write(folder / folder.name / "notes.md", "mine")
 
 
-KEPT = [
-    shadow_ipykernel_launcher, shadow_numpy_module, config_files, other_databases, links_beside, many_files_beside,
-    other_notebooks_beside, hard_link, executable_and_read_only, timestamp_of_the_future, timestamp_of_garbage,
-    timestamp_with_a_formula, timestamp_of_a_month_13, timestamp_of_a_year_0, timestamp_of_an_odd_zone, timestamp_huge, timestamp_link,
-    timestamp_pipe, timestamp_folder, secret_link, secret_pipe, renamed_by_a_browser, renamed_to_text, renamed_by_the_student,
-    upper_case, in_a_folder, copy_of_the_whole_folder,
-]  # fmt: skip
+KEPT: dict[str, Put] = (
+    {name: beside(names) for name, names in BESIDE.items()}
+    | {name: stamped(data) for name, data in STAMPS.items()}
+    | {name: renamed(to) for name, to in RENAMED.items()}
+    | {name: odd(change) for name, change in ODD.items()}
+    | named(links_beside, many_files_beside, other_notebooks_beside, hard_link, copy_of_the_whole_folder)
+)

@@ -140,8 +140,8 @@ def attackers() -> list[Student]:
             found.append((name, kind, with_code(base, code), worth))
     students = [Student(n, kind, cells, worth=worth) for n, kind, cells, worth in found]
     wrong = {k: WRONG[k] for k in SHORT} | {"ch01-q03": "x"}
-    students += [Student(e.__name__, "edit", wrong, edit=e, worth=nothing) for e in edits.EDITS]
-    students += [Student(f.__name__, "file", RIGHT, put=f) for f in files.FILES]
+    students += [Student(name, "edit", wrong, edit=edit, worth=nothing) for name, edit in edits.EDITS.items()]
+    students += [Student(name, "file", RIGHT, put=put) for name, put in files.FILES.items()]
     return students
 
 
@@ -151,8 +151,9 @@ def honest() -> list[Student]:
     short = {k: POINTS[k] for k in SHORT}
     answers = {k: RIGHT[k] for k in (*SHORT, "ch01-q03")}
     students = [
-        Student(f"damaged-{e.__name__}", "honest", answers, edit=e, worth=short) for e in edits.EDITS + damaged.DAMAGED
+        Student(f"damaged-{name}", "honest", answers, edit=edit, worth=short)
+        for name, edit in (edits.EDITS | damaged.DAMAGED).items()
     ]
-    students += [Student(f.__name__, "kept", answers, put=f, worth=short) for f in files.KEPT]
+    students += [Student(name, "kept", answers, put=put, worth=short) for name, put in files.KEPT.items()]
     students += [Student(n, "honest", cells, worth=worth) for n, cells, worth in PARTLY]
     return [Student("whole", "honest", RIGHT, worth=whole), *students]

@@ -1,25 +1,33 @@
 """Attackers with honest students between them: nobody wins, nothing leaks, and nobody honest loses."""
 
+import csv
 import importlib.util
 import os
+import re
 import sys
 
 import pytest
 
 from autograder import grade
 from autograder.engine.sandbox import available
+from autograder.grading import class_summary
 from autograder.making import in_process_grading
-from tests.autograder.attacks import batch, edits, files, kinds, target
+from tests.autograder.attacks import batch, edits, kinds, target
 from tests.skip_conditions import needs
 
 pytestmark = [pytest.mark.filterwarnings("default")]  # nbgrader's use of others is not ours to judge
 
-QUICK = """
+SAMPLE = """
     eq_override patch_assert_allclose settrace_jump patch_run_cell one_reply_ahead session_lies program_nan
-    read_outside_file gradebook_trigger xss_output os_exit infinite_loop_in_answer meta_solution_true
-    xss_markdown symlink_to_source corrupt_json
+    read_outside_file gradebook_trigger xss_output os_exit kill_parent infinite_loop_in_answer infinite_loop_uninterruptible
+    tag_skip_execution meta_solution_true xss_markdown symlink_to_source corrupt_json no_notebook_dir
 """.split()
-QUICK_HONEST = "whole one-half damaged-metadata_garbage shadow_numpy_module".split()
+HONEST = "whole one-half damaged-metadata_garbage damaged-duplicate_tests shadow_numpy_module shadow_ipykernel_launcher".split()
+
+GOOD = ["ada", "Ada", "Zoë", "张伟", "o.brien@school.example", "a b", "long-" + "a" * 115]
+EITHER = ["-rf", "+1+1", "@SUM", "..a", ".hidden", "x ", "--help", "~"]  # graded or refused, and harmless in both cases
+ODD = ["=1+1", "<script>alert(1)", "new\nline", "\x1b[2J", "\x1b]0;x\x07", "\u202elive", "a'; drop table grade; --", " x", "a\\b",
+       "{x}", "%s", "$(id)", "`id`", "x\u200by", "long-" + "a" * 200]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +40,19 @@ def apart(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
 
 
+def named() -> list[kinds.Student]:
+    """Honest students whose ids are formulas, options, markup, paths or nearly each other's."""
+    short = {k: kinds.RIGHT[k] for k in kinds.SHORT}
+    worth = {k: kinds.POINTS[k] for k in kinds.SHORT}
+    return [kinds.Student(n, "honest", short, worth=worth) for n in GOOD + EITHER + ODD]
+
+
 def hold(found: batch.Graded) -> None:
     """All that must hold after a class was graded."""
+    refused = found.students.keys() - found.results.keys()
+    assert refused <= {*ODD, *EITHER} and sorted(found.what.strangers) == sorted(ascii(n) for n in refused)
+    for name in refused:
+        del found.students[name]
     broken = {
         "missing": batch.missing(found),
         "scores": batch.wrong_scores(found),
@@ -49,13 +68,21 @@ def hold(found: batch.Graded) -> None:
     "workers", [pytest.param("1", marks=pytest.mark.slow), pytest.param("dask", marks=pytest.mark.full)]
 )
 def test_a_sample_of_the_batch(tmp_path, monkeypatch, workers):
+    """Whoever is graded is graded right, in files of their own; nobody else is lost without a word."""
     needs(workers != "dask" or importlib.util.find_spec("distributed"), "Dask is not installed: make env EXTRA=dask")
     monkeypatch.setenv("COURSE_WORKERS", workers)
-    attackers = [s for i, s in enumerate(kinds.attackers()) if s.name in QUICK or i % 10 == 0]
-    honest = [s for s in kinds.honest() if s.name in QUICK_HONEST]
-    assert {*QUICK} <= {s.name for s in attackers} and len(honest) == len(QUICK_HONEST)
+    attackers = [s for i, s in enumerate(kinds.attackers()) if s.name in SAMPLE or i % 10 == 0]
+    honest = [s for s in kinds.honest() if s.name in HONEST]
+    assert {*SAMPLE} <= {s.name for s in attackers} and len(honest) == len(HONEST)
     assert {s.kind for s in attackers} == {s.kind for s in kinds.attackers()}
-    hold(batch.graded(tmp_path, batch.among(attackers, honest), monkeypatch))
+    found = batch.graded(tmp_path, batch.among(attackers, honest) + named(), monkeypatch)
+    hold(found)
+    assert not found.students.keys() & {*ODD}
+    shown = class_summary.table(list(found.results.values())) + "".join(found.what.strangers)
+    assert "\x1b" not in shown and re.search(r"\\x1b\]0;x\\x07", shown)
+    with open(found.what.root / "grades.csv", newline="", encoding="utf-8") as f:
+        listed = {row["student_id"].removeprefix("'") for row in csv.DictReader(f)}
+    assert not listed & {*ODD}
 
 
 @pytest.mark.full
@@ -94,4 +121,3 @@ def test_every_kind_is_there():
     assert count["crash"] >= 20 and count["resource"] >= 20 and count["edit"] >= 45 and count["file"] >= 25, count
     names = [s.name for s in attackers + kinds.honest()]
     assert len(names) == len(set(names))
-    assert all(callable(f) for f in (*edits.EDITS, *files.FILES, *files.KEPT))

@@ -12,18 +12,13 @@ from autograder.grading.rebuild import rebuild
 from autograder.making import in_process_grading
 from tests.autograder.attacks import edits, files, kinds, target
 
-ENGINE = [
-    "magics",
-    "awaits_at_the_top",
-    "names_of_the_shell",
-    "pictures_and_pages",
-    "own_cell_that_is_slow",
-    "warnings_on_stderr",
-]
+ENGINE = (
+    "magics awaits_at_the_top names_of_the_shell pictures_and_pages own_cell_that_is_slow warnings_on_stderr".split()
+)
 """These need more than Python to run: the batch has them."""
 
 STUDENTS = [s for s in kinds.honest() if s.kind == "honest" and s.name.removeprefix("damaged-") not in ENGINE]
-KEPT = [f for f in files.KEPT if not any(w in f.__name__ for w in ("pipe", "link", "many_files"))]
+KEPT = [name for name in files.KEPT if not any(w in name for w in ("pipe", "link", "many_files"))]
 
 
 @pytest.fixture(scope="module")
@@ -78,44 +73,45 @@ def test_what_was_written_counts(chapter, one, tmp_path, monkeypatch):
     assert got == {k: one.worth[k] for k in kinds.SHORT}
 
 
-@pytest.mark.parametrize("edit", edits.EDITS, ids=lambda e: e.__name__)
-def test_the_same_damage_wins_nothing(chapter, edit):
-    wrong = kinds.Student("x", "edit", {k: kinds.WRONG[k] for k in kinds.SHORT}, edit=edit)
+@pytest.mark.parametrize("name", edits.EDITS)
+def test_the_same_damage_wins_nothing(chapter, name):
+    wrong = kinds.Student("x", "edit", {k: kinds.WRONG[k] for k in kinds.SHORT}, edit=edits.EDITS[name])
     assert not any(judged(chapter, submitted(chapter, wrong)).values())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "submitted" / "ada" / target.TOPIC
+    made.mkdir(parents=True)
+    return made
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made")
 
 
 @posix
-@pytest.mark.parametrize("put", KEPT, ids=lambda f: f.__name__)
-def test_odd_folders_are_read(chapter, release_of, put, tmp_path):
-    folder = tmp_path / "submitted" / "ada" / target.TOPIC
-    folder.mkdir(parents=True)
+@pytest.mark.parametrize("name", KEPT)
+def test_odd_folders_are_read(chapter, release_of, name, folder, tmp_path):
     one = kinds.Student("ada", "kept", kinds.RIGHT)
-    put(folder, submitted(chapter, one).decode(), tmp_path)
+    files.KEPT[name](folder, submitted(chapter, one).decode(), tmp_path)
     data, note = which_notebook.taken(folder, release_of)
     assert (intake.notebook(data), note) == (intake.notebook(submitted(chapter, one)), "")
 
 
 @posix
-@pytest.mark.parametrize("put", files.FILES, ids=lambda f: f.__name__)
-def test_no_notebook_is_a_sentence(chapter, release_of, put, tmp_path):
-    folder = tmp_path / "submitted" / "ada" / target.TOPIC
-    folder.mkdir(parents=True)
-    put(folder, submitted(chapter, kinds.Student("ada", "file", kinds.RIGHT)).decode(), tmp_path)
+@pytest.mark.parametrize("name", files.FILES)
+def test_no_notebook_is_a_sentence(chapter, release_of, name, folder, tmp_path):
+    files.FILES[name](folder, submitted(chapter, kinds.Student("ada", "file", kinds.RIGHT)).decode(), tmp_path)
     with pytest.raises(intake.Refused, match=r"^[A-Z][^\n]*\.$"):
         intake.cells(intake.notebook(which_notebook.taken(folder, release_of)[0]))
 
 
-def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path, monkeypatch):
+def test_a_file_that_may_not_be_read_is_a_sentence(folder, monkeypatch):
     """Root may read every file, so the refusal is made here."""
 
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    folder = tmp_path / "ada" / target.TOPIC
-    folder.mkdir(parents=True)
     (folder / "exercises.ipynb").write_text("{}")
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(intake.Refused, match="cannot be opened: permission denied"):

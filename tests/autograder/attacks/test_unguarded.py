@@ -10,6 +10,7 @@ import pytest
 from autograder.making import in_process_grading
 from autograder.places import ROOT
 from tests.autograder.attacks import edits, kinds, target
+from tests.tiers import some
 
 WINNERS = """
     shadow_np patch_assert_allclose patch_run_of_checks jax_numpy_patch patch_compile frame_constants settrace_jump setprofile
@@ -23,8 +24,9 @@ WINNERS = """
 def test_forgers_win_where_nothing_is_in_their_way(tmp_path):
     solved = in_process_grading.solved(target.TOPIC, target.tree(tmp_path / "tree"))
     notebooks = {}
+    winners = some(WINNERS, 6)
     for one in kinds.attackers():
-        if one.kind == "forge" and one.name in WINNERS or one.name == "baseline_wrong":
+        if one.kind == "forge" and one.name in winners or one.name == "baseline_wrong":
             notebooks[one.name] = cells(solved, one)
     done = subprocess.run(
         [sys.executable, "-m", "tests.autograder.attacks.unguarded"], input=json.dumps(notebooks), text=True, capture_output=True,
@@ -32,7 +34,7 @@ def test_forgers_win_where_nothing_is_in_their_way(tmp_path):
     )  # fmt: skip
     scores = json.loads(done.stdout)
     assert not any(scores.pop("baseline_wrong").values())
-    assert [name for name in WINNERS if not any(scores[name].values())] == []
+    assert [name for name in winners if not any(scores[name].values())] == []
 
 
 def cells(solved, one: kinds.Student) -> list[dict]:

@@ -11,7 +11,7 @@ from nbgrader.utils import determine_grade
 from autograder.grading.rebuild import rebuild, role
 from autograder.places import ROOT, Tree
 
-from .written_places import NOTHING, PLACES, SAID, at, bare, below_the_cell, text
+from .written_places import NOTHING, PLACES, SAID, at, bare, text
 
 
 def written(path) -> list[str]:
@@ -44,12 +44,12 @@ def test_there_are_some():
     assert len(ALL) >= 5 and len({topic for topic, _ in ALL}) >= 5
 
 
-@pytest.mark.sample(quick=1, kind="put")
-@pytest.mark.parametrize("put", PLACES, ids=lambda f: f.__name__)
+@pytest.mark.sample(quick=1, slow=1, kind="put")
+@pytest.mark.parametrize("put", PLACES)
 @pytest.mark.parametrize(("topic", "key"), ALL)
 def test_a_person_decides(topic, key, put):
     nb = one(topic)
-    put(nb, key)
+    PLACES[put](nb, key)
     cell, grade, notes, made = found(nb, RELEASED[topic], key)
     assert grade is None, "nobody would have seen it"
     assert SAID in cell.source and not cell.metadata.released
@@ -58,12 +58,12 @@ def test_a_person_decides(topic, key, put):
     assert all(determine_grade(c)[0] == 0 for c in others)
 
 
-@pytest.mark.sample(quick=1, kind="put")
-@pytest.mark.parametrize("put", NOTHING, ids=lambda f: f.__name__)
+@pytest.mark.sample(quick=1, slow=1, kind="put")
+@pytest.mark.parametrize("put", NOTHING)
 @pytest.mark.parametrize(("topic", "key"), ALL)
 def test_nothing_is_written(topic, key, put):
     nb = one(topic)
-    put(nb, key)
+    NOTHING[put](nb, key)
     cell, grade, notes, _ = found(nb, RELEASED[topic], key)
     assert (grade, notes, cell.source) == (0, [], "YOUR ANSWER HERE")
 
@@ -72,7 +72,7 @@ def test_a_filled_cell_counts_and_other_text_stays():
     topic, key = ALL[0]
     nb = one(topic)
     nb["cells"][at(nb, key)]["source"] = "Memory."
-    below_the_cell(nb, key)
+    PLACES["below_the_cell"](nb, key)
     cell, grade, notes, made = found(nb, RELEASED[topic], key)
     assert (cell.source, grade, notes) == ("Memory.", None, [])
     assert [c.source for c in made.cells].count(SAID) == 1

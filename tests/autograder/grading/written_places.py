@@ -4,6 +4,7 @@ import copy
 import re
 
 from autograder.making.exercises import HEADING
+from tests.autograder.attacks.edits import named
 
 SAID = "Latency: 42 transfers wait for one another."
 SPLIT = "Memory"
@@ -25,14 +26,6 @@ def heading(nb, key) -> int:
     return max(i for i, c in enumerate(nb["cells"][: at(nb, key)]) if HEADING.search(c["source"]))
 
 
-def below_the_cell(nb, key):
-    nb["cells"].insert(at(nb, key) + 1, text(SAID))
-
-
-def below_the_statement(nb, key):
-    nb["cells"].insert(heading(nb, key) + 1, text(SAID))
-
-
 def in_two_cells(nb, key):
     nb["cells"].insert(at(nb, key) + 1, text("And more."))
     nb["cells"].insert(at(nb, key), text(SAID))
@@ -51,7 +44,7 @@ def in_place_of_the_cell(nb, key):
 
 def below_an_emptied_cell(nb, key):
     nb["cells"][at(nb, key)]["source"] = " \n"
-    below_the_cell(nb, key)
+    inserted("cell", SAID)(nb, key)
 
 
 def below_a_copy_of_the_cell(nb, key):
@@ -64,18 +57,6 @@ def as_a_copy_above_an_emptied_one(nb, key):
     i = at(nb, key)
     nb["cells"].insert(i, copy.deepcopy(nb["cells"][i]) | {"id": "copy", "source": SAID})
     nb["cells"][i + 1]["source"] = ""
-
-
-def in_a_code_cell(nb, key):
-    nb["cells"].insert(at(nb, key) + 1, text(SAID, "code"))
-
-
-def in_a_comment_of_code(nb, key):
-    nb["cells"].insert(at(nb, key) + 1, text(f"# {SAID}", "code"))
-
-
-def in_a_raw_cell(nb, key):
-    nb["cells"].insert(at(nb, key) + 1, text(SAID, "raw"))
 
 
 def in_the_statement(nb, key):
@@ -96,18 +77,6 @@ def in_an_own_statement(nb, key):
     i = heading(nb, key)
     nb["cells"][i] = text(nb["cells"][i]["source"] + f"\n\n{SAID}")
     del nb["cells"][at(nb, key)]
-
-
-def above_the_heading(nb, key):
-    nb["cells"].insert(heading(nb, key), text(f"To {number(key)}: {SAID}"))
-
-
-def at_the_end_of_the_notebook(nb, key):
-    nb["cells"].append(text(f"**Exercise {number(key)}.** {SAID}"))
-
-
-def at_the_top_of_the_notebook(nb, key):
-    nb["cells"].insert(0, text(f"{number(key)}) {SAID}"))
 
 
 def in_the_cell_above_the_heading(nb, key):
@@ -149,21 +118,6 @@ def with_the_whole_exercise_gone(nb, key):
     nb["cells"][i:end] = [text(SAID)]
 
 
-def without_any_metadata(nb, key):
-    nb["cells"][at(nb, key)]["source"] = SAID
-    bare(nb)
-
-
-def below_the_cell_without_any_metadata(nb, key):
-    below_the_cell(nb, key)
-    bare(nb)
-
-
-def in_the_statement_without_any_metadata(nb, key):
-    merged_with_the_statement(nb, key)
-    bare(nb)
-
-
 def split_by_an_editor_that_keeps_one_metadata(nb, key):
     i = at(nb, key)
     nb["cells"].insert(i + 1, text(SAID))
@@ -172,7 +126,7 @@ def split_by_an_editor_that_keeps_one_metadata(nb, key):
 
 def under_a_comment(nb, key):
     nb["cells"][at(nb, key)]["source"] = "<!-- to do -->"
-    below_the_cell(nb, key)
+    inserted("cell", SAID)(nb, key)
 
 
 def with_a_quotation(nb, key):
@@ -191,22 +145,48 @@ def number(key) -> str:
     return "{}.{}".format(*map(int, re.findall(r"\d+", key)[:2]))
 
 
-PLACES = [
-    below_the_cell, below_the_statement, in_two_cells, before_the_next_heading, in_place_of_the_cell, below_an_emptied_cell,
-    below_a_copy_of_the_cell, as_a_copy_above_an_emptied_one, in_a_code_cell, in_a_comment_of_code, in_a_raw_cell, in_the_statement,
-    in_the_last_line_of_the_statement, merged_with_the_statement, in_an_own_statement, above_the_heading, at_the_end_of_the_notebook,
-    at_the_top_of_the_notebook, in_the_cell_above_the_heading, in_the_next_cell, at_the_top_of_the_next_cell, under_the_next_heading,
-    with_the_whole_exercise_gone, without_any_metadata, below_the_cell_without_any_metadata, in_the_statement_without_any_metadata,
-    split_by_an_editor_that_keeps_one_metadata, under_a_comment, with_a_quotation,
-]  # fmt: skip
+def inserted(place, source, kind="markdown"):
+    """A cell more: behind or above the answer's, behind or above the heading's, or at an end of the notebook."""
+
+    def put(nb, key):
+        cell, statement = at(nb, key), heading(nb, key)
+        i = {"cell": cell + 1, "above": cell, "statement": statement + 1, "heading": statement}.get(place, place)
+        nb["cells"].insert(i, text(source.replace("N.N", number(key)), kind))
+
+    return put
 
 
-def untouched(nb, key):
-    pass
+def in_place(source):
+    def put(nb, key):
+        nb["cells"][at(nb, key)]["source"] = source
+
+    return put
 
 
-def a_comment_only(nb, key):
-    nb["cells"].insert(at(nb, key) + 1, text("<!-- I do not know -->\n\n<!-- nor\nhere -->"))
+def then_bare(put):
+    """And the metadata of all cells lost."""
+    return lambda nb, key: (put(nb, key), bare(nb))
+
+
+END = 10**6  # behind the last cell
+PLACES = {
+    "below_the_cell": inserted("cell", SAID),
+    "below_the_statement": inserted("statement", SAID),
+    "in_a_code_cell": inserted("cell", SAID, "code"),
+    "in_a_comment_of_code": inserted("cell", f"# {SAID}", "code"),
+    "in_a_raw_cell": inserted("cell", SAID, "raw"),
+    "above_the_heading": inserted("heading", f"To N.N: {SAID}"),
+    "at_the_end_of_the_notebook": inserted(END, f"**Exercise N.N.** {SAID}"),
+    "at_the_top_of_the_notebook": inserted(0, f"N.N) {SAID}"),
+    "without_any_metadata": then_bare(in_place(SAID)),
+    "below_the_cell_without_any_metadata": then_bare(inserted("cell", SAID)),
+    "in_the_statement_without_any_metadata": then_bare(merged_with_the_statement),
+} | named(
+    in_two_cells, before_the_next_heading, in_place_of_the_cell, below_an_emptied_cell, below_a_copy_of_the_cell,
+    as_a_copy_above_an_emptied_one, in_the_statement, in_the_last_line_of_the_statement, merged_with_the_statement,
+    in_an_own_statement, in_the_cell_above_the_heading, in_the_next_cell, at_the_top_of_the_next_cell, under_the_next_heading,
+    with_the_whole_exercise_gone, split_by_an_editor_that_keeps_one_metadata, under_a_comment, with_a_quotation,
+)  # fmt: skip
 
 
 def a_quotation_only(nb, key):
@@ -229,24 +209,17 @@ def empty_cells(nb, key):
     nb["cells"][at(nb, key) + 1 : at(nb, key) + 1] = [text(""), text(" \n\n"), text("---"), text("", "code")]
 
 
-def a_copy_of_the_empty_cell(nb, key):
-    nb["cells"].insert(at(nb, key), text("YOUR ANSWER HERE"))
-
-
-def the_cell_deleted(nb, key):
-    del nb["cells"][at(nb, key)]
-
-
-def all_metadata_lost(nb, key):
-    bare(nb)
-
-
 def code_in_other_exercises(nb, key):
     nb["cells"].insert(2, text("x = 1", "code"))
     nb["cells"].insert(2, text("My notes for the exam."))
 
 
-NOTHING = [
-    untouched, a_comment_only, a_quotation_only, a_copy_of_the_statement, a_split_statement, empty_cells, a_copy_of_the_empty_cell,
-    the_cell_deleted, all_metadata_lost, code_in_other_exercises,
-]  # fmt: skip
+NOTHING = {
+    "untouched": lambda nb, key: None,
+    "a_comment_only": inserted("cell", "<!-- I do not know -->\n\n<!-- nor\nhere -->"),
+    "a_copy_of_the_empty_cell": inserted("above", "YOUR ANSWER HERE"),
+    "the_cell_deleted": lambda nb, key: nb["cells"].pop(at(nb, key)),
+    "all_metadata_lost": lambda nb, key: bare(nb),
+} | named(
+    a_quotation_only, a_copy_of_the_statement, a_split_statement, empty_cells, code_in_other_exercises,
+)  # fmt: skip
