@@ -63,12 +63,8 @@ def test_by_exercise(few):
 
 
 def test_the_most_frequent_mistake_is_counted_once_a_student():
-    said = [
-        ["too large by 3."] * 5,
-        ["too large by 4.", "the sign is wrong."],
-        ["the sign is wrong."],
-        ["the sign is wrong."],
-    ]
+    sign = ["the sign is wrong."]
+    said = [["too large by 3."] * 5, ["too large by 4.", *sign], sign, sign]
     assert mistake(said) == ("the sign is wrong.", 3)
     assert mistake([["f is not done yet."], []]) is None
     assert mistake([["too large by 3."], ["too large by 4.5e-3."], ["too large by 4.5e-3."]]) == (
@@ -136,14 +132,8 @@ def test_nothing_acts_on_a_terminal():
 
 @pytest.mark.slow
 def test_long_and_odd_complaints_take_no_time():
-    for text in (
-        "(" * 20_000,
-        "(" * 5000 + ")" * 5000,
-        "\x1b[" * 20_000,
-        "\x1b]" * 5_000,
-        ". (" * 20_000,
-        "1" * 20_000,
-    ):
+    odd = "(" * 20_000, "(" * 5000 + ")" * 5000, "\x1b[" * 20_000, "\x1b]" * 5_000, ". (" * 20_000, "1" * 20_000
+    for text in odd:
         assert len(mistake([[text]]) or ("", 0)) == 2 and len(plain(text)) <= 300
 
 

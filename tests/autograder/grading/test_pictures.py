@@ -182,14 +182,8 @@ def test_thousands_that_are_none(monkeypatch):
     assert len(tried) == pictures.MOST
 
 
-BREAKING = [
-    'x" onerror="alert(1)',
-    "x'><script>alert(1)</script>",
-    "x.png)](javascript:alert(1)",
-    "../../x.png",
-    "x\n\n<b>",
-    "a" * 5_000,
-]
+BREAKING = ['x" onerror="alert(1)', "x'><script>alert(1)</script>", "x.png)](javascript:alert(1)", "../../x.png", "x\n\n<b>",
+            "a" * 5_000]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("default")

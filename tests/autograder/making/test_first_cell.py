@@ -122,18 +122,9 @@ def with_jax(folder, version):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: jax\nVersion: {version}\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("version", "old"),
-    [
-        (None, True),
-        ("0.4.38", True),
-        ("0.7.0", True),
-        ("0.7.1", False),
-        ("0.7.2", False),
-        ("0.10.0", False),
-        ("0.8.0.dev20251001", False),
-    ],
-)
+@pytest.mark.parametrize(("version", "old"), [
+    (None, True), ("0.4.38", True), ("0.7.0", True), ("0.7.1", False), ("0.7.2", False), ("0.10.0", False), ("0.8.0.dev20251001", False),
+])  # fmt: skip
 def test_an_older_jax_stops_in_one_sentence(without, version, old):
     """Compared as numbers, without importing it; the name of the function that asks is gone afterwards."""
     package(without / "site")

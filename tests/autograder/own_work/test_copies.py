@@ -22,6 +22,7 @@ from tests.tiers import some
 
 NAME = "ch01_sample/exercises.ipynb"
 RIGHT = "def seconds(V, W):\n    return V / W"
+PASSED = '{"exercises": {"1.1": {"": {"won": 1, "of": 1, "tries": 0, "begun": "2026-11-01", "passed": "2026-11-02"}}}}'
 
 
 @pytest.fixture
@@ -145,23 +146,17 @@ def test_an_edited_start_page_is_kept(tree):
 
 def test_progress_is_nobody_s_business(tree):
     start(tree)
-    kept = (
-        '{"exercises": {"1.1": {"": {"won": 1, "of": 1, "tries": 0, "begun": "2026-11-01", "passed": "2026-11-02"}}}}'
-    )
-    (tree.root / "work/progress.json").write_text(kept)
+    (tree.root / "work/progress.json").write_text(PASSED)
     course_changes(tree)
     start(tree)
-    assert (tree.root / "work/progress.json").read_text() == kept
+    assert (tree.root / "work/progress.json").read_text() == PASSED
 
 
 def test_the_start_page_shows_what_is_passed_and_is_no_edit(tree):
     row = "| [1.1](ch01_sample/exercises.ipynb#ex-1-1) One | ★☆☆ | 1/5 | 5 min | 1 |"
     (tree.notebooks / "README.md").write_text(f"# Start\n\n{row} |\n", encoding="utf-8")
     start(tree)
-    kept = (
-        '{"exercises": {"1.1": {"": {"won": 1, "of": 1, "tries": 0, "begun": "2026-11-01", "passed": "2026-11-02"}}}}'
-    )
-    (tree.root / "work/progress.json").write_text(kept)
+    (tree.root / "work/progress.json").write_text(PASSED)
     for _ in range(2):
         assert start(tree) == []
         assert f"{row} passed 2026-11-02 |" in (tree.root / "work/README.md").read_text(encoding="utf-8")
