@@ -115,8 +115,8 @@ $(COURSE): $(READY) $(wildcard solutions/ch*.md autograder/making/*.py)
 	-python -m autograder.release --course && touch $(COURSE)
 
 $(READY): requirements.txt pyproject.toml
-	@$(PYTHON) -c '' 2>/dev/null || { echo "There is no working $(PYTHON) here: install Python 3.11, 3.12 or 3.13, or name one with PYTHON=…" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "The course needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is %d.%d: name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12" % v)'
+	@$(PYTHON) -c '' 2>/dev/null || { echo "There is no working $(PYTHON) here: install Python 3.11, 3.12, 3.13 or 3.14, or name one with PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 14) else "The course needs Python 3.11, 3.12, 3.13 or 3.14, and $(PYTHON) is %d.%d: name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12" % v)'
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv), then run make again." >&2; exit 1; }
 	@echo "Installing the course's packages, about 1 GB, into $(VENV): this takes a minute or more, once."
 	$(PYTHON) -m venv $(VENV)

@@ -17,7 +17,7 @@ from tests import areas
 from tests.tiers import FULL
 
 ROOT = Path(__file__).resolve().parents[1]
-SUPPORTED = ("3.11", "3.12", "3.13")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 SOME = "TESTS=helpers tests/notebooks"  # doctests and readings: what most often differs by Python and JAX
 
 
