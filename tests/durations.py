@@ -1,6 +1,7 @@
-"""A quick test takes at most five seconds of a processor, or it is marked `slow`: CI fails on it, any run prints it.
+"""Where the time of the tests goes: printed at the end, with quick tests that take so long that they belong among the `slow` ones.
 
-What is measured is time of processors, of the test and of the processes that it waited for, so that a busy machine plays no part.
+What is measured is time of processors, of the test and of the processes that it waited for, so that a busy machine plays little
+part. Nothing fails by it: a machine half as fast would.
 """
 
 import os
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-TOO_LONG = 5.0  # seconds of a processor; the quick tests have some 300 of them a core
+TOO_LONG = 5.0  # seconds of a processor; all quick tests have some 500 of them
 
 
 def processors() -> float:
@@ -50,11 +51,6 @@ class Report:
     def pytest_runtest_logreport(self, report):
         if report.when == "call" and report.passed:
             self.took += [(report.nodeid, *value) for key, value in report.user_properties if key == "took"]
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session):
-        if os.environ.get("CI", "").lower() in {"1", "true"} and not session.exitstatus and self.too_long():
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter):
         took = [(test, seconds) for test, seconds, _ in self.took]

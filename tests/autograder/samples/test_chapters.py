@@ -62,7 +62,7 @@ def named(monkeypatch):
 
 
 @pytest.mark.parametrize(("tree", "topic", "mutant"), changes("mutants"))
-@pytest.mark.sample(quick=7, slow=30, draw=3, kind="topic")
+@pytest.mark.sample(quick=4, slow=30, draw=4, kind="topic")
 def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypatch, named):
     """Whatever the seed of the course and the secret of a submission are; and no check names another mistake alone.
 
@@ -87,7 +87,7 @@ def test_mutant_loses_points_and_is_told_its_cause(tree, topic, mutant, monkeypa
 
 
 @pytest.mark.parametrize(("tree", "topic", "variant"), changes("variants"))
-@pytest.mark.sample(quick=4, slow=12, draw=1, kind="topic")
+@pytest.mark.sample(quick=2, slow=12, draw=2, kind="topic")
 def test_variant_keeps_points(tree, topic, variant):
     verdicts = in_process_grading.judge(bank.applied(solved(tree, topic), [variant]), variant.grade_id)
     assert verdicts
