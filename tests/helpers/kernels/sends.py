@@ -89,10 +89,15 @@ def _way(pairs, n: int) -> str:
     return " " + " ".join(f"{source}>{target}" for source, target in sorted(pairs) if source != target)
 
 
-def text() -> str:
-    """The list, as it is now."""
+def blocks_of(text: str, room: str) -> str:
+    """What a list says of the programs of a room."""
+    return "\n\n".join(b for b in text.strip().split("\n\n") if b.startswith(f"{room}."))
+
+
+def text(*rooms: str) -> str:
+    """The list, as it is now, of some rooms or all."""
     blocks = []
-    for name in TABLE:
+    for name in (n for n in TABLE if not rooms or n.partition(".")[0] in rooms):
         try:
             blocks.append("\n  ".join([name, *lines(traced(name))]))
         except Exception as e:

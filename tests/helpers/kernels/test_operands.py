@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_costs
-from helpers.costs.rooflines.occupancy import SM
 from helpers.costs.training.pipeline_orders import one_f_one_b
 from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.attention import (
@@ -236,7 +235,6 @@ def test_weights_of_eight_bits_meet_numbers_with_fractions():
 
 
 def test_predictions_refuse_the_same():
-    says("a block has 1 to 1024 threads", SM().resident_blocks, 2048)
     says("blocks of Flash have 1 or more queries and keys", flash_costs, Attention(128), 0)
     says("flash: b is 0 or more, not -1", flash_costs, Attention(128), -1)
 

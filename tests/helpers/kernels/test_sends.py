@@ -11,7 +11,7 @@ import pytest
 from helpers import kernels
 from helpers.trace.jaxpr.equation_costs import COLLECTIVES
 from helpers.trace.jaxpr.walk import walk
-from tests.helpers.kernels.sends import COMMAND, LIST, ROOMS, TABLE, changed, text, traced
+from tests.helpers.kernels.sends import COMMAND, LIST, ROOMS, TABLE, blocks_of, changed, text, traced
 
 FOLDER = Path(kernels.__file__).resolve().parent
 SENDS = {"jax.shard_map"} | {
@@ -25,8 +25,11 @@ RUN = {  # what cannot be traced, for it runs programs that are in the list
 
 
 @pytest.mark.xdist_group("sends")  # a program is traced once in a process
-def test_each_program_sends_what_the_list_says():
-    said = changed(LIST.read_text(encoding="utf-8"), text())
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_program_sends_what_the_list_says(room):
+    listed = LIST.read_text(encoding="utf-8")
+    assert {block.partition(".")[0] for block in listed.strip().split("\n\n")} == set(ROOMS)
+    said = changed(blocks_of(listed, room), text(room))
     assert not said, f"{said}\n\nIf this is what the kernels are meant to send now: {COMMAND}"
 
 
