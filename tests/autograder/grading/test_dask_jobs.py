@@ -114,8 +114,9 @@ class Somebody:
         before = len(list(self.folder.glob("log-*")))
         options = "--nthreads", "2", "--no-dashboard", "--local-directory", str(self.folder)
         started = self.start("worker", self.address, *options, path=path)
-        while "Registered to" not in (self.folder / f"log-{before}").read_text():
-            assert started.poll() is None
+        log, ends = self.folder / f"log-{before}", time.monotonic() + 300
+        while "Registered to" not in log.read_text():
+            assert started.poll() is None and time.monotonic() < ends, log.read_text()
             time.sleep(0.1)
         return started
 
@@ -158,6 +159,16 @@ def test_a_scheduler_that_runs_already(alone, tmp_path, capfd):
         assert len(list(pool.run(faked.jobs("a", "b")))) == 2
 
 
+@pytest.mark.slow("starts a worker")
+def test_a_worker_without_the_course_is_refused(alone, tmp_path):
+    """Before the test below: a run that is refused leaves its plugin behind, with which no such worker starts."""
+    (tmp_path / "bare" / "autograder").mkdir(parents=True)
+    (tmp_path / "bare" / "autograder" / "__init__.py").touch()  # hides the one installed with this Python
+    alone.worker(tmp_path / "bare")
+    with pytest.raises(SourceError, match="does not find the course .*start it with the course's folder on PYTHONPATH"):
+        workers.pool(faked.assignment(), alone.address, faked.graded)
+
+
 @pytest.mark.slow("starts workers")
 def test_a_worker_with_another_version_is_refused(alone, tmp_path):
     other = copy(tmp_path / "other")
@@ -169,15 +180,6 @@ def test_a_worker_with_another_version_is_refused(alone, tmp_path):
         with pytest.raises(SourceError, match=refusal):
             list(pool.run(faked.jobs("a")))
     with pytest.raises(SourceError, match=refusal):
-        workers.pool(faked.assignment(), alone.address, faked.graded)
-
-
-@pytest.mark.slow("starts a worker")
-def test_a_worker_without_the_course_is_refused(alone, tmp_path):
-    (tmp_path / "bare" / "autograder").mkdir(parents=True)
-    (tmp_path / "bare" / "autograder" / "__init__.py").touch()  # hides the one installed with this Python
-    alone.worker(tmp_path / "bare")
-    with pytest.raises(SourceError, match="does not find the course .*start it with the course's folder on PYTHONPATH"):
         workers.pool(faked.assignment(), alone.address, faked.graded)
 
 
