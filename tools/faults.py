@@ -29,7 +29,7 @@ class Fault:
 
     @property
     def site(self) -> bool:
-        return self.tests.startswith("tests/book/test_") and any(w in self.tests for w in ("pages", "site"))
+        return self.tests.startswith("tests/book/test_") and any(w in self.tests for w in ("test_pages", "test_site"))
 
     def plant(self, tree: Path) -> None:
         path = tree / self.file

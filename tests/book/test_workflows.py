@@ -55,7 +55,13 @@ def test_actions_are_pinned_and_checkouts_keep_no_credentials(name):
         assert re.fullmatch(r"uses: actions/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", line), line
     for step in steps(read(name)):
         if step.get("uses", "").startswith("actions/checkout@"):
-            assert step["with"] | {"fetch-depth": 0} == {"persist-credentials": False, "fetch-depth": 0}
+            assert step["with"] in ({"persist-credentials": False}, {"persist-credentials": False, "fetch-depth": 0})
+
+
+def test_what_a_change_touches_is_told_by_the_history():
+    everything = read("tests")["jobs"]["everything"]["steps"]
+    assert everything[0]["with"]["fetch-depth"] == 0
+    assert "github.event.before" in next(s for s in everything if s.get("run") == ".ci/run")["env"]["BASE"]
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
