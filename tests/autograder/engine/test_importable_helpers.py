@@ -136,6 +136,7 @@ def test_no_file_of_the_course_is_there(engine):
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.sample(quick=1, slow=1)
 def test_a_course_below_what_is_shown_is_covered(level, monkeypatch):
     """Where /usr or the environment has the course in it, say as an installed package, that folder is empty."""
     course = Path(yaml.__file__).parent  # some package that nobody needs

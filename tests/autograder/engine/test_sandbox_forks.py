@@ -12,7 +12,7 @@ import pytest
 from autograder.engine import run_submission as engines
 from autograder.places import ROOT
 from tests.autograder.engine.small import LIMITS, notebook
-from tests.autograder.engine.test_sandbox import LESS, LEVELS, host_of
+from tests.autograder.engine.test_sandbox import LESS, host_of
 from tests.tiers import repeats
 
 LEFT = "x = np.ones(1000)\nopen('left', 'w').write('x')\nimport os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass"
@@ -88,6 +88,7 @@ def test_forks_leave_nothing_nor_does_an_engine(level, times, tmp_path, monkeypa
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
 
 
+BY_A_WORKER = pytest.param("bubblewrap", marks=pytest.mark.full("as tests/autograder/grading/test_jobs.py does"))
 KILLED = """
     import dataclasses, sys
     from autograder.engine import run_submission, sandbox
@@ -99,8 +100,8 @@ KILLED = """
     e.grade(run_submission.bundle(notebook({})), notebook({}, sys.argv[2]))"""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.slow("starts an interpreter and its engine")
+@pytest.mark.parametrize("level", [*[x for x in LESS if x != "bubblewrap"], BY_A_WORKER])
 def test_a_killed_engine_takes_all_with_it(level, tmp_path):
     """Whatever an answer does at that moment; its folder goes with the next engine."""
     host_of(level)

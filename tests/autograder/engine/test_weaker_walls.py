@@ -4,15 +4,19 @@ What forbids stands before the grader starts, so it finds it as it would elsewhe
 another user.
 """
 
+import contextlib
 import inspect
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from tests.autograder.attacks import forge, kinds, outside, protocol
 from tests.autograder.engine.sandbox_escape_probes import PROBES
 from tests.scratch import ROOT
 from tests.skip_conditions import needs
@@ -51,6 +55,10 @@ if not host.refused:
         bomb = "import os, time\\nfor _ in range(5000):\\n    if os.fork() == 0:\\n        time.sleep(9)"
         more = [e.grade(b, nb) for nb in (notebook(WRONG), notebook(ANSWERS, bomb))]
         said["scores"] = [sum(g.scores.values()) for g in (got, *more)]
+        forged = [e.grade(b, notebook(WRONG, code)) for code in json.loads(sys.argv[3])]
+        said["forged"] = [sum(g.scores.values()) for g in forged]
+        said["leaked"] = [name for name, code in json.loads(sys.argv[4]).items()
+                          if "LEAK" in str(e.grade(b, notebook(ANSWERS, code)).outputs["own-1"])]
 print(json.dumps(said))
 """
 
@@ -61,6 +69,11 @@ OPEN = {"watch", "memory as a file", "personality", "32 bits", "shmget", "shmctl
         "new namespace", "root"}  # fmt: skip
 """Probes that nothing holds without libseccomp: ordinary calls, which show an answer more of the kernel and none of the host."""
 
+FORGERS = [forge.PATCHES["settrace_jump"], protocol.WIRES["one_reply_ahead"]]
+CALLS = {"new_rights", "network_dns", "shared_memory"}  # without libseccomp these reach their own namespaces
+LEAKS = {name: (outside.LEAK | outside.ESCAPE)[name] for name in (
+    *CALLS, "read_outside_file", "write_outside", "gradebook_trigger", "ipython_startup_persist")}  # fmt: skip
+
 FORBID = {
     "no bubblewrap": COVER.format("/usr/bin/bwrap"),
     "no libseccomp": LIBSECCOMP,
@@ -70,16 +83,16 @@ FORBID = {
 NO_SPACES = "user namespaces"
 # what is not there -> level, what is said to be missing, probes that do not hold
 HOSTS = {
-    "everything is there": ("bubblewrap", [], set()),
-    "no bubblewrap": ("namespaces", [], set()),
     "no libseccomp": ("bubblewrap", ["libseccomp"], OPEN),
+    "no bubblewrap": ("namespaces", [], set()),
     "no bubblewrap, no libseccomp": ("namespaces", ["libseccomp"], OPEN),
     "no namespaces": ("landlock", [NO_SPACES], set()),
     "a covered /proc": ("landlock", [NO_SPACES], set()),
+    "another user, no namespaces": ("landlock", [NO_SPACES, "a limit of", "a cgroup"], set()),  # the least that grades
     "another user": ("bubblewrap", ["a cgroup"], set()),
     "another user, no bubblewrap": ("namespaces", ["a cgroup"], set()),
-    "another user, no namespaces": ("landlock", [NO_SPACES, "a limit of", "a cgroup"], set()),
     "another user, no libseccomp": ("bubblewrap", ["libseccomp", "a cgroup"], OPEN),
+    "everything is there": ("bubblewrap", [], set()),
 }
 REFUSED = {
     "no cgroup": "grade as another user",
@@ -112,27 +125,39 @@ def readable_by_others() -> list[str]:
     return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
 
 
-def graded(tmp_path: Path, name: str) -> dict:
-    """What a grader finds, and which probes an answer gets through with, on this host."""
+def graded(name: str) -> dict:
+    """What a grader finds, and which probes and attacks an answer gets through with, on this host."""
     needs(os.getuid() == 0, "to be root, so as to forbid something")
-    proof = tmp_path / "proof"
-    proof.write_text("untouched")
     around, before = on_host(name)
-    command = [*around, sys.executable, "-B", "-c", before + inspect.cleandoc(GRADE), str(proof), PROBES]
-    found = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=500, env=os.environ | {"HOME": "/tmp"}
-    )
-    assert found.returncode == 0, found.stderr[-2000:]
-    assert proof.read_text() == "untouched"
+    with tempfile.TemporaryDirectory(prefix="weaker-") as folder:  # another user cannot enter those of pytest
+        proof, course, canary = (Path(folder, part) for part in ("proof", "course", "canary"))
+        proof.mkdir(), course.mkdir(), canary.write_text("untouched")
+        with contextlib.closing(sqlite3.connect(course / "gradebook.db")) as base:
+            base.execute("create table grade (auto_score)")
+        book = (course / "gradebook.db").read_bytes()
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            path.chmod(0o777)
+        places = kinds.PLACES.format(*map(str, (ROOT, course, proof, canary)))
+        leaks = {
+            n: places + kinds.clean(code) for n, code in LEAKS.items() if n not in CALLS or "libseccomp" not in name
+        }
+        words = [str(canary), PROBES, json.dumps([*map(kinds.clean, FORGERS)]), json.dumps(leaks)]
+        found = subprocess.run(
+            [*around, sys.executable, "-B", "-c", before + inspect.cleandoc(GRADE), *words],
+            cwd=ROOT, capture_output=True, text=True, timeout=500, env=os.environ | {"HOME": "/tmp"},
+        )  # fmt: skip
+        assert found.returncode == 0, found.stderr[-2000:]
+        assert canary.read_text() == "untouched" and not os.listdir(proof)
+        assert (course / "gradebook.db").read_bytes() == book
     return json.loads(found.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow("starts an engine where something is forbidden")
 @pytest.mark.parametrize("name", HOSTS)
-@pytest.mark.sample(quick=0, slow=3)
-def test_the_first_line_says_what_does_not_hold(tmp_path, name):
+@pytest.mark.sample(quick=0, slow=2)
+def test_the_first_line_says_what_does_not_hold(name):
     level, missing, leaks = HOSTS[name]
-    said = graded(tmp_path, name)
+    said = graded(name)
     assert said["level"] == level, said
     first, *lines = said["walls"].splitlines()
     assert first.startswith("Walls: ")
@@ -140,10 +165,11 @@ def test_the_first_line_says_what_does_not_hold(tmp_path, name):
     assert all(x.startswith(f"Missing: {m}") for x, m in zip(lines, missing, strict=True)), lines
     assert set(said["leaks"]) == leaks
     assert said["scores"] == [3, 0, 3]
+    assert said["forged"] == [0] * len(FORGERS) and said["leaked"] == []  # attacks win no more than behind full walls
 
 
 @pytest.mark.slow("looks for walls where something is forbidden")
 @pytest.mark.parametrize("name", REFUSED)
-def test_nothing_is_graded_where_no_walls_stand(tmp_path, name):
-    said = graded(tmp_path, name)
+def test_nothing_is_graded_where_no_walls_stand(name):
+    said = graded(name)
     assert REFUSED[name] in said["refused"] and "docker compose" in said["refused"]
