@@ -44,7 +44,8 @@ class Product:
     @cached_property
     def flops(self):
         """FLOPs forward."""
-        return 2 * self.m * self.n * self.k * self.groups
+        # Rows of all groups first: those of one expert may be a fraction, and sums of what it rounds differ between Pythons.
+        return 2 * (self.m * self.groups) * self.n * self.k
 
     @cached_property
     def weights(self):
