@@ -1,3 +1,3 @@
 """The page of the live figure that a module of twins calls its NAME, as tests/helpers/figures has it."""
 
-from tests.helpers.figures.conftest import address, figure, page  # noqa: F401
+from tests.helpers.figures.conftest import address, figure, page, window  # noqa: F401
