@@ -30,7 +30,7 @@ def poly_by_hand(x, k, n):
 
 
 @pytest.mark.parametrize(("k", "chains"), [(5, 8), (0, 1), (3, 2), (0, 8), (1, 8), (32, 8), (7, 1)])
-@pytest.mark.sample(quick=3)
+@pytest.mark.sample(quick=3, slow=2)
 def test_poly_does_what_its_formula_says(k, chains):
     n = 1000
     value, ops = poly_by_hand(0.7, k, chains)
@@ -119,7 +119,7 @@ def test_a_steady_load_shows_in_the_share_of_a_core(monkeypatch, busy, got):
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=4, slow=4)
 def test_what_is_said_of_the_bounds_is_true_of_the_rows(seed):
     """Any times at all: counted again row by row; with the sweep's own ceilings none is below its bound."""
     draw = np.random.default_rng(seed)

@@ -102,7 +102,7 @@ def test_lengths_are_whole_numbers_one_for_each_row(f):
 
 
 @each(WITH_LENGTHS)
-@pytest.mark.sample(quick=2)
+@pytest.mark.sample(quick=2, slow=3)
 def test_a_list_of_lengths_is_as_good_as_an_array(f):
     both = jax.jit(lambda *x: [f(*x, rows) for rows in ([3, 0], np.array([3, 0]))])(q, k, v)
     jax.tree.map(np.testing.assert_array_equal, *both)

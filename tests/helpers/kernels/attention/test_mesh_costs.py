@@ -57,7 +57,7 @@ def test_what_a_ring_sends(ways):
 
 @pytest.mark.parametrize("n", [3, 8, 2, 6])
 @pytest.mark.parametrize("way", ["chain", "tree", "doubling"])
-@pytest.mark.sample(quick=2, kind="way")
+@pytest.mark.sample(quick=2, slow=1, kind="way")
 def test_what_a_tree_sends(n, way):
     a = costs.Attention(1, 16 * n, B=B, N=N, K=K, H=H)
     run = tree_attention.program(meshes.mesh((n,), ("X",)), "X", tree_attention.WAYS[way])

@@ -40,7 +40,7 @@ CASES += [(n, way) for n in (8, 1, 2, 3, 4, 5, 6, 7) for way in tree_attention.W
 
 
 @pytest.mark.parametrize("n, way", CASES)
-@pytest.mark.sample(quick=1, kind="way")
+@pytest.mark.sample(quick=1, slow=3, kind="way")
 def test_equal_to_dense_attention(n, way):
     """Rows of 13, 6 and no tokens with NaN behind them, on every device; scores of hundreds and of minus hundreds too.
 

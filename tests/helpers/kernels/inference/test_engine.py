@@ -155,7 +155,7 @@ def orchestrator(design, tree=False, engine=ENGINE, **more):
     "engine, tree", [pytest.param(ENGINE, False, id="slots"), pytest.param(PAGED, True, id="pages, tree")]
 )
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=4, slow=2)
 def test_each_request_says_what_it_says_alone(design, tree, engine, said):
     serving = orchestrator(design, tree, engine, network=300.0)
     log = serving.serve(LOAD)

@@ -97,7 +97,7 @@ def test_floats_to_their_precision(dtype, rtol):
 
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("n", [8, 2, 3, 4, 5, 6, 7, 16])
-@pytest.mark.sample(quick=3, kind="how")
+@pytest.mark.sample(quick=3, slow=2, kind="how")
 def test_hops_and_bytes_are_those_of_costs(n, how):
     way, axis = WAYS[how], Axis(n, WAYS[how].get("wraps", True))
     ways, b = way.get("ways", 2), 4 * 6  # 6 numbers of 4 bytes in a block

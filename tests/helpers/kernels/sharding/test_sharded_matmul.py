@@ -52,7 +52,7 @@ def same_gradients(program, A, B):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sample(quick=6)
+@pytest.mark.sample(quick=6, slow=3)
 def test_the_four_cases(name):
     f, ins, out = CASES[name]
     A, B = operands()
@@ -122,7 +122,7 @@ def test_overlapped_on_every_ring(n):
 @pytest.mark.parametrize("ways", [1, 2])
 @pytest.mark.parametrize("n", [5, 4, 2, 8])
 @pytest.mark.parametrize("name", OVERLAPPED)
-@pytest.mark.sample(quick=3, kind="name")
+@pytest.mark.sample(quick=3, slow=2, kind="name")
 def test_n_small_matmuls_between_n_minus_one_permutes(name, n, ways):
     """The order in the program, the FLOPs of the whole product, the bytes of the collective alone."""
     f, axis, ins, out = OVERLAPPED[name]

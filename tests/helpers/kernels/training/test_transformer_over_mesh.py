@@ -171,7 +171,7 @@ def of_layers(c, grid, axes):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@pytest.mark.sample(quick=3)
+@pytest.mark.sample(quick=3, slow=4)
 def test_layers_send_what_the_predicted_step_does(name):
     """Kind, axes and bytes, but for what the docstring of `transformer_over_mesh` owns up to."""
     c, grid, axes = WAYS.get(name, PODS)

@@ -34,7 +34,7 @@ def ids(*shape):
 
 
 @ALL
-@pytest.mark.sample(quick=8)
+@pytest.mark.sample(quick=8, slow=8)
 def test_parameters_are_those_that_jax_makes(c):
     made = abstract(c)
     assert sum(a.size for a in jax.tree.leaves(made)) == parameters(c).total
@@ -60,7 +60,7 @@ def test_flops_are_those_of_the_program(c):
 
 
 @ALL
-@pytest.mark.sample(quick=8)
+@pytest.mark.sample(quick=8, slow=8)
 def test_the_cache_is_as_large_as_predicted(c):
     for size in (2, 5, 9):
         cache = jax.eval_shape(lambda size=size: kernels.empty_cache(c, B, size, jnp.bfloat16))

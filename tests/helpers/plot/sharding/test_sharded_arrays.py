@@ -63,7 +63,7 @@ def test_what_cannot_be_laid_out_is_refused(text, sizes, said):
 
 
 @pytest.mark.parametrize("run", FILMS, ids=lambda f: f"{f.kind} {f.axis.n}")
-@pytest.mark.sample(quick=4)
+@pytest.mark.sample(quick=4, slow=4)
 def test_a_film_as_a_picture_is_sound_svg_with_every_frame(run):
     picture = plot.frames(run)
     tree = ElementTree.fromstring(picture.svg())

@@ -40,7 +40,7 @@ STRAIGHT = {
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
-@pytest.mark.sample(quick=3)
+@pytest.mark.sample(quick=3, slow=3)
 def test_xla_agrees_on_straight_line_programs(name):
     f, *args = STRAIGHT[name]
     c = trace.compare(f, *args)

@@ -44,7 +44,7 @@ def orders(sizes):
 
 
 @pytest.mark.parametrize("name, axes", [(name, axes) for name, sizes in MESHES.items() for axes in orders(sizes)])
-@pytest.mark.sample(quick=3, kind="name")
+@pytest.mark.sample(quick=3, slow=3, kind="name")
 def test_every_kind_over_every_choice_of_axes(name, axes):
     n = int(np.prod([MESHES[name][a] for a in axes]))
     shift = [(i, (i + 1) % n) for i in range(n)]
@@ -60,7 +60,7 @@ def test_every_kind_over_every_choice_of_axes(name, axes):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "int32", "int4", "float8_e4m3fn"])
-@pytest.mark.sample(quick=3)
+@pytest.mark.sample(quick=3, slow=2)
 def test_types_are_kept(dtype):
     got = agree(
         lambda x: lax.ppermute(lax.all_gather(x, "X", tiled=True), "Y", [(0, 1)]), P("X"), P(), arr(16, 4, dtype=dtype)
