@@ -35,7 +35,6 @@ def test_the_order_of_chunks_does_not_matter(S, C, random):
     np.testing.assert_allclose(online_softmax.result(parts[0]), jax.nn.softmax(q @ k.T) @ v, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow("runs operation by operation")
 def test_a_chunk_that_nobody_sees_is_empty():
     q, k, v = jnp.ones((3, 2, 4))
     hidden = online_softmax.chunk(q, k, v, jnp.zeros((2, 2), bool))

@@ -16,7 +16,7 @@ from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
 SINKS = Mask(True, 4, 2)
-BF16 = 0.04  # a bfloat16 has 8 bits: 2^-8 of numbers up to about 4, in the result and in three products on the way back
+BF16 = 0.03  # a bfloat16 has 8 bits: 2^-8 of numbers up to about 4, in the result and in three products on the way back
 
 
 def of_texts(f, *how, **more):
@@ -55,7 +55,7 @@ WIDE = ((2, 5, 11, 4, 2, 3), [9, 0]), ((2, 21, 53, 4, 2, 5), [50, 0])  # the GPU
 TALL = ((1, 7, 4, 3, 3, 5), [3]), ((1, 37, 20, 3, 3, 20), [19])
 CASES = [
     (SINKS, WIDE, "float32"), (CAUSAL, TALL, "float32"), (FULL, WIDE, "float32"), (Mask(True, 3), TALL, "float32"),
-    (Mask(window=3), WIDE, "float32"), (SINKS, TALL, "float32"), (SINKS, WIDE, "bfloat16"), (CAUSAL, TALL, "bfloat16"),
+    (SINKS, WIDE, "bfloat16"), (Mask(window=3), WIDE, "float32"), (SINKS, TALL, "float32"), (CAUSAL, TALL, "bfloat16"),
 ]  # fmt: skip
 
 

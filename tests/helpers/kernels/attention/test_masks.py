@@ -85,7 +85,9 @@ def test_the_seeds_attention_with_its_polarity():
     assert not np.asarray(jax.nn.softmax(masks.additive(~hidden)))[hidden].any()
 
 
-@pytest.mark.parametrize("K", [1, pytest.param(6, marks=pytest.mark.slow("as many KV heads as queries have"))])
+@pytest.mark.parametrize(
+    "K", [2, *(pytest.param(k, marks=pytest.mark.slow("one KV head, or one for each query")) for k in (1, 6))]
+)
 def test_groups_share_keys_that_are_never_repeated(K):
     """MQA, GQA and MHA in one function, as with repeated heads and as in the decoder; no [.., S, N, H]."""
     q, k, v, do = reference.draw(2, 3, 7, 6, K, 4)

@@ -282,8 +282,8 @@ def test_equal_to_dense_attention(n, sizes, how):
     attention. A causal query before the first key sees nothing and gets 0, and so do its gradients.
     """
     queries, keys = sizes
-    how, rows = HOWS[how], [keys, keys - 2]
-    g = reference.draw(2, queries, keys, N, K, H)
+    how, rows = HOWS[how], [keys, keys - 2, 0]
+    g = reference.draw(3, queries, keys, N, K, H)
     seen = Mask(how.get("causal", True), how.get("window")).array(queries, keys)
     seen = seen & (np.arange(keys) < np.array(rows)[:, None, None])
     spoilt = [g[0], *(reference.spoilt(x, rows) for x in g[1:3]), g[3]]

@@ -57,10 +57,9 @@ def go(c, held, text, at, n, keep=0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "c",
-    [pytest.param(MIXED, id="mixed")]
-    + [pytest.param(FAMILIES[n], id=n, marks=pytest.mark.slow) for n in [*DISTINCT, "mha", "mqa", "mistral"]],
+    [pytest.param(MIXED, id="mixed")] + [pytest.param(FAMILIES[n], id=n) for n in [*DISTINCT, "mha", "mqa", "mistral"]],
 )
-@pytest.mark.sample(quick=2, slow=6)
+@pytest.mark.sample(quick=0, slow=8)
 def test_rows_go_on_from_where_they_stand(c):
     """Each by chunks of its own lengths, 0 and 1 among them, past several wraps of a ring of 3."""
     _, text, whole = model(c)

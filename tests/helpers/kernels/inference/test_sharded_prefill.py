@@ -20,17 +20,18 @@ from tests.helpers.kernels.transformers.families import random_params, tokens, t
 C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys, grid",
     [
+        ("ring", (2, 2)),
         ("ring", (4, 2)),
         ("gathered", (2, 4)),
-        pytest.param("gathered", (4, 2), marks=pytest.mark.slow),
-        pytest.param("ring", (8, 1), marks=pytest.mark.slow),
-        pytest.param("ring", (1, 4), marks=pytest.mark.slow),
+        ("gathered", (4, 2)),
+        ("ring", (8, 1)),
+        ("ring", (1, 4)),
     ],
 )
+@pytest.mark.sample(quick=1)
 def test_prefill_equals_the_dense_layer(keys, grid):
     """Heads over Y, the sequence over X; and the cache that decoding begins with."""
     p, x, want, held = dense_layer(C, 2, 16)

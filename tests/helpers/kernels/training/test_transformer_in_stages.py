@@ -45,7 +45,6 @@ def of_the_whole_net(weights, x):
     return jax.jit(jax.value_and_grad(loss))(weights)
 
 
-@pytest.mark.slow
 def test_a_chain_of_devices():
     """Each gradient, on the device of its stage, is `jax.grad`'s of the whole net."""
     devices = meshes.devices(8)
@@ -71,8 +70,8 @@ def one_device_step(params, moments, rows):
     "name, grid, m, v",
     [
         ("1F1B", ((2, 4), ("X", "Z")), 4, 1),
-        pytest.param("ZB-H1", ((4,), ("Z",)), 8, 1, marks=pytest.mark.slow),
-        pytest.param("interleaved", ((2,), ("Z",)), 4, 2, marks=pytest.mark.slow),
+        ("ZB-H1", ((4,), ("Z",)), 8, 1),
+        ("interleaved", ((2,), ("Z",)), 4, 2),
     ],
 )
 @pytest.mark.slow("compiles a pipeline of Transformers")
@@ -93,7 +92,6 @@ def test_the_small_transformer_as_a_pipeline(name, grid, m, v):
         assert a.addressable_shards[0].data.size * p == a.size
 
 
-@pytest.mark.slow
 def test_messages_are_those_of_the_predicted_step():
     """`training.step` prices m activations and m gradients of a device between two others; the program hops each tick."""
     p, m, B, T = 4, 4, 8, 6

@@ -38,7 +38,6 @@ WAYS = {
     "experts": (EXPERTS, ((4,), ("E",)), Axes(experts="E")),
     "FSDP + experts": (EXPERTS, ((2, 2), ("X", "E")), Axes(fsdp="X", experts="E")),
 }
-QUICK = ("data + context + tensor",)  # three of five ways, in one program to compile
 
 
 @cache
@@ -57,11 +56,7 @@ def one_device(c):
     return out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "c, grid, axes",
-    [pytest.param(*w, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, w in WAYS.items()],
-)
+@pytest.mark.parametrize("c, grid, axes", WAYS.values(), ids=WAYS)
 @pytest.mark.sample(quick=1, slow=3)
 def test_weights_equal_one_device_step_by_step(c, grid, axes):
     """Two steps of Adam, every array of parameters."""
@@ -160,12 +155,12 @@ def predicted(c, layout, axes):
     return [dict(some) for some in out]
 
 
-def of_layers(c, grid, axes):
-    """The same, of the traced program: what stands in the loop over layers."""
+def counted(c, grid, axes, layers=True):
+    """The same, of the traced program: what stands in the loop over layers, or outside of it."""
     mesh, out = meshes.mesh(*grid), [Counter(), Counter()]
     for some, sent in zip(out, traced(c, grid, axes)):
         for x in sent:
-            if "scan" in x.note:
+            if ("scan" in x.note) == layers:
                 some[x.kind, frozenset(x.axes)] += x.times * x.V(meshes.costs_mesh(mesh))
     return [dict(out[0]), dict(out[1] - out[0])]
 
@@ -188,7 +183,12 @@ def test_layers_send_what_the_predicted_step_does(name):
         if copies:
             rest["AllReduce", copies] -= norms / layout.fsdp
         rest["AllReduce", copies | {"Y"}] = norms / layout.fsdp
-    assert of_layers(c, grid, axes) == [there, rest]
+    assert counted(c, grid, axes) == [there, rest]
+    # The embedding, the unembedding and the last norm, once each: gathered, scattered, and added up where they are copies.
+    outside, over, copies = bytes_of(c)[1], frozenset(axes.fsdp or ""), frozenset(grid[1]) - {axes.fsdp}
+    gather, scatter = ({(kind, over): outside} if over else {} for kind in ("AllGather", "ReduceScatter"))
+    added = {("AllReduce", copies): outside / layout.fsdp} if copies else {}
+    assert counted(c, grid, axes, layers=False) == [gather, scatter | added]
 
 
 @pytest.mark.parametrize("window", [None, 5])

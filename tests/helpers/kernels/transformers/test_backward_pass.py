@@ -56,7 +56,6 @@ def test_a_letter_that_nobody_else_has():
         hand.einsum_backward("ij,jk->i", *draw((2, 3), (3, 4), (2,)))
 
 
-@pytest.mark.slow
 def test_parts_of_a_layer():
     x, dy, scale = draw((B, T, 12), (B, T, 12), (12,))
     _, kept = hand.norm_forward(x, scale)
@@ -69,7 +68,7 @@ def test_parts_of_a_layer():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("c", LAYERS.values(), ids=LAYERS)
-@pytest.mark.sample(quick=1, slow=1)
+@pytest.mark.sample(quick=0, slow=2)
 def test_a_whole_layer(c):
     """The same layer as the decoder's, the same gradients as jax.grad, and exactly twice the FLOPs."""
     p = jax.tree.map(lambda a: a[0], random_params(c)["layers"][0])

@@ -96,7 +96,7 @@ def test_later_tokens_change_nothing(name):
 
 @pytest.mark.slow
 @EACH
-@pytest.mark.sample(quick=1, slow=2)
+@pytest.mark.sample(quick=0, slow=3)
 def test_a_cache_changes_nothing(c, prompt=5):
     """Token by token with a cache is the whole sequence at once, for windows shorter than the text too."""
     params, x = random_params(c), tokens(c, B, T)
@@ -111,7 +111,7 @@ def test_a_cache_changes_nothing(c, prompt=5):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DISTINCT)
-@pytest.mark.sample(quick=1, slow=1)
+@pytest.mark.sample(quick=0, slow=2)
 def test_every_parameter_has_a_gradient(name):
     """None is counted that the program does not use."""
     c = FAMILIES[name]
