@@ -203,8 +203,8 @@ FAULTS = [
     Fault(
         "a program that is counted and never run",
         SOLVED,
-        r"return check\.ran\(f, (.*), product\)\.matmul_flops",
-        "return trace.count(f, *(jnp.zeros(s) for s in ((M, K), (K, N), (N, P)))).matmul_flops",
+        r"return program\(f, \*sizes\)\.matmul_flops",
+        "return trace.count(f, *matrices(*sizes)).matmul_flops",
         "tests/solutions/test_counted_programs.py",
         "ch01-q20",
         "nobody has run",

@@ -42,7 +42,15 @@ def ready(tree: Path) -> Path:
 def caught(fault: Fault, tree: Path, python: str, cache: Path) -> str:
     """The first test that failed as it should, or nothing: of the quick ones, then of the sample of long ones that CI draws."""
     only = ["-k", fault.only] if fault.only else []
-    options = ["-o", f"cache_dir={cache}", "-o", "addopts=--doctest-modules -q --strict-markers", "--maxfail=1"]
+    options = [
+        "-o",
+        f"cache_dir={cache}",
+        "-o",
+        "addopts=--doctest-modules -q --strict-markers",
+        "--maxfail=1",
+        "-o",
+        "truncation_limit_lines=0",
+    ]
     skip = ("FULL", "CI", "PYTEST_ADDOPTS", "AREAS", "DRAW", "WHOLE", "PLAN", "TESTS_END")
     plain = {k: v for k, v in os.environ.items() if k not in skip} | {"PYTHONPATH": str(tree)}
     for marks, draw in (("not slow and not full", {}), ("slow or full", {"DRAW": seed()})):

@@ -32,6 +32,7 @@ def test_an_address_elsewhere_is_a_miss():
 
 
 @pytest.mark.parametrize(("kind", "first"), [("first", 1), ("kept", 3)])
+@pytest.mark.sample(quick=0, draw=2)
 def test_words_lead_to_their_section(visit, kind, first):
     page = visit("search.html")
     found = page.evaluate(FIND, list(SEARCHES[kind]))
