@@ -7,6 +7,7 @@ import pytest
 from tests.book.conftest import ROOT, extension
 
 NAMES = sorted(p.stem for p in (ROOT / "book/_ext").glob("*.py") if ">>>" in p.read_text(encoding="utf-8"))
+assert NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

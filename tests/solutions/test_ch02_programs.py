@@ -251,7 +251,6 @@ def test_what_the_block_sends_is_what_the_plan_says(solved):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("In", ["In[B_X, D_Y]", "In[B_Y, D_X]", "In[B_YX, D]", "In[B, D_YX]"])
-@pytest.mark.sample(quick=1)
 def test_2_21_any_cut_of_the_activations_over_four_chips_will_do(In):
     """What is gathered and scattered dimension by dimension sends as much as along one of them."""
     cuts = [(i, a) for i, axes in enumerate(sharded_array.parse(In).axes) for a in axes]

@@ -253,7 +253,6 @@ def test_the_fastest_is_the_least_of_all(solved):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1)])
-@pytest.mark.sample(quick=1)
 def test_f17_columns_in_any_order(solved, order):
     """Blocks of 5 keys, the last one of 2, come to the gradient of dense attention in any order."""
     T, N, H = 17, 3, 4

@@ -152,6 +152,11 @@ def metadata_garbage(nb):
     nb["metadata"] = "none"
 
 
+def kernelspec_removed(nb):
+    for name in ("kernelspec", "language_info"):
+        nb["metadata"].pop(name, None)
+
+
 def kernelspec_changed(nb):
     nb["metadata"]["kernelspec"] = {"name": "../../evil", "display_name": "R", "language": "R"}
     nb["metadata"]["language_info"] = {"name": "R"}
@@ -298,7 +303,6 @@ SHORT = {
     "same_answer_thousand_times": lambda nb: more_cells(nb, [cell(nb, "ch01-q02")] * 1000),
     "tests_moved_before_answers": lambda nb: nb["cells"].sort(key=lambda c: not grade_id(c).endswith("-check")),
     "reversed_cells": lambda nb: nb["cells"].reverse(),
-    "kernelspec_removed": lambda nb: nb["metadata"].clear(),
     "nbformat_99": lambda nb: nb.update(nbformat=99, nbformat_minor=0),
     "nbformat_as_text": lambda nb: nb.update(nbformat="four", nbformat_minor=None),
     "with_bom": lambda nb: b"\xef\xbb\xbf" + json.dumps(nb).encode(),
@@ -308,7 +312,7 @@ SHORT = {
 EDITS = SHORT | named(
     tag_skip_execution, tag_raises_exception, meta_grade_false, meta_solution_true, meta_points_odd, edited_tests, edited_setup,
     stored_outputs, same_id_everywhere, ids_of_the_next, own_cells_that_collide, grade_ids_of_checks, schema_too_old,
-    metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_changed, nbformat_3, widgets_and_attachments,
+    metadata_lost, metadata_and_ids_lost, metadata_garbage, kernelspec_removed, kernelspec_changed, nbformat_3, widgets_and_attachments,
     outputs_of_10_mb, source_as_lines, source_as_letters, source_of_odd_types, unknown_cell_types, xss_markdown,
     script_in_names, html_magic, unknown_keys, duplicated_keys, carriage_returns, lone_surrogates, null_characters,
     text_direction,

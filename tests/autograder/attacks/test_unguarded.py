@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -9,8 +10,9 @@ import pytest
 
 from autograder.making import in_process_grading
 from autograder.places import ROOT
+from tests import areas
 from tests.autograder.attacks import edits, kinds, target
-from tests.tiers import some
+from tests.tiers import FULL
 
 WINNERS = """
     shadow_np patch_assert_allclose patch_run_of_checks jax_numpy_patch patch_compile frame_constants settrace_jump setprofile
@@ -24,7 +26,7 @@ WINNERS = """
 def test_forgers_win_where_nothing_is_in_their_way(tmp_path):
     solved = in_process_grading.solved(target.TOPIC, target.tree(tmp_path / "tree"))
     notebooks = {}
-    winners = some(WINNERS, 6)
+    winners = WINNERS if FULL else random.Random(areas.seed()).sample(WINNERS, 6)
     for one in kinds.attackers():
         if one.kind == "forge" and one.name in winners or one.name == "baseline_wrong":
             notebooks[one.name] = cells(solved, one)

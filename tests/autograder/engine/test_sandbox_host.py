@@ -66,7 +66,6 @@ def test_a_host_that_cannot_isolate_says_what_it_lacks(less, words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["darwin", "win32"])
-@pytest.mark.sample(quick=1)
 def test_elsewhere_it_imports_and_says_what_class_grading_needs(system):
     """As on a machine without Linux: no `resource`, no libc to ask, no user number on Windows."""
     code = f"""

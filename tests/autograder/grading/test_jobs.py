@@ -45,7 +45,8 @@ def gone(pids, seconds=20):
     left = []
     for process in psutil.wait_procs(found, timeout=seconds)[1]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            left += [process] * (process.status() != psutil.STATUS_ZOMBIE)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                left.append(process)
     return left
 
 
@@ -62,7 +63,7 @@ def test_every_job_comes_back_as_it_would_from_here(tmp_path):
     assert found["once-1"].notebook == "1-ecno" and not found["once-1"].why
     assert found["raises-1"].fault and "ZeroDivisionError: no way" in found["raises-1"].why
     pids = {int(found[job.student].seconds) for job in good}
-    assert len(pids) >= 2 and os.getpid() not in pids
+    assert 2 <= len(pids) <= 2 + 3 and os.getpid() not in pids  # two, and one in place of each that died
     assert not gone(pids)
 
 

@@ -185,7 +185,6 @@ def test_exports_by_nbgraders_own_command(graded):
 
 
 @pytest.mark.parametrize("what", ["halves of a class", "assignments of the same students"])
-@pytest.mark.sample(quick=0, slow=1)
 def test_two_graders_at_once(graded, url, tmp_path, what):
     """Two clones with one gradebook."""
     first, second, halves = graded.course, Course(tmp_path, url), what.startswith("halves")

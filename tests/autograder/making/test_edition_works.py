@@ -79,8 +79,7 @@ import json, sys
 from pathlib import Path
 from autograder import demo, grade
 from autograder.making import in_process_grading as trial
-from autograder.places import ROOT, Tree
-from autograder.samples import bank
+from autograder.places import Tree
 
 what = demo.open_class("ch01_rooflines", Tree(), Path(sys.argv[1]).resolve())
 solved = trial.solved("ch01_rooflines", Tree())

@@ -28,11 +28,6 @@ def size(figure) -> int:
     return len(gzip.compress(figure.html().encode() + _scripts(figure)))
 
 
-def scripts(figure) -> int:
-    """Bytes of its scripts alone, compressed."""
-    return len(gzip.compress(_scripts(figure)))
-
-
 def _scripts(figure) -> bytes:
     return figure.script().encode() + "".join(SCRIPTS[f] for f in figure.runners).encode()
 

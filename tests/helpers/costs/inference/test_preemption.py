@@ -75,7 +75,7 @@ def test_a_schedule_is_refused_where_it_has_no_end():
     )
 
 
-def test_by_hand():
+def test_what_engines_leave_for_caches():
     """80 GB, 16 GB of weights: 92 % or 90 % of all less the weights, or 90 % of the 64 GB that they leave."""
     left = {name: round(r.caches(80e9, 16e9) / 1e9, 1) for name, r in RESERVES.items()}
     assert left == {"vLLM": 57.6, "vLLM before": 56.0, "SGLang": 56.0, "TensorRT-LLM": 57.6}
@@ -84,7 +84,7 @@ def test_by_hand():
     assert all(r.source for r in RESERVES.values())
 
 
-def test_as_a_replicas_reserve():
+def test_a_replica_keeps_the_reserve_of_its_engine():
     h100, llama = chip("H100"), model("llama-3-8b")
     bare = Replica(llama, h100)
     for r in RESERVES.values():

@@ -221,7 +221,7 @@ def every_routing(tokens, E, k, devices):
 
 
 @walks([(6, 4, 1, 2), (4, 4, 2, 2), (3, 6, 2, 3), (5, 3, 1, 3)])
-def test_by_every_routing(tokens, E, k, devices):
+def test_imbalance_over_every_routing(tokens, E, k, devices):
     """A few tokens are far from normal; the estimate is within a tenth even so, and `routed` draws from these routings."""
     wanted = every_routing(tokens, E, k, devices)
     drawn = np.mean([imbalance(routed(tokens, E, k, devices, seed)) for seed in range(1500)])
@@ -230,7 +230,7 @@ def test_by_every_routing(tokens, E, k, devices):
 
 
 @walks([(256, 64, 6, 8, 0.02), (1024, 256, 8, 32, 0.02), (2000, 8, 2, 8, 0.02), (512, 128, 1, 64, 0.06)])
-def test_by_drawing(tokens, E, k, devices, within):
+def test_imbalance_of_drawn_routings(tokens, E, k, devices, within):
     """Experts by sorting random keys, which is not how `routed` draws them; eight rows a device are not nearly normal yet."""
     draw, found = np.random.default_rng(0), []
     for _ in range(60):
@@ -240,7 +240,7 @@ def test_by_drawing(tokens, E, k, devices, within):
     assert expected_imbalance(tokens, E, k, devices) == pytest.approx(np.mean(found), rel=within)
 
 
-def test_the_ends():
+def test_imbalance_of_few_and_of_many_tokens():
     assert expected_imbalance(9, 8, 8, 4) == expected_imbalance(9, 8, 2, 1) == 1
     assert imbalance(routed(9, 8, 8, 4)) == 1 and imbalance([7]) == 1
     assert np.diff([expected_imbalance(B, 64, 4, 16) for B in (16, 64, 256, 4096)]).max() < 0

@@ -187,11 +187,11 @@ def test_what_would_do_does():
     refused((lambda: asked(c, chips=8, like=like), "16 would do"))
 
 
-CASE = model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]
+OF_EIGHT = model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]
 
 
 def test_no_other_number_of_servers_serves_more():
-    for a in list(disaggregated_plans(*CASE))[::7]:
+    for a in list(disaggregated_plans(*OF_EIGHT))[::7]:
         n, m = int(a.prefill.at.chips), int(a.decode.at.chips)
         reads, answers = BUSY / a.prefill.prefill(4000).mid, a.batch / (500 * a.decode.decode(a.batch, 4250).mid)
         every = [min(x * reads, y * answers) for x in range(1, 9) for y in range(1, 9) if x * n + y * m <= 8]
@@ -199,19 +199,22 @@ def test_no_other_number_of_servers_serves_more():
 
 
 def test_a_gap_has_no_prompts_and_a_first_token_waits_for_its_cache():
-    some = list(disaggregated_plans(*CASE))
+    some = list(disaggregated_plans(*OF_EIGHT))
     assert all(set(a.gap.parts) == set(a.decode.decode(1, 4250).parts) for a in some)
     a = max(some, key=lambda a: a.rate)
-    bytes_sent = kv_cache(CASE[0], 4000)
+    bytes_sent = kv_cache(OF_EIGHT[0], 4000)
     assert a.sent == bytes_sent
-    assert a.first.parts["network"] == pytest.approx(bytes_sent / (a.prefill.at.chips * CASE[1].dcn_bandwidth))
+    assert a.first.parts["network"] == pytest.approx(bytes_sent / (a.prefill.at.chips * OF_EIGHT[1].dcn_bandwidth))
     assert sum(a.first.parts.values()) == pytest.approx(a.first.mid)
 
 
 def test_steps_are_shorter_than_beside_prompts():
     """At the same speed for each user a batch is larger where no prompts are read."""
     target = Target(speed=100)
-    a, together = best_disaggregated(*CASE[:5], target, CASE[5]), plan(*CASE[:5], target, CASE[5], Deployment()).best
+    a, together = (
+        best_disaggregated(*OF_EIGHT[:5], target, OF_EIGHT[5]),
+        plan(*OF_EIGHT[:5], target, OF_EIGHT[5], Deployment()).best,
+    )
     assert target.kept(a)
     assert a.batch / a.decode.at.chips > together.load.batch / together.at.chips * together.at.replicas
-    assert best_disaggregated(*CASE[:5], Target(speed=1e6), CASE[5]) is None
+    assert best_disaggregated(*OF_EIGHT[:5], Target(speed=1e6), OF_EIGHT[5]) is None

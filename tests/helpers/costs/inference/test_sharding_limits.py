@@ -259,10 +259,10 @@ def test_a_switch_and_what_cannot_be_cut():
     )
 
 
-NAMES = ["qwen-3-next-80b-a3b", "deepseek-v3.2", "gemma-3n-e4b"]
+SEVERAL_KINDS = ["qwen-3-next-80b-a3b", "deepseek-v3.2", "gemma-3n-e4b"]
 
 
-@walks(NAMES)
+@walks(SEVERAL_KINDS)
 def test_a_step_of_layers_of_several_kinds(name):
     """Its FLOPs and weights are the model's; cached numbers have the bytes of their type, states those of float32."""
     c, B, S = model(name), 4, 8192
@@ -279,7 +279,7 @@ def test_a_step_of_layers_of_several_kinds(name):
     assert max(step, piece) < both < step + piece
 
 
-@walks(NAMES)
+@walks(SEVERAL_KINDS)
 def test_what_a_sharded_pass_does_not_know_is_refused(name):
     s, r = Slice(V5E, (4, 4)), Replica(model(name), V5E, 16)
     said = f"does not know .*, and {name} has one: parameters, flops and kv_cache count it$"

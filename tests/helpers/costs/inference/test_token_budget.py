@@ -73,7 +73,7 @@ def test_in_passes_of_one_second_it_is_the_schedule_in_steps(policy):
     assert policy == "reserve" or met[policy] > 20
 
 
-def test_by_hand():
+def test_passes_of_a_budget_by_hand():
     """A budget of 6: pieces of two prompts share a pass, and sequences that generate come first."""
     asked = []
     passes = lambda *given: asked.append(given) or len(given[2]) + 1  # noqa: E731

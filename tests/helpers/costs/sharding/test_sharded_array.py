@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
@@ -29,7 +29,6 @@ def test_what_is_printed_is_parsed_back(a):
     assert parse(str(a)) == a
 
 
-@settings(deadline=None)  # by the clock
 @given(any_sharding())
 def test_blocks_cover_the_array_once_for_each_copy(a):
     sizes = dict(zip(a.dims, (24, 48, 24)))

@@ -24,10 +24,9 @@ from helpers.figures.training.layout_search.candidates import (
     row,
 )
 from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
-from tests.helpers.figures.standalone import check, follow, link, scripts, shown, size, status, strays
+from tests.helpers.figures.standalone import check, follow, link, shown, status, strays
 from tests.tiers import repeats
 
-LIMIT = 20_000  # bytes, compressed
 NAME = "layout"
 FIGURE = f"#live-{NAME}"
 SET = """chosen => {
@@ -56,11 +55,6 @@ def draw(figure, seed: int) -> dict:
         "T": 2 ** r.randint(*figure.T),
         "keep": r.choice([ANY, *KEPT]),
     }
-
-
-@pytest.mark.slow
-def test_it_is_small(figure):
-    assert size(figure) < LIMIT and scripts(figure) < LIMIT
 
 
 def test_the_simplest_of_equals_is_best():

@@ -15,7 +15,7 @@ from helpers.kernels.inference.paged_batching import POLICIES, PagedServer
 from helpers.kernels.inference.paged_engine import PagedEngine
 from tests.helpers.kernels.inference.test_engine import ENGINE, PARAMS, C, load
 from tests.helpers.kernels.inference.token_pages import Tokens, start
-from tests.tiers import some
+from tests.tiers import repeats, some
 
 
 def reading(T):
@@ -117,7 +117,7 @@ def test_a_budget_of_tokens_without_a_model(policy):
         engine = Tokens(slots, 40, chunk, page, -(-40 // page) + seed % 6)
         log = told(start(engine, policy, budget=budget), load(14, seed, 3 * (seed % 9)), budget)
         gone += sum(len(step.preempted) for step in log.steps)
-    assert (gone > 9) == (policy != "reserve")
+    assert (gone > repeats(9, 20)) == (policy != "reserve")
 
 
 def test_a_budget_of_tokens_with_a_tree():
@@ -128,4 +128,4 @@ def test_a_budget_of_tokens_with_a_tree():
         server = start(engine, "recompute", tree=300, budget=5 + seed % 4)
         log = told(server, load(14, seed, 20), 5 + seed % 4, known=lambda entry: entry.hit)
         hits += sum(entry.hit for entry in log.entries.values())
-    assert hits > 25
+    assert hits > repeats(25, 50)

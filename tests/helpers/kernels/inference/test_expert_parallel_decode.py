@@ -44,12 +44,7 @@ def layer_of_experts():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "cut, factor, want",
-    [
-        ("whole", None, 2),
-        pytest.param("whole", 1.0, 3, marks=pytest.mark.slow),
-        pytest.param("batch", None, 2, marks=pytest.mark.slow),
-        ("batch", 1.0, 4),
-    ],
+    [("whole", None, 2), ("whole", 1.0, 3), ("batch", None, 2), ("batch", 1.0, 4)],
 )
 def test_spread_experts_equal_dense(cut, factor, want):
     """Room for all, or a capacity: of the whole batch, or of each device's part."""

@@ -46,6 +46,9 @@ def test_attention_with_a_cut_cache(Y, Z):
         == kv_cache_by_sequence.SEQUENCE.cache_bytes(C, mesh, B, S)
         == share * whole
     )
+    if Y == C.K:  # each device has whole groups, and sends as much as by heads
+        groups = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.GROUPS, C, mesh), *abstract_step(C, B, S))
+        assert groups.by_axis == got.by_axis
     for way, reduced in ((kv_cache_by_sequence.SEQUENCE, False), (kv_cache_by_sequence.REDUCED, True)):
         got = trace.sent(sharded_decode_step.attention(way, C, mesh), *abstract_step(C, B, S))
         assert tuple(got) == sharding_limits.sequence_collectives(B, C.N, C.H, C.D, Y, Z, reduced=reduced)

@@ -163,7 +163,6 @@ def pairs(temperature):
     [(NGram(3), 1.0), (DraftModel(OTHER), 1.0), (DraftModel(OTHER, 2.0), 2.0), (DraftModel(OTHER), 2.0)],
     ids=["certain and often wrong", "drawn", "warm", "warm, guesses are not"],
 )
-@pytest.mark.sample(quick=2)
 def test_drawn_texts_have_the_targets_law(drafter, temperature):
     assert text_chance(drafter, temperature, pairs(temperature)) > 1 / WRONG_ONCE_IN
 

@@ -47,6 +47,7 @@ def primitive(kind):
 
 CASES = {
     "case2": (matmul.case2, "X", "A[I, J_X]", "B[J, K]", "C[I, K]"),
+    "case2, and Y": (matmul.case2, "X", "A[I, J_X]", "B[J, K_Y]", "C[I, K_Y]"),
     "case2, over X and Y": (matmul.case2, "XY", "A[I, J_XY]", "B[J, K]", "C[I, K]"),
     "case3": (matmul.case3, "X", "A[I, J_X]", "B[J_X, K]", "C[I, K]"),
     "case3, over X and Y": (matmul.case3, "XY", "A[I, J_XY]", "B[J_XY, K]", "C[I, K]"),

@@ -53,7 +53,7 @@ def ring(n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
 def test_whole_numbers_exactly_as_jax(n):
     both = [pair for how in WAYS.values() for pair in pairs("X", **how)]
     x = numbers(n * n, 3 * n)

@@ -22,7 +22,6 @@ CASES = {  # per-device function, operands, result; what those of `sends` send i
     "1": (mm.case1, ("A[I_X, J]", "B[J, K_Y]"), "C[I_X, K_Y]"),
     "1, all on I": (mm.case1, ("A[I_XY, J]", "B[J, K]"), "C[I_XY, K]"),
     **{name: (lambda a, b, f=f, x=tuple(x): f(a, b, x), ins, out) for name, (f, x, *ins, out) in sends.CASES.items()},
-    "2, and Y": (lambda a, b: mm.case2(a, b, X), ("A[I, J_X]", "B[J, K_Y]"), "C[I, K_Y]"),
 }
 OVERLAPPED = {name: (f, axis, ins, out) for name, (f, axis, *ins, out) in sends.OVERLAPPED.items()}
 BESIDE = {  # another axis of the mesh cuts what stays as it is
@@ -59,6 +58,8 @@ def test_the_four_cases(name):
     program = meshes.sharded(f, MESH, ins, out)
     same_everywhere(program(A, B), A @ B)
     same_gradients(program, A, B)
+    if name.startswith("1"):
+        assert not trace.sent(program, A, B)
 
 
 def test_case_3_leaves_partial_sums_that_differ_and_add_up():
@@ -154,7 +155,7 @@ def test_overlapped_on_other_types():
 
 
 @given(st.data())
-@settings(max_examples=repeats(30, 100), deadline=None)
+@settings(max_examples=repeats(30, 100))
 def test_any_blocks(data):
     cuts = [data.draw(st.integers(1, 3), n) for n in "ijk"]
     I, J, K = (c * data.draw(st.integers(1, 3)) for c in cuts)
@@ -188,7 +189,7 @@ def test_moves():
         mm.moves(parse("A[I_XY]"), parse("A[I_YX]"), ("Y",), grid)
 
 
-@settings(max_examples=repeats(40, 100), deadline=None)
+@settings(max_examples=repeats(40, 100))
 @given(st.permutations("XYZ"), st.permutations("XYZ"), st.integers(0, 3), st.integers(0, 3))
 def test_moves_bring_every_block_home(p, q, cut, other):
     """Any two shardings with the same local shape, copies included; who has its block keeps it."""

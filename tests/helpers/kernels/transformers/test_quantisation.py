@@ -149,7 +149,7 @@ def test_fp8_has_no_infinity():
 SHARED = toy(D=8, N=2, K=1, H=4, F=12, L=4)
 
 
-@pytest.mark.parametrize("group", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.slow("compiles two decoders")
 def test_shared_layers_with_a_cache_are_those_without(group):
     params, text = random_params(SHARED), tokens(SHARED, B, T)

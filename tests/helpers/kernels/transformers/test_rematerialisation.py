@@ -57,7 +57,6 @@ def test_without_a_policy_jax_keeps_more_than_the_formulas_need(c):
 @pytest.mark.parametrize(
     "change", [{}, dict(K=1, norms=4, gated=False, moe=MoE(E=3, k=2, F=5))], ids=["dense", "experts"]
 )
-@pytest.mark.sample(quick=1)
 @pytest.mark.slow("compiles a training step for each policy")
 def test_gradients_are_the_same(change):
     """Gradients identical."""

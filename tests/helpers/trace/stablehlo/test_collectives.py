@@ -60,7 +60,6 @@ def test_every_kind_over_every_choice_of_axes(name, axes):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "int32", "int4", "float8_e4m3fn"])
-@pytest.mark.sample(quick=3, slow=2)
 def test_types_are_kept(dtype):
     got = agree(
         lambda x: lax.ppermute(lax.all_gather(x, "X", tiled=True), "Y", [(0, 1)]), P("X"), P(), arr(16, 4, dtype=dtype)
