@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.book.check_site import Fault, check
-from tests.book.conftest import ROOT, page_names
+from tests.book.conftest import ROOT, extension, page_names
 
 GOOD = '<html><head><title>t</title><meta name="description" content="d"></head><body>{}</body></html>'
 
@@ -55,6 +55,11 @@ def test_chapters_were_executed(site):
         text = path.read_text(encoding="utf-8")
         assert "cell_output" in text and "Traceback" not in text
     assert not (site / "reports").exists()
+
+
+def test_where_results_come_from_is_said_once_a_page(site):
+    page = (site / "book/ch02_sharding.html").read_text(encoding="utf-8")
+    assert page.count("<p>Stored: compiled on") == 1 and page.count(extension("said_once").AGAIN) > 3
 
 
 def test_pages_come_from_the_sources_that_learners_get(site):

@@ -61,7 +61,7 @@ def said(engine, code: str) -> str:
     return "".join(o.get("text", str(o)) for o in outputs)
 
 
-# what is off limits -> (what an answer imports from where, how it would use it, where that is defined)
+# what is off limits -> (where an answer imports from, what, how it would use it, and where that is defined if elsewhere)
 CALLS = {
     "a function": ("helpers.costs.rooflines.roofline", "attainable", "attainable(1, 2, 3)", ""),
     "a simulator": ("helpers.kernels.sharding", "collectives", "collectives.all_gather(1)", ""),

@@ -187,23 +187,23 @@ def test_exports_by_nbgraders_own_command(graded):
 @pytest.mark.parametrize("what", ["halves of a class", "assignments of the same students"])
 def test_two_graders_at_once(graded, url, tmp_path, what):
     """Two clones with one gradebook."""
-    first, second, halves = graded.course, Course(tmp_path, url), what.startswith("halves")
-    if not halves:
+    first, second, made = graded.course, Course(tmp_path, url), dict(some(sample_class().items(), 2))
+    if what == "halves of a class":
+        work = (first, TOPIC, "a"), (second, TOPIC, "b")
+    else:
+        work = (first, TOPIC, "c"), (second, OTHER, "c")
         shutil.copytree(first.root / "source" / TOPIC, first.root / "source" / OTHER)
         graded.nbgrader("generate_assignment", OTHER, "--force")
+        for student in made:  # else both might add the same one at once
+            graded.nbgrader("db", "student", "add", f"{student}-c")
     for folder in ("source", "release"):
         shutil.copytree(first.root / folder, second.root / folder)
-    made = dict(some(sample_class().items(), 2))
-    theirs, ends = ((TOPIC, TOPIC), "ab") if halves else ((TOPIC, OTHER), "cc")
-    for course, topic, end in zip((first, second), theirs, ends, strict=True):
+    for course, topic, end in work:
         course.hand_in(topic, {f"{s}-{end}": nb for s, nb in made.items()})
-    for student in () if halves else made:  # else both might add the same one at once
-        graded.nbgrader("db", "student", "add", f"{student}-c")
-    finished(*(c.grading(t) for c, t in zip((first, second), theirs, strict=True)))
+    finished(*(course.grading(topic) for course, topic, _ in work))
     grades = second.grades()
     for student in made:
-        ours = [(topic, f"{student}-{end}") for topic, end in zip(theirs, ends, strict=True)]
-        assert [grades[key] for key in ours] == [grades[TOPIC, student]] * 2
+        assert [grades[topic, f"{student}-{end}"] for _, topic, end in work] == [grades[TOPIC, student]] * 2
 
 
 @pytest.mark.full("as test_resume does with SQLite")
