@@ -91,7 +91,8 @@ def watched(folder: Path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     prctl = ctypes.CDLL(None).prctl
     prctl(36, 1, 0, 0, 0)  # whatever loses its parent becomes a child of this process
-    processes, groups, workers = set(offspring()), set(control_groups()), {os.getpid()}
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    groups, workers = set(control_groups()), {os.getpid()}
     start = jobs.started
 
     def noted(*words):
@@ -104,7 +105,7 @@ def watched(folder: Path, monkeypatch):
         yield left
     finally:
         ends = time.monotonic() + 10
-        while (more := set(offspring()) - processes) and time.monotonic() < ends:
+        while (more := offspring(before)) and time.monotonic() < ends:
             time.sleep(0.1)
         prctl(36, 0, 0, 0, 0)
     left += [f"process {p}" for p in more]
@@ -113,11 +114,16 @@ def watched(folder: Path, monkeypatch):
     left += [f"file {p.name}" for p in temporary.iterdir() if not p.name.startswith("pymp-")]
 
 
-def offspring() -> list[str]:
-    """Processes under this one, but those that Python itself keeps."""
+def offspring(before: set[int]) -> list[str]:
+    """Processes under this one, but those that Python itself keeps, and those that were there before or stand under one of these.
+
+    Other tests of this process keep a browser, which starts processes of its own whenever it likes.
+    """
     found = []
     for p in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error, ChildProcessError):  # a child's child, or waited for meanwhile
+            if before & {p.pid, *(above.pid for above in p.parents())}:
+                continue
             if p.status() == psutil.STATUS_ZOMBIE:
                 os.waitpid(p.pid, os.WNOHANG)
             elif "multiprocessing" not in (line := " ".join(p.cmdline())):
