@@ -102,9 +102,14 @@ def extension(name: str):
     return import_module(name)
 
 
+# Transitions at their end: those of parts that are not drawn would never end. Layout first, which starts what a new size moves.
+STILL = "document.body.getBoundingClientRect(); document.getAnimations().forEach(a => a.finish())"
+
+
 def settle(page) -> None:
-    """Wait until the page has its fonts, and all of it is laid out."""
+    """Wait until the page has its fonts, and all of it is laid out where it stays."""
     page.evaluate("async () => { await document.fonts.ready }")
+    page.evaluate(STILL)
     page.wait_for_function(
         "[...document.querySelectorAll('.bd-article > section section')].every(s => s.style.contentVisibility === 'visible')"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.areas import seed
-from tests.book.conftest import ROOT, Visit, page_names, settle
+from tests.book.conftest import ROOT, STILL, Visit, page_names, settle
 from tests.tiers import FULL
 
 PAGES = [*page_names(), "search.html", "genindex.html"]
@@ -96,7 +96,6 @@ AXE = """async ([tags, colours, whole]) => {
     return [...rest?.violations ?? [], ...shown.violations];
 }"""
 UNFOLD = "document.querySelectorAll('article details').forEach(d => { d.open = true })"
-STILL = "document.getAnimations().forEach(a => a.finish())"  # those of parts that are not drawn never end
 
 
 @pytest.fixture(scope="module")
