@@ -1,7 +1,8 @@
 """What a sharded program sends: every collective of its jaxpr, as `costs.sharding.collectives.Collective` (chapter 2).
 
 The jaxpr says what the program asks for, the same on every machine; what a compiler makes of it may differ.
-Collectives that a compiler adds by itself, outside `shard_map` or along Auto axes, are not there.
+Collectives that a compiler adds by itself are not there: along Auto axes nothing shows them, along Explicit axes the types of
+operands and results tell that an operation needs one, and `Sent.doubts` says so.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -139,7 +140,7 @@ def read(jaxpr, around: Visit | None = None) -> Sent:
 
     around  where that jaxpr stands; leave it out for a whole program
     """
-    found, feeds, made, doubts = [], [], {}, {}
+    found, feeds, made, doubts, left = [], [], {}, {}, 0
     sizes = dict(around.axes) if around else {}
     for v in walk(jaxpr, around, _busiest):
         if v.name == "shard_map":
@@ -149,6 +150,7 @@ def read(jaxpr, around: Visit | None = None) -> Sent:
             doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
         if v.opens:
             continue
+        left += v.loops * leaves_to_compiler(v.eqn)
         if auto := [a for a, n in sizes.items() if v.axes and n > 1 and a not in v.axes]:
             doubts[f"{' and '.join(auto)} is left to the compiler: shapes are whole along it."] = 1
         if v.name in SAME and size(v.eqn.invars[0]) == size(v.eqn.outvars[0]) and not is_literal(v.eqn.invars[0]):
@@ -158,7 +160,34 @@ def read(jaxpr, around: Visit | None = None) -> Sent:
             made[there] = len(found)
             found.append(c)
             doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
+    if left:
+        leave = "operation leaves" if left == 1 else "operations leave"
+        doubts[f"{left:,} {leave} what is sent along Explicit axes to the compiler: trace.made shows it."] = 1
     return Sent(found, sizes, doubts, feeds)
+
+
+def leaves_to_compiler(eqn) -> bool:
+    """True if the types of Explicit axes say that an equation moves numbers between devices.
+
+    A sharded operand loses an axis, as in a gather or a sum, or has it along another dimension afterwards, as in an AllToAll.
+    To cut what is whole, or to leave partial sums unreduced, sends nothing.
+    """
+    before, after = ([_sharded(x.aval) for x in xs if hasattr(x.aval, "sharding")] for xs in (eqn.invars, eqn.outvars))
+    if eqn.primitive.name in ("reshard", "sharding_constraint"):
+        return bool(before and after and before[0] - after[0])
+    if eqn.primitive.name == "dot_general":
+        summed = {a for dims, x in zip(eqn.params["dimension_numbers"][0], before) for a, d in x if d in dims}
+        return any((a, None) not in after[0] for a in summed)
+    names = lambda arrays: {a for x in arrays for a, _ in x}  # noqa: E731
+    return bool(names(before) - names(after))
+
+
+def _sharded(aval) -> set[tuple[str, int | None]]:
+    """(axis, dimension) for each axis of more than one device along which an array is cut; None for one not yet summed over."""
+    mesh, spec = aval.sharding.mesh, aval.sharding.spec
+    cut = {(a, d) for d, axes in enumerate(spec.partitions) for a in ((axes,) if isinstance(axes, str) else axes or ())}
+    cut |= {(a, None) for a in spec.unreduced}
+    return {(a, d) for a, d in cut if mesh.shape.get(a, 1) > 1}
 
 
 def largest_result(jaxpr) -> float:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
-from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P, reshard
 
 from helpers import trace
 from helpers.costs.sharding.collectives import Collective
@@ -290,6 +290,36 @@ def test_shardmap_programs_leave_nothing_uncounted():
     c = trace.count(f, X16, arr(16, 8))
     assert not c.unknown and c.flops == c.matmul_flops == 8 * 2 * 16 * 16 * 8
     assert c.by_primitive["all_gather"].bytes == 8 * (8 * 8 + 16 * 8) * 2
+
+
+# ---- Explicit axes
+
+EXPLICIT = {
+    "a product summed over a cut axis": lambda a, b: jnp.einsum("ij,jk->ik", a, b, out_sharding=P()),
+    "and scattered": lambda a, b: jnp.einsum("ij,jk->ik", a, b, out_sharding=P("X")),
+    "left unsummed": lambda a, b: jnp.einsum("ij,jk->ik", a, b, out_sharding=P(unreduced={"X"})),
+    "summed later": lambda a, b: reshard(jnp.einsum("ij,jk->ik", a, b, out_sharding=P(unreduced={"X"})), P()),
+    "a product without": lambda a, b: a.T @ jnp.ones((8, 4)),
+    "gathered": lambda a, b: reshard(a, P()),
+    "cut along another dimension": lambda a, b: reshard(a, P("X", None)),
+    "cut once more": lambda a, b: reshard(a, P("Y", "X")),
+    "summed": lambda a, b: a.sum(1),
+    "summed along what is whole": lambda a, b: (2 * a).sum(0),
+    "in a loop": lambda a, b: lax.fori_loop(0, 3, lambda i, x: reshard(reshard(x, P()), P(None, "X")), a),
+    "per device": lambda a, b: jax.shard_map(lambda x: lax.psum(x, "X"), in_specs=P(None, "X"), out_specs=P())(a),
+}
+
+
+@pytest.mark.parametrize("kind", EXPLICIT)
+def test_what_explicit_axes_leave_to_the_compiler_is_said(kind):
+    """Where, and only where, the compiled program sends what the jaxpr does not name."""
+    with jax.set_mesh(jax.make_mesh((4, 2), ("X", "Y"), axis_types=(AxisType.Explicit,) * 2)):
+        a, b = reshard(jnp.ones((8, 16)), P(None, "X")), reshard(jnp.ones((16, 8)), P("X"))
+        s = trace.sent(EXPLICIT[kind], a, b)
+        assert bool(s or s.doubts) == bool(trace.made(EXPLICIT[kind], a, b).collectives), s
+        assert all("Explicit" in doubt for doubt in s.doubts) and not (s and s.doubts)
+        if kind == "in a loop":
+            assert "3 operations leave" in str(s)
 
 
 # ---- logical collectives
