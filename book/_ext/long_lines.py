@@ -1,7 +1,8 @@
-"""Sphinx extension: a long line of code goes on below, further in; only outputs whose columns stand in line scroll sideways.
+"""Sphinx extension: a long line of code goes on below, further in; only outputs whose columns stand in line scroll sideways, on a phone.
 
 On a phone of 360 pixels 700 boxes of the book scrolled: all code, and every line that a program printed.  A browser breaks a line
 at the left edge, where Python's indents say something else, so each long line brings its own indent.  What is copied stays one line.
+A printed table of more columns than a line of the page has is set smaller, so that a desktop shows its last column.
 It costs chapter 5 1 KB.  Nothing of the theme matters to it; it reads what Pygments makes of code, which closes its marks in each line.
 """
 
@@ -12,6 +13,17 @@ LONG = 36  # letters, which a phone of 320 pixels has room for
 BOX = re.compile(r'(<div class="highlight"><pre>)(.*?)(</pre>)', re.DOTALL)
 MOST = 12  # letters, that what goes on has some room
 COLUMNS = re.compile(r"\S {2,}\S")
+LINE = 82  # letters in a line of the page, as style sheet and column have it
+
+
+def columns(printed: str) -> int:
+    """Letters of the longest line that must not be broken, in a box of what was printed; 0 if there is none.
+
+    >>> columns("a   1\\nb    2\\n" + "c" * 40), columns("one line")
+    (6, 0)
+    """
+    wide = [len(text.rstrip()) for _, text in lines(printed) if COLUMNS.search(text)]
+    return max(wide) if len(wide) > 1 else 0
 
 
 def lines(code: str) -> list[tuple[str, str]]:
@@ -27,10 +39,10 @@ def folded(code: str, printed: bool = False) -> str:
     >>> folded("a   1\\nb   2\\n" + "c" * 40 + "  3", printed=True) == "a   1\\nb   2\\n" + "c" * 40 + "  3"
     True
     """
-    found = lines(code)
-    table = printed and sum(bool(COLUMNS.search(text)) for _, text in found) > 1
+    table = printed and columns(code) > 0
     return "\n".join(
-        line if len(text) < LONG or (table and COLUMNS.search(text)) else _long(line, text) for line, text in found
+        line if len(text) < LONG or (table and COLUMNS.search(text)) else _long(line, text)
+        for line, text in lines(code)
     )
 
 
@@ -44,8 +56,10 @@ def foldable(body: str) -> str:
     kind = re.compile(r"highlight-(\S+) notranslate")
 
     def changed(box):
-        last = kind.findall(body, max(0, box.start() - 200), box.start())
-        return box[1] + folded(box[2], printed=last[-1:] == ["myst-ansi"]) + box[3]
+        printed = kind.findall(body, max(0, box.start() - 200), box.start())[-1:] == ["myst-ansi"]
+        wide = columns(box[2]) if printed else 0
+        opens = box[1].replace("<pre>", f'<pre style="--columns:{wide}">') if wide > LINE else box[1]
+        return opens + folded(box[2], printed) + box[3]
 
     return BOX.sub(changed, body)
 

@@ -35,7 +35,8 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             _ticks(ax, task, micro, 1 / v)
             ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
             ax.set_yticklabels(range(task.shape[1]), fontsize=8)
-            ax.set_title(f"{title}: {np.mean(task == 0):.0%} of the devices' time idle", fontsize=9, loc="left")
+            idle = f"{np.mean(task == 0):.0%} of the devices' time idle, {gaps(task):.0%} between their tasks"
+            ax.set_title(f"{title}: {idle}", fontsize=9, loc="left")
             ax.tick_params(labelsize=8)
             ax.grid(visible=False)
             ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
@@ -45,6 +46,17 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             handles=[*shown, Patch(facecolor="#ddd", label="idle")], loc="outside lower center", ncols=4, fontsize=8
         )
     return Picture(figure, alt, caption)
+
+
+def gaps(task) -> float:
+    """The share of all devices' ticks that is idle between a device's first task and its last: a next step cannot start there.
+
+    >>> gaps(np.array([[1, 0], [0, 1], [1, 1]]))
+    0.16666666666666666
+    """
+    busy = np.asarray(task) != 0
+    inside = np.maximum.accumulate(busy) & np.maximum.accumulate(busy[::-1])[::-1]
+    return float(np.mean(inside & ~busy))
 
 
 def _ticks(ax, task, micro, wide: float) -> None:

@@ -1,0 +1,74 @@
+"""What a page shows is what it says: kinds of faults that readers found once, looked for in all sources of the book."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "book").glob("*.md"))
+CELL = re.compile(r"^```\{code-cell\} ipython3\n((?::[^\n]*\n)*)(.*?)^```", re.M | re.S)
+MEASURES = re.compile(r"machine\.(measure|sweep\w*)\(|perf_counter|timeit")
+
+
+def cells(path: Path) -> list[tuple[str, str]]:
+    """(options, code) of each code cell."""
+    return CELL.findall(path.read_text(encoding="utf-8"))
+
+
+def assigned(code: str) -> set[str]:
+    """Names that a cell's statements make, functions apart."""
+    return {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def shows(code: str) -> bool:
+    """True if a cell may put something out."""
+    return any(isinstance(statement, ast.Expr | ast.For | ast.If) for statement in ast.parse(code).body)
+
+
+def live_outputs(found: list[tuple[str, str]]) -> list[str]:
+    """Cells whose output a page shows though it depends on how fast the building machine is; a later cell may give a name anew."""
+    live, faults = set(), []
+    for options, code in found:
+        names = {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        if MEASURES.search(code):
+            live |= assigned(code)
+        else:
+            live -= assigned(code)
+        if (MEASURES.search(code) or names & live) and shows(code) and not re.search("remove-(output|cell)", options):
+            faults.append(code)
+    return faults
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_no_timing_of_the_building_machine_is_a_figure_of_the_book(path):
+    assert not live_outputs(cells(path))
+
+
+def test_a_live_timing_is_seen():
+    run, show = ("", "runs = machine.sweep_poly((1, 2), 8)"), "print(runs[0])"
+    assert live_outputs([run, ("", show)]) and not live_outputs([run, (":tags: [remove-output]\n", show)])
+    assert not live_outputs([run, ("", "runs = stored\nprint(runs)")])
+
+
+def test_measured_rows_in_a_figure_are_of_one_chip_and_count():
+    """A source of collectives may have measured several chips and sizes; a curve is for one."""
+    picked = [c for path in PAGES for _, c in cells(path) if "collectives.json" in c or 'data["rows"]' in c]
+    chosen = [c for c in picked if '"source"]' in c]
+    assert chosen and all('r["chip"]' in c and re.search(r'r\["(chips|domains)"\]', c) for c in chosen)
+
+
+def test_a_hop_of_a_torus_is_not_said_of_gpus():
+    """Figures of chapter 7 price a hop by its chip; its text takes the same number."""
+    assert not re.search(r"\bHOP\b", (ROOT / "book/ch07_racks.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_the_text_of_a_link_has_no_formula(path):
+    """Sphinx writes it out as it stands, dollars and all."""
+    text = path.read_text(encoding="utf-8")
+    assert not re.findall(r"\{(?:ref|doc|term|numref)\}`[^`<]*\$[^`]*`", text)
+    labels = re.findall(r"^\(([\w-]+)\)=\n#+ .*\$.*$", text, re.M)
+    linked = [label for label in labels for p in PAGES if re.search(rf"\{{ref\}}`{label}`", p.read_text("utf-8"))]
+    assert not linked, "a heading with a formula needs a link with words of its own"
