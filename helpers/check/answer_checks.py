@@ -15,7 +15,9 @@ import numpy as np
 from .compare import OffLimits, closed, same, shown
 from .likely_mistakes import CAUSES, Mistakes
 from .notebook_cells import Points, broken, notebook, watch
-from .raised import Unclear, attempt, by_answer, called, first_line, limited, own_line, raised
+from .raised import (
+    NOT_JUDGED, Unclear, attempt, by_answer, called, first_line, limited, of_machine, own_line, raised, undone,
+)  # fmt: skip
 from .random_inputs import inputs, secret
 from .solutions import tried
 from .start_page import after
@@ -39,10 +41,14 @@ class Answer:
         self.todo: list[Callable[[], str | None]] = []
         self.mistakes = Mistakes(rtol, twice)
         self.asked: tuple = ()
+        self.shown: list[tuple] = []  # the arguments of visible cases
+        self.returned = False  # the answer has given a value to the statement that is evaluated
 
     def gives(self, expected, *args, **kwargs) -> None:
         """For these arguments the value is `expected`, to within rtol; `...` in it matches anything."""
         unseen = _Hidden.now
+        if not unseen:
+            self.shown.append((args, kwargs))
         self.todo.append(self._stated(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen))
 
     def equals(self, reference: Callable, n: int = 20, **draws) -> None:
@@ -64,14 +70,17 @@ class Answer:
         unseen = _Hidden.now
 
         def run():
+            self.returned = False
             try:
                 kept = holds(self._call)
             except Exception as e:
-                if isinstance(e, (NotImplementedError, OffLimits, Unclear)) or getattr(e, "ours", False):
+                if undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False):
                     raise
                 if by_answer(e):
                     said = self._unseen(e) if unseen and secret() else self._raised(e)
-                    return f"{said} It was asked for this: {_sentence(sentence)}"
+                    return self._raised_anyway() or f"{said} It was asked for this: {_sentence(sentence)}"
+                if of_machine(e) or not self.returned:
+                    raise
                 return f"{_sentence(sentence)} What {self.name} returns has another form, so this could not be checked."
             return None if kept else f"{self.name} is not right yet: {_sentence(sentence)}"
 
@@ -142,12 +151,26 @@ class Answer:
 
     def _call(self, *args, **kwargs):
         self.asked = args, kwargs
-        return _called(self.answer, *args, **kwargs)
+        got = _called(self.answer, *args, **kwargs)
+        self.returned = True
+        return got
 
     def _raised(self, e: Exception) -> str:
         """What is said of what the answer raised when it was called last."""
         args, kwargs = self.asked or ((), {})
-        return f"{raised(self._call_text(args, kwargs) if callable(self.answer) else self.name, e)}."
+        call = self._call_text(args, kwargs) if callable(self.answer) else self.name
+        if len(call) > 60:  # what was raised is the news
+            return f"{raised(self.name, e)}. (The call: {call}.)"
+        return f"{raised(call, e)}."
+
+    def _raised_anyway(self) -> str:
+        """What the answer raises for the first visible case, if it does: then no law is to blame."""
+        for args, kwargs in self.shown[:1]:
+            try:
+                self._call(*args, **kwargs)
+            except Exception as e:
+                return self._raised(e) if by_answer(e) else ""
+        return ""
 
     def _stated(self, run: Callable, unseen: bool) -> Callable:
         """The same; if nobody has seen its numbers, what an answer raises there gives its type only: its text may hold them."""
@@ -155,10 +178,8 @@ class Answer:
         def told():
             try:
                 return run()
-            except (NotImplementedError, OffLimits, Unclear):
-                raise
             except Exception as e:
-                if getattr(e, "ours", False) or not by_answer(e):
+                if undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False) or not by_answer(e):
                     raise
                 return self._unseen(e) if unseen and secret() else self._raised(e)
 
@@ -206,7 +227,7 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
         for m in dict.fromkeys(m for _, ms in results for m in ms)
     ]
     part = ", ".join(getattr(a, "name", "") for a in answers)
-    begun = any(not m.endswith("not done yet.") for _, ms in results for m in ms)
+    begun = any(not m.endswith(("not done yet.", NOT_JUDGED)) for _, ms in results for m in ms)
     tries = tried(exercise, passed, begun, part, earned, points)
     stands = after(exercise) if passed or begun else ""  # the start page is brought up to date
     if passed:
@@ -260,12 +281,9 @@ def _called(answer, *args, **kwargs):
         copy.deepcopy(a) if isinstance(a, (dict, list, np.ndarray)) else a for a in args
     ]  # what it changes is its own
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
-    try:
-        with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
-            return called(answer, own, kwargs)
-    except StopIteration:  # would end a `map` of the check, silently
-        raise RuntimeError("StopIteration") from None
+    with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
+        return called(answer, own, kwargs)
 
 
 def _sentence(text: str) -> str:

@@ -117,7 +117,7 @@ def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
 
 def _same_mapping(got, expected, rtol, floor):
     if not isinstance(got, Mapping):
-        return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {_kind(got)}"
+        return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {kind(got)}"
     if missing := [str(k) for k in expected if k not in got]:
         return f"the entry {missing[0]!r} is missing"
     return next((f"in entry {k!r}, {w}" for k, v in expected.items() if (w := same(got[k], v, rtol, floor))), None)
@@ -125,7 +125,7 @@ def _same_mapping(got, expected, rtol, floor):
 
 def _same_sequence(got, expected, rtol, floor):
     if not isinstance(got, (tuple, list)):
-        return f"{len(expected)} values are asked for, this is {_kind(got)}"
+        return f"{len(expected)} values are asked for, this is {kind(got)}"
     if len(got) != len(expected):
         return f"{len(expected)} values are asked for, these are {len(got)}"
     return next(
@@ -164,10 +164,10 @@ def _same_number(got, expected, rtol, floor):
 
 
 def _asked(expected, got) -> str:
-    return f"{_kind(expected)} is asked for, this is {_kind(got)}"
+    return f"{kind(expected)} is asked for, this is {kind(got)}"
 
 
-def _kind(x) -> str:
+def kind(x) -> str:
     """What a value is, with its article."""
     if x is None:
         return "None"

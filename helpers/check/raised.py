@@ -2,11 +2,19 @@
 
 import linecache
 import signal
+import sysconfig
 import textwrap
 import threading
+import traceback
 from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 
 from .compare import OffLimits
+
+NOT_JUDGED = "Nothing is judged."
+"""How a message ends that is about no mistake of the learner's: it counts no try."""
+LIBRARIES = (sysconfig.get_path("stdlib"), str(Path(__file__).resolve().parents[1]), "<frozen")
 
 
 class Unclear(Exception):
@@ -52,12 +60,15 @@ def last_own_line(e: BaseException, inside: bool = True) -> tuple[int, str]:
 
 def _is_cell(file: str) -> bool:
     """Whether code stands in a cell of a notebook: IPython gives each a file of its own, graders call it <…>."""
-    return file.startswith("<") and not file.startswith("<frozen") or "ipykernel_" in file
+    return file.startswith("<") and not file.startswith("<frozen") or "ipykernel_" in file or "ipython-input-" in file
 
 
 def called(answer, args, kwargs):
     """What the answer gives: a call that stands in the traceback, so that what is raised below it is the learner's."""
-    return answer(*args, **kwargs)
+    try:
+        return answer(*args, **kwargs)
+    except StopIteration:  # would end a `map` of the check, silently
+        raise RuntimeError("StopIteration") from None
 
 
 class _Late(BaseException):
@@ -87,25 +98,54 @@ def limited(seconds: int = 60):
 
 
 def by_answer(e: BaseException) -> bool:
-    """Whether an exception came out of the learner's code, rather than out of a rule that looked at its result."""
-    tb = e.__traceback__
-    while tb:
-        if tb.tb_frame.f_code is called.__code__:
-            return True
-        tb = tb.tb_next
-    return False
+    """Whether an exception is the answer's: a line of its own was at work, or the call itself failed.
+
+    What a library raises under an answer without one, or in a rule that looks at a result, is not.
+    """
+    if hasattr(e, "own_line") or getattr(e, "ours", False):  # of the process that answers run in
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(e.__traceback__)]
+    at = next((i for i, frame in enumerate(frames) if frame.f_code is called.__code__), None)
+    return at is not None and (at == len(frames) - 1 or any(not _in_library(f) for f in frames[at + 1 :]))
+
+
+def _in_library(frame) -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith(LIBRARIES) or "site-packages" in file or "dist-packages" in file
+
+
+def undone(e: BaseException) -> bool:
+    """Whether an answer says itself that it is not done; a library that has something not yet says what."""
+    if not isinstance(e, NotImplementedError):
+        return False
+    *_, (last, _) = traceback.walk_tb(e.__traceback__)
+    return not str(e) or hasattr(e, "own_line") or not _in_library(last)
+
+
+def of_machine(e: BaseException) -> bool:
+    """Whether no value of an answer can lead to this: the check or the machine lacks something."""
+    kinds = NameError, ImportError, OSError, MemoryError
+    return (
+        isinstance(e, kinds) or isinstance(getattr(e, "obj", None), ModuleType) or type(e).__name__ == "JaxRuntimeError"
+    )
+
+
+def unjudged(e: BaseException) -> str:
+    """What is said of an exception that is not the answer's."""
+    what = f"{type(e).__name__}: {first_line(e)}".rstrip(": ").rstrip(".")
+    return f"This could not be checked, and no line of yours was at work: {what}. {NOT_JUDGED}"
 
 
 def attempt(run, name: str) -> tuple:
     """(value, "") or (None, a sentence), whatever a learner's code may raise."""
     try:
         return run(), ""
-    except NotImplementedError:
-        return None, f"{name} is not done yet."
     except (OffLimits, Unclear) as e:
         return None, f"{e}."
     except Exception as e:
-        return None, f"{raised(name, e)}."
+        if undone(e):
+            return None, f"{name} is not done yet."
+        return None, f"{raised(name, e)}." if by_answer(e) else unjudged(e)
 
 
 def first_line(e: BaseException) -> str:

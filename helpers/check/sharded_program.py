@@ -32,7 +32,7 @@ from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.collectives import short
 from helpers.trace.stablehlo.collectives import axis_sizes
 
-from .compare import closed
+from .compare import closed, kind
 from .judged_program import once
 from .likely_mistakes import either
 from .raised import called, limited
@@ -238,7 +238,7 @@ class Program:
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(*(x() if callable(x) else x for x in self.given[:4]), *self.given[4:])
+        return Setting(*(called(x, (), {}) if callable(x) else x for x in self.given[:4]), *self.given[4:])
 
     @cached_property
     def reading(self) -> Reading:
@@ -289,6 +289,13 @@ class Program:
         def f(*blocks):
             with limited():
                 out = called(self.answer, (*blocks, *self.static), {})
+            leaves = jax.tree.leaves(out)
+            if (
+                not all(isinstance(x, (int, float)) or hasattr(x, "dtype") for x in leaves)
+                or len(leaves) == 1
+                and leaves[0] is not out
+            ):
+                raise Unclear(f"{self.name} returns {kind(out)}; one array is asked for")
             return out[None] if stacked else out
 
         specs = tuple(meshes.spec(a) for a in s.ins)

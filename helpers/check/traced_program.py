@@ -17,7 +17,7 @@ from helpers.trace.stablehlo.arrivals import permutes_before_products
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, opened, told_by
 
 from .compare import OffLimits, closed
-from .raised import Unclear, first_line, raised
+from .raised import Unclear, by_answer, first_line, raised, undone, unjudged
 
 LONG = {
     "bf16": "bfloat16",
@@ -149,7 +149,7 @@ def hops(jaxpr) -> int:
 def told(e: Exception, name: str, s: Setting | None) -> str:
     """One sentence for whatever the learner's code raised."""
     text = str(e)
-    if isinstance(e, NotImplementedError) or "ellipsis" in text.lower():
+    if undone(e) or "ellipsis" in text.lower():
         return f"{name} is not done yet."
     if isinstance(e, KeyError) and s is None:  # while it was asked how its arrays are cut
         return f"the entry {text} is not done yet."
@@ -168,6 +168,8 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
         return f"{name} returns a block with fewer dimensions than {said(s.out)} has."
     if "in the same order as the axis_names" in text:
         return "ppermute wants its axes in the order of the mesh."
+    if not by_answer(e):
+        return unjudged(e)
     blocks, first = "", first_line(e)
     if s is None:
         return f"the shardings of {name} cannot be read: {first.rstrip('.')}."
