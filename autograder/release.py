@@ -3,9 +3,11 @@
 book/chNN_topic.md       -> notebooks/chNN_topic/reading.ipynb
 solutions/chNN_topic.md  -> autograder/source, nbgrader's generate_assignment, autograder/release
                          -> notebooks/chNN_topic/exercises.ipynb
+                         -> helpers/check/given_cells.json, what they give to their checks
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -18,20 +20,23 @@ from autograder.making.links import Links
 from autograder.making.start_page import start_page
 
 from . import course
-from .making import cells, shown_cases
+from .making import cells, given_cells, shown_cases
 from .places import COURSE, NOTEBOOK, SourceError, Tree
 
+GIVEN = Path("helpers/check/given_cells.json")
 
-def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
-    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`."""
+
+def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> str:
+    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`; what they give to their checks, as JSON."""
     texts = cells.sources(tree)
     links = Links.of(tree, texts)
     for path in tree.chapters:
         write(into / path.stem / "reading.ipynb", cells.dumps(cells.reading(path, texts[path], links, tree.root)))
-    made = {}
+    made, given = {}, {}
     for path in tree.exercises:
         nb, made[path.stem] = source_notebook(path, texts[path], links, tree.root)
         shown_cases.add(nb)
+        given |= given_cells.given(nb)
         write(scratch / "source" / path.stem / f"{NOTEBOOK}.ipynb", cells.dumps(nb))
     api = None
     for topic in made:
@@ -45,6 +50,7 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
         write(released, text)
         write(into / topic / f"{NOTEBOOK}.ipynb", text)
     write(into / "README.md", start_page(tree, texts, made, links))
+    return json.dumps(given, indent=1, ensure_ascii=False) + "\n"
 
 
 def write(path: Path, text: str) -> None:
@@ -87,12 +93,14 @@ def release(tree: Tree, scratch: Path, database: bool = True, force: bool = Fals
     if not force:
         refuse_to_overwrite(tree)
     with tempfile.TemporaryDirectory() as folder:
-        generate(tree, scratch, Path(folder), database)
+        given = generate(tree, scratch, Path(folder), database)
         for old in outdated(Path(folder), tree.notebooks):
             if (Path(folder) / old).exists():
                 write(tree.notebooks / old, (Path(folder) / old).read_text(encoding="utf-8"))
             else:
                 (tree.notebooks / old).unlink()
+    if (tree.root / GIVEN.parent).is_dir():
+        write(tree.root / GIVEN, given)
 
 
 def outdated(fresh: Path, notebooks: Path) -> list[Path]:
@@ -114,8 +122,10 @@ def check(tree: Tree) -> list[Path]:
     """Generated files that are not what the sources say; nothing is written outside of a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         scratch, fresh = Path(folder).resolve() / "course", Path(folder).resolve() / "notebooks"
-        generate(tree, scratch, fresh, database=False)
-        return outdated(fresh, tree.notebooks)
+        given, path = generate(tree, scratch, fresh, database=False), tree.root / GIVEN
+        return outdated(fresh, tree.notebooks) + [Path("..") / GIVEN] * (
+            path.is_file() and path.read_text("utf-8") != given
+        )
 
 
 def course_only(tree: Tree) -> None:

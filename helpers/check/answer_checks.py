@@ -12,12 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import raised as lines
 from .compare import OffLimits, closed, same, shown
+from .given_names import apart
+from .in_time import in_time
 from .likely_mistakes import CAUSES, Mistakes
-from .notebook_cells import Points, broken, notebook, watch
+from .notebook_cells import Points, broken, judged, missing, notebook, watch
 from .raised import (
-    NOT_JUDGED, Unclear, attempt, by_answer, called, first_line, limited, of_machine, own_line, raised, undone,
-)  # fmt: skip
+    NOT_JUDGED,
+    Unclear,
+    attempt,
+    by_answer,
+    called,
+    first_line,
+    limited,
+    of_machine,
+    own_line,
+    raised,
+    undone,
+    unjudged,
+    unnamed,
+)
 from .random_inputs import inputs, secret
 from .solutions import tried
 from .start_page import after
@@ -76,6 +91,8 @@ class Answer:
             except Exception as e:
                 if undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False):
                     raise
+                if unnamed(e) and by_answer(e):
+                    return self._raised(e)
                 if by_answer(e):
                     said = self._unseen(e) if unseen and secret() else self._raised(e)
                     return self._raised_anyway() or f"{said} It was asked for this: {_sentence(sentence)}"
@@ -159,7 +176,7 @@ class Answer:
         """What is said of what the answer raised when it was called last."""
         args, kwargs = self.asked or ((), {})
         call = self._call_text(args, kwargs) if callable(self.answer) else self.name
-        if len(call) > 60:  # what was raised is the news
+        if len(call) > 60 and not unnamed(e):  # what was raised is the news
             return f"{raised(self.name, e)}. (The call: {call}.)"
         return f"{raised(call, e)}."
 
@@ -252,18 +269,29 @@ def hidden() -> None:
 
 
 def run(cell: Callable) -> Points:
-    """The points of a check cell; a sentence instead if the answer's cell was not run yet, or ended badly when it was run last."""
-    _Hidden.now = False
-    why = broken(cell.__code__.co_names)
+    """The points of a check cell; a sentence instead if there is no answer to judge, or none in time.
+
+    In a notebook the check reads names of its own, apart from the learner's.
+    """
+    _Hidden.now, lines.check_cell = False, cell.__code__.co_filename
     try:
+        why = ""
+        if notebook() is not None:
+            cell, answers = apart(cell)
+            judged(answers, cell.__name__.removesuffix("_check").replace("_", "-"))
+            why = broken(answers) or next((missing(n) for n in answers if n not in cell.__globals__), "")
         if not why:
-            return Points(cell())
-    except NameError as e:
-        why = f"Run the cells above first, from the top: {first_line(e)}."
+            return Points(in_time(cell))
+    except Unclear as e:
+        why = f"{_sentence(str(e))} {NOT_JUDGED}"
     except KeyboardInterrupt as e:
         if notebook() is None:  # a command is to end
             raise
-        why = f"You stopped this check{own_line(e)}. Nothing is judged."
+        why = f"You stopped this check{own_line(e)}. {NOT_JUDGED}"
+    except Exception as e:
+        if notebook() is None and not isinstance(e, NameError):
+            raise
+        why = unjudged(e) if notebook() else f"Run the cells above first: {first_line(e)}."
     finally:
         _Hidden.now = False
     print(why, file=sys.stderr)

@@ -24,6 +24,10 @@ CLOSED = ("helpers.costs.", "helpers.kernels.rooflines", *PROGRAMS, "helpers.tra
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 
 
+_shut: dict[int, list[tuple[FunctionType, CodeType]]] = {}
+"""What `closed` has closed just now, with the code to put back."""
+
+
 class OffLimits(Exception):
     """An answer called a function that it was asked to write."""
 
@@ -38,6 +42,7 @@ def closed():
     _load("jax" in sys.modules)
     refusals = _refusals(len(sys.modules))
     kept = [(f, f.__code__) for f, _ in refusals]
+    _shut[id(kept)] = kept
     for f, refusal in refusals:
         f.__code__ = refusal
     try:
@@ -47,8 +52,19 @@ def closed():
             raise OffLimits(str(e)) from None
         raise
     finally:
-        for f, code in kept:
-            f.__code__ = code
+        _open(kept)
+
+
+def reopen() -> None:
+    """Open what an answer that never ends would keep closed."""
+    for kept in [*_shut.values()][::-1]:
+        _open(kept)
+
+
+def _open(kept: list[tuple[FunctionType, CodeType]]) -> None:
+    for f, code in kept:
+        f.__code__ = code
+    _shut.pop(id(kept), None)
 
 
 @lru_cache(4)

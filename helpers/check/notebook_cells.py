@@ -1,19 +1,22 @@
-"""In a notebook: what the number under a check is, and which names stand for an older answer, because the cell that defines
-them ended badly since.
+"""In a notebook: what the number under a check is, and which names stand for an older answer, because the cell that defines them
+ended badly since, or defines something else now.
 
-IPython tells after each cell how it ended. A check that uses such a name judges nothing, for it would judge what the cell was
-before; nothing that the learner sees there would be about what the learner wrote.
+IPython tells before and after each cell. A check that uses such a name judges nothing, for it would judge what the cell was before;
+nothing that the learner sees there would be about what the learner wrote. A cell is known by the id that JupyterLab sends along.
 """
 
 import re
 import sys
 from collections.abc import Iterable
 
-from .raised import first_line, last_own_line
+from .raised import NOT_JUDGED, first_line, last_own_line
 
 DEFINES = re.compile(r"^(?:async +)?(?:def|class) +(\w+)|^(\w+) *(?::[^=\n]+)?=(?!=)", re.M)
 
 _broken: dict[str, str] = {}
+_makers: dict[str, str] = {}  # name -> id of the cell that defined it last
+_gone: dict[str, str] = {}  # name -> what that cell does now that it does not define it any more
+_before: dict[str, int] | None = None  # name -> its value's id, before the cell that runs
 
 
 def names(source: str) -> set[str]:
@@ -35,18 +38,48 @@ def watch() -> None:
     shell = notebook()
     if shell is not None and not getattr(shell, "_checks_watch", False):
         shell._checks_watch = True
+        shell.events.register("pre_run_cell", begun)
         shell.events.register("post_run_cell", ended)
+
+
+def begun(_) -> None:
+    """A cell begins: note what the names mean."""
+    global _before
+    _before = {name: id(value) for name, value in notebook().user_ns.items()}
 
 
 def ended(result) -> None:
     """A cell has ended: note what it leaves behind undefined, or defines anew."""
-    defined = names(result.info.raw_cell or "")
-    error = result.error_before_exec or result.error_in_exec
-    if error is None:
-        for name in defined:
-            _broken.pop(name, None)
+    source, cell = result.info.raw_cell or "", getattr(result.info, "cell_id", None)
+    written, error = names(source), result.error_before_exec or result.error_in_exec
+    before = {name for name, maker in _makers.items() if cell and maker == cell}
+    if error is not None:
+        _broken.update(dict.fromkeys(written | before, f"{type(error).__name__}: {_text(error)}"))
         return
-    _broken.update(dict.fromkeys(defined, f"{type(error).__name__}: {_text(error)}"))
+    made = _made()
+    for name in made | written | before:
+        _broken.pop(name, None)
+        _gone.pop(name, None)
+    _makers.update(dict.fromkeys(made, cell))
+    _gone.update(dict.fromkeys(before - made, does(source)))
+
+
+def _made() -> set[str]:
+    """Names that the cell has given a value, by what they mean now: `%%time` runs the text below it, `%%writefile` does not."""
+    now = getattr(notebook(), "user_ns", {}) if _before is not None else {}
+    return {name for name, value in now.items() if name[0] != "_" and _before.get(name) != id(value)}
+
+
+def does(source: str) -> str:
+    """What a cell does, in place of defining what is asked for.
+
+    >>> does("def my_bounds(x):\\n    return x"), does("%%writefile a.py\\ndef bounds(x): pass"), does("# bounds")
+    ('defines my_bounds', 'begins with %%writefile', 'defines nothing')
+    """
+    if source.lstrip().startswith("%%"):
+        return f"begins with {source.split()[0]}"
+    functions = [function for function, _ in DEFINES.findall(source) if function]
+    return f"defines {' and '.join(functions[:3]) or 'nothing'}"
 
 
 def _text(error: BaseException) -> str:
@@ -58,11 +91,28 @@ def _text(error: BaseException) -> str:
 
 
 def broken(used: Iterable[str]) -> str:
-    """A sentence on the first of these names whose cell ended badly; "" if there is none."""
-    name = next((n for n in used if n in _broken), None)
-    if name is None:
-        return ""
-    return f"The cell that defines {name} ended with {_broken[name]}. Nothing is judged: mend that cell, run it, then this one."
+    """A sentence on the first of these names whose cell ended badly, or defines something else now; "" if there is none."""
+    for name in used:
+        if name in _broken:
+            return f"The cell that defines {name} ended with {_broken[name]}. {NOT_JUDGED[:-1]}: mend that cell, run it, then this one."
+        if name in _gone:
+            return f"The cell that defined {name} {_gone[name]} now; the check calls {name}. {NOT_JUDGED}"
+    return ""
+
+
+def missing(name: str) -> str:
+    """A sentence on a name that no cell has defined; what ran before the check may have another."""
+    history = getattr(getattr(notebook(), "history_manager", None), "input_hist_raw", [])
+    last = history[-2] if len(history) > 2 else ""
+    if name not in names(last) and "check.run(" not in last and (now := does(last)) != "defines nothing":
+        return f"The cell that ran last {now}; the check calls {name}. {NOT_JUDGED}"
+    return f"The check calls {name}, which no cell has defined without an error: run the cell above, then this one. {NOT_JUDGED}"
+
+
+def judged(answers: list[str], cell: str) -> None:
+    """A check uses these answers, of which one that was defined before this module watched is of the check's own cell."""
+    if len(answers) == 1:
+        _makers.setdefault(answers[0], cell)
 
 
 class Points(float):

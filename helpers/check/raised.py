@@ -14,6 +14,8 @@ from .compare import OffLimits
 
 NOT_JUDGED = "Nothing is judged."
 """How a message ends that is about no mistake of the learner's: it counts no try."""
+check_cell = ""
+"""The file of the check that runs: a cell as well, but none of the learner's."""
 LIBRARIES = (sysconfig.get_path("stdlib"), str(Path(__file__).resolve().parents[1]), "<frozen")
 
 
@@ -28,12 +30,31 @@ def raised(called: str, e: Exception) -> str:
     """
     if getattr(e, "ours", False):  # of the process that answers run in, and no exception of the learner's
         return f"{called}: {e}"
-    return f"{called} raised {type(e).__name__}: {first_line(e)}".rstrip(": ").rstrip(".") + own_line(e)
+    said = f"{called} raised {type(e).__name__}: {first_line(e)}".rstrip(": ").rstrip(".") + own_line(e)
+    return f"{said}. If a cell above defines {e.name}, run that one first. {NOT_JUDGED[:-1]}" if unnamed(e) else said
+
+
+def unnamed(e: BaseException) -> bool:
+    """Whether an answer reads a name that this kernel does not know: a slip, or an earlier answer whose cell has not run yet."""
+    return type(e) is NameError and bool(e.name)
 
 
 def own_line(e: BaseException) -> str:
     """ ", at line 3: `…`": the last line of the learner's own cells that was at work; "" if there is none."""
-    number, text = last_own_line(e, inside=False)
+    return _at(*last_own_line(e, inside=False))
+
+
+def line_at_work(frame) -> str:
+    """The same, of a thread whose innermost frame this is."""
+    found = 0, ""
+    while frame and frame.f_code is not called.__code__:
+        if not found[0] and _is_cell(frame.f_code.co_filename):
+            found = frame.f_lineno, linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        frame = frame.f_back
+    return _at(*found) if frame else ""
+
+
+def _at(number: int, text: str) -> str:
     return f", at line {number}: `{textwrap.shorten(text, 120, placeholder=' …')}`" if text else ""
 
 
@@ -71,8 +92,8 @@ def called(answer, args, kwargs):
         raise RuntimeError("StopIteration") from None
 
 
-class _Late(BaseException):
-    """An answer has not ended in time; no `except Exception` of its own keeps it."""
+class Late(BaseException):
+    """An answer has not ended in time, which no `except Exception` of its own keeps."""
 
 
 @contextmanager
@@ -84,13 +105,13 @@ def limited(seconds: int = 60):
         return
 
     def late(*_):
-        raise _Late
+        raise Late
 
     before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
-    except _Late as e:
+    except Late as e:
         raise Unclear(f"the answer has not ended after {seconds} s{own_line(e)}: does a loop never end?") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -106,7 +127,9 @@ def by_answer(e: BaseException) -> bool:
         return True
     frames = [frame for frame, _ in traceback.walk_tb(e.__traceback__)]
     at = next((i for i, frame in enumerate(frames) if frame.f_code is called.__code__), None)
-    return at is not None and (at == len(frames) - 1 or any(not _in_library(f) for f in frames[at + 1 :]))
+    if at is None:  # a check may call it by itself
+        return any(_is_cell(f.f_code.co_filename) and f.f_code.co_filename != check_cell for f in frames)
+    return at == len(frames) - 1 or any(not _in_library(f) for f in frames[at + 1 :])
 
 
 def _in_library(frame) -> bool:

@@ -17,7 +17,7 @@ from helpers.trace.stablehlo.arrivals import permutes_before_products
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, opened, told_by
 
 from .compare import OffLimits, closed
-from .raised import Unclear, by_answer, first_line, raised, undone, unjudged
+from .raised import Unclear, by_answer, first_line, raised, undone, unjudged, unnamed
 
 LONG = {
     "bf16": "bfloat16",
@@ -179,7 +179,7 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
             blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
         except Exception:
             pass
-    return f"{raised(name, e)}.{blocks}"
+    return f"{raised(name, e)}.{'' if unnamed(e) else blocks}"
 
 
 def said(how) -> str:

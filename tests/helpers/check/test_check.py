@@ -250,7 +250,7 @@ def test_an_answer_that_changes_its_input_changes_its_own(capsys):
 
 def test_a_check_before_its_answer_says_what_to_do(capsys):
     assert check.run(lambda: check.report("0.1", check.Answer(not_there_yet, points=1))) == 0  # noqa: F821
-    assert "Run the cells above first, from the top: name 'not_there_yet' is not defined." in capsys.readouterr().err
+    assert "Run the cells above first: name 'not_there_yet' is not defined." in capsys.readouterr().err
     assert check.run(lambda: 3) == 3
 
 

@@ -14,6 +14,9 @@ from tests.helpers.check.told import told
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
     monkeypatch.setattr(notebook_cells, "_broken", {})
+    monkeypatch.setattr(notebook_cells, "_makers", {})
+    monkeypatch.setattr(notebook_cells, "_gone", {})
+    monkeypatch.setattr(answer_checks, "notebook", object)
     monkeypatch.setattr(solutions, "_tries", {})
 
 
@@ -112,14 +115,14 @@ def stopped():
     return check.run(cell)
 
 
-def test_a_check_that_is_interrupted_names_the_line_and_counts_no_try(capsys, monkeypatch):
-    monkeypatch.setattr(answer_checks, "notebook", object)
+def test_a_check_that_is_interrupted_names_the_line_and_counts_no_try(capsys):
     assert stopped() == 0 and solutions._tries == {}
     said = capsys.readouterr().err
     assert said == "You stopped this check, at line 3: `raise KeyboardInterrupt`. Nothing is judged.\n"
 
 
-def test_a_command_that_is_interrupted_ends():
+def test_a_command_that_is_interrupted_ends(monkeypatch):
+    monkeypatch.setattr(answer_checks, "notebook", lambda: None)
     with pytest.raises(KeyboardInterrupt):
         stopped()
 
