@@ -1,6 +1,7 @@
 """Floors, rooms and the engine's isolation, as the contracts of pyproject.toml state them; no circles of modules."""
 
 import ast
+import sys
 from collections.abc import Iterator
 
 import grimp
@@ -53,3 +54,13 @@ def test_no_private_name_is_imported_from_another_module():
         if alias.name.startswith("_")
     ]
     assert taken == []
+
+
+def test_helpers_can_be_imported_where_only_numpy_jax_and_matplotlib_are():
+    """What else is used is asked for where it is used, and done without where it is missing."""
+    there = {*sys.stdlib_module_names, "helpers", "numpy", "jax", "matplotlib"}
+    for path in (ROOT / "helpers").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", None)]
+            if isinstance(node, ast.Import) or isinstance(node, ast.ImportFrom) and not node.level:
+                assert {name.split(".")[0] for name in names} <= there, f"{path.name}: {names}"

@@ -12,7 +12,7 @@ NAME = "notebooks.zip"
 README = """Rooflines to Racks: the notebooks
 
 Open notebooks/README.md in JupyterLab, or any notebook in Jupyter with Python 3.11, 3.12, 3.13 or 3.14.
-The first cell installs the course's package; JAX, NumPy, Matplotlib and tqdm have to be there.
+The first cell installs the course's package; JAX, NumPy and Matplotlib have to be there.
 What else the course has (grading, tests, the book itself) comes with a clone.
 """
 

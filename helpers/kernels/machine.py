@@ -13,7 +13,6 @@ from time import perf_counter, thread_time
 
 import jax
 import jax.numpy as jnp
-from tqdm import tqdm
 
 from helpers.costs.rooflines.roofline import Work, matmul, time
 
@@ -192,6 +191,15 @@ def matmul_work(B: int, D: int, F: int, dtype: str = "f32") -> Work:
     return matmul(B, D, F, each, each, each, dtype)
 
 
+def bar(things: Iterable, what: str) -> Iterable:
+    """The things; where tqdm is installed, with a bar of progress once they take five seconds."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return things
+    return tqdm(list(things), desc=what, leave=False, delay=5)
+
+
 def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None, chains: int = CHAINS) -> list[Timing]:
     """Time poly(k, chains) over n f32 elements for each k; by default n is too large for most caches.
 
@@ -199,7 +207,7 @@ def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None
     """
     n = n or _large()
     out = []
-    for k in tqdm(list(ks), desc="elementwise sweep", leave=False, delay=5):
+    for k in bar(ks, "elementwise sweep"):
         out.append(Timing(k, poly_work(k, n, chains), *_time_poly(k, n, chains)))
     return out
 
@@ -208,7 +216,7 @@ def sweep_matmuls(Bs: Iterable[int], D: int, F: int, dtype: str = "f32") -> list
     """Time x[B, D] @ w[D, F] for each B."""
     w = _random((D, F), dtype)
     out = []
-    for B in tqdm(list(Bs), desc="matmul sweep", leave=False, delay=5):
+    for B in bar(Bs, "matmul sweep"):
         x = _random((B, D), dtype)
         out.append(Timing(B, matmul_work(B, D, F, dtype), *runs(lambda x=x: _matmul(x, w))))
     return out
@@ -219,21 +227,16 @@ def measure() -> Machine:
 
     About three seconds on two idle cores.
     """
-    with tqdm(total=5, desc="measuring this machine", leave=False, delay=5) as bar:
-        rates, spreads, shares = {}, [], [share()]
-        for dtype in DTYPES:
-            rates[dtype], spread = _matmul_rate(dtype)
-            spreads.append(spread)
-            bar.update()
-        n = _large()
-        seconds, spread = _time_poly(0, n, 1, budget=0.6)  # two FLOPs an element: all memory
-        bandwidth = poly_work(0, n, 1).bytes / seconds
-        bar.update()
-        elementwise = poly_work(64, 2**20).flops / _time_poly(64, 2**20)[0]
-        bar.update()
-        x, tiny = jnp.float32(1), jax.jit(lambda x: x + 1)
-        dispatch = best(lambda: tiny(x), budget=0.2, least=100)
-        bar.update()
+    rates, spreads, shares = {}, [], [share()]
+    for dtype in DTYPES:
+        rates[dtype], spread = _matmul_rate(dtype)
+        spreads.append(spread)
+    n = _large()
+    seconds, spread = _time_poly(0, n, 1, budget=0.6)  # two FLOPs an element: all memory
+    bandwidth = poly_work(0, n, 1).bytes / seconds
+    elementwise = poly_work(64, 2**20).flops / _time_poly(64, 2**20)[0]
+    x, tiny = jnp.float32(1), jax.jit(lambda x: x + 1)
+    dispatch = best(lambda: tiny(x), budget=0.2, least=100)
     dtype, shares = max(rates, key=rates.get), [*shares, share()]
     kind = jax.devices()[0].device_kind
     return Machine(rates[dtype], bandwidth, dispatch, elementwise, dtype, kind, max(*spreads, spread), min(shares))

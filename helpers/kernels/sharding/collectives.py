@@ -22,9 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from tqdm import tqdm
 
-from helpers.kernels.machine import best
+from helpers.kernels.machine import bar, best
 from helpers.kernels.mesh import put, sharded
 
 RIGHT = 1
@@ -300,7 +299,7 @@ def bench(mesh: jax.sharding.Mesh, x: str, sizes: Iterable[int] = (2**16, 2**20,
     """
     n, real = mesh.shape[x], mesh.devices.flat[0].platform != "cpu"
     out = []
-    for V in tqdm(list(sizes), desc="primitives", leave=False, delay=5):
+    for V in bar(sizes, "primitives"):
         for kind, (before, _, _) in PRIMITIVES.items():
             shape = (n * max(1, round(V / (4 * n * n))), n)
             stack = (n, *shape) if "U" in before else shape
