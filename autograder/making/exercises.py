@@ -228,6 +228,14 @@ def fold_checks(ex: Exercise) -> None:
         cell.metadata["tags"] = ["hide-input"]
 
 
+def open_alone(ex: Exercise) -> None:
+    """Let cells that show what an answer does begin in a new kernel as checks do."""
+    for cell in ex.cells:
+        if cell.cell_type == "code" and not meta(cell) and "check." in cell.source:
+            comments, code = re.match(r"((?:#[^\n]*\n)*)(.*)", cell.source, re.S).groups()
+            cell.source = f"{comments}{AFRESH}\n\n{code}"
+
+
 def _add_insight(cell: NotebookNode, text: str) -> None:
     call = _report(ast.parse(cell.source).body)
     if call is None:
@@ -257,6 +265,7 @@ def source_notebook(path: Path, text: str, links: Links, root: Path) -> tuple[No
     for ex in found:
         move_insight(ex, name)
         fold_checks(ex)
+        open_alone(ex)
     listed = uses(text, name)
     cells[1:1] = [how_to_answer(found, listed), setup_cell(f"{path.stem[:4]}-setup")]
     return notebook([c for c in cells if c.source.strip()], listed), found

@@ -1,4 +1,4 @@
-"""The first code cell of every notebook: it finds `helpers`, installs it where there is none, and stops if it or JAX is too old."""
+"""The first code cell of every notebook: it finds or installs `helpers`, and stops if that or JAX is too old, or Matplotlib missing."""
 
 import re
 
@@ -50,6 +50,7 @@ if [int(n) for n in getattr(helpers, "__version__", "0.1").split(".")] < @NEEDED
 
 def stop_if_jax_is_older_than(oldest):
     import importlib.metadata  # `import jax` would start it before the course chooses its devices
+    import importlib.util
     import re
 
     found = next((d.version for d in importlib.metadata.distributions(name="jax")), "none")
@@ -58,6 +59,10 @@ def stop_if_jax_is_older_than(oldest):
             f"This notebook needs JAX {oldest} or newer and finds {found}: "
             "run the next line in a cell of its own, and then restart the kernel.\\n"
             f'%pip install --upgrade "jax>={oldest}"'
+        )
+    if not importlib.util.find_spec("matplotlib"):
+        raise ImportError(
+            "This notebook needs Matplotlib, which is not here: run the next line in a cell of its own.\\n%pip install matplotlib"
         )
 
 

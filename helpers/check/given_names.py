@@ -49,15 +49,19 @@ def read_by(code: CodeType) -> set[str]:
 def apart(cell: Callable) -> tuple[Callable, list[str]]:
     """A check that reads the course's names and its answers, and nothing else of the learner's; and those answers.
 
-    What the course gives and the kernel lacks is put there as well, because answers use it. An exception says why something that the
-    check reads cannot be made here.
+    An exception says why something that the check reads cannot be made here.
     """
     ours, failed = given(cell.__name__)
     answers = sorted(read_by(cell.__code__) - ours.keys() - vars(builtins).keys())
     if why := next((failed[n] for n in answers if n in failed), None):
         raise why
     theirs = cell.__globals__
-    for name, value in ours.items():
-        theirs.setdefault(name, value)
+    bring(ours, theirs)
     scope = ours | {name: theirs[name] for name in (*answers, "__name__", "__builtins__") if name in theirs}
     return FunctionType(cell.__code__, scope, cell.__name__, cell.__defaults__, cell.__closure__), answers
+
+
+def bring(given: dict[str, object], kernel: dict[str, object]) -> None:
+    """Put what the course gives into a kernel that lacks it, because answers use it too."""
+    for name, value in given.items():
+        kernel.setdefault(name, value)

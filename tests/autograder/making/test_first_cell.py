@@ -37,9 +37,10 @@ def without(monkeypatch, tmp_path):
 
 
 def package(folder, version="9.9.9"):
-    """An empty `helpers` of that version in a folder."""
+    """An empty `helpers` of that version in a folder, beside a Matplotlib."""
     (folder / "helpers" / "costs").mkdir(parents=True)
     (folder / "helpers" / "costs" / "__init__.py").touch()
+    (folder / "matplotlib.py").touch()
     text = f'__version__ = "{version}"\n' if version else ""
     (folder / "helpers" / "__init__.py").write_text(text, encoding="utf-8")
 
@@ -142,6 +143,14 @@ def test_an_older_jax_stops_in_one_sentence(without, version, old):
         assert line == f'%pip install --upgrade "jax>={helpers.__oldest_jax__}"'
     else:
         assert scope.keys() == {"helpers", "__builtins__"}
+
+
+def test_a_missing_matplotlib_stops_in_one_sentence(without, monkeypatch):
+    package(without / "site")
+    with_jax(without / "site", "9.9.9")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="needs Matplotlib, which is not here.*\n%pip install matplotlib"):
+        exec(first_cell.setup(), {})
 
 
 def test_the_version_stands_in_two_places_and_is_one():

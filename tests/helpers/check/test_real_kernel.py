@@ -1,0 +1,81 @@
+"""Checks in a kernel as JupyterLab runs them: with cells' ids, and somebody who waits."""
+
+import os
+import time
+from contextlib import contextmanager
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from autograder.places import ROOT
+from tests.helpers.check.test_any_kernel import cells
+
+pytestmark = pytest.mark.slow("starts kernels")
+
+
+@contextmanager
+def lab(folder):
+    """A function that runs a cell, stops it after so many seconds if it is told so, and gives all that the cell put out."""
+    manager, client = start_new_kernel(cwd=str(folder), env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+    def run(source: str, cell: str, stop: float = 0) -> str:
+        content = dict(code=source, silent=False, store_history=True, user_expressions={}, allow_stdin=True)
+        message, said = client.session.msg("execute_request", content, metadata={"cellId": cell}), ""
+        client.shell_channel.send(message)
+        if stop:
+            time.sleep(stop)
+            manager.interrupt_kernel()
+        while True:
+            reply = client.get_iopub_msg(timeout=120)
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                got = reply["content"]
+                if got.get("execution_state") == "idle":
+                    return said
+                said += got.get("text", "") + str(got.get("data", {}).get("text/plain", "")) + got.get("evalue", "")
+
+    try:
+        yield run
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize("grade_id", ["ch01-q02-check", "ch02-q18-all-check", "ch05-q06-check"])
+def test_a_right_answer_passes_where_nothing_else_has_run(grade_id, tmp_path):
+    answers, check = cells(grade_id)
+    with lab(tmp_path) as run:
+        said = "".join(run(c.source, c.metadata.nbgrader.grade_id) for c in answers)
+        first = run(check.source, grade_id)
+        if "is not defined" in said:
+            assert "Nothing is judged" in first and not (tmp_path / "progress.json").exists()
+            assert "".join(run(c.source, c.metadata.nbgrader.grade_id) for c in answers) == ""
+        points = f"{check.metadata.nbgrader.points:g} of {check.metadata.nbgrader.points:g} points"
+        assert points in run(check.source, grade_id) and '"tries": 0' in (tmp_path / "progress.json").read_text()
+
+
+DOT = "def dot_intensity(N, bytes_each=2):\n    "
+KINDS = {
+    "def mine(N):\n    return N": "The cell that defined dot_intensity defines mine now; the check calls dot_intensity. Nothing",
+    "# nothing": "defines nothing now; the check calls dot_intensity.",
+    f"class A:\n    {DOT}    return 1": "defines A now",
+    f"%%writefile mine.py\n{DOT}return 1": "begins with %%writefile now",
+    f"{DOT}x = 1\n  return x": "ended with IndentationError",
+    f"{DOT}return nothing": "return nothing`. If a cell above defines nothing, run that one first. Nothing is judged",
+    f"{DOT}while N: pass": "has not ended after a minute, at line 2",
+    f"import jax\n{DOT}return jax.lax.while_loop(lambda x: x >= 0, lambda x: 0 * x + 1, 1.0)": "cannot be stopped, at line 3",
+}
+
+
+def test_every_end_of_an_answer_has_a_sentence_and_counts_no_try(tmp_path):
+    with lab(tmp_path) as run:
+        right, check = f"{DOT}return (2 * N - 1) / (bytes_each * (2 * N + 1))", cells("ch01-q01-check")[1].source
+        run("import helpers.check.in_time as t\nt.ENDS = 4", "other")
+        for wrong, says in KINDS.items():
+            assert run(f"%%time\n{right}", "ch01-q01") and "1 of 1 points" in run(check, "ch01-q01-check")
+            run(wrong, "ch01-q01")
+            said = " ".join(run(check, "ch01-q01-check").split())
+            assert says in said and "is judged" in said, said
+        run(f"{DOT}while N: pass", "ch01-q01")
+        said = run(check, "ch01-q01-check", stop=3)
+        assert "running your function, 2 s, at line 2" in said and "You stopped this check, at line 2: `while N" in said
+        assert '"tries": 0' in (tmp_path / "progress.json").read_text()
