@@ -26,7 +26,7 @@ W5E, W5P, V4P = 4.5e10, 9e10, {"X": 4, "Y": 4, "Z": 4}
 def solved():
     """Every answer of the first fourteen exercises, by name."""
     return course.solved(
-        TOPIC, lambda cell: meta(cell).get("grade_id", "") in COSTS or "from helpers import check" in cell.source
+        TOPIC, lambda cell: meta(cell).get("grade_id", "") in COSTS or "from helpers import check, plot" in cell.source
     )
 
 

@@ -1,4 +1,4 @@
-"""A right answer passes in any kernel: one whose set-up was not run, and one in which the set-up's names mean something else."""
+"""A right answer passes in any kernel: one whose set-up was not run, and one in which all names mean something else."""
 
 import builtins
 from functools import cache
@@ -11,78 +11,52 @@ from autograder.making import in_process_grading as trial
 from autograder.making.exercises import meta
 from autograder.places import Tree
 from helpers.check import answer_checks, given_names, notebook_cells, solutions
-from helpers.check.raised import NOT_JUDGED
+
+TOPICS = {path.stem[:4]: path.stem for path in Tree().exercises}
 
 
 @cache
 def chapter(topic: str) -> list:
-    return [c for c in trial.solved(topic).cells if c.cell_type == "code"]
+    return [c for c in trial.solved(TOPICS[topic]).cells if c.cell_type == "code" and meta(c).get("grade_id")]
 
 
-TOPICS = {path.stem[:4]: path.stem for path in Tree().exercises}
-CHECKS = sorted(
-    m["grade_id"]
-    for topic in TOPICS.values()
-    for c in chapter(topic)
-    if (m := meta(c)).get("grade") and not m.get("solution")
-)
-
-
-@pytest.fixture
-def kernel(monkeypatch):
-    """The names of a notebook's kernel, empty."""
-    names, tries = {"__name__": "__main__", "display": lambda *_, **__: None}, []
-    shell = SimpleNamespace(user_ns=names)
-    monkeypatch.setattr(answer_checks, "notebook", lambda: shell)
-    monkeypatch.setattr(notebook_cells, "notebook", lambda: shell)
-    for known in ("_broken", "_gone", "_makers"):
-        monkeypatch.setattr(notebook_cells, known, {})
-    monkeypatch.setattr(solutions, "_tries", tries := {})
-    return SimpleNamespace(names=names, tries=tries)
+CHECKS = sorted(meta(c)["grade_id"] for t in TOPICS for c in chapter(t) if meta(c)["grade"] and not meta(c)["solution"])
 
 
 def cells(grade_id: str) -> tuple[list, object]:
     """The answers that a check reads, those first that they build on, and the check."""
-    check = next(c for c in chapter(TOPICS[grade_id[:4]]) if meta(c).get("grade_id") == grade_id)
-    answers = {c.id: c for c in chapter(TOPICS[grade_id[:4]]) if meta(c).get("solution") and not meta(c)["grade"]}
+    check = next(c for c in chapter(grade_id[:4]) if meta(c)["grade_id"] == grade_id)
+    answers = [c for c in chapter(grade_id[:4]) if meta(c)["solution"] and not meta(c)["grade"]]
     read, more = set(), free_names(check.source)
     while more - read:
         read |= more
-        more = set().union(*(free_names(c.source) for c in answers.values() if defined(c.source) & read))
-    return [c for c in answers.values() if defined(c.source) & read], check
+        more = set().union(*(free_names(c.source) for c in answers if defined(c.source) & read))
+    return [c for c in answers if defined(c.source) & read], check
 
 
-def run(answers: list, names: dict) -> str:
-    """Run cells as a learner does; what was said on stderr."""
-    return "".join(trial.execute(c.source, f"<{meta(c)['grade_id']}>", names)[2] for c in answers)
+def run(cell, names: dict) -> tuple:
+    """(value, what was said) as a kernel runs the cell."""
+    value, said, fault = trial.execute(cell.source, f"<{meta(cell)['grade_id']}>", names)
+    return value, said * (not fault) + fault
 
 
-def passes(check, names: dict) -> str:
-    """ "" if it gives all its points and puts nothing on stderr, else what it said."""
-    value, said, fault = trial.execute(check.source, f"<{meta(check)['grade_id']}>", names)
-    return "" if value == meta(check)["points"] and not fault else said + fault
-
-
-@pytest.mark.sample(quick=1, slow=1, kind=lambda params: params["grade_id"][:4])
+@pytest.mark.sample(quick=1, slow=1, kind=lambda params: (params["grade_id"][:4], params["others"]))
+@pytest.mark.parametrize("others", [False, True])
 @pytest.mark.parametrize("grade_id", CHECKS)
-def test_the_right_answer_alone_in_a_new_kernel(grade_id, kernel):
-    answers, check = cells(grade_id)
-    if failed := run(answers, kernel.names):  # its first line needs the set-up, which the check brings
-        assert "NameError" in failed and NOT_JUDGED in passes(check, kernel.names) and kernel.tries == {}
-        assert run(answers, kernel.names) == ""
-    assert passes(check, kernel.names) == "" and kernel.tries == {}
-
-
-@pytest.mark.sample(quick=1, slow=1, kind=lambda params: params["grade_id"][:4])
-@pytest.mark.parametrize("grade_id", CHECKS)
-def test_the_right_answer_among_other_meanings_of_all_names(grade_id, kernel):
-    answers, check = cells(grade_id)
-    given, _ = given_names.given(grade_id.replace("-", "_"))
-    own = dict(given)
-    assert run(answers, own) == ""
-    public = [n for n in dir(builtins) if n[0] != "_"]
-    kernel.names |= dict.fromkeys([*given, *public, "helpers", "a", "f"], 7) | {
-        n: v for n, v in own.items() if given.get(n) is not v and n[0] != "_"
-    }
-    assert kernel.names["math"] == kernel.names["sum"] == 7
-    assert passes(check, kernel.names) == "" and kernel.tries == {}
+def test_the_right_answer_passes_and_counts_no_try(grade_id, others, monkeypatch):
+    (answers, check), (given, _) = cells(grade_id), given_names.given(grade_id.replace("-", "_"))
+    names = dict(given) if others else {"__name__": "__main__"}
+    for module in (answer_checks, notebook_cells, solutions):
+        monkeypatch.setattr(module, "notebook", lambda: SimpleNamespace(user_ns=names))
+    for module, known in ((solutions, "_tries"), *((notebook_cells, n) for n in ("_broken", "_gone", "_makers"))):
+        monkeypatch.setattr(module, known, {})
+    if any(failed := [said for cell in answers if (said := run(cell, names)[1])]):  # a signature needs the set-up,
+        assert not others and all("NameError" in said for said in failed)
+        assert run(check, names)[1].endswith("Nothing is judged.\n")  # which the check brings
+        assert [said for cell in answers if (said := run(cell, names)[1])] == []
+    if others:
+        own = {n: value for n, value in names.items() if given.get(n) is not value and n[0] != "_"}
+        names = {n: 7 for n in [*given, *dir(builtins), "helpers", "a", "f"] if n[0] != "_"} | own
+        assert names["math"] == names["sum"] == names["check"] == 7
+    value, said = run(check, names)
+    assert value == meta(check)["points"] and solutions._tries == {}, said

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from helpers import check
+from helpers.check import compare, raised, solutions, traced_program
 from tests.helpers.check.told import told
 
 
@@ -104,3 +105,40 @@ def test_a_sharded_answer_names_its_line(capsys):
 def test_a_look_at_it_names_the_line_as_well(capsys):
     check.look(cell(SHARDED)["answer"], {"X": 2}, ["A[I_X]"], "A[I_X]", {"I": 8})
     assert 'at line 3: `return prices["weight"] * x`' in capsys.readouterr().out
+
+
+def failing(kind):
+    def fails(*_, **__):
+        raise kind("of the machine")
+
+    return fails
+
+
+@pytest.mark.parametrize("kind", [NameError, ModuleNotFoundError, OSError, MemoryError, ValueError])
+@pytest.mark.parametrize("by", ["rule", "reference", "import", "library", "mesh"])
+def test_what_no_line_of_the_answer_raises_is_not_its_fault(kind, by, capsys, monkeypatch):
+    right = cell("import math\ndef answer(x):\n    return 2 * x")["answer"]
+    a = check.Answer(failing(kind) if by == "library" else right, points=2)
+    if by == "library":
+        monkeypatch.setattr(raised, "LIBRARIES", (__file__,))
+    if by == "import":
+        monkeypatch.setattr(compare, "_load", failing(kind))
+    if by == "mesh":
+        a = check.Program(right, 2, {"X": 2}, ["A[I_X]"], "A[I_X]", sizes={"I": 8})
+        monkeypatch.setattr(traced_program.meshes, "mesh", failing(kind))
+        a.sends()
+    elif by == "rule":
+        a.law("it doubles", lambda f: failing(kind)())
+    else:
+        a.equals(failing(kind) if by == "reference" else lambda x: 2 * x, x=check.ints(1, 9))
+    monkeypatch.setattr(solutions, "_tries", tries := {})
+    said = told(capsys, a)[1]
+    assert f"no line of yours was at work: {kind.__name__}: of the machine. Nothing is judged." in said and tries == {}
+
+
+def test_an_answer_that_fails_anyway_is_told_no_rule_by_chance(capsys):
+    source = "def answer(x):\n    return x / 0"
+    said = told(capsys, judged(source, lambda a: (a.law("large is not infinite", lambda f: f(9) < 10), a.gives(3, 3))))[
+        1
+    ]
+    assert "answer(3) raised ZeroDivisionError" in said and "infinite" not in said

@@ -42,15 +42,14 @@ def lab(folder):
 
 @pytest.mark.parametrize("grade_id", ["ch01-q02-check", "ch02-q18-all-check", "ch05-q06-check"])
 def test_a_right_answer_passes_where_nothing_else_has_run(grade_id, tmp_path):
-    answers, check = cells(grade_id)
+    (answers, check), progress = cells(grade_id), tmp_path / "progress.json"
     with lab(tmp_path) as run:
-        said = "".join(run(c.source, c.metadata.nbgrader.grade_id) for c in answers)
-        first = run(check.source, grade_id)
-        if "is not defined" in said:
-            assert "Nothing is judged" in first and not (tmp_path / "progress.json").exists()
-            assert "".join(run(c.source, c.metadata.nbgrader.grade_id) for c in answers) == ""
-        points = f"{check.metadata.nbgrader.points:g} of {check.metadata.nbgrader.points:g} points"
-        assert points in run(check.source, grade_id) and '"tries": 0' in (tmp_path / "progress.json").read_text()
+        for _ in range(2):  # a signature may need the set-up, which the check brings
+            failed = "".join(run(c.source, c.id) for c in answers)
+            said = run(check.source, grade_id)
+            assert "is not defined" in failed and "Nothing is judged" in said and not progress.exists() or not failed
+        points = f"{check.metadata.nbgrader.points:g}"
+        assert f"{points} of {points} points" in said and '"tries": 0' in progress.read_text()
 
 
 DOT = "def dot_intensity(N, bytes_each=2):\n    "
