@@ -1,16 +1,20 @@
 # Each target is one command; README lists the plain ones for people without make.
 PYTHON ?= python3
 # python3 gets .venv; another interpreter (PYTHON=python3.12) gets an environment of its own.
-VENV   := $(if $(filter python3 python,$(PYTHON)),.venv,.venv-$(notdir $(patsubst %/bin/python3,%,$(PYTHON))))
-BIN    := $(CURDIR)/$(VENV)/bin
+space  := $() $()
+named  := $(subst $(space),-,$(PYTHON))
+VENV   := $(if $(filter python3 python,$(named)),.venv,.venv-$(notdir $(patsubst %/bin/python3,%,$(named))))
 READY  := $(VENV)/.ready
-export PATH := $(BIN):$(PATH)
+# The folder's path may hold anything, also what make or a shell would take for its own: no recipe and no target names it.
+export PATH := $(CURDIR)/$(VENV)/bin:$(value PATH)
 export JUPYTER_CONFIG_PATH := $(CURDIR)/autograder
 # JAX reads this once, on import; without it the C++ side writes warnings into cells.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 COURSE := $(VENV)/.course
 # FULL=1: tests take every case, not a sample of every kind.
 export FULL AREAS BASE SEED
+# Files that somebody names: recipes take them from the environment, so their names may have spaces and quotes.
+export FROM CLASS EDITION INTO
 # EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; dask and postgres are for large classes.
 EXTRA  ?=
 EXTRAS := tpu dask postgres
@@ -25,17 +29,20 @@ export TPU_ACCELERATOR_TYPE ?= v5litepod-16
 export TPU_WORKER_HOSTNAMES ?= localhost
 endif
 endif
-# uv, where it is on PATH, installs in seconds what takes pip a minute or more.
-INSTALL := $(if $(shell command -v uv 2>/dev/null),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+# uv, where it is on PATH, installs in seconds what takes pip minutes. Neither is quiet: what it prints is a sign of life.
+# Unpacking takes longest; from 25.1 on pip has a bar for that too.
+UV      := $(shell command -v uv 2>/dev/null)
+INSTALL := $(if $(UV),uv pip install --python $(VENV)/bin/python,$(VENV)/bin/python -m pip install --disable-pip-version-check)
 ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
 .PHONY: lab rescue test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
-lab: $(READY) $(ADDED) $(COURSE)
+lab: $(READY) $(ADDED)
 	@python -m autograder.own_work
-	jupyter lab $(ROOT_USER) $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
+	@echo "JupyterLab opens in your browser; Ctrl+C here ends it."
+	python -m jupyterlab $(ROOT_USER) $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0)
 
 # Answers that were written into notebooks/ go to work/, and notebooks/ is the course's again; also in a conflict of git.
 rescue: $(READY)
@@ -54,7 +61,7 @@ faults: $(READY) $(ADDED)
 	python -m tools.planted_faults $(FAULTS)
 
 book: $(READY) $(ADDED) $(COURSE)
-	jupyter-book build . -W -n --keep-going
+	python -c 'from jupyter_book.cli.main import main; main()' build . -W -n --keep-going
 
 # What Chromium prints of the built pages; needs tests/browser/requirements.txt.
 pdf: book
@@ -65,7 +72,7 @@ release: $(READY)
 
 # make collect FROM=submissions.zip ASSIGNMENT=ch01_rooflines, and CLASS=class.csv where there is a class list.
 collect: $(READY) $(ADDED)
-	python -m autograder.collect $(ASSIGNMENT) $(if $(FROM),--from "$(FROM)") $(if $(CLASS),--class "$(CLASS)")
+	python -m autograder.collect $(ASSIGNMENT) $(if $(FROM),--from "$$FROM") $(if $(CLASS),--class "$$CLASS")
 
 grade: $(READY) $(ADDED)
 	python -m autograder.grade $(ASSIGNMENT)
@@ -106,20 +113,21 @@ bench-attention: $(READY)
 # make edition INTO=../ours EDITION=edition.yml
 EDITION ?= edition.yml
 edition: $(READY)
-	python -m autograder.edition $(EDITION) --into "$(INTO)"
+	python -m autograder.edition "$$EDITION" --into "$$INTO"
 
 env: $(READY) $(ADDED)
 
-# nbgrader's own folders, so that Formgrader shows the assignments; notebooks/ is left alone.
+# nbgrader's copies of the exercises: the site shows these where somebody has written into notebooks/, which is left alone.
 $(COURSE): $(READY) $(wildcard solutions/ch*.md autograder/making/*.py)
 	-python -m autograder.release --course && touch $(COURSE)
 
 $(READY): requirements.txt pyproject.toml
-	@$(PYTHON) -c '' 2>/dev/null || { echo "There is no working $(PYTHON) here: install Python 3.11, 3.12, 3.13 or 3.14, or name one with PYTHON=…" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 14) else "The course needs Python 3.11, 3.12, 3.13 or 3.14, and $(PYTHON) is %d.%d: name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12" % v)'
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv), then run make again." >&2; exit 1; }
-	@echo "Installing the course's packages, about 1 GB, into $(VENV): this takes a minute or more, once."
-	$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -c '' 2>/dev/null || { echo "There is no working $(PYTHON) here: install Python 3.11, 3.12, 3.13 or 3.14, or name one with PYTHON=…" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 14) else "The course needs Python 3.11, 3.12, 3.13 or 3.14, and $(PYTHON) is %d.%d: name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12" % v)'
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv), then run make again." >&2; exit 1; }
+	@echo "Installing the course's packages into $(VENV), once: about 1 GB, some minutes. Then make goes on with $(or $(MAKECMDGOALS),lab)."
+	"$(PYTHON)" -m venv $(VENV)
+	$(if $(UV),,$(INSTALL) --quiet "pip>=25.1")
 	$(INSTALL) -r requirements.txt
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(READY)
@@ -129,7 +137,7 @@ $(VENV)/.extra-dask $(VENV)/.extra-postgres: $(VENV)/.extra-%: $(READY)
 	@touch $@
 
 $(VENV)/.extra-tpu: $(READY)
-	@$(BIN)/python -c 'import platform as p, sys; sys.exit(0 if (p.system(), p.machine()) == ("Linux", "x86_64") else "libtpu exists for Linux on x86-64 only: leave out EXTRA=tpu")'
+	@$(VENV)/bin/python -c 'import platform as p, sys; sys.exit(0 if (p.system(), p.machine()) == ("Linux", "x86_64") else "libtpu exists for Linux on x86-64 only: leave out EXTRA=tpu")'
 	@echo "Installing libtpu, 205 MB to download and 640 MB unpacked, proprietary under the terms of Google Cloud."
 	$(INSTALL) --no-build-isolation -e '.[tpu]'
 	@touch $@
