@@ -36,8 +36,6 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
         )
         return 1
     finally:
-        if work.updated:
-            print(f"Brought up to date with the course, in work/: {', '.join(work.updated)}.")
         print("".join(f"{sentence}\n" for sentence in work.said), end="")
     return 0
 

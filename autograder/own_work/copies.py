@@ -1,7 +1,9 @@
 """The folder work/: where the copies lie, what they were made from, what is kept; files are written whole or not at all."""
 
+import contextlib
 import json
 import os
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,8 @@ from autograder.places import NOTEBOOK, Tree
 
 NAMES = (f"{NOTEBOOK}.ipynb", "reading.ipynb")
 START = "README.md"
+NEWS = re.compile(r"^> \*\*Brought up to date.*\n(?:>.*\n)*\n", re.M)
+MINUTE = 60  # seconds; no file takes as long to write
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -24,6 +28,43 @@ def replace_file(path: Path, data: bytes) -> None:
         os.replace(new, path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def wait_for_a_save(path: Path) -> None:
+    """Two seconds at most: while JupyterLab saves, a second file has the bytes before."""
+    for _ in range(20):
+        if not path.with_name(f".~{path.name}").exists():
+            break
+        time.sleep(0.1)
+
+
+def swap_file(path: Path, data: bytes) -> bytes:
+    """Replace a file; what it held at last, also if that was written while it was replaced.
+
+    JupyterLab writes into the file that it has opened, even if another has that name by now: so it keeps a second name.
+    """
+    last = path.with_name(f".{path.name}.{os.getpid()}.last.new")
+    try:
+        os.link(path, last)
+    except OSError:  # a disk without links: what is written between these two lines is lost
+        held = path.read_bytes()
+        replace_file(path, data)
+        return held
+    try:
+        replace_file(path, data)
+        wait_for_a_save(path)
+        return last.read_bytes()
+    finally:
+        last.unlink()
+
+
+def sweep(work: Path) -> None:
+    """Remove what updates and checks left that were killed while they wrote; nothing that may still be written."""
+    for folder in ("", "ch*/", ".released/**/", "kept/**/"):
+        for stray in (*work.glob(f"{folder}.*.new"), *work.glob(f"{folder}.*.[jm][sd]*-????????")):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - stray.stat().st_mtime > MINUTE:
+                    stray.unlink()
 
 
 @dataclass
@@ -88,18 +129,31 @@ def readable(path: Path) -> bool:
         return False
 
 
+def news(work: Work, page: str) -> str:
+    """What was changed today, for the top of the start page: JupyterLab's messages push it off the screen."""
+    if not work.updated:
+        found = NEWS.search(page)
+        return found[0] if found and time.strftime("on %Y-%m-%d:") in found[0] else ""
+    names = ", ".join(f"[{name}]({name})" for name in work.updated)
+    notes = "".join(f">\n> - {sentence}\n" for sentence in work.said)
+    return f"> **Brought up to date with the course on {time.strftime('%Y-%m-%d')}:** {names}\n{notes}\n"
+
+
 def page(work: Work, data: bytes) -> None:
-    """Write the start page with what the learner has passed; one that somebody has edited is kept."""
+    """Write the start page with news and what the learner has passed; one that somebody has edited is kept."""
     from helpers.check import progress, start_page  # a third of a second, at a start only
 
     def plain(text: bytes) -> bytes:
-        return start_page.with_state(text.decode(errors="replace"), {}).encode()
+        return start_page.with_state(NEWS.sub("", text.decode(errors="replace")), {}).encode()
 
     here, last = work.copy(START), work.base(START)
     before = here.read_bytes() if here.is_file() else data
     if last.is_file() and plain(before) not in (plain(data), plain(last.read_bytes())):
         work.say(START, f"it was made anew; yours is {work.keep(START, before)}.")
-    shown = start_page.with_state(data.decode(), progress.kept(here.parent / progress.NAME)).encode()
-    for path, text in ((here, shown), (last, data)):
+    shown = start_page.with_state(data.decode(), progress.kept(here.parent / progress.NAME))
+    shown = re.sub(
+        r"\n\n|\Z", lambda m: m[0] + news(work, before.decode(errors="replace")), shown, count=1
+    )  # below the title
+    for path, text in ((here, shown.encode()), (last, data)):
         if not path.is_file() or path.read_bytes() != text:
             replace_file(path, text)

@@ -1,10 +1,16 @@
 """One copy after a change of the course, or one that is not there yet or cannot be read."""
 
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
 import nbformat
+from jupyter_core.paths import jupyter_runtime_dir
 from nbformat import NotebookNode
 
 from . import by_cell, damaged
-from .copies import Work, replace_file
+from .copies import Work, replace_file, swap_file, wait_for_a_save
 from .versions import Git, is_release, made_from
 
 
@@ -14,26 +20,52 @@ def follow(work: Work, name: str) -> bool:
     release = damaged.parsed(data)
     if not is_release(release):
         return False
-    if not copy.exists():
-        settle(work, name, data, data)
-    else:
-        before = copy.read_bytes()
-        bring(work, name, opened(work, name, before), data)
-        if copy.read_bytes() != before:
-            work.updated.append(name)
+    before = _bytes(copy)
+    if before is not None:
+        if not work.updated and in_jupyterlab(work.tree.root):
+            print(
+                "JupyterLab is open in this folder: where it says that a file has changed, Revert shows the new text."
+            )
+        print(f"Bringing work/{name} up to date with the course …", flush=True)
+    bring(work, name, data)
+    if before not in (None, copy.read_bytes()):
+        work.updated.append(name)
     return True
 
 
-def bring(work: Work, name: str, found: list[NotebookNode], release: bytes, bases: tuple[bytes, ...] = ()) -> None:
-    """Several versions of a learner's notebook become the one copy, made of this release; the first counts where two differ.
+def bring(
+    work: Work, name: str, release: bytes, others: Sequence[NotebookNode] = (), bases: tuple[bytes, ...] = ()
+) -> None:
+    """The copy, made of this release, with what the learner wrote in it and in others; where two differ, the copy counts.
 
     bases  releases that they may have been made from, beside the one that is stored and those of git
     """
-    new, before = damaged.parsed(release), _bytes(work.copy(name))
+    copy = work.copy(name)
+    while True:
+        wait_for_a_save(copy)
+        held = _bytes(copy)
+        mine, notes = ([], []) if held is None else opened(held)
+        made, more = merged(work, name, [*mine, *others], release, bases)
+        if held == _bytes(copy):  # else somebody has saved it meanwhile
+            break
+    notes += more
+    if notes and held:
+        notes.append(f"The notebook as it was: {work.keep(name, held)}.")
+    last = settle(work, name, made, release)
+    if last not in (None, held, made):
+        notes.append(f"It was saved while it was brought up to date: what was saved is {work.keep(name, last)}.")
+    for note in notes:
+        work.say(name, note)
+
+
+def merged(
+    work: Work, name: str, found: list[NotebookNode], release: bytes, bases: tuple[bytes, ...]
+) -> tuple[bytes, list[str]]:
+    """Several versions of a learner's notebook as one of this release, and what is to be said of that."""
+    new, made, notes = damaged.parsed(release), None, []
     known = [
         nb for data in (_bytes(work.base(name)), *bases, release) if data and is_release(nb := damaged.parsed(data))
     ]
-    made, notes = None, []
     for nb in found:
         old = made_from(nb, known, Git(work.tree.root), f"notebooks/{name}")
         brought, more = by_cell.brought(nb, old, new)
@@ -42,31 +74,31 @@ def bring(work: Work, name: str, found: list[NotebookNode], release: bytes, base
         else:
             more += by_cell.joined(made, brought, new)
         notes += [n for n in more if n not in notes]
-    if notes and before:
-        notes.append(f"The notebook as it was: {work.keep(name, before)}.")
-    for note in notes:
-        work.say(name, note)
-    settle(work, name, dumped(made) if made else release, release)
+    return dumped(made) if made else release, notes
 
 
-def opened(work: Work, name: str, data: bytes) -> list[NotebookNode]:
-    """A copy as a notebook; of one that is damaged, everything that can be read."""
+def opened(data: bytes) -> tuple[list[NotebookNode], list[str]]:
+    """A copy as a notebook; of one that is damaged, everything that can be read, and a sentence."""
     if nb := damaged.parsed(data):
-        return [nb]
+        return [nb], []
     found = damaged.recovered(data)
     cells = max((len(nb.cells) for nb in found), default=0)
-    work.say(
-        name, f"It could not be read; {cells} cells were found in it. The file as it was: {work.keep(name, data)}."
-    )
-    return found
+    return found, [f"It could not be read; {cells} cells were found in it."]
 
 
-def settle(work: Work, name: str, copy: bytes, release: bytes | None) -> None:
-    """First the copy, then what it was made from: in between, the copy is only compared with an older release."""
-    if _bytes(work.copy(name)) != copy:
-        replace_file(work.copy(name), copy)
+def settle(work: Work, name: str, made: bytes, release: bytes | None) -> bytes | None:
+    """First the copy, then what it was made from: in between, the copy is only compared with an older release.
+
+    What the copy held at last comes back; None if there was none, or none had to be written.
+    """
+    copy, last = work.copy(name), None
+    if not copy.is_file():
+        replace_file(copy, made)
+    elif copy.read_bytes() != made:
+        last = swap_file(copy, made)
     if release is not None:
         replace_file(work.base(name), release)
+    return last
 
 
 def dumped(nb: NotebookNode) -> bytes:
@@ -74,5 +106,18 @@ def dumped(nb: NotebookNode) -> bytes:
     return (nbformat.v4.writes(nb) + "\n").encode("utf-8", "backslashreplace")  # half a character as JSON's escape
 
 
-def _bytes(path) -> bytes | None:
+def in_jupyterlab(root: Path) -> bool:
+    """Whether a JupyterLab of this user runs in a folder."""
+    for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
+        try:
+            server = json.loads(file.read_text())
+            os.kill(server["pid"], 0)
+            if Path(server["root_dir"]).resolve() == root.resolve():
+                return True
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # left behind by one that was killed, or half written
+    return False
+
+
+def _bytes(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None

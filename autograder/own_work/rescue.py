@@ -69,11 +69,10 @@ def take(work: Work, one: Edited) -> None:
     if copy.is_file():  # what was taken before is not taken again: the work has gone on since
         one.versions = [data for data in one.versions if not work.has_kept(kept, data)]
     if found := one.name != START and one.notebooks:
-        mine = _readable(copy.read_bytes()) if copy.is_file() else []
         if one.course:
-            bring(work, one.name, [*mine, *found], one.course, (one.base,) if one.base else ())
+            bring(work, one.name, one.course, found, (one.base,) if one.base else ())
             work.say(one.name, "What you wrote in notebooks/ is in work/ now.")
-        elif not mine:
+        elif not copy.is_file():
             settle(work, one.name, dumped(found[0]), None)
             work.say(
                 one.name, "Yours was copied to work/ as it is: git has no version of the course's to compare with."

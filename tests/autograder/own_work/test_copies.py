@@ -1,11 +1,13 @@
 """work/ at the start of JupyterLab: made once, left alone, brought up to date, and never written by half."""
 
+import json
 import os
 import posixpath
 import re
 import shutil
 import subprocess
 import sys
+from datetime import date
 from urllib.parse import unquote
 
 import nbformat
@@ -67,13 +69,24 @@ def test_the_first_start_copies_and_the_next_ones_leave_alone(tree):
     assert start(tree) == [] and (tree.root / "work" / NAME).read_bytes() == before
 
 
-def test_new_text_comes_and_the_command_says_so(tree, capsys):
+def test_new_text_comes_and_the_command_and_the_next_start_page_say_so(tree, capsys, monkeypatch, tmp_path):
     start(tree)
     fill_in(tree)
     course_changes(tree)
+    server = {"pid": os.getpid(), "root_dir": str(tree.root)}
+    (tmp_path / "jpserver-1.json").write_text(json.dumps(server))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     assert command.main([], tree) == 0
-    assert capsys.readouterr().out == f"Brought up to date with the course, in work/: {NAME}.\n"
+    open_, bringing = capsys.readouterr().out.splitlines()
+    assert open_.startswith("JupyterLab is open") and bringing == f"Bringing work/{NAME} up to date with the course …"
     assert RIGHT in texts(tree) and texts(tree)[0].endswith("New words.")
+    news = f"> **Brought up to date with the course on {date.today()}:** [{NAME}]({NAME})\n"
+    assert news in (tree.root / "work/README.md").read_text(encoding="utf-8")
+    page = tree.root / "work/README.md"
+    for day, there in ((date.today(), True), (date(2026, 1, 1), False)):
+        page.write_text(page.read_text(encoding="utf-8").replace(str(date.today()), str(day)), encoding="utf-8")
+        assert start(tree) == []  # news are no edit of the page, and are gone on the next day
+        assert (page.read_bytes() != (tree.notebooks / "README.md").read_bytes()) == there
 
 
 def test_a_copy_that_was_removed_is_made_again_and_other_files_stay(tree):
@@ -93,7 +106,7 @@ def test_a_copy_that_cannot_be_read_is_kept_and_its_cells_are_found(tree):
     broken = path.read_bytes()
     said = start(tree)
     assert "It could not be read;" in said[0] and "cells were found in it" in said[0]
-    kept = tree.root / re.search(r"work/kept/\S+ipynb", said[0])[0]
+    kept = tree.root / re.search(r"work/kept/\S+ipynb", " ".join(said))[0]
     assert kept.read_bytes() == broken and RIGHT in texts(tree)
     assert (kept.parents[1] / "notes.txt").read_text().splitlines() == said
     path.write_bytes(b"")

@@ -1,0 +1,169 @@
+"""A copy that is no wholly sound notebook, is saved while it is brought up to date, or whose writer was killed: nothing typed is lost."""
+
+import json
+import os
+import random
+import time
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from autograder.own_work import by_cell
+from autograder.own_work.copies import MINUTE, Work
+from autograder.own_work.start import update
+from autograder.places import Tree
+from tests.scratch import ROOT
+from tests.tiers import repeats
+
+NAME = "ch01_rooflines/exercises.ipynb"
+ODD = (None, 5, -1.5, True, "x", "", "\ud800", [], [3], [[]], {}, {"a": 1})
+RELEASE = json.loads((ROOT / "notebooks" / NAME).read_text(encoding="utf-8"))
+RELEASE["cells"] = RELEASE["cells"][:14]
+
+
+class Copy:
+    """A notebook of two releases, and a copy of the first with a mark of the learner's in each code cell and some others."""
+
+    def __init__(self, folder: Path):
+        self.tree, self.path, self.mine = Tree(folder), folder / "work" / NAME, deepcopy(RELEASE)
+        self.publish(RELEASE)
+        update(Work(self.tree))
+        self.marks = {}
+        for i, cell in enumerate(self.mine["cells"]):
+            if cell["cell_type"] == "code" or i % 3 == 0:
+                self.marks[i] = f"mark {i}."
+                cell["source"].append(f"\n# {self.marks[i]}")
+            if cell["cell_type"] == "code":
+                cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["ran"]}]
+
+    def publish(self, nb: dict) -> None:
+        source = self.tree.notebooks / NAME
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(json.dumps(nb, indent=1), encoding="utf-8")
+
+    def changes(self) -> None:
+        new = deepcopy(RELEASE)
+        new["cells"][0]["source"].append("\nNew words.")
+        self.publish(new)
+
+    def kept(self) -> list[bytes]:
+        return [p.read_bytes() for p in self.path.parents[1].glob("kept/**/*.ipynb")]
+
+
+def places(node, path=()):
+    """Every place of a tree of JSON."""
+    yield path
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        yield from places(node[key], (*path, key))
+
+
+def spoilt(nb: dict, draw: random.Random) -> set:
+    """Put something odd into a few places; the cells that it met, or another key of the notebook."""
+    met = set()
+    for _ in range(draw.choice([1, 1, 2, 6])):
+        deep = draw.choice([1, 3, 4, 5, 9])
+        *way, last = draw.choice([p for p in places(nb) if 0 < len(p) <= deep])
+        node = nb
+        for key in way:
+            node = node[key]
+        if isinstance(node, dict) and draw.random() < 0.2:
+            del node[last]
+        else:
+            node[last] = draw.choice(ODD)
+        met.add([*way, last][1] if len(way) and way[0] == "cells" else last)
+    return met
+
+
+@pytest.mark.parametrize("seed", range(repeats(2, 12)))
+def test_what_is_odd_in_a_copy_stops_nothing_and_costs_no_other_cell(tmp_path, seed):
+    draw = random.Random(seed)
+    for n in range(20):
+        copy = Copy(tmp_path / str(n))
+        met = spoilt(copy.mine, draw)
+        data = json.dumps(copy.mine, indent=1).encode()
+        copy.path.write_bytes(data)
+        copy.changes()
+        update(Work(copy.tree))
+        now = copy.path.read_text(encoding="utf-8")
+        if "cells" not in met:
+            assert [mark for i, mark in copy.marks.items() if i not in met and mark not in now] == [], (seed, n)
+        assert all(mark in now for mark in copy.marks.values()) or data in copy.kept(), (seed, n)
+        again = Work(copy.tree)
+        update(again)
+        assert again.said == again.updated == [] and copy.path.read_text(encoding="utf-8") == now, (seed, n)
+
+
+class Saving:
+    """JupyterLab, which saves in place: a second file with the bytes before, the file emptied, then written."""
+
+    def __init__(self, copy: Copy, begins: int, ends: int):
+        self.copy, self.begins, self.ends, self.clock = copy, begins, ends, 0
+        self.file, self.second, self.text = None, copy.path.with_name(f".~{copy.path.name}"), deepcopy(copy.mine)
+        self.text["cells"][0]["source"].append("\nSaved at last.")
+
+    def ticks(self) -> None:
+        self.clock += 1
+        if self.clock == self.begins:
+            self.second.write_bytes(self.copy.path.read_bytes())
+            self.file = open(self.copy.path, "wb")
+        if self.clock == self.ends and self.file:
+            self.file.write(json.dumps(self.text, indent=1).encode())
+            self.file.close()
+            self.second.unlink()
+
+    def during(self, patch, module, name: str) -> None:
+        """The save goes on before and after each call of a function."""
+        call = getattr(module, name)
+
+        def called(*args, **kwargs):
+            self.ticks()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.ticks()
+
+        patch.setattr(module, name, called)
+
+
+@pytest.mark.parametrize("lasts", [0, 1, 3])
+def test_a_save_at_any_moment_of_an_update_is_in_the_copy_or_kept(tmp_path, lasts):
+    seen, begins = set(), 0
+    while True:
+        begins += 1
+        copy = Copy(tmp_path / str(begins))
+        copy.path.write_text(json.dumps(copy.mine, indent=1), encoding="utf-8")
+        copy.changes()
+        saving = Saving(copy, begins, begins + lasts)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "sleep", lambda seconds: None)
+            for module, name in ((by_cell, "brought"), (os, "link"), (os, "replace"), (time, "sleep")):
+                saving.during(patch, module, name)
+            update(Work(copy.tree))
+        if saving.clock < saving.ends:
+            if saving.file:
+                saving.file.close()
+            break
+        there = "Saved at last." in copy.path.read_text(encoding="utf-8")
+        seen.add(there)
+        assert there or any(b"Saved at last." in data for data in copy.kept()), (begins, lasts)
+    assert seen and begins > 5  # it was saved before, while and after the new copy was written
+
+
+def test_what_killed_writers_left_is_removed_and_what_is_being_written_stays(tmp_path):
+    copy = Copy(tmp_path)
+    work = copy.path.parents[1]
+    left = [copy.path.with_name(".exercises.ipynb.4711.new"), work / ".released" / f".{NAME.split('/')[1]}.4711.new"]
+    left += [
+        work / ".progress.json-ab12_cd3",
+        work / ".README.md-ab12cd34",
+        work / "kept/2026-01-01-000000/x/.y.ipynb.1.new",
+    ]
+    new, own = copy.path.with_name(".reading.ipynb.4712.new"), copy.path.with_name(".mine")
+    for path in (*left, new, own):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{")
+    for path in (*left, own):
+        os.utime(path, times=(time.time() - 2 * MINUTE,) * 2)
+    update(Work(copy.tree))
+    assert not any(path.exists() for path in left) and new.exists() and own.exists()
