@@ -10,7 +10,19 @@ from pathlib import Path
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from .places import COURSE
+from .places import COURSE, SourceError
+
+
+def misread(path: str) -> str:
+    """What of a path nbgrader would take for something else; "" if nothing.
+
+    It looks for notebooks by patterns, gives the gradebook's path to SQLAlchemy as a URL, and reads variables into paths.
+
+    >>> misread("/home/ada/Meine Kurse ü, it's #1"), misread("/home/ada/Course [2026]"), misread("/home/$HOME")
+    ('', '[', '$HOME')
+    """
+    found = re.search(r"[\[?]|\$\w+|\$\{\w+\}", path)
+    return found[0] if found else ""
 
 
 def config(scratch: Path | None = None, database: bool = True) -> Config:
@@ -18,6 +30,10 @@ def config(scratch: Path | None = None, database: bool = True) -> Config:
 
     database  False: releasing needs no gradebook
     """
+    if sign := misread(str(COURSE)):
+        raise SourceError(
+            f"nbgrader does not work in a folder whose path has {sign!r}: move {COURSE.parent} to another."
+        )
     with contextlib.suppress(KeyError):
         c = PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
     if scratch is not None:
