@@ -1,11 +1,12 @@
 """Grade your own notebooks with the full tests: `python -m autograder.grade_own [ch01_rooflines …]`.
 
 The engine that grades a class does it, or a kernel where this machine has no sandbox: it is your own work.
-Nothing is written: neither into the notebooks nor into a gradebook.
+Nothing is written: neither into the notebooks nor into a gradebook. Nothing is said of what is not begun.
 """
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -33,6 +34,33 @@ def own_notebooks(tree: Tree) -> dict[str, Path]:
     return found
 
 
+@dataclass(frozen=True)
+class Own:
+    """A learner's notebook of one assignment, as it stands.
+
+    points  grade_id of a check -> what it can give
+    begun   whether an answer is not as it was given
+    """
+
+    topic: str
+    path: Path
+    points: dict[str, float]
+    begun: bool
+
+    @classmethod
+    def of(cls, topic: str, path: Path, released: Path) -> "Own":
+        from nbgrader.utils import compute_checksum, is_grade, is_solution
+
+        cells = nbformat.read(released if released.is_file() else path, as_version=4).cells
+        points = {m["grade_id"]: m["points"] for c in cells if is_grade(c) and not is_solution(c) for m in [meta(c)]}
+        try:
+            there = [c for c in nbformat.read(path, as_version=4).cells if is_solution(c)]
+            empty = {meta(c)["grade_id"] for c in there if meta(c).get("checksum") == compute_checksum(c)}
+        except Exception:  # of many kinds; the grader reads it too, and says what is wrong
+            empty = set()
+        return cls(topic, path, points, begun=not {meta(c)["grade_id"] for c in cells if is_solution(c)} <= empty)
+
+
 def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submission.Assignment:
     """An assignment made from its source, hidden tests included; nothing needs to be released."""
     full = in_process_grading.solved(topic, tree)
@@ -49,7 +77,7 @@ def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submis
 
 
 def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple[Result, list[str], list[Standing]]:
-    """A learner's row for one assignment, what the checks said where points are missing, and what is won of each exercise."""
+    """A learner's row for the exercises begun, what the checks said where points are missing, and what is won of each."""
     from nbgrader.utils import determine_grade
 
     wanted = assignment(topic, tree, timeout)
@@ -61,6 +89,7 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
         raise SourceError(f"{path.relative_to(tree.root)}: {found.why}")
     # Changes of a check cell are no news: the full tests always differ from the released ones.
     result, said, judged = Result(topic, notes=[n for n in found.notes if "was changed" not in n]), [], []
+    begun = set()
     empty = {c.id: c.source for c in nbformat.reads(wanted.released, as_version=4).cells}
     for cell in nbformat.reads(found.notebook, as_version=4).cells:
         m = meta(cell)
@@ -74,27 +103,29 @@ def row(topic: str, path: Path, tree: Tree, timeout: int | None = None) -> tuple
         got, most = determine_grade(cell)
         if got < most:
             outputs = cell.get("outputs", [])
-            said += [o.text.strip() for o in outputs if o.output_type == "stream"]
-            said += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
+            told = [o.text.strip() for o in outputs if o.output_type == "stream"]
+            told += [f"{m['grade_id']}: {o.ename}: {o.evalue}" for o in outputs if o.output_type == "error"]
+            if all(map(not_begun, told)):
+                told = []
+            else:
+                begun.add(exercise)
+            said += told
+        else:
+            begun.add(exercise)
         judged.append((m["grade_id"], got, most))
         before = result.scores.get(exercise, (0.0, 0.0))
         result.scores[exercise] = (before[0] + got, before[1] + most)
+    result.scores = {exercise: score for exercise, score in result.scores.items() if exercise in begun}
     return result, said, standings(judged)
 
 
-def _shortened(said: list[str]) -> list[str]:
-    """Exercises that nobody has begun in one line.
-
-    >>> _shortened(["Exercise 1.1: 0 of 2 points\\n  f is not done yet.", "Exercise 1.2: 0 of 1 points\\n  too large."])
-    ['Not done yet: 1.1.', 'Exercise 1.2: 0 of 1 points\\n  too large.']
-    """
-    begun, open_ = [], {}
-    for text in said:
-        if exercise := not_begun(text):
-            open_[exercise] = None
-        else:
-            begun.append(text)
-    return ([f"Not done yet: {', '.join(open_)}."] if open_ else []) + begun
+def report(own: Own, tree: Tree) -> tuple[str, list[Standing]]:
+    """What there is to say of one assignment, its total first, and what is won of each exercise."""
+    result, said, stands = row(own.topic, own.path, tree)
+    parts = [own.path.relative_to(tree.root).as_posix()]
+    if result.scores or result.notes:
+        parts.append(table([result], "assignment"))
+    return "\n".join([*([total(stands)] if stands else []), *parts, *(["", *said] if said else [])]), stands
 
 
 def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
@@ -108,22 +139,40 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             raise SourceError(f'There is no notebook of "{missing[0]}"; there are: {", ".join(found) or "none"}.')
         if not found:
             raise SourceError("There is no notebook of exercises under work/ or notebooks/: run `make release`.")
-        every = []
-        for topic in wanted or found:
-            result, said, stands = row(topic, found[topic], tree)
-            print(found[topic].relative_to(tree.root).as_posix())
-            print(table([result], "assignment"), end="\n\n")
-            print("\n".join(_shortened(said)), end="\n\n")
-            every.append(stands)
-        print("\n".join(total(stands) for stands in every if stands))
-        if len(every) > 1:
-            print(total([s for stands in every for s in stands], "In all"))
+        return check([Own.of(topic, found[topic], tree.released(topic)) for topic in wanted or found], tree)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
     finally:
         one_submission.close()
-    return 0
+
+
+def check(every: list[Own], tree: Tree) -> int:
+    """Grade what is begun and say it, the total first; 1 if a notebook could not be graded, which stops no other."""
+    if any(own.begun for own in every) and (why := available().refusal):
+        print(f"{why} {WITHOUT_WALLS}\n", file=sys.stderr, flush=True)
+    reports, stands, failed = [], [], []
+    for own in every:
+        standing = standings((grade_id, 0, points) for grade_id, points in own.points.items())
+        if own.begun:
+            print(f"Checking {own.path.relative_to(tree.root)} …", file=sys.stderr, flush=True)
+            try:
+                said, standing = report(own, tree)
+                reports.append(said)
+            except SourceError as error:
+                failed.append(str(error))
+        stands += standing
+    if stands and (len(every) > 1 or not reports):
+        reports.insert(0, total(stands, "In all" if len(every) > 1 else ""))
+    print(*reports, sep="\n\n")
+    for why in failed:
+        print(why, file=sys.stderr)
+    return 1 if failed else 0
+
+
+WITHOUT_WALLS = (
+    "So your notebooks run as you do: one that somebody else wrote could read and change your files. Ctrl+C stops it."
+)
 
 
 if __name__ == "__main__":

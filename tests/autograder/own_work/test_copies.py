@@ -14,11 +14,14 @@ import nbformat
 import pytest
 
 from autograder import grade_own
+from autograder.engine.host import Host
+from autograder.grading import class_summary
 from autograder.making import cells
 from autograder.own_work import __main__ as command
 from autograder.own_work.copies import Work, replace_file
 from autograder.own_work.start import update
 from autograder.places import Tree
+from helpers.check.standing import Standing
 from tests.scratch import ROOT
 from tests.tiers import some
 
@@ -175,11 +178,33 @@ def test_the_start_page_shows_what_is_passed_and_is_no_edit(tree):
         assert f"{row} passed 2026-11-02 |" in (tree.root / "work/README.md").read_text(encoding="utf-8")
 
 
-def test_make_check_looks_at_the_copies(tree, monkeypatch):
+def test_make_check_grades_the_copies_begun_and_first_says_if_walls_lack(tree, monkeypatch, capsys):
     shutil.copytree(ROOT / "tests/autograder/sample/solutions", tree.root / "solutions")
-    assert grade_own.own_notebooks(tree) == {"ch01_sample": tree.notebooks / NAME}
+    shutil.copy(tree.root / "solutions/ch01_sample.md", tree.root / "solutions/ch02_other.md")
+    shutil.copytree(tree.notebooks / "ch01_sample", tree.notebooks / "ch02_other")
+    assert grade_own.own_notebooks(tree)["ch01_sample"] == tree.notebooks / NAME
     start(tree)
-    assert grade_own.own_notebooks(tree) == {"ch01_sample": tree.root / "work" / NAME}
+    assert grade_own.own_notebooks(tree)["ch01_sample"] == tree.root / "work" / NAME
+
+    def row(topic, path, tree):
+        said = capsys.readouterr()
+        assert not said.out
+        told.append(said.err)
+        return class_summary.Result(topic, scores={"ch01-q01": (1, 2)}), ["too large."], [Standing("1.1", 2, 1)]
+
+    told = []
+    monkeypatch.setattr(grade_own, "row", row)
+    assert grade_own.main([], tree) == 0 and told == []
+    assert capsys.readouterr().out == "In all: 0 of 10 points, 0 of 4 exercises passed; next: 1.1.\n"
+    fill_in(tree)
+    for walls in (True, False):
+        host = Host(walls, walls, 0, walls, "", root=False)
+        monkeypatch.setattr(grade_own, "available", lambda host=host: host)
+        assert grade_own.main([], tree) == 0
+        *warned, checking = told.pop().split("\n\n")
+        assert checking == f"Checking work/{NAME} …\n" and told == []
+        assert walls == (not warned) and all("could read and change your files" in w for w in warned)
+        assert capsys.readouterr().out.startswith("In all: 1 of 7 points")
 
 
 def test_a_start_without_news_imports_nothing_that_takes_long(tree):
