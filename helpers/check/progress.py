@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -92,6 +93,20 @@ def write(path: Path, text: str) -> None:
         raise
 
 
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """No other kernel's check reads and writes this file meanwhile, where the system has locks."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(ImportError, OSError):  # Windows; a folder that cannot be written, or has no locks
+            import fcntl
+
+            path.parent.mkdir(exist_ok=True)
+            folder = os.open(path.parent, os.O_RDONLY)
+            held.callback(os.close, folder)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+
+
 def say(sentence: str) -> None:
     """Say something once, where it costs no points."""
     if sentence not in _said:
@@ -117,6 +132,12 @@ def note(exercise: str, part: str, won: float, of: float, tries: int) -> None:
     own = _noted.setdefault(exercise, {})
     own[part] = merged(own.get(part), new)
     path = place()
+    with alone(path):
+        _add(path)
+
+
+def _add(path: Path) -> None:
+    """Put what this kernel has noted into the file."""
     parts = kept(path)
     before = json.dumps(parts, sort_keys=True)
     for number, mine in _noted.items():  # another notebook may have written in between

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from helpers import check
 from helpers.check import progress, solutions, start_page
 from tests.helpers.check.told import answer, double
+from tests.scratch import ROOT
 
 PAGE = """# A course
 
@@ -115,6 +118,17 @@ def test_two_notebooks_lose_nothing_of_each_other(work):
     (work / "progress.json").write_text(json.dumps(other))  # it had read before we wrote
     report("1.2", RIGHT)
     assert set(progress.read(work / "progress.json")) == {"1.1", "1.2", "2.1"}
+
+
+def test_kernels_that_write_at_the_same_time_lose_nothing(work):
+    code = (
+        "import sys\nfrom helpers.check import progress\nprogress.attended = lambda: True\n"
+        "for n in range(30):\n    progress._noted.clear()\n    progress.note(f'{sys.argv[1]}.{n}', 'f', 1, 1, 0)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    kernels = [subprocess.Popen([sys.executable, "-c", code, chapter], env=environment) for chapter in "123"]
+    assert [kernel.wait(60) for kernel in kernels] == [0, 0, 0]
+    assert len(progress.read(work / "progress.json")) == 90
 
 
 BROKEN = (
