@@ -12,3 +12,6 @@ c.LabApp.default_url = f"/lab/tree/{start}/README.md"
 package = importlib.util.find_spec("sphinx-mathjax-offline")  # the same MathJax as the book's
 if package and package.submodule_search_locations:
     c.ServerApp.extra_static_paths = [str(Path(package.submodule_search_locations[0]) / "static")]
+
+# Links of the start page lead to their section at the first click.
+c.LabApp.extra_labextensions_path = [str(Path(__file__).resolve().parent / "share" / "labextensions")]

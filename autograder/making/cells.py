@@ -12,7 +12,7 @@ from autograder.places import SourceError, Tree
 
 from . import questions
 from .first_cell import setup
-from .links import Links, slug, target_of
+from .links import TITLE, Links, slug, target_of
 from .myst_to_commonmark import FENCE, LABEL, closes, lint, translate
 
 METADATA = {
@@ -138,6 +138,11 @@ def notebook(cells: list[NotebookNode], helpers: list[str] | None = None) -> Not
     return new_notebook(cells=cells, metadata=nbformat.from_dict(METADATA | course))
 
 
+RUN = """\
+**First press *Run > Run All Cells***, in Colab *Runtime > Run all*.
+That draws the pictures and computes the numbers of this chapter while you read: the first come at once, the last in about a minute."""
+
+
 def setup_cell(grade_id: str | None = None) -> NotebookNode:
     """The first code cell of every notebook; locked where nbgrader looks after it."""
     locked = dict(schema_version=3, grade_id=grade_id, grade=False, solution=False, locked=True, task=False)
@@ -169,6 +174,7 @@ def _parts(cell: NotebookNode, links: Links, target: str) -> list[NotebookNode]:
 def reading(path: Path, text: str, links: Links, root: Path) -> NotebookNode:
     """The reading notebook of a chapter."""
     cells = translated(path, text, links, root)
+    cells[0].source = TITLE.sub(lambda title: f"{title[0]}\n\n{RUN}", cells[0].source, count=1)
     cells.insert(1, setup_cell())
     return notebook(cells)
 

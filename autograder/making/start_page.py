@@ -35,7 +35,7 @@ HEADS = ("chapter", "read", "do", "points", "passed", "begun", "left", "next")
 
 def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise]], links: Links) -> str:
     """Every chapter with its reading and its exercises, as nobody has begun any; `with_state` shows what a learner has done."""
-    lines = [f"# {escaped(name(tree))}", "", "Read a chapter, then do its exercises.", ""]
+    lines = [f"# {escaped(name(tree))}", "", FIRST, ""]
     lines += [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     sources = {path.stem: path for path in (*tree.exercises, *tree.chapters)}  # a chapter's own title wins
     chapters = {path.stem: path for path in tree.chapters}
@@ -83,6 +83,11 @@ def _paths(tree: Tree, links: Links) -> list[str]:
 
 PATHS = re.compile(r"^\(sec-paths\)=\n(## .*?)(?=^\(|^## |\Z)", re.M | re.S)
 
+FIRST = """Read a chapter, then do its exercises.
+In a reading press **Run > Run All Cells** first: that draws its pictures.
+In an exercise write your answer into its cell, and press Shift+Enter there and again on the check below it.
+[How it works](#How-it-works) says more."""
+
 MEANING = """Points and exercises are those that checks judge; what a person grades is not counted.
 *Left* is the time of what has not passed, *begun* what has a try and has not passed.
 Stars say how hard an exercise is, importance how much later chapters and real work rest on it."""
@@ -91,8 +96,8 @@ HOW = """
 
 ## How it works
 
-- A link opens its notebook at the top; once that is open, the same link leads to the exercise or section.
-- Run a cell with Shift+Enter.
+- A link leads to its exercise or section; outside of JupyterLab to the top of the notebook.
+- Run a cell with Shift+Enter; if one of a reading misses a name, press **Run > Run All Above Selected Cell** there.
 - An exercise is a cell to fill in and, folded below it, a cell that checks what you wrote.
 - Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
 - The check names the mistake and never the answer; each exercise has hints to unfold.

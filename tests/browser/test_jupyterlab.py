@@ -84,6 +84,20 @@ def test_the_start_page_leads_to_reading_and_exercises(page, lab):
     assert current_path(page) == f"{CHAPTER}/exercises.ipynb"  # a copy of the learner's own
 
 
+LINKS = {"Two times and two bounds": "sec-bounds", "Exercise 1.5": "ex-1-5", "Exactly": "sec-critical"}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_first_click_leads_to_the_section_or_exercise(page, lab, link):
+    page.goto(f"{lab}lab/tree/work/README.md?token=t&reset")
+    page.locator(".jp-RenderedMarkdown").get_by_role("link", name=link, exact=True).first.click()
+    page.wait_for_function(
+        """id => { const top = document.querySelector(`.jp-Notebook [data-jupyter-id=${id}]`)?.getBoundingClientRect().top;
+                   return 0 < top && top < 400; }""",
+        arg=LINKS[link],
+    )
+
+
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
 @pytest.mark.sample(quick=0, slow=1)
 def test_the_reading_runs_to_its_end(page, lab, reading):
