@@ -18,7 +18,7 @@ def misread(path: str) -> str:
 
     It looks for notebooks by patterns, gives the gradebook's path to SQLAlchemy as a URL, and reads variables into paths.
 
-    >>> misread("/home/ada/Meine Kurse ü, it's #1"), misread("/home/ada/Course [2026]"), misread("/home/$HOME")
+    >>> misread("/srv/Meine Kurse ü, it's #1"), misread("/srv/Course [2026]"), misread("/srv/$HOME")
     ('', '[', '$HOME')
     """
     found = re.search(r"[\[?]|\$\w+|\$\{\w+\}", path)
