@@ -10,6 +10,7 @@ import time
 from functools import cached_property
 
 from . import wire
+from .plain_text import clean
 
 
 class Lost(Exception):
@@ -100,7 +101,8 @@ class Opaque:
     def __init__(self, link: Link, number: int, name: str | None):
         self._link, self._number = link, number
         if isinstance(name, str):
-            self.__name__ = "".join(c for c in name[:80] if c.isprintable())  # it comes to stand in messages and seeds
+            # It comes to stand in messages and seeds.
+            self.__name__ = "".join(c for c in clean(name[:80]) if c.isprintable())
 
     def __getattr__(self, name):
         if name.startswith("_"):  # inspect and copy ask for these
@@ -157,7 +159,7 @@ def _given(thing) -> dict:
 def raised(error) -> Exception:
     """The learner's exception, as one of ours that has its name and its text."""
     kinds = [k for k in error.get("kinds", []) if isinstance(k, str)] if isinstance(error, dict) else []
-    text = str(error.get("text", ""))[:4000] if kinds else ""
+    text = clean(str(error.get("text", ""))[:4000]) if kinds else ""
     if kinds and error.get("off_limits") is True:
         from helpers.check.compare import OffLimits
 
@@ -173,7 +175,7 @@ def _line(error: dict) -> tuple[int, str] | None:
     """(number, text) of the learner's line at which it arose, if the child says so."""
     at = error.get("at") if isinstance(error.get("at"), dict) else {}
     number, text = at.get("number"), at.get("text")
-    return (number, text) if isinstance(number, int) and isinstance(text, str) and text else None
+    return (number, clean(text)) if isinstance(number, int) and isinstance(text, str) and text else None
 
 
 def _known(name: str) -> type[Exception] | None:

@@ -4,6 +4,7 @@ import math
 
 from nbformat import NotebookNode, from_dict
 
+from .plain_text import clean
 from .sandbox import Limits
 
 MIMES = ("text/plain", "text/html", "image/png", "image/svg+xml", "text/latex")
@@ -44,15 +45,6 @@ def verdict(found: list[dict]) -> list[NotebookNode]:
     return made
 
 
-def clean(text: str) -> str:
-    r"""Text that every file and database takes: a lone half of a character becomes a question mark.
-
-    >>> clean("a\ud800")
-    'a?'
-    """
-    return text if text.isascii() else text.encode(errors="replace").decode()
-
-
 def stopped(outputs: list[NotebookNode]) -> str:
     """Why a cell did not run to its end, on one line; "" if it did."""
     for o in outputs:
@@ -87,7 +79,7 @@ def shown(reply: dict, limits: Limits, budget: int) -> list[NotebookNode]:
             {k: clean(o[k]) for k in ("text", "ename", "evalue", "traceback") if isinstance(o.get(k), str)},
         )
         data = o.get("data") if isinstance(o.get("data"), dict) else {}
-        data = {m: clean(data[m]) for m in MIMES if isinstance(data.get(m), str)}
+        data = {m: _of_kind(m, data[m]) for m in MIMES if isinstance(data.get(m), str)}
         left -= sum(map(len, [*texts.values(), *data.values()]))
         if left < 0:
             made.append(new_output("stream", name="stderr", text="More output was left out.\n"))
@@ -101,3 +93,16 @@ def shown(reply: dict, limits: Limits, budget: int) -> list[NotebookNode]:
         elif kind == "error" and len(texts) == 3:
             made.append(new_output("error", **texts | {"traceback": texts["traceback"].splitlines()}))
     return made
+
+
+def _of_kind(mime: str, text: str) -> str:
+    """A part of what a cell displays: base64 is no text, in which a folder's name could stand by chance."""
+    raster = mime.startswith("image/") and mime != "image/svg+xml"
+    return text.encode("ascii", "ignore").decode() if raster else clean(text)
+
+
+def cleaned(found):
+    """The outputs of an ordinary kernel, with every text in them cleaned, in lists and dicts of any depth."""
+    if isinstance(found, dict):
+        return from_dict({k: _of_kind(k, v) if isinstance(v, str) else cleaned(v) for k, v in found.items()})
+    return [cleaned(v) for v in found] if isinstance(found, list) else clean(found) if isinstance(found, str) else found

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.engine.cell_names import exercise_number
+from autograder.engine.plain_text import ESCAPE
 
 WIDE = 80  # columns
 ROWS = 40  # students in a table; a larger class looks into grades.csv
@@ -35,9 +36,6 @@ class Result:
     @property
     def total(self) -> float:
         return sum(got for got, _ in self.scores.values())
-
-
-ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]", re.S)
 
 
 def plain(text: str, longest: int = 300) -> str:

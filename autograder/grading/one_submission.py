@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
 from autograder.engine.cell_names import key_of
+from autograder.engine.cell_outputs import cleaned
 from autograder.engine.run_submission import Bundle, Engine, bundle
 from autograder.engine.sandbox import HELPERS, Limits
 from autograder.places import COURSE
@@ -167,7 +168,7 @@ def _in_a_kernel(assignment: Assignment, nb: NotebookNode) -> dict[str, list]:
     for cell in copy.cells:
         cell.source = full.get(key_of(cell), cell.source)
     done = executed(copy, Path.cwd(), assignment.timeout)
-    return {key_of(c): c.outputs for c in done.cells if c.cell_type == "code"}
+    return {key_of(c): cleaned(c.outputs) for c in done.cells if c.cell_type == "code"}
 
 
 def executed(nb: NotebookNode, where: Path, timeout: int | None = None) -> NotebookNode:
