@@ -71,8 +71,8 @@ class Dask:
                 self.client = opened.enter_context(Client(address, security=security, timeout=10, set_as_default=False))
             except (OSError, ValueError) as e:
                 raise SourceError(f"No Dask scheduler answers at {where}: {e}") from None
+            opened.callback(self._unregister)  # also if it is refused: the scheduler has it all the same
             self._register()
-            opened.callback(self.client.unregister_worker_plugin, self.grader.name)
             self.opened = opened.pop_all()
         if not self._threads():
             print(f"The Dask scheduler at {where} has no workers yet: waiting for some.", file=sys.stderr)
@@ -87,8 +87,13 @@ class Dask:
                 f"A Dask worker does not find the course ({e}): start it with the course's folder on PYTHONPATH."
             ) from None
 
+    def _unregister(self) -> None:
+        with contextlib.suppress(Exception):  # the scheduler is gone, or a worker that was refused has nothing to close
+            self.client.unregister_worker_plugin(self.grader.name)
+
     def _threads(self) -> int:
-        return sum(self.client.nthreads().values())
+        with answering():
+            return sum(self.client.nthreads().values())
 
     def __enter__(self):
         return self
@@ -109,23 +114,34 @@ class Dask:
                 raise distributed.Reschedule()
             return grader.graded(job)
 
-        return self.client.submit(graded, self.grader.name, pickle.dumps(job), pure=False)
+        with answering():
+            return self.client.submit(graded, self.grader.name, pickle.dumps(job), pure=False)
 
     def _result(self, job: Job, future) -> Graded:
         try:
-            return future.result()
+            if future.status == "error":  # what grading raised, and not the scheduler
+                return future.result()
+            with answering():
+                return future.result()
         except KilledWorker:
             found = one_submission.gave_up(self.assignment, job, LOST)
             found.fault = True  # hosts go; the next run tries again
             return found
-        except CancelledError:
-            raise SourceError(
-                "The Dask scheduler has gone: start it and this again; what was graded is kept."
-            ) from None
 
     def close(self) -> None:
         """Leave the scheduler, and end what was started here."""
         self.opened.close()
+
+
+@contextlib.contextmanager
+def answering():
+    """A question to the scheduler; Dask raises one error or another if it is gone, by the moment at which it went."""
+    try:
+        yield
+    except (OSError, RuntimeError, CancelledError, TimeoutError):
+        raise SourceError(
+            "The Dask scheduler does not answer any more. What was graded is kept: start it, and run the same command again."
+        ) from None
 
 
 @contextlib.contextmanager

@@ -160,14 +160,21 @@ def test_a_scheduler_that_runs_already(alone, tmp_path, capfd):
         assert len(list(pool.run(faked.jobs("a", "b")))) == 2
 
 
+def left(address: str) -> list[str]:
+    """What runs have left on a scheduler, which each later worker would get."""
+    with cluster.Client(address, set_as_default=False) as client:
+        held = client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.worker_plugins])
+    return [name for name in held if name.startswith("grading-")]
+
+
 @pytest.mark.slow("starts a worker")
 def test_a_worker_without_the_course_is_refused(alone, tmp_path):
-    """Before the test below: a run that is refused leaves its plugin behind, with which no such worker starts."""
     (tmp_path / "bare" / "autograder").mkdir(parents=True)
     (tmp_path / "bare" / "autograder" / "__init__.py").touch()  # hides the one installed with this Python
     alone.worker(tmp_path / "bare")
     with pytest.raises(SourceError, match="does not find the course .*start it with the course's folder on PYTHONPATH"):
         workers.pool(faked.assignment(), alone.address, faked.graded)
+    assert left(alone.address) == []
 
 
 @pytest.mark.slow("starts workers")
@@ -182,6 +189,25 @@ def test_a_worker_with_another_version_is_refused(alone, tmp_path):
             list(pool.run(faked.jobs("a")))
     with pytest.raises(SourceError, match=refusal):
         workers.pool(faked.assignment(), alone.address, faked.graded)
+    assert left(alone.address) == []
+
+
+@pytest.mark.slow("starts schedulers and workers, and waits until they are given up")
+@pytest.mark.parametrize("after", [0, 1, 5])
+def test_a_scheduler_that_dies(after, tmp_path):
+    """Before the first job, and in the middle: one sentence, and nothing more when the pool is closed."""
+    mine, taken = Somebody(tmp_path), []
+    try:
+        mine.worker(ROOT)
+        with pytest.raises(SourceError, match="scheduler does not answer any more. What was graded is kept"):
+            with workers.pool(faked.assignment(), mine.address, faked.graded) as pool:
+                results = pool.run(faked.jobs(*(f"slow-{i}" for i in range(40)), marks=tmp_path))
+                taken += [next(results) for _ in range(after)]
+                mine.started[0].kill()
+                taken += results
+    finally:
+        mine.stop(*mine.started)
+    assert after <= len(taken) < 40
 
 
 @pytest.mark.slow("waits for a scheduler that never answers")
