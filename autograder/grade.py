@@ -160,6 +160,7 @@ class Run:
             if why := self.writer.write(found.student, found.notebook, stamp, self._settled(record)):
                 if is_full(why):
                     raise SourceError(FULL)
+                self.writer.must_answer()
                 self.faults[found.student] = f"The gradebook did not take it: {why}"
                 return
             record.written, record.changed = True, []
@@ -169,6 +170,7 @@ class Run:
         except Exception as e:  # one submission, whatever it holds, stops no other
             if is_full(e):
                 raise SourceError(FULL) from None  # what is graded now would be lost, and graded again
+            self.writer.must_answer()  # a gradebook that is gone takes none of the others either
             self.faults[found.student] = f"Its result could not be kept: {type(e).__name__}: {e}"
 
     def _settled(self, now: Record) -> set[str]:

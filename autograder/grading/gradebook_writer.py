@@ -76,8 +76,7 @@ class Writer:
         try:
             with self.gradebook() as gradebook:
                 gradebook.find_assignment(topic)
-                nothing = update(api.Student).where(false()).values(first_name="")
-                gradebook.db.execute(nothing)  # found out now and not after the class was run: it can be written
+            self.must_answer()  # found out now and not after the class was run
             self.shared = Shared(self.db_url, self.course_id)
         except api.MissingEntry:
             raise SourceError(f"The gradebook does not know {topic}: run `make release` first.") from None
@@ -88,6 +87,11 @@ class Writer:
 
     def gradebook(self) -> api.Gradebook:
         return api.Gradebook(self.db_url, self.course_id)
+
+    def must_answer(self) -> None:
+        """An error of the database if it cannot be written."""
+        with self.gradebook() as gradebook:
+            gradebook.db.execute(update(api.Student).where(false()).values(first_name=""))
 
     def grades(self, student: str | None = None) -> dict[str, dict[str, Grade]]:
         """Student -> cell -> grade, of all submissions of the assignment (or one student's), in one question."""
