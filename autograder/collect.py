@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder.grading.class_summary import ROWS, fitted, plain, wrapped
-from autograder.grading.intake import LARGEST
 from autograder.lms import class_list
 from autograder.lms.archives import Archive, Entry, Unreadable, opened
 from autograder.lms.class_list import KEPT, Person
@@ -203,7 +202,7 @@ def _keep(entries: list[Entry], kept: Path) -> list[str]:
         try:
             if n >= UNCLAIMED:
                 raise Unreadable(f"the first {UNCLAIMED:,} are kept, this one is in the archive only")
-            entry.copy(staged.at / "file", LARGEST)
+            entry.copy(staged.at / "file")
             if not before >= set(contents(staged.at).values()):
                 shutil.move(staged.at / "file", free(top, entry.path))
         except Unreadable as e:

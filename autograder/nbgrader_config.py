@@ -45,8 +45,8 @@ c.CourseDirectory.db_url = os.environ.get("COURSE_DB_URL") or f"sqlite:///{HERE 
 # Only notebooks travel: a file beside one could stand in for a module of the kernel or of a test.
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.py", "*.pyc", "*.pth", "*.so", "*.pyd", "*.dylib", "*.zip", "*.egg",
                             "__pycache__", "feedback", "*.db", "*.html", "*.htm"]  # fmt: skip
-c.CourseDirectory.max_file_size = 20_000  # kB
-c.CourseDirectory.max_dir_size = 50_000  # kB
+c.CourseDirectory.max_file_size = 100_000  # kB, outputs included: what is graded is read without them
+c.CourseDirectory.max_dir_size = 120_000  # kB
 
 # --- the exchange: handing out and collecting on one machine ------------------------------------------------------
 c.Exchange.root = str(HERE / "exchange")

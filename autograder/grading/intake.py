@@ -14,7 +14,8 @@ from autograder.places import NOTEBOOK
 
 from .pictures import Pictures
 
-LARGEST = 20_000_000  # bytes of a submitted notebook
+FILE = 100_000_000  # bytes of a submitted file, which a notebook's outputs can fill
+LARGEST = 20_000_000  # bytes of a submitted notebook, in a larger file without its outputs
 LONGEST = 100_000  # characters of one cell
 MOST = 2_000  # cells
 OWN = 300_000  # characters of all the cells that a student added
@@ -71,10 +72,43 @@ def file(folder: Path, name: str) -> bytes:
         found = os.fstat(f.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise Refused("The submitted notebook is a folder or a device, not a file.")
-        if found.st_size > LARGEST:
+        if found.st_size > FILE:
             size = f"{found.st_size / 1e6:.0f} MB"
-            raise Refused(f"The submitted notebook has {size}; at most {LARGEST / 1e6:.0f} MB are read.")
-        return f.read(LARGEST)
+            raise Refused(f"The submitted notebook has {size}; at most {FILE / 1e6:.0f} MB are read.")
+        data = f.read(FILE)
+    if len(data) > LARGEST:
+        data = without_outputs(data)
+    if len(data) > LARGEST:
+        size = f"{len(data) / 1e6:.0f} MB without its outputs"
+        raise Refused(f"The submitted notebook has {size}; at most {LARGEST / 1e6:.0f} MB are read.")
+    return data
+
+
+# Strings whole, also one that does not end; possessive, so that none is gone over twice.
+TOKEN = re.compile(
+    rb'(?P<begin>"outputs"\s*+:\s*+\[)|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?P<open>\[)|(?P<close>\])', re.S
+)
+TOKENS = 10_000_000  # of one file that are looked at: an output of short lines has one for each
+
+
+def without_outputs(data: bytes) -> bytes:
+    r"""A notebook file with empty lists of outputs: only strings and brackets are told apart, and nothing is built of them.
+
+    >>> without_outputs(b'{"source": "\\"outputs\\": [1]", "outputs": [{"a": ["]"]}], "id": "b"}')
+    b'{"source": "\\"outputs\\": [1]", "outputs": [], "id": "b"}'
+    """
+    kept, end, depth = bytearray(), 0, 0
+    for n, token in enumerate(TOKEN.finditer(data)):
+        if n == TOKENS:
+            return data
+        kind = token.lastgroup
+        if depth:
+            depth += {"begin": 1, "open": 1, "close": -1}.get(kind, 0)
+            end = token.end() - 1
+        elif kind == "begin":
+            kept += data[end : token.end()]
+            depth = 1
+    return bytes(kept) if depth else bytes(kept + data[end:])
 
 
 def named(folder: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from autograder.grading.class_summary import plain
-from autograder.grading.intake import LARGEST
+from autograder.grading.intake import FILE
 from autograder.places import FULL, SourceError, is_full
 
 MOST = 100_000  # files in an archive of a class
@@ -34,7 +34,7 @@ class Entry:
     path: tuple[str, ...]
     open: Callable[[], BinaryIO]
 
-    def copy(self, to: Path, most: int = LARGEST) -> int:
+    def copy(self, to: Path, most: int = FILE) -> int:
         """Write the file at `to`, which is new, and return its size; nothing is left of one that is refused."""
         size = 0
         try:

@@ -14,7 +14,7 @@ from autograder.places import NOTEBOOK
 
 from .archives import Entry, Unreadable, zipped
 
-LARGEST_FOLDER = 50_000_000  # bytes of all that a student sent, unpacked
+LARGEST_FOLDER = 120_000_000  # bytes of all that a student sent, unpacked
 FILES = 1_000  # that a student sent
 PACKED = (".7z", ".rar", ".tar", ".tgz", ".gz", ".bz2", ".xz")
 OURS = ("timestamp.txt", "submission_secret.txt")

@@ -5,6 +5,8 @@ More of what happens to a notebook: tests/autograder/attacks, edits and damaged.
 
 import json
 import os
+import random
+import time
 
 import nbformat
 import pytest
@@ -64,9 +66,10 @@ def test_files_that_are_none(folder):
     target.mkdir()
     assert "a folder or a device" in why(folder)
     target.rmdir()
-    with open(target, "wb") as f:
-        f.truncate(intake.LARGEST + 1)
-    assert "20 MB" in why(folder)
+    for size, said in ((intake.LARGEST + 1, "20 MB without its outputs"), (intake.FILE + 1, "at most 100 MB")):
+        with open(target, "wb") as f:
+            f.truncate(size)
+        assert said in why(folder)
 
 
 def test_folders_that_are_links(folder, tmp_path):
@@ -76,6 +79,57 @@ def test_folders_that_are_links(folder, tmp_path):
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob/ch01_sample").symlink_to(folder)
     assert "link or no folder" in why(tmp_path / "bob/ch01_sample")
+
+
+DRAWN = random.Random(os.environ.get("SEED", "0"))
+TEXTS = ['"outputs": [', "\\", "]", "}]", '"', "é\u2028", "\n" * 9, "x" * 50]
+
+
+def value(depth: int = 0):
+    """Anything that JSON can hold, with names and texts that look like what is skipped."""
+    kind = DRAWN.randrange(5 if depth < 4 else 2)
+    if kind < 2:
+        return DRAWN.choice([None, -1.5e9, True, "".join(DRAWN.choices(TEXTS, k=DRAWN.randrange(4)))])
+    parts = [value(depth + 1) for _ in range(DRAWN.randrange(4))]
+    return parts if kind < 4 else {DRAWN.choice([*TEXTS, "output", "outputs2"]): v for v in parts}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "cp1252"])
+def test_outputs_are_skipped_and_nothing_else(folder, indent, coding, monkeypatch):
+    cells = [{"source": value(), "outputs": [value(), {"outputs": [value()]}], "more": value()} for _ in range(60)]
+    bare = {"cells": [c | {"outputs": []} for c in cells]}
+    whole = json.dumps({"cells": cells}, indent=indent, ensure_ascii=coding == "cp1252").encode(coding)
+    (folder / "exercises.ipynb").write_bytes(whole)
+    assert intake.read(folder) == whole  # one of an ordinary size stays as it is
+    monkeypatch.setattr(intake, "LARGEST", len(whole) - 1)
+    assert intake.notebook(intake.read(folder)) == bare
+    (folder / "exercises.ipynb").write_bytes(whole[: DRAWN.randrange(len(whole) // 2)])
+    monkeypatch.setattr(intake, "LARGEST", 1)
+    assert why(folder)
+
+
+def test_32_megabytes_of_outputs_are_no_fault(folder, released):
+    nb = submitted(released, ch01_q01=RIGHT)
+    next(c for c in nb["cells"] if c["cell_type"] == "code")["outputs"] = [
+        {"text": ['"x]\n'] * 100_000, "png": "A" * 32_000_000}
+    ]
+    (folder / "exercises.ipynb").write_text(json.dumps(nb))
+    assert (folder / "exercises.ipynb").stat().st_size > 32_000_000
+    data = intake.read(folder)
+    assert len(data) < 100_000 and answer(rebuild(intake.notebook(data), released)[0]) == RIGHT
+
+
+BOMBS = [b'"', b'"\\"', b"\\", b"[", b"[]", b'"outputs":[', b'"outputs":[],', b'"outputs"' + b" " * 20, b"{},", b"\0"]
+
+
+@pytest.mark.parametrize("part", BOMBS)
+def test_bombs_end(part, monkeypatch):
+    """Each byte is looked at once, up to a number of steps."""
+    monkeypatch.setattr(intake, "TOKENS", 200_000)
+    data, before = b'{"cells": [{"outputs": [' + part * (20_000_000 // len(part)), time.process_time()
+    assert len(intake.without_outputs(data)) <= len(data)
+    assert time.process_time() - before < 10
 
 
 @pytest.mark.parametrize(("data", "said"), [

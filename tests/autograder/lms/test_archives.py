@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from autograder.grading.intake import LARGEST
+from autograder.grading.intake import FILE
 from autograder.lms import archives, placing
 from autograder.lms.archives import Unreadable, opened
 from autograder.places import SourceError
@@ -60,19 +60,19 @@ def test_links_are_not_followed(tmp_path):
 
 
 def test_a_bomb_stops_at_the_limit(tmp_path):
-    source = zipped(tmp_path / "s.zip", {"a.ipynb": bytes(LARGEST + 1), "b.ipynb": bytes(LARGEST)})
-    assert source.stat().st_size < 100_000
+    source = zipped(tmp_path / "s.zip", {"a.ipynb": bytes(FILE + 1), "b.ipynb": bytes(FILE)})
+    assert source.stat().st_size < 300_000
     with opened(source) as archive:
-        with pytest.raises(Unreadable, match="more than 20 MB"):
+        with pytest.raises(Unreadable, match="more than 100 MB"):
             archive.entries[0].copy(tmp_path / "a")
-        assert archive.entries[1].copy(tmp_path / "b") == LARGEST
+        assert archive.entries[1].copy(tmp_path / "b") == FILE
     assert not (tmp_path / "a").exists()
 
 
 def test_a_declared_size_is_not_believed(tmp_path):
     """The directory says 5 bytes, the data are a bomb."""
-    source = zipped(tmp_path / "s.zip", {"a.ipynb": bytes(LARGEST * 2)})
-    data = source.read_bytes().replace(struct.pack("<L", LARGEST * 2), struct.pack("<L", 5))
+    source = zipped(tmp_path / "s.zip", {"a.ipynb": bytes(FILE * 2)})
+    data = source.read_bytes().replace(struct.pack("<L", FILE * 2), struct.pack("<L", 5))
     source.write_bytes(data)
     with opened(source) as archive:
         try:
