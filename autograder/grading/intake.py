@@ -85,9 +85,7 @@ def file(folder: Path, name: str) -> bytes:
 
 
 # Strings whole, also one that does not end; possessive, so that none is gone over twice.
-TOKEN = re.compile(
-    rb'(?P<begin>"outputs"\s*+:\s*+\[)|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?P<open>\[)|(?P<close>\])', re.S
-)
+TOKEN = re.compile(rb'(?P<begin>"outputs"\s*+:\s*+\[)|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?P<open>\[)|(?P<close>\])', re.S)
 TOKENS = 10_000_000  # of one file that are looked at: an output of short lines has one for each
 
 

@@ -14,7 +14,7 @@ from nbgrader.utils import compute_checksum
 from autograder.engine.cell_names import defined, free_names, key_of, unfilled
 
 from . import intake
-from .written import FOUND, CourseText, Finding, Pieces
+from .written import ELSEWHERE, FOUND, CourseText, Finding, Pieces, elsewhere
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -168,22 +168,31 @@ class Rebuilding:
         if not empty:
             return
         pieces = Pieces(self.text, self.released, self.given, self.names)
-        shown = {i for place in self.own.values() for i in place}
+        shown, used, nowhere = {i for place in self.own.values() for i in place}, set(), []
         for key in empty:
             finding = Finding(key, pieces, shown)
             if found := finding.inside():
-                if self._fill(key, found):
+                if self._fill(key, FOUND, found):
                     self._move([i for i, _ in found], pieces, self.text.sections[key])
                 said = "stood outside of its cell; it was put there, for a person to judge."
             elif found := finding.near():
-                self._fill(key, found)
+                self._fill(key, FOUND, found)
                 said = "is empty; text near it was put there, for a person to judge."
             if found:
+                used |= {i for i, _ in found}
                 self.notes.append(f"The answer {key} {said}")
+            else:
+                nowhere.append(key)
+        if nowhere and (found := elsewhere(pieces, shown, used)):
+            for key in nowhere:
+                self._fill(key, ELSEWHERE, found)
+                self.notes.append(
+                    f"The answer {key} is empty; what else was written is shown there, for a person to judge."
+                )
 
-    def _fill(self, key: str, found: list[tuple[int, str]]) -> bool:
+    def _fill(self, key: str, head: str, found: list[tuple[int, str]]) -> bool:
         """Whether all of it has room in one cell."""
-        text = "\n\n".join([FOUND, *(text for _, text in found)])
+        text = "\n\n".join([head, *(text for _, text in found)])
         pictures = {n: p for i, _ in found for n, p in self.given[i].pictures.items() if n in text}
         self._take(key, text[: intake.LONGEST], pictures)
         return len(text) <= intake.LONGEST

@@ -6,15 +6,22 @@ cells of their own, of any kind, and what they added to the course's. Nobody's w
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 
 from autograder.engine.cell_names import exercise_number
 from autograder.making.exercises import HEADING
 
 from . import intake
+from .class_summary import columns
 
 LEAST = 40  # characters of a line that is taken for a quotation wherever it stands in the exercise
 FOUND = "*Found outside of the cell for this answer:*"
+ELSEWHERE = "*Nothing stands in this cell. What else the student wrote, for a person to see whether it is meant here:*"
+COMMENT = re.compile(r"(?:^|\s)#+(.*)")
+WORDS = 24  # columns of what is said in code and may be an answer
+MOST = 20  # texts from elsewhere
+EACH = 2_000  # characters of one of them
 MEANS = re.compile(r"[^\s#>*_\-`|~=+.]")
 
 
@@ -170,3 +177,47 @@ class Finding:
         numbers = [*dict.fromkeys(self.pieces.course.sections.values())]
         above = numbers[: numbers.index(self.section)]
         return next((n for n in reversed(above) if n in self.pieces.there), "")
+
+
+def elsewhere(pieces: Pieces, shown: set[int], used: set[int]) -> list[tuple[int, str]]:
+    """What a student wrote that is no answer in words, wherever it stands, and where that is.
+
+    shown  the student's own cells that are in the rebuilt notebook
+    used   cells whose text has been put into an answer
+    """
+    found = []
+    for i, section, own in pieces.found:
+        name, cell = pieces.names[i], pieces.given[i]
+        if not own or i in used or (i not in shown if not name else not _added(pieces.released[name], cell)):
+            continue
+        texts = _said_in_code(cell.text, pieces.course.source.get(name, "")) if cell.code else [own]
+        where = f"In exercise {section}" if section else "At the top of the notebook"
+        found += [(i, f"*{where}:* {text[:EACH]}") for text in texts]
+    return found[:MOST]
+
+
+def _added(released, cell: intake.Cell) -> bool:
+    """Whether a student's text may stand in a cell of the course: in an answer, or beside all that the release has there."""
+    if released.metadata.get("nbgrader", {}).get("solution"):
+        return released.cell_type == "code"
+    there = {*map(_plain, cell.text.split("\n"))}  # else it is the course's, of an earlier release
+    return all(_plain(line) in there for line in released.source.split("\n"))
+
+
+def _said_in_code(code: str, released: str) -> list[str]:
+    """Comments, and texts that stand as a statement or are printed; neither the course's nor code that was put aside."""
+    said, block = [], []
+    for line in [*code.split("\n"), ""]:
+        if (comment := COMMENT.search(line)) and comment[1].strip() not in released:
+            block.append(comment[1])
+        elif block:
+            said.append(textwrap.dedent("\n".join(block)).strip())
+            block = []
+    said = [text for text in said[:MOST] if not is_python(text)]
+    if not is_python(code):
+        return said or [fenced(code)] * (not released)
+    statements = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Expr))
+    texts = (
+        n.value.strip() for s in statements for n in ast.walk(s) if isinstance(n, ast.Constant) and type(n.value) is str
+    )
+    return [text for text in [*said, *texts] if columns(text) >= WORDS and text not in released]

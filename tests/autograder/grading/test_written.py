@@ -11,7 +11,7 @@ from nbgrader.utils import determine_grade
 from autograder.grading.rebuild import rebuild, role
 from autograder.places import ROOT, Tree
 
-from .written_places import NOTHING, PLACES, SAID, at, bare, text
+from .written_places import NOTHING, PLACES, SAID, STRAY, at, bare, text
 
 
 def written(path) -> list[str]:
@@ -66,6 +66,21 @@ def test_nothing_is_written(topic, key, put):
     NOTHING[put](nb, key)
     cell, grade, notes, _ = found(nb, RELEASED[topic], key)
     assert (grade, notes, cell.source) == (0, [], "YOUR ANSWER HERE")
+
+
+@pytest.mark.sample(quick=1, slow=1, kind="put")
+@pytest.mark.parametrize("put", STRAY)
+@pytest.mark.parametrize(("topic", "key"), ALL)
+def test_stray_text_is_shown_where_an_answer_is_missing(topic, key, put):
+    nb = one(topic)
+    STRAY[put](nb, key)
+    cell, grade, notes, made = found(nb, RELEASED[topic], key)
+    assert grade is None and len(notes) == 1 and SAID in " ".join(cell.source.split())
+    assert ("*At the top of the notebook:*" if "top" in put else f"*In exercise {int(key[2:4])}.") in cell.source
+    nb = one(topic)
+    STRAY[put](nb, key)
+    nb["cells"][at(nb, key)]["source"] = "Memory."
+    assert found(nb, RELEASED[topic], key)[0].source == "Memory."
 
 
 def test_a_filled_cell_counts_and_other_text_stays():

@@ -210,9 +210,36 @@ def empty_cells(nb, key):
 
 
 def code_in_other_exercises(nb, key):
-    nb["cells"].insert(2, text("x = 1", "code"))
-    nb["cells"].insert(2, text("My notes for the exam."))
+    nb["cells"].insert(2, text("x = 1  # bytes\n# for y in range(x):\n#     x += y * 1.5e9 + 3 * x\n'seconds'", "code"))
+    in_another_answer("# return bytes_moved / bandwidth + latency")(nb, key)
 
+
+def in_another_answer(said):
+    """In the code of the first exercise, which is far from the one in words."""
+
+    def put(nb, key):
+        first = next(
+            c for c in nb["cells"] if c["cell_type"] == "code" and c["metadata"].get("nbgrader", {}).get("solution")
+        )
+        first["source"] = first["source"].replace("raise NotImplementedError()", f"{said}\n    return 1")
+
+    return put
+
+
+def below_another_statement(nb, key):
+    nb["cells"][next(i for i, c in enumerate(nb["cells"]) if HEADING.search(c["source"]))]["source"] += f"\n\n{SAID}"
+
+
+STRAY = {
+    "at_the_top": inserted(0, SAID),
+    "in_code_at_the_top": inserted(2, SAID, "code"),
+    "printed_at_the_top": inserted(2, f"print({SAID!r})", "code"),
+    "in_another_exercise": lambda nb, key: nb["cells"].insert(at(nb, f"{key[:4]}-q02"), text(SAID)),
+    "in_a_comment_of_another_answer": in_another_answer(f"# {SAID}"),
+    "in_a_comment_of_two_lines": in_another_answer("# Latency: 42 transfers\n    # wait for one another."),
+    "in_a_string_of_another_answer": in_another_answer(f'"""{SAID}"""'),
+} | named(below_another_statement)  # fmt: skip
+"""Where nothing says for which answer it is meant."""
 
 NOTHING = {
     "untouched": lambda nb, key: None,
