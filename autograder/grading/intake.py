@@ -242,6 +242,7 @@ def _cell(cell: dict, pictures: Pictures) -> Cell:
     text, shown, left_out = source if isinstance(source, str) else "", {}, []
     if not code:
         text, shown, left_out = pictures.of(text, cell.get("attachments"))
+        text += "".join(f"\n\n*{sentence}*" for sentence in left_out)  # who reads the answer has to know
     metadata = cell.get("metadata")
     marked = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = marked.get("grade_id") if isinstance(marked, dict) else None

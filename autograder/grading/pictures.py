@@ -1,6 +1,7 @@
 """Pictures that a student pasted into text: attachments of a cell, and data URIs as Colab writes them.
 
-Taken are PNG, JPEG, GIF and WebP, by their first bytes: an SVG can hold a program, and what a file says of itself is not asked.
+Taken are PNG, JPEG, GIF, WebP and SVG, by their first bytes: what a file says of itself is not asked. All are shown as
+`<img>`, in which a browser neither runs what an SVG holds nor fetches what it names.
 Each reference gets a name of ours, so no name of a student's reaches a page.
 """
 
@@ -18,6 +19,13 @@ KINDS = {
     "jpg": ("image/jpeg", re.compile(rb"\xff\xd8\xff")),
     "gif": ("image/gif", re.compile(rb"GIF8[79]a")),
     "webp": ("image/webp", re.compile(rb"RIFF....WEBP", re.S)),
+    # Without entities of its own, which can make gigabytes of a few lines.
+    "svg": (
+        "image/svg+xml",
+        re.compile(
+            rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>\s*+|<!--[^>]*+>\s*+|<!DOCTYPE svg[^>\[]*+>\s*+){0,9}+<svg\b"
+        ),
+    ),
 }
 MIMES = frozenset(mime for mime, _ in KINDS.values())
 NAME = re.compile(rf"picture-\d+\.(?:{'|'.join(KINDS)})")
@@ -57,7 +65,7 @@ class Pictures:
                     notes[f"The picture {_safe(name)} is not in the notebook."] = None
                     return reference
             stays = reference.startswith("data:") and len(reference) <= SHORT
-            kind, data = self._raster(held, name, {} if stays else notes)
+            kind, data = self._picture(held, name, {} if stays else notes)
             if not kind:
                 return reference if stays else LEFT_OUT
             ours = f"picture-{self.tried}.{kind}"
@@ -77,7 +85,7 @@ class Pictures:
         self.said += len(said)
         return text, found, said
 
-    def _raster(self, held: object, name: str, notes: dict) -> tuple[str, str]:
+    def _picture(self, held: object, name: str, notes: dict) -> tuple[str, str]:
         """The kind of a picture and its base64, or "" and a note why it is left out."""
         self.tried += 1
         if self.tried > MOST:
@@ -97,7 +105,7 @@ class Pictures:
             if kind:
                 self.bytes += size
                 return kind, base64.b64encode(data).decode()
-        notes[f"The picture {_safe(name)} was left out: it is no PNG, JPEG, GIF or WebP."] = None
+        notes[f"The picture {_safe(name)} was left out: it is no PNG, JPEG, GIF, WebP or SVG."] = None
         return "", ""
 
 
@@ -107,6 +115,8 @@ def _value(attribute: re.Pattern, tag: str) -> str:
 
 
 def _decoded(text: str) -> bytes:
+    if text.lstrip()[:1] == "<":  # an SVG as it is
+        return text.encode(errors="replace")
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:

@@ -27,13 +27,14 @@ PNG = (
     + chunk(b"IDAT", zlib.compress(b"\0\0"))
     + chunk(b"IEND", b"")
 )
-RASTER = {
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
+KINDS = {
     "image/png": PNG,
     "image/jpeg": b"\xff\xd8\xff\xe0" + b"j" * 40,
     "image/gif": b"GIF89a" + b"g" * 40,
     "image/webp": b"RIFF\x10\0\0\0WEBPVP8 " + b"w" * 40,
+    "image/svg+xml": b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- by hand -->\n" + SVG,
 }
-SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
 
 
 def b64(data: bytes) -> str:
@@ -67,18 +68,17 @@ def page(nb) -> str:
     return HTMLExporter(config=course.config(), template_name="basic").from_notebook_node(nb)[0]
 
 
-@pytest.mark.parametrize("kind", RASTER)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("declared", ["image/png", "text/html", "image/svg+xml"])
 def test_the_first_bytes_decide(kind, declared):
-    [cell] = taken(attached("![x](attachment:a.png)", a_png={declared: b64(RASTER[kind])}))
+    [cell] = taken(attached("![x](attachment:a.png)", a_png={declared: b64(KINDS[kind])}))
     [(name, held)] = cell.pictures.items()
-    assert held == {kind: b64(RASTER[kind])} and pictures.NAME.fullmatch(name)
+    assert held == {kind: b64(KINDS[kind])} and pictures.NAME.fullmatch(name)
     assert cell.text == f"![x](attachment:{name})" and cell.left_out == ()
 
 
 @pytest.mark.parametrize(("held", "said"), [
-    ({"image/png": b64(SVG)}, "it is no PNG"),
-    ({"image/svg+xml": b64(SVG)}, "it is no PNG"),
+    ({"image/svg+xml": b64(b"<!DOCTYPE svg [<!ENTITY a 'lol'>]>" + SVG)}, "WebP or SVG"),
     ({"image/png": b64(b"<script>alert(1)</script>")}, "it is no PNG"),
     ({"image/png": b64(PNG)[:-3] + "!!!"}, "it is no PNG"),
     ({"image/png": "é" * 40}, "it is no PNG"),
@@ -92,6 +92,7 @@ def test_the_first_bytes_decide(kind, declared):
 def test_others_are_left_out_with_a_word(held, said):
     [cell] = taken(attached("![x](attachment:a.png)", a_png=held))
     assert cell.pictures == {} and len(cell.left_out) == 1 and said in cell.left_out[0]
+    assert f"<em>{cell.left_out[0]}</em>" in safe_markdown(cell.text)  # who reads the answer sees it
 
 
 @pytest.mark.parametrize("attachments", [None, [], "x", 5, {"a.png": None}])
@@ -130,13 +131,17 @@ def test_colabs_pictures_are_taken_out_of_the_text(released):
     assert f"data:image/png;base64,{b64(large)}" in page(made)
 
 
-def test_a_short_drawing_in_the_text_stays_there():
-    """As it was shown before: a picture of this kind runs nothing, and a long one is more text than is read."""
-    short, long = (f"![x](data:image/svg+xml;base64,{b64(SVG * n)})" for n in (1, 1_000))
-    cells = taken(attached(short), attached(long))
-    assert [c.text for c in cells] == [short, "![x](attachment:left-out)"]
-    assert [len(c.left_out) for c in cells] == [0, 1]
-    assert b64(SVG) in safe_markdown(cells[0].text)
+@pytest.mark.parametrize("times", [1, 1_000])
+def test_drawings_are_pictures(times):
+    """In the text, as base64 beside it, and as they are."""
+    drawn = b64(SVG * times)
+    cells = taken(
+        attached(f"![x](data:image/svg+xml;base64,{drawn})"),
+        attached("![x](attachment:a.svg)", a_svg={"image/svg+xml": drawn}),
+        attached("![x](attachment:a.svg)", a_svg={"image/svg+xml": (SVG * times).decode()}),
+    )
+    for cell in cells:
+        assert f'<img src="data:image/svg+xml;base64,{drawn}" alt="x">' in safe_markdown(cell.text, cell.pictures)
 
 
 @pytest.mark.filterwarnings("default")
