@@ -47,27 +47,33 @@ class Collected:
     strangers: list[str] = field(default_factory=list)
     by_name: list[str] = field(default_factory=list)  # a student may choose the name that a platform shows
     missing: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)  # in the gradebook, and neither in a list nor in this archive
+    lists: list[str] = field(default_factory=list)  # files of the class lists, where there are several
     earlier: list[str] = field(default_factory=list)  # not in this archive, but collected before
     unclaimed: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
 
 def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
-    """Put what an archive holds into submitted/, and the class list into the gradebook.
+    """Put what an archive holds into submitted/, and the class lists into the gradebook.
 
-    given  a class list; without one, that which came with the assignment before
+    given  a class list, which takes the place of one of its kind that came with the assignment before; the others stay
     """
     from autograder.grading.gradebook_writer import Writer
 
     Writer(what.root, what.topic, what.config())  # says so if the gradebook does not know the assignment
-    people = class_list.read(given) if given else class_list.saved(what.root, what.topic)
+    people = class_list.read(given) if given else None
+    lists = class_list.saved(what.root, what.topic)
+    if people:
+        lists = [one for one in lists if one.kind != people.kind] + [people]
     kept = what.root / KEPT / what.topic
     found = Collected()
     with what.gradebook() as gradebook, contextlib.ExitStack() as stack:
-        known = roster(gradebook, people, what.fit)
+        known = roster(gradebook, lists, what.fit)
+        before = {*known.people} - known.listed if lists else set()
         archive = stack.enter_context(opened(source, _homes(source, what.topic, known)))
-        if people:
-            people.save(what.root, what.topic)
+        for one in lists:
+            one.save(what.root, what.topic)
         others = {a.name for a in gradebook.assignments} - {what.topic}
         sent, nobodys = _sorted(archive, known, what.topic, others)
         if not sent:
@@ -86,6 +92,8 @@ def collect(what: Class, source: Path, given: Path | None = None) -> Collected:
         ]
     taken, there = {row.student for row in found.rows}, set(what.students)
     found.earlier = sorted(there - taken)
+    found.unlisted = sorted(before - taken)
+    found.lists = [class_list.FILES[one.kind] for one in lists] if len(lists) > 1 else []
     found.missing = sorted((known.listed or known.people.keys()) - taken - there)
     found.complaints = known.complaints
     shutil.rmtree(kept / "staged", ignore_errors=True)
@@ -169,14 +177,21 @@ def _take(what: Class, kept: Path, student: str, sender: Sender, known: Roster, 
     if sender.late or known.people[student].late:
         folder.notes.append(f"late, by {sender.platform or 'the class list'}")
     if known.renamed(sender, student):
-        whole = len(known.members(sender)) > 1
-        alone = ", and its other members get nothing here: the class list needs a column Group"
-        name = sender.name or "a name without letters"
-        folder.notes.append(f"Canvas says it is from {name}" + ("" if whole else f"; if that is a group{alone}"))
+        said = f"Canvas says it is from {sender.name or 'a name without letters'}"
+        if len(known.members(sender)) > 1:
+            folder.notes.append(said)
+        elif not known.grouped:
+            folder.notes.append(
+                f"{said}: if that is a group, its other members get nothing here until the class list has a column Group"
+            )
+        elif team := known.people[student].team:
+            folder.notes.append(f"{said}, and the class list of the group {team}")
     if other := next((o for c in claims.values() for o in c.others if known.by_number.get(("Canvas", o.number))), None):
         if not known.named(sender):
             who = known.by_number["Canvas", other.number]
-            folder.notes.append(f"or {who} sent it for a group {other.name}: the class list needs a column Group")
+            folder.notes.append(
+                f"it may be from {who}, for a group {other.name}: the column Group of the class list would say so"
+            )
     names = sorted(f.relative_to(folder.at).as_posix() for f in folder.files)
     if not names:
         return Row(student, [], "not taken", folder.notes)
@@ -228,11 +243,17 @@ def table(found: Collected, topic: str, all_rows: bool = False) -> str:
     here = f"autograder/{KEPT}/{topic}"
     if any(r.state == "replaced" for r in found.rows):
         lines.append(f"What was replaced is in {here}/replaced.")
+    if found.lists:
+        lines.append(
+            wrapped(f"Class lists that count, in {here}: {', '.join(found.lists)}; delete that of a wrong one.", 0)
+        )
+    gone = "`nbgrader db student remove ID` in autograder/, and its folder in submitted/"
     most = None if all_rows else ROWS
     for head, names in (
         ("Nothing from", found.missing),
         ("Not in this archive, but collected before", found.earlier),
         ("Not in the class list, so taken under the platform's number", found.strangers),
+        (f"In the gradebook, but in no class list; if a wrong list brought them, remove each: {gone}", found.unlisted),
         ("Found by the name, for want of a number in the class list", found.by_name),
         (f"Belongs to nobody, kept in {here}/unclaimed", found.unclaimed),
         ("Rows of the class list without an id of their own", found.complaints),

@@ -13,7 +13,7 @@ from nbgrader.api import Gradebook, SubmittedAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import CsvExportPlugin, ExportPlugin
 
-from .class_list import CANVAS, ClassList, key, newest
+from .class_list import CANVAS, ClassList, key, newest, saved
 
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")  # the wide ones count as = + - @ in some countries
@@ -97,9 +97,14 @@ class Canvas(ExportPlugin):
 
     def export(self, gradebook: Gradebook) -> None:
         assignments, students = chosen(self, gradebook)
-        given = newest(Path(CourseDirectory(parent=self).root), CANVAS, [a.name for a in assignments])
+        root = Path(CourseDirectory(parent=self).root)
+        given = newest(root, CANVAS, [a.name for a in assignments])
         columns = [c for c in given.columns if c in OWN] if given else list(FIXED)
         rows = dict(zip(given.students, given.rows)) if given else {}
+        if given:  # those of another platform are nobody in Canvas
+            lists = [one for a in assignments for one in saved(root, a.name) if one.kind != CANVAS]
+            others = {student for one in lists for student in one.students} - rows.keys()
+            students = [s for s in students if s.lms_user_id or s.id not in others]
         titles = [title(given, a.name) for a in assignments]
         with open(self.to or "canvas.csv", "w", newline="", encoding="utf-8") as file:
             table = csv.writer(file)

@@ -3,6 +3,7 @@
 Columns are found by their names. The rows are kept as they came, because the platform wants some of them back.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -18,12 +19,15 @@ from autograder.grading.records import replace
 from autograder.places import SourceError
 
 KEPT = Path("collected")
-"""Beside the gradebook, a folder for each assignment: the class list, what was replaced, what nobody claimed."""
+"""Beside the gradebook, a folder for each assignment: the class lists, what was replaced, what nobody claimed."""
 
 PARTICIPANT = "Participant "
 """Before Moodle's number of a person in an assignment: the id of those of whom nothing else is known."""
 
 CANVAS, WORKSHEET, PEOPLE = "Canvas's gradebook", "Moodle's grading worksheet", "a list of people"
+FILES = {CANVAS: "class-canvas.json", WORKSHEET: "class-moodle.json", PEOPLE: "class.json"}
+"""Of each kind a list: an assignment may come from two platforms, and each wants its own columns back."""
+
 NAMES = {
     "id": ("id", "studentid"),
     "first": ("firstname", "givenname"),
@@ -111,24 +115,27 @@ class ClassList:
         return Person(ids, first, last, of("email"), of("lms"), number, late, team) if ids else None
 
     def save(self, course: Path, topic: str) -> None:
-        to = course / KEPT / topic / "class.json"
+        to = course / KEPT / topic / FILES[self.kind]
         to.parent.mkdir(parents=True, exist_ok=True)
         replace(to, json.dumps(self.__dict__, ensure_ascii=False, indent=1))
 
 
-def saved(course: Path, topic: str) -> ClassList | None:
-    """The list that came with an assignment."""
-    try:
-        return ClassList(**json.loads((course / KEPT / topic / "class.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
+def saved(course: Path, topic: str) -> list[ClassList]:
+    """The lists that came with an assignment, the newest of each kind, in the order in which they came."""
+    found = {}
+    for file in sorted((course / KEPT / topic).glob("class*.json"), key=lambda p: p.stat().st_mtime):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            one = ClassList(**json.loads(file.read_text(encoding="utf-8")))
+            found.pop(one.kind, None)
+            found[one.kind] = one
+    return [*found.values()]
 
 
 def newest(course: Path, kind: str, topics: list[str]) -> ClassList | None:
     """The last list of this kind: that of one of these assignments, else of any."""
-    files = sorted((course / KEPT).glob("*/class.json"), key=lambda p: (p.parent.name in topics, p.stat().st_mtime))
-    found = (saved(course, p.parent.name) for p in reversed(files))
-    return next((one for one in found if one and one.kind == kind), None)
+    files = sorted((course / KEPT).glob("*/class*.json"), key=lambda p: (p.parent.name in topics, p.stat().st_mtime))
+    found = (one for file in reversed(files) for one in saved(course, file.parent.name))
+    return next((one for one in found if one.kind == kind), None)
 
 
 def read(path: Path) -> ClassList:

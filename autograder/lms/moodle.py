@@ -28,12 +28,12 @@ class Moodle(ExportPlugin):
 
     def export(self, gradebook: Gradebook) -> None:
         assignments, students = chosen(self, gradebook)
-        given = saved(Path(CourseDirectory(parent=self).root), assignments[0].name) if len(assignments) == 1 else None
-        if given and given.kind == WORKSHEET:
+        lists = saved(Path(CourseDirectory(parent=self).root), assignments[0].name) if len(assignments) == 1 else []
+        if given := next((one for one in lists if one.kind == WORKSHEET), None):
             rows = self._worksheet(gradebook, assignments[0], {s.id for s in students}, given)
         else:
             rows, left = self._table(gradebook, assignments, students)
-            if left and given and given.kind != CANVAS:
+            if left and any(one.kind != CANVAS for one in lists):
                 names = ", ".join(plain(name, 40) for name in left)
                 print(f"Not in moodle.csv, for want of an e-mail address: {names}.", file=sys.stderr)
         with open(self.to or "moodle.csv", "w", newline="", encoding="utf-8") as file:

@@ -17,7 +17,8 @@ class Roster:
     """Student's id -> what is known of the person, and the ways from a sender to an id."""
 
     people: dict[str, Person] = field(default_factory=dict)
-    listed: set[str] = field(default_factory=set)  # those whom the class list names
+    listed: set[str] = field(default_factory=set)  # those whom a class list names
+    grouped: bool = False  # a class list has a column for the group
     complaints: list[str] = field(default_factory=list)
     by_number: dict[tuple[str, str], str] = field(default_factory=dict)
     by_name: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -27,9 +28,11 @@ class Roster:
 
         Moodle writes the group's name and number; Canvas the group's name, and the number of the member who sent it.
         """
-        if sender.platform == "Moodle" and any(p.team for p in self.people.values()):
-            return [s for s, p in self.people.items() if p.team and _group(sender.name) in _in_folder(p.team)]
         student = self.find(sender)
+        if sender.platform == "Moodle" and any(p.team and p.moodle for p in self.people.values()):
+            own = _in_moodle(self.people[student]) if student else set()  # else the number may be a group's
+            found = [s for s, p in self.people.items() if p.team and _group(sender.name) in _in_folder(p.team)]
+            return found or [student] * (key(sender.name) in own)
         team = self.people[student].team if student else ""
         if sender.platform == "Canvas" and team and in_file(team) == key(sender.name):
             return [s for s, p in self.people.items() if _group(p.team) == _group(team)]
@@ -59,8 +62,7 @@ class Roster:
         sent = Counter((s.platform, key(s.name)) for s in {replace(s, late=False) for s in unknown})
         named: dict[tuple[str, str], list[str]] = {}
         for student, p in self.people.items():
-            moodle = {key(p.first + p.last), key(p.last + p.first)}
-            for platform, number, own in (("Canvas", p.canvas, _own(p)), ("Moodle", p.moodle, moodle)):
+            for platform, number, own in (("Canvas", p.canvas, _own(p)), ("Moodle", p.moodle, _in_moodle(p))):
                 for name in own - {""}:
                     if not number:
                         named.setdefault((platform, name), []).append(student)
@@ -82,6 +84,11 @@ def _own(p: Person) -> set[str]:
     return {in_file(p.first + p.last), in_file(p.last + p.first)}
 
 
+def _in_moodle(p: Person) -> set[str]:
+    """What Moodle writes of a person's name, as a key."""
+    return {key(p.first + p.last), key(p.last + p.first)} - {""}
+
+
 def _group(name: str) -> str:
     """A group's name as two places may both write it; one of signs alone, such as \u2605, is its signs."""
     return key(name) or "".join(name.replace("_", " ").split())
@@ -101,42 +108,41 @@ def in_file(name: str) -> str:
     return key("".join(c for c in name if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"))
 
 
-def roster(gradebook: Gradebook, given: ClassList | None, fit: Callable[[str], bool]) -> Roster:
-    """The students of the gradebook, and those of the class list, whose rows learn their ids here."""
-    found = Roster()
+def roster(gradebook: Gradebook, lists: list[ClassList], fit: Callable[[str], bool]) -> Roster:
+    """The students of the gradebook, and those of the class lists, whose rows learn their ids here."""
+    found = Roster(grouped=any(one.place("team") is not None for one in lists))
     for s in gradebook.students:
         found.people[s.id] = Person(
             (s.id,), s.first_name or "", s.last_name or "", s.email or "", canvas=s.lms_user_id or ""
         )
-    if given:
-        by_canvas = {p.canvas: s for s, p in found.people.items() if p.canvas}
-        by_email = {p.email.casefold(): s for s, p in found.people.items() if p.email}
-        given.students = []
-        for row, person in zip(given.rows, given.people()):
-            student = _id(found, person, by_canvas, by_email, fit) if person else None
-            given.students.append(student or "")
-            if student and person:
-                old = found.people.get(student, person)
-                found.people[student] = Person(
-                    (student,), person.first or old.first, person.last or old.last, person.email or old.email,
-                    person.canvas or old.canvas, person.moodle, person.late, person.team,
-                )  # fmt: skip
-                found.listed.add(student)
-            elif person:
-                found.complaints.append(", ".join(filter(None, row))[:60])
+    for one in lists:
+        _take(found, one, fit)
     found.index()
     return found
 
 
-def _id(found: Roster, person: Person, by_canvas, by_email, fit) -> str | None:
-    """The id that the gradebook has for a person, else the first that it may have."""
-    ids = [i for i in person.ids if fit(i) and i not in found.listed]
-    known = [
-        by_canvas.get(person.canvas),
-        *(i for i in ids if i in found.people),
-        by_email.get(person.email.casefold()),
-    ]
-    return next((i for i in (*known, *ids) if i and i not in found.listed), None)
+def _take(found: Roster, given: ClassList, fit: Callable[[str], bool]) -> None:
+    by_canvas = {p.canvas: s for s, p in found.people.items() if p.canvas}
+    by_email = {p.email.casefold(): s for s, p in found.people.items() if p.email}
+    taken: set[str] = set()  # by a row of this list
+    given.students = []
+    for row, person in zip(given.rows, given.people()):
+        ids = [i for i in person.ids if fit(i)] if person else []
+        # The id that the gradebook has for a person, else the first that it may have.
+        known = [by_canvas.get(person.canvas), *(i for i in ids if i in found.people),
+                 by_email.get(person.email.casefold())] if person else []  # fmt: skip
+        student = next((i for i in (*known, *ids) if i and i not in taken), "")
+        given.students.append(student)
+        if student and person:
+            old = found.people.get(student, person)
+            found.people[student] = Person(
+                (student,), person.first or old.first, person.last or old.last, person.email or old.email,
+                person.canvas or old.canvas, person.moodle or old.moodle, person.late or old.late, person.team or old.team,
+            )  # fmt: skip
+            taken.add(student)
+        elif person:
+            found.complaints.append(", ".join(filter(None, row))[:60])
+    found.listed |= taken
 
 
 def enter(gradebook: Gradebook, people: dict[str, Person]) -> None:

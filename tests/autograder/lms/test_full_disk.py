@@ -49,4 +49,4 @@ def test_a_disk_that_fills(stage, what, disk, tmp_path, monkeypatch, capsys):  #
     os.remove(disk / "filler")
     assert collect.main(argv) == 0
     assert lies(course, "ada") == lies(course, "bob") == {"exercises.ipynb": B * 100}
-    assert class_list.saved(course.root, TOPIC).students
+    assert class_list.saved(course.root, TOPIC)[0].students

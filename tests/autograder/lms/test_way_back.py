@@ -185,3 +185,46 @@ def safe(text: str) -> None:
     """No cell is a formula; a bare "-", Moodle's "no date", is none."""
     for row in csv.reader(io.StringIO(text)):
         assert not any(c.lstrip()[:1] in ("=", "+", "@") or (c.startswith("-") and c != "-") for c in row), row
+
+
+@pytest.mark.parametrize("first", ["canvas", "moodle"])
+def test_two_platforms_each_get_their_own_back(first, what, tmp_path):
+    """Half of the class is in Canvas and half in Moodle; neither list takes the other's columns or people away."""
+    halves, lists = {"canvas": CLASS[:6], "moodle": CLASS[6:12]}, {"canvas": canvas_list, "moodle": moodle_list}
+    names, points = {"canvas": canvas_name, "moodle": moodle_name}, {}
+    for platform in (first, *(halves.keys() - {first})):
+        files = {names[platform](m, "exercises.ipynb"): A for m in halves[platform]}
+        given = lists[platform](tmp_path, halves[platform])
+        found = collect.collect(what, zipped(tmp_path / "s.zip", files), given)
+        assert len(found.rows) == 6 and not (found.strangers or found.missing or found.unlisted)
+        points |= {r.student: 0.5 * i for i, r in enumerate(found.rows, 1)}
+    assert {*found.lists} == {"class-canvas.json", "class-moodle.json"}
+    graded(what, points)
+    grades, made = canvas_import((what.root / "canvas.csv").read_text(encoding="utf-8"), CLASS, ASSIGNMENTS)
+    assert {n for n, a in grades if a == 4711} == {m.number for m in halves["canvas"]} and not made
+    text = (what.root / "moodle.csv").read_text(encoding="utf-8")
+    assert moodle_worksheet_import(text, CLASS, 5).keys() == {m.number for m in halves["moodle"]}
+
+
+def test_the_strangers_of_a_wrong_list_can_go(what, tmp_path):
+    """A worksheet whose people are others', then the right one: who stays behind is named, and how each goes."""
+    others = [Member("No", f"Body{i}", 9000 + i, email=f"no{i}@example.org") for i in range(3)]
+    source = zipped(tmp_path / "s.zip", {moodle_name(m, "exercises.ipynb"): A for m in CLASS[:3]})
+    assert len(collect.collect(what, source, moodle_list(tmp_path, others)).strangers) == 3
+    found = collect.collect(what, source, moodle_list(tmp_path, CLASS[:3]))
+    left = {m.email for m in others}
+    assert {*found.unlisted} == left and "nbgrader db student remove" in collect.table(found, TOPIC)
+    with what.gradebook() as gradebook:
+        for student in left:
+            gradebook.remove_student(student)
+    assert not collect.collect(what, source).unlisted
+
+
+def test_a_column_for_groups_makes_nobody_a_stranger(what, tmp_path):
+    """The names of groups in a list, for work that each hands in alone."""
+    rows = [[*row, team] for row, team in zip(worksheet(CLASS[:3]), ("Group", "Red", "Red", ""))]
+    (tmp_path / "m.csv").write_text(csv_text(rows), encoding="utf-8")
+    found = collect.collect(
+        what, zipped(tmp_path / "s.zip", {moodle_name(m, "a.ipynb"): A for m in CLASS[:3]}), tmp_path / "m.csv"
+    )
+    assert {r.student for r in found.rows} == {m.email for m in CLASS[:3]} and not found.strangers
