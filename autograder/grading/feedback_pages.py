@@ -48,9 +48,13 @@ class Page:
 
 
 def write_feedback(run, progress: bool = False) -> None:
-    """The feedback pages that are missing, or whose scores or comments are not those of the gradebook any more."""
+    """The feedback pages that are missing, or whose scores or comments are not those of the gradebook any more.
+
+    A SourceError, behind all others, if one could not be made, not even of text alone.
+    """
     what, shown = run.what, run.writer.shown()
     wanted: dict[str, str] = {}
+    failed: dict[str, str] = {}  # student -> why there is no page
     for student in what.students:
         record = run.known.load(student)
         now = digest(shown.get(student, ""), record.paper) if record and record.written else ""
@@ -63,12 +67,20 @@ def write_feedback(run, progress: bool = False) -> None:
             if is_full(page.why):
                 what.page(page.student).unlink(missing_ok=True)  # it may be cut
                 raise SourceError(FULL)
+            if not page.there:
+                failed[page.student] = page.why
             if page.why:
                 kind = "is plain" if page.there else "could not be written"
                 bar.write(f"The feedback page of {plain(page.student)} {kind}: {plain(page.why)}", file=sys.stderr)
             record = run.known.load(page.student)
             record.paged = "" if page.again else wanted[page.student]
             run.known.save(record)
+    if failed:
+        student, why = next(iter(failed.items()))
+        raise SourceError(
+            f"{len(failed)} of {len(wanted)} feedback pages could not be written, that of {plain(student)} for example because"
+            f" of this: {plain(why).rstrip('.')}. Points and exports are kept: mend it, and run the same command again."
+        )
 
 
 def write_pages(what, students: list[str]) -> Iterator[Page]:

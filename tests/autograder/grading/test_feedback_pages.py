@@ -15,7 +15,7 @@ from autograder import grade
 from autograder.grading import feedback_pages, intake, nbgrader_steps
 from autograder.grading.one_submission import Graded
 from autograder.grading.rebuild import rebuild
-from autograder.places import ROOT
+from autograder.places import ROOT, SourceError
 from tests.autograder import classes
 from tests.autograder.grading.test_jobs import gone
 
@@ -157,13 +157,19 @@ def test_a_killed_grader_leaves_no_process(class_of):
 
 
 @pytest.mark.slow("makes pages")
-def test_a_folder_that_cannot_be_written_costs_its_page_and_no_more(class_of, capsys):
-    what = class_of("ada", "bob")
+def test_a_page_that_cannot_be_written_is_an_error_and_stops_no_other(class_of, capsys):
+    what, shown = class_of("ada", "bob"), []
     what.page("ada").parent.parent.parent.mkdir(exist_ok=True)
     what.page("ada").parent.parent.write_text("a file where the folder should be")
-    found = {p.student: p for p in feedback_pages.write_pages(what, what.students)}
-    assert not found["ada"].there and found["ada"].again and found["ada"].why
-    assert found["bob"] == feedback_pages.Page("bob")
+    for pages in (2, 1):  # the next grading tries again, and the status says so each time
+        with pytest.raises(
+            SourceError, match=f"1 of {pages} feedback pages could not be written, that of ada .*Points"
+        ):
+            grade.grade(what, progress=False, show=shown.append)
+    assert what.page("bob").is_file() and len(shown) == 2
+    what.page("ada").parent.parent.unlink()
+    grade.grade(what, progress=False)
+    assert what.page("ada").is_file()
 
 
 @pytest.mark.slow("takes the class that others make pages of")
