@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from . import wire
 from .cell_names import exercise_number, key_of
 from .cell_outputs import failure, length, points_of, shown, stopped, verdict
-from .sandbox import Host, Limits, Sandbox, available, last_words
+from .sandbox import Host, Limits, Sandbox, available, last_words, missing
 
 LIVES = 6  # children for one submission: the first, and one for each that had to be ended
 START = 120  # seconds until a sandbox is warm
@@ -174,7 +174,9 @@ class Peer:
         except (wire.WireError, TimeoutError):
             words = last_words(self.sandbox.said)
             self.stop()
-            raise Refused(f"The {module} does not start in its sandbox ({engine.host.level}): {words}") from None
+            raise Refused(
+                f"The {module} does not start in its sandbox ({engine.host.level}): {words}.{missing()}"
+            ) from None
 
     def ask(self, seconds: float, descriptors=(), **request) -> dict:
         """Closed if it died, TimeoutError if it hangs; it is ours, so its word counts."""

@@ -233,7 +233,7 @@ def last_words(said: IO[bytes]) -> str:
     ('OSError: no', 'it said nothing')
     """
     said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
-    return (said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:300]
+    return (said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:500]
 
 
 def _folder() -> tuple[str, IO]:
@@ -272,6 +272,18 @@ def _shown(whole: bool) -> list[tuple[str, str]]:
     if whole:
         return [*listed, (str(HELPERS), f"{INSIDE}/helpers"), (str(PACKAGE), f"{INSIDE}/engine")]
     return listed + [(str(PACKAGE / f"{m}.py"), f"{INSIDE}/engine/{m}.py") for m in CHILD]
+
+
+def missing() -> str:
+    """A sentence about folders from which this Python takes packages, as by a `.pth` file, and which no sandbox shows."""
+    shown = [os.path.realpath(source) for source, _ in _shown(True) if source]
+    folders = dict.fromkeys(
+        os.path.realpath(p) for p in sys.path if os.path.isdir(p) and not os.path.isdir(f"{p}/helpers")
+    )
+    lacking = [p for p in folders if not any(_below(p, s) for s in shown)]
+    if not lacking:
+        return ""
+    return f" The sandbox lacks {' and '.join(lacking)}, where this Python finds packages too: install these into {sys.prefix}."
 
 
 def _below(path: str, folder: str) -> bool:

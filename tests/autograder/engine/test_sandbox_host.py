@@ -169,3 +169,20 @@ def threads() -> int:
         with contextlib.suppress(psutil.Error):
             count += process.num_threads() * (process.uids().effective == os.getuid())
     return count
+
+
+@pytest.mark.slow("starts an engine in another environment")
+def test_a_folder_of_a_stacked_environment_is_named(tmp_path, walls):
+    """An environment that takes its packages from another one, by a .pth file."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    packages = next(os.path.realpath(p) for p in sys.path if Path(p, "jax").is_dir())
+    next((tmp_path / "env").glob("lib/python*/site-packages")).joinpath("other.pth").write_text(packages)
+    start = "from autograder.engine.run_submission import Engine; Engine().warm_zygote()"
+    command = [tmp_path / "env" / "bin" / "python", "-c", start]
+    ended = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True
+    )
+    said = ended.stderr.splitlines()[-1]
+    assert ended.returncode == 1 and "No module named" in said
+    assert f"The sandbox lacks {packages}, where" in said and said.endswith(f"install these into {tmp_path / 'env'}.")
+    assert packages not in sandbox.missing()
