@@ -4,7 +4,6 @@ import pytest
 from jupyter_core.paths import jupyter_config_path
 from jupyter_server.extension.config import ExtensionConfigManager
 from jupyterlab_server.config import get_static_page_config
-from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.places import COURSE
 
@@ -17,9 +16,3 @@ def test_who_has_the_formgrader(folder, grades, monkeypatch):
     assert on_server["nbgrader.server_extensions.formgrader"] == grades
     assert in_lab.get("@jupyter/nbgrader:formgrader", False) != grades
     assert on_server["nbgrader.server_extensions.assignment_list"] and "@jupyter/nbgrader:assignment-list" not in in_lab
-
-
-def test_both_are_of_one_course():
-    courses = {PyFileConfigLoader("nbgrader_config.py", path=str(COURSE / f)).load_config().CourseDirectory.course_id
-               for f in ("", "students")}  # fmt: skip
-    assert courses == {"rooflines"}

@@ -74,10 +74,6 @@ def test_lists_are_kept_and_that_of_the_assignment_is_preferred(tmp_path):
     assert newest(tmp_path, WORKSHEET, [TOPIC]) is None
     (tmp_path / "collected" / TOPIC / "class-canvas.json").write_text("{")
     assert saved(tmp_path, TOPIC) == [] and newest(tmp_path, CANVAS, [TOPIC]) == other
-    people = ClassList(PEOPLE, ["id"], [["ada"]], ["ada"])
-    for one in (people, mine):
-        one.save(tmp_path, TOPIC)
-    assert saved(tmp_path, TOPIC) == [people, mine] and newest(tmp_path, PEOPLE, []) == people
 
 
 def test_a_worksheet_in_another_language_is_told_from_a_list_of_people(tmp_path):
