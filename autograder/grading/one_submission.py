@@ -21,6 +21,7 @@ from nbformat.v4 import new_markdown_cell, new_output
 
 from autograder.engine.cell_names import key_of
 from autograder.engine.cell_outputs import cleaned
+from autograder.engine.plain_text import clean
 from autograder.engine.run_submission import Bundle, Engine, bundle
 from autograder.engine.sandbox import HELPERS, Limits
 from autograder.places import COURSE
@@ -192,7 +193,7 @@ def refused(released: NotebookNode, why: str) -> NotebookNode:
         cell.metadata.released = True
         if cell.metadata.get("nbgrader", {}).get("grade") and cell.cell_type == "code":
             cell.outputs = [new_output("execute_result", data={"text/plain": "0"}, execution_count=None)]
-    nb.cells.insert(0, new_markdown_cell(f"**This submission could not be graded.** {why}", id="not-graded"))
+    nb.cells.insert(0, new_markdown_cell(f"**This submission could not be graded.** {clean(why)}", id="not-graded"))
     return nb
 
 
