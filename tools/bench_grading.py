@@ -126,7 +126,7 @@ def measured(command: list[str], students: int, **settings: str) -> Taken:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    env = {**os.environ, "COURSE_SECRET": "bench", "PYTHONPATH": path, **settings}
+    env = {**os.environ, "COURSE_SECRET": "of the bench, and as long as it has to be", "PYTHONPATH": path, **settings}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     wall = time.monotonic() - began

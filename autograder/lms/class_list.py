@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autograder.grading.class_summary import plain
 from autograder.grading.intake import LARGEST
-from autograder.grading.records import replace
+from autograder.grading.whole_files import replace
 from autograder.places import SourceError
 
 KEPT = Path("collected")
@@ -121,13 +121,18 @@ class ClassList:
 
 
 def saved(course: Path, topic: str) -> list[ClassList]:
-    """The lists that came with an assignment, the newest of each kind, in the order in which they came."""
+    """The lists that came with an assignment, the newest of each kind, in the order in which they came; an error if one is not whole."""
     found = {}
     for file in sorted((course / KEPT / topic).glob("class*.json"), key=lambda p: p.stat().st_mtime):
-        with contextlib.suppress(OSError, ValueError, TypeError):
+        try:
             one = ClassList(**json.loads(file.read_text(encoding="utf-8")))
-            found.pop(one.kind, None)
-            found[one.kind] = one
+        except (OSError, ValueError, TypeError):
+            raise SourceError(
+                f"The class list kept in {course.name}/{KEPT}/{topic}/{file.name} is not whole: collect again with CLASS=…, "
+                "or remove it."
+            ) from None
+        found.pop(one.kind, None)
+        found[one.kind] = one
     return [*found.values()]
 
 

@@ -28,6 +28,7 @@ from tests.autograder.lms.platforms import (
 
 TOPIC = "ch01_sample"
 SAMPLE = Tree(ROOT / "tests" / "autograder" / "sample")
+SECRET = "not a secret, and as long as one"
 DUE = "2030-02-01 12:00:00 UTC"
 RIGHT = "def seconds(V, W):\n    return V / W"
 WRONG = "def seconds(V, W):\n    return W / V"
@@ -91,7 +92,7 @@ def apart(patch, folder: Path) -> None:
     for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         patch.setenv(name, str(folder / "home"))
     (folder / "home").mkdir(exist_ok=True)
-    patch.setenv("COURSE_SECRET", "not a secret")
+    patch.setenv("COURSE_SECRET", SECRET)
     patch.setattr(grade, "pool", Serial)
     Serial.jobs = []
 

@@ -25,7 +25,7 @@ from tests.autograder.attacks import target
 from tests.autograder.attacks.kinds import Student
 
 LIMITS = Limits(cell=6, check=15, submission=90, memory=2_000_000_000, processes=100)
-CANARIES = ("canary-of-the-host", "canary-of-the-secret", "canary-of-the-hidden-tests")
+CANARIES = ("canary-of-the-host", "canary-of-the-secret-of-this-course", "canary-of-the-hidden-tests")
 LARGEST = 4_000_000  # bytes of a stored notebook
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from autograder import grade_own, release
 from autograder.places import COURSE, ROOT
-from tests.autograder.classes import RIGHT, SAMPLE, SECOND, TOPIC, cell
+from tests.autograder.classes import RIGHT, SAMPLE, SECOND, SECRET, TOPIC, cell
 from tests.autograder.grading import commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -24,7 +24,7 @@ def nbgrader(tmp_path):
         n for n in names if folder == str(COURSE) and n in MADE])  # fmt: skip
     shutil.copytree(ROOT / "helpers", tmp_path / "helpers")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER_CONFIG", "COURSE_", "PYTHONPATH"))}
-    environment |= {"HOME": str(tmp_path / "home"), "COURSE_SECRET": "not a secret"}
+    environment |= {"HOME": str(tmp_path / "home"), "COURSE_SECRET": SECRET}
     with commands.nbgrader(tmp_path / "autograder", environment) as run:
         yield run
 

@@ -100,7 +100,7 @@ class Course:
 def test_fifty_kills(opened, tmp_path, monkeypatch):
     host = sandbox.available()
     needs(not host.refusal, host.refusal)
-    monkeypatch.setenv("COURSE_SECRET", "not a secret")
+    monkeypatch.setenv("COURSE_SECRET", classes.SECRET)
     monkeypatch.setenv("HOME", str(tmp_path))
     calm, torn = Course(tmp_path / "calm", opened), Course(tmp_path / "torn", opened)
     chance, kills = random.Random(50), 0

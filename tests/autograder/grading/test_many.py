@@ -39,7 +39,7 @@ def what(opened, tmp_path):
 def test_two_thousand(what, tmp_path, monkeypatch):
     host = sandbox.available()
     needs(not host.refusal, host.refusal)
-    monkeypatch.setenv("COURSE_SECRET", "not a secret")
+    monkeypatch.setenv("COURSE_SECRET", classes.SECRET)
     monkeypatch.setenv("HOME", str(tmp_path))
     words = str(what.root), TOPIC, "2", str(tmp_path / "log"), "no-pages"
     run = subprocess.Popen(

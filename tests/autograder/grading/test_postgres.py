@@ -20,7 +20,7 @@ from autograder.grade import Class
 from autograder.making import in_process_grading
 from autograder.places import COURSE, ROOT
 from tests import postgres
-from tests.autograder.classes import SAMPLE, TOPIC, cell
+from tests.autograder.classes import SAMPLE, SECRET, TOPIC, cell
 from tests.autograder.grading import commands
 from tests.skip_conditions import needs
 from tests.tiers import some
@@ -56,7 +56,7 @@ class Course:
             k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER_", "COURSE_", "PYTHONPATH"))
         }
         self.environment |= {
-            "HOME": str(folder), "COURSE_SECRET": "of this test", "COURSE_WORKERS": "1", "PYTHONWARNINGS": "ignore",
+            "HOME": str(folder), "COURSE_SECRET": SECRET, "COURSE_WORKERS": "1", "PYTHONWARNINGS": "ignore",
             "COURSE_DB_URL": url, "JUPYTER_CONFIG_PATH": str(self.root),  # as in a terminal of `make lab`
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if Path(p, "psycopg").is_dir()),
         }  # fmt: skip

@@ -72,8 +72,12 @@ def test_lists_are_kept_and_that_of_the_assignment_is_preferred(tmp_path):
     assert saved(tmp_path, TOPIC) == [mine]
     assert newest(tmp_path, CANVAS, [TOPIC]) == mine and newest(tmp_path, CANVAS, []) == other
     assert newest(tmp_path, WORKSHEET, [TOPIC]) is None
-    (tmp_path / "collected" / TOPIC / "class-canvas.json").write_text("{")
-    assert saved(tmp_path, TOPIC) == [] and newest(tmp_path, CANVAS, [TOPIC]) == other
+    kept = tmp_path / "collected" / TOPIC / "class-canvas.json"
+    for damaged in (b"", b"{", kept.read_bytes()[:-1], bytes(100)):
+        kept.write_bytes(damaged)
+        for read_again in (lambda: saved(tmp_path, TOPIC), lambda: newest(tmp_path, CANVAS, [TOPIC])):
+            with pytest.raises(SourceError, match="class-canvas.json is not whole: collect again"):
+                read_again()
 
 
 def test_a_worksheet_in_another_language_is_told_from_a_list_of_people(tmp_path):

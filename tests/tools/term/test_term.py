@@ -123,7 +123,7 @@ def begun(folder: Path, monkeypatch) -> Term:
     """The course, released, with a deadline; its students have not handed in yet."""
     for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(folder / "home-of-mine"))
-    monkeypatch.setenv("COURSE_SECRET", "of this term")
+    monkeypatch.setenv("COURSE_SECRET", "of this term, and as long as it has to be")
     limits = dataclasses.replace(batch.LIMITS, memory=1_500_000_000)
     assignment = grade.Class.assignment
     monkeypatch.setattr(grade.Class, "assignment", lambda self: dataclasses.replace(assignment(self), limits=limits))
