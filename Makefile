@@ -74,8 +74,9 @@ release: $(READY)
 collect: $(READY) $(ADDED)
 	python -m autograder.collect $(ASSIGNMENT) $(if $(FROM),--from "$$FROM") $(if $(CLASS),--class "$$CLASS")
 
+# DRY=1 only says what would change; AGAIN=4.30 judges this exercise anew for everybody who misses points in it.
 grade: $(READY) $(ADDED)
-	python -m autograder.grade $(ASSIGNMENT)
+	python -m autograder.grade $(ASSIGNMENT)$(if $(filter-out 0,$(DRY)), --dry)$(if $(AGAIN), --again $(AGAIN))
 
 demo: $(READY)
 	python -m autograder.demo

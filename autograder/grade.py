@@ -4,7 +4,7 @@ Answers run in sandboxes, checks apart from them; a submission that breaks stops
 Stop it at any moment and start it again: it goes on where it was, and scores given by hand stay.
 
 COURSE_SEED     fixes the shapes that checks draw, the same for the class (default 0)
-COURSE_SECRET   hidden values are drawn from it (default: a private file of yours, made on first use)
+COURSE_SECRET   hidden values are drawn from it, 32 characters or more (default: a private file of yours, made on first use)
 COURSE_DB_URL   the gradebook (default: SQLite in autograder/)
 COURSE_WORKERS  how many at a time, or "dask", or a Dask scheduler as tcp://host:port
 COURSE_SANDBOX  "off": run answers without walls, so that they can read and change all that you can
@@ -12,9 +12,11 @@ COURSE_SANDBOX  "off": run answers without walls, so that they can read and chan
 
 import argparse
 import contextlib
+import functools
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +26,14 @@ from tqdm import tqdm
 
 from autograder.engine.host import UNSAFE
 from autograder.engine.sandbox import available
-from autograder.grading.class_summary import Result, absent, by_exercise, complaints, plain, table, titles
+from autograder.grading.class_summary import Result, absent, by_exercise, complaints, number_of, plain, table, titles
 from autograder.grading.feedback_pages import write_feedback
 from autograder.grading.hidden_values import secret
-from autograder.grading.one_submission import Assignment, digest
-from autograder.grading.records import Record, Records, Sent
+from autograder.grading.one_submission import Assignment
+from autograder.grading.records import Decides, Record, Records, Sent
+from autograder.grading.what_changed import Changes, points
 from autograder.grading.workers import pool
+from autograder.lms.exports import export
 from autograder.making.in_process_grading import exercise_of
 
 from . import course
@@ -124,30 +128,39 @@ class Run:
     """One grading on its way."""
 
     what: Class
-    assignment: Assignment
-    secret: str
+    decides: Decides
     known: Records
     writer: object
-    late: dict[str, str]  # student -> what decides how late a submission is, "" for all others
+    changes: Changes = field(default_factory=Changes)
     open: dict[str, tuple[Record, bytes | None]] = field(default_factory=dict)  # jobs that workers have
     faults: dict[str, str] = field(default_factory=dict)
+    news: dict[str, tuple[dict, float]] = field(default_factory=dict)  # points and penalties that were not said before
 
     def jobs(self, bar: tqdm):
         """What has to be done, read while it is being done: the class is never in memory at once."""
-        grades = self.writer.grades()
+        grades, late, due = self.writer.grades(), self.writer.penalties(), self.writer.penalties_due()
         for student in self.what.students:
             sent, known = self.what.sent(student), self.known.load(student)
-            if known and (student not in grades or not self.writer.has(student)):
-                known.written = False  # another gradebook, or an older copy of it
-            if records.done(self.assignment, sent, known, self._late(student)):
+            why = records.reasons(self.decides, sent, known) or self._lost(known, student in grades)
+            if not why and not abs(late.get(student, 0.0) - due.get(student, 0.0)) < 1e-9:  # also if it is no number
+                why = ["points that lateness costs"]
+            if not why:
+                self.writer.hand_on(student)
                 bar.update()
                 continue
-            job, record = records.job(self.assignment, sent, known, self.secret, self._late(student))
+            self.changes.why[student] = why
+            job, record = records.job(self.decides, sent, known)
             self.open[student] = record, sent.stamp
             yield job
 
-    def _late(self, student: str) -> str:
-        return self.late.get(student, self.late[""])
+    def _lost(self, known: Record, in_gradebook: bool) -> list[str]:
+        """What is not there, or not whole, of all that was written for a submission."""
+        if not (known.written and in_gradebook):
+            return ["not in the gradebook"]
+        graded = self.writer.graded(known.student)
+        if graded == known.graded:
+            return []
+        return ["the graded notebook is not as it was written" if graded else "the graded notebook is gone"]
 
     def take(self, found) -> None:
         """Keep what a worker found, then put it into the gradebook."""
@@ -163,7 +176,7 @@ class Run:
                 self.writer.must_answer()
                 self.faults[found.student] = f"The gradebook did not take it: {why}"
                 return
-            record.written, record.changed = True, []
+            record.written, record.changed, record.graded = True, [], self.writer.graded(found.student)
             self.known.save(record)
         except SourceError:
             raise
@@ -172,6 +185,13 @@ class Run:
                 raise SourceError(FULL) from None  # what is graded now would be lost, and graded again
             self.writer.must_answer()  # a gradebook that is gone takes none of the others either
             self.faults[found.student] = f"Its result could not be kept: {type(e).__name__}: {e}"
+
+    def told(self) -> None:
+        """What had changed has been said: also a grading that is stopped before it says so leaves it to be said."""
+        for student, (now, late) in self.news.items():
+            record = self.known.load(student)
+            record.told, record.told_late = now, late
+            self.known.save(record)
 
     def _settled(self, now: Record) -> set[str]:
         """Cells graded by hand that may stay so: the same work, and the same verdict."""
@@ -182,33 +202,60 @@ class Run:
 
 
 def grade(
-    what: Class, workers: str | None = None, progress: bool = True, show: Callable[[list[Result]], None] = list
+    what: Class,
+    workers: str | None = None,
+    progress: bool = True,
+    show: Callable[[list[Result], Changes], None] = lambda *_: None,
+    dry: bool = False,
+    again: str = "",
 ) -> list[Result]:
     """Grade every submission that has not been, write exports and feedback, and return a row for each student.
 
-    show  gets the rows before the feedback pages are written, which take a while
+    show   gets the rows, and what they changed, before the feedback pages are written, which take a while
+    dry    only find out what would be; nothing is written
+    again  an exercise that is judged anew for everybody who misses points in it
     """
+    with tempfile.TemporaryDirectory(prefix="grading-dry-") if dry else contextlib.nullcontext() as scratch:
+        return _grade(what, workers, progress, show, scratch, again)
+
+
+def _grade(
+    what: Class, workers: str | None, progress: bool, show: Callable, scratch: str | None, again: str
+) -> list[Result]:
+    """scratch: where all is written, if nothing is"""
     from autograder.grading.gradebook_writer import Writer
 
-    assignment = what.assignment()
+    assignment, dry = what.assignment(), scratch is not None
     if not what.students:
         raise SourceError(f"No submission of {what.topic} lies in {what.root.name}/submitted.")
-    writer = Writer(what.root, what.topic, what.config())
+    decides = Decides(assignment, secret(), checks_of(assignment, again))
+    writer = Writer(what.root, what.topic, what.config(), scratch)
     writer.clean()
-    known = Records(what.root / ".grading" / what.topic)
-    rule = repr(what.config().AssignLatePenalties)
-    late = {s: digest(t, rule) for s, t in writer.due().items()}
-    run = Run(what, assignment, secret(), known, writer, late)
+    run = Run(what, decides, Records(what.root / ".grading" / what.topic, dry), writer)
     where = workers or os.environ.get("COURSE_WORKERS") or ""
     with pool(assignment, where) as grading:
         with tqdm(total=len(what.students), desc="grading", unit="notebook", leave=False, disable=not progress) as bar:
             for found in grading.run(run.jobs(bar)):
                 run.take(found)
                 bar.update()
-    export(what)
+    if not dry:
+        export(what)
     found = results(run)
-    show(found)
-    write_feedback(run, progress)
+    show(found, run.changes)
+    if not dry:
+        run.told()
+        write_feedback(run, progress)
+    return found
+
+
+def checks_of(assignment: Assignment, exercise: str) -> frozenset[str]:
+    """The checks of an exercise, given as the learner knows it."""
+    found = frozenset(c for c in assignment.checks if number_of(exercise_of(c)) == exercise)
+    if exercise and not found:
+        known = ", ".join(dict.fromkeys(number_of(exercise_of(c)) for c in assignment.checks))
+        raise SourceError(
+            f'{assignment.topic} has no check of an exercise "{plain(exercise)}"; it has those of {known}.'
+        )
     return found
 
 
@@ -231,25 +278,10 @@ def results(run: Run) -> list[Result]:
                 said = ["not done yet."] if unanswered else complaints(record.outputs.get(cell, []))
                 row.said.setdefault(exercise, []).extend(said)
         row.late, row.fault = late.get(student, 0.0), student in run.faults
+        if record and run.changes.add(record, grades.get(student, {}), row.late):
+            run.news[student] = points(grades.get(student, {})), row.late
         found.append(row)
     return found
-
-
-def export(what: Class) -> None:
-    """grades.csv, canvas.csv, moodle.csv and gradescope/, as the gradebook has them."""
-    from autograder.lms.canvas import Canvas, Grades
-    from autograder.lms.gradescope import Gradescope
-    from autograder.lms.moodle import Moodle
-
-    c = what.config()
-    with what.gradebook() as gradebook:
-        kinds = {"grades.csv": Grades, "canvas.csv": Canvas, "moodle.csv": Moodle, "gradescope": Gradescope}
-        for place, kind in kinds.items():
-            to = what.root / place
-            part = to.with_name(f"{place}.part") if to.suffix else to  # an earlier table stays until this one is whole
-            kind(to=str(part), assignment=[what.topic], parent=None, config=c).export(gradebook)
-            if part != to:
-                os.replace(part, to)
 
 
 def missing(what: Class) -> list[str]:
@@ -281,8 +313,8 @@ def alone(what: Class):
         yield
 
 
-def print_results(what: Class, found: list[Result]) -> None:
-    """The class for a terminal: students by exercises, and what each exercise went like."""
+def print_results(what: Class, found: list[Result], changes: Changes | None = None) -> None:
+    """The class for a terminal: students by exercises, what each exercise went like, and what has changed."""
     for name in what.strangers:
         print(f"Not graded: the folder {name}; a student's id has letters, digits and _ . @ + - with spaces between.")
     print(table(found))
@@ -290,7 +322,15 @@ def print_results(what: Class, found: list[Result]) -> None:
     print(by_exercise(found, titles(nbformat.read(what.notebook("release"), as_version=4))))
     if said := absent(missing(what)):
         print(f"\n{said}")
+    if changes and (lines := changes.lines()):
+        print("", *lines, sep="\n")
     sys.stdout.flush()
+
+
+def print_changes(found: list[Result], changes: Changes) -> None:
+    """What a grading would change."""
+    print(*(changes.lines(new=True) or ["Nothing would be graded again."]), sep="\n")
+    print("Nothing was written: without DRY=1 this is done.")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -298,7 +338,14 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m autograder.grade", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("assignment", help="for example ch01_rooflines")
-    what = Class(parser.parse_args(argv).assignment)
+    parser.add_argument(
+        "--dry", action="store_true", help="only say what would be graded again, and what that would change"
+    )
+    parser.add_argument(
+        "--again", default="", metavar="4.30", help="judge it anew for everybody who misses points in it"
+    )
+    options = parser.parse_args(argv)
+    what, dry = Class(options.assignment), options.dry
     sys.stdout.reconfigure(errors="replace")  # names, on a terminal that is not UTF-8
     from nbgrader.api import InvalidEntry  # what nbgrader makes of an error of the database
     from sqlalchemy.exc import SQLAlchemyError
@@ -307,7 +354,8 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         with alone(what):
-            found = grade(what, show=lambda rows: print_results(what, rows))
+            show = print_changes if dry else functools.partial(print_results, what)
+            found = grade(what, show=show, dry=dry, again=options.again)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
@@ -321,8 +369,11 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped. What was graded is kept; run the same command again.", file=sys.stderr)
         return 130
-    print("\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv, moodle.csv and")
-    print("gradescope/.")
+    if not dry:
+        print(
+            "\nFeedback pages lie in autograder/feedback; grades in autograder/grades.csv, canvas.csv, moodle.csv and"
+        )
+        print("gradescope/.")
     if lost := sum(r.fault for r in found):
         print(
             f"{lost} of them could not be graded through no fault of theirs: run the same command again.",

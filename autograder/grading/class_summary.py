@@ -174,7 +174,7 @@ def _notes(results: list[Result]) -> list[str]:
     for student, note in pairs:
         by_text[note].append(student)
     frequent = sorted(by_text.items(), key=lambda item: -len(item[1]))
-    lines = [wrapped(f"{_named(students)}: {note}", 2) for note, students in frequent[:ROWS]]
+    lines = [wrapped(f"{named(students)}: {note}", 2) for note, students in frequent[:ROWS]]
     return lines + [f"  and {len(frequent) - ROWS} other notes"] * (len(frequent) > ROWS)
 
 
@@ -219,7 +219,7 @@ def _exercise(exercise: str, results: list[Result], titles: Mapping[str, str]) -
     lines = [f"{fitted(head, WIDE - len(mean) - 1)} {mean}"]
     lines.append("      " + "   ".join(f"{k} {len(groups[k])}" for k in KINDS if groups[k] or k in KINDS[:3]))
     if failed := [r.student for k in ("none", "part") for r in groups[k]]:
-        lines.append(wrapped(f"points missing: {_named(failed)}", 6))
+        lines.append(wrapped(f"points missing: {named(failed)}", 6))
     if found := mistake(r.said.get(exercise, []) for k in ("none", "part") for r in groups[k]):
         text, times = found
         lines.append(wrapped(f"{times} x {text}", 6))
@@ -264,7 +264,7 @@ def _undone(text: str) -> bool:
     return text.strip().endswith("not done yet.")
 
 
-def _named(students: list[str]) -> str:
+def named(students: list[str]) -> str:
     """Up to eight names, then a count."""
     shown = ", ".join(plain(s, 40) for s in students[:NAMES])
     return shown + (f" and {len(students) - NAMES} more" if len(students) > NAMES else "")

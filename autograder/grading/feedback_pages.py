@@ -22,9 +22,10 @@ from autograder.engine import linux_isolation
 from autograder.places import FULL, SourceError, is_full
 
 from . import jobs, nbgrader_steps as ours
-from .class_summary import plain
+from .class_summary import named, plain
 from .nbgrader_autograde import faster
 from .one_submission import digest
+from .whole_files import digest_of
 
 PROCESSOR = 8  # seconds of a processor for a page; an ordinary one takes one on a busy machine
 CLOCK = 60  # seconds on the clock, after which a process that does not answer is ended
@@ -48,18 +49,25 @@ class Page:
 
 
 def write_feedback(run, progress: bool = False) -> None:
-    """The feedback pages that are missing, or whose scores or comments are not those of the gradebook any more.
+    """The feedback pages that are not whole, or whose scores or comments are not those of the gradebook any more.
 
     A SourceError, behind all others, if one could not be made, not even of text alone.
     """
     what, shown = run.what, run.writer.shown()
     wanted: dict[str, str] = {}
+    damaged: list[str] = []
     failed: dict[str, str] = {}  # student -> why there is no page
     for student in what.students:
         record = run.known.load(student)
-        now = digest(shown.get(student, ""), record.paper) if record and record.written else ""
-        if now and (record.paged != now or not what.page(student).is_file()):
+        if not (record and record.written):
+            continue
+        now, page = digest(shown.get(student, ""), repr(record.setting)), digest_of(what.page(student))
+        if record.paged != now or page != record.page or not page:
             wanted[student] = now
+        if record.paged == now and page and page != record.page:
+            damaged.append(student)
+    if damaged:
+        print(f"Not as they were written, so made again: the feedback pages of {named(damaged)}.", file=sys.stderr)
     bar = tqdm(total=len(wanted), desc="feedback", unit="page", leave=False, disable=not progress)
     with bar, contextlib.closing(write_pages(what, [*wanted])) as pages:
         for page in pages:
@@ -74,6 +82,7 @@ def write_feedback(run, progress: bool = False) -> None:
                 bar.write(f"The feedback page of {plain(page.student)} {kind}: {plain(page.why)}", file=sys.stderr)
             record = run.known.load(page.student)
             record.paged = "" if page.again else wanted[page.student]
+            record.page = digest_of(what.page(page.student))
             run.known.save(record)
     if failed:
         student, why = next(iter(failed.items()))

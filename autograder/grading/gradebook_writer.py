@@ -4,11 +4,14 @@ The converter gets a notebook that was rebuilt from the release and already hold
 submission; its steps that execute and clear are left out, all others are stock.
 """
 
+import contextlib
 import logging
+import math
 import shutil
 import stat
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from nbgrader import api, preprocessors as stock
@@ -20,15 +23,21 @@ from autograder.places import FULL, NOTEBOOK, SourceError, is_full
 
 from .nbgrader_autograde import Shared, faster, replay
 from .one_submission import digest
+from .whole_files import digest_of
 
 STAGED = ".grading/staged"
 
 
-def settings(c):
-    """nbgrader's settings for the writer, from those of the course."""
+def settings(c, dry: str | None = None):
+    """nbgrader's settings for the writer, from those of the course.
+
+    dry  a folder for all that would be written
+    """
     from nbgrader.converters import Autograde
 
-    c.CourseDirectory.submitted_directory = STAGED
+    c.CourseDirectory.submitted_directory = f"{dry}/{STAGED}" if dry else STAGED
+    if dry:
+        c.CourseDirectory.autograded_directory = f"{dry}/autograded"
     steps = c.Autograde.get("autograde_preprocessors") or Autograde.autograde_preprocessors.default()
     replayed = [s for s in steps if not issubclass(s, stock.Execute)]
     c.Autograde.autograde_preprocessors = [stock.OverwriteCells, *replayed]
@@ -51,6 +60,14 @@ class Grade:
         return (self.auto or 0 if self.manual is None else self.manual) + self.extra
 
 
+@dataclass
+class Standing:
+    """What a student has, or would have."""
+
+    grades: dict[str, Grade]
+    late: float
+
+
 # nbgrader logs an error of the database with its whole stack, and raises it too: `trouble` says it in a sentence.
 logging.getLogger("tornado.application").addFilter(lambda record: "Rolling back session" not in record.getMessage())
 
@@ -68,22 +85,35 @@ def trouble(e: Exception) -> str:
 class Writer:
     """The gradebook of one assignment."""
 
-    def __init__(self, root: Path, topic: str, c):
+    def __init__(self, root: Path, topic: str, c, dry: str | None = None):
+        """dry: a folder; grades are what they would be, and nothing is written but into it"""
         faster()
-        self.root, self.topic = root, topic
+        self.root, self.topic, self.config = root, topic, c
+        self.dry: str | None = dry
+        self.would: dict[str, Standing] = {}
         self.db_url, self.course_id = c.CourseDirectory.db_url, c.CourseDirectory.course_id
-        self.api = course.api(settings(c))
+        self.api = course.api(settings(c, dry))
         try:
             with self.gradebook() as gradebook:
                 gradebook.find_assignment(topic)
             self.must_answer()  # found out now and not after the class was run
-            self.shared = Shared(self.db_url, self.course_id)
+            self.shared = Shared(self.db_url, self.course_id, self.noted if dry else None)
         except api.MissingEntry:
-            raise SourceError(f"The gradebook does not know {topic}: run `make release` first.") from None
+            raise SourceError(self._unknown()) from None
         except ModuleNotFoundError as e:
             raise SourceError(f"The gradebook needs {e.name}: run `make env EXTRA=postgres`.") from None
         except SQLAlchemyError as e:
             raise SourceError(trouble(e)) from None
+
+    def _unknown(self) -> str:
+        """What to do where the gradebook does not know the assignment."""
+        said = f"The gradebook does not know {self.topic}"
+        if not any((self.root / ".grading" / self.topic).glob("*.json")):
+            return f"{said}: run `make release` first."
+        return (
+            f"{said}, which has been graded before: put your copy of the gradebook in its place. Without a copy run "
+            "`make release`, then this again: verdicts are kept, but points and comments that a person gave are lost."
+        )
 
     def gradebook(self) -> api.Gradebook:
         return api.Gradebook(self.db_url, self.course_id)
@@ -105,7 +135,15 @@ class Writer:
                 rows = rows.filter(api.SubmittedAssignment.student_id == student)
             for who, cell, most, auto, manual, extra, waits in rows:
                 found[who][cell] = Grade(auto, manual, extra or 0, most, bool(waits))
-        return dict(found)
+        return found | {who: would.grades for who, would in self.would.items()}
+
+    def noted(self, student: str, grades: list[api.Grade], late: float | None) -> None:
+        """Keep what a student would have, instead of writing it."""
+        cells = {
+            g.name: Grade(g.auto_score, g.manual_score, g.extra_credit or 0, g.max_score, bool(g.needs_manual_grade))
+            for g in grades
+        }
+        self.would[student] = Standing(cells, late or 0.0)
 
     def _by_cell(self, gradebook: api.Gradebook, kind, cell, *columns):
         """Student, name of a cell and these columns, of all that the assignment's submissions have of a kind, in one question.
@@ -125,8 +163,10 @@ class Writer:
     def shown(self) -> dict[str, str]:
         """Student -> digest of what a feedback page shows from the gradebook: scores and comments."""
         found: dict[str, list] = defaultdict(list)
+        late = self.penalties()
         for student, cells in self.grades().items():
             found[student] += [(name, g.score, g.waits) for name, g in sorted(cells.items())]
+            found[student] += [("late", late[student])] if student in late else []
         with self.gradebook() as gradebook:
             said = api.Comment.auto_comment, api.Comment.manual_comment
             rows = self._by_cell(gradebook, api.Comment, api.BaseCell, *said)
@@ -136,31 +176,59 @@ class Writer:
 
     def penalties(self) -> dict[str, float]:
         """Student -> points that lateness costs."""
+        found = {student: late for student, late, _ in self._lateness()}
+        found |= {student: would.late for student, would in self.would.items()}
+        return {student: points for student, points in found.items() if points}
+
+    def penalties_due(self) -> dict[str, float]:
+        """Student -> points that lateness costs by the rule as it is now: who asks it anew need not know what it reads.
+
+        Not a number where the rule fails: nbgrader says how, when the student's grades are written.
+        """
+        if not any(
+            issubclass(step, stock.AssignLatePenalties) for step in self.config.Autograde.autograde_preprocessors
+        ):
+            return self.penalties()
+        step, grades, due = stock.AssignLatePenalties(config=self.config), self.grades(), {}
+        step.init_plugin()
+        for student, _, seconds in self._lateness():
+            if seconds > 0:
+                score = sum(g.score for g in grades.get(student, {}).values())
+                try:
+                    asked = step.plugin_inst.late_submission_penalty(student, score, seconds)
+                    due[student] = min(max(0.0, asked or 0.0), score)
+                except Exception:
+                    due[student] = math.nan
+        return {student: points for student, points in due.items() if points}
+
+    def _lateness(self) -> list[tuple[str, float | None, float]]:
+        """Student, points that lateness costs, seconds after the deadline: of all submissions, in one question."""
+        submission, notebook = api.SubmittedAssignment, api.SubmittedNotebook
         with self.gradebook() as gradebook:
+            deadline = gradebook.find_assignment(self.topic).duedate
             rows = (
-                gradebook.db.query(api.SubmittedAssignment.student_id, api.SubmittedNotebook.late_submission_penalty)
-                .join(api.SubmittedNotebook, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-                .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
+                gradebook.db.query(
+                    submission.student_id, notebook.late_submission_penalty, submission.timestamp, submission.extension
+                )
+                .join(notebook, submission.id == notebook.assignment_id)
+                .join(api.Assignment, api.Assignment.id == submission.assignment_id)
                 .filter(api.Assignment.name == self.topic)
             )
-            return {student: points for student, points in rows if points}
+            return [
+                (student, late, (sent - deadline - (more or timedelta())).total_seconds() if sent and deadline else 0.0)
+                for student, late, sent, more in rows
+            ]
 
-    def due(self) -> dict[str, str]:
-        """Student -> deadline, for those who have an extension, and "" -> that of all others."""
-        with self.gradebook() as gradebook:
-            assignment = gradebook.find_assignment(self.topic)
-            own = {s.student_id: s.extension for s in assignment.submissions if s.extension}
-            return {"": str(assignment.duedate)} | {s: f"{assignment.duedate} + {e}" for s, e in own.items()}
-
-    def has(self, student: str) -> bool:
-        return self._place("autograded", student).is_file()
+    def graded(self, student: str) -> str:
+        """Digest of a student's graded notebook, "" if there is none."""
+        return digest_of(self._place("autograded", student))
 
     def write(self, student: str, notebook: str, stamp: bytes | None, settled: set[str]) -> str:
         """Put one graded notebook into the gradebook; why that failed, if it did.
 
         settled  cells that a person graded, of which nothing has changed: they do not wait for a person again
         """
-        staged = self._place(STAGED, student)
+        staged = Path(self.dry or self.root, STAGED, student, self.topic, f"{NOTEBOOK}.ipynb")
         staged.parent.mkdir(parents=True, exist_ok=True)
         staged.write_text(notebook, encoding="utf-8")
         if stamp:
@@ -173,21 +241,22 @@ class Writer:
         finally:
             shutil.rmtree(staged.parent.parent, ignore_errors=True)
         if worked:
-            self._hand_on(student)
+            self.hand_on(student)
         return "" if worked else why
 
-    def _hand_on(self, student: str) -> None:
-        """What nbgrader's release_feedback wants to find beside a graded notebook."""
+    def hand_on(self, student: str) -> None:
+        """What nbgrader's release_feedback wants to find beside a graded notebook, and whole: it names the student's page."""
         own = self._place("submitted", student).with_name("submission_secret.txt")
-        try:
-            if stat.S_ISREG(own.lstat().st_mode) and own.stat().st_size < 1000:
-                shutil.copyfile(own, self._place("autograded", student).with_name(own.name))
-        except OSError:
-            pass
+        to = self._place("autograded", student).with_name(own.name)
+        with contextlib.suppress(OSError):
+            plain = stat.S_ISREG(own.lstat().st_mode) and own.stat().st_size < 1000
+            if plain and not self.dry and digest_of(to) != digest_of(own):
+                shutil.copyfile(own, to)
 
     def _place(self, step: str, student: str) -> Path:
         return self.root / step / student / self.topic / f"{NOTEBOOK}.ipynb"
 
     def clean(self) -> None:
         """Remove what a stopped run left."""
-        shutil.rmtree(self.root / STAGED, ignore_errors=True)
+        if not self.dry:
+            shutil.rmtree(self.root / STAGED, ignore_errors=True)

@@ -68,7 +68,7 @@ class Judge(Execute):
         data, note = which_notebook.taken(folder, release)
         sent = records.Sent(names["student"], data, "", None, note)
         known = records.Records(Path(course.root) / ".grading" / names["assignment"]).load(names["student"])
-        job, _ = records.job(assignment, sent, known, secret())
+        job, _ = records.job(records.Decides(assignment, secret()), sent, known)
         found = one_submission.judged(assignment, job, nb)
         for note in found.notes:
             self.log.warning(note)

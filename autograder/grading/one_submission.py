@@ -12,7 +12,8 @@ import platform
 import time
 import warnings
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
+from importlib import metadata
 from pathlib import Path
 
 import nbformat
@@ -24,9 +25,10 @@ from autograder.engine.cell_outputs import cleaned
 from autograder.engine.plain_text import clean
 from autograder.engine.run_submission import Bundle, Engine, bundle
 from autograder.engine.sandbox import HELPERS, Limits
-from autograder.places import COURSE
+from autograder.places import COURSE, SourceError
 
 from . import intake
+from .deciding_code import deciding_files
 from .rebuild import rebuild
 
 
@@ -45,25 +47,31 @@ class Assignment:
     @classmethod
     def of(cls, topic: str, source: Path, released: Path, isolated: bool, timeout: int) -> "Assignment":
         """An assignment as it lies in nbgrader's folders."""
-        full = bundle(nbformat.read(source, as_version=4))
+        full = bundle(whole(source, topic))
         course_seed = os.environ.get("COURSE_SEED", "0")
         limits = Limits(cell=min(Limits.cell, timeout))
+        whole(released, topic)
         return cls(topic, released.read_text(encoding="utf-8"), full, course_seed, limits, isolated, timeout)
 
-    @property
-    def base(self) -> str:
-        """What every check of it depends on besides the answers: code, seed, cells that the course gives."""
+    @cached_property
+    def basis(self) -> dict[str, str]:
+        """What every verdict depends on besides the answers and the check itself, by name: what it is, or its digest."""
         given = [c for c in self.bundle.cells if c[1] != "check"]
-        return digest(fingerprint(), self.course_seed, str(self.isolated), repr(given))
-
-    @property
-    def checks(self) -> dict[str, str]:
-        """Check -> what its verdict depends on besides the answers."""
+        packages = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
         return {
-            i: digest(self.base, source, str(points))
-            for i, kind, source, points in self.bundle.cells
-            if kind == "check"
+            "Python": platform.python_version(),
+            **packages,
+            "COURSE_SEED": self.course_seed,
+            "COURSE_SANDBOX": "on" if self.isolated else "off",
+            "the limits": digest(repr(self.limits), str(self.timeout)),
+            "cells that the course gives": digest(repr(given)),
+            **deciding_files(self.bundle),
         }
+
+    @cached_property
+    def checks(self) -> dict[str, str]:
+        """Check -> digest of what it is."""
+        return {i: digest(source, str(points)) for i, kind, source, points in self.bundle.cells if kind == "check"}
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,17 @@ class Graded:
     why: str = ""  # why it could not be graded
     fault: bool = False  # the fault is ours: it is tried again in the next run
     seconds: float = 0.0
+
+
+def whole(path: Path, topic: str) -> NotebookNode:
+    """A notebook of ours, which a full disk or a power cut may have left in part."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise
+    except Exception:  # nbformat has many
+        place = f"{path.parent.parent.name}/{topic}/{path.name}"
+        raise SourceError(f"The course's own {place} is not a whole notebook: run `make release` again.") from None
 
 
 def digest(*parts: str) -> str:

@@ -176,5 +176,5 @@ def test_a_page_that_cannot_be_written_is_an_error_and_stops_no_other(class_of, 
 def test_the_table_comes_before_the_pages(class_of, monkeypatch):
     what, seen = class_of("ada"), []
     monkeypatch.setattr(grade, "write_feedback", lambda *_: seen.append("pages"))
-    grade.grade(what, progress=False, show=lambda rows: seen.append([r.student for r in rows]))
+    grade.grade(what, progress=False, show=lambda rows, _: seen.append([r.student for r in rows]))
     assert seen == [["ada"], "pages"]
