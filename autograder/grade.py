@@ -329,8 +329,10 @@ def print_results(what: Class, found: list[Result], changes: Changes | None = No
 
 def print_changes(found: list[Result], changes: Changes) -> None:
     """What a grading would change."""
-    print(*(changes.lines(new=True) or ["Nothing would be graded again."]), sep="\n")
-    print("Nothing was written: without DRY=1 this is done.")
+    if lines := changes.lines(new=True):
+        print(*lines, "Nothing is written: without DRY=1 this is done.", sep="\n")
+    else:
+        print("Nothing would be graded again.")
 
 
 def main(argv: list[str] | None = None) -> int:

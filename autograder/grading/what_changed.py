@@ -58,7 +58,7 @@ class Changes:
         if said := self._moves():
             found.append(wrapped(f"since the last grading: {'; '.join(said)}.", 0))
         elif any(why not in ([NEW], [ANEW]) for why in self.why.values()):
-            found.append("No grade has changed since the last grading.")
+            found.append("No grade changes.")
         return found
 
     def _moves(self) -> list[str]:

@@ -1,11 +1,11 @@
 """What decides a grade is known by its content: a change of it counts at the next grading, for whom it concerns, and is said."""
 
-import dataclasses
 import os
 import random
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 
 import nbformat
 import pytest
@@ -43,50 +43,45 @@ class Rule(BasePlugin):
 """
 
 
-@pytest.mark.parametrize("change", ["rule", "file that it reads", "score that it reads", "broken"])
+CHANGED = {  # what comes in place of the last line, if anything, and the penalties that are others then
+    "rule": ("1 if student_id == 'bob' else 2", {"bob": 1}),
+    "file": ("max(0, 2 - more)", {"bob": 0}),
+    "score": ("score / 2", {"ada": 2.5, "bob": 1.5}),
+    "fault": ("1 / 0", {}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
 def test_the_late_rule_is_asked_anew(graded, tmp_path, monkeypatch, change):
-    """The class keeps its name; its file changes, one that it reads, or the score of which it takes a part."""
-    name = f"rule_{change.replace(' ', '_')}"
-    rule = tmp_path / f"{name}.py"
+    """The class keeps its name; its file changes, or one that it reads, or the score of which it takes a part."""
+    rule = tmp_path / f"rule_{change}.py"
     rule.write_text(RULE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    c = graded.config()
-    c.AssignLatePenalties.plugin_class = f"{name}.Rule"
-    monkeypatch.setattr(classes.Strict, "config", lambda self: c.copy())
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions of one second look the same
+    c = graded.config()
+    c.AssignLatePenalties.plugin_class = f"{rule.stem}.Rule"
+    monkeypatch.setattr(classes.Strict, "config", lambda self: c.copy())
     for student in ("ada", "bob"):
         classes.stamp(graded, student, "2030-02-02 12:00:00 UTC")
     scores(graded)
-    assert classes.penalties(graded) == {"ada": 2, "bob": 2, "eve": 0} and checks_run()
-    if change == "rule":
-        rule.write_text(RULE.replace("max(0, 2 - more)", "1 if student_id == 'bob' else 2"))
-    elif change == "file that it reads":
+    before = classes.penalties(graded)
+    assert before == {"ada": 2, "bob": 2, "eve": 0} and checks_run()
+    now, moved = CHANGED[change]
+    rule.write_text(RULE.replace("max(0, 2 - more)", now))
+    if change == "file":
         rule.with_name("extensions.csv").write_text("bob,7 days\n")
-    elif change == "score that it reads":
-        rule.write_text(RULE.replace("max(0, 2 - more)", "score / 2"))
-    else:
-        rule.write_text(RULE.replace("max(0, 2 - more)", "1 / 0"))
-    sys.modules.pop(name)  # as for another process
-    now = {
-        "rule": {"bob": 1},
-        "file that it reads": {"bob": 0},
-        "score that it reads": {"ada": 2.5, "bob": 1.5},
-        "broken": {},
+    sys.modules.pop(rule.stem)  # as for another process
+    _, said = regrade(graded)
+    late = classes.penalties(graded)
+    assert late == before | moved and {s: e[0] for s, e in classes.exports(graded).items()} == {
+        s: POINTS[s] - late[s] for s in late
     }
-    found, said = regrade(graded)
-    assert classes.penalties(graded) == {"ada": 2, "bob": 2, "eve": 0} | now[change]
     assert checks_run() == dict.fromkeys(
-        now[change] or ("ada", "bob"), set()
+        moved or ("ada", "bob"), set()
     )  # for the others nothing moves, and nothing is run
-    assert {s: e[0] for s, e in classes.exports(graded).items()} == {
-        s: POINTS[s] - p for s, p in classes.penalties(graded).items()
-    }
     if change == "rule":
-        assert said[1:] == [
-            "  1: points that lateness costs",
-            "since the last grading: 1 gained 1 point for the time of submission (bob).",
-        ]
-    if change == "score that it reads":
+        assert said[2] == "since the last grading: 1 gained 1 point for the time of submission (bob)."
+    if change == "score":
         with graded.gradebook() as book:
             book.find_grade("ch01-q02-check", "exercises", TOPIC, "ada").manual_score = 1
             book.db.commit()
@@ -97,47 +92,40 @@ def test_the_late_rule_is_asked_anew(graded, tmp_path, monkeypatch, change):
 # -- what verdicts depend on
 
 
-@pytest.mark.parametrize(
-    "what_changes", ["jax", "Python", "COURSE_SEED", "COURSE_SANDBOX", "the limits", "the secret", "check", "given"]
-)
-def test_each_thing_that_decides_is_named(graded, monkeypatch, what_changes):
+def edit(what, chosen) -> None:
+    """Another text in the first cell of the course that is so."""
+    nb = nbformat.read(what.notebook("source"), as_version=4)
+    next(c for c in nb.cells if c.cell_type == "code" and chosen(c)).source += "\n# another"
+    nbformat.write(nb, what.notebook("source"))
+
+
+VERSIONS = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+DECIDES = {
+    "jax 99 (was": lambda patch, what: patch.setattr(one_submission.metadata, "version", {**VERSIONS, "jax": "99"}.get),
+    "Python 4.0 (was": lambda patch, what: patch.setattr(one_submission.platform, "python_version", lambda: "4.0"),
+    "COURSE_SEED spring (was 0)": lambda patch, what: patch.setenv("COURSE_SEED", "spring"),
+    "COURSE_SANDBOX off (was on)": lambda patch, what: patch.setenv("COURSE_SANDBOX", "off"),
+    "the secret": lambda patch, what: patch.setenv("COURSE_SECRET", "another secret of the same length"),
+    "the limits": lambda patch, what: patch.setattr(one_submission.Limits, "cell", 7),
+    "exercise 1.2": lambda patch, what: edit(what, lambda c: c.id == "ch01-q02-check"),
+    "cells that the course gives": lambda patch, what: edit(what, lambda c: c.metadata.nbgrader.locked),
+    "the time of submission": lambda patch, what: classes.stamp(what, "ada", "2030-01-01 00:00:00 UTC"),
+    "how submissions are read": lambda patch, what: patch.setattr(records, "taking", lambda: "another"),
+}
+
+
+@pytest.mark.parametrize("named", DECIDES)
+def test_each_thing_that_decides_is_named(graded, monkeypatch, named):
     """And nothing else is: of a check its exercise, of versions and settings both values."""
-    before = records.Decides(graded.assignment(), hidden_values.secret())
     known = records.Records(graded.root / ".grading" / TOPIC).load("ada")
-    sent, named = graded.sent("ada"), what_changes
-    assert records.reasons(before, sent, known) == []
-    real = one_submission.metadata.version
-    if what_changes == "jax":
-        monkeypatch.setattr(one_submission.metadata, "version", lambda name: "99.1" if name == "jax" else real(name))
-        named = f"jax 99.1 (was {real('jax')})"
-    elif what_changes == "Python":
-        named = f"Python 4.0 (was {one_submission.platform.python_version()})"
-        monkeypatch.setattr(one_submission.platform, "python_version", lambda: "4.0")
-    elif what_changes == "COURSE_SEED":
-        monkeypatch.setenv("COURSE_SEED", "spring")
-        named = "COURSE_SEED spring (was 0)"
-    elif what_changes == "COURSE_SANDBOX":
-        monkeypatch.setenv("COURSE_SANDBOX", "off")
-        named = "COURSE_SANDBOX off (was on)"
-    elif what_changes == "the limits":
-        graded = dataclasses.replace(graded, timeout=9)
-    elif what_changes == "the secret":
-        monkeypatch.setenv("COURSE_SECRET", "another secret of the same length")
-    else:
-        nb = nbformat.read(graded.notebook("source"), as_version=4)
-        cell = (
-            classes.cell(nb, "ch01-q02-check")
-            if what_changes == "check"
-            else next(
-                c
-                for c in nb.cells
-                if c.cell_type == "code" and c.metadata.nbgrader.locked and not c.metadata.nbgrader.grade
-            )
-        )
-        cell.source += "\n# another"
-        nbformat.write(nb, graded.notebook("source"))
-        named = "exercise 1.2" if what_changes == "check" else "cells that the course gives"
-    assert records.reasons(records.Decides(graded.assignment(), hidden_values.secret()), sent, known) == [named]
+
+    def reasons() -> list[str]:
+        return records.reasons(records.Decides(graded.assignment(), hidden_values.secret()), graded.sent("ada"), known)
+
+    assert reasons() == []
+    DECIDES[named](monkeypatch, graded)
+    [why] = reasons()
+    assert why.startswith(named)
 
 
 def test_code_that_decides_no_verdict_regrades_nobody(tmp_path):
