@@ -3,7 +3,6 @@
 Columns are found by their names. The rows are kept as they came, because the platform wants some of them back.
 """
 
-import contextlib
 import csv
 import io
 import json
