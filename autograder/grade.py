@@ -169,7 +169,7 @@ class Run:
             record = records.filled(record, found, self.known.load(found.student))
             self.known.save(record)
             if found.fault:
-                self.faults[found.student] = found.why
+                self.faults[found.student] = found.trouble
             if why := self.writer.write(found.student, found.notebook, stamp, self._settled(record)):
                 if is_full(why):
                     raise SourceError(FULL)

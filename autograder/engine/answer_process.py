@@ -1,7 +1,7 @@
 """What runs inside the walls: a learner's cells, and calls to what they define. Nothing here is trusted afterwards.
 
 Requests: run a cell, get a name, call or look into what was got, export a function, make the program of a function.
-Replies carry values, texts and programs, never a verdict.
+Replies carry values, texts and programs, never a verdict, and the number of the request that they answer.
 """
 
 import ast
@@ -19,6 +19,7 @@ import traceback
 
 from . import wire
 
+HANDED_OUT = 10_000  # objects, to one check
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 SHELL = (  # lines of IPython's own, and what stands for them
     (re.compile(r"^(\s*)(?:%|!|\?)(?!=).*$", re.M), r"\1pass"),
@@ -39,6 +40,7 @@ def serve(sock, limits: dict) -> None:
             request = wire.receive(sock, handle=session.named)
         except wire.Closed:
             return
+        number = request.pop("number", None)
         try:
             session.busy = True
             reply = getattr(session, request.pop("op"))(**request)
@@ -47,11 +49,11 @@ def serve(sock, limits: dict) -> None:
             session.busy = False
             reply = {"error": told(e)}
         try:
-            wire.send(sock, reply, session.handle)
+            wire.send(sock, reply | {"number": number}, session.handle)
         except wire.Closed:
             return
         except BaseException as e:
-            wire.send(sock, {"error": told(e)})
+            wire.send(sock, {"error": told(e), "number": number})
 
 
 def save_time() -> None:
@@ -76,6 +78,7 @@ class Session:
         self.limits = limits
         self.scope = {"__name__": "__main__", "__builtins__": builtins, "display": self.display, "_": ""}
         self.objects: list = []
+        self.handed_out = 0  # of these, since a check asked for a name
         self.outputs: list[dict] = []
         self.cells = 0
         self.busy = False
@@ -108,7 +111,8 @@ class Session:
         return {"ok": fault is None, "outputs": streams + self.outputs + errors}
 
     def get(self, name: str) -> dict:
-        """The value of a name."""
+        """The value of a name, which a check asks for before all else."""
+        self.handed_out = 0
         found = name in self.scope and name != "display"
         return {"found": found, "value": self.scope[name] if found else None}
 
@@ -170,8 +174,9 @@ class Session:
     def handle(self, thing) -> dict:
         """A number for a thing that has no plain value."""
         self.objects.append(thing)
-        if len(self.objects) > 10_000:
-            raise wire.WireError("More than 10,000 objects were handed out.")
+        self.handed_out += 1
+        if self.handed_out > HANDED_OUT:
+            raise wire.WireError(f"More than {HANDED_OUT:,} objects were handed out.")
         name = getattr(thing, "__name__", None)
         return {
             "id": len(self.objects) - 1, "name": name[:80] if isinstance(name, str) else None,

@@ -6,11 +6,14 @@ is put in its place. `check.Program` asks for the program of one device's functi
 
 import builtins
 import re
-import time
+import secrets
+from collections.abc import Callable
 from functools import cached_property
 
 from . import wire
 from .plain_text import clean
+
+FOREVER = 1e6  # seconds until a message begins: the engine ends the child before
 
 
 class Lost(Exception):
@@ -20,52 +23,33 @@ class Lost(Exception):
 
 
 class Link:
-    """The checker's end of a child."""
+    """The checker's end of a child, which the engine watches, and ends if it takes too long.
 
-    def __init__(self, sock, cell_seconds: float):
-        self.sock, self.seconds = sock, cell_seconds
-        self.deadline, self.state, self.late = None, "alive", ""
+    why  tells why it ended; "" if it has ended itself
+    """
+
+    def __init__(self, sock, why: Callable[[], str] = str):
+        self.sock, self.why = sock, why
+        self.deadline = None  # seconds of this process's own processor
+        self.state, self.ended = "alive", ""
 
     def ask(self, **request):
         """The child's reply to a request; what its code raised is raised here, under its own name."""
+        number = secrets.token_hex(8)
+        message = wire.dumps(request | {"number": number}, _given)
+        if self.state == "alive":
+            try:
+                wire.send_bytes(self.sock, *message)
+                reply = wire.reply(lambda: wire.receive(self.sock, FOREVER, self.stand_in), number)
+            except wire.Closed:
+                self.state, self.ended = "dead", self.why() or "the process of the answers ended"
+            except wire.WireError:
+                self.state, self.ended = "strange", "what came back is no value"
         if self.state != "alive":
-            raise Lost(self._why())
-        left = self.seconds if self.deadline is None else min(self.seconds, self.deadline - time.monotonic())
-        self.late = (
-            f"no result after {self.seconds:g} s"
-            if left == self.seconds
-            else "the check has no time left for its answers"
-        )
-        try:
-            wire.send(self.sock, request, _given)
-            reply = self._reply(max(left, 0.01))
-        except wire.Closed:
-            self.state = "dead"
-        except TimeoutError:
-            self.state = "slow"
-        if self.state != "alive":
-            raise Lost(self._why()) from None
+            raise Lost(self.ended) from None
         if "error" in reply:
             raise raised(reply["error"])
         return reply
-
-    def _reply(self, seconds: float) -> dict:
-        try:
-            reply = wire.receive(self.sock, seconds, self.stand_in)
-        except wire.Closed:
-            raise
-        except wire.WireError:
-            reply = None
-        if not isinstance(reply, dict):
-            self.state = "strange"
-        return reply
-
-    def _why(self) -> str:
-        return {
-            "slow": self.late,
-            "dead": "the process of the answers ended",
-            "strange": "what came back is no value",
-        }[self.state]
 
     def get(self, name: str) -> tuple[bool, object]:
         """Whether the learner has such a name, and its value."""

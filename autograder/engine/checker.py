@@ -50,7 +50,7 @@ def main(settings: dict, sock: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     warnings.simplefilter("ignore")  # whatever a check writes on stderr costs its points
-    server = Server(settings["limits"])
+    server = Server(settings["limits"], sock)
     wire.send(sock, {"ready": True})
     while True:
         try:
@@ -93,8 +93,8 @@ def keep_compiled(folder: str) -> None:
 class Server:
     """Assignments that were opened, and the submission that is being judged."""
 
-    def __init__(self, limits: dict):
-        self.limits, self.assignments, self.link = limits, {}, None
+    def __init__(self, limits: dict, engine: socket.socket):
+        self.limits, self.engine, self.assignments, self.link = limits, engine, {}, None
 
     def open(self, key: str, cells: list[dict], seed: str, fds=()) -> dict:
         """Take an assignment: its given cells run now, its checks wait."""
@@ -116,13 +116,18 @@ class Server:
         """Take the socket of the child that has the learner's names from now on."""
         if self.link:
             self.link.sock.close()
-        self.link = Link(socket.socket(fileno=fds[0]), self.limits["cell"])
+        self.link = Link(socket.socket(fileno=fds[0]), self.why_ended)
         return {"ready": True}
+
+    def why_ended(self) -> str:
+        """Why the child is no more: the engine knows."""
+        wire.send(self.engine, {"ended": True})
+        return wire.receive(self.engine)["why"]
 
     def check(self, id: str, fds=()) -> dict:
         """Run a check; its outputs as nbgrader reads them, and the state of the child after it."""
         check = self.assignment.checks[id]
-        self.link.deadline = time.monotonic() + self.limits["check"]
+        self.link.deadline = time.process_time() + self.limits["check"]
         fetched = []
         try:
             for name in check.names:

@@ -9,10 +9,11 @@ The same notebook and seed give the same outputs, so that a job may be lost and 
 import contextlib
 import hashlib
 import hmac
+import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
@@ -21,9 +22,12 @@ from . import wire
 from .cell_names import exercise_number, key_of
 from .cell_outputs import failure, length, points_of, shown, stopped, verdict
 from .sandbox import Host, Limits, Sandbox, available, last_words, missing
+from .time_limits import Over, Watch
 
 LIVES = 6  # children for one submission: the first, and one for each that had to be ended
 START = 120  # seconds until a sandbox is warm
+ENDED_TWICE = "No verdict: the process that checks this answer ended twice."
+OURS = "The machine is at fault, and not your answer: it is graded again."
 
 
 class Refused(RuntimeError):
@@ -76,6 +80,7 @@ class Result:
     outputs: dict[str, list[NotebookNode]] = field(default_factory=dict)  # cell id -> outputs as nbgrader reads them
     scores: dict[str, float] = field(default_factory=dict)  # check -> points
     notes: list[str] = field(default_factory=list)
+    void: dict[str, str] = field(default_factory=dict)  # check -> why the machine gave no verdict
 
     def message(self, check: str) -> str:
         """All that a check printed."""
@@ -105,15 +110,17 @@ class Engine:
         self.zygote = self.checker = None
 
     def grade(
-        self, bundle: Bundle, notebook: NotebookNode, values: str = "", only: Collection[str] | None = None
+        self, bundle: Bundle, notebook: NotebookNode, values: str = "", only: Collection[str] | None = None, last=False
     ) -> Result:
         """Run a rebuilt notebook's answers and the bundle's checks, in the notebook's order.
 
         only  the checks to run, if not all: the others have neither outputs nor scores
+        last  what slept until the clock ended it has a verdict: it runs alone, and not for the first time
         """
         self.warm_zygote(bundle.helpers)
         self.open_checker(bundle)
-        run = Run(self, bundle, values, bundle.checks.keys() if only is None else bundle.checks.keys() & set(only))
+        wanted = bundle.checks.keys() if only is None else bundle.checks.keys() & set(only)
+        run = Run(self, bundle, values, wanted, last)
         try:
             for cell in notebook.cells:
                 if cell.cell_type == "code":
@@ -194,8 +201,8 @@ class Peer:
 class Run:
     """One submission on its way."""
 
-    def __init__(self, engine: Engine, bundle: Bundle, values: str, wanted: Set[str]):
-        self.engine, self.bundle, self.values, self.wanted = engine, bundle, values, wanted
+    def __init__(self, engine: Engine, bundle: Bundle, values: str, wanted: Set[str], last: bool):
+        self.engine, self.bundle, self.values, self.wanted, self.last = engine, bundle, values, wanted, last
         self.limits, self.result = engine.limits, Result()
         self.checks, self.given = bundle.checks, bundle.given
         self.written = {id for id, *_ in bundle.cells}
@@ -204,18 +211,35 @@ class Run:
         self.lives = 0
         self.budget = self.limits.outputs
         self.told, self.started = None, None  # the checkers that have this child, this submission
-        self.ends = time.monotonic() + self.limits.submission
+        self.used, self.ends = 0.0, time.monotonic() + self.limits.clock * self.limits.submission
+        self.kills = 0  # processes of answers that the kernel had ended for their memory when the child began
+        self.over: Over | None = None  # why the child was ended in the midst of a check
+        self.late = ""  # what the clock has ended: a check that finds no more than a part of its points has no verdict
 
     def cell(self, id: str, source: str) -> None:
         """Run a cell or its check; whatever happens, it has outputs afterwards, if they are wanted."""
         if id in self.checks and id not in self.wanted:
             return
         if time.monotonic() > self.ends:
-            self.fail(id, f"Not run: the whole notebook may take {self.limits.submission:g} s.")
+            self.late = "No verdict: this machine was too busy for the whole notebook."
+            self.fail(id, self.late)
+        elif self.used > self.limits.submission:
+            self.fail(id, f"Not run: the whole notebook may use {self.limits.submission:g} s of a processor.")
         elif id in self.checks:
             self.check(id)
         else:
             self.run(id, self.given.get(id, source))
+
+    @contextlib.contextmanager
+    def watched(self, seconds: float, *sandboxes: Sandbox) -> Iterator[Watch]:
+        """A watch over sandboxes, each of which may use so many seconds of a processor, if the submission has as many left."""
+        left = max(0.1, min(seconds, self.limits.submission - self.used))
+        clock = min(self.limits.clock * seconds, self.ends - time.monotonic())
+        watch = Watch(dict.fromkeys(sandboxes, left), max(0.1, clock))
+        try:
+            yield watch
+        finally:
+            self.used += watch.used()
 
     # -- answers
 
@@ -224,7 +248,7 @@ class Run:
         for attempt in range(2):
             if not self.alive():
                 return self.fail(id, "Not run: cells of this notebook ended their process too often.")
-            reply = self.asked(id, source, self.limits.cell)
+            reply = self.asked(id, source)
             if isinstance(reply, dict):
                 self.good.append((id, source))
                 outputs = self.of_the_course(id, shown(reply, self.limits, self.budget))
@@ -241,34 +265,39 @@ class Run:
             return outputs
         return [o for o in outputs if o.get("ename") != "OffLimits"]
 
-    def asked(self, id: str, source: str, seconds: float) -> dict | str:
+    def asked(self, id: str, source: str) -> dict | str:
         """The child's reply to a cell, or why there is none."""
-        seconds = max(0.1, min(seconds, self.ends - time.monotonic()))
+        number, answers = secrets.token_hex(8), self.engine.zygote.sandbox
         try:
-            wire.send(self.child, {"op": "run", "source": source, "name": id})
-            try:
-                reply = wire.receive(self.child, seconds)
-            except TimeoutError:
+            with self.watched(self.limits.cell, answers) as watch:
+                wire.send(self.child, {"op": "run", "source": source, "name": id, "number": number})
+                try:
+                    return wire.reply(lambda: watch.receive(self.child), number)
+                except Over as over:
+                    why = f"Stopped: {over.said('the cell')}."
+                    if not (over.sandbox or over.slept and self.last):
+                        self.late = f"No verdict: {over.said(f'the cell {id}')}."
+            with self.watched(1, answers) as watch:
                 self.command("interrupt")
-                reply = wire.receive(self.child, 1)
-                self.result.notes.append(f"The cell {id} did not end in time and was stopped.")
-        except TimeoutError:
-            return f"Stopped: the cell took longer than {seconds:.0f} s."
+                reply = wire.reply(lambda: watch.receive(self.child), number)
+            self.result.notes.append(f"{id}: {why}")
+            return reply
+        except Over:
+            return why
         except wire.Closed:
-            return "The cell ended its own process."
+            return f"Stopped: the cell {self.too_large}." if self.out_of_memory() else "The cell ended its own process."
         except wire.WireError as e:
             return f"What the cell sent was no reply: {e}"
-        return reply if isinstance(reply, dict) else "What the cell sent was no reply."
 
     def alive(self) -> bool:
         """A child that has run the good cells so far: a new one if there is none."""
         while self.child is None:
-            if self.lives >= LIVES or time.monotonic() > self.ends:
+            if self.lives >= LIVES or self.used > self.limits.submission or time.monotonic() > self.ends:
                 return False
             self.lives += 1
             self.fork()
             for id, source in list(self.good):
-                if not isinstance(self.asked(id, source, self.limits.cell), dict):
+                if not isinstance(self.asked(id, source), dict):
                     self.good.remove((id, source))
                     self.result.notes.append(f"The cell {id} did not run a second time as it did the first time.")
                     self.lost()
@@ -285,7 +314,7 @@ class Run:
             try:
                 with theirs:
                     zygote.ask(30, [theirs.fileno()], op="fork")
-                self.told = None
+                self.told, self.kills = None, zygote.sandbox.group.out_of_memory()
                 return
             except (wire.WireError, TimeoutError):
                 self.drop_child()
@@ -314,6 +343,15 @@ class Run:
             self.child.close()
         self.child, self.told = None, None
 
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process of the answers for its memory."""
+        zygote = self.engine.zygote
+        return zygote is not None and zygote.sandbox.group.out_of_memory() > self.kills
+
+    @property
+    def too_large(self) -> str:
+        return f"used more than {self.limits.memory / 1e9:g} GB of memory"
+
     def end(self) -> None:
         if self.child:
             self.lost()
@@ -325,24 +363,71 @@ class Run:
         for attempt in range(2):
             if not self.alive():
                 return self.fail(id, "Not checked: cells of this notebook ended their process too often.")
+            kills = self.engine.checker.sandbox.group.out_of_memory() if self.engine.checker else 0
             try:
-                reply = self.ask_checker(id)
-            except (wire.WireError, TimeoutError) as e:
-                self.engine.drop(self.engine.checker)
-                self.lost()
-                if isinstance(e, TimeoutError):
-                    break
+                reply = self.judged(id)
+            except Over as over:
+                self.drop_checker()
+                if over.sandbox:
+                    return self.fail(id, f"Stopped: {over.said('the check of this answer')}.")
+                return self.void(id, f"No verdict: {over.said('the check')}.")
+            except (wire.WireError, TimeoutError):
+                checker = self.engine.checker
+                full = checker is not None and checker.sandbox.group.out_of_memory() > kills
+                self.drop_checker()
+                if full and attempt:  # its memory was empty before
+                    return self.fail(id, f"Stopped: the check of this answer {self.too_large}.")
                 continue
             if "fault" in reply:
-                return self.fail(id, f"The check failed: {reply['fault']}")
+                return self.void(id, f"No verdict: the check failed ({reply['fault']}).")
+            if self.over and not (self.over.sandbox or self.over.slept and self.last):
+                return self.void(id, f"No verdict: {self.over.said('the check with its answers')}.")
             ours = reply["child"] != "alive" and self.lost()
             if reply.get("endless"):
-                break
-            if not (ours and attempt == 0):
-                self.result.outputs[id] = self.traced_back(id, verdict(reply["outputs"]))
-                self.result.scores[id] = points_of(reply["outputs"], self.checks[id])
-                return None
-        return self.fail(id, "The check could not be carried out on this answer: it takes too long or too much memory.")
+                return self.fail(
+                    id, f"Stopped: the check of this answer used more than {self.limits.check:g} s of a processor."
+                )
+            if ours:
+                continue
+            score = points_of(reply["outputs"], self.checks[id])
+            if self.late and score < self.checks[id]:
+                return self.void(id, self.late)
+            self.result.outputs[id], self.result.scores[id] = self.traced_back(id, verdict(reply["outputs"])), score
+            return None
+        return self.void(id, ENDED_TWICE)
+
+    def judged(self, id: str) -> dict:
+        """The checker's reply; meanwhile it may ask why the child ended."""
+        checker, answers = self.checker_that_knows(), self.engine.zygote.sandbox
+        self.over = None
+        with self.watched(self.limits.check, answers, checker.sandbox) as watch:
+            watch.most[checker.sandbox] *= 2  # it ends by itself what it computes for too long, and stays
+            wire.send(checker.socket, {"op": "check", "id": id})
+            while True:
+                try:
+                    reply = watch.receive(checker.socket)
+                except Over as over:
+                    if self.over or over.sandbox is checker.sandbox:
+                        raise
+                    self.over = over
+                    self.lost()
+                    watch.most.pop(answers)
+                    watch.clock += self.limits.check  # for the checker, to see that nobody answers any more
+                    continue
+                if "ended" not in reply:
+                    return reply
+                wire.send(checker.socket, {"why": self.why_ended()})
+
+    def why_ended(self) -> str:
+        """Why the child is no more, for a learner; "" if it has ended itself."""
+        if self.over:
+            return self.over.said("the answer")
+        return f"the answer {self.too_large}" if self.out_of_memory() else ""
+
+    def drop_checker(self) -> None:
+        if self.engine.checker:
+            self.engine.drop(self.engine.checker)
+        self.lost()
 
     def traced_back(self, id: str, outputs: list[NotebookNode]) -> list[NotebookNode]:
         """If the names that a check lacks were lost with the answer's cell, it says what happened there."""
@@ -352,7 +437,8 @@ class Run:
                     o.text = f"Exercise {exercise_number(id) or id}: the answer's cell did not end well. {why}\n"
         return outputs
 
-    def ask_checker(self, id: str) -> dict:
+    def checker_that_knows(self) -> Peer:
+        """The checker, told whose answers it gets."""
         checker = self.engine.checker
         if checker is None or self.told is not checker:
             before = time.monotonic()
@@ -363,11 +449,19 @@ class Run:
                 self.started = checker
             checker.ask(30, [self.child.fileno()], op="child")
             self.told = checker
-        return checker.ask(2 * self.limits.check, op="check", id=id)  # the answer's time, and the check's own
+        return checker
 
     def fail(self, id: str, why: str) -> None:
         """Nothing for this cell, and a sentence."""
+        if id in self.checks and self.late:
+            return self.void(id, self.late)
         self.result.outputs[id] = failure(why, id in self.checks)
         if id in self.checks:
             self.result.scores[id] = 0.0
         self.result.notes.append(f"{id}: {why}")
+
+    def void(self, id: str, why: str) -> None:
+        """No verdict on this check, and a sentence."""
+        self.result.outputs[id], self.result.scores[id] = failure(f"{why} {OURS}", True), 0.0
+        self.result.notes.append(f"{id}: {why}")
+        self.result.void[id] = why

@@ -1,6 +1,8 @@
 """Where answers and checks run: what this host can isolate, found by trying, and processes that see nothing else."""
 
+import contextlib
 import functools
+import glob
 import json
 import os
 import select
@@ -24,6 +26,7 @@ PACKAGE = Path(__file__).resolve().parent
 CHILD = ("__init__", "wire", "answer_process", "zygote", "linux_isolation")
 """Modules of this package that the zygote and its children use."""
 
+ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")  # where a kernel with the first kind of groups counts seconds of a processor
 INSIDE = "/course"  # where a sandbox has the two
 JOB = "/job"  # where a child has its own small disk
 
@@ -39,11 +42,12 @@ ENVIRONMENT["XLA_FLAGS"] = QUICK_COMPILES.get(metadata.version("jaxlib")[:4], ""
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use."""
+    """What one submission may use: seconds are those of a processor, of all its processes and threads together."""
 
-    cell: float = 30  # seconds for a cell, or for one call of an answer
-    check: float = 60  # seconds for one check
+    cell: float = 30  # seconds for a cell
+    check: float = 60  # seconds of the answers in one check, and as many of the check itself
     submission: float = 180  # seconds for all
+    clock: float = 4  # by the clock anything may take so many times as long, after which there is no verdict
     memory: int = 3_000_000_000  # bytes, of all its processes where there is a cgroup
     address_space: int = 6_000_000_000  # bytes that one process may map; JAX on eight devices maps 1.7e9
     disk: int = 64_000_000
@@ -135,6 +139,8 @@ class Group:
         if where == "v1":
             made = {Path("/sys/fs/cgroup/memory", name): {"memory.limit_in_bytes": limits.memory},
                     Path("/sys/fs/cgroup/pids", name): {"pids.max": limits.processes}}  # fmt: skip
+            if os.access(ACCOUNTS, os.W_OK):
+                made[ACCOUNTS / name] = {}
         else:
             settings = {"memory.max": limits.memory, "memory.swap.max": 0, "pids.max": limits.processes}
             made = {Path(where, name): settings} if where else {}
@@ -154,6 +160,19 @@ class Group:
         enter = "".join(f"echo $$ > {shlex.quote(str(folder))}/cgroup.procs && " for folder in self.folders)
         return ["/bin/sh", "-c", f'{enter}exec "$@"', "sh", *command]
 
+    def processor(self) -> float | None:
+        """Seconds of a processor that all in it have used, also those that have ended; None where nobody counts them."""
+        for folder in self.folders:
+            for file, name, unit in (("cpuacct.usage", "", 1e-9), ("cpu.stat", "usage_usec ", 1e-6)):
+                if (found := _number(folder / file, name)) is not None:
+                    return found * unit
+        return None
+
+    def out_of_memory(self) -> int:
+        """How often the kernel has ended one of it for its memory."""
+        files = [folder / file for folder in self.folders for file in ("memory.oom_control", "memory.events")]
+        return max((_number(file, "oom_kill ") or 0 for file in files), default=0)
+
     def remove(self) -> None:
         """End whatever is still in it, wait until that is gone, and remove it."""
         deadline = time.monotonic() + 10
@@ -168,6 +187,14 @@ class Group:
         self.folders = []
 
 
+def _number(file: Path, name: str) -> int | None:
+    """The number that stands behind a name in a file of the kernel's."""
+    try:
+        return next((int(x.removeprefix(name)) for x in file.read_text().splitlines() if x.startswith(name)), None)
+    except (OSError, ValueError):
+        return None
+
+
 class Sandbox:
     """A process of this package that sees an interpreter, `helpers` or a part of it, and nothing else; no network."""
 
@@ -180,6 +207,7 @@ class Sandbox:
                  the repository; None shows them all, and this package
         """
         Sandbox.made += 1
+        self.used = 0.0
         self.folder, self.held = _folder() if host.level == "landlock" else (None, None)
         self.said, told = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         told.write(json.dumps(None if helpers is None else view(helpers)).encode())
@@ -197,6 +225,8 @@ class Sandbox:
         """The command without the socket's number, and its environment."""
         settings = {"level": host.level, "seccomp": host.seccomp, "limits": vars(limits), "job": self.folder or JOB}
         environment = {k: self.folder if self.folder and v == JOB else v for k, v in ENVIRONMENT.items()}
+        if whole:
+            environment["PYTHONHASHSEED"] = "random"  # it reads texts of answers: nobody may know which have one hash
         around, shown = [], _shown(whole)
         if host.level == "bubblewrap":
             around = _bwrap(shown)
@@ -208,6 +238,18 @@ class Sandbox:
             readable, listed = _open(shown)
             settings |= {"readable": readable, "listed": listed}
         return [*around, sys.executable, "-s", "-B", "-m", f"engine.{module}", json.dumps(settings)], environment
+
+    def processor(self) -> float:
+        """Seconds of a processor that all in it have used so far."""
+        counted = self.group.processor()
+        if counted is None:  # those that have ended count where somebody has waited for them
+            counted = sum(map(_used, _family(self.process.pid)))
+        self.used = max(self.used, counted)
+        return self.used
+
+    def queued(self) -> float:
+        """Seconds that the threads in it, as far as they live, have stood in line for a processor."""
+        return sum(_queued(pid) for pid in _family(self.process.pid))
 
     def stop(self) -> None:
         """End it and all in it, and wait for that."""
@@ -223,6 +265,33 @@ class Sandbox:
         if self.folder:
             _remove(self.folder)
             self.held.close()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for parent in found:
+        for file in glob.glob(f"/proc/{parent}/task/*/children"):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                found += map(int, Path(file).read_text().split())
+    return found
+
+
+def _used(pid: int) -> float:
+    """Seconds of a processor that a process has used, and those below it for which somebody has waited."""
+    try:
+        numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _queued(pid: int) -> float:
+    waited = 0
+    for file in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with contextlib.suppress(OSError):
+            waited += int(Path(file).read_text().split()[1])
+    return waited / 1e9
 
 
 def last_words(said: IO[bytes]) -> str:

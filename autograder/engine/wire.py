@@ -27,6 +27,11 @@ import numpy as np
 
 JSON_LIMIT, RAW_LIMIT = 4_000_000, 128_000_000  # bytes of one message
 DEPTH, COUNT, BITS = 60, 400_000, 4096  # nesting, values, and the size of a whole number
+KEYS, KEY_PARTS = (
+    1000,
+    10_000,
+)  # keys of one dict or set, and values in all keys of a message: a sender can choose keys of one hash
+STALE = 100  # replies to nobody that are passed over for one request
 
 DTYPES = {
     name: np.dtype(getattr(ml_dtypes, name, name))
@@ -92,7 +97,7 @@ def loads(text: bytes, raw: bytes = b"", handle: Callable | None = None):
 
 class _Writer:
     def __init__(self, handle):
-        self.raw, self.size, self.count, self.handle = [], 0, 0, handle
+        self.raw, self.size, self.count, self.keys, self.handle = [], 0, 0, 0, handle
 
     def tree(self, x, depth: int):
         """A value as what `json` writes."""
@@ -121,9 +126,9 @@ class _Writer:
             return [tree(a, depth) for a in x]
         for kind, tag in ((tuple, "tuple"), (set, "set"), (frozenset, "frozenset")):
             if isinstance(x, kind):
-                return {tag: [tree(a, depth) for a in x]}
+                return {tag: [tree(a, depth) for a in x] if tag == "tuple" else self.all_keys(x, depth)}
         if isinstance(x, Mapping):
-            return {"dict": [[tree(k, depth), tree(v, depth)] for k, v in x.items()]}
+            return {"dict": list(zip(self.all_keys(x, depth), [tree(v, depth) for v in x.values()]))}
         if isinstance(x, (bytes, bytearray)):
             self._add(bytes(x))
             return {"bytes": len(x)}
@@ -138,6 +143,15 @@ class _Writer:
         if self.handle is None:
             raise WireError(f"A {type(x).__name__} has no plain value that could be handed over.")
         return {"handle": self.handle(x)}
+
+    def all_keys(self, x, depth: int) -> list:
+        if len(x) > KEYS:
+            raise WireError(f"A {type(x).__name__[:40]} of more than {KEYS:,} keys cannot be handed over.")
+        before, made = self.count, [self.tree(k, depth) for k in x]
+        self.keys += self.count - before
+        if self.keys > KEY_PARTS:
+            raise WireError("The keys of the value have too many parts.")
+        return made
 
     def array(self, x):
         kind = "scalar" if isinstance(x, np.generic) else "array" if isinstance(x, np.ndarray) else "jax"
@@ -158,7 +172,7 @@ class _Writer:
 
 class _Reader:
     def __init__(self, raw, handle):
-        self.raw, self.at, self.count, self.handle = memoryview(raw), 0, 0, handle
+        self.raw, self.at, self.count, self.keys, self.handle = memoryview(raw), 0, 0, 0, handle
 
     def value(self, t, depth: int):
         """What a JSON tree stands for."""
@@ -175,10 +189,12 @@ class _Reader:
             raise WireError("The message has an object that is not one tag.")
         (tag, body), part = next(iter(t.items())), lambda a: self.value(a, depth + 1)
         match tag:
-            case "tuple" | "set" | "frozenset":
-                return {"tuple": tuple, "set": set, "frozenset": frozenset}[tag](part(a) for a in _list(body))
+            case "tuple":
+                return tuple(part(a) for a in _list(body))
+            case "set" | "frozenset":
+                return {"set": set, "frozenset": frozenset}[tag](self.all_keys(_list(body), depth + 1))
             case "dict":
-                return {part(k): part(v) for k, v in _list(body)}
+                return dict(zip(self.all_keys([k for k, _ in _list(body)], depth + 1), [part(v) for _, v in body]))
             case "array" | "jax" | "scalar":
                 return self.array(tag, *_list(body))
             case "bytes":
@@ -200,6 +216,16 @@ class _Reader:
             case "handle" if self.handle is not None and isinstance(body, dict):
                 return self.handle(body)
         raise WireError(f"The message has the unknown tag {ascii(tag)[:40]}.")
+
+    def all_keys(self, trees: list, depth: int) -> list:
+        """Keys of one dict or set, counted before anything is made of them."""
+        if len(trees) > KEYS:
+            raise WireError(f"The message has a dict or a set of more than {KEYS:,} keys.")
+        before, made = self.count, [self.value(k, depth) for k in trees]
+        self.keys += self.count - before
+        if self.keys > KEY_PARTS:
+            raise WireError("The keys of the message have too many parts.")
+        return made
 
     def array(self, kind, dtype, shape):
         dtype, shape = DTYPES[dtype], _dims(shape)
@@ -319,7 +345,11 @@ def _dims(shape) -> tuple[int, ...]:
 
 def send(sock: socket.socket, value, handle: Callable | None = None, seconds: float = 60) -> None:
     """Write one message; Closed if nobody reads it."""
-    text, raw = dumps(value, handle)
+    send_bytes(sock, *dumps(value, handle), seconds)
+
+
+def send_bytes(sock: socket.socket, text: bytes, raw: bytes, seconds: float = 60) -> None:
+    """Write what `dumps` made."""
     try:
         sock.settimeout(seconds)  # each time: processes that share a socket share this
         sock.sendall(HEAD.pack(len(text), len(raw)) + text + (raw if len(raw) <= AT_ONCE else b""))
@@ -344,6 +374,17 @@ def receive(sock: socket.socket, seconds: float | None = None, handle: Callable 
     except TimeoutError:
         raise WireError("The message does not end.") from None
     return loads(bytes(whole[:n_text]), whole[n_text:], handle)
+
+
+def reply(receive: Callable[[], object], number: str) -> dict:
+    """The reply to the request of this number; those to earlier ones, which come late, are passed over."""
+    for _ in range(STALE):
+        found = receive()
+        if not isinstance(found, dict):
+            raise WireError("The message is no reply.")
+        if found.pop("number", None) == number:
+            return found
+    raise WireError("The message is one of too many that nobody asked for.")
 
 
 def receive_with_descriptors(sock: socket.socket, seconds: float | None = None):

@@ -103,7 +103,7 @@ class Dask:
 
     def run(self, jobs_: Iterable[Job]) -> Iterator[Graded]:
         """Grade jobs, which are taken as workers get free; results in the order in which they are ready."""
-        return jobs.flow(jobs_, self._submit, self._result, lambda: 2 * self._threads() or 2)
+        return jobs.verdicts(jobs_, self._submit, self._result, lambda: 2 * self._threads() or 2)
 
     def _submit(self, job: Job):
         def graded(name, job):  # in here and of no type of ours, so that it travels whole: schedulers have no course

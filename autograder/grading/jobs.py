@@ -34,8 +34,8 @@ SPARE = 120  # seconds that a submission may take beyond its own limit
 STOCK = 900  # seconds for a submission in an ordinary kernel
 END = 15  # seconds for a worker to end its sandboxes
 LOOK = 0.5  # seconds: a Ctrl-C right before a wait is seen only after it
-DIED = "The process that graded it died twice."
-HUNG = "The process that graded it hung twice."
+DIED = "The process that graded it died twice: the machine is at fault, and not the notebook."
+HUNG = "The process that graded it hung twice: the machine is at fault, and not the notebook."
 
 Grade = Callable[[Assignment, Job], Graded]
 
@@ -65,6 +65,18 @@ def flow(jobs: Iterable[Job], submit: Callable, result: Callable, ahead: Callabl
     finally:
         for future in flying:
             future.cancel()
+
+
+def verdicts(jobs: Iterable[Job], submit: Callable, result: Callable, ahead: Callable[[], int]) -> Iterator[Graded]:
+    """The results of a `flow`; what has no verdict through a fault of ours is done once more at the end, alone."""
+    with_job, again = (lambda job, future: (job, result(job, future))), []
+    for job, found in flow(jobs, submit, with_job, ahead):
+        if found.fault:
+            again.append(job.again(found))
+        else:
+            yield found
+    for job in again:
+        yield from flow([job], submit, result, lambda: 1)
 
 
 class Lost(Exception):
@@ -153,24 +165,22 @@ class Local(Processes):
     def __init__(self, assignment: Assignment, workers: int, grade: Grade = one_submission.graded):
         super().__init__(workers, pickle.dumps((assignment, grade)))
         self.assignment = assignment
-        limit = assignment.limits.submission + SPARE
+        limit = assignment.limits.clock * assignment.limits.submission + SPARE
         self.limit = limit if assignment.isolated else max(limit, STOCK)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Graded]:
         """Grade jobs, which are taken as workers get free; results in the order in which they are ready."""
         submit = functools.partial(self.threads.submit, self.graded)
-        return flow(jobs, submit, lambda _, future: future.result(), lambda: 2 * self.workers)
+        return verdicts(jobs, submit, lambda _, future: future.result(), lambda: 2 * self.workers)
 
     def graded(self, job: Job) -> Graded:
-        """One job, in the next free worker; tried once more if it is lost."""
-        for _ in range(2):
-            try:
-                return Graded(**self.ask(job, self.limit))
-            except Lost as e:
-                why = str(e)
-        found = one_submission.gave_up(self.assignment, job, why)
-        found.fault = why not in (DIED, HUNG)
-        return found
+        """One job, in the next free worker."""
+        try:
+            return Graded(**self.ask(job, self.limit))
+        except Lost as e:
+            found = one_submission.gave_up(self.assignment, job, str(e))
+            found.fault = True
+            return found
 
 
 class Worker:

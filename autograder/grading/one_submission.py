@@ -11,7 +11,7 @@ import os
 import platform
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
-from autograder.engine.cell_names import key_of
+from autograder.engine.cell_names import exercise_number, key_of
 from autograder.engine.cell_outputs import cleaned
 from autograder.engine.plain_text import clean
 from autograder.engine.run_submission import Bundle, Engine, bundle
@@ -30,6 +30,8 @@ from autograder.places import COURSE, SourceError
 from . import intake
 from .deciding_code import deciding_files
 from .rebuild import rebuild
+
+AGAIN = "It ran once more, alone: the first time this machine gave no verdict."
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,14 @@ class Job:
     only: frozenset[str] | None = None  # checks to run; the outputs of the others are kept
     kept: dict[str, list] = field(default_factory=dict)
     note: str = ""  # why this file of several
+    last: bool = False  # it runs once more, alone, because a part of it had no verdict
+
+    def again(self, found: "Graded") -> "Job":
+        """What is left to do of it: the checks without a verdict, or all."""
+        if not found.void:
+            return replace(self, last=True)
+        kept = {cell: outputs for cell, outputs in found.outputs.items() if cell not in found.void}
+        return replace(self, last=True, only=frozenset(found.void), kept=kept)
 
 
 @dataclass
@@ -96,8 +106,17 @@ class Graded:
     outputs: dict[str, list] = field(default_factory=dict)  # cell -> outputs
     notes: list[str] = field(default_factory=list)
     why: str = ""  # why it could not be graded
-    fault: bool = False  # the fault is ours: it is tried again in the next run
+    fault: bool = False  # the fault is ours: it is tried again, and again in the next run
+    void: dict[str, str] = field(default_factory=dict)  # check -> why it has no verdict, where all others have theirs
     seconds: float = 0.0
+
+    @property
+    def trouble(self) -> str:
+        """What has no verdict and why, for who grades."""
+        if not self.void:
+            return self.why
+        exercises = ", ".join(dict.fromkeys(exercise_number(check) or check for check in self.void))
+        return f"{exercises}: {next(iter(self.void.values()))} All else is graded."
 
 
 def whole(path: Path, topic: str) -> NotebookNode:
@@ -155,7 +174,7 @@ def judged(assignment: Assignment, job: Job, nb: NotebookNode, found: Graded | N
     else:
         for attempt in range(2):
             try:
-                found.outputs = {**job.kept, **_outputs(assignment, job, nb, found.notes)}
+                found.outputs = {**job.kept, **_outputs(assignment, job, nb, found)}
                 break
             except Exception as e:
                 close()
@@ -171,13 +190,14 @@ def _short(e: Exception) -> str:
     return f"{type(e).__name__}: {str(e)[:300]}"
 
 
-def _outputs(assignment: Assignment, job: Job, nb: NotebookNode, notes: list[str]) -> dict[str, list]:
+def _outputs(assignment: Assignment, job: Job, nb: NotebookNode, found: Graded) -> dict[str, list]:
     if not assignment.isolated:
         return _in_a_kernel(assignment, nb)
     result = engine(assignment.course_seed, assignment.limits).grade(
-        assignment.bundle, nb, job.values, only=None if job.only is None else set(job.only)
+        assignment.bundle, nb, job.values, only=None if job.only is None else set(job.only), last=job.last
     )
-    notes += result.notes
+    found.notes += [AGAIN] * job.last + result.notes
+    found.void, found.fault = result.void, bool(result.void)
     return result.outputs
 
 

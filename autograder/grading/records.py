@@ -211,7 +211,7 @@ def filled(record: Record, found: Graded, before: Record | None) -> Record:
     record.outputs, record.notes, record.why = found.outputs, found.notes, found.why
     record.changed = changed(before, record)
     if found.fault:
-        record.checks = {}
+        record.checks = {c: d for c, d in record.checks.items() if found.void and c not in found.void}
     return record
 
 

@@ -5,7 +5,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.engine import sandbox
 
-LIMITS = sandbox.Limits(cell=2, check=5, submission=40, memory=2_000_000_000, processes=100)
+LIMITS = sandbox.Limits(cell=2, check=5, submission=40, clock=10, memory=2_000_000_000, processes=100)
 
 SETUP = "import math\n\nimport jax\nimport jax.numpy as jnp\nimport numpy as np\n\nfrom helpers import check"
 ANSWERS = {

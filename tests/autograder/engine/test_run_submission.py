@@ -195,7 +195,7 @@ OTHERS = {
     "solver": ("def product(a, b):\n    return jax.lax.psum(a @ b, 'X') + jnp.linalg.qr(jnp.ones((4, 4)))[0][0, 0].astype(a.dtype)",
                "cannot carry out lapack"),
     "endless": ("def product(a, b):\n    out = jax.lax.psum(a @ b, 'X')\n"
-                "    return jax.lax.while_loop(lambda x: x[0, 0] < 1e30, jnp.sin, out)", "could not be carried out on this answer"),
+                "    return jax.lax.while_loop(lambda x: x[0, 0] < 1e30, jnp.sin, out)", "used more than 5 s of a processor"),
     "constant": ("def product(a, b):\n    return jnp.zeros((a.shape[0], b.shape[1]), a.dtype)", "nothing"),
     "undone": ("def product(a, b):\n    raise NotImplementedError", "not done yet"),
     "host-values": ("def product(a, b):\n    return a @ b if a.sum() > 0 else a @ b", "looks at numbers"),

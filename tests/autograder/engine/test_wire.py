@@ -221,8 +221,8 @@ def test_an_interrupt_cuts_no_message_in_two():
                 reply = wire.receive(ours, 60)
                 stopped += not reply.get("ok")
                 assert not reply.get("ok") or reply["outputs"][0]["text"].startswith(f"{k}\n")
-            wire.send(ours, {"op": "get", "name": "text"})
-            assert wire.receive(ours, 60) == {"found": True, "value": "x" * 100_000}
+            wire.send(ours, {"op": "get", "name": "text", "number": "7"})
+            assert wire.receive(ours, 60) == {"found": True, "value": "x" * 100_000, "number": "7"}
             assert stopped  # some of them hit a cell
         finally:
             process.kill()

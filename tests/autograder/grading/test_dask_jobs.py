@@ -72,7 +72,7 @@ def test_a_worker_killed_in_the_middle(tmp_path, monkeypatch, capfd):
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
     assert not gone(started)
     assert not os.listdir(tmp_path / "temporary")  # Dask's scheduler has a folder of its own, too
-    assert most <= 2 * len(pids) + 2  # jobs are taken when workers are free
+    assert most <= 2 * len(pids) + 2 + 3  # jobs are taken when workers are free; three have no verdict the first time
     assert capfd.readouterr() == ("", "")
     here, there = [j for j in taken if j.student.startswith("s-")], plain(found)
     assert {j.student: there[j.student] for j in here} == plain(faked.graded(faked.assignment(), j) for j in here)
