@@ -8,7 +8,6 @@ import builtins
 import re
 import secrets
 from collections.abc import Callable
-from functools import cached_property
 
 from . import wire
 from .plain_text import clean
@@ -25,11 +24,12 @@ class Lost(Exception):
 class Link:
     """The checker's end of a child, which the engine watches, and ends if it takes too long.
 
-    why  tells why it ended; "" if it has ended itself
+    readers  of the programs that it sends
+    why      tells why it ended; "" if it has ended itself
     """
 
-    def __init__(self, sock, why: Callable[[], str] = str):
-        self.sock, self.why = sock, why
+    def __init__(self, sock, readers, why: Callable[[], str] = str):
+        self.sock, self.readers, self.why = sock, readers, why
         self.deadline = None  # seconds of this process's own processor
         self.state, self.ended = "alive", ""
 
@@ -56,19 +56,14 @@ class Link:
         reply = self.ask(op="get", name=name)
         return reply.get("found") is True, reply.get("value")
 
-    @cached_property
-    def context(self):
-        """Where the operations of this child's programs live, as long as it does."""
-        from jax.interpreters.mlir import make_ir_context
-
-        return make_ir_context()
-
-    def imported(self, **request):
-        """The program that a request asks for, and the reply."""
+    def imported(self, asked: dict | None = None, **request):
+        """The program that a request asks for, and the reply; asked: what it must be, as `Imported` takes it."""
         from .exported_program import Imported
 
         reply = self.ask(**request)
-        return Imported(reply.get("program"), self, lambda: self.ask(**request, whole=True).get("program")), reply
+        return Imported(
+            reply.get("program"), self, lambda: self.ask(**request, whole=True).get("program"), asked
+        ), reply
 
     def stand_in(self, handle: dict):
         """What stands for a thing that stays in the child."""
@@ -125,12 +120,10 @@ class Proxy(Opaque):
 
     def exported_program(self, mesh, ins, out, stacked: bool, static: tuple, args: list):
         """The program of this function of one device, exported by the child; `check.Program` asks for it."""
-        axes = dict(zip(mesh.axis_names, mesh.devices.shape))
+        asked = dict(axes=dict(zip(mesh.axis_names, mesh.devices.shape)), ins=list(ins), out=out, args=list(args))
         program, _ = self._link.imported(
-            op="program", id=self._number, axes=axes, ins=list(ins), out=out, stacked=stacked, static=tuple(static),
-            args=list(args),
-        )  # fmt: skip
-        program.must_be_cut(axes, ins, out, args)
+            asked, op="program", id=self._number, stacked=stacked, static=tuple(static), **asked
+        )
         return program
 
 

@@ -21,6 +21,7 @@ from . import wire
 from .answer_process import Bounded, carried_out, compiled, executed, save_time
 from .answer_proxy import Link
 from .cell_names import free_names
+from .exported_program import Readers
 from .program_data import Endless
 
 BUILTINS = frozenset(dir(builtins))
@@ -28,16 +29,25 @@ WARM = ["helpers.check.sharded_program", "helpers.trace", "helpers.kernels.mesh"
 
 
 def main(settings: dict, sock: socket.socket) -> None:
-    """Confine this process, then serve the engine until it closes the socket."""
+    """Confine this process; a fork of it serves the engine until it closes the socket, and itself it forks readers of programs."""
     from . import linux_isolation, zygote
 
     zygote.confine(settings)
+    zygote.warm(WARM)
+    zygote.check_forkable()
+    control, readers = socket.socketpair()
+    if os.fork():  # this one never sees a check, nor does what it forks
+        sock.close()
+        control.close()
+        from . import program_reader
+
+        zygote.serve(settings | {"cpu": int(settings["limits"]["check"])}, readers, program_reader.serve)
+    readers.close()
     os.chdir(settings["job"])
     linux_isolation.limits(
         2 * settings["limits"]["address_space"], 1 << 30, 1000 + linux_isolation.tasks(), resource.RLIM_INFINITY
     )
     zygote.lock(settings, settings["job"])
-    zygote.warm(WARM)
     import jax
 
     from helpers.check import compare
@@ -50,7 +60,8 @@ def main(settings: dict, sock: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     warnings.simplefilter("ignore")  # whatever a check writes on stderr costs its points
-    server = Server(settings["limits"], sock)
+    wire.receive(control)  # it is ready
+    server = Server(settings["limits"], sock, Readers(control))
     wire.send(sock, {"ready": True})
     while True:
         try:
@@ -93,8 +104,8 @@ def keep_compiled(folder: str) -> None:
 class Server:
     """Assignments that were opened, and the submission that is being judged."""
 
-    def __init__(self, limits: dict, engine: socket.socket):
-        self.limits, self.engine, self.assignments, self.link = limits, engine, {}, None
+    def __init__(self, limits: dict, engine: socket.socket, readers: Readers):
+        self.limits, self.engine, self.readers, self.assignments, self.link = limits, engine, readers, {}, None
 
     def open(self, key: str, cells: list[dict], seed: str, fds=()) -> dict:
         """Take an assignment: its given cells run now, its checks wait."""
@@ -106,6 +117,7 @@ class Server:
         """Begin a submission; `values` seeds what the hidden tests draw."""
         from helpers.check import solutions
 
+        self.readers.end()
         solutions._tries.clear()
         solutions._passed.clear()
         os.environ["COURSE_VALUES"] = values
@@ -116,7 +128,7 @@ class Server:
         """Take the socket of the child that has the learner's names from now on."""
         if self.link:
             self.link.sock.close()
-        self.link = Link(socket.socket(fileno=fds[0]), self.why_ended)
+        self.link = Link(socket.socket(fileno=fds[0]), self.readers, self.why_ended)
         return {"ready": True}
 
     def why_ended(self) -> str:

@@ -11,9 +11,48 @@ from collections.abc import Iterator
 
 from jax.extend.mlir import ir
 
-from .program_data import cuts, typed
+from .program_data import cuts, outline, typed
 
 UNCOUNTED = {f"stablehlo.{n}" for n in "send recv infeed outfeed collective_broadcast cross-replica-sum".split()}
+
+
+def must_be_cut(module, axes: dict[str, int], ins: list, out, args: list) -> None:
+    """Refuse a program that is not one function on all devices of a mesh, or whose arrays are not cut as these specs say.
+
+    axes  names and sizes of the mesh
+    args  shapes and types of what it is given
+    """
+    must_be_alone(module, axes)
+    main = outline(module)
+    inner = [op for op in main.ops if op.kind == "sdy.manual_computation"]
+    at = dict(zip(main.arguments, map(plain, ins), strict=True))
+    if (
+        len(inner) != 1
+        or inner[0].gives != main.ends
+        or any(i in at for op in main.ops if op is not inner[0] for i in op.takes)
+    ):
+        raise ValueError("the program is not one function on all devices")
+    given = zip(inner[0].takes, cuts(inner[0].of["in_shardings"]), strict=True)
+    made = cuts(inner[0].of["out_shardings"])
+    if any(i in at and _short(how) != at[i] for i, how in given) or any(_short(how) != plain(out) for how in made):
+        raise ValueError("the program does not cut its arrays as was asked")
+    must_be_manual(module, axes, args)
+
+
+def plain(spec) -> tuple[tuple[str, ...], ...]:
+    """A PartitionSpec as the mesh axes that cut each dimension, without the last ones that nothing cuts.
+
+    >>> from jax import P
+    >>> plain(P(None, ("X", "Y"), None))
+    ((), ('X', 'Y'))
+    """
+    return _short(tuple((a,) if isinstance(a, str) else tuple(a or ()) for a in spec))
+
+
+def _short(how: tuple) -> tuple:
+    while how and not how[-1]:
+        how = how[:-1]
+    return how
 
 
 def must_be_alone(module, axes: dict[str, int]) -> None:

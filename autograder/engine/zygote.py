@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
 from . import answer_process, linux_isolation, wire
 
@@ -33,6 +34,11 @@ def main(settings: dict, sock: socket.socket, shown: dict[str, str]) -> None:
     sys.path[:] = filter(os.path.isabs, sys.path)  # an editable install's hook is no folder, and answers could make one
     sys.meta_path.insert(0, Shown(shown))
     warm([*shown, "matplotlib.pyplot"])  # which looks for fonts: half a second that nobody who draws has to pay again
+    serve(settings, sock, answer_process.serve)
+
+
+def serve(settings: dict, sock: socket.socket, work: Callable[[socket.socket, dict], None]) -> None:
+    """Fork on request until the socket closes; work: what a child does with its socket and the limits."""
     check_forkable()
     gc.collect()
     gc.freeze()
@@ -47,7 +53,7 @@ def main(settings: dict, sock: socket.socket, shown: dict[str, str]) -> None:
             case "fork":
                 if family:
                     family.kill()
-                family = Family(settings, fds[0], sock)
+                family = Family(settings, fds[0], sock, work)
             case "interrupt" if family:
                 family.signal(signal.SIGINT)
             case "kill" if family:
@@ -124,7 +130,7 @@ def check_forkable() -> None:
 class Family:
     """One submission: an outer process, which only waits, and the inner one, which runs the answers."""
 
-    def __init__(self, settings: dict, fd: int, control: socket.socket):
+    def __init__(self, settings: dict, fd: int, control: socket.socket, work: Callable):
         read, write = os.pipe()
         zygote = os.getpid()
         self.outer = os.fork()
@@ -132,7 +138,7 @@ class Family:
             try:
                 os.close(read)
                 control.close()
-                outer(settings, fd, write, zygote)
+                outer(settings, fd, write, zygote, work)
             except BaseException:
                 traceback.print_exc()
             os._exit(1)
@@ -155,7 +161,7 @@ class Family:
         os.waitpid(self.outer, 0)
 
 
-def outer(settings: dict, fd: int, tell: int, zygote: int) -> None:
+def outer(settings: dict, fd: int, tell: int, zygote: int, work: Callable) -> None:
     """Make the walls, start the inner process, wait for it, and leave nothing of it alive."""
     separate = settings["level"] != "landlock"
     if separate:
@@ -167,7 +173,7 @@ def outer(settings: dict, fd: int, tell: int, zygote: int) -> None:
     if not inner:
         try:
             os.close(tell)
-            inside(settings, fd, separate)
+            inside(settings, fd, separate, work)
         except BaseException:
             traceback.print_exc()
         os._exit(1)
@@ -238,7 +244,7 @@ def lock(settings: dict, job: str) -> None:
         linux_isolation.seccomp(linux_isolation.CHANGES if alone else ())
 
 
-def inside(settings: dict, fd: int, separate: bool) -> None:
+def inside(settings: dict, fd: int, separate: bool, work: Callable) -> None:
     """Take a small disk and limits, lock, then serve."""
     limits, job = settings["limits"], settings["job"]
     os.setsid()  # kill(0) crosses process namespaces: it means the group
@@ -265,13 +271,14 @@ def inside(settings: dict, fd: int, separate: bool) -> None:
     processes = limits["processes"] + (
         0 if separate else linux_isolation.tasks()
     )  # there the limit is for the user's together
-    linux_isolation.limits(limits["address_space"], limits["disk"], processes, int(limits["submission"]) + 60)
+    seconds = settings.get("cpu", int(limits["submission"]) + 60)  # of each process; the engine counts them together
+    linux_isolation.limits(limits["address_space"], limits["disk"], processes, seconds)
     lock(settings, job)
     import numpy
 
     random.seed(0)
     numpy.random.seed(0)
-    answer_process.serve(socket.socket(fileno=3), limits)
+    work(socket.socket(fileno=3), limits)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.collectives import largest_result, read, results, short
 from helpers.trace.jaxpr.walk import walk
 from helpers.trace.stablehlo.arrivals import permutes_before_products
-from helpers.trace.stablehlo.collectives import Held, axis_sizes, opened, told_by
+from helpers.trace.stablehlo.collectives import Held, axis_sizes, told_by
 
 from .compare import OffLimits, closed
 from .raised import Unclear, by_answer, first_line, raised, undone, unjudged, unnamed
@@ -112,8 +112,7 @@ class Reading:
         self.sent, self.far, self.made, self.largest = trace.Sent(), 0, [], 0
         if program.nr_devices != self.mesh.size:  # 1 if nothing of it is needed
             return
-        with opened(program) as module:
-            says = told_by(Held(module, program.nr_devices), self.mesh)
+        says = told_by(program, self.mesh)
         self.sent, self.far, self.made, self.largest = says.sent, says.far, says.made, says.largest
 
     def waits(self) -> list[int]:

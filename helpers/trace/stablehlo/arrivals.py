@@ -11,6 +11,8 @@ def permutes_before_products(exported) -> list[int]:
 
     A product that takes what has just arrived waits for so many hops; 0 is one that waits for nothing.
     """
+    if hasattr(exported, "permutes_before_products"):  # it was read in another process
+        return exported.permutes_before_products()
     with opened(exported) as module:
         functions = {
             o.attributes["sym_name"].value: o for o in map(blocks.operation, module.body) if o.name == "func.func"

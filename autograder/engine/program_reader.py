@@ -1,0 +1,159 @@
+"""Reads the programs of one submission in a process that has nothing to lose: their bytes meet a parser written in C++.
+
+It is forked for a submission from one that never saw a check, has walls of its own, and hands on plain data. Whatever a
+program does to it costs its sender the program, and nobody else anything.
+"""
+
+import dataclasses
+import math
+import socket
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.export
+import numpy as np
+from jax._src.export._export import _module_to_bytecode  # no public way to write a module as `jax.export` does
+from jax.extend.mlir import ir
+from jax.interpreters.mlir import make_ir_context
+
+from helpers.trace.stablehlo.arrivals import permutes_before_products
+from helpers.trace.stablehlo.collectives import Held, told_by
+
+from . import one_function_rule, plain_program, wire
+from .program_data import Unsupported, functions, typed
+
+BYTECODE = b"ML\xefR"  # how it begins; texts are nested as deep as one likes, and the parser follows
+LARGEST = 8_000_000  # bytes
+SAFE_CALLS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "shape_assertion"}
+"""Custom calls that touch nothing but their operands; any other could call into the memory of who runs it."""
+DIALECTS = {"builtin", "func", "stablehlo", "chlo", "sdy"}
+
+
+def serve(sock: socket.socket, limits: dict) -> None:
+    """Answer the checker until the socket closes."""
+    reader = Reader()
+    while True:
+        try:
+            wire.send(sock, reader.reply(wire.receive(sock)))
+        except wire.Closed:
+            return
+
+
+class Reader:
+    """The programs of one submission, by number."""
+
+    def __init__(self):
+        self.context, self.held, self.asked = make_ir_context(), [], []
+
+    def reply(self, request: dict) -> dict:
+        """What a request gives, or the sentence why it gives nothing."""
+        try:
+            with self.context:
+                return getattr(self, request.pop("op"))(**request)
+        except ValueError as e:
+            return {"refused": str(e)}
+        except Exception as e:
+            return {"refused": f"the program cannot be read ({type(e).__name__})"}
+
+    def read(self, program: bytes, asked: dict | None) -> dict:
+        """A program as plain data.
+
+        asked  axes, ins, out and args, if it has to be one function on all devices of a mesh; then also what it sends
+        """
+        module = _read(program, ir.Module.parse)
+        held = Held(module, _devices(module))
+        found = {"number": len(self.held), "devices": held.nr_devices, "results": _results(module)}
+        try:
+            found["blocks"] = plain_program.written(functions(module))
+        except Unsupported as e:
+            found["unsupported"] = str(e)
+        if asked:
+            one_function_rule.must_be_cut(module, **asked)
+            found["told"] = _plain(told_by(held, asked["axes"]))
+        self.held.append(held)
+        self.asked.append(asked)
+        return found
+
+    def waits(self, number: int) -> dict:
+        """For each product of a program, how many permutes it waits for."""
+        return {"waits": permutes_before_products(self.held[number])}
+
+    def run(self, number: int, whole: bytes, arrays: list[np.ndarray]) -> dict:
+        """What each device holds of a program's result, by JAX.
+
+        whole  what its sender says around it; the operations are those that were looked into
+        """
+        around, asked = [], self.asked[number]
+
+        def deserialized(blob):
+            around.append(jax.export.deserialize(bytearray(blob)))
+            if bytes(around[0].mlir_module_serialized[:4]) != BYTECODE:
+                raise ValueError("no bytecode")
+            return around[0].mlir_module(serialized=False)
+
+        _read(whole, deserialized, begins=b"")
+        written = _module_to_bytecode(self.held[number].module)
+        exported = dataclasses.replace(around[0], mlir_module_serialized=written)
+        axes = asked["axes"]
+        mesh = jax.make_mesh(
+            tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
+            devices=jax.devices()[: math.prod(axes.values())],
+        )  # fmt: skip
+        placed = [
+            jax.device_put(a, jax.NamedSharding(mesh, spec)) for a, spec in zip(arrays, asked["ins"], strict=True)
+        ]
+        made = jax.jit(exported.call, out_shardings=jax.NamedSharding(mesh, asked["out"]))(*placed)
+        held = {shard.device: np.asarray(shard.data) for shard in made.addressable_shards}
+        return {"held": [held[device] for device in mesh.devices.flat]}
+
+
+def _read(blob, parse: Callable, begins: bytes = BYTECODE):
+    """The module in some bytes, if it is plain arithmetic."""
+    if not isinstance(blob, bytes) or len(blob) > LARGEST:
+        raise ValueError("the program is larger than 8 MB")
+    if not blob.startswith(begins):
+        raise ValueError("the program cannot be read: it is no bytecode")
+    try:
+        module = parse(blob)
+    except Exception as e:
+        raise ValueError(f"the program cannot be read ({type(e).__name__})") from None
+    if odd := next(_odd(module.operation), None):
+        if "callback" in odd:
+            raise ValueError("a program that calls back into Python cannot be exported")
+        raise ValueError(f"a check cannot carry out {odd[:60]} of the program: it is no plain arithmetic")
+    return module
+
+
+def _odd(operation) -> Iterator[str]:
+    """What in a program is no plain arithmetic: calls into other code, and operations of unknown kinds."""
+    for region in operation.regions:
+        if len(region.blocks) > 1:
+            yield "jumps"
+        for block in region.blocks:
+            for view in block.operations:
+                op = view.operation
+                if op.name == "stablehlo.custom_call":
+                    target = str(op.attributes["call_target_name"]).strip('"')
+                    if target not in SAFE_CALLS:
+                        yield target
+                elif op.name.partition(".")[0] not in DIALECTS:
+                    yield op.name
+                yield from _odd(op)
+
+
+def _results(module) -> list[jax.ShapeDtypeStruct]:
+    main = next(o for o in module.body.operations if str(o.attributes["sym_name"]) == '"main"')
+    results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    return [jax.ShapeDtypeStruct(*typed(r)) for r in results]
+
+
+def _devices(module) -> int:
+    of = module.operation.attributes
+    return math.prod(ir.IntegerAttr(of[f"mhlo.num_{n}"]).value for n in ("partitions", "replicas"))
+
+
+def _plain(told) -> dict:
+    """What a program sends, holds and makes, as it travels."""
+    sent = told.sent
+    return {"sent": list(sent), "doubts": sent.doubts, "feeds": sent.feeds, "far": told.far, "largest": told.largest,
+            "made": plain_program.shapes(told.made)}  # fmt: skip
