@@ -214,6 +214,7 @@ class Run:
         self.used, self.ends = 0.0, time.monotonic() + self.limits.clock * self.limits.submission
         self.kills = 0  # processes of answers that the kernel had ended for their memory when the child began
         self.over: Over | None = None  # why the child was ended in the midst of a check
+        self.stopped = ""  # why the last cell was interrupted
         self.late = ""  # what the clock has ended: a check that finds no more than a part of its points has no verdict
 
     def cell(self, id: str, source: str) -> None:
@@ -250,8 +251,11 @@ class Run:
                 return self.fail(id, "Not run: cells of this notebook ended their process too often.")
             reply = self.asked(id, source)
             if isinstance(reply, dict):
-                self.good.append((id, source))
                 outputs = self.of_the_course(id, shown(reply, self.limits, self.budget))
+                if self.stopped:
+                    outputs = failure(self.stopped, check=False) + outputs
+                else:
+                    self.good.append((id, source))
                 self.budget -= length(outputs)
                 self.result.outputs[id] = outputs
                 return None
@@ -266,7 +270,8 @@ class Run:
         return [o for o in outputs if o.get("ename") != "OffLimits"]
 
     def asked(self, id: str, source: str) -> dict | str:
-        """The child's reply to a cell, or why there is none."""
+        """The child's reply to a cell, or why there is none; `stopped` says why it was interrupted."""
+        self.stopped = ""
         number, answers = secrets.token_hex(8), self.engine.zygote.sandbox
         try:
             with self.watched(self.limits.cell, answers) as watch:
@@ -281,6 +286,7 @@ class Run:
                 self.command("interrupt")
                 reply = wire.reply(lambda: watch.receive(self.child), number)
             self.result.notes.append(f"{id}: {why}")
+            self.stopped = why
             return reply
         except Over:
             return why

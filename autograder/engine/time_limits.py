@@ -11,7 +11,7 @@ from socket import socket
 from . import wire
 from .sandbox import Sandbox
 
-LOOK = 0.1  # seconds between two looks at what has been used
+LOOK = 0.2  # seconds between two looks at what has been used
 
 
 class Over(Exception):
