@@ -6,9 +6,11 @@
     run_submission       hands the cells of one submission to the two, in order, and collects the outputs
 
     sandbox, linux_isolation            how a process is locked in;  importable_helpers, standin_*: what it sees of `helpers`
+    time_limits                     seconds of a processor that each may use, and the wider clock
     wire                            messages between processes that do not trust each other
     answer_proxy, exported_program  a learner's function in the checker, and the program that it exports
-    program_data                    that program read once;  numpy_devices runs it, traceable_program traces it
+    program_reader, plain_program   reads that program in a process of its own, and hands it on as plain data
+    program_data                    what that is;  numpy_devices runs it, traceable_program traces it
 
 Modules of this package import each other relatively and the rest of `autograder` never: sandboxes see no more of the
 course. Tests: tests/autograder/engine.

@@ -78,17 +78,3 @@ def _shape(dims: list) -> tuple[int, ...]:
     if not all(0 <= n < 2**40 for n in _whole(dims)):
         raise ValueError("no shape")
     return tuple(dims)
-
-
-def shapes(made: list[tuple[tuple[int, ...], str]]) -> str:
-    """Shapes and names of types, as a text: there may be thousands."""
-    return json.dumps(made)
-
-
-def shapes_of(text: str) -> list[tuple[tuple[int, ...], str]]:
-    """What `shapes` wrote.
-
-    >>> shapes_of(shapes([((2, 3), "float32")]))
-    [((2, 3), 'float32')]
-    """
-    return [(_shape(shape), str(name)) for shape, name in json.loads(text)]

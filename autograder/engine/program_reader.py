@@ -16,8 +16,7 @@ from jax._src.export._export import _module_to_bytecode  # no public way to writ
 from jax.extend.mlir import ir
 from jax.interpreters.mlir import make_ir_context
 
-from helpers.trace.stablehlo.arrivals import permutes_before_products
-from helpers.trace.stablehlo.collectives import Held, told_by
+from helpers.check.far_program import said_by, waits
 
 from . import one_function_rule, plain_program, wire
 from .program_data import Unsupported, functions, typed
@@ -43,7 +42,7 @@ class Reader:
     """The programs of one submission, by number."""
 
     def __init__(self):
-        self.context, self.held, self.asked = make_ir_context(), [], []
+        self.context, self.held = make_ir_context(), []
 
     def reply(self, request: dict) -> dict:
         """What a request gives, or the sentence why it gives nothing."""
@@ -61,29 +60,29 @@ class Reader:
         asked  axes, ins, out and args, if it has to be one function on all devices of a mesh; then also what it sends
         """
         module = _read(program, ir.Module.parse)
-        held = Held(module, _devices(module))
-        found = {"number": len(self.held), "devices": held.nr_devices, "results": _results(module)}
+        devices = _devices(module)
+        found = {"number": len(self.held), "devices": devices, "results": _results(module)}
         try:
             found["blocks"] = plain_program.written(functions(module))
         except Unsupported as e:
             found["unsupported"] = str(e)
         if asked:
             one_function_rule.must_be_cut(module, **asked)
-            found["told"] = _plain(told_by(held, asked["axes"]))
-        self.held.append(held)
-        self.asked.append(asked)
+            found["told"] = said_by(module, devices, asked["axes"])
+        self.held.append((module, asked))
         return found
 
     def waits(self, number: int) -> dict:
         """For each product of a program, how many permutes it waits for."""
-        return {"waits": permutes_before_products(self.held[number])}
+        module, asked = self.held[number]
+        return {"waits": waits(module, math.prod(asked["axes"].values()))}
 
     def run(self, number: int, whole: bytes, arrays: list[np.ndarray]) -> dict:
         """What each device holds of a program's result, by JAX.
 
         whole  what its sender says around it; the operations are those that were looked into
         """
-        around, asked = [], self.asked[number]
+        (module, asked), around = self.held[number], []
 
         def deserialized(blob):
             around.append(jax.export.deserialize(bytearray(blob)))
@@ -92,7 +91,7 @@ class Reader:
             return around[0].mlir_module(serialized=False)
 
         _read(whole, deserialized, begins=b"")
-        written = _module_to_bytecode(self.held[number].module)
+        written = _module_to_bytecode(module)
         exported = dataclasses.replace(around[0], mlir_module_serialized=written)
         axes = asked["axes"]
         mesh = jax.make_mesh(
@@ -150,10 +149,3 @@ def _results(module) -> list[jax.ShapeDtypeStruct]:
 def _devices(module) -> int:
     of = module.operation.attributes
     return math.prod(ir.IntegerAttr(of[f"mhlo.num_{n}"]).value for n in ("partitions", "replicas"))
-
-
-def _plain(told) -> dict:
-    """What a program sends, holds and makes, as it travels."""
-    sent = told.sent
-    return {"sent": list(sent), "doubts": sent.doubts, "feeds": sent.feeds, "far": told.far, "largest": told.largest,
-            "made": plain_program.shapes(told.made)}  # fmt: skip
