@@ -43,6 +43,8 @@ def main(settings: dict, sock: socket.socket) -> None:
 
         zygote.serve(settings | {"cpu": int(settings["limits"]["check"])}, readers, program_reader.serve)
     readers.close()
+    os.setsid()  # whoever signals its own group does not mean the other
+    linux_isolation.die_with_parent()
     os.chdir(settings["job"])
     linux_isolation.limits(
         2 * settings["limits"]["address_space"], 1 << 30, 1000 + linux_isolation.tasks(), resource.RLIM_INFINITY
