@@ -91,10 +91,10 @@ class Answer:
             except Exception as e:
                 if undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False):
                     raise
-                if unnamed(e) and by_answer(e):
-                    return self._raised(e)
                 if by_answer(e):
                     said = self._unseen(e) if unseen and secret() else self._raised(e)
+                    if said.endswith(NOT_JUDGED):  # a name that is not known is no matter of this law
+                        return said
                     return self._raised_anyway() or f"{said} It was asked for this: {_sentence(sentence)}"
                 if of_machine(e) or not self.returned:
                     raise
