@@ -88,6 +88,21 @@ FAULTS = [
         "flops_are_those",
     ),
     Fault(
+        "a check that reads a learner's names",
+        "helpers/check/given_names.py",
+        r"scope = ours \| ",
+        "scope = ours | theirs | ",
+        "tests/helpers/check/test_any_kernel.py",
+    ),
+    Fault(
+        "a machine's fault told as the answer's",
+        "helpers/check/raised.py",
+        "if by_answer\\(e\\) else unjudged\\(e\\)",
+        "",
+        "tests/helpers/check/test_raised.py",
+        "no_line",
+    ),
+    Fault(
         "a stub on a page of exercises",
         "book/_ext/stub_text.py",
         r'"raise NotImplementedError\(\)"',
