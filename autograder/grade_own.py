@@ -39,7 +39,7 @@ class Own:
     """A learner's notebook of one assignment, as it stands.
 
     points  grade_id of a check -> what it can give
-    begun   whether an answer is not as it was given
+    begun   whether an answer is not as it was given, or somebody has asked for this assignment
     """
 
     topic: str
@@ -48,7 +48,7 @@ class Own:
     begun: bool
 
     @classmethod
-    def of(cls, topic: str, path: Path, released: Path) -> "Own":
+    def of(cls, topic: str, path: Path, released: Path, asked: bool) -> "Own":
         from nbgrader.utils import compute_checksum, is_grade, is_solution
 
         cells = nbformat.read(released if released.is_file() else path, as_version=4).cells
@@ -58,7 +58,8 @@ class Own:
             empty = {meta(c)["grade_id"] for c in there if meta(c).get("checksum") == compute_checksum(c)}
         except Exception:  # of many kinds; the grader reads it too, and says what is wrong
             empty = set()
-        return cls(topic, path, points, begun=not {meta(c)["grade_id"] for c in cells if is_solution(c)} <= empty)
+        answers = {meta(c)["grade_id"] for c in cells if is_solution(c)}
+        return cls(topic, path, points, begun=asked or not answers <= empty)
 
 
 def assignment(topic: str, tree: Tree, timeout: int | None = None) -> one_submission.Assignment:
@@ -139,7 +140,8 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             raise SourceError(f'There is no notebook of "{missing[0]}"; there are: {", ".join(found) or "none"}.')
         if not found:
             raise SourceError("There is no notebook of exercises under work/ or notebooks/: run `make release`.")
-        return check([Own.of(topic, found[topic], tree.released(topic)) for topic in wanted or found], tree)
+        topics = wanted or found
+        return check([Own.of(topic, found[topic], tree.released(topic), bool(wanted)) for topic in topics], tree)
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1

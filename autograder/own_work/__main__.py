@@ -26,9 +26,10 @@ def main(argv: list[str] | None = None, tree: Tree | None = None) -> int:
             from .rescue import rescue
 
             rescue(work)
-            if not work.said:
-                work.said.append("There is nothing to rescue: notebooks/ is as the course has it.")
+        nothing = wanted == "rescue" and not work.said
         update(work)
+        if nothing:
+            work.said.append("There is nothing to rescue: notebooks/ is as the course has it.")
     except OSError as error:
         full = "the disk is full" if is_full(error) else (error.strerror or str(error)).lower()
         work.said.append(
