@@ -83,7 +83,7 @@ class Job:
     student: str
     data: bytes  # of the submitted file
     why: str = ""  # why there is no such file
-    values: str = ""  # what its hidden values are drawn from
+    values: str = ""  # what its hidden values are drawn from; none where a learner has their own work judged
     only: frozenset[str] | None = None  # checks to run; the outputs of the others are kept
     kept: dict[str, list] = field(default_factory=dict)
     note: str = ""  # why this file of several
