@@ -14,7 +14,11 @@ from .numpy_devices import Machine
 from .plain_program import restored
 from .program_data import Block, Unsupported
 
-ENDS_ITS_READER = "the program cannot be read: it ends the process that reads it"
+
+class Unread(ValueError):
+    """A program ended the process that was to read it."""
+
+    ours = True  # its text is not the learner's
 
 
 class Readers:
@@ -38,9 +42,9 @@ class Readers:
             reply = wire.receive(self.reader)
         except wire.WireError:
             self.end()
-            raise ValueError(ENDS_ITS_READER) from None
-        if not isinstance(reply, dict) or "refused" in reply:
-            raise ValueError(str(reply["refused"])[:300] if isinstance(reply, dict) else ENDS_ITS_READER)
+            raise Unread("the program cannot be read: it ends the process that reads it") from None
+        if "refused" in reply:
+            raise ValueError(str(reply["refused"])[:300])
         return reply
 
     def end(self) -> None:
