@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import secrets
 import socket
-import subprocess
 import time
 from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass, field
@@ -21,17 +20,13 @@ from nbformat import NotebookNode
 from . import wire
 from .cell_names import exercise_number, key_of
 from .cell_outputs import failure, length, points_of, shown, stopped, verdict
-from .sandbox import Host, Limits, Sandbox, available, last_words, missing
+from .peers import Peer, Peers, Refused as Refused
+from .sandbox import Sandbox
 from .time_limits import Over, Watch
 
 LIVES = 6  # children for one submission: the first, and one for each that had to be ended
-START = 120  # seconds until a sandbox is warm
 ENDED_TWICE = "No verdict: the process that checks this answer ended twice."
-OURS = "The machine is at fault, and not your answer: it is graded again."
-
-
-class Refused(RuntimeError):
-    """One sentence: why nothing is graded here."""
+OURS = "The machine is at fault, and not your answer: it has to be graded again."
 
 
 @dataclass(frozen=True)
@@ -87,27 +82,8 @@ class Result:
         return "".join(o.text for o in self.outputs[check] if o.output_type == "stream").strip()
 
 
-class Engine:
-    """A zygote and a checker, started when they are needed and again when they died. One submission at a time."""
-
-    def __init__(self, limits: Limits | None = None, host: Host | None = None, course_seed: str = "0"):
-        self.limits, self.host, self.course_seed = limits or Limits(), host or available(), course_seed
-        if self.host.refusal:
-            raise Refused(self.host.refusal)
-        self.zygote: Peer | None = None
-        self.checker: Peer | None = None
-        self.opened: set[str] = set()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self) -> None:
-        for peer in filter(None, (self.zygote, self.checker)):
-            peer.stop()
-        self.zygote = self.checker = None
+class Engine(Peers):
+    """Grades with a zygote and a checker, one submission at a time."""
 
     def grade(
         self, bundle: Bundle, notebook: NotebookNode, values: str = "", only: Collection[str] | None = None, last=False
@@ -131,72 +107,6 @@ class Engine:
             run.end()
         return run.result
 
-    def warm_zygote(self, helpers: tuple[str, ...] = ()) -> "Peer":
-        """A zygote whose children see these modules of `helpers`."""
-        if self.zygote and self.zygote.helpers != helpers:
-            self.drop(self.zygote)
-        if self.zygote is None:
-            self.zygote = Peer("zygote", self, helpers)
-        return self.zygote
-
-    def open_checker(self, bundle: Bundle) -> "Peer":
-        """A checker that has the bundle's cells."""
-        try:
-            return self._open_checker(bundle)
-        except wire.Closed:  # it died after the last submission
-            self.drop(self.checker)
-            return self._open_checker(bundle)
-
-    def _open_checker(self, bundle: Bundle) -> "Peer":
-        if self.checker is None:
-            self.checker, self.opened = Peer("checker", self), set()
-        if bundle.key not in self.opened:
-            cells = [dict(id=i, kind=k, source=s, points=p) for i, k, s, p in bundle.cells]
-            reply = self.checker.ask(START, op="open", key=bundle.key, cells=cells, seed=self.course_seed)
-            if "fault" in reply:
-                raise ValueError(f"The assignment cannot be graded: {reply['fault']}.")
-            self.opened.add(bundle.key)
-        return self.checker
-
-    def drop(self, peer: "Peer") -> None:
-        """End a zygote or checker that died or hangs; the next one that needs it starts another."""
-        peer.stop()
-        if peer is self.zygote:
-            self.zygote = None
-        elif peer is self.checker:
-            self.checker = None
-
-
-class Peer:
-    """A sandboxed process of ours and the socket to it."""
-
-    def __init__(self, module: str, engine: Engine, helpers: tuple[str, ...] | None = None):
-        """helpers: the modules of `helpers` that it sees, if not all"""
-        self.helpers = helpers
-        self.socket, theirs = socket.socketpair()
-        with theirs:
-            self.sandbox = Sandbox(module, theirs, engine.host, engine.limits, helpers)
-        try:
-            wire.receive(self.socket, START)
-        except (wire.WireError, TimeoutError):
-            words = last_words(self.sandbox.said)
-            self.stop()
-            raise Refused(
-                f"The {module} does not start in its sandbox ({engine.host.level}): {words}.{missing()}"
-            ) from None
-
-    def ask(self, seconds: float, descriptors=(), **request) -> dict:
-        """Closed if it died, TimeoutError if it hangs; it is ours, so its word counts."""
-        wire.send_with_descriptors(self.socket, request, list(descriptors))
-        return wire.receive(self.socket, seconds)
-
-    def stop(self) -> None:
-        """Let it end by itself, so that whoever waits for us gets the time that it took, then end it and all in it."""
-        self.socket.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.sandbox.process.wait(1)
-        self.sandbox.stop()
-
 
 class Run:
     """One submission on its way."""
@@ -214,6 +124,7 @@ class Run:
         self.used, self.ends = 0.0, time.monotonic() + self.limits.clock * self.limits.submission
         self.kills = 0  # processes of answers that the kernel had ended for their memory when the child began
         self.over: Over | None = None  # why the child was ended in the midst of a check
+        self.asleep = 0.0  # seconds of the clock that nobody wanted a processor
         self.stopped = ""  # why the last cell was interrupted
         self.late = ""  # what the clock has ended: a check that finds no more than a part of its points has no verdict
 
@@ -222,8 +133,9 @@ class Run:
         if id in self.checks and id not in self.wanted:
             return
         if time.monotonic() > self.ends:
-            self.late = "No verdict: this machine was too busy for the whole notebook."
-            self.fail(id, self.late)
+            if not (self.last and self.asleep > self.limits.submission):
+                self.late = "No verdict: this machine was too busy for the whole notebook."
+            self.fail(id, self.late or "Not run: cells and answers above it waited for too long.")
         elif self.used > self.limits.submission:
             self.fail(id, f"Not run: the whole notebook may use {self.limits.submission:g} s of a processor.")
         elif id in self.checks:
@@ -280,6 +192,7 @@ class Run:
                     return wire.reply(lambda: watch.receive(self.child), number)
                 except Over as over:
                     why = f"Stopped: {over.said('the cell')}."
+                    self.asleep += over.seconds * over.slept
                     if not (over.sandbox or over.slept and self.last):
                         self.late = f"No verdict: {over.said(f'the cell {id}')}."
             with self.watched(1, answers) as watch:
@@ -416,6 +329,7 @@ class Run:
                     if self.over or over.sandbox is checker.sandbox:
                         raise
                     self.over = over
+                    self.asleep += over.seconds * over.slept
                     self.lost()
                     watch.most.pop(answers)
                     watch.clock += self.limits.check  # for the checker, to see that nobody answers any more

@@ -23,7 +23,7 @@ from .host import Host
 from .importable_helpers import HELPERS, view
 
 PACKAGE = Path(__file__).resolve().parent
-CHILD = ("__init__", "wire", "answer_process", "zygote", "linux_isolation")
+CHILD = ("__init__", "wire", "wire_types", "answer_process", "zygote", "linux_isolation")
 """Modules of this package that the zygote and its children use."""
 
 ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")  # where a kernel with the first kind of groups counts seconds of a processor

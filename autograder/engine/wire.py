@@ -18,43 +18,40 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 
-JSON_LIMIT, RAW_LIMIT = 4_000_000, 128_000_000  # bytes of one message
-DEPTH, COUNT, BITS = 60, 400_000, 4096  # nesting, values, and the size of a whole number
-KEYS, KEY_PARTS = (
-    1000,
-    10_000,
-)  # keys of one dict or set, and values in all keys of a message: a sender can choose keys of one hash
-STALE = 100  # replies to nobody that are passed over for one request
+from .wire_types import (
+    BITS,
+    DTYPES,
+    RAW_LIMIT,
+    WireError,
+    dtype_name,
+    is_abstract,
+    is_array,
+    is_spec,
+    number_tree,
+    plain_list,
+    record_name,
+    spec_axes,
+    text_array,
+    to_number,
+    to_record,
+    to_shape,
+)  # fmt: skip
 
-DTYPES = {
-    name: np.dtype(getattr(ml_dtypes, name, name))
-    for name in (
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-        "complex64", "complex128", "bfloat16", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn",
-    )
-}  # fmt: skip
-RECORDS = (
-    "helpers.costs.rooflines.hardware",
-    "helpers.costs.sharding.sharded_array",
-    "helpers.costs.sharding.collectives",
-    "helpers.costs.rooflines.roofline",
-)
-"""Modules whose frozen dataclasses may travel, by name and fields."""
+JSON_LIMIT = 4_000_000  # bytes of a message's text
+DEPTH, COUNT = 60, 400_000  # nesting and values
+KEYS = 1000  # of one dict or set, for a sender can choose keys that all have one hash
+KEY_PARTS = 10_000  # values in all keys of a message
+STALE = 100  # replies to nobody that are passed over for one request
 
 HEAD = struct.Struct("!QQ")
 REST = 5  # seconds for a message that has begun
 AT_ONCE = 1 << 16  # raw bytes that are worth a copy for the sake of one call of the system
-
-
-class WireError(ValueError):
-    """One sentence: what cannot travel."""
 
 
 class Closed(WireError):
@@ -106,7 +103,7 @@ class _Writer:
             raise WireError("The value is nested too deep." if depth > DEPTH else "The value has too many parts.")
         if x is None or isinstance(x, bool):
             return x
-        if isinstance(x, np.generic) or _is_array(x):
+        if isinstance(x, np.generic) or is_array(x):
             return {"words": self.tree(x.tolist(), depth + 1)} if x.dtype.kind == "U" else self.array(x)
         if isinstance(x, int):
             if int.bit_length(x) > BITS:
@@ -120,7 +117,7 @@ class _Writer:
         tree = self.tree
         if x is Ellipsis or x is NotImplemented:
             return {"mark": "..." if x is Ellipsis else "NotImplemented"}
-        if _is_spec(x):
+        if is_spec(x):
             return {"spec": [tree(a, depth) for a in tuple(x)]}
         if isinstance(x, list):
             return [tree(a, depth) for a in x]
@@ -133,13 +130,13 @@ class _Writer:
             self._add(bytes(x))
             return {"bytes": len(x)}
         if isinstance(x, (complex, Fraction, Decimal)):
-            return _number(x)
+            return number_tree(x)
         if isinstance(x, np.dtype):
-            return {"dtype": _dtype_name(x)}
-        if name := _record_name(type(x)):
+            return {"dtype": dtype_name(x)}
+        if name := record_name(type(x)):
             return {"record": [name, [tree(getattr(x, f.name), depth) for f in fields(x)]]}
-        if _is_abstract(x):
-            return {"shape": [list(x.shape), _dtype_name(np.dtype(x.dtype))]}
+        if is_abstract(x):
+            return {"shape": [list(x.shape), dtype_name(np.dtype(x.dtype))]}
         if self.handle is None:
             raise WireError(f"A {type(x).__name__} has no plain value that could be handed over.")
         return {"handle": self.handle(x)}
@@ -190,29 +187,29 @@ class _Reader:
         (tag, body), part = next(iter(t.items())), lambda a: self.value(a, depth + 1)
         match tag:
             case "tuple":
-                return tuple(part(a) for a in _list(body))
+                return tuple(part(a) for a in plain_list(body))
             case "set" | "frozenset":
-                return {"set": set, "frozenset": frozenset}[tag](self.all_keys(_list(body), depth + 1))
+                return {"set": set, "frozenset": frozenset}[tag](self.all_keys(plain_list(body), depth + 1))
             case "dict":
-                return dict(zip(self.all_keys([k for k, _ in _list(body)], depth + 1), [part(v) for _, v in body]))
+                return dict(zip(self.all_keys([k for k, _ in plain_list(body)], depth + 1), [part(v) for _, v in body]))
             case "array" | "jax" | "scalar":
-                return self.array(tag, *_list(body))
+                return self.array(tag, *plain_list(body))
             case "bytes":
                 return bytes(self._take(body))
             case "mark":
                 return {"...": Ellipsis, "NotImplemented": NotImplemented}[body]
             case "complex" | "fraction" | "decimal":
-                return _to_number(tag, body)
+                return to_number(tag, body)
             case "words":
-                return _words(part(body))
+                return text_array(part(body))
             case "dtype":
                 return DTYPES[body]
             case "spec" if "jax" in sys.modules:
-                return sys.modules["jax"].sharding.PartitionSpec(*(_axes(part(a)) for a in _list(body)))
+                return sys.modules["jax"].sharding.PartitionSpec(*(spec_axes(part(a)) for a in plain_list(body)))
             case "shape" if "jax" in sys.modules:
-                return sys.modules["jax"].ShapeDtypeStruct(_dims(body[0]), DTYPES[body[1]])
+                return sys.modules["jax"].ShapeDtypeStruct(to_shape(body[0]), DTYPES[body[1]])
             case "record":
-                return _record(body[0], [part(a) for a in _list(body[1])])
+                return to_record(body[0], [part(a) for a in plain_list(body[1])])
             case "handle" if self.handle is not None and isinstance(body, dict):
                 return self.handle(body)
         raise WireError(f"The message has the unknown tag {ascii(tag)[:40]}.")
@@ -228,7 +225,7 @@ class _Reader:
         return made
 
     def array(self, kind, dtype, shape):
-        dtype, shape = DTYPES[dtype], _dims(shape)
+        dtype, shape = DTYPES[dtype], to_shape(shape)
         n = 1
         for d in shape:
             n = min(n * d, RAW_LIMIT + 1)
@@ -244,103 +241,6 @@ class _Reader:
             raise WireError("The message promises more bytes than it has.")
         self.at += n
         return self.raw[self.at - n : self.at]
-
-
-def _is_array(x) -> bool:
-    jax = sys.modules.get("jax")
-    return isinstance(x, np.ndarray) or (
-        jax is not None and isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
-    )
-
-
-def _is_abstract(x) -> bool:
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(x, jax.ShapeDtypeStruct)
-
-
-def _is_spec(x) -> bool:
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(x, jax.sharding.PartitionSpec)
-
-
-def _axes(a):
-    names = a if isinstance(a, tuple) else (a,)
-    if a is not None and not all(isinstance(n, str) for n in names):
-        raise WireError("The message has a PartitionSpec of other things than names.")
-    return a
-
-
-def _words(x):
-    """An array of text, or one NumPy string, from lists of strings as deep as it has dimensions."""
-    rest, n, longest = [x], 0, 1
-    while rest:
-        if isinstance(one := rest.pop(), list):
-            rest += one
-            continue
-        if type(one) is not str:
-            raise WireError("An array of text has something else in it.")
-        n, longest = n + 1, max(longest, len(one))
-    if 4 * n * longest > RAW_LIMIT:  # every place is as wide as the longest text
-        raise WireError("An array of text is too large to be handed over.")
-    try:
-        return np.array(x, dtype=str)[()]
-    except ValueError:
-        raise WireError("An array of text has rows of different lengths.") from None
-
-
-def _dtype_name(dtype: np.dtype) -> str:
-    if dtype.name not in DTYPES:
-        raise WireError(f"The type {dtype} cannot be handed over.")
-    return dtype.name
-
-
-def _number(x):
-    if isinstance(x, complex):
-        return {"complex": [x.real, x.imag]}
-    text = str(x)
-    if len(text) > BITS // 3:
-        raise WireError("A number has too many digits.")
-    return {"fraction" if isinstance(x, Fraction) else "decimal": text}
-
-
-def _to_number(tag, body):
-    if tag == "complex":
-        return complex(*map(float, body))
-    if not isinstance(body, str) or len(body) > BITS // 3:
-        raise WireError("The message has a number of too many digits.")
-    if tag == "decimal":
-        return Decimal(body)
-    top, _, bottom = body.partition("/")  # never "1e999999999", which Fraction would write out
-    return Fraction(int(top), int(bottom or "1"))
-
-
-def _record_name(kind: type) -> str | None:
-    if kind.__module__ in RECORDS and is_dataclass(kind) and kind.__dataclass_params__.frozen:
-        return f"{kind.__module__}.{kind.__qualname__}"
-    return None
-
-
-def _record(name, values):
-    module, _, kind = name.rpartition(".")
-    found = vars(sys.modules[module]).get(kind) if module in RECORDS and module in sys.modules else None
-    if not isinstance(found, type) or _record_name(found) != name or len(fields(found)) != len(values):
-        raise WireError(f"The message has the unknown record {ascii(name)[:60]}.")
-    made = object.__new__(found)  # a record that was checked when it was made: no code of it runs here
-    for f, v in zip(fields(found), values):
-        object.__setattr__(made, f.name, v)
-    return made
-
-
-def _list(body) -> list:
-    if not isinstance(body, list):
-        raise WireError("The message has a part of a wrong form.")
-    return body
-
-
-def _dims(shape) -> tuple[int, ...]:
-    if not isinstance(shape, list) or len(shape) > 32 or not all(type(d) is int and 0 <= d < 2**40 for d in shape):
-        raise WireError("The message has an array of no proper shape.")
-    return tuple(shape)
 
 
 def send(sock: socket.socket, value, handle: Callable | None = None, seconds: float = 60) -> None:
