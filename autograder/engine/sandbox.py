@@ -167,7 +167,7 @@ class Group:
 
     def processor(self) -> float | None:
         """Seconds of a processor that all in it have used, also those that have ended; None where nobody counts them."""
-        for folder in self.folders:
+        for folder in reversed(self.folders):  # the last one counts, if any
             for file, name, unit in (("cpuacct.usage", "", 1e-9), ("cpu.stat", "usage_usec ", 1e-6)):
                 if (found := _number(folder / file, name)) is not None:
                     return found * unit
