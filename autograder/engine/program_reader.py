@@ -28,6 +28,9 @@ SAFE_CALLS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "shape
 DIALECTS = {"builtin", "func", "stablehlo", "chlo", "sdy"}
 
 
+CONTEXT = make_ir_context()  # made once, before any fork: it takes longer than a program
+
+
 def serve(sock: socket.socket, limits: dict) -> None:
     """Answer the checker until the socket closes."""
     reader = Reader()
@@ -42,12 +45,12 @@ class Reader:
     """The programs of one submission, by number."""
 
     def __init__(self):
-        self.context, self.held = make_ir_context(), []
+        self.held = []
 
     def reply(self, request: dict) -> dict:
         """What a request gives, or the sentence why it gives nothing."""
         try:
-            with self.context:
+            with CONTEXT:
                 return getattr(self, request.pop("op"))(**request)
         except ValueError as e:
             return {"refused": str(e)}
