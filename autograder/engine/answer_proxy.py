@@ -5,9 +5,10 @@ is put in its place. `check.Program` asks for the program of one device's functi
 """
 
 import builtins
+import pydoc
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from . import wire
 from .plain_text import clean
@@ -26,10 +27,11 @@ class Link:
 
     readers  of the programs that it sends
     why      tells why it ended; "" if it has ended itself
+    lines    of the notebook's cells, each with its number: what an exception may be said to have come from
     """
 
-    def __init__(self, sock, readers, why: Callable[[], str] = str):
-        self.sock, self.readers, self.why = sock, readers, why
+    def __init__(self, sock, readers, why: Callable[[], str] = str, lines: Set[tuple[int, str]] = frozenset()):
+        self.sock, self.readers, self.why, self.lines = sock, readers, why, lines
         self.deadline = None  # seconds of this process's own processor
         self.state, self.ended = "alive", ""
 
@@ -48,13 +50,16 @@ class Link:
         if self.state != "alive":
             raise Lost(self.ended) from None
         if "error" in reply:
-            raise raised(reply["error"])
+            raise raised(reply["error"], self.lines)
         return reply
 
     def get(self, name: str) -> tuple[bool, object]:
-        """Whether the learner has such a name, and its value."""
+        """Whether the learner has such a name, and its value; a function is called by it, whatever it says of itself."""
         reply = self.ask(op="get", name=name)
-        return reply.get("found") is True, reply.get("value")
+        value = reply.get("value")
+        if isinstance(value, Proxy):
+            value.__name__ = name
+        return reply.get("found") is True, value
 
     def imported(self, asked: dict | None = None, **request):
         """The program that a request asks for, and the reply; asked: what it must be, as `Imported` takes it."""
@@ -66,12 +71,10 @@ class Link:
         ), reply
 
     def stand_in(self, handle: dict):
-        """What stands for a thing that stays in the child."""
-        kind = handle.get("type")
-        name = kind if isinstance(kind, str) and re.fullmatch(r"[A-Za-z_]\w{0,40}", kind) else "object"
+        """What stands for a thing that stays in the child; its type has no name, for that could tell what a check has asked."""
         if handle.get("callable") is True:
             return Proxy(self, int(handle["id"]), handle.get("name"))
-        return type(name, (Opaque,), {})(self, int(handle["id"]), None)
+        return type("object", (Opaque,), {})(self, int(handle["id"]), None)
 
 
 class Opaque:
@@ -133,26 +136,36 @@ def _given(thing) -> dict:
     raise wire.WireError(f"A {type(thing).__name__} of a check cannot be handed over to an answer.")
 
 
-def raised(error) -> Exception:
-    """The learner's exception, as one of ours that has its name and its text."""
+def raised(error, lines: Set[tuple[int, str]] = frozenset()) -> Exception:
+    """The learner's exception, as one of ours that has its name, its text and its line, if that is one of these."""
     kinds = [k for k in error.get("kinds", []) if isinstance(k, str)] if isinstance(error, dict) else []
     text = clean(str(error.get("text", ""))[:4000]) if kinds else ""
     if kinds and error.get("off_limits") is True:
         from helpers.check.compare import OffLimits
 
-        return OffLimits(text)
+        return OffLimits(
+            text if _refused(text) else "a formula of the course is off limits inside an answer: write it out"
+        )
     base = next((found for k in kinds if (found := _known(k))), RuntimeError)
     name = kinds[0] if kinds and kinds[0].isidentifier() else "Exception"
-    body = {"__str__": lambda self: text, "__init__": lambda self: None, "own_line": _line(error)}
+    body = {"__str__": lambda self: text, "__init__": lambda self: None, "own_line": _line(error, lines)}
+    body["by_graded_answer"] = True  # so `helpers.check` repeats nothing of its text
     made = type(name, (base,), body)
     return made.__new__(made)
 
 
-def _line(error: dict) -> tuple[int, str] | None:
-    """(number, text) of the learner's line at which it arose, if the child says so."""
+def _refused(text: str) -> bool:
+    """Whether a child names a function of the course, and no number that it was called with."""
+    name = re.fullmatch(r"(helpers(?:\.\w+)+) is off limits inside an answer: write it out", text)
+    return bool(name) and pydoc.locate(name[1]) is not None
+
+
+def _line(error: dict, lines: Set[tuple[int, str]]) -> tuple[int, str] | None:
+    """(number, text) of the learner's line at which it arose, if the child says so and the notebook has it."""
     at = error.get("at") if isinstance(error.get("at"), dict) else {}
     number, text = at.get("number"), at.get("text")
-    return (number, clean(text)) if isinstance(number, int) and isinstance(text, str) and text else None
+    told = isinstance(number, int) and isinstance(text, str) and (number, text) in lines
+    return (number, clean(text)) if told else None
 
 
 def _known(name: str) -> type[Exception] | None:

@@ -115,14 +115,17 @@ class Server:
         self.assignments[key] = Assignment(cells)
         return {"ready": True}
 
-    def start(self, key: str, values: str, fds=()) -> dict:
-        """Begin a submission; `values` seeds what the hidden tests draw."""
+    def start(self, key: str, values: str, cells: list[str], fds=()) -> dict:
+        """Begin a submission; `values` seeds what the hidden tests draw, `cells` are its sources."""
         from helpers.check import solutions
 
         self.readers.end()
         solutions._tries.clear()
         solutions._passed.clear()
         os.environ["COURSE_VALUES"] = values
+        self.lines = {
+            (n, line.strip()) for cell in cells for n, line in enumerate(cell.splitlines(), 1) if line.strip()
+        }
         self.assignment, self.scope = self.assignments[key], dict(self.assignments[key].scope)
         return {"ready": True}
 
@@ -130,7 +133,7 @@ class Server:
         """Take the socket of the child that has the learner's names from now on."""
         if self.link:
             self.link.sock.close()
-        self.link = Link(socket.socket(fileno=fds[0]), self.readers, self.why_ended)
+        self.link = Link(socket.socket(fileno=fds[0]), self.readers, self.why_ended, self.lines)
         return {"ready": True}
 
     def why_ended(self) -> str:

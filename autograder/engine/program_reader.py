@@ -6,6 +6,7 @@ program does to it costs its sender the program, and nobody else anything.
 
 import dataclasses
 import math
+import re
 import socket
 from collections.abc import Callable, Iterator
 
@@ -122,7 +123,8 @@ def _read(blob, parse: Callable, begins: bytes = BYTECODE):
     if odd := next(_odd(module.operation), None):
         if "callback" in odd:
             raise ValueError("a program that calls back into Python cannot be exported")
-        raise ValueError(f"a check cannot carry out {odd[:60]} of the program: it is no plain arithmetic")
+        name = odd if re.fullmatch(r"lapack_\w{4,12}", odd) else "an operation"  # who sends it chooses the name
+        raise ValueError(f"a check cannot carry out {name} of the program: it is no plain arithmetic")
     return module
 
 

@@ -90,6 +90,8 @@ class Engine(Peers):
     ) -> Result:
         """Run a rebuilt notebook's answers and the bundle's checks, in the notebook's order.
 
+        Outputs are those of a run before it, without checks: afterwards an answer knows what it was called with.
+
         only  the checks to run, if not all: the others have neither outputs nor scores
         last  what slept until the clock ended it has a verdict: it runs alone, and not for the first time
         """
@@ -97,10 +99,11 @@ class Engine(Peers):
         self.open_checker(bundle)
         wanted = bundle.checks.keys() if only is None else bundle.checks.keys() & set(only)
         run = Run(self, bundle, values, wanted, last)
+        cells = [(key_of(c), c.source) for c in notebook.cells if c.cell_type == "code"]
         try:
-            for cell in notebook.cells:
-                if cell.cell_type == "code":
-                    run.cell(key_of(cell), cell.source)
+            run.put_out(cells)
+            for id, source in cells:
+                run.cell(id, source)
             for missing in sorted(run.wanted - run.result.outputs.keys()):
                 run.fail(missing, "This check has no cell in the notebook.")
         finally:
@@ -117,6 +120,8 @@ class Run:
         self.checks, self.given = bundle.checks, bundle.given
         self.written = {id for id, *_ in bundle.cells}
         self.good: list[tuple[str, str]] = []  # cells to replay
+        self.sources: list[str] = []  # of all cells
+        self.asked_by_checks = False  # then what cells put out is kept no more
         self.child: socket.socket | None = None
         self.lives = 0
         self.budget = self.limits.outputs
@@ -156,6 +161,16 @@ class Run:
 
     # -- answers
 
+    def put_out(self, cells: list[tuple[str, str]]) -> None:
+        """Run all cells while no check has called an answer, and keep what they put out; then end the process that they ran in."""
+        self.sources = [source for _, source in cells]
+        for id, source in cells:
+            if id not in self.checks:
+                self.cell(id, source)
+        self.end()
+        self.good.clear()
+        self.lives, self.asked_by_checks = max(0, self.lives - 1), True
+
     def run(self, id: str, source: str) -> None:
         """Run a cell in the child."""
         for attempt in range(2):
@@ -163,17 +178,22 @@ class Run:
                 return self.fail(id, "Not run: cells of this notebook ended their process too often.")
             reply = self.asked(id, source)
             if isinstance(reply, dict):
-                outputs = self.of_the_course(id, shown(reply, self.limits, self.budget))
-                if self.stopped:
-                    outputs = failure(self.stopped, check=False) + outputs
-                else:
+                if not self.stopped:
                     self.good.append((id, source))
-                self.budget -= length(outputs)
-                self.result.outputs[id] = outputs
+                self.keep(id, reply)
                 return None
             ours = self.lost()
             if not (ours and attempt == 0):  # the warm interpreter died: the cell is not to blame
                 return self.fail(id, reply)
+
+    def keep(self, id: str, reply: dict) -> None:
+        """What a cell put out, unless checks have asked answers before."""
+        if not self.asked_by_checks:
+            outputs = self.of_the_course(id, shown(reply, self.limits, self.budget))
+            if self.stopped:
+                outputs = failure(self.stopped, check=False) + outputs
+            self.budget -= length(outputs)
+            self.result.outputs[id] = outputs
 
     def of_the_course(self, id: str, outputs: list[NotebookNode]) -> list[NotebookNode]:
         """A cell that the course wrote may ask for what the sandbox has not; the checker has it, and so has no learner failed."""
@@ -198,7 +218,7 @@ class Run:
             with self.watched(1, answers) as watch:
                 self.command("interrupt")
                 reply = wire.reply(lambda: watch.receive(self.child), number)
-            self.result.notes.append(f"{id}: {why}")
+            self.note(f"{id}: {why}")
             self.stopped = why
             return reply
         except Over:
@@ -206,7 +226,7 @@ class Run:
         except wire.Closed:
             return f"Stopped: the cell {self.too_large}." if self.out_of_memory() else "The cell ended its own process."
         except wire.WireError as e:
-            return f"What the cell sent was no reply: {e}"
+            return f"What the cell sent was no reply{'.' if self.asked_by_checks else f': {e}'}"
 
     def alive(self) -> bool:
         """A child that has run the good cells so far: a new one if there is none."""
@@ -218,7 +238,7 @@ class Run:
             for id, source in list(self.good):
                 if not isinstance(self.asked(id, source), dict):
                     self.good.remove((id, source))
-                    self.result.notes.append(f"The cell {id} did not run a second time as it did the first time.")
+                    self.note(f"The cell {id} did not run a second time as it did the first time.")
                     self.lost()
                     break
         return True
@@ -365,23 +385,28 @@ class Run:
             checker = self.engine.open_checker(self.bundle)
             self.ends += time.monotonic() - before
             if self.started is not checker:
-                checker.ask(30, op="start", key=self.bundle.key, values=self.values)
+                checker.ask(30, op="start", key=self.bundle.key, values=self.values, cells=self.sources)
                 self.started = checker
             checker.ask(30, [self.child.fileno()], op="child")
             self.told = checker
         return checker
 
     def fail(self, id: str, why: str) -> None:
-        """Nothing for this cell, and a sentence."""
+        """Nothing for this cell, and a sentence; a cell that has put something out keeps that."""
         if id in self.checks and self.late:
             return self.void(id, self.late)
-        self.result.outputs[id] = failure(why, id in self.checks)
+        if id in self.checks or id not in self.result.outputs or not self.asked_by_checks:
+            self.result.outputs[id] = failure(why, id in self.checks)
         if id in self.checks:
             self.result.scores[id] = 0.0
-        self.result.notes.append(f"{id}: {why}")
+        self.note(f"{id}: {why}")
 
     def void(self, id: str, why: str) -> None:
         """No verdict on this check, and a sentence."""
         self.result.outputs[id], self.result.scores[id] = failure(f"{why} {OURS}", True), 0.0
-        self.result.notes.append(f"{id}: {why}")
+        self.note(f"{id}: {why}")
         self.result.void[id] = why
+
+    def note(self, said: str) -> None:
+        if said not in self.result.notes:
+            self.result.notes.append(said)

@@ -67,7 +67,7 @@ def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
     def nothing(*_, **__):
         return None
 
-    same = {name: getattr(helpers.check, name) for name in ("ints", "floats", "choice")}
+    same = {name: getattr(helpers.check, name) for name in ("anew", "choice", "floats", "ints", "moved")}
     silent = dict.fromkeys(("report", "look", "passed", "solution", "ran"), nothing)
     stand_in = SimpleNamespace(
         **same, **silent, Answer=answer, Program=Recorder, hidden=hidden, inputs=inputs, run=lambda cell: cell()

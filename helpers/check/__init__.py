@@ -31,19 +31,21 @@ May import: helpers.trace and what that may. Tests: tests/helpers/check.
 from .answer_checks import Answer, hidden, report, run
 from .own_answers import own
 from .questions import question
-from .random_inputs import choice, floats, inputs, ints
+from .random_inputs import anew, choice, floats, inputs, ints, moved
 from .solutions import passed, solution
 
 __all__ = [
     "Answer",
     "Program",
     "all_ran",
+    "anew",
     "choice",
     "floats",
     "hidden",
     "inputs",
     "ints",
     "look",
+    "moved",
     "own",
     "passed",
     "question",

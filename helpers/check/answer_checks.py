@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import raised as lines
-from .compare import OffLimits, closed, same, shown
+from .compare import OffLimits, closed, same, shown, sides
 from .given_names import apart
 from .in_time import in_time
 from .likely_mistakes import CAUSES, Mistakes
@@ -25,6 +25,7 @@ from .raised import (
     by_answer,
     called,
     first_line,
+    kind,
     limited,
     of_machine,
     own_line,
@@ -73,12 +74,19 @@ class Answer:
         """
 
         def run():
-            for named in inputs(n, self.draws, draws, parts=self.part):
+            for named in inputs(
+                n, self.draws, draws, parts=self.part, alike=lambda **given: self._side(reference, given)
+            ):
                 expected = reference(**named)
                 if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
 
         self.todo.append(self._stated(run, unseen=True))
+
+    def _side(self, reference: Callable, given: dict) -> tuple:
+        """On which side of the edges a case is: all that its result says besides numbers, and what mistakes it would find."""
+        expected = reference(**given)
+        return sides(expected), self.mistakes.found(expected, tuple(given.values()))
 
     def law(self, sentence: str, holds: Callable) -> None:
         """`holds(f)` is true; if not, or if f raises, the learner reads the sentence."""
@@ -143,8 +151,7 @@ class Answer:
                 got = self._call(*args, **kwargs)
             except ValueError:
                 return None
-            said = "" if unseen and secret() else f" ({self._said(args, kwargs, got)}.)"
-            return f"This input makes no sense, so raise a ValueError that says why.{said}"
+            return f"This input makes no sense, so raise a ValueError that says why.{self._said(args, kwargs, got, unseen)}"
 
         self.todo.append(self._stated(run, unseen))
 
@@ -203,7 +210,7 @@ class Answer:
         return told
 
     def _unseen(self, e: Exception) -> str:
-        return f"{self.name} raised {type(e).__name__} for numbers that it has not seen{own_line(e)}."
+        return f"{self.name} raised {kind(e)} for numbers that it has not seen{own_line(e)}."
 
     def _compare(self, expected, args, kwargs, named=None, unseen=False) -> str | None:
         got = self._call(*args, **kwargs)
@@ -213,14 +220,16 @@ class Answer:
         if where is None:
             return None
         why = self.mistakes.why(got, expected, args, kwargs, unseen) or where
-        if unseen and secret():  # a hidden test gives its hint and no values
-            return _sentence(why)
-        return f"{_sentence(why)} ({self._said(*((), named) if named else (args, kwargs), got)}.)"
+        return _sentence(why) + self._said(*((), named) if named else (args, kwargs), got, unseen)
 
-    def _said(self, args, kwargs, got) -> str:
+    def _said(self, args, kwargs, got, unseen: bool) -> str:
+        """What was asked and what came. When a class is graded a hidden test gives neither, and a visible one not what came: an
+        answer can return what another check has asked it."""
         if not callable(self.answer):
-            return f"your answer is {shown(got)}"
-        return f"{self._call_text(args, kwargs)} returned {shown(got)}"
+            return "" if secret() else f" (your answer is {shown(got)}.)"
+        if secret():
+            return "" if unseen else f" (this is about {self._call_text(args, kwargs)}.)"
+        return f" ({self._call_text(args, kwargs)} returned {shown(got)}.)"
 
     def _call_text(self, args, kwargs) -> str:
         listed = [shown(a) for a in args] + [f"{k}={shown(v)}" for k, v in kwargs.items()]

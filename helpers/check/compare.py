@@ -131,6 +131,21 @@ def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
     return _same_number(got, expected, rtol, floor)
 
 
+def sides(value):
+    """What a value says besides its numbers: texts, truth values, and how many there are of what.
+
+    >>> sides({"chips": 8, "bound": "memory"}), sides((1.5, None))
+    ({'chips': 'number', 'bound': 'memory'}, ['number', None])
+    """
+    if value is None or value is Ellipsis or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, Mapping):
+        return {k: sides(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [*map(sides, value)]
+    return getattr(value, "shape", ()) or "number"
+
+
 def _same_mapping(got, expected, rtol, floor):
     if not isinstance(got, Mapping):
         return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {kind(got)}"
@@ -166,7 +181,9 @@ def _same_number(got, expected, rtol, floor):
     except (TypeError, ValueError):
         return _asked(expected, got)
     if g.shape != e.shape:
-        return f"the shape is {g.shape or 'that of a single number'}, which is not what was asked for"
+        return f"the shape is {g.shape if g.size else 'empty'}, which is not what was asked for".replace(
+            "()", "that of a single number"
+        )
     scale = np.maximum(np.abs(e), 1e-12 if e.ndim == 0 else np.abs(e[np.isfinite(e)]).max(initial=0) * floor + 1e-12)
     with np.errstate(all="ignore"):
         close = (g == e) | (np.abs(g - e) <= rtol * scale) & np.isfinite(g) & np.isfinite(e)

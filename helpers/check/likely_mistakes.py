@@ -53,6 +53,17 @@ class Mistakes:
         ]
         return either(found) or self._factor(got, expected, self.twice)
 
+    def found(self, expected, args: tuple) -> tuple[bool, ...]:
+        """Of each function of the arguments whether it gives another value than the expected one."""
+        return tuple(self._differs(mistake, expected, args) for _, mistake, _ in self.named if callable(mistake))
+
+    def _differs(self, mistake, expected, args: tuple) -> bool:
+        try:
+            value = mistake(*args)
+        except Exception:  # a mistake need not make sense for every input
+            return False
+        return value is not None and compare.same(expected, value, self.rtol) is not None
+
     def _leads(self, mistake, case, got, expected, args, kwargs, unseen) -> bool:
         if callable(mistake):
             try:

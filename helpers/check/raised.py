@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .compare import OffLimits
+from .random_inputs import secret
 
 NOT_JUDGED = "Nothing is judged."
 """How a message ends that is about no mistake of the learner's: it counts no try."""
@@ -30,8 +31,23 @@ def raised(called: str, e: Exception) -> str:
     """
     if getattr(e, "ours", False):  # of the process that answers run in, and no exception of the learner's
         return f"{called}: {e}"
-    said = f"{called} raised {type(e).__name__}: {first_line(e)}".rstrip(": ").rstrip(".") + own_line(e)
+    said = f"{called} raised {kind(e)}: {text(e)}".rstrip(": ").rstrip(".") + own_line(e)
     return f"{said}. If a cell above defines {e.name}, run that one first. {NOT_JUDGED[:-1]}" if unnamed(e) else said
+
+
+def kind(e: BaseException) -> str:
+    """The type of an exception; one that Python or JAX has where numbers are secret: others may be named after them."""
+    known = ("builtins", "jax") if _sealed(e) else ("",)
+    return next((c.__name__ for c in type(e).__mro__ if c.__module__.startswith(known)), "Exception")
+
+
+def text(e: BaseException) -> str:
+    """What an exception says; nothing if an answer says it where numbers are secret: it may tell those of another check."""
+    return "" if _sealed(e) else first_line(e)
+
+
+def _sealed(e: BaseException) -> bool:
+    return getattr(e, "by_graded_answer", False) and secret() != ""
 
 
 def unnamed(e: BaseException) -> bool:

@@ -17,7 +17,7 @@ from helpers.trace.stablehlo.arrivals import permutes_before_products
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, told_by
 
 from .compare import OffLimits, closed
-from .raised import Unclear, by_answer, first_line, raised, undone, unjudged, unnamed
+from .raised import Unclear, by_answer, raised, text, undone, unjudged, unnamed
 
 LONG = {
     "bf16": "bfloat16",
@@ -147,14 +147,14 @@ def hops(jaxpr) -> int:
 
 def told(e: Exception, name: str, s: Setting | None) -> str:
     """One sentence for whatever the learner's code raised."""
-    text = str(e)
-    if undone(e) or "ellipsis" in text.lower():
+    said_so = str(e)
+    if undone(e) or "ellipsis" in said_so.lower():
         return f"{name} is not done yet."
     if isinstance(e, KeyError) and s is None:  # while it was asked how its arrays are cut
-        return f"the entry {text} is not done yet."
+        return f"the entry {text(e)} is not done yet." if text(e) else "an entry is not done yet."
     if isinstance(e, (OffLimits, Unclear)):
-        return f"{text.rstrip('.')}."
-    if axis := re.search(r"unbound axis name:? ['\"]?(\w+)", text, re.I):
+        return f"{said_so.rstrip('.')}."
+    if axis := re.search(r"unbound axis name:? ['\"]?(\w)\b", said_so, re.I):
         return f"{name} names the mesh axis {axis[1]}, and the mesh has {', '.join(s.mesh.axis_names)}."
     if isinstance(e, jax.errors.TracerArrayConversionError):
         return f"{name} calls NumPy, which wants numbers that are not there yet: use jnp in place of np."
@@ -163,15 +163,15 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
             f"{name} looks at numbers that are not there yet: a program is the same on every device, so choose by "
             "jnp.where or by lax.axis_index inside an index, not by if."
         )
-    if "too long to be compatible with the corresponding output" in text:
+    if "too long to be compatible with the corresponding output" in said_so:
         return f"{name} returns a block with fewer dimensions than {said(s.out)} has."
-    if "in the same order as the axis_names" in text:
+    if "in the same order as the axis_names" in said_so:
         return "ppermute wants its axes in the order of the mesh."
     if not by_answer(e):
         return unjudged(e)
-    blocks, first = "", first_line(e)
+    blocks = ""
     if s is None:
-        return f"the shardings of {name} cannot be read: {first.rstrip('.')}."
+        return f"the shardings of {name} cannot be read: {text(e)}".rstrip(":. ") + "."
     if s:
         try:
             local = [s.local(a, spec) for a, spec in zip(s.arrays(s.sizes), s.ins)]

@@ -11,6 +11,7 @@ from autograder.engine import run_submission as engines, sandbox
 from autograder.engine.cell_names import key_of
 from autograder.making import in_process_grading
 from autograder.samples import bank
+from helpers import check
 from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
 
 TOPIC = "ch01_rooflines"
@@ -236,3 +237,34 @@ def test_a_check_that_traces_an_answer_sees_its_operations(engine, answer, point
     assert in_process_grading.judge(nb)["q5-check"].score == points
     got = engine.grade(engines.bundle(nb), nb)
     assert got.scores["q5-check"] == points, got.message("q5-check")
+
+
+DIGITS = "''.join(filter(str.isdigit, repr(seen)))"
+WAYS = {  # in which an answer puts out what an earlier one was called with
+    "printed": "print(seen)\nseen",
+    "error": "raise ValueError(seen)",
+    "ends": "if seen: import os; print(seen, flush=True); os._exit(1)",
+    "value": "def table(n):\n    return {'square': repr(seen[-1]), 'list': seen, 'array': np.array(seen)}",
+    "text": "def table(n):\n    raise ValueError(repr(seen))",
+    "type": f"def table(n):\n    raise type('E' + {DIGITS}, (Exception,), {{}})()",
+    "kind": f"def table(n):\n    return type('E' + {DIGITS}[:30], (), {{}})()",
+    "name": "def table(n):\n    return 0\ntable.__name__ = table.__qualname__ = repr(seen[-1:])",
+    "off limits": f"def table(n):\n    raise PermissionError('helpers.a' + {DIGITS} + ' is off limits inside an answer: write it out')",
+    "line": "import linecache\ndef table(n):\n    linecache.cache['<q3>'] = (1, None, [f'{seen}\\n'] * 9, '<q3>')\n    raise ValueError",
+    "shape": "def table(n):\n    return {'square': 9, 'list': [3, 4], 'array': np.zeros((0, *(int(x * 1e6) for x in seen[-4:])))}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sample(quick=3)
+def test_what_checks_asked_comes_back_to_nobody(engine, way, monkeypatch):
+    answers = ANSWERS | {"q2": "seen = []\ndef double(x):\n    seen.append(x)\n    return 2 * x", "q3": WAYS[way]}
+    nb = notebook(answers)
+    nb.cells.append(notebook({}, before="print('mine', seen)\nseen").cells[-1])
+    got = engine.grade(engines.bundle(nb), nb, "class-ada")
+    monkeypatch.setenv("COURSE_VALUES", "class-ada")
+    asked = [d["x"] for d in check.inputs(20, "0.1 0", {"x": check.floats(1, 1e6)})]
+    assert got.scores["q2-check"] == 1 and got.scores["q3-check"] == 0
+    assert "mine []" in str(got.outputs["own-1"])
+    told = str((got.outputs, got.notes)).replace(".", "")
+    assert not [x for x in asked if repr(x).replace(".", "")[:7] in told]

@@ -23,7 +23,7 @@ def test_parts_of_unequal_points_come_in_quarters(capsys):
     assert told(capsys, parts[0])[0] == 1.3
 
 
-def test_parts_are_asked_alike_in_a_class_and_a_whole_answer_is_not(capsys, monkeypatch):
+def test_parts_are_asked_nearly_alike_in_a_class_and_a_whole_answer_is_not(capsys, monkeypatch):
     def asked(course: str, secret: str, parts: int) -> list:
         monkeypatch.setenv("COURSE_SEED", course)
         monkeypatch.setenv("COURSE_VALUES", secret)
@@ -34,9 +34,28 @@ def test_parts_are_asked_alike_in_a_class_and_a_whole_answer_is_not(capsys, monk
         assert told(capsys, *answers)[0] == parts and len(set(seen)) == 3 * parts
         return seen
 
-    assert asked("0", "class-one", 2) == asked("0", "class-another", 2) == asked("1", "class-one", 2)
-    assert asked("0", "class-one", 2) != asked("0", "other class-one", 2)
-    assert asked("0", "class-one", 1) != asked("0", "class-another", 1)
+    one, another = asked("0", "class-one", 2), asked("0", "class-another", 2)
+    assert one == asked("1", "class-one", 2) and not set(one) & set(another)
+    assert all(0.9 < x / y < 1.1 for x, y in zip(one, another))
+    assert one[0] / asked("0", "other class-one", 2)[0] != pytest.approx(1, abs=0.1)
+    assert asked("0", "class-one", 1)[0] / asked("0", "class-another", 1)[0] != pytest.approx(1, abs=0.1)
+
+
+def test_moved_cases_stay_on_their_side_of_each_edge_and_small_numbers_stay(capsys, monkeypatch):
+    """An edge at each of the class's values that a result or a named mistake tells."""
+    from helpers.check.random_inputs import inputs
+
+    draws = dict(x=check.floats(1, 1000), n=check.ints(1, 9), big=check.ints(10**6, 10**9))
+    monkeypatch.setenv("COURSE_VALUES", "class-one")
+    edges = [d["x"] for d in inputs(40, "e", draws, parts=True)]
+    side = lambda x, n, big: tuple(x > e for e in edges)  # noqa: E731
+    found = []
+    for own in range(20):
+        monkeypatch.setenv("COURSE_VALUES", f"class-{own}")
+        drawn = list(inputs(40, "e", draws, parts=True, alike=side))
+        found.append([(side(**d), d["n"]) for d in drawn])
+        assert len({d["big"] for d in drawn}) == 40
+    assert all(f == found[0] for f in found)
 
 
 def test_insight_is_printed_on_a_pass_only(capsys):
