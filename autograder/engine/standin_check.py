@@ -3,7 +3,7 @@
 from .compare import OffLimits
 
 __all__ = [
-    "Answer", "OffLimits", "Program", "all_ran", "choice", "floats", "hidden", "inputs", "ints", "look", "own",
+    "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "floats", "hidden", "inputs", "ints", "look", "moved", "own",
     "passed", "question", "ran", "report", "run", "solution",
 ]  # fmt: skip
 
@@ -28,7 +28,7 @@ def _nothing(*_, **__) -> None:
     pass
 
 
-all_ran = choice = floats = hidden = inputs = ints = look = own = question = ran = _nothing
+all_ran = anew = choice = floats = hidden = inputs = ints = look = moved = own = question = ran = _nothing
 
 
 def report(*_, **__) -> None:
