@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.engine.run_submission import bundle
+from autograder.engine.bundle import bundle
 from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
 from autograder.grading.validate import not_begun, standings

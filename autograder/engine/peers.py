@@ -1,11 +1,13 @@
 """The two sandboxed processes that grade, and the sockets to them: started when they are needed, and again when they died."""
 
 import contextlib
+import os
 import socket
 import subprocess
+from typing import IO
 
 from . import wire
-from .sandbox import Host, Limits, Sandbox, available, last_words, missing
+from .sandbox import Host, Limits, Sandbox, available, missing
 
 START = 120  # seconds until a sandbox is warm
 
@@ -101,3 +103,14 @@ class Peer:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.sandbox.process.wait(1)
         self.sandbox.stop()
+
+
+def last_words(said: IO[bytes]) -> str:
+    """The last line that a process wrote into a file.
+
+    >>> import io
+    >>> last_words(io.BytesIO(b"Traceback\\nOSError: no\\n")), last_words(io.BytesIO())
+    ('OSError: no', 'it said nothing')
+    """
+    said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
+    return (said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:500]

@@ -23,8 +23,8 @@ from .host import Host
 from .importable_helpers import HELPERS, view
 
 PACKAGE = Path(__file__).resolve().parent
+# Modules of this package that the zygote and its children use.
 CHILD = ("__init__", "wire", "wire_types", "answer_process", "zygote", "linux_isolation")
-"""Modules of this package that the zygote and its children use."""
 
 ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")  # where a kernel with the first kind of groups counts seconds of a processor
 INSIDE = "/course"  # where a sandbox has the two
@@ -298,17 +298,6 @@ def _queued(pid: int) -> float:
         with contextlib.suppress(OSError):
             waited += int(Path(file).read_text().split()[1])
     return waited / 1e9
-
-
-def last_words(said: IO[bytes]) -> str:
-    """The last line that a process wrote into a file.
-
-    >>> import io
-    >>> last_words(io.BytesIO(b"Traceback\\nOSError: no\\n")), last_words(io.BytesIO())
-    ('OSError: no', 'it said nothing')
-    """
-    said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
-    return (said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1][:500]
 
 
 def _folder() -> tuple[str, IO]:

@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError
 import dask
 from distributed import Client, KilledWorker, LocalCluster, Reschedule, WorkerPlugin
 
-from autograder.engine.sandbox import last_words
+from autograder.engine.peers import last_words
 from autograder.places import SourceError
 
 from . import jobs, one_submission

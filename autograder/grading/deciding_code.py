@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
+from autograder.engine.bundle import Bundle
 from autograder.engine.importable_helpers import HELPERS, modules
-from autograder.engine.run_submission import Bundle
 from autograder.places import COURSE
 
 from .whole_files import digest_of

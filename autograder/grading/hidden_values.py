@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-from autograder.engine.run_submission import seed
+from autograder.engine.bundle import seed
 from autograder.places import SourceError
 
 from .whole_files import make_once

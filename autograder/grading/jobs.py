@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import IO
 
-from autograder.engine.sandbox import last_words
+from autograder.engine.peers import last_words
 from autograder.places import ROOT, SourceError
 
 from . import one_submission

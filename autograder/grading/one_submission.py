@@ -20,10 +20,11 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
+from autograder.engine.bundle import Bundle, bundle
 from autograder.engine.cell_names import exercise_number, key_of
 from autograder.engine.cell_outputs import cleaned
 from autograder.engine.plain_text import clean
-from autograder.engine.run_submission import Bundle, Engine, bundle
+from autograder.engine.run_submission import Engine
 from autograder.engine.sandbox import HELPERS, Limits
 from autograder.places import COURSE, SourceError
 

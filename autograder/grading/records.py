@@ -168,7 +168,8 @@ def reasons(decides: Decides, sent: Sent, known: Record | None) -> list[str]:
     if not known.basis:
         return ["graded by an older version of the course"]
     found = differing(known.basis, decides.basis)
-    found += exercises(c for c in known.checks.keys() | now.keys() if known.checks.get(c) != now.get(c))
+    found += exercises(c for c in known.checks if known.checks[c] != now.get(c))
+    found += [f"{e}, without a verdict" for e in exercises(now.keys() - known.checks.keys())]
     if not found and not known.why and decides.again - decides.good(known):
         found = [f"{e}, asked for" for e in exercises(decides.again)]
     return found + differing(known.setting, decides.setting(sent))

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_notebook
 
-from autograder.engine.run_submission import Bundle
+from autograder.engine.bundle import Bundle
 from autograder.engine.sandbox import Limits
 from autograder.grading.one_submission import Assignment, Graded, Job
 

@@ -11,7 +11,7 @@ import time
 import nbformat
 import pytest
 
-from autograder.engine.run_submission import Bundle
+from autograder.engine.bundle import Bundle
 from autograder.engine.sandbox import Limits
 from autograder.grading import intake, one_submission
 from autograder.grading.rebuild import rebuild

@@ -16,7 +16,8 @@ import nbformat
 import psutil
 import pytest
 
-from autograder.engine import run_submission, sandbox
+from autograder.engine import sandbox
+from autograder.engine.bundle import bundle
 from autograder.grading import jobs, one_submission, records, workers
 from autograder.places import SourceError
 from tests.autograder.engine import small
@@ -122,7 +123,7 @@ def test_what_has_no_verdict_runs_once_more_last_and_alone(monkeypatch):
     assert {n for last, n in most if last} == {1}
     assert [s for s in "abcdef" if found[s].fault] == ["c"]
     assert found["c"].trouble == "1.1, 1.2: Busy. All else is graded."
-    record = records.Record("c", 1, "", "", {"ch01-q01-check": "x", "ch01-q03-check": "y"})
+    record = records.Record("c", 1, "", {"ch01-q01-check": "x", "ch01-q03-check": "y"})
     assert records.filled(record, found["c"], None).checks == {"ch01-q03-check": "y"}
 
 
@@ -292,7 +293,7 @@ def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
     stuck = small.notebook(small.ANSWERS | {"q1": f"import subprocess\nsubprocess.run(['sleep', '{LONG}'])"})
     limits = dataclasses.replace(small.LIMITS, cell=100, submission=100)
     assignment = one_submission.Assignment(
-        "ch01_sample", nbformat.writes(released), run_submission.bundle(released), "0", limits, True
+        "ch01_sample", nbformat.writes(released), bundle(released), "0", limits, True
     )
     with jobs.Local(assignment, 1) as pool:
         job = one_submission.Job("eve", nbformat.writes(stuck).encode())

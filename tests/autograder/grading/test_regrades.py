@@ -11,8 +11,8 @@ import nbformat
 import pytest
 
 from autograder import course, grade
+from autograder.engine.bundle import bundle
 from autograder.engine.importable_helpers import HELPERS, modules
-from autograder.engine.run_submission import bundle
 from autograder.grading import deciding_code, hidden_values, one_submission, records
 from autograder.making import in_process_grading
 from autograder.places import ROOT, SourceError, Tree

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from autograder import release
-from autograder.engine.run_submission import bundle
+from autograder.engine.bundle import bundle
 from autograder.making import cells, in_process_grading
 from autograder.places import SourceError
 

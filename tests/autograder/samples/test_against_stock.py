@@ -60,7 +60,7 @@ def engine():
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.sample(quick=0, slow=2)
 def test_scores_are_those_of_stock(topic, engine, tmp_path, monkeypatch):
-    from autograder.engine.run_submission import bundle
+    from autograder.engine.bundle import bundle
 
     for name in ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path))
