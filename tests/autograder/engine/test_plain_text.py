@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_output
 
 from autograder.engine.cell_outputs import cleaned
-from autograder.engine.plain_text import clean
+from autograder.engine.plain_text import clean, places
 from tests.autograder.engine.small import ANSWERS, notebook
 
 DRAWN = random.Random(os.environ.get("SEED", "0"))
@@ -48,6 +48,7 @@ def test_any_mixture_is_cleaned():
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_places_are_relative(folder):
+    places.cache_clear()  # another test's home may be kept
     frame = new_output("error", ename="E", evalue=f'File "{folder}/a.py"; {folder}', traceback=[f"\x1b[32m{folder}/b"])
     [shown] = cleaned([frame])
     assert (shown.evalue, shown.traceback) == ('File "a.py"; ', ["b"]) and clean(f"x{folder}") == f"x{folder}"
