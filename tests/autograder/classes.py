@@ -131,11 +131,16 @@ def penalties(what) -> dict[str, float]:
 
 
 def exports(what) -> dict[str, tuple[float, float, float]]:
-    """Student -> what counts, in grades.csv, canvas.csv and gradescope/."""
+    """Student -> what counts, in grades.csv, in gradescope/ and on the student's own platform: canvas.csv, or else moodle.csv."""
     with open(what.root / "grades.csv", newline="", encoding="utf-8") as file:
         rows = {r["student_id"]: r["score"] for r in csv.DictReader(file)}
     with open(what.root / "canvas.csv", newline="", encoding="utf-8") as file:
         columns = {r["SIS Login ID"]: [v for k, v in r.items() if k.startswith(TOPIC)] for r in csv.DictReader(file)}
+    if (moodle := what.root / "moodle.csv").is_file():
+        with open(moodle, newline="", encoding="utf-8") as file:
+            own = {r["Email address"]: [r["Grade"]] for r in csv.DictReader(file) if r["Email address"]}
+        assert not own.keys() & columns.keys()
+        columns |= own
     found = (what.root / "gradescope").rglob("results.json")
     files = {p.parent.name: json.loads(p.read_text(encoding="utf-8"))["score"] for p in found}
     assert {*files} == {*what.students} == {s for s in files if rows[s] and columns[s][0]}
