@@ -165,7 +165,7 @@ def test_a_page_that_cannot_be_written_is_an_error_and_stops_no_other(class_of, 
         with pytest.raises(
             SourceError, match=f"1 of {pages} feedback pages could not be written, that of ada .*Points"
         ):
-            grade.grade(what, progress=False, show=shown.append)
+            grade.grade(what, progress=False, show=lambda found, changes: shown.append(found))
     assert what.page("bob").is_file() and len(shown) == 2
     what.page("ada").parent.parent.unlink()
     grade.grade(what, progress=False)
