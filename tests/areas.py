@@ -62,6 +62,19 @@ def area(test: str) -> str:
     return next(FOLDERS[folder] for folder in FOLDERS if test.startswith(f"{folder}/"))
 
 
+def base() -> str:
+    """The commit that main had before: BASE, or that of the clone's origin if this tree differs from it; "" if nobody can tell."""
+    ask = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()  # noqa: E731
+    theirs = ask("rev-parse", "--verify", "--quiet", "origin/main")
+    differs = theirs and (ask("rev-parse", "HEAD") != theirs or ask("status", "--porcelain"))
+    return os.environ.get("BASE") or (theirs if differs else "")
+
+
+def whole(touched: set[str]) -> set[str]:
+    """Of which areas all long tests run: none, where every area is touched."""
+    return touched if len(touched) < len(AREAS) else set()
+
+
 def changed(base: str) -> list[str] | None:
     """The paths that differ from a commit, what is not committed included; None if git cannot tell."""
     ask = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)  # noqa: E731

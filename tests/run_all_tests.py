@@ -1,7 +1,8 @@
 """`make test-all`: the long tests that a change needs, then the quick ones on other Pythons. What runs where: `tests.areas`.
 
-Of areas that differ from the commit BASE all long tests, of the others a sample; where git cannot tell, or every area differs,
-a sample of all. `AREAS="grading site"` runs all long tests of these and nothing else; with FULL=1 every case of every test.
+Of areas that differ from the commit BASE, or from the origin's main, all long tests, of the others a sample; where git cannot
+tell, or every area differs, a sample of all. `AREAS="grading site"` runs all long tests of these and nothing else; with FULL=1
+every case of every test.
 TESTS_END (seconds since 1970) ends what is not of the sample, as CI does; STAGES names a file for the seconds of each stage.
 """
 
@@ -83,8 +84,8 @@ def main() -> int:
     if unknown := set(named) - set(areas.AREAS):
         print(f"There is no area {', '.join(sorted(unknown))}: there are {', '.join(areas.AREAS)}", file=sys.stderr)
         return 2
-    touched = areas.touched(areas.changed(os.environ.get("BASE", "")))
-    whole = set(named) or (touched if len(touched) < len(areas.AREAS) else set())
+    touched = areas.touched(areas.changed(areas.base()))
+    whole = set(named) or areas.whole(touched)
     failed = []
     if FULL or named:
         if not named or set(named) - {areas.PYTHONS}:

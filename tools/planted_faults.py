@@ -1,8 +1,9 @@
 """Faults, one for each kind of check, planted in copies of the tree: CI's sample has to find them all. `make faults [FAULTS="…"]`
 
 Each is one edit of one file. In its copy run the tests that look at such a thing, as CI runs them (the quick ones, then the
-sample that this commit draws, or SEED), and one of them must fail (and say what `says` has). Those that need the built book
-share one. A test that has not what it needs here is skipped, and then its fault is not found.
+sample that this commit draws, or SEED, and all of the areas that the file touches), and one of them must fail (and say what
+`says` has). Those that need the built book share one. A test that has not what it needs here is skipped, and then its fault
+is not found.
 `make faults FAULTS=unplanted` runs the same tests with nothing planted: none may fail.
 """
 
@@ -14,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.areas import seed
+from tests import areas
 from tests.run_all_tests import other_pythons
 from tests.scratch import ROOT, copy
 from tools.faults import FAULTS, Fault
@@ -53,7 +54,9 @@ def caught(fault: Fault, tree: Path, python: str, cache: Path) -> str:
     ]
     skip = ("FULL", "CI", "PYTEST_ADDOPTS", "AREAS", "DRAW", "WHOLE", "PLAN", "TESTS_END")
     plain = {k: v for k, v in os.environ.items() if k not in skip} | {"PYTHONPATH": str(tree)}
-    for marks, draw in (("not slow and not full", {}), ("slow or full", {"DRAW": seed()})):
+    whole = areas.whole(areas.touched([fault.file]))
+    long = {"DRAW": areas.seed(), "WHOLE": " ".join(sorted(whole))}
+    for marks, draw in (("not slow and not full", {}), ("slow or full", long)):
         command = [python, "-m", "pytest", *options, "-m", marks, *only, *fault.tests.split()]
         done = subprocess.run(command, cwd=tree, env=plain | draw, capture_output=True, text=True)
         # no file that is broken, but where another Python lacks what it imports
