@@ -10,6 +10,8 @@ import re
 import secrets
 from collections.abc import Callable, Set
 
+from helpers.check.random_inputs import secret
+
 from . import wire
 from .plain_text import clean
 
@@ -82,8 +84,8 @@ class Opaque:
 
     def __init__(self, link: Link, number: int, name: str | None):
         self._link, self._number = link, number
-        if isinstance(name, str):
-            # It comes to stand in messages and seeds.
+        if isinstance(name, str) and not secret():
+            # It comes to stand in messages; where numbers are secret it may hold some.
             self.__name__ = "".join(c for c in clean(name[:80]) if c.isprintable())
 
     def __getattr__(self, name):
@@ -172,4 +174,5 @@ def _known(name: str) -> type[Exception] | None:
     import jax
 
     found = getattr(jax.errors, name, None) or getattr(builtins, name, None)
-    return found if isinstance(found, type) and issubclass(found, Exception) else None
+    plain = isinstance(found, type) and issubclass(found, Exception) and not issubclass(found, ExceptionGroup)
+    return found if plain else None

@@ -158,7 +158,7 @@ class Server:
             return {"endless": True, "child": self.link.state}
         except Exception as e:  # of the child, while names were fetched
             outputs = [
-                {"kind": "stderr", "text": f"The answer could not be asked: {e}.\n"},
+                {"kind": "stderr", "text": f"The answer could not be asked: {' '.join(of_fault(e)).strip()}.\n"},
                 {"kind": "result", "text": "0"},
             ]
         finally:
@@ -205,8 +205,18 @@ def judged(check: Check, scope: dict) -> list[dict]:
             fault = e
     found = [{"kind": k, "text": s.getvalue()} for k, s in (("stdout", out), ("stderr", err)) if s.getvalue()]
     if fault is not None:
-        return found + [{"kind": "error", "ename": type(fault).__name__, "evalue": str(fault)[:500]}]
+        name, text = of_fault(fault)
+        return found + [{"kind": "error", "ename": name, "evalue": text}]
     return found + [{"kind": "result", "text": repr(clamped(value, check.points))}]
+
+
+def of_fault(e: Exception) -> tuple[str, str]:
+    """Type and text of an exception; of an answer's own no more than `helpers.check` says of it."""
+    from helpers.check import raised
+
+    if getattr(e, "ours", False):
+        return "", str(e)
+    return raised.kind(e), raised.text(e)
 
 
 def clamped(value, points: float):

@@ -191,10 +191,13 @@ def typed(kind) -> tuple[tuple[int, ...], np.dtype]:
     try:
         tensor = ir.RankedTensorType(kind)
     except (TypeError, ValueError):
-        raise Unsupported(f"a check cannot look into a program with {str(kind)[:60]}") from None
+        raise Unsupported("a check cannot look into a program with things that are no arrays") from None
     name = TYPES.get(str(tensor.element_type))
     if name is None or not tensor.has_static_shape:
-        raise Unsupported(f"a check cannot look into a program with {str(kind)[:60]}")
+        known = re.fullmatch(
+            r"complex<f\d\d>|[a-z]{1,4}\d{1,2}\w{0,9}", str(tensor.element_type)
+        )  # a sender may write any
+        raise Unsupported(f"a check cannot look into a program with {known[0] if known else 'such'} arrays")
     return tuple(tensor.shape), DTYPES[name]
 
 

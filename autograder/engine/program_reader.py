@@ -95,19 +95,23 @@ class Reader:
             return around[0].mlir_module(serialized=False)
 
         _read(whole, deserialized, begins=b"")
-        written = _module_to_bytecode(module)
-        exported = dataclasses.replace(around[0], mlir_module_serialized=written)
-        axes = asked["axes"]
-        mesh = jax.make_mesh(
-            tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
-            devices=jax.devices()[: math.prod(axes.values())],
-        )  # fmt: skip
-        placed = [
-            jax.device_put(a, jax.NamedSharding(mesh, spec)) for a, spec in zip(arrays, asked["ins"], strict=True)
-        ]
-        made = jax.jit(exported.call, out_shardings=jax.NamedSharding(mesh, asked["out"]))(*placed)
-        held = {shard.device: np.asarray(shard.data) for shard in made.addressable_shards}
-        return {"held": [held[device] for device in mesh.devices.flat]}
+        exported = dataclasses.replace(around[0], mlir_module_serialized=_module_to_bytecode(module))
+        try:
+            return {"held": _run(exported, arrays, **asked)}
+        except Exception as e:  # its text holds names that the sender chose
+            raise ValueError(f"JAX cannot run the program ({type(e).__name__})") from None
+
+
+def _run(exported, arrays: list[np.ndarray], axes: dict, ins: list, out, args: list) -> list[np.ndarray]:
+    """What each device of the mesh holds of the program's result for these whole arguments."""
+    mesh = jax.make_mesh(
+        tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
+        devices=jax.devices()[: math.prod(axes.values())],
+    )  # fmt: skip
+    placed = [jax.device_put(a, jax.NamedSharding(mesh, spec)) for a, spec in zip(arrays, ins, strict=True)]
+    made = jax.jit(exported.call, out_shardings=jax.NamedSharding(mesh, out))(*placed)
+    held = {shard.device: np.asarray(shard.data) for shard in made.addressable_shards}
+    return [held[device] for device in mesh.devices.flat]
 
 
 def _read(blob, parse: Callable, begins: bytes = BYTECODE):

@@ -24,12 +24,12 @@ from .raised import (
     attempt,
     by_answer,
     called,
-    first_line,
     kind,
     limited,
     of_machine,
     own_line,
     raised,
+    text,
     undone,
     unjudged,
     unnamed,
@@ -300,7 +300,7 @@ def run(cell: Callable) -> Points:
     except Exception as e:
         if notebook() is None and not isinstance(e, NameError):
             raise
-        why = unjudged(e) if notebook() else f"Run the cells above first: {first_line(e)}."
+        why = unjudged(e) if notebook() else f"Run the cells above first: {text(e) or kind(e)}."
     finally:
         _Hidden.now = False
     print(why, file=sys.stderr)

@@ -39,7 +39,7 @@ from .raised import called, limited
 from .random_inputs import inputs, seed
 from .same_program import Shrinking, unlike
 from .sharded_results import differs, drawn
-from .traced_program import Reading, Setting, Unclear, told
+from .traced_program import Reading, Setting, Unclear, own, told
 
 NAMES = {
     "all_gather": "AllGather",
@@ -238,7 +238,7 @@ class Program:
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(*(called(x, (), {}) if callable(x) else x for x in self.given[:4]), *self.given[4:])
+        return Setting(*map(own, self.given[:4]), *self.given[4:])
 
     @cached_property
     def reading(self) -> Reading:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import jax
@@ -17,7 +18,8 @@ from helpers.trace.stablehlo.arrivals import permutes_before_products
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, told_by
 
 from .compare import OffLimits, closed
-from .raised import Unclear, by_answer, raised, text, undone, unjudged, unnamed
+from .raised import Unclear, by_answer, called, raised, text, undone, unjudged, unnamed
+from .random_inputs import secret
 
 LONG = {
     "bf16": "bfloat16",
@@ -27,6 +29,7 @@ LONG = {
     "f32": "float32",
     "f64": "float64",
 }
+NOTATION = str, sharded_array.Sharding
 HOSTS = frozenset("pure_callback io_callback".split())
 """Ways to ask the host, over which devices could exchange anything uncounted."""
 
@@ -50,6 +53,9 @@ class Setting:
                 raise Unclear(f"{said(how)} names axis {missing[0]}, and the mesh has {has}")
             if twice := [a for a in axes if axes.count(a) > 1]:
                 raise Unclear(f"{said(how)} names axis {twice[0]} twice: an axis cuts one dimension, once")
+        for how in [] if shapes else [how for how in self.ins if isinstance(how, NOTATION)]:
+            if other := [d for d in sharded_array.parse(how).dims if d not in sizes]:
+                raise Unclear(f"{said(how)} has a dimension {other[0]}, and the arrays have {', '.join(sizes)}")
 
     def arrays(self, sizes: Mapping[str, int], shapes=None) -> list[jax.ShapeDtypeStruct]:
         """The arguments, whole; ValueError in a sentence if one cannot be cut as its spec says."""
@@ -152,6 +158,8 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
         return f"{name} is not done yet."
     if isinstance(e, KeyError) and s is None:  # while it was asked how its arrays are cut
         return f"the entry {text(e)} is not done yet." if text(e) else "an entry is not done yet."
+    if s is None and secret() and not isinstance(e, OffLimits):  # nothing of what a graded answer says is repeated
+        return f"the shardings of {name} cannot be read: an axis of the mesh cuts one dimension, once."
     if isinstance(e, (OffLimits, Unclear)):
         return f"{said_so.rstrip('.')}."
     if axis := re.search(r"unbound axis name:? ['\"]?(\w)\b", said_so, re.I):
@@ -181,6 +189,15 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
     return f"{raised(name, e)}.{'' if unnamed(e) else blocks}"
 
 
+def own(how):
+    """How arrays are cut, from who says so; names that an answer gives its arrays are left out where numbers are secret."""
+    if not callable(how):
+        return how
+    found = called(how, (), {})
+    hide = lambda x: replace(sharded_array.parse(x), name="array") if isinstance(x, NOTATION) and secret() else x  # noqa: E731
+    return [hide(x) for x in found] if isinstance(found, list | tuple) else hide(found)
+
+
 def said(how) -> str:
     """How an array is cut, as one writes it."""
-    return how if isinstance(how, str) else str(how).replace("PartitionSpec", "P")
+    return str(how).replace("PartitionSpec", "P")

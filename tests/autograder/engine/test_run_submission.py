@@ -12,7 +12,7 @@ from autograder.engine.cell_names import key_of
 from autograder.making import in_process_grading
 from autograder.samples import bank
 from helpers import check
-from tests.autograder.engine.small import ANSWERS, LIMITS, WRONG, notebook
+from tests.autograder.engine.small import ANSWERS, CHECKS, LIMITS, WRONG, notebook
 
 TOPIC = "ch01_rooflines"
 
@@ -240,6 +240,7 @@ def test_a_check_that_traces_an_answer_sees_its_operations(engine, answer, point
 
 
 DIGITS = "''.join(filter(str.isdigit, repr(seen)))"
+CUT = SHARDED.replace('["A[I, J_X]", "B[J_X, K_Y]"]', "cut")
 WAYS = {  # in which an answer puts out what an earlier one was called with
     "printed": "print(seen)\nseen",
     "error": "raise ValueError(seen)",
@@ -252,14 +253,35 @@ WAYS = {  # in which an answer puts out what an earlier one was called with
     "off limits": f"def table(n):\n    raise PermissionError('helpers.a' + {DIGITS} + ' is off limits inside an answer: write it out')",
     "line": "import linecache\ndef table(n):\n    linecache.cache['<q3>'] = (1, None, [f'{seen}\\n'] * 9, '<q3>')\n    raise ValueError",
     "shape": "def table(n):\n    return {'square': 9, 'list': [3, 4], 'array': np.zeros((0, *(int(x * 1e6) for x in seen[-4:])))}",
+    "fetched": f"class D(dict):\n    def values(self):\n        raise ValueError({DIGITS})\ntable = D(a=1)",
+    "beside": (f"def table(n):\n    raise type('E' + {DIGITS}, (NameError,), {{}})(seen)", "a = check.Answer(table(3), points=1)"),
+    "inner": (f"def table(n):\n    def f(x): return 0\n    f.__name__ = 'E' + {DIGITS}\n    return f",
+              "a = check.Answer(table(3), points=1)\n    a.gives(1, 3)"),
+    "axis": (f"def cut():\n    return [jax.P('X' + {DIGITS}), jax.P()]\n{PRODUCT}", CUT),
+    "dimension": (f"def cut():\n    return ['A[I, J' + {DIGITS}[:50] + '_X]', 'B[J_X, K_Y]']\n{PRODUCT}", CUT),
+    "program": (f"""import gc, jax.export
+S = next(type(o) for o in gc.get_objects() if type(o).__name__ == "Session")
+whole = S.program
+def program(self, **asked):
+    found = whole(self, **asked)
+    if "whole" in asked:
+        found = jax.export.deserialize(bytearray(found["program"]))
+        found = {{"program": bytes(dataclasses.replace(found, fun_name={DIGITS}[:99], platforms=("tpu",)).serialize())}}
+    return found
+import dataclasses
+S.program = program
+def product(a, b):
+    out = jax.lax.psum(a @ b, 'X')
+    return out + jnp.fft.fft(out.astype('complex64')).real.astype(out.dtype)""", SHARDED),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.sample(quick=3)
 def test_what_checks_asked_comes_back_to_nobody(engine, way, monkeypatch):
-    answers = ANSWERS | {"q2": "seen = []\ndef double(x):\n    seen.append(x)\n    return 2 * x", "q3": WAYS[way]}
-    nb = notebook(answers)
+    answer, judges = (WAYS[way], CHECKS["q3-check"]) if isinstance(WAYS[way], str) else WAYS[way]
+    answers = ANSWERS | {"q2": "seen = []\ndef double(x):\n    seen.append(x)\n    return 2 * x", "q3": answer}
+    nb = notebook(answers, checks=CHECKS | {"q3-check": judges})
     nb.cells.append(notebook({}, before="print('mine', seen)\nseen").cells[-1])
     got = engine.grade(engines.bundle(nb), nb, "class-ada")
     monkeypatch.setenv("COURSE_VALUES", "class-ada")
