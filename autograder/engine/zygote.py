@@ -3,6 +3,7 @@
 Requests on its socket: fork (with the child's socket), interrupt, kill. It never reads a byte that a child wrote.
 """
 
+import contextlib
 import errno
 import gc
 import importlib
@@ -248,6 +249,9 @@ def inside(settings: dict, fd: int, separate: bool, work: Callable) -> None:
     """Take a small disk and limits, lock, then serve."""
     limits, job = settings["limits"], settings["job"]
     os.setsid()  # kill(0) crosses process namespaces: it means the group
+    with contextlib.suppress(OSError):  # Landlock forbids it
+        with open("/proc/self/oom_score_adj", "w") as first:  # of the group, when its memory is full
+            first.write("1000")
     if separate:
         size = f"size={limits['disk']},nr_inodes={limits['inodes']},mode=700"
         linux_isolation.mount("tmpfs", job, "tmpfs", linux_isolation.NOSUID | linux_isolation.NODEV, size)
