@@ -65,25 +65,29 @@ class Run:
         self.checks, self.given = bundle.checks, bundle.given
         self.written = {id for id, *_ in bundle.cells}
         self.good: list[tuple[str, str]] = []  # cells to replay
-        self.sources: list[str] = []  # of all cells
+        self.sources: list[str] = []  # of cells, for the lines of exceptions
         self.asked_by_checks = False  # then what cells put out is kept no more
         self.child: socket.socket | None = None
-        self.lives = 0
         self.budget = self.limits.outputs
         self.told, self.started = None, None  # the checkers that have this child, this submission
-        self.used, self.ends = 0.0, time.monotonic() + self.limits.clock * self.limits.submission
         self.kills = 0  # processes of answers that the kernel had ended for their memory when the child began
         self.over: Over | None = None  # why the child was ended in the midst of a check
-        self.asleep = 0.0  # seconds of the clock that nobody wanted a processor
         self.stopped = ""  # why the last cell was interrupted
         self.late = ""  # what the clock has ended: a check that finds no more than a part of its points has no verdict
+        self.begin()
+
+    def begin(self) -> None:
+        """All cells run from here: an honest notebook that takes most of what it may does so each time."""
+        self.lives, self.used, self.clock = 0, 0.0, self.limits.clock * self.limits.submission
+        self.ends = time.monotonic() + self.clock
+        self.asleep = 0.0  # seconds of the clock that nobody wanted a processor
 
     def cell(self, id: str, source: str) -> None:
         """Run a cell or its check; whatever happens, it has outputs afterwards, if they are wanted."""
         if id in self.checks and id not in self.wanted:
             return
         if time.monotonic() > self.ends:
-            if not (self.last and self.asleep > self.limits.submission):
+            if not (self.last and self.asleep > self.clock / 2):
                 self.late = "No verdict: this machine was too busy for the whole notebook."
             self.fail(id, self.late or "Not run: cells and answers above it waited for too long.")
         elif self.used > self.limits.submission:
@@ -103,18 +107,20 @@ class Run:
             yield watch
         finally:
             self.used += watch.used()
+            self.asleep += watch.asleep
 
     # -- answers
 
     def put_out(self, cells: list[tuple[str, str]]) -> None:
         """Run all cells while no check has called an answer, and keep what they put out; then end the process that they ran in."""
-        self.sources = [source for _, source in cells]
+        self.sources = wire.fitting([source for _, source in cells])
         for id, source in cells:
             if id not in self.checks:
                 self.cell(id, source)
         self.end()
         self.good.clear()
-        self.lives, self.asked_by_checks = max(0, self.lives - 1), True
+        self.asked_by_checks = True
+        self.begin()
 
     def run(self, id: str, source: str) -> None:
         """Run a cell in the child."""
@@ -157,7 +163,6 @@ class Run:
                     return wire.reply(lambda: watch.receive(self.child), number)
                 except Over as over:
                     why = f"Stopped: {over.said('the cell')}."
-                    self.asleep += over.seconds * over.slept
                     if not (over.sandbox or over.slept and self.last):
                         self.late = f"No verdict: {over.said(f'the cell {id}')}."
             with self.watched(1, answers) as watch:
@@ -266,11 +271,14 @@ class Run:
                 return self.void(id, f"No verdict: the check failed ({reply['fault']}).")
             if self.over and not (self.over.sandbox or self.over.slept and self.last):
                 return self.void(id, f"No verdict: {self.over.said('the check with its answers')}.")
+            full = self.out_of_memory()
             ours = reply["child"] != "alive" and self.lost()
             if reply.get("endless"):
                 return self.fail(
                     id, f"Stopped: the check of this answer used more than {self.limits.check:g} s of a processor."
                 )
+            if ours and full and attempt:
+                return self.fail(id, f"Stopped: the answer {self.too_large}.")
             if ours:
                 continue
             score = points_of(reply["outputs"], self.checks[id])
@@ -294,7 +302,6 @@ class Run:
                     if self.over or over.sandbox is checker.sandbox:
                         raise
                     self.over = over
-                    self.asleep += over.seconds * over.slept
                     self.lost()
                     watch.most.pop(answers)
                     watch.clock += self.limits.check  # for the checker, to see that nobody answers any more

@@ -51,7 +51,7 @@ class Limits:
 
     cell: float = 30  # seconds for a cell
     check: float = 30  # seconds of the answers in one check, and as many of the check itself
-    submission: float = 180  # seconds for all
+    submission: float = 180  # seconds for all cells, and as many for them with their checks
     clock: float = 4  # by the clock anything may take so many times as long, after which there is no verdict
     memory: int = 3_000_000_000  # bytes, of all its processes where there is a cgroup
     address_space: int = 6_000_000_000  # bytes that one process may map; JAX on eight devices maps 1.7e9
@@ -253,9 +253,12 @@ class Sandbox:
         self.counted = counted
         return self.used
 
-    def queued(self) -> float:
-        """Seconds that the threads in it, as far as they live, have stood in line for a processor."""
-        return sum(_queued(pid) for pid in _family(self.process.pid))
+    def wants(self) -> bool:
+        """Whether a thread in it runs or stands in line for a processor.
+
+        How long its threads stood there says less of the machine: in line behind each other they wait as long as they like.
+        """
+        return any(map(_wants, _family(self.process.pid)))
 
     def stop(self) -> None:
         """End it and all in it, and wait for that."""
@@ -292,12 +295,12 @@ def _used(pid: int) -> float:
     return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def _queued(pid: int) -> float:
-    waited = 0
-    for file in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+def _wants(pid: int) -> bool:
+    for file in glob.glob(f"/proc/{pid}/task/*/stat"):
         with contextlib.suppress(OSError):
-            waited += int(Path(file).read_text().split()[1])
-    return waited / 1e9
+            if Path(file).read_text().rpartition(")")[2].split()[0] == "R":
+                return True
+    return False
 
 
 def _folder() -> tuple[str, IO]:

@@ -33,7 +33,7 @@ class Over(Exception):
         'the cell got 4.2 s of a processor in 120 s: this machine was too busy'
         """
         if self.sandbox:
-            return f"{what} used more than {self.seconds:g} s of a processor"
+            return f"{what} used more than {self.seconds:.3g} s of a processor"
         if self.slept:
             return f"{what} waited: in {self.seconds:g} s it used {self.used:.1f} s of a processor"
         return f"{what} got {self.used:.1f} s of a processor in {self.seconds:g} s: this machine was too busy"
@@ -49,26 +49,26 @@ class Watch:
     def __init__(self, most: dict[Sandbox, float], clock: float):
         self.most, self.clock, self.began = most, clock, time.monotonic()
         self.before = {sandbox: sandbox.processor() for sandbox in most}
-        self.queued_before: dict[Sandbox, float] = {}  # at the first look: most of what is watched has ended by then
+        self.asleep = 0.0  # seconds in which none of them wanted a processor
 
     def used(self) -> float:
         """Seconds of a processor so far."""
         return sum(sandbox.processor() - before for sandbox, before in self.before.items())
 
-    def look(self) -> None:
-        """Over if something has to end."""
-        self.queued_before = self.queued_before or {sandbox: sandbox.queued() for sandbox in self.before}
+    def look(self, waited: float) -> None:
+        """Over if something has to end; waited: seconds in which no message came."""
+        self.asleep += waited * (not any(sandbox.wants() for sandbox in self.before))
         for sandbox, most in self.most.items():
             if (used := sandbox.processor() - self.before[sandbox]) > most:
                 raise Over(sandbox, most, used)
         if (gone := time.monotonic() - self.began) > self.clock:
-            queued = sum(sandbox.queued() - before for sandbox, before in self.queued_before.items())
-            raise Over(None, self.clock, self.used(), slept=self.used() + queued < gone / 2)
+            raise Over(None, self.clock, self.used(), slept=self.asleep > gone / 2)
 
     def receive(self, sock: socket, handle: Callable | None = None):
         """The next message."""
         while True:
+            began = time.monotonic()
             try:
                 return wire.receive(sock, LOOK, handle)
             except TimeoutError:
-                self.look()
+                self.look(time.monotonic() - began)

@@ -12,6 +12,7 @@ None, truth values, numbers, texts and lists are JSON's own; everything else is 
 Whatever a sender writes, a reader gets a value of these types or a `WireError` with one sentence; it imports nothing for it.
 """
 
+import itertools
 import json
 import socket
 import struct
@@ -72,6 +73,12 @@ def dumps(value, handle: Callable | None = None) -> tuple[bytes, bytes]:
     if len(text) > JSON_LIMIT or len(raw) > RAW_LIMIT:
         raise WireError(f"The value is too large: {(len(text) + len(raw)) / 1e6:.0f} MB.")
     return text, raw
+
+
+def fitting(texts: list[str]) -> list[str]:
+    """The first of these texts, as many as one message holds beside other things."""
+    lengths = itertools.accumulate(len(json.dumps(text)) for text in texts)
+    return [text for text, length in zip(texts, lengths) if length < JSON_LIMIT / 2]
 
 
 def loads(text: bytes, raw: bytes = b"", handle: Callable | None = None):

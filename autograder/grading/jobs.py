@@ -165,7 +165,7 @@ class Local(Processes):
     def __init__(self, assignment: Assignment, workers: int, grade: Grade = one_submission.graded):
         super().__init__(workers, pickle.dumps((assignment, grade)))
         self.assignment = assignment
-        limit = assignment.limits.clock * assignment.limits.submission + SPARE
+        limit = 2 * assignment.limits.clock * assignment.limits.submission + SPARE  # all cells run twice
         self.limit = limit if assignment.isolated else max(limit, STOCK)
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Graded]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from nbformat.v4 import new_code_cell
 
 from autograder.engine import run_submission as engines
 from tests.autograder.engine.small import ANSWERS, LIMITS, notebook
@@ -99,3 +100,44 @@ def test_a_sleeper_has_its_verdict_the_second_time(walls):
         first, last = (e.grade(engines.bundle(nb), nb, last=last) for last in (False, True))
     assert first.void.keys() == {"q1-check"} and not last.void
     assert first.scores == last.scores == {"q1-check": 0, "q2-check": 1}
+
+
+@pytest.mark.slow("computes for seconds")
+def test_all_cells_run_twice_and_have_their_limits_each_time(walls):
+    """Two thirds of the seconds for all, and cells that end their process."""
+    limits, end = dataclasses.replace(LIMITS, cell=2, submission=6), "import os\nos._exit(1)"
+    nb = notebook(ANSWERS)
+    for i, code in enumerate([BURN.format(0.8)] * 5 + [end] * 3):
+        nb.cells.insert(1, new_code_cell(code, id=f"own-{i}"))
+    with engines.Engine(limits, walls) as e:
+        got = e.grade(engines.bundle(notebook(ANSWERS)), nb)
+    assert sum(got.scores.values()) == 3, got
+
+
+CROWD = """def double(x):
+    import os, time
+    for _ in range(80):
+        if not os.fork():
+            full = bytearray(b"x" * 20_000_000)
+            time.sleep(1000)
+    time.sleep(3)
+    return 2 * x
+table = double"""  # the kernel may end who waits for it, and not the crowd
+ODD = {  # own cells with which a notebook might have no verdict for ever
+    "sleeps": ["import time\ntime.sleep(1.5)"] * 6,
+    "crowds": [CROWD],
+    "long": [f"'{chr(128512) * 90_000}';"] * 4,
+}
+
+
+@pytest.mark.slow("waits for the clock")
+@pytest.mark.parametrize("kind", ODD)
+def test_no_notebook_makes_itself_void(walls, kind):
+    nb = notebook(ANSWERS | {"q3": "def table(n): return 0"})
+    limits = dataclasses.replace(BRIEF, check=3, submission=4, clock=2)
+    for i, code in enumerate(ODD[kind]):
+        nb.cells.append(new_code_cell(code, id=f"own-{i}"))
+        nb.cells.insert(-1, nb.cells.pop())
+    with engines.Engine(limits, walls) as e:
+        got = e.grade(engines.bundle(notebook(ANSWERS)), nb, last=True)
+    assert not got.void and got.scores == {"q1-check": 1, "q2-check": 1, "q3-check": 0}, got
