@@ -10,8 +10,6 @@ import re
 import secrets
 from collections.abc import Callable, Set
 
-from helpers.check.random_inputs import secret
-
 from . import wire
 from .plain_text import clean
 
@@ -83,6 +81,8 @@ class Opaque:
     """A thing that stays in the child; its attributes are what it says of itself."""
 
     def __init__(self, link: Link, number: int, name: str | None):
+        from helpers.check.random_inputs import secret  # not before the sandbox has its own `helpers`
+
         self._link, self._number = link, number
         if isinstance(name, str) and not secret():
             # It comes to stand in messages; where numbers are secret it may hold some.
