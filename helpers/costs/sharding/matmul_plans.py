@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import permutations, product
-from math import prod
+from math import inf, prod
 
 from helpers.arguments import Count, entries
 from helpers.costs.rooflines.hardware import Chip
@@ -239,15 +239,18 @@ class Case:
         """Bytes of one array on a device at the local product."""
         return self.whole[k] / prod(self.mesh.size(cut) for cut in local[k][0])
 
-    def room(self, local, to_a: Route, to_b: Route, to_c: Route) -> tuple[float, ...]:
-        """Most bytes that a device holds on the way of A, of B, at the product, and on the way of C: see `Plan.peak`."""
-        kept = sum(a.bytes(self.sizes, self.mesh, self.dtype) for a in self.operands[:2])
-        copies = [self.held(local, k) if to.hops else 0.0 for k, to in enumerate((to_a, to_b))]
-        return (
-            kept + self.whole[0] * to_a.aside,
-            kept + copies[0] + self.whole[1] * to_b.aside,
-            kept + sum(copies) + self.held(local, 2),
-            kept + self.whole[2] * to_c.beside,
+    @cached_property
+    def kept(self) -> float:
+        """Bytes of A and of B on a device, as they are given."""
+        return sum(a.bytes(self.sizes, self.mesh, self.dtype) for a in self.operands[:2])
+
+    def room(self, local, three) -> tuple[float, tuple[list[float], ...]]:
+        """Most bytes that a device holds at the product, and on each route of A, of B and of C: see `Plan.peak`."""
+        copies = [self.held(local, k) if three[k][0].hops else 0.0 for k in (0, 1)]
+        return self.kept + sum(copies) + self.held(local, 2), (
+            [self.kept + self.whole[0] * to.aside for to in three[0]],
+            [self.kept + copies[0] + self.whole[1] * to.aside for to in three[1]],
+            [self.kept + self.whole[2] * to.beside for to in three[2]],
         )
 
     def best(self, chip: Chip, limit: float | None) -> Iterator[Plan]:
@@ -256,26 +259,23 @@ class Case:
         The ways of A, B and C take their times one after the other, and none of them changes what the others hold: so
         each is the fastest of those that fit.
         """
+        most = inf if limit is None else limit
         for local, three in self.ways(limit is not None):
-            first, chosen = [r[0] for r in three], []
-            for k, (found, n_bytes) in enumerate(zip(three, self.whole)):
-                at = (0, 1, 3)[k]
-                fits = lambda r, k=k, at=at: self.room(local, *first[:k], r, *first[k + 1 :])[at] <= limit  # noqa: B023, E731
-                fitting = found if limit is None else [r for r in found if fits(r)]
-                time = lambda r, n=n_bytes: (float(f"{r.seconds(n, chip.link_bandwidth, chip.hop):.9g}"), len(r.hops))  # noqa: E731
-                chosen += [min(fitting, key=time)] if fitting else []
-            if len(chosen) == 3 and (limit is None or self.room(local, *chosen)[2] <= limit):
+            at_product, on_routes = self.room(local, three)
+            fitting = [[r for r, held in zip(*both) if held <= most] for both in zip(three, on_routes)]
+            if all(fitting) and at_product <= most:
+                chosen = (_fastest(*one, chip) for one in zip(fitting, self.whole))
                 yield Plan(self.operands, local, tuple(r.hops for r in chosen), self.sizes, self.mesh, self.dtype)
 
     def least(self, way) -> float:
         """Bytes that the plans of one local product need at least."""
-        local, three = way
-        first = [r[0] for r in three]
-        each = [
-            min(self.room(local, *first[:k], r, *first[k + 1 :])[(0, 1, 3)[k]] for r in found)
-            for k, found in enumerate(three)
-        ]
-        return max(*each, self.room(local, *first)[2])
+        at_product, on_routes = self.room(*way)
+        return max(at_product, *map(min, on_routes))
+
+
+def _fastest(routes: list[Route], n_bytes: float, chip: Chip) -> Route:
+    """The route that takes least time, to nine digits, and of equals the one of fewest steps."""
+    return min(routes, key=lambda r: (float(f"{r.seconds(n_bytes, chip.link_bandwidth, chip.hop):.9g}"), len(r.hops)))
 
 
 def order(t: Time) -> tuple[float, float]:
