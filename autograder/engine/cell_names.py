@@ -21,7 +21,8 @@ def exercise_number(grade_id: str) -> str:
     return f"{int(found[1])}.{int(found[2])}" if found else ""
 
 
-def free_names(source: str) -> set[str]:
+@functools.lru_cache(4096)  # a class has the same checks
+def free_names(source: str) -> frozenset[str]:
     """Global names that a cell reads, in its functions too.
 
     >>> sorted(free_names("def f(a):\\n    b = a + c\\n    return [g(x) for x in b]\\nf(d.e)"))
@@ -33,7 +34,7 @@ def free_names(source: str) -> set[str]:
         own = {s.get_name() for s in table.get_symbols() if s.is_referenced() and (top or s.is_global())}
         return own.union(*(of(t) for t in table.get_children()))
 
-    return of(symtable.symtable(source, "<check>", "exec"))
+    return frozenset(of(symtable.symtable(source, "<check>", "exec")))
 
 
 @functools.lru_cache(4096)
@@ -63,6 +64,7 @@ def defined(source: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@functools.lru_cache(4096)
 def unfilled(source: str) -> bool:
     """Whether a cell only says that it is not done: nothing, or functions that raise NotImplementedError.
 

@@ -41,6 +41,7 @@ def main(settings: dict, sock: socket.socket) -> None:
         control.close()
         from . import program_reader
 
+        program_reader.warm()
         zygote.serve(settings | {"cpu": int(settings["limits"]["check"])}, readers, program_reader.serve)
     readers.close()
     os.setsid()  # whoever signals its own group does not mean the other

@@ -5,6 +5,7 @@ program does to it costs its sender the program, and nobody else anything.
 """
 
 import dataclasses
+import io
 import math
 import re
 import socket
@@ -112,6 +113,16 @@ def _run(exported, arrays: list[np.ndarray], axes: dict, ins: list, out, args: l
     made = jax.jit(exported.call, out_shardings=jax.NamedSharding(mesh, out))(*placed)
     held = {shard.device: np.asarray(shard.data) for shard in made.addressable_shards}
     return [held[device] for device in mesh.devices.flat]
+
+
+def warm() -> None:
+    """Read a program before any fork: the first one takes ten times as long as the next."""
+    text = "func.func public @main(%0: tensor<2xf32>) -> tensor<2xf32> { return %0 : tensor<2xf32> }"
+    counted = "{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}"
+    program = io.BytesIO()
+    with CONTEXT:
+        ir.Module.parse(f"module @warm attributes {counted} {{ {text} }}").operation.write_bytecode(program)
+        Reader().read(program.getvalue(), None)
 
 
 def _read(blob, parse: Callable, begins: bytes = BYTECODE):

@@ -175,8 +175,13 @@ class Group:
 
     def out_of_memory(self) -> int:
         """How often the kernel has ended one of it for its memory."""
+        return max((_number(file, "oom_kill ") or 0 for file in self.counters), default=0)
+
+    @functools.cached_property
+    def counters(self) -> list[Path]:
+        """The files that count what was ended."""
         files = [folder / file for folder in self.folders for file in ("memory.oom_control", "memory.events")]
-        return max((_number(file, "oom_kill ") or 0 for file in files), default=0)
+        return [file for file in files if file.exists()]
 
     def remove(self) -> None:
         """End whatever is still in it, wait until that is gone, and remove it."""
