@@ -299,6 +299,7 @@ def test_sandboxes_end_with_a_worker_that_is_killed(tmp_path, monkeypatch):
         job = one_submission.Job("eve", nbformat.writes(stuck).encode())
 
         def wait():
+            assert pool.graded(job).fault  # no verdict: `run` sends it once more
             with pytest.raises(jobs.Closed):
                 pool.graded(job)
 
