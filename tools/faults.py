@@ -278,7 +278,6 @@ FAULTS = [
         r"min\(max\(value, 0\.0\), points\)",
         "min(max(value, 0.0), points, 1.0)",
         "tests/autograder/samples/test_against_stock.py",
-        "ch01",
     ),
     Fault(
         "a grade that a kill loses",
