@@ -172,7 +172,7 @@ FAULTS = [
         "`sec-dense` · also: RingAttention",
         "tests/book/test_site_search.py",
         "lead",
-        "ring attention",
+        "ring attention|링 어텐션",
     ),
     Fault(
         "a solution in a released notebook",
@@ -235,8 +235,8 @@ FAULTS = [
     Fault(
         "a mistake that is named wrongly",
         SOLVED,
-        "the result is written too",
-        "the result is free",
+        "this is bytes per FLOP; intensity is FLOPs per byte",
+        "intensity is bytes for each product",
         SAMPLES,
         "mutant and ch01-q01",
     ),
