@@ -3,7 +3,7 @@
 book/chNN_topic.md       -> notebooks/chNN_topic/reading.ipynb
 solutions/chNN_topic.md  -> autograder/source, nbgrader's generate_assignment, autograder/release
                          -> notebooks/chNN_topic/exercises.ipynb
-                         -> helpers/check/given_cells.json, what they give to their checks
+                         -> notebooks/given_cells.json, what they give to their checks
 """
 
 import argparse
@@ -23,11 +23,11 @@ from . import course
 from .making import cells, given_cells, shown_cases
 from .places import COURSE, NOTEBOOK, SourceError, Tree
 
-GIVEN = Path("helpers/check/given_cells.json")
+GIVEN = "given_cells.json"
 
 
-def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> str:
-    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`; what they give to their checks, as JSON."""
+def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
+    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`."""
     texts = cells.sources(tree)
     links = Links.of(tree, texts)
     for path in tree.chapters:
@@ -50,7 +50,7 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> str:
         write(released, text)
         write(into / topic / f"{NOTEBOOK}.ipynb", text)
     write(into / "README.md", start_page(tree, texts, made, links))
-    return json.dumps(given, indent=1, ensure_ascii=False) + "\n"
+    write(into / GIVEN, json.dumps(given, indent=1, ensure_ascii=False) + "\n")
 
 
 def write(path: Path, text: str) -> None:
@@ -93,22 +93,21 @@ def release(tree: Tree, scratch: Path, database: bool = True, force: bool = Fals
     if not force:
         refuse_to_overwrite(tree)
     with tempfile.TemporaryDirectory() as folder:
-        given = generate(tree, scratch, Path(folder), database)
+        generate(tree, scratch, Path(folder), database)
         for old in outdated(Path(folder), tree.notebooks):
             if (Path(folder) / old).exists():
                 write(tree.notebooks / old, (Path(folder) / old).read_text(encoding="utf-8"))
             else:
                 (tree.notebooks / old).unlink()
-    if (tree.root / GIVEN.parent).is_dir():
-        write(tree.root / GIVEN, given)
 
 
 def outdated(fresh: Path, notebooks: Path) -> list[Path]:
     """Generated files that differ between two folders, or are in one of them only."""
 
     def files(folder: Path) -> set[Path]:
-        found = [*folder.glob("README.md"), *folder.glob("ch[0-9][0-9]_*/*.ipynb")]
-        return {p.relative_to(folder) for p in found if p.name in ("README.md", "reading.ipynb", f"{NOTEBOOK}.ipynb")}
+        found = [*folder.glob("README.md"), *folder.glob(GIVEN), *folder.glob("ch[0-9][0-9]_*/*.ipynb")]
+        ours = ("README.md", GIVEN, "reading.ipynb", f"{NOTEBOOK}.ipynb")
+        return {p.relative_to(folder) for p in found if p.name in ours}
 
     every = sorted(files(fresh) | files(notebooks))
     return [
@@ -122,10 +121,8 @@ def check(tree: Tree) -> list[Path]:
     """Generated files that are not what the sources say; nothing is written outside of a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         scratch, fresh = Path(folder).resolve() / "course", Path(folder).resolve() / "notebooks"
-        given, path = generate(tree, scratch, fresh, database=False), tree.root / GIVEN
-        return outdated(fresh, tree.notebooks) + [Path("..") / GIVEN] * (
-            path.is_file() and path.read_text("utf-8") != given
-        )
+        generate(tree, scratch, fresh, database=False)
+        return outdated(fresh, tree.notebooks)
 
 
 def course_only(tree: Tree) -> None:

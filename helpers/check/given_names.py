@@ -1,6 +1,6 @@
 """The names that a check reads: the course's are made anew for it, whatever a learner's kernel has, and the answers are the learner's.
 
-given_cells.json holds what the released notebooks give, by chapter and by exercise, a statement at a time; `make release` writes it.
+notebooks/given_cells.json holds what the released notebooks give, by chapter and by exercise, a statement at a time.
 """
 
 import builtins
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
-CELLS = Path(__file__).with_name("given_cells.json")
+CELLS = Path(__file__).resolve().parents[2] / "notebooks/given_cells.json"
 
 
 @cache
