@@ -235,8 +235,8 @@ FAULTS = [
     Fault(
         "a mistake that is named wrongly",
         SOLVED,
-        "this is bytes per FLOP; intensity is FLOPs per byte",
-        "intensity is bytes for each product",
+        "N products need one addition fewer to become one number",
+        "N products need no addition",
         SAMPLES,
         "mutant and ch01-q01",
     ),
