@@ -234,11 +234,11 @@ FAULTS = [
     ),
     Fault(
         "a mistake that is named wrongly",
-        SOLVED,
-        "N products need one addition fewer to become one number",
-        "N products need no addition",
+        "helpers/check/likely_mistakes.py",
+        r"return either\(found\)",
+        "return either([m for m, *_ in self.named[-1:]])",
         SAMPLES,
-        "mutant and ch01-q01",
+        "mutant and ch01",
     ),
     Fault(
         "a right answer that is refused",
