@@ -118,8 +118,13 @@ class Session:
 
     def call(self, id: int, args: tuple, kwargs: dict) -> dict:
         """Call what was handed out."""
+        from helpers.check.raised import Changed, called_on_copies
+
         with self.silent():
-            return {"value": self.objects[id](*args, **kwargs)}
+            try:
+                return {"value": called_on_copies(self.objects[id], args, kwargs)}
+            except Changed as e:
+                return {"value": e.value, "changed": True}
 
     def attribute(self, id: int, name: str) -> dict:
         """A public attribute: what the learner's object says, which need not be true."""
@@ -302,7 +307,12 @@ def told(e: BaseException) -> dict:
     kinds = [k.__name__[:80] for k in type(e).__mro__][:12]
     number, text = last_own_line(e)
     at = {"number": number, "text": Bounded.cut(text, 200)}
-    return {"kinds": kinds, "text": Bounded.cut(_text(e), 4000), "off_limits": isinstance(e, OffLimits), "at": at}
+    return {
+        "kinds": kinds,
+        "text": Bounded.cut(_text(e), 4000),
+        "off_limits": isinstance(e, OffLimits),
+        "at": at,
+    }
 
 
 def last_own_line(e: BaseException) -> tuple[int, str]:

@@ -108,7 +108,12 @@ class Proxy(Opaque):
 
         if any(isinstance(x, jax.core.Tracer | jax.ShapeDtypeStruct) for x in jax.tree.leaves((args, kwargs))):
             return self._traced(args, kwargs)
-        return self._link.ask(op="call", id=self._number, args=args, kwargs=kwargs).get("value")
+        reply = self._link.ask(op="call", id=self._number, args=args, kwargs=kwargs)
+        if reply.get("changed") is True:
+            from helpers.check.raised import Changed
+
+            raise Changed(reply.get("value"))
+        return reply.get("value")
 
     def _traced(self, args, kwargs):
         import jax

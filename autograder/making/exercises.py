@@ -275,6 +275,7 @@ HOW = """\
 Write your answer where it says so.
 The folded cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
 A check names the mistake that it recognises, and never the number.
+An answer leaves its arguments as they are; only a state that it gives back, such as a cache, may be changed in place.
 Press Validate to run all visible checks at once; `make check` adds the hidden ones, which use other numbers.
 Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
 The link in that line leads to the section to have read.

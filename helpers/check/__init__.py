@@ -18,7 +18,8 @@ Checks judge values and traced programs, never attributes of a learner's objects
 Messages name the likely mistake and never the expected value.
 
 `answer_checks` judges answers and reports, `compare` holds values against each other, `random_inputs` draws them;
-`likely_mistakes` finds what leads to a wrong value, `raised` says what an exception in an answer was and where, `notebook_cells`
+`likely_mistakes` finds what leads to a wrong value and `how_off` what wrong cases have in common,
+`raised` says what an exception in an answer was and where, `notebook_cells`
 which answer is an old one, `given_names` which names a check reads, `in_time` that it speaks and ends;
 `judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program` and
 `sharded_results`;

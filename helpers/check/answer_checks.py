@@ -4,26 +4,30 @@ import codecs
 import copy
 import sys
 import textwrap
+import time
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from functools import cache
+from inspect import isfunction, signature
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from . import raised as lines
-from .compare import OffLimits, closed, same, shown, sides
+from .compare import OffLimits, closed, copied, same, shown, sides
 from .given_names import apart
+from .how_off import Case, how_off
 from .in_time import in_time
 from .likely_mistakes import CAUSES, Mistakes
 from .notebook_cells import Points, broken, judged, missing, notebook, watch
 from .raised import (
     NOT_JUDGED,
+    Changed,
     Unclear,
     attempt,
     by_answer,
     called,
+    called_on_copies,
     kind,
     limited,
     of_machine,
@@ -34,7 +38,7 @@ from .raised import (
     unjudged,
     unnamed,
 )
-from .random_inputs import inputs, secret
+from .random_inputs import edges, inputs, secret
 from .solutions import tried
 from .start_page import after
 
@@ -42,14 +46,19 @@ if TYPE_CHECKING:
     from .sharded_program import Program
 
 
+PATIENCE = 3  # seconds to look for what wrong cases have in common
+
+
 class Answer:
     """A learner's function (or value) and what must hold of it; all or nothing for its points.
 
     rtol   relative tolerance of every comparison
     twice  what may have been counted twice, or once too few, where a value is off by exactly 2; "" if nothing can
+    state  arguments are a state, such as a cache, which may be changed in place
     """
 
-    def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES):
+    def __init__(self, answer, points: float, rtol: float = 1e-3, twice: str = CAUSES, state: bool = False):
+        self.state = state
         self.answer, self.points, self.rtol = answer, points, rtol
         self.name = getattr(answer, "__name__", "your answer")
         self.part = False  # until `report` is given others beside it: then all are asked the same in a class
@@ -57,6 +66,9 @@ class Answer:
         self.todo: list[Callable[[], str | None]] = []
         self.mistakes = Mistakes(rtol, twice)
         self.asked: tuple = ()
+        self.names = [*signature(answer).parameters] if isfunction(answer) else []
+        self.given: list[tuple] = []  # (what is right, arguments) of single cases
+        self.settings: list[Callable] = []  # each gives (what is right, draws by name), one after the other
         self.shown: list[tuple] = []  # the arguments of visible cases
         self.returned = False  # the answer has given a value to the statement that is evaluated
 
@@ -65,22 +77,27 @@ class Answer:
         unseen = _Hidden.now
         if not unseen:
             self.shown.append((args, kwargs))
+        self.given.append((expected, args))
         self.todo.append(self._stated(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen))
 
     def equals(self, reference: Callable, n: int = 20, **draws) -> None:
-        """On n random settings of the draws the answer equals `reference`.
+        """On n random settings of the draws, and on their edges, the answer equals `reference`.
 
         Draws stand in the order of the answer's parameters, whose names are the learner's own affair.
         """
 
+        def settings():
+            alike = lambda **given: self._side(reference, given)  # noqa: E731
+            for named in chain(inputs(n, self.draws, draws, parts=self.part, alike=alike), edges(self.draws, draws)):
+                yield reference(**copied(named)), named
+
         def run():
-            for named in inputs(
-                n, self.draws, draws, parts=self.part, alike=lambda **given: self._side(reference, given)
-            ):
-                expected = reference(**named)
+            for expected, named in settings():
                 if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
 
+        self.names = list(draws)
+        self.settings.append(settings)
         self.todo.append(self._stated(run, unseen=True))
 
     def _side(self, reference: Callable, given: dict) -> tuple:
@@ -161,7 +178,7 @@ class Answer:
         mistake  the value for the visible case with the arguments `case`, or for any case that is seen; or a function of the
                  arguments, in the hidden part or where it does not hold the answer
 
-        `...` matches anything, and so does an entry that a dict leaves out: what is stated must differ from the right value.
+        `...` matches anything. An entry that a dict leaves out is not looked at, unless it comes first: then it has to be right.
         """
         self.mistakes.add(message, mistake, case)
 
@@ -175,7 +192,12 @@ class Answer:
 
     def _call(self, *args, **kwargs):
         self.asked = args, kwargs
-        got = _called(self.answer, *args, **kwargs)
+        try:
+            got = _called(self.answer, *args, **kwargs)
+        except Changed as e:
+            if not self.state:
+                raise
+            got = e.value
         self.returned = True
         return got
 
@@ -219,8 +241,30 @@ class Answer:
         where = same(got, expected, self.rtol)
         if where is None:
             return None
-        why = self.mistakes.why(got, expected, args, kwargs, unseen) or where
+        if isinstance(got, Mapping) and len({tuple(e) for e, _ in self.given if isinstance(e, Mapping)}) > 1:
+            where = where if set(got) >= set(expected) else "an entry is missing"  # which one is part of the answer
+        cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
+        others = lambda: [(c.got, c.expected, tuple(c.args.values())) for c in cases()]  # noqa: E731
+        why = self.mistakes.why(got, expected, args, kwargs, unseen, others)
+        if not why:
+            factor = [self.mistakes.factor] if why is None else []  # which is one cause more
+            why = how_off(cases() or [Case({}, got, expected)], self.rtol, self._asked, *factor) or where
         return _sentence(why) + self._said(*((), named) if named else (args, kwargs), got, unseen)
+
+    def _asked(self, **named):
+        return self._call(*named.values())
+
+    def _cases(self) -> Iterator[Case]:
+        """Stated cases with what the answer gives for them; no more than take `PATIENCE` seconds."""
+        until = time.monotonic() + PATIENCE
+        given = (
+            (expected, dict(zip(self.names, args))) for expected, args in self.given if len(args) == len(self.names)
+        )
+        for expected, named in chain(given, *(settings() for settings in self.settings)):
+            if time.monotonic() > until:
+                return
+            with suppress(Exception):
+                yield Case(named, self._call(*named.values()), expected)
 
     def _said(self, args, kwargs, got, unseen: bool) -> str:
         """What was asked and what came. When a class is graded a hidden test gives neither, and a visible one not what came: an
@@ -314,13 +358,10 @@ def _called(answer, *args, **kwargs):
     """
     if not callable(answer):
         return answer
-    own = [
-        copy.deepcopy(a) if isinstance(a, (dict, list, np.ndarray)) else a for a in args
-    ]  # what it changes is its own
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
     with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
-        return called(answer, own, kwargs)
+        return called(answer, args, kwargs) if away else called_on_copies(answer, args, kwargs)
 
 
 def _sentence(text: str) -> str:

@@ -1,5 +1,6 @@
 """Comparing a learner's values with ours, and closing what an answer may not import."""
 
+import copy
 import pkgutil
 import sys
 from collections.abc import Mapping
@@ -131,6 +132,31 @@ def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
     return _same_number(got, expected, rtol, floor)
 
 
+def copied(x):
+    """A copy of what can be changed in place: lists, dicts, NumPy's arrays, and what tuples hold of these."""
+    if type(x) in (tuple, list):
+        return type(x)(map(copied, x))
+    if type(x) is dict:
+        return {k: copied(v) for k, v in x.items()}
+    return copy.deepcopy(x) if isinstance(x, np.ndarray | list | dict | set | bytearray) else x
+
+
+def as_before(x, before) -> bool:
+    """Whether something still is what it was when it was copied.
+
+    >>> a = [1, np.zeros(2)]; b = copied(a); a[1] += 1
+    >>> as_before(a, b), as_before(b, copied(b))
+    (False, True)
+    """
+    if isinstance(before, tuple | list):
+        return type(x) is type(before) and len(x) == len(before) and all(map(as_before, x, before))
+    if isinstance(before, dict):
+        return list(x) == list(before) and all(as_before(x[k], v) for k, v in before.items())
+    if isinstance(before, np.ndarray):
+        return x.shape == before.shape and x.tobytes() == before.tobytes()
+    return x is before or isinstance(before, set | bytearray | Number | str) and x == before
+
+
 def sides(value):
     """What a value says besides its numbers: texts, truth values, and how many there are of what.
 
@@ -190,6 +216,8 @@ def _same_number(got, expected, rtol, floor):
     if close.all():
         return None
     if e.ndim == 0:
+        if rtol < 1e-4 and np.abs(g - e) < 1e-4 * np.abs(e):
+            return "that is right to four digits and no further: is some of it in float32, or rounded on the way?"
         return (
             "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
         )

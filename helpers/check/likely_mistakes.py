@@ -1,7 +1,7 @@
 """The mistakes that are known to lead to a value: those that an exercise names, and factors that hint at units."""
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -24,12 +24,12 @@ FACTORS = (
 
 
 def either(messages: list[str]) -> str | None:
-    """All known mistakes that lead to what was found, in one sentence; None if there is none.
+    """The first two known mistakes that lead to what was found, in one sentence; None if there is none.
 
-    >>> either(["a term is missing.", "a factor of 2", "a factor of 2"])
+    >>> either(["a term is missing.", "a factor of 2", "a factor of 2", "a third one"])
     'a term is missing — or: a factor of 2'
     """
-    *others, last = list(dict.fromkeys(messages)) or [None]
+    *others, last = list(dict.fromkeys(messages))[:2] or [None]
     return last and " — or: ".join([*(m.rstrip(".") for m in others), last])
 
 
@@ -46,12 +46,42 @@ class Mistakes:
         """A function of the arguments, or a value: of the visible case with these arguments, or of any that is seen."""
         self.named.append((message, mistake, case))
 
-    def why(self, got, expected, args: tuple, kwargs: dict, unseen: bool) -> str | None:
-        """All named mistakes that lead to this value; if there is none, a factor."""
-        found = [
-            m for m, mistake, case in self.named if self._leads(mistake, case, got, expected, args, kwargs, unseen)
-        ]
-        return either(found) or self._factor(got, expected, self.twice)
+    def why(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> str | None:
+        """The named mistakes that lead to this value, one or two; None if there is none, "" if there are so many that they tell nothing.
+
+        others  gives (what was given, what is right, arguments) of other cases: of several mistakes those are named that agree with all
+        """
+        found = [of for of in self.named if self._leads(got, expected, self._value(of, args, kwargs, unseen))]
+        if len({message for message, *_ in found}) > 1:
+            found = [of for of in found if all(self._agrees(of, *case) for case in others())] or found
+        messages = list(dict.fromkeys(message for message, *_ in found))
+        return either(messages) if len(messages) < 3 else ""
+
+    def _agrees(self, of: tuple, got, expected, args: tuple) -> bool:
+        """Whether an answer may have a mistake, by what it gives in another case: that of the mistake, or of another with its message."""
+        value = lambda other: self._value(other, args, {}, not other[2])  # noqa: E731
+        same = lambda v: compare.same(got, v, self.rtol) is None  # noqa: E731
+        if (own := value(of)) is not None:
+            return same(own)
+        known = [v for other in self.named if other[0] == of[0] and (v := value(other)) is not None]
+        return not known or same(expected) or any(map(same, known))
+
+    def factor(self, got, expected, within: bool = False) -> str | None:
+        """A factor that hints at a unit, or at what was counted twice, by which a number is off, or all numbers of an array.
+
+        within  it is one of several values: which quantity may have been counted twice, an exercise says then
+        """
+        if getattr(expected, "ndim", 0):
+            return _common_factor(got, expected, self.rtol)
+        if not isinstance(got, numbers.Real) or not isinstance(expected, numbers.Real) or isinstance(expected, bool):
+            return None
+        twice = self.twice if not within or self.twice != CAUSES else ""
+        twice = f": {twice}?" if twice else ""
+        factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"))
+        if not (within and isinstance(expected, numbers.Integral)):  # a count among others has no unit
+            factors += FACTORS
+        near = (m for by, m in factors if expected and compare.same(got, expected * by, min(self.rtol, 0.01)) is None)
+        return next(near, None)
 
     def found(self, expected, args: tuple) -> tuple[bool, ...]:
         """Of each function of the arguments whether it gives another value than the expected one."""
@@ -64,43 +94,32 @@ class Mistakes:
             return False
         return value is not None and compare.same(expected, value, self.rtol) is not None
 
-    def _leads(self, mistake, case, got, expected, args, kwargs, unseen) -> bool:
-        if callable(mistake):
-            try:
-                value = mistake(*args, **kwargs)
-            except Exception:  # a mistake need not make sense for every input
-                return False
+    def _value(self, named: tuple, args: tuple, kwargs: dict, unseen: bool):
+        """What a mistake leads to with these arguments; None if that is not known."""
+        _, mistake, case = named
+        if not callable(mistake):
+            return None if unseen or (case and not _alike(args, case)) else mistake
+        try:
+            return mistake(*args, **kwargs)
+        except Exception:  # a mistake need not make sense for every input
+            return None
+
+    def _leads(self, got, expected, value) -> bool:
+        return value is not None and compare.same(got, value, self.rtol) is None and self._first(got, expected, value)
+
+    def _first(self, got, expected, value) -> bool:
+        """Whether a mistake explains the first entry that is wrong: one that comes before those that it states has another cause.
+
+        An entry that is stated as `...` may be wrong by the same mistake.
+        """
+        if isinstance(expected, Mapping) and isinstance(value, Mapping) and value.keys() <= expected.keys():
+            entries = [(got.get(k), e, value.get(k, e)) for k, e in expected.items()]
+        elif isinstance(expected, tuple | list) and isinstance(value, tuple | list) and len(value) == len(expected):
+            entries = list(zip(got, expected, value))
         else:
-            value = None if unseen or (case and not _alike(args, case)) else mistake
-        if value is None:  # the mistake leads nowhere with these arguments
-            return False
-        return compare.same(got, value, self.rtol) is None and compare.same(expected, value, self.rtol) is not None
-
-    def _factor(self, got, expected, twice: str, within: bool = False) -> str | None:
-        """A factor by which a number is off, the first wrong one of several, or all numbers of an array."""
-        if isinstance(expected, Mapping | tuple | list):
-            return self._factor_within(got, expected)
-        if getattr(expected, "ndim", 0):
-            return _common_factor(got, expected, self.rtol)
-        if not isinstance(got, numbers.Real) or not isinstance(expected, numbers.Real) or isinstance(expected, bool):
-            return None
-        twice = f": {twice}?" if twice else ""
-        factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"))
-        if not (within and isinstance(expected, numbers.Integral)):  # a count among others has no unit
-            factors += FACTORS
-        near = (m for by, m in factors if expected and compare.same(got, expected * by, min(self.rtol, 0.01)) is None)
-        return next(near, None)
-
-    def _factor_within(self, got, expected) -> str | None:
-        """Of the first entry that is off; which of several quantities may have been counted twice, an exercise says."""
-        if compare.same(got, expected, float("inf")) is not None:  # another form: there are no pairs to compare
-            return None
-        twice = self.twice if self.twice != CAUSES else ""
-        places = expected if isinstance(expected, Mapping) else range(len(expected))
-        at = next(k for k in places if compare.same(got[k], expected[k], self.rtol) is not None)
-        found = self._factor(got[at], expected[at], twice, within=True)
-        where = f"in entry {at!r}," if isinstance(expected, Mapping) else f"value {at + 1} of {len(expected)}:"
-        return found and f"{where} {found}"
+            return compare.same(expected, value, self.rtol) is not None
+        wrong = [(e, v) for g, e, v in entries if v is not ... and compare.same(g, e, self.rtol) is not None]
+        return bool(wrong) and compare.same(*wrong[0], self.rtol) is not None
 
 
 def _common_factor(got, expected, rtol: float) -> str | None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from .compare import OffLimits
+from .compare import OffLimits, as_before, copied
 from .random_inputs import secret
 
 NOT_JUDGED = "Nothing is judged."
@@ -22,6 +22,14 @@ LIBRARIES = (sysconfig.get_path("stdlib"), str(Path(__file__).resolve().parents[
 
 class Unclear(Exception):
     """A sentence for the learner."""
+
+
+class Changed(Unclear):
+    """An answer changes, in place, what it is given, and gives this value."""
+
+    def __init__(self, value):
+        self.value = value
+        super().__init__("the answer changes what it is given, which whoever calls it still needs: work on a copy")
 
 
 def raised(called: str, e: Exception) -> str:
@@ -106,6 +114,15 @@ def called(answer, args, kwargs):
         return answer(*args, **kwargs)
     except StopIteration:  # would end a `map` of the check, silently
         raise RuntimeError("StopIteration") from None
+
+
+def called_on_copies(answer, args, kwargs):
+    """The same, of arguments that have to be afterwards what they were."""
+    own = copied(args)
+    value = called(answer, own, kwargs)
+    if not as_before(own, args):
+        raise Changed(value)
+    return value
 
 
 class Late(BaseException):

@@ -96,3 +96,22 @@ def test_what_an_exercise_says_of_twice_holds_for_its_entries_too(capsys):
 )
 def test_without_a_common_factor_the_place_is_told(capsys, expected, value, words):
     assert words in said_of(capsys, value, lambda a: a.gives(expected, 1))
+
+
+def test_a_key_that_is_part_of_the_answer_is_not_named(capsys):
+    a = check.Answer(lambda n: {"a": n}, points=1)
+    a.gives({"a": 1}, 1)
+    a.gives({"a": 2, "b": 4}, 2)
+    said = told(capsys, a)[1]
+    assert "an entry is missing" in said and "'b'" not in said
+
+
+def test_of_several_mistakes_those_are_named_that_lead_to_the_other_values_too(capsys):
+    a = check.Answer(lambda n: 2 * n, points=1)
+    a.wrong("squared", lambda n: n * n)
+    a.wrong("added to itself", lambda n: n + n)
+    a.wrong("to the power of two, less nothing", lambda n: n**2)
+    a.gives(2, 2)
+    a.gives(3, 3)
+    said = told(capsys, a)[1]
+    assert "added to itself. (" in said and "squared" not in said and "power" not in said

@@ -1,0 +1,326 @@
+"""How an answer is off that no named mistake explains: in which cases it is, by what factor or amount, and what it does not look at.
+
+Nothing here knows an exercise. What is said holds in every case that was tried, and none of it is a number of a result.
+"""
+
+import math
+import numbers
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations, permutations
+from operator import getitem
+
+import numpy as np
+
+from .compare import as_before, same
+
+SOME = 6  # cases in which an argument is exchanged
+FEW = 3  # cases on either side, before a threshold between them says something
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an answer was asked, what it gave, and what is right; `right` once the two were compared."""
+
+    args: Mapping[str, object]
+    got: object
+    expected: object
+    right: bool = False
+
+
+def how_off(
+    cases: Sequence[Case],
+    rtol: float,
+    ask: Callable | None = None,
+    factor: Callable = lambda got, expected, within: None,
+) -> str | None:
+    """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
+
+    ask     the answer, for other arguments by name
+    factor  what is said of the number by which the first of them is off, should nothing more be known of it
+
+    >>> area = [Case({"a": a, "b": b}, a * a, a * b) for a, b in ((3, 5), (3, 10), (7, 5), (4, 4))]
+    >>> how_off(area, 1e-6, ask=lambda a, b: a * a)
+    'it is the same whatever b is'
+    >>> how_off([Case({"n": n}, n // 2, n / 2) for n in (4, 6, 5, 12, 9)], 1e-6)
+    'it is right but where n is odd: there it is rounded down'
+    """
+    cases = [replace(c, right=same(c.got, c.expected, rtol) is None) for c in cases]
+    where, path, cases = _first_wrong_entry(cases, rtol)
+    wrong, right = [c for c in cases if not c.right], [c for c in cases if c.right]
+    if not wrong:
+        return None
+    if ask and (ignored := _ignored(cases, rtol, lambda **args: reduce(getitem, path, ask(**args)))):
+        return where + ignored
+    first = wrong[0]
+    how = (
+        _relation(wrong, rtol)
+        or factor(first.got, first.expected, bool(where))
+        or _constant(wrong, rtol)
+        or _form(first, rtol)
+    )
+    if place := _where(wrong, right):
+        return f"{where}it is right but where {place}" + (f": there {how}" if how else "")
+    return how and where + how
+
+
+# -- the entry that is looked at
+
+
+def _first_wrong_entry(cases: Sequence[Case], rtol: float) -> tuple[str, list, list[Case]]:
+    """What is said of the place, the keys that lead there, and the cases of that entry alone; a tuple in a dict is opened as well."""
+    said, path = "", []
+    while True:
+        wrong = next((c for c in cases if not c.right), None)
+        if (
+            not wrong
+            or not isinstance(wrong.expected, Mapping | tuple | list)
+            or same(wrong.got, wrong.expected, math.inf)
+        ):
+            return said, path, list(cases)
+        keys = list(wrong.expected) if isinstance(wrong.expected, Mapping) else range(len(wrong.expected))
+        key = next(k for k in keys if same(wrong.got[k], wrong.expected[k], rtol))
+        said += f"in entry {key!r}, " if isinstance(wrong.expected, Mapping) else f"value {key + 1} of {len(keys)}: "
+        path.append(key)
+        entries = [Case(c.args, g, e) for c in cases for g, e in _entry(c, key)]
+        cases = [replace(c, right=same(c.got, c.expected, rtol) is None) for c in entries]
+
+
+def _entry(case: Case, key) -> Iterator[tuple]:
+    try:
+        yield case.got[key], case.expected[key]
+    except (LookupError, TypeError):  # of another form in that case
+        return
+
+
+# -- what it does not look at
+
+
+def _ignored(cases: Sequence[Case], rtol: float, ask: Callable) -> str | None:
+    """An argument that the answer gives the same for and we do not."""
+    for name in cases[0].args:
+        pairs = [(a, b) for a, b in combinations(cases, 2) if _differ_in(a, b) == [name]]
+        moves = [p for p in pairs if same(p[0].expected, p[1].expected, rtol)]
+        still = all(not same(a.got, b.got, 1e-12) for a, b in pairs)
+        if still and any(not a.right or not b.right for a, b in moves) and _never_moves(cases, name, ask):
+            return f"it is the same whatever {name} is"
+    return None
+
+
+def _never_moves(cases: Sequence[Case], name: str, ask: Callable) -> bool:
+    """Whether the answer gives the same if an argument is exchanged for those of other cases."""
+    tried = 0
+    for case, other in list(permutations(cases[:SOME], 2)):
+        with suppress(Exception):  # the two need not go together
+            if same(ask(**case.args | {name: other.args[name]}), case.got, 1e-12):
+                return False
+            tried += 1
+    return tried >= FEW
+
+
+def _differ_in(a: Case, b: Case) -> list[str]:
+    return [n for n in a.args if n in b.args and not as_before(a.args[n], b.args[n])]
+
+
+# -- by what
+
+
+def _relation(wrong: Sequence[Case], rtol: float) -> str | None:
+    """One factor or amount, made of arguments, by which the numbers of all wrong cases are off."""
+    pairs = [(c.got, c.expected) for c in wrong]
+    if len(pairs) < 2 or not all(_number(g) and _number(e) for g, e in pairs):
+        return None
+    near = lambda a, b: same(a, b, min(rtol, 1e-3)) is None  # noqa: E731
+    if all(near(-g, e) for g, e in pairs):
+        return "the sign is wrong"
+    for sentence, rounded in (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round)):
+        if all(g == rounded(e) for g, e in pairs):
+            return f"it is {sentence}"
+    if {g - e for g, e in pairs} in ({1}, {-1}):
+        return f"it is one too {'many' if pairs[0][0] > pairs[0][1] else 'few'}"
+    for text, value in _terms(wrong):
+        if all(v and near(g, e * v) for (g, e), v in zip(pairs, value)):
+            return f"it is too large by exactly the factor {text}"
+        if all(v and near(g * v, e) for (g, e), v in zip(pairs, value)):
+            return f"it is too small by exactly the factor {text}"
+    for text, value in _terms(wrong):
+        for sign, much in ((1, "much"), (-1, "little")):
+            if all(v and near(g - e, sign * v) and not near(g, e) for (g, e), v in zip(pairs, value)):
+                return f"{text} too {much} is counted in it"
+    return None
+
+
+def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
+    """A plain factor that is the same in all wrong cases."""
+    pairs = [(c.got, c.expected) for c in wrong if _number(c.got) and _number(c.expected) and c.expected]
+    if len(pairs) < max(2, len(wrong)):
+        return None
+    by = pairs[0][0] / pairs[0][1]
+    return f"it is {by:.4g} times what it should be" if all(same(g, by * e, rtol) is None for g, e in pairs) else None
+
+
+def _number(x) -> bool:
+    return isinstance(x, numbers.Real | np.number) and not isinstance(x, bool) and math.isfinite(x)
+
+
+def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:
+    """Numbers made of one argument or two, by how one writes them; those that do not differ between the cases tell nothing."""
+    single = [
+        (n, [_size(c.args[n]) for c in cases])
+        for n in cases[0].args
+        if all(_size(c.args.get(n)) is not None for c in cases)
+    ]
+    single = [(n if _number(cases[0].args[n]) else f"len({n})", v) for n, v in single]
+    made = [*single]
+    for n, v in single:
+        made += [(f"{n} - 1", [x - 1 for x in v]), (f"{n} + 1", [x + 1 for x in v])]
+        made += [(f"{n}²", [x * x for x in v]), (f"(1 - 1/{n})", [x and 1 - 1 / x for x in v])]
+    for (n, v), (m, w) in combinations(single, 2):
+        made.append((f"{n} · {m}", [x * y for x, y in zip(v, w)]))
+    for (n, v), (m, w) in permutations(single, 2):
+        made.append((f"{n}/{m}", [x / y if y else 0 for x, y in zip(v, w)]))
+    yield from ((text, value) for text, value in made if len({round(x, 9) for x in value}) > 1)
+
+
+def _size(x) -> float | None:
+    """A number as it is, of a list or a text how long it is."""
+    if _number(x):
+        return float(x)
+    return float(len(x)) if isinstance(x, str | tuple | list | Mapping) else None
+
+
+# -- in which cases
+
+
+def _where(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
+    """What holds in all wrong cases and in none of the right ones."""
+    if len(right) < 2:
+        return None
+    for text, holds in _conditions(wrong[0]):
+        if all(_holds(holds, c) for c in wrong) and not any(_holds(holds, c) for c in right):
+            return text
+    return _threshold(wrong, right)
+
+
+def _holds(condition: Callable, case: Case) -> bool:
+    try:
+        return bool(condition(case.args))
+    except (TypeError, ValueError, KeyError, ZeroDivisionError):
+        return False
+
+
+def _conditions(case: Case) -> Iterator[tuple[str, Callable]]:
+    """What may hold of arguments, the plainest first, as far as it holds in this case."""
+    for text, holds in _possible(case.args):
+        if _holds(holds, case):
+            yield text, holds
+
+
+def _possible(args: Mapping) -> Iterator[tuple[str, Callable]]:
+    for n, v in args.items():
+        if v is None or isinstance(v, bool | str):
+            yield f"{n} is {v!r}", lambda a, n=n, v=v: type(a[n]) is type(v) and a[n] == v
+        if _number(v):
+            for plain in (0, 1, 2):
+                yield f"{n} is {plain}", lambda a, n=n, plain=plain: a[n] == plain
+            yield f"{n} is odd", lambda a, n=n: a[n] % 2 == 1
+            yield f"{n} is no whole number", lambda a, n=n: a[n] != int(a[n])
+            yield f"{n} is no power of two", lambda a, n=n: a[n] == int(a[n]) and int(a[n]) & (int(a[n]) - 1) != 0
+            yield f"{n} is below 1", lambda a, n=n: a[n] < 1
+        if isinstance(v, str | tuple | list | Mapping):
+            yield f"{n} is empty", lambda a, n=n: len(a[n]) == 0
+            yield f"{n} has one entry", lambda a, n=n: len(a[n]) == 1
+            yield f"{n} has more than one entry", lambda a, n=n: len(a[n]) > 1
+            yield f"{n} has more than two entries", lambda a, n=n: len(a[n]) > 2
+            yield f"{n} has an entry twice", lambda a, n=n: len(set(map(repr, a[n]))) < len(a[n])
+        if isinstance(v, tuple | list) and v and all(map(_number, v)):
+            yield f"{n} has an odd entry", lambda a, n=n: any(x % 2 == 1 for x in a[n])
+            yield f"{n} has an entry that is 1", lambda a, n=n: 1 in a[n]
+            yield f"{n} has an entry that is 0", lambda a, n=n: 0 in a[n]
+    for n, m in combinations([n for n, v in args.items() if _number(v)], 2):
+        yield f"{n} and {m} are equal", lambda a, n=n, m=m: a[n] == a[m]
+        yield f"{n} is less than {m}", lambda a, n=n, m=m: a[n] < a[m]
+        yield f"{n} is more than {m}", lambda a, n=n, m=m: a[n] > a[m]
+        yield f"{m} does not divide {n}", lambda a, n=n, m=m: a[n] % a[m] != 0
+        yield f"{n} does not divide {m}", lambda a, n=n, m=m: a[m] % a[n] != 0
+
+
+def _threshold(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
+    """A number that is larger in all wrong cases than in all right ones, or smaller."""
+    if min(len(wrong), len(right)) < FEW:
+        return None
+    for n, v in wrong[0].args.items():
+        if _size(v) is None:
+            continue
+        off, fine = ([_size(c.args[n]) for c in cases] for cases in (wrong, right))
+        size = n if _number(v) else f"len({n})"
+        if None not in off + fine and min(off) > max(fine):
+            return f"{size} is large"
+        if None not in off + fine and max(off) < min(fine):
+            return f"{size} is small"
+    return None
+
+
+# -- what an array or a text looks like
+
+
+def _form(case: Case, rtol: float) -> str | None:
+    """How the numbers of an array are off: which of them, or in which order they are."""
+    try:
+        g, e = np.asarray(case.got, float), np.asarray(case.expected, float)
+    except (TypeError, ValueError):
+        return None
+    if g.shape != e.shape or g.ndim == 0:
+        return None
+    off = ~_close(g, e, rtol)
+    what = off.any() and (_in_other_places(g, e, rtol) or _filled(g, e, off) or _which(off))
+    return what and f"{off.sum()} of {off.size} numbers are off: {what}"
+
+
+def _close(g: np.ndarray, e: np.ndarray, rtol: float) -> np.ndarray:
+    finite = np.abs(e[np.isfinite(e)])
+    return np.isclose(g, e, rtol=rtol, atol=1e-12 + 1e-6 * finite.max(initial=0), equal_nan=True)
+
+
+def _in_other_places(g: np.ndarray, e: np.ndarray, rtol: float) -> str | None:
+    """The right numbers, in another order; only where they differ from each other, for zeros are anywhere."""
+    if len(np.unique(e)) < e.size / 2 or e.size < 3:
+        return None
+    for i in range(g.ndim):
+        if _close(np.flip(g, i), e, rtol).all():
+            return f"they are in reverse order along axis {i}"
+        for by in (1, -1):
+            if _close(np.roll(g, by, i), e, rtol).all():
+                return f"all stand one place off along axis {i}"
+    return (
+        "they are the right ones, in another order" if _close(np.sort(g, None), np.sort(e, None), rtol).all() else None
+    )
+
+
+def _filled(g: np.ndarray, e: np.ndarray, off: np.ndarray) -> str | None:
+    """What stands where something else should be."""
+    if not np.isfinite(g).all() and np.isfinite(e).all():
+        return "some are NaN or infinite"
+    if not g[off].any():
+        return "those are 0 that should not be"
+    if not e[off].any():
+        return "those should be 0: is something to be masked, or left out?"
+    return None
+
+
+def _which(off: np.ndarray) -> str | None:
+    """Along which axis only some places are off: the first, the last, all from one on, or all before it."""
+    for i in range(off.ndim):
+        places = np.flatnonzero(off.any(axis=tuple(d for d in range(off.ndim) if d != i)))
+        first, last, n = places[0], places[-1], off.shape[i]
+        if len(places) == n or len(places) != last - first + 1:
+            continue
+        if first == last:
+            return f"along axis {i} only at place {first}" + (", the last" if last == n - 1 else "")
+        if last == n - 1:
+            return f"along axis {i} from place {first} on"
+        if first == 0:
+            return f"along axis {i} up to place {last}"
+    return None
