@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.places import SourceError, Tree
+from helpers import replaced
 
 from . import questions
 from .first_cell import setup
@@ -46,9 +47,19 @@ def sources(tree: Tree, only: Path | None = None) -> dict[Path, str]:
     only  render this one; of the others links are wanted, and no heading has a number
     """
     return {
-        path: path.read_text(encoding="utf-8") if only and path != only else rendered(path)
+        path: labelled(path.read_text(encoding="utf-8") if only and path != only else rendered(path))
         for path in (*tree.chapters, *tree.exercises)
     }
+
+
+def labelled(text: str) -> str:
+    """A source whose exercises also have the labels of those that they replace, so that old links lead to them."""
+
+    def labels(m: re.Match) -> str:
+        gone = [f"(ex-{number.replace('.', '-')})=\n" for number in replaced.former(f"{m[1]}.{m[2]}")]
+        return "".join([*gone, m[0]])
+
+    return re.sub(r"^\(ex-(\d+)-(\d+)\)=$", labels, text, flags=re.M)
 
 
 def read(text: str) -> list[NotebookNode]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autograder.places import SourceError, Tree
 
-LABELLED = re.compile(r"^\(([\w:.-]+)\)=\s*\n+(?:#+ +(.+))?", re.M)
+LABELLED = re.compile(r"^\(([\w:.-]+)\)=(?=\s*\n+(?:\([\w:.-]+\)=\s*\n+)*(?:#+ +(.+))?)", re.M)
 EQUATION = re.compile(r"^```\{math\}\s*\n(?::[\w-]+:.*\n)*?:label:\s*(\S+)", re.M)
 TITLE = re.compile(r"^# +(.+)$", re.M)
 TITLED = re.compile(r"^(.*\S)\s*<([^<>]+)>$", re.S)

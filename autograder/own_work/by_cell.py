@@ -12,6 +12,7 @@ from autograder.engine.cell_names import key_of
 from autograder.grading import intake
 from autograder.grading.rebuild import Rebuilding, role
 from autograder.grading.written import fenced, sections
+from helpers import replaced
 
 from .same_cells import Cells, partners
 
@@ -90,7 +91,11 @@ class Update:
         where = self._where(name)
         if new is None:
             self._put(replace(cell, grade_id=None, id=None), own(raw, self.copy))
-            self.notes.append(f"The course has left out {where}; what you wrote there stays as a cell of your own.")
+            other = replaced.BY.get(self.sections[name])
+            now = f"; exercise {replaced.current(other)} replaces it" if other else ""
+            self.notes.append(
+                f"The course has left out {where}{now}; what you wrote there stays as a cell of your own."
+            )
         elif role(new) == "answer":
             if new.source != old.source:
                 self.changed.append(self.sections[name])

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from helpers import replaced
+
 from . import progress
 from .solutions import passed
 
@@ -28,6 +30,7 @@ def own(exercise: str, name: str, agrees: Callable[[Callable], bool] = callable)
     """
     if not progress.attended():
         return None
+    exercise = replaced.current(exercise)
     if not passed(exercise):
         print(f"Ours: once Exercise {exercise} has passed, this cell uses your `{name}`.")
         return None

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from helpers import replaced
 from helpers.prose import render
 
 from . import given_names, progress
@@ -49,6 +50,7 @@ def passed(exercise: str) -> bool:
     False
     """
     recall()
+    exercise = replaced.current(exercise)
     if shell := notebook():  # that cell may be the first of its kernel
         given_names.bring(given_names.given("ch{:02}_q{:02}_".format(*map(int, exercise.split("."))))[0], shell.user_ns)
     return any(e == exercise for e, _ in _passed)
@@ -61,6 +63,9 @@ def solution(exercise: str) -> None:
             f'An exercise is named by a text, check.solution("1.10"), for 1.1 and 1.10 are one number; this is {exercise!r}.'
         )
         return
+    if exercise in replaced.BY:
+        print(f"Exercise {exercise} is gone; exercise {replaced.current(exercise)} replaces it.")
+        exercise = replaced.current(exercise)
     chapter, number = map(int, exercise.split("."))
     roots = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
     source = next((p for root in roots for p in sorted((root / "solutions").glob(f"ch{chapter:02d}_*.md"))), None)
@@ -72,9 +77,11 @@ def solution(exercise: str) -> None:
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
     left = 3 - max((n for (e, _), n in _tries.items() if e == exercise), default=0)
     parts = max(1, source.read_text(encoding="utf8").count(f'check.report("{exercise}"'))
+    own = {part for e, part in _passed if e == exercise}
+    done = len(own) >= parts or own & replaced.BY.keys()
     if not code and not text:
         print(f"There is no exercise {exercise}.")
-    elif code and sum(e == exercise for e, _ in _passed) < parts and left > 0:
+    elif code and not done and left > 0:
         print(
             f"Exercise {exercise} opens after a pass{' of every part' * (parts > 1)} "
             f"or {left} more {'try' if left == 1 else 'tries'}: run its check cell."

@@ -1,0 +1,71 @@
+"""The number of an exercise that is gone leads to the one that replaces it: in links, in search and in what a learner has passed."""
+
+import json
+import re
+from collections import defaultdict
+
+import pytest
+
+from autograder.making import cells, edition_text
+from autograder.making.links import Links
+from autograder.places import ROOT, Tree
+from helpers import check, replaced
+from helpers.check import progress, solutions, start_page
+from tests.book.conftest import extension
+
+EXERCISES = {n for path in Tree().exercises for n, _ in edition_text.blocks(path.read_text(encoding="utf-8")) if n}
+
+
+def test_every_number_is_an_exercise_or_leads_to_one():
+    numbers = defaultdict(set)
+    for number in [*EXERCISES, *replaced.BY]:
+        numbers[number.split(".")[0]].add(int(number.split(".")[1]))
+    for chapter, there in numbers.items():
+        assert sorted(there) == [*range(1, len(there) + 1)], f"chapter {chapter}: what replaced the numbers that lack?"
+    assert not EXERCISES & replaced.BY.keys(), "a number was given again"
+    assert {replaced.current(gone) for gone in replaced.BY} <= EXERCISES
+
+
+def test_released_notebooks_have_the_anchors_of_all_numbers():
+    for gone in replaced.BY:
+        old, new = (f'<a id="ex-{n.replace(".", "-")}"></a>' for n in (gone, replaced.current(gone)))
+        (path,) = ROOT.glob(f"notebooks/ch{int(gone.split('.')[0]):02}_*/exercises.ipynb")
+        texts = ["".join(c["source"]) for c in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+        assert [new in text for text in texts if old in text] == [True]
+
+
+@pytest.fixture
+def twice(monkeypatch):
+    """1.1 was replaced by 1.2, and that by 1.3."""
+    monkeypatch.setattr(replaced, "BY", {"1.1": "1.2", "1.2": "1.3"})
+
+
+def test_links_and_search_lead_on(twice):
+    links = Links()
+    links.add("a.ipynb", cells.labelled("(ex-1-3)=\n### Exercise 1.3 — Roofs\n"))
+    shown = {links.ref(f"ex-1-{n}", "b.ipynb") for n in (1, 2, 3)}
+    assert shown == {f"[Exercise 1.3 — Roofs](a.ipynb#ex-1-{n})" for n in (1, 2, 3)}
+    html = "".join(f'<a id="ex-1-{n}"></a>' for n in (1, 2, 3)) + "<section><h3>Exercise 1.3 — Roofs</h3></section>"
+    pages = {"a.html": html, "book/glossary.html": "", "book/hardware.html": "", "book/planner.html": ""}
+    assert extension("section_search").index(pages, [])["sections"][0][1:6:4] == ["ex-1-3", ["Exercise 1.1", "Exercise 1.2"]]
+
+
+def record(won: float) -> dict:
+    return {"won": won, "of": 2, "tries": 1, "begun": "2026-01-02", "passed": "2026-01-03" if won == 2 else None}
+
+
+@pytest.mark.parametrize("number", ["1.1", "1.2"])
+@pytest.mark.parametrize("won", [2, 1])
+def test_a_pass_counts_and_half_of_one_does_not(twice, number, won, tmp_path, monkeypatch, capsys):
+    path = tmp_path / progress.NAME
+    path.write_text(json.dumps({"exercises": {number: {"f": record(won)}}}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(progress, "attended", lambda: True)
+    for name, empty in (("_tries", {}), ("_passed", set()), ("_recalled", set())):
+        monkeypatch.setattr(solutions, name, empty)
+    page = start_page.with_state(f"{start_page.row('1.3', 'a', 'Roofs', '★', 3, 9, 5, True)}\n", progress.read(path))
+    assert ("passed 2026-01-03" in page) == check.passed("1.3") == check.passed(number) == (won == 2)
+    check.solution(number)
+    said, text = capsys.readouterr().out.split("\n", 1)
+    assert said == f"Exercise {number} is gone; exercise 1.3 replaces it."
+    assert re.match("def int8_matmul" if won == 2 else "Exercise 1.3 opens after a pass", text)
