@@ -10,7 +10,6 @@ import ast
 import contextlib
 import io
 import linecache
-import re
 import traceback
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,10 +20,8 @@ from autograder.engine.cell_names import key_of
 from autograder.places import SourceError, Tree
 
 from . import cells
-from .exercises import meta, source_notebook
+from .exercises import HEADING, meta, source_notebook
 from .links import Links
-
-HEADING = re.compile(r'<a id="ex-(\d+)-(\d+)"></a>')
 
 
 @dataclass(frozen=True)
@@ -92,8 +89,8 @@ def cells_of(nb: NotebookNode, exercises: set[str]) -> list[NotebookNode]:
     """The cells of these exercises, those in front of the first, and all answers."""
     under, found = None, []
     for cell in nb.cells:
-        if cell.cell_type == "markdown" and (heading := HEADING.match(cell.source)):
-            under = "ch{:02}-q{:02}".format(*map(int, heading.groups()))
+        if cell.cell_type == "markdown" and (heading := HEADING.search(cell.source)):
+            under = "ch{:02}-q{:02}".format(*map(int, heading.groups()[:2]))
         if under is None or under in exercises or meta(cell).get("solution"):
             found.append(cell)
     return found
