@@ -43,11 +43,6 @@ def statement(exercise: str) -> list[str]:
     return [line for line in head[3:] if line]
 
 
-def points(texts: list[str]) -> float:
-    """What all exercises give together."""
-    return sum(float(re.search(r"· (\d+) points?", t)[1]) for t in texts)
-
-
 def well_formed(text: str, told: tuple[str, ...]) -> None:
     """Two dropdowns that name a confusion, six lines of statement; with a check an insight and a hidden part, too.
 
