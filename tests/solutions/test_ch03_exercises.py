@@ -29,11 +29,12 @@ def solved():
 
 
 # (row of the sources, answer, arguments, expected)
-Q1 = {"params": 17.44e9, "attention": 0.246, "kv": 2**19}
+TEXTBOOK = dict(D=4096, L=64, N=32, K=32, H=128, F=16384, V=32000, gated=True, tied=False, moe=None)
+Q1 = {"total": 17.44e9, "attention": 4.295e9}
 Q3 = {"contracted": "ij", "batch": "", "flops": 2 * 210 * 192}
 X4Y8Z4 = {"X": 4, "Y": 8, "Z": 4}
 NUMBERS = [
-    ("Q1, C4, E000-9: 512 KiB a token", "dense_model", (4096, 16384, 32000, 64), Q1),
+    ("Q1, C4: a quarter of the layers is attention", "count_parameters", (TEXTBOOK,), Q1),
     ("Q2, C15", "sharded_flops", (8, 8, 8, {"B": "X", "D": "Y", "F": ""}, X4Y8Z4), {"useful": 1024, "each": 32, "all": 4096}),
     ("Q3, C1", "einsum_flops", ("ijkl,ijmno->klmno", (2, 3, 5, 7), (2, 3, 4, 6, 8)), Q3),
     ("Q4, E000-2: 480 for one head each", "attention_intensity", (480, 480, 16, 16, 240), {"intensity": 240, "prompt": 480, "decode": 1}),
@@ -70,6 +71,7 @@ def cache(L, K, H, window=None, full_every=None, mla=None):
 
 @pytest.mark.parametrize("config, S, bytes_each, expected", [
     (cache(64, 64, 128), 8192, 1, 8 * 2**30),                                   # C13
+    (cache(64, 32, 128), 1, 1, 2**19),                                          # Q1, E000-9: 512 KiB a token
     (cache(64, 8, 128), 128000, 1, 16.777e9),
     (cache(40, 40, 128), 8192, 1, 3.355e9),
     (cache(96, 96, 128), 2048, 2, 96 * 2 * 2048 * 12288 * 2),
