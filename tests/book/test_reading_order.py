@@ -62,6 +62,13 @@ def test_every_data_line_is_whole(topic):
     assert 5 in spread and min(spread) <= 2  # else it tells nobody what to leave out
 
 
+@pytest.mark.parametrize("topic", [p.stem for p in TREE.exercises])
+def test_points_go_by_minutes(topic):
+    data = data_of(topic)
+    assert [n for n, d in data.items() if not 0.1 <= d.points / d.minutes <= 0.2 or 2 * d.points % 1] == []
+    assert 60 <= sum(d.points for d in data.values()) <= 100
+
+
 def test_a_link_that_comes_too_early_is_found():
     data = {n: data_line(f"★☆☆ · 5 min · 1 point · {rest}") for n, rest in
             {"1.1": "after {ref}`sec-b`", "1.2": "after {ref}`sec-a` · bf16; needs 1.1", "1.3": "after {ref}`sec-a`"}.items()}  # fmt: skip

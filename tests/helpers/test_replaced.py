@@ -47,7 +47,10 @@ def test_links_and_search_lead_on(twice):
     assert shown == {f"[Exercise 1.3 — Roofs](a.ipynb#ex-1-{n})" for n in (1, 2, 3)}
     html = "".join(f'<a id="ex-1-{n}"></a>' for n in (1, 2, 3)) + "<section><h3>Exercise 1.3 — Roofs</h3></section>"
     pages = {"a.html": html, "book/glossary.html": "", "book/hardware.html": "", "book/planner.html": ""}
-    assert extension("section_search").index(pages, [])["sections"][0][1:6:4] == ["ex-1-3", ["Exercise 1.1", "Exercise 1.2"]]
+    assert extension("section_search").index(pages, [])["sections"][0][1:6:4] == [
+        "ex-1-3",
+        ["Exercise 1.1", "Exercise 1.2"],
+    ]
 
 
 def record(won: float) -> dict:
