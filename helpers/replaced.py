@@ -7,6 +7,7 @@ Points in a gradebook stay what they were; CHANGELOG.md says what to regrade.
 BY = {
     "2.13": "2.11",
     "3.4": "3.5",
+    "6.17": "6.19",
 }
 
 

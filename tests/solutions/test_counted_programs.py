@@ -21,7 +21,7 @@ WORDS = ("trace.", "make_jaxpr", "eval_shape", "check.ran", "check.all_ran", "ch
 JUDGED = """
     ch01-q20 ch02-q17 ch02-q18 ch02-q18-all ch02-q20 ch02-q21 ch02-q22 ch02-q25 ch03-q03 ch03-q15 ch03-q17 ch03-q19
     ch04-q05 ch04-q06 ch04-q07 ch04-q08 ch04-q09 ch04-q19 ch04-q20 ch05-q12 ch05-q13-program ch05-q23 ch05-q24
-    ch06-q06 ch06-q08 ch06-q10 ch06-q11 ch06-q14 ch06-q17 ch06-q19 ch06-q20 ch06-q24
+    ch06-q06 ch06-q08 ch06-q10 ch06-q11 ch06-q14 ch06-q19 ch06-q20 ch06-q24
     ch07-q05 ch07-q06 ch07-q10 ch07-q12 ch07-q13
 """.split()
 """Answers whose program is counted; a new one is added here."""
