@@ -11,13 +11,15 @@ def said_by(module, devices: int, axes: dict[str, int]) -> dict:
     """What an opened module sends, holds and makes on a mesh of these axes."""
     told = told_by(Held(module, devices), axes)
     return {"sent": list(told.sent), "doubts": told.sent.doubts, "feeds": told.sent.feeds, "far": told.far,
-            "largest": told.largest, "made": json.dumps(told.made)}  # fmt: skip
+            "largest": told.largest, "made": json.dumps(told.made), "flops": told.flops}  # fmt: skip
 
 
 def told_again(said: dict, sizes: dict[str, int]) -> Told:
     """What `said_by` was told, on a mesh of these sizes."""
     made = [(tuple(shape), dtype) for shape, dtype in json.loads(said["made"])]
-    return Told(Sent(said["sent"], sizes, said["doubts"], said["feeds"]), said["far"], made, said["largest"])
+    return Told(
+        Sent(said["sent"], sizes, said["doubts"], said["feeds"]), said["far"], made, said["largest"], said["flops"]
+    )
 
 
 def waits(module, devices: int) -> list[int]:

@@ -13,6 +13,7 @@ from helpers import trace
 from helpers.costs.sharding import sharded_array
 from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.collectives import largest_result, read, results, short
+from helpers.trace.jaxpr.equation_costs import MATMULS, flops
 from helpers.trace.jaxpr.walk import walk
 from helpers.trace.stablehlo.arrivals import permutes_before_products
 from helpers.trace.stablehlo.collectives import Held, axis_sizes, told_by
@@ -88,6 +89,7 @@ class Reading:
     far      how many places its farthest permute goes
     made     shape and type of each array that it makes on one device, in order
     largest  bytes of the largest of these
+    flops    of its products on one device; None if they cannot be counted
     """
 
     def __init__(self, program, args: Sequence[jax.ShapeDtypeStruct], mesh):
@@ -115,11 +117,12 @@ class Reading:
 
     def _exported(self, program) -> None:
         self.exported, self.out, self.program = True, program.out_avals, program
-        self.sent, self.far, self.made, self.largest = trace.Sent(), 0, [], 0
+        self.sent, self.far, self.made, self.largest, self.flops = trace.Sent(), 0, [], 0, 0
         if program.nr_devices != self.mesh.size:  # 1 if nothing of it is needed
             return
         says = told_by(program, self.mesh)
         self.sent, self.far, self.made, self.largest = says.sent, says.far, says.made, says.largest
+        self.flops = says.flops
 
     def waits(self) -> list[int]:
         """For each product how many permutes in sequence it waits for; none is known where JAX cannot export."""
@@ -130,6 +133,9 @@ class Reading:
         hostless(jaxpr)
         self.exported, self.out = False, jaxpr.out_avals
         self.sent, self.far, self.made, self.largest = read(jaxpr), hops(jaxpr), results(jaxpr), largest_result(jaxpr)
+        products = [v for v in walk(jaxpr) if v.name in MATMULS]
+        endless = any("while x?" in v.path for v in products)
+        self.flops = None if endless else sum(v.loops * flops(v.eqn) for v in products)
 
 
 def hostless(jaxpr) -> None:

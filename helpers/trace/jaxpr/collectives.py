@@ -21,7 +21,8 @@ from .walk import Visit, walk
 
 # Operations after which an array is still the same array, for `merged`.
 SAME = frozenset("reshape squeeze transpose broadcast_in_dim copy pvary sharding_constraint name".split())
-MERGES = frozenset(["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
+# Of two AllReduces each sends more than its part of one over both axes: 2(y-1)/y + 2(z-1)/z > 2(yz-1)/yz.
+MERGES = frozenset(["AllGather", "ReduceScatter", "AllToAll"])
 
 UNKNOWN_TRIPS = "A while loop does not say how often it runs: what it sends is counted once."
 BRANCHES = "Branches of a cond send different things: only the one that sends most is counted."
@@ -293,7 +294,7 @@ def merged(collectives: Iterable[Collective]) -> Sent:
 
     One collective joins another if it is of the same kind, over other axes, and sends what the other one made.
     (A plain tuple, as of a plan, does not say who made what: there neighbours join whose shapes fit.)
-    Permutes stay apart, and so do AllToAlls of different dimensions.
+    Permutes stay apart, AllReduces too, for one over both axes sends less, and so do AllToAlls of different dimensions.
     """
     given = tuple(collectives)
     feeds = getattr(collectives, "feeds", (None, *range(len(given) - 1))) if given else ()
@@ -308,7 +309,9 @@ def merged(collectives: Iterable[Collective]) -> Sent:
             i = len(out)
             out.append(c)
         at.append(i)
-    return Sent(out, getattr(collectives, "sizes", None), getattr(collectives, "doubts", ()))
+    joined = [feeds[at.index(i)] for i in range(len(out))]
+    after = [None if feed is None else at[feed] for feed in joined]
+    return Sent(out, getattr(collectives, "sizes", None), getattr(collectives, "doubts", ()), after)
 
 
 def _joins(a: Collective, b: Collective) -> bool:

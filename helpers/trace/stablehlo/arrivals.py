@@ -1,7 +1,7 @@
 """How long the products of an exported program wait for what is sent: along data, not in the order of its lines."""
 
 from . import blocks
-from .collectives import CALLS, opened
+from .collectives import opened
 
 LONGEST = 64  # trips of a loop that are followed
 
@@ -14,9 +14,7 @@ def permutes_before_products(exported) -> list[int]:
     if hasattr(exported, "permutes_before_products"):  # it was read in another process
         return exported.permutes_before_products()
     with opened(exported) as module:
-        functions = {
-            o.attributes["sym_name"].value: o for o in map(blocks.operation, module.body) if o.name == "func.func"
-        }
+        functions = blocks.functions(module)
         main = blocks.body(functions["main"])
         follower = _Follower(functions)
         follower.block(main, [0] * len(main.arguments), {})
@@ -47,8 +45,8 @@ class _Follower:
         if op.name in ("stablehlo.case", "stablehlo.if"):
             ways = [self.block(r.blocks[0], [], known) for r in op.regions]
             return [max(way) for way in zip(*ways)]
-        if op.name in CALLS:
-            return self.block(blocks.body(self.functions[op.attributes[CALLS[op.name]].value]), taken, {})
+        if op.name in blocks.CALLS:
+            return self.block(blocks.called(op, self.functions), taken, {})
         if op.name == "sdy.manual_computation":
             return self.block(op.regions[0].blocks[0], taken, known)
         latest = max([*taken, *(known.get(v, 0) for v in blocks.operands(op))], default=0)

@@ -1,9 +1,13 @@
-"""What stands in a block of StableHLO: which operations its results need, how often a loop in it runs, what it hands on."""
+"""What stands in a block of StableHLO: which operations its results need, how often a loop in it runs, FLOPs, what it hands on."""
 
 from collections.abc import Iterator
+from math import inf, prod
 
 import numpy as np
 from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 
 def needed(block) -> list:
@@ -24,6 +28,29 @@ def operands(op) -> Iterator:
         for block in region:
             for inner in block:
                 yield from operands(operation(inner))
+
+
+def matmul_flops(module) -> int | None:
+    """FLOPs of a module's products on one device, loops run out, of branches the one with most; None if a loop does not say how often."""
+    total = _flops(body(functions(module)["main"]), functions(module))
+    return None if total == inf else total
+
+
+def _flops(block, known: dict) -> float:
+    total = 0
+    for op in needed(block):
+        if op.name == "stablehlo.dot_general":
+            over = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions
+            total += 2 * prod(shape(op.results[0].type)) * prod(shape(op.operands[0].type)[d] for d in over)
+        elif op.name in CALLS:
+            total += _flops(called(op, known), known)
+        elif op.name == "stablehlo.while":
+            inside = _flops(op.regions[1].blocks[0], known)
+            times = trips(op)
+            total += inside and inside * (inf if times is None else times)
+        else:  # branches, and the program of one device
+            total += max((_flops(r.blocks[0], known) for r in op.regions), default=0)
+    return total
 
 
 def trips(op) -> int | None:
@@ -75,6 +102,21 @@ def operation(o):
 def owner(v):
     """The operation that makes a value; None for an argument."""
     return None if isinstance(v.owner, ir.Block) else operation(v.owner)
+
+
+def functions(module) -> dict:
+    """The functions of a module by their names."""
+    return {o.attributes["sym_name"].value: o for o in map(operation, module.body) if o.name == "func.func"}
+
+
+def callee(op) -> str:
+    """The name of the function that a call runs."""
+    return op.attributes[CALLS[op.name]].value
+
+
+def called(op, known: dict):
+    """The block of that function."""
+    return body(known[callee(op)])
 
 
 def body(function):

@@ -33,7 +33,6 @@ KINDS = {
     "stablehlo.collective_permute": "Permute",
 }
 SAME = frozenset("stablehlo.reshape stablehlo.transpose stablehlo.broadcast_in_dim sdy.sharding_constraint".split())
-CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 
 def sent_by(exported, mesh) -> Sent:
@@ -61,12 +60,14 @@ class Told:
     made     shape and type of every array that its operations make on one device, in program order; numbers without dimensions
              are left out, and constants come last: `jax.jit` and `jax.export` put them in other places
     largest  bytes of the largest array that one operation makes on one device (inside `shard_map`)
+    flops    of its products on one device; None if a loop around one does not say how often it runs
     """
 
     sent: Sent
     far: int
     made: list[tuple[tuple[int, ...], str]]
     largest: float
+    flops: int | None
 
 
 def told_by(exported, mesh) -> Told:
@@ -80,7 +81,8 @@ def told_by(exported, mesh) -> Told:
         every = _Reader(module, {}).visits() if any("cond" in v.path for v in visits) else visits  # all branches
         results = [r for v in every if v.manual for r in v.op.results]
         largest = max((_nbytes(r.type) for r in results), default=0)
-        return Told(reader.sent(visits), _farthest(visits, tuple(sizes.values())), _made(results), largest)
+        far, flops = _farthest(visits, tuple(sizes.values())), blocks.matmul_flops(module)
+        return Told(reader.sent(visits), far, _made(results), largest, flops)
 
 
 def _farthest(visits, shape: tuple[int, ...]) -> int:
@@ -160,9 +162,7 @@ class _Reader:
 
     def __init__(self, module, sizes: Mapping[str, int]):
         self.sizes = sizes
-        self.functions = {
-            o.attributes["sym_name"].value: o for o in map(blocks.operation, module.body) if o.name == "func.func"
-        }
+        self.functions = blocks.functions(module)
         self.doubts: dict[str, int] = {}
 
     def visits(self) -> Iterator[_At]:
@@ -198,9 +198,8 @@ class _Reader:
             elif op.name in ("stablehlo.case", "stablehlo.if"):
                 for block in [self._busiest(op, at)] if self.sizes else [r.blocks[0] for r in op.regions]:
                     yield from self._block(block, at.inside("cond"))
-            elif op.name in CALLS:
-                name = op.attributes[CALLS[op.name]].value
-                yield from self._block(blocks.body(self.functions[name]), at.inside(name))
+            elif op.name in blocks.CALLS:
+                yield from self._block(blocks.called(op, self.functions), at.inside(blocks.callee(op)))
             elif op.name == "sdy.manual_computation":
                 yield from self._block(op.regions[0].blocks[0], replace(at.inside("shard_map"), manual=True))
             else:

@@ -229,6 +229,7 @@ def test_one_reading_sees_what_a_branch_makes_that_sends_less():
     )
     told = stablehlo.told_by(e, m)
     assert (told.sent, told.far) == (trace.sent_by(e, m), 3) and told.sent.kinds == {"Permute": 1}
+    assert told.flops == 2 * 512 * 512  # of the branch that sends nothing
     assert told.largest == 512 * 512 * 2 and ((512, 512), "bf16") in told.made
 
 
