@@ -21,8 +21,8 @@ Messages name the likely mistake and never the expected value.
 `likely_mistakes` finds what leads to a wrong value and `how_off` what wrong cases have in common,
 `raised` says what an exception in an answer was and where, `notebook_cells`
 which answer is an old one, `given_names` which names a check reads, `in_time` that it speaks and ends;
-`judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program` and
-`sharded_results`;
+`judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program`, `sending_rules`,
+`sharded_results` and `wrong_blocks`;
 `small_run` shows one on a few devices;
 `questions` replies to guesses; `solutions` opens ours, `own_answers` brings a learner's own to a later chapter;
 `progress` keeps what passed across days, `standing` says it in a sentence, `start_page` on a page.

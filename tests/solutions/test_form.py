@@ -63,7 +63,7 @@ CHAPTERS = [
     Chapter("ch03_transformers", SAYS, (5, 2), named=5, classes=OTHER_VALUES, uncounted=(11,)),
     Chapter(
         "ch04_training",
-        (*SAYS, ".sends", ".uses_no(", ".only(", ".fits(", ".equals("),
+        (*SAYS, ".sends", ".only(", ".fits(", ".equals("),
         (6, 2),
         classes=OTHER_VALUES,
     ),

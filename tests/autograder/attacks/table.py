@@ -79,8 +79,8 @@ class Table:
                 self.given.setdefault(("program", _shapes(program.like)), []).append(row)
             return programs
 
-        def seen(rng, like, scale):
-            made = draw(rng, like, scale)
+        def seen(*how):
+            made = draw(*how)
             self.compared.add(key(made))
             return made
 

@@ -1,0 +1,270 @@
+"""How the blocks that devices hold are off, where no named mistake explains it: by what they have in common with the right ones.
+
+Nothing here knows an exercise, and nothing that is said is a number of a result: a factor, an axis, a place, an order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+TURNED = "the other way round the ring: whose block has come after so many hops?"
+LISTED = 4  # places that are named one by one
+NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What each device holds and should hold, in the order of the mesh.
+
+    sizes  of the mesh's axes, by name
+    parts  which part of the whole each device should hold; copies have the same
+    near   which numbers of an array are those of another one, as far as the type tells
+    """
+
+    sizes: dict[str, int]
+    held: Sequence[np.ndarray]
+    wanted: Sequence[np.ndarray]
+    parts: Sequence[str]
+    near: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def close(self, held: np.ndarray, wanted: np.ndarray) -> bool:
+        return bool(np.all(self.near(held, wanted)))
+
+    @property
+    def wide(self) -> list[str]:
+        """Axes of more than one device."""
+        return [a for a, n in self.sizes.items() if n > 1]
+
+    def groups(self, axes: Sequence[str]) -> list[list[int]]:
+        """Numbers of the devices that differ in nothing but their places along these axes."""
+        names, ids = list(self.sizes), np.arange(len(self.held)).reshape(list(self.sizes.values()))
+        order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
+        return ids.transpose(order).reshape(-1, prod(self.sizes[a] for a in axes)).tolist()
+
+    def place(self, device: int) -> str:
+        """Where a device stands: X = 1, Y = 0."""
+        at = np.unravel_index(device, list(self.sizes.values()))
+        return ", ".join(f"{a} = {i}" for a, i in zip(self.sizes, at))
+
+
+def described(blocks: Blocks) -> str:
+    """A sentence on what is wrong: the first of these that all devices agree on."""
+    if not any(h.any() for h in blocks.held):
+        return "all that comes out is zeros."
+    ways = (
+        _too_often,
+        _missing_sum,
+        _on_other_devices,
+        _copies_differ,
+        _zeros,
+        _factors,
+        _another_order,
+        _amount,
+        _where,
+    )
+    return next(said for way in ways if (said := way(blocks)))
+
+
+def _too_often(b: Blocks) -> str | None:
+    """All numbers times a product of axis sizes, or divided by it."""
+    sizes = list(b.sizes.values())
+    for n in sorted({prod(c) for k in range(1, len(sizes) + 1) for c in combinations(sizes, k)} - {1}):
+        if all(b.close(h, n * w) for h, w in zip(b.held, b.wanted)):
+            return f"every number is {n} times too large: was something summed that was already whole?"
+        if all(b.close(n * h, w) for h, w in zip(b.held, b.wanted)):
+            return f"every number is {n} times too small: is something divided by the number of devices, a mean taken for a sum?"
+    return None
+
+
+def _missing_sum(b: Blocks) -> str | None:
+    """What devices along some axes hold adds up to what each of them should hold."""
+    for k in range(1, len(b.wide) + 1):
+        for axes in combinations(b.wide, k):
+            groups = b.groups(axes)
+            if all(b.close(sum(b.held[j] for j in g), b.wanted[i]) for g in groups for i in g):
+                over = " and ".join(axes)
+                return f"a sum over {over} is missing: what the devices along {over} hold adds up to what is asked for."
+    return None
+
+
+def _on_other_devices(b: Blocks) -> str | None:
+    """Every device holds the block of another one."""
+    different = [i for i, part in enumerate(b.parts) if part not in b.parts[:i]]
+    numbers = [next((k for k, j in enumerate(different) if b.close(h, b.wanted[j])), None) for h in b.held]
+    if None in numbers:
+        return None
+    if len(set(numbers)) == 1 < len(different):
+        return f"every device holds the block of the device at {b.place(different[numbers[0]])}: which one is its own depends on its place."
+    said, order = "the blocks are right and on the wrong devices", _order(numbers)
+    if len(b.wide) == 1 and len(different) == len(b.held):
+        return f"{said}{order}: device i is to hold block i."
+    return f"{said}{order}." if order else f"{said}: which axis of a subscript is the major one?"
+
+
+def _copies_differ(b: Blocks) -> str | None:
+    """Devices that should hold the same hold different numbers."""
+    axes = [a for a in b.wide if any(not _same(b, g) for g in b.groups([a]))]
+    if not axes:
+        return None
+    if (orders := [_rearranged(b, i) for i in range(len(b.held))]) and None not in orders:
+        return f"each device joins the right blocks in an order of its own{_own_orders(b, orders)}"
+    along = " and ".join(axes)
+    if right := [b.place(i) for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]:
+        return f"devices along {along} should hold copies of a block, and only those at {_list(right)} hold what is asked for."
+    return (
+        f"devices along {along} should hold copies of a block, and hold different numbers that are no partial sums of it: "
+        f"was something not gathered, or not summed, over {along} before it was used?"
+    )
+
+
+def _same(b: Blocks, group: Sequence[int]) -> bool:
+    return all(b.parts[i] != b.parts[group[0]] or b.close(b.held[i], b.held[group[0]]) for i in group)
+
+
+def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
+    """What the orders of all devices have in common: numbers of blocks counted down, or the own one first."""
+    for axes in [*([a] for a in b.wide), b.wide]:
+        own = {i: k for g in b.groups(axes) for k, i in enumerate(g)}
+        if any(len(order) != prod(b.sizes[a] for a in axes) for order in orders):
+            continue
+        if all(order[0] == own[i] for i, order in enumerate(orders)):
+            return ": its own comes first, and not block 0."
+        if all(order[own[i]] == own[i] and _counted_down(order) for i, order in enumerate(orders)):
+            return f": its own stands at its place, and the others {TURNED}"
+    return ": block n of the array belongs at place n, whatever the device."
+
+
+def _factors(b: Blocks) -> str | None:
+    """One factor for all, one for each device, or one for each row."""
+    by = [_factor(h, w) for h, w in zip(b.held, b.wanted)]
+    if all(b.close(h, c * w) for h, w, c in zip(b.held, b.wanted, by)):
+        told = [c for c, w in zip(by, b.wanted) if np.any(w)]
+        if np.ptp(told) <= 1e-3 * max(map(abs, told)):
+            c = _factor(np.stack(b.held), np.stack(b.wanted))
+            times = f"every number is {c:.4g} times what it should be, on {_mesh(b)}."
+            return "the sign is wrong." if abs(c + 1) < 1e-3 else times
+        if any(told):
+            each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(by))
+            return f"each device's numbers are off by a factor of its own: {each}."
+    for d in reversed(range(b.held[0].ndim)):
+        scaled = [_scaled(h, w, d) for h, w in zip(b.held, b.wanted)]
+        if all(b.close(h, s) for h, s in zip(b.held, scaled)) and b.held[0].shape[d] > 1:
+            return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
+    return None
+
+
+def _factor(held, wanted) -> float:
+    """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
+    h, w = np.ravel(held), np.ravel(wanted)
+    return float(h @ w / (w @ w)) if np.any(w) and np.isfinite(h).all() else 0.0
+
+
+def _scaled(held, wanted, d: int) -> np.ndarray:
+    """The right numbers, along a dimension times the factor by which these are off."""
+    dots = [(x * wanted).sum(d, keepdims=True) for x in (held, wanted)]
+    return wanted * np.divide(*dots, out=np.zeros_like(dots[0]), where=dots[1] != 0)
+
+
+def _another_order(b: Blocks) -> str | None:
+    """The right numbers on the right device, in the order of blocks, rows or numbers."""
+    orders = [_rearranged(b, i) for i in range(len(b.held))]
+    if None not in orders:
+        order = next(order for order in orders if order != sorted(order))
+        if any(_transposed(order, n) for n in b.sizes.values()):
+            return "the right blocks are joined in another order: which axis of a subscript is the major one?"
+        return f"the right blocks are joined in another order{_order(order)}."
+    if all(b.close(np.sort(h, None), np.sort(w, None)) for h, w in zip(b.held, b.wanted)):
+        return "each device has the right numbers, in another order."
+    if b.close(*(np.sort([x[b.parts.index(p)] for p in dict.fromkeys(b.parts)], None) for x in (b.held, b.wanted))):
+        return "the right numbers are there, at other places and in part on other devices."
+    return None
+
+
+def _rearranged(b: Blocks, device: int) -> list[int] | None:
+    """For each block of what a device holds the number of the right one that it is, if it is made of all of these."""
+    held, wanted, sizes = b.held[device], b.wanted[device], [b.sizes[a] for a in b.wide]
+    counts = {prod(c) for k in range(1, len(sizes) + 1) for c in combinations(sizes, k)}
+    for d in range(held.ndim):
+        for n in sorted(n for n in counts if held.shape[d] % n == 0):
+            mine, right = np.split(held, n, d), np.split(wanted, n, d)
+            order = [[k for k, w in enumerate(right) if b.close(h, w)] for h in mine]
+            if all(len(k) == 1 for k in order) and len({k for (k,) in order}) == n:
+                return [k for (k,) in order]
+    return None
+
+
+def _order(numbers: Sequence[int]) -> str:
+    """How the order of blocks differs from 0, 1, 2, …; "" if nothing plain can be said."""
+    n = len(numbers)
+    if list(numbers) == list(range(n))[::-1]:
+        return ", in reverse order"
+    if n > 2 and _counted_down(numbers):
+        return ", counted the other way round"
+    if all((k - i) % n == numbers[0] for i, k in enumerate(numbers)):
+        return f", all of them {min(numbers[0], n - numbers[0])} places off"
+    return ""
+
+
+def _transposed(numbers: Sequence[int], minor: int) -> bool:
+    """Whether blocks stand by two axes of a subscript, the minor one of that size first."""
+    n = len(numbers)
+    return n % minor == 0 and list(numbers) == np.arange(n).reshape(minor, -1).T.ravel().tolist()
+
+
+def _counted_down(numbers: Sequence[int]) -> bool:
+    return all((k + i) % len(numbers) == numbers[0] for i, k in enumerate(numbers))
+
+
+def _amount(b: Blocks) -> str | None:
+    """All numbers are off by one amount."""
+    by = (b.held[0] - b.wanted[0]).flat[0]
+    same = all(b.close(h - by, w) for h, w in zip(b.held, b.wanted))
+    return "every number is off by the same amount." if same else None
+
+
+def _zeros(b: Blocks) -> str | None:
+    """All that is wrong are zeros, or all that is wrong belongs to zeros."""
+    off = [~b.near(h, w) for h, w in zip(b.held, b.wanted)]
+    only_zeros = lambda arrays: not any(a[o].any() for a, o in zip(arrays, off))  # noqa: E731
+    return _where(b) if only_zeros(b.held) or only_zeros(b.wanted) else None
+
+
+def _where(b: Blocks) -> str:
+    """Which devices are right, and of those that are not which places are off, and whether zeros stand there."""
+    right = [i for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]
+    wrong = [i for i in range(len(b.held)) if i not in right]
+    devices = f"on {_mesh(b)}, "
+    if right:
+        devices += f"on the devices at {_list(map(b.place, wrong))}, and not on the others, "
+    off = np.stack([~b.near(b.held[i], b.wanted[i]) for i in wrong])
+    held, wanted = (np.stack([x[i] for i in wrong])[off] for x in (b.held, b.wanted))
+    if not held.any():
+        how = "zeros stand where numbers belong"
+    elif not wanted.any():
+        how = "numbers stand where zeros belong"
+    else:
+        how = f"{off.sum():,} of {off.size:,} numbers are off"
+        if np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted):
+            how += ", each by little"
+    return f"the result is wrong: {devices}{how}{_places(off[0])}."
+
+
+def _places(off: np.ndarray) -> str:
+    """The places along one dimension outside of which all is right; "" if there is no such dimension."""
+    for d in range(off.ndim):
+        places = np.flatnonzero(off.any(tuple(k for k in range(off.ndim) if k != d)))
+        if 2 * len(places) <= off.shape[d]:
+            return f"; on the first of these devices they stand at {_list(map(str, places))} of {off.shape[d]} along dimension {d}"
+    return ""
+
+
+def _list(texts: Iterator[str]) -> str:
+    texts = list(texts)
+    return "; ".join(texts[:LISTED]) + (f" and {len(texts) - LISTED} more" if len(texts) > LISTED else "")
+
+
+def _mesh(b: Blocks) -> str:
+    return "a mesh of " + ", ".join(f"{a} = {n}" for a, n in b.sizes.items())
