@@ -86,13 +86,14 @@ class SendingRules:
         self.todo.append(run)
 
     def gathers_no_sum(self, *axes: str) -> None:
-        """What a ReduceScatter along these axes, or any, leaves on a device is not gathered again along them."""
+        """What a ReduceScatter along these axes, or any, leaves on a device is not gathered again along them, unless for another sum."""
 
         def run():
             sent = self.logical
-            for c, feed in zip(sent, sent.feeds):
+            for i, (c, feed) in enumerate(zip(sent, sent.feeds)):
                 back = feed is not None and sent[feed].kind == "ReduceScatter" and set(sent[feed].axes) & set(c.axes)
-                if c.kind == "AllGather" and back and set(axes or c.axes) & set(c.axes):
+                last = all(later.kind != "ReduceScatter" for later in sent[i:])
+                if c.kind == "AllGather" and back and last and set(axes or c.axes) & set(c.axes):
                     return "a sum that is scattered and then gathered is an AllReduce in two halves: keep the part that the scatter leaves."
 
         self.todo.append(run)

@@ -38,7 +38,7 @@ from .random_inputs import inputs, seed
 from .same_program import Shrinking, unlike
 from .sending_rules import SendingRules
 from .sharded_results import SHARES, differs, drawn, held_exactly, widened
-from .traced_program import Reading, Setting, Unclear, own, told
+from .traced_program import NOTATION, Reading, Setting, Unclear, own, told
 
 LARGEST = 2**22  # numbers in the arrays that `equals` makes
 
@@ -242,7 +242,9 @@ class Program(SendingRules):
         if message := unlike(self.reading, small, shrinks, axis_sizes(s.mesh), self.limited):
             return message
         got = jax.block_until_ready(program(*put))
-        off = lambda result, **within: differs(got, result, s.mesh, s.stacked, dtype, **within)  # noqa: E731
+        named = {sharded_array.parse(how).name: a for how, a in zip(s.ins, wide) if isinstance(how, NOTATION)}
+        starts = {name: a for name, a in named.items() if a.shape == expected.shape}
+        off = lambda result, **within: differs(got, result, s.mesh, s.stacked, dtype, starts, **within)  # noqa: E731
         if not (message := off(expected)):
             return None
 

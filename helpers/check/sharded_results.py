@@ -54,13 +54,20 @@ def held_exactly(dtype, expected: np.ndarray, dense: Callable, arrays: Sequence[
 
 
 def differs(
-    got: jax.Array, expected: np.ndarray, mesh: jax.sharding.Mesh, stacked: bool, dtype, within: float = np.inf
+    got: jax.Array,
+    expected: np.ndarray,
+    mesh: jax.sharding.Mesh,
+    stacked: bool,
+    dtype,
+    starts: dict,
+    within: float = np.inf,
 ) -> str | None:
     """None if every device holds its block of what is expected, else a sentence that does not say what that is.
 
     got      the sharded result; copies that it promises are compared one by one
     stacked  the result is a stack of partial sums, and their sum is compared
     dtype    type that was computed in, which sets the tolerance: of whole numbers in narrow floats two roundings of their own size
+    starts   whole arguments of the result's shape, by name: something may have been added to one
     within   the most that a number may be off where that is a share of the largest one
     """
     expected = np.asarray(expected, np.float64)
@@ -74,7 +81,9 @@ def differs(
     order = {d: i for i, d in enumerate(mesh.devices.flat)}
     shards = sorted(got.addressable_shards, key=lambda b: order[b.device])
     held = [np.asarray(b.data, np.float64) for b in shards]
-    blocks = Blocks(dict(mesh.shape), held, [expected[b.index] for b in shards], [str(b.index) for b in shards], near)
+    cut = lambda a: [np.asarray(a, np.float64)[b.index] for b in shards]  # noqa: E731
+    parts, begun = [str(b.index) for b in shards], {name: cut(a) for name, a in starts.items()}
+    blocks = Blocks(dict(mesh.shape), held, cut(expected), parts, begun, near)
     if all(map(blocks.close, held, blocks.wanted)):
         return None
     if np.isfinite(expected).all() and not all(np.isfinite(h).all() for h in held):

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 TURNED = "the other way round the ring: whose block has come after so many hops?"
+WHOLE = 0.01  # how near to -1 a factor is -1, in whatever type
 LISTED = 4  # places that are named one by one
 NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
 
@@ -21,6 +22,7 @@ class Blocks:
 
     sizes  of the mesh's axes, by name
     parts  which part of the whole each device should hold; copies have the same
+    starts of arguments laid out like the result: what each device has of them, by name
     near   which numbers of an array are those of another one, as far as the type tells
     """
 
@@ -28,6 +30,7 @@ class Blocks:
     held: Sequence[np.ndarray]
     wanted: Sequence[np.ndarray]
     parts: Sequence[str]
+    starts: dict[str, Sequence[np.ndarray]]
     near: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
     def close(self, held: np.ndarray, wanted: np.ndarray) -> bool:
@@ -80,13 +83,15 @@ def _too_often(b: Blocks) -> str | None:
 
 
 def _missing_sum(b: Blocks) -> str | None:
-    """What devices along some axes hold adds up to what each of them should hold."""
+    """What devices along some axes hold, or add to an argument, adds up to what each of them should hold."""
     for k in range(1, len(b.wide) + 1):
         for axes in combinations(b.wide, k):
-            groups = b.groups(axes)
-            if all(b.close(sum(b.held[j] for j in g), b.wanted[i]) for g in groups for i in g):
-                over = " and ".join(axes)
-                return f"a sum over {over} is missing: what the devices along {over} hold adds up to what is asked for."
+            over = " and ".join(axes)
+            for name, start in [("", [np.zeros_like(h) for h in b.held]), *b.starts.items()]:
+                added = {i: sum(b.held[j] - start[j] for j in g) for g in b.groups(axes) for i in g}
+                if all(b.close(start[i] + added[i], b.wanted[i]) for i in added):
+                    what = f"add to {name}" if name else "hold"
+                    return f"a sum over {over} is missing: what the devices along {over} {what} adds up to what is asked for."
     return None
 
 
@@ -139,19 +144,17 @@ def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
 
 def _factors(b: Blocks) -> str | None:
     """One factor for all, one for each device, or one for each row."""
+    one = _factor(np.stack(b.held), np.stack(b.wanted))
+    if all(b.close(h, one * w) for h, w in zip(b.held, b.wanted)):
+        times = f"every number is {one:.3g} times what it should be, on {_mesh(b)}."
+        return "the sign is wrong." if abs(one + 1) < WHOLE else times
     by = [_factor(h, w) for h, w in zip(b.held, b.wanted)]
     if all(b.close(h, c * w) for h, w, c in zip(b.held, b.wanted, by)):
-        told = [c for c, w in zip(by, b.wanted) if np.any(w)]
-        if np.ptp(told) <= 1e-3 * max(map(abs, told)):
-            c = _factor(np.stack(b.held), np.stack(b.wanted))
-            times = f"every number is {c:.4g} times what it should be, on {_mesh(b)}."
-            return "the sign is wrong." if abs(c + 1) < 1e-3 else times
-        if any(told):
-            each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(by))
-            return f"each device's numbers are off by a factor of its own: {each}."
+        each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(by))
+        return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed(range(b.held[0].ndim)):
-        scaled = [_scaled(h, w, d) for h, w in zip(b.held, b.wanted)]
-        if all(b.close(h, s) for h, s in zip(b.held, scaled)) and b.held[0].shape[d] > 1:
+        rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
+        if all(b.close(h, c * w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
             return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
     return None
 
@@ -162,10 +165,10 @@ def _factor(held, wanted) -> float:
     return float(h @ w / (w @ w)) if np.any(w) and np.isfinite(h).all() else 0.0
 
 
-def _scaled(held, wanted, d: int) -> np.ndarray:
-    """The right numbers, along a dimension times the factor by which these are off."""
+def _row_factors(held, wanted, d: int) -> np.ndarray:
+    """The factors by which numbers along a dimension are off, if they are by one; 1 where nothing stands."""
     dots = [(x * wanted).sum(d, keepdims=True) for x in (held, wanted)]
-    return wanted * np.divide(*dots, out=np.zeros_like(dots[0]), where=dots[1] != 0)
+    return np.divide(*dots, out=np.ones_like(dots[0]), where=dots[1] != 0)
 
 
 def _another_order(b: Blocks) -> str | None:
@@ -241,23 +244,29 @@ def _where(b: Blocks) -> str:
         devices += f"on the devices at {_list(map(b.place, wrong))}, and not on the others, "
     off = np.stack([~b.near(b.held[i], b.wanted[i]) for i in wrong])
     held, wanted = (np.stack([x[i] for i in wrong])[off] for x in (b.held, b.wanted))
+    factor = _factor(held, wanted)
     if not held.any():
         how = "zeros stand where numbers belong"
     elif not wanted.any():
         how = "numbers stand where zeros belong"
+    elif b.close(held, factor * wanted):
+        how = f"{off.sum():,} of {off.size:,} numbers " + (
+            "have the wrong sign" if abs(factor + 1) < WHOLE else f"are {factor:.3g} times what they should be"
+        )
     else:
-        how = f"{off.sum():,} of {off.size:,} numbers are off"
-        if np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted):
-            how += ", each by little"
+        little = np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted)
+        how = f"{off.sum():,} of {off.size:,} numbers are off{', each by little' if little else ''}"
     return f"the result is wrong: {devices}{how}{_places(off[0])}."
 
 
 def _places(off: np.ndarray) -> str:
-    """The places along one dimension outside of which all is right; "" if there is no such dimension."""
-    for d in range(off.ndim):
+    """The places along one dimension outside of which all is right, if they stand together or are few; else ""."""
+    for d, n in enumerate(off.shape):
         places = np.flatnonzero(off.any(tuple(k for k in range(off.ndim) if k != d)))
-        if 2 * len(places) <= off.shape[d]:
-            return f"; on the first of these devices they stand at {_list(map(str, places))} of {off.shape[d]} along dimension {d}"
+        few, run = len(places) <= LISTED, places[-1] - places[0] + 1 == len(places)
+        if len(places) < n and (few or run):
+            where = f"{places[0]} to {places[-1]}" if run and len(places) > 2 else _list(map(str, places))
+            return f"; on the first of these devices they stand at {where} of {n} along dimension {d}"
     return ""
 
 
