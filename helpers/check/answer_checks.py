@@ -244,7 +244,7 @@ class Answer:
         if isinstance(got, Mapping) and len({tuple(e) for e, _ in self.given if isinstance(e, Mapping)}) > 1:
             where = where if set(got) >= set(expected) else "an entry is missing"  # which one is part of the answer
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
-        others = lambda: [(c.got, c.expected, tuple(c.args.values())) for c in cases()]  # noqa: E731
+        others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
         why = self.mistakes.why(got, expected, args, kwargs, unseen, others)
         if not why:
             factor = [self.mistakes.factor] if why is None else []  # which is one cause more

@@ -49,22 +49,15 @@ class Mistakes:
     def why(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> str | None:
         """The named mistakes that lead to this value, one or two; None if there is none, "" if there are so many that they tell nothing.
 
-        others  gives (what was given, what is right, arguments) of other cases: of several mistakes those are named that agree with all
+        others  gives (what was given, arguments) of other cases: of several mistakes those are named that agree with all
         """
         found = [of for of in self.named if self._leads(got, expected, self._value(of, args, kwargs, unseen))]
         if len({message for message, *_ in found}) > 1:
-            found = [of for of in found if all(self._agrees(of, *case) for case in others())] or found
+            value = lambda of, args: self._value(of, args, {}, not of[2])  # noqa: E731
+            agrees = lambda got, value: value is None or compare.same(got, value, self.rtol) is None  # noqa: E731
+            found = [of for of in found if all(agrees(got, value(of, args)) for got, args in others())] or found
         messages = list(dict.fromkeys(message for message, *_ in found))
         return either(messages) if len(messages) < 3 else ""
-
-    def _agrees(self, of: tuple, got, expected, args: tuple) -> bool:
-        """Whether an answer may have a mistake, by what it gives in another case: that of the mistake, or of another with its message."""
-        value = lambda other: self._value(other, args, {}, not other[2])  # noqa: E731
-        same = lambda v: compare.same(got, v, self.rtol) is None  # noqa: E731
-        if (own := value(of)) is not None:
-            return same(own)
-        known = [v for other in self.named if other[0] == of[0] and (v := value(other)) is not None]
-        return not known or same(expected) or any(map(same, known))
 
     def factor(self, got, expected, within: bool = False) -> str | None:
         """A factor that hints at a unit, or at what was counted twice, by which a number is off, or all numbers of an array.
