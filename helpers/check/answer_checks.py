@@ -246,10 +246,8 @@ class Answer:
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
         others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
         why = self.mistakes.why(got, expected, args, kwargs, unseen, others)
-        if not why:
-            factor = [self.mistakes.factor] if why is None else []  # which is one cause more
-            why = how_off(cases() or [Case({}, got, expected)], self.rtol, self._asked, *factor) or where
-        return _sentence(why) + self._said(*((), named) if named else (args, kwargs), got, unseen)
+        why = why or how_off(cases() or [Case({}, got, expected)], self.rtol, self._asked, self.mistakes.factor)
+        return _sentence(why or where) + self._said(*((), named) if named else (args, kwargs), got, unseen)
 
     def _asked(self, **named):
         return self._call(*named.values())

@@ -47,17 +47,16 @@ class Mistakes:
         self.named.append((message, mistake, case))
 
     def why(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> str | None:
-        """The named mistakes that lead to this value, one or two; None if there is none, "" if there are so many that they tell nothing.
+        """The named mistakes that lead to this value, at most two, those first that lead to the answer's other values as well.
 
-        others  gives (what was given, arguments) of other cases: of several mistakes those are named that agree with all
+        others  gives (what was given, arguments) of other cases
         """
         found = [of for of in self.named if self._leads(got, expected, self._value(of, args, kwargs, unseen))]
         if len({message for message, *_ in found}) > 1:
             value = lambda of, args: self._value(of, args, {}, not of[2])  # noqa: E731
             agrees = lambda got, value: value is None or compare.same(got, value, self.rtol) is None  # noqa: E731
-            found = [of for of in found if all(agrees(got, value(of, args)) for got, args in others())] or found
-        messages = list(dict.fromkeys(message for message, *_ in found))
-        return either(messages) if len(messages) < 3 else ""
+            found.sort(key=lambda of: not all(agrees(got, value(of, args)) for got, args in others()))
+        return either([message for message, *_ in found])
 
     def factor(self, got, expected, within: bool = False) -> str | None:
         """A factor that hints at a unit, or at what was counted twice, by which a number is off, or all numbers of an array.
