@@ -18,7 +18,7 @@ from .compare import OffLimits, closed, copied, same, shown, sides
 from .given_names import apart
 from .how_off import Case, how_off
 from .in_time import in_time
-from .likely_mistakes import CAUSES, Mistakes
+from .likely_mistakes import CAUSES, Mistakes, either
 from .notebook_cells import Points, broken, judged, missing, notebook, watch
 from .raised import (
     NOT_JUDGED,
@@ -245,9 +245,11 @@ class Answer:
             where = where if set(got) >= set(expected) else "an entry is missing"  # which one is part of the answer
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
         others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
-        why = self.mistakes.why(got, expected, args, kwargs, unseen, others)
-        why = why or how_off(cases() or [Case({}, got, expected)], self.rtol, self._asked, self.mistakes.factor)
-        return _sentence(why or where) + self._said(*((), named) if named else (args, kwargs), got, unseen)
+        causes = self.mistakes.leading(got, expected, args, kwargs, unseen, others)
+        facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._asked, *factor)  # noqa: E731
+        # Three that lead to one value tell less than what the values have in common.
+        why = len(causes) > 2 and facts() or either(causes) or facts(self.mistakes.factor) or where
+        return _sentence(why) + self._said(*((), named) if named else (args, kwargs), got, unseen)
 
     def _asked(self, **named):
         return self._call(*named.values())

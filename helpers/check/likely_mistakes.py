@@ -46,8 +46,8 @@ class Mistakes:
         """A function of the arguments, or a value: of the visible case with these arguments, or of any that is seen."""
         self.named.append((message, mistake, case))
 
-    def why(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> str | None:
-        """The named mistakes that lead to this value, at most two, those first that lead to the answer's other values as well.
+    def leading(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> list[str]:
+        """The messages of mistakes that lead to this value, those first that lead to the answer's other values as well.
 
         others  gives (what was given, arguments) of other cases
         """
@@ -56,7 +56,7 @@ class Mistakes:
             value = lambda of, args: self._value(of, args, {}, not of[2])  # noqa: E731
             agrees = lambda got, value: value is None or compare.same(got, value, self.rtol) is None  # noqa: E731
             found.sort(key=lambda of: not all(agrees(got, value(of, args)) for got, args in others()))
-        return either([message for message, *_ in found])
+        return list(dict.fromkeys(message for message, *_ in found))
 
     def factor(self, got, expected, within: bool = False) -> str | None:
         """A factor that hints at a unit, or at what was counted twice, by which a number is off, or all numbers of an array.

@@ -8,7 +8,7 @@ from autograder.making import in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
 from autograder.samples import bank
-from helpers.check import likely_mistakes, sending_rules, sharded_program
+from helpers.check import answer_checks, likely_mistakes, sending_rules, sharded_program
 from tests.tiers import repeats
 
 SAMPLE = ROOT / "tests" / "autograder" / "sample"
@@ -56,7 +56,7 @@ def changes(kind: str) -> list:
 def named(monkeypatch):
     """The mistakes that a check names, while it does."""
     found, either = [], likely_mistakes.either
-    for module in (likely_mistakes, sending_rules, sharded_program):
+    for module in (answer_checks, sending_rules, sharded_program):
         monkeypatch.setattr(module, "either", lambda messages: (found.extend(messages), either(messages))[1])
     return found
 
