@@ -20,7 +20,7 @@ import yaml
 from autograder.making.edition_text import blocks, cut, headed, needs, opened, unlinked
 from autograder.making.links import TITLE
 from autograder.making.start_page import escaped
-from helpers import replaced
+from helpers.check import replaced
 
 from .making import edition_extras
 from .places import ROOT, SourceError, Tree

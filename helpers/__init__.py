@@ -7,7 +7,7 @@
     numeric   functions for floats, arrays and tracers      arguments what a cost function takes, and says of the rest
     show      numbers as people read them
     prose     numbers in text, computed                     versus    predicted beside measured
-    plan      layouts of a model on chips, from a shell     replaced  exercises that are gone, each with another
+    plan      layouts of a model on chips, from a shell
 
 Each of these is a floor; costs, kernels, plot and figures have the same rooms, named like the chapters: rooflines, sharding,
 transformers, attention, training, inference. What may import what stands in pyproject.toml. Tests: tests/helpers.

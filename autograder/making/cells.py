@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.places import SourceError, Tree
-from helpers import replaced
+from helpers.check import replaced
 
 from . import questions
 from .first_cell import setup

@@ -12,7 +12,7 @@ from autograder.engine.cell_names import key_of
 from autograder.grading import intake
 from autograder.grading.rebuild import Rebuilding, role
 from autograder.grading.written import fenced, sections
-from helpers import replaced
+from helpers.check import replaced
 
 from .same_cells import Cells, partners
 

@@ -15,7 +15,7 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
-from helpers import replaced
+from helpers.check import replaced
 from helpers.costs.rooflines.chips import ALIASES, CHIPS
 from helpers.costs.transformers.public_models import SAME_SIZES
 

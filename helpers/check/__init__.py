@@ -25,7 +25,8 @@ which answer is an old one, `given_names` which names a check reads, `in_time` t
 `sharded_results` and `wrong_blocks`;
 `small_run` shows one on a few devices;
 `questions` replies to guesses; `solutions` opens ours, `own_answers` brings a learner's own to a later chapter;
-`progress` keeps what passed across days, `standing` says it in a sentence, `start_page` on a page.
+`progress` keeps what passed across days, `standing` says it in a sentence, `start_page` on a page; `replaced` knows exercises that
+are gone.
 May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 

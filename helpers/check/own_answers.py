@@ -10,9 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from helpers import replaced
-
-from . import progress
+from . import progress, replaced
 from .solutions import passed
 
 NOTEBOOK = "exercises.ipynb"

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from helpers import replaced
-
+from . import replaced
 from .notebook_cells import notebook
 
 NAME = "progress.json"

@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-from helpers import replaced
 from helpers.prose import render
 
-from . import given_names, progress
+from . import given_names, progress, replaced
 from .notebook_cells import notebook
 
 _tries: dict[tuple[str, str], int] = {}

@@ -9,8 +9,8 @@ import pytest
 from autograder.making import cells, edition_text
 from autograder.making.links import Links
 from autograder.places import ROOT, Tree
-from helpers import check, replaced
-from helpers.check import progress, solutions, start_page
+from helpers import check
+from helpers.check import progress, replaced, start_page
 from tests.book.conftest import extension
 
 EXERCISES = {n for path in Tree().exercises for n, _ in edition_text.blocks(path.read_text(encoding="utf-8")) if n}
@@ -64,8 +64,6 @@ def test_a_pass_counts_and_half_of_one_does_not(twice, number, won, tmp_path, mo
     path.write_text(json.dumps({"exercises": {number: {"f": record(won)}}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "attended", lambda: True)
-    for name, empty in (("_tries", {}), ("_passed", set()), ("_recalled", set())):
-        monkeypatch.setattr(solutions, name, empty)
     page = start_page.with_state(f"{start_page.row('1.3', 'a', 'Roofs', '★', 3, 9, 5, True)}\n", progress.read(path))
     assert ("passed 2026-01-03" in page) == check.passed("1.3") == check.passed(number) == (won == 2)
     check.solution(number)
