@@ -63,8 +63,8 @@ def read(path: Path) -> Parts:
     ):
         raise ValueError(f"{path.name} does not hold what checks write")
     for gone in replaced.BY.keys() & parts.keys():
-        own = parts[gone].values()
-        if all(part["won"] >= part["of"] for part in own):  # a pass in part was a part of another question
+        own = [*parts[gone].values()]
+        if own and all(part["won"] >= part["of"] for part in own):  # a pass in part was a part of another question
             last = max(own, key=lambda part: part.get("passed") or "")
             parts.setdefault(replaced.current(gone), {})[gone] = last
     return parts

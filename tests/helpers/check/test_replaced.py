@@ -61,7 +61,7 @@ def record(won: float) -> dict:
 @pytest.mark.parametrize("won", [2, 1])
 def test_a_pass_counts_and_half_of_one_does_not(twice, number, won, tmp_path, monkeypatch, capsys):
     path = tmp_path / progress.NAME
-    path.write_text(json.dumps({"exercises": {number: {"f": record(won)}}}))
+    path.write_text(json.dumps({"exercises": {"1.1": {}, "1.2": {}, number: {"f": record(won)}}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "attended", lambda: True)
     page = start_page.with_state(f"{start_page.row('1.3', 'a', 'Roofs', '★', 3, 9, 5, True)}\n", progress.read(path))
