@@ -66,7 +66,7 @@ def differs(
 
     got      the sharded result; copies that it promises are compared one by one
     stacked  the result is a stack of partial sums, and their sum is compared
-    dtype    type that was computed in, which sets the tolerance: of whole numbers in narrow floats two roundings of their own size
+    dtype    type that was computed in, which sets the tolerance: of whole numbers in narrow floats one rounding
     starts   whole arguments of the result's shape, by name: something may have been added to one
     within   the most that a number may be off where that is a share of the largest one
     """
@@ -75,9 +75,9 @@ def differs(
         got = jax.device_put(np.asarray(got, np.float32).sum(0), jax.NamedSharding(mesh, jax.P()))
     if got.shape != expected.shape:
         return f"the result has shape {got.shape}, which is not what was asked for."
-    own = 2.0 ** -jnp.finfo(dtype).nmant if narrow(dtype) and whole(expected) else 0.0
+    own = 0.5 ** (jnp.finfo(dtype).nmant + 1) if narrow(dtype) and whole(expected) else 0.0
     share = 0.0 if own else min(within, CLOSE.get(short(dtype), 0) * np.abs(expected).max(initial=0))
-    near = lambda h, w: np.abs(h - w) <= share + own * np.abs(w)  # noqa: E731  (NaN is not near)
+    near = lambda h, w, slack=1: np.abs(h - w) <= slack * (share + own * np.abs(w))  # noqa: E731  (NaN is not near)
     order = {d: i for i, d in enumerate(mesh.devices.flat)}
     shards = sorted(got.addressable_shards, key=lambda b: order[b.device])
     held = [np.asarray(b.data, np.float64) for b in shards]

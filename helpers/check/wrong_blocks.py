@@ -23,7 +23,7 @@ class Blocks:
     sizes  of the mesh's axes, by name
     parts  which part of the whole each device should hold; copies have the same
     starts of arguments laid out like the result: what each device has of them, by name
-    near   which numbers of an array are those of another one, as far as the type tells
+    near   which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
     """
 
     sizes: dict[str, int]
@@ -31,10 +31,14 @@ class Blocks:
     wanted: Sequence[np.ndarray]
     parts: Sequence[str]
     starts: dict[str, Sequence[np.ndarray]]
-    near: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    near: Callable[..., np.ndarray]
 
     def close(self, held: np.ndarray, wanted: np.ndarray) -> bool:
         return bool(np.all(self.near(held, wanted)))
+
+    def scaled(self, held: np.ndarray, factor, wanted: np.ndarray) -> bool:
+        """Whether an array is another one times a factor, rounded once more."""
+        return bool(np.all(self.near(held, factor * wanted, slack=3)))
 
     @property
     def wide(self) -> list[str]:
@@ -145,16 +149,16 @@ def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
 def _factors(b: Blocks) -> str | None:
     """One factor for all, one for each device, or one for each row."""
     one = _factor(np.stack(b.held), np.stack(b.wanted))
-    if all(b.close(h, one * w) for h, w in zip(b.held, b.wanted)):
+    if all(b.scaled(h, one, w) for h, w in zip(b.held, b.wanted)):
         times = f"every number is {one:.3g} times what it should be, on {_mesh(b)}."
         return "the sign is wrong." if abs(one + 1) < WHOLE else times
     by = [_factor(h, w) for h, w in zip(b.held, b.wanted)]
-    if all(b.close(h, c * w) for h, w, c in zip(b.held, b.wanted, by)):
+    if all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, by)):
         each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(by))
         return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed(range(b.held[0].ndim)):
         rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
-        if all(b.close(h, c * w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
+        if all(b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
             return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
     return None
 
@@ -249,7 +253,7 @@ def _where(b: Blocks) -> str:
         how = "zeros stand where numbers belong"
     elif not wanted.any():
         how = "numbers stand where zeros belong"
-    elif b.close(held, factor * wanted):
+    elif b.scaled(held, factor, wanted):
         how = f"{off.sum():,} of {off.size:,} numbers " + (
             "have the wrong sign" if abs(factor + 1) < WHOLE else f"are {factor:.3g} times what they should be"
         )
