@@ -37,8 +37,9 @@ from .raised import called, limited
 from .random_inputs import inputs, seed
 from .same_program import Shrinking, unlike
 from .sending_rules import SendingRules
-from .sharded_results import SHARES, differs, drawn, held_exactly, widened
+from .sharded_results import SHARES, compared, drawn, held_exactly, widened
 from .traced_program import NOTATION, Reading, Setting, Unclear, own, told
+from .wrong_blocks import described
 
 LARGEST = 2**22  # numbers in the arrays that `equals` makes
 
@@ -242,18 +243,20 @@ class Program(SendingRules):
         if message := unlike(self.reading, small, shrinks, axis_sizes(s.mesh), self.limited):
             return message
         got = jax.block_until_ready(program(*put))
+        if (shape := got.shape[s.stacked :]) != expected.shape:
+            return f"the result has shape {shape}, which is not what was asked for."
         named = {sharded_array.parse(how).name: a for how, a in zip(s.ins, wide) if isinstance(how, NOTATION)}
         starts = {name: a for name, a in named.items() if a.shape == expected.shape}
-        off = lambda result, **within: differs(got, result, s.mesh, s.stacked, dtype, starts, **within)  # noqa: E731
-        if not (message := off(expected)):
+        beside = lambda result, **within: compared(got, result, s.mesh, s.stacked, dtype, starts, **within)  # noqa: E731
+        if (blocks := beside(expected)).right:
             return None
 
         def leads(slip: Callable) -> bool:  # to what came, and not nearly as well to what is right
             result = np.asarray(slip(*wide))
-            apart = np.abs(result - expected).max(initial=0) if result.shape == expected.shape else np.inf
-            return not off(result, within=apart / 4)
+            apart = np.abs(result - expected).max(initial=0) if result.shape == expected.shape else 0
+            return bool(apart) and beside(result, within=apart / 4).right
 
-        return either([m for m, slip in self.slips if leads(slip)]) or message + self._narrow(small)
+        return either([m for m, slip in self.slips if leads(slip)]) or described(blocks) + self._narrow(small)
 
     def _narrow(self, small: Reading) -> str:
         """A sentence on floats that travel with fewer bits than the arguments have; "" if none do."""

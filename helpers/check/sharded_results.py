@@ -8,7 +8,7 @@ import numpy as np
 
 from helpers.trace.jaxpr.collectives import short
 
-from .wrong_blocks import Blocks, described
+from .wrong_blocks import Blocks
 
 CLOSE = {"bf16": 0.01, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.1}
 """How far a number may be off, as a share of the largest one; whole numbers are exact."""
@@ -53,7 +53,7 @@ def held_exactly(dtype, expected: np.ndarray, dense: Callable, arrays: Sequence[
     return not narrow(dtype) or not whole(expected) or sums().max(initial=0) <= 2 ** jnp.finfo(dtype).nmant
 
 
-def differs(
+def compared(
     got: jax.Array,
     expected: np.ndarray,
     mesh: jax.sharding.Mesh,
@@ -61,11 +61,10 @@ def differs(
     dtype,
     starts: dict,
     within: float = np.inf,
-) -> str | None:
-    """None if every device holds its block of what is expected, else a sentence that does not say what that is.
+) -> Blocks:
+    """What every device holds of a result beside its block of what is expected; copies that the result promises one by one.
 
-    got      the sharded result; copies that it promises are compared one by one
-    stacked  the result is a stack of partial sums, and their sum is compared
+    got      the sharded result; if it is `stacked`, a stack of partial sums, their sum is compared
     dtype    type that was computed in, which sets the tolerance: of whole numbers in narrow floats one rounding
     starts   whole arguments of the result's shape, by name: something may have been added to one
     within   the most that a number may be off where that is a share of the largest one
@@ -73,19 +72,17 @@ def differs(
     expected = np.asarray(expected, np.float64)
     if stacked:
         got = jax.device_put(np.asarray(got, np.float32).sum(0), jax.NamedSharding(mesh, jax.P()))
-    if got.shape != expected.shape:
-        return f"the result has shape {got.shape}, which is not what was asked for."
-    own = 0.5 ** (jnp.finfo(dtype).nmant + 1) if narrow(dtype) and whole(expected) else 0.0
-    share = 0.0 if own else min(within, CLOSE.get(short(dtype), 0) * np.abs(expected).max(initial=0))
-    near = lambda h, w, slack=1: np.abs(h - w) <= slack * (share + own * np.abs(w))  # noqa: E731  (NaN is not near)
+    rounding = 0.5 ** (jnp.finfo(dtype).nmant + 1) if narrow(dtype) and whole(expected) else 0.0
+    share = 0.0 if rounding else min(within, CLOSE.get(short(dtype), 0) * np.abs(expected).max(initial=0))
+    near = lambda h, w, slack=1: np.abs(h - w) <= slack * (share + rounding * np.abs(w))  # noqa: E731  (NaN is not near)
     order = {d: i for i, d in enumerate(mesh.devices.flat)}
-    shards = sorted(got.addressable_shards, key=lambda b: order[b.device])
-    held = [np.asarray(b.data, np.float64) for b in shards]
-    cut = lambda a: [np.asarray(a, np.float64)[b.index] for b in shards]  # noqa: E731
-    parts, begun = [str(b.index) for b in shards], {name: cut(a) for name, a in starts.items()}
-    blocks = Blocks(dict(mesh.shape), held, cut(expected), parts, begun, near)
-    if all(map(blocks.close, held, blocks.wanted)):
-        return None
-    if np.isfinite(expected).all() and not all(np.isfinite(h).all() for h in held):
-        return "the result holds NaN or infinity: was 0 divided by 0, -inf taken from -inf, or exp taken of a large number?"
-    return described(blocks)
+    shards = sorted(got.addressable_shards, key=lambda s: order[s.device])
+    cut = lambda a: [np.asarray(a, np.float64)[s.index] for s in shards]  # noqa: E731
+    return Blocks(
+        sizes=dict(mesh.shape),
+        held=[np.asarray(s.data, np.float64) for s in shards],
+        wanted=cut(expected),
+        parts=[str(s.index) for s in shards],
+        starts={name: cut(a) for name, a in starts.items()},
+        near=near,
+    )

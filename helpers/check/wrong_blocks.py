@@ -20,10 +20,10 @@ NEARLY = 0.1  # of the largest number: what is off by less comes of another func
 class Blocks:
     """What each device holds and should hold, in the order of the mesh.
 
-    sizes  of the mesh's axes, by name
-    parts  which part of the whole each device should hold; copies have the same
-    starts of arguments laid out like the result: what each device has of them, by name
-    near   which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
+    sizes   of the mesh's axes, by name
+    parts   which part of the whole each device should hold; copies have the same
+    starts  of arguments laid out like the result: what each device has of them, by name
+    near    which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
     """
 
     sizes: dict[str, int]
@@ -32,6 +32,11 @@ class Blocks:
     parts: Sequence[str]
     starts: dict[str, Sequence[np.ndarray]]
     near: Callable[..., np.ndarray]
+
+    @property
+    def right(self) -> bool:
+        """Whether every device holds what it should."""
+        return all(map(self.close, self.held, self.wanted))
 
     def close(self, held: np.ndarray, wanted: np.ndarray) -> bool:
         return bool(np.all(self.near(held, wanted)))
@@ -59,20 +64,15 @@ class Blocks:
 
 def described(blocks: Blocks) -> str:
     """A sentence on what is wrong: the first of these that all devices agree on."""
-    if not any(h.any() for h in blocks.held):
-        return "all that comes out is zeros."
-    ways = (
-        _too_often,
-        _missing_sum,
-        _on_other_devices,
-        _copies_differ,
-        _zeros,
-        _factors,
-        _another_order,
-        _amount,
-        _where,
-    )
-    return next(said for way in ways if (said := way(blocks)))
+    return next(sentence for way in WAYS if (sentence := way(blocks)))
+
+
+def _no_numbers(b: Blocks) -> str | None:
+    """NaN or infinity, or nothing but zeros."""
+    finite = lambda arrays: all(np.isfinite(a).all() for a in arrays)  # noqa: E731
+    if finite(b.wanted) and not finite(b.held):
+        return "the result holds NaN or infinity: was 0 divided by 0, -inf taken from -inf, or exp taken of a large number?"
+    return None if any(h.any() for h in b.held) else "all that comes out is zeros."
 
 
 def _too_often(b: Blocks) -> str | None:
@@ -107,10 +107,10 @@ def _on_other_devices(b: Blocks) -> str | None:
         return None
     if len(set(numbers)) == 1 < len(different):
         return f"every device holds the block of the device at {b.place(different[numbers[0]])}: which one is its own depends on its place."
-    said, order = "the blocks are right and on the wrong devices", _order(numbers)
+    sentence, order = "the blocks are right and on the wrong devices", _order(numbers)
     if len(b.wide) == 1 and len(different) == len(b.held):
-        return f"{said}{order}: device i is to hold block i."
-    return f"{said}{order}." if order else f"{said}: which axis of a subscript is the major one?"
+        return f"{sentence}{order}: device i is to hold block i."
+    return f"{sentence}{order}." if order else f"{sentence}: which axis of a subscript is the major one?"
 
 
 def _copies_differ(b: Blocks) -> str | None:
@@ -136,25 +136,25 @@ def _same(b: Blocks, group: Sequence[int]) -> bool:
 def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
     """What the orders of all devices have in common: numbers of blocks counted down, or the own one first."""
     for axes in [*([a] for a in b.wide), b.wide]:
-        own = {i: k for g in b.groups(axes) for k, i in enumerate(g)}
+        places = {i: k for g in b.groups(axes) for k, i in enumerate(g)}
         if any(len(order) != prod(b.sizes[a] for a in axes) for order in orders):
             continue
-        if all(order[0] == own[i] for i, order in enumerate(orders)):
+        if all(order[0] == places[i] for i, order in enumerate(orders)):
             return ": its own comes first, and not block 0."
-        if all(order[own[i]] == own[i] and _counted_down(order) for i, order in enumerate(orders)):
+        if all(order[places[i]] == places[i] and _counted_down(order) for i, order in enumerate(orders)):
             return f": its own stands at its place, and the others {TURNED}"
     return ": block n of the array belongs at place n, whatever the device."
 
 
 def _factors(b: Blocks) -> str | None:
     """One factor for all, one for each device, or one for each row."""
-    one = _factor(np.stack(b.held), np.stack(b.wanted))
-    if all(b.scaled(h, one, w) for h, w in zip(b.held, b.wanted)):
-        times = f"every number is {one:.3g} times what it should be, on {_mesh(b)}."
-        return "the sign is wrong." if abs(one + 1) < WHOLE else times
-    by = [_factor(h, w) for h, w in zip(b.held, b.wanted)]
-    if all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, by)):
-        each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(by))
+    factor = _factor(np.stack(b.held), np.stack(b.wanted))
+    if all(b.scaled(h, factor, w) for h, w in zip(b.held, b.wanted)):
+        times = f"every number is {factor:.3g} times what it should be, on {_mesh(b)}."
+        return "the sign is wrong." if abs(factor + 1) < WHOLE else times
+    factors = [_factor(h, w) for h, w in zip(b.held, b.wanted)]
+    if all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
+        each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(factors))
         return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed(range(b.held[0].ndim)):
         rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
@@ -227,8 +227,8 @@ def _counted_down(numbers: Sequence[int]) -> bool:
 
 def _amount(b: Blocks) -> str | None:
     """All numbers are off by one amount."""
-    by = (b.held[0] - b.wanted[0]).flat[0]
-    same = all(b.close(h - by, w) for h, w in zip(b.held, b.wanted))
+    amount = (b.held[0] - b.wanted[0]).flat[0]
+    same = all(b.close(h - amount, w) for h, w in zip(b.held, b.wanted))
     return "every number is off by the same amount." if same else None
 
 
@@ -281,3 +281,9 @@ def _list(texts: Iterator[str]) -> str:
 
 def _mesh(b: Blocks) -> str:
     return "a mesh of " + ", ".join(f"{a} = {n}" for a, n in b.sizes.items())
+
+
+WAYS = (
+    _no_numbers, _too_often, _missing_sum, _on_other_devices, _copies_differ, _zeros, _factors, _another_order, _amount, _where,
+)  # fmt: skip
+"""How blocks may be off, the plainest first; the last one always has something to say."""
