@@ -47,7 +47,8 @@ class Mistakes:
         self.named.append((message, mistake, case))
 
     def leading(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> list[str]:
-        """The messages of mistakes that lead to this value, those first that lead to the answer's other values as well.
+        """The messages of mistakes that lead to this value: those first that lead to the answer's other values as well, and then
+        those that state most entries.
 
         others  gives (what was given, arguments) of other cases
         """
@@ -55,7 +56,8 @@ class Mistakes:
         if len({message for message, *_ in found}) > 1:
             value = lambda of, args: self._value(of, args, {}, not of[2])  # noqa: E731
             agrees = lambda got, value: value is None or compare.same(got, value, self.rtol) is None  # noqa: E731
-            found.sort(key=lambda of: not all(agrees(got, value(of, args)) for got, args in others()))
+            elsewhere = lambda of: all(agrees(got, value(of, args)) for got, args in others())  # noqa: E731
+            found.sort(key=lambda of: (not elsewhere(of), -_entries(self._value(of, args, kwargs, unseen))))
         return list(dict.fromkeys(message for message, *_ in found))
 
     def factor(self, got, expected, within: bool = False) -> str | None:
@@ -112,6 +114,13 @@ class Mistakes:
             return compare.same(expected, value, self.rtol) is not None
         wrong = [(e, v) for g, e, v in entries if v is not ... and compare.same(g, e, self.rtol) is not None]
         return bool(wrong) and compare.same(*wrong[0], self.rtol) is not None
+
+
+def _entries(value) -> int:
+    """How many entries a mistake states."""
+    if isinstance(value, Mapping | tuple | list):
+        return sum(map(_entries, value.values() if isinstance(value, Mapping) else value))
+    return value is not ...
 
 
 def _common_factor(got, expected, rtol: float) -> str | None:
