@@ -1,6 +1,7 @@
-"""JupyterLab's settings for the course: start page, and the mathematics of the Formgrader without the internet."""
+"""JupyterLab's settings for the course: start page, kernels, and the mathematics of the Formgrader without the internet."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 c = get_config()  # noqa: F821  (traitlets defines it)
@@ -15,3 +16,5 @@ if package and package.submodule_search_locations:
 
 # Links of the start page lead to their section at the first click.
 c.LabApp.extra_labextensions_path = [str(Path(__file__).resolve().parent / "share" / "labextensions")]
+
+os.environ.setdefault("PYTHONSTARTUP", str(Path(__file__).with_name("first_in_kernels.py")))  # kernels inherit it

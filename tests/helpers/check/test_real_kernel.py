@@ -1,8 +1,10 @@
 """Checks in a kernel as JupyterLab runs them: with cells' ids, and somebody who waits."""
 
 import os
+import runpy
 import time
 from contextlib import contextmanager
+from unittest.mock import MagicMock
 
 import pytest
 from jupyter_client.manager import start_new_kernel
@@ -16,7 +18,10 @@ pytestmark = pytest.mark.slow("starts kernels")
 @contextmanager
 def lab(folder):
     """A function that runs a cell, stops it after so many seconds if it is told so, and gives all that the cell put out."""
-    manager, client = start_new_kernel(cwd=str(folder), env={**os.environ, "PYTHONPATH": str(ROOT)})
+    with pytest.MonkeyPatch.context() as m:  # as JupyterLab's server starts it
+        m.delenv("PYTHONSTARTUP", raising=False)
+        runpy.run_path(str(ROOT / "autograder/jupyter_lab_config.py"), {"get_config": MagicMock})
+        manager, client = start_new_kernel(cwd=str(folder), env={**os.environ, "PYTHONPATH": str(ROOT)})
 
     def run(source: str, cell: str, stop: float = 0) -> str:
         content = dict(code=source, silent=False, store_history=True, user_expressions={}, allow_stdin=True)
@@ -47,7 +52,8 @@ def test_a_right_answer_passes_where_nothing_else_has_run(grade_id, tmp_path):
         for _ in range(2):  # a signature may need the set-up, which the check brings
             failed = "".join(run(c.source, c.id) for c in answers)
             said = run(check.source, grade_id)
-            assert "is not defined" in failed and "Nothing is judged" in said and not progress.exists() or not failed
+            first = "is not defined" in failed and "The first cells of this notebook have not run: run them" in failed
+            assert first and "Nothing is judged" in said and not progress.exists() or not failed
         points = f"{check.metadata.nbgrader.points:g}"
         assert f"{points} of {points} points" in said and '"tries": 0' in progress.read_text()
 
