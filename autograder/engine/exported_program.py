@@ -16,7 +16,7 @@ from .program_data import Block, Unsupported
 
 
 class Unread(ValueError):
-    """A program ended the process that was to read it."""
+    """A program cannot be read, or is too large to be carried out: its sender's fault, and no machine's."""
 
     ours = True  # its text is not the learner's
 
@@ -31,7 +31,7 @@ class Readers:
         self.control, self.reader = control, None
 
     def ask(self, **request) -> dict:
-        """The reply of `program_reader`; `ValueError` in a sentence if the program cannot be read."""
+        """The reply of `program_reader`; `Unread` if the program cannot be read."""
         try:
             if self.reader is None:
                 self.reader, theirs = socket.socketpair()
@@ -44,7 +44,7 @@ class Readers:
             self.end()
             raise Unread("the program cannot be read: it ends the process that reads it") from None
         if "refused" in reply:
-            raise ValueError(str(reply["refused"])[:300])
+            raise Unread(str(reply["refused"])[:300])
         return reply
 
     def end(self) -> None:
@@ -55,7 +55,7 @@ class Readers:
 
 
 class Imported:
-    """A program; `ValueError` in a sentence if it cannot be read, or if something in it could reach beyond its operands.
+    """A program; `Unread` if it cannot be read, or if something in it could reach beyond its operands.
 
     blob   its bytecode
     link   to the child that it came from, which has the readers
@@ -97,7 +97,9 @@ class Imported:
             asked = dict(op="run", number=self.read["number"], whole=self.whole(), arrays=whole)
             held = self.link.readers.ask(**asked)["held"]
             if len(held) != sharding.mesh.size or any(not self._is_block(h, sharding) for h in held):
-                raise ValueError("the program's result is none of the arrays that it says") from None
+                raise Unread("the program's result is none of the arrays that it says") from None
+        except MemoryError:  # the arguments are small
+            raise Unread("the program makes arrays that do not fit into memory") from None
         placed = jax.device_put(held, list(sharding.mesh.devices.flat))
         return jax.make_array_from_single_device_arrays(self.out_avals[0].shape, sharding, placed)
 

@@ -197,10 +197,7 @@ def _same_sequence(got, expected, rtol, floor):
 
 def _same_number(got, expected, rtol, floor):
     try:
-        if isinstance(got, (Fraction, Decimal)):
-            nan = isinstance(got, Decimal) and got.is_nan()  # a signalling one cannot become a float
-            got = float("nan") if nan else float(got)
-        g, e = np.asarray(got), np.asarray(expected)
+        g, e = np.asarray(_plain(got)), np.asarray(expected)
         if g.dtype == object or g.dtype.kind in "USb":
             raise TypeError
         g, e = (g, e) if "c" in g.dtype.kind + e.dtype.kind else (g.astype(float), e.astype(float))
@@ -222,6 +219,18 @@ def _same_number(got, expected, rtol, floor):
             "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
         )
     return f"{int((~close).sum())} of {e.size} numbers are off, the first at index {tuple(int(i) for i in np.argwhere(~close)[0])}"
+
+
+def _plain(x):
+    """A number of Python's own that NumPy has not, as a float; infinity for what no float holds."""
+    if isinstance(x, bool) or not isinstance(x, (int, Fraction, Decimal)):
+        return x
+    if isinstance(x, Decimal) and x.is_nan():  # a signalling one cannot become a float
+        return float("nan")
+    try:
+        return float(x)
+    except OverflowError:
+        return float("inf") if x > 0 else -float("inf")
 
 
 def _asked(expected, got) -> str:

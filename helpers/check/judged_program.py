@@ -26,6 +26,7 @@ from .same_program import WHY
 ENDLESS = (
     "a while loop of the program does not say how often it runs, so it cannot be counted: let it run to a plain number"
 )
+LARGEST = 2**26  # numbers of one array in a program that is run, whose arguments are small
 
 
 class Ran:
@@ -152,12 +153,20 @@ def ran(f: Callable, arrays: Sequence, right: Callable, rtol: float = 1e-3) -> R
 def all_ran(f: Callable, cases: Sequence[Sequence], right: Callable, rtol: float = 1e-3) -> list[Ran]:
     """`ran` for several lists of arrays: each has a trace of its own, and all run together, for most of the time is XLA's."""
     programs = [Ran(f, arrays) for arrays in cases]
+    if too_large := next((program for program in programs if program.largest > LARGEST), None):
+        raise Unclear(
+            f"for arrays of the shapes {_shapes(too_large)} the program makes an array of {too_large.largest:,} numbers: too many to "
+            "be run, and far more than it needs"
+        )
     run = jax.jit(lambda cases: [p(*arrays) for p, arrays in zip(programs, cases)], compiler_options=once())
     for program, arrays, got in zip(programs, cases, run(cases)):
         if where := compare.same(got, right(*arrays), rtol, floor=0.1):
-            shapes = ", ".join(str(list(a.shape)) for a in program.like if a.shape)
             raise Unclear(
-                f"for arrays of the shapes {shapes} the program that is counted gives a wrong result: {where}. If small arrays are "
-                f"right, {WHY}"
+                f"for arrays of the shapes {_shapes(program)} the program that is counted gives a wrong result: {where}. "
+                f"If small arrays are right, {WHY}"
             )
     return programs
+
+
+def _shapes(program: Ran) -> str:
+    return ", ".join(str(list(a.shape)) for a in program.like if a.shape)

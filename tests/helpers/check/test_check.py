@@ -3,6 +3,7 @@
 import copy
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +33,8 @@ def test_jax_numbers_and_arrays_pass(capsys):
         (-5.9, -6, "too large"),
         (float("nan"), 6, "not a number"),
         (Decimal("sNaN"), 6, "not a number"),
+        (Fraction(10) ** 1200, 6, "too large"),
+        (-(10**400), 6, "too small"),
         (math.inf, 6, "too large"),
         (6, math.inf, "too small"),
         (None, 6, "a number is asked for, this is None"),
@@ -238,8 +241,6 @@ def test_warnings_of_an_answer_cost_nothing(capsys):
 
 
 def test_short_arrays_are_shown_and_fractions_are_numbers(capsys):
-    from fractions import Fraction
-
     assert "[1., 2., 4.]" in told(capsys, answer(lambda: np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 3.0])))[1]
     assert told(capsys, answer(lambda: Fraction(1, 2), 0.5))[0]
     assert "(3,)" in told(capsys, answer(lambda x: x, 1, (3,)))[1]

@@ -103,7 +103,14 @@ def in_a_solver(x, w):
     return jax.lax.custom_linear_solve(lambda y: y, jnp.zeros((50, 50)), lambda _, zero: zero + x @ w)
 
 
-@pytest.mark.parametrize(("f", "says"), [(on_the_host, "without callbacks"), (in_a_solver, "custom_linear_solve")])
+def beside_too_many(x, w):
+    return x @ w + 0 * jax.lax.iota(jnp.float32, 2**31).sum()
+
+
+REFUSED = [(on_the_host, "without callbacks"), (in_a_solver, "custom_linear_solve"), (beside_too_many, "2,147,483,648")]
+
+
+@pytest.mark.parametrize(("f", "says"), REFUSED)
 def test_nothing_works_where_nobody_looks(f, says):
     with pytest.raises(Unclear, match=says):
         check.ran(f, LARGE, right)
