@@ -181,18 +181,25 @@ def test_the_contest_has_its_problems():
     assert len({p[0][5] for p in PROBLEMS}) == 3
 
 
+def options(B, D, F, axes, wraps):
+    """The mesh, the sizes, and all shardings of In, W_in, Tmp and W_out whose blocks divide."""
+    grid, sizes = sharded_array.Mesh({a: sharded_array.Axis(n, wraps) for a, n in axes.items()}), dict(B=B, D=D, F=F)
+    return (
+        grid,
+        sizes,
+        [
+            [a for a in shardings(n, dims, grid) if all(sizes[d] % grid.size(x) == 0 for d, x in zip(a.dims, a.axes))]
+            for n, dims in (("In", ("B", "D")), ("W", ("D", "F")), ("Tmp", ("B", "F")), ("V", ("F", "D")))
+        ],
+    )
+
+
 def best_of_all(B, D, F, axes, wraps, name, limit):
     """Least seconds over all shardings of In, W_in and W_out, tried one by one.
 
     The parts of `best_shardings.block`, each pair of a product priced once.
     """
-    grid, c = sharded_array.Mesh({a: sharded_array.Axis(n, wraps) for a, n in axes.items()}), chip(name)
-    sizes = dict(B=B, D=D, F=F)
-    options = [
-        [a for a in shardings(n, dims, grid) if all(sizes[d] % grid.size(x) == 0 for d, x in zip(a.dims, a.axes))]
-        for n, dims in (("In", ("B", "D")), ("W", ("D", "F")), ("Tmp", ("B", "F")), ("V", ("F", "D")))
-    ]
-    ins, ws, tmps, vs = options
+    (grid, sizes, (ins, ws, tmps, vs)), c = options(B, D, F, axes, wraps), chip(name)
     out = {i: sharded_array.parse(str(i).replace("In", "Out")) for i in ins}
     first, second = (
         {k: (p, p.time(c)) for k, args in pairs for p in best_shardings._best(*args, sizes, grid, c, "bf16", limit)}
@@ -220,6 +227,21 @@ def best_of_all(B, D, F, axes, wraps, name, limit):
 @pytest.mark.sample(quick=0, slow=1)
 def test_the_best_design_is_the_best_of_all(problem, best):
     assert best_of_all(*problem) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", [problem for problem, _ in PROBLEMS[3:]])
+@pytest.mark.sample(quick=0, slow=2)
+def test_no_limit_that_is_drawn_lets_another_design_fit(problem):
+    """What a device holds on any way through a product, with or without the other's weights, lies beyond all shares."""
+    *given, _, limit = problem
+    low, high = map(float, re.search(r"check\.floats\(([\d.]+), ([\d.]+)\)", EXERCISES[-1]).groups())
+    grid, sizes, (ins, ws, tmps, vs) = options(*given)
+    cases = [matmul_plans.Case.of(*a, sizes, grid, "bf16") for a in (*product(ins, ws, tmps), *product(tmps, vs, ins))]
+    rooms = [case.room(*way) for case in cases for way in case.ways(True)]
+    held = {at for at, _ in rooms} | {x for _, routes in rooms for route in routes for x in route}
+    weights = {0, *(w.bytes(sizes, grid, "bf16") for w in ws + vs)}
+    assert 1 - low < 0.01 > high - 1 and not [h for h in held for w in weights if low * limit <= h + w <= high * limit]
 
 
 @pytest.mark.parametrize("problem, best", PROBLEMS)
