@@ -115,6 +115,14 @@ class Proxy(Opaque):
             raise Changed(reply.get("value"))
         return reply.get("value")
 
+    def several(self, cases: list[tuple]) -> list:
+        """What the first of these calls give, as many as end well and soon: one message takes longer than most calls."""
+        try:
+            found = self._link.ask(op="several", id=self._number, cases=cases).get("values")
+            return [wire.loads(*one, self._link.stand_in) for one in found[: len(cases)]]
+        except Exception:  # each is asked for by itself, and told
+            return []
+
     def _traced(self, args, kwargs):
         import jax
 

@@ -16,9 +16,10 @@ import socket
 import sys
 import time
 import warnings
+from collections.abc import Callable
 
 from . import wire
-from .answer_process import Bounded, carried_out, compiled, executed, save_time
+from .answer_process import Bounded, carried_out, compiled, executed, save_time, share_context
 from .answer_proxy import Link
 from .cell_names import free_names
 from .exported_program import Readers
@@ -64,7 +65,7 @@ def main(settings: dict, sock: socket.socket) -> None:
     gc.freeze()
     warnings.simplefilter("ignore")  # whatever a check writes on stderr costs its points
     wire.receive(control)  # it is ready
-    server = Server(settings["limits"], sock, Readers(control))
+    server = Server(settings["limits"], sock, Readers(control), share_context())
     wire.send(sock, {"ready": True})
     while True:
         try:
@@ -107,8 +108,10 @@ def keep_compiled(folder: str) -> None:
 class Server:
     """Assignments that were opened, and the submission that is being judged."""
 
-    def __init__(self, limits: dict, engine: socket.socket, readers: Readers):
-        self.limits, self.engine, self.readers, self.assignments, self.link = limits, engine, readers, {}, None
+    def __init__(self, limits: dict, engine: socket.socket, readers: Readers, anew: Callable):
+        """anew: makes what programs of one submission share"""
+        self.limits, self.engine, self.readers, self.anew = limits, engine, readers, anew
+        self.assignments, self.link = {}, None
 
     def open(self, key: str, cells: list[dict], seed: str, fds=()) -> dict:
         """Take an assignment: its given cells run now, its checks wait."""
@@ -118,9 +121,11 @@ class Server:
 
     def start(self, key: str, values: str, cells: list[str], fds=()) -> dict:
         """Begin a submission; `values` seeds what the hidden tests draw, `cells` are its sources."""
-        from helpers.check import solutions
+        from helpers.check import random_inputs, solutions
 
         self.readers.end()
+        self.anew()
+        random_inputs.kept = self.assignments[key].kept
         solutions._tries.clear()
         solutions._passed.clear()
         os.environ["COURSE_VALUES"] = values
@@ -182,7 +187,7 @@ class Assignment:
 
     def __init__(self, cells: list[dict]):
         self.scope = {"__name__": "__main__", "display": lambda *things, **_: None}
-        self.checks = {}
+        self.checks, self.kept = {}, {}
         for cell in cells:
             if cell["kind"] == "check":
                 self.checks[cell["id"]] = Check(cell["id"], cell["source"], cell["points"])

@@ -48,6 +48,7 @@ JSON_LIMIT = 4_000_000  # bytes of a message's text
 DEPTH, COUNT = 60, 400_000  # nesting and values
 KEYS = 1000  # of one dict or set, for a sender can choose keys that all have one hash
 KEY_PARTS = 10_000  # values in all keys of a message
+PLAIN = frozenset((bool, float, str))
 STALE = 100  # replies to nobody that are passed over for one request
 
 HEAD = struct.Struct("!QQ")
@@ -108,7 +109,7 @@ class _Writer:
         self.count += 1
         if depth > DEPTH or self.count > COUNT:
             raise WireError("The value is nested too deep." if depth > DEPTH else "The value has too many parts.")
-        if x is None or isinstance(x, bool):
+        if x is None or type(x) in PLAIN:  # most are: what follows takes longer
             return x
         if isinstance(x, np.generic) or is_array(x):
             return {"words": self.tree(x.tolist(), depth + 1)} if x.dtype.kind == "U" else self.array(x)
@@ -122,6 +123,10 @@ class _Writer:
 
     def tagged(self, x, depth: int):
         tree = self.tree
+        if type(x) is list:
+            return [tree(a, depth) for a in x]
+        if type(x) is tuple:
+            return {"tuple": [tree(a, depth) for a in x]}
         if x is Ellipsis or x is NotImplemented:
             return {"mark": "..." if x is Ellipsis else "NotImplemented"}
         if is_spec(x):

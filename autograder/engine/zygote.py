@@ -35,6 +35,7 @@ def main(settings: dict, sock: socket.socket, shown: dict[str, str]) -> None:
     sys.path[:] = filter(os.path.isabs, sys.path)  # an editable install's hook is no folder, and answers could make one
     sys.meta_path.insert(0, Shown(shown))
     warm([*shown, "matplotlib.pyplot"])  # which looks for fonts: half a second that nobody who draws has to pay again
+    answer_process.share_context()
     serve(settings, sock, answer_process.serve)
 
 

@@ -290,3 +290,17 @@ def test_what_checks_asked_comes_back_to_nobody(engine, way, monkeypatch):
     assert "mine []" in str(got.outputs["own-1"])
     told = str((got.outputs, got.notes)).replace(".", "")
     assert not [x for x in asked if repr(x).replace(".", "")[:7] in told]
+
+
+def test_calls_that_travel_together_are_those_that_were_made_one_by_one(engine):
+    """An answer that changes what it gave before, and one that fails for the third case."""
+    cases = "a = check.Answer({}, points=1)\n    a.gives([1.0], 1.0)\n    a.gives([1.0, 2.0], 2.0)\n    a.gives([1.0, 2.0, 3.0], 3.0)"
+    answers = {
+        "q1": "kept = []\ndef grow(x):\n    kept.append(x)\n    return kept",
+        "q2": "def short(x):\n    return [1.0, 2.0][:int(x)] if x < 3 else 1 / 0",
+    }
+    names = {"q1-check": cases.format("grow"), "q2-check": cases.format("short")}
+    nb = notebook(answers, checks=names)
+    got = engine.grade(engines.bundle(nb), nb)
+    assert got.scores == {"q1-check": 1, "q2-check": 0}
+    assert "short(3) raised ZeroDivisionError" in got.message("q2-check")
