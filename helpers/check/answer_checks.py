@@ -15,7 +15,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from . import raised as lines
-from .compare import OffLimits, closed, copied, same, shown, sides
+from .compare import OffLimits, as_before, closed, copied, same, shown, sides
 from .given_names import apart
 from .how_off import Case, how_off
 from .in_time import in_time
@@ -28,7 +28,6 @@ from .raised import (
     attempt,
     by_answer,
     called,
-    called_on_copies,
     kind,
     limited,
     of_machine,
@@ -70,9 +69,7 @@ class Answer:
         self.names = [*signature(answer).parameters] if isfunction(answer) else []
         self.given: list[tuple] = []  # (what is right, arguments) of single cases
         self.settings: list[Callable] = []  # each gives (what is right, draws by name), one after the other
-        self.ahead: list[
-            tuple
-        ] = []  # (arguments, value) of the next calls, as far as they are known, the last one first
+        self.ahead: list[tuple] = []  # (arguments, value) of the next calls that are known, the last one first
         self.shown: list[tuple] = []  # the arguments of visible cases
         self.returned = False  # the answer has given a value to the statement that is evaluated
 
@@ -385,7 +382,16 @@ def _called(answer, *args, **kwargs):
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
     with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
-        return called(answer, args, kwargs) if away else called_on_copies(answer, args, kwargs)
+        return called(answer, args, kwargs) if away else _called_on_copies(answer, args, kwargs)
+
+
+def _called_on_copies(answer, args, kwargs):
+    """The answer's value for arguments that have to be afterwards what they were."""
+    own = copied(args)
+    value = called(answer, own, kwargs)
+    if not as_before(own, args):
+        raise Changed(value)
+    return value
 
 
 def _sentence(text: str) -> str:

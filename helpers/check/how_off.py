@@ -14,7 +14,7 @@ from operator import getitem
 
 import numpy as np
 
-from .compare import as_before, same
+from . import compare
 
 SOME = 6  # cases in which an argument is exchanged
 FEW = 3  # cases on either side, before a threshold between them says something
@@ -47,7 +47,7 @@ def how_off(
     >>> how_off([Case({"n": n}, n // 2, n / 2) for n in (4, 6, 5, 12, 9)], 1e-6)
     'it is right but where n is odd: there it is rounded down'
     """
-    cases = [replace(c, right=same(c.got, c.expected, rtol) is None) for c in cases]
+    cases = [replace(c, right=compare.same(c.got, c.expected, rtol) is None) for c in cases]
     where, path, cases = _first_wrong_entry(cases, rtol)
     wrong, right = [c for c in cases if not c.right], [c for c in cases if c.right]
     if not wrong:
@@ -77,15 +77,15 @@ def _first_wrong_entry(cases: Sequence[Case], rtol: float) -> tuple[str, list, l
         if (
             not wrong
             or not isinstance(wrong.expected, Mapping | tuple | list)
-            or same(wrong.got, wrong.expected, math.inf)
+            or compare.same(wrong.got, wrong.expected, math.inf)
         ):
             return said, path, list(cases)
         keys = list(wrong.expected) if isinstance(wrong.expected, Mapping) else range(len(wrong.expected))
-        key = next(k for k in keys if same(wrong.got[k], wrong.expected[k], rtol))
+        key = next(k for k in keys if compare.same(wrong.got[k], wrong.expected[k], rtol))
         said += f"in entry {key!r}, " if isinstance(wrong.expected, Mapping) else f"value {key + 1} of {len(keys)}: "
         path.append(key)
         entries = [Case(c.args, g, e) for c in cases for g, e in _entry(c, key)]
-        cases = [replace(c, right=same(c.got, c.expected, rtol) is None) for c in entries]
+        cases = [replace(c, right=compare.same(c.got, c.expected, rtol) is None) for c in entries]
 
 
 def _entry(case: Case, key) -> Iterator[tuple]:
@@ -102,8 +102,8 @@ def _ignored(cases: Sequence[Case], rtol: float, ask: Callable) -> str | None:
     """An argument that the answer gives the same for and we do not."""
     for name in cases[0].args:
         pairs = [(a, b) for a, b in combinations(cases, 2) if _differ_in(a, b) == [name]]
-        moves = [p for p in pairs if same(p[0].expected, p[1].expected, rtol)]
-        still = all(not same(a.got, b.got, 1e-12) for a, b in pairs)
+        moves = [p for p in pairs if compare.same(p[0].expected, p[1].expected, rtol)]
+        still = all(not compare.same(a.got, b.got, 1e-12) for a, b in pairs)
         if (
             still
             and len(moves) > 1
@@ -119,14 +119,14 @@ def _never_moves(cases: Sequence[Case], name: str, ask: Callable) -> bool:
     tried = 0
     for case, other in list(permutations(cases[:SOME], 2)):
         with suppress(Exception):  # the two need not go together
-            if same(ask(**case.args | {name: other.args[name]}), case.got, 1e-12):
+            if compare.same(ask(**case.args | {name: other.args[name]}), case.got, 1e-12):
                 return False
             tried += 1
     return tried >= FEW
 
 
 def _differ_in(a: Case, b: Case) -> list[str]:
-    return [n for n in a.args if n in b.args and not as_before(a.args[n], b.args[n])]
+    return [n for n in a.args if n in b.args and not compare.as_before(a.args[n], b.args[n])]
 
 
 # -- by what
@@ -137,7 +137,7 @@ def _relation(wrong: Sequence[Case], rtol: float) -> str | None:
     pairs = [(c.got, c.expected) for c in wrong]
     if len(pairs) < 2 or not all(_number(g) and _number(e) for g, e in pairs):
         return None
-    near = lambda a, b: same(a, b, min(rtol, 1e-3)) is None  # noqa: E731
+    near = lambda a, b: compare.same(a, b, min(rtol, 1e-3)) is None  # noqa: E731
     if all(near(-g, e) for g, e in pairs):
         return "the sign is wrong"
     for sentence, rounded in (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round)):
@@ -163,11 +163,16 @@ def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
     if len(pairs) < max(2, len(wrong)):
         return None
     by = pairs[0][0] / pairs[0][1]
-    return f"it is {by:.4g} times what it should be" if all(same(g, by * e, rtol) is None for g, e in pairs) else None
+    return (
+        f"it is {by:.4g} times what it should be"
+        if all(compare.same(g, by * e, rtol) is None for g, e in pairs)
+        else None
+    )
 
 
 def _number(x) -> bool:
-    return isinstance(x, numbers.Real | np.number) and not isinstance(x, bool) and math.isfinite(x)
+    """Whether something is a number that a float holds."""
+    return isinstance(x, numbers.Real | np.number) and not isinstance(x, bool) and abs(x) < 1e300
 
 
 def _terms(cases: Sequence[Case]) -> Iterator[tuple[str, list[float]]]:
@@ -275,7 +280,7 @@ def _form(case: Case, rtol: float) -> str | None:
     """How the numbers of an array are off: which of them, or in which order they are."""
     try:
         g, e = np.asarray(case.got, float), np.asarray(case.expected, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if g.shape != e.shape or g.ndim == 0:
         return None

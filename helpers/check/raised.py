@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from .compare import OffLimits, as_before, copied
+from .compare import OffLimits
 from .random_inputs import secret
 
 NOT_JUDGED = "Nothing is judged."
@@ -114,15 +114,6 @@ def called(answer, args, kwargs):
         return answer(*args, **kwargs)
     except StopIteration:  # would end a `map` of the check, silently
         raise RuntimeError("StopIteration") from None
-
-
-def called_on_copies(answer, args, kwargs):
-    """The same, of arguments that have to be afterwards what they were."""
-    own = copied(args)
-    value = called(answer, own, kwargs)
-    if not as_before(own, args):
-        raise Changed(value)
-    return value
 
 
 class Late(BaseException):
