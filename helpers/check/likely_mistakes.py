@@ -127,7 +127,7 @@ def _common_factor(got, expected, rtol: float) -> str | None:
     """What all numbers of an array are multiplied by, if it is one factor."""
     try:
         g, e = np.ravel(np.asarray(got, float)), np.ravel(np.asarray(expected, float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if np.shape(got) != np.shape(expected) or np.count_nonzero(e) < 2 or not np.isfinite([g, e]).all():
         return None
