@@ -235,8 +235,8 @@ FAULTS = [
     Fault(
         "a mistake that is named wrongly",
         "helpers/check/likely_mistakes.py",
-        r"return either\(found\)",
-        "return either([m for m, *_ in self.named[-1:]])",
+        r"return list\(dict.fromkeys\(message for message, \*_ in found\)\)",
+        "return [m for m, *_ in self.named[-1:]]",
         SAMPLES,
         "mutant and ch01",
     ),

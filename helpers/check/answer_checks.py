@@ -150,6 +150,7 @@ class Answer:
 
         The answer is given states that it has not made, those of ours: of all sequences in turn, and once more, the last first.
         """
+        self.state = True
 
         def run():
             asked = []
@@ -382,13 +383,10 @@ def _called(answer, *args, **kwargs):
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
     with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
-        return called(answer, args, kwargs) if away else _called_on_copies(answer, args, kwargs)
-
-
-def _called_on_copies(answer, args, kwargs):
-    """The answer's value for arguments that have to be afterwards what they were."""
-    own = copied(args)
-    value = called(answer, own, kwargs)
+        if away:
+            return called(answer, args, kwargs)
+        own = copied(args)
+        value = called(answer, own, kwargs)
     if not as_before(own, args):
         raise Changed(value)
     return value

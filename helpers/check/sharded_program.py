@@ -14,7 +14,6 @@ The answer is the function of one device. It is never called by hand: JAX export
 exported program is read. Sizes as large as in life are traced only; `equals` runs small ones.
 """
 
-import random
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -34,7 +33,7 @@ from .compare import closed, kind
 from .judged_program import once
 from .likely_mistakes import either
 from .raised import called, limited
-from .random_inputs import inputs, seed
+from .random_inputs import Extreme, inputs, seed
 from .same_program import Shrinking, unlike
 from .sending_rules import SendingRules
 from .sharded_results import SHARES, compared, drawn, held_exactly, widened
@@ -98,7 +97,7 @@ class Program(SendingRules):
         draws = {k: v for k, v in sizes.items() if callable(v)}
 
         def run():
-            smallest = {k: draw(_Lowest()) for k, draw in draws.items()}
+            smallest = {k: draw(Extreme(True, k)) for k, draw in draws.items()}
             for i, picked in enumerate([smallest, *inputs(n - 1, self.draws, draws, shapes=True)]):
                 if message := self._compare(dense, shapes, fixed | picked, scale, i, prepared):
                     return message
@@ -263,13 +262,6 @@ class Program(SendingRules):
         widest = max(self.setting.types, key=sharded_array.bytes_each)
         narrow = [c.dtype for c in small.sent if sharded_array.bytes_each(c.dtype) < sharded_array.bytes_each(widest)]
         return f" Some of it travels as {narrow[0]}, and the arguments are {widest}." if narrow else ""
-
-
-class _Lowest(random.Random):
-    """The smallest of what may be drawn, and the first of a choice."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 def _bytes(a) -> float:

@@ -62,7 +62,8 @@ def test_every_wrong_answer_has_a_cause_that_is_told():
 FORMED = (
     "use ppermute alone", "travels as bf16", "the limit is 300", "this is None", "incompatible shapes", "too many values",
     "IndexError", "raised ValueError", "triangular_solve", "returned [[0., 0.]]", "the FLOPs are not right", "value 3 of 5",
-    "copied is None", "batch: all M axes", "dk: every head", "q.reshape(",
+    "copied is None", "batch: all M axes", "dk: every head", "q.reshape(", "every number is 1.0", "but where ", "only at place",
+    "along axis", "the same whatever", "a sum over ", "whole along",
 )  # fmt: skip
 """What Python, JAX, or a check that fills in names says; only the check that runs can show these."""
 
