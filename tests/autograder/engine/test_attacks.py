@@ -53,6 +53,12 @@ BREAK = (
 )  # fmt: skip
 
 
+def cases(code: dict) -> list:
+    """Names; those that the clock ends, which takes a minute, are long tests."""
+    waits = {"stop", "endless-frame"} & code.keys()
+    return [pytest.param(n, marks=pytest.mark.slow("the clock ends it")) if n in waits else n for n in code]
+
+
 def graded(engine, small, code: str, answers: dict):
     return engine.grade(small, notebook(answers, textwrap.dedent(code).strip()), values="secret")
 
@@ -66,7 +72,7 @@ def printed(result) -> str:
     return "".join(str(o) for outputs in result.outputs.values() for o in outputs)
 
 
-@pytest.mark.parametrize("name", FORGE)
+@pytest.mark.parametrize("name", cases(FORGE))
 @pytest.mark.sample(quick=3, slow=4)
 def test_nothing_is_won(engine, small, name):
     """What an own cell does to the process leaves wrong answers wrong, whether it stands before or after them."""
@@ -89,7 +95,7 @@ def test_nothing_leaks(engine, small, name, tmp_path):
     assert proof.read_text() == SECRET
 
 
-@pytest.mark.parametrize("name", BREAK)
+@pytest.mark.parametrize("name", cases(BREAK))
 @pytest.mark.sample(quick=2, slow=4)
 def test_nothing_breaks(engine, small, name):
     """The right answers after it still count where they can, no wrong one does, and the next submission is whole."""
