@@ -72,3 +72,12 @@ def test_the_text_of_a_link_has_no_formula(path):
     labels = re.findall(r"^\(([\w-]+)\)=\n#+ .*\$.*$", text, re.M)
     linked = [label for label in labels for p in PAGES if re.search(rf"\{{ref\}}`{label}`", p.read_text("utf-8"))]
     assert not linked, "a heading with a formula needs a link with words of its own"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_a_folded_cell_can_be_unfolded(path):
+    """The next cell is on the page: one without its code, or that is not there at all, is no folded cell."""
+    text = path.read_text(encoding="utf-8")
+    for said in re.finditer(r"[Tt]he folded cells?\b", text):
+        options = CELL.search(text, said.end())[1]
+        assert "remove-input" not in options and "remove-cell" not in options, text[said.start() : said.end() + 80]
