@@ -22,7 +22,7 @@ TITLES = {
     "ch02_sharding": ["What one device holds", "Copies and partial sums", "Who holds what", "Legal or not",
                       "AllGather on a ring and on a line", "Reading the time off the notation"],
     "ch03_transformers": ["The FLOPs of an einsum", "The same product over a mesh", "The way back through a matmul",
-                          "A model on the back of an envelope", "Count a model from its config", "What a layer computes"],
+                          "Count a model from its config", "What a layer computes", "Where attention wins"],
 }  # fmt: skip
 GONE = 3  # of these, the exercise that the last update leaves out
 
