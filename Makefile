@@ -13,8 +13,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 COURSE := $(VENV)/.course
 # FULL=1: tests take every case, not a sample of every kind.
 export FULL AREAS BASE SEED
-# Files that somebody names: recipes take them from the environment, so their names may have spaces and quotes.
-export FROM CLASS EDITION INTO
+# Files and exercises that somebody names: recipes take them from the environment, so names may have spaces and quotes.
+export FROM CLASS EDITION INTO NEW TRY
 # EXTRA=tpu adds libtpu, once, with which chapters compile for TPUs that are not here; dask and postgres are for large classes.
 EXTRA  ?=
 EXTRAS := tpu dask postgres
@@ -37,7 +37,7 @@ ASSIGNMENT ?= ch01_rooflines
 # Containers run as root, which JupyterLab refuses unless told.
 ROOT_USER := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
-.PHONY: lab rescue test test-all faults book pdf release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
+.PHONY: lab rescue test test-all faults book pdf exercise release collect grade demo check bench bench-grading bench-estimate bench-serving bench-collectives bench-layouts bench-attention bench-hardware sweep edition env
 
 lab: $(READY) $(ADDED)
 	@python -m autograder.own_work
@@ -66,6 +66,12 @@ book: $(READY) $(ADDED) $(COURSE)
 # What Chromium prints of the built pages; needs tests/browser/requirements.txt.
 pdf: book
 	python book/pdf.py
+
+# NEW=4.27 writes a skeleton behind the last exercise of chapter 4; TRY=4.27 judges that exercise alone and shows it.
+exercise: $(READY) $(ADDED)
+	@$(if $(NEW)$(TRY),true,echo "Name one: make exercise NEW=4.27 begins it, make exercise TRY=4.27 judges it." >&2; exit 1)
+	$(if $(NEW),@python -m autograder.making.new_exercise "$$NEW")
+	$(if $(TRY),@python -m autograder.making.try_exercise "$$TRY")
 
 release: $(READY)
 	python -m autograder.release

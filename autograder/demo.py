@@ -14,9 +14,8 @@ from nbformat.v4 import new_code_cell
 from autograder.making.exercises import meta
 
 from . import course, grade, release
-from .making import cells, in_process_grading
+from .making import bank, cells, in_process_grading
 from .places import NOTEBOOK, ROOT, SourceError, Tree
-from .samples import bank
 
 TIMEOUT = 20  # seconds a cell: the honest ones need much less
 

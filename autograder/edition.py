@@ -20,7 +20,7 @@ import yaml
 from autograder.making.edition_text import blocks, cut, headed, needs, opened, unlinked
 from autograder.making.links import TITLE
 from autograder.making.start_page import escaped
-from helpers.check import replaced
+from helpers.check import progress
 
 from .making import edition_extras
 from .places import ROOT, SourceError, Tree
@@ -149,7 +149,7 @@ def _left_out(said: object, tree: Tree) -> tuple[str, ...]:
         )
     of = {path.stem: needs(path.read_text(encoding="utf-8")) for path in tree.exercises}
     needed = {number: wanted for chapter in of.values() for number, wanted in chapter.items()}
-    said = [name for name in said if name not in replaced.BY]  # an edition.yml may be older
+    said = [name for name in said if name not in progress.REPLACED_BY]  # an edition.yml may be older
     for name in said:
         if name not in needed and name not in of:
             there = of.get(next((t for t in of if t.startswith(f"ch0{name.partition('.')[0]}_")), ""), {})

@@ -16,7 +16,7 @@ from autograder.engine.sandbox import Limits, available
 from autograder.grading.class_summary import Result, table
 from autograder.grading.validate import not_begun, standings
 from autograder.making.exercises import meta
-from helpers.check.standing import Standing, total
+from helpers.check.progress import Standing, total
 
 from .grading import intake, one_submission
 from .making import in_process_grading

@@ -2,7 +2,7 @@
 
 book/chNN_topic.md       -> notebooks/chNN_topic/reading.ipynb
 solutions/chNN_topic.md  -> autograder/source, nbgrader's generate_assignment, autograder/release
-                         -> notebooks/chNN_topic/exercises.ipynb
+                         -> notebooks/chNN_topic/exercises.ipynb and checks.json, what learners see of its checks
                          -> notebooks/given_cells.json, what they give to their checks
 """
 
@@ -15,9 +15,11 @@ from pathlib import Path
 
 import nbformat
 
+from autograder.engine import answer_process, sandbox
 from autograder.making.exercises import source_notebook
 from autograder.making.links import Links
 from autograder.making.start_page import start_page
+from helpers.check import shown_checks
 
 from . import course
 from .making import cells, given_cells, shown_cases
@@ -26,18 +28,20 @@ from .places import COURSE, NOTEBOOK, SourceError, Tree
 GIVEN = "given_cells.json"
 
 
-def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
-    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`."""
+def generate(tree: Tree, scratch: Path, into: Path, database: bool, chapter: str = "") -> None:
+    """Write every notebook under `into`, by way of nbgrader's folders under `scratch`; of one chapter, "ch02", nothing else."""
     texts = cells.sources(tree)
     links = Links.of(tree, texts)
-    for path in tree.chapters:
+    for path in chosen(tree.chapters, chapter):
         write(into / path.stem / "reading.ipynb", cells.dumps(cells.reading(path, texts[path], links, tree.root)))
     made, given = {}, {}
-    for path in tree.exercises:
-        nb, made[path.stem] = source_notebook(path, texts[path], links, tree.root)
+    for path in chosen(tree.exercises, chapter):
+        nb, made[path.stem], checks = source_notebook(path, texts[path], links, tree.root)
         shown_cases.add(nb)
         given |= given_cells.given(nb)
         write(scratch / "source" / path.stem / f"{NOTEBOOK}.ipynb", cells.dumps(nb))
+        for folder in (scratch / "source", into):
+            write(folder / path.stem / shown_checks.NAME, json.dumps(checks, indent=1, ensure_ascii=False) + "\n")
     api = None
     for topic in made:
         c = course.config(None if scratch == COURSE else scratch, database)
@@ -49,8 +53,14 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool) -> None:
         text = cells.dumps(cells.normal(nbformat.read(released, as_version=4)))
         write(released, text)
         write(into / topic / f"{NOTEBOOK}.ipynb", text)
-    write(into / "README.md", start_page(tree, texts, made, links))
-    write(into / GIVEN, json.dumps(given, indent=1, ensure_ascii=False) + "\n")
+    if not chapter:
+        write(into / "README.md", start_page(tree, texts, made, links))
+        write(into / GIVEN, json.dumps(given, indent=1, ensure_ascii=False) + "\n")
+
+
+def chosen(sources: list[Path], chapter: str) -> list[Path]:
+    """Those of one chapter; all where none is named."""
+    return [path for path in sources if path.stem.startswith(chapter)]
 
 
 def write(path: Path, text: str) -> None:
@@ -105,8 +115,8 @@ def outdated(fresh: Path, notebooks: Path) -> list[Path]:
     """Generated files that differ between two folders, or are in one of them only."""
 
     def files(folder: Path) -> set[Path]:
-        found = [*folder.glob("README.md"), *folder.glob(GIVEN), *folder.glob("ch[0-9][0-9]_*/*.ipynb")]
-        ours = ("README.md", GIVEN, "reading.ipynb", f"{NOTEBOOK}.ipynb")
+        found = [*folder.glob("README.md"), *folder.glob(GIVEN), *folder.glob("ch[0-9][0-9]_*/*.*")]
+        ours = ("README.md", GIVEN, shown_checks.NAME, "reading.ipynb", f"{NOTEBOOK}.ipynb")
         return {p.relative_to(folder) for p in found if p.name in ours}
 
     every = sorted(files(fresh) | files(notebooks))
@@ -117,12 +127,13 @@ def outdated(fresh: Path, notebooks: Path) -> list[Path]:
     ]  # fmt: skip
 
 
-def check(tree: Tree) -> list[Path]:
-    """Generated files that are not what the sources say; nothing is written outside of a temporary folder."""
+def check(tree: Tree, chapter: str = "") -> list[Path]:
+    """Generated files, of one chapter or all, that are not what the sources say; nothing is written outside of a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         scratch, fresh = Path(folder).resolve() / "course", Path(folder).resolve() / "notebooks"
-        generate(tree, scratch, fresh, database=False)
-        return outdated(fresh, tree.notebooks)
+        generate(tree, scratch, fresh, database=False, chapter=chapter)
+        old = outdated(fresh, tree.notebooks)
+        return [path for path in old if path.parts[0].startswith(chapter)]
 
 
 def course_only(tree: Tree) -> None:
@@ -131,12 +142,27 @@ def course_only(tree: Tree) -> None:
         generate(tree, COURSE, Path(folder), database=True)
 
 
+def compile_quickly() -> None:
+    """Save half of XLA's time, where JAX has not started: what is compiled to make values runs once.
+
+    Some values are rounded otherwise, for which there is `kept_values.settled`.
+    """
+    flags = (
+        "--xla_llvm_disable_expensive_passes=true",
+        sandbox.ENVIRONMENT["XLA_FLAGS"],
+        os.environ.get("XLA_FLAGS", ""),
+    )
+    os.environ["XLA_FLAGS"] = " ".join(flags).strip()
+    answer_process.share_context()
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autograder.release", description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="only name the files that are out of date")
     parser.add_argument("--course", action="store_true", help="only fill nbgrader's folders; notebooks/ stays as it is")
     options = parser.parse_args(argv)
     tree = Tree()
+    compile_quickly()
     try:
         if options.course:
             course_only(tree)

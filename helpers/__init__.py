@@ -13,7 +13,11 @@ Each of these is a floor; costs, kernels, plot and figures have the same rooms, 
 transformers, attention, training, inference. What may import what stands in pyproject.toml. Tests: tests/helpers.
 """
 
-__version__ = "0.3.0"
+from . import moved
+
+__version__ = "0.4.0"
 
 __oldest_jax__ = "0.7.1"
 """Chapters and exercises run on this JAX and newer ones; requirements.txt pins the one that this clone installs."""
+
+moved.install()

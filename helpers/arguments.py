@@ -1,23 +1,23 @@
 """What the cost functions do with their arguments: which numbers they take, and what they say of others.
 
-A module of formulas ends with `entries(__name__)`: its public functions, and its classes where they are made and used, then
+`@formula` stands above each public formula, and above each class of the formulas. Called from outside, the formula then
 
-* take integer arrays of any width as floats, for 8192·8192·32 does not fit into 32 bits; whole numbers of NumPy and of
+* takes integer arrays of any width as floats, for 8192·8192·32 does not fit into 32 bits; whole numbers of NumPy and of
   Python become Python's, which are exact;
-* refuse, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more), a negative
+* refuses, with a sentence, what is not of the declared type (`int` a whole number, `Count` one of 1 or more), a negative
   size, rate or time, a division by zero, and an array where only one number will do. Tracers and nan, a number that is not
   known, are not looked at, and no number of an array is.
 
-What formulas call among themselves is not looked at again.
+What formulas call among themselves is not looked at again. `@declared` refuses what is not of the declared type, and does no more.
 """
 
 import inspect
 import math
-import sys
 import threading
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial, wraps
 from itertools import chain, repeat
 from typing import Annotated, Union, get_args, get_origin
 
@@ -40,145 +40,189 @@ def whole(least: int = 1, **sizes) -> None:
             raise ValueError(f"{name} is a whole number of {least} or more, got {x}")
 
 
-def entries(module: str, signed: str = "") -> None:
-    """Make the public functions and classes of a module take their arguments as the head of this module says.
+def formula(target=None, *, signed: str = ""):
+    """Above a function or a class: take arguments, and refuse them, as the head of this module says.
 
     signed  parameters that may be negative, parted by spaces
+
+    >>> @formula
+    ... def seconds(n_bytes, bandwidth: float):
+    ...     return n_bytes / bandwidth
+    >>> seconds(8, 4.0)
+    2.0
+    >>> seconds(8, "fast")
+    Traceback (most recent call last):
+    ValueError: seconds: bandwidth is a number, not 'fast'
     """
-    may = frozenset(signed.split())
-    for owner, name, f in _public(module):
-        _replace(owner, name, _entry(f, may, checked_last=name == "__init__"))
+    if target is None:
+        return partial(formula, signed=signed)
+    wrap = partial(_formula, signed=frozenset(signed.split()))
+    return _with_members(target, wrap) if inspect.isclass(target) else wrap(target)
 
 
-def declared(module: str) -> None:
-    """Make the public functions and classes of a module refuse, with a sentence, what is not of the declared type, and do no more."""
-    for owner, name, f in _public(module):
-        _replace(owner, name, _only_declared(f))
+def declared(target):
+    """Above a function or a class: refuse, with a sentence, what is not of the declared type."""
+    return _with_members(target, _only_declared) if inspect.isclass(target) else _only_declared(target)
 
 
-def _public(module: str):
-    """(owner, name, function) of what a module shows: functions, methods, and what a property reads."""
-    scope = sys.modules[module]
-    for name, x in list(vars(scope).items()):
-        if name.startswith("_") or getattr(x, "__module__", None) != module:
-            continue
-        if inspect.isfunction(x):
-            yield scope, name, x
-        elif inspect.isclass(x) and not issubclass(x, tuple):
-            for n, y in list(vars(x).items()):
-                if inspect.isfunction(y) and (n in _CALLED or not n.startswith("_")):
-                    yield x, n, y
-                elif isinstance(y, property):
-                    yield x, n, y.fget
-                elif isinstance(y, classmethod):
-                    yield x, n, y.__func__
+# How records of costs are made, added and multiplied.
+OPERATIONS = ("__init__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 
-def _replace(owner, name: str, f) -> None:
-    old = vars(owner)[name]
-    if isinstance(old, property):
-        f = property(f, doc=old.__doc__)
-    setattr(owner, name, classmethod(f) if isinstance(old, classmethod) else f)
+def _with_members(cls: type, wrap: Callable) -> type:
+    """The class, with what it shows wrapped: methods, operations, and what a property reads."""
+    for name, member in list(vars(cls).items()):
+        if inspect.isfunction(member) and (name in OPERATIONS or not name.startswith("_")):
+            setattr(cls, name, wrap(member))
+        elif isinstance(member, property):
+            setattr(cls, name, property(wrap(member.fget), doc=member.__doc__))
+        elif isinstance(member, classmethod):
+            setattr(cls, name, classmethod(wrap(member.__func__)))
+    return cls
 
 
-_CALLED = ("__init__", "__add__", "__radd__", "__mul__", "__rmul__")
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Around a table of our own, made while its module is imported: its tests look at it, and here that would take longer than it does."""
+    before, _outermost.arrays = _outermost.arrays, False  # as if a formula were at work
+    try:
+        yield
+    finally:
+        _outermost.arrays = before
 
 
-class _Inside(threading.local):
-    """Whether a formula is at work that calls others: None, or whether arrays are among its arguments."""
+class _Outermost(threading.local):
+    """Whether a formula is at work, which calls others: None, or whether arrays are among its arguments."""
 
     arrays: bool | None = None
 
 
-_inside = _Inside()
+_outermost = _Outermost()
 
 
-def _entry(f, signed: frozenset, checked_last: bool):
-    """`f` with arguments as the head of this module says; what a class checks by itself comes first, in its own words."""
-    checks = _Checks(f)
+def _formula(f: Callable, signed: frozenset) -> Callable:
+    """`f` as the head of this module says; only the outermost call looks at its arguments, for the others' are made by formulas."""
+    parameters = _Parameters(f, signed)
 
     @wraps(f)
     def entry(*args, **kwargs):
-        if _inside.arrays is False:
+        if _outermost.arrays is False:  # the usual case first: a call inside another formula costs no more than this
             return f(*args, **kwargs)
-        outside = _inside.arrays is None
-        if outside:
-            args, kwargs = tuple(map(taken, args)), {name: taken(x) for name, x in kwargs.items()}
-            _inside.arrays = any(map(_has_array, args)) or any(map(_has_array, kwargs.values()))
+        if _outermost.arrays:  # what a formula has computed on the way may be too large for JAX's integers
+            return f(*map(fitting, args), **{name: fitting(x) for name, x in kwargs.items()})
+        args, kwargs = tuple(map(taken, args)), {name: taken(x) for name, x in kwargs.items()}
+        _outermost.arrays = any(map(_has_array, args)) or any(map(_has_array, kwargs.values()))
         try:
-            if _inside.arrays:
+            if _outermost.arrays:
                 args, kwargs = tuple(map(fitting, args)), {name: fitting(x) for name, x in kwargs.items()}
-            if not outside:
-                return f(*args, **kwargs)
-            given = checks.named(args, kwargs)
-            out = f(*args, **kwargs) if checked_last else None
-            checks.declared(given)
-            for name, x in given:
-                if plain(x) and x < 0 and name not in signed:
-                    raise ValueError(f"{_called(f)}: {name} is 0 or more, not {x}")
-            out = out if checked_last else f(*args, **kwargs)
-            for name, x in given:  # what a formula says of its sizes by itself comes first
-                if _holds_negative(x) and name not in signed:
-                    raise ValueError(f"{_called(f)}: {name} has numbers of 0 or more, not {x}")
-            return _steps(out, _inside.arrays) if hasattr(out, "__next__") else out
+            result = _checked(f, parameters, args, kwargs)
+            return _steps(result, _outermost.arrays) if hasattr(result, "__next__") else result
         except ZeroDivisionError:
-            if not outside:
-                raise
-            raise _division(f, checks.named(args, kwargs)) from None
+            raise _division(f, parameters.given(args, kwargs)) from None
         except (TypeError, AttributeError, LookupError, ValueError) as error:
-            if outside and (not isinstance(error, ValueError) or str(error).startswith(_OF_ARRAYS)):
-                checks.after_failure(checks.named(args, kwargs), error)
+            parameters.explain(error, parameters.given(args, kwargs))
             raise
         finally:
-            if outside:
-                _inside.arrays = None
+            _outermost.arrays = None
 
     return entry
 
 
-def _only_declared(f):
-    checks = _Checks(f)
+def _checked(f: Callable, parameters: "_Parameters", args: tuple, kwargs: dict):
+    """The result, once the arguments are what they are declared to be.
+
+    What a class says of its fields by itself comes before the checks, and what a formula says of the numbers in a tuple,
+    a list or a dict before that of their signs: both know better what would be right.
+    """
+    given, makes_record = parameters.given(args, kwargs), f.__name__ == "__init__"
+    if not makes_record:
+        parameters.check(given)
+    result = f(*args, **kwargs)
+    if makes_record:
+        parameters.check(given)
+    for name, x in given:
+        if name not in parameters.signed and any(map(_below_zero, _values(x))):
+            raise ValueError(f"{parameters.called}: {name} has numbers of 0 or more, not {x}")
+    return result
+
+
+def _only_declared(f: Callable) -> Callable:
+    parameters = _Parameters(f)
 
     @wraps(f)
     def entry(*args, **kwargs):
-        checks.declared(checks.named(args, kwargs))
+        parameters.check_types(parameters.given(args, kwargs))
         return f(*args, **kwargs)
 
     return entry
 
 
-class _Checks:
-    """What the parameters of a function are declared to be, and what is said of something else."""
+class _Parameters:
+    """What the parameters of a function are declared to be, and what is said of something else.
 
-    def __init__(self, f):
-        some = {n: p for n, p in inspect.signature(f).parameters.items() if p.kind is not p.VAR_KEYWORD}
-        self.called, self.names = _called(f), [n for n, p in some.items() if p.kind is not p.KEYWORD_ONLY]
-        self.several = next((n for n, p in some.items() if p.kind is p.VAR_POSITIONAL), None)
-        self.kinds = {n: p.annotation for n, p in some.items() if p.annotation is not p.empty}
-        self.numbers = {n for n, p in some.items() if p.annotation is p.empty and p.default is not None and n != "self"}
-        self.numbers -= {n for n, p in some.items() if isinstance(p.default, str)} | {self.several}
+    The signature is read at the first call: most formulas are never called in a process that imports them.
+    """
 
-    def named(self, args, kwargs) -> tuple:
+    def __init__(self, f: Callable, signed: frozenset = frozenset()):
+        self.f, self.called, self.signed = f, _called(f), signed
+
+    @cached_property
+    def by_name(self) -> dict[str, inspect.Parameter]:
+        return {n: p for n, p in inspect.signature(self.f).parameters.items() if p.kind is not p.VAR_KEYWORD}
+
+    @cached_property
+    def positional(self) -> list[str]:
+        return [n for n, p in self.by_name.items() if p.kind is not p.KEYWORD_ONLY]
+
+    @cached_property
+    def variadic(self) -> str | None:
+        return next((n for n, p in self.by_name.items() if p.kind is p.VAR_POSITIONAL), None)
+
+    @cached_property
+    def types(self) -> dict:
+        return {n: p.annotation for n, p in self.by_name.items() if p.annotation is not p.empty}
+
+    @cached_property
+    def numbers(self) -> set[str]:
+        """Parameters without a type: numbers, if no default says that they are something else."""
+        untyped = {n: p.default for n, p in self.by_name.items() if n not in self.types}
+        others = {n for n, default in untyped.items() if default is None or isinstance(default, str)}
+        return untyped.keys() - others - {"self", self.variadic}
+
+    def given(self, args: tuple, kwargs: dict) -> tuple:
         """(parameter, what is given for it) of a call."""
-        names = self.names if self.several is None else chain(self.names, repeat(self.several))
+        names = self.positional if self.variadic is None else chain(self.positional, repeat(self.variadic))
         return (*zip(names, args), *kwargs.items())
 
-    def declared(self, given) -> None:
+    def check(self, given) -> None:
+        self.check_types(given)
         for name, x in given:
-            if name in self.kinds and not _is(x, self.kinds[name]):
-                raise ValueError(f"{self.called}: {name} is {_words(self.kinds[name])}, not {_shown(x)}")
+            if isinstance(x, int | float) and x < 0 and name not in self.signed:
+                raise ValueError(f"{self.called}: {name} is 0 or more, not {x}")
 
-    def after_failure(self, given, error) -> None:
-        """What is not declared is a number, most often: said of a text, a list or None only where the formula failed at it."""
-        self.declared(given)
+    def check_types(self, given) -> None:
         for name, x in given:
-            if str(error).startswith(_OF_ARRAYS) and getattr(x, "shape", ()):
+            if name in self.types and type(x) is not self.types[name] and not _is(x, self.types[name]):
+                raise ValueError(f"{self.called}: {name} is {_words(self.types[name])}, not {_shown(x)}")
+
+    def explain(self, error: Exception, given) -> None:
+        """A sentence in place of an error of Python's own, if an argument is its cause.
+
+        A parameter without a type takes whatever calculates like a number, so a text, a list or None is wrong only where
+        the formula failed at it.
+        """
+        array_refused = str(error).startswith(ARRAY_ERRORS)
+        if isinstance(error, ValueError) and not array_refused:
+            return  # a sentence already
+        self.check_types(given)
+        for name, x in given:
+            if array_refused and getattr(x, "shape", ()):
                 raise ValueError(f"{self.called}: {name} is one number here, not an array") from None
             if name in self.numbers and (isinstance(x, str) or x is None or isinstance(x, list) and plain(*x)):
                 raise ValueError(f"{self.called}: {name} is a number, not {_shown(x)}") from None
 
 
-_OF_ARRAYS = (
+ARRAY_ERRORS = (  # how NumPy and JAX begin, where one number was needed
     "The truth value of an array",
     "only integer scalar arrays",
     "only 0-dimensional arrays",
@@ -264,23 +308,28 @@ def _shown(x) -> str:
     return text if len(text) <= 60 and "\n" not in text else f"what is given, a {type(x).__name__}"
 
 
-def _holds_negative(x) -> bool:
-    """Whether a number in a tuple, a list or a dict of sizes is below zero."""
-    some = x if type(x) in (tuple, list) else x.values() if type(x) is dict else ()
-    return any(y < 0 if plain(y) else _holds_negative(y) for y in some)
+def _values(x):
+    """What a tuple, a list or a dict holds; nothing of anything else."""
+    kind = type(x)
+    return x if kind is tuple or kind is list else x.values() if kind is dict else ()
+
+
+def _below_zero(x) -> bool:
+    """Whether a size, or one in a tuple, a list or a dict of sizes, is below zero."""
+    return x < 0 if plain(x) else any(map(_below_zero, _values(x)))
 
 
 def _steps(results, arrays: bool):
-    """What a formula gives one after the other, each made inside."""
+    """What a generator of a formula yields, each result made as inside that formula."""
     while True:
-        before, _inside.arrays = _inside.arrays, arrays
+        before, _outermost.arrays = _outermost.arrays, arrays
         try:
-            one = next(results)
+            result = next(results)
         except StopIteration:
             return
         finally:
-            _inside.arrays = before
-        yield one
+            _outermost.arrays = before
+        yield result
 
 
 def _called(f) -> str:
@@ -298,11 +347,6 @@ def _division(f, given) -> ValueError:
 
 
 def _has_array(x) -> bool:
-    kind = type(x)
-    if kind in AS_THEY_ARE:
+    if type(x) in AS_THEY_ARE:
         return False
-    if kind is tuple or kind is list:
-        return any(map(_has_array, x))
-    if kind is dict or is_record(x):
-        return any(map(_has_array, x.values() if kind is dict else vars(x).values()))
-    return is_array(x)
+    return is_array(x) or any(map(_has_array, vars(x).values() if is_record(x) else _values(x)))

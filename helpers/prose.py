@@ -18,8 +18,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
-from helpers.costs.attention.attention_time import exp_rate, exp_share
 from helpers.costs.attention.flops_and_bytes import Attention
+from helpers.costs.attention.time_and_intensity import exp_rate, exp_share
 
 from . import show, study_time
 from .costs import attention, inference, racks, rooflines, sharding, training, transformers

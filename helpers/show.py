@@ -1,4 +1,7 @@
-"""Numbers as people read them; the only place where prefixes appear."""
+"""Numbers as people read them, the only place where prefixes appear, and tables."""
+
+from collections.abc import Sequence
+from html import escape
 
 _DECIMAL = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -86,7 +89,7 @@ def sci(x: float, digits: int = 3) -> str:
     return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
 
 
-def guessed(yours, found) -> str:
+def guessed(yours, right) -> str:
     """What is said of a reader's guess, a number or a word, once the answer is there.
 
     >>> guessed(6, 3.0), guessed("math", "hbm"), guessed("hbm", "hbm"), guessed(None, 3.0)
@@ -94,6 +97,58 @@ def guessed(yours, found) -> str:
     """
     if yours is None:
         return "no guess yet"
-    if yours == found:
+    if yours == right:
         return "as you guessed"
-    return f'not "{yours}"' if isinstance(found, str) else f"your guess is {yours / found:.3g} times that"
+    return f'not "{yours}"' if isinstance(right, str) else f"your guess is {yours / right:.3g} times that"
+
+
+def columns(rows: Sequence[Sequence[str]], right: bool = False) -> list[str]:
+    """The lines of a table, its columns below each other.
+
+    right  all but the first column end together, as numbers do
+
+    >>> columns([("", "FLOPs"), ("add", "8")], right=True)
+    ['     FLOPs', 'add      8']
+    """
+    wide = [max(map(len, column)) for column in zip(*rows)]
+    aligned = ([c.rjust(w) if right and i else c.ljust(w) for i, (c, w) in enumerate(zip(row, wide))] for row in rows)
+    return ["  ".join(cells).rstrip() for cells in aligned]
+
+
+class Table:
+    """A record that prints as a table: aligned text in a terminal, HTML in a notebook.
+
+    head     the headings of `rows()`
+    title    a line above it, or ""
+    below    lines that follow it
+    reasons  sentences in a list at its end
+    right    as in `columns`
+    """
+
+    head: Sequence[str]
+    title = ""
+    below = reasons = ()
+    right = False
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table, line by line."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        table = columns([self.head, *rows], self.right) if rows else []
+        return "\n".join([*filter(None, [self.title]), *table, *self.below, *(f"* {r}" for r in self.reasons)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        head = "".join(f'<th scope="col">{escape(h)}</th>' if h else "<td></td>" for h in self.head)
+        body = "".join(
+            f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(c)}</td>" for c in cells)}</tr>'
+            for first, *cells in rows
+        )
+        table = f'<table class="table"><tr>{head}</tr>{body}</table>' if rows else ""
+        above, *below = (f"<p>{escape(line)}</p>" if line else "" for line in (self.title, *self.below))
+        reasons = "".join(f"<li>{escape(r)}</li>" for r in self.reasons)
+        return above + table + "".join(below) + (f"<ul>{reasons}</ul>" if reasons else "")

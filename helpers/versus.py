@@ -16,23 +16,23 @@ from . import show
 
 
 class Versus:
-    """Rows of (what, predicted, measured) in one unit.
+    """Rows of (label, predicted, measured) in one unit.
 
-    title  what the table is about
-    what   heading of the first column
-    unit   how a value is printed, a function of `helpers.show`
-    got    what the prediction is held against: "measured" or "counted"
+    title    what the table is about
+    heading  of the first column
+    unit     how a value is printed, a function of `helpers.show`
+    got      what the prediction is held against: "measured" or "counted"
     """
 
-    def __init__(self, title: str, what: str, unit: Callable[[float], str] = show.seconds, got: str = "measured"):
-        self.title, self.what, self.unit, self.got = title, what, unit, got
+    def __init__(self, title: str, heading: str, unit: Callable[[float], str] = show.seconds, got: str = "measured"):
+        self.title, self.heading, self.unit, self.got = title, heading, unit, got
         self.rows: list[tuple[str, float, float]] = []
 
-    def add(self, what, predicted: float, measured: float) -> "Versus":
+    def add(self, label, predicted: float, measured: float) -> "Versus":
         """One more row; predicted and measured are above 0."""
         if not (predicted > 0 and measured > 0):
             raise ValueError(f"a ratio needs two values above 0, got predicted {predicted} and measured {measured}")
-        self.rows.append((str(what), predicted, measured))
+        self.rows.append((str(label), predicted, measured))
         return self
 
     @property
@@ -50,7 +50,7 @@ class Versus:
         return median(self.ratios)
 
     def _cells(self) -> tuple[list[tuple[str, ...]], str]:
-        head = (self.what, "predicted", self.got, "ratio")
+        head = (self.heading, "predicted", self.got, "ratio")
         body = [(w, self.unit(p), self.unit(m), f"{m / p:.2f}") for w, p, m in self.rows]
         few = len({row[3] for row in body}) < 2
         least, most = (f(self.ratios, default=1) for f in (min, max))
@@ -59,9 +59,7 @@ class Versus:
 
     def __repr__(self) -> str:
         cells, foot = self._cells()
-        wide = [max(len(row[i]) for row in cells) for i in range(4)]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, wide)).rstrip() for row in cells]
-        return "\n".join([self.title, *lines, *([foot] if foot else [])])
+        return "\n".join([self.title, *show.columns(cells), *([foot] if foot else [])])
 
     def _repr_html_(self) -> str:
         (head, *body), foot = self._cells()

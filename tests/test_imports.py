@@ -34,7 +34,8 @@ def circles(imports: dict[str, set[str]]) -> Iterator[str]:
 
 
 def test_a_few_modules_stand_at_the_top_of_helpers():
-    assert len([p for p in (ROOT / "helpers").glob("*.py") if p.name != "__init__.py"]) <= 6
+    """And old names of modules, as long as there are some."""
+    assert len({p.name for p in (ROOT / "helpers").glob("*.py")} - {"__init__.py", "moved.py"}) <= 6
 
 
 def test_each_folder_says_what_lives_there():

@@ -18,6 +18,8 @@ RECIPES = {
     "check": ["-m autograder.grade_own"],
     "rescue": ["-m autograder.own_work rescue"],
     "test": ["-m pytest -n 2 --dist loadgroup"],
+    "exercise NEW=4.27": ["-m autograder.making.new_exercise 4.27"],
+    "exercise TRY=4.$$27": ["-m autograder.making.try_exercise 4.$27"],
     "release": ["-m autograder.release"],
     "grade": ["-m autograder.grade ch01_rooflines"],
     "demo": ["-m autograder.demo"],

@@ -17,7 +17,10 @@ import pytest
 from tests import areas
 
 FULL = os.environ.get("FULL", "") not in ("", "0")
-LAST = pytest.StashKey[bool]()  # of a test that is left out where time is up
+LAST = pytest.StashKey[bool]()  # of a test that does not begin where time is up
+FOR_OTHERS = (
+    300  # seconds: xdist begins with the largest groups, and one test of each other file has to follow within the time
+)
 
 
 def repeats(sample: int, full: int) -> int:
@@ -89,7 +92,8 @@ def kind_of(case: pytest.Item, kind: str | Callable | None):
 
 
 def long_sample(items: Sequence[pytest.Item], seed: str, whole: Iterable[str]) -> list[pytest.Item]:
-    """The long tests of a change: a drawn sample of every kind first, then the other ones of the areas that it touches.
+    """The long tests of a change: of every file one test, drawn, then the others of a sample of every kind, then the rest of areas
+    that it touches. Where time is up, the first of these go on, and no others begin.
 
     Cases that otherwise run with FULL=1 only are drawn as well, so that in time all of them have been.
     """
@@ -106,13 +110,17 @@ def long_sample(items: Sequence[pytest.Item], seed: str, whole: Iterable[str]) -
         counts.append(draw or 1)
     taken = areas.drawn([item.nodeid for item in long], families, counts, seed)
     sample = [item for item, drawn in zip(long, taken, strict=True) if drawn]
+    one = areas.drawn([item.nodeid for item in sample], [item.path for item in sample], [1] * len(sample), seed)
+    goes_on = [item for item, drawn in zip(sample, one, strict=True) if drawn]
+    # A group shares a server or a class, which its later tests change: they run in the order in which they were written.
+    sample.sort(key=lambda item: item not in goes_on and not item.get_closest_marker("xdist_group"))
     rest = [
         item
         for item, drawn in zip(long, taken, strict=True)
         if not drawn and not case_of_sample(item) and areas.area(item.nodeid) in whole
     ]
-    for item in rest:
-        item.stash[LAST] = True
+    for item in sample + rest:
+        item.stash[LAST] = item not in goes_on
     report(long, sample, rest, seed)
     return sample + rest
 
@@ -131,6 +139,7 @@ def report(long: list[pytest.Item], sample: list[pytest.Item], rest: list[pytest
 
 
 def in_time(item: pytest.Item) -> None:
-    """Leave out what is not of the sample once TESTS_END (seconds since 1970) has passed."""
-    if item.stash.get(LAST, False) and time.time() > float(os.environ.get("TESTS_END", "inf")):
+    """Leave out all but one test of each file once TESTS_END (seconds since 1970) has passed, those of groups some minutes before."""
+    end = float(os.environ.get("TESTS_END", "inf")) - FOR_OTHERS * bool(item.get_closest_marker("xdist_group"))
+    if item.stash.get(LAST, False) and time.time() > end:
         pytest.skip("left out: the time of CI is up")

@@ -5,8 +5,6 @@ Ours is tried with a few shapes of block, as a library would, and the fastest is
 """
 
 import argparse
-import datetime
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -15,16 +13,13 @@ from itertools import product
 from typing import NamedTuple
 
 from helpers.costs.attention import flops_and_bytes as costs
-from helpers.costs.attention.attention_time import Rates, seconds as priced
 from helpers.costs.attention.flops_and_bytes import Attention
+from helpers.costs.attention.time_and_intensity import Rates, seconds as priced
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.figures.attention.attention_variants import variants
-from tests.scratch import ROOT
-from tools.accelerator import accelerator, machine, named, refusal, versions
+from tools.accelerator import accelerator, named, refusal
 
-STORE = ROOT / "book/results/attention_gpu.json"
-COMMAND = "python -m tools.bench_attention --store"
 LENGTHS, HEADS = tuple(2**n for n in range(10, 16)), (64, 128)
 TOKENS, WIDTH = 2**14, 2**11
 """Tokens of all texts of a case together, one text at least; sizes of all heads of a token together."""
@@ -170,28 +165,12 @@ def measured(case: Case, rounds: int) -> dict:
     return got | {"shape": dict(zip(("rows", "columns", "warps", "stages"), shape)), "off": off}
 
 
-def record(found: list[dict], kind: str, at: Chip | None) -> dict:
-    """The file: how, when and on what, then the cases."""
-    return {
-        "command": COMMAND,
-        "date": datetime.date.today().isoformat(),
-        "machine": machine(),
-        "gpu": kind,
-        "chip": at and at.name,
-        "versions": versions(),
-        "dtype": "bfloat16",
-        "verdict": verdict(found),
-        "rows": found,
-    }
-
-
-NONE = "There is no GPU here that JAX can use, so nothing is measured and nothing stored; on an NVIDIA GPU: pip install 'jax[cuda12]'."
+NONE = "There is no GPU here that JAX can use, so nothing is measured; on an NVIDIA GPU: pip install 'jax[cuda12]'."
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench_attention", description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5, help="the fastest of these counts")
-    parser.add_argument("--store", action="store_true", help=f"write {STORE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
     here = accelerator("gpu")
     if here is None:
@@ -201,8 +180,6 @@ def main(argv: list[str] | None = None) -> int:
     print(here.device_kind if at else f"{here.device_kind}, of which no roofline is known", HEAD, sep="\n")
     found = rows(CASES, lambda case: measured(case, options.rounds), at)
     print(verdict(found))
-    if options.store:
-        STORE.write_text(json.dumps(record(found, here.device_kind, at), indent=1) + "\n", encoding="utf-8")
     return 0
 
 

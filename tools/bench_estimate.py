@@ -15,13 +15,13 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.training.layout import NUMBERS, Bytes, Layout
-from helpers.costs.training.operation_seconds import Software
-from helpers.costs.training.step_estimate import half_of_peak_seconds, six_nd_seconds, step_seconds
-from helpers.costs.training.step_estimate_constants import CONSTANTS, Constants
-from helpers.costs.training.step_memory import peak_memory
+from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.training.layout import NUMBERS, Bytes, Layout, shared
+from helpers.costs.training.operation_seconds import CONSTANTS, TUNED, Constants, Software, published
+from helpers.costs.training.step_estimate import step_seconds
+from helpers.costs.training.training_step import peak_memory
 from helpers.costs.transformers.config import MLA, Config, MoE
-from helpers.costs.transformers.parameters_and_flops import flops
+from helpers.costs.transformers.parameters_and_flops import flops, parameters
 from helpers.costs.transformers.public_models import model
 from tests.scratch import ROOT
 from tools.accelerator import machine
@@ -107,6 +107,21 @@ def rows() -> list[Row]:
         peak = next((x["value"] * UNITS[x["unit"]] for x in m["measured"] if x["metric"] in PEAKS), 0.0)
         out.append(Row(m["id"], m["source"], args, seconds(m, c, m["chips"]), missing, peak, m.get("setting", "")))
     return out
+
+
+def six_nd_seconds(c: Config, chip: Chip, layout: Layout, B, T, share=0.4):
+    """A baseline: 6 FLOPs for each parameter that a token meets, and token, at 40 % of peak."""
+    return 6.0 * parameters(c).active * B * T / (share * chip.rate("bf16") * layout.chips * layout.pods)
+
+
+def half_of_peak_seconds(c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED, share=0.5):
+    """A baseline that is hard to beat: all FLOPs, those done again too, at half of peak, times the pipeline's bubble."""
+    pods = shared(layout, chip).pods
+    f = flops(c, B, T, count="all" if software.attention == "stored" else "half")
+    again = {"everything": 0.0, "matmuls": f.attention}.get(layout.policy, f.layers)
+    bubble = (layout.pp - 1) / (layout.v * layout.microbatches)
+    rate = published(chip, layout.products)
+    return 1.0 * (f.train + again) / (share * rate * layout.chips * pods) * (1 + bubble)
 
 
 def by_source(found: list[Row]) -> dict[str, list[Row]]:

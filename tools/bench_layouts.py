@@ -22,13 +22,13 @@ MODEL, TOKENS, T, CHIP, SHAPE = "llama-2-13b", 2**22, 1024, "v5p", (16, 16, 16)
 
 
 def priced(rounds: int) -> tuple[int, int, float]:
-    """Layouts of 4096 chips, those of them that keep the rules, and the least CPU seconds in which a core prices all."""
+    """Layouts of 4096 chips, those of them that the search tries, and the least CPU seconds in which a core prices all."""
     import numpy as np
 
     from helpers.costs.rooflines.chips import chip
     from helpers.costs.rooflines.hardware import Slice
     from helpers.costs.training import layout_search
-    from helpers.costs.training.training_step import rules, step
+    from helpers.costs.training.training_step import step
     from helpers.costs.transformers.public_models import model
 
     c, s, taken = model(MODEL), Slice(chip(CHIP), SHAPE), []
@@ -42,10 +42,7 @@ def priced(rounds: int) -> tuple[int, int, float]:
     kept = 0
     for grid in grids:
         shape = np.broadcast_shapes(*(np.shape(x) for x in vars(grid).values()))
-        ok = np.ones(shape, bool)
-        for holds, _ in rules(c, grid, TOKENS, T, s):
-            ok &= holds
-        kept += int(ok.sum())
+        kept += int(np.broadcast_to(layout_search.keeps(c, grid, TOKENS, T, s), shape).sum())
     return n, kept, min(taken)
 
 
@@ -75,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
         search = pool.map(searched, [options.rounds] * cores, 1)
     (n, kept, _), (tried, _) = step[0], search[0]
     cases = {
-        "training.step": {"layouts": n, "keep the rules": kept, "a second": sum(n / t for *_, t in step)},
+        "training.step": {"layouts": n, "in the set": kept, "a second": sum(n / t for *_, t in step)},
         "layouts.search": {"layouts": tried, "a second": sum(tried / t for _, t in search)},
     }
     for name, got in cases.items():

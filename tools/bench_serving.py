@@ -34,7 +34,7 @@ KERNELS = {  # what kernels measured alone reach: the guess
     "blackwell": 3e-5, "grouped": 0.2, "attention": 1.2e-5, "mixers": 3e-5, "keys": 0.4, "prompt": 0.6, "others": 8e-6, "sums": 8e-6,
     "exchange": 1.5e-5, "link": 0.6, "power": 0.9,
 }  # fmt: skip
-ADDS = {"host": 1.0, "each": 1.0, "launch": 0.25, "moe": 0.25, "seen": 0.2, "first": 0.7, "queue": 0.7}
+ADDS = {"host": 1.0, "sequence": 1.0, "launch": 0.25, "moe": 0.25, "seen": 0.2, "first": 0.7, "queue": 0.7}
 LOOP = ("seen", "first", "queue")  # what only a closed loop shows
 COMPILED = {"launch": 0.7, "moe": 0.7, "links": 0.7}  # an engine without launches may be far from the guess
 GUESS = Engine(5e-4, 1.5e-5, 1.0, 1.0, seen=0.9, first=0.1, queue=0.2)
@@ -95,7 +95,7 @@ def predicted(s: Server, kind: str, prompt, answer, users) -> dict:
         share, piece = 1 - 0.563, 8192
         b = Batch(0.0, 0.0, piece, piece / (share * prompt), (1 - share) * prompt)
         return {"prefilled": 8 * piece / sum(s.seconds(b).values())}
-    group = users / s.at.dp
+    group = users / s.deployment.dp
     prefill = sum(s.seconds(Batch(0.0, 0.0, group * prompt, group)).values())
     if kind == "prefill":
         return {kind: prefill}
@@ -111,7 +111,7 @@ def stacked(found: list[Row]) -> list[tuple[list[int], Row, tuple]]:
 
     groups: dict = {}
     for i, r in enumerate(found):
-        groups.setdefault((r.kind, r.engine, r.server.config, r.server.chip.name, r.server.at), []).append(i)
+        groups.setdefault((r.kind, r.engine, r.server.config, r.server.chip.name, r.server.deployment), []).append(i)
     numbers = lambda g: tuple(np.array([getattr(found[i], n) for i in g]) for n in ("prompt", "answer", "users"))  # noqa: E731
     return [(g, found[g[0]], numbers(g)) for g in groups.values()]
 
@@ -167,7 +167,7 @@ def fit(found: list[Row]) -> tuple[Constants, dict[str, Engine]]:
         k, engines = constants(names, several.T[:, :, None])
         e = np.zeros((len(several), len(cells)))
         for group, r, numbers in groups:
-            s = replace(r.server, engine=engines[r.engine], k=k)
+            s = replace(r.server, engine=engines[r.engine], constants=k)
             for what, y in predicted(s, r.kind, *numbers).items():
                 e[:, [place[i, what] for i in group]] = np.log(y)
         e = weight * (e - measured)
@@ -207,7 +207,7 @@ def errors(found: list[Row], k: Constants, engines: dict[str, Engine], known: bo
     out = []
     for r in found:
         engine = engines[r.engine] if known and r.engine in engines else engines["unknown"]
-        s = replace(r.server, engine=engine, k=k)
+        s = replace(r.server, engine=engine, constants=k)
         said = predicted(s, r.kind, r.prompt, r.answer, r.users)
         for what, measured in r.what.items():
             wide = s.within({"": 1.0}, "first" if what == "first" else "gap").high
@@ -244,8 +244,8 @@ def choices(some: list[dict]) -> dict[str, float]:
     for e in some:
         r = e["row"]
         if e["what"] == "gap":
-            key = r.engine, r.model, r.server.chip.name, r.server.at.weights, r.prompt, r.answer, r.users
-            alike.setdefault(key, {})[r.server.at] = (e["ratio"] * r.what["gap"], r.what["gap"])
+            key = r.engine, r.model, r.server.chip.name, r.server.deployment.weights, r.prompt, r.answer, r.users
+            alike.setdefault(key, {})[r.server.deployment] = (e["ratio"] * r.what["gap"], r.what["gap"])
     several = [list(x.values()) for x in alike.values() if len(x) > 1]
     lost = [min(x)[1] / min(took for _, took in x) for x in several]
     return {"loads": len(several), "right": statistics.mean(x <= 1.05 for x in lost), "worst": 100 * (max(lost) - 1)}

@@ -17,8 +17,9 @@ from helpers.costs.rooflines import roofline
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time, Work, on_chip
 from helpers.costs.training.operation_seconds import Pace
-from helpers.costs.training.step_operations import Attention, Product
+from helpers.costs.training.step_operations import Attention
 from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.layer_products import Product
 from helpers.costs.transformers.public_models import model
 from tools import bench_attention
 
@@ -159,7 +160,7 @@ def decode(sizes: Sizes, chip: Chip | None) -> Iterator[Case]:
     import jax
     import jax.numpy as jnp
 
-    from helpers.kernels.inference import generate, kv_cache
+    from helpers.kernels.inference import kv_cache, tiny_language_model
     from helpers.kernels.transformers import decoder
 
     config, params = sizes.config, cache(lambda: decoder.init(sizes.config, jax.random.key(0), jnp.bfloat16))
@@ -168,7 +169,7 @@ def decode(sizes: Sizes, chip: Chip | None) -> Iterator[Case]:
         def step(state, params):
             token, held = state
             logits, held = kv_cache.extend(params, held, token[:, None], jnp.full(B, S - 1), config)
-            return generate.greedy(logits[:, 0]), held
+            return tiny_language_model.greedy(logits[:, 0]), held
 
         state = lambda: (jnp.zeros(B, jnp.int32), kv_cache.empty(config, B, S, jnp.bfloat16))  # noqa: E731
         return Case(

@@ -19,11 +19,11 @@ from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.training import layout_search
 from helpers.costs.training.layout import Layout
-from helpers.costs.training.operation_seconds import Pace
+from helpers.costs.training.layout_set import rules
+from helpers.costs.training.operation_seconds import CONSTANTS, Pace
 from helpers.costs.training.step_estimate import utilisation
-from helpers.costs.training.step_estimate_constants import CONSTANTS
 from helpers.costs.training.step_operations import operations
-from helpers.costs.training.training_step import Step, rules, step
+from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import POLICIES
 from helpers.plan.ask import room
@@ -74,7 +74,8 @@ def cases(every: int = 1) -> list[Case]:
 def findings(case: Case) -> Iterator[tuple[str, str]]:
     """What cannot be in the answer to one setting: its kind, and a sentence."""
     try:
-        s, pods = room(f"{case.n}x{case.chip}")
+        machine = room(f"{case.n}x{case.chip}")
+        s, pods = machine.slice, machine.pods
     except ValueError:  # no such slice
         return
     c = model(case.model)
@@ -134,9 +135,9 @@ def fastest(like: Step, pods: int, keeps) -> float:
     """Seconds of the fastest layout that fits and `keeps` a condition: every one is priced, without the search's own ranking."""
     c, tokens, T, s = like.config, like.tokens, like.T, like.slice
     best = inf
-    for laid in layout_search.grids(c, tokens, T, s, pods):
+    for laid in layout_search.grids(c, tokens, T, s, Layout(pods=pods)):
         ok = np.asarray(keeps(laid))
-        for holds, _ in rules(c, laid, tokens, T, s):
+        for holds in rules(c, laid, tokens, T, s).values():
             ok = ok & holds
         first = step(c, laid, tokens, T, s, "causal")
         for policy in POLICIES[:3]:

@@ -126,23 +126,22 @@ class Session:
     def call(self, id: int, args: tuple, kwargs: dict) -> dict:
         """Call what was handed out; its value, and whether it changes its arguments in place."""
         with self.silent():
-            before = _written(args)
-            value = self.objects[id](*args, **kwargs)
-            return {"value": value, "changed": _written(args) != before}
+            return self.called(id, args, kwargs)
 
     def several(self, id: int, cases: list[tuple]) -> dict:
         """Call what was handed out for one case after the other, until one fails or a second of a processor is over."""
         values, ends = [], time.process_time() + 1
-        for args in cases:
-            if time.process_time() > ends:
-                break
-            try:
-                reply = self.call(id, args, {})
-                if reply["changed"]:
+        with self.silent():
+            for args in cases:
+                if time.process_time() > ends:
                     break
-                values.append(wire.dumps(reply["value"], self.handle))  # at once, for the next call may change it
-            except Exception:  # it is asked for by itself, and told
-                break
+                try:
+                    reply = self.called(id, args, {})
+                    if reply["changed"]:
+                        break
+                    values.append(wire.dumps(reply["value"], self.handle))  # at once, for the next call may change it
+                except Exception:  # it is asked for by itself, and told
+                    break
         return {"values": values}
 
     def attribute(self, id: int, name: str) -> dict:
@@ -195,6 +194,12 @@ class Session:
 
     # -- for the requests
 
+    def called(self, id: int, args: tuple, kwargs: dict) -> dict:
+        """What a call gives, and whether it has changed its arguments."""
+        before = _written(args)
+        value = self.objects[id](*args, **kwargs)
+        return {"value": value, "changed": before is not None and _written(args) != before}
+
     def handle(self, thing) -> dict:
         """A number for a thing that has no plain value."""
         self.objects.append(thing)
@@ -229,8 +234,9 @@ class Session:
 
 
 def _written(args: tuple):
-    """Arguments as they are written now, if any of them can be changed in place."""
-    return wire.dumps(args, lambda thing: {}) if any(not isinstance(a, PLAIN) for a in args) else None
+    """What can be changed in place among arguments as it is written now, if there is any."""
+    changing = [a for a in args if not isinstance(a, PLAIN)]
+    return wire.dumps(changing, lambda thing: {}) if changing else None
 
 
 class Bounded(io.TextIOBase):

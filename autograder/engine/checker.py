@@ -121,11 +121,11 @@ class Server:
 
     def start(self, key: str, values: str, cells: list[str], fds=()) -> dict:
         """Begin a submission; `values` seeds what the hidden tests draw, `cells` are its sources."""
-        from helpers.check import random_inputs, solutions
+        from helpers.check import class_values, solutions
 
         self.readers.end()
         self.anew()
-        random_inputs.kept = self.assignments[key].kept
+        class_values.kept = self.assignments[key].kept
         solutions._tries.clear()
         solutions._passed.clear()
         os.environ["COURSE_VALUES"] = values
@@ -149,6 +149,8 @@ class Server:
 
     def check(self, id: str, fds=()) -> dict:
         """Run a check; its outputs as nbgrader reads them, and the state of the child after it."""
+        from helpers.check import class_values
+
         check = self.assignment.checks[id]
         self.link.deadline = time.process_time() + self.limits["check"]
         fetched = []
@@ -159,6 +161,7 @@ class Server:
                     if found:
                         self.scope[name] = value
                         fetched.append(name)
+            class_values.learners = fetched
             outputs = judged(check, self.scope)
         except Endless:
             return {"endless": True, "child": self.link.state}

@@ -77,7 +77,7 @@ class Imported:
 
     def told(self, sizes: dict[str, int]):
         """What it sends, holds and makes on a mesh of these sizes, as `trace` tells it of a program that is here."""
-        from helpers.check.far_program import told_again  # not before the sandbox has its own `helpers`
+        from helpers.check.traced_program import told_again  # not before the sandbox has its own `helpers`
 
         return told_again(self.read["told"], sizes)
 

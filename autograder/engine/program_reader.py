@@ -18,7 +18,7 @@ from jax._src.export._export import _module_to_bytecode  # no public way to writ
 from jax.extend.mlir import ir
 from jax.interpreters.mlir import make_ir_context
 
-from helpers.check.far_program import said_by, waits
+from helpers.check.traced_program import said_by, waits
 
 from . import one_function_rule, plain_program, wire
 from .program_data import Unsupported, functions, typed

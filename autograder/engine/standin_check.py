@@ -3,8 +3,8 @@
 from .compare import OffLimits
 
 __all__ = [
-    "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "floats", "hidden", "inputs", "ints", "look", "moved", "own",
-    "passed", "question", "ran", "report", "run", "solution",
+    "Answer", "OffLimits", "Program", "all_ran", "anew", "choice", "exercise", "floats", "hidden", "in_full", "inputs", "ints",
+    "judges", "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution",
 ]  # fmt: skip
 
 
@@ -28,14 +28,16 @@ def _nothing(*_, **__) -> None:
     pass
 
 
-all_ran = anew = choice = floats = hidden = inputs = ints = look = moved = own = question = ran = _nothing
+all_ran = anew = choice = floats = hidden = in_full = inputs = ints = judges = look = moved = own = question = ran = (
+    _nothing
+)
 
 
 def report(*_, **__) -> None:
     print("Checks run in another process, after this cell.")
 
 
-run = report
+run = exercise = report
 
 
 def passed(*_, **__) -> bool:

@@ -28,6 +28,7 @@ import numpy as np
 from .wire_types import (
     BITS,
     DTYPES,
+    NAMES,
     RAW_LIMIT,
     WireError,
     dtype_name,
@@ -109,9 +110,12 @@ class _Writer:
         self.count += 1
         if depth > DEPTH or self.count > COUNT:
             raise WireError("The value is nested too deep." if depth > DEPTH else "The value has too many parts.")
-        if x is None or type(x) in PLAIN:  # most are: what follows takes longer
+        kind = type(x)
+        if x is None or kind in PLAIN:  # most are: what follows takes longer
             return x
-        if isinstance(x, np.generic) or is_array(x):
+        if kind is tuple or kind is list or kind is dict:
+            return self.tagged(x, depth + 1)
+        if kind is not int and (isinstance(x, np.generic) or is_array(x)):
             return {"words": self.tree(x.tolist(), depth + 1)} if x.dtype.kind == "U" else self.array(x)
         if isinstance(x, int):
             if int.bit_length(x) > BITS:
@@ -164,13 +168,12 @@ class _Writer:
 
     def array(self, x):
         kind = "scalar" if isinstance(x, np.generic) else "array" if isinstance(x, np.ndarray) else "jax"
-        if str(x.dtype) not in DTYPES:
+        if (dtype := NAMES.get(x.dtype)) is None:
             raise WireError(f"An array of {x.dtype} cannot be handed over.")
         if x.size * x.dtype.itemsize > RAW_LIMIT:
             raise WireError(f"An array of {x.size * x.dtype.itemsize / 1e6:.0f} MB is too large to be handed over.")
-        data = np.asarray(x)
-        self._add(data.tobytes())
-        return {kind: [str(data.dtype), list(data.shape)]}
+        self._add(np.asarray(x).tobytes())
+        return {kind: [dtype, list(x.shape)]}
 
     def _add(self, data: bytes) -> None:
         self.size += len(data)
@@ -188,18 +191,20 @@ class _Reader:
         self.count += 1
         if depth > DEPTH or self.count > COUNT:
             raise WireError("The message is nested too deep or has too many parts.")
-        if isinstance(t, list):
-            return [self.value(a, depth + 1) for a in t]
-        if not isinstance(t, dict):
-            if type(t) is int and t.bit_length() > BITS:
+        if t is None or type(t) in PLAIN:
+            return t
+        if type(t) is int:
+            if t.bit_length() > BITS:
                 raise WireError(f"A whole number has more than {BITS} bits.")
             return t
+        if isinstance(t, list):
+            return [self.value(a, depth + 1) for a in t]
         if len(t) != 1:
             raise WireError("The message has an object that is not one tag.")
         (tag, body), part = next(iter(t.items())), lambda a: self.value(a, depth + 1)
         match tag:
             case "tuple":
-                return tuple(part(a) for a in plain_list(body))
+                return tuple([self.value(a, depth + 1) for a in plain_list(body)])
             case "set" | "frozenset":
                 return {"set": set, "frozenset": frozenset}[tag](self.all_keys(plain_list(body), depth + 1))
             case "dict":

@@ -18,6 +18,7 @@ DTYPES = {
         "complex64", "complex128", "bfloat16", "int4", "uint4", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn",
     )
 }  # fmt: skip
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # `str` of a type takes as long as all else of a small array
 RECORDS = (
     "helpers.costs.rooflines.hardware",
     "helpers.costs.sharding.sharded_array",

@@ -205,7 +205,7 @@ class Rebuilding:
 
     def _wanted(self, key: str) -> set[str]:
         """What an answer is to define: what its check reads and the course does not give, or what its stub defines."""
-        checks = [c.source for k, c in self.released.items() if k.startswith(f"{key}-check")]
+        checks = [c for k, c in self.released.items() if k.startswith(f"{key}-check")]
         read = set().union(*(_read(c) for c in checks)) - self.course
         return read or defined(self.empty[key])
 
@@ -236,8 +236,10 @@ class Rebuilding:
         return made
 
 
-def _read(check: str) -> set[str]:
+def _read(check: NotebookNode) -> set[str]:
+    """What a released check reads; its metadata says so where its cell is a call."""
+    said = check.metadata.get("course", {}).get("reads", ())
     try:
-        return free_names(check) - defined(check) - BUILTINS
+        return {*said} or free_names(check.source) - defined(check.source) - BUILTINS
     except SyntaxError:
         return set()

@@ -11,7 +11,7 @@ from nbgrader.utils import determine_grade, is_grade, is_solution
 from nbgrader.validator import Validator
 
 from autograder.engine.cell_names import exercise_number
-from helpers.check.standing import Standing, total
+from helpers.check.progress import Standing, total
 
 NO_HEADINGS = "<style>#validation-message p { display: none }</style>"
 PARTLY = "Partial credit; passed some but not all of the tests"

@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.places import SourceError, Tree
-from helpers.check import replaced
+from helpers.check import progress
 
 from . import questions
 from .first_cell import setup
@@ -23,6 +23,18 @@ METADATA = {
 
 FOLDING = {"hide-input", "hide-output", "hide-cell", "remove-input", "remove-cell"}
 """Tags that notebooks keep: they fold a cell on the site, or leave it to notebooks."""
+
+AFRESH = "from helpers import check  # if the kernel is a new one"
+
+
+def meta(cell: NotebookNode) -> dict:
+    """nbgrader's part of a cell's metadata."""
+    return cell.metadata.get("nbgrader", {})
+
+
+def function_name(check: NotebookNode) -> str:
+    """What the function of a check cell is called, as `helpers.check.shown_checks.function_name` finds it."""
+    return meta(check)["grade_id"].replace("-", "_")
 
 
 def rendered(path: Path) -> str:
@@ -56,7 +68,7 @@ def labelled(text: str) -> str:
     """A source whose exercises also have the labels of those that they replace, so that old links lead to them."""
 
     def labels(m: re.Match) -> str:
-        gone = [f"(ex-{number.replace('.', '-')})=\n" for number in replaced.former(f"{m[1]}.{m[2]}")]
+        gone = [f"(ex-{number.replace('.', '-')})=\n" for number in progress.former_numbers(f"{m[1]}.{m[2]}")]
         return "".join([*gone, m[0]])
 
     return re.sub(r"^\(ex-(\d+)-(\d+)\)=$", labels, text, flags=re.M)
@@ -113,7 +125,7 @@ def tidy(cell: NotebookNode) -> NotebookNode:
         folded["source_hidden"] = True
     if tags & {"hide-output", "hide-cell"}:
         folded["outputs_hidden"] = True
-    kept = {k: cell.metadata[k] for k in ("nbgrader", "deletable", "editable") if k in cell.metadata}
+    kept = {k: cell.metadata[k] for k in ("nbgrader", "deletable", "editable", "course") if k in cell.metadata}
     site = ({"jupyter": folded} if folded else {}) | ({"tags": sorted(tags)} if tags else {})
     cell.metadata = nbformat.from_dict(kept | site)
     if cell.cell_type == "code":

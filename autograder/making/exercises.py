@@ -1,6 +1,7 @@
 """Exercises of a source: their parts are checked against each other, their insight goes into the check."""
 
 import ast
+import builtins
 import codecs
 import re
 import textwrap
@@ -10,10 +11,12 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from autograder.engine.cell_names import free_names
 from autograder.engine.importable_helpers import modules
 from autograder.places import SourceError
 
-from .cells import notebook, setup_cell, translated
+from . import bank, mistakes
+from .cells import AFRESH, function_name, meta, notebook, setup_cell, translated
 from .data_line import LIKE, DataLine, data_line
 from .links import Links
 from .myst_to_commonmark import plain
@@ -58,9 +61,22 @@ class Exercise:
         return self._marked(True, True)
 
 
-def meta(cell: NotebookNode) -> dict:
-    """nbgrader's part of a cell's metadata."""
-    return cell.metadata.get("nbgrader", {})
+def by_exercise(text: str) -> dict[str, str]:
+    """The text of each exercise of a source, from its labels on, by number.
+
+    >>> by_exercise("# Chapter\\n(ex-1-3)=\\n(ex-1-4)=\\n### Exercise 1.4 — A\\n...").keys()
+    dict_keys(['1.4'])
+    """
+    label = r"^(?<!\)=\n)(?=\(ex-\d+-\d+\)=$)"  # the first, where one that replaces another has two
+    pieces = re.split(label, text, flags=re.M)[1:]
+    return {f"{m[1]}.{m[2]}": piece for piece in pieces if (m := HEADING.search(piece))}
+
+
+def refuse_unfilled(pieces: dict[str, str], name: str) -> None:
+    """Stop at an exercise that is still a skeleton, with a sentence for each thing to fill in."""
+    wrote = [(number, what) for number, piece in pieces.items() for what in bank.unfilled(piece)]
+    if wrote:
+        raise SourceError("\n".join(f'{name}: exercise {n} still has "{what}": fill it in.' for n, what in wrote))
 
 
 def exercises(cells: list[NotebookNode], name: str) -> list[Exercise]:
@@ -178,26 +194,39 @@ def move_insight(ex: Exercise, name: str) -> None:
         _add_insight(ex.checks[-1], plain(m[1]))
 
 
-AFRESH = "from helpers import check  # if the kernel is a new one"
+HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS\n?", re.S)
+PART = re.compile(r"ch(\d+)-q(\d+)-?(.*?)-check")
 
 
-def enclosed(source: str, grade_id: str) -> str:
+def enclosed(source: str, name: str) -> str:
     """A check as a function, so that its names are not the learner's, nor the learner's names its own.
 
-    >>> print(enclosed("a = 1\\ncheck.report('1.1', a)", "ch01-q01-check"))
+    >>> print(enclosed("a = 1\\ncheck.report('1.1', a)", "ch01_q01_check"))
     def ch01_q01_check():
         a = 1
         return check.report('1.1', a)
-    <BLANKLINE>
-    <BLANKLINE>
-    from helpers import check  # if the kernel is a new one
-    <BLANKLINE>
-    check.run(ch01_q01_check)
     """
-    lines, name = source.rstrip().split("\n"), grade_id.replace("-", "_")
+    lines = source.rstrip().split("\n")
     last = ast.parse(source).body[-1]
     lines[last.lineno - 1] = f"return {lines[last.lineno - 1]}"
-    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}\n\n\n{AFRESH}\n\ncheck.run({name})"
+    return f"def {name}():\n{textwrap.indent(chr(10).join(lines), '    ')}"
+
+
+def visible(cell: NotebookNode) -> list[str]:
+    """The lines of a check, as a function, that a learner may see: `checks.json` has them beside the notebook."""
+    return enclosed(HIDDEN.sub("", cell.source), function_name(cell)).split("\n")
+
+
+def call(cell: NotebookNode) -> str:
+    """What a learner's notebook has for a check.
+
+    >>> from nbformat import from_dict
+    >>> call(from_dict({"metadata": {"nbgrader": {"grade_id": "ch02-q24-b-check"}}}))
+    'check.exercise("2.24", "b")  # check.judges("2.24", "b") says what it tests'
+    """
+    chapter, number, part = PART.fullmatch(meta(cell)["grade_id"]).groups()
+    given = f'"{int(chapter)}.{int(number)}"' + (f', "{part}"' if part else "")
+    return f"check.exercise({given})  # check.judges({given}) says what it tests"
 
 
 MARKS = {f"### {edge} {what}" for edge in ("BEGIN", "END") for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")}
@@ -217,15 +246,21 @@ def _marks(cell: NotebookNode, ex: Exercise) -> list[str]:
     return wrong + ([f"exercise {ex.number} has {open_!r} without an end."] if open_ else [])
 
 
-def fold_checks(ex: Exercise) -> None:
-    """Fold the check cells: what they say is for after the answer, and their first line tells what they are."""
+def call_checks(ex: Exercise) -> dict[str, list[str]]:
+    """Make a call of each check cell; the whole check stands in it as a hidden test. The lines that learners see of it, by its name.
+
+    The metadata says which names these lines read, so that an answer is found that stands in a cell of the learner's own.
+    """
+    seen = {}
     for cell in ex.checks:
-        cell.source = cell.source.replace("### BEGIN HIDDEN TESTS", "### BEGIN HIDDEN TESTS\ncheck.hidden()")
-        cell.source = enclosed(cell.source, meta(cell)["grade_id"])
-        cell.source = (
-            f"# Check of exercise {ex.number}: run with Shift+Enter (a click unfolds what it tests).\n{cell.source}"
-        )
-        cell.metadata["tags"] = ["hide-input"]
+        name = function_name(cell)
+        seen[name] = visible(cell)
+        names = free_names("\n".join(seen[name])) - {*dir(builtins), name, "check"}
+        cell.metadata["course"] = {"reads": sorted(names)}
+        whole = enclosed(HIDDEN.sub(r"check.hidden()\n\1", cell.source), name)
+        begin, end = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+        cell.source = "\n".join([AFRESH, begin, "@check.in_full", whole, end, call(cell)])
+    return seen
 
 
 def open_alone(ex: Exercise) -> None:
@@ -255,25 +290,44 @@ def _add_insight(cell: NotebookNode, text: str) -> None:
     cell.source = "\n".join(code)
 
 
-def source_notebook(path: Path, text: str, links: Links, root: Path) -> tuple[NotebookNode, list[Exercise]]:
-    """nbgrader's source version: solutions and hidden tests in it."""
+def source_notebook(
+    path: Path, text: str, links: Links, root: Path
+) -> tuple[NotebookNode, list[Exercise], dict[str, list[str]]]:
+    """nbgrader's source version, solutions and hidden tests in it; its exercises; the lines of its checks that learners see, by name."""
     name = f"{path.parent.name}/{path.name}"
+    refuse_unfilled(by_exercise(text), name)
     cells = translated(path, text, links, root)
     found = exercises(cells, name)
-    if wrong := problems(found):
-        raise SourceError("\n".join(f"{name}: {sentence}" for sentence in wrong))
-    for ex in found:
-        move_insight(ex, name)
-        fold_checks(ex)
-        open_alone(ex)
+    unseen, checks = complete(found, cells, name, bank.mutants(path.stem))
+    if unseen:
+        raise SourceError("\n".join(map(mistakes.nowhere, unseen)))
     listed = uses(text, name)
     cells[1:1] = [how_to_answer(found, listed), setup_cell(f"{path.stem[:4]}-setup")]
-    return notebook([c for c in cells if c.source.strip()], listed), found
+    return notebook([c for c in cells if c.source.strip()], listed), found, checks
+
+
+def complete(
+    made: list[Exercise], cells: list[NotebookNode], name: str, mutants: list[bank.Mutant]
+) -> tuple[list[bank.Mutant], dict[str, list[str]]]:
+    """Make exercises of a source what notebooks have; which mutants show in no case, and the lines of the checks, by name.
+
+    cells    theirs, and those that they need
+    mutants  wrong answers to them
+    """
+    if wrong := problems(made):
+        raise SourceError("\n".join(f"{name}: {sentence}" for sentence in wrong))
+    unseen = mistakes.fill(cells, mutants)
+    checks: dict[str, list[str]] = {}
+    for ex in made:
+        move_insight(ex, name)
+        checks |= call_checks(ex)
+        open_alone(ex)
+    return unseen, checks
 
 
 HOW = """\
 Write your answer where it says so.
-The folded cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
+The cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
 A check names the mistake that it recognises, and never the number.
 An answer leaves its arguments as they are; only a state that it gives back, such as a cache, may be changed in place.
 Press Validate to run all visible checks at once; `make check` adds the hidden ones, which use other numbers.

@@ -1,4 +1,4 @@
-"""What a notebook gives to its checks, for `helpers.check.given_names`: its set-up, and the cells that an exercise gives."""
+"""What a notebook gives to its checks, for `helpers.check.notebook_cells`: its set-up, and the cells that an exercise gives."""
 
 import ast
 

@@ -33,6 +33,9 @@ class Verdict:
     message: str
 
 
+_made: dict[tuple, NotebookNode] = {}  # half a second each, and tests ask for each many times
+
+
 def solved(topic: str, tree: Tree | None = None) -> NotebookNode:
     """A chapter's source notebook: solutions and hidden tests in it."""
     tree = tree or Tree()
@@ -41,7 +44,11 @@ def solved(topic: str, tree: Tree | None = None) -> NotebookNode:
         known = ", ".join(p.stem for p in tree.exercises) or "none"
         raise SourceError(f'There is no assignment "{topic}"; known: {known}.')
     texts = cells.sources(tree, path)
-    return source_notebook(path, texts[path], Links.of(tree, texts), tree.root)[0]
+    links = Links.of(tree, texts)
+    key = (path, texts[path], repr(links))
+    if key not in _made:
+        _made[key] = source_notebook(path, texts[path], links, tree.root)[0]
+    return deepcopy(_made[key])
 
 
 def blank(nb: NotebookNode) -> NotebookNode:

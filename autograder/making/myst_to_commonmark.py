@@ -131,7 +131,7 @@ def _directive(kind, argument, options, body, links: Links, target: str) -> list
         anchor = [f'<a id="{label}"></a>', ""] if label else []
         return [*anchor, "$$", *body, *tag, "$$"]
     if kind == "live":
-        return ["*On the course's website the figure that stands here is live: it has sliders.*"]
+        return ["*A live figure or a film stands here on the course's website.*"]
     inside = _blocks(body, links, target)
     if kind == "dropdown":
         return [f"<details><summary>{_summary(argument)}</summary>", "", *inside, "", "</details>"]

@@ -6,28 +6,49 @@ nbgrader's checksum does not count metadata, and no grading reads this.
 import ast
 import inspect
 import io
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from nbformat import NotebookNode, from_dict
 
 import helpers.check
+from autograder.engine.cell_names import free_names
 
-from .exercises import AFRESH, meta
+from . import whole_arrays
+from .cells import AFRESH, meta
 from .tried_numbers import DRAWN, entries, settings, to_try
 
 SHOWN = 2  # visible cases
 MOST = {"given": 12, "results": 8, "letters": 70}  # parameters, numbers of a result, letters of one value
 
 
+class Cases(NamedTuple):
+    """Arguments for which the values of an answer are to be stated."""
+
+    turn: int  # which of a cell's lines with cases this is
+    answer: Callable
+    run: Callable  # the function of these arguments that an answer makes: the answer itself, or a program of many devices
+    rtol: float
+    cases: tuple[tuple, ...]
+    only: Sequence[str]  # entries of a dict that this answer is asked for; all if there are none
+
+
 class Recorder:
     """In place of `check.Answer`: keeps what is stated, and judges nothing."""
 
-    def __init__(self, answer, *_, **__):
-        self.answer, self.unseen = answer, False
-        self.stated, self.hidden, self.draws, self.mistakes = [], [], [], []
+    turn = itertools.count()  # several answers may state cases in turn
+
+    def __init__(self, answer, *_, rtol: float = 1e-3, **__):
+        self.answer, self.rtol, self.unseen = answer, rtol, False
+        self.run: Callable = itself
+        self.stated, self.hidden, self.draws, self.mistakes, self.cases_stated = [], [], [], [], []
+
+    def cases(self, *cases: tuple, only: Sequence[str] = ()) -> None:
+        self.cases_stated.append(Cases(next(self.turn), self.answer, self.run, self.rtol, cases, only))
 
     def gives(self, expected, *args, **kwargs) -> None:
         if not self.unseen:
@@ -38,12 +59,24 @@ class Recorder:
     def equals(self, reference, n=20, **draws) -> None:
         self.draws.append(draws)
 
-    def wrong(self, message, mistake, *case) -> None:
+    def wrong(self, message, mistake=None, *case, **sent) -> None:
         if callable(mistake):
             self.mistakes.append(mistake)
 
     def __getattr__(self, name: str) -> Callable:
         return lambda *_, **__: None
+
+
+def itself(answer: Callable) -> Callable:
+    return answer
+
+
+class RecordedProgram(Recorder):
+    """In place of `check.Program`."""
+
+    def __init__(self, answer, points, mesh, in_specs, out_specs, *_, dtype="bf16", static=(), **__):
+        super().__init__(answer)
+        self.run = lambda f: whole_arrays.program(f, mesh, in_specs, out_specs, dtype, static)
 
 
 def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
@@ -57,6 +90,10 @@ def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
         made.append(Recorder(*args, **kwargs))
         return made[-1]
 
+    def program(*args, **kwargs):
+        made.append(RecordedProgram(*args, **kwargs))
+        return made[-1]
+
     def hidden():
         for one in made:
             one.unseen = True
@@ -68,9 +105,9 @@ def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
         return None
 
     same = {name: getattr(helpers.check, name) for name in ("anew", "choice", "floats", "ints", "moved")}
-    silent = dict.fromkeys(("report", "look", "passed", "solution", "ran"), nothing)
+    silent = dict.fromkeys(("report", "look", "passed", "solution", "ran", "exercise"), nothing)
     stand_in = SimpleNamespace(
-        **same, **silent, Answer=answer, Program=Recorder, hidden=hidden, inputs=inputs, run=lambda cell: cell()
+        **same, **silent, Answer=answer, Program=program, hidden=hidden, inputs=inputs, in_full=lambda cell: cell()
     )
     with suppress(Exception):  # a check may need more than these; then what it has stated so far counts
         exec(compile(source.replace(AFRESH, ""), "<check>", "exec"), {**scope, "check": stand_in})
@@ -91,10 +128,10 @@ def drawn(source: str, made: list[Recorder], given: list[str], grade_id: str, sc
     return [args for args in found if None not in (text(x, scope, exact=True) for x in args)]
 
 
-def defined(nb: NotebookNode) -> dict:
+def defined(cells: Iterable[NotebookNode]) -> dict:
     """What the cells of a solved notebook define; nothing is drawn or printed, and no device is started."""
     scope: dict = {"__name__": "__main__"}
-    for cell in nb.cells:
+    for cell in cells:
         if cell.cell_type != "code" or meta(cell).get("grade") or meta(cell).get("grade_id", "").endswith("-setup"):
             continue
         body = [n for n in ast.parse(cell.source).body if not isinstance(n, ast.Expr)]
@@ -107,7 +144,7 @@ def defined(nb: NotebookNode) -> dict:
 
 def add(nb: NotebookNode) -> None:
     """Put cases and hashes into the check cells of a solved notebook."""
-    scope, own = defined(nb), {}
+    scope, own = defined(nb.cells), {}
     for cell in nb.cells:
         grade_id = meta(cell).get("grade_id", "")
         exercise = grade_id[: len("ch01-q01")]
@@ -117,9 +154,8 @@ def add(nb: NotebookNode) -> None:
             functions = [n.name for n in ast.parse(cell.source).body if isinstance(n, ast.FunctionDef)]
             own[exercise] = own.get(exercise, set()) | {n for n in functions if n in scope and _plain(scope[n])}
         elif meta(cell).get("grade"):
-            names = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
-            if names & own.get(exercise, set()) and (found := of_check(cell.source, grade_id, scope)):
-                cell.metadata["course"] = from_dict(found)
+            if free_names(cell.source) & own.get(exercise, set()) and (found := of_check(cell.source, grade_id, scope)):
+                cell.metadata["course"] = from_dict(cell.metadata.get("course", {}) | found)
 
 
 def _plain(answer: Callable) -> bool:
@@ -132,6 +168,7 @@ def of_check(source: str, grade_id: str, scope: dict) -> dict | None:
     """Parameters, names of results, visible cases and inputs to try of the function that a check judges, as text."""
     made = recorded(source, scope, grade_id)
     made = [a for a in made if inspect.isfunction(a.answer) and scope.get(a.answer.__name__) is a.answer]
+    made = [a for a in made if not isinstance(a, RecordedProgram)]
     if len({a.answer for a in made}) != 1 or not _plain(answer := made[0].answer):
         return None
     signature = inspect.signature(answer)

@@ -7,7 +7,7 @@ import yaml
 
 from autograder.places import Tree
 from helpers import prose
-from helpers.check.start_page import row, with_state
+from helpers.check.progress import row, with_state
 from helpers.study_time import pages, spent
 
 from .exercises import Exercise
@@ -98,7 +98,7 @@ HOW = """
 
 - A link leads to its exercise or section; outside of JupyterLab to the top of the notebook.
 - Run a cell with Shift+Enter; if one of a reading misses a name, press **Run > Run All Above Selected Cell** there.
-- An exercise is a cell to fill in and, folded below it, a cell that checks what you wrote.
+- An exercise is a cell to fill in and, below it, a line that checks what you wrote.
 - Shift+Enter in your answer goes on to the check, Shift+Enter again runs it, as often as you like.
 - The check names the mistake and never the answer; each exercise has hints to unfold.
 - **Validate**, in the toolbar of a notebook, runs everything from the top in a fresh kernel.

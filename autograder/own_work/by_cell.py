@@ -12,7 +12,7 @@ from autograder.engine.cell_names import key_of
 from autograder.grading import intake
 from autograder.grading.rebuild import Rebuilding, role
 from autograder.grading.written import fenced, sections
-from helpers.check import replaced
+from helpers.check import progress
 
 from .same_cells import Cells, partners
 
@@ -91,8 +91,8 @@ class Update:
         where = self._where(name)
         if new is None:
             self._put(replace(cell, grade_id=None, id=None), own(raw, self.copy))
-            other = replaced.BY.get(self.sections[name])
-            now = f"; exercise {replaced.current(other)} replaces it" if other else ""
+            other = progress.REPLACED_BY.get(self.sections[name])
+            now = f"; exercise {progress.current_number(other)} replaces it" if other else ""
             self.notes.append(
                 f"The course has left out {where}{now}; what you wrote there stays as a cell of your own."
             )

@@ -1,5 +1,5 @@
-"""Wrong answers (`wrong/`) and right ones written differently (`right/`), one file for each chapter, and `bank`, which reads them.
+"""Wrong answers (`wrong/`) and right ones written differently (`right/`), one file for each chapter.
 
-May import: autograder.places.
+May import: autograder.places, autograder.making, whose `bank` reads them.
 Tests: tests/autograder/samples.
 """

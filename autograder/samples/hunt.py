@@ -23,10 +23,10 @@ import yaml
 from tqdm import tqdm
 
 from autograder.making import in_process_grading
+from autograder.making.bank import SAMPLES
 from autograder.making.exercises import meta
 from autograder.places import Tree
 
-from .bank import SAMPLES
 from .mutation import Change, changes
 
 WON = SAMPLES / "won.yaml"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from .bank import REGION
+from autograder.making.bank import REGION
 
 OPERATORS = {
     ast.Add: (ast.Sub,),

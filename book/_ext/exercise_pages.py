@@ -36,7 +36,7 @@ def page(text: str, docname: str) -> str:
     nb, cells, number, asks = json.loads(text), [], None, False
     for cell in nb["cells"]:
         source, marks = "".join(cell["source"]), cell["metadata"].get("nbgrader", {})
-        code, found = cell["cell_type"] == "code", cell["metadata"].get("course")
+        code, found = cell["cell_type"] == "code", cell["metadata"].get("course", {})
         if not code and not marks:
             heading = HEADING.search(source)
             number = heading[1] if heading else number
@@ -48,9 +48,9 @@ def page(text: str, docname: str) -> str:
         elif marks.get("grade"):
             link = f'<p class="answer-in">{number} {"-".join(marks["grade_id"].split("-")[:2])}</p>'
             cells = [c for c in cells if c != link]  # one for each exercise, behind its last check
-            cells += [table(found, marks["grade_id"])] if found else []
+            cells += [table(found, marks["grade_id"])] if "answer" in found else []
             cells.append(link)
-            asks = asks or bool(found and found["numbers"])
+            asks = asks or bool(found.get("numbers"))
         elif code and marks and number:
             shown = signature(source) if marks.get("solution") else given(source)
             cells += [f"```python\n{shown}\n```", picture(source)]

@@ -25,6 +25,8 @@ def files(root: Path = ROOT) -> dict[str, str]:
         source = [path.read_text(encoding="utf-8")]
         restore(None, name.removesuffix(".ipynb"), source)
         found[name] = emptied(source[0])
+    for path in sorted((root / "notebooks").glob("ch*/checks.json")):
+        found[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
     return found
 
 

@@ -15,7 +15,7 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
-from helpers.check import replaced
+from helpers.check import progress
 from helpers.costs.rooflines.chips import ALIASES, CHIPS
 from helpers.costs.transformers.public_models import SAME_SIZES
 
@@ -190,7 +190,7 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
         section.about += f"{method['computes']} "
     for section in sections:
         if number := re.fullmatch(r"ex-(\d+)-(\d+)", section.anchor):
-            section.names += [f"Exercise {gone}" for gone in replaced.former(f"{number[1]}.{number[2]}")]
+            section.names += [f"Exercise {gone}" for gone in progress.former_numbers(f"{number[1]}.{number[2]}")]
     often = Counter(word for s in sections for word in s.code)
     stands = Counter(word for s in sections for word in words(s.text))
     common = {word for word, times in stands.items() if times > COMMON * len(sections)}

@@ -1,6 +1,7 @@
 """What a learner's answer is told.
 
-A check cell states what must hold of an answer, and ends in `report`, which prints what it found and returns the points:
+A check states what must hold of an answer, and ends in `report`, which prints what it found and returns the points; a notebook's
+cell calls it by the number of its exercise, `exercise("0.1")`:
 
 >>> def double(x):
 ...     return x + 2
@@ -17,45 +18,31 @@ Statements are collected and evaluated by `report`, so one failure hides no othe
 Checks judge values and traced programs, never attributes of a learner's objects and never time.
 Messages name the likely mistake and never the expected value.
 
-`answer_checks` judges answers and reports, `compare` holds values against each other, `random_inputs` draws them;
-`likely_mistakes` finds what leads to a wrong value and `how_off` what wrong cases have in common,
-`raised` says what an exception in an answer was and where, `notebook_cells`
-which answer is an old one, `given_names` which names a check reads, `in_time` that it speaks and ends;
-`judged_program` and `sharded_program` judge programs, with `program_arrays`, `traced_program`, `same_program`, `sending_rules`,
-`sharded_results` and `wrong_blocks`;
-`small_run` shows one on a few devices;
-`questions` replies to guesses; `solutions` opens ours, `own_answers` brings a learner's own to a later chapter;
-`progress` keeps what passed across days, `standing` says it in a sentence, `start_page` on a page; `replaced` knows exercises that
-are gone.
+answer_checks     judges answers and reports             compare            holds values against each other, refuses our formulas
+random_inputs     draws arguments                        likely_mistakes    what leads to a wrong value
+drawn_cases       draws them with what is right          class_values       what is one for a class, worked out once
+how_off           what wrong cases have in common        raised             what an exception in an answer was, and where; ends it
+notebook_cells    which names a check reads, which are   questions          replies to guesses
+                  of an old answer
+solutions         opens ours, brings a learner's own     progress           what passed, kept across days, and where a learner
+                  to a later chapter                                        stands, on a page as well
+shown_checks      an exercise's check by its number                         in_words           what it asks, in words
+
+`judged_program` and `sharded_program` judge programs, and show one on a few devices, with `traced_program`, `sending_rules` and
+`wrong_blocks`.
 May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run
-from .own_answers import own
 from .questions import question
 from .random_inputs import anew, choice, floats, inputs, ints, moved
-from .solutions import passed, solution
+from .shown_checks import exercise, in_full, judges
+from .solutions import own, passed, solution
 
 __all__ = [
-    "Answer",
-    "Program",
-    "all_ran",
-    "anew",
-    "choice",
-    "floats",
-    "hidden",
-    "inputs",
-    "ints",
-    "look",
-    "moved",
-    "own",
-    "passed",
-    "question",
-    "ran",
-    "report",
-    "run",
-    "solution",
-]
+    "Answer", "Program", "all_ran", "anew", "choice", "exercise", "floats", "hidden", "in_full", "inputs", "ints", "judges",
+    "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution",
+]  # fmt: skip
 
 
 def __getattr__(name: str):
@@ -63,7 +50,6 @@ def __getattr__(name: str):
     if name not in ("Program", "all_ran", "look", "ran"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .judged_program import all_ran, ran
-    from .sharded_program import Program
-    from .small_run import look
+    from .sharded_program import Program, look
 
     return {"Program": Program, "all_ran": all_ran, "look": look, "ran": ran}[name]

@@ -10,37 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import cache
 from inspect import isfunction, signature
-from itertools import chain, takewhile, zip_longest
+from itertools import takewhile, zip_longest
 from operator import is_
 from typing import TYPE_CHECKING
 
-from . import raised as lines
-from .compare import OffLimits, as_before, closed, copied, same, shown, sides
-from .given_names import apart
+from . import progress, raised
+from .compare import as_before, closed, copied, same, shown
+from .drawn_cases import drawn
 from .how_off import Case, how_off
-from .in_time import in_time
-from .likely_mistakes import CAUSES, Mistakes, either
-from .notebook_cells import Points, broken, judged, missing, notebook, watch
-from .raised import (
-    NOT_JUDGED,
-    Changed,
-    Unclear,
-    attempt,
-    by_answer,
-    called,
-    kind,
-    limited,
-    of_machine,
-    own_line,
-    raised,
-    text,
-    undone,
-    unjudged,
-    unnamed,
-)
-from .random_inputs import edges, inputs, secret
-from .solutions import tried
-from .start_page import after
+from .likely_mistakes import CAUSES, Mistake, Mistakes, either
+from .notebook_cells import Points, apart, broken, judged, missing, notebook, watch
+from .raised import NOT_JUDGED, Changed, Unclear
+from .random_inputs import secret
+from .solutions import TRIES, tried
 
 if TYPE_CHECKING:
     from .sharded_program import Program
@@ -68,7 +50,7 @@ class Answer:
         self.asked: tuple = ()
         self.names = [*signature(answer).parameters] if isfunction(answer) else []
         self.given: list[tuple] = []  # (what is right, arguments) of single cases
-        self.settings: list[Callable] = []  # each gives (what is right, draws by name), one after the other
+        self.settings: list[Callable] = []  # each gives (what is right, draws by name) of its cases
         self.ahead: list[tuple] = []  # (arguments, value) of the next calls that are known, the last one first
         self.shown: list[tuple] = []  # the arguments of visible cases
         self.returned = False  # the answer has given a value to the statement that is evaluated
@@ -79,9 +61,8 @@ class Answer:
         if not unseen:
             self.shown.append((args, kwargs))
         self.given.append((expected, args))
-        stated = self._stated(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen)
-        stated.case = None if kwargs else args
-        self.todo.append(stated)
+        case = None if kwargs else args
+        self._state(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen, case)
 
     def equals(self, reference: Callable, n: int = 20, **draws) -> None:
         """On n random settings of the draws, and on their edges, the answer equals `reference`.
@@ -89,34 +70,27 @@ class Answer:
         Draws stand in the order of the answer's parameters, whose names are the learner's own affair.
         """
 
-        def side(**given):
-            return self._side(reference, given)
+        cases, statement = [], len(self.todo)
 
-        def settings():
-            for named in chain(inputs(n, self.draws, draws, parts=self.part, alike=side), edges(self.draws, draws)):
-                yield reference(**copied(named)), named
+        def settings() -> list[tuple]:
+            if not cases:
+                cases.extend(drawn(reference, n, draws, self.draws, statement, self.part, self.mistakes))
+            return cases
 
         def run():
-            cases = list(settings())
-            self.ahead = self._several([tuple(named.values()) for _, named in cases])
-            for expected, named in cases:
+            self.ahead = self._several([tuple(named.values()) for _, named in settings()])
+            for expected, named in settings():
                 if message := self._compare(expected, tuple(named.values()), {}, named, unseen=True):
                     return message
 
-        side.place = len(self.todo), getattr(reference, "__code__", None)
         self.names = list(draws)
         self.settings.append(settings)
-        self.todo.append(self._stated(run, unseen=True))
+        self._state(run, unseen=True)
 
     def _several(self, cases: list[tuple]) -> list[tuple]:
         """What the first of these calls give, where the answer is in another process, the last one first."""
         several = getattr(type(self.answer), "several", None)
         return [*zip(cases, several(self.answer, cases))][::-1] if several and len(cases) > 1 else []
-
-    def _side(self, reference: Callable, given: dict) -> tuple:
-        """On which side of the edges a case is: all that its result says besides numbers, and what mistakes it would find."""
-        expected = reference(**given)
-        return sides(expected), self.mistakes.found(expected, tuple(given.values()))
 
     def law(self, sentence: str, holds: Callable) -> None:
         """`holds(f)` is true; if not, or if f raises, the learner reads the sentence."""
@@ -127,19 +101,19 @@ class Answer:
             try:
                 kept = holds(self._call)
             except Exception as e:
-                if undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False):
+                if raised.is_ours(e):
                     raise
-                if by_answer(e):
-                    said = self._unseen(e) if unseen and secret() else self._raised(e)
+                if raised.by_answer(e):
+                    said = self._raised(e, unseen)
                     if said.endswith(NOT_JUDGED):  # a name that is not known is no matter of this law
                         return said
                     return self._raised_anyway() or f"{said} It was asked for this: {_sentence(sentence)}"
-                if of_machine(e) or not self.returned:
+                if raised.of_machine(e) or not self.returned:
                     raise
                 return f"{_sentence(sentence)} What {self.name} returns has another form, so this could not be checked."
             return None if kept else f"{self.name} is not right yet: {_sentence(sentence)}"
 
-        self.todo.append(self._stated(run, unseen))
+        self._state(run, unseen)
 
     def carries(self, ask: Callable, ours: Callable, *runs: tuple) -> None:
         """The state that is handed in counts, and the answer keeps none between calls.
@@ -170,7 +144,7 @@ class Answer:
                     )
             return None
 
-        self.todo.append(self._stated(run, _Hidden.now))
+        self._state(run, _Hidden.now)
 
     def refuses(self, *args, **kwargs) -> None:
         """For these arguments the answer raises ValueError."""
@@ -184,7 +158,7 @@ class Answer:
                 return None
             return f"This input makes no sense, so raise a ValueError that says why.{self._said(args, kwargs, got, unseen)}"
 
-        self.todo.append(self._stated(run, unseen))
+        self._state(run, unseen)
 
     def wrong(self, message: str, mistake, *case) -> None:
         """A named mistake, by the value it leads to: tried whenever a value is off.
@@ -194,16 +168,16 @@ class Answer:
 
         `...` matches anything. An entry that a dict leaves out is not looked at, unless it comes first: then it has to be right.
         """
-        self.mistakes.add(message, mistake, case)
+        self.mistakes.named.append(Mistake(message, mistake, case))
 
     def evaluate(self) -> tuple[float, list[str]]:
         """Points earned and the first complaint."""
         self.ahead = []
         for i, run in enumerate(self.todo):
             if not self.ahead:
-                cases = takewhile(lambda case: case is not None, (getattr(s, "case", None) for s in self.todo[i:]))
+                cases = takewhile(lambda case: case is not None, (statement.case for statement in self.todo[i:]))
                 self.ahead = self._several(list(cases))
-            message, fault = attempt(run, self.name)
+            message, fault = raised.attempt(run, self.name)
             if message or fault:
                 return 0, [message or fault]
         return self.points, []
@@ -223,13 +197,15 @@ class Answer:
         self.returned = True
         return got
 
-    def _raised(self, e: Exception) -> str:
+    def _raised(self, e: Exception, unseen: bool = False) -> str:
         """What is said of what the answer raised when it was called last."""
+        if unseen and secret():
+            return f"{self.name} raised {raised.kind(e)} for numbers that it has not seen{raised.own_line(e)}."
         args, kwargs = self.asked or ((), {})
         call = self._call_text(args, kwargs) if callable(self.answer) else self.name
-        if len(call) > 60 and not unnamed(e):  # what was raised is the news
-            return f"{raised(self.name, e)}. (The call: {call}.)"
-        return f"{raised(call, e)}."
+        if len(call) > 60 and not raised.unnamed(e):  # what was raised is the news
+            return f"{raised.sentence(self.name, e)}. (The call: {call}.)"
+        return f"{raised.sentence(call, e)}."
 
     def _raised_anyway(self) -> str:
         """What the answer raises for the first visible case, if it does: then no law is to blame."""
@@ -237,24 +213,25 @@ class Answer:
             try:
                 self._call(*args, **kwargs)
             except Exception as e:
-                return self._raised(e) if by_answer(e) else ""
+                return self._raised(e) if raised.by_answer(e) else ""
         return ""
 
-    def _stated(self, run: Callable, unseen: bool) -> Callable:
-        """The same; if nobody has seen its numbers, what an answer raises there gives its type only: its text may hold them."""
+    def _state(self, run: Callable, unseen: bool, case: tuple | None = None) -> None:
+        """Keep a statement; if nobody has seen its numbers, what an answer raises there gives its type only: its text may hold them.
+
+        case   the arguments of the one call that it makes, if that is all
+        """
 
         def told():
             try:
                 return run()
             except Exception as e:
-                if undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False) or not by_answer(e):
+                if raised.is_ours(e) or not raised.by_answer(e):
                     raise
-                return self._unseen(e) if unseen and secret() else self._raised(e)
+                return self._raised(e, unseen)
 
-        return told
-
-    def _unseen(self, e: Exception) -> str:
-        return f"{self.name} raised {kind(e)} for numbers that it has not seen{own_line(e)}."
+        told.case = case
+        self.todo.append(told)
 
     def _compare(self, expected, args, kwargs, named=None, unseen=False) -> str | None:
         got = self._call(*args, **kwargs)
@@ -268,25 +245,25 @@ class Answer:
         cases = cache(lambda: list(self._cases()) if callable(self.answer) else [])
         others = lambda: [(c.got, tuple(c.args.values())) for c in cases()]  # noqa: E731
         causes = self.mistakes.leading(got, expected, args, kwargs, unseen, others)
-        facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._asked, *factor)  # noqa: E731
+        facts = lambda *factor: how_off(cases() or [Case({}, got, expected)], self.rtol, self._call, *factor)  # noqa: E731
         # Three that lead to one value tell less than what the values have in common.
         why = len(causes) > 2 and facts() or either(causes) or facts(self.mistakes.factor) or where
         return _sentence(why) + self._said(*((), named) if named else (args, kwargs), got, unseen)
 
-    def _asked(self, **named):
-        return self._call(*named.values())
-
     def _cases(self) -> Iterator[Case]:
         """Stated cases with what the answer gives for them; no more than take `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
-        given = (
+        given = [
             (expected, dict(zip(self.names, args))) for expected, args in self.given if len(args) == len(self.names)
-        )
-        for expected, named in chain(given, *(settings() for settings in self.settings)):
-            if time.monotonic() > until:
-                return
-            with suppress(Exception):
-                yield Case(named, self._call(*named.values()), expected)
+        ]
+        for stated in (lambda: given, *self.settings):
+            cases = stated()
+            self.ahead = self._several([tuple(named.values()) for _, named in cases])
+            for expected, named in cases:
+                if time.monotonic() > until:
+                    return
+                with suppress(Exception):
+                    yield Case(named, self._call(*named.values()), expected)
 
     def _said(self, args, kwargs, got, unseen: bool) -> str:
         """What was asked and what came. When a class is graded a hidden test gives neither, and a visible one not what came: an
@@ -321,13 +298,12 @@ def report(exercise: str, *answers: "Answer | Program", insight: str = "") -> fl
     part = ", ".join(getattr(a, "name", "") for a in answers)
     begun = any(not m.endswith(("not done yet.", NOT_JUDGED)) for _, ms in results for m in ms)
     tries = tried(exercise, passed, begun, part, earned, points)
-    stands = after(exercise) if passed or begun else ""  # the start page is brought up to date
+    stands = progress.standing_after(exercise) if passed or begun else ""  # the start page is brought up to date
     if passed:
-        lines += (
-            ["", *(textwrap.fill(line, 96) for line in codecs.decode(insight, "rot13").splitlines())] if insight else []
-        )
+        paragraphs = [textwrap.fill(line, 96) for line in codecs.decode(insight, "rot13").splitlines()]
+        lines += ["", *paragraphs] if insight else []
         lines += ["", stands] if stands else []
-    elif tries >= 3 and not passed:
+    elif tries >= TRIES:
         lines.append(f"  After three tries you may look: check.solution({exercise!r})")
     # nbgrader's Validate repeats what stands on stderr; there it also means no points, so partial credit stays on stdout.
     print("\n".join(lines), file=sys.stderr if earned == 0 and points else sys.stdout)
@@ -348,7 +324,7 @@ def run(cell: Callable) -> Points:
 
     In a notebook the check reads names of its own, apart from the learner's.
     """
-    _Hidden.now, lines.check_cell = False, cell.__code__.co_filename
+    _Hidden.now, raised.check_cell = False, cell.__code__.co_filename
     try:
         why = ""
         if notebook() is not None:
@@ -356,17 +332,18 @@ def run(cell: Callable) -> Points:
             judged(answers, cell.__name__.removesuffix("_check").replace("_", "-"))
             why = broken(answers) or next((missing(n) for n in answers if n not in cell.__globals__), "")
         if not why:
-            return Points(in_time(cell))
+            watched = progress.attended()
+            return Points(raised.Watched(cell).result() if watched else cell())
     except Unclear as e:
         why = f"{_sentence(str(e))} {NOT_JUDGED}"
     except KeyboardInterrupt as e:
         if notebook() is None:  # a command is to end
             raise
-        why = f"You stopped this check{own_line(e)}. {NOT_JUDGED}"
+        why = f"You stopped this check{raised.own_line(e)}. {NOT_JUDGED}"
     except Exception as e:
         if notebook() is None and not isinstance(e, NameError):
             raise
-        why = unjudged(e) if notebook() else f"Run the cells above first: {text(e) or kind(e)}."
+        why = raised.unjudged(e) if notebook() else f"Run the cells above first: {raised.text(e) or raised.kind(e)}."
     finally:
         _Hidden.now = False
     print(why, file=sys.stderr)
@@ -381,12 +358,12 @@ def _called(answer, *args, **kwargs):
     if not callable(answer):
         return answer
     away = hasattr(type(answer), "exported_program")  # it runs in another process, where they are closed anyway
-    with nullcontext() if away else closed(), nullcontext() if away else limited(), warnings.catch_warnings():
+    with nullcontext() if away else closed(), nullcontext() if away else raised.limited(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on stderr they cost all points here, and none when a class is graded
         if away:
-            return called(answer, args, kwargs)
+            return raised.called(answer, args, kwargs)
         own = copied(args)
-        value = called(answer, own, kwargs)
+        value = raised.called(answer, own, kwargs)
     if not as_before(own, args):
         raise Changed(value)
     return value

@@ -1,32 +1,26 @@
 """Comparing a learner's values with ours, and closing what an answer may not import."""
 
 import copy
-import pkgutil
+import math
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, lru_cache
-from importlib import import_module
-from inspect import isgeneratorfunction, unwrap
 from numbers import Number
-from types import CodeType, FunctionType
 
 import numpy as np
 
 OPEN = ("helpers.costs.rooflines.hardware", "helpers.costs.rooflines.chips", "helpers.arguments", "helpers.numeric")
 """Modules that every answer may use: data and arithmetic. The formulas are what exercises ask for."""
 
-PROGRAMS = tuple(
-    f"helpers.kernels.{room}" for room in "sharding transformers attention training inference racks".split()
-)
-CLOSED = ("helpers.costs.", "helpers.kernels.rooflines", *PROGRAMS, "helpers.trace.")
+ROOMS = "rooflines sharding transformers attention training inference racks"
+CLOSED = ("helpers.costs.", "helpers.trace.", *(f"helpers.kernels.{room}" for room in ROOMS.split()))
 """Where the formulas, the simulators and the counters are that exercises ask for: modules whose names begin so."""
 
 
-_shut: dict[int, list[tuple[FunctionType, CodeType]]] = {}
-"""What `closed` has closed just now, with the code to put back."""
+NUMBERS = int, float, np.float64
+WHOLE = 2**63  # from here on NumPy has no type for a whole number
 
 
 class OffLimits(Exception):
@@ -35,81 +29,44 @@ class OffLimits(Exception):
 
 @contextmanager
 def closed():
-    """Close the functions of `CLOSED` while an answer runs, under whatever name it imported them.
+    """Refuse calls of the functions of `CLOSED` while an answer runs, under whatever name it imported them.
 
-    A function's code is exchanged rather than its name, because `from … import f` keeps the function itself.
-    A result that `jax.jit` remembers from an earlier call is not seen.
+    Python shows each call to `look`, as it does to a profiler; what is raised there is raised by that call.
+    A result that `jax.jit` remembers from an earlier call is not seen, nor what another thread calls.
     """
-    _load("jax" in sys.modules)
-    refusals = _refusals(len(sys.modules))
-    kept = [(f, f.__code__) for f, _ in refusals]
-    _shut[id(kept)] = kept
-    for f, refusal in refusals:
-        f.__code__ = refusal
+    refused = []
+
+    def look(frame, event, _):
+        if event == "call" and (name := _formula(frame)):
+            refused.append(f"{name} is off limits inside an answer: write it out")
+            raise OffLimits(refused[0])
+
+    before = sys.getprofile()
+    sys.setprofile(look if CLOSED else before)
     try:
         yield
-    except PermissionError as e:
-        if "is off limits inside an answer" in str(e):
-            raise OffLimits(str(e)) from None
-        raise
     finally:
-        _open(kept)
+        sys.setprofile(before)
+        # Also if the answer, or JAX, has caught it and gone on: once `look` has raised, Python shows it no further calls.
+        if refused:
+            raise OffLimits(refused[0]) from None
 
 
-def reopen() -> None:
-    """Open what an answer that never ends would keep closed."""
-    for kept in [*_shut.values()][::-1]:
-        _open(kept)
+def _formula(frame) -> str:
+    """The name of the closed function that begins in this frame; "" for any other.
 
-
-def _open(kept: list[tuple[FunctionType, CodeType]]) -> None:
-    for f, code in kept:
-        f.__code__ = code
-    _shut.pop(id(kept), None)
-
-
-@lru_cache(4)
-def _refusals(modules: int) -> list[tuple[FunctionType, CodeType]]:
-    """Every function to be closed, and what stands in its place; found anew when more modules were imported."""
-    return [(f, _refusal(f).__code__) for f in _formulas()]
-
-
-def _formulas() -> list[FunctionType]:
-    """Functions, methods and properties of the closed modules."""
-    found = []
-    for m in [m for name, m in sys.modules.items() if name.startswith(CLOSED) and name not in OPEN]:
-        classes = [c for c in vars(m).values() if isinstance(c, type) and c.__module__ == m.__name__]
-        things = [(name, x) for owner in (m, *classes) for name, x in vars(owner).items() if not name.startswith("__")]
-        plain = [
-            unwrap(x.fget if isinstance(x, property) else x)
-            for _, x in things
-            if callable(x) or isinstance(x, property)
-        ]
-        found += [f for f in plain if isinstance(f, FunctionType) and f.__module__ == m.__name__ and not f.__closure__]
-    return found
-
-
-@cache
-def _load(jax: bool) -> None:
-    """Import what is to be closed, so that an answer cannot be the first to do so; JAX programs only beside JAX."""
-    _whole("helpers.costs")
-    _whole("helpers.kernels.rooflines")
-    for name in PROGRAMS if jax else ():
-        _whole(name)
-
-
-def _whole(name: str) -> None:
-    """Import a package with all that lies in it."""
-    for info in pkgutil.walk_packages(import_module(name).__path__, f"{name}."):
-        import_module(info.name)
-
-
-def _refusal(f: FunctionType) -> FunctionType:
-    text = f"{f.__module__}.{f.__qualname__} is off limits inside an answer: write it out"
-    scope: dict = {}
-    # No free names but a builtin, for it runs in f's module; a generator may only be exchanged for a generator.
-    exec(f"def refusal(*a, **k):\n raise PermissionError({text!r})\n" + " yield" * isgeneratorfunction(f), scope)
-    return scope["refusal"]
+    Records may be made and added, a function that one of these made may be called, and a module may call what it needs
+    when an answer is the first to import it.
+    """
+    module, code = str(frame.f_globals.get("__name__")), frame.f_code
+    if not module.startswith(CLOSED) or module in OPEN:
+        return ""
+    if code.co_name.startswith("__") or "<locals>" in code.co_qualname:
+        return ""
+    while frame := frame.f_back:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return ""
+    return f"{module}.{code.co_qualname}"
 
 
 def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
@@ -117,7 +74,7 @@ def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
 
     floor  numbers of an array that are smaller than this share of its largest one may be off by rtol of that share
     """
-    if expected is Ellipsis:
+    if expected is Ellipsis or _near(got, expected, rtol):
         return None
     if expected is None or isinstance(expected, (str, bool)):
         got = got.item() if getattr(got, "shape", None) == () else got  # NumPy's or JAX's
@@ -125,10 +82,9 @@ def same(got, expected, rtol: float, floor: float = 1e-6) -> str | None:
             alike = "".join(got.split()) == "".join(expected.split()) if isinstance(got, str) else got == expected
             return None if alike else "that is not it"
         return _asked(expected, got)
-    if isinstance(expected, Mapping):
-        return _same_mapping(got, expected, rtol, floor)
-    if isinstance(expected, (tuple, list)) and not (isinstance(got, np.ndarray) or hasattr(got, "__array_namespace__")):
-        return _same_sequence(got, expected, rtol, floor)
+    array = isinstance(got, np.ndarray) or hasattr(got, "__array_namespace__")
+    if isinstance(expected, Mapping) or isinstance(expected, (tuple, list)) and not array:
+        return _same_entries(got, expected, rtol, floor)
     return _same_number(got, expected, rtol, floor)
 
 
@@ -172,27 +128,35 @@ def sides(value):
     return getattr(value, "shape", ()) or "number"
 
 
-def _same_mapping(got, expected, rtol, floor):
-    if not isinstance(got, Mapping):
-        return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {kind(got)}"
-    if missing := [str(k) for k in expected if k not in got]:
-        return f"the entry {missing[0]!r} is missing"
-    return next((f"in entry {k!r}, {w}" for k, v in expected.items() if (w := same(got[k], v, rtol, floor))), None)
+def place_of(key, expected) -> str:
+    """Where an entry of a dict, a tuple or a list stands, as a message begins."""
+    named = isinstance(expected, Mapping)
+    return f"in entry {key!r}, " if named else f"value {key + 1} of {len(expected)}: "
 
 
-def _same_sequence(got, expected, rtol, floor):
-    if not isinstance(got, (tuple, list)):
+def _same_entries(got, expected, rtol, floor):
+    """What differs in a dict, a tuple or a list: its form, or the first entry that is wrong."""
+    keys = list(expected) if isinstance(expected, Mapping) else range(len(expected))
+    if isinstance(expected, Mapping):
+        if not isinstance(got, Mapping):
+            return f"a dict with the entries {', '.join(map(str, expected))} is asked for, this is {kind(got)}"
+        if missing := [str(k) for k in expected if k not in got]:
+            return f"the entry {missing[0]!r} is missing"
+    elif not isinstance(got, (tuple, list)):
         return f"{len(expected)} values are asked for, this is {kind(got)}"
-    if len(got) != len(expected):
+    elif len(got) != len(expected):
         return f"{len(expected)} values are asked for, these are {len(got)}"
-    return next(
-        (
-            f"value {i + 1} of {len(expected)}: {w}"
-            for i, (g, e) in enumerate(zip(got, expected))
-            if (w := same(g, e, rtol, floor))
-        ),
-        None,
-    )
+    differ = ((k, same(got[k], expected[k], rtol, floor)) for k in keys)
+    return next((place_of(k, expected) + difference for k, difference in differ if difference), None)
+
+
+def _near(got, expected, rtol: float) -> bool:
+    """Whether two plain numbers are alike, as `_same_number` says it: most are, and NumPy takes ten times as long."""
+    for x in (got, expected):
+        if type(x) not in NUMBERS or type(x) is int and abs(x) >= WHOLE:
+            return False
+    g, e = float(got), float(expected)  # NumPy's own warn of an overflow
+    return g == e or abs(g - e) <= rtol * max(abs(e), 1e-12) < math.inf
 
 
 def _same_number(got, expected, rtol, floor):
@@ -214,7 +178,7 @@ def _same_number(got, expected, rtol, floor):
         return None
     if e.ndim == 0:
         if rtol < 1e-4 and np.abs(g - e) < 1e-4 * np.abs(e):
-            return "that is right to four digits and no further: is some of it in float32, or rounded on the way?"
+            return "that is right to four digits only: is some of it in float32, or rounded?"
         return (
             "that is not it: too large" if g > e else "that is not it: too small" if g < e else "that is not a number"
         )
@@ -231,6 +195,11 @@ def _plain(x):
         return float(x)
     except OverflowError:
         return float("inf") if x > 0 else -float("inf")
+
+
+def alike(got, expected, rtol: float) -> bool:
+    """Whether the value is the expected one."""
+    return same(got, expected, rtol) is None
 
 
 def _asked(expected, got) -> str:

@@ -5,7 +5,7 @@ Nothing here knows an exercise. What is said holds in every case that was tried,
 
 import math
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,6 +16,7 @@ import numpy as np
 
 from . import compare
 
+LISTED = 4  # places that are named one by one
 SOME = 6  # cases in which an argument is exchanged
 FEW = 3  # cases on either side, before a threshold between them says something
 
@@ -38,21 +39,21 @@ def how_off(
 ) -> str | None:
     """A sentence without its full stop on what all wrong cases have in common, of their first wrong entry; None if nothing is known.
 
-    ask     the answer, for other arguments by name
+    ask     the answer, for other arguments in their order
     factor  what is said of the number by which the first of them is off, should nothing more be known of it
 
     >>> area = [Case({"a": a, "b": b}, a * a, a * b) for a, b in ((3, 5), (3, 10), (3, 7), (4, 4))]
     >>> how_off(area, 1e-6, ask=lambda a, b: a * a)
     'it is the same whatever b is'
     >>> how_off([Case({"n": n}, n // 2, n / 2) for n in (4, 6, 5, 12, 9)], 1e-6)
-    'it is right but where n is odd: there it is rounded down'
+    'it is right except where n is odd: there it is rounded down'
     """
-    cases = [replace(c, right=compare.same(c.got, c.expected, rtol) is None) for c in cases]
+    cases = [replace(c, right=compare.alike(c.got, c.expected, rtol)) for c in cases]
     where, path, cases = _first_wrong_entry(cases, rtol)
     wrong, right = [c for c in cases if not c.right], [c for c in cases if c.right]
     if not wrong:
         return None
-    if ask and (ignored := _ignored(cases, rtol, lambda **args: reduce(getitem, path, ask(**args)))):
+    if ask and (ignored := _ignored(cases, rtol, lambda **args: reduce(getitem, path, ask(*args.values())))):
         return where + ignored
     first = wrong[0]
     how = (
@@ -62,7 +63,7 @@ def how_off(
         or _form(first, rtol)
     )
     if place := _where(wrong, right):
-        return f"{where}it is right but where {place}" + (f": there {how}" if how else "")
+        return f"{where}it is right except where {place}" + (f": there {how}" if how else "")
     return how and where + how
 
 
@@ -81,18 +82,14 @@ def _first_wrong_entry(cases: Sequence[Case], rtol: float) -> tuple[str, list, l
         ):
             return said, path, list(cases)
         keys = list(wrong.expected) if isinstance(wrong.expected, Mapping) else range(len(wrong.expected))
-        key = next(k for k in keys if compare.same(wrong.got[k], wrong.expected[k], rtol))
-        said += f"in entry {key!r}, " if isinstance(wrong.expected, Mapping) else f"value {key + 1} of {len(keys)}: "
+        key = next(k for k in keys if not compare.alike(wrong.got[k], wrong.expected[k], rtol))
+        said += compare.place_of(key, wrong.expected)
         path.append(key)
-        entries = [Case(c.args, g, e) for c in cases for g, e in _entry(c, key)]
-        cases = [replace(c, right=compare.same(c.got, c.expected, rtol) is None) for c in entries]
-
-
-def _entry(case: Case, key) -> Iterator[tuple]:
-    try:
-        yield case.got[key], case.expected[key]
-    except (LookupError, TypeError):  # of another form in that case
-        return
+        entries = []
+        for c in cases:
+            with suppress(LookupError, TypeError):  # of another form in that case
+                entries.append(Case(c.args, c.got[key], c.expected[key]))
+        cases = [replace(c, right=compare.alike(c.got, c.expected, rtol)) for c in entries]
 
 
 # -- what it does not look at
@@ -101,15 +98,10 @@ def _entry(case: Case, key) -> Iterator[tuple]:
 def _ignored(cases: Sequence[Case], rtol: float, ask: Callable) -> str | None:
     """An argument that the answer gives the same for and we do not."""
     for name in cases[0].args:
-        pairs = [(a, b) for a, b in combinations(cases, 2) if _differ_in(a, b) == [name]]
-        moves = [p for p in pairs if compare.same(p[0].expected, p[1].expected, rtol)]
-        still = all(not compare.same(a.got, b.got, 1e-12) for a, b in pairs)
-        if (
-            still
-            and len(moves) > 1
-            and any(not a.right or not b.right for a, b in moves)
-            and _never_moves(cases, name, ask)
-        ):
+        pairs = [(a, b) for a, b in combinations(cases, 2) if _different_arguments(a, b) == [name]]
+        moves = [(a, b) for a, b in pairs if not compare.alike(a.expected, b.expected, rtol)]
+        still = len(moves) > 1 and all(compare.alike(a.got, b.got, 1e-12) for a, b in pairs)
+        if still and not all(a.right and b.right for a, b in moves) and _never_moves(cases, name, ask):
             return f"it is the same whatever {name} is"
     return None
 
@@ -119,13 +111,13 @@ def _never_moves(cases: Sequence[Case], name: str, ask: Callable) -> bool:
     tried = 0
     for case, other in list(permutations(cases[:SOME], 2)):
         with suppress(Exception):  # the two need not go together
-            if compare.same(ask(**case.args | {name: other.args[name]}), case.got, 1e-12):
+            if not compare.alike(ask(**case.args | {name: other.args[name]}), case.got, 1e-12):
                 return False
             tried += 1
     return tried >= FEW
 
 
-def _differ_in(a: Case, b: Case) -> list[str]:
+def _different_arguments(a: Case, b: Case) -> list[str]:
     return [n for n in a.args if n in b.args and not compare.as_before(a.args[n], b.args[n])]
 
 
@@ -137,7 +129,7 @@ def _relation(wrong: Sequence[Case], rtol: float) -> str | None:
     pairs = [(c.got, c.expected) for c in wrong]
     if len(pairs) < 2 or not all(_number(g) and _number(e) for g, e in pairs):
         return None
-    near = lambda a, b: compare.same(a, b, min(rtol, 1e-3)) is None  # noqa: E731
+    near = lambda a, b: compare.alike(a, b, min(rtol, 1e-3))  # noqa: E731
     if all(near(-g, e) for g, e in pairs):
         return "the sign is wrong"
     for sentence, rounded in (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round)):
@@ -151,9 +143,9 @@ def _relation(wrong: Sequence[Case], rtol: float) -> str | None:
         if all(v and near(g * v, e) for (g, e), v in zip(pairs, value)):
             return f"it is too small by exactly the factor {text}"
     for text, value in _terms(wrong):
-        for sign, much in ((1, "much"), (-1, "little")):
+        for sign, much in ((1, "large"), (-1, "small")):
             if all(v and near(g - e, sign * v) and not near(g, e) for (g, e), v in zip(pairs, value)):
-                return f"{text} too {much} is counted in it"
+                return f"it is too {much} by exactly {text}"
     return None
 
 
@@ -163,11 +155,8 @@ def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
     if len(pairs) < max(2, len(wrong)):
         return None
     by = pairs[0][0] / pairs[0][1]
-    return (
-        f"it is {by:.4g} times what it should be"
-        if all(compare.same(g, by * e, rtol) is None for g, e in pairs)
-        else None
-    )
+    same = all(compare.alike(g, by * e, rtol) for g, e in pairs)
+    return f"it is {by:.4g} times what it should be" if same else None
 
 
 def _number(x) -> bool:
@@ -205,10 +194,10 @@ def _size(x) -> float | None:
 
 
 def _where(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
-    """What holds in all wrong cases and in none of the right ones."""
-    if len(right) < 2:
+    """What holds in all wrong cases and in none of the right ones; None for a single wrong case, in which too much holds."""
+    if min(len(wrong), len(right)) < 2:
         return None
-    for text, holds in _conditions(wrong[0]):
+    for text, holds in _conditions(wrong[0].args):
         if all(_holds(holds, c) for c in wrong) and not any(_holds(holds, c) for c in right):
             return text
     return _threshold(wrong, right)
@@ -221,14 +210,8 @@ def _holds(condition: Callable, case: Case) -> bool:
         return False
 
 
-def _conditions(case: Case) -> Iterator[tuple[str, Callable]]:
-    """What may hold of arguments, the plainest first, as far as it holds in this case."""
-    for text, holds in _possible(case.args):
-        if _holds(holds, case):
-            yield text, holds
-
-
-def _possible(args: Mapping) -> Iterator[tuple[str, Callable]]:
+def _conditions(args: Mapping) -> Iterator[tuple[str, Callable]]:
+    """What may hold of arguments like these, the plainest first."""
     for n, v in args.items():
         if v is None or isinstance(v, bool | str):
             yield f"{n} is {v!r}", lambda a, n=n, v=v: type(a[n]) is type(v) and a[n] == v
@@ -285,7 +268,7 @@ def _form(case: Case, rtol: float) -> str | None:
     if g.shape != e.shape or g.ndim == 0:
         return None
     off = ~_close(g, e, rtol)
-    what = off.any() and (_in_other_places(g, e, rtol) or _filled(g, e, off) or _which(off))
+    what = off.any() and (_in_other_places(g, e, rtol) or _filled(g, e, off) or places(off))
     return what and f"{off.sum()} of {off.size} numbers are off: {what}"
 
 
@@ -300,13 +283,12 @@ def _in_other_places(g: np.ndarray, e: np.ndarray, rtol: float) -> str | None:
         return None
     for i in range(g.ndim):
         if _close(np.flip(g, i), e, rtol).all():
-            return f"they are in reverse order along axis {i}"
+            return f"they are in reverse order along dimension {i}"
         for by in (1, -1):
             if _close(np.roll(g, by, i), e, rtol).all():
-                return f"all stand one place off along axis {i}"
-    return (
-        "they are the right ones, in another order" if _close(np.sort(g, None), np.sort(e, None), rtol).all() else None
-    )
+                return f"all stand one place off along dimension {i}"
+    same = _close(np.sort(g, None), np.sort(e, None), rtol).all()
+    return "they are the right ones, in another order" if same else None
 
 
 def _filled(g: np.ndarray, e: np.ndarray, off: np.ndarray) -> str | None:
@@ -314,23 +296,34 @@ def _filled(g: np.ndarray, e: np.ndarray, off: np.ndarray) -> str | None:
     if not np.isfinite(g).all() and np.isfinite(e).all():
         return "some are NaN or infinite"
     if not g[off].any():
-        return "those are 0 that should not be"
+        return "they are 0, and should not be"
     if not e[off].any():
-        return "those should be 0: is something to be masked, or left out?"
+        return "they should be 0: is something to be masked, or left out?"
     return None
 
 
-def _which(off: np.ndarray) -> str | None:
-    """Along which axis only some places are off: the first, the last, all from one on, or all before it."""
-    for i in range(off.ndim):
-        places = np.flatnonzero(off.any(axis=tuple(d for d in range(off.ndim) if d != i)))
-        first, last, n = places[0], places[-1], off.shape[i]
-        if len(places) == n or len(places) != last - first + 1:
-            continue
-        if first == last:
-            return f"along axis {i} only at place {first}" + (", the last" if last == n - 1 else "")
-        if last == n - 1:
-            return f"along axis {i} from place {first} on"
-        if first == 0:
-            return f"along axis {i} up to place {last}"
-    return None
+def places(off: np.ndarray) -> str:
+    """Where along one dimension those stand that are off, if they stand together or are few; else "".
+
+    >>> places(np.array([[False, False, False], [False, True, True]]))
+    'they stand at 1 of 2 along dimension 0'
+    """
+    for d, n in enumerate(off.shape):
+        some = np.flatnonzero(off.any(tuple(k for k in range(off.ndim) if k != d)))
+        few, run = len(some) <= LISTED, some[-1] - some[0] + 1 == len(some)
+        if len(some) < n and (few or run):
+            where = f"{some[0]} to {some[-1]}" if run and len(some) > 2 else listed(map(str, some))
+            return f"they stand at {where} of {n} along dimension {d}"
+    return ""
+
+
+def listed(texts: Iterable[str]) -> str:
+    """The first of these, and how many more there are."""
+    texts = list(texts)
+    return "; ".join(texts[:LISTED]) + (f" and {len(texts) - LISTED} more" if len(texts) > LISTED else "")
+
+
+def common_factor(got, wanted) -> float:
+    """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
+    g, w = np.ravel(got), np.ravel(wanted)
+    return float(g @ w / (w @ w)) if np.any(w) and np.isfinite(g).all() else 0.0

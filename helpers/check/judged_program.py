@@ -10,23 +10,31 @@ is looked at gives a wrong result, or loses by what is counted. What cannot be c
 that do not say how often they run, operations without a rule.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from math import prod
 
 import jax
+from jax.extend.core import jaxprs_in_params
 
 from helpers import trace
-from helpers.trace.jaxpr.equation_costs import MATMULS, VIEWS, size
+from helpers.trace.jaxpr.equation_costs import MATMULS, VIEWS, is_literal, size
+from helpers.trace.jaxpr.walk import CALLS, needed, open_jaxpr, scan_counts
 
-from . import compare, program_arrays
+from . import compare
 from .raised import Unclear
-from .same_program import WHY
+from .traced_program import WHY
 
 ENDLESS = (
     "a while loop of the program does not say how often it runs, so it cannot be counted: let it run to a plain number"
 )
-LARGEST = 2**26  # numbers of one array in a program that is run, whose arguments are small
+OPENED = {*CALLS, "scan", "while", "cond", "shard_map"}
+"""Primitives that run what they hold in a way that is known here."""
+
+SAME_NUMBERS = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "rev", "convert_element_type", "copy"}
+"""Primitives whose result has the numbers of their operand and no others, perhaps each several times."""
+
+LARGEST = 2**28  # numbers of one array in a program that is run, whose arguments are small
 
 
 class Ran:
@@ -37,7 +45,7 @@ class Ran:
         # In JAX's types: int32 for NumPy's int64.
         self.like = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.jaxpr.in_avals]
         self._tree = jax.tree.structure(out)
-        program_arrays.refuse_hidden(self.jaxpr)
+        _refuse_hidden(self.jaxpr)
 
     def __call__(self, *arrays):
         return jax.tree.unflatten(self._tree, jax.core.eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *arrays))
@@ -45,11 +53,22 @@ class Ran:
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
         """Shapes of all arrays that it makes, in order; those of every branch of a `cond`."""
-        return [x.aval.shape for eqn in program_arrays.equations(self.jaxpr) for x in eqn.outvars]
+        return [x.aval.shape for eqn in _equations(self.jaxpr) for x in eqn.outvars]
+
+    @cached_property
+    def origins(self) -> list[tuple]:
+        """(equation, of which arguments each operand is made, of which each result) for all that are needed."""
+        found, jaxpr = [], open_jaxpr(self.jaxpr)
+        _follow(jaxpr, [frozenset([i]) for i in range(len(jaxpr.invars))], found)
+        return found
+
+    def made_of(self, *which: int) -> list:
+        """The arrays, as variables of the program, that are made of all these arguments, counted from 0."""
+        return [v for eqn, _, gives in self.origins for v, args in zip(eqn.outvars, gives) if frozenset(which) <= args]
 
     def shapes_of(self, *which: int) -> list[tuple[int, ...]]:
-        """Shapes of the arrays that are made of all these arguments, counted from 0: scores are made of queries and keys."""
-        return [v.aval.shape for v in program_arrays.made_of(self.jaxpr, which)]
+        """Their shapes: scores are made of queries and keys."""
+        return [v.aval.shape for v in self.made_of(*which)]
 
     def largest_of(self, *which: int) -> int:
         """Numbers in the largest of these."""
@@ -60,27 +79,41 @@ class Ran:
 
         Who works C keys at a time makes few of them; a product of that shape that is made for show hides none.
         """
-        these = set(program_arrays.made_of(self.jaxpr, which))
+        these = set(self.made_of(*which))
         return self._made(lambda eqn: [v for v in eqn.outvars if v in these and not shape(v.aval.shape)])
 
     def added_over(self, *these: int, but: Sequence[int]) -> list[int]:
-        """Over how many numbers each product adds that has an operand made of these arguments and not of the others.
+        """Over how many numbers each product adds that has an operand made of all these arguments and of none of the others.
 
         In softmax(q · kᵀ) · v those with an operand made of v, not of q, add over the keys that meet a query at a time.
         """
-        return program_arrays.added_over(self.jaxpr, these, but)
+        found = []
+        for eqn, takes, _ in self.origins:
+            if eqn.primitive.name == "dot_general" and any(_made_of(args, these, but) for args in takes):
+                shape, ((over, _), _) = eqn.invars[0].aval.shape, eqn.params["dimension_numbers"]
+                found.append(prod(shape[i] for i in over))
+        return found
 
     def met_at_once(self, these: int, by: int, beside: int | None = None) -> int:
         """The most numbers of one argument that an operation joins with another: how many keys a query meets at once, times H.
 
-        A sum of products meets as many keys as the product that it stands for. Of an array that stacks the argument and the one
+        A number that is repeated along a new axis counts once; arrays that are only put beside each other do not meet. A sum of
+        products meets as many keys as the product that it stands for. Of an array that stacks the argument and the one
         `beside` it, keys and values, half counts.
         """
-        return max(program_arrays.met_at_once(self.jaxpr, [these], [by], [] if beside is None else [beside]), default=0)
+        most, distinct = 0, {}
+        for eqn, takes, _ in self.origins:
+            name, sizes = eqn.primitive.name, [distinct.get(id(v), size(v)) for v in eqn.invars]
+            if name in SAME_NUMBERS:
+                distinct |= {id(v): sizes[0] for v in eqn.outvars}
+            elif name not in OPENED | {"concatenate"} and any(by in args for args in takes):
+                meets = [n // (1 + (beside in args)) for n, args in zip(sizes, takes) if _made_of(args, [these], [by])]
+                most = max(most, *meets, 0)
+        return most
 
     @property
     def largest(self) -> int:
-        """Numbers in the largest of these."""
+        """Numbers in the largest array that it makes."""
         return max(map(prod, self.shapes), default=0)
 
     @cached_property
@@ -107,13 +140,13 @@ class Ran:
         """Numbers in those arrays of each equation."""
         return self._counted(lambda v: 0 if v.name in VIEWS else sum(map(size, which(v.eqn))))
 
-    def _counted(self, of: Callable) -> int:
+    def _counted(self, count: Callable) -> int:
         """The sum over all visits, loops run out; of a cond's branches the one with most counts."""
 
         def total(visits) -> int:
-            return sum(v.times * of(v) for v in visits if not v.opens)
+            return sum(v.times * count(v) for v in visits if not v.opens)
 
-        def most(branches, here=None):
+        def most(branches, around=None):
             return max(branches, key=lambda b: total(trace.walk(b, choose=most)))
 
         self._ends()
@@ -128,6 +161,73 @@ class Ran:
         """A complaint if a loop does not say how often it runs."""
         if any(v.trips is None for v in trace.walk(self.jaxpr)):
             raise Unclear(ENDLESS)
+
+
+def _equations(jaxpr) -> Iterator:
+    """Every equation that the program needs: those of both branches of a `cond`, and of what nothing else here opens."""
+    for eqn in needed(open_jaxpr(jaxpr)):
+        yield eqn
+        for inside in jaxprs_in_params(eqn.params):
+            yield from _equations(inside)
+
+
+def _refuse_hidden(jaxpr) -> None:
+    """A complaint if something works on arrays where nobody looks: on the host, or in a primitive that is not opened."""
+    for eqn in _equations(jaxpr):
+        name = eqn.primitive.name
+        if "callback" in name:
+            raise Unclear("what the host does is not looked into: write the program without callbacks")
+        rules = [v for inside in jaxprs_in_params(eqn.params) for v in (*inside.invars, *inside.outvars)]
+        if name not in OPENED and any(
+            getattr(v.aval, "shape", ()) for v in rules
+        ):  # a rule for two numbers is no program
+            raise Unclear(f"what stands inside {name} is not looked into: write the program without it")
+
+
+def _made_of(args: frozenset, these: Sequence[int], but: Sequence[int]) -> bool:
+    """Whether something that is made of `args` is made of all these arguments, and of none of the others."""
+    return args.issuperset(these) and args.isdisjoint(but)
+
+
+def _follow(jaxpr, given: Sequence[frozenset], origins: list) -> list[frozenset]:
+    """Of which arguments each result is made, if the jaxpr's own ones are made of `given`."""
+    known = dict.fromkeys(jaxpr.constvars, frozenset()) | dict(zip(jaxpr.invars, given))
+    made_of = lambda v: frozenset() if is_literal(v) else known[v]  # noqa: E731
+    for eqn in needed(jaxpr):
+        takes = [made_of(v) for v in eqn.invars]
+        gives = _through(eqn, takes, origins)
+        known.update(zip(eqn.outvars, gives))
+        origins.append((eqn, takes, gives))
+    return [made_of(v) for v in jaxpr.outvars]
+
+
+def _through(eqn, takes: list[frozenset], origins: list) -> list[frozenset]:
+    name, params = eqn.primitive.name, eqn.params
+    if name in CALLS or name == "shard_map":
+        return _follow(open_jaxpr(params[CALLS.get(name, "jaxpr")]), takes, origins)
+    if name == "scan":
+        fixed, carried = scan_counts(eqn)
+        return _loop(open_jaxpr(params["jaxpr"]), takes, fixed, carried, frozenset(), origins)
+    if name == "while":
+        tests, fixed = params["cond_nconsts"], params["body_nconsts"]
+        ends = frozenset().union(*takes[:tests])
+        return _loop(open_jaxpr(params["body_jaxpr"]), takes[tests:], fixed, len(takes) - tests - fixed, ends, origins)
+    if name == "cond":
+        ways = [_follow(open_jaxpr(b), takes[1:], origins) for b in params["branches"]]
+        return [takes[0].union(*made_of) for made_of in zip(*ways)]
+    return [frozenset().union(*takes)] * len(eqn.outvars)
+
+
+def _loop(body, takes, fixed: int, carried: int, ends: frozenset, origins) -> list[frozenset]:
+    """What is carried is made of more from trip to trip, until nothing is new."""
+    state, rest = takes[fixed : fixed + carried], takes[fixed + carried :]
+    while True:
+        inside: list = []
+        gives = _follow(body, [*takes[:fixed], *state, *rest], inside)
+        before, state = state, [a | b | ends for a, b in zip(state, gives)]
+        if before == state:
+            origins += inside
+            return [*state, *gives[carried:]]
 
 
 def once() -> dict[str, int]:

@@ -1,11 +1,13 @@
 """The mistakes that are known to lead to a value: those that an exercise names, and factors that hint at units."""
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from . import compare
+from .how_off import common_factor
 
 CAUSES = "an add counted as well as a multiply-add, or 2 bytes for 1"
 FACTORS = (
@@ -33,6 +35,28 @@ def either(messages: list[str]) -> str | None:
     return last and " — or: ".join([*(m.rstrip(".") for m in others), last])
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """A named one.
+
+    leads_to  the value that it leads to, or a function of the arguments
+    case      the arguments of the visible case that a value is for; of any that is seen, if there are none
+    """
+
+    message: str
+    leads_to: object
+    case: tuple
+
+    def value(self, args: tuple, kwargs: dict, unseen: bool):
+        """What it leads to with these arguments; None if that is not known."""
+        if not callable(self.leads_to):
+            return None if unseen or (self.case and not _alike(args, self.case)) else self.leads_to
+        try:
+            return self.leads_to(*args, **kwargs)
+        except Exception:  # a mistake need not make sense for every input
+            return None
+
+
 class Mistakes:
     """Named ones, each by the value that it leads to.
 
@@ -40,11 +64,13 @@ class Mistakes:
     """
 
     def __init__(self, rtol: float, twice: str):
-        self.rtol, self.twice, self.named = rtol, twice, []
+        self.rtol, self.twice = rtol, twice
+        self.named: list[Mistake] = []
 
-    def add(self, message: str, mistake, case: tuple) -> None:
-        """A function of the arguments, or a value: of the visible case with these arguments, or of any that is seen."""
-        self.named.append((message, mistake, case))
+    @property
+    def functions(self) -> list[Callable]:
+        """Those of the arguments, which lead to a value in every case."""
+        return [mistake.leads_to for mistake in self.named if callable(mistake.leads_to)]
 
     def leading(self, got, expected, args: tuple, kwargs: dict, unseen: bool, others: Callable) -> list[str]:
         """The messages of mistakes that lead to this value: those first that lead to the answer's other values as well, and then
@@ -52,13 +78,24 @@ class Mistakes:
 
         others  gives (what was given, arguments) of other cases
         """
-        found = [of for of in self.named if self._leads(got, expected, self._value(of, args, kwargs, unseen))]
-        if len({message for message, *_ in found}) > 1:
-            value = lambda of, args: self._value(of, args, {}, not of[2])  # noqa: E731
-            agrees = lambda got, value: value is None or compare.same(got, value, self.rtol) is None  # noqa: E731
-            elsewhere = lambda of: all(agrees(got, value(of, args)) for got, args in others())  # noqa: E731
-            found.sort(key=lambda of: (not elsewhere(of), -_entries(self._value(of, args, kwargs, unseen))))
-        return list(dict.fromkeys(message for message, *_ in found))
+        values = ((mistake, mistake.value(args, kwargs, unseen)) for mistake in self.named)
+        leading = [
+            (mistake, value)
+            for mistake, value in values
+            if value is not None and self._same(got, value) and self._first(got, expected, value)
+        ]
+        if len({mistake.message for mistake, _ in leading}) > 1:
+            known = list(others())
+            leading.sort(key=lambda pair: (not self._agrees(pair[0], known), -_entries(pair[1])))
+        return list(dict.fromkeys(mistake.message for mistake, _ in leading))
+
+    def _same(self, got, expected) -> bool:
+        return compare.alike(got, expected, self.rtol)
+
+    def _agrees(self, mistake: Mistake, others: Sequence[tuple]) -> bool:
+        """Whether a mistake leads to what the answer gives in other cases, as far as it says anything of them."""
+        values = ((got, mistake.value(args, {}, unseen=not mistake.case)) for got, args in others)
+        return all(value is None or self._same(got, value) for got, value in values)
 
     def factor(self, got, expected, within: bool = False) -> str | None:
         """A factor that hints at a unit, or at what was counted twice, by which a number is off, or all numbers of an array.
@@ -74,46 +111,29 @@ class Mistakes:
         factors = ((2, f"that is exactly 2 times too much{twice}"), (1 / 2, f"that is exactly half{twice}"))
         if not (within and isinstance(expected, numbers.Integral)):  # a count among others has no unit
             factors += FACTORS
-        near = (m for by, m in factors if expected and compare.same(got, expected * by, min(self.rtol, 0.01)) is None)
+        near = (m for by, m in factors if expected and compare.alike(got, expected * by, min(self.rtol, 0.01)))
         return next(near, None)
 
     def found(self, expected, args: tuple) -> tuple[bool, ...]:
         """Of each function of the arguments whether it gives another value than the expected one."""
-        return tuple(self._differs(mistake, expected, args) for _, mistake, _ in self.named if callable(mistake))
-
-    def _differs(self, mistake, expected, args: tuple) -> bool:
-        try:
-            value = mistake(*args)
-        except Exception:  # a mistake need not make sense for every input
-            return False
-        return value is not None and compare.same(expected, value, self.rtol) is not None
-
-    def _value(self, named: tuple, args: tuple, kwargs: dict, unseen: bool):
-        """What a mistake leads to with these arguments; None if that is not known."""
-        _, mistake, case = named
-        if not callable(mistake):
-            return None if unseen or (case and not _alike(args, case)) else mistake
-        try:
-            return mistake(*args, **kwargs)
-        except Exception:  # a mistake need not make sense for every input
-            return None
-
-    def _leads(self, got, expected, value) -> bool:
-        return value is not None and compare.same(got, value, self.rtol) is None and self._first(got, expected, value)
+        values = [m.value(args, {}, unseen=True) for m in self.named if callable(m.leads_to)]
+        return tuple(value is not None and not self._same(expected, value) for value in values)
 
     def _first(self, got, expected, value) -> bool:
         """Whether a mistake explains the first entry that is wrong: one that comes before those that it states has another cause.
 
-        An entry that is stated as `...` may be wrong by the same mistake.
+        An entry that is stated as `...` may be wrong by the same mistake; one that the case leaves open comes before all others.
         """
         if isinstance(expected, Mapping) and isinstance(value, Mapping) and value.keys() <= expected.keys():
+            if any(expected[k] is ... and v is not ... for k, v in value.items()):
+                return True
             entries = [(got.get(k), e, value.get(k, e)) for k, e in expected.items()]
         elif isinstance(expected, tuple | list) and isinstance(value, tuple | list) and len(value) == len(expected):
             entries = list(zip(got, expected, value))
         else:
-            return compare.same(expected, value, self.rtol) is not None
-        wrong = [(e, v) for g, e, v in entries if v is not ... and compare.same(g, e, self.rtol) is not None]
-        return bool(wrong) and compare.same(*wrong[0], self.rtol) is not None
+            return not self._same(expected, value)
+        wrong = [(e, v) for g, e, v in entries if v is not ... and not self._same(g, e)]
+        return bool(wrong) and not self._same(*wrong[0])
 
 
 def _entries(value) -> int:
@@ -131,25 +151,19 @@ def _common_factor(got, expected, rtol: float) -> str | None:
         return None
     if np.shape(got) != np.shape(expected) or np.count_nonzero(e) < 2 or not np.isfinite([g, e]).all():
         return None
-    by = float(g @ e / (e @ e))
-    if not by or compare.same(g, by * e, rtol) is not None:
+    by = common_factor(g, e)
+    if not by or not compare.alike(g, by * e, rtol):
         return None
-    return (
-        "the sign is wrong"
-        if compare.same(by, -1, rtol) is None
-        else f"every number is {by:.4g} times what it should be"
-    )
+    return "the sign is wrong" if compare.alike(by, -1, rtol) else f"every number is {by:.4g} times what it should be"
 
 
 def _alike(args: tuple, case: tuple) -> bool:
     """Whether these are the arguments of that case."""
-    return len(args) == len(case) and all(
-        a is c or compare.same(a, c, 0) is None or _equal(a, c) for a, c in zip(args, case)
-    )
 
+    def alike(a, c) -> bool:
+        try:
+            return a is c or compare.alike(a, c, 0) or type(a) is type(c) and bool(a == c)
+        except Exception:  # arrays, and what does not compare
+            return False
 
-def _equal(a, c) -> bool:
-    try:
-        return type(a) is type(c) and bool(a == c)
-    except Exception:  # arrays, and what does not compare
-        return False
+    return len(args) == len(case) and all(map(alike, args, case))

@@ -1,17 +1,28 @@
-"""In a notebook: what the number under a check is, and which names stand for an older answer, because the cell that defines them
-ended badly since, or defines something else now.
+"""In a notebook: what the number under a check is, which names a check reads, and which of them stand for an older answer, because the
+cell that defines them ended badly since, or defines something else now.
+
+The course's names are made anew for each check, whatever a learner's kernel has, and the answers are the learner's:
+notebooks/given_cells.json holds what the released notebooks give, by chapter and by exercise, a statement at a time.
 
 IPython tells before and after each cell. A check that uses such a name judges nothing, for it would judge what the cell was before;
 nothing that the learner sees there would be about what the learner wrote. A cell is known by the id that JupyterLab sends along.
 """
 
+import builtins
+import dis
+import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType
 
-from .raised import NOT_JUDGED, first_line, last_own_line
+from .raised import NOT_JUDGED, at_line, first_line, last_own_line
 
 DEFINES = re.compile(r"^(?:async +)?(?:def|class) +(\w+)|^(\w+) *(?::[^=\n]+)?=(?!=)", re.M)
+
+CELLS = Path(__file__).resolve().parents[2] / "notebooks/given_cells.json"
 
 _broken: dict[str, str] = {}
 _makers: dict[str, str] = {}  # name -> id of the cell that defined it last
@@ -84,10 +95,8 @@ def does(source: str) -> str:
 
 def _text(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
-        line = f", at line {error.lineno}: `{error.text.strip()}`" if error.text else ""
-        return f"{error.msg}{line}"
-    number, text = last_own_line(error)
-    return first_line(error) + (f", at line {number}: `{text}`" if text else "")
+        return f"{error.msg}{at_line(error.lineno, (error.text or '').strip())}"
+    return first_line(error) + at_line(*last_own_line(error))
 
 
 def broken(used: Iterable[str]) -> str:
@@ -104,7 +113,7 @@ def missing(name: str) -> str:
     """A sentence on a name that no cell has defined; what ran before the check may have another."""
     history = getattr(getattr(notebook(), "history_manager", None), "input_hist_raw", [])
     last = history[-2] if len(history) > 2 else ""
-    if name not in names(last) and "check.run(" not in last and (now := does(last)) != "defines nothing":
+    if name not in names(last) and "check.exercise(" not in last and (now := does(last)) != "defines nothing":
         return f"The cell that ran last {now}; the check calls {name}. {NOT_JUDGED}"
     return f"The check calls {name}, which no cell has defined without an error: run the cell above, then this one. {NOT_JUDGED}"
 
@@ -127,3 +136,56 @@ class Points(float):
 
     def _repr_html_(self) -> str:
         return f"<small>{self:g} {'point' if self == 1 else 'points'}: the number that grading reads</small>"
+
+
+@cache
+def _cells() -> dict[str, list[str]]:
+    # Where helpers stand alone, the kernel's names have to do.
+    return json.loads(CELLS.read_text(encoding="utf-8")) if CELLS.exists() else {}
+
+
+def given(check: str) -> tuple[dict[str, object], dict[str, Exception]]:
+    """What the course gives to a check, by the name of its function; and of statements that fail here, why, by the names they make.
+
+    >>> sorted(given("ch01_q21_check")[0].keys() & {"A100", "math", "PROGRAMS"}), given("another")
+    (['A100', 'math'], ({}, {}))
+    """
+    found, scope, failed = re.match(r"(ch\d\d)_(q\d\d)_", check), {"__name__": "__main__"}, {}
+    for key in (found[1], f"{found[1]}-{found[2]}") if found else ():
+        for statement in _cells().get(key, ()):
+            try:
+                exec(compile(statement, str(CELLS), "exec"), scope)
+            except Exception as e:  # JAX has started with too few devices, or a package is not here
+                failed |= dict.fromkeys(re.findall(r"\w+", statement), e)
+    return {name: value for name, value in scope.items() if not name.startswith("__")}, failed
+
+
+def read_by(code: CodeType) -> set[str]:
+    """Global names that a function reads, those of the functions within it too.
+
+    >>> sorted(read_by((lambda f: [f(x) + a for x in b.c]).__code__))
+    ['a', 'b']
+    """
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return own.union(*(read_by(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+def apart(cell: Callable) -> tuple[Callable, list[str]]:
+    """A check that reads the course's names and its answers, and nothing else of the learner's; and those answers.
+
+    An exception says why something that the check reads cannot be made here.
+    """
+    ours, failed = given(cell.__name__)
+    answers = sorted(read_by(cell.__code__) - ours.keys() - vars(builtins).keys())
+    if why := next((failed[n] for n in answers if n in failed), None):
+        raise why
+    theirs = cell.__globals__
+    bring(ours, theirs)
+    scope = ours | {name: theirs[name] for name in (*answers, "__name__", "__builtins__") if name in theirs}
+    return FunctionType(cell.__code__, scope, cell.__name__, cell.__defaults__, cell.__closure__), answers
+
+
+def bring(given: dict[str, object], kernel: dict[str, object]) -> None:
+    """Put what the course gives into a kernel that lacks it, because answers use it too."""
+    for name, value in given.items():
+        kernel.setdefault(name, value)

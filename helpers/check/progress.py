@@ -1,25 +1,46 @@
-"""What a learner has won and tried, kept across days: progress.json beside the work.
+"""What a learner has won and tried, kept across days, and the start page that says so: progress.json and README.md beside the work.
 
 A check writes it, and only where somebody sits before the notebook: never while work is graded, validated or built.
 Points are kept by exercise and part; what an exercise is worth is always asked of its present page, so that a changed exercise
-is at most not passed any more.
+is at most not passed any more. The same sentence says where a learner stands after a check, in Validate, from `make check` and on
+the start page: notebooks/README.md lists chapters and exercises, progress.json says what of them is done.
 """
 
 import contextlib
 import json
 import math
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from . import replaced
+from helpers.study_time import spent
+
 from .notebook_cells import notebook
 
 NAME = "progress.json"
 Parts = dict[str, dict[str, dict]]
 """{exercise: {part: {"won", "of", "tries", "begun", "passed"}}}, days as 2026-11-26."""
+
+REPLACED_BY = {
+    "2.13": "2.11",
+    "3.4": "3.5",
+    "6.17": "6.19",
+}
+"""Exercises that are gone, each with the one that replaces it. Their numbers are not given again: links to them lead to the
+exercises that replace them, and a learner's pass counts for these. Points in a gradebook stay what they were; CHANGELOG.md says
+what to regrade."""
+
+PAGE = "README.md"
+BY_HAND = "a person grades it"
+ROW = re.compile(
+    r"^(?P<kept>\| \[(?P<number>\d+\.\d+)\]\((?P<link>[^)]*)\) .* \| (?P<minutes>\d+) min \| (?P<points>[\d.]+) \|)(?P<state>.*)\|$",
+    re.M,
+)
+SUM = re.compile(r"^(\| (?:(\d+) · .*?|\*\*in all\*\* .*?) \|)(?:[^|\n]*\|){5}$", re.M)
 
 _noted: Parts = {}
 _said: set[str] = set()
@@ -34,13 +55,13 @@ def attended() -> bool:
     return bool(asked.get("content", {}).get("allow_stdin"))
 
 
-def place(here: Path | None = None) -> Path:
+def place(folder: Path | None = None) -> Path:
     """The file for work in this folder: in work/ of the course, or beside the notebook where there is no course."""
-    here = (here or Path.cwd()).resolve()
-    course = here.parent.parent
-    if here.parent.name in ("work", "notebooks") and (course / "notebooks" / "README.md").is_file():
+    folder = (folder or Path.cwd()).resolve()
+    course = folder.parent.parent
+    if folder.parent.name in ("work", "notebooks") and (course / "notebooks" / "README.md").is_file():
         return course / "work" / NAME
-    return here / NAME
+    return folder / NAME
 
 
 def _understood(part: object) -> bool:
@@ -62,11 +83,11 @@ def read(path: Path) -> Parts:
         isinstance(own, dict) and all(map(_understood, own.values())) for own in parts.values()
     ):
         raise ValueError(f"{path.name} does not hold what checks write")
-    for gone in replaced.BY.keys() & parts.keys():
+    for gone in REPLACED_BY.keys() & parts.keys():
         own = [*parts[gone].values()]
         if own and all(part["won"] >= part["of"] for part in own):  # a pass in part was a part of another question
             last = max(own, key=lambda part: part.get("passed") or "")
-            parts.setdefault(replaced.current(gone), {})[gone] = last
+            parts.setdefault(current_number(gone), {})[gone] = last
     return parts
 
 
@@ -130,12 +151,12 @@ def merged(old: dict | None, new: dict) -> dict:
     return {"won": won, "of": new["of"], "tries": max(old["tries"], new["tries"]), **days}
 
 
-def note(exercise: str, part: str, won: float, of: float, tries: int) -> None:
+def note(exercise: str, part: str, won: float, worth: float, tries: int) -> None:
     """Keep what a check found of a part of an exercise, and show it on the start page."""
     if not attended():
         return
     today = str(date.today())
-    new = {"won": won, "of": of, "tries": tries, "begun": today, "passed": today if won >= of else None}
+    new = {"won": won, "of": worth, "tries": tries, "begun": today, "passed": today if won >= worth else None}
     own = _noted.setdefault(exercise, {})
     own[part] = merged(own.get(part), new)
     path = place()
@@ -152,17 +173,159 @@ def _add(path: Path) -> None:
             parts.setdefault(number, {})[name] = merged(parts.get(number, {}).get(name), record)
     if json.dumps(parts, sort_keys=True) == before:
         return
+    by_number = lambda exercise: [int(n) if n.isdigit() else 0 for n in exercise[0].split(".")]  # noqa: E731
     try:
-        write(path, json.dumps({"exercises": dict(sorted(parts.items(), key=_order))}, indent=1) + "\n")
+        write(path, json.dumps({"exercises": dict(sorted(parts.items(), key=by_number))}, indent=1) + "\n")
     except OSError as error:
         say(f"Progress is not kept: {path} cannot be written ({error.strerror}).")
-
-
-def _order(item: tuple[str, object]) -> tuple[int, ...]:
-    return tuple(int(n) if n.isdigit() else 0 for n in item[0].split("."))
 
 
 def won(parts: Parts, exercise: str) -> float:
     """Points of an exercise so far; infinity if one that it replaces has passed, whatever it is worth now."""
     own = parts.get(exercise, {})
-    return math.inf if replaced.BY.keys() & own.keys() else sum(part["won"] for part in own.values())
+    return math.inf if REPLACED_BY.keys() & own.keys() else sum(part["won"] for part in own.values())
+
+
+def current_number(exercise: str) -> str:
+    """The exercise that has this number or replaces the one that had it.
+
+    >>> current_number("1.1")
+    '1.1'
+    """
+    while exercise in REPLACED_BY:  # what replaced it may be gone as well
+        exercise = REPLACED_BY[exercise]
+    return exercise
+
+
+def former_numbers(exercise: str) -> list[str]:
+    """Exercises that this one replaces.
+
+    >>> former_numbers("1.1")
+    []
+    """
+    return [gone for gone in REPLACED_BY if current_number(gone) == exercise]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of one exercise that a check judges.
+
+    points  it is worth now
+    won     of them, the most so far
+    begun   whether an answer was tried
+    """
+
+    number: str
+    points: float
+    won: float = 0
+    begun: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return self.won >= self.points
+
+
+def following(standings: Sequence[Standing]) -> str:
+    """The first exercise that has not passed; "" if all have."""
+    return next((s.number for s in standings if not s.passed), "")
+
+
+def total(standings: Sequence[Standing], title: str = "") -> str:
+    """Points, exercises passed, and what is next.
+
+    title  of these exercises, if they are not one chapter
+
+    >>> total([Standing("3.1", 3, 3), Standing("3.2", 2, 1, begun=True), Standing("3.3", 4)])
+    'Chapter 3: 4 of 9 points, 1 of 3 exercises passed; next: 3.2.'
+    """
+    title = title or f"Chapter {standings[0].number.split('.')[0]}"
+    won, points = sum(min(s.won, s.points) for s in standings), sum(s.points for s in standings)
+    after = following(standings)
+    said = f"{title}: {won:g} of {points:g} points, {sum(s.passed for s in standings)} of {len(standings)} exercises passed"
+    return f"{said}; next: {after}." if after else f"{said}."
+
+
+def row(
+    number: str, link: str, title: str, stars: str, importance: int, minutes: int, points: float, judged: bool
+) -> str:
+    """An exercise's line in the table of its chapter."""
+    state = " " if judged else f" {BY_HAND} "
+    return f"| [{number}]({link}) {title} | {stars} | {importance}/5 | {minutes} min | {points:g} |{state}|"
+
+
+def standings(text: str, parts: Parts) -> list[Standing]:
+    """Where the learner stands with each exercise of a start page that a check judges."""
+    return [
+        Standing(m["number"], float(m["points"]), won(parts, m["number"]), m["number"] in parts)
+        for m in ROW.finditer(text)
+        if m["state"].strip() != BY_HAND
+    ]
+
+
+def state(m: re.Match, parts: Parts) -> str:
+    """The last cell of an exercise's line."""
+    own = parts.get(m["number"])
+    if m["state"].strip() == BY_HAND or not own:
+        return m["state"] if m["state"].strip() == BY_HAND else " "
+    one = Standing(m["number"], float(m["points"]), won(parts, m["number"]), True)
+    days = [part.get("passed") or part["begun"] for part in own.values()]
+    if one.passed:
+        return f" passed {max(days)} "
+    points = f", {one.won:g} of {one.points:g} points" if one.won else ""
+    return f" begun {min(part['begun'] for part in own.values())}{points} "
+
+
+def sums(judged: Sequence[Standing], rows: dict[str, re.Match]) -> str:
+    """The last cells of a chapter's line: points, passed, begun, minutes left, next."""
+    won, points = sum(min(s.won, s.points) for s in judged), sum(s.points for s in judged)
+    begun = sum(s.begun and not s.passed for s in judged)
+    left = sum(int(rows[s.number]["minutes"]) for s in judged if not s.passed)
+    after = following(judged)
+    cells = [
+        f"{won:g} of {points:g}",
+        f"{sum(s.passed for s in judged)} of {len(judged)}",
+        str(begun or "–"),
+        spent(left) if left else "–",
+        f"[{after}]({rows[after]['link']})" if after else "–",
+    ]
+    return "".join(f" {cell} |" for cell in cells)
+
+
+def with_state(text: str, parts: Parts) -> str:
+    """A start page, with or without another state, with this one."""
+    rows = {m["number"]: m for m in ROW.finditer(text)}
+    every = standings(text, parts)
+    text = ROW.sub(lambda m: f"{m['kept']}{state(m, parts)}|", text)
+
+    def chapter(m: re.Match) -> str:
+        own = [s for s in every if m[2] in (None, s.number.split(".")[0])]
+        return m[1] + sums(own, rows) if own else m[0]
+
+    return SUM.sub(chapter, text)
+
+
+def refresh(folder: Path) -> None:
+    """Bring a learner's start page up to date with progress.json beside it; OSError if it cannot be written."""
+    page = folder / PAGE
+    if not page.is_file():
+        return
+    text = page.read_text(encoding="utf-8")
+    new = with_state(text, kept(folder / NAME))
+    if new != text:
+        write(page, new)
+
+
+def standing_after(exercise: str) -> str:
+    """Where the learner stands in the exercise's chapter, for the end of a check; "" where nobody keeps that."""
+    if not attended():
+        return ""
+    path = place()
+    try:
+        refresh(path.parent)
+        pages = (path.parent / PAGE, path.parent.parent / "notebooks" / PAGE)
+        text = next((p.read_text(encoding="utf-8") for p in pages if p.is_file()), "")
+    except OSError as error:
+        say(f"The start page cannot be brought up to date ({error.strerror}).")
+        return ""
+    own = [s for s in standings(text, kept(path)) if s.number.split(".")[0] == exercise.split(".")[0]]
+    return total(own) if own else ""

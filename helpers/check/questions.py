@@ -17,6 +17,7 @@ The page checks it by a script that decides as `verdict` does, the notebook by `
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 ITEM = re.compile(r"^([=?]) (.+?): (.+)$")
@@ -141,25 +142,23 @@ def question(guess, replies: Mapping, right, unit: str | None = None, within: fl
     >>> question("x", {6: "two hops each way."}, 6, unit="hops")
     The guess is to be a number (hops), such as 100 or 1e5; it is 'x'.
     """
+    wanted, example, found = _wanted(replies, unit), "", None
     if guess is None:
-        print(f"No guess yet: write {_wanted(replies, unit)} after guess =, and run both cells again.")
-    elif unit is None:
-        told = replies.get(str(guess).strip().strip("()").lower())
-        if told is None:
-            print(f"The guess is to be {_wanted(replies, unit)}; it is {guess!r}.")
-        else:
-            good = str(guess).strip().strip("()").lower() == right
-            print("Right:" if good else "Not yet:", told)
+        print(f"No guess yet: write {wanted} after guess =, and run both cells again.")
+        return
+    if unit is None:
+        letter = str(guess).strip().strip("()").lower()
+        found = (letter == right, replies[letter]) if letter in replies else None
     else:
-        try:
+        example, value = ", such as 100 or 1e5", math.nan
+        with suppress(TypeError, ValueError, ZeroDivisionError):
             value = number(guess) if isinstance(guess, str) else float(guess)
-        except (TypeError, ValueError, ZeroDivisionError):
-            value = math.nan
-        if math.isnan(value) or isinstance(guess, bool):
-            print(f"The guess is to be {_wanted(replies, unit)}, such as 100 or 1e5; it is {guess!r}.")
-        else:
-            good, told = verdict(value, replies, right, within)
-            print("Right:" if good else "Not yet:", told)
+        if not math.isnan(value) and not isinstance(guess, bool):
+            found = verdict(value, replies, right, within)
+    if found is None:
+        print(f"The guess is to be {wanted}{example}; it is {guess!r}.")
+    else:
+        print("Right:" if found[0] else "Not yet:", found[1])
 
 
 def _wanted(replies: Mapping, unit: str | None) -> str:

@@ -1,11 +1,18 @@
-"""What is said of an exception that came out of a learner's code: its type, its text, and the learner's own line."""
+"""What is said of an exception that came out of a learner's code, its type, its text, and the learner's own line; and of code that
+does not end.
+"""
 
+import contextvars
+import ctypes
 import linecache
 import signal
+import sys
 import sysconfig
 import textwrap
 import threading
+import time
 import traceback
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +24,8 @@ NOT_JUDGED = "Nothing is judged."
 """How a message ends that is about no mistake of the learner's: it counts no try."""
 check_cell = ""
 """The file of the check that runs: a cell as well, but none of the learner's."""
+SPEAKS, ENDS = 2, 60  # seconds
+STACK = 1 << 26  # bytes: a thread's own is too small for deep programs, on macOS by far
 LIBRARIES = (sysconfig.get_path("stdlib"), str(Path(__file__).resolve().parents[1]), "<frozen")
 
 
@@ -29,10 +38,10 @@ class Changed(Unclear):
 
     def __init__(self, value):
         self.value = value
-        super().__init__("the answer changes what it is given, which whoever calls it still needs: work on a copy")
+        super().__init__("the answer changes an argument in place: work on a copy")
 
 
-def raised(called: str, e: Exception) -> str:
+def sentence(called: str, e: Exception) -> str:
     """A sentence without its full stop.
 
     called  the call that raised it, as the learner would write it, or the answer's name
@@ -65,7 +74,7 @@ def unnamed(e: BaseException) -> bool:
 
 def own_line(e: BaseException) -> str:
     """ ", at line 3: `…`": the last line of the learner's own cells that was at work; "" if there is none."""
-    return _at(*last_own_line(e, inside=False))
+    return at_line(*last_own_line(e, inside=False))
 
 
 def line_at_work(frame) -> str:
@@ -75,10 +84,10 @@ def line_at_work(frame) -> str:
         if not found[0] and _is_cell(frame.f_code.co_filename):
             found = frame.f_lineno, linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         frame = frame.f_back
-    return _at(*found) if frame else ""
+    return at_line(*found) if frame else ""
 
 
-def _at(number: int, text: str) -> str:
+def at_line(number: int, text: str) -> str:
     return f", at line {number}: `{textwrap.shorten(text, 120, placeholder=' …')}`" if text else ""
 
 
@@ -142,6 +151,81 @@ def limited(seconds: int = 60):
         signal.signal(signal.SIGALRM, before)
 
 
+class Watched:
+    """A check under way where somebody waits for it: after two seconds it says so, after a minute it ends.
+
+    It runs in a thread of its own: while that is in compiled code, only another one can speak, and give up.
+    """
+
+    def __init__(self, check: Callable):
+        self.gave, self.raised, self.said, self.seconds = None, None, None, 0
+        self.ended = threading.Event()  # an interrupted `join` takes a thread for ended (Python 3.11)
+        before = threading.stack_size(STACK)
+        self.thread = threading.Thread(target=contextvars.copy_context().run, args=(self._run, check), daemon=True)
+        self.begun, self.used = time.monotonic(), time.process_time()
+        self.thread.start()
+        threading.stack_size(before)
+
+    def _run(self, check: Callable) -> None:
+        try:
+            self.gave = check()
+        except BaseException as e:
+            self.raised = e
+        finally:
+            self.ended.set()
+
+    def result(self):
+        """What check() gives; Unclear if it does not end, KeyboardInterrupt if somebody stops it, both with the line that was at work."""
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            self._stop(KeyboardInterrupt)
+        finally:
+            if self.said:
+                self.said.update({"text/plain": ""}, raw=True)
+        if isinstance(self.raised, Late):
+            line = own_line(self.raised)
+            raise Unclear(
+                f"{'Your function' if line else 'The check'} has not ended after a minute{line}: does a loop never end?"
+            )
+        if self.raised is not None:
+            raise self.raised
+        return self.gave
+
+    def _wait(self) -> None:
+        while not self.ended.wait(0.2):
+            wall, busy = time.monotonic() - self.begun, time.process_time() - self.used
+            # A busy machine is no fault, so the minute is one of the processor, but for those who sleep.
+            if wall >= ENDS and not 1 < busy < ENDS or wall >= 10 * ENDS:
+                return self._stop(Late)
+            if wall >= max(SPEAKS, self.seconds + 1):
+                self.seconds = int(wall)
+                self._say()
+
+    def _say(self) -> None:
+        """One line below the check, written anew every second."""
+        from IPython.display import display
+
+        line = self._line()
+        text = {"text/plain": f"{'running your function' if line else 'checking'}, {self.seconds} s{line} …"}
+        if self.said is None:
+            self.said = display(text, raw=True, display_id=True)
+        else:
+            self.said.update(text, raw=True)
+
+    def _line(self) -> str:
+        return line_at_work(sys._current_frames().get(self.thread.ident))
+
+    def _stop(self, kind: type[BaseException]) -> None:
+        """End the thread by an exception, which meets it between two steps of Python; what never comes to one is left behind."""
+        line = self._line()
+        for _ in range(3):  # an answer may hold one back
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread.ident), ctypes.py_object(kind))
+            if self.ended.wait(1):
+                return
+        raise Unclear(f"Your function cannot be stopped{line}: restart the kernel, which ends it; what you wrote stays")
+
+
 def by_answer(e: BaseException) -> bool:
     """Whether an exception is the answer's: a line of its own was at work, or the call itself failed.
 
@@ -169,6 +253,11 @@ def undone(e: BaseException) -> bool:
     return not str(e) or hasattr(e, "own_line") or not _in_library(last)
 
 
+def is_ours(e: BaseException) -> bool:
+    """Whether an exception has a sentence of ours, or says that the answer is not done: it is told as it is."""
+    return undone(e) or isinstance(e, (OffLimits, Unclear)) or getattr(e, "ours", False)
+
+
 def of_machine(e: BaseException) -> bool:
     """Whether no value of an answer can lead to this: the check or the machine lacks something."""
     kinds = NameError, ImportError, OSError, MemoryError
@@ -192,7 +281,7 @@ def attempt(run, name: str) -> tuple:
     except Exception as e:
         if undone(e):
             return None, f"{name} is not done yet."
-        return None, f"{raised(name, e)}." if by_answer(e) else unjudged(e)
+        return None, f"{sentence(name, e)}." if by_answer(e) else unjudged(e)
 
 
 def first_line(e: BaseException) -> str:

@@ -16,16 +16,14 @@ Draw = Callable[[random.Random], object]
 NEAR = 0.03
 CONSTANT = 30
 TRIES = 100  # of moved values, until a case has as many on each side of every edge as the class's
-kept: dict | None = None
-"""The class's values of cases and their sides, where many of a class are judged in one process: the checker's, for an assignment."""
 
 
 class Moved(random.Random):
     """The class's draws, of which those from many values are the submission's own: seeds of arrays, say."""
 
-    def __init__(self, shared: str, own: str):
+    def __init__(self, shared: str, submission: str):
         super().__init__(shared)
-        self.own = random.Random(own)
+        self.own = random.Random(submission)
 
     def getrandbits(self, k: int) -> int:
         return super().getrandbits(k) if k <= 24 else self.own.getrandbits(k)
@@ -71,21 +69,19 @@ def moved(r: random.Random, x: float, low: float = 0, high: float = math.inf, mu
 
 def ints(low: int, high: int, multiple: int = 1) -> Draw:
     """Integers from low to high, evenly spread over orders of magnitude, divisible by `multiple`."""
-    if not 0 < low <= high:
-        raise ValueError(f"integers are drawn from a range of positive numbers, got {low} to {high}")
-    spread = _spread(low, high)
+    spread = _spread("integers", low, high)
     return lambda r: moved(r, max(multiple, round(spread(r) / multiple) * multiple), low, high, multiple)
 
 
 def floats(low: float, high: float) -> Draw:
     """Floats from low to high, evenly spread over orders of magnitude."""
-    if not 0 < low <= high:
-        raise ValueError(f"floats are drawn from a range of positive numbers, got {low} to {high}")
-    spread = _spread(low, high)
+    spread = _spread("floats", low, high)
     return lambda r: moved(r, spread(r), low, high)
 
 
-def _spread(low: float, high: float) -> Draw:
+def _spread(kind: str, low: float, high: float) -> Draw:
+    if not 0 < low <= high:
+        raise ValueError(f"{kind} are drawn from a range of positive numbers, got {low} to {high}")
     return lambda r: math.exp(r.uniform(math.log(low), math.log(high)))
 
 
@@ -115,18 +111,25 @@ def _shared() -> str:
 
 
 def inputs(
-    n: int, name: str, draws: dict[str, Draw], shapes: bool = False, parts: bool = False, alike: Callable | None = None
+    n: int,
+    name: str,
+    draws: dict[str, Draw],
+    shapes: bool = False,
+    parts: bool = False,
+    alike: Callable | None = None,
+    once: Callable = lambda key, make: make(),
 ) -> Iterator[dict]:
     """n settings of the draws, fixed by the name and by COURSE_SEED (default 0), or by seeds made from a secret.
 
     shapes  they are sizes of arrays, the same for a whole class
     parts   parts of the answer have points of their own: near the class's, and each submission's own
     alike   what a setting's values must leave as the class's have it, with parts: the side of each edge that they are on
+    once    (key, a function) -> what that gives, which is one for a class
     """
     for i in range(n):
         at = {k: f"{name}/{k}/{i}" for k in draws}
         if parts:
-            yield _beside(draws, at, alike)
+            yield _beside(draws, at, alike, once)
         else:
             chosen = os.environ.get("COURSE_SEED", "0") if shapes else seed()
             yield {k: d(random.Random(f"{chosen}/{at[k]}")) for k, d in draws.items()}
@@ -151,16 +154,16 @@ def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
             }
 
 
-def _beside(draws: dict[str, Draw], at: dict[str, str], alike: Callable | None) -> dict:
+def _beside(draws: dict[str, Draw], names: dict[str, str], alike: Callable | None, once: Callable) -> dict:
     """A setting near the class's; the class's own, should none be found that is alike."""
-    shared = {k: f"{_shared()}/{at[k]}" for k in draws}
-    own = ({k: d(Moved(shared[k], f"{seed()}/{at[k]}/{n}")) for k, d in draws.items()} for n in range(TRIES))
+    shared = {k: f"{_shared()}/{names[k]}" for k in draws}
+    own = ({k: d(Moved(shared[k], f"{seed()}/{names[k]}/{n}")) for k, d in draws.items()} for n in range(TRIES))
     if alike is None:
         return next(own)
-    known = kept if kept is not None and hasattr(alike, "place") else {}
-    key = getattr(alike, "place", None), *shared.values()
-    if key not in known:
+
+    def of_class():
         theirs = {k: d(random.Random(shared[k])) for k, d in draws.items()}
-        known[key] = theirs, alike(**theirs)
-    theirs, side = known[key]
+        return theirs, alike(**theirs)
+
+    theirs, side = once(tuple(shared.values()), of_class)
     return next((moved for moved in own if alike(**moved) == side), theirs)

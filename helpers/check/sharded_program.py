@@ -15,32 +15,33 @@ exported program is read. Sizes as large as in life are traced only; `equals` ru
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import numpy as np
 
-from helpers import show
+from helpers import show, trace
 from helpers.costs.sharding import sharded_array
+from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.kernels import mesh as meshes
-from helpers.trace.jaxpr.collectives import short
-from helpers.trace.stablehlo.collectives import axis_sizes
+from helpers.trace.jaxpr.equation_costs import short
 
 from .compare import closed, kind
 from .judged_program import once
 from .likely_mistakes import either
 from .raised import called, limited
 from .random_inputs import Extreme, inputs, seed
-from .same_program import Shrinking, unlike
-from .sending_rules import SendingRules
-from .sharded_results import SHARES, compared, drawn, held_exactly, widened
-from .traced_program import NOTATION, Reading, Setting, Unclear, own, told
-from .wrong_blocks import described
+from .sending_rules import SendingRules, kinds_of, statement
+from .traced_program import NOTATION, Reading, Setting, Shrinking, Unclear, own, reading, reading_like, told, unlike
+from .wrong_blocks import Blocks, described, is_narrow, is_whole, place
 
 LARGEST = 2**22  # numbers in the arrays that `equals` makes
+SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
+"""How many of the narrow floats that are drawn are not 0: as many as add up to what the type holds."""
 
 
 class Program(SendingRules):
@@ -73,17 +74,22 @@ class Program(SendingRules):
     def fits(self, limit: float) -> None:
         """A device holds its blocks of the arguments, and beside them the result or the largest array that it makes."""
         self.limited = True
+        self._fits(limit)
 
-        def run():
-            args, out, made = self.holds
-            if args + max(out, made) <= limit:
-                return None
-            parts = f"arguments {show.bytes(args)}, result {show.bytes(out)}, the largest array on the way {show.bytes(made)}"
-            return f"{show.bytes(args + max(out, made))} per device, the limit is {show.bytes(limit)} ({parts})."
+    @statement
+    def _fits(self, limit: float) -> str | None:
+        args, out, made = self.holds
+        if args + max(out, made) <= limit:
+            return None
+        parts = (
+            f"arguments {show.bytes(args)}, result {show.bytes(out)}, the largest array on the way {show.bytes(made)}"
+        )
+        return f"{show.bytes(args + max(out, made))} per device, the limit is {show.bytes(limit)} ({parts})."
 
-        self.todo.append(run)
-
-    def equals(self, dense: Callable, n: int = 2, shapes=None, scale: float = 1.0, prepared=None, **sizes) -> None:
+    @statement
+    def equals(
+        self, dense: Callable, n: int = 2, shapes=None, scale: float = 1.0, prepared=None, **sizes
+    ) -> str | None:
         """On n random inputs the program's result equals that of `dense`, which gets the whole arrays, as NumPy has them.
 
         The first of them are as small as the draws can be, so that no seed decides an edge.
@@ -95,24 +101,32 @@ class Program(SendingRules):
         """
         fixed = {k: v for k, v in sizes.items() if not callable(v)}
         draws = {k: v for k, v in sizes.items() if callable(v)}
+        smallest = {k: draw(Extreme(True, k)) for k, draw in draws.items()}
+        for i, picked in enumerate([smallest, *inputs(n - 1, self.draws, draws, shapes=True)]):
+            avals = self.setting.arrays(self.setting.sizes | fixed | picked, shapes)
+            if message := self._compare(avals, *self._drawn(dense, avals, scale, i, prepared)):
+                return message
 
-        def run():
-            smallest = {k: draw(Extreme(True, k)) for k, draw in draws.items()}
-            for i, picked in enumerate([smallest, *inputs(n - 1, self.draws, draws, shapes=True)]):
-                if message := self._compare(dense, shapes, fixed | picked, scale, i, prepared):
-                    return message
+    @statement
+    def gives(self, expected, *arrays) -> str | None:
+        """For these whole arrays the program's result is `expected`."""
+        avals = self.setting.arrays(self.setting.sizes, [np.shape(a) for a in arrays])
+        typed = [np.asarray(a).astype(aval.dtype) for a, aval in zip(arrays, avals)]
+        wide = [a.astype(np.float32) if is_narrow(a.dtype) else a for a in typed]
+        return self._compare(avals, typed, wide, np.asarray(expected))
 
-        self.todo.append(run)
-
-    def wrong(self, message: str, result: Callable | None = None, **kinds: int) -> None:
+    def wrong(self, message: str, result=None, *case, **kinds: int) -> None:
         """A named mistake, by all that it sends: tried whenever a program sends what it should not.
 
-        result  or by what it leads to: a function of the whole arrays, tried whenever a result is wrong
+        result  or by what it leads to, tried whenever a result is wrong: a function of the whole arrays, or the result for those
+                of a `case`
         """
-        if result:
-            self.slips.append((message, result))
+        if result is not None:
+            alike = lambda a, given: a.shape == np.shape(given) and np.allclose(a, given, rtol=0.01)  # noqa: E731  (as in bf16)
+            stated = lambda *arrays: result if all(map(alike, arrays, case)) else None  # noqa: E731
+            self.slips.append((message, result if callable(result) else stated))
             return
-        self._kinds(kinds)
+        kinds_of(kinds)
         self.mistakes.append((message, kinds))
 
     def evaluate(self) -> tuple[float, list[str]]:
@@ -138,7 +152,7 @@ class Program(SendingRules):
         """What the program says, in full size. Nothing is run and nothing is allocated."""
         s = self.setting
         args = s.arrays(s.sizes)
-        return Reading(self._exported(args) or self.program(), args, s.mesh)
+        return reading(self._exported(args) or self.program(), args, s.mesh)
 
     @cached_property
     def asked(self) -> dict[str, jax.export.Exported]:
@@ -163,7 +177,7 @@ class Program(SendingRules):
         args = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in put]
         if there := self._exported(args):
             held = jax.NamedSharding(s.mesh, meshes.spec(s.out))
-            return Reading(there, args, s.mesh), lambda *arrays: there.run(arrays, held)
+            return reading(there, args, s.mesh), lambda *arrays: there.run(arrays, held)
         program = self.program()
         with closed():
             traced = program.trace(*put)
@@ -173,7 +187,7 @@ class Program(SendingRules):
             with closed():
                 return lowered.compile(compiler_options=once())(*arrays)
 
-        return Reading.like(self.reading, traced, lowered), run
+        return reading_like(self.reading, traced, lowered), run
 
     def program(self) -> Callable:
         """The program that the answer makes; with {U_X} the result is the stack of the devices' partial sums."""
@@ -217,36 +231,42 @@ class Program(SendingRules):
                     return f"{self.name} returns a block of shape {got} on each device; {want} has blocks of shape {asked}."
         return None
 
-    def _compare(self, dense, shapes, sizes, scale, i, prepared=None) -> str | None:
-        s = self.setting
-        like = s.arrays(s.sizes | sizes, shapes)
-        if sum(a.size for a in like) > LARGEST:
+    def _drawn(self, dense, avals: Sequence, scale: float, i: int, prepared=None) -> tuple[list, list, np.ndarray]:
+        """Random arguments like these, the same with narrow floats in single precision, and what is right.
+
+        Of narrow floats so few are not 0 that their type holds exactly whatever a program adds up on its way to whole numbers.
+        """
+        if sum(a.size for a in avals) > LARGEST:
             raise ValueError(f"equals runs the program: give it sizes that make fewer than {LARGEST:,} numbers")
-        rng, dtype = np.random.default_rng(zlib.crc32(f"{seed()}/{self.draws}/{i}".encode())), like[0].dtype
+        rng, dtype = np.random.default_rng(zlib.crc32(f"{seed()}/{self.draws}/{i}".encode())), avals[0].dtype
         for share in SHARES:
-            arrays = [drawn(rng, a, scale, share) for a in like]
+            arrays = [_random(rng, a, scale, share) for a in avals]
             arrays = list(prepared(*arrays)) if prepared else arrays
-            wide = widened(arrays)
+            wide = [a.astype(np.float32) if is_narrow(a.dtype) else a for a in arrays]
             expected = np.asarray(dense(*wide))  # NumPy's: JAX compiles a program for each shape that it works on
-            if held_exactly(dtype, expected, dense, arrays):
-                break
-        else:
-            raise ValueError(f"equals adds up more than {dtype} holds: give it smaller sizes")
+            if not is_narrow(dtype) or not is_whole(expected):
+                return arrays, wide, expected
+            if np.asarray(dense(*map(np.abs, wide))).max(initial=0) <= 2 ** jnp.finfo(dtype).nmant:
+                return arrays, wide, expected
+        raise ValueError(f"equals adds up more than {dtype} holds: give it smaller sizes")
+
+    def _compare(self, avals: Sequence, arrays: list, wide: list, expected: np.ndarray) -> str | None:
+        s = self.setting
         put = [meshes.put(a, s.mesh, spec) for a, spec in zip(arrays, s.ins)]
         small, program = self._ready(put)
         if any(
             "cond" in c.note.split(" > ") for c in (*small.sent, *self.logical)
         ):  # it would end the process after a minute
             return "a collective inside lax.cond or switch can wait for ever for devices that chose otherwise: send outside."
-        shrinks = Shrinking(s.arrays(s.sizes), like, s.mesh.size)
-        if message := unlike(self.reading, small, shrinks, axis_sizes(s.mesh), self.limited):
+        shrinks = Shrinking(s.arrays(s.sizes), avals, s.mesh.size)
+        if message := unlike(self.reading, small, shrinks, self.limited):
             return message
         got = jax.block_until_ready(program(*put))
         if (shape := got.shape[s.stacked :]) != expected.shape:
             return f"the result has shape {shape}, which is not what was asked for."
         named = {sharded_array.parse(how).name: a for how, a in zip(s.ins, wide) if isinstance(how, NOTATION)}
         starts = {name: a for name, a in named.items() if a.shape == expected.shape}
-        beside = lambda result, **within: compared(got, result, s.mesh, s.stacked, dtype, starts, **within)  # noqa: E731
+        beside = lambda right, **within: Blocks.of(got, right, s.mesh, s.stacked, avals[0].dtype, starts, **within)  # noqa: E731
         if (blocks := beside(expected)).right:
             return None
 
@@ -255,14 +275,63 @@ class Program(SendingRules):
             apart = np.abs(result - expected).max(initial=0) if result.shape == expected.shape else 0
             return bool(apart) and beside(result, within=apart / 4).right
 
-        return either([m for m, slip in self.slips if leads(slip)]) or described(blocks) + self._narrow(small)
+        if message := either([m for m, slip in self.slips if leads(slip)]):
+            return message
+        narrow = [c.dtype for c in small.sent if bytes_each(c.dtype) < bytes_each(s.widest)]
+        travels = f" Some of it travels as {narrow[0]}, and the arguments are {s.widest}." if narrow else ""
+        return described(blocks) + travels
 
-    def _narrow(self, small: Reading) -> str:
-        """A sentence on floats that travel with fewer bits than the arguments have; "" if none do."""
-        widest = max(self.setting.types, key=sharded_array.bytes_each)
-        narrow = [c.dtype for c in small.sent if sharded_array.bytes_each(c.dtype) < sharded_array.bytes_each(widest)]
-        return f" Some of it travels as {narrow[0]}, and the arguments are {widest}." if narrow else ""
+
+def _random(rng, aval: jax.ShapeDtypeStruct, scale: float, share: float = SHARES[0]) -> np.ndarray:
+    """A random array: floats of that standard deviation, narrow floats from -2 to 2, or whole numbers from -4 to 4.
+
+    share  of the narrow floats that are not 0
+
+    NumPy's, for JAX compiles a program for each shape that it cuts over devices.
+    """
+    if is_narrow(aval.dtype):
+        weights = [share / 8, share * 3 / 8, 1 - share, share * 3 / 8, share / 8]
+        return rng.choice(np.arange(-2, 3), aval.shape, p=weights).astype(aval.dtype)
+    if jnp.issubdtype(aval.dtype, jnp.floating):
+        return (scale * rng.standard_normal(aval.shape)).astype(aval.dtype)
+    return rng.integers(-4, 5, aval.shape).astype(aval.dtype)
 
 
 def _bytes(a) -> float:
-    return sharded_array.bytes_each(short(a.dtype)) * prod(a.shape)
+    return bytes_each(short(a.dtype)) * prod(a.shape)
+
+
+def look(
+    f: Callable, mesh: Mapping[str, int], in_specs, out_spec, sizes: Mapping[str, int], static: tuple = ()
+) -> None:
+    """Print what every device is given and holds after `f`, and what the program sends: to try an answer, not to judge it.
+
+    f         the function of one device
+    in_specs  "A[I_X, J]" for each array; its numbers are 0, 0.1, 0.2, … in the order of the whole array
+    static    what `f` takes after its blocks
+
+    Specs may be functions without arguments, where an answer says how arrays are cut.
+    """
+    asked = Program(f, 0, mesh, in_specs, out_spec, sizes=sizes, dtype="f32", static=static)
+    try:
+        setting = asked.setting
+        arrays = [np.arange(np.prod(a.shape), dtype=np.float32).reshape(a.shape) / 10 for a in setting.arrays(sizes)]
+        put = [meshes.put(a, setting.mesh, spec) for a, spec in zip(arrays, setting.ins)]
+        program = asked.program()
+        result, sent = program(*put), trace.sent(program, *put)
+    except Exception as e:
+        print(told(e, asked.name, vars(asked).get("setting")))
+    else:
+        _print_blocks(setting, put, result)
+        print("sends: " + ("; ".join(map(str, sent)) or "nothing"))
+
+
+def _print_blocks(s: Setting, put, result) -> None:
+    rows, sizes = [*zip(s.ins, put), (s.out, result)], dict(s.mesh.shape)
+    for i, device in enumerate(s.mesh.devices.flat):
+        print(f"device {place(i, sizes)}")
+        for spec, array in rows:
+            block = next(shard.data for shard in array.addressable_shards if shard.device == device)
+            text = np.array2string(np.asarray(block), precision=2, separator=", ", threshold=24, prefix=" " * 8)
+            lines = text.replace("\n\n", "\n")
+            print(f"    {'→ ' if array is result else '  '}{spec} {list(block.shape)}\n        {lines}")

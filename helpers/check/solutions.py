@@ -1,13 +1,21 @@
-"""Tries per exercise, and our solution for those who passed or tried three times."""
+"""Tries per exercise, our solution for those who passed or tried three times, and a learner's own for an ungraded cell of a later chapter.
 
+What is read of a learner's is the notebook as it was saved, in work/ or beside the chapter, and only where somebody sits before the
+page: while a page is built or work is graded nothing of anybody's is run, and `own` gives None.
+"""
+
+import ast
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from helpers.prose import render
 
-from . import given_names, progress, replaced
-from .notebook_cells import notebook
+from . import notebook_cells, progress
 
+# Failed ones after which our answer opens: `making.exercises` and the message below a check say three as well.
+TRIES = 3
 _tries: dict[tuple[str, str], int] = {}
 _passed: set[tuple[str, str]] = set()
 _recalled: set[Path] = set()
@@ -24,12 +32,12 @@ def recall() -> None:
                     _passed.add((exercise, part))
 
 
-def tried(exercise: str, passed: bool, counts: bool = True, part: str = "", won: float = 0, of: float = 0) -> int:
+def tried(exercise: str, passed: bool, counts: bool = True, part: str = "", won: float = 0, worth: float = 0) -> int:
     """Note a try at one part of an exercise; the number of failed ones.
 
     A cell that nobody has filled in does not count.
 
-    won, of  points
+    won, worth  points
     """
     recall()
     if passed:
@@ -38,7 +46,7 @@ def tried(exercise: str, passed: bool, counts: bool = True, part: str = "", won:
         _tries[exercise, part] = _tries.get((exercise, part), 0) + 1
     tries = _tries.get((exercise, part), 0)
     if passed or counts:
-        progress.note(exercise, part, won, of, tries)
+        progress.note(exercise, part, won, worth, tries)
     return tries
 
 
@@ -49,9 +57,11 @@ def passed(exercise: str) -> bool:
     False
     """
     recall()
-    exercise = replaced.current(exercise)
-    if shell := notebook():  # that cell may be the first of its kernel
-        given_names.bring(given_names.given("ch{:02}_q{:02}_".format(*map(int, exercise.split("."))))[0], shell.user_ns)
+    exercise = progress.current_number(exercise)
+    if shell := notebook_cells.notebook():  # that cell may be the first of its kernel
+        notebook_cells.bring(
+            notebook_cells.given("ch{:02}_q{:02}_".format(*map(int, exercise.split("."))))[0], shell.user_ns
+        )
     return any(e == exercise for e, _ in _passed)
 
 
@@ -62,9 +72,9 @@ def solution(exercise: str) -> None:
             f'An exercise is named by a text, check.solution("1.10"), for 1.1 and 1.10 are one number; this is {exercise!r}.'
         )
         return
-    if exercise in replaced.BY:
-        print(f"Exercise {exercise} is gone; exercise {replaced.current(exercise)} replaces it.")
-        exercise = replaced.current(exercise)
+    if exercise in progress.REPLACED_BY:
+        print(f"Exercise {exercise} is gone; exercise {progress.current_number(exercise)} replaces it.")
+        exercise = progress.current_number(exercise)
     chapter, number = map(int, exercise.split("."))
     roots = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[2])
     source = next((p for root in roots for p in sorted((root / "solutions").glob(f"ch{chapter:02d}_*.md"))), None)
@@ -74,10 +84,10 @@ def solution(exercise: str) -> None:
         return
     recall()
     code, text = _answers(render(source.read_text(encoding="utf8")), f"ch{chapter:02d}-q{number:02d}")
-    left = 3 - max((n for (e, _), n in _tries.items() if e == exercise), default=0)
+    left = TRIES - max((n for (e, _), n in _tries.items() if e == exercise), default=0)
     parts = max(1, source.read_text(encoding="utf8").count(f'check.report("{exercise}"'))
     own = {part for e, part in _passed if e == exercise}
-    done = len(own) >= parts or own & replaced.BY.keys()
+    done = len(own) >= parts or own & progress.REPLACED_BY.keys()
     if not code and not text:
         print(f"There is no exercise {exercise}.")
     elif code and not done and left > 0:
@@ -99,3 +109,70 @@ def _answers(source: str, grade_id: str) -> tuple[list[str], list[str]]:
         r'^\+\+\+ \{"nbgrader": [^\n]*"grade_id": "' + grade_id + r'"[^\n]*\n(.*?)^\+\+\+', source, re.S | re.M
     )
     return code, [t.strip() for t in texts]
+
+
+def own(exercise: str, name: str, agrees: Callable[[Callable], bool] = callable) -> Callable | None:
+    """The learner's function `name` if its exercise has passed and the function still does what was asked; else None.
+
+    exercise  such as "3.19"
+    agrees    a short trial: what has passed may have been edited since
+
+    A sentence says whose function is used. None on a page that is built.
+
+    >>> own("3.19", "decoder_layer")
+    """
+    if not progress.attended():
+        return None
+    exercise = progress.current_number(exercise)
+    if not passed(exercise):
+        print(f"Ours: once Exercise {exercise} has passed, this cell uses your `{name}`.")
+        return None
+    try:
+        found = _own_function(exercise, name, Path.cwd())
+        if agrees(found):
+            print(f"Yours: `{name}` of Exercise {exercise}.")
+            return found
+        why = "it gives other results than when it passed"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".rstrip(".")
+    print(f"Ours: your `{name}` of Exercise {exercise} cannot be used ({why}).")
+    return None
+
+
+def _own_function(exercise: str, name: str, folder: Path) -> Callable:
+    chapter, number = map(int, exercise.split("."))
+    found = sorted(folder.parent.glob(f"ch{chapter:02d}_*/exercises.ipynb"))
+    if not found:
+        raise FileNotFoundError(f"there is no notebook of chapter {chapter} beside this one")
+    space = {"__name__": "__main__"}
+    exec(compile(source(json.loads(found[0].read_text(encoding="utf-8")), f"ch{chapter:02d}-q{number:02d}"),
+                 f"<exercise {exercise}>", "exec"), space)  # fmt: skip
+    if name not in space:
+        raise NameError(f"its cell does not define {name}")
+    return space[name]
+
+
+def source(notebook: dict, grade_id: str) -> str:
+    """The cells that answer an exercise, after what stands before them in cells without an id: imports, functions, classes.
+
+    What else those cells do, such as making devices or drawing, is left out.
+    """
+    before, answer = [], []
+    for cell in notebook["cells"]:
+        text, of = "".join(cell["source"]), cell["metadata"].get("nbgrader", {})
+        if cell["cell_type"] != "code":
+            continue
+        if not of and not answer:
+            before += _definitions(text)
+        elif of.get("solution") and re.fullmatch(re.escape(grade_id) + r"(?!\d)[\w-]*", of["grade_id"]):
+            answer.append(text)
+    return "\n".join(before + answer)
+
+
+def _definitions(text: str) -> list[str]:
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:  # a magic, or a cell half written
+        return []
+    kinds = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef
+    return [ast.get_source_segment(text, node) for node in body if isinstance(node, kinds)]

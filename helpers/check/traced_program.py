@@ -1,36 +1,33 @@
-"""What is asked of a sharded program put together with JAX: mesh, blocks, the program as JAX reads it, and its complaints."""
+"""What is asked of a sharded program put together with JAX: mesh, blocks, the program as JAX reads it, whether that for small arguments,
+which is run, is the one for large arguments, which is counted, and its complaints.
+"""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
 from math import prod
 
 import jax
 import jax.export
-import numpy as np
 
 from helpers import trace
 from helpers.costs.sharding import sharded_array
 from helpers.kernels import mesh as meshes
-from helpers.trace.jaxpr.collectives import largest_result, read, results, short
-from helpers.trace.jaxpr.equation_costs import MATMULS, flops
+from helpers.trace.jaxpr.collectives import DeviceProgram, device_program as of_jaxpr
+from helpers.trace.jaxpr.equation_costs import LONG, short
 from helpers.trace.jaxpr.walk import walk
-from helpers.trace.stablehlo.arrivals import permutes_before_products
-from helpers.trace.stablehlo.collectives import Held, axis_sizes, told_by
+from helpers.trace.stablehlo.collectives import Held, axis_sizes, device_program, permutes_before_products
 
 from .compare import OffLimits, closed
-from .raised import Unclear, by_answer, called, raised, text, undone, unjudged, unnamed
+from .raised import Unclear, by_answer, called, sentence, text, undone, unjudged, unnamed
 from .random_inputs import secret
 
-LONG = {
-    "bf16": "bfloat16",
-    "fp8": "float8_e4m3fn",
-    "fp4": "float4_e2m1fn",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-}
 NOTATION = str, sharded_array.Sharding
+WHY = "does an if look at a size, or does something count the calls?"
 HOSTS = frozenset("pure_callback io_callback".split())
 """Ways to ask the host, over which devices could exchange anything uncounted."""
 
@@ -41,12 +38,13 @@ class Setting:
     def __init__(self, mesh, ins, out, shapes, sizes: Mapping[str, int], dtype):
         self.mesh = meshes.mesh(tuple(mesh.values()), tuple(mesh)) if isinstance(mesh, Mapping) else mesh
         self.ins, self.out, self.sizes, self.shapes = list(ins), out, sizes, shapes
-        self.stacked = isinstance(out, str | sharded_array.Sharding) and bool(sharded_array.parse(out).unreduced)
+        self.stacked = isinstance(out, NOTATION) and bool(sharded_array.parse(out).unreduced)
         self.types = [dtype] * len(self.ins) if isinstance(dtype, str) else list(dtype)
+        self.widest = max(self.types, key=sharded_array.bytes_each, default="")
         for how in (*self.ins, out):
             if how is None or how is Ellipsis:
                 raise NotImplementedError
-            if not isinstance(how, str | sharded_array.Sharding | jax.sharding.PartitionSpec):
+            if not isinstance(how, (*NOTATION, jax.sharding.PartitionSpec)):
                 raise Unclear(f"arrays are cut by a PartitionSpec such as P('X', None), this is {how!r}")
             axes = [a for a in jax.tree.leaves(tuple(meshes.spec(how))) if a is not None]
             if missing := [a for a in axes if a not in self.mesh.axis_names]:
@@ -81,61 +79,53 @@ class Setting:
         return jax.ShapeDtypeStruct(tuple(shape), a.dtype)
 
 
-class Reading:
+@dataclass(frozen=True)
+class Reading(DeviceProgram):
     """A program as exported, or as its jaxpr where JAX cannot export it.
 
     out      its results
-    sent     its collectives
-    far      how many places its farthest permute goes
-    made     shape and type of each array that it makes on one device, in order
-    largest  bytes of the largest of these
-    flops    of its products on one device; None if they cannot be counted
+    program  as exported; None where its jaxpr was read
     """
 
-    def __init__(self, program, args: Sequence[jax.ShapeDtypeStruct], mesh):
-        self.mesh = mesh
-        if hasattr(program, "nr_devices"):  # it was exported in another process
-            return self._exported(program)
-        with closed():
-            try:
-                read, program = self._exported, jax.export.export(program)(*args)
-            except Exception:  # either the program is wrong, which the jaxpr tells as well, or export cannot carry it
-                read, program = self._written, jax.make_jaxpr(program)(*args)
-        read(program)
-
-    @classmethod
-    def like(cls, other: "Reading", traced, lowered) -> "Reading":
-        """Another tracing of the program, read in the same way, so that the two can be compared."""
-        self = cls.__new__(cls)
-        self.mesh = other.mesh
-        hostless(traced.jaxpr)
-        if other.exported:
-            self._exported(Held(lowered.compiler_ir("stablehlo"), self.mesh.size, traced.jaxpr.out_avals))
-        else:
-            self._written(traced.jaxpr)
-        return self
-
-    def _exported(self, program) -> None:
-        self.exported, self.out, self.program = True, program.out_avals, program
-        self.sent, self.far, self.made, self.largest, self.flops = trace.Sent(), 0, [], 0, 0
-        if program.nr_devices != self.mesh.size:  # 1 if nothing of it is needed
-            return
-        says = told_by(program, self.mesh)
-        self.sent, self.far, self.made, self.largest = says.sent, says.far, says.made, says.largest
-        self.flops = says.flops
+    out: Sequence
+    mesh: jax.sharding.Mesh
+    program: object = None
 
     def waits(self) -> list[int]:
         """For each product how many permutes in sequence it waits for; none is known where JAX cannot export."""
-        known = self.exported and self.program.nr_devices == self.mesh.size
+        known = self.program is not None and self.program.nr_devices == self.mesh.size
         return permutes_before_products(self.program) if known else []
 
-    def _written(self, jaxpr) -> None:
-        hostless(jaxpr)
-        self.exported, self.out = False, jaxpr.out_avals
-        self.sent, self.far, self.made, self.largest = read(jaxpr), hops(jaxpr), results(jaxpr), largest_result(jaxpr)
-        products = [v for v in walk(jaxpr) if v.name in MATMULS]
-        endless = any("while x?" in v.path for v in products)
-        self.flops = None if endless else sum(v.loops * flops(v.eqn) for v in products)
+
+def reading(program, args: Sequence[jax.ShapeDtypeStruct], mesh) -> Reading:
+    """What a program says of itself, one that was exported in another process, too."""
+    if hasattr(program, "nr_devices"):
+        return _exported(program, mesh)
+    with closed():
+        try:
+            read, program = _exported, jax.export.export(program)(*args)
+        except Exception:  # either the program is wrong, which the jaxpr tells as well, or export cannot carry it
+            read, program = _written, jax.make_jaxpr(program)(*args)
+    return read(program, mesh)
+
+
+def reading_like(other: Reading, traced, lowered) -> Reading:
+    """Another tracing of the program, read in the same way, so that the two can be compared."""
+    if other.program is None:
+        return _written(traced.jaxpr, other.mesh)
+    hostless(traced.jaxpr)
+    return _exported(Held(lowered.compiler_ir("stablehlo"), other.mesh.size, traced.jaxpr.out_avals), other.mesh)
+
+
+def _exported(program, mesh) -> Reading:
+    nothing = program.nr_devices != mesh.size  # 1 if nothing of it is needed
+    says = DeviceProgram(trace.Sent(), 0, [], 0, 0) if nothing else device_program(program, mesh)
+    return Reading(**vars(says), out=program.out_avals, mesh=mesh, program=program)
+
+
+def _written(jaxpr, mesh) -> Reading:
+    hostless(jaxpr)
+    return Reading(**vars(of_jaxpr(jaxpr)), out=jaxpr.out_avals, mesh=mesh)
 
 
 def hostless(jaxpr) -> None:
@@ -144,17 +134,88 @@ def hostless(jaxpr) -> None:
         raise Unclear("devices send by collectives, so do without callbacks: the host is no part of the mesh")
 
 
-def hops(jaxpr) -> int:
-    """How many places a program's farthest permute goes, along rings."""
-    far = 0
-    for v in walk(jaxpr):
-        if v.name == "ppermute" and v.axes:
-            axes = v.eqn.params["axis_name"]
-            shape = [v.axes[a] for a in ((axes,) if isinstance(axes, str) else axes)]
-            for pair in v.eqn.params["perm"]:
-                start, end = (np.unravel_index(place, shape) for place in pair)
-                far = max(far, sum(min((e - s) % n, (s - e) % n) for s, e, n in zip(start, end, shape)))
-    return far
+class Shrinking:
+    """How dimensions become smaller from large arguments to small ones.
+
+    One may shrink as one of theirs does, as a product of some, or as the sum of parts of two; what is padded or halved may be
+    off by less than one. One that stays as it is counts devices, or has no more numbers than there are devices.
+
+    >>> from jax import ShapeDtypeStruct as S
+    >>> s = Shrinking([S((4096, 8000), "float32")], [S((24, 120), "float32")], devices=4)
+    >>> s(2000, 30), s(4095, 23), s(4, 4), s(2000 * 4096, 30 * 24), s(4096 + 2000, 24 + 30)
+    (True, True, True, True, True)
+    >>> s(2000, 120), s(1, 24), s(30, 30), s(1, 720)
+    (False, False, False, False)
+    """
+
+    def __init__(self, large, small, devices: int):
+        pairs: Counter = Counter()
+        for a, b in zip(large, small):
+            pairs |= Counter((n, m) for n, m in zip(a.shape, b.shape) if n)
+        self.pairs, self.devices = sorted(pairs), devices
+        self.ratios: set[Fraction] = set()
+        for n, m in pairs.elements():
+            self.ratios |= {Fraction(m, n), *(r * Fraction(m, n) for r in self.ratios)}
+        self.parts = {Fraction(k, n) for k, n in product(range(1, devices + 1), repeat=2)}
+        self.known: dict[tuple[int, int], bool] = {}
+
+    def __call__(self, large: int, small: int) -> bool:
+        if (large, small) not in self.known:
+            self.known[large, small] = self._shrinks(large, small)
+        return self.known[large, small]
+
+    def _shrinks(self, large: int, small: int) -> bool:
+        if large == small <= self.devices or any(abs(small - large * r) < 1 for r in self.ratios):
+            return True
+        for (n, m), (k, j), a in product(self.pairs, self.pairs, self.parts):
+            b = (large - a * n) / k
+            if b in self.parts and small == a * m + b * j:
+                return True
+        return False
+
+    def shapes(self, large: tuple[int, ...], small: tuple[int, ...]) -> bool:
+        return len(large) == len(small) and all(map(self, large, small))
+
+
+def unlike(large: Reading, small: Reading, shrinks: Shrinking, held: bool) -> str | None:
+    """A sentence on the first thing in which the program for small arguments, which is run, is not the one that is counted.
+
+    What stands at the same place in both must be the same up to the sizes.
+
+    held   compare all arrays that they make as well
+    """
+    if small.sent.doubts:
+        return (
+            f"what is sent must not depend on the sizes: for small blocks it cannot be counted. {small.sent.doubts[0]}"
+        )
+    kinds = [trace.merged(r.sent).kinds for r in (large, small)]
+    if kinds[0] != kinds[1]:
+        a, b = (str(k) if k else "nothing" for k in kinds)
+        return f"what is sent must not depend on the sizes: for large blocks it is {a}, for small ones {b}; {WHY}"
+    sizes = axis_sizes(small.mesh)
+    for a, b in zip(large.sent, small.sent):
+        plain = [(c.kind, [x for x in c.axes if sizes[x] > 1], c.dtype, c.times, c.within) for c in (a, b)]
+        if plain[0] != plain[1] or not shrinks.shapes(a.shape, b.shape) or not shrinks.shapes(a.out, b.out):
+            return f"what is sent must shrink as the blocks do: for large ones it is {a}, for small ones {b}."
+    if len(large.sent) != len(small.sent):
+        return f"what is sent must not depend on the sizes: for large blocks it is cut into other pieces than for small ones; {WHY}"
+    if large.far != small.far:
+        return (
+            "where something is sent must not depend on the sizes: "
+            f"for large blocks no permute goes farther than {large.far}, for small ones {small.far}; {WHY}"
+        )
+    for (shape, dtype), (other, kind) in zip(large.made, small.made) if held else ():
+        if dtype != kind or not shrinks.shapes(shape, other):
+            return (
+                "what a device holds must shrink as the blocks do: "
+                f"for large ones your program makes {dtype}{list(shape)} where for small ones it makes {kind}{list(other)}."
+            )
+    if held and len(large.made) != len(small.made):
+        return (
+            "what a device holds must shrink as the blocks do: "
+            f"for large ones your program makes {len(large.made)} arrays, for small ones {len(small.made)}."
+        )
+    return None
 
 
 def told(e: Exception, name: str, s: Setting | None) -> str:
@@ -192,7 +253,7 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
             blocks = f" (Each device has {', '.join(f'{short(a.dtype)}{list(a.shape)}' for a in local)}.)"
         except Exception:
             pass
-    return f"{raised(name, e)}.{'' if unnamed(e) else blocks}"
+    return f"{sentence(name, e)}.{'' if unnamed(e) else blocks}"
 
 
 def own(how):
@@ -207,3 +268,30 @@ def own(how):
 def said(how) -> str:
     """How an array is cut, as one writes it."""
     return str(how).replace("PartitionSpec", "P")
+
+
+# From the process that reads a graded program to the one that checks it, as plain data.
+
+
+def said_by(module, devices: int, axes: dict[str, int]) -> dict:
+    """What an opened module sends, holds and makes on a mesh of these axes."""
+    told = device_program(Held(module, devices), axes)
+    plain = {
+        "sent": list(told.sent),
+        "doubts": told.sent.doubts,
+        "feeds": told.sent.feeds,
+        "made": json.dumps(told.made),
+    }
+    return vars(told) | plain
+
+
+def told_again(data: dict, sizes: dict[str, int]) -> DeviceProgram:
+    """What `said_by` was told, on a mesh of these sizes."""
+    made = [(tuple(shape), dtype) for shape, dtype in json.loads(data["made"])]
+    sent = trace.Sent(data["sent"], sizes, data["doubts"], data["feeds"])
+    return DeviceProgram(sent, data["far"], made, data["largest"], data["flops"])
+
+
+def waits(module, devices: int) -> list[int]:
+    """For each product of an opened module, how many permutes in sequence it waits for."""
+    return permutes_before_products(Held(module, devices))

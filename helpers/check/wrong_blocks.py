@@ -3,16 +3,24 @@
 Nothing here knows an exercise, and nothing that is said is a number of a result: a factor, an axis, a place, an order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from helpers.trace.jaxpr.collectives import groups_along
+from helpers.trace.jaxpr.equation_costs import short
+
+from .how_off import common_factor, listed, places
+
+CLOSE = {"bf16": 0.01, "f16": 5e-3, "f32": 1e-4, "f64": 1e-9, "fp8": 0.1}
+"""How far a number may be off, as a share of the largest one; whole numbers are exact."""
 TURNED = "the other way round the ring: whose block has come after so many hops?"
 WHOLE = 0.01  # how near to -1 a factor is -1, in whatever type
-LISTED = 4  # places that are named one by one
 NEARLY = 0.1  # of the largest number: what is off by less comes of another function or of fewer bits, hardly of another place
 
 
@@ -33,6 +41,41 @@ class Blocks:
     starts: dict[str, Sequence[np.ndarray]]
     near: Callable[..., np.ndarray]
 
+    @classmethod
+    def of(
+        cls,
+        got: jax.Array,
+        expected,
+        mesh: jax.sharding.Mesh,
+        stacked: bool,
+        dtype,
+        starts: dict,
+        within: float = np.inf,
+    ) -> "Blocks":
+        """Those of a sharded result beside those of what is expected; copies that the result promises one by one.
+
+        got      if it is `stacked`, a stack of partial sums, their sum is compared
+        dtype    type that was computed in, which sets the tolerance: of whole numbers in narrow floats one rounding
+        starts   whole arguments of the result's shape, by name: something may have been added to one
+        within   the most that a number may be off where that is a share of the largest one
+        """
+        expected = np.asarray(expected, np.float64)
+        if stacked:
+            got = jax.device_put(np.asarray(got, np.float32).sum(0), jax.NamedSharding(mesh, jax.P()))
+        rounding = 0.5 ** (jnp.finfo(dtype).nmant + 1) if is_narrow(dtype) and is_whole(expected) else 0.0
+        share = 0.0 if rounding else min(within, CLOSE.get(short(dtype), 0) * np.abs(expected).max(initial=0))
+        order = {d: i for i, d in enumerate(mesh.devices.flat)}
+        shards = sorted(got.addressable_shards, key=lambda s: order[s.device])
+        cut = lambda a: [np.asarray(a, np.float64)[s.index] for s in shards]  # noqa: E731
+        return cls(
+            sizes=dict(mesh.shape),
+            held=[np.asarray(s.data, np.float64) for s in shards],
+            wanted=cut(expected),
+            parts=[str(s.index) for s in shards],
+            starts={name: cut(a) for name, a in starts.items()},
+            near=lambda h, w, slack=1: np.abs(h - w) <= slack * (share + rounding * np.abs(w)),  # NaN is not near
+        )
+
     @property
     def right(self) -> bool:
         """Whether every device holds what it should."""
@@ -50,16 +93,28 @@ class Blocks:
         """Axes of more than one device."""
         return [a for a, n in self.sizes.items() if n > 1]
 
-    def groups(self, axes: Sequence[str]) -> list[list[int]]:
-        """Numbers of the devices that differ in nothing but their places along these axes."""
-        names, ids = list(self.sizes), np.arange(len(self.held)).reshape(list(self.sizes.values()))
-        order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
-        return ids.transpose(order).reshape(-1, prod(self.sizes[a] for a in axes)).tolist()
-
     def place(self, device: int) -> str:
-        """Where a device stands: X = 1, Y = 0."""
-        at = np.unravel_index(device, list(self.sizes.values()))
-        return ", ".join(f"{a} = {i}" for a, i in zip(self.sizes, at))
+        """Where a device stands."""
+        return place(device, self.sizes)
+
+
+def place(device: int, sizes: dict[str, int]) -> str:
+    """Where a device stands in a mesh.
+
+    >>> place(1, {"X": 4, "Y": 2})
+    'X = 0, Y = 1'
+    """
+    return ", ".join(f"{a} = {i}" for a, i in zip(sizes, np.unravel_index(device, list(sizes.values()))))
+
+
+def is_narrow(dtype) -> bool:
+    """Whether these are floats of fewer bits than single precision has."""
+    return jnp.issubdtype(dtype, jnp.floating) and jnp.dtype(dtype).itemsize < 4
+
+
+def is_whole(numbers: np.ndarray) -> bool:
+    """Whether all of them are whole numbers."""
+    return bool(np.all(numbers == np.rint(numbers)))
 
 
 def described(blocks: Blocks) -> str:
@@ -92,7 +147,7 @@ def _missing_sum(b: Blocks) -> str | None:
         for axes in combinations(b.wide, k):
             over = " and ".join(axes)
             for name, start in [("", [np.zeros_like(h) for h in b.held]), *b.starts.items()]:
-                added = {i: sum(b.held[j] - start[j] for j in g) for g in b.groups(axes) for i in g}
+                added = {i: sum(b.held[j] - start[j] for j in g) for g in groups_along(axes, b.sizes) for i in g}
                 if all(b.close(start[i] + added[i], b.wanted[i]) for i in added):
                     what = f"add to {name}" if name else "hold"
                     return f"a sum over {over} is missing: what the devices along {over} {what} adds up to what is asked for."
@@ -115,28 +170,25 @@ def _on_other_devices(b: Blocks) -> str | None:
 
 def _copies_differ(b: Blocks) -> str | None:
     """Devices that should hold the same hold different numbers."""
-    axes = [a for a in b.wide if any(not _same(b, g) for g in b.groups([a]))]
+    differ = lambda i, j: b.parts[i] == b.parts[j] and not b.close(b.held[i], b.held[j])  # noqa: E731
+    axes = [a for a in b.wide if any(differ(i, g[0]) for g in groups_along([a], b.sizes) for i in g)]
     if not axes:
         return None
     if (orders := [_rearranged(b, i) for i in range(len(b.held))]) and None not in orders:
         return f"each device joins the right blocks in an order of its own{_own_orders(b, orders)}"
     along = " and ".join(axes)
     if right := [b.place(i) for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]:
-        return f"devices along {along} should hold copies of a block, and only those at {_list(right)} hold what is asked for."
+        return f"devices along {along} should hold copies of a block, and only those at {listed(right)} hold what is asked for."
     return (
         f"devices along {along} should hold copies of a block, and hold different numbers that are no partial sums of it: "
         f"was something not gathered, or not summed, over {along} before it was used?"
     )
 
 
-def _same(b: Blocks, group: Sequence[int]) -> bool:
-    return all(b.parts[i] != b.parts[group[0]] or b.close(b.held[i], b.held[group[0]]) for i in group)
-
-
 def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
     """What the orders of all devices have in common: numbers of blocks counted down, or the own one first."""
     for axes in [*([a] for a in b.wide), b.wide]:
-        places = {i: k for g in b.groups(axes) for k, i in enumerate(g)}
+        places = {i: k for g in groups_along(axes, b.sizes) for k, i in enumerate(g)}
         if any(len(order) != prod(b.sizes[a] for a in axes) for order in orders):
             continue
         if all(order[0] == places[i] for i, order in enumerate(orders)):
@@ -148,25 +200,19 @@ def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
 
 def _factors(b: Blocks) -> str | None:
     """One factor for all, one for each device, or one for each row."""
-    factor = _factor(np.stack(b.held), np.stack(b.wanted))
+    factor = common_factor(np.stack(b.held), np.stack(b.wanted))
     if all(b.scaled(h, factor, w) for h, w in zip(b.held, b.wanted)):
         times = f"every number is {factor:.3g} times what it should be, on {_mesh(b)}."
         return "the sign is wrong." if abs(factor + 1) < WHOLE else times
-    factors = [_factor(h, w) for h, w in zip(b.held, b.wanted)]
+    factors = [common_factor(h, w) for h, w in zip(b.held, b.wanted)]
     if all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
-        each = _list(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(factors))
+        each = listed(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(factors))
         return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed(range(b.held[0].ndim)):
         rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
         if all(b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
             return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
     return None
-
-
-def _factor(held, wanted) -> float:
-    """The factor by which all numbers are off, if they are by one; 0 where there is nothing to compare."""
-    h, w = np.ravel(held), np.ravel(wanted)
-    return float(h @ w / (w @ w)) if np.any(w) and np.isfinite(h).all() else 0.0
 
 
 def _row_factors(held, wanted, d: int) -> np.ndarray:
@@ -245,10 +291,10 @@ def _where(b: Blocks) -> str:
     wrong = [i for i in range(len(b.held)) if i not in right]
     devices = f"on {_mesh(b)}, "
     if right:
-        devices += f"on the devices at {_list(map(b.place, wrong))}, and not on the others, "
+        devices += f"on the devices at {listed(map(b.place, wrong))}, and not on the others, "
     off = np.stack([~b.near(b.held[i], b.wanted[i]) for i in wrong])
     held, wanted = (np.stack([x[i] for i in wrong])[off] for x in (b.held, b.wanted))
-    factor = _factor(held, wanted)
+    factor = common_factor(held, wanted)
     if not held.any():
         how = "zeros stand where numbers belong"
     elif not wanted.any():
@@ -260,23 +306,8 @@ def _where(b: Blocks) -> str:
     else:
         little = np.abs(held - wanted).max() < NEARLY * max(np.abs(w).max() for w in b.wanted)
         how = f"{off.sum():,} of {off.size:,} numbers are off{', each by little' if little else ''}"
-    return f"the result is wrong: {devices}{how}{_places(off[0])}."
-
-
-def _places(off: np.ndarray) -> str:
-    """The places along one dimension outside of which all is right, if they stand together or are few; else ""."""
-    for d, n in enumerate(off.shape):
-        places = np.flatnonzero(off.any(tuple(k for k in range(off.ndim) if k != d)))
-        few, run = len(places) <= LISTED, places[-1] - places[0] + 1 == len(places)
-        if len(places) < n and (few or run):
-            where = f"{places[0]} to {places[-1]}" if run and len(places) > 2 else _list(map(str, places))
-            return f"; on the first of these devices they stand at {where} of {n} along dimension {d}"
-    return ""
-
-
-def _list(texts: Iterator[str]) -> str:
-    texts = list(texts)
-    return "; ".join(texts[:LISTED]) + (f" and {len(texts) - LISTED} more" if len(texts) > LISTED else "")
+    where = places(off[0])
+    return f"the result is wrong: {devices}{how}{where and f'; on the first of these devices {where}'}."
 
 
 def _mesh(b: Blocks) -> str:

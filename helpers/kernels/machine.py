@@ -191,13 +191,13 @@ def matmul_work(B: int, D: int, F: int, dtype: str = "f32") -> Work:
     return matmul(B, D, F, each, each, each, dtype)
 
 
-def bar(things: Iterable, what: str) -> Iterable:
+def bar(things: Iterable, title: str) -> Iterable:
     """The things; where tqdm is installed, with a bar of progress once they take five seconds."""
     try:
         from tqdm import tqdm
     except ImportError:
         return things
-    return tqdm(list(things), desc=what, leave=False, delay=5)
+    return tqdm(list(things), desc=title, leave=False, delay=5)
 
 
 def sweep_poly(ks: Iterable[int] = (0, 1, 2, 4, 8, 16, 32), n: int | None = None, chains: int = CHAINS) -> list[Timing]:

@@ -11,6 +11,7 @@ import os
 if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
+import contextlib  # noqa: E402
 from collections.abc import Callable, Mapping  # noqa: E402
 from math import prod  # noqa: E402
 
@@ -38,7 +39,9 @@ def devices(n: int = SIMULATED) -> list[jax.Device]:
     """
     if n < 1:
         raise ValueError(f"a mesh needs at least one device, not {n}")
-    _simulate(n)
+    # Ask for CPU devices if JAX has not started yet; a started JAX refuses, and below we look at what it has.
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", max(n, SIMULATED, jax.config.jax_num_cpu_devices))
     real = jax.devices()
     if real[0].platform != "cpu" and len(real) >= n:
         return real[:n]
@@ -55,15 +58,6 @@ def devices(n: int = SIMULATED) -> list[jax.Device]:
             "restart the kernel and call devices() before any other JAX code (even jax.random.key starts JAX)"
         )
     return cpus[:n]
-
-
-def _simulate(n: int) -> None:
-    """Ask for CPU devices if JAX has not started yet; a started JAX refuses, and `devices` looks at what it has."""
-    wanted = max(n, SIMULATED, jax.config.jax_num_cpu_devices)
-    try:
-        jax.config.update("jax_num_cpu_devices", wanted)
-    except RuntimeError:
-        pass
 
 
 def mesh(shape: tuple[int, ...], names: tuple[str, ...]) -> Mesh:

@@ -45,7 +45,7 @@ def fit(arrays: Mapping[str, object], sizes: Mapping[str, int] | None = None) ->
     return found
 
 
-def alike(of: str, tree, name: str, other) -> None:
+def alike(tree_name: str, tree, name: str, other) -> None:
     """ValueError if two trees have arrays of different shapes at the same place.
 
     >>> alike("weights", np.zeros(3), "gradients", np.zeros((2, 3)))
@@ -54,7 +54,9 @@ def alike(of: str, tree, name: str, other) -> None:
     """
     for a, b in zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True):
         if np.shape(a) != np.shape(b):
-            raise ValueError(f"{of} of the shape {[*np.shape(a)]} have {name} of the same shape, not {[*np.shape(b)]}")
+            raise ValueError(
+                f"{tree_name} of the shape {[*np.shape(a)]} have {name} of the same shape, not {[*np.shape(b)]}"
+            )
 
 
 def real(**arrays) -> None:
@@ -109,7 +111,7 @@ def lengths(given, B: int, S: int | None = None) -> jax.Array | None:
     return n
 
 
-def numbers(what: str, given, n: int) -> None:
+def numbers(kind: str, given, n: int) -> None:
     """ValueError if some of the given numbers, of n things, are none of 0 to n - 1: JAX would take the last one, or nothing.
 
     >>> numbers("page", [0, 7], 4)
@@ -119,7 +121,7 @@ def numbers(what: str, given, n: int) -> None:
     if isinstance(given, jax.core.Tracer) or not np.size(given):
         return
     if (odd := (i := np.ravel(np.asarray(given)))[(i < 0) | (i >= n)]).size:
-        raise ValueError(f"there is no {what} {odd[0]}: there are {what}s 0 to {n - 1}")
+        raise ValueError(f"there is no {kind} {odd[0]}: there are {kind}s 0 to {n - 1}")
 
 
 def arrays(**given) -> None:
@@ -141,20 +143,20 @@ def axis(mesh: jax.sharding.Mesh, name: str) -> int:
     return mesh.shape[name]
 
 
-def blank(x, there, axis: int = 1):
-    """x with zeros where `there` is False: a place that nobody looks at may hold NaN, and NaN times a weight of 0 is NaN.
+def blank(x, seen, axis: int = 1):
+    """x with zeros where `seen` is False: a place that nobody looks at may hold NaN, and NaN times a weight of 0 is NaN.
 
-    there   [S], or [B, S] with B along the first dimension; S lies along `axis` of x. None: all of them
+    seen   [S], or [B, S] with B along the first dimension; S lies along `axis` of x. None: all of them
 
     Its gradient is zero there too, so NaN in such a place reaches nothing at all.
 
     >>> blank(jnp.array([[1.0, jnp.nan]]), jnp.array([[True, False]])).tolist()
     [[1.0, 0.0]]
     """
-    if there is None:
+    if seen is None:
         return x
     shape = [1] * x.ndim
     shape[axis] = x.shape[axis]
-    if there.ndim == 2:
-        shape[0] = there.shape[0]
-    return jnp.where(there.reshape(shape), x, 0)
+    if seen.ndim == 2:
+        shape[0] = seen.shape[0]
+    return jnp.where(seen.reshape(shape), x, 0)

@@ -30,6 +30,8 @@ RULES = {
 SAME = {("{0}+{1}", 0, "0"), ("{0}+{1}", 1, "0"), ("{0}-{1}", 1, "0"),
         ("{0}*{1}", 0, "1"), ("{0}*{1}", 1, "1"), ("{0}/{1}", 1, "1")}  # fmt: skip
 LOGIC = {"and": "{0}&&{1}", "or": "{0}||{1}", "xor": "{0}!=={1}", "not": "!{0}"}
+NEUTRAL = {LOGIC["and"]: "true", LOGIC["or"]: "false"}
+CHOICE = "{0}?{2}:{1}"
 REDUCE = {
     "reduce_sum": "{0}.reduce((p,q)=>p+q,0)", "reduce_prod": "{0}.reduce((p,q)=>p*q,1)",
     "reduce_max": "Math.max(...{0})", "reduce_min": "Math.min(...{0})",
@@ -218,6 +220,14 @@ class Writer:
         """`rule` once for a number, for every element of a row otherwise."""
         if rule == "{0}":
             return ins[0]
+        if rule == CHOICE and ins[1].row == ins[2].row:  # a choice between equals, or by what is known
+            known = {"true": ins[2], "false": ins[1]}.get(ins[0].text)
+            if known or ins[1].text == ins[2].text:
+                return known or ins[1]
+        if rule in NEUTRAL and len({i.row for i in ins}) == 1:  # x || false and the like
+            for x, other in (ins, ins[::-1]):
+                if x.text in ("true", "false"):
+                    return other if x.text == NEUTRAL[rule] else x
         for n, other in ((0, 1), (1, 0)):  # x+0 and the like are x
             if len(ins) == 2 and (rule, n, ins[n].text) in SAME and ins[n].row <= ins[other].row:
                 return ins[other]
@@ -244,7 +254,7 @@ class Writer:
             return "E({0})" if even else "A({0})"
         if name == "select_n":
             if operand == np.bool_:
-                return "{0}?{2}:{1}"
+                return CHOICE
             return "[" + ",".join(f"{{{k}}}" for k in range(1, len(eqn.invars))) + "][{0}]"
         if name == "convert_element_type":
             return _cast(operand, aval.dtype)

@@ -1,16 +1,16 @@
-"""What is asked of a plan: which model, on how many of which chips."""
+"""What is asked of a plan: which model, on how many of which chips, and for training how many tokens a step."""
 
 import argparse
 import re
-from collections.abc import Iterator
-from itertools import combinations_with_replacement
+from dataclasses import dataclass
 from math import inf, prod
 from pathlib import Path
 
+from helpers.costs.racks.cluster import Cluster
+from helpers.costs.racks.training_over_tiers import cluster_of
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.training import layout_search
-from helpers.costs.training.layout import divisors
+from helpers.costs.rooflines.machines import Machine, ways
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 
@@ -20,54 +20,48 @@ SERVES = "python -m helpers.plan serve deepseek-v3 --chips 16xH200 --weights fp8
 MOST = 131072  # chips
 
 
-def room(text: str) -> tuple[Slice, int]:
-    """The slice and the number of pods, or of domains, that so many chips are: a shape is taken as it is written.
+@dataclass(frozen=True)
+class Question:
+    """A training step that is asked for: of a model, on tokens in sequences of T.
 
-    >>> at, pods = room("512xH100")
-    >>> at.shape, pods, room("64xv5p")[0].shape, room("6144xv5p")[0].shape
-    ((8,), 64, (4, 4, 4), (16, 16, 24))
-    >>> [(s.shape, pods) for s, pods in map(room, ("576xGB200", "512xGB200", "8192xv5p", "4x8xv5e"))]
-    [((72,), 8), ((64,), 8), ((16, 16, 16), 2), ((4, 8), 1)]
+    machine  chips; `cluster` also has the network between them
     """
-    found = re.fullmatch(r"(\d[\d,_]*(?:x\d+)*) *x? *([a-z].*)", text.strip(), re.IGNORECASE)
-    if not found:
-        raise ValueError(f"--chips is how many of which, such as {EXAMPLE}, and not {text!r}")
-    shape, of = tuple(int(n) for n in re.sub("[,_]", "", found[1]).lower().split("x")), chip(found[2])
-    if len(shape) > 1 and of.axes:
-        return Slice(of, shape), 1
-    n = prod(shape)
-    if not 1 <= n <= MOST:
-        raise ValueError(f"--chips is from 1 to {MOST:,} of them, and not {n:,}")
-    if there := next(_rooms(of, n), None):
-        return there
-    near = [next(m for m in way if next(_rooms(of, m), None)) for way in (range(n, 0, -1), range(n, 2 * MOST))]
-    of_what = "slice, nor several slices alike" if of.axes else f"whole number of domains of {of.pod[0]}"
-    raise ValueError(f"{n} {of.name} are no {of_what}: take {near[0]} or {near[1]}")
+
+    config: Config
+    name: str
+    tokens: int
+    T: int
+    machine: Machine
+    cluster: Cluster
 
 
-def _rooms(of: Chip, n: int) -> Iterator[tuple[Slice, int]]:
-    """Ways to have so many chips: as one slice, or as several alike, the largest first."""
-    if not of.axes:
-        domain = of.pod[0]
-        trays = of.chips_per_host if domain % of.chips_per_host == 0 else domain  # a rack may be used in part
-        some = range(domain, domain // 2 - 1, -trays) if n > domain else (n,)
-        yield from ((Slice(of, (m,)), n // m) for m in some if n % m == 0)
-        return
-    for pods in divisors(n):
-        if pods == 1 or n // pods >= of.chips_per_host:
-            if shapes := _shapes(of, n // pods):
-                yield Slice(of, min(shapes, key=sum)), pods
+def question(options) -> Question:
+    """The step that the words of a command ask for."""
+    model, machine, T = model_of(options), room(options.chips), options.length
+    if min(options.sequences or 1, T, options.top) < 1 or (options.tokens is not None and options.tokens < 1):
+        raise ValueError("--tokens, --sequences, --length and --top are 1 or more")
+    tokens = options.tokens or options.sequences * T
+    if short := tokens % T:
+        raise ValueError(f"{tokens} tokens are no whole number of sequences of {T}: the next is {tokens - short + T}")
+    cluster = cluster_of(machine.slice, machine.pods, options.group, options.oversubscription)
+    return Question(*model, tokens, T, machine, cluster)
 
 
-def _shapes(of: Chip, n: int) -> list[tuple[int, ...]]:
-    """Slices of n chips: those that the vendor doubles, and of cubes of 4x4x4 every whole number."""
-    doubled = [s.shape for s in layout_search.slices(of) if s.chips == n]
-    if of.axes < 3 or doubled:
-        return doubled
-    most = of.sides[::-1]
-    sides = (d for d in divisors(n) if d % 4 == 0 and d <= most[-1])
-    some = combinations_with_replacement(sides, of.axes)
-    return [s for s in some if prod(s) == n and all(a <= b for a, b in zip(s, most))]
+def room(text: str) -> Machine:
+    """The machine that so many chips are: a shape is taken as it is written.
+
+    >>> [str(room(text)) for text in ("512xH100", "64xv5p", "6144xv5p", "576xGB200", "512xGB200", "8192xv5p", "4x8xv5e")]
+    ['64 domains of 8', '4x4x4', '16x16x24', '8 domains of 72', '8 domains of 64', '2 slices of 16x16x16', '4x8']
+    """
+    shape, kind = _numbers_and_chip(text, r"(\d[\d,_]*(?:x\d+)*) *x? *([a-z].*)", EXAMPLE)
+    if len(shape) > 1 and kind.axes:
+        return Machine(Slice(kind, shape))
+    n = _counted(prod(shape))
+    if machine := next(ways(kind, n), None):
+        return machine
+    near = [next(m for m in way if any(ways(kind, m))) for way in (range(n, 0, -1), range(n, 2 * MOST))]
+    unit = "slice, nor several slices alike" if kind.axes else f"whole number of domains of {kind.pod[0]}"
+    raise ValueError(f"{n} {kind.name} are no {unit}: take {near[0]} or {near[1]}")
 
 
 def of_chips(text: str) -> tuple[Chip, int | None]:
@@ -76,28 +70,33 @@ def of_chips(text: str) -> tuple[Chip, int | None]:
     >>> [(of.name, n) for of, n in map(of_chips, ("16xH200", "h200", "1,024xB200"))]
     [('H200', 16), ('H200', None), ('B200', 1024)]
     """
-    found = re.fullmatch(r"(?:(\d[\d,_]*) *x? *)?([a-z].*)", text.strip(), re.IGNORECASE)
-    if not found:
-        raise ValueError(f"--chips is how many of which, such as 16xH200, or H200 alone, and not {text!r}")
-    n = int(re.sub("[,_]", "", found[1])) if found[1] else None
-    if n is not None and not 1 <= n <= MOST:
+    n, kind = _numbers_and_chip(text, r"(?:(\d[\d,_]*) *x? *)?([a-z].*)", "16xH200, or H200 alone")
+    return kind, _counted(*n) if n else None
+
+
+def _numbers_and_chip(text: str, pattern: str, example: str) -> tuple[tuple[int, ...], Chip]:
+    match = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
+    if not match:
+        raise ValueError(f"--chips is how many of which, such as {example}, and not {text!r}")
+    return tuple(int(n) for n in re.sub("[,_]", "", match[1] or "").lower().split("x") if n), chip(match[2])
+
+
+def _counted(n: int) -> int:
+    if not 1 <= n <= MOST:
         raise ValueError(f"--chips is from 1 to {MOST:,} of them, and not {n:,}")
-    return chip(found[2]), n
+    return n
 
 
-def where(s: Slice, pods: int) -> str:
+def where(machine: Machine) -> str:
     """What these chips are, in words.
 
-    >>> [where(*room(text)) for text in ("512xH100", "4xH100", "8192xv5p", "64xv5e")]
+    >>> [where(room(text)) for text in ("512xH100", "4xH100", "8192xv5p", "64xv5e")]
     ['64 domains of 8', 'in one domain', '2 slices of 16x16x16', 'a slice of 8x8']
     """
-    if s.chip.axes:
-        shape = "x".join(map(str, s.shape))
-        return f"{pods} slices of {shape}" if pods > 1 else f"a slice of {shape}"
-    return f"{pods} domains of {s.chips}" if pods > 1 else "in one domain"
+    return ("a slice of " if machine.slice.chip.axes else "in ") * (machine.pods == 1) + str(machine)
 
 
-def asked(options) -> tuple[Config, str]:
+def model_of(options) -> tuple[Config, str]:
     """The model and what it is called."""
     if bool(options.model) == bool(options.config):
         raise ValueError(f"give a public model or --config with the path of a config.json, one of the two: {COMMAND}")

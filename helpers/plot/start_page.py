@@ -12,10 +12,8 @@ from helpers.costs.inference.latency_and_throughput import step_time, throughput
 from helpers.costs.racks.cluster import hosts, wiring
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import attainable
-from helpers.costs.training.pipeline_orders import one_f_one_b
-from helpers.costs.training.pipeline_schedules import simulate
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.training.pipeline_schedules import one_f_one_b, simulate
+from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 from helpers.plot.racks.wiring import places

@@ -16,19 +16,15 @@ Rooms by what is read: jaxpr, stablehlo, compiled. May import: helpers.costs, he
 """
 
 from .compiled.compiled_program import Program, made
-from .compiled.jaxpr_vs_hlo_collectives import Beside, beside
-from .compiled.xla_cost_analysis import Comparison, Compiled, compare, xla
-from .jaxpr.blocked_attention import Moved, moved, squares
+from .compiled.program_vs_compiled import Beside, Comparison, Compiled, beside, compare, xla
+from .jaxpr.arrays import Arrays, Attended, Moved, attended, moved, saved, squares
 from .jaxpr.collectives import Sent, merged, sent
-from .jaxpr.decoder_attention import Attended, attended
-from .jaxpr.flops_and_bytes import Count, Tally, count
 from .jaxpr.pallas_kernels import Kernel, kernels
-from .jaxpr.saved_residuals import Saved, saved
-from .jaxpr.walk import Visit, walk
+from .jaxpr.walk import Count, Tally, Visit, count, walk
 from .stablehlo.collectives import sent_by
 
 __all__ = [
-    "Attended", "Beside", "Comparison", "Compiled", "Count", "Kernel", "Moved", "Program", "Saved", "Sent", "Tally", "Visit",
+    "Arrays", "Attended", "Beside", "Comparison", "Compiled", "Count", "Kernel", "Moved", "Program", "Sent", "Tally", "Visit",
     "attended", "beside", "compare", "count", "kernels", "made", "merged", "moved", "saved", "sent", "sent_by",
     "squares", "walk", "xla",
 ]  # fmt: skip

@@ -43,17 +43,17 @@ class Slow:
         """An array that lies there before a kernel begins: not counted."""
         self._arrays[name] = np.array(value, float)
 
-    def load(self, name: str, *at) -> np.ndarray:
+    def load(self, name: str, *index) -> np.ndarray:
         """Read a part of an array into fast memory: load("Q", slice(0, 4)) has rows 0 to 3, load("Q") all of it."""
-        part = self._arrays[name][at].copy()
+        part = self._arrays[name][index].copy()
         self.reads += part.size
         return self.keep(part)
 
-    def store(self, name: str, value, *at, like: tuple[int, ...] | None = None) -> None:
+    def store(self, name: str, value, *index, like: tuple[int, ...] | None = None) -> None:
         """Write a part of an array; `like` makes one of that shape if there is none yet."""
         if name not in self._arrays:
             self._arrays[name] = np.full(np.shape(value) if like is None else like, np.nan)
-        self._arrays[name][at] = value
+        self._arrays[name][index] = value
         self.writes += np.size(value)
 
     def keep(self, value) -> np.ndarray:
@@ -76,11 +76,11 @@ def parts(n: int, size: int) -> Iterator[slice]:
     return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
-def rows_alone(memory: Slow, ins: tuple[str, ...], out: str, f: Callable, like=None) -> None:
+def rows_alone(memory: Slow, ins: tuple[str, ...], out: str, f: Callable, shape=None) -> None:
     """A kernel of its own: for each row, what `ins` have of it is read, and f of that written to `out`."""
     for i in range(len(memory[ins[0]])):
         values = [memory.load(name, i) for name in ins]
-        memory.store(out, f(*values), i, like=like or memory[ins[0]].shape)
+        memory.store(out, f(*values), i, like=shape or memory[ins[0]].shape)
         memory.drop(*values)
 
 
@@ -123,15 +123,6 @@ def standard(memory: Slow) -> None:
     product(memory, "Q", "K", "S", lambda q, k: q @ k.T)
     rows_alone(memory, ("S",), "P", lambda s: np.exp(s - s.max()) / np.exp(s - s.max()).sum())
     product(memory, "P", "V", "O", np.matmul)
-
-
-def standard_backward(memory: Slow) -> None:
-    """dQ, dK, dV from P and dO: five kernels."""
-    product(memory, "P", "dO", "dV", lambda p, do: p.T @ do)
-    product(memory, "dO", "V", "dP", lambda do, v: do @ v.T)
-    rows_alone(memory, ("P", "dP"), "dS", lambda p, dp: p * (dp - (p * dp).sum()))
-    product(memory, "dS", "K", "dQ", np.matmul)
-    product(memory, "dS", "Q", "dK", lambda ds, q: ds.T @ q)
 
 
 def flash(memory: Slow, R: int, C: int, version: int = 1) -> None:
@@ -179,33 +170,3 @@ def _queries_outside(memory: Slow, R: int, C: int) -> None:
         memory.store("O", o / total[:, None], r, like=(T, o.shape[1]))
         memory.store("logsum", m + np.log(total), r, like=(T,))
         memory.drop(q, o, m, total)
-
-
-def flash_backward(memory: Slow, R: int, C: int, version: int = 1) -> None:
-    """dQ, dK, dV from dO and what `flash` of that version left; keys outside, so that dK and dV stay."""
-    T, S = len(memory["Q"]), len(memory["K"])
-    memory.put("dQ", np.zeros_like(memory["Q"]))
-    if version == 2:
-        rows_alone(memory, ("dO", "O"), "D", lambda do, o: do @ o, (T,))
-    for c in parts(S, C):
-        k, v = memory.load("K", c), memory.load("V", c)
-        dk, dv = memory.keep(np.zeros_like(k)), memory.keep(np.zeros_like(v))
-        for r in parts(T, R):
-            q, do, dq, *rest = (memory.load(n, r) for n in (("Q", "dO", "dQ") + _rest(version)))
-            if version == 1:
-                o, total, m = rest
-                logsum, D = m + np.log(total), (do * o).sum(-1)
-            else:
-                logsum, D = rest
-            p = memory.keep(np.exp(q @ k.T - logsum[:, None]))
-            ds = memory.keep(p * (do @ v.T - D[:, None]))
-            dk, dv = dk + ds.T @ q, dv + p.T @ do
-            memory.store("dQ", dq + ds @ k, r)
-            memory.drop(q, do, dq, *rest, p, ds)
-        memory.store("dK", dk, c, like=(S, k.shape[1]))
-        memory.store("dV", dv, c, like=(S, v.shape[1]))
-        memory.drop(k, v, dk, dv)
-
-
-def _rest(version: int) -> tuple[str, ...]:
-    return ("O", "l", "m") if version == 1 else ("logsum", "D")

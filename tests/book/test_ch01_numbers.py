@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from helpers.costs.rooflines import host_offload, matrix_and_vector_units, occupancy, roofline, torus
+from helpers.costs.rooflines import gpu_machine, roofline, torus
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import (
@@ -23,10 +23,11 @@ from helpers.costs.rooflines.roofline import (
 )
 from tests.book.conftest import ROOT
 from tests.book.stated import near
+from tests.helpers.costs.tables import walks
 
 INF = float("inf")
 V5E_44 = Slice(chip("v5e"), (4, 4))
-OFFLOADED = host_offload.offloaded_matmul(8, 2**17, 2**17, V5E_44)
+OFFLOADED = torus.offloaded_matmul(8, 2**17, 2**17, V5E_44)
 MESSAGE = torus.send(2 * 8 * 128 * 8192, (0, 0), (3, 3), V5E_44)
 
 
@@ -51,10 +52,10 @@ CLAIMS = {
     "RF Q5: H100 at 1e15 (298 truncated)": (critical_batch_limit(1e15, 3.35e12), 298.5),
     "RF Q5: H100 at 9.89e14": (critical_batch_limit(9.89e14, 3.35e12), 295.2),
     # TP, the chip
-    "TP: one MXU": (matrix_and_vector_units.mxu_rate(), 4.92e13),
-    "TP: four MXUs": (4 * matrix_and_vector_units.mxu_rate(), 1.97e14),
-    "TP: multiply-adds of a v5e (erratum)": (2 * matrix_and_vector_units.mxu_rate(), 9.8e13),
-    "TP: VPU, 8 x 128 lanes, two ALUs, 1.5 GHz": (matrix_and_vector_units.vpu_rate(), 3.07e12),
+    "TP: one MXU": (gpu_machine.mxu_rate(), 4.92e13),
+    "TP: four MXUs": (4 * gpu_machine.mxu_rate(), 1.97e14),
+    "TP: multiply-adds of a v5e (erratum)": (2 * gpu_machine.mxu_rate(), 9.8e13),
+    "TP: VPU, 8 x 128 lanes, two ALUs, 1.5 GHz": (gpu_machine.vpu_rate(), 3.07e12),
     "TP: VMEM over HBM": (chip("v5e").fast_bandwidth / chip("v5e").hbm_bandwidth, 22.0),
     "TP: PCIe against HBM on a v4 (erratum)": (1.2e12 / 1.6e10, 75.0),
     "TP: v5p HBM over ICI one way (erratum)": (2.8e12 / 9e10, 31.0),
@@ -77,22 +78,22 @@ CLAIMS = {
     "TP Q5: first byte": (MESSAGE.first, 6e-6),
     "TP Q5: all bytes": (MESSAGE.total, 1.924e-4),
     "TP Q5: on the links (188 with rounded bytes)": (MESSAGE.total - MESSAGE.first, 1.864e-4),
-    "TP Q6: PCIe (66 truncated)": (OFFLOADED.seconds["pcie"], 7.16e-2),
-    "TP Q6: ICI": (OFFLOADED.seconds["ici"], 1.79e-1),
-    "TP Q6: HBM": (OFFLOADED.seconds["hbm"], 2.12e-2),
-    "TP Q6: arithmetic": (OFFLOADED.seconds["math"], 1.40e-3),
+    "TP Q6: PCIe (66 truncated)": (OFFLOADED.parts["pcie"], 7.16e-2),
+    "TP Q6: ICI": (OFFLOADED.parts["ici"], 1.79e-1),
+    "TP Q6: HBM": (OFFLOADED.parts["hbm"], 2.12e-2),
+    "TP Q6: arithmetic": (OFFLOADED.parts["math"], 1.40e-3),
     # KT
     "KT: ReLU in bf16": (elementwise(10**6).intensity, 0.25),
     "KT: linear layer, A100-40GB: B/201": (chip("A100-40GB").alpha_hbm(), 201),
     "KT: linear layer, A100-80GB (erratum)": (chip("A100").alpha_hbm(), 153),
-    "KT: warps of a block of 1024": (1024 / occupancy.SM().warp, 32),
+    "KT: warps of a block of 1024": (1024 / gpu_machine.SM().warp, 32),
     "KT: SMs of an A100": (chip("A100").cores, 108),
     "KT: shared memory of an SM (erratum: 192)": (chip("A100").fast_bytes / chip("A100").cores / 1024, 164),
-    "KT: threads of an SM": (occupancy.SM().threads, 2048),
+    "KT: threads of an SM": (gpu_machine.SM().threads, 2048),
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@walks(CLAIMS)
 def test_numbers_of_the_sources(claim):
     got, stated = CLAIMS[claim]
     near(got, stated)
@@ -108,7 +109,7 @@ CHIPS = {
 }
 
 
-@pytest.mark.parametrize("name", CHIPS)
+@walks(CHIPS)
 def test_table_of_chips(name):
     c, stated = chip(name), CHIPS[name]
     assert (c.rate(), c.rate("int8"), c.hbm_bytes, c.hbm_bandwidth, c.link_bandwidth) == stated[:5]
@@ -131,7 +132,7 @@ def test_no_batch_suffices_over_pcie():
     )
 
 
-@pytest.mark.parametrize("B", [1, 16, 64, 121, 122, 240, 243, 244, 1000])
+@walks([1, 16, 64, 121, 122, 240, 243, 244, 1000])
 def test_int8_matmul_of_question_1_and_4(B):
     """RF Q1, TP Q4: bytes, operations, both bounds, from the definitions."""
     D, F = 4096, 16384

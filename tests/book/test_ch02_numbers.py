@@ -30,6 +30,7 @@ from helpers.costs.sharding.resharding import shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, parse
 from tests.book.conftest import ROOT
 from tests.book.stated import near
+from tests.helpers.costs.tables import walks
 
 W = 4.5e10  # one way, v5e and v4p
 RING, LINE = Axis(4), Axis(4, wraps=False)
@@ -108,7 +109,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@walks(CLAIMS)
 def test_numbers_of_the_source(claim):
     got, stated = CLAIMS[claim]
     near(got() if callable(got) else got, stated)
@@ -122,7 +123,7 @@ def test_local_shapes():
     assert parse("B[J, K_Y]").local(dict(J=2048, K=8192), grid) == (2048, 4096)
 
 
-@pytest.mark.parametrize("n", [4, 8, 16])
+@walks([4, 8, 16])
 def test_price_list_on_even_rings(n):
     """V/2, V/2, V, V/8 over a link; n/2, n/2, n, n/2 hops. On a line 2(n-1)/n times V/2, as much, twice as much."""
     got = [f(1.0, Axis(n)) for f in (all_gather, reduce_scatter, all_reduce, all_to_all)]
@@ -132,7 +133,7 @@ def test_price_list_on_even_rings(n):
     assert on_a_line == pytest.approx([1 / 2 * 2 * (n - 1) / n, 1, 1 / 4])
 
 
-@pytest.mark.parametrize("n", [4, 6, 8, 16])
+@walks([4, 6, 8, 16])
 def test_halves_of_the_opposite_block_from_either_side(n):
     """What the page says is not counted on: block by block over each wire, the opposite device's half each way."""
     wires = Counter()
@@ -171,8 +172,7 @@ def test_latency_or_bandwidth():
     assert 16 * 8192 < crossover(Axis(8), W)  # one step of sampling, int8
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 16])
-@pytest.mark.parametrize("V", [10, 1e4, 1e5, 1e7])
+@walks([2, 3, 4, 5, 8, 16], [10, 1e4, 1e5, 1e7])
 def test_hops_of_the_page(n, V):
     """h max(t_hop, V/n/W), with n//2 hops on a ring and n - 1 on a line."""
     for axis, h in ((Axis(n), n // 2), (Axis(n, wraps=False), n - 1)):
@@ -192,8 +192,7 @@ def test_all_to_all_on_a_torus(shape):
     assert got == pytest.approx(1e9 * max(shape) / (4 * prod(shape) * 9e10))
 
 
-@pytest.mark.parametrize("B", [128, 1024, 2000, 3000, 8192])
-@pytest.mark.parametrize("D", [1024, 4096, 6144, 16384])
+@walks([128, 1024, 2000, 3000, 8192], [1024, 4096, 6144, 16384])
 def test_question_4_gather_weights_or_add_up_results(B, D):
     """Adding up wins if D > 2B where both wait for links (B < 2550), and where D > 5100 for larger batches."""
     n, F, v5p = 16, 32768, chip("v5p")

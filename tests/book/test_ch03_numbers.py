@@ -7,22 +7,24 @@ Where one is wrong, the corrected value stands here and book/data/errata.json sa
 import pytest
 
 from helpers.costs.sharding.sharded_array import Mesh
-from helpers.costs.transformers.attention_share import (
+from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.layer_products import backward, einsum, sharded_flops
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
+from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.shares_and_thresholds import (
     attention_intensity,
     attention_ratio,
     attention_threshold,
     crossover,
+    mfu,
+    moe_critical_batch,
+    six_nd,
+    train_seconds,
 )
-from helpers.costs.transformers.config import Config, MoE
-from helpers.costs.transformers.einsum import backward, einsum, sharded_flops
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.moe_batch_and_capacity import moe_critical_batch
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
-from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.six_nd_and_mfu import mfu, six_nd, train_seconds
 from helpers.costs.transformers.training_memory_bytes import recomputed, saved_limit, train_flops
 from tests.book.conftest import ROOT
 from tests.book.stated import near
+from tests.helpers.costs.tables import walks
 
 TEXTBOOK = Config(8192, 1, 64, 64, 128, 4 * 8192, 1)
 Q1 = Config(4096, 64, 32, 32, 128, 4 * 4096, 32000, norm="none")
@@ -90,7 +92,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@walks(CLAIMS)
 def test_number(claim):
     near(*CLAIMS[claim])
 
@@ -127,6 +129,6 @@ def test_latent_attention_of_deepseek_v3():
     assert 2 * c.L * c.N * (c.qk + c.mla.v) / kv_cache(c, 1) == pytest.approx(128 * (192 + 128) / 576)
 
 
-@pytest.mark.parametrize("what", ["6BTDV", r"\frac{T}{8D}", r"\frac{TSG}{TG + S}", r"\frac{E}{k}", "8ND", "4BT^2NH"])
+@walks(["6BTDV", r"\frac{T}{8D}", r"\frac{TSG}{TG + S}", r"\frac{E}{k}", "8ND", "4BT^2NH"])
 def test_formulas_stand_on_the_page(what):
     assert what in (ROOT / "book/ch03_transformers.md").read_text(encoding="utf-8")

@@ -10,6 +10,13 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training import dp_fsdp_tp, pipeline_schedules
+from helpers.costs.training.closed_forms import (
+    accumulation_bytes,
+    expert_width,
+    largest_model,
+    three_checkpoints,
+    zero_memory,
+)
 from helpers.costs.training.dp_fsdp_tp import (
     X_opt,
     best_split,
@@ -20,15 +27,13 @@ from helpers.costs.training.dp_fsdp_tp import (
     mixed_batch,
     mixed_ratio,
 )
-from helpers.costs.training.expert_parallelism import expert_width
-from helpers.costs.training.gradient_accumulation import accumulation_bytes
 from helpers.costs.training.layout import MASTER
-from helpers.costs.training.training_step import largest_model, three_checkpoints, zero_memory
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.six_nd_and_mfu import six_nd, train_seconds
+from helpers.costs.transformers.shares_and_thresholds import six_nd, train_seconds
 from tests.book.conftest import ROOT
 from tests.book.stated import near
+from tests.helpers.costs.tables import walks
 
 V5P = chip("v5p")
 A, DAY = V5P.alpha_ici(), 24 * 3600
@@ -127,7 +132,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@walks(CLAIMS)
 def test_number(claim):
     got, stated = CLAIMS[claim]
     for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:

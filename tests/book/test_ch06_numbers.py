@@ -14,28 +14,28 @@ import pytest
 
 from helpers import prose
 from helpers.costs.attention import (
-    attention_time,
     flops_and_bytes,
     io_complexity,
     linear_attention,
-    mha_gqa_mqa_intensity,
     ring_attention,
+    time_and_intensity,
 )
 from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.rooflines.chips import chip
 from tests.book.conftest import ROOT
 from tests.book.stated import near
+from tests.helpers.costs.tables import walks
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
 GPT3 = dict(D=12288, N=96)
 A100, A100_40, H100 = chip("A100"), chip("A100-40GB"), chip("H100")
-EXPS = attention_time.exp_rate(132, 1.83e9)
+EXPS = time_and_intensity.exp_rate(132, 1.83e9)
 
 
 def cache(K):
     """Bytes of GPT-3's keys and values, 4096 tokens in 96 layers."""
-    return 96 * mha_gqa_mqa_intensity.complexity(1, 4096, **GPT3, K=K).cache * 2
+    return 96 * time_and_intensity.complexity(1, 4096, **GPT3, K=K).cache * 2
 
 
 CLAIMS = {
@@ -44,10 +44,10 @@ CLAIMS = {
     "I: in GiB": (cache(96) / 2**30, 18.0),
     "I, corrected: percent of 80e9 bytes": (100 * cache(96) / 80e9, 24.2),
     "I, corrected: with MQA": (cache(1), 201e6),
-    "I: prefill's limit": (mha_gqa_mqa_intensity.prefill_intensity_limit(**GPT3), 128.0),
-    "I: decoding stays below 1": (mha_gqa_mqa_intensity.decode_intensity_limit(**GPT3), 0.99),
-    "I, corrected: MQA": (mha_gqa_mqa_intensity.decode_intensity_limit(**GPT3, K=1), 54.86),
-    "I, corrected: times as fast": (mha_gqa_mqa_intensity.decode_speed_up(**GPT3), 55.3),
+    "I: prefill's limit": (time_and_intensity.prefill_intensity_limit(**GPT3), 128.0),
+    "I: decoding stays below 1": (time_and_intensity.decode_intensity_limit(**GPT3), 0.99),
+    "I, corrected: MQA": (time_and_intensity.decode_intensity_limit(**GPT3, K=1), 54.86),
+    "I, corrected: times as fast": (time_and_intensity.decode_speed_up(**GPT3), 55.3),
     "I: crossover of an A100": (A100_40.alpha_hbm(), 200.0),
     "I, corrected: of the card with 80 GB": (A100.alpha_hbm(), 153.0),
     # F8, F9
@@ -65,7 +65,7 @@ CLAIMS = {
     "P: backward": (flops_and_bytes.flops(Attention(4096), products=5) / flops_and_bytes.flops(Attention(4096)), 2.5),
     # F19
     "P: exponentials of an H100, 1e12 a second": (round(EXPS / 1e12, 1), 3.9),
-    "P: half of the products' time at H = 128": (attention_time.exp_share(128, 9.89e14, 3.9e12), 0.495),
+    "P: half of the products' time at H = 128": (time_and_intensity.exp_share(128, 9.89e14, 3.9e12), 0.495),
     # windows, F5, F6
     "I, corrected: keys of a chunk": (flops_and_bytes.chunk_keys(Attention(512, 65536, window=1024), 512), 1535),
     "I: features of Taylor": (linear_attention.features("taylor", 16), 1 + 16 + 16**2),
@@ -81,7 +81,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@walks(CLAIMS)
 def test_number(claim):
     got, stated = CLAIMS[claim]
     for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:
@@ -90,15 +90,15 @@ def test_number(claim):
 
 def test_a_long_prefill_waits_for_memory():
     """Problem 3: between 21,092 and 21,093 tokens the layer falls below an A100's FLOPs per byte, and stays there."""
-    above, below = (mha_gqa_mqa_intensity.prefill_intensity(L, **GPT3) for L in (21092, 21093))
-    assert above > A100_40.alpha_hbm() > below > mha_gqa_mqa_intensity.prefill_intensity(30000, **GPT3) > 128
+    above, below = (time_and_intensity.prefill_intensity(L, **GPT3) for L in (21092, 21093))
+    assert above > A100_40.alpha_hbm() > below > time_and_intensity.prefill_intensity(30000, **GPT3) > 128
 
 
 def test_with_every_factor_a_long_prefill_waits_sooner():
     """Problem 3: about 11,000 tokens, and half of H in the end; the page has the root of a quadratic, this one counts the layer."""
 
     def intensity(L):
-        return mha_gqa_mqa_intensity.layer_intensity(1, L, L, **GPT3, H=128, K=96)
+        return time_and_intensity.layer_intensity(1, L, L, **GPT3, H=128, K=96)
 
     assert intensity(10827) > A100_40.alpha_hbm() > intensity(10828)
     assert round(intensity(10**8)) == 128 / 2
@@ -159,7 +159,7 @@ def shown():
     return out
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m["chapter"] == "ch06_attention"], ids=lambda m: m["id"])
+@walks([m for m in METHODS if m["chapter"] == "ch06_attention"])
 def test_the_index_names_what_the_section_shows(method):
     """The function itself, from its module: another one of the same name, or the module's name alone, is not enough."""
     seen = {id(x) for x in shown()[method["section"]]}

@@ -13,13 +13,12 @@ import pytest
 
 from helpers import prose
 from helpers.costs.racks.cluster import hosts, racks, slices
-from helpers.costs.racks.collective_on_cluster import HOP_DCN, cluster_time
 from helpers.costs.racks.cut import bottleneck
-from helpers.costs.racks.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
 from helpers.costs.racks.measured_collectives import REACHED, bus_bandwidth
-from helpers.costs.racks.thresholds import data_tokens, hsdp_tokens, tensor_width, thresholds
 from helpers.costs.racks.tiered_collectives import (
+    HOP_DCN,
     bus_factor,
+    cluster_time,
     domains_reached,
     nvls_bus_bandwidth,
     nvls_from,
@@ -27,12 +26,15 @@ from helpers.costs.racks.tiered_collectives import (
     sms_to_take,
     without_sms,
 )
+from helpers.costs.racks.training_over_tiers import data_tokens, hsdp_tokens, tensor_width, thresholds
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from tests.book.conftest import ROOT
 from tests.book.stated import near
 from tests.book.test_ch06_numbers import FENCE, named
+from tests.helpers.costs.tables import walks
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 PAGE = (ROOT / "book/ch07_racks.md").read_text(encoding="utf-8")
@@ -124,7 +126,7 @@ CLAIMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@walks(CLAIMS)
 def test_number(claim):
     got, stated = CLAIMS[claim]
     for one, other in zip(got, stated, strict=True) if isinstance(stated, tuple) else [(got, stated)]:
@@ -193,7 +195,7 @@ def shown():
     return out
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m["chapter"] == "ch07_racks"], ids=lambda m: m["id"])
+@walks([m for m in METHODS if m["chapter"] == "ch07_racks"])
 def test_the_index_names_what_the_section_shows_and_what_it_is_held_against(method):
     seen = {id(x) for x in shown()[method["section"]]}
     names = {path: pkgutil.resolve_name(f"helpers.{path}") for path in method["functions"]}

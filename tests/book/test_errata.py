@@ -13,6 +13,7 @@ import pytest
 from helpers.prose import names
 from tests.book.conftest import ROOT, extension
 from tests.book.test_prose import typed
+from tests.helpers.costs.tables import walks
 
 errata = extension("errata")
 
@@ -64,7 +65,7 @@ def test_no_expression_is_a_number_that_was_typed():
     assert [t for t in told if not any(isinstance(n, does) for n in ast.walk(ast.parse(t[1])))] == []
 
 
-@pytest.mark.parametrize("row", HAND)
+@walks(HAND)
 def test_a_row_is_worth_what_a_hand_finds(row):
     found = [eval(c["expression"], SCOPE) for c in ERRATA[row]["computed"]]
     assert len(found) == len(HAND[row])
@@ -153,7 +154,7 @@ def said(row: dict, *parts: str) -> str:
     return re.sub(r"<[^>]+>", "", " ".join(errata.marked(row[part], own) for part in parts))
 
 
-@pytest.mark.parametrize("row", ERRATA.values(), ids=ERRATA)
+@walks(ERRATA.values())
 def test_a_row_says_in_sentences_what_is_so_and_why_it_matters(row):
     assert row["severity"] in errata.SEVERITIES
     assert len(said(row, "title").split()) >= 4 and row["id"] not in row["title"]

@@ -8,6 +8,7 @@ import pytest
 
 from helpers import prose
 from tests.book.conftest import ROOT, page_names
+from tests.helpers.costs.tables import walks
 
 CHAPTERS = sorted(p.stem for p in (ROOT / "book").glob("ch*.md"))
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
@@ -73,7 +74,7 @@ def test_the_index_covers_the_chapter(chapter):
     assert [m["id"] for m in METHODS if m["id"].startswith(letter)] == [f"{letter}{i}" for i in range(1, last + 1)]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m["id"])
+@walks(METHODS)
 def test_every_method_has_its_section_and_its_functions(method):
     assert f"\n({method['section']})=\n" in page(method["chapter"])
     assert [path for path in method["functions"] if not resolves(f"helpers.{path}")] == []
@@ -95,7 +96,7 @@ def test_errata_of_the_source_are_all_told(chapter):
     assert [e["id"] for e in ERRATA if e["id"].startswith(source)] == [f"{source}-{i}" for i in range(1, last + 1)]
 
 
-@pytest.mark.parametrize("item", ERRATA, ids=lambda e: e["id"])
+@walks(ERRATA)
 def test_errata_compute(item):
     assert f"\n({item['section']})=\n" in page(item["chapter"])
     for c in item["computed"]:

@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 
+from autograder.places import Tree
 from tests.book.check_site import LEAKS
 from tests.book.conftest import ROOT, extension
 
@@ -27,7 +28,8 @@ def test_every_released_notebook_is_in_it_without_outputs(made):
             assert [c["source"] for c in there["cells"]] == [c["source"] for c in here["cells"]]
             assert not any(c.get("outputs") for c in there["cells"])
             assert not LEAKS.search(found.read(name).decode())
-        assert set(found.namelist()) - names == {"README.txt", "notebooks/README.md"}
+        checks = {f"notebooks/{p.stem}/checks.json" for p in Tree().exercises}
+        assert set(found.namelist()) - names == {"README.txt", "notebooks/README.md"} | checks
     assert names == {p.relative_to(ROOT).as_posix() for p in (ROOT / "notebooks").glob("ch*/*.ipynb")}
 
 

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from helpers.costs.inference import engine_simulation, request_loads as loads
+from helpers.costs.inference.engine_simulation import budgeted, one_piece
 from helpers.costs.inference.latency_and_throughput import saturating_batch
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.request_log import mixed_load
-from helpers.costs.inference.service_levels import goodput, keeps, percentiles
-from helpers.costs.inference.speculation_by_position import best_length, passes, together, tokens_of_a_pass
-from helpers.costs.inference.token_budget import budgeted, one_piece
+from helpers.costs.inference.request_loads import mixed_load
+from helpers.costs.inference.serving_log import goodput, keeps, percentiles
+from helpers.costs.inference.speculative_decoding import best_length, passes, together, tokens_of_a_pass
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.public_models import model
@@ -23,6 +23,7 @@ PASS = one_piece(TIMES.step, TIMES.mixed)
 TRACE = json.loads((ROOT / "book/data/azure_conversations.json").read_text(encoding="utf-8"))["requests"][:80]
 
 
+@pytest.mark.slow("simulates hundreds of passes")
 def test_a_budget_decides_the_longest_gap_and_hardly_the_tokens_a_second():
     many = mixed_load(80, seed=0, rate=30, prompts=(256, 8192), outputs=(16, 192))
     logs = [budgeted(many, 80, PASS, budget) for budget in (512, 2048, 8192)]
@@ -38,6 +39,7 @@ def test_below_the_critical_batch_a_pass_takes_as_long_as_its_weights():
 
 
 @pytest.mark.parametrize("policy", ["recompute", "swap"])
+@pytest.mark.slow("simulates hundreds of passes")
 def test_growing_starts_sooner_and_few_pay(policy):
     load = mixed_load(40, seed=0, rate=30, prompts=(128, 1024), outputs=(64, 1024))
     run = lambda policy: budgeted(load, 40, PASS, 1024, 800, 16, policy, swap=lambda n: 16 * n * R8.kv(1) / R8.pcie)  # noqa: E731
@@ -48,6 +50,7 @@ def test_growing_starts_sooner_and_few_pay(policy):
     assert 0 < waited < 10
 
 
+@pytest.mark.slow("simulates hundreds of passes")
 def test_bursts_break_a_promise_that_even_arrivals_keep():
     """And not by their gaps."""
     lengths = [row[1:] for row in TRACE]

@@ -10,28 +10,27 @@ import re
 import numpy as np
 import pytest
 
-from helpers.costs.attention import attention_time, io_complexity, mha_gqa_mqa_intensity, ring_attention
+from helpers.costs.attention import io_complexity, ring_attention, time_and_intensity
 from helpers.costs.attention.flops_and_bytes import Attention, flash
 from helpers.costs.inference import (
     engine_simulation,
     prefill_and_decode_step as replica,
     sharded_decode_step as sharded_step,
 )
-from helpers.costs.inference.preemption import recompute_time, smallest_page, swap_time
-from helpers.costs.inference.request_log import mixed_load
-from helpers.costs.rooflines import host_offload, roofline, torus
+from helpers.costs.inference.latency_and_throughput import recompute_time, smallest_page, swap_time
+from helpers.costs.inference.request_loads import mixed_load
+from helpers.costs.rooflines import roofline, torus
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import dp_fsdp_tp, training_step
 from helpers.costs.training.layout import Layout
 from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.step_estimate import step_seconds
-from helpers.costs.transformers import attention_share, training_memory_bytes
+from helpers.costs.transformers import shares_and_thresholds, training_memory_bytes
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.six_nd_and_mfu import six_nd_ratio
+from helpers.costs.transformers.shares_and_thresholds import six_nd_ratio
 from tests.book.conftest import ROOT
 
 V5E, H100, A100_40 = chip("v5e"), chip("H100"), chip("A100-40GB")
@@ -58,8 +57,8 @@ def test_two_chips_the_verdict_is_that_of_D_unless_there_are_few_rows():
 
 
 def test_streaming_from_hosts_ICI_is_most_of_both_bounds():
-    t = host_offload.offloaded_matmul(8, 2**17, 2**17, Slice(V5E, (4, 4)))
-    assert t.lower == t.seconds["ici"] > t.upper / 2
+    t = torus.offloaded_matmul(8, 2**17, 2**17, Slice(V5E, (4, 4)))
+    assert t.lower == t.parts["ici"] > t.upper / 2
 
 
 def test_ways_to_a_v5e_go_from_fast_to_slow():
@@ -184,10 +183,13 @@ def test_where_parameters_and_flops_sit():
 
 def test_curves_of_attention_cross_in_the_order_that_is_said():
     at = [
-        attention_share.crossover(model(n), "matrices", "causal") for n in ("llama-3-8b", "gemma-2-27b", "gemma-3-27b")
+        shares_and_thresholds.crossover(model(n), "matrices", "causal")
+        for n in ("llama-3-8b", "gemma-2-27b", "gemma-3-27b")
     ]
     assert at[0] < 65536 < 2 * 65536 < at[1] < at[2]
-    eight, seventy = (attention_share.attention_ratio(model(n), 8192, "causal") for n in ("llama-3-8b", "llama-3-70b"))
+    eight, seventy = (
+        shares_and_thresholds.attention_ratio(model(n), 8192, "causal") for n in ("llama-3-8b", "llama-3-70b")
+    )
     assert seventy < eight
 
 
@@ -211,13 +213,13 @@ def test_memory_of_a_training_step():
 def test_prefill_of_GPT3_rises_and_falls_as_drawn():
     D, N = 12288, 96
     at = np.arange(16, 200000)
-    curve = mha_gqa_mqa_intensity.prefill_intensity(at, D, N)
+    curve = time_and_intensity.prefill_intensity(at, D, N)
     top = int(curve.argmax())
     assert round(float(curve[top]), -1) == 660 and round(int(at[top]), -2) == 1400
-    assert round(float(mha_gqa_mqa_intensity.prefill_intensity(1e9, D, N))) == 128 < A100_40.alpha_hbm()
+    assert round(float(time_and_intensity.prefill_intensity(1e9, D, N))) == 128 < A100_40.alpha_hbm()
     first = int(at[(curve > A100_40.alpha_hbm()).argmax()])
     assert round(first, -2) == 200
-    high = [float(mha_gqa_mqa_intensity.decode_intensity(1e9, D, N, K)) for K in (96, 8, 1)]
+    high = [float(time_and_intensity.decode_intensity(1e9, D, N, K)) for K in (96, 8, 1)]
     assert high[0] == pytest.approx(1, abs=0.02) and round(high[1]) == 11 and round(high[2]) == 55
 
 
@@ -231,14 +233,17 @@ def test_variants_on_an_H100_wait_for_what_is_said():
     a = Attention(16384, N=32, K=8)
     room = H100.fast_bytes // H100.cores
     b = io_complexity.largest_block(room, a.H)
-    rates = attention_time.Rates(H100.rate(), H100.hbm_bandwidth, attention_time.exp_rate(132, 1.83e9))
-    t = {n: attention_time.seconds(p, rates).parts for n, p in attention_time.variants(a, room, window=1024).items()}
+    rates = time_and_intensity.Rates(H100.rate(), H100.hbm_bandwidth, time_and_intensity.exp_rate(132, 1.83e9))
+    t = {
+        n: time_and_intensity.seconds(p, rates).parts
+        for n, p in time_and_intensity.variants(a, room, window=1024).items()
+    }
     for name in ("naive", "fused"):
         assert t[name]["hbm"] > t[name]["math"]
     for name in ("flash2", "flash3"):
         assert max(t[name], key=t[name].get) == "hbm"
     for version in (2, 3):
-        shared = attention_time.seconds(flash(a, b, version, rows=4 * b), rates).parts
+        shared = time_and_intensity.seconds(flash(a, b, version, rows=4 * b), rates).parts
         assert shared["hbm"] < shared["math"] and shared["exps"] > 0.25 * shared["math"]
 
 
@@ -320,6 +325,7 @@ def test_the_layout_with_the_better_floor_took_longer():
     assert max(said[0].parts, key=said[0].parts.get) == "weights"
 
 
+@pytest.mark.slow("simulates thousands of passes")
 def test_16_slots_are_too_few_for_prompts_that_are_read_whole():
     """Chapter 5: with a slot for each request chunks bring the first token no sooner, and tokens/s are little more."""
     many = mixed_load(80, seed=0, rate=30, prompts=(256, 8192), outputs=(16, 192))

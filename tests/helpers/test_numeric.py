@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import numeric
-from helpers.costs.transformers.moe_batch_and_capacity import capacity
+from helpers.costs.transformers.shares_and_thresholds import capacity
 from helpers.numeric import ceil_near, floor_near
 
 

@@ -2,12 +2,13 @@
 
 import ast
 import re
+from functools import cache
 
 import numpy as np
 import pytest
 
-from autograder.making import in_process_grading
-from autograder.places import ROOT
+from autograder.making import bank, in_process_grading, mistakes
+from autograder.places import ROOT, Tree
 
 
 def exercises(topic: str) -> list[str]:
@@ -19,11 +20,6 @@ def exercises(topic: str) -> list[str]:
 def number(exercise: str) -> int:
     """4 for exercise 1.4."""
     return int(re.match(r"\(ex-\d+-(\d+)\)=", exercise)[1])
-
-
-def of_exercises(texts: list[str]):
-    """A test for each exercise, as `text`."""
-    return pytest.mark.parametrize("text", texts, ids=[re.search(r"Exercise (\S+)", t)[1] for t in texts])
 
 
 def parts(text: str) -> list[tuple[str, str, str]]:
@@ -38,24 +34,37 @@ def dropdowns(exercise: str) -> list[str]:
 
 
 def statement(exercise: str) -> list[str]:
-    """Its data line and the lines of its statement, empty ones left out."""
+    """Its data line and the lines of its statement, without empty ones and tables."""
     head = re.split(r"^```\{code-cell\}|^\+\+\+", exercise, flags=re.M)[0].strip().split("\n")
-    return [line for line in head[3:] if line]
+    return [line for line in head[3:] if line and line[0] != "|"]
 
 
 def well_formed(text: str, told: tuple[str, ...]) -> None:
     """Two dropdowns that name a confusion, six lines of statement; with a check an insight and a hidden part, too.
 
-    told  beginnings of calls by which a check tells a learner something: four of them at least
+    told  beginnings of calls by which a check tells a learner something: four of them at least, with the mistakes of the bank
     """
-    titles, lines = dropdowns(text), statement(text)
+    titles, lines, where = dropdowns(text), statement(text), text[:80]
     if "graded by hand" in lines[0]:
-        assert len(titles) == 2
+        assert len(titles) == 2, where
         return
-    assert len(titles) == 3 and titles[-1] == "After you pass"
-    assert len(lines) <= 7, "a data line and at most six lines of statement"
-    assert sum(text.count(t) for t in told) >= 4
-    assert "### BEGIN HIDDEN TESTS" in text
+    assert len(titles) == 3 and titles[-1] == "After you pass", where
+    assert len(lines) <= 7, f"a data line and at most six lines of statement: {where}"
+    assert sum(text.count(t) for t in told) + len(named(text)) >= 4, where
+    assert "### BEGIN HIDDEN TESTS" in text, where
+
+
+def named(text: str) -> list[bank.Mutant]:
+    """The mistakes of the bank in the answers of an exercise."""
+    chapter, number = re.match(r"\(ex-(\d+)-(\d+)\)=", text).groups()
+    answers = f"ch{int(chapter):02}-q{int(number):02}"
+    return [m for m in mutants(answers[:4]) if m.grade_id.startswith(answers) and m.mistake]
+
+
+@cache
+def mutants(chapter: str) -> list[bank.Mutant]:
+    """The wrong answers of a chapter, such as ch01."""
+    return bank.mutants(next(p.stem for p in Tree().exercises if p.stem.startswith(chapter)))
 
 
 def computed(text: str) -> bool:
@@ -63,17 +72,21 @@ def computed(text: str) -> bool:
     return "graded by hand" in text or "{{" in text.split("After you pass")[1]
 
 
-def by_position(answer: str, check: str) -> None:
-    """Draws stand in the order of the stub's parameters, and the hidden part draws each of them.
+def by_position(answer: str, check: str) -> bool:
+    """Whether draws stand in the order of the stub's parameters, the hidden part draws each of them, and no case names one.
 
     Sizes that a sharded program is drawn have names of their own.
     """
     (function,) = functions(answer)
     names, found = [a.arg for a in function.args.args], calls(check)
-    if "check.Program(" not in check:
-        for drawn in [[k.arg for k in c.keywords if k.arg != "n"] for c in found if c.func.attr == "equals"]:
-            assert drawn == names
-    assert not [c.lineno for c in found if c.func.attr == "gives" and c.keywords]
+    drawn = [[k.arg for k in c.keywords if k.arg != "n"] for c in found if c.func.attr == "equals"]
+    named = [c for c in found if c.func.attr == "gives" and c.keywords]
+    return not named and ("check.Program(" in check or all(words == names for words in drawn))
+
+
+def with_values(grade_id: str, answer: str, check: str, scope: dict) -> str:
+    """A check cell as notebooks have it, with what its cases give."""
+    return mistakes.filled(check, answer, scope, [m for m in mutants(grade_id[:4]) if m.grade_id == grade_id])[0]
 
 
 def functions(answer: str) -> list[ast.FunctionDef]:
@@ -96,8 +109,9 @@ solved = in_process_grading.names
 
 def hold(checks: list[tuple[str, str, str]], scope: dict, part=lambda check: check) -> None:
     """Each check of `parts` gives these answers all of its points and complains of nothing; `part` may cut it."""
-    for grade_id, _, check in checks:
-        value, said, fault = in_process_grading.execute(part(check), f"<{grade_id}>", scope)
+    for grade_id, answer, check in checks:
+        check = part(with_values(grade_id, answer, check, scope))
+        value, said, fault = in_process_grading.execute(check, f"<{grade_id}>", scope)
         scored = re.match(r"Exercise \S+: \S+ of (\S+) points?\n(?!  )", said)
         assert not fault and scored and value == float(scored[1]), f"{grade_id}: {said}{fault}"
 

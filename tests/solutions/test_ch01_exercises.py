@@ -1,104 +1,20 @@
-"""Exercises of chapter 1: their form, their mutants and variants as data, and the sources' numbers from the solved functions."""
+"""Exercises of chapter 1: the sources' numbers from the solved functions."""
 
 import math
-import re
 
 import numpy as np
 import pytest
 
-from autograder.making import in_process_grading
-from autograder.samples import bank
 from tests.solutions import course
 from tests.solutions.course import agree
 
 TOPIC = "ch01_rooflines"
-EXERCISES = course.exercises(TOPIC)
-TEXT = "".join(EXERCISES)
-PARTS = course.parts(TEXT)
-AUTO = sorted(set(re.findall(r"grade_id: (ch01-q\d\d(?:-[a-z]+)?), solution: true, grade: false", TEXT)))
 
 
 @pytest.fixture(scope="module")
 def solved():
     """Every answer of the solved notebook, by name."""
     return course.solved(TOPIC, lambda cell: "picture()" not in cell.source)
-
-
-def test_enough_exercises_and_every_question_of_the_sources():
-    assert len(EXERCISES) >= 20
-    assert [course.number(e) for e in EXERCISES] == list(range(1, len(EXERCISES) + 1))
-    assert (
-        sum("grade: true, locked: false" in e or '"grade": true, "locked": false' in e for e in EXERCISES) == 1
-    )  # free text
-
-
-@course.of_exercises(EXERCISES)
-def test_form(text):
-    """Two dropdowns that name a confusion and, where a check can print it, an insight; three named mistakes; a law; a hidden part."""
-    titles = course.dropdowns(text)
-    by_hand = '"grade": true' in text
-    assert len(titles) == (2 if by_hand else 3)
-    assert by_hand or titles[-1] == "After you pass"
-    assert len(course.statement(text)) <= 7, "a data line and at most six lines of statement"
-    if not by_hand:
-        assert text.count(".wrong(") + text.count("wrong[") >= 3 or "wrong = {" in text
-        assert "a.law(" in text
-        assert "### BEGIN HIDDEN TESTS" in text
-
-
-@pytest.mark.parametrize("answer, check", [p[1:] for p in PARTS], ids=[p[0] for p in PARTS])
-def test_check_calls_the_answer_by_position(answer, check):
-    """Parameter names are a learner's affair: draws stand in their order from the first; a case names defaults only."""
-    (function,) = course.functions(answer)
-    spec = function.args
-    names = [a.arg for a in spec.args]
-    optional = set(names[len(names) - len(spec.defaults) :])
-    for call in course.calls(check):
-        words = [k.arg for k in call.keywords]
-        if call.func.attr == "equals":
-            draws = [w for w in words if w != "n"]
-            assert draws and draws == names[: len(draws)], f"line {call.lineno}"
-            assert set(names) - set(draws) <= optional, f"line {call.lineno}"
-        elif call.func.attr in ("gives", "refuses"):
-            assert set(words) <= optional, f"line {call.lineno}"
-
-
-def test_every_checked_answer_was_looked_at():
-    assert sorted(p[0] for p in PARTS) == AUTO
-
-
-def test_every_answer_has_its_mutants_and_variants():
-    mutants, variants = bank.mutants(TOPIC), bank.variants(TOPIC)
-    for answer in AUTO:
-        mine = [m for m in mutants if m.grade_id == answer]
-        assert len(mine) >= 5, answer
-        assert sum(bool(m.says) for m in mine) >= 2, answer
-        assert len([v for v in variants if v.grade_id == answer]) >= 2, answer
-    assert {c.grade_id for c in (*mutants, *variants)} <= set(AUTO)
-
-
-def test_hidden_tests_hold_for_another_class(monkeypatch):
-    """Other seeds draw other inputs: the solutions pass them all."""
-    for seed in ("1", "spring"):
-        monkeypatch.setenv("COURSE_SEED", seed)
-        lost = {
-            k: v.message
-            for k, v in in_process_grading.judge(in_process_grading.solved(TOPIC)).items()
-            if v.score != v.points
-        }
-        assert not lost
-
-
-def test_visible_checks_alone_accept_the_solutions_and_refuse_stubs():
-    nb = in_process_grading.solved(TOPIC)
-    for cell in nb.cells:
-        if cell.cell_type == "code":
-            cell.source = course.visible(cell.source)
-    assert all(v.score == v.points for v in in_process_grading.judge(nb).values())
-    assert all(
-        v.score == 0 and "not done yet" in v.message
-        for v in in_process_grading.judge(in_process_grading.blank(nb)).values()
-    )
 
 
 # (row of the sources, answer, arguments, expected): roofline.md (RF), tpus.md (TP) and the rows of the table of systems, errata corrected.

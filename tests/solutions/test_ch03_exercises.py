@@ -162,7 +162,7 @@ def test_c11_and_c12_what_is_done_again_is_what_jax_does_again(solved):
 
 def test_c2_gradients_of_a_matmul(solved):
     rng = np.random.default_rng(0)
-    A, W, dC = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((2, 3, 4), (4, 5), (2, 3, 5)))
+    A, W, dC = (jax.device_put(rng.standard_normal(s).astype("float32")) for s in ((2, 3, 4), (4, 5), (2, 3, 5)))
     for got, expected in zip(
         solved["matmul_backward"](A, W, dC), jax.grad(lambda A, W: ((A @ W) * dC).sum(), (0, 1))(A, W)
     ):
@@ -172,7 +172,7 @@ def test_c2_gradients_of_a_matmul(solved):
 @pytest.mark.slow("compiles a program for each order")
 def test_c16_and_c17_chunks_in_any_order_and_the_way_back(solved):
     rng = np.random.default_rng(1)
-    q, k, v, dO = (jnp.asarray(rng.standard_normal((n, 8)), jnp.float32) for n in (6, 24, 24, 6))
+    q, k, v, dO = (jax.device_put(rng.standard_normal((n, 8)).astype("float32")) for n in (6, 24, 24, 6))
     whole = lambda q, k, v: jax.nn.softmax(q @ k.T / 8**0.5) @ v  # noqa: E731
     for chunk in (1, 3, 8, 24):
         np.testing.assert_allclose(solved["chunked_attention"](q, k, v, chunk), whole(q, k, v), rtol=1e-4, atol=1e-5)

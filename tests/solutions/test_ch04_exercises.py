@@ -14,8 +14,7 @@ import pytest
 
 from autograder.places import ROOT
 from helpers import trace
-from helpers.costs.training.pipeline_orders import interleaved
-from helpers.costs.training.pipeline_schedules import simulate
+from helpers.costs.training.pipeline_schedules import interleaved, simulate
 from helpers.kernels import mesh
 from tests.solutions import course
 from tests.solutions.course import agree
@@ -76,7 +75,9 @@ def test_q3_fsdp_memory(solved):
 
 def test_d1_backward_is_jax_grad(solved):
     rng = np.random.default_rng(0)
-    In, W_in, W_out, dOut = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((3, 4), (4, 5), (5, 4), (3, 4)))
+    In, W_in, W_out, dOut = (
+        jax.device_put(rng.standard_normal(s).astype("float32")) for s in ((3, 4), (4, 5), (5, 4), (3, 4))
+    )
     loss = lambda W_in, W_out, In: jnp.sum(In @ W_in @ W_out * dOut)  # noqa: E731
     for got, expected in zip(
         solved["layer_backward"](In, W_in, W_out, dOut), jax.grad(loss, (0, 1, 2))(W_in, W_out, In), strict=True
@@ -96,7 +97,9 @@ def test_d2_d3_d6_weights_equal_the_run_on_one_device(solved, name, on, ins, out
     """Ten steps, weights after each equal those of one device."""
     m = mesh.mesh(tuple(on.values()), tuple(on))
     rng = np.random.default_rng(1)
-    W, In, Target = (jnp.asarray(0.3 * rng.standard_normal(s), jnp.float32) for s in ((2, 8, 12), (16, 8), (16, 8)))
+    W, In, Target = (
+        jax.device_put((0.3 * rng.standard_normal(s)).astype("float32")) for s in ((2, 8, 12), (16, 8), (16, 8))
+    )
     specs = tuple(mesh.spec(a) for a in ins)
     step = jax.jit(
         jax.shard_map(

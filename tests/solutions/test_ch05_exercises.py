@@ -11,15 +11,14 @@ import pytest
 
 from helpers import trace
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.request_log import mixed_load, static_steps
+from helpers.costs.inference.request_loads import mixed_load, static_steps
 from helpers.costs.inference.serving_operations import met as expected_experts
 from helpers.costs.inference.speculative_decoding import acceptance, best_K, residual
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.kernels import mesh
-from helpers.kernels.inference import ragged_and_paged_attention as kernel
+from helpers.kernels.inference import paged_kv_cache as kernel
 from tests.solutions import course
 from tests.solutions.course import agree
 
@@ -186,7 +185,7 @@ def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
 
 @pytest.mark.slow
 def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
-    """Results of `kernels.inference.ragged_and_paged_attention`, and as many blocks as it reads."""
+    """Results of `kernels.inference.paged_kv_cache`, and as many blocks as it reads."""
     rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)
     q, k, v = (rng.standard_normal((5, *rest, 16)).astype(np.float32) for rest in ((4,), (48, 2), (48, 2)))
     expected, blocks = jax.jit(kernel.attend, static_argnums=4)(q, k, v, np.array(lengths), 8)

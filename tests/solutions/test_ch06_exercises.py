@@ -13,7 +13,7 @@ import pytest
 from helpers import trace
 from helpers.costs.attention import io_complexity, ring_attention
 from helpers.kernels import mesh
-from helpers.kernels.attention import dense_attention, eight_bit_attention, feature_maps, masks
+from helpers.kernels.attention import dense_attention, flash_attention, linear_attention, masks
 from helpers.kernels.attention.masks import Mask
 from tests.solutions import course
 from tests.solutions.course import agree
@@ -93,7 +93,7 @@ def test_f22_the_map_of_work_is_the_floors(solved):
 
 def arrays(T, S, H, seed=0):
     rng = np.random.default_rng(seed)
-    return [jnp.asarray(rng.standard_normal((n, H)), jnp.float32) for n in (T, S, S)]
+    return [jax.device_put(rng.standard_normal((n, H)).astype("float32")) for n in (T, S, S)]
 
 
 def attended(q, k, v, mask=masks.CAUSAL):
@@ -141,9 +141,9 @@ def test_f19_eight_bits_are_the_floors(solved, R):
     heads = [x[None, :, None] for x in (q, k, v)]
     o, size = solved["eight_bits"](q, k, v, R)
     np.testing.assert_allclose(
-        o, eight_bit_attention.attention(*heads, R, "fp8", masks.CAUSAL)[0, :, 0], rtol=1e-4, atol=1e-5
+        o, flash_attention.eight_bit(*heads, R, "fp8", masks.CAUSAL)[0, :, 0], rtol=1e-4, atol=1e-5
     )
-    parts = [eight_bit_attention.blocks(x, R) for x in heads]
+    parts = [flash_attention.quantised(x, R) for x in heads]
     assert size == 3 * q.size + sum(p.scale.size * 4 for p in parts)
 
 
@@ -152,9 +152,7 @@ def test_f19_scales_of_blocks_lose_less(solved):
     """The error of fp8 by blocks is below that of fp8 with one scale, where some blocks have outliers."""
     q, k, v = arrays(64, 64, 8, seed=5)
     v = v.at[-1].multiply(1e5)
-    error = [
-        eight_bit_attention.error(solved["eight_bits"](q, k, v, R)[0][:-1], attended(q, k, v)[:-1]) for R in (8, 64)
-    ]
+    error = [flash_attention.error(solved["eight_bits"](q, k, v, R)[0][:-1], attended(q, k, v)[:-1]) for R in (8, 64)]
     assert error[0] < 0.1 < 0.3 < error[1]
 
 
@@ -178,17 +176,17 @@ def test_f5_chunks_are_the_recurrence(solved):
 def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
     """Rows add up to 1, KL is never below 0 and 0 where both rows are the same, and steps bring it below that of ELU + 1."""
     rng = np.random.default_rng(7)
-    q, k = (jnp.asarray(rng.standard_normal((12, 4)), jnp.float32) for _ in range(2))
-    W = jnp.asarray(0.5 * rng.standard_normal((4, 6)), jnp.float32)
+    q, k = (jax.device_put(rng.standard_normal((12, 4)).astype("float32")) for _ in range(2))
+    W = jax.device_put((0.5 * rng.standard_normal((4, 6))).astype("float32"))
     half = 4**-0.25
-    P = feature_maps.softmax_weights(q * half, k * half)
+    P = linear_attention.softmax_weights(q * half, k * half)
     got = solved["taught"](q, k, W, 0.5)
-    R = feature_maps.weights(lambda x: feature_maps.hedgehog(W, x), q, k)
+    R = linear_attention.weights(lambda x: linear_attention.hedgehog(W, x), q, k)
     np.testing.assert_allclose(got["rows"], R, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(got["kl"], feature_maps.kl(P, R).mean(), rtol=1e-4)
+    np.testing.assert_allclose(got["kl"], linear_attention.kl(P, R).mean(), rtol=1e-4)
     slope = jax.grad(
-        lambda W: feature_maps.cross_entropy(
-            P, feature_maps.weights(lambda x: feature_maps.hedgehog(W, x), q, k)
+        lambda W: linear_attention.cross_entropy(
+            P, linear_attention.weights(lambda x: linear_attention.hedgehog(W, x), q, k)
         ).mean()
     )(W)
     np.testing.assert_allclose(got["W"], W - 0.5 * slope, rtol=1e-4, atol=1e-6)
@@ -200,7 +198,8 @@ def test_f7_what_hedgehog_learns_from_is_the_floors(solved):
         W = got["W"]
     assert (
         0 < losses[-1] < losses[0]
-        and losses[-1] < feature_maps.kl(P, feature_maps.weights(feature_maps.elu, q * half, k * half)).mean()
+        and losses[-1]
+        < linear_attention.kl(P, linear_attention.weights(linear_attention.elu, q * half, k * half)).mean()
     )
     alike = solved["taught"](q, jnp.ones_like(k), W, 0.5)
     assert abs(alike["kl"]) < 1e-6

@@ -5,9 +5,10 @@ from itertools import product
 
 import pytest
 
-from helpers.costs.racks import gpu_machine as gpu, thresholds as floor, tiered_collectives as tiered
+from helpers.costs.racks import tiered_collectives as tiered, training_over_tiers as floor
 from helpers.costs.racks.cluster import hosts, wiring
 from helpers.costs.racks.cut import bottleneck, every_cut
+from helpers.costs.rooflines import gpu_machine as gpu
 from helpers.costs.rooflines.chips import chip
 from helpers.kernels import mesh
 from tests.solutions import course
@@ -73,7 +74,7 @@ def test_prices_on_tiers_are_the_floors(solved):
 
 def test_where_a_ring_overtakes_a_tree_is_the_floors(solved):
     g, m = 8, 16
-    moves = {"ring": tiered.hierarchical("AllReduce", 1.0, g, m), "tree": tiered.double_tree(1.0, g, m)}
+    moves = {"ring": tiered.hierarchical("AllReduce", 1.0, g, m), "tree": tiered.double_tree("AllReduce", 1.0, g, m)}
     table = {name: {x.link: (x.bytes, x.hops) for x in both} for name, both in moves.items()}
     (_, first), (size, second) = solved["fastest_by_size"](table, 4.5e11, 4e10, 1e-6, 1e-5)
     assert (first, second) == ("tree", "ring")

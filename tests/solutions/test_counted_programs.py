@@ -56,9 +56,10 @@ def watched(f, seen: list):
 
 @pytest.mark.parametrize(("topic", "grade_id", "answer", "cell"), COUNTING, ids=[a[1] for a in COUNTING])
 @pytest.mark.xdist_group("solved")  # one process solves the chapters
-@pytest.mark.sample(quick=4, slow=12)
+@pytest.mark.sample(quick=1, slow=12)
 def test_what_is_counted_is_run(topic, grade_id, answer, cell, scopes):  # noqa: F811
     scope, seen = scopes(topic), []
+    cell = course.with_values(grade_id, answer, cell, scope)
     for f in course.functions(answer):
         scope[f.name] = watched(scope[f.name], seen)
     value, said, fault = in_process_grading.execute(cell, "<check>", scope)

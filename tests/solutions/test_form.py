@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from autograder.samples import bank
+from autograder.making import bank
 from helpers.kernels import mesh
 from tests.solutions import course
 
@@ -16,7 +16,7 @@ BOTH = (("spring", "a secret"),)
 
 @dataclass(frozen=True)
 class Chapter:
-    """A chapter of some 22 exercises, the last of which a person grades, and then those for more practice.
+    """A chapter of some 22 exercises, one of which a person may grade, and then those for more practice.
 
     told      beginnings of calls, or of lines of a table, by which its checks tell a learner something
     banks     wrong and right samples that each answer has at least
@@ -25,7 +25,7 @@ class Chapter:
     parts     ends of the grade ids of exercises that ask for several answers
     uncounted exercises after which no number is told
     skipped   words of checks that need more than their visible lines
-    by_hand   the exercise that a person grades, if it is not the 22nd
+    by_hand   the exercise that a person grades, 0 if none is
     """
 
     topic: str
@@ -47,8 +47,13 @@ class Chapter:
         return [course.number(text) for text in self.exercises]
 
     @property
+    def checked(self) -> list[tuple[str, str, str]]:
+        """(grade id, answer cell, check cell) of all answers that a check looks at."""
+        return course.parts("".join(self.exercises))
+
+    @property
     def answers(self) -> list[str]:
-        """Grade ids of all answers that a check looks at."""
+        """Their grade ids, as the numbers of the exercises say."""
         several = dict(self.parts)
         return [
             f"{self.topic[:4]}-q{n:02}{part}"
@@ -60,6 +65,17 @@ class Chapter:
 
 SAYS = (".wrong(", ".law(", "within(")
 CHAPTERS = [
+    Chapter("ch01_rooflines", SAYS, (5, 2), named=2, parts=((16, ("", "-count")),), uncounted=(2, 22), by_hand=23),
+    Chapter(
+        "ch02_sharding",
+        SAYS,
+        (5, 2),
+        named=2,
+        parts=((18, ("", "-all")), (21, ("-layout", "")), (23, ("", "-back"))),
+        uncounted=(10, 12),
+        skipped=("check.Program(",),
+        by_hand=0,
+    ),
     Chapter("ch03_transformers", SAYS, (5, 2), named=5, classes=OTHER_VALUES, uncounted=(11,)),
     Chapter(
         "ch04_training",
@@ -92,46 +108,37 @@ CHAPTERS = [
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.topic)
 
 
-def each(rows):
-    """One test for each (chapter, thing, its name)."""
-    return pytest.mark.parametrize("chapter, it", [r[:2] for r in rows], ids=[r[2] for r in rows])
-
-
-EXERCISES = [(c, text, f"{c.topic[:4]}-{course.number(text)}") for c in CHAPTERS for text in c.exercises]
-PARTS = [(c, part, part[0]) for c in CHAPTERS for part in course.parts("".join(c.exercises))]
-ANSWERS = [(c, answer, answer) for c in CHAPTERS for answer in c.answers]
+@of_chapters
+def test_all_are_there(chapter):
+    assert chapter.numbers == sorted(chapter.numbers)
+    assert chapter.by_hand in chapter.numbers or not chapter.by_hand
+    assert [p[0] for p in chapter.checked] == chapter.answers
 
 
 @of_chapters
-def test_all_are_there(chapter):
-    texts = chapter.exercises
-    assert chapter.by_hand in chapter.numbers and chapter.numbers == sorted(chapter.numbers)
-    assert [p[0] for p in course.parts("".join(texts))] == chapter.answers
+def test_form(chapter):
+    for text in chapter.exercises:
+        course.well_formed(text, told=chapter.told)
+        assert course.computed(text) or course.number(text) in chapter.uncounted, text[:80]
 
 
-@each(EXERCISES)
-def test_form(chapter, it):
-    course.well_formed(it, told=chapter.told)
-    assert course.computed(it) or course.number(it) in chapter.uncounted
+@of_chapters
+def test_check_calls_the_answer_by_position(chapter):
+    for grade_id, answer, check in chapter.checked:
+        assert course.by_position(answer, check), grade_id
 
 
-@each(PARTS)
-def test_check_calls_the_answer_by_position(chapter, it):
-    course.by_position(*it[1:])
+@of_chapters
+def test_every_answer_has_its_mutants_and_variants(chapter):
+    wrong, right = bank.mutants(chapter.topic), bank.variants(chapter.topic)
+    assert {c.grade_id for c in (*wrong, *right)} == {*chapter.answers}
+    for answer in chapter.answers:
+        mine = [m for m in wrong if m.grade_id == answer]
+        assert len(mine) >= chapter.banks[0] and sum(bool(m.says) for m in mine) >= chapter.named, answer
+        assert sum(v.grade_id == answer for v in right) >= chapter.banks[1], answer
 
 
-@each(ANSWERS)
-def test_mutants_and_variants(chapter, it):
-    mine = [m for m in bank.mutants(chapter.topic) if m.grade_id == it]
-    assert len(mine) >= chapter.banks[0] and sum(bool(m.says) for m in mine) >= chapter.named
-    assert len([v for v in bank.variants(chapter.topic) if v.grade_id == it]) >= chapter.banks[1]
-
-
-@pytest.mark.parametrize(
-    "chapter",
-    CHAPTERS,
-    ids=lambda c: c.topic,
-)
+@of_chapters
 @pytest.mark.sample(quick=0, slow=2)
 def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
     """Other seeds draw other inputs and other shapes, other values with a secret: the solutions pass them all."""
@@ -139,14 +146,12 @@ def test_hidden_tests_hold_for_another_class(chapter, monkeypatch):
     for seed, values in chapter.classes:
         monkeypatch.setenv("COURSE_SEED", seed)
         monkeypatch.setenv("COURSE_VALUES", values)
-        course.hold(course.parts("".join(chapter.exercises)), solved)
+        course.hold(chapter.checked, solved)
 
 
-@pytest.mark.slow
 @of_chapters
 @pytest.mark.sample(quick=0, slow=2)
 def test_visible_checks_alone_accept_the_solutions(chapter):
-    parts = course.parts("".join(chapter.exercises))
-    kept = [p for p in parts if not any(word in p[2] for word in chapter.skipped)]
+    kept = [p for p in chapter.checked if not any(word in p[2] for word in chapter.skipped)]
     assert len(kept) >= 10
     course.hold(kept, course.solved(chapter.topic), course.visible)

@@ -12,7 +12,7 @@ from autograder.making import in_process_grading
 from autograder.places import Tree
 from helpers import check
 
-from .course import calls, exercises, parts
+from .course import calls, exercises, parts, with_values
 
 REPORT = re.compile(r'^check\.report\("[\d.]+", (.+)\)$', re.M)
 GIVES_DICT = re.compile(r'^def (\w+)\([^"]*?-> dict', re.M)
@@ -25,15 +25,16 @@ FOLLOW = {
 """Exercises in which one part is judged by another, and why."""
 
 
-def by_parts() -> dict[str, tuple[str, str, str]]:
-    """{exercise: (chapter, function, check cell)} of all that give a dict, judged as several answers."""
+def by_parts() -> dict[str, tuple[str, str, tuple[str, str, str]]]:
+    """{exercise: (chapter, function, its part of the source)} of all that give a dict, judged as several answers."""
     found = {}
     for topic in (path.stem for path in Tree().exercises):
         for text in exercises(topic):
-            for _, answer, judged in parts(text):
+            for part in parts(text):
+                _, answer, judged = part
                 names = set(re.findall(r"check\.Answer\((\w+)", judged)) & set(GIVES_DICT.findall(answer))
                 if len(names) == 1 and re.search("[,*]", REPORT.search(judged)[1]):
-                    found[re.search(r"Exercise (\S+)", text)[1]] = (topic, *names, judged)
+                    found[re.search(r"Exercise (\S+)", text)[1]] = (topic, *names, part)
     return found
 
 
@@ -44,8 +45,8 @@ scope = cache(lambda topic: in_process_grading.names(topic, lambda cell: "pictur
 
 def earned(answer: Callable, exercise: str, monkeypatch) -> list[bool]:
     """Which of the answers that the check reports earn their points."""
-    topic, name, judged = KNOWN[exercise]
-    found = []
+    topic, name, part = KNOWN[exercise]
+    judged, found = with_values(*part, scope(topic)), []
 
     def report(exercise: str, *answers: check.Answer) -> float:
         for i, a in enumerate(answers):
@@ -90,7 +91,7 @@ def off(x):
 
 
 @pytest.mark.parametrize("exercise", KNOWN)
-@pytest.mark.sample(quick=2, slow=6)
+@pytest.mark.sample(quick=1, slow=6)
 def test_a_part_costs_its_own_points_only(exercise, monkeypatch):
     topic, name, _ = KNOWN[exercise]
     ours, given = scope(topic)[name], set()

@@ -14,7 +14,7 @@ from tools import sweep
 
 
 def test_no_answer_is_impossible():
-    some = sweep.cases()[:: len(sweep.cases()) // repeats(40, 400)]
+    some = sweep.cases()[:: len(sweep.cases()) // repeats(20, 400)]
     found = [(str(case), kind, said) for case in some for kind, said in sweep.findings(case)]
     assert not found
 
@@ -60,8 +60,8 @@ def test_it_finds_tp_over_the_network_and_short_blocks():
 def test_the_fastest_is_what_the_search_finds():
     case = model("llama-3-8b"), 2**20, 4096, Slice(chip("H100"), (8,))
     (best,) = sweep.layout_search.search(*case, top=1).best
-    listed = sweep.layout_search.search(*case, top=50).best
-    assert sweep.fastest(best, 1, lambda laid: laid.tp > 0) == pytest.approx(min(at.estimate.mid for at in listed))
+    fastest = sweep.layout_search.ranking(*case).edges[0] / sweep.layout_search.EQUAL
+    assert sweep.fastest(best, 1, lambda laid: laid.tp > 0) == pytest.approx(fastest)
     assert sweep.fastest(best, 1, lambda laid: laid.tp > 8) == float("inf")
 
 

@@ -8,9 +8,9 @@ import random
 from dataclasses import dataclass
 
 from helpers.costs.rooflines.chips import CHIPS
+from helpers.costs.rooflines.machines import Machine, machines
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import MODELS, model
-from helpers.figures.training.layout_search.candidates import Place, places
 
 TPUS = tuple(name for name, chip in CHIPS.items() if chip.kind == "tpu")
 GPUS = tuple(name for name, chip in CHIPS.items() if chip.kind != "tpu")  # and Trainium, which is priced as they are
@@ -35,9 +35,9 @@ def chip_name(draw: random.Random, seed: int) -> str:
     return draw.choice((TPUS, GPUS)[seed % 2])
 
 
-def place(draw: random.Random, seed: int, least: int = 1, most: int = MOST_CHIPS) -> Place:
+def place(draw: random.Random, seed: int, least: int = 1, most: int = MOST_CHIPS) -> Machine:
     """A slice of such a chip, or several domains."""
-    return draw.choice([p for p in places(chip_name(draw, seed)) if least <= p.chips <= most])
+    return draw.choice([m for m in machines(CHIPS[chip_name(draw, seed)], most) if m.chips >= least])
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Setting:
     """One question to a search: which layout of these chips trains a model fastest, in steps of so many tokens."""
 
     name: str
-    place: Place
+    place: Machine
     tokens: int
     T: int
 

@@ -54,9 +54,10 @@ def test_training_serving_and_chapter_3_count_the_same():
         for layers, head, attention in ((step.layers, step.head, step.attention()), (at.layers, at.head, pairs)):
             assert by_role(layers, head) | {"attention": attention} == pytest.approx(exact, rel=1e-12), seed
         p = parameters(c)
-        assert step.dense + step.experts + step.table + p.unembedding == pytest.approx(p.total, rel=1e-12), seed
+        assert step.held.dense + step.held.experts == pytest.approx(p.total, rel=1e-12), seed
         held = sum(layer.count * x.weights * (c.moe.E / x.groups if x.role == "experts" else 1)
                    for layer in at.layers for x in layer.products)  # fmt: skip
-        assert held == pytest.approx(step.dense + step.experts - p.norms - p.biases - p.sinks, rel=1e-12), seed
+        others = p.embedding + p.positions + p.unembedding + p.norms + p.biases + p.sinks
+        assert held == pytest.approx(p.total - others, rel=1e-12), seed
         kinds.update({"experts": bool(c.moe), "latent": bool(c.mla), "windows": bool(c.window), "dense": not c.moe})
     assert min(kinds.values()) > repeats(5, 100), kinds

@@ -1,6 +1,6 @@
 """Schedules of engines: the log of the kernels' orchestrator, on an engine without a model, and the simulation in `costs`.
 
-In steps: a prompt of T tokens takes ceil(T / chunk). The paged server's are held against `token_budget` in
+In steps: a prompt of T tokens takes ceil(T / chunk). The paged server's are held against `budgeted` in
 tests/helpers/kernels/inference/test_engine_timelines.py, over loads that are drawn too.
 """
 
@@ -24,9 +24,11 @@ class Lengths:
 
     slots: int
     chunk: int
-    c, size, page, pages = C, 40, None, None
+    c, size, page = C, 40, 40
+    pages = property(lambda self: self.slots)
 
     empty = lambda self: None  # noqa: E731
+    room = lambda self, *_: None  # noqa: E731
     nothing = lambda self: Prefix(None, 0, None)  # noqa: E731
     insert = free = lambda self, *_: None  # noqa: E731
     bytes = lambda self, prefix: prefix.length  # noqa: E731
@@ -61,7 +63,18 @@ def simulated(design: str, requests, known, engine: Lengths, network):
     return engine_simulation.disaggregated(left, engine.slots, reading, one, transfer)
 
 
+def bars(log):
+    """For each lane, kind and requests, unless they only generate: from when and until when."""
+    ends = {}
+    for x in log.spans:
+        if x.kind != "generate":
+            start, _ = ends.get((x.lane, x.kind, x.requests), x[1:3])
+            ends[x.lane, x.kind, x.requests] = start, x.end
+    return ends
+
+
 @pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.sample(quick=2)
 def test_the_engines_log_is_that_of_the_simulation(design):
     hits = moved = 0
     for seed in range(repeats(40, 1000)):
@@ -74,23 +87,15 @@ def test_the_engines_log_is_that_of_the_simulation(design):
         log = Orchestrator(engine, None, design, tree=tree, network=network).serve(requests)
         entries = [log.entries[r.name] for r in requests]
         wanted = simulated(design, requests, [e.hit for e in entries], engine, network)
-        # A token of step 3 is there at 4.
+        got = log.timeline
+        same = lambda log: [(s.start, s.tokens, s.slot, s.joined) for s in log.served]  # noqa: E731
+        assert same(got) == same(wanted) and got.steps == wanted.steps, seed
+        # What an entry says of itself; a token of step 3 is there at 4.
         assert [tuple(t + 1 for t in e.times) for e in entries] == [s.tokens for s in wanted.served], seed
-        assert [e.waited for e in entries] == [s.queue for s in wanted.served], seed
         assert [e.first_token_after for e in entries] == [s.ttft for s in wanted.served], seed
         moving = [(e, s) for e, s in zip(entries, wanted.served) if e.request.n > 1]
         assert [(e.slot, e.inserted) for e, _ in moving] == [(s.slot[1], s.joined) for _, s in moving], seed
-        assert [e.steps_per_token for e in entries] == [s.per_token for s in wanted.served], seed
-        assert [len(step.generated) for step in log.steps if step.generated] == [b for b, _ in wanted.steps], seed
-        if design == "interleaved":
-            assert max(e.longest_stall for e in entries) == wanted.worst_gap, seed
-        if design == "chunked":  # a piece and tokens in one pass
-            mixed = [x.start for x in wanted.spans if x.kind == "mixed"]
-            assert [t for t, step in enumerate(log.steps) if step.read and step.generated] == mixed, seed
-        for kind, lane in (("move", "network"), ("read", "reader")):
-            if design == "disaggregated":
-                spans = [(x.start, x.end) for x in log.spans if x.lane == lane and x.end > x.start]
-                named = "network" if kind == "move" else "prefill 0"
-                assert spans == [(x.start, x.end) for x in wanted.spans if x.lane == named], (seed, kind)
+        # A prompt is one bar of the simulation, and one for each of its pieces in a log.
+        assert bars(got) == bars(wanted), seed
         hits, moved = hits + sum(e.hit for e in entries), moved + bool(network)
     assert (hits > 50 or design == "static") and (moved > 9 or design != "disaggregated")

@@ -1,15 +1,14 @@
-"""A layout as it is typed: the shell's reader, the page's in Python, and the page's in JavaScript."""
+"""A layout as it is typed: shell and page read it by one grammar, and the page's JavaScript by the same, which it is given."""
 
 import random
 
 import pytest
 
-from helpers.costs.training.layout import AXES, Layout
+from helpers.costs.training.layout import AXES, GRAMMAR
+from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.training_step import step
-from helpers.costs.transformers.training_memory_bytes import POLICIES
-from helpers.figures.inference.planner import named
-from helpers.figures.inference.planner.planner import whole
-from helpers.figures.training.layout_search.candidates import KEPT
+from helpers.figures.inference.planner import training
+from helpers.figures.training.layout_search.candidates import whole
 from helpers.plan import train
 from tests.tiers import repeats
 from tests.twins.settings import setting
@@ -74,51 +73,9 @@ def typed(seed: int, chips: int = 64) -> str:
     return draw.choice(("", " ", ",")) + "".join(part + draw.choice(SEPARATORS) for part in parts)
 
 
-def read_by_shell(text: str) -> Layout | None:
-    try:
-        return train.layout(text, 1)
-    except ValueError:
-        return None
-
-
-def read_by_page(text: str) -> Layout | None:
-    try:
-        return Layout(**named.read(text))
-    except ValueError:
-        return None
-
-
 def only_in_the_shell(text: str) -> bool:
     """Whether it names what the page refuses on purpose, with a sentence that says so."""
-    return any(f"{name}=" in text for name in named.ELSEWHERE)
-
-
-def test_shell_and_page_read_the_same_layout():
-    kinds = {"read": 0, "refused": 0, "elsewhere": 0}
-    for seed in range(repeats(2000, 20_000)):
-        text = typed(seed)
-        of_page, of_shell = read_by_page(text), read_by_shell(text)
-        if only_in_the_shell(text):
-            assert of_page is None, text
-            kinds["elsewhere"] += 1
-            continue
-        assert of_page == of_shell, text
-        kinds["read" if of_page else "refused"] += 1
-    assert min(kinds.values()) > repeats(50, 500), kinds
-
-
-@pytest.mark.xfail(
-    strict=True, reason="the shell takes any policy, and numbers of any digits: two readers until they are one"
-)
-def test_shell_and_page_read_the_same_of_odd_words():
-    wrong = [text for text in ODD if read_by_page(text) != read_by_shell(text)]
-    assert wrong == []
-
-
-def test_what_the_shell_alone_reads_is_of_two_kinds():
-    """A policy that the page has not, whichever it is, and digits that are not 0 to 9 or more than seven."""
-    alone = {text for text in ODD if read_by_page(text) is None and read_by_shell(text)}
-    assert alone == {*ODD} - {"dp=\u00b2"} and {*POLICIES} - {*KEPT} == {"nothing"}
+    return any(f"{name}=" in text for name in GRAMMAR.keys() - training.TYPED.keys())
 
 
 def test_shell_and_page_price_and_refuse_the_same():
@@ -130,11 +87,12 @@ def test_shell_and_page_price_and_refuse_the_same():
         if only_in_the_shell(text):
             continue
         try:
-            want = step(s.config, train.layout(text, s.place.pods), s.tokens, s.T, s.place.slice, "causal").estimate.mid
+            want = step(s.config, train.typed(text, s.place.pods), s.tokens, s.T, s.place.slice, "causal").estimate.mid
         except ValueError:
             want = None
         try:
-            got = named.row(text, s.config, tuple(whole(s.config).values()), s.place, s.tokens, s.T, "it").seconds
+            case = tuple(whole(s.config).values()), s.place, s.tokens, s.T, "it"
+            got = training.own(text, s.config, *case).estimate.mid
         except ValueError:
             got = None
         assert got == want, (text, s)

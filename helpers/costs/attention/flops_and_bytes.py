@@ -10,15 +10,16 @@ Staats, "Self-attention does not need O(n^2) memory" (2021). Errors of the cours
 
 from dataclasses import dataclass, replace
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.roofline import Move, Work
 from helpers.costs.transformers import parameters_and_flops
-from helpers.costs.transformers.kv_cache import paged_tokens
+from helpers.costs.transformers.parameters_and_flops import paged_tokens
 from helpers.numeric import ceil, floor, maximum, minimum, plain, sqrt
 
 from . import io_complexity as io
 
 
+@formula
 @dataclass(frozen=True)
 class Attention:
     """softmax(Q K^T / sqrt(H)) V of B sequences: T queries, the last of S keys, in N heads of size H on K KV heads.
@@ -98,6 +99,7 @@ def _beyond(n, a: Attention):
     return parameters_and_flops.pairs(m := maximum(n - a.window, 0), m, a.keep)
 
 
+@formula(signed="other")
 @dataclass(frozen=True)
 class Pass:
     """What a forward or a backward pass of attention does on one device; passes add up, in sequence.
@@ -141,6 +143,7 @@ class Pass:
         return Work(self.flops, self.bytes, moves, dtype)
 
 
+@formula
 def flops(a: Attention, pairs=None, products=2):
     """FLOPs of `products` products over the pairs that are computed; None: exactly those that the mask leaves.
 
@@ -161,6 +164,7 @@ def _numbers(a: Attention):
     return heads * a.T * a.H, a.B * a.K * a.S * a.H, heads * a.T, heads * a.T * a.S
 
 
+@formula
 def naive(a: Attention, backward: bool = False) -> Pass:
     """Scores, exponentials, their sums, shares: each a kernel of its own, through HBM; masked pairs are computed too.
 
@@ -174,6 +178,7 @@ def naive(a: Attention, backward: bool = False) -> Pass:
     return _whole(a, backward, forward_passes=7, row_passes=2, backward_passes=13, backward_rows=2)
 
 
+@formula
 def fused(a: Attention, backward: bool = False) -> Pass:
     """The same with softmax as one kernel: scores are written and read, shares are written and read. Backward 7 times.
 
@@ -194,6 +199,7 @@ def _whole(a: Attention, backward, forward_passes, row_passes, backward_passes, 
     return Pass(flops(a, a.T * a.S), scores, other, moved, 2.0 * a.s * scores, a.s * scores)
 
 
+@formula
 def chunk_keys(a: Attention, C):
     """Keys that all chunks of C queries look at together, each up to its own end: a window leaves C + window - 1 of them.
 
@@ -219,6 +225,7 @@ def chunk_keys(a: Attention, C):
     return int(keys) if plain(keys) and keys == int(keys) else keys
 
 
+@formula
 def chunked(a: Attention, C, backward: bool = False) -> Pass:
     """A prefill in chunks of C queries: each one's scores, at most C by S, through HBM like those of `fused`.
 
@@ -240,6 +247,7 @@ def chunked(a: Attention, C, backward: bool = False) -> Pass:
     return Pass(flops(a, C * keys), scores, 4.0 * scores - 2 * rows, moved, 2.0 * held)
 
 
+@formula
 def lazy(a: Attention, R=1, C=None, backward: bool = False) -> Pass:
     """R queries with C keys at a time, sums instead of shares: each chunk of keys leaves (O, m, l), which are added up last.
 
@@ -268,6 +276,7 @@ def lazy(a: Attention, R=1, C=None, backward: bool = False) -> Pass:
     return Pass(flops(a, a.T * a.S), scores + parts, other, moved, held)
 
 
+@formula
 def flash(a: Attention, b, version: int = 2, backward: bool = False, rows=None, kernels: int = 1) -> Pass:
     """Blocks of b queries and b keys that meet on the chip; blocks that are masked whole are not looked at.
 
@@ -328,6 +337,7 @@ def _flash_backward(a: Attention, met, version, kernels):
     return before + a.x * 4 * kv * a.G + inside, _ROW * number + a.s * q, 0.0
 
 
+@formula
 def flash_rows(alpha, x=2, s=4, backward=False):
     """Queries that must share what is read of K and V for Flash to be bound by products: x·alpha/2, whatever T, S and H.
 
@@ -340,6 +350,7 @@ def flash_rows(alpha, x=2, s=4, backward=False):
     return (x + s) * alpha / 5 if backward else x * alpha / 2
 
 
+@formula
 def decode(a: Attention, page=None) -> Pass:
     """One step of B sequences that hold S keys each, T = 1: a window and sinks read no more than that, pages whole ones.
 
@@ -362,6 +373,3 @@ def decode(a: Attention, page=None) -> Pass:
     moved = a.x * (2 * heads * a.H + 2 * a.B * a.K * stored * a.H) + table
     moved = int(moved) if plain(moved) and moved == int(moved) else moved
     return Pass(flops(a, keys), heads * keys, heads * (3.0 * keys - 2 + a.H), moved)  # largest, minus, sum; o / l
-
-
-entries(__name__, signed="other")

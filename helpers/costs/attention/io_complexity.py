@@ -9,7 +9,7 @@ and Gimelshein, "Online normalizer calculation for softmax" (2018).
 
 from dataclasses import dataclass
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.numeric import ceil, floor_near, maximum, minimum, plain, sqrt
 
 SOFTMAX_ACCESSES = {"naive": 3, "safe": 4, "online": 3}
@@ -17,6 +17,7 @@ SOFTMAX_ACCESSES = {"naive": 3, "safe": 4, "online": 3}
 or for each of the two; then one that reads and writes."""
 
 
+@formula
 def softmax_floats(L, S=None, fused=False):
     """Floats of the softmax of L rows of S scores (L): three kernels, or one that holds a row.
 
@@ -31,6 +32,7 @@ def softmax_floats(L, S=None, fused=False):
     return 2 * L * S if fused else 5 * L * S + 2 * L
 
 
+@formula
 def standard_floats(L, H, backward=False):
     """Floats of attention whose scores and shares lie in slow memory: 4L² + 4LH forward, 7L² + 8LH backward.
 
@@ -40,6 +42,7 @@ def standard_floats(L, H, backward=False):
     return 7 * L * L + 8 * L * H if backward else 4 * L * L + 4 * L * H
 
 
+@formula
 def flash_blocks(M, H):
     """(R, C) of the first FlashAttention in a fast memory of M FLOATS: C = ceil(M/4H), R = min(C, H).
 
@@ -54,11 +57,13 @@ def flash_blocks(M, H):
     return minimum(C, H), C
 
 
+@formula
 def block_floats(R, C, H):
     """Floats that such a step holds: Q, O, K and V, scores, l and m."""
     return 2 * R * H + 2 * C * H + R * C + 2 * R
 
 
+@formula
 def flash_floats(L, H, R, C, version=1, backward=False):
     """Floats of Flash without a mask: version 1 has keys outside, version 2 queries (backward both have keys).
 
@@ -80,6 +85,7 @@ def flash_floats(L, H, R, C, version=1, backward=False):
     return 2 * L * H + L + queries * 2 * L * H
 
 
+@formula
 def flash_limit(L, H, M):
     """12 L² H² / M: what `flash_floats` of version 1 tends to. Quadratic in L all the same: M is what makes it small.
 
@@ -89,6 +95,7 @@ def flash_limit(L, H, M):
     return 12 * L * L * H * H / M
 
 
+@formula
 @dataclass(frozen=True)
 class Visits:
     """Blocks of scores that a mask leaves something of. `full` need no mask, `partial` do; `rows` for each block of queries."""
@@ -103,6 +110,7 @@ class Visits:
         return self.full + self.partial
 
 
+@formula
 def visits(
     T: Count, S: Count, R: Count, C: Count, causal: bool = True, window: Count | None = None, keep: int = 0
 ) -> Visits:
@@ -128,6 +136,7 @@ def visits(
     return Visits(full, sum(rows) - full, tuple(rows))
 
 
+@formula
 def step_flops(R, C, H, version=2, backward=False, kernels=1):
     """(exponentials, other FLOPs) of a block of R queries and C keys beside its products; the scale 1/sqrt(H) is Q's.
 
@@ -146,6 +155,7 @@ def step_flops(R, C, H, version=2, backward=False, kernels=1):
     return R * C + R, 3 * R * C + 2 * R + 2 * R * H
 
 
+@formula
 def last_flops(T, H, version=2, backward=False):
     """FLOPs of T rows beside the blocks: of version 2 forward O/l and m + log l, backward D = rowsum(dO·O) before them."""
     if version == 1:
@@ -153,6 +163,7 @@ def last_flops(T, H, version=2, backward=False):
     return T * (2 * H - 1) if backward else T * (H + 2)
 
 
+@formula
 def warp_floats(R, C, H, warps, split="queries"):
     """Floats (read for products, exchanged) through shared memory in a step of one thread block, its warps having split the work.
 
@@ -170,6 +181,7 @@ def warp_floats(R, C, H, warps, split="queries"):
     return R * H + warps * 2 * C * H, 0 * R
 
 
+@formula
 @dataclass(frozen=True)
 class Layout:
     """Bytes of a step's arrays on the chip.
@@ -188,7 +200,8 @@ class Layout:
     sums: bool = True
 
 
-def block_bytes(R, C, H, at: Layout = Layout(), backward=False):
+@formula
+def block_bytes(R, C, H, layout: Layout = Layout(), backward=False):
     """Bytes on the chip of a step of Flash 2. Forward R rows of Q and O stay, K and V come in. Backward, keys are outside:
     K, V, dK, dV stay, Q, dO, dQ and two numbers of each row come in (dQ goes out again), S and P, dP and dS are alive.
 
@@ -198,14 +211,15 @@ def block_bytes(R, C, H, at: Layout = Layout(), backward=False):
     164864
     """
     if backward:
-        stay = C * H * 2 * (at.x + (at.s if at.sums else 0))
-        stream = at.buffers * R * (H * (2 * at.x + at.s) + 2 * at.s)
-        return stay + stream + (R * C * 2 * (at.x + at.s) if at.scores else 0)
-    stay = R * H * (at.x + (at.s if at.sums else 0)) + 2 * R * at.s
-    return stay + at.buffers * 2 * C * H * at.x + (R * C * (at.x + at.s) if at.scores else 0)
+        stay = C * H * 2 * (layout.x + (layout.s if layout.sums else 0))
+        stream = layout.buffers * R * (H * (2 * layout.x + layout.s) + 2 * layout.s)
+        return stay + stream + (R * C * 2 * (layout.x + layout.s) if layout.scores else 0)
+    stay = R * H * (layout.x + (layout.s if layout.sums else 0)) + 2 * R * layout.s
+    return stay + layout.buffers * 2 * C * H * layout.x + (R * C * (layout.x + layout.s) if layout.scores else 0)
 
 
-def largest_block(M, H: Count, at: Layout = Layout(), backward=False, multiple=16):
+@formula
+def largest_block(M, H: Count, layout: Layout = Layout(), backward=False, multiple=16):
     """Largest b with b queries and b keys in M BYTES of fast memory, a whole `multiple`; 0 if not even that fits.
 
     >>> largest_block(128 * 2**20, 128)                # VMEM of a v5e
@@ -213,22 +227,13 @@ def largest_block(M, H: Count, at: Layout = Layout(), backward=False, multiple=1
     >>> largest_block(227 * 1024, 128, Layout(scores=False, sums=False)), largest_block(227 * 1024, 128, backward=True)
     (176, 48)
     """
-    square = (2 if backward else 1) * (at.x + at.s) if at.scores else 0  # bytes: square·b² + line·b
-    line = block_bytes(1, 1, H, at, backward) - square
+    square = (2 if backward else 1) * (layout.x + layout.s) if layout.scores else 0  # bytes: square·b² + line·b
+    line = block_bytes(1, 1, H, layout, backward) - square
     b = M / line if square == 0 else (sqrt(line * line + 4 * square * M) - line) / (2 * square)
     return multiple * floor_near(b / multiple)
 
 
-def largest_keys(M, R, H, at: Layout = Layout(), multiple=16):
-    """Most keys at a time beside R queries in M bytes, a whole `multiple`; 0 if not even that fits.
-
-    >>> largest_keys(227 * 1024, 128, 128, Layout(scores=False, sums=False))
-    192
-    """
-    each = block_bytes(R, 1, H, at) - (rest := block_bytes(R, 0, H, at))
-    return maximum(multiple * floor_near((M - rest) / each / multiple), 0)
-
-
+@formula
 def busy(blocks, product, softmax, groups=2):
     """Seconds until `groups` of warps have worked through `blocks` blocks each, when what differs can run at once.
 
@@ -245,6 +250,3 @@ def busy(blocks, product, softmax, groups=2):
     if groups == 1:
         return blocks * (product + softmax)
     return 2 * blocks * maximum(product, softmax) + minimum(product, softmax)
-
-
-entries(__name__)

@@ -6,8 +6,8 @@ the keys that it sees: a state whose size does not know how long the sequence is
 Source: Katharopoulos et al., "Transformers are RNNs" (2020); Zhang et al., "The Hedgehog & the Porcupine" (2024).
 """
 
-from helpers.arguments import entries
-from helpers.numeric import ceil, maximum, minimum, plain, sqrt
+from helpers.arguments import formula
+from helpers.numeric import ceil, maximum, minimum, plain
 
 from .flops_and_bytes import Attention, Pass
 
@@ -20,6 +20,7 @@ FEATURES = {
 FORMS = ("parallel", "chunked", "recurrent")
 
 
+@formula
 def features(kind: str, H):
     """Numbers that a feature map makes of H.
 
@@ -31,6 +32,7 @@ def features(kind: str, H):
     return {"taylor": 1 + H + H * H, "hedgehog": 2 * H}.get(kind, H)
 
 
+@formula
 def state_bytes(a: Attention, F=None):
     """Bytes of U and Z of all KV heads and sequences, in s bytes a number. A group's query heads share them, as they share K and V.
 
@@ -41,6 +43,7 @@ def state_bytes(a: Attention, F=None):
     return a.s * a.B * a.K * F * (a.H + 1)
 
 
+@formula
 def cache_crossover(H, F, x=2, s=4):
     """Keys beyond which a state is smaller than the cache of K and V; with so many both are equal: s·F(H + 1) / (2x·H).
 
@@ -50,6 +53,7 @@ def cache_crossover(H, F, x=2, s=4):
     return s * F * (H + 1) / (2 * x * H)
 
 
+@formula
 def linear_flops(T, H, F, form="chunked", C=64, causal=True):
     """FLOPs of products of one head, without the feature map, the sums of shares among them (a column of ones beside V).
 
@@ -71,6 +75,7 @@ def linear_flops(T, H, F, form="chunked", C=64, causal=True):
     return one + 2 * T * minimum(C, T) * (F + H + 1)
 
 
+@formula
 def linear(a: Attention, F=None, C=64, held=True, backward=False, states=False) -> Pass:
     """A causal forward pass in chunks of C; with T = 1 a decode step from the state.
 
@@ -101,18 +106,7 @@ def linear(a: Attention, F=None, C=64, held=True, backward=False, states=False) 
     return Pass(products, 0.0, 1.0 * q, a.x * (2 * q + 2 * kv) + 2.0 * state * (1 if held else chunks), state)
 
 
-def best_chunk(H, F, alpha, s=4):
-    """Smallest chunk whose products take as long as reading and writing a state for it, if it does not stay on the chip.
-
-    Each chunk does C·(4F(H + 1) + 2C(F + H + 1)) FLOPs beside 2s·F(H + 1) bytes.
-
-    >>> round(best_chunk(128, 128, 295))
-    218
-    """
-    a, b, c = 2 * (F + H + 1), 4 * F * (H + 1), -2 * s * F * (H + 1) * alpha
-    return (sqrt(b * b - 4 * a * c) - b) / (2 * a)
-
-
+@formula
 def softmax_crossover(H, F, C=64, causal=True):
     """Tokens from which the chunked form has fewer FLOPs than softmax attention, which computes 4H for each pair.
 
@@ -127,6 +121,3 @@ def softmax_crossover(H, F, C=64, causal=True):
     if not causal:
         return one / (4 * H)
     return maximum((one + 2 * C * (F + H + 1)) / (2 * H) - 1, 1.0)
-
-
-entries(__name__)

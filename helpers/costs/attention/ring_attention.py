@@ -9,10 +9,9 @@ al., "Tree Attention" (2024). Errors of the course's sources are listed in its e
 
 from dataclasses import dataclass, replace
 
-from helpers.arguments import Count, entries
-from helpers.costs.rooflines.roofline import Time
-from helpers.costs.sharding.collectives import all_reduce
-from helpers.costs.sharding.sharded_array import Axis
+from helpers.arguments import Count, formula
+from helpers.costs.rooflines.roofline import Move, Time
+from helpers.costs.sharding.collectives import seconds
 from helpers.numeric import maximum, plain, where
 
 from .flops_and_bytes import Attention, Pass, flops
@@ -21,6 +20,7 @@ from .io_complexity import last_flops, step_flops
 CUTS = ("contiguous", "striped")
 
 
+@formula
 def hidden_block(C_, W, G=1, x=2, share=1.0, backward=False, s=None):
     """Smallest block of tokens for which a device's work of a hop takes as long as its send: x·C/(2·share·W·G).
 
@@ -42,6 +42,7 @@ def hidden_block(C_, W, G=1, x=2, share=1.0, backward=False, s=None):
     return size * C_ / (2 * work * share * W * G)
 
 
+@formula
 def hop_bytes(a: Attention, n, backward=False, ways=1):
     """Bytes of K and V of one device, that it sends over a link at each hop; `ways` = 2 sends half of them each way round.
 
@@ -53,6 +54,7 @@ def hop_bytes(a: Attention, n, backward=False, ways=1):
     return (a.x + (a.s if backward else 0)) * 2 * a.B * a.K * a.S / n * a.H / ways
 
 
+@formula
 def ring(a: Attention, n: Count, cut="contiguous", backward=False) -> Pass:
     """What the busiest device does, blocks that are masked whole skipped, each block's scores kept on the chip.
 
@@ -79,16 +81,9 @@ def ring(a: Attention, n: Count, cut="contiguous", backward=False) -> Pass:
     exps, other = step_flops(C, C, a.H, 2, backward)
     masked = n * C * C - pairs
     other = n * other - 3 * masked + last_flops(C, a.H, 2, backward)
-    return Pass(
-        flops(at, pairs, 5 if backward else 2),
-        a.B * a.N * (n * exps - masked),
-        a.B * a.N * other,
-        moved,
-        held,
-        0.0 if backward else a.s * q / a.H,
-        sent,
-        n - 1 + (1 if backward else 0),
-    )
+    heads, kept, hops = a.B * a.N, 0.0 if backward else a.s * q / a.H, n if backward else n - 1
+    products = flops(at, pairs, 5 if backward else 2)
+    return Pass(products, heads * (n * exps - masked), heads * other, moved, held, kept, sent, hops)
 
 
 def _no_window(a: Attention) -> None:
@@ -98,6 +93,7 @@ def _no_window(a: Attention) -> None:
         )
 
 
+@formula
 def work(n: Count, C: Count, cut: str = "contiguous") -> tuple[tuple[int, ...], ...]:
     """The map of causal work: pairs that device i computes at hop r, as rows of hops and columns of devices.
 
@@ -122,6 +118,7 @@ def work(n: Count, C: Count, cut: str = "contiguous") -> tuple[tuple[int, ...], 
     return tuple(tuple(pairs(i, (i - r) % n) for i in range(n)) for r in range(n))
 
 
+@formula
 def ring_time(n, C, cut="contiguous"):
     """Pairs that a causal ring waits for: at each hop those of the device with most. C(C + 1)/2 + (n - 1)C²; in stripes
     n·C(C + 1)/2.
@@ -135,6 +132,7 @@ def ring_time(n, C, cut="contiguous"):
     return n * triangle if cut == "striped" else triangle + (n - 1) * C * C
 
 
+@formula
 def stripes_speed_up(n, C=float("inf")):
     """Times faster that stripes make a causal ring whose work decides: ((n - 1)·2C/(C + 1) + 1)/n, 2 - 1/n for large blocks.
 
@@ -145,6 +143,7 @@ def stripes_speed_up(n, C=float("inf")):
     return ((n - 1) * whole + 1) / n
 
 
+@formula
 @dataclass(frozen=True)
 class Hops:
     """Seconds of a ring: of the work of a hop, of a send, and of all, sends hidden behind work where they are shorter."""
@@ -154,6 +153,7 @@ class Hops:
     total: float
 
 
+@formula
 def ring_seconds(a: Attention, n, C_, W, hop=0.0, cut="contiguous", ways=1) -> Hops:
     """Seconds of the products and the sends of a forward ring: n times work, n - 1 times with a send beside it.
 
@@ -170,12 +170,13 @@ def ring_seconds(a: Attention, n, C_, W, hop=0.0, cut="contiguous", ways=1) -> H
     at, triangle = replace(a, T=C, S=C, causal=False), C * (C + 1) / 2
     own, other = (triangle, triangle if cut == "striped" else C * C) if a.causal else (C * C, C * C)
     first, each = (flops(at, pairs) / C_ for pairs in (own, other))
-    send = maximum(hop_bytes(a, n, ways=ways) / W, hop)
+    send = seconds(Move("ici", hop_bytes(a, n, ways=ways), 1), W, hop)
     # The send of hop r lies beside the work of hop r; the last block's work has no send beside it.
     total = where(n > 1, maximum(first, send) + (n - 2) * maximum(each, send) + each, first)
     return Hops(each, send, total)
 
 
+@formula
 def rounds(n: Count):
     """Rounds of a tree over n devices: ceil(log2 n).
 
@@ -185,6 +186,7 @@ def rounds(n: Count):
     return sum(where(n > 2**k, 1, 0) for k in range(20))
 
 
+@formula
 def tree(a: Attention, n, way="doubling", backward=False) -> Pass:
     """A decode step whose S keys lie on n devices: each looks at its own, then (m, l, o), H + 2 numbers of each head, are
     combined, until every device has the result.
@@ -224,6 +226,7 @@ def tree(a: Attention, n, way="doubling", backward=False) -> Pass:
     return Pass(flops(a, a.T * keys), exps, heads * other, moved, held, a.s * heads, sent, hops)
 
 
+@formula
 def ring_decode_bytes(a: Attention, n):
     """(bytes, sends) of the same step when the keys go round instead, as in a prefill: (n - 1)·2·K·H·S/n numbers.
 
@@ -234,6 +237,7 @@ def ring_decode_bytes(a: Attention, n):
     return (n - 1) * hop_bytes(a, n), n - 1
 
 
+@formula
 def tree_seconds(a: Attention, n, W, link, hop) -> Time:
     """Seconds of `tree`: the cache's part of a device from HBM (W bytes/s), and its rounds one after the other.
 
@@ -243,13 +247,4 @@ def tree_seconds(a: Attention, n, W, link, hop) -> Time:
     """
     p = tree(a, n)
     each = p.sent / maximum(p.hops, 1)
-    return Time({"math": 0.0, "hbm": p.bytes / W, "link": p.hops * maximum(each / link, hop)})
-
-
-def all_reduce_bytes(a: Attention, n):
-    """Bytes of the same combination as an AllReduce of a library's: m by its largest, then l and o as sums, round a ring."""
-    heads = a.s * a.B * a.N * a.T
-    return all_reduce(heads, Axis(n), 1).bytes + all_reduce(heads * (a.H + 1), Axis(n), 1).bytes
-
-
-entries(__name__)
+    return Time({"math": 0.0, "hbm": p.bytes / W, "link": p.hops * seconds(Move("ici", each, 1), link, hop)})

@@ -6,10 +6,11 @@
                    are refilled as they empty (continuous batching)
     chunked        every pass reads a piece of a prompt, up to `chunk` tokens, beside the decode step: one pass for both, a
                    mixed step. A prompt is read also while no slot is free, and then waits for one
-    disaggregated  prefill servers work in the order of arrival and send caches over a network to generating servers,
-                   which never wait for a prompt
+    disaggregated  a prefill server works in the order of arrival and sends caches over a network to a generating server,
+                   which never waits for a prompt
 
-`token_budget.budgeted` is continuous batching with several pieces of prompts in a pass, and with pages that run out.
+`budgeted` is continuous batching with several pieces of prompts in a pass, and with pages that run out. All are policies of one
+`scheduler`, and `simulate` is the loop that adds up its passes.
 
 How long things take is the caller's: prefill(T) seconds of a prompt of T tokens, step(B, S) of a decode step of B sequences
 with S keys each on the average, mixed(B, S, T, done) of such a step with T more tokens of a prompt of which `done` are read,
@@ -21,76 +22,71 @@ Source: Austin et al. 2025, Section 7; Yu et al., "Orca" (2022) for continuous b
 (2024) for chunks; Zhong et al., "DistServe" (2024).
 """
 
-import heapq
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import NamedTuple
 
-from helpers.arguments import entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training.layout import Layout, divisors, lies
+from helpers.costs.rooflines.machines import divisors
+from helpers.costs.training.layout import Layout, lies
+from helpers.numeric import ceil
 
-from . import sharded_decode_step as sharded
+from . import scheduler, sharded_decode_step as sharded
 from .prefill_and_decode_step import Replica
-from .request_log import Log, Request, Served, Span, requests, whole
-
-
-@dataclass
-class Run:
-    """What is written down while a simulation runs."""
-
-    load: Sequence[Request]
-    start: dict[int, float] = field(default_factory=dict)
-    tokens: dict[int, list[float]] = field(default_factory=dict)
-    slot: dict[int, tuple[int, int]] = field(default_factory=dict)
-    joined: dict[int, float] = field(default_factory=dict)
-    worked: Counter = field(default_factory=Counter)
-    spans: list[Span] = field(default_factory=list)
-    steps: list[tuple[int, int]] = field(default_factory=list)
-    padded: int = 0
-
-    def left(self, i: int) -> int:
-        return self.load[i].output - len(self.tokens[i])
-
-    def context(self, i: int) -> int:
-        """Keys that the next token of a request sees: its prompt and what it has said, the token fed in included."""
-        return self.load[i].prompt + len(self.tokens[i])
-
-    def prefilled(self, lane: str, some: Iterable[int], begin: float, end: float) -> None:
-        some = tuple(some)
-        for i in some:
-            self.start.setdefault(i, begin)
-            self.tokens[i] = [end]
-            self.joined[i] = end
-        self.spans.append(Span(lane, begin, end, "prefill", some))
-
-    def stepped(
-        self, lane: str, some: Iterable[int], slots: int, begin: float, end: float, took: float, kind="generate"
-    ):
-        """A decode step that would have taken `took` alone; a "mixed" one has a piece of a prompt in it."""
-        some = tuple(some)
-        for i in some:
-            self.tokens[i].append(end)
-            self.worked[i] += took
-        self.spans.append(Span(lane, begin, end, kind, some))
-        self.steps.append((len(some), slots))
-
-    def log(self) -> Log:
-        served = (
-            Served(r, self.start[i], tuple(self.tokens[i]), self.slot[i], self.joined[i], self.worked[i])
-            for i, r in enumerate(self.load)
-        )
-        return Log(tuple(served), tuple(sorted(self.spans)), tuple(self.steps), self.padded)
-
+from .request_loads import Request, requests
+from .scheduler import Job, PageCount, Part, Policy, Scheduler
+from .serving_log import Log, Record, Span
 
 Prefill, Step = Callable[[int], float], Callable[[int, float], float]
 Mixed = Callable[[int, float, int, int], float]
+# Seconds of a pass: B sequences that generate and see S keys each on the average, pieces (T, done) of prompts.
+Passes = Callable[[int, float, Sequence[tuple[int, int]]], float]
 
 
+@formula
+def simulate(
+    server: Scheduler,
+    record: Record,
+    passes: Passes,
+    swap: Callable[[int], float] = lambda pages: 0,
+    lane: str = "server",
+) -> None:
+    """All passes of a server, each as soon as the last one is done.
+
+    swap    seconds for so many pages to or from the hosts, one way; the server waits for them
+    """
+    now = 0
+    while server.running or server.waiting:
+        if not server.running:
+            now = max(now, server.waiting[0].arrival)
+        work = server.next_pass(now)
+        record.begun(work, now)
+        begin = now + sum(swap(pages) for pages in (work.pages_out, work.pages_back) if pages)
+        if begin > now:
+            record.spans.append(Span("hosts", now, begin, "transfer", tuple(part.job.number for part in work.parts)))
+        generating, pieces = work.generating, tuple((part.tokens, part.done) for part in work.pieces)
+        keys = sum(part.sequence.length for part in generating) / max(len(generating), 1)
+        now = begin + passes(len(generating), keys, pieces)
+        record.passed(work, begin, now, server.policy.slots, lane)
+
+        def token(part: Part, sequence: scheduler.Sequence, end=now) -> bool:
+            return record.token(part.job, end, sequence.length == part.job.prompt + part.job.output)
+
+        server.finish(work, token)
+
+
+def _simulated(load: list[Request], jobs: list[Job], policy: Policy, passes: Passes) -> Log:
+    record = Record()
+    simulate(Scheduler(policy, jobs), record, passes)
+    return record.log(load)
+
+
+@formula
 def batched(
     load: Iterable[tuple],
-    slots: int,
+    slots: Count,
     prefill: Prefill,
     step: Step,
     together: Callable[[int, int], float] | None = None,
@@ -106,58 +102,33 @@ def batched(
     >>> [s.tokens for s in log.served], log.slot_use, log.padded
     ([(16, 17, 18, 19), (16, 17), (27, 28)], 0.625, 4)
     """
-    run, queue = started(load, slots)
-    now = 0
-    while queue:
-        now = max(now, run.load[queue[0]].arrival)
-        some = []
-        while queue and len(some) < slots and run.load[queue[0]].arrival <= now:
-            some.append(queue.popleft())
-        longest = max(run.load[i].prompt for i in some)
-        run.padded += sum(longest - run.load[i].prompt for i in some)
-        begin, now = now, now + (together(len(some), longest) if together else len(some) * prefill(longest))
-        run.prefilled("server", some, begin, now)
-        run.slot |= {i: (0, n) for n, i in enumerate(some)}
-        while active := [i for i in some if run.left(i)]:
-            begin, now = now, now + _seconds(run, active, step)
-            run.stepped("server", active, slots, begin, now, now - begin)
-    return run.log()
+    load, jobs = started(load)
+    together = together or (lambda n, T: n * prefill(T))
+    for job in jobs:
+        job.known = 0  # rows of one array are as long as the longest prompt, whatever is known of them
+
+    def passes(B, S, pieces):
+        return together(len(pieces), max(T for T, _ in pieces)) if pieces else step(B, S)
+
+    log = _simulated(load, jobs, Policy.of("static", slots), passes)
+    batches = [[load[i].prompt for i in span.requests] for span in log.spans if span.kind == "prefill"]
+    return replace(log, padded=sum(len(prompts) * max(prompts) - sum(prompts) for prompts in batches))
 
 
-def interleaved(load: Iterable[tuple], slots: int, prefill: Prefill, step: Step) -> Log:
+@formula
+def interleaved(load: Iterable[tuple], slots: Count, prefill: Prefill, step: Step) -> Log:
     """Continuous batching on one server: a free slot takes the next prompt, alone and at once, while all others wait.
 
     >>> log = interleaved([(0, 8, 4), (0, 4, 2), (0, 8, 2)], 2, prefill=lambda T: T, step=lambda B, S: 1)
     >>> [s.tokens for s in log.served], round(log.slot_use, 3)
     ([(8, 13, 22, 23), (12, 13), (21, 22)], 0.833)
     """
-    run, queue = started(load, slots)
-    now, active, free = 0, [], list(range(slots))
-    while queue or active:
-        if not active:
-            now = max(now, run.load[queue[0]].arrival)
-        begin = now
-        if queue and free and run.load[queue[0]].arrival <= now:
-            i = queue.popleft()
-            run.slot[i] = (0, heapq.heappop(free))
-            now += _prompt(run.load[i], prefill)
-            run.prefilled("server", (i,), begin, now)
-            active.append(i)
-        else:
-            now += _seconds(run, active, step)
-            run.stepped("server", active, slots, begin, now, now - begin)
-        _leave(run, active, free)
-    return run.log()
+
+    return _simulated(*started(load), Policy.of("interleaved", slots), _one_prompt(prefill, step))
 
 
-def _leave(run: Run, active: list[int], free: list[int]) -> None:
-    """Those that are done leave their slots."""
-    for i in [i for i in active if not run.left(i)]:
-        active.remove(i)
-        heapq.heappush(free, run.slot[i][1])
-
-
-def chunked(load: Iterable[tuple], slots: int, step: Step, mixed: Mixed, chunk: int) -> Log:
+@formula
+def chunked(load: Iterable[tuple], slots: Count, step: Step, mixed: Mixed, chunk: Count) -> Log:
     """Continuous batching with chunked prefill: each pass is a decode step and a piece of one prompt, whichever there is.
 
     chunk  most tokens of a prompt in a pass
@@ -172,139 +143,69 @@ def chunked(load: Iterable[tuple], slots: int, step: Step, mixed: Mixed, chunk: 
     >>> [s.tokens for s in log.served], [s.joined for s in log.served]
     ([(2, 3, 4, 5), (4, 6), (6,)], [2, 5, 6])
     """
-    run, queue = started(load, slots)
-    whole("chunk", chunk)
-    now, active, free = 0, [], list(range(slots))
-    part = read = None  # the prompt under way and how much of it is read; the one that is read and has no slot yet
-    while queue or active or part or read is not None:
-        if read is not None and free:
-            run.slot[read], run.joined[read] = (0, heapq.heappop(free)), now
-            active.append(read)
-            read = None
-        if not active and not part:
-            now = max(now, run.load[queue[0]].arrival)
-        if not part and read is None and queue and run.load[queue[0]].arrival <= now:
-            i = queue.popleft()
-            run.start[i], part = now, (i, run.load[i].known)
-        if part:
-            now, part, read = _mixed(run, active, part, chunk, slots, step, mixed, now)
-        else:
-            begin, now = now, now + _seconds(run, active, step)
-            run.stepped("server", active, slots, begin, now, now - begin)
-        _leave(run, active, free)
-    return run.log()
+    load, jobs = started(load)
+
+    def passes(B, S, pieces):
+        return mixed(B, S, *pieces[0]) if pieces else step(B, S)
+
+    return _simulated(load, jobs, Policy.of("chunked", slots, chunk), passes)
 
 
-def _mixed(run: Run, active: list[int], part: tuple[int, int], chunk, slots, step: Step, mixed: Mixed, now: float):
-    """One pass with a piece of a prompt in it: the time after it, what is under way, and what is read and wants a slot."""
-    i, done = part
-    T, keys = min(chunk, run.load[i].prompt - done), [run.context(j) for j in active]
-    begin, now = now, now + mixed(len(keys), sum(keys) / max(len(keys), 1), T, done)
-    if active:
-        run.stepped("server", active, slots, begin, now, _seconds(run, active, step), "mixed")
-    else:
-        run.spans.append(Span("server", begin, now, "prefill", (i,)))
-    if done + T < run.load[i].prompt:
-        return now, (i, done + T), None
-    run.tokens[i], run.joined[i], run.slot[i] = [now], now, (0, 0)
-    return now, None, i if run.left(i) else None
-
-
+@formula
 def disaggregated(
     load: Iterable[tuple],
-    slots: int,
+    slots: Count,
     prefill: Prefill,
     step: Step,
     transfer: Callable[[int], float] = lambda T: 0,
-    pools: tuple[int, int] = (1, 1),
 ) -> Log:
-    """Prefill servers and generating servers apart: (how many of each), with `slots` on each generating one.
+    """A prefill server and a generating server apart, with `slots` on the generating one.
 
     transfer  seconds of one cache of T tokens over the network, which carries one after the other
 
-    A prompt goes to the first free server. A cache goes to the idle generating server of the least number, or else to the
-    one that has a free slot first. The first token comes with the prefill, the second one after the cache has arrived.
+    The first token comes with the prefill, the second one after the cache has arrived and found a slot.
 
     >>> log = disaggregated([(0, 8, 4), (0, 4, 2), (0, 8, 2)], 2, lambda T: T, lambda B, S: 1, transfer=lambda T: 2)
     >>> [s.tokens for s in log.served]
     [(8, 11, 12, 13), (12, 15), (20, 23)]
     """
-    run, queue = started(load, slots)
-    for name, n in zip(("prefill servers", "generating servers"), pools):
-        whole(name, n)
-    servers, net, ready = [(0, n) for n in range(pools[0])], 0, []
-    while queue:
-        i = queue.popleft()
-        free, n = heapq.heappop(servers)
-        begin = max(free, run.load[i].arrival)
-        end = begin + _prompt(run.load[i], prefill)
-        run.prefilled(f"prefill {n}", (i,), begin, end)
-        heapq.heappush(servers, (end, n))
-        run.slot[i] = (0, 0)
-        if run.left(i):
-            ready.append((end, i))
-    arrived = []
-    for end, i in sorted(ready):
-        begin = max(end, net)
-        net = begin + transfer(run.load[i].prompt)
-        if net > begin:
-            run.spans.append(Span("network", begin, net, "transfer", (i,)))
-        arrived.append((net, i))
-    _generate(run, deque(arrived), slots, step, pools[1])
-    return run.log()
+    load, jobs = started(load)
+    record = Record()
+    # For the server that reads, each answer has one token.
+    reader = Scheduler(Policy(1, readers=1, ahead=True), [replace(job, output=1) for job in jobs])
+    simulate(reader, record, _one_prompt(prefill, step), lane="prefill 0")
+    network_is_free, arrived = 0, []
+    for job in sorted(jobs, key=lambda job: (record.tokens[job.number], job.number)):
+        if job.output > 1:
+            begin = max(record.tokens[job.number][0], network_is_free)
+            network_is_free = begin + transfer(job.prompt)
+            if network_is_free > begin:
+                record.spans.append(Span("network", begin, network_is_free, "transfer", (job.number,)))
+            read = scheduler.Sequence(job.prompt + 1, computed=job.prompt)
+            arrived.append(replace(job, arrival=network_is_free, sequences=[read]))
+    generator = Scheduler(Policy.of("disaggregated", slots), arrived)
+    simulate(generator, record, _one_prompt(prefill, step), lane="generate 0")
+    return record.log(load)
 
 
-def _generate(run: Run, arrived: deque, slots: int, step: Step, servers: int) -> None:
-    """Continuous batching on servers that only generate: `arrived` has (when, request) in order."""
-    active = [[] for _ in range(servers)]
-    free = [list(range(slots)) for _ in range(servers)]
-    due = [(0, n) for n in range(servers)]  # when each server can begin its next step
-    while arrived or any(active):
-        now, n = heapq.heappop(due)
-        if not active[n] and not arrived:
-            continue  # this server is done
-        if not active[n]:
-            now = max(now, arrived[0][0])
-        if due and due[0] < (now, n):
-            heapq.heappush(due, (now, n))  # another one comes first
-            continue
-        busy = {m for end, m in due if end > now}  # their last step still runs, also where its requests are done
-        others = [len(free[m]) for m in range(servers) if m != n and not active[m] and m not in busy]
-        while arrived and arrived[0][0] <= now and free[n] and len(free[n]) >= max(others, default=0):
-            _, i = arrived.popleft()
-            run.slot[i] = (n, heapq.heappop(free[n]))
-            run.joined[i] = now
-            active[n].append(i)
-        begin = now
-        if active[n]:
-            now += _seconds(run, active[n], step)
-            run.stepped(f"generate {n}", active[n], slots, begin, now, now - begin)
-        for i in [i for i in active[n] if not run.left(i)]:
-            active[n].remove(i)
-            heapq.heappush(free[n], run.slot[i][1])
-        heapq.heappush(due, (now, n))
+def _one_prompt(prefill: Prefill, step: Step) -> Passes:
+    """Seconds of passes that read a prompt alone, what is known of it left out, or generate."""
+
+    def passes(B, S, pieces):
+        if not pieces:
+            return step(B, S)
+        ((T, known),) = pieces
+        return prefill(known + T) - (prefill(known) if known else 0)
+
+    return passes
 
 
-def _prompt(r: Request, prefill: Prefill) -> float:
-    return prefill(r.prompt) - (prefill(r.known) if r.known else 0)
-
-
-def _seconds(run: Run, some: Sequence[int], step: Step) -> float:
-    return step(len(some), sum(run.context(i) for i in some) / len(some))
-
-
-def started(load: Iterable[tuple], slots: int) -> tuple[Run, deque]:
-    """A run, and its requests in the order of arrival."""
+@formula
+def started(load: Iterable[tuple]) -> tuple[list[Request], list[Job]]:
+    """The requests of a load, and what is to be done for them, in the order of arrival."""
     load = requests(load)
-    whole("slots", slots)
-    if not load:
-        raise ValueError("a load has one request or more: (arrival, prompt, output) each")
-    for i, r in enumerate(load):
-        if r.arrival < 0:
-            raise ValueError(f"a request arrives at 0 or later; number {i} is {r}")
-        if not 0 <= r.known < r.prompt:
-            raise ValueError(f"a prefill computes one token or more: known is 0 to {r.prompt - 1}; number {i} is {r}")
-    return Run(load), deque(sorted(range(len(load)), key=lambda i: (load[i].arrival, i)))
+    jobs = [Job(r.arrival, i, r.prompt, r.output, r.known) for i, r in enumerate(load)]
+    return load, sorted(jobs, key=lambda job: job.order)
 
 
 class Timings(NamedTuple):
@@ -315,6 +216,7 @@ class Timings(NamedTuple):
     mixed: Mixed
 
 
+@formula
 def timings(r: Replica, s: Slice) -> Timings:
     """The passes of an engine on a slice, links included.
 
@@ -329,16 +231,17 @@ def timings(r: Replica, s: Slice) -> Timings:
     >>> f"{1e3 * prefill(1024):.1f} ms {1e3 * step(16, 4096):.2f} ms {1e3 * mixed(16, 4096, 256, 1024):.2f} ms"
     '19.8 ms 3.91 ms 6.19 ms'
     """
-    heads, n = 1 if r.config.mla else r.config.K, s.chips
+    heads, n = sharded.ways_by_heads(r.config), s.chips
     Y = max(Y for Y in divisors(n) if heads % Y == 0 and lies(Layout(tp=Y, dp=n // Y), s))
-    at = sharded.links(s, Y, n // Y)
+    groups = sharded.links(s, Y, n // Y)
     return Timings(
         lambda T: sharded.prefill(r, s, n, 1, T).seconds,
-        lambda B, S: sharded.decode(r, s, Y, n // Y, B, S, at=at).seconds,
-        lambda B, S, T, done: sharded.mixed(r, s, Y, n // Y, B, S, T, done, at=at).seconds,
+        lambda B, S: sharded.decode(r, s, Y, n // Y, B, S, groups=groups).seconds,
+        lambda B, S, T, done: sharded.mixed(r, s, Y, n // Y, B, S, T, done, groups=groups).seconds,
     )
 
 
+@formula
 def prefill_alone(r: Replica, s: Slice) -> Prefill:
     """prefill(T) of a server that does nothing else: cut in the best way for each prompt, links included.
 
@@ -351,6 +254,7 @@ def prefill_alone(r: Replica, s: Slice) -> Prefill:
     return lambda T: sharded.splits(r, s, "prefill", 1, T)[0].time.seconds
 
 
+@formula
 def transfer_time(kv, W_dcn):
     """Seconds to send kv bytes of a cache over a network of W_dcn bytes/s, one way, of all chips that send their shares of it.
 
@@ -360,4 +264,116 @@ def transfer_time(kv, W_dcn):
     return kv / W_dcn
 
 
-entries(__name__)
+# An engine with a budget of tokens for each pass and pages that are taken as tokens come, as in `scheduler`. A pass has two kinds
+# of work in it: many sequences of one token each, whose caches are read, and a few pieces of many tokens, which compute.
+# Of vLLM the budget is max_num_batched_tokens, the slots max_num_seqs, the chunk long_prefill_token_threshold; its page for a
+# prompt's token is taken when that is read, and here all of a prompt's at once.
+
+
+@formula
+def one_piece(step: Step, mixed: Mixed) -> Passes:
+    """passes(B, S, pieces) of an estimate for one piece of a prompt: step(B, S) and mixed(B, S, T, done) seconds.
+
+    All pieces are priced as one of as many tokens, whose `done` is such that it has as many pairs of query and key, or 0 if
+    even that has more. So FLOPs are exact, or a few of attention's too many; caches of read tokens are counted for one prompt.
+
+    >>> passes = one_piece(step=lambda B, S: 1, mixed=lambda B, S, T, done: (T, done))
+    >>> passes(3, 10, ((4, 8),)), passes(3, 10, ((2, 0), (2, 8))), passes(3, 10, ())
+    ((4, 8.0), (4, 3.0), 1)
+    """
+
+    def passes(B, S, pieces):
+        if not pieces:
+            return step(B, S)
+        T = sum(T for T, _ in pieces)
+        pairs = sum(T * done + T * (T + 1) / 2 for T, done in pieces)
+        return mixed(B, S, T, max(0.0, pairs / T - (T + 1) / 2))
+
+    return passes
+
+
+@formula
+def budgeted(
+    load: Iterable[tuple],
+    slots: Count,
+    passes: Passes,
+    budget: Count,
+    pages: Count | None = None,
+    page: Count = 16,
+    policy: str = "recompute",
+    chunk: Count | None = None,
+    swap: Callable[[int], float] = lambda n: 0,
+) -> Log:
+    """Continuous batching with up to `budget` tokens in a pass, and `pages` of `page` tokens.
+
+    pages   None: as many as the load can come to
+    policy  "recompute", "swap" or "reserve", as in `scheduler`
+    chunk   most tokens of one prompt in a pass; None: the budget
+    swap    seconds for n pages to or from the hosts, one way; the engine waits for them
+
+    Tokens that a prefix cache knows are not read, neither at first nor again after a preemption; their pages count for each
+    request, as if no two shared one.
+
+    Two prompts of 8 tokens, a budget of 6: the first pass reads 6 of the first, the second its last 2 and 4 of the other.
+
+    >>> log = budgeted([(0, 8, 4), (0, 8, 2)], 2, lambda B, S, pieces: 1, budget=6)
+    >>> [s.tokens for s in log.served]
+    [(2, 3, 4, 5), (3, 4)]
+
+    Five pages of four tokens are too few for both: the second gives its own up, and later reads 8 tokens again.
+
+    >>> log = budgeted([(0, 8, 9), (0, 8, 5)], 2, lambda B, S, pieces: 1, budget=16, pages=5, page=4)
+    >>> [s.tokens[-1] for s in log.served], log.preempted, log.recomputed
+    ([9, 13], 1, 8)
+    """
+    load, jobs = started(load)
+    counted = PageCount(sum(-(-(j.prompt + j.output - 1) // page) for j in jobs) if pages is None else pages, page)
+    record = Record()
+    server = Scheduler(Policy(slots, chunk or budget, budget, when_full=policy), jobs, counted)
+    simulate(server, record, passes, swap)
+    return record.log(load, stays=True)
+
+
+class Schedule(NamedTuple):
+    """running: requests in each step; recomputed: tokens; swapped: pages out, and as many back."""
+
+    running: tuple[int, ...]
+    recomputed: int
+    swapped: int
+
+    @property
+    def steps(self) -> int:
+        return len(self.running)
+
+    @property
+    def at_once(self) -> int:
+        return max(self.running)
+
+
+@formula
+def paged_schedule(
+    load: Iterable[tuple],
+    slots: Count,
+    pages: Count,
+    page: Count,
+    chunk: Count,
+    policy: str,
+    budget: Count | None = None,
+) -> Schedule:
+    """`budgeted` where a pass takes a step: up to `slots` sequences in it, and `chunk` tokens of each.
+
+    load    (arrival, prompt, output) each: the step in which it comes, tokens; served in this order of arrival
+    policy  "reserve", "recompute" or "swap", as in `scheduler`
+    budget  most tokens of a pass, of all sequences together; None: chunk of each. The oldest come first
+
+    >>> load = [(0, 4, 9), (0, 4, 3), (0, 4, 3), (0, 4, 9), (0, 4, 3)]          # 1 page of 4 tokens each at first, 2 or 3 at last
+    >>> logs = [paged_schedule(load, 4, 6, 4, 4, policy) for policy in ("reserve", "recompute", "swap")]
+    >>> [(s.steps, s.at_once, s.recomputed, s.swapped) for s in logs]
+    [(15, 2, 0, 0), (12, 4, 9, 0), (11, 4, 0, 3)]
+    """
+    budget = slots * chunk if budget is None else budget
+    load = [request._replace(arrival=ceil(request.arrival)) for request in requests(load)]
+    log = budgeted(load, slots, lambda B, S, pieces: 1, budget, pages, page, policy, chunk)
+    running = Counter(step for stay in log.stays for step in range(stay.start, stay.end))
+    last = max(served.tokens[-1] for served in log.served)
+    return Schedule(tuple(running[step] for step in range(last)), log.recomputed, log.swapped)

@@ -12,23 +12,25 @@ Pope et al., "Efficiently Scaling Transformer Inference" (2022).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import critical_batch_limit
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import arrays
-from helpers.numeric import maximum, nonzero, sqrt, where
+from helpers.numeric import ceil, maximum, nonzero, sqrt, where
 
 
+@formula
 def attention_time(B, kv, W_hbm):
     """Seconds that a decode step takes to read the caches of B sequences.
 
-    Its FLOPs take less, about G for a byte in bf16; not if all heads read one latent vector (`latent_attention`).
+    Its FLOPs take less, about G for a byte in bf16; not if all heads read one latent vector (`sharding_limits.absorbed_intensity`).
     """
     return B * kv / W_hbm
 
 
+@formula
 def linear_time(B, params, weights, C, W_hbm):
     """Seconds of all products with weights in a step of B tokens: flat while the weights are read, then linear in B.
 
@@ -41,6 +43,7 @@ def linear_time(B, params, weights, C, W_hbm):
     return maximum(2 * B * params / C, weights / W_hbm)
 
 
+@formula
 def step_time(B, kv, params, weights, C, W_hbm):
     """Seconds of a decode step: the caches are read, and apart from that the slower of the weights' reading and FLOPs.
 
@@ -51,15 +54,7 @@ def step_time(B, kv, params, weights, C, W_hbm):
     return attention_time(B, kv, W_hbm) + linear_time(B, params, weights, C, W_hbm)
 
 
-def step_floor(B, kv, weights, W_hbm):
-    """Seconds of a decode step of a small batch: all caches and all weights are read once. No step is faster.
-
-    >>> round(1e3 * step_floor(4, 100e3 * 8192, 30e9, 16 * 8.1e11), 2)
-    2.57
-    """
-    return (B * kv + weights) / W_hbm
-
-
+@formula
 def throughput(B, kv, params, weights, C, W_hbm):
     """Tokens per second of B sequences, one token of each in a step.
 
@@ -69,15 +64,7 @@ def throughput(B, kv, params, weights, C, W_hbm):
     return B / step_time(B, kv, params, weights, C, W_hbm)
 
 
-def throughput_limit(kv, params, C, W_hbm):
-    """Tokens per second that no batch exceeds: 1 / (kv/W_hbm + 2·params/C); without the FLOPs (params=0), W_hbm/kv.
-
-    >>> round(throughput_limit(6.7e9, 0, 1.576e15, 6.56e12)), round(throughput_limit(6.7e9, 13e9, 1.576e15, 6.56e12))
-    (979, 964)
-    """
-    return 1 / (kv / W_hbm + 2 * params / C)
-
-
+@formula
 def saturating_batch(chip: Chip, weights: str = "bf16", math: str = "bf16", E=1, k=1):
     """Tokens in a step of one REPLICA from which its products with weights are bound by FLOPs: half a weight's bytes · C/W_hbm.
 
@@ -94,6 +81,7 @@ def saturating_batch(chip: Chip, weights: str = "bf16", math: str = "bf16", E=1,
     return critical_batch_limit(chip.rate(math), chip.hbm_bandwidth, bytes_each(weights)) * E / k
 
 
+@formula
 @dataclass(frozen=True)
 class Row:
     """A column of the tables of batches: B sequences, bytes of their caches, of these and the weights; seconds, tokens/s."""
@@ -105,6 +93,7 @@ class Row:
     throughput: float
 
 
+@formula
 def sampling_table(
     kv, params, weights, C, W_hbm, batches: Iterable[Count] = (1, 8, 16, 32, 64, 240)
 ) -> tuple[Row, ...]:
@@ -116,10 +105,11 @@ def sampling_table(
     16 107.2 GB 133.2 GB 20.30 ms 787.99/s
     240 1608.0 GB 1634.0 GB 249.09 ms 963.53/s
     """
-    at = (kv, params, weights, C, W_hbm)
-    return tuple(Row(B, B * kv, B * kv + weights, step_time(B, *at), throughput(B, *at)) for B in batches)
+    sizes = (kv, params, weights, C, W_hbm)
+    return tuple(Row(B, B * kv, B * kv + weights, step_time(B, *sizes), throughput(B, *sizes)) for B in batches)
 
 
+@formula
 def naive_work(n):
     """Sampling n tokens with the whole prefix in each step: tokens that pass the matrices, pairs of query and key.
 
@@ -131,11 +121,13 @@ def naive_work(n):
     return n * (n + 1) / 2, n * (n + 1) * (2 * n + 1) / 6
 
 
+@formula
 def cached_work(n):
     """The same with a cache: each token passes once and looks at those up to itself."""
     return n, n * (n + 1) / 2
 
 
+@formula
 def receptive_field(layers: Count, window: Count):
     """Tokens back, itself included, that can reach a token through that many local layers: layers·(window - 1) + 1.
 
@@ -145,6 +137,7 @@ def receptive_field(layers: Count, window: Count):
     return layers * (window - 1) + 1
 
 
+@formula
 def activation_bytes(D, T, B=1, x=2):
     """Bytes of one array of activations, [B, T, D].
 
@@ -154,6 +147,7 @@ def activation_bytes(D, T, B=1, x=2):
     return x * B * T * D
 
 
+@formula
 def prefill_memory(c: Config, T, B=1, x=2):
     """Bytes of all that one layer makes of B prompts of T tokens: more than a prefill needs besides weights and cache.
 
@@ -168,6 +162,7 @@ def prefill_memory(c: Config, T, B=1, x=2):
     )
 
 
+@formula
 def waiting(rate, service):
     """Mean seconds in the queue of one server: `rate` requests a second at random (Poisson), `service` seconds for each.
 
@@ -180,21 +175,7 @@ def waiting(rate, service):
     return where(rho < 1, rho * service / (2 * where(rho < 1, 1 - rho, 1.0)), float("inf"))
 
 
-def ttft(queue, prefill):
-    """Time to first token: seconds in the queue, then of the prefill, which ends in one. Where another server generates, the
-    second token waits for the cache's way there, not the first."""
-    return queue + prefill
-
-
-def request_seconds(first, step, tokens: Count):
-    """Seconds until the last of `tokens` tokens: the first one, then a decode step for each of the others.
-
-    >>> request_seconds(first=0.5, step=0.02, tokens=101)
-    2.5
-    """
-    return first + (tokens - 1) * step
-
-
+@formula
 def cost_per_million(price, chips, rate):
     """Price of a million tokens on chips that cost `price` an hour each and make `rate` tokens/s together.
 
@@ -204,6 +185,7 @@ def cost_per_million(price, chips, rate):
     return 1e6 * price * chips / 3600 / rate
 
 
+@formula
 def reload_time(kv, pcie, setup=0.0):
     """Seconds to bring kv bytes of a cache from hosts' memory: `pcie` bytes/s of all chips' links, one way, after `setup`.
 
@@ -213,6 +195,7 @@ def reload_time(kv, pcie, setup=0.0):
     return setup + kv / pcie
 
 
+@formula
 def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
     """Tokens of a prefix from which reloading its cache is faster than computing it; 0 if it always is, inf if it never is.
 
@@ -237,4 +220,54 @@ def reload_crossover(kv, params, C, pcie, pair=0.0, setup=0.0):
     return where(b > 0, 2 * setup / nonzero(b + root), slow)
 
 
-entries(__name__)
+# When pages run out: what it takes to compute a sequence again, or to swap its pages out and in.
+#
+# A preempted sequence of S tokens is computed again in one prefill of its prompt and of what was generated, or its pages go to
+# the hosts over PCIe and come back. C FLOPs/s and pcie bytes/s are those of all chips, kv bytes of cache for one token. Neither
+# is taken to hide behind other sequences' work.
+#
+# Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention" (2023), section 4.5 for
+# the two ways, 7.3 for pages of few tokens, whose many small copies leave PCIe's bandwidth unused.
+
+
+@formula
+def recompute_time(S, params, C, pair=0.0):
+    """Seconds to compute S tokens again: (2·params·S + pair·S²/2) / C, bound by FLOPs.
+
+    params  weights of the layers; the embedding is read without multiplying, and no logits are needed
+    pair    FLOPs of attention for one query and key, all layers: 4·L·N·H; S tokens have S²/2 pairs
+
+    The size of the pages is not in it.
+
+    >>> round(1e3 * recompute_time(1024, 12.7e9, 3.12e14, pair=4 * 40 * 5120), 1)     # LLaMA-2 13B on an A100, ms
+    84.7
+    """
+    return (2 * params * S + pair * S**2 / 2) / C
+
+
+@formula
+def swap_time(S, kv, pcie, page=1, copies=1, setup=0.0):
+    """Seconds to bring S tokens to the hosts and back, in pages of `page` tokens, whole ones.
+
+    copies  for one page, one way: 1 if all layers of a page lie together, 2·L if each layer has keys and values of its own
+    setup   seconds of a copy besides its bytes
+
+    2 · ceil(S / page) · (page·kv/pcie + copies·setup).
+
+    >>> [round(1e3 * swap_time(1024, 819200, 3.2e10, page, 80, 1e-5)) for page in (1, 16, 128)]    # ms
+    [1691, 155, 65]
+    """
+    return 2 * ceil(S / page) * (page * kv / pcie + copies * setup)
+
+
+@formula
+def smallest_page(S: Count, kv, params, C, pcie, pair=0.0, copies=1, setup=0.0):
+    """Tokens of a page from which swapping S tokens is no slower than computing them again, if S fills its pages; inf: none.
+
+    2·(S·kv/pcie + S/page·copies·setup) = `recompute_time`, solved for the page.
+
+    >>> round(smallest_page(1024, 819200, 12.7e9, 3.12e14, 3.2e10, 4 * 40 * 5120, 80, 1e-5), 1)
+    50.7
+    """
+    left = recompute_time(S, params, C, pair) / 2 - S * kv / pcie
+    return where(left > 0, copies * setup * S / nonzero(left), float("inf"))

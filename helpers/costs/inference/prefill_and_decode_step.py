@@ -8,21 +8,21 @@ Source: Austin et al. 2025, Section 7; Pope et al., "Efficiently Scaling Transfo
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time, Work, time
 from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import Parameters, flops, parameters, works
+from helpers.costs.transformers.parameters_and_flops import Parameters, flops, kv_cache, parameters, works
 from helpers.numeric import floor_near, maximum, plain
 
-from .latency_and_throughput import reload_crossover, reload_time, step_time
+from .latency_and_throughput import reload_crossover
 
 
+@formula
 def shapes(chip: Chip) -> Iterator[tuple[int, ...]]:
     """Slices of 1, 2, 4, … chips up to a pod, each as near to a square or cube as can be.
 
@@ -40,8 +40,9 @@ def shapes(chip: Chip) -> Iterator[tuple[int, ...]]:
         shape[i] *= 2
 
 
-def smallest_slice(chip: Chip, n_bytes: float, reserve: float = 0.0) -> Slice:
-    """The smallest of `shapes` whose HBM, less `reserve` bytes of each chip, holds that many bytes.
+@formula
+def smallest_slice(chip: Chip, n_bytes: float) -> Slice:
+    """The smallest of `shapes` whose HBM holds that many bytes.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> smallest_slice(chip("v5e"), 211.7e9).shape               # Austin et al. 2025, question 6: at least 13.2 chips
@@ -49,7 +50,7 @@ def smallest_slice(chip: Chip, n_bytes: float, reserve: float = 0.0) -> Slice:
     """
     for shape in shapes(chip):
         s = Slice(chip, shape)
-        if n_bytes <= s.chips * (chip.hbm_bytes - reserve):
+        if n_bytes <= s.chips * chip.hbm_bytes:
             return s
     raise ValueError(
         f"{n_bytes / 1e9:,.1f} GB do not fit a pod of {s.chips} {chip.name}: take fewer bytes or larger chips"
@@ -61,6 +62,7 @@ def _width(kind):
     return bytes_each(kind) if isinstance(kind, str) else kind
 
 
+@formula
 @dataclass(frozen=True)
 class Pass:
     """Seconds of a prefill or of a decode step.
@@ -73,8 +75,7 @@ class Pass:
     @property
     def time(self) -> Time:
         """All of it: `lower` if everything overlaps, the next weights' reading with attention too; `upper` if nothing does."""
-        first, *others = self.roles.values()
-        return sum(others, first)
+        return sum(self.roles.values())
 
     @property
     def seconds(self):
@@ -89,6 +90,7 @@ class Pass:
         return role, self.roles[role].bound
 
 
+@formula
 @dataclass(frozen=True)
 class Replica:
     """A model on chips that share its weights and caches evenly.
@@ -97,11 +99,8 @@ class Replica:
     weights, cache   types of the weights and of the cached numbers, or bytes of one
     math     type of the arithmetic and of activations
     reserve  bytes of each chip's HBM that neither weights nor caches may take: activations, programs
-    share, keep, scale     of the cache, as in `kv_cache.kv_cache`
 
-    Layers that share a cache have no W_K and W_V of their own, but `weight_bytes` and passes count them all the same: of a
-    decoder with MHA and share=2 about a twelfth of its layers too many, with GQA far less.
-    Scales of weights are left out (one for a column is a share of 1/D).
+    Scales of narrow weights and caches are left out (one for a column of a matrix is a share of 1/D).
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -119,9 +118,6 @@ class Replica:
     cache: str | float = "bf16"
     math: str = "bf16"
     reserve: float = 0.0
-    share: float = 1
-    keep: float = 0
-    scale: float = 0
 
     def __post_init__(self):
         _width(self.weights), _width(self.cache), self.chip.rate(self.math)
@@ -163,7 +159,7 @@ class Replica:
 
     def kv(self, S, B=1):
         """Bytes of the caches of B sequences of S tokens."""
-        return kv_cache(self.config, S, B, _width(self.cache), self.share, self.keep, self.scale)
+        return kv_cache(self.config, S, B, _width(self.cache))
 
     @property
     def room(self):
@@ -178,40 +174,14 @@ class Replica:
         """
         return floor_near(maximum(self.room, 0) / self.kv(S))
 
-    def check_fits(self, B, S) -> None:
-        """ValueError, with what is too much and what would do, if B caches of S tokens do not fit."""
-        need, has = self.weight_bytes + self.kv(S, B), self.room + self.weight_bytes
-        if need <= has:
-            return
-        most = int(self.largest_batch(S))
-        try:
-            s = smallest_slice(self.chip, need, self.reserve)
-            larger = f"the smallest slice that holds all is {'x'.join(map(str, s.shape))}"
-        except ValueError:
-            larger = "no slice of a pod holds all"
-        raise ValueError(
-            f"{B:,} sequences of {S:,} tokens and the weights take {need / 1e9:,.1f} GB, and {self.chips} {self.chip.name} "
-            f"have {has / 1e9:,.1f} GB: {(need - has) / 1e9:,.1f} GB too many; "
-            f"{f'{most:,} sequences fit' if most else 'not one sequence fits'}, and {larger}"
-        )
-
     def works(self, B, T, S=None, logits=None, absorbed=False) -> dict[str, Work]:
         """A forward pass of T new tokens of each of B sequences, the last of S, as roofline's work of all chips together."""
         if plain(B, T) and (B < 1 or T < 1):
             raise ValueError(f"a pass has one sequence and one new token or more, got B={B} and T={T}")
-        one = self._token(_width(self.cache), self.scale) / self._token(1, 0)
-        if self.config.mla and not absorbed:
-            one = None  # attention reads keys and values that were just made, not the cache
+        # Without absorption attention reads keys and values that were just made, not the cache.
+        cached = None if self.config.mla and not absorbed else _width(self.cache)
         w, x = _width(self.weights), bytes_each(self.math)
-        out = works(self.config, B, T, S, w, x, "causal", self.math, one, logits, absorbed)
-        kept = replace(self, share=1)
-        more = kept.kv(T if S is None else S, B) - replace(kept, keep=0).kv(T if S is None else S, B)
-        return out | {"attention": out["attention"] + Work(bytes=more, dtype=self.math)}
-
-    def _token(self, width, scale):
-        """Bytes that one more token takes up in a cache of that width; what does not grow, as a state, is left out."""
-        first = kv_cache(self.config, 1, 1, width, scale=scale)
-        return first if self.config.linear is None else kv_cache(self.config, 2, 1, width, scale=scale) - first
+        return works(self.config, B, T, S, w, x, "causal", self.math, cached, logits, absorbed)
 
     def mixed_works(self, B, S, T, done) -> dict[str, Work]:
         """A mixed step as roofline's work: one token of each of B sequences that see S keys, and T more tokens of a prompt of
@@ -224,30 +194,25 @@ class Replica:
         Source: Agrawal et al., "Sarathi-Serve" (2024), Section 4.
         """
         if plain(B, T) and (B < 0 or T < 0 or B + T < 1):
-            raise ValueError(f"a mixed step has a sequence or a token of a prompt or both, got B={B} and T={T}")
-        latent, parts = self.config.mla is not None, []
-        if not plain(B) or B:
-            parts.append((B, self.works(B, 1, S, absorbed=latent)))
-        if not plain(T) or T:
-            parts.append((T, self.works(1, T, done + T, 1, latent)))
-        once = self._weights_read(sum(tokens for tokens, _ in parts))
-        each = [self._weights_read(tokens) for tokens, _ in parts]
-        return {
-            role: sum(
-                (some[role] for _, some in parts if role in some),
-                Work(bytes=n - sum(e.get(role, 0.0) for e in each), dtype=self.math),
-            )
-            for role, n in once.items()
-            if any(role in some for _, some in parts)
-        }
+            raise ValueError(f"a pass has a sequence or a token of a prompt or both, got B={B} and T={T}")
+        latent = self.config.mla is not None
+        if plain(T) and not T:
+            return self.works(B, 1, S, absorbed=latent)
+        piece = self.works(1, T, done + T, 1, latent)
+        if plain(B) and not B:
+            return piece
+        step = self.works(B, 1, S, absorbed=latent)
+        once, by_step, by_piece = map(self.weights_read, (B + T, B, T))
+        out, nothing = {}, Work(dtype=self.math)
+        for role in step | piece:  # beside arrays a pass of plain sizes lacks roles in which it does nothing
+            more = once.get(role, 0.0) - by_step.get(role, 0.0) - by_piece.get(role, 0.0)
+            out[role] = step.get(role, nothing) + piece.get(role, nothing) + Work(bytes=more, dtype=self.math)
+        return out
 
-    def _weights_read(self, tokens) -> dict[str, float]:
+    def weights_read(self, tokens) -> dict[str, float]:
         """Bytes of weights that a pass over so many tokens reads, by role: of experts, those that some token goes to."""
-        with_weights, bare = (
-            works(self.config, tokens, 1, 1, w, bytes_each(self.math), dtype=self.math)
-            for w in (_width(self.weights), 0)
-        )
-        return {role: work.bytes - bare[role].bytes for role, work in with_weights.items()}
+        read = works(self.config, tokens, 1, 1, w=_width(self.weights), x=0, cache=0)
+        return {role: work.bytes for role, work in read.items() if role != "attention"}
 
     def mixed(self, B, S, T, done) -> Pass:
         """Seconds of a mixed step.
@@ -261,8 +226,8 @@ class Replica:
         """
         return self._priced(self.mixed_works(B, S, T, done))
 
-    def _priced(self, some: dict[str, Work]) -> Pass:
-        return Pass({role: time(w, self.C, self.W_hbm) for role, w in some.items()})
+    def _priced(self, work_by_role: dict[str, Work]) -> Pass:
+        return Pass({role: time(w, self.C, self.W_hbm) for role, w in work_by_role.items()})
 
     def forward(self, B, T, S=None, logits=None, absorbed=False) -> Pass:
         """Seconds of it."""
@@ -277,24 +242,11 @@ class Replica:
         return self.forward(B, 1, S, absorbed=self.config.mla is not None)
 
     def verify(self, B, K, S):
-        """Seconds of a pass over K guessed tokens and the one before them, S keys in all, in units of a decode step.
+        """Seconds of a pass over K drafted tokens and the one before them, S keys in all, in units of a decode step.
 
         It is v of `speculative_decoding.speed_up`: near 1 while the step waits for HBM, and up to K + 1 beyond.
         """
         return self.forward(B, K + 1, S, absorbed=self.config.mla is not None).seconds / self.decode(B, S).seconds
-
-    def rough(self, B, S):
-        """Seconds of the same step by `step_time`: no activations are read, and all weights are, the embedding too."""
-        self.config.check_usual("this estimate of a step", "output_gate", "shared_gate", "linear")
-        return step_time(B, self.kv(S), self.parameters.matmul, self.weight_bytes, self.C, self.W_hbm)
-
-    def reload(self, S, setup=0.0):
-        """Seconds to bring a cache of S tokens back from the hosts."""
-        if self.chip.pcie_bandwidth is None:
-            raise ValueError(
-                f"{self.chip.name} has no published bandwidth to its host: replace(chip, pcie_bandwidth=…)"
-            )
-        return reload_time(self.kv(S), self.chips * self.chip.pcie_bandwidth, setup)
 
     def reload_crossover(self, setup=0.0):
         """Tokens of a prefix from which reloading is faster than computing, both in full layers and bound by FLOPs."""
@@ -303,6 +255,7 @@ class Replica:
         return reload_crossover(self.kv(1), (f.layers - f.attention) / 2, self.C, self.pcie, f.attention, setup)
 
 
+@formula
 @dataclass(frozen=True)
 class Point:
     """A way to run a model.
@@ -322,51 +275,21 @@ class Point:
     bound: tuple[str, str]
 
 
-def points(r: Replica, S, batches: Iterable[int], chips: Iterable[int]) -> tuple[Point, ...]:
-    """Every batch on every number of chips, at S tokens of context."""
-    out = []
-    for n in chips:
-        on = replace(r, chips=n)
-        most = on.largest_batch(S)
-        for B in batches:
-            p = on.decode(B, S)
-            out.append(Point(n, B, p.seconds, B / p.seconds, B / p.seconds / n, B <= most, p.bound))
-    return tuple(out)
-
-
-def frontier(some: Iterable[Point]) -> tuple[Point, ...]:
-    """Those that fit and that no other one beats in both latency and tokens/s of a chip, quickest first.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
-    >>> r = Replica(model("llama-2-13b"), chip("v5e"))
-    >>> [(p.chips, p.B) for p in frontier(points(r, 2048, (1, 16, 64), (4, 16)))]
-    [(16, 1), (16, 16), (16, 64)]
-    """
-    best, out = 0.0, []
-    for p in sorted((p for p in some if p.fits), key=lambda p: (p.latency, -p.per_chip)):
-        if p.per_chip > best:
-            best = p.per_chip
-            out.append(p)
-    return tuple(out)
-
-
-def cheapest(some: Iterable[Point], latency) -> Point:
+@formula
+def cheapest(candidates: Iterable[Point], latency) -> Point:
     """Of those that fit and take no more than `latency` seconds a token, the one that makes most tokens/s of a chip.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
-    >>> all_of_them = points(Replica(model("llama-2-13b"), chip("v5e")), 2048, (1, 4, 16, 64), (4, 8, 16))
-    >>> p = cheapest(all_of_them, latency=0.008)
+    >>> from .sharded_decode_step import points
+    >>> slices = [Slice(chip("v5e"), shape) for shape in ((2, 2), (2, 4), (4, 4))]
+    >>> p = cheapest(points(Replica(model("llama-3-8b"), chip("v5e")), 2048, (1, 4, 16, 64), slices), latency=0.004)
     >>> p.chips, p.B, f"{1e3 * p.latency:.1f} ms"
-    (16, 16, '4.1 ms')
+    (16, 64, '3.1 ms')
     """
-    fit = [p for p in some if p.fits]
+    fit = [p for p in candidates if p.fits]
     ok = [p for p in fit if p.latency <= latency]
     if not ok:
         least = f"the quickest that fits takes {1e3 * min(p.latency for p in fit):.3g} ms" if fit else "nothing fits"
         raise ValueError(f"no batch on any of these chips answers within {1e3 * latency:.3g} ms: {least}")
     return max(ok, key=lambda p: (p.per_chip, -p.latency))
-
-
-entries(__name__)

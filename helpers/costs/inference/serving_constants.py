@@ -9,9 +9,11 @@ its name.
 from dataclasses import dataclass, fields
 from math import prod
 
-from helpers.arguments import entries
+from helpers.arguments import formula
+from helpers.costs.sharding.collective_prices import IN_ENGINE, IN_ENGINE_TOKENS
 
 
+@formula
 @dataclass(frozen=True)
 class Constants:
     """What kernels of all engines reach. Shares are of the vendor's figure; seconds are those of a kernel beside its bytes and FLOPs.
@@ -52,18 +54,19 @@ class Constants:
     prompt: float = 0.583
     half: float = 1270.0
     others: float = 6.87e-06
-    sums: float = 1.25e-05
-    exchange: float = 8.64e-06
-    link: float = 0.548
+    sums: float = IN_ENGINE.launch
+    exchange: float = IN_ENGINE_TOKENS.launch
+    link: float = IN_ENGINE.link
     power: float = 0.984
 
 
+@formula
 @dataclass(frozen=True)
 class Engine:
     """What one program that serves adds to its kernels.
 
     host    seconds of a step besides: scheduling, sampling
-    each    seconds of a step for each sequence in it
+    sequence  seconds of a step for each sequence in it
     launch  factor of kernels' own seconds: below 1 where several are one, above where the host launches each
     moe     factor of experts' kernels
     links   share of collectives that nothing hides
@@ -76,7 +79,7 @@ class Engine:
     """
 
     host: float
-    each: float
+    sequence: float
     launch: float = 1.0
     moe: float = 1.0
     links: float = 1.0
@@ -102,14 +105,15 @@ ENGINES = {
 GRAPHS = "trtllm", "vllm", "sglang"
 
 
+@formula
 def unknown(engines: dict[str, Engine]) -> Engine:
     """An engine with graphs of which no more is known: each constant is the geometric mean of the measured ones'.
 
     >>> unknown({name: Engine(1e-3 * n, 1e-5) for name, n in zip(GRAPHS, (1, 2, 4))}).host
     0.002
     """
-    some = [engines[name] for name in GRAPHS if name in engines]
-    mean = {f.name: prod(getattr(e, f.name) for e in some) ** (1 / len(some)) for f in fields(Engine)[:-1]}
+    measured = [engines[name] for name in GRAPHS if name in engines]
+    mean = {f.name: prod(getattr(e, f.name) for e in measured) ** (1 / len(measured)) for f in fields(Engine)[:-1]}
     return Engine(**{name: float(f"{x:.4g}") for name, x in mean.items()}, measured=False)
 
 
@@ -119,4 +123,54 @@ SPREAD = {"gap": 1.27, "first": 1.8, "experts": 1.12, "gap, engine": 1.1, "first
 """Factors by which an interval goes to either side, so that three of four measured values of a source that no constant has seen lie
 inside: of a gap, of a first token; times that of experts, of an engine and of a chip that nobody measured."""
 
-entries(__name__)
+
+# What engines keep of a device's memory for themselves, and what is left for caches: activations, buffers of communication, graphs
+# and the runtime need memory that no formula of weights and caches has. Engines set a share aside, and give the rest to weights
+# and pages when they start.
+
+
+@formula
+@dataclass(frozen=True)
+class Reserve:
+    """An engine's default.
+
+    share   of `base`, that it leaves alone
+    base    "all": the device's memory; "rest": what the weights leave of it
+    source  where the default stands
+    """
+
+    share: float
+    base: str
+    source: str
+
+    def __post_init__(self):
+        if not 0 <= self.share < 1 or self.base not in ("all", "rest"):
+            raise ValueError(
+                f"a reserve is a share from 0 to below 1 of 'all' or of the 'rest', not {self.share} of {self.base!r}"
+            )
+
+    def bytes(self, hbm, weights=0.0):
+        """Bytes of a device that neither weights nor caches get; `weights` are those of one device.
+
+        >>> [f"{RESERVES[name].bytes(80e9, 16e9) / 1e9:.1f} GB" for name in RESERVES]
+        ['6.4 GB', '8.0 GB', '8.0 GB', '6.4 GB']
+        """
+        return self.share * (hbm - weights if self.base == "rest" else hbm)
+
+    def caches(self, hbm, weights):
+        """Bytes of a device for caches, below 0 if not even the weights fit.
+
+        >>> RESERVES["vLLM"].caches(80e9, 16e9) / 1e9
+        57.6
+        """
+        return hbm - weights - self.bytes(hbm, weights)
+
+
+RESERVES = {
+    "vLLM": Reserve(0.08, "all", "gpu_memory_utilization = 0.92 in vllm/config/cache.py, commit 002f10e"),
+    "vLLM before": Reserve(0.1, "all", "gpu_memory_utilization = 0.90 in vllm/engine/arg_utils.py, 2024"),
+    "SGLang": Reserve(0.1, "all", "mem-fraction-static, 0.9, docs.sglang.io, Server Arguments"),
+    "TensorRT-LLM": Reserve(
+        0.1, "rest", "free_gpu_memory_fraction = 0.9, nvidia.github.io/TensorRT-LLM, kvcacheconfig"
+    ),
+}

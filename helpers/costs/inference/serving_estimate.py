@@ -10,28 +10,36 @@ Every number of a deployment or a batch may be an array.
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from helpers.arguments import entries
+from helpers.arguments import formula
+from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.step_estimate_constants import GENERATIONS
-from helpers.costs.training.step_operations import Product
+from helpers.costs.sharding.collective_prices import (
+    IN_ENGINE,
+    IN_ENGINE_TOKENS,
+    Rates,
+    Table,
+    adjacent,
+    collective_seconds,
+)
+from helpers.costs.training.operation_seconds import A100_BF16
+from helpers.costs.training.step_estimate import Estimate
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.layer_products import Product
+from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.numeric import maximum, minimum, plain, sqrt, where
 
-from .engine_memory import RESERVES
-from .serving_constants import CONSTANTS, SPREAD, Constants, Engine
+from .serving_constants import CONSTANTS, RESERVES, SPREAD, Constants, Engine
 from .serving_operations import BITS, Batch, Deployment, Layer, operations
 
 RESERVE = RESERVES["vLLM before"].share  # of memory, as engines kept it when they were measured
-ROLES = "projections", "mlp", "experts", "shared", "router"  # of weights in layers
 PARTS = ("products", "experts", "attention", "others", "links", "host")
 ROWS = {"bf16": 2, "fp8": 1, "fp4": 0.5625}  # bytes of a number that a product reads
-MEASURED = ("A100", "A100-40GB", "H100", "H200", "B200", "B300", "v5e")  # chips with measured serving
+MEASURED = tuple(c.name for c in CHIPS.values() if c.serving)
 FULL = 0.75  # of an answer that caches must have room for: pages come as tokens do, and not all requests are near their end
-ROUTE = 1 + 2  # bytes a number of what goes to experts in fp8, and comes back in bf16
+SENT, RETURNED = 1, 2  # bytes a number of what goes to experts, in fp8, and comes back, in bf16
 
 
+@formula
 def arithmetic(chip: Chip, weights: str) -> str:
     """Type in which products with weights of a type multiply: that of the weights if the chip has it, or else bf16.
 
@@ -45,6 +53,7 @@ def arithmetic(chip: Chip, weights: str) -> str:
     return wanted if wanted in chip.flops else "bf16"
 
 
+@formula
 @dataclass(frozen=True)
 class Stored:
     """How weights of a type are kept, and how products read them.
@@ -61,16 +70,7 @@ class Stored:
     narrower: float
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Seconds: `mid` is the estimate, [low, high] where the measured time should lie; `parts` add up to it."""
-
-    low: float
-    mid: float
-    high: float
-    parts: dict
-
-
+@formula
 @dataclass(frozen=True)
 class Server:
     """A model on chips, run by an engine. Without pp all its layers are computed at a time; pp stages work on parts of a batch.
@@ -85,118 +85,104 @@ class Server:
 
     config: Config
     chip: Chip
-    at: Deployment
+    deployment: Deployment
     engine: Engine
-    k: Constants = field(default=CONSTANTS, repr=False)
+    constants: Constants = field(default=CONSTANTS, repr=False)
 
     def __post_init__(self):
-        at = self.at
-        if self.config.moe is None and plain(at.dp, at.ep) and at.dp * at.ep > 1:
+        dp, ep = self.deployment.dp, self.deployment.ep
+        if self.config.moe is None and plain(dp, ep) and dp * ep > 1:
             raise ValueError(
                 f"{self.config.name or 'a dense model'} has no experts to share: leave ep out, and take replicas for dp"
             )
 
-    @property
-    def torus(self) -> bool:
-        """Whether its chips are joined without switches, as TPUs are."""
-        return self.chip.kind == "tpu"
-
     def stored(self, role: str) -> Stored:
         """The weights of a role."""
-        name = self.at.type_of(self.config, role)
+        name = self.deployment.type_of(self.config, role)
         kind = arithmetic(self.chip, name)
         return Stored(BITS[name], self.chip.rate(kind) / self.chip.rate(), ROWS[kind], 1 if kind != "bf16" else 0)
 
     @property
     def cached(self):
         """Bytes of a cached number."""
-        return BITS[self.at.cache] / 8
+        return BITS[self.deployment.cache] / 8
 
     def product(self, p: Product):
         """Seconds of a product with weights; experts' are without what their kernels take themselves."""
-        chip, k, w = self.chip, self.k, self.stored(p.role)
+        chip, k, w = self.chip, self.constants, self.stored(p.role)
         share = k.grouped if p.role == "experts" else k.bf16
         gain = 1 + (w.rate - 1) * k.gain
         math = p.flops / (chip.rate() * share * gain)
         moved = p.weights * w.bits / 8 + p.groups * (w.row * p.m * p.k + 2 * p.m * p.n)
-        moved = moved / (chip.hbm_bandwidth * (k.torus if self.torus else k.memory))
+        moved = moved / (chip.hbm_bandwidth * (k.torus if chip.kind == "tpu" else k.memory))
         if p.role == "experts":  # better kernels compute faster, and none reads faster than memory does
             return sqrt((self.engine.moe * math) ** 2 + (maximum(self.engine.moe, 1.0) * moved) ** 2)
         return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + k.quantise * w.narrower)
 
-    def around(self, numbers, n):
-        """Seconds of an AllReduce of so many numbers of two bytes over n chips."""
-        chip, k, each = self.chip, self.k, 2 * (n - 1) / n * 2 * numbers
-        if not self.torus:
-            W = where(
-                n <= chip.pod[0], chip.link_bandwidth, minimum(chip.link_bandwidth, chip.dcn_bandwidth * chip.pod[0])
-            )
-            hosts = where(n <= chip.pod[0], 1, 3)  # inside, between domains, inside
-            return where(n > 1, hosts * self.engine.launch * k.sums + each / (W * k.link), 0.0)
-        axes = where(n >= 2**chip.axes, chip.axes, 1)
-        hops = 2 * axes * (n ** (1 / axes) - 1)
-        return where(
-            n > 1, hops * self.engine.launch * chip.hop + each / (2 * axes * chip.link_bandwidth * k.link), 0.0
-        )
+    def _rates(self, table: Table, launch) -> Rates:
+        return replace(table, link=self.constants.link, network=self.constants.link, launch=launch).on(self.chip)
+
+    def sums(self, numbers, n):
+        """Seconds of an AllReduce of so many numbers of two bytes over n chips, whose kernels the engine launches."""
+        e, rates = self.engine, self._rates(IN_ENGINE, self.constants.sums)
+        rates = replace(rates, launch=rates.launch * e.launch, hop=rates.hop * e.launch)
+        return collective_seconds("AllReduce", 2 * numbers, adjacent(self.chip, n, whole_slice=True), rates)
 
     def exchange(self, layer: Layer):
         """Seconds in which tokens go to experts of other groups, and come back: one copy to each other domain."""
-        chip, n, k = self.chip, self.at.group, self.k
-        V = ROUTE * layer.routed
-        if self.torus:
-            return where(self.at.dp > 1, V / (2 * chip.link_bandwidth * k.link) + 2 * n**0.5 * chip.hop, 0.0)
-        domains = maximum(1.0, n / chip.pod[0])
-        copies = minimum(self.config.moe.k if self.config.moe else 1, self.at.dp)
-        other = (domains - 1) * (1 - (1 - 1 / domains) ** copies)
-        wait = maximum(V / (chip.link_bandwidth * k.link), V / copies * other / (chip.dcn_bandwidth * k.link))
-        return where(self.at.dp > 1, 2 * k.exchange + wait, 0.0)
+        n, rates = self.deployment.group, self._rates(IN_ENGINE_TOKENS, self.constants.exchange)
+        group, copies = adjacent(self.chip, n, whole_slice=True), minimum(self.config.moe.k, self.deployment.dp)
+        both = sum(
+            collective_seconds("AllToAll", width * layer.routed * n, group, rates, copies) for width in (SENT, RETURNED)
+        )
+        return where(self.deployment.dp > 1, both, 0.0)
 
     def attention(self, layer: Layer, seen):
         """Seconds of attention to caches, and inside of pieces of prompts that see so many tokens."""
-        chip, k, r = self.chip, self.k, layer.reading
+        chip, k, r = self.chip, self.constants, layer.reading
         moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * k.cached)
         both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
-        rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / 3.12e14 / maximum(seen, 1))
+        rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / A100_BF16 / maximum(seen, 1))
         more = k.mixers if layer.kind.linear or self.config.indexer else 0
         return both + r.prefill / rate + self.engine.launch * (k.attention + more)
 
     def layer(self, layer: Layer, seen) -> dict:
         """Seconds of one layer, by part."""
-        k, engine = self.k, self.engine
-        own = k.blackwell if GENERATIONS.get(self.chip.name) == "blackwell" else k.experts
+        k, engine = self.constants, self.engine
+        grouped = k.blackwell if self.chip.generation == "blackwell" else k.experts
         routed = [p for p in layer.products if p.role == "experts"]
         return {
             "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
-            "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * own if routed else 0.0),
+            "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * grouped if routed else 0.0),
             "attention": self.attention(layer, seen),
             "others": engine.launch * k.others,
             "links": engine.links
-            * (2 * self.around(layer.sums, self.at.tp) + (self.exchange(layer) if routed else 0.0)),
+            * (2 * self.sums(layer.sums, self.deployment.tp) + (self.exchange(layer) if routed else 0.0)),
         }
 
     def seconds(self, b: Batch) -> dict:
         """Seconds of a pass by part. One row of each sequence and each piece is unembedded."""
-        halves = 2 if self.at.overlap else 1
-        own = (b.decode > 0) * maximum(b.decode / (self.at.pp * halves), 1.0)
-        b = replace(b, decode=own, prefill=b.prefill / halves, prompts=b.prompts / halves)
+        halves = 2 if self.deployment.overlap else 1
+        decode = (b.decode > 0) * maximum(b.decode / (self.deployment.pp * halves), 1.0)
+        b = replace(b, decode=decode, prefill=b.prefill / halves, prompts=b.prompts / halves)
         rows = b.decode + b.prompts * (b.prefill > 0)
-        ops = operations(self.config, self.at, b, rows)
+        ops = operations(self.config, self.deployment, b, rows)
         seen = b.done + b.prefill / b.prompts
         out = dict.fromkeys(PARTS, 0.0)
         for layer in ops.layers:
             for part, s in self.layer(layer, seen).items():
                 out[part] = out[part] + layer.count * s
         out["products"] = out["products"] + self.product(ops.head)
-        if self.at.overlap:
+        if self.deployment.overlap:
             kernels = sum(s for part, s in out.items() if part != "links")
             out = {part: 2 * s for part, s in out.items()} | {"links": 2 * maximum(out["links"] - kernels, 0.0)}
-        return out | {"host": self.engine.host + self.engine.each * b.decode * halves}
+        return out | {"host": self.engine.host + self.engine.sequence * b.decode * halves}
 
-    def within(self, parts: dict, what: str = "gap") -> Estimate:
+    def within(self, parts: dict, quantity: str = "gap") -> Estimate:
         """Seconds by part as an estimate with its interval."""
-        mid, wide = sum(parts.values()), SPREAD[what]
+        mid, wide = sum(parts.values()), SPREAD[quantity]
         wide *= SPREAD["experts"] if self.config.moe else 1
-        wide *= 1 if self.engine.measured else SPREAD[f"{what}, engine"]
+        wide *= 1 if self.engine.measured else SPREAD[f"{quantity}, engine"]
         wide *= 1 if self.chip.name in MEASURED else SPREAD["chip"]
         return Estimate(mid / wide, mid, mid * wide, parts)
 
@@ -210,38 +196,41 @@ class Server:
         >>> f"{1e3 * s.decode(1, 4096).mid:.0f} ms {1e3 * s.decode(64, 4096).mid:.0f} ms"
         '9 ms 15 ms'
         """
-        return self.within(self.seconds(Batch(B / self.at.dp, S)))
+        return self.within(self.seconds(Batch(B / self.deployment.dp, S)))
 
     def prefill(self, T, B=1, done=0) -> Estimate:
         """B prompts of T tokens each in one pass, of which `done` more are in the caches; each group has one prompt at least."""
-        own = maximum(B / self.at.dp, 1.0)
-        return self.within(self.seconds(Batch(0.0, 0.0, own * T, own, done)))
+        prompts = maximum(B / self.deployment.dp, 1.0)
+        return self.within(self.seconds(Batch(0.0, 0.0, prompts * T, prompts, done)))
 
     def mixed(self, B, S, T, done=0) -> Estimate:
         """A step of B sequences, and T more tokens of a prompt in the same pass."""
-        return self.within(self.seconds(Batch(B / self.at.dp, S, T / self.at.dp, 1 / self.at.dp, done)))
+        dp = self.deployment.dp
+        return self.within(self.seconds(Batch(B / dp, S, T / dp, 1 / dp, done)))
 
     @cached_property
     def held(self):
         """Bytes of weights on one chip, those that tp copies too; tables and what is no matrix in bf16."""
-        c, at, p = self.config, self.at, parameters(self.config)
-        ops, bits = operations(c, at, Batch(1.0, 1.0), 1.0), {r: self.stored(r).bits / 8 for r in ROLES}
-        experts = bits["experts"] * p.experts / at.group
-        rest = sum(n.count * x.weights * bits[x.role] for n in ops.layers for x in n.products if x.role != "experts")
-        table = p.embedding / at.tp + (0 if c.tied else ops.head.weights)
-        return (experts + rest + 2 * (table + p.positions + p.norms + p.biases + p.sinks)) / at.pp
+        c, lies, p = self.config, self.deployment, parameters(self.config)
+        ops = operations(c, lies, Batch(1.0, 1.0), 1.0)
+        products = [(layer.count, x) for layer in ops.layers for x in layer.products if x.role != "experts"]
+        in_layers = sum(count * x.weights * self.stored(x.role).bits / 8 for count, x in products)
+        experts = self.stored("experts").bits / 8 * p.experts / lies.group
+        table = p.embedding / lies.tp + (0 if c.tied else ops.head.weights)
+        return (experts + in_layers + 2 * (table + p.positions + p.norms + p.biases + p.sinks)) / lies.pp
 
     def cache(self, S):
         """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
         c = self.config
-        return kv_cache(c, S, 1, self.cached) * (1.0 if c.mla else self.at.heads(c) / c.K) / self.at.pp
+        return kv_cache(c, S, 1, self.cached) * self.deployment.cache_share(c) / self.deployment.pp
 
     def most(self, S):
         """Sequences of S tokens whose caches fit into what weights and reserve leave, in one replica."""
         room = self.chip.hbm_bytes * (1 - RESERVE) - self.held
-        return maximum(room / self.cache(S), 0.0) * self.at.dp
+        return maximum(room / self.cache(S), 0.0) * self.deployment.dp
 
 
+@formula
 @dataclass(frozen=True)
 class Loaded:
     """What users see of a server that they keep busy.
@@ -260,6 +249,7 @@ class Loaded:
     read: float
 
 
+@formula
 def loaded(s: Server, prompt, answer, users) -> Loaded:
     """So many users at one server, each with one request at a time, of `prompt` and `answer` tokens.
 
@@ -270,12 +260,12 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> s = Server(model("llama-3-70b"), chip("H100"), Deployment(tp=8, weights="fp8"), ENGINES["vllm"])
-    >>> at = loaded(s, 1024, 1024, 64)
-    >>> f"{at.first.mid:.1f} s {1e3 * at.gap.mid:.0f} ms", at.batch
+    >>> seen = loaded(s, 1024, 1024, 64)
+    >>> f"{seen.first.mid:.1f} s {1e3 * seen.gap.mid:.0f} ms", seen.batch
     ('0.3 s 14 ms', 64.0)
     """
-    e, dp = s.engine, s.at.dp
-    want = maximum(users / (s.at.replicas * dp), 1.0)
+    e, dp = s.engine, s.deployment.dp
+    want = maximum(users / (s.deployment.replicas * dp), 1.0)
     B = minimum(want, maximum(s.most(prompt + FULL * answer) / dp, 1.0))
     keys = prompt + answer / 2
     parts = s.seconds(Batch(B, keys))
@@ -284,17 +274,14 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     whole = maximum(piece / prompt, 1.0)
     both = s.seconds(Batch(B, keys, piece, whole, maximum(prompt - piece, 0) / 2))
     read = (sum(both.values()) - step) * prompt / piece
-    adds = read / s.at.pp  # the stages work on several prompts at once
+    adds = read / s.deployment.pp  # the stages work on several prompts at once
     others = e.seen * (B - 1) * adds / answer
     gap, waits = step + others, (want / B - 1) * (answer * (step + others) + adds)
     first = {
         "own": step + read,
-        "others": e.queue * adds * (B**s.k.power - 1),
+        "others": e.queue * adds * (B**s.constants.power - 1),
         "no room": waits,
         "host": e.first + 0 * read,
     }
     whole = sum(first.values()) + gap * (answer - 1)
     return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, adds)
-
-
-entries(__name__)

@@ -1,20 +1,26 @@
 """What one device does in a pass of an engine, operation by operation (chapter 5).
 
 A pass has one token of each of some sequences (decode), a piece of some prompts (prefill), or both (a mixed step). Every
-operation is a `Product` of `step_operations`, as in a training step, or a reading of caches; `serving_estimate` prices them.
+operation is a `Product` of `layer_products`, as in a training step, or a reading of caches; `serving_estimate` prices them.
 
 tp chips share heads and the width of MLPs; beyond K of them KV heads are copied, and query heads that do not divide are padded.
 dp groups of tp chips have sequences and caches of their own, beside experts that all tp·dp chips share: ep of them share the
 experts, and each expert is cut over the tp·dp/ep others. Latent attention is absorbed for decoding; its cache is not cut by heads.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from helpers.arguments import entries
-from helpers.costs.training.step_operations import Product
-from helpers.costs.transformers.attention_shapes import attention_matrices
+from helpers.arguments import Count, formula
 from helpers.costs.transformers.config import UNUSUAL, Config, LayerKind
+from helpers.costs.transformers.layer_products import (
+    Product,
+    Routed,
+    attention_widths,
+    feed_forward_products,
+    mixer_products,
+)
 from helpers.costs.transformers.parameters_and_flops import pairs
 from helpers.numeric import ceil, log, maximum, minimum, plain, sqrt
 
@@ -22,12 +28,9 @@ BITS = {"bf16": 16, "fp8": 8, "int8": 8, "int4": 4.125, "mxfp4": 4.25, "nvfp4": 
 """Bits of a stored weight, its scale included: 16 for 128 numbers of int4 (GPTQ, AWQ), 8 for 32 of mxfp4 (OCP, Microscaling
 Formats, 2023), 8 for 16 of nvfp4 (NVIDIA, 2025). Scales of fp8 and int8 stand for whole blocks or rows, and are left out."""
 FOUR = ("int4", "mxfp4", "nvfp4")
-HEADS = "q", "q_up", "kv_up", "output_gate"  # matrices with a part for each head, whose columns tp cuts
-
-READS = {"o": "heads", "kv_up": "keys", "q_up": "queries", "index_q": "queries"}
-"""The rows that a matrix of attention reads; the others read the layer's input."""
 
 
+@formula
 @dataclass(frozen=True)
 class Deployment:
     """How one model lies over chips, and in which types.
@@ -71,8 +74,8 @@ class Deployment:
             raise ValueError(f"ep is a part of tp·dp = {self.group} chips, not {self.ep}")
 
     def __str__(self) -> str:
-        some = {n: getattr(self, n) for n in ("tp", "dp", "ep", "pp", "replicas")}
-        return " ".join(f"{n}={x}" for n, x in some.items() if x != 1) or "one chip"
+        ways = {name: getattr(self, name) for name in ("tp", "dp", "ep", "pp", "replicas")}
+        return " ".join(f"{name}={n}" for name, n in ways.items() if n != 1) or "one chip"
 
     @property
     def group(self):
@@ -84,9 +87,12 @@ class Deployment:
         """All of them."""
         return self.tp * self.dp * self.pp * self.replicas
 
-    def heads(self, c: Config):
-        """KV heads of which a device keeps the cache: one at least, or less than one where caches are cut along sequences."""
-        return c.K / self.tp if self.spread else maximum(c.K / self.tp, 1)
+    def cache_share(self, c: Config):
+        """Part of a cache that a device keeps: one KV head at least, or less where caches are cut along sequences; a latent vector
+        is not cut."""
+        if c.mla:
+            return 1.0
+        return (c.K / self.tp if self.spread else maximum(c.K / self.tp, 1)) / c.K
 
     def type_of(self, c: Config, role: str) -> str:
         """Type of the weights of a role, as checkpoints are made: the unembedding stays in bf16."""
@@ -97,6 +103,7 @@ class Deployment:
         return self.weights
 
 
+@formula
 @dataclass(frozen=True)
 class Batch:
     """What a pass works on, in one group of tp chips.
@@ -119,6 +126,7 @@ class Batch:
         return self.decode + self.prefill
 
 
+@formula
 @dataclass(frozen=True)
 class Reading:
     """Attention of one device in a layer: what it reads of caches, and what it computes.
@@ -135,6 +143,7 @@ class Reading:
     prefill: float
 
 
+@formula
 @dataclass(frozen=True)
 class Layer:
     """One kind of layer on one device.
@@ -142,7 +151,6 @@ class Layer:
     count     layers of it in the model
     sums      numbers that tp sums after attention and after the MLP, each
     routed    numbers of the tokens that go to experts of other groups, and come back
-    met       experts of a device that some token goes to
     """
 
     kind: LayerKind
@@ -151,9 +159,9 @@ class Layer:
     reading: Reading
     sums: float
     routed: float
-    met: float
 
 
+@formula
 @dataclass(frozen=True)
 class Operations:
     """A pass of one device: layers of each kind, and the unembedding."""
@@ -167,6 +175,7 @@ class Operations:
         return sum(n.count * p.weights for n in self.layers for p in n.products) + self.head.weights
 
 
+@formula
 def met(E, k, tokens):
     """Experts, of E, that some of so many tokens goes to, each to k, as chance has it: E·(1 - (1 - k/E)^tokens).
 
@@ -176,11 +185,12 @@ def met(E, k, tokens):
     return E * (1 - (1 - k / E) ** tokens)
 
 
+@formula
 def fullest(mean, n):
     """Of n devices to which tokens go by chance, as many as `mean` to each in the mean: how many the fullest gets, about.
 
     Counts vary by the root of their mean, and the largest of n normal variables is √(2·ln n) - 0.62 deviations out, to within
-    4 % for n up to 1,000 (`load_imbalance.largest_normal` has it exactly).
+    4 % for n up to 1,000 (`largest_normal` has it exactly).
 
     >>> fullest(100.0, 1), round(fullest(4.0, 8), 1), round(fullest(400.0, 8))
     (100.0, 6.8, 428)
@@ -188,88 +198,90 @@ def fullest(mean, n):
     return mean + maximum(sqrt(2 * log(n)) - 0.62, 0.0) * sqrt(mean)
 
 
-def _cut(c: Config, name: str, shape: tuple, tp):
-    """Rows and columns of one matrix of attention on one device."""
-    k, n = shape
-    if name in ("k", "v"):
-        return k, maximum(c.K / tp, 1) * c.H
-    if name == "o":
-        return ceil(c.N / tp) * (k / c.N), n
-    return (k, ceil(c.N / tp) * (n / c.N)) if name in HEADS else shape
+# Imbalance: what chance alone makes of the fullest device's tokens over the mean, where routing is uniform.
+#
+# Devices that work on one pass wait for the one that has most to do. So a pass takes as many times its even share as this says,
+# where tokens decide its time; where weights are read for few tokens it does not matter.
+#
+# Source: tokens that go to k of E experts at random have a hypergeometric distribution on each device; the largest of many nearly
+# normal numbers is the usual order statistic (David and Nagaraja, "Order Statistics", 2003).
 
 
-def attention_products(c: Config, kind: LayerKind, rows, tp, again=0.0) -> list[Product]:
-    """Products with the matrices of attention: those that read the same rows are one, as engines fuse them.
+@formula
+def expected_imbalance(tokens: Count, E: Count, k: Count, devices: Count) -> float:
+    """Mean of the fullest device's rows over the mean of all, where every token goes to k experts at random, E/devices of which lie
+    on each; if each device's rows are many enough to be nearly normal.
 
-    again  tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
+    A token has k/n of its rows on one of n devices on the average, with the hypergeometric variance
+    k (1/n) (1 - 1/n) (E - k) / (E - 1); tokens add up. The rows of all devices add up to a fixed number, so the fullest has
+    sqrt(n/(n - 1)) standard deviations more than the mean for each of those that the largest of n normal numbers has. With 8
+    rows a device it is a few per cent too little.
 
-    >>> from helpers.costs.transformers.public_models import model
-    >>> [(p.n, p.k) for p in attention_products(model("llama-3-8b"), LayerKind(), 1.0, 16)]
-    [(512.0, 4096), (4096, 256.0)]
+    >>> [round(expected_imbalance(B, 256, 8, 32), 2) for B in (64, 1024, 16384)]         # DeepSeek-V3's experts on 32 devices
+    [1.51, 1.13, 1.03]
     """
-    fused: dict = {}
-    for name, shape in attention_matrices(c, kind).items():
-        if kind.linear:
-            k, n = (shape[0] / tp, shape[1]) if name == "o" else (shape[0], shape[1] / tp)
-        else:
-            k, n = _cut(c, name, shape, tp)
-        reads = READS.get(name, "input")
-        fused[reads] = k, fused.get(reads, (k, 0))[1] + n
-    made = lambda reads: rows + again if reads == "keys" else rows  # noqa: E731
-    return [Product("projections", made(reads), n, k) for reads, (k, n) in fused.items()]
+    if k > E or E % devices:
+        raise ValueError(
+            f"a token goes to k of E experts, of which each device has as many: not k={k}, E={E}, {devices} devices"
+        )
+    if devices == 1 or k == E:
+        return 1.0
+    variance = tokens * k / devices * (1 - 1 / devices) * (E - k) / (E - 1)
+    mean = tokens * k / devices
+    return 1 + math.sqrt(variance * devices / (devices - 1)) * largest_normal(devices) / mean
 
 
-def mlp_products(c: Config, kind: LayerKind, at: Deployment, rows) -> tuple[list[Product], float]:
-    """Products of the MLP, or of router and experts of the fullest device; and how many experts it reads."""
-    wide = c.matrices - 1
-    if not kind.moe:
-        n = c.F / at.tp
-        return [Product("mlp", rows, wide * n, c.D), Product("mlp", rows, c.D, n)], 0.0
-    m, tokens = c.moe, rows * at.dp
-    mean = tokens * m.k / at.ep
-    most = fullest(mean, at.ep)
-    here = minimum(met(m.E, m.k, tokens) / at.ep * most / mean, m.E / at.ep)
-    width, each = m.F * at.ep / at.group, most / here
-    out = [
-        Product("router", rows, m.E + m.shared_gate, c.D),
-        Product("experts", each, wide * width, c.D, here),
-        Product("experts", each, c.D, width, here),
-    ]
-    if m.shared:
-        n = m.shared * m.F / at.tp
-        out += [Product("shared", rows, wide * n, c.D), Product("shared", rows, c.D, n)]
-    return out, here
+@formula
+def largest_normal(n: Count) -> float:
+    """Mean of the largest of n independent standard normal numbers: the integral of 1 - F^n above 0, less that of F^n below.
+
+    >>> [round(largest_normal(n), 3) for n in (1, 2, 10, 100)]                  # 0, 1/sqrt(pi), and as in tables
+    [0.0, 0.564, 1.539, 2.508]
+    """
+    steps, end, total = 4000, 10.0, 0.0
+    for i in range(steps):
+        x = (i + 0.5) * end / steps
+        half = math.erf(x / math.sqrt(2)) / 2
+        total += 1 - (0.5 + half) ** n - (0.5 - half) ** n
+    return total * end / steps
 
 
-def reading(c: Config, kind: LayerKind, at: Deployment, b: Batch) -> Reading:
+# The pass itself.
+
+
+@formula
+def on_fullest(c: Config, deployment: Deployment, rows) -> Routed:
+    """Experts of the fullest device, that some token goes to: each is cut over the chips that do not share them."""
+    m, tokens = c.moe, rows * deployment.dp
+    mean = tokens * m.k / deployment.ep
+    most = fullest(mean, deployment.ep)
+    experts = minimum(met(m.E, m.k, tokens) / deployment.ep * most / mean, m.E / deployment.ep)
+    return Routed(rows, most / experts, experts, m.F * deployment.ep / deployment.group)
+
+
+@formula
+def reading(c: Config, kind: LayerKind, deployment: Deployment, b: Batch) -> Reading:
     """What attention reads and computes in a layer: of decoding sequences all that they see, of prompts their pieces and what is done."""
-    heads, seen = ceil(c.N / at.tp), b.done + b.prefill / b.prompts
+    prompts, seen = b.prompts * (b.prefill > 0), b.done + b.prefill / b.prompts
     if kind.linear:
-        one = c.linear.state / at.tp
-        flops = 6 * one * (b.decode + b.prefill)
-        return Reading(0.0, one * (b.decode + b.prompts * (b.prefill > 0)), flops, 0.0)
-    top = c.indexer.top if c.indexer else None
+        state = c.linear.state / deployment.tp
+        return Reading(0.0, state * (b.decode + prompts), 6 * state * (b.decode + b.prefill), 0.0)
+    heads, top = ceil(c.N / deployment.tp), c.indexer.top if c.indexer else None
+    latent, made = attention_widths(c, absorbed=True), attention_widths(c)
     reach = lambda S: S if kind.window is None and top is None else minimum(S, kind.window or top)  # noqa: E731
-    if c.mla:
-        each, decode, piece = c.mla.kv_rank + c.mla.rope, 2 * (2 * c.mla.kv_rank + c.mla.rope), 2 * (c.qk + c.mla.v)
-    else:
-        each, decode, piece = 2 * at.heads(c) * c.H, 4 * c.H, 4 * c.H
-    cached = each * (b.decode * reach(b.keys) + b.prompts * reach(seen) * (b.prefill > 0))
-    if c.indexer:
-        cached = cached + c.indexer.width * (b.decode * b.keys + b.prompts * seen * (b.prefill > 0))
-    causal = lambda near: b.prompts * (pairs(seen, seen, near) - pairs(b.done, b.done, near))  # noqa: E731
-    score = (
-        2 * c.indexer.heads * c.indexer.width if c.indexer else 0
-    )  # FLOPs of a pair; each device has all of an indexer
-    return Reading(
-        cached,
-        0.0,
-        b.decode * (decode * heads * reach(b.keys) + score * b.keys),
-        piece * heads * causal(kind.window or top) + score * causal(None),
-    )
+    causal = lambda window: b.prompts * (pairs(seen, seen, window) - pairs(b.done, b.done, window))  # noqa: E731
+    cached = latent.cached * deployment.cache_share(c) * (b.decode * reach(b.keys) + prompts * reach(seen))
+    decode = 2 * (latent.query + latent.result) * heads * b.decode * reach(b.keys)
+    prefill = 2 * (made.query + made.result) * heads * causal(kind.window or top)
+    if c.indexer:  # each device has all of it, and scores every token
+        score = 2 * c.indexer.heads * c.indexer.width
+        cached = cached + c.indexer.width * (b.decode * b.keys + prompts * seen)
+        decode, prefill = decode + score * b.decode * b.keys, prefill + score * causal(None)
+    return Reading(cached, 0.0, decode, prefill)
 
 
-def operations(c: Config, at: Deployment, b: Batch, logits) -> Operations:
+@formula
+def operations(c: Config, deployment: Deployment, b: Batch, logits) -> Operations:
     """A pass of one device, of which `logits` rows are unembedded.
 
     >>> from helpers.costs.transformers.public_models import model
@@ -283,11 +295,9 @@ def operations(c: Config, at: Deployment, b: Batch, logits) -> Operations:
     c.check_usual("an estimate of serving", *(n for n in UNUSUAL if n != "gemma3n"))
     layers, again = [], b.prompts * b.done * (b.prefill > 0)
     for kind, n in c.groups:
-        mlp, here = mlp_products(c, kind, at, b.rows)
-        products = (*attention_products(c, kind, b.rows, at.tp, again), *mlp)
-        routed = b.rows * c.D * minimum(c.moe.k, at.dp) * (at.dp > 1) if kind.moe else 0.0
-        layers.append(Layer(kind, n, products, reading(c, kind, at, b), b.rows * c.D, routed, here))
-    return Operations(tuple(layers), Product("unembedding", logits, c.V / at.tp, c.D))
-
-
-entries(__name__)
+        experts = on_fullest(c, deployment, b.rows) if kind.moe else None
+        mixer = mixer_products(c, kind, b.rows, deployment.tp, ceil(c.N / deployment.tp), again)
+        products = (*mixer, *feed_forward_products(c, b.rows, deployment.tp, experts))
+        sent = b.rows * c.D * minimum(c.moe.k, deployment.dp) * (deployment.dp > 1) if kind.moe else 0.0
+        layers.append(Layer(kind, n, products, reading(c, kind, deployment, b), b.rows * c.D, sent))
+    return Operations(tuple(layers), Product("unembedding", logits, c.V / deployment.tp, c.D))

@@ -1,18 +1,21 @@
 """Planning for a target: the deployment of a model that serves most requests and keeps what its users were promised (chapter 5).
 
 Every way to cut a number of chips into replicas, each with tp, dp with experts over all its chips, and pp beyond a domain, with
-batches of 1, 2, 3, 4, 6, 8, 12, … requests, is estimated by `serving_estimate.loaded`. Of those that keep all promises the one
-that serves most is best.
+batches of 1, 2, 3, 4, 6, 8, 12, … requests, is estimated by `serving_estimate.loaded`; and, at the end, disaggregated serving.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import kv_cache
+from helpers.moved import old_field
 
+from .engine_simulation import transfer_time
+from .latency_and_throughput import waiting
 from .serving_constants import Engine
 from .serving_estimate import RESERVE, Estimate, Loaded, Server, arithmetic, loaded
 from .serving_operations import BITS, FOUR, Deployment
@@ -20,11 +23,13 @@ from .serving_operations import BITS, FOUR, Deployment
 MOST = 4096  # chips that are tried when as few as needed are asked for
 USUAL = Deployment()
 SIZES = tuple(
-    sorted({n for e in range(MOST.bit_length()) for n in (2**e, 3 * 2**e) if n <= MOST})
+    sorted(n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST)
 )  # of batches, and of numbers of chips
 LARGEST = 64  # chips of one replica, or a rack's domain
+BUSY = 0.7  # of the time that prefill servers of disaggregated serving compute: beyond it prompts that come at random wait for long
 
 
+@formula
 @dataclass(frozen=True)
 class Target:
     """What users are promised; None: nothing.
@@ -45,28 +50,36 @@ class Target:
             if x is not None and not x > 0:
                 raise ValueError(f"{name} is above 0, or left out, and not {x}")
 
-    def factors(self, at) -> dict[str, float]:
+    def factors(self, plan) -> dict[str, float]:
         """Of each promise by how many times its estimate misses it: above 1, or 1 and less if it is kept.
 
-        at  a plan, disaggregated or not: what has a speed, a first token, users and a rate
+        plan  disaggregated or not: what has a speed, a first token, users and a rate
         """
-        has = {"speed": at.speed, "first": 1 / at.first.mid, "users": at.users, "rate": at.rate}
+        has = {"speed": plan.speed, "first": 1 / plan.first.mid, "users": plan.users, "rate": plan.rate}
         return {n: (1 / x if n == "first" else x) / has[n] for n, x in vars(self).items() if x is not None}
 
-    def kept(self, at) -> bool:
-        """Whether all of it is kept, by the estimate."""
-        return not self.missed(at)
+    def missed(self, plan) -> list[str]:
+        """Names of what is not kept, by the estimate."""
+        return [n for n, factor in self.factors(plan).items() if factor > 1]
 
-    def missed(self, at) -> list[str]:
-        """Names of what is not kept."""
-        return [n for n, factor in self.factors(at).items() if factor > 1]
+    def kept(self, plan) -> bool:
+        """Whether all of it is kept."""
+        return not self.missed(plan)
+
+    def rank(self, plan) -> tuple:
+        """The less, the better: plans that keep all of it by what they serve, then by their speed; before those that miss the fewest
+        promises, of which the one is better whose worst is missed by the smaller factor."""
+        if missed := self.missed(plan):
+            return len(missed), max(self.factors(plan).values())
+        return 0, -plan.throughput, -plan.speed
 
 
+@formula
 @dataclass(frozen=True)
 class Plan:
     """A deployment with as many users as its replicas have in their batches.
 
-    server  of one replica, `at.replicas` of which run
+    server  of one replica, `deployment.replicas` of which run
     load    what its users see
     """
 
@@ -75,9 +88,11 @@ class Plan:
     answer: float
     load: Loaded
 
+    at = old_field("at", "deployment")
+
     @property
-    def at(self) -> Deployment:
-        return self.server.at
+    def deployment(self) -> Deployment:
+        return self.server.deployment
 
     @property
     def first(self) -> Estimate:
@@ -87,7 +102,7 @@ class Plan:
     @property
     def users(self) -> float:
         """Requests at once, of all replicas."""
-        return self.load.batch * self.at.replicas
+        return self.load.batch * self.deployment.replicas
 
     @property
     def speed(self) -> float:
@@ -107,9 +122,8 @@ class Plan:
     @property
     def memory(self) -> dict[str, float]:
         """Bytes of a chip, by role; caches are those of full requests."""
-        s, of = self.server, self.server.chip.hbm_bytes
-        caches = self.load.batch / self.at.dp * s.cache(self.prompt + self.answer)
-        return {"weights": s.held, "caches": caches, "reserve": RESERVE * of}
+        caches = self.load.batch / self.deployment.dp * self.server.cache(self.prompt + self.answer)
+        return {"weights": self.server.held, "caches": caches, "reserve": RESERVE * self.server.chip.hbm_bytes}
 
     @property
     def bound(self) -> str:
@@ -118,24 +132,25 @@ class Plan:
 
     def price(self, chip_hour: float) -> tuple[float, float]:
         """Money for a million tokens of prompts, and of answers: the chips' time that each takes up."""
-        second = chip_hour / 3600 * self.at.chips / self.at.replicas
+        second = chip_hour / 3600 * self.deployment.chips / self.deployment.replicas
         step = self.load.gap.mid - self.load.gap.parts["prompts"]
-        return 1e6 * second * self.load.read / (self.prompt * self.at.dp), 1e6 * second * step / self.load.batch
+        return 1e6 * second * self.load.read / (self.prompt * self.deployment.dp), 1e6 * second * step / self.load.batch
 
 
-def deployments(c: Config, of: Chip, chips: Count, like: Deployment = USUAL) -> Iterator[Deployment]:
+@formula
+def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) -> Iterator[Deployment]:
     """Ways to lay replicas over so many chips: powers of two each, tp inside a domain, stages beyond it, experts over all.
 
-    like  the types of what is stored
+    types  a deployment with the types of what is stored
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
-    >>> [str(at) for at in deployments(model("llama-3-8b"), chip("H100"), 4)]
+    >>> [str(d) for d in deployments(model("llama-3-8b"), chip("H100"), 4)]
     ['replicas=4', 'tp=2 replicas=2', 'tp=4']
-    >>> [str(at) for at in deployments(model("deepseek-v3"), chip("H200"), 8) if at.replicas == 1]
+    >>> [str(d) for d in deployments(model("deepseek-v3"), chip("H200"), 8) if d.replicas == 1]
     ['tp=8', 'tp=8 ep=8', 'tp=4 dp=2 ep=8', 'tp=2 dp=4 ep=8', 'dp=8 ep=8']
     """
-    domain = of.pod[0] if not of.axes else LARGEST
+    domain = chip.pod[0] if not chip.axes else LARGEST
     size = 1
     while size <= min(chips, max(LARGEST, domain)):
         replicas = chips // size
@@ -143,58 +158,65 @@ def deployments(c: Config, of: Chip, chips: Count, like: Deployment = USUAL) -> 
         while inside > c.N:
             inside //= 2
         if size <= domain and inside == size:
-            yield replace(like, tp=size, replicas=replicas)
+            yield replace(types, tp=size, replicas=replicas)
         elif not c.moe and size // inside <= c.L:
-            yield replace(like, tp=inside, pp=size // inside, replicas=replicas)
+            yield replace(types, tp=inside, pp=size // inside, replicas=replicas)
         if c.moe and size > 1 and c.moe.E % size == 0:
             tp = inside
             while tp >= 1:
-                yield replace(like, tp=tp, dp=size // tp, ep=size, replicas=replicas)
+                yield replace(types, tp=tp, dp=size // tp, ep=size, replicas=replicas)
                 tp //= 2
         size *= 2
 
 
-def replicas(c: Config, of: Chip, prompt, answer, engine: Engine, like: Deployment = USUAL) -> list[list[Plan]]:
+@formula
+def replicas(c: Config, chip: Chip, prompt, answer, engine: Engine, types: Deployment = USUAL) -> list[list[Plan]]:
     """Of each way to lay one replica over chips that holds the model, every batch of SIZES that fits.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
-    >>> some = replicas(model("llama-3-70b"), chip("H100"), 4000, 1000, ENGINES["vllm"])
-    >>> [(str(one[0].at), len(one)) for one in some][:2]
+    >>> ways = replicas(model("llama-3-70b"), chip("H100"), 4000, 1000, ENGINES["vllm"])
+    >>> [(str(batches[0].deployment), len(batches)) for batches in ways][:2]
     [('tp=2', 1), ('tp=4', 12)]
     """
     out = []
-    for at in deployments(c, of, MOST, like):
-        s = Server(c, of, replace(at, replicas=1), engine)
-        batches = SIZES[: bisect_right(SIZES, s.most(prompt + answer) / at.dp)]
-        out.append([Plan(s, prompt, answer, loaded(s, prompt, answer, B * at.dp)) for B in batches])
-    return [one for one in out if one]
+    for deployment in deployments(c, chip, MOST, types):
+        s = Server(c, chip, replace(deployment, replicas=1), engine)
+        batches = SIZES[: bisect_right(SIZES, s.most(prompt + answer) / deployment.dp)]
+        out.append([Plan(s, prompt, answer, loaded(s, prompt, answer, B * deployment.dp)) for B in batches])
+    return [plans for plans in out if plans]
 
 
-def on(chips: Count, some: list[list[Plan]]) -> list[list[Plan]]:
-    """As many replicas of each as so many chips hold."""
+@formula
+def replicated(chips: Count, ways: list[list[Plan]]) -> list[list[Plan]]:
+    """As many replicas of each way as so many chips hold."""
     out = []
-    for one in some:
-        if n := chips // int(one[0].at.chips):
-            out.append([replace(p, server=replace(p.server, at=replace(p.at, replicas=n))) for p in one])
+    for batches in ways:
+        if n := chips // int(batches[0].deployment.chips):
+            more = replace(batches[0].deployment, replicas=n)
+            out.append([replace(p, server=replace(p.server, deployment=more)) for p in batches])
     return out
 
 
-def plans(c: Config, of: Chip, chips: Count, prompt, answer, engine: Engine, like: Deployment = USUAL) -> list[Plan]:
+@formula
+def plans(c: Config, chip: Chip, chips: Count, prompt, answer, engine: Engine, types: Deployment = USUAL) -> list[Plan]:
     """Every deployment over so many chips, with every batch of SIZES that fits."""
-    return [p for one in on(chips, replicas(c, of, prompt, answer, engine, like)) for p in one]
+    ways = replicas(c, chip, prompt, answer, engine, types)
+    return [plan for batches in replicated(chips, ways) for plan in batches]
 
 
-def frontier(some: list[Plan]) -> list[Plan]:
+@formula
+def frontier(candidates: list[Plan]) -> list[Plan]:
     """Plans of which no other serves more requests at the same speed for each user, from the slowest on."""
     out: list[Plan] = []
-    for one in sorted(some, key=lambda p: (-p.speed, -p.rate)):
-        if not out or one.rate > out[-1].rate:
-            out.append(one)
+    for plan in sorted(candidates, key=lambda p: (-p.speed, -p.rate)):
+        if not out or plan.rate > out[-1].rate:
+            out.append(plan)
     return out[::-1]
 
 
+@formula
 @dataclass(frozen=True)
 class Answer:
     """What a search found.
@@ -209,70 +231,168 @@ class Answer:
     frontier: tuple[Plan, ...]
 
 
+@formula
 def plan(
     c: Config,
-    of: Chip,
+    chip: Chip,
     chips: Count | None,
     prompt: Count,
     answer: Count,
     target: Target,
     engine: Engine,
-    like: Deployment,
-):
-    """The plan that keeps a target and serves most, on so many chips, or (None) on as few as needed.
-
-    If none keeps it, the nearest: of those that miss the fewest promises the one whose worst is missed by the smallest factor.
+    types: Deployment,
+) -> Answer:
+    """The plan that keeps a target and serves most, on so many chips, or (None) on as few as needed; if none keeps it, the nearest.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> asked = model("llama-3-8b"), chip("H100"), None, 4000, 1000
     >>> found = plan(*asked, Target(speed=100, users=64), ENGINES["vllm"], Deployment())
-    >>> str(found.best.at), found.kept
+    >>> str(found.best.deployment), found.kept
     ('tp=4', True)
     """
-    check(c, of, prompt, answer, like)
-    nearest, each = None, replicas(c, of, prompt, answer, engine, like)
+    check(c, chip, prompt, answer, types)
+    ways, found = replicas(c, chip, prompt, answer, engine, types), None
     for n in (chips,) if chips else SIZES:
-        some = [p for one in on(n, each) for p in one]
-        good = [p for p in some if target.kept(p)]
-        if good:
-            return Answer(max(good, key=lambda p: (p.throughput, p.speed)), True, tuple(frontier(some)))
-        if some:
-            best = min(some, key=lambda p: _short(target, p))
-            if nearest is None or _short(target, best) < _short(target, nearest.best):
-                nearest = Answer(best, False, tuple(frontier(some)))
-    if nearest is None:
-        raise ValueError(_no_room(c, of, chips, prompt + answer, engine, like))
-    return nearest
+        candidates = [p for batches in replicated(n, ways) for p in batches]
+        best = min(candidates, key=target.rank, default=None)
+        if best and (found is None or target.rank(best) < target.rank(found.best)):
+            found = Answer(best, target.kept(best), tuple(frontier(candidates)))
+        if found and found.kept:
+            break
+    if found is None:
+        raise ValueError(_no_room(c, chip, chips, prompt + answer, engine, types))
+    return found
 
 
-def _short(target: Target, p: Plan) -> tuple[int, float]:
-    """How far a plan is from a target: promises that it misses, and the largest factor of them."""
-    factors = target.factors(p).values()
-    return len(target.missed(p)), max(factors, default=0.0)
-
-
-def check(c: Config, of: Chip, prompt, answer, like: Deployment) -> None:
+@formula
+def check(c: Config, chip: Chip, prompt, answer, types: Deployment) -> None:
     """ValueError, in one sentence, for what cannot be served."""
     if c.positions and prompt + answer > c.positions:
         raise ValueError(
             f"{prompt:,} + {answer:,} tokens are more than the model's {c.positions:,} positions: give shorter prompts or answers"
         )
-    if like.cache not in ("bf16", "int8") and arithmetic(of, like.cache) == "bf16":
-        raise ValueError(f"the {of.name} has no arithmetic in {like.cache}: keep caches in bf16, or in int8")
+    if types.cache not in ("bf16", "int8") and arithmetic(chip, types.cache) == "bf16":
+        raise ValueError(f"the {chip.name} has no arithmetic in {types.cache}: keep caches in bf16, or in int8")
 
 
-def _no_room(c: Config, of: Chip, chips, S, engine: Engine, like: Deployment) -> str:
+def _no_room(c: Config, chip: Chip, chips, S, engine: Engine, types: Deployment) -> str:
     """Why nothing fits, and what would."""
-    said = f"the weights in {like.weights} and one cache of {S:,} tokens do not fit on {chips or MOST:,} {of.name}"
+    why = f"the weights in {types.weights} and one cache of {S:,} tokens do not fit on {chips or MOST:,} {chip.name}"
     for n in (2**e for e in range(13)):
         if n > (chips or MOST) and any(
-            Server(c, of, at, engine).most(S) >= at.dp for at in deployments(c, of, n, like)
+            Server(c, chip, d, engine).most(S) >= d.dp for d in deployments(c, chip, n, types)
         ):
-            return f"{said}: {n:,} would do"
-    narrow = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[like.weights]), None)
-    return f"{said}: take chips with more memory, {f'weights in {narrow}, ' if narrow else ''}or shorter requests"
+            return f"{why}: {n:,} would do"
+    narrow = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[types.weights]), None)
+    return f"{why}: take chips with more memory, {f'weights in {narrow}, ' if narrow else ''}or shorter requests"
 
 
-entries(__name__)
+# Disaggregated serving, prefill and decode on servers of their own: how many of each, what moves between them, what users see.
+#
+# Prefill servers read prompts one at a time, and send each cache over the network to a decode server, whose steps have no prompts
+# in them. Both are estimated by `serving_estimate`, and numbered so that neither waits for the other.
+
+
+@formula
+@dataclass(frozen=True)
+class Disaggregated:
+    """Some prefill servers beside some decode servers.
+
+    prefill, decode  one server of each kind
+    servers    how many of each
+    batch      sequences of one decode server
+    first, gap  seconds to the first token and between tokens; of the first one's parts "network" is the cache's way
+    rate       requests/s
+    sent       bytes of one cache over the network
+    """
+
+    prefill: Server
+    decode: Server
+    servers: tuple[int, int]
+    batch: int
+    first: Estimate
+    gap: Estimate
+    rate: float
+    sent: float
+    answer: float
+
+    @property
+    def chips(self) -> int:
+        return self.servers[0] * int(self.prefill.deployment.chips) + self.servers[1] * int(
+            self.decode.deployment.chips
+        )
+
+    @property
+    def users(self) -> float:
+        """Requests that get tokens at once."""
+        return self.servers[1] * self.batch
+
+    @property
+    def speed(self) -> float:
+        """Tokens/s of each user."""
+        return 1 / self.gap.mid
+
+    @property
+    def throughput(self) -> float:
+        """Tokens/s of all users."""
+        return self.rate * self.answer
+
+
+@formula
+def disaggregated_plans(
+    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, engine: Engine, types: Deployment = USUAL
+) -> Iterator[Disaggregated]:
+    """Every pair of servers with every batch that fits, as many of each as serve most.
+
+    A prompt waits as in a queue with one server that is busy BUSY of the time; its cache goes over the network cards of all chips
+    of its prefill server. Decode servers get no more requests than the others read.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> best = max(disaggregated_plans(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
+    >>> best.chips <= 8, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
+    (True, 'no prompts')
+    """
+    ways: dict[int, list[Server]] = {}
+    for deployment in deployments(c, chip, chips, types):
+        server = Server(c, chip, replace(deployment, replicas=1), engine)
+        ways.setdefault(int(server.deployment.chips), []).append(server)
+    fitting = {n: [s for s in servers if s.most(prompt) >= s.deployment.dp] for n, servers in ways.items()}
+    readers = [(n, min(servers, key=lambda s: s.prefill(prompt).mid)) for n, servers in fitting.items() if servers]
+    sent = kv_cache(c, prompt, 1, BITS[types.cache] / 8)
+    for n, reader in readers:
+        read = reader.prefill(prompt)
+        rate = BUSY / read.mid
+        parts = {"own": read.mid, "others": waiting(rate, read.mid), "host": engine.first}
+        first = reader.within(parts | {"network": transfer_time(sent, n * chip.dcn_bandwidth)}, "first")
+        for m, servers in ways.items():
+            for server in servers:
+                for B in (B for B in SIZES if server.deployment.dp <= B <= server.most(prompt + answer)):
+                    gap = server.decode(B, prompt + answer / 2)
+                    answered = B / (answer * gap.mid)
+                    if numbers := _numbers(chips, n, rate, m, answered):
+                        served = min(numbers[0] * rate, numbers[1] * answered)
+                        yield Disaggregated(reader, server, numbers, B, first, gap, served, sent, answer)
+
+
+def _numbers(chips: int, n: int, rate: float, m: int, answered: float) -> tuple[int, int] | None:
+    """How many servers of n chips that read `rate` prompts/s, and of m chips that answer `answered` requests/s, serve most."""
+    pairs = ((x, (chips - x * n) // m) for x in range(1, (chips - m) // n + 1))
+    return max(
+        (p for p in pairs if p[1]),
+        key=lambda p: (min(p[0] * rate, p[1] * answered), -p[0] * n - p[1] * m),
+        default=None,
+    )
+
+
+@formula
+def best_disaggregated(
+    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, target: Target, engine: Engine, types: Deployment
+):
+    """The pair that keeps a target and serves most, or None."""
+    check(c, chip, prompt, answer, types)
+    found = min(disaggregated_plans(c, chip, chips, prompt, answer, engine, types), key=target.rank, default=None)
+    return found if found and target.kept(found) else None

@@ -9,19 +9,22 @@ Source: Austin et al. 2025, Section 7 and its appendices B and C; errors of its 
 Pope et al., "Efficiently Scaling Transformer Inference" (2022), for weight-stationary layouts.
 """
 
-from helpers.arguments import entries
+from dataclasses import replace
+
+from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip
+from helpers.costs.rooflines.machines import divisors
 from helpers.costs.rooflines.torus import HOP
 from helpers.costs.sharding.collectives import Collective, all_to_all, seconds
 from helpers.costs.sharding.sharded_array import Axis, bytes_each
-from helpers.costs.training.layout import divisors
-from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.config import MLA, Config
 from helpers.costs.transformers.parameters_and_flops import parameters
-from helpers.numeric import maximum, minimum, plain, sqrt
+from helpers.numeric import maximum, minimum, nonzero, plain, sqrt, where
 
 # How far to shard.
 
 
+@formula
 def prefill_limit(F, C, W, M=1, x=2):
     """Ways of tensor parallelism up to which a prefill is bound by arithmetic: 2·M·F·2W / (x·C), whatever the prompt.
 
@@ -36,6 +39,7 @@ def prefill_limit(F, C, W, M=1, x=2):
     return 2 * M * F * 2 * W / (x * C)
 
 
+@formula
 def prefill_degrees(F, C, W, chips: int, M=1, x=2) -> tuple[int, int]:
     """(tensor, sequence) ways for a prefill on so many chips: tensor up to its limit, and the sequence for the rest.
 
@@ -47,6 +51,7 @@ def prefill_degrees(F, C, W, chips: int, M=1, x=2) -> tuple[int, int]:
     return Y, chips // Y
 
 
+@formula
 def ici_ratio(chip: Chip, axes: int = 1):
     """Beta: W_hbm over the 2W of each of `axes` torus axes, rings. How much dearer it is to send than to read.
 
@@ -61,6 +66,7 @@ def ici_ratio(chip: Chip, axes: int = 1):
     return chip.hbm_bandwidth / (2 * chip.link_bandwidth * axes)
 
 
+@formula
 def decode_limit(F, B, beta, w=2, x=2):
     """Ways of tensor parallelism up to which a decode step waits for weights from HBM, not for links: (w/x)·F / (B·beta).
 
@@ -72,15 +78,7 @@ def decode_limit(F, B, beta, w=2, x=2):
     return w / x * F / (B * beta)
 
 
-def decode_batch(F, Y, beta, w=2, x=2):
-    """The same the other way round: batch up to which Y ways are bound by HBM.
-
-    >>> round(decode_batch(16384, 16, 9.0), 1)
-    113.8
-    """
-    return w / x * F / (Y * beta)
-
-
+@formula
 def weights_times(n_bytes, n, W_hbm, W) -> dict[str, float]:
     """Seconds until all weights have been where they are multiplied, on n chips, by strategy.
 
@@ -99,6 +97,7 @@ def weights_times(n_bytes, n, W_hbm, W) -> dict[str, float]:
     }
 
 
+@formula
 def latency_limit(B, D, W, x=1, hop=HOP):
     """Ways of sharding [B, D] beyond which a collective over it waits for hops: one shard is less than W·hop bytes.
 
@@ -113,15 +112,7 @@ def latency_limit(B, D, W, x=1, hop=HOP):
 # The KV cache over Y and Z.
 
 
-def cache_share(K, Y, Z=1):
-    """Share of the whole cache that one device holds and reads: heads over Y, no further than K, and sequences over Z.
-
-    >>> cache_share(8, 16), cache_share(8, 8, 2)                  # 16 chips and 8 KV heads: copies, or the batch cut in two
-    (0.125, 0.0625)
-    """
-    return 1 / (minimum(Y, K) * Z)
-
-
+@formula
 def all_to_all_bytes(B, N, H, Y, x=2):
     """Bytes of one of the two AllToAlls over Z, all its shards together: queries or results of the N/Y heads of one Y.
 
@@ -133,6 +124,7 @@ def all_to_all_bytes(B, N, H, Y, x=2):
     return x * B * N * H / Y
 
 
+@formula
 def all_to_all_time(B, N, H, Y, Z, W, x=2, hop=HOP):
     """Seconds of both AllToAlls of one layer over a ring of Z whose links carry W bytes/s one way: bytes or hops.
 
@@ -142,8 +134,9 @@ def all_to_all_time(B, N, H, Y, Z, W, x=2, hop=HOP):
     return 2 * seconds(all_to_all(all_to_all_bytes(B, N, H, Y, x), Axis(Z)), W, hop)
 
 
+@formula
 def cache_time(B, kv, K, Y, Z, W_hbm):
-    """Seconds that a chip takes to read its share of B caches of kv bytes: of a layer's, or of all.
+    """Seconds that a chip takes to read its share of B caches of kv bytes: heads over Y, no further than K, sequences over Z.
 
     Copies cost more than the AllToAlls save as soon as caches are long: 16 chips, 8 KV heads, one layer of 4 kB a token.
 
@@ -151,13 +144,133 @@ def cache_time(B, kv, K, Y, Z, W_hbm):
     >>> [round(1e6 * t, 1) for t in read], 1e6 * all_to_all_time(32, 32, 256, 8, 2, 4.5e10)     # us
     ([41.4, 20.7], 2.0)
     """
-    return B * kv * cache_share(K, Y, Z) / W_hbm
+    return B * kv / (minimum(Y, K) * Z) / W_hbm
 
 
+# Latent attention (MLA) in a decode step: what absorbing its up-projections costs and saves.
+#
+# N query heads; c is a cached token's latent vector of R = kv_rank numbers, beside a rotated key of P = rope numbers. A head's key
+# is [c W_UK, rotated key], nope + P numbers, and its value c W_UV, v numbers.
+#
+#     as it is written   keys and values of all S cached tokens are made again in every step, for all heads
+#     absorbed           q · (c W_UK) = (q W_UK^T) · c, so W_UK goes to the query, once for each new token, and W_UV to the result:
+#                        N heads attend to one vector of R + P numbers, which is their value as well
+#
+# Nothing is approximated: a product of matrices is grouped otherwise. Scores are R + P and results R numbers wide, in place of
+# nope + P and v, so absorbing pays for few new tokens, as in a decode step, and not for a prompt.
+#
+# Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1 and its Appendix C.
+
+
+@formula
+def remade_flops(N, m: MLA):
+    """FLOPs to make all heads' keys and values of one cached token again, in one layer: 2·R·N·(nope + v).
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> remade_flops(128, model("deepseek-v3").mla)
+    33554432
+    """
+    return 2 * m.kv_rank * N * (m.nope + m.v)
+
+
+@formula
+def pair_flops(N, m: MLA, absorbed=True):
+    """FLOPs of all heads for one new token and one cached one: scores and results, in the latent space or out of it.
+
+    2·N·(2R + P) if absorbed, 2·N·(nope + P + v) if not.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> [pair_flops(128, model("deepseek-v3").mla, absorbed) for absorbed in (True, False)]
+    [278528, 81920]
+    """
+    return 2 * N * (2 * m.kv_rank + m.rope if absorbed else m.nope + m.rope + m.v)
+
+
+@formula
+def absorbed_intensity(N, m: MLA, x=2):
+    """FLOPs per byte of absorbed attention over a long cache, x bytes a number: 2·N·(2R + P) / (x·(R + P)).
+
+    All N heads read one vector, as if N query heads shared a KV head, and use its R numbers twice: about 2N in bf16, and not
+    the G of keys and values in heads.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> [round(absorbed_intensity(128, model("deepseek-v3").mla, x), 1) for x in (2, 1)]                   # bf16, fp8
+    [241.8, 483.6]
+    """
+    return pair_flops(N, m) / (x * (m.kv_rank + m.rope))
+
+
+@formula
+def absorption_limit(m: MLA):
+    """New tokens up to which absorbing takes fewer FLOPs, over a cache far longer than they are: R·(nope + v) / (2R - nope - v); inf: any.
+
+    T tokens against S: T·S pairs cost 2N·(2R - nope - v) more each, and S times `remade_flops` are saved.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> round(absorption_limit(model("deepseek-v3").mla), 1)
+    170.7
+    """
+    more = 2 * m.kv_rank - m.nope - m.v  # FLOPs of a pair, absorbed; for a short latent vector they are fewer, too
+    return where(more > 0, m.kv_rank * (m.nope + m.v) / nonzero(maximum(more, 0)), float("inf"))
+
+
+# What one layer of attention sends in a decode step.
+
+
+@formula
+def attention_sends(
+    B, N, D, query, result, Y, Z, dtype="bf16", short=0, along: str = "batch"
+) -> tuple[Collective, ...]:
+    """All that is sent where Z shares the cache along the batch, or the sequence; of one chip too, which sends nothing.
+
+    query, result  numbers of a head's query and of what attention gives for it
+    short          numbers of a token's short vectors in latent attention, which down-projections cut by columns leave on all chips
+    along  "batch": queries go to the chips of Z that have their sequences' caches, and results come back;
+           "sequence": all of Z get them, and put together in float32 what each gives for its own keys: the maximum m and sum l of
+           a softmax, and its row o of results; "sequence, reduced": an AllReduce of m, and a ReduceScatter of (l, o)
+
+    Sizes may be arrays, and a part of what does not divide a fraction, as prices have it.
+    """
+    heads, heads_of_Y, sequences = _part(N, Y * Z), _part(N, Y), _part(B, Z)
+    gather = Collective("AllGather", ("Y", "Z"), (B, _part(short, Y * Z)), (B, short), dtype)
+    if along == "batch":
+        moves = (
+            Collective("AllToAll", ("Z",), (B, heads, query), (sequences, heads_of_Y, query), dtype),
+            Collective("AllToAll", ("Z",), (sequences, heads_of_Y, result), (B, heads, result), dtype),
+        )
+    else:
+        queries = Collective("AllGather", ("Z",), (B, heads, query), (B, heads_of_Y, query), dtype)
+        moves = (
+            queries,
+            Collective("AllToAll", ("Z",), (1, B, heads_of_Y, result + 2), (Z, B, heads, result + 2), "f32"),
+        )
+        if along == "sequence, reduced":
+            largest = Collective("AllReduce", ("Z",), (B, heads_of_Y), (B, heads_of_Y), "f32")
+            moves = (
+                queries,
+                largest,
+                Collective("ReduceScatter", ("Z",), (B, heads_of_Y, result + 1), (B, heads, result + 1), "f32"),
+            )
+    total = Collective("AllReduce", ("Y", "Z"), (B, D), (B, D), dtype)
+    return (*([gather] if not plain(short) or short else ()), *moves, total)
+
+
+def _part(n, ways):
+    return n // ways if plain(n, ways) and n % ways == 0 else n / ways
+
+
+def _between_chips(sends: tuple[Collective, ...], Y: int, Z: int) -> tuple[Collective, ...]:
+    """Of these what is sent: an axis of one chip has no part in it."""
+    several = {axis for axis, ways in (("Y", Y), ("Z", Z)) if ways > 1}
+    left = (replace(sent, axes=tuple(axis for axis in sent.axes if axis in several)) for sent in sends)
+    return tuple(sent for sent in left if sent.axes)
+
+
+@formula
 def attention_collectives(
     B: int, N: int, K: int, H: int, D: int, Y: int, Z: int, dtype="bf16"
 ) -> tuple[Collective, ...]:
-    """What one layer of attention sends in a decode step with its cache [B_Z, S, K_Y, H]: two AllToAlls and an AllReduce.
+    """What one layer of attention sends with its cache [B_Z, S, K_Y, H]: two AllToAlls and an AllReduce.
 
     Q[B, N_YZ, H] -> [B_Z, N_Y, H], attention on the device's own sequences and heads, O[B_Z, N_Y, H] -> [B, N_YZ, H],
     and the sum of what W_O[N_YZ, H, D] gives. With Z = 1 nothing but the sum is sent. Nothing depends on S.
@@ -169,31 +282,15 @@ def attention_collectives(
     """
     if K % Y:
         raise ValueError(f"Y={Y} ways do not divide K={K} KV heads: take a divisor of K, and more of Z")
-    if B % Z or N % (Y * Z):
-        raise ValueError(f"Z={Z} must divide B={B} sequences, and Y·Z={Y * Z} must divide N={N} heads: take fewer ways")
-    apart, there = (B, N // (Y * Z), H), (B // Z, N // Y, H)
-    axes = tuple(a for a, n in (("Y", Y), ("Z", Z)) if n > 1)
-    moves = (Collective("AllToAll", ("Z",), apart, there, dtype), Collective("AllToAll", ("Z",), there, apart, dtype))
-    total = (Collective("AllReduce", axes, (B, D), (B, D), dtype),)
-    return (moves if Z > 1 else ()) + (total if axes else ())
+    _check_divides(N, Y, Z, B)
+    return _between_chips(attention_sends(B, N, D, H, H, Y, Z, dtype), Y, Z)
 
 
-def combine_bytes(B, N, H, x=4):
-    """Bytes that one device adds to the result when the cache is cut along S: for each head a maximum, a sum and H numbers.
-
-    Each device attends to its own keys, with the queries of N heads; `sequence_collectives` says how the (m, l, o) of all
-    come together. S is not in it.
-
-    >>> combine_bytes(1, 32, 256)
-    33024
-    """
-    return x * B * N * (H + 2)
-
-
+@formula
 def sequence_collectives(
     B: int, N: int, H: int, D: int, Y: int, Z: int, dtype="bf16", reduced: bool = False
 ) -> tuple[Collective, ...]:
-    """What one layer of attention sends in a decode step with its cache [B, S_Z, K_Y, H]. Nothing depends on S.
+    """What one layer of attention sends with its cache [B, S_Z, K_Y, H]. Nothing depends on S.
 
     Queries of Z's heads are gathered, the (m, l, o) of all combined in float32, and the sum taken of what W_O[N_YZ, H, D] gives.
     One AllToAll of (m, l, o); or `reduced`, an AllReduce of the largest m and a ReduceScatter of the (l, o).
@@ -203,26 +300,45 @@ def sequence_collectives(
     AllToAll_Z f32[1, 32, 4, 258] -> [2, 32, 2, 258]
     AllReduce_YZ bf16[32, 4096] -> [32, 4096]
     """
-    if N % (Y * Z):
-        raise ValueError(f"Y·Z={Y * Z} must divide N={N} heads: take fewer ways")
-    own, all_of_Y = N // (Y * Z), N // Y
-    gather = Collective("AllGather", ("Z",), (B, own, H), (B, all_of_Y, H), dtype)
-    exchange = Collective("AllToAll", ("Z",), (1, B, all_of_Y, H + 2), (Z, B, own, H + 2), "f32")
-    largest = Collective("AllReduce", ("Z",), (B, all_of_Y), (B, all_of_Y), "f32")
-    sums = Collective("ReduceScatter", ("Z",), (B, all_of_Y, H + 1), (B, own, H + 1), "f32")
-    axes = tuple(a for a, n in (("Y", Y), ("Z", Z)) if n > 1)
-    total = (Collective("AllReduce", axes, (B, D), (B, D), dtype),)
-    return ((gather, *((largest, sums) if reduced else (exchange,))) if Z > 1 else ()) + (total if axes else ())
+    _check_divides(N, Y, Z)
+    along = "sequence, reduced" if reduced else "sequence"
+    return _between_chips(attention_sends(B, N, D, H, H, Y, Z, dtype, along=along), Y, Z)
+
+
+@formula
+def latent_collectives(
+    B: int, N: int, D: int, m: MLA, Y: int, Z: int, dtype="bf16", along: str = "batch"
+) -> tuple[Collective, ...]:
+    """With a cache of latent vectors, c[B_Z, S, R], on each of Y: the short vectors, the queries to their sequences, the results
+    back, the sum. Z = 1: heads cut and the cache copied. With c[B, S_Z, R] the cut is `along` the "sequence". Nothing depends on S.
+
+    >>> for sent in latent_collectives(32, 128, 7168, MLA(1536, 512, 128, 64, 128), Y=1, Z=16): print(sent)
+    AllGather_Z bf16[32, 132] -> [32, 2112]
+    AllToAll_Z bf16[32, 8, 576] -> [2, 128, 576]
+    AllToAll_Z bf16[2, 128, 512] -> [32, 8, 512]
+    AllReduce_Z bf16[32, 7168] -> [32, 7168]
+    """
+    for name, columns in (("q_rank", m.q_rank or 0), ("kv_rank", m.kv_rank), ("rope", m.rope)):
+        if columns % (Y * Z):
+            raise ValueError(
+                f"Y·Z={Y * Z} ways do not divide {name}={columns} columns of a down-projection: take a divisor of all three"
+            )
+    _check_divides(N, Y, Z, B if along == "batch" else 0)
+    latent, short = m.kv_rank + m.rope, (m.q_rank or 0) + m.kv_rank + m.rope
+    return _between_chips(attention_sends(B, N, D, latent, m.kv_rank, Y, Z, dtype, short, along), Y, Z)
+
+
+def _check_divides(N: int, Y: int, Z: int, B: int = 0) -> None:
+    """ValueError unless heads can be cut over all chips, and a batch, if it is cut, over Z."""
+    if B % Z or N % (Y * Z):
+        batch = f"Z={Z} must divide B={B} sequences, and " if B else ""
+        raise ValueError(f"{batch}Y·Z={Y * Z} must divide N={N} heads: take fewer ways")
 
 
 # 2D weight-stationary: W_in[D_X, F_YZ], W_out[F_YZ, D_X]; M_X and M_YZ are the torus axes of X and of YZ.
 
 
-def math_time(B, D, F, N, C):
-    """Seconds of arithmetic of one layer of two products, however it is sharded over N chips: 4·B·D·F / (N·C)."""
-    return 4 * B * D * F / (N * C)
-
-
+@formula
 def one_d_time(B, D, W, M=3, x=2):
     """Seconds of the links for one layer with F over all chips: gather and scatter [B, D]. It does not fall with N.
 
@@ -232,25 +348,9 @@ def one_d_time(B, D, W, M=3, x=2):
     return 2 * x * B * D / (M * 2 * W)
 
 
-def two_d_time(B, D, F, N, X, W, M_X=1, M_YZ=2, x=2):
-    """Seconds of the links with D over X and F over the other N/X: AllGather, AllReduce_X of [B, F_YZ], ReduceScatter.
-
-    2·x·B·D/(X·M_YZ·2W) of the outer two over YZ and 2·x·B·F/(N/X·M_X·2W) of the AllReduce.
-    """
-    return 2 * x * B * (D / (X * M_YZ) + F * X / (N * M_X)) / (2 * W)
-
-
-def two_d_X(D, F, N, M_X=1, M_YZ=2):
-    """The real X at which 2D sharding sends least: sqrt(N·D·M_X / (F·M_YZ)), which is sqrt(N/8) at F = 4D.
-
-    >>> two_d_X(8192, 4 * 8192, 128)
-    4.0
-    """
-    return sqrt(N * D * M_X / (F * M_YZ))
-
-
+@formula
 def two_d_best(B, D, F, N, W, M_X=1, M_YZ=2, x=2):
-    """Seconds at that X: 4·x·B·sqrt(D·F / (N·M_X·M_YZ)) / 2W, falling with the root of N.
+    """Seconds at the best X, sqrt(N·D·M_X / (F·M_YZ)): 4·x·B·sqrt(D·F / (N·M_X·M_YZ)) / 2W, falling with the root of N.
 
     >>> round(two_d_best(1, 8192, 4 * 8192, 64, W=0.5) / (8192 / 8), 1)             # 11.3·B·D / (sqrt(N)·2W)
     11.3
@@ -258,6 +358,7 @@ def two_d_best(B, D, F, N, W, M_X=1, M_YZ=2, x=2):
     return 4 * x * B * sqrt(D * F / (N * M_X * M_YZ)) / (2 * W)
 
 
+@formula
 def two_d_crossover(D, F, M=3, M_X=1, M_YZ=2):
     """Chips from which 2D sharding sends less than 1D over M axes: 4·M²·F / (D·M_X·M_YZ), so 18·F/D on three axes.
 
@@ -267,28 +368,10 @@ def two_d_crossover(D, F, M=3, M_X=1, M_YZ=2):
     return 4 * M * M * F / (D * M_X * M_YZ)
 
 
-def two_d_collectives(B: int, D: int, F: int, X: int, YZ: int, dtype="bf16") -> tuple[Collective, ...]:
-    """What a layer sends in 2D, the axis of F called Y.
-
-    >>> for sent in two_d_collectives(8, 64, 256, X=2, YZ=4): print(sent)
-    AllGather_Y bf16[8, 8] -> [8, 32]
-    AllReduce_X bf16[8, 64] -> [8, 64]
-    ReduceScatter_Y bf16[8, 32] -> [8, 8]
-    """
-    if D % (X * YZ) or F % YZ:
-        raise ValueError(f"X={X} and YZ={YZ} must divide D={D} together, and YZ={YZ} must divide F={F}: take divisors")
-    cut, wide, inner = (B, D // (X * YZ)), (B, D // X), (B, F // YZ)
-    outer = (
-        Collective("AllGather", ("Y",), cut, wide, dtype),
-        Collective("ReduceScatter", ("Y",), wide, cut, dtype),
-    )
-    inside = (Collective("AllReduce", ("X",), inner, inner, dtype),)
-    return (outer[:1] if YZ > 1 else ()) + (inside if X > 1 else ()) + (outer[1:] if YZ > 1 else ())
-
-
 # Experts over Z, each cut over Y.
 
 
+@formula
 def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
     """Bytes of weights on one chip when experts lie over Z and are cut over Y.
 
@@ -309,6 +392,3 @@ def expert_weights(c: Config, Y, Z, weights: str = "bf16", spread: bool = True):
         raise ValueError(f"Z={Z} does not divide E={c.moe.E} experts: take a divisor")
     p = parameters(c)
     return bytes_each(weights) * (p.experts / (Y * Z) + (p.total - p.experts) / (Y * Z if spread else Y))
-
-
-entries(__name__)

@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.rooflines.tiers import Tier, tiers
+from helpers.costs.rooflines.machines import Tier, tiers
 
 KINDS = ("chip", "switch", "host", "leaf", "spine")
 
 
+@formula
 @dataclass(frozen=True)
 class Node:
     """A chip, or what joins chips.
@@ -38,6 +39,7 @@ class Node:
     place: tuple[int, ...]
 
 
+@formula
 @dataclass(frozen=True)
 class Link:
     """A link between two nodes: W bytes/s in each direction.
@@ -51,6 +53,7 @@ class Link:
     W: float
 
 
+@formula
 @dataclass(frozen=True)
 class Wiring:
     """Nodes, chips first, and links."""
@@ -64,6 +67,7 @@ class Wiring:
         return tuple(n.name for n in self.nodes if n.kind == "chip")
 
 
+@formula
 @dataclass(frozen=True)
 class Cluster:
     """`domains` copies of a slice, joined by a network.
@@ -115,7 +119,7 @@ class Cluster:
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """Those of `rooflines.tiers`, and the spine switches over groups, where a chip has its share of the leaf switches' uplinks.
+        """Those of `rooflines.machines`, and the spine switches over groups, where a chip has its share of the leaf switches' uplinks.
 
         >>> [(t.link, t.n, t.W / 1e9) for t in hosts("H100", 8, group=4, oversubscription=2).tiers]
         [('ici', 8, 450.0), ('dcn', 4, 50.0), ('dcn', 2, 25.0)]
@@ -140,6 +144,7 @@ class Cluster:
         return n * self.domain.chips * self.chip.dcn_bandwidth if n < self.domains else 0.0
 
 
+@formula
 def hosts(name: str, n: Count, group: int = 32, oversubscription: float = 1.0, chips: int = 8) -> Cluster:
     """n GPU hosts, each an NVLink domain, under leaf switches for `group` of them; for fewer hosts one group.
 
@@ -149,16 +154,17 @@ def hosts(name: str, n: Count, group: int = 32, oversubscription: float = 1.0, c
     return Cluster(Slice(chip(name), (chips,)), n, group if n > group else 0, oversubscription)
 
 
+@formula
 def racks(name: str, n: Count, group: int = 8, oversubscription: float = 1.0) -> Cluster:
     """n racks of one NVLink domain each, such as GB200 NVL72.
 
     >>> racks("GB200", 8).chips, racks("GB200", 8).rails
     (576, 4)
     """
-    c = chip(name)
-    return Cluster(Slice(c, c.pod), n, group if n > group else 0, oversubscription)
+    return hosts(name, n, group, oversubscription, chip(name).pod[0])
 
 
+@formula
 def slices(name: str, shape: tuple[int, ...], n: Count = 1) -> Cluster:
     """n slices of TPUs on the data-centre network.
 
@@ -168,6 +174,7 @@ def slices(name: str, shape: tuple[int, ...], n: Count = 1) -> Cluster:
     return Cluster(Slice(chip(name), shape), n)
 
 
+@formula
 def wiring(c: Cluster, switches: Count = 1, spines: Count = 1) -> Wiring:
     """Nodes and links of a cluster.
 
@@ -225,8 +232,8 @@ def _torus(c: Cluster, switches: int) -> tuple[list[Node], list[Link]]:
     return nodes, links
 
 
-def _name(d: int, at: tuple[int, ...]) -> str:
-    return f"chip {d}." + ",".join(map(str, at))
+def _name(d: int, coordinates: tuple[int, ...]) -> str:
+    return f"chip {d}." + ",".join(map(str, coordinates))
 
 
 def _network(c: Cluster, spines: int, nodes: list[Node], links: list[Link]) -> None:
@@ -238,6 +245,3 @@ def _network(c: Cluster, spines: int, nodes: list[Node], links: list[Link]) -> N
     nodes += [Node(f"spine {s}", "spine", 3, (s,)) for s in range(spines)]
     up = c.group * c.domain.chips * c.tiers[-1].W / c.rails / spines
     links += [Link(f"leaf {g}.{r}", f"spine {s}", "dcn", up) for (g, r), s in product(leaves, range(spines))]
-
-
-entries(__name__)

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf
 
-from helpers.arguments import entries
+from helpers.arguments import formula
+from helpers.costs.sharding.collective_prices import TIMES
 from helpers.numeric import plain
 
 from .cluster import Cluster, Link, Wiring, wiring
 
-NEEDS = {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 2}
 
-
+@formula
 def max_flow(links: Iterable[Link], sources: Collection[str], sinks: Collection[str]) -> float:
     """Bytes/s that nodes `sources` can send to nodes `sinks` together, over links that carry W each way (Dinic 1970).
 
@@ -92,6 +92,7 @@ def _push(left, ways) -> float:
     return least
 
 
+@formula
 @dataclass(frozen=True)
 class Cut:
     """A side of a cut.
@@ -108,6 +109,7 @@ class Cut:
     seconds: float
 
 
+@formula
 def needs(kind: str, inside, chips):
     """Bytes, of one byte of V, that cross into a side of `inside` chips of `chips`, or out of it, in the fuller direction.
 
@@ -118,11 +120,12 @@ def needs(kind: str, inside, chips):
         raise ValueError(f"a side of a cut of {chips} chips has at most as many, not {inside}")
     if kind == "AllToAll":
         return inside * (chips - inside) / chips**2
-    if kind not in NEEDS:
-        raise ValueError(f"a cut is of one of {', '.join(NEEDS)} and AllToAll, not of {kind!r}")
-    return NEEDS[kind] * (1 - inside / chips)
+    if kind not in TIMES:
+        raise ValueError(f"a cut is of one of {', '.join(TIMES)} and AllToAll, not of {kind!r}")
+    return TIMES[kind] * (1 - inside / chips)
 
 
+@formula
 def sides(c: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
     """The sides that can be tightest: a chip, at a corner if there is one; a domain; a group; half of a torus along an axis."""
     place = {n.name: n.place for n in w.nodes if n.kind == "chip"}
@@ -139,6 +142,7 @@ def sides(c: Cluster, w: Wiring) -> list[tuple[str, list[str]]]:
     return out
 
 
+@formula
 def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
     """Each of the sides that `sides` lists: its name, how many chips, and the bytes/s that can flow into it.
 
@@ -153,6 +157,7 @@ def rates_in(c: Cluster) -> list[tuple[str, int, float]]:
     return found
 
 
+@formula
 def bottleneck(c: Cluster, kind: str) -> Cut:
     """The tightest of the sides that `sides` lists, for a collective over all chips of a cluster.
 
@@ -171,6 +176,7 @@ def bottleneck(c: Cluster, kind: str) -> Cut:
     return max(found, key=lambda x: (x.seconds, -x.chips))
 
 
+@formula
 def every_cut(c: Cluster, kind: str) -> Cut:
     """The same by trying every set of chips: 2^chips of them, so for small clusters.
 
@@ -190,6 +196,3 @@ def every_cut(c: Cluster, kind: str) -> Cut:
             cut = Cut("some chips", len(inside), W, needs(kind, len(inside), len(w.chips)) / W)
             best = cut if best is None or cut.seconds > best.seconds * (1 + 1e-9) else best
     return best
-
-
-entries(__name__)

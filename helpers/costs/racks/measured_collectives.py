@@ -10,32 +10,25 @@ Where pieces cannot be as small as that, a pipeline fills in f seconds, or while
 of one block of each of g chips: f is g·block bytes over a link, 9 times as long in a rack of 72 as in a host of 8. A tree over the
 network adds `round_dcn` for each hop, since nothing comes down before something is up; a ring always has another shard to send.
 
-The constants are fitted by `python -m tools.bench_collectives --fit` to book/data/collectives.json, each source weighing alike.
+The constants were fitted on 2026-11-27 by `python -m tools.bench_collectives --fit` to book/data/collectives.json, each source
+weighing alike. `rates` makes a table of `sharding.collective_prices` of them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from helpers.arguments import entries
+from helpers.arguments import formula
+from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.rooflines.roofline import Move
-from helpers.costs.training.step_estimate_constants import GENERATIONS
-from helpers.numeric import maximum, minimum, sqrt, where
+from helpers.costs.sharding.collective_prices import Rates, collective_seconds, domains_reached, in_domains
+from helpers.numeric import minimum
 
-from .tiered_collectives import (
-    bus_factor,
-    dispatch,
-    domains_reached,
-    double_tree,
-    flat_ring,
-    in_network,
-    swap_tiers,
-    switches_across,
-)
+from .tiered_collectives import SENT_BY, bus_factor
 
 ALGORITHMS = ("ring", "tree", "nvls", "collnet", "best")
 TOOLS = ("nccl-tests", "torch")
 
 
+@formula
 @dataclass(frozen=True)
 class Reached:
     """Shares of published rates, and seconds.
@@ -84,25 +77,45 @@ class Reached:
 REACHED = Reached()
 
 
-def _generation(chip: Chip) -> str:
-    return "cdna" if chip.neighbours else GENERATIONS.get(chip.name, "hopper")
+@formula
+def shares(chip: Chip, k: Reached = REACHED) -> dict[str, float]:
+    """Shares of its links that a chip reaches by "ring", "pairs", and "nvls" if its NVSwitch adds; ValueError if nobody measured it.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> shares(chip("MI300X"))
+    {'ring': 0.822, 'pairs': 0.8}
+    """
+    if not chip.links:
+        measured = ", ".join(c.name for c in CHIPS.values() if c.links)
+        raise ValueError(f"no collectives of {chip.name} are measured: there are those of {measured}")
+    known = {name: getattr(k, f"{name}_{chip.links}", None) for name in ("ring", "nvls", "pairs")}
+    if known["nvls"] is not None and chip.pod[0] > 8:
+        known["nvls"] = k.nvls_rack
+    return {name: share for name, share in known.items() if share is not None}
 
 
-def _links(chip: Chip, g):
-    """Bytes/s one way that g GPUs of a domain can use: where no switch joins them, only the links to each other."""
-    return chip.link_bandwidth * (minimum(1.0, (g - 1) / chip.neighbours) if chip.neighbours else 1.0)
-
-
-def _share(chip: Chip, algorithm: str, k: Reached) -> float:
-    if algorithm == "nvls" and chip.pod[0] > 8:
-        return k.nvls_rack
-    name = f"{algorithm}_{_generation(chip)}"
-    if not hasattr(k, name):
+@formula
+def rates(chip: Chip, algorithm: str, tool: str = "nccl-tests", k: Reached = REACHED) -> Rates:
+    """What an algorithm reaches on a chip, as a tool times it."""
+    name = algorithm if algorithm in ("nvls", "pairs") else "ring"
+    if name not in (known := shares(chip, k)):
         raise ValueError(f"no switch of {chip.name}s adds: they have rings alone")
-    return getattr(k, name)
+    return Rates(
+        known[name] * chip.link_bandwidth,
+        k.network * chip.dcn_bandwidth,
+        launch=k.launch + (k.torch if tool == "torch" else 0.0),
+        hop=k.latency,
+        network_hop=k.latency_dcn,
+        algorithm=SENT_BY.get(algorithm),
+        piece=k.piece,
+        own=0.0 if algorithm == "nvls" else k.own,
+        block=k.block if algorithm == "nvls" else 0.0,
+        network_round=k.round_dcn if algorithm in ("tree", "nvls", "collnet") else 0.0,
+    )
 
 
-def collective_seconds(
+@formula
+def measured_seconds(
     kind: str,
     size,
     chip: Chip,
@@ -119,49 +132,27 @@ def collective_seconds(
                "best": the fastest of the first three. An AllToAll has one, whichever is named
 
     >>> from helpers.costs.rooflines.chips import chip
-    >>> f"{collective_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
+    >>> f"{measured_seconds('AllReduce', 2**30, chip('H100'), 8) * 1e3:.1f} ms"
     '4.1 ms'
     """
     if algorithm not in ALGORITHMS or tool not in TOOLS:
         raise ValueError(
             f"algorithms are {', '.join(ALGORITHMS)} and tools {', '.join(TOOLS)}, not {algorithm!r} and {tool!r}"
         )
+    names, V = [algorithm], size
     if kind == "AllToAll":
-        algorithm = "pairs"
+        names, V = ["pairs"], size * chips
     elif kind != "AllReduce" and algorithm in ("tree", "collnet"):
         raise ValueError(f"{algorithm} is of an AllReduce, which is added on the way, not of {kind!r}")
-    if algorithm == "best":
-        known = [a for a in ("ring", "nvls") if hasattr(k, f"{a}_{_generation(chip)}")]
-        if kind == "AllReduce":
-            known.append("tree")  # in one domain it is a ring
-        return minimum(*(collective_seconds(kind, size, chip, chips, domains, a, tool, k) for a in known))
-    g = chips / domains
-    inside, across = _moves(kind, size, g, domains, algorithm, k)
-    rate = _links(chip, g) * _share(chip, algorithm if algorithm in ("nvls", "pairs") else "ring", k)
-    x = maximum(inside.bytes / rate, across.bytes / (chip.dcn_bandwidth * k.network))
-    start = k.launch + (k.torch if tool == "torch" else 0.0)
-    waits = inside.hops * k.latency + across.hops * k.latency_dcn
-    fill = g * k.block / rate if algorithm == "nvls" else 0.0
-    if algorithm in ("tree", "nvls", "collnet"):
-        fill = fill + across.hops * k.round_dcn
-    return start + waits + x + 2 * sqrt(inside.hops * k.piece * x) + x * fill / (x + fill)
+    elif algorithm == "best":  # in one domain a tree is a ring
+        usable = {"ring": True, "nvls": "nvls" in shares(chip, k), "tree": kind == "AllReduce"}
+        names = [name for name, there in usable.items() if there]
+    group = in_domains(chips / domains, domains, chip.neighbours)
+    took = [collective_seconds(kind, V, group, rates(chip, name, tool, k)) for name in names]
+    return minimum(*took) if len(took) > 1 else took[0]
 
 
-def _moves(kind: str, size, g, domains, algorithm: str, k: Reached) -> tuple[Move, Move]:
-    """What goes over the links of a chip, and over its card; nothing goes there in one domain. "pairs" stands for an AllToAll."""
-    if algorithm == "nvls":
-        return in_network(kind, size, g, domains)
-    if algorithm == "pairs":  # all at once
-        inside, across = (replace(x, hops=1) for x in swap_tiers(size * g * domains, g, domains))
-    elif algorithm == "ring":
-        inside, across = flat_ring(kind, size, g, domains)
-    else:
-        inside, across = double_tree(size, g, domains) if algorithm == "tree" else switches_across(size, g)
-    out = domains > 1
-    across = Move("dcn", where(out, across.bytes, 0.0), where(out, across.hops, 0))
-    return Move("ici", inside.bytes + k.own * size / (g * domains), inside.hops), across
-
-
+@formula
 def bus_bandwidth(
     kind: str,
     size,
@@ -172,16 +163,17 @@ def bus_bandwidth(
     tool: str = "nccl-tests",
     k: Reached = REACHED,
 ):
-    """busbw, as nccl-tests prints it, in bytes/s; arguments as of `collective_seconds`.
+    """busbw, as nccl-tests prints it, in bytes/s; arguments as of `measured_seconds`.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> [round(bus_bandwidth("AllReduce", 2**33, chip("H100"), n, algorithm="nvls") / 1e9) for n in (4, 8)]
     [372, 481]
     """
-    seconds = collective_seconds(kind, size, chip, chips, domains, algorithm, tool, k)
+    seconds = measured_seconds(kind, size, chip, chips, domains, algorithm, tool, k)
     return bus_factor(kind, chips) * size / seconds
 
 
+@formula
 def exchange(
     tokens,
     D,
@@ -209,19 +201,13 @@ def exchange(
     """
     if way not in ("dispatch", "combine"):
         raise ValueError(f"tokens are on their way in a dispatch or a combine, not in {way!r}")
+    shares(chip, reached)  # refuses a chip that nobody measured
     V, g = tokens * (D + 4 * D / 128 + 16 if way == "dispatch" else 2 * D), chip.pod[0]
-    if low_latency:
-        copies, moves = k, dispatch(V, k, g, domains)
-    else:
+    copies = across = k  # with low latency each travels alone
+    if not low_latency:
         few = minimum(limit, domains)
-        gpus = domains_reached(k, g * few, E * few / domains)
-        copies = gpus if domains == 1 else domains_reached(k, domains, E, limit)
-        moves = dispatch(V, gpus, g, domains, copies)
-    inside, across = moves
-    x = maximum(
-        inside.bytes / (_links(chip, g) * reached.exchange), across.bytes / (chip.dcn_bandwidth * reached.network)
-    )
-    return reached.deepep + x, V * copies
-
-
-entries(__name__)
+        copies = domains_reached(k, g * few, E * few / domains)
+        across = copies if domains == 1 else domains_reached(k, domains, E, limit)
+    links, cards = reached.exchange * chip.link_bandwidth, reached.network * chip.dcn_bandwidth
+    group, deepep = in_domains(g, domains, chip.neighbours), Rates(links, cards, launch=reached.deepep)
+    return collective_seconds("AllToAll", V * copies * g * domains, group, deepep, copies, across), V * across

@@ -1,4 +1,4 @@
-"""Collectives over two tiers: m domains of g chips each, g·m = n in all (chapter 7).
+"""Collectives over two tiers, m domains of g chips each, g·m = n in all; and on a cluster, where one is fastest (chapter 7).
 
 Each formula lists the `roofline.Move`s of the busiest chip: its bytes over NVLink ("ici") and over its network card ("dcn"), in
 ONE direction, and the hops one after the other. `alpha_beta` prices them: a hop takes its time, and then bytes follow.
@@ -15,17 +15,26 @@ Source: derived here; Patarasuk and Yuan 2009 (rings); Sanders et al. 2009 (two 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from helpers.arguments import Count, entries, whole
+from helpers.arguments import Count, formula
+from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import Move, Time
-from helpers.costs.sharding.collectives import over_dcn
+from helpers.costs.sharding.collective_prices import (
+    TIMES,
+    domains_reached as domains_reached,
+    flat_ring,
+    in_two_tiers,
+    over_tiers,
+    passes,
+)
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.numeric import ceil_near, log, maximum, nonzero, plain, sqrt, where
+from helpers.numeric import ceil_near, log, minimum, nonzero, plain, where
 
-TIMES = {"AllGather": 1, "ReduceScatter": 1, "AllReduce": 2}
-"""How often a ring goes round."""
+from .cluster import Cluster
 
 
+@formula
 def bus_factor(kind: str, n):
     """busbw / algbw of nccl-tests: the share of its size that each chip of a flat ring sends.
 
@@ -37,31 +46,7 @@ def bus_factor(kind: str, n):
     return TIMES.get(kind, 1) * (n - 1) / n
 
 
-def _times(kind: str) -> int:
-    if kind not in TIMES:
-        raise ValueError(f"over tiers there are {', '.join(TIMES)}, not {kind!r}")
-    return TIMES[kind]
-
-
-def flat_ring(kind: str, V, g, m=1) -> tuple[Move, ...]:
-    """One ring through all chips, domain by domain, once for each rail: a g-th of V leaves a domain through each card.
-
-    Each of the g rings has every chip, and leaves a domain at another one, so a chip's NVLink carries g-1 of the rings and its
-    card one. A piece that starts at the first chip of a domain makes n-1 hops, m-1 of them over the network, and one that starts
-    inside a domain m; an AllReduce goes round twice.
-
-    >>> [(x.link, x.bytes, x.hops) for x in flat_ring("AllReduce", 1024.0, g=8, m=2)]
-    [('ici', 1680.0, 28), ('dcn', 240.0, 2)]
-    """
-    n, times = g * m, _times(kind)
-    sent = times * V * (n - 1) / n
-    inside = where(m > 1, (g - 1) / g, 1.0)
-    return (
-        Move("ici", sent * inside, times * (n - m)),
-        Move("dcn", where(m > 1, sent / g, 0.0), times * (m - 1)),
-    )
-
-
+@formula
 def hierarchical(kind: str, V, g, m) -> tuple[Move, ...]:
     """ReduceScatter inside, AllReduce of each shard across, AllGather inside: a card carries 2·(m-1)/m·V/g.
 
@@ -71,32 +56,27 @@ def hierarchical(kind: str, V, g, m) -> tuple[Move, ...]:
     >>> [(x.link, x.bytes, x.hops) for x in hierarchical("AllReduce", 1024.0, g=8, m=2)]
     [('ici', 1792.0, 14), ('dcn', 128.0, 2)]
     """
-    times = _times(kind)
-    moves = over_dcn(kind, V, Axis(g), m, ways=1)
-    return (
-        Move("ici", sum(x.bytes for x in moves if x.link == "ici"), times * (g - 1)),
-        Move("dcn", sum(x.bytes for x in moves if x.link == "dcn"), times * (m - 1)),
-    )
+    times = passes(kind)
+    inside, across = over_tiers(kind, V, (g, m))
+    return Move("ici", inside, times * (g - 1)), Move("dcn", across, times * (m - 1))
 
 
-def double_tree(V, g, m) -> tuple[Move, ...]:
+@formula
+def double_tree(kind: str, V, g, m) -> tuple[Move, ...]:
     """AllReduce by two binary trees over the domains, one for each half of V, with rings inside: log2 m hops up, as many down.
 
     A chip is a leaf of one tree and inside the other one: it sends half up in both, and down to two children in one of them,
-    that is 2·V/g at most. Of two domains each is the root of one tree, and sends V/g.
+    that is 2·V/g at most. Of two domains each is the root of one tree, and sends V/g; 3 have a root with two children, that is a
+    leaf elsewhere.
 
-    >>> [(x.link, x.bytes, x.hops) for x in double_tree(1024.0, g=8, m=16)]
+    >>> [(x.link, x.bytes, x.hops) for x in double_tree("AllReduce", 1024.0, g=8, m=16)]
     [('ici', 1792.0, 14), ('dcn', 256.0, 8)]
     """
-    inside, _ = hierarchical("AllReduce", V, g, 1)
-    return inside, Move("dcn", _tree_bytes(m) * V / g, _up_and_down(m))
+    busiest = where(m <= 1, 0.0, where(m <= 2, 1.0, where(m <= 3, 1.5, 2.0)))
+    return hierarchical(kind, V, g, 1)[0], Move("dcn", busiest * V / g, 2 * ceil_near(log(m) / log(2)))
 
 
-def _tree_bytes(m):
-    """Of V, what the busiest member of two trees sends: 3 members have a root with two children, that is a leaf elsewhere."""
-    return where(m <= 1, 0.0, where(m <= 2, 1.0, where(m <= 3, 1.5, 2.0)))
-
-
+@formula
 def in_network(kind: str, V, g, m=1) -> tuple[Move, ...]:
     """The NVSwitch adds, and sends results to all (NVLink SHARP, NVLS): an AllReduce takes V·(1 + 1/g) of a chip's links.
 
@@ -108,28 +88,26 @@ def in_network(kind: str, V, g, m=1) -> tuple[Move, ...]:
     >>> [(x.link, x.bytes) for x in in_network("AllReduce", 1024.0, g=8)]
     [('ici', 1152.0), ('dcn', 0.0)]
     """
-    if _times(kind) == 2:
-        return Move("ici", V * (1 + 1 / g), 2), Move("dcn", _tree_bytes(m) * V / g, _up_and_down(m))
+    if passes(kind) == 2:
+        return Move("ici", V * (1 + 1 / g), 2), double_tree(kind, V, g, m)[1]
     return Move("ici", V, 1), Move("dcn", V / g * (m - 1) / m, m - 1)
 
 
-def switches_across(V, g) -> tuple[Move, ...]:
+@formula
+def switches_across(kind: str, V, g, m) -> tuple[Move, ...]:
     """AllReduce whose network adds (InfiniBand SHARP), with rings or chains inside: a card carries V/g each way, whatever m is.
 
     NVLinks have no less to do than before, 2·(g-1)/g·V. So the network may be twice as fast as by rings, and the AllReduce is as
     fast as NVLinks are. NCCL calls it CollnetChain; if the NVSwitch adds as well, NVLinks carry what `in_network` says.
 
-    >>> [(x.link, x.bytes, x.hops) for x in switches_across(1024.0, g=8)]
+    >>> [(x.link, x.bytes, x.hops) for x in switches_across("AllReduce", 1024.0, g=8, m=4)]
     [('ici', 1792.0, 14), ('dcn', 128.0, 2)]
     """
-    inside, _ = hierarchical("AllReduce", V, g, 1)
-    return inside, Move("dcn", V / g, 2)
+    more = where(m > 1, 1, 0)  # one domain has no network
+    return hierarchical(kind, V, g, 1)[0], Move("dcn", V / g * more, 2 * more)
 
 
-def _up_and_down(m):
-    return 2 * ceil_near(log(m) / log(2))
-
-
+@formula
 def nvls_bus_bandwidth(W, g):
     """busbw of an AllReduce that the NVSwitch adds, over links that carry W: 2·(g-1)/(g+1)·W, which is above W from 4 chips on.
 
@@ -141,6 +119,7 @@ def nvls_bus_bandwidth(W, g):
     return 2 * (g - 1) / (g + 1) * W
 
 
+@formula
 def nvls_from(ring, nvls):
     """Chips from which on the switch is faster than a ring: 2·(g-1)/(g+1)·nvls > ring.
 
@@ -153,6 +132,7 @@ def nvls_from(ring, nvls):
     return where(more > 0, (2 * nvls + ring) / nonzero(more), float("inf"))
 
 
+@formula
 def swap_tiers(V, g, m, aligned: bool = True) -> tuple[Move, ...]:
     """AllToAll over m domains of g chips: each chip sends a block of V/n² to every other one.
 
@@ -171,30 +151,7 @@ def swap_tiers(V, g, m, aligned: bool = True) -> tuple[Move, ...]:
     return Move("ici", block * (g - 1 + forwarded), g - 1), Move("dcn", block * (n - g), m - 1 if aligned else n - g)
 
 
-def domains_reached(k, m, E: float | None = None, limit: float | None = None):
-    """Domains that have an expert of a token, of m that share E experts evenly, at random.
-
-    E      left out: experts so many that the same one may be drawn twice; else k is a whole number, and one of Python's
-    limit  the token's k experts lie in at most so many domains, chosen first (DeepSeek-V3: 4)
-
-    Of a domain a token chooses none with probability (1 - 1/m)^k, or without drawing twice C(E - E/m, k) / C(E, k).
-
-    >>> round(domains_reached(8, 8), 2), round(domains_reached(8, 8, E=256), 2), round(domains_reached(8, 8, E=256, limit=4), 2)
-    (5.25, 5.29, 3.63)
-    """
-    if limit is not None and limit < m:
-        return domains_reached(k, limit, None if E is None else E * limit / m)
-    if E is None:
-        return m * (1 - (1 - 1 / m) ** k)
-    whole(0, k=k)
-    if plain(E) and k > E:
-        raise ValueError(f"a token's {k} experts are different ones, and {m} domains have {E:g}")
-    none = 1.0
-    for i in range(int(k)):
-        none = none * maximum(E - E / m - i, 0.0) / (E - i)
-    return m * (1 - none)
-
-
+@formula
 def dispatch(V, k, g, m, reached: float | None = None) -> tuple[Move, ...]:
     """Tokens of V bytes on each chip on their way to k experts each: over cards one copy for each other domain, or for each expert.
 
@@ -214,6 +171,20 @@ def dispatch(V, k, g, m, reached: float | None = None) -> tuple[Move, ...]:
     return Move("ici", V * k * (g - 1) / g, 1), Move("dcn", V * reached * away, 1)
 
 
+SENT_BY = {
+    "ring": flat_ring,
+    "hierarchical": hierarchical,
+    "tree": double_tree,
+    "nvls": in_network,
+    "collnet": switches_across,
+    "direct": lambda kind, V, g, m: swap_tiers(V, g, m, aligned=False),
+    "rails": lambda kind, V, g, m: swap_tiers(V, g, m),
+}
+"""What algorithms send over links and cards, by kind, V, chips of a domain and domains; tree and collnet are of an AllReduce, the
+last two of an AllToAll."""
+
+
+@formula
 def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
     """Seconds in each tier: hops, and bytes behind them. `lower` lets the tiers overlap, `upper` does not.
 
@@ -234,6 +205,7 @@ def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
     return Time(parts)
 
 
+@formula
 def overtakes(short: tuple[float, float], long: tuple[float, float]):
     """Bytes from which the second of two algorithms is faster: V at which alpha + V·beta is the same for both.
 
@@ -249,31 +221,17 @@ def overtakes(short: tuple[float, float], long: tuple[float, float]):
     return (long[0] - short[0]) / (short[1] - long[1])
 
 
-def pipelined(seconds, fill, launch=0.0):
-    """Seconds of a collective that travels in the best number of pieces, each a hop behind the last one.
-
-    seconds  V/W, all bytes at full rate
-    fill     seconds that one piece takes through all its hops but the first, at no bytes: (h - 1)·alpha
-    launch   before the first byte moves: kernels start and wait for each other
-
-    With p pieces (p + h - 1)·(alpha + V/(p·W)), as in `costs.sharding.collectives.chained` where nothing is free; the best p
-    is the root of (h-1)·V/(W·alpha), and gives (√fill + √seconds)². So bandwidth rises slowly, as one root of V more.
-
-    >>> f"{pipelined(1e-3, 1e-6) * 1e3:.3f} {pipelined(0.0, 1e-6, 2e-5) * 1e6:.0f}"
-    '1.064 21'
-    """
-    return launch + fill + seconds + 2 * sqrt(fill * seconds)
-
-
-def sms_for(W, each):
+@formula
+def sms_for(W, sm_rate):
     """SMs that copy W bytes/s, if one copies `each`: NCCL's channels, DeepEP's.
 
     >>> sms_for(1.6e11, 8e9)
     20
     """
-    return ceil_near(W / each)
+    return ceil_near(W / sm_rate)
 
 
+@formula
 def sms_to_take(math, comms, sms):
     """SMs that copy while the others multiply, so that both end together: comms / (math·sms + comms) of all.
 
@@ -290,6 +248,7 @@ def sms_to_take(math, comms, sms):
     return comms / (math * sms + comms) * sms
 
 
+@formula
 def without_sms(seconds, taken, sms: Count):
     """Seconds of arithmetic, of `seconds` on all SMs, while `taken` of them copy.
 
@@ -301,4 +260,106 @@ def without_sms(seconds, taken, sms: Count):
     return seconds * sms / (sms - taken)
 
 
-entries(__name__)
+# Collectives on a cluster: hosts, racks and slices side by side.
+
+ALGORITHMS = {
+    "AllGather": ("ring", "hierarchical", "nvls"),
+    "ReduceScatter": ("ring", "hierarchical", "nvls"),
+    "AllReduce": ("ring", "hierarchical", "tree", "nvls"),
+    "AllToAll": ("direct", "rails"),
+}
+HOP_DCN = 1e-5
+"""Seconds of a hop over a network card, its software with it: an order of magnitude, from 5e-6 to 5e-5."""
+
+
+@formula
+def algorithms(c: Cluster, kind: str) -> tuple[str, ...]:
+    """The algorithms that there are for a collective on a cluster; a torus has the hierarchical one, or for AllToAll the direct.
+
+    >>> from .cluster import hosts, slices
+    >>> algorithms(hosts("H100", 4), "AllReduce"), algorithms(slices("v5p", (4, 4, 4), 2), "AllReduce")
+    (('ring', 'hierarchical', 'tree', 'nvls'), ('hierarchical',))
+    """
+    if kind not in ALGORITHMS:
+        raise ValueError(f"collectives on clusters are {', '.join(ALGORITHMS)}, not {kind!r}")
+    if c.chip.axes:
+        return ("direct",) if kind == "AllToAll" else ("hierarchical",)
+    known = ALGORITHMS[kind]
+    return tuple(a for a in known if a != "nvls" or c.chip.switch_adds)
+
+
+@formula
+def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
+    """What the busiest chip sends in each tier, in one direction, for V bytes on one chip where the array is whole.
+
+    >>> from .cluster import hosts
+    >>> for a in ("ring", "hierarchical"):
+    ...     print([(x.link, round(x.bytes / 1e6)) for x in moves(hosts("H100", 2), "AllReduce", 1e9, a)])
+    [('ici', 1641), ('dcn', 234)]
+    [('ici', 1750), ('dcn', 125)]
+    """
+    if algorithm not in algorithms(c, kind):
+        raise ValueError(f"{kind} on {c.chip.name} is by one of {', '.join(algorithms(c, kind))}, not by {algorithm!r}")
+    if c.chip.axes:
+        return moves_on_torus(c.domain, c.domains, kind, V)
+    return SENT_BY[algorithm](kind, V, c.domain.chips, c.domains)
+
+
+@formula
+def moves_on_torus(s: Slice, m, kind: str, V) -> tuple[Move, ...]:
+    """`moves` on m slices of TPUs: all axes at once inside, and the network, over which each of an AllToAll's messages is a hop.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> [(x.link, round(x.bytes / 1e6)) for x in moves_on_torus(Slice(chip("v5p"), (4, 4, 4)), 2, "AllGather", 1e9)]
+    [('ici', 167), ('dcn', 8)]
+    """
+    links, network = in_two_tiers(kind, V, tuple(Axis(n, wraps) for n, wraps in zip(s.shape, s.wraps)), m)
+    return links, replace(network, hops=m - 1) if kind == "AllToAll" else network
+
+
+@formula
+def card_across_groups(W_dcn, W_up, m, groups):
+    """Bytes/s of a card in an AllToAll of m domains, where a chip's share of the uplinks of its group is W_up.
+
+    Of what crosses domains a share (1 - 1/groups)·m/(m - 1) crosses groups. Of one group nothing does.
+
+    >>> [round(card_across_groups(5e10, 1.25e10, 64, groups) / 1e9, 1) for groups in (1, 2, 4)]
+    [50.0, 24.6, 16.4]
+    """
+    far = (m - m / groups) / nonzero(m - 1)
+    return where(groups > 1, minimum(W_dcn, W_up / nonzero(far)), W_dcn)
+
+
+@formula
+def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> Time:
+    """Seconds in each tier; `lower` if the tiers work on different pieces at once, `upper` if one waits for the other.
+
+    A thin uplink of leaf switches (oversubscription) slows the blocks of an AllToAll that go to other groups; rings and trees
+    cross it once for many domains, and are not slowed.
+
+    hop  seconds of a hop inside; left out: the chip's
+
+    >>> from .cluster import hosts, racks, slices
+    >>> for c in (hosts("H100", 8), racks("GB200", 1), slices("v5p", (4, 4, 4))):
+    ...     t = cluster_time(c, "AllGather", 1e9, "hierarchical")
+    ...     print(f"{c.chips} {c.chip.name}: {t.lower * 1e3:.2f} ms, {t.bound}")
+    64 H100: 2.26 ms, dcn
+    72 GB200: 1.31 ms, ici
+    64 v5p: 1.86 ms, ici
+    """
+    over, chip = moves(c, kind, V, algorithm), c.chip
+    card = chip.dcn_bandwidth
+    if kind == "AllToAll":
+        card = card_across_groups(card, c.tiers[-1].W, c.domains, c.groups)
+    return alpha_beta(over, chip.link_bandwidth, card, chip.hop if hop is None else hop, hop_dcn)
+
+
+@formula
+def fastest(c: Cluster, kind: str, V, hop: float | None = None, hop_dcn=HOP_DCN) -> str:
+    """The algorithm whose slower tier is fastest, at published rates: the first one in a tie.
+
+    >>> from .cluster import hosts
+    >>> [fastest(hosts("H100", 64), "AllReduce", V) for V in (1e4, 1e10, 1e11)]
+    ['tree', 'tree', 'hierarchical']
+    """
+    return min(algorithms(c, kind), key=lambda a: cluster_time(c, kind, V, a, hop, hop_dcn).lower)

@@ -5,11 +5,12 @@ Rounded values are those that the course computes with; `tests/helpers/costs/roo
 """
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from os.path import commonprefix
 from types import MappingProxyType as Frozen
 
-from helpers.arguments import entries
+from helpers.arguments import formula, unchecked
 
 from .hardware import Chip
 
@@ -38,6 +39,7 @@ MI300X = "AMD Instinct MI300X data sheet and CDNA 3 white paper, dense rates"
 MI355X = "AMD Instinct MI355X data sheet and CDNA 4 white paper, dense rates"
 TRN2 = "AWS Neuron documentation, Trainium2 Architecture: awsdocs-neuron.readthedocs-hosted.com/en/latest"
 TRN2_48 = "AWS, EC2 Trn2 instances: aws.amazon.com/ec2/instance-types/trn2"
+NOWHERE = "not published"
 SYSTEM = "one network card a GPU, as in the vendor's DGX system"
 SWITCH = "NVSwitch: every GPU one hop from every other"
 MESH = "no switch: every GPU has one link to each of the other seven, which together are its rate; a pair has a seventh of it"
@@ -45,230 +47,145 @@ BANKS = "32 banks of 4 bytes a clock in each SM (NVIDIA, CUDA C++ Programming Gu
 DCN = "25e9 bytes/s of network for one host (Austin et al. 2025), divided by its chips"
 
 
-def _tpu(
-    name,
-    bf16,
-    int8,
-    hbm,
-    hbm_bw,
-    vmem,
-    link,
-    pod,
-    cores,
-    per_host,
-    pcie=1.5e10,
-    dcn=None,
-    fp8=None,
-    vmem_bw=None,
-    sources=None,
-):
-    """One TPU row; fields without a source of their own come from the specs table of the book."""
-    flops = {"bf16": bf16, **({"int8": int8} if int8 else {}), **({"fp8": fp8} if fp8 else {})}
-    fields = (
-        "flops",
-        "hbm_bytes",
-        "hbm_bandwidth",
-        "link_bandwidth",
-        "pod",
-        "cores",
-        "chips_per_host",
-        "pcie_bandwidth",
-    )
-    where = {
-        **dict.fromkeys(fields, BOOK),
-        "axes": "length of pod",
-        "fast_bytes": VMEM,
-        "dcn_bandwidth": DCN,
-        **(sources or {}),
-    }
-    where.setdefault("fast_bandwidth", "not published")
-    where.setdefault("watts", "not published")
-    return Chip(
-        name,
-        "tpu",
-        Frozen(flops),
-        hbm,
-        hbm_bw,
-        vmem * 2**20,
-        vmem_bw,
-        link,
-        len(pod),
-        pod,
-        cores,
-        per_host,
-        pcie,
-        dcn or 2.5e10 / per_host,
-        None,
-        Frozen(where),
-        ("TensorCore", "ICI"),
-    )
+CLOCK = "A100 and H100 whitepapers (1024 and 2048 multiply-adds a clock of an SM), Zadouri et al. 2026, FlashAttention-4, for Blackwell"
+EXPS = "16 a clock of an SM (CUDA C++ Programming Guide, arithmetic instructions); HGX B300 data sheet: twice those of a B200"
+SHARP = "NVLink SHARP came with the third NVSwitch, Hopper's"
+L2 = "NVIDIA's whitepapers; B200: Austin et al. 2025, section 12"
+HBM_LATENCY = (
+    "one load after another, each at the address that the last one found: github.com/markdewing/AI_kernels, latency"
+)
 
 
-def _gpu(
-    name,
-    source,
-    hbm,
-    hbm_bw,
-    smem,
-    nvlink,
-    sms,
-    pcie,
-    nic,
-    watts,
-    clock,
-    domain=8,
-    per_host=8,
-    read=128,
-    names=("SM", "NVLink"),
-    neighbours=0,
-    sources=None,
-    **flops,
-):
-    """One GPU row: `smem` KiB of shared memory for each SM, `nvlink` one way, `nic` bits/s of network for each GPU.
-
-    clock   bf16 FLOPs of an SM in a clock cycle, in which its shared memory reads `read` bytes
-    names   what its cores and its links are called
-    """
-    fields = ("flops", "hbm_bytes", "hbm_bandwidth", "fast_bytes", "link_bandwidth", "cores", "pcie_bandwidth", "watts")
-    where = {
-        **dict.fromkeys(fields, source),
+KIB, MIB = 2**10, 2**20
+CUBES = dict(axes=3, cores=2, chips_per_host=4, dcn_bandwidth=2.5e10 / 4)
+TPU = dict(
+    kind="tpu", names=("TensorCore", "ICI"), fast_bytes=128 * MIB, fast_bandwidth=None, pcie_bandwidth=1.5e10, watts=None, lender="v5e",
+    in_sheet="flops hbm_bytes hbm_bandwidth link_bandwidth pod cores chips_per_host pcie_bandwidth",
+    sources={"axes": "length of pod", "fast_bytes": VMEM, "dcn_bandwidth": DCN, "fast_bandwidth": NOWHERE, "watts": NOWHERE},
+)  # fmt: skip
+GPU = dict(
+    kind="gpu", names=("SM", "NVLink"), axes=0, pod=(8,), chips_per_host=8, pcie_bandwidth=6.4e10, clock_exps=16, lender="H100",
+    menu="planner", in_sheet="flops hbm_bytes hbm_bandwidth fast_bytes link_bandwidth cores pcie_bandwidth watts",
+    sources={
         "fast_bandwidth": f"{BANKS}, at the clock of its FLOPs/s",
         "axes": SWITCH,
-        "pod": "eight GPUs behind one NVSwitch (DGX, HGX)"
-        if domain == 8
-        else f"{domain} GPUs of a rack behind NVSwitches",
-        "chips_per_host": "DGX and HGX: eight" if per_host == 8 else "compute tray: four",
+        "pod": "eight GPUs behind one NVSwitch (DGX, HGX)",
+        "chips_per_host": "DGX and HGX: eight",
         "dcn_bandwidth": SYSTEM,
-        **(sources or {}),
-    }
-    return Chip(
-        name,
-        "gpu",
-        Frozen(flops),
-        hbm,
-        hbm_bw,
-        smem * 1024 * sms,
-        read * flops["bf16"] / clock,
-        nvlink,
-        0,
-        (domain,),
-        sms,
-        per_host,
-        pcie,
-        nic / 8,
-        watts,
-        Frozen(where),
-        names,
-        neighbours,
-    )
+    },
+)  # fmt: skip
 
 
-AMPERE = dict(clock=2048, bf16=3.12e14, int8=6.24e14, f32=1.95e13)
-HOPPER = dict(clock=4096, bf16=9.89e14, int8=1.979e15, fp8=1.979e15, f32=6.7e13)  # H100 and H200 differ in memory only
-BLACKWELL = dict(clock=8192, bf16=2.25e15, int8=4.5e15, fp8=4.5e15, fp4=9e15, f32=7.5e13)
-RACK = dict(clock=8192, bf16=2.5e15, int8=5e15, fp8=5e15, fp4=1e16, f32=8e13)
-ULTRA = dict(clock=8192, bf16=2.25e15, fp8=4.5e15, fp4=1.35e16, f32=7.5e13)  # INT8 is a fraction of the others there
-ULTRA_RACK = dict(clock=8192, bf16=2.5e15, fp8=5e15, fp4=1.5e16, f32=8e13)
-AMD = dict(
+def _rates(clock_flops: float, read: int = 128, **flops: float) -> dict:
+    """Dense FLOPs/s, and the bytes/s of shared memory, of which a core reads `read` in a clock, when it does `clock_flops` in bf16."""
+    return dict(flops=flops, clock_flops=clock_flops, fast_bandwidth=read * flops["bf16"] / clock_flops)
+
+
+# What the chips of one generation have in common; RACK and ULTRA are faster Blackwells.
+AMPERE = GPU | _rates(2048, bf16=3.12e14, int8=6.24e14, f32=1.95e13) | dict(
+    cores=108, fast_bytes=108 * 164 * KIB, link_bandwidth=3e11, pcie_bandwidth=3.2e10, dcn_bandwidth=2.5e10, watts=400, l2_bytes=40e6,
+    hbm_cycles=500, generation="ampere", serving=True, links="ampere",
+)  # fmt: skip
+HOPPER = GPU | _rates(4096, bf16=9.89e14, int8=1.979e15, fp8=1.979e15, f32=6.7e13) | dict(
+    cores=132, fast_bytes=132 * 228 * KIB, link_bandwidth=4.5e11, dcn_bandwidth=5e10, watts=700, switch_adds=True, links="hopper",
+)  # fmt: skip
+MEASURED_HOPPER = HOPPER | dict(l2_bytes=50e6, generation="hopper", serving=True, menu="all")
+BLACKWELL = GPU | dict(
+    cores=148, fast_bytes=148 * 228 * KIB, link_bandwidth=9e11, switch_adds=True, generation="blackwell", links="blackwell",
+)  # fmt: skip
+RACK = BLACKWELL | dict(
+    pod=(72,),
+    chips_per_host=4,
+    sources=GPU["sources"] | {"pod": "72 GPUs of a rack behind NVSwitches", "chips_per_host": "compute tray: four"},
+)
+MEASURED_B200 = dict(l2_bytes=126e6, hbm_cycles=860)
+B200_RATES = _rates(8192, bf16=2.25e15, int8=4.5e15, fp8=4.5e15, fp4=9e15, f32=7.5e13)
+RACK_RATES = _rates(8192, bf16=2.5e15, int8=5e15, fp8=5e15, fp4=1e16, f32=8e13)
+ULTRA_RATES = _rates(8192, bf16=2.25e15, fp8=4.5e15, fp4=1.35e16, f32=7.5e13)  # INT8 is a fraction of the others there
+ULTRA_RACK_RATES = _rates(8192, bf16=2.5e15, fp8=5e15, fp4=1.5e16, f32=8e13)
+AMD = GPU | dict(
     names=("CU", "Infinity Fabric"),
     neighbours=7,
+    dcn_bandwidth=5e10,
+    clock_exps=None,
+    links="cdna",
     sources={
+        "fast_bandwidth": "LDS bytes a clock of each CU (AMD, CDNA 3 and CDNA 4 white papers), at the clock of its FLOPs/s",
         "axes": MESH,
         "pod": "eight GPUs of a platform (OAM on a universal baseboard)",
         "chips_per_host": "eight on a baseboard",
-        "fast_bandwidth": "LDS bytes a clock of each CU (AMD, CDNA 3 and CDNA 4 white papers), at the clock of its FLOPs/s",
         "dcn_bandwidth": "one 400 Gb/s network card a GPU (AMD, Instinct MI300X Cluster Reference Architecture)",
     },
 )
+
+
+def _chip(name: str, sheet: str, shared: dict, sources: Mapping[str, str] = Frozen({}), **row) -> Chip:
+    """A row: fields of `Chip` that its kind and generation have in common, and its own.
+
+    sheet    where those fields were read that a data sheet of its kind has, `in_sheet`
+    sources  where it has others from than its kind
+    """
+    fields = shared | row
+    read_in = dict.fromkeys(fields.pop("in_sheet").split(), sheet) | fields.pop("sources") | sources
+    with unchecked():
+        return Chip(**fields | {"name": name, "flops": Frozen(fields["flops"]), "sources": Frozen(read_in)})
+
+
+# One chip, one row: its numbers, its sources, what was measured on it, and the menus it stands in.
 _ALL = (
-    _tpu(
-        "v3",
-        1.4e14,
-        1.4e14,
-        32e9,
-        9.0e11,
-        32,
-        1e11,
-        (32, 32),
-        2,
-        4,
+    _chip(
+        "v3", BOOK, TPU, flops=dict(bf16=1.4e14, int8=1.4e14), hbm_bytes=32e9, hbm_bandwidth=9.0e11, fast_bytes=32 * MIB, axes=2,
+        link_bandwidth=1e11, pod=(32, 32), cores=2, chips_per_host=4, dcn_bandwidth=2.5e10 / 4, generation="v5",
         sources={
             "flops": f"{BOOK}; it repeats the bf16 rate for int8, which JAX's own table does not list",
             "chips_per_host": "four chips, that is the eight cores of the 4x2 in the book's table",
         },
     ),
-    _tpu("v4p", 2.75e14, 2.75e14, 32e9, 1.2e12, 32, 4.5e10, (16, 16, 16), 2, 4),
+    _chip(
+        "v4p", BOOK, TPU | CUBES, flops=dict(bf16=2.75e14, int8=2.75e14), hbm_bytes=32e9, hbm_bandwidth=1.2e12, fast_bytes=32 * MIB,
+        link_bandwidth=4.5e10, pod=(16, 16, 16), generation="v5",
+    ),
     # 8.2e11 stands in some texts; the vendor's page says 819 GB/s and the specs table 8.1e11, which the course computes with.
-    _tpu(
-        "v5e",
-        1.97e14,
-        3.94e14,
-        16e9,
-        8.1e11,
-        128,
-        4.5e10,
-        (16, 16),
-        1,
-        8,
-        vmem_bw=22 * 8.1e11,
+    _chip(
+        "v5e", BOOK, TPU, flops=dict(bf16=1.97e14, int8=3.94e14), hbm_bytes=16e9, hbm_bandwidth=8.1e11, fast_bandwidth=22 * 8.1e11, axes=2,
+        link_bandwidth=4.5e10, pod=(16, 16), cores=1, chips_per_host=8, dcn_bandwidth=2.5e10 / 8, generation="v5", serving=True, menu="all",
         sources={"fast_bandwidth": "about 22 times HBM (Austin et al. 2025, VMEM)", "flops": f"{BOOK}; {V5E}"},
     ),
-    _tpu("v5p", 4.59e14, 9.18e14, 96e9, 2.8e12, 128, 9e10, (16, 20, 28), 2, 4, sources={"flops": f"{BOOK}; {V5P}"}),
-    _tpu(
-        "v6e",
-        9.20e14,
-        1.84e15,
-        32e9,
-        1.6e12,
-        128,
-        9e10,
-        (16, 16),
-        1,
-        8,
-        pcie=3.2e10,
-        dcn=1.25e10,
+    _chip(
+        "v5p", BOOK, TPU | CUBES, flops=dict(bf16=4.59e14, int8=9.18e14), hbm_bytes=96e9, hbm_bandwidth=2.8e12, link_bandwidth=9e10,
+        pod=(16, 20, 28), generation="v5", menu="all", sources={"flops": f"{BOOK}; {V5P}"},
+    ),
+    _chip(
+        "v6e", BOOK, TPU, flops=dict(bf16=9.20e14, int8=1.84e15), hbm_bytes=32e9, hbm_bandwidth=1.6e12, axes=2, link_bandwidth=9e10,
+        pod=(16, 16), cores=1, chips_per_host=8, pcie_bandwidth=3.2e10, dcn_bandwidth=1.25e10, generation="v6", label="v6e (Trillium)",
+        menu="all",
         sources={
             "dcn_bandwidth": f"100 Gb/s a chip: {V7}, comparison table",
             "flops": f"{BOOK} (the vendor's page says 9.18e14: {V6E})",
         },
     ),
     # 1200 GB/s of ICI a chip, over six links and both directions: 100 GB/s one way. 16x24x24 is the 9,216-chip pod.
-    _tpu(
-        "v7",
-        2.307e15,
-        None,
-        192 * 2**30,
-        7.38e12,
-        128,
-        1e11,
-        (16, 24, 24),
-        2,
-        4,
-        fp8=4.614e15,
-        pcie=None,
-        dcn=1.25e10,
-        sources={
-            **dict.fromkeys(
-                ("flops", "hbm_bytes", "hbm_bandwidth", "link_bandwidth", "cores", "chips_per_host", "dcn_bandwidth"),
-                V7,
-            ),
-            "pod": f"9,216 chips: {V7}",
-            "pcie_bandwidth": "not published",
-        },
+    _chip(
+        "v7", V7, TPU | CUBES, flops=dict(bf16=2.307e15, fp8=4.614e15), hbm_bytes=192 * 2**30, hbm_bandwidth=7.38e12, link_bandwidth=1e11,
+        pod=(16, 24, 24), pcie_bandwidth=None, dcn_bandwidth=1.25e10, generation="v6", label="v7 (Ironwood)", menu="all",
+        sources={"dcn_bandwidth": V7, "pod": f"9,216 chips: {V7}", "pcie_bandwidth": NOWHERE},
     ),
-    _gpu("A100", A100, 80e9, 2.039e12, 164, 3e11, 108, 3.2e10, 2e11, 400, **AMPERE),
-    _gpu("A100-40GB", A100, 40e9, 1.555e12, 164, 3e11, 108, 3.2e10, 2e11, 400, **AMPERE),
-    _gpu("H100", H100, 80e9, 3.35e12, 228, 4.5e11, 132, 6.4e10, 4e11, 700, **HOPPER),
-    _gpu("H100-500W", H100_500W, 96e9, 2.4e12, 228, 4.5e11, 132, 6.4e10, 4e11, 500, **HOPPER),
-    _gpu("H200", H200, 141e9, 4.8e12, 228, 4.5e11, 132, 6.4e10, 4e11, 700, **HOPPER),
-    _gpu("B200", B200, 180e9, 7.7e12, 228, 9e11, 148, 6.4e10, 4e11, 1000, **BLACKWELL),
-    _gpu("B300", B300, 288e9, 8e12, 228, 9e11, 148, 6.4e10, 8e11, 1100, **ULTRA),
-    _gpu("GB200", GB200, 186e9, 8e12, 228, 9e11, 148, 6.4e10, 4e11, 1200, domain=72, per_host=4, **RACK),
-    _gpu("GB300", GB300, 288e9, 8e12, 228, 9e11, 148, 6.4e10, 8e11, 1400, domain=72, per_host=4, **ULTRA_RACK),
+    _chip("A100", A100, AMPERE, hbm_bytes=80e9, hbm_bandwidth=2.039e12, menu="all"),
+    _chip("A100-40GB", A100, AMPERE, hbm_bytes=40e9, hbm_bandwidth=1.555e12, label="A100, 40 GB"),
+    _chip("H100", H100, MEASURED_HOPPER, hbm_bytes=80e9, hbm_bandwidth=3.35e12),
+    _chip("H100-500W", H100_500W, HOPPER, hbm_bytes=96e9, hbm_bandwidth=2.4e12, watts=500, generation="hopper", menu=""),
+    _chip("H200", H200, MEASURED_HOPPER, hbm_bytes=141e9, hbm_bandwidth=4.8e12),
+    _chip("B200", B200, BLACKWELL | B200_RATES | MEASURED_B200, hbm_bytes=180e9, hbm_bandwidth=7.7e12, dcn_bandwidth=5e10, watts=1000,
+          serving=True, menu="all"),
+    _chip("B300", B300, BLACKWELL | ULTRA_RATES, hbm_bytes=288e9, hbm_bandwidth=8e12, dcn_bandwidth=1e11, watts=1100, clock_exps=32,
+          serving=True),
+    _chip("GB200", GB200, RACK | RACK_RATES | MEASURED_B200, hbm_bytes=186e9, hbm_bandwidth=8e12, dcn_bandwidth=5e10, watts=1200),
+    _chip("GB300", GB300, RACK | ULTRA_RACK_RATES, hbm_bytes=288e9, hbm_bandwidth=8e12, dcn_bandwidth=1e11, watts=1400, clock_exps=32),
     # Cards in pairs under an NVLink bridge: what lies beyond a pair goes through PCIe to a card that two of them share.
-    _gpu(
-        "H100-PCIe", H100_PCIE, 80e9, 2.0e12, 228, 3e11, 114, 6.4e10, 2e11, 350, clock=4096, domain=2,
-        bf16=7.56e14, int8=1.513e15, fp8=1.513e15, f32=5.1e13,
+    _chip(
+        "H100-PCIe", H100_PCIE, GPU | _rates(4096, bf16=7.56e14, int8=1.513e15, fp8=1.513e15, f32=5.1e13), hbm_bytes=80e9,
+        hbm_bandwidth=2.0e12, fast_bytes=114 * 228 * KIB, link_bandwidth=3e11, pod=(2,), cores=114, dcn_bandwidth=2.5e10, watts=350,
+        label="H100, PCIe",
         sources={
             "axes": "NVLink bridge between two cards",
             "pod": "two cards under one bridge",
@@ -277,35 +194,32 @@ _ALL = (
             "pairs of one server exchange at this rate here, which is less than their PCIe",
         },
     ),
-    _gpu("H800", H800, 80e9, 3.35e12, 228, 2e11, 132, 6.4e10, 4e11, 700, **HOPPER),
+    _chip("H800", H800, HOPPER, hbm_bytes=80e9, hbm_bandwidth=3.35e12, link_bandwidth=2e11),
     # Its tensor cores are throttled and its clock is not: shared memory reads at the boost clock, 1.98 GHz.
-    _gpu(
-        "H20", H20, 96e9, 4.0e12, 228, 4.5e11, 78, 6.4e10, 4e11, 400, clock=1.48e14 / (78 * 1.98e9),
-        bf16=1.48e14, int8=2.96e14, fp8=2.96e14, f32=4.4e13,
-        sources={"fast_bandwidth": f"{BANKS}, at 1.98 GHz"},
+    _chip(
+        "H20", H20, HOPPER | _rates(1.48e14 / (78 * 1.98e9), bf16=1.48e14, int8=2.96e14, fp8=2.96e14, f32=4.4e13), hbm_bytes=96e9,
+        hbm_bandwidth=4.0e12, fast_bytes=78 * 228 * KIB, cores=78, watts=400, sources={"fast_bandwidth": f"{BANKS}, at 1.98 GHz"},
     ),
-    _gpu("MI300X", MI300X, 192e9, 5.3e12, 64, 7 * 6.4e10, 304, 6.4e10, 4e11, 750, clock=2048,
-         bf16=1.307e15, int8=2.615e15, fp8=2.615e15, f32=1.634e14, **AMD),
-    _gpu("MI355X", MI355X, 288e9, 8e12, 160, 7 * 7.68e10, 256, 6.4e10, 4e11, 1400, clock=4096, read=256,
-         bf16=2.516e15, int8=5.033e15, fp8=5.033e15, fp4=1.0066e16, f32=1.573e14, **AMD),
-    Chip(
-        "Trn2", "trn", Frozen({"bf16": 6.67e14, "fp8": 1.299e15, "f32": 1.81e14}), 96 * 2**30, 2.9e12, 224 * 2**20, None,
-        4 * 1.28e11, 0, (16,), 8, 16, None, 2.5e10, None,
-        Frozen(
-            {
-                **dict.fromkeys(("flops", "hbm_bytes", "hbm_bandwidth", "fast_bytes", "cores"), TRN2),
-                "link_bandwidth": f"1.28 TB/s both ways, six links ({TRN2}): four of 128 GB/s one way inside an instance, which count "
-                "here, and two of 64 GB/s to other instances of an UltraServer, which do not (SemiAnalysis, Trainium2, 2024)",
-                "axes": "a torus of 4x4 in fact, taken as one domain: its sixteen chips together reach all four links of each, "
-                "four in a row reach two",
-                "pod": f"sixteen chips of an instance: {TRN2_48}; an UltraServer joins four of them",
-                "chips_per_host": TRN2_48,
-                "dcn_bandwidth": f"3.2 Tb/s of EFA for sixteen chips: {TRN2_48}",
-                **dict.fromkeys(("fast_bandwidth", "pcie_bandwidth", "watts"), "not published"),
-            }
-        ),
-        ("NeuronCore", "NeuronLink"),
-        4,
+    _chip("MI300X", MI300X, AMD | _rates(2048, bf16=1.307e15, int8=2.615e15, fp8=2.615e15, f32=1.634e14), hbm_bytes=192e9,
+          hbm_bandwidth=5.3e12, fast_bytes=304 * 64 * KIB, link_bandwidth=7 * 6.4e10, cores=304, watts=750),
+    _chip("MI355X", MI355X, AMD | _rates(4096, 256, bf16=2.516e15, int8=5.033e15, fp8=5.033e15, fp4=1.0066e16, f32=1.573e14),
+          hbm_bytes=288e9, hbm_bandwidth=8e12, fast_bytes=256 * 160 * KIB, link_bandwidth=7 * 7.68e10, cores=256, watts=1400),
+    _chip(
+        "Trn2", TRN2, GPU | dict(sources={}), kind="trn", names=("NeuronCore", "NeuronLink"),
+        flops=dict(bf16=6.67e14, fp8=1.299e15, f32=1.81e14), hbm_bytes=96 * 2**30, hbm_bandwidth=2.9e12, fast_bytes=224 * MIB,
+        fast_bandwidth=None, link_bandwidth=4 * 1.28e11, pod=(16,), cores=8, chips_per_host=16, pcie_bandwidth=None,
+        dcn_bandwidth=2.5e10, watts=None, neighbours=4, clock_exps=None, label="Trainium 2",
+        in_sheet="flops hbm_bytes hbm_bandwidth fast_bytes cores",
+        sources={
+            "link_bandwidth": f"1.28 TB/s both ways, six links ({TRN2}): four of 128 GB/s one way inside an instance, which count "
+            "here, and two of 64 GB/s to other instances of an UltraServer, which do not (SemiAnalysis, Trainium2, 2024)",
+            "axes": "a torus of 4x4 in fact, taken as one domain: its sixteen chips together reach all four links of each, "
+            "four in a row reach two",
+            "pod": f"sixteen chips of an instance: {TRN2_48}; an UltraServer joins four of them",
+            "chips_per_host": TRN2_48,
+            "dcn_bandwidth": f"3.2 Tb/s of EFA for sixteen chips: {TRN2_48}",
+            **dict.fromkeys(("fast_bandwidth", "pcie_bandwidth", "watts"), NOWHERE),
+        },
     ),
 )  # fmt: skip
 
@@ -318,9 +232,14 @@ ALIASES = Frozen(
         "mi300": "MI300X", "mi355": "MI355X", "trainium2": "Trn2", "trainium-2": "Trn2", "trn2.48xlarge": "Trn2",
     }
 )  # fmt: skip
+OF_SOURCES = Frozen(
+    {"switch_adds": SHARP, "clock_flops": CLOCK, "clock_exps": EXPS, "l2_bytes": L2, "hbm_cycles": HBM_LATENCY}
+)
+"""Where the fields were read that only GPUs have, of all chips alike."""
 BEFORE = re.compile(r"^(nvidia|amd|instinct|aws|google|cloud|tpu)[- ]*")
 
 
+@formula
 def chip(name: str) -> Chip:
     """The chip of that name, upper or lower case, with its maker's name or without; an unknown name is answered with the near ones.
 
@@ -343,4 +262,11 @@ def chip(name: str) -> Chip:
     raise ValueError(f"no chip is called {name!r}; did you mean {listed}?")
 
 
-entries(__name__)
+@formula
+def menu(kind: str = "all") -> dict[str, str]:
+    """The chips of a menu, in the order of the table: {name: label}. "planner" has those of all menus as well.
+
+    >>> menu()["v7"], "GB200" in menu(), "GB200" in menu("planner")
+    ('v7 (Ironwood)', False, True)
+    """
+    return {c.name: c.label or c.name for c in CHIPS.values() if c.menu in ("all", kind)}

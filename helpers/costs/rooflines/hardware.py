@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 
 HOPS = {"tpu": 1e-6, "gpu": 3e-6, "trn": 3e-6}
 
 
+@formula
 @dataclass(frozen=True)
 class Chip:
     """One accelerator.
@@ -35,6 +36,17 @@ class Chip:
     sources         where each field was read
     names           what its cores and its links are called
     neighbours      chips of its domain that it has links to, where no switch joins them; 0 behind a switch, and where `axes` says it
+    switch_adds     whether its switch adds up what chips send
+    clock_flops     dense bf16 FLOPs of a core in a clock cycle, or None where nobody publishes the clock
+    clock_exps      exponentials of a core in a clock cycle, or None
+    l2_bytes        bytes of its L2, or None where this course needs none
+    hbm_cycles      clock cycles until a load from HBM answers, or None where it was not measured
+    generation      whose measured shares of peak are its own: "hopper", "v5", …; "" where no step was measured on such a chip
+    lender          the chip whose shares of peak it borrows where it has no generation
+    links           generation of its NVLink or Infinity Fabric, of which collectives were measured; "" of others
+    serving         whether serving was measured on it
+    label           what a menu calls it; "" where that is its name
+    menu            in which menus it stands: "all", those of the "planner", or "" none
     """
 
     name: str
@@ -55,13 +67,24 @@ class Chip:
     sources: Mapping[str, str] = field(hash=False)
     names: tuple[str, str]
     neighbours: int = 0
+    switch_adds: bool = False
+    clock_flops: float | None = None
+    clock_exps: float | None = None
+    l2_bytes: float | None = None
+    hbm_cycles: float | None = None
+    generation: str = ""
+    lender: str = ""
+    links: str = ""
+    serving: bool = False
+    label: str = ""
+    menu: str = ""
 
     @property
     def hop(self) -> float:
         """Seconds that one step of a collective takes at least, however few its bytes.
 
         TPU: a microsecond over an ICI link (Austin et al. 2025, Section 2). GPU: three, a usual figure of a step of NCCL's rings;
-        inside of a training step it takes longer (`costs.training.step_estimate_constants`). Trainium: as a GPU, for want of a figure.
+        inside of a training step it takes longer (`costs.training.operation_seconds`). Trainium: as a GPU, for want of a figure.
         """
         return HOPS[self.kind]
 
@@ -113,6 +136,7 @@ class Chip:
         return self.rate(dtype) / self.dcn_bandwidth
 
 
+@formula
 @dataclass(frozen=True)
 class Slice:
     """Chips wired as a torus: `Slice(chip("v5e"), (4, 4))`.
@@ -145,7 +169,9 @@ class Slice:
         if any(n > m for n, m in zip(sorted(self.shape), sorted(self.chip.pod))):
             raise ValueError(f"{self.shape} is larger than a {self.chip.name} pod, which is {self.chip.pod}")
         if self.wraps is None:
-            object.__setattr__(self, "wraps", _wraps(self.chip, self.shape))
+            cubes = self.chip.axes > 2 and all(n % 4 == 0 for n in self.shape)
+            rings = tuple(cubes or (self.chip.axes == 2 and n == max(self.chip.pod)) for n in self.shape)
+            object.__setattr__(self, "wraps", rings)
         elif len(self.wraps) != len(self.shape):
             raise ValueError(f"wraps needs one truth value for each of the {len(self.shape)} axes, got {self.wraps}")
 
@@ -182,14 +208,3 @@ class Slice:
         '4.11e+18'
         """
         return self.chips * self.chip.rate(dtype)
-
-
-def _wraps(chip: Chip, shape: tuple[int, ...]) -> tuple[bool, ...]:
-    if chip.axes == 0:
-        return (False,) * len(shape)
-    if chip.axes == 2:
-        return tuple(n == max(chip.pod) for n in shape)
-    return (all(n % 4 == 0 for n in shape),) * len(shape)
-
-
-entries(__name__)

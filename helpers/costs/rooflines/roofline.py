@@ -9,7 +9,8 @@ Source: Williams, Waterman, Patterson, "Roofline" (2009); Austin et al. 2025, Se
 
 from dataclasses import dataclass, replace
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
+from helpers.moved import old_field
 from helpers.numeric import maximum, minimum, nonzero, where
 
 from .hardware import Chip
@@ -17,6 +18,7 @@ from .hardware import Chip
 LINKS = ("ici", "dcn", "pcie", "fast")
 
 
+@formula
 @dataclass(frozen=True)
 class Move:
     """`bytes` over one kind of link ("ici", "dcn", "pcie", or "fast" for VMEM and SMEM) in `hops` hops, one after the other.
@@ -35,6 +37,7 @@ class Move:
             )
 
 
+@formula
 @dataclass(frozen=True)
 class Work:
     """What an operation does on one chip.
@@ -75,11 +78,14 @@ class Work:
         return self.flops / self.bytes
 
 
+@formula
 @dataclass(frozen=True)
 class Time:
     """Seconds of one piece of work, resource by resource: {"math": …, "hbm": …, "ici": …}."""
 
     parts: dict[str, float]
+
+    seconds, bottleneck = old_field("seconds", "parts"), old_field("bottleneck", "bound")
 
     @property
     def math(self) -> float:
@@ -116,28 +122,7 @@ class Time:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What a machine was measured to reach: the shares of peak FLOPs/s and bytes/s, and seconds per launch."""
-
-    math: float
-    memory: float
-    launch: float = 0.0
-
-    def __post_init__(self):
-        if not (0 < self.math <= 1 and 0 < self.memory <= 1 and self.launch >= 0):
-            raise ValueError(f"shares of peak lie above 0 and up to 1, launch is 0 or more seconds, got {self}")
-
-    def estimate(self, t: Time) -> float:
-        """Seconds to expect: between overlapped and not at reached rates (the root of the sum of squares), plus a launch.
-
-        sqrt(a² + b² + …) lies between the longest part and the sum of all; near the knee, where neither bound is close,
-        it is 1.41 times the lower one.
-        """
-        reached = [t.math / self.math] + [s / self.memory for name, s in t.parts.items() if name != "math"]
-        return self.launch + sum(s * s for s in reached) ** 0.5
-
-
+@formula
 def time(work: Work, C: float, W: float, *, hop: float = 0.0, **rates: float) -> Time:
     """Seconds of `work` at C FLOPs/s, W bytes/s of HBM and, by name, bytes/s of each link that it uses.
 
@@ -157,6 +142,7 @@ def time(work: Work, C: float, W: float, *, hop: float = 0.0, **rates: float) ->
     return Time(parts)
 
 
+@formula
 def on_chip(work: Work, chip: Chip, *, hop: float | None = None) -> Time:
     """Seconds of `work` on one chip at its published rates; ICI is one link, one way.
 
@@ -176,6 +162,7 @@ def on_chip(work: Work, chip: Chip, *, hop: float | None = None) -> Time:
     )
 
 
+@formula
 def attainable(intensity, C, W):
     """FLOPs/s at that many FLOPs per byte: the roofline itself, min(C, W·I).
 
@@ -185,6 +172,7 @@ def attainable(intensity, C, W):
     return minimum(C, W * intensity)
 
 
+@formula
 def dot(N: Count, bytes_each=2) -> Work:
     """x[N] · y[N]: N products and N-1 additions; two vectors read, one number written.
 
@@ -194,6 +182,7 @@ def dot(N: Count, bytes_each=2) -> Work:
     return Work(2 * N - 1, bytes_each * (2 * N + 1))
 
 
+@formula
 def matmul(B, D, F, x=2, w=2, out=2, dtype="bf16") -> Work:
     """X[B, D] · W_in[D, F] -> [B, F], with x, w and out bytes for each element of the three.
 
@@ -207,6 +196,7 @@ def matmul(B, D, F, x=2, w=2, out=2, dtype="bf16") -> Work:
     return Work(2 * B * D * F, x * B * D + w * D * F + out * B * F, dtype=dtype)
 
 
+@formula
 def batched_matmul(B, D, F, x=2, w=2, out=2, dtype="bf16") -> Work:
     """B rows, each times a weight matrix of its own: the intensity is near 2/w whatever B.
 
@@ -216,6 +206,7 @@ def batched_matmul(B, D, F, x=2, w=2, out=2, dtype="bf16") -> Work:
     return Work(2 * B * D * F, x * B * D + w * B * D * F + out * B * F, dtype=dtype)
 
 
+@formula
 def elementwise(n, reads=1, ops=1, bytes_each=2) -> Work:
     """`ops` operations for each of n results, `reads` operands read, one result written.
 
@@ -225,6 +216,7 @@ def elementwise(n, reads=1, ops=1, bytes_each=2) -> Work:
     return Work(ops * n, bytes_each * (reads + 1) * n)
 
 
+@formula
 def critical_batch(D, F, C, W, x=2, w=2, out=2):
     """Smallest B at which X[B, D] · W_in[D, F] is compute-bound, exactly; infinity if no batch is.
 
@@ -244,6 +236,7 @@ def critical_batch(D, F, C, W, x=2, w=2, out=2):
     return where(room > 0, alpha * w * D * F / nonzero(room), float("inf"))
 
 
+@formula
 def critical_batch_limit(C, W, w=2):
     """The critical batch for B much smaller than D and F: (bytes of a weight / 2) · C/W.
 
@@ -257,6 +250,7 @@ def critical_batch_limit(C, W, w=2):
     return w / 2 * (C / W)
 
 
+@formula
 def split_matmul(B, D, F, bytes_each=2, dtype="bf16") -> Work:
     """One of two chips that share X[B, D] · W_in[D, F] by halves of D, then exchange partial sums.
 
@@ -270,6 +264,7 @@ def split_matmul(B, D, F, bytes_each=2, dtype="bf16") -> Work:
     )
 
 
+@formula
 def split_D(C, W, bytes_each=2):
     """Smallest D at which `split_matmul` is bound by arithmetic, not by W bytes/s of link: bytes_each · C/W.
 
@@ -278,6 +273,7 @@ def split_D(C, W, bytes_each=2):
     return bytes_each * C / W
 
 
+@formula
 def weight_load(params, bytes_each, chips, W):
     """Seconds to read every weight once, shared evenly over the chips: the floor under one step of sampling.
 
@@ -287,6 +283,7 @@ def weight_load(params, bytes_each, chips, W):
     return params * bytes_each / (chips * W)
 
 
+@formula
 def bound_by(t: Time, launch: float = 0.0) -> str:
     """ "compute", "memory" or "overhead": what a measured or predicted kernel waits for.
 
@@ -295,6 +292,3 @@ def bound_by(t: Time, launch: float = 0.0) -> str:
     if t.lower < launch:
         return "overhead"
     return "compute" if t.math >= t.lower else "memory"
-
-
-entries(__name__)

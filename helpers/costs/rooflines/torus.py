@@ -1,4 +1,4 @@
-"""Distances and transfers between chips on lines, rings and tori (chapter 1).
+"""Distances and transfers between chips on lines, rings and tori, and a product whose weights come over them (chapter 1).
 
 W is bytes/s of one link in one direction; a hop takes `hop` seconds.
 Source: Austin et al. 2025, Section 2.
@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 
 from .hardware import Slice
+from .roofline import Time
 
 HOP = 1e-6
 """Seconds for the first byte to cross one ICI link (Austin et al. 2025, Section 2)."""
 
 
+@formula(signed="a b")
 def line_distance(a: int, b: int, n: int, wraps: bool) -> int:
     """Hops from chip a to chip b of n in a row, the short way round if the row is a ring.
 
@@ -29,6 +31,7 @@ def line_distance(a: int, b: int, n: int, wraps: bool) -> int:
     return min(d, n - d) if wraps else d
 
 
+@formula
 def distance(src: Sequence[int], dst: Sequence[int], s: Slice) -> int:
     """Hops of a shortest path between two chips of a slice.
 
@@ -40,6 +43,7 @@ def distance(src: Sequence[int], dst: Sequence[int], s: Slice) -> int:
     return sum(line_distance(a, b, n, w) for a, b, n, w in zip(src, dst, s.shape, s.wraps))
 
 
+@formula
 def diameter(s: Slice) -> int:
     """Hops between the two chips that are farthest apart: n//2 for each ring, n-1 for each line.
 
@@ -51,6 +55,7 @@ def diameter(s: Slice) -> int:
     return sum(n // 2 if w else n - 1 for n, w in zip(s.shape, s.wraps))
 
 
+@formula
 @dataclass(frozen=True)
 class Transfer:
     """A message from chip to chip: `first` seconds until its first byte arrives, `total` until the last one has."""
@@ -61,6 +66,7 @@ class Transfer:
     total: float
 
 
+@formula
 def send(n_bytes: float, src: Sequence[int], dst: Sequence[int], s: Slice, hop: float = HOP) -> Transfer:
     """Send `n_bytes` from chip to chip, split over all shortest paths that share no link.
 
@@ -83,17 +89,7 @@ def send(n_bytes: float, src: Sequence[int], dst: Sequence[int], s: Slice, hop: 
     return Transfer(hops, paths, first, first + n_bytes / (paths * s.chip.link_bandwidth))
 
 
-def ports(where: Sequence[int], s: Slice) -> int:
-    """Links of one chip: two on a ring of 3 or more, one at the end of a line.
-
-    >>> from .chips import chip
-    >>> ports((0, 0), Slice(chip("v5e"), (4, 4))), ports((1, 1), Slice(chip("v5e"), (4, 4)))
-    (2, 4)
-    """
-    _check(s, where)
-    return sum((n > 1) + (n > 2 if w else 0 < a < n - 1) for a, n, w in zip(where, s.shape, s.wraps))
-
-
+@formula
 def gather_to_one(n_bytes: float, where: Sequence[int], s: Slice) -> float:
     """Seconds until one chip holds an array that was spread evenly over the slice. Latency (microseconds) is left out.
 
@@ -134,4 +130,26 @@ def _check(s: Slice, *chips: Sequence[int]) -> None:
             raise ValueError(f"{tuple(c)} is no chip of a {'x'.join(map(str, s.shape))} slice of {prod(s.shape)}")
 
 
-entries(__name__, signed="a b")
+@formula
+def offloaded_matmul(rows: int, D: int, F: int, s: Slice, w: float = 1, dtype: str = "bf16") -> Time:
+    """x[rows, D] · W_in[D, F] on chip 0, with W (w bytes each) in host memory spread over the slice.
+
+    W crosses PCIe to all chips at once, ICI to chip 0, HBM into the matrix unit; x is small and left out. In `lower` all four
+    stages stream at once, in `upper` each waits for the one before (Austin et al. 2025, Section 2).
+
+    >>> from .chips import chip
+    >>> t = offloaded_matmul(8, 2**17, 2**17, Slice(chip("v5e"), (4, 4)))
+    >>> " ".join(f"{name} {1e3 * x:.1f}ms" for name, x in t.parts.items()), t.bound
+    ('pcie 71.6ms ici 179.0ms hbm 21.2ms math 1.4ms', 'ici')
+    """
+    if s.chip.pcie_bandwidth is None:
+        raise ValueError(f"{s.chip.name} has no published bandwidth to its host: replace(chip, pcie_bandwidth=…)")
+    n_bytes = w * D * F
+    return Time(
+        {
+            "pcie": n_bytes / (s.chips * s.chip.pcie_bandwidth),
+            "ici": gather_to_one(n_bytes, (0,) * len(s.shape), s),
+            "hbm": n_bytes / s.chip.hbm_bandwidth,
+            "math": 2 * rows * D * F / s.chip.rate(dtype),
+        }
+    )

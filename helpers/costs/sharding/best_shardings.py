@@ -4,15 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 
 from .matmul_plans import Case, Plan, finished, local_products, order
-from .resharding import named, routes, shardings, state
+from .resharding import Route, named, routes, shardings, state
 from .sharded_array import Mesh, Sharding, parse
 
 
+@formula
 def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit: float | None = None) -> list[Plan]:
     """Every way to shard A[I, J] and B[J, K] that needs no step before the product, with the steps to a wished C[I, K].
 
@@ -40,11 +41,11 @@ def designs(C, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16", limit:
             case = Case.of(A, B, C, sizes, mesh, dtype)
             grains = case.grained[2]
             after = routes(local[2], state(C, mesh), mesh, grains, memory=limit is not None)
-            hops = finished(after, mesh, grains)
-            out += [Plan(case.operands, local, ((), (), h), case.sizes, mesh, dtype) for h in hops]
+            out += [Plan(case, local, (Route(), Route(), r)) for r in finished(after, mesh, grains)]
     return [p for p in out if limit is None or p.peak <= limit]
 
 
+@formula
 @dataclass(frozen=True)
 class Block:
     """Two products in a row, In · W_in -> Tmp and Tmp · W_out -> Out.
@@ -63,7 +64,7 @@ class Block:
     @property
     def peak(self) -> float:
         """Most bytes that one device holds: while one product runs, the weights of the other lie beside it."""
-        size = lambda p: p.operands[1].bytes(p.sizes, p.mesh, p.dtype)  # noqa: E731
+        size = lambda p: p.operands[1].bytes(p.sizes, p.mesh, p.case.dtype)  # noqa: E731
         return max(self.first.peak + size(self.second), self.second.peak + size(self.first))
 
     def time(self, chip: Chip) -> Time:
@@ -74,6 +75,7 @@ class Block:
         return f"{self.first}\n{self.second}"
 
 
+@formula
 def block(
     In,
     W_in,
@@ -119,6 +121,3 @@ def _best(A, B, C, sizes, mesh, chip, dtype, limit) -> Iterator[Plan]:
     found = Case.of(A, B, C, sizes, mesh, dtype).best(chip, limit)
     best = min(found, key=lambda p: order(p.time(chip)), default=None)
     yield from [] if best is None else [best]
-
-
-entries(__name__)

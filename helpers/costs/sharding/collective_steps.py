@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from helpers.arguments import entries
+from helpers.arguments import Count, formula
 
 from .sharded_array import Axis
 
@@ -16,6 +16,7 @@ Block = int | tuple[int, int]
 Held = tuple[Mapping[Block, frozenset[int]], ...]
 
 
+@formula(signed="way")
 @dataclass(frozen=True)
 class Send:
     """One block over one link in one step.
@@ -34,6 +35,7 @@ class Send:
     share: float = 1
 
 
+@formula
 @dataclass(frozen=True)
 class Frame:
     """What devices hold when a step begins, and what they do in it.
@@ -53,6 +55,7 @@ class Frame:
     text: str
 
 
+@formula
 @dataclass(frozen=True)
 class Film:
     """A collective along `axis`, as frames; the last one shows the end."""
@@ -95,6 +98,7 @@ class Film:
         )
 
 
+@formula
 def all_gather(axis: Axis, ways: int = 2) -> Film:
     """Device d starts with block d; all end with all blocks.
 
@@ -103,20 +107,22 @@ def all_gather(axis: Axis, ways: int = 2) -> Film:
     (2, [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]])
     """
     start = tuple({d: frozenset({d})} for d in range(axis.n))
-    moments = list(_copying(start, _gather_steps(axis, ways)))
+    moments = _moments(start, _gather_steps(axis, ways), keeps=True)
     return _film("AllGather", axis, ways, moments, f"Every device holds all {axis.n} blocks.")
 
 
+@formula
 def reduce_scatter(axis: Axis, ways: int = 2) -> Film:
     """Device d starts with its partial sum of every block; it ends with block d, summed over all devices.
 
     >>> [dict(h) for h in reduce_scatter(Axis(2)).frames[-1].held]
     [{0: frozenset({0, 1})}, {1: frozenset({0, 1})}]
     """
-    moments = list(_adding(_summands(axis.n), _scatter_steps(axis, ways)))
+    moments = _moments(_partial_sums(axis.n), _scatter_steps(axis, ways))
     return _film("ReduceScatter", axis, ways, moments, f"Device d holds block d, the sum of all {axis.n} partial sums.")
 
 
+@formula
 def all_reduce(axis: Axis, ways: int = 2) -> Film:
     """All end with the sum of every block: round a ring by a ReduceScatter, then an AllGather of the sums.
 
@@ -126,14 +132,13 @@ def all_reduce(axis: Axis, ways: int = 2) -> Film:
     >>> film.hops, film.busiest, set(film.links().values())
     (6, 4, {4})
     """
-    if not _turns(axis, ways):
-        moments = list(_chained(_summands(axis.n), _chain_steps(axis, ways)))
-        return _film("AllReduce", axis, ways, moments, "Every device holds the sum of every block.")
-    first = list(_adding(_summands(axis.n), _scatter_steps(axis, ways)))
-    then = _copying(first[-1][0], _gather_steps(axis, ways))
-    return _film("AllReduce", axis, ways, first[:-1] + list(then), "Every device holds the sum of every block.")
+    turns = _turns(axis, ways)
+    steps = _scatter_steps(axis, ways) + _gather_steps(axis, ways) if turns else _chain_steps(axis, ways)
+    moments = _moments(_partial_sums(axis.n), steps)
+    return _film("AllReduce", axis, ways, moments, "Every device holds the sum of every block.")
 
 
+@formula
 def all_to_all(axis: Axis, ways: int = 2) -> Film:
     """Device s starts with block (s, d) for every d; device d ends with block (s, d) from every s.
 
@@ -143,21 +148,15 @@ def all_to_all(axis: Axis, ways: int = 2) -> Film:
     >>> film.hops, film.busiest, sorted(film.frames[-1].held[2])
     (3, 6, [(0, 2), (1, 2), (2, 2), (3, 2)])
     """
-    n, halves = axis.n, frozenset({1, -1})
-    held = tuple({(s, d): halves for d in range(n)} for s in range(n))
-    moments = []
-    while sends := [s for at in range(n) for s in _onward(at, held[at], axis, ways)]:
-        moments.append((held, tuple(sends)))
-        held = tuple(dict(h) for h in held)
-        for s in sends:
-            held[s.src][s.block] = held[s.src][s.block] - s.parts
-        for s in sends:
-            held[s.dst][s.block] = held[s.dst].get(s.block, frozenset()) | s.parts
-        held = tuple({b: parts for b, parts in h.items() if parts} for h in held)
-    moments.append((held, ()))
-    return _film("AllToAll", axis, ways, moments, "Device d holds the blocks for d from every device.")
+    _gather_steps(axis, ways)  # the same rules for axes and ways
+    held, moments = tuple({(s, d): frozenset({1, -1}) for d in range(axis.n)} for s in range(axis.n)), []
+    while sends := tuple(s for device, blocks in enumerate(held) for s in _onward(device, blocks, axis, ways)):
+        moments.append((held, sends))
+        held = _passed(held, sends)
+    return _film("AllToAll", axis, ways, [*moments, (held, ())], "Device d holds the blocks for d from every device.")
 
 
+@formula
 def gather_matmul(axis: Axis, ways: int = 2) -> Film:
     """AllGather and matmul overlapped: A[I_X, J] · B[J, K_X], a block of A multiplied while it is sent on.
 
@@ -166,19 +165,19 @@ def gather_matmul(axis: Axis, ways: int = 2) -> Film:
     n, steps = axis.n, _gather_steps(axis, ways)
     held = tuple({d: frozenset({d})} for d in range(n))
     done, moments = [frozenset()] * n, []
-    for sends in [*steps, ()]:
+    for sends in [*steps, []]:
         sends = tuple(replace(s, parts=frozenset({s.block})) for s in sends)
         works = tuple(frozenset(h) - done[d] for d, h in enumerate(held))
         moments.append((held, sends, works, tuple(done)))
         done = [done[d] | works[d] for d in range(n)]
         later = {(s.src, s.block) for step in steps[len(moments) :] for s in step}
         held = tuple({b: p for b, p in h.items() if (d, b) in later} for d, h in enumerate(held))
-        for s in sends:
-            held[s.dst][s.block] = s.parts
-    moments.append((tuple({} for _ in range(n)), (), _nothing(n), tuple(done)))
+        held = _passed(held, sends, keeps=True)
+    moments.append((held, (), (frozenset(),) * n, tuple(done)))
     return _film("AllGather-matmul", axis, ways, moments, "Every device has all blocks of its columns of the product.")
 
 
+@formula
 def matmul_scatter(axis: Axis, ways: int = 2) -> Film:
     """Matmul and ReduceScatter overlapped: A[I, J_X] · B[J_X, K], a block's partial sum made just before it is needed.
 
@@ -187,15 +186,13 @@ def matmul_scatter(axis: Axis, ways: int = 2) -> Film:
     n, steps = axis.n, _scatter_steps(axis, ways)
     needed = [[{s.block for s in step if s.src == d} for d in range(n)] for step in steps] + [[{d} for d in range(n)]]
     held, moments = tuple({} for _ in range(n)), []
-    for t, sends in enumerate([(), *steps]):
+    for t, sends in enumerate([[], *steps]):
         sends = tuple(replace(s, parts=held[s.src][s.block]) for s in sends)
-        works = tuple(frozenset(needed[t][d]) for d in range(n))
-        moments.append((held, sends, works, _nothing(n)))
-        held = _after_sums(held, sends)
-        for d in range(n):
-            for b in works[d]:
-                held[d][b] = held[d].get(b, frozenset()) | {d}
-    moments.append((held, (), _nothing(n), _nothing(n)))
+        moments.append((held, sends, tuple(map(frozenset, needed[t])), (frozenset(),) * n))
+        held = _passed(held, sends)
+        for d, h in enumerate(held):
+            h.update({b: h.get(b, frozenset()) | {d} for b in needed[t][d]})
+    moments.append((held, ()))
     return _film("Matmul-ReduceScatter", axis, ways, moments, "Device d holds block d of the product.")
 
 
@@ -206,12 +203,8 @@ def _tally(frames) -> Counter:
     return tally
 
 
-def _summands(n: int) -> Held:
+def _partial_sums(n: int) -> Held:
     return tuple({b: frozenset({d}) for b in range(n)} for d in range(n))
-
-
-def _nothing(n: int) -> tuple[frozenset[int], ...]:
-    return (frozenset(),) * n
 
 
 def _gather_steps(axis: Axis, ways: int) -> list[list[Send]]:
@@ -251,55 +244,34 @@ def _turns(axis: Axis, ways: int) -> bool:
 def _chain_steps(axis: Axis, ways: int) -> list[list[Send]]:
     """The sends of an AllReduce along a line: in step t device d sends block t - d to the right, t - (n-1-d) to the left."""
     _gather_steps(axis, ways)  # the same rules for axes and ways
-    n = axis.n
-    sends = lambda t: [  # noqa: E731
-        Send(d, d + way, way, block)
-        for d in range(n)
-        for way, block in ((1, t - d), (-1, t - (n - 1 - d)))
-        if 0 <= d + way < n and 0 <= block < n
-    ]
-    return [sends(t) for t in range(2 * n - 2)]
+    n, steps = axis.n, []
+    for t in range(2 * n - 2):
+        ways_on = [(d, way, block) for d in range(n) for way, block in ((1, t - d), (-1, t - (n - 1 - d)))]
+        steps.append([Send(d, d + way, way, b) for d, way, b in ways_on if 0 <= d + way < n and 0 <= b < n])
+    return steps
 
 
-def _chained(held: Held, steps) -> Iterator[tuple[Held, tuple[Send, ...]]]:
-    """Moments of a film in which a device gives away a partial sum, unless the other half of it arrives meanwhile."""
-    every = frozenset(range(len(held)))
+def _moments(held: Held, steps, keeps: bool = False) -> Iterator[tuple[Held, tuple[Send, ...]]]:
+    """Moments of a film in which devices send all that they have of a block, step by step."""
     for step in steps:
         sends = tuple(replace(s, parts=held[s.src][s.block]) for s in step)
         yield held, sends
-        held, arriving = tuple(dict(h) for h in held), {(s.dst, s.block) for s in sends}
-        for s in sends:
-            if s.parts != every and (s.src, s.block) not in arriving:
-                held[s.src].pop(s.block, None)
-        for s in sends:
-            held[s.dst][s.block] = s.parts if s.parts == every else held[s.dst].get(s.block, frozenset()) | s.parts
+        held = _passed(held, sends, keeps)
     yield held, ()
 
 
-def _copying(held: Held, steps) -> Iterator[tuple[Held, tuple[Send, ...]]]:
-    """Moments of a film in which a device keeps what it sends."""
-    for step in steps:
-        sends = tuple(replace(s, parts=held[s.src][s.block]) for s in step)
-        yield held, sends
-        held = tuple(dict(h) for h in held)
-        for s in sends:
-            held[s.dst][s.block] = s.parts
-    yield held, ()
+def _passed(held: Held, sends, keeps: bool = False) -> Held:
+    """What devices hold after a step. Unless a device `keeps` what it sends, it gives away a partial sum, or a block that is for others.
 
-
-def _adding(held: Held, steps) -> Iterator[tuple[Held, tuple[Send, ...]]]:
-    """Moments of a film in which a device gives away what it sends, and adds what it receives."""
-    for step in steps:
-        sends = tuple(replace(s, parts=held[s.src][s.block]) for s in step)
-        yield held, sends
-        held = _after_sums(held, sends)
-    yield held, ()
-
-
-def _after_sums(held: Held, sends) -> Held:
-    held = tuple(dict(h) for h in held)
+    A sum that is complete stays, and so does a partial sum whose other half arrives meanwhile.
+    """
+    held, every = tuple(dict(h) for h in held), frozenset(range(len(held)))
+    arriving = {(s.dst, s.block) for s in sends}
     for s in sends:
-        del held[s.src][s.block]
+        if not keeps and s.parts != every and (s.src, s.block) not in arriving:
+            held[s.src][s.block] = held[s.src][s.block] - s.parts
+            if not held[s.src][s.block]:
+                del held[s.src][s.block]
     for s in sends:
         own = held[s.dst].get(s.block, frozenset())
         if own & s.parts:
@@ -308,51 +280,102 @@ def _after_sums(held: Held, sends) -> Held:
     return held
 
 
-def _onward(at: int, held: Mapping[Block, frozenset[int]], axis: Axis, ways: int) -> Iterator[Send]:
+def _onward(device: int, held: Mapping[Block, frozenset[int]], axis: Axis, ways: int) -> Iterator[Send]:
     """What a device of an AllToAll sends on: everything that is not for itself."""
-    _gather_steps(axis, ways)  # the same rules for axes and ways
     n, ring = axis.n, axis.wraps and axis.n > 2
     for (s, d), parts in held.items():
-        if d == at:
+        if d == device:
             continue
-        there = (d - s) % n
         if ways == 1:
             way = 1
         elif not ring:
             way = 1 if d > s else -1
         else:
+            there = (d - s) % n
             way = 0 if 2 * there == n else 1 if 2 * there < n else -1
-        for w in (way,) if way else sorted(parts, reverse=True):
-            mine = parts if way else frozenset({w})
-            yield Send(at, (at + w) % n, w, (s, d), mine, 1 if way else 0.5)
+        for w in (way,) if way else sorted(parts, reverse=True):  # 0: half each way
+            yield Send(device, (device + w) % n, w, (s, d), parts if way else frozenset({w}), 1 if way else 0.5)
 
 
-def _film(kind: str, axis: Axis, ways: int, moments: list, end: str) -> Film:
+def _film(kind: str, axis: Axis, ways: int, moments, end: str) -> Film:
     """Labels and words for each moment: (held, sends) or (held, sends, works, done)."""
-    n, frames = axis.n, []
+    moments, frames, nothing = list(moments), [], (frozenset(),) * axis.n
     for k, moment in enumerate(moments):
-        held, sends, works, done = (*moment, _nothing(n), _nothing(n))[:4]
+        held, sends, works, done = (*moment, nothing, nothing)[:4]
         last = k == len(moments) - 1
         label = "end" if last else f"step {k + 1} of {len(moments) - 1}"
-        said = [end] if last else [w for w in (_works_text(works), _sends_text(sends)) if w]
-        frames.append(Frame(label, held, sends, works, done, f"{label.capitalize()}: {' '.join(said)}"))
+        busy = [f"device {d}: block {', '.join(map(str, sorted(blocks)))}" for d, blocks in enumerate(works) if blocks]
+        text = [f"Multiplied: {'; '.join(busy)}."] if busy else []
+        links: dict[tuple, list[str]] = {}
+        for s in sends:
+            half = "half of " if s.share < 1 else ""
+            name = f"{s.block[0]} for {s.block[1]}" if isinstance(s.block, tuple) else str(s.block)
+            links.setdefault((s.src, s.dst), []).append(half + name)
+        if links:
+            text.append("Sent: " + "; ".join(f"{a} to {b}: block {', '.join(w)}" for (a, b), w in links.items()) + ".")
+        text = f"{label.capitalize()}: {end if last else ' '.join(text)}"
+        frames.append(Frame(label, held, sends, works, done, text))
     return Film(kind, axis, ways, tuple(frames))
 
 
-def _sends_text(sends) -> str:
-    links = {}
-    for s in sends:
-        half = "half of " if s.share < 1 else ""
-        name = f"{s.block[0]} for {s.block[1]}" if isinstance(s.block, tuple) else str(s.block)
-        links.setdefault((s.src, s.dst), []).append(half + name)
+# A hierarchical AllReduce message by message, as a film shows it.
+
+
+@formula
+@dataclass(frozen=True)
+class Message:
+    """Pieces of the array from one chip (domain, index) to another one, which adds them to its own, or keeps them."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    pieces: tuple[int, ...]
+    adds: bool
+
+
+@formula
+@dataclass(frozen=True)
+class Step:
+    """Messages that are sent at the same time.
+
+    stage  "ReduceScatter inside", "ReduceScatter across", "AllGather across" or "AllGather inside"
+    link   "ici" or "dcn"
+    """
+
+    stage: str
+    link: str
+    messages: tuple[Message, ...]
+
+
+@formula
+def hierarchical_steps(g: Count, m: Count) -> tuple[Step, ...]:
+    """All steps of an AllReduce over m domains of g chips: four stages, each of them rings that turn one way.
+
+    The array has g·m pieces, piece p of which ends up with chip p % g, and is summed across by domain p // g.
+
+    >>> steps = hierarchical_steps(4, 2)
+    >>> [(s.stage, len(s.messages), len(s.messages[0].pieces)) for s in steps][::3]
+    [('ReduceScatter inside', 8, 2), ('ReduceScatter across', 8, 1), ('AllGather inside', 8, 2)]
+    >>> steps[3].messages[0]
+    Message(source=(0, 0), target=(1, 0), pieces=(4,), adds=True)
+    """
+    mine = [tuple(p for p in range(g * m) if p % g == i) for i in range(g)]
+    inside = [([(d, i) for i in range(g)], mine) for d in range(m)]
+    across = [([(d, i) for d in range(m)], [(d * g + i,) for d in range(m)]) for i in range(g)]
     return (
-        "Sent: " + "; ".join(f"{a} to {b}: block {', '.join(w)}" for (a, b), w in links.items()) + "." if links else ""
+        *_together("ReduceScatter inside", "ici", inside, True),
+        *_together("ReduceScatter across", "dcn", across, True),
+        *_together("AllGather across", "dcn", across, False),
+        *_together("AllGather inside", "ici", inside, False),
     )
 
 
-def _works_text(works) -> str:
-    busy = [f"device {d}: block {', '.join(map(str, sorted(w)))}" for d, w in enumerate(works) if w]
-    return "Multiplied: " + "; ".join(busy) + "." if busy else ""
-
-
-entries(__name__, signed="way")
+def _together(stage: str, link: str, rings, adds: bool) -> Iterator[Step]:
+    """Rings that turn at the same time: member k ends up with `shares[k]` summed, or begins with it."""
+    n = len(rings[0][0])
+    for step in range(n - 1):
+        messages = []
+        for chips, shares in rings:
+            for k in range(n):
+                pieces = shares[(k - step - adds) % n]
+                messages.append(Message(chips[k], chips[(k + 1) % n], pieces, adds))
+        yield Step(stage, link, tuple(messages))

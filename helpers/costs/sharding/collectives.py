@@ -17,16 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula, whole
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
-from helpers.numeric import floor, maximum, minimum, nonzero, plain, where
+from helpers.numeric import floor, maximum, nonzero, plain, where
 
 from .sharded_array import Axis, Mesh, bytes_each
 
 KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute")
 
 
+@formula
 def all_gather(V, axes, ways: int = 2) -> Move:
     """Every device ends with every shard.
 
@@ -50,17 +51,22 @@ def all_gather(V, axes, ways: int = 2) -> Move:
     axes = _axes(axes)
     steps = [_steps(a, ways) for a in axes]
     # n/steps shards of the axis arrive while a link carries one; an axis of one chip adds nothing.
-    rate = sum(where(a.n > 1, a.n / nonzero(s), 0) for a, s in zip(axes, steps))
-    ports = sum(_ports(a, ways) for a in axes)
+    rate = sum(where(a.n > 1, a.n / (nonzero(s) * a.stride), 0) for a, s in zip(axes, steps))
+    # Links over which the worst-placed chip receives: the end of a line has one.
+    ports = sum(where(a.n > 1, where((a.n > 2) & (ways == 2) & a.wraps, 2, 1), 0) / a.stride for a in axes)
     missing = 1 - 1 / prod(a.n for a in axes)
-    return Move("ici", V * maximum(where(rate > 0, 1 / nonzero(rate), 0.0), missing / nonzero(ports)), sum(steps))
+    return Move(
+        "ici", V * maximum(where(rate > 0, 1 / nonzero(rate), 0.0), missing / nonzero(ports)), _hops(axes, steps)
+    )
 
 
+@formula
 def reduce_scatter(V, axes, ways: int = 2) -> Move:
     """Every device ends with the sum of one shard: an AllGather run backwards, with the same bytes and hops."""
     return all_gather(V, axes, ways)
 
 
+@formula
 def all_reduce(V, axes, ways: int = 2) -> Move:
     """Every device ends with the whole sum.
 
@@ -87,14 +93,17 @@ def all_reduce(V, axes, ways: int = 2) -> Move:
     rate, hops = 0.0, 0
     for a in axes:
         steps = _steps(a, ways)
-        turns = _turns(a, ways)
-        rate = rate + where(a.n > 1, where(turns, a.n / nonzero(2 * steps), 1.0), 0.0)
-        hops = hops + where(turns, 2 * steps, a.n - 1)
-    chips, wires = prod(a.n for a in axes), sum(_wires(a, ways) for a in axes)
+        turns = (
+            (a.n > 2) & a.wraps if ways == 2 else a.n > 1
+        )  # two chips have one link, which is a line, unless it turns one way
+        rate = rate + where(a.n > 1, where(turns, a.n / nonzero(2 * steps), 1.0) / a.stride, 0.0)
+        hops = hops + where(turns, 2 * steps, a.n - 1) * a.stride
+    chips, wires = prod(a.n for a in axes), sum(_wires(a, ways) / a.stride for a in axes)
     sends = 2 * (chips - 1) / chips
     return Move("ici", V * maximum(where(rate > 0, 1 / nonzero(rate), 0.0), sends / nonzero(wires)), hops)
 
 
+@formula
 def all_to_all(V, axes, ways: int = 2) -> Move:
     """Every device sends another block of its shard to each other one: a subscript moves to another dimension.
 
@@ -110,34 +119,41 @@ def all_to_all(V, axes, ways: int = 2) -> Move:
     """
     axes = _axes(axes)
     devices = prod(a.n for a in axes)
-    loads = [V / devices * _blocks(a, ways) / a.n for a in axes]
-    return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], sum(_steps(a, ways) for a in axes))
+    loads = [V / devices * _blocks(a, ways) / a.n * a.stride for a in axes]
+    return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], _hops(axes, [_steps(a, ways) for a in axes]))
 
 
-def permute(V, axis: Axis, shift: int = 1) -> Move:
-    """Every device sends its V bytes `shift` places on; along a line those near the end have nobody there.
+@formula
+def domains_reached(k, m, E: float | None = None, limit: float | None = None):
+    """Domains that have an expert of a token, of m that share E experts evenly, at random.
 
-    Round a ring of n, `shift` = d or n-d places away, whichever is nearer: if (n-d)/n of an array goes the shorter way and
-    d/n the other, the wires of both directions carry d·(n-d)/n arrays. On a line a link carries what passes over it,
-    d arrays, or those of the n-d devices that send.
+    E      left out: experts so many that the same one may be drawn twice; else k is a whole number, and one of Python's
+    limit  the token's k experts lie in at most so many domains, chosen first (DeepSeek-V3: 4)
 
-    >>> permute(1e6, Axis(8), 3), permute(1e6, Axis(8), 7).hops
-    (Move(link='ici', bytes=1875000.0, hops=3), 1)
-    >>> permute(1.0, Axis(4), 2) == scramble(1.0, Axis(4))
-    True
+    Of a domain a token chooses none with probability (1 - 1/m)^k, or without drawing twice C(E - E/m, k) / C(E, k).
+
+    >>> round(domains_reached(8, 8), 2), round(domains_reached(8, 8, E=256), 2), round(domains_reached(8, 8, E=256, limit=4), 2)
+    (5.25, 5.29, 3.63)
     """
-    n = axis.n
-    d = where(axis.wraps, minimum(shift % n, -shift % n), minimum(abs(shift), n - 1))
-    ring = (n > 2) & axis.wraps  # two chips have one link
-    d = where(axis.wraps, d, where(abs(shift) < n, d, 0))  # farther than the line is long there is nobody
-    return Move("ici", V * where(ring, d * (n - d) / n, minimum(d, n - d)), d)
+    if limit is not None and limit < m:
+        return domains_reached(k, limit, None if E is None else E * limit / m)
+    if E is None:
+        return m * (1 - (1 - 1 / m) ** k)
+    whole(0, k=k)
+    if plain(E) and k > E:
+        raise ValueError(f"a token's {k} experts are different ones, and {m} domains have {E:g}")
+    none = 1.0
+    for i in range(int(k)):
+        none = none * maximum(E - E / m - i, 0.0) / (E - i)
+    return m * (1 - none)
 
 
+@formula
 def scramble(V, axes) -> Move:
     """A permutation of devices along these axes, at worst: every device sends V bytes to some other one.
 
     Reordering a subscript, I_XY to I_YX, is one. On a line of n all those on one side of the middle may have to cross it,
-    ⌊n/2⌋ arrays. On a ring the worst is the farthest shift (`permute`): n/4 arrays, (n²-1)/(4n) for odd n.
+    ⌊n/2⌋ arrays. On a ring the worst is the farthest shift: n/4 arrays, (n²-1)/(4n) for odd n.
     No routing does better; one that goes axis by axis may load a link up to twice as much.
 
     >>> scramble(1.0, Axis(5)).bytes, scramble(1.0, Axis(5, wraps=False)).bytes
@@ -148,6 +164,7 @@ def scramble(V, axes) -> Move:
     return Move("ici", maximum(*loads) if len(loads) > 1 else loads[0], sum(a.steps for a in axes))
 
 
+@formula
 def seconds(move: Move, W, hop=HOP):
     """Seconds of a move over links of W bytes/s one way: bandwidth or latency, whichever takes longer.
 
@@ -157,6 +174,7 @@ def seconds(move: Move, W, hop=HOP):
     return maximum(hop * move.hops, move.bytes / W)
 
 
+@formula
 def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
     """Bytes/s that an AllGather of V bytes reaches: V over its time. It grows with V up to the links' rate.
 
@@ -167,6 +185,7 @@ def bandwidth(V, axes, W, hop=HOP, ways: int = 2):
     return V / seconds(all_gather(V, axes, ways), W, hop)
 
 
+@formula
 def crossover(axes, W, hop=HOP, ways: int = 2):
     """V below which an AllGather is bound by latency. Over one axis each shard is then a hop's worth of bytes, W·hop.
 
@@ -178,6 +197,7 @@ def crossover(axes, W, hop=HOP, ways: int = 2):
     return hop * whole.hops * W / whole.bytes
 
 
+@formula
 def overlapped(c, s, n: Count, ways: int = 2):
     """Seconds of an AllGather over a ring of n whose blocks are multiplied as they pass: a collective matmul.
 
@@ -198,6 +218,7 @@ def overlapped(c, s, n: Count, ways: int = 2):
     return where(n > 1, maximum(c, s) + (floor(n / 2) - 1) * maximum(2 * c, s) + last, c)
 
 
+@formula
 def chained(V, n: Count, chunks: Count, W, hop=HOP):
     """Seconds of an AllReduce along a line of n chips in which V bytes travel as `chunks` chunks, one hop apart.
 
@@ -212,6 +233,7 @@ def chained(V, n: Count, chunks: Count, W, hop=HOP):
     return where(n > 1, (n - 2 + chunks) * maximum(hop, V / chunks / W), 0.0)
 
 
+@formula
 def over_dcn(kind: str, V, axes, pods, ways: int = 2) -> tuple[Move, ...]:
     """A collective over the slices' own axes and over `pods` of them, joined by the data-centre network.
 
@@ -237,6 +259,7 @@ def over_dcn(kind: str, V, axes, pods, ways: int = 2) -> tuple[Move, ...]:
     raise ValueError(f"over pods there are AllGather, ReduceScatter and AllReduce, not {kind!r}")
 
 
+@formula
 @dataclass(frozen=True)
 class Collective:
     """One collective of a program, as one device sees it.
@@ -296,7 +319,7 @@ class Collective:
             raise ValueError(f"{self}: which links a group shares is not known, so time it along whole axes of a mesh")
         axes = mesh.wires(self.axes)
         if any(a.link == "dcn" for a in axes):
-            raise ValueError(f"{self}: an axis lies over the network, which `collectives_between_slices` prices")
+            raise ValueError(f"{self}: an axis lies over the network, which `collective_prices` has")
         if self.kind == "Permute":
             once = scramble(self.bytes, axes)
         else:
@@ -334,9 +357,9 @@ def _steps(axis: Axis, ways: int):
     return axis.n - 1 if ways == 1 else axis.steps
 
 
-def _turns(axis: Axis, ways: int):
-    """Whether an AllReduce goes round: two chips have one link, which is a line, unless it is to turn one way."""
-    return (axis.n > 2) & axis.wraps if ways == 2 else axis.n > 1
+def _hops(axes: Sequence[Axis], steps: Sequence):
+    """Hops of all axes: from one member of an axis to the next there are as many as its stride."""
+    return sum(n * a.stride for a, n in zip(axes, steps))
 
 
 def _wires(axis: Axis, ways: int):
@@ -344,11 +367,6 @@ def _wires(axis: Axis, ways: int):
     if ways == 1:
         return where(axis.n > 1, 1, 0)
     return where((axis.n > 2) & axis.wraps, 2, 2 * (axis.n - 1) / axis.n)
-
-
-def _ports(axis: Axis, ways: int):
-    """Links over which the worst-placed chip of an axis receives: the end of a line has one."""
-    return where(axis.n > 1, where((axis.n > 2) & (ways == 2) & axis.wraps, 2, 1), 0)
 
 
 def _blocks(axis: Axis, ways: int):
@@ -360,6 +378,3 @@ def _blocks(axis: Axis, ways: int):
     half = floor(n / 2)
     ring = where(n == 2, 1, (n * n - n % 2) / 8)  # two chips have one link: nothing to cut in half
     return where(axis.wraps, ring, half * (n - half))
-
-
-entries(__name__, signed="shift")

@@ -19,31 +19,37 @@ from functools import cached_property, lru_cache
 from itertools import permutations, product
 from math import inf, prod
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.rooflines.torus import HOP
 
 from .collectives import Collective
-from .resharding import FREE, Hop, Route, State, Step, grain, named, routes, spell, state, step
+from .resharding import FREE, Hop, Route, State, Step, edge, grain, named, routes, spell, state
 from .sharded_array import Mesh, Sharding, bytes_each, parse
 
 
+@formula
 @dataclass(frozen=True)
 class Plan:
     """One way to compute C = A · B.
 
-    operands  A, B and the wished C, as they are given
-    local     A, B and C at the local product
-    hops      what is done to A, to B, and to C after the product
+    local   A, B and C at the local product
+    routes  of A and of B to it, and of C from it
     """
 
-    operands: tuple[Sharding, Sharding, Sharding]
+    case: "Case"
     local: tuple[State, State, State]
-    hops: tuple[tuple[Hop, ...], tuple[Hop, ...], tuple[Hop, ...]]
-    sizes: Mapping[str, Count]
-    mesh: Mesh
-    dtype: str
+    routes: tuple[Route, Route, Route]
+
+    operands = property(lambda self: self.case.operands, doc="A, B and the wished C, as they are given.")
+    sizes = property(lambda self: self.case.sizes, doc="Of I, J and K.")
+    mesh = property(lambda self: self.case.mesh, doc="The devices.")
+
+    @property
+    def hops(self) -> tuple[tuple[Hop, ...], ...]:
+        """What is done to A, to B, and to C after the product."""
+        return tuple(r.hops for r in self.routes)
 
     @property
     def product(self) -> tuple[Sharding, Sharding, Sharding]:
@@ -61,7 +67,7 @@ class Plan:
     @property
     def collectives(self) -> tuple[Collective, ...]:
         """What each device sends, in order."""
-        return tuple(s.collective(self.sizes, self.mesh, self.dtype) for s in self.steps if s.kind not in FREE)
+        return tuple(s.collective(self.sizes, self.mesh, self.case.dtype) for s in self.steps if s.kind not in FREE)
 
     @cached_property
     def flops(self) -> int:
@@ -72,7 +78,7 @@ class Plan:
     @property
     def bytes(self) -> float:
         """HBM traffic of one device's local product: both operands and the result once."""
-        return sum(a.bytes(self.sizes, self.mesh, self.dtype) for a in self.product)
+        return sum(self.case.held(self.local, k) for k in range(3))
 
     @property
     def peak(self) -> float:
@@ -80,17 +86,7 @@ class Plan:
 
         A and B as given stay; a step holds its operand and its result; the operands of the product go when it is done.
         """
-        size = lambda a: a.bytes(self.sizes, self.mesh, self.dtype)  # noqa: E731
-        given = {a.name: a for a in self.operands[:2]}
-        kept = sum(size(a) for a in given.values())
-        now, most = dict(given), kept
-        for s in self.steps:
-            extra = [a for a in now.values() if given.get(a.name) != a]  # copies beside what is kept
-            if s.kind == "Matmul":
-                most, now = max(most, kept + sum(map(size, extra)) + size(s.after)), {s.operand: s.after}
-            else:
-                most, now[s.operand] = max(most, kept + sum(map(size, extra)) + size(s.after)), s.after
-        return most
+        return self.case.least((self.local, tuple((r,) for r in self.routes)))
 
     def time(self, chip: Chip, hop: float | None = None) -> Time:
         """Seconds of arithmetic, of HBM traffic and of all collectives, one after the other, on this chip.
@@ -101,33 +97,26 @@ class Plan:
         >>> sizes, mesh, v5p = dict(I=8192, J=8192, K=8192), Mesh({"X": 4, "Y": 2}), chip("v5p")
         >>> t = cheapest("A[I_X, J]", "B[J, K_Y]", "C[I_X, K_Y]", sizes, mesh, v5p).time(v5p)
         >>> t.parts["ici"], f"{t.math:.3g}"
-        (0.0, '0.000299')
+        (0, '0.000299')
         """
         parts = {
-            "math": self.flops / chip.rate(self.dtype),
+            "math": self.flops / chip.rate(self.case.dtype),
             "hbm": self.bytes / chip.hbm_bandwidth,
             "ici": self.comms(chip.link_bandwidth, chip.hop if hop is None else hop),
         }
-        return Time(parts | ({"dcn": self.across / chip.dcn_bandwidth} if between_slices(self.mesh) else {}))
-
-    @property
-    def across(self) -> float:
-        """Bytes that a chip sends over the network between slices, of all collectives."""
-        each = (bytes_each(self.dtype) * prod(self.sizes[d] for d in a.dims) for a in self.operands)
-        return sum(n * sum(h.across for h in hops) for n, hops in zip(each, self.hops))
+        if between_slices(self.mesh):
+            parts["dcn"] = sum(n * r.across for n, r in zip(self.case.whole, self.routes)) / chip.dcn_bandwidth
+        return Time(parts)
 
     def comms(self, W: float, hop: float = HOP) -> float:
         """Seconds of all collectives over links of W bytes/s one way."""
-        total = 0.0
-        for a, hops in zip(self.operands, self.hops):
-            n_bytes = bytes_each(self.dtype) * prod(self.sizes[d] for d in a.dims) if hops else 0
-            total += sum(max(hop * h.move.hops, n_bytes * h.move.bytes / W) for h in hops if h.move)
-        return total
+        return sum(r.seconds(n, W, hop) for n, r in zip(self.case.whole, self.routes))
 
     def __str__(self) -> str:
         return "\n".join(str(s) for s in self.steps)
 
 
+@formula
 def plans(
     A, B, C, sizes: Mapping[str, Count], mesh: Mesh, dtype: str = "bf16", limit: float | None = None
 ) -> list[Plan]:
@@ -147,13 +136,14 @@ def plans(
     """
     case = Case.of(A, B, C, sizes, mesh, dtype)
     found = [
-        Plan(case.operands, local, (a.hops, b.hops, c), case.sizes, mesh, dtype)
+        Plan(case, local, three)
         for local, (to_a, to_b, to_c) in case.ways(limit is not None)
-        for a, b, c in product(to_a, to_b, finished(to_c, mesh, case.grained[2]))
+        for three in product(to_a, to_b, finished(to_c, mesh, case.grained[2]))
     ]
     return [p for p in found if p.peak <= limit] if limit is not None else found
 
 
+@formula
 def cheapest(
     A, B, C, sizes: Mapping[str, Count], mesh: Mesh, chip: Chip, dtype: str = "bf16", limit: float | None = None
 ) -> Plan:
@@ -186,11 +176,13 @@ def cheapest(
     return min(found, key=lambda p: order(p.time(chip)))
 
 
+@formula
 def between_slices(mesh: Mesh) -> bool:
     """Whether some axis of a mesh lies over the network."""
     return any(a.link == "dcn" for a in mesh.wires(mesh.names))
 
 
+@formula
 @dataclass(frozen=True)
 class Case:
     """A product that is to be planned."""
@@ -265,7 +257,7 @@ class Case:
             fitting = [[r for r, held in zip(*both) if held <= most] for both in zip(three, on_routes)]
             if all(fitting) and at_product <= most:
                 chosen = (_fastest(*one, chip) for one in zip(fitting, self.whole))
-                yield Plan(self.operands, local, tuple(r.hops for r in chosen), self.sizes, self.mesh, self.dtype)
+                yield Plan(self, local, tuple(chosen))
 
     def least(self, way) -> float:
         """Bytes that the plans of one local product need at least."""
@@ -278,11 +270,13 @@ def _fastest(routes: list[Route], n_bytes: float, chip: Chip) -> Route:
     return min(routes, key=lambda r: (float(f"{r.seconds(n_bytes, chip.link_bandwidth, chip.hop):.9g}"), len(r.hops)))
 
 
+@formula
 def order(t: Time) -> tuple[float, float]:
     """What plans are ranked by, to nine digits so that rounding decides nothing."""
     return float(f"{t.lower:.9g}"), float(f"{t.upper:.9g}")
 
 
+@formula
 def sizes_of(*arrays: tuple) -> dict[str, int]:
     """Sizes of dimensions from (array, shape) pairs; a dimension that two arrays share has one size.
 
@@ -324,6 +318,7 @@ def _roles(A: Sharding, B: Sharding, C: Sharding) -> tuple[str, str, str]:
     return next(d for d in A.dims if d != j), j, next(d for d in B.dims if d != j)
 
 
+@formula
 def local_products(ijk, dims, mesh: Mesh) -> Iterator[tuple[State, State, State]]:
     """Every sharding of the operands that a local product can take, with that of its result."""
     i, j, k = ijk
@@ -349,24 +344,24 @@ def _ways(starts, dims, ijk, mesh: Mesh, grained, memory: bool) -> tuple:
     return tuple(out)
 
 
-def finished(found: tuple[Route, ...], mesh: Mesh, grains) -> tuple[tuple[Hop, ...], ...]:
-    """The hops of routes, and beside those with an AllReduce the same with a ReduceScatter and an AllGather, once each."""
-    return tuple(dict.fromkeys(hops for r in found for hops in (r.hops, *_deferred(r.hops, mesh, grains))))
+@formula
+def finished(routes: tuple[Route, ...], mesh: Mesh, grains) -> tuple[Route, ...]:
+    """Routes, and beside those with an AllReduce the same with a ReduceScatter and an AllGather, once each."""
+    both = {x.hops: x for r in routes for x in (r, *_deferred(r, mesh, grains))}
+    return tuple(both.values())
 
 
-def _deferred(hops: tuple[Hop, ...], mesh: Mesh, grains) -> Iterator[tuple[Hop, ...]]:
+def _deferred(route: Route, mesh: Mesh, grains) -> Iterator[Route]:
     """An AllReduce as a ReduceScatter and an AllGather, for each dimension that divides."""
-    for at, h in enumerate(hops):
-        if h.kind == "AllReduce":
-            axes, un = h.after
-            for d in range(len(grains)):
-                between = ((*axes[:d], axes[d] + h.axes, *axes[d + 1 :]), un)
-                halves = (
-                    step("ReduceScatter", h.before, between, mesh, grains),
-                    step("AllGather", between, h.after, mesh, grains),
-                )
-                if all(halves):
-                    yield hops[:at] + halves + hops[at + 1 :]
-
-
-entries(__name__)
+    for at, h in enumerate(route.hops):
+        axes, un = h.after
+        for d in range(len(grains)) if h.kind == "AllReduce" else ():
+            between = ((*axes[:d], axes[d] + h.axes, *axes[d + 1 :]), un)
+            halves = ("ReduceScatter", h.before, between), ("AllGather", between, h.after)
+            steps = [edge(*half, mesh, grains) for half in halves]
+            if all(steps):
+                whole = [edge(x.kind, x.before, x.after, mesh, grains) for x in route.hops]
+                longer = Route()
+                for x in (*whole[:at], *steps, *whole[at + 1 :]):
+                    longer = longer.then(*x)
+                yield longer

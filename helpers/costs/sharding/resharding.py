@@ -15,11 +15,11 @@ from functools import cache, cached_property, lru_cache
 from itertools import combinations, permutations
 from math import gcd, prod
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.roofline import Move
 
+from .collective_prices import in_two_tiers, parted
 from .collectives import Collective
-from .collectives_between_slices import in_two_tiers, parted
 from .sharded_array import Mesh, Sharding
 
 FREE = ("Slice", "Matmul")
@@ -27,6 +27,7 @@ FREE = ("Slice", "Matmul")
 State = tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]  # axes of each dimension, unreduced axes in mesh order
 
 
+@formula
 @dataclass(frozen=True)
 class Step:
     """One step of a plan on one array.
@@ -59,6 +60,7 @@ class Step:
         return f"{self.kind}_{over} {self.before} -> {self.after}"
 
 
+@formula
 @dataclass(frozen=True)
 class Hop:
     """A step between two states, without names: what the search works with. `to` and `dim` number the dimensions."""
@@ -73,6 +75,7 @@ class Hop:
     across: float = 0.0  # bytes over a chip's network, of the same
 
 
+@formula
 @dataclass(frozen=True)
 class Route:
     """Hops one after the other, and what they cost for an array that has one byte in all.
@@ -128,6 +131,7 @@ class Route:
         )
 
 
+@formula
 def state(a: Sharding, mesh: Mesh) -> State:
     """The sharding without its names."""
     return a.axes, tuple(sorted(a.unreduced, key=mesh.names.index))
@@ -139,6 +143,7 @@ def named(name: str, dims: tuple[str, ...], s: State) -> Sharding:
     return Sharding(name, dims, *s)
 
 
+@formula
 def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mesh) -> tuple[Step, ...]:
     """The steps that turn one sharding of an array into another and put fewest bytes on links, for large arrays.
 
@@ -165,16 +170,19 @@ def steps(before: Sharding, after: Sharding, sizes: Mapping[str, int], mesh: Mes
     return tuple(spell(h, before.name, before.dims) for h in least.hops)
 
 
+@formula
 def spell(h: Hop, name: str, dims: tuple[str, ...]) -> Step:
     """The step with its names."""
     return Step(h.kind, name, h.axes, dims[h.dim], dims[h.to], named(name, dims, h.before), named(name, dims, h.after))
 
 
+@formula
 def grain(dims: tuple[str, ...], sizes: Mapping[str, int], mesh: Mesh) -> tuple[int, ...]:
     """All of the sizes that decides what divides them: their common divisors with the number of devices."""
     return tuple(gcd(sizes[d], mesh.devices) for d in dims)
 
 
+@formula
 def routes(before: State, after: State, mesh: Mesh, grains: tuple[int, ...], memory: bool = False) -> tuple[Route, ...]:
     """The routes from state to state that may take least time at some size on some chip; with `memory` in some memory too.
 
@@ -186,9 +194,12 @@ def routes(before: State, after: State, mesh: Mesh, grains: tuple[int, ...], mem
     return _routes(before, mesh, grains, memory).get(after, ())
 
 
-def step(kind: str, before: State, after: State, mesh: Mesh, grains: tuple[int, ...]) -> Hop | None:
-    """The step of this kind from state to state, if there is one."""
-    return next((h for h, *_ in _edges(before, mesh, grains) if (h.kind, h.after) == (kind, after)), None)
+@formula
+def edge(
+    kind: str, before: State, after: State, mesh: Mesh, grains: tuple[int, ...]
+) -> tuple[Hop, float, float] | None:
+    """The step of this kind from state to state, if there is one, and what a device holds before and after of one byte."""
+    return next((x for x in _edges(before, mesh, grains) if (x[0].kind, x[0].after) == (kind, after)), None)
 
 
 @lru_cache(maxsize=4096)
@@ -211,51 +222,69 @@ def _routes(source: State, mesh: Mesh, grains: tuple[int, ...], memory: bool) ->
 
 
 @lru_cache(maxsize=65536)
-def _edges(here: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[tuple[Hop, float, float], ...]:
-    """Every step that can be taken from a state, with what a device holds before and after of an array of one byte."""
+def _edges(before: State, mesh: Mesh, grains: tuple[int, ...]) -> tuple[tuple[Hop, float, float], ...]:
+    """Every step from a state to one that divides, with what a device holds before and after of an array of one byte."""
     share = lambda s: 1 / prod(mesh.size(cut) for cut in s[0])  # noqa: E731
-    return tuple((h, share(here), share(h.after)) for h in _hops(here, mesh, grains))
+    out, held = [], share(before)
+    for kind, axes, dim, to, after in (*_changes(before, mesh), *_exchanges(before, mesh)):
+        if any(g % mesh.size(cut) for g, cut in zip(grains, after[0])):
+            continue
+        move, across, then = None, 0.0, share(after)
+        if kind != "Slice":
+            whole = {"AllGather": then, "AllToAll": held * mesh.size(axes)}.get(kind, held)
+            move, network = in_two_tiers(kind, whole, *parted(mesh.wires(axes)))
+            across = network.bytes
+        out.append((Hop(kind, axes, dim, to, before, after, move, across), held, then))
+    return tuple(out)
 
 
-def _hops(here: State, mesh: Mesh, grains: tuple[int, ...]) -> Iterator[Hop]:
-    """Every step that can be taken from a state."""
-    axes, unreduced = here
+Change = tuple[str, tuple[str, ...], int, int, State]  # kind, axes, dim, to and the state after a step, as in `Hop`
+
+
+def _changes(before: State, mesh: Mesh) -> Iterator[Change]:
+    """Axes join or leave the minor end of a subscript, or move to another; partial sums are added up."""
+    axes, unreduced = before
     free = [a for a in mesh.names if a not in unreduced and not any(a in cut for cut in axes)]
+    put = lambda axes, d, cut: (*axes[:d], cut, *axes[d + 1 :])  # noqa: E731
     for d in range(len(axes)):
         for cut in (c for n in range(1, len(free) + 1) for c in permutations(free, n)):
-            yield from _hop("Slice", cut, d, d, here, (_with(axes, d, axes[d] + cut), unreduced), mesh, grains)
+            yield "Slice", cut, d, d, (put(axes, d, axes[d] + cut), unreduced)
         for k in range(len(axes[d])):
             left, gone = axes[d][:k], axes[d][k:]
-            without = _with(axes, d, left)
-            yield from _hop("AllGather", gone, d, d, here, (without, unreduced), mesh, grains)
+            without = put(axes, d, left)
+            yield "AllGather", gone, d, d, (without, unreduced)
             for e in range(len(axes)):
                 if e != d:
-                    moved = (_with(without, e, axes[e] + gone), unreduced)
-                    yield from _hop("AllToAll", gone, d, e, here, moved, mesh, grains)
+                    yield "AllToAll", gone, d, e, (put(without, e, axes[e] + gone), unreduced)
     for n in range(1, len(unreduced) + 1):
         for some in combinations(unreduced, n):
             rest = tuple(a for a in unreduced if a not in some)
-            yield from _hop("AllReduce", some, 0, 0, here, (axes, rest), mesh, grains)
+            yield "AllReduce", some, 0, 0, (axes, rest)
             for d in range(len(axes)):
                 for order in permutations(some):
-                    yield from _hop(
-                        "ReduceScatter", order, d, d, here, (_with(axes, d, axes[d] + order), rest), mesh, grains
-                    )
-    yield from _exchanges(here, mesh, grains)
+                    yield "ReduceScatter", order, d, d, (put(axes, d, axes[d] + order), rest)
 
 
-def _exchanges(here: State, mesh: Mesh, grains: tuple[int, ...]) -> Iterator[Hop]:
+def _exchanges(before: State, mesh: Mesh) -> Iterator[Change]:
     """Permutes: the same local shape with other axes, or the same axes in another order."""
-    axes, unreduced = here
+    axes, unreduced = before
     sizes = [mesh.size(cut) for cut in axes]
-    if prod(sizes) == 1:
-        return
+
+    def place(axes, a: str):
+        """The dimension that an axis cuts, and how many blocks further one step along the axis leads."""
+        return next(((d, mesh.size(cut[cut.index(a) + 1 :])) for d, cut in enumerate(axes) if a in cut), None)
+
     usable = tuple(a for a in mesh.names if a not in unreduced)
-    for other in _cuts(usable, len(axes), mesh):
+    for other in _cuts(usable, len(axes), mesh) if prod(sizes) > 1 else ():
         if other != axes and [mesh.size(cut) for cut in other] == sizes:
-            moved = tuple(a for a in mesh.names if mesh[a] > 1 and _place(axes, a, mesh) != _place(other, a, mesh))
-            kind = "Permute" if moved else "Slice"  # only axes of one device change their places: nothing is sent
-            yield from _hop(kind, moved, 0, 0, here, (other, unreduced), mesh, grains)
+            moved = tuple(a for a in mesh.names if mesh[a] > 1 and place(axes, a) != place(other, a))
+            yield (
+                "Permute" if moved else "Slice",
+                moved,
+                0,
+                0,
+                (other, unreduced),
+            )  # axes of one device: nothing is sent
 
 
 @cache
@@ -271,6 +300,7 @@ def _cuts(usable: tuple[str, ...], dims: int, mesh: Mesh) -> tuple[tuple[tuple[s
     )
 
 
+@formula
 def shardings(name: str, dims: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
     """Every sharding of an array on a mesh, without partial sums.
 
@@ -280,28 +310,3 @@ def shardings(name: str, dims: tuple[str, ...], mesh: Mesh) -> list[Sharding]:
     11
     """
     return [named(name, tuple(dims), (axes, ())) for axes in _cuts(mesh.names, len(dims), mesh)]
-
-
-def _hop(kind, axes, dim, to, before: State, after: State, mesh: Mesh, grains) -> Iterator[Hop]:
-    """The step, if every dimension still divides."""
-    if any(g % mesh.size(cut) for g, cut in zip(grains, after[0])):
-        return
-    held, then = (1 / prod(mesh.size(cut) for cut in s[0]) for s in (before, after))
-    if kind == "Slice":
-        yield Hop(kind, axes, dim, to, before, after, None)
-    else:  # a collective of an array that has one byte in all
-        whole = {"AllGather": then, "AllToAll": held * mesh.size(axes)}.get(kind, held)
-        move, across = in_two_tiers(kind, whole, *parted(mesh.wires(axes)))
-        yield Hop(kind, axes, dim, to, before, after, move, across.bytes)
-
-
-def _with(axes, d: int, cut: tuple[str, ...]):
-    return (*axes[:d], cut, *axes[d + 1 :])
-
-
-def _place(axes, a: str, mesh: Mesh):
-    """The dimension that an axis cuts, and how many blocks further one step along the axis leads."""
-    return next(((d, mesh.size(cut[cut.index(a) + 1 :])) for d, cut in enumerate(axes) if a in cut), None)
-
-
-entries(__name__)

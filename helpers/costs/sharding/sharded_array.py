@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from helpers.arguments import entries, whole
+from helpers.arguments import formula, whole
 from helpers.costs.rooflines.hardware import Slice
 from helpers.numeric import floor, plain, where
 
@@ -23,6 +23,7 @@ WIDTH = {
 }  # fmt: skip
 
 
+@formula
 def bytes_each(dtype: str) -> float:
     """Bytes of one number.
 
@@ -34,11 +35,13 @@ def bytes_each(dtype: str) -> float:
     return WIDTH[dtype]
 
 
+@formula
 @dataclass(frozen=True)
 class Axis:
     """`n` chips in a row along one axis of the torus: a ring if `wraps`, else a line.
 
-    link  "ici", or "dcn" for an axis whose chips are in as many slices, joined by the network between them; no torus has it
+    link    "ici", or "dcn" for an axis whose chips are in as many slices, joined by the network between them; no torus has it
+    stride  the axis takes every so manieth chip of a row, and shares its links with as many others
 
     >>> Axis(4), Axis(2, False, "dcn")
     (Axis(n=4, wraps=True), Axis(n=2, wraps=False, link='dcn'))
@@ -47,6 +50,7 @@ class Axis:
     n: int
     wraps: bool = True
     link: str = "ici"
+    stride: int = 1
 
     def __post_init__(self):
         whole(n=self.n)
@@ -55,7 +59,8 @@ class Axis:
 
     def __repr__(self) -> str:
         network = "" if self.link == "ici" else f", link={self.link!r}"
-        return f"Axis(n={self.n}, wraps={self.wraps}{network})"
+        apart = "" if plain(self.stride) and self.stride == 1 else f", stride={self.stride}"
+        return f"Axis(n={self.n}, wraps={self.wraps}{network}{apart})"
 
     @property
     def steps(self):
@@ -67,6 +72,7 @@ class Axis:
         return where(self.wraps, floor(self.n / 2), self.n - 1)
 
 
+@formula
 class Mesh:
     """Devices in a grid with named axes: `Mesh({"X": 4, "Y": 2})`.
 
@@ -147,6 +153,7 @@ class Mesh:
         return f"Mesh({', '.join(f'{n}={s}' for n, s in self.sizes.items())})"
 
 
+@formula
 @dataclass(frozen=True)
 class Sharding:
     """An array's dimensions, the mesh axes that cut each of them, and the axes over which it is a partial sum.
@@ -273,6 +280,7 @@ _ARRAY = re.compile(r"\s*(?P<name>[A-Za-z]\w*)\s*\[(?P<dims>[^\[\]]*)\]\s*(?:\{\
 _DIM = re.compile(r"\s*([A-Za-z][A-Za-z0-9']*)(?:_\{?([A-Z]+)\}?)?\s*")
 
 
+@formula
 def parse(text: "str | Sharding") -> Sharding:
     """The sharding that a text in the notation describes; `str` prints it back.
 
@@ -294,6 +302,3 @@ def parse(text: "str | Sharding") -> Sharding:
         raise ValueError(f"{text!r} is not in the notation; write an array as A[I_X, J_YZ] or A[I, J] {{U_X}}")
     axes = tuple(tuple(p[2] or "") for p in parts)
     return Sharding(whole["name"], tuple(p[1] for p in parts), axes, tuple(whole["un"] or ""))
-
-
-entries(__name__)

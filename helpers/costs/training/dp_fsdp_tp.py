@@ -5,7 +5,7 @@ B is tokens in the batch of all chips. X chips share the batch, Y chips share F,
 the torus that they take. W is bytes/s of one link in one direction, and alpha = C/(2W): FLOPs per byte over ONE torus axis,
 whose rings go both ways: `Chip.alpha_ici()`, v5p 2550. What goes over the data-centre network has W_dcn, one direction.
 Of a batch that goes through in microbatches, B is the tokens of ONE of them: FSDP and TP send for each anew
-(`gradient_accumulation`).
+(`closed_forms`).
 
 An algorithm is a list of lines in the notation. FLOPs and collectives are read from its shardings, so what the page
 prints, what the table says and what a program is counted to send are one thing. Beside it stand the sources' closed forms.
@@ -19,12 +19,12 @@ from functools import cache
 from itertools import product
 from math import inf, prod
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.sharding.collectives import Collective, seconds
 from helpers.costs.sharding.sharded_array import Mesh, Sharding, bytes_each, parse
-from helpers.numeric import plain, sqrt
+from helpers.numeric import plain, significant, sqrt
 
 # The lines of FSDP+TP. Other strategies drop axes, and with them the collectives that have none left.
 # A star marks what nothing waits for: it can run beside the products before it or after it.
@@ -54,6 +54,7 @@ ReduceScatter_y  dIn[B_x, D] {U_y} -> dIn[B_x, D_y]
 STRATEGIES = {"DP": ("X", "", ""), "FSDP": ("X", "", "X"), "TP": ("", "Y", ""), "FSDP+TP": ("X", "Y", "X")}
 
 
+@formula
 @dataclass(frozen=True)
 class Line:
     """One line of an algorithm.
@@ -75,7 +76,7 @@ class Line:
         if self.kind != "Matmul":
             return 0
         cut = {d: axes for a in self.operands for d, axes in zip(a.dims, a.axes)}
-        return 2 * prod(sizes[d] / _n(axes, n) for d, axes in cut.items())
+        return 2 * prod(sizes[d] / prod(n[a] for a in axes) for d, axes in cut.items())
 
     def bytes(self, sizes: Mapping[str, float], n: Mapping[str, int], dtype: str = "bf16"):
         """Bytes of the array on one device where it is whole along the axes; twice those for an AllReduce; 0 for a product."""
@@ -83,7 +84,8 @@ class Line:
             return 0
         whole = self.result if self.kind == "AllGather" else self.operands[0]
         times = 2 if self.kind == "AllReduce" else 1
-        return times * bytes_each(dtype) * prod(sizes[d] / _n(axes, n) for d, axes in zip(whole.dims, whole.axes))
+        local = prod(sizes[d] / prod(n[a] for a in axes) for d, axes in zip(whole.dims, whole.axes))
+        return times * bytes_each(dtype) * local
 
     def collective(self, sizes: Mapping[str, int], mesh: Mesh, dtype: str = "bf16") -> Collective:
         """What it sends, as `helpers.trace` counts it; not for a product."""
@@ -97,6 +99,7 @@ class Line:
         return f"{does:<15} {beside} {' · '.join(map(str, self.operands))} -> {self.result}"
 
 
+@formula
 @dataclass(frozen=True)
 class Algorithm:
     """One training step of the layer, on each device: the lines of its forward and of its backward pass."""
@@ -141,13 +144,13 @@ def algorithm(strategy: str, keep: bool = False) -> Algorithm:
 
 def _lines(text: str, axes: Mapping[str, str]) -> Iterator[Line]:
     for row in text.strip().splitlines():
-        does, rest = row.split(maxsplit=1)
+        does, arrays = row.split(maxsplit=1)
         kind, _, over = does.partition("_")
         for small, capital in axes.items():
-            rest = rest.replace(f" {{U_{small}}}", f" {{U_{capital}}}" if capital else "")
-            rest = rest.replace(f"_{small}", f"_{capital}" if capital else "")
-        waits = not rest.startswith("* ")
-        before, after = rest.removeprefix("* ").split(" -> ")
+            arrays = arrays.replace(f" {{U_{small}}}", f" {{U_{capital}}}" if capital else "")
+            arrays = arrays.replace(f"_{small}", f"_{capital}" if capital else "")
+        waits = not arrays.startswith("* ")
+        before, after = arrays.removeprefix("* ").split(" -> ")
         if kind == "Reduce":  # a sum that stays cut over the axis of the weights, or is whole everywhere
             kind, over = ("ReduceScatter" if axes["w"] else "AllReduce"), "x"
         if kind == "Matmul" or axes[over]:
@@ -155,6 +158,7 @@ def _lines(text: str, axes: Mapping[str, str]) -> Iterator[Line]:
             yield Line(kind, tuple(axes.get(over, "")), operands, parse(after), waits)
 
 
+@formula
 @dataclass(frozen=True)
 class Pass:
     """What one device does in a forward or a backward pass of the layer.
@@ -186,6 +190,7 @@ class Pass:
         return Time({"math": self.flops / C} | {a: b / (2 * W * M[a]) for a, b in self.bytes.items()})
 
 
+@formula
 def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf16") -> tuple[Pass, Pass]:
     """The forward and the backward pass of one layer, on one device: a row of the strategy table.
 
@@ -202,13 +207,14 @@ def cost(strategy: str, B, D, F, X=1, Y=1, keep: bool = False, dtype: str = "bf1
         raise ValueError(f"{strategy} has no axis {unused[0]}: its axes are {' and '.join(used)}")
     return tuple(
         Pass(
-            sum(a.flops(sizes, n) for a in some),
-            {axis: sum(a.bytes(sizes, n, dtype) for a in some if axis in a.axes) for axis in used},
+            sum(a.flops(sizes, n) for a in one_way),
+            {axis: sum(a.bytes(sizes, n, dtype) for a in one_way if axis in a.axes) for axis in used},
         )
-        for some in (lines.forward, lines.backward)
+        for one_way in (lines.forward, lines.backward)
     )
 
 
+@formula
 def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: bool = False, hop: float | None = None):
     """Seconds of the forward and of the backward pass on the mesh's own rings and lines, with latency: a `Time` for each.
 
@@ -237,6 +243,7 @@ def times(strategy: str, B: int, D: int, F: int, mesh: Mesh, chip: Chip, keep: b
 # FLOPs and at most twice the bytes, so it is no stricter.
 
 
+@formula
 def data_ratio(B, N, alpha, M, micro=1):
     """T_math / T_comms of data parallelism or FSDP: tokens of a chip against alpha / M (of the backward pass for DP).
 
@@ -251,11 +258,13 @@ def data_ratio(B, N, alpha, M, micro=1):
     return B * M / (N * alpha * micro)
 
 
+@formula
 def tensor_ratio(F, N, alpha, M):
     """T_math / T_comms of tensor parallelism over N chips: the batch does not matter."""
     return F * M / (N * alpha)
 
 
+@formula
 def mixed_ratio(B, F, N, alpha, M_X, M_Y):
     """T_math / T_comms of FSDP+TP at the best real X, both axes' collectives at once: it grows with the square ROOT of B.
 
@@ -265,6 +274,7 @@ def mixed_ratio(B, F, N, alpha, M_X, M_Y):
     return sqrt(B * F * M_X * M_Y / N) / alpha
 
 
+@formula
 def data_batch(alpha, M):
     """Tokens of one chip, in each microbatch, from which data parallelism or FSDP is bound by arithmetic.
 
@@ -274,6 +284,7 @@ def data_batch(alpha, M):
     return alpha / M
 
 
+@formula
 def tensor_limit(F, alpha, M):
     """Chips over which tensor parallelism stays bound by arithmetic: M·F/alpha. No batch helps.
 
@@ -283,6 +294,7 @@ def tensor_limit(F, alpha, M):
     return M * F / alpha
 
 
+@formula
 def X_opt(B, F, N, M_X, M_Y):
     """The real X that makes FSDP's and TP's collectives take equally long: of N chips, those that share the batch.
 
@@ -294,6 +306,7 @@ def X_opt(B, F, N, M_X, M_Y):
     return sqrt(B / F * (M_X / M_Y) * N)
 
 
+@formula
 def mixed_batch(F, alpha, M_X, M_Y):
     """Tokens of one chip, in each microbatch, from which FSDP+TP at the best real X is bound by arithmetic: alpha² / (M_X·M_Y·F).
 
@@ -303,6 +316,7 @@ def mixed_batch(F, alpha, M_X, M_Y):
     return alpha * alpha / (M_X * M_Y * F)
 
 
+@formula
 def chips_limit(B, least):
     """Chips that a fixed batch keeps busy, from the least tokens that one chip needs: more of them wait for collectives.
 
@@ -314,6 +328,7 @@ def chips_limit(B, least):
     return B / least
 
 
+@formula
 def slice_batch(alpha_dcn, pods=inf):
     """Tokens of one slice from which data parallelism over the data-centre network is bound by arithmetic: (1 - 1/pods)·C/W_dcn.
 
@@ -335,6 +350,7 @@ def slice_batch(alpha_dcn, pods=inf):
     return (1 - 1 / pods) * alpha_dcn
 
 
+@formula
 def best_split(B, F, N: Count, M_X=2, M_Y=1) -> tuple[int, ...]:
     """Every whole X, dividing N, whose slower collective is as fast as can be: usually one, both in a tie.
 
@@ -347,48 +363,27 @@ def best_split(B, F, N: Count, M_X=2, M_Y=1) -> tuple[int, ...]:
     return tuple(X for X, t in comms.items() if t == min(comms.values()))
 
 
-def meshes(s: Slice) -> Iterator[Mesh]:
-    """Every mesh of X and Y that gives each of them whole axes of the slice, all to one of them included.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> sorted((m["X"], m["Y"]) for m in meshes(Slice(chip("v5p"), (4, 4, 8))))[:4]
-    [(1, 128), (4, 32), (4, 32), (8, 16)]
-    """
-    every = Mesh.on(s, {chr(ord("A") + i): (i,) for i in range(len(s.shape))})
-    one = Mesh({"A": 1}).wires("A")
-    for chosen in product("XY", repeat=len(s.shape)):
-        laid = {a: tuple(w for n, c in zip(every.names, chosen) if c == a for w in every.wires(n)) for a in "XY"}
-        yield Mesh({a: wires or one for a, wires in laid.items()})
-
-
+@formula
 def best_mesh(B: int, D: int, F: int, s: Slice) -> Mesh:
     """The mesh of whole axes on which a step of the layer by FSDP+TP takes least, all overlapped, then least in a row.
+
+    Each axis of the slice goes to X or to Y. `layout_search` has the same question for a whole model, in estimated seconds.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> best_mesh(48000, 8192, 32768, Slice(chip("v5p"), (4, 4, 4)))
     Mesh(X=16, Y=4)
     """
-    sizes = {"B": B, "D": D, "F": F}
-
-    def fits(mesh: Mesh) -> bool:
-        X, Y = mesh["X"], mesh["Y"]
-        return B % X == D % X == D % Y == F % Y == 0
-
-    found = [m for m in meshes(s) if fits(m)]
-    if not found:
+    sizes, taken = {"B": B, "D": D, "F": F}, {}
+    every = Mesh.on(s, {chr(ord("A") + i): (i,) for i in range(len(s.shape))})
+    alone = Mesh({"A": 1}).wires("A")
+    for chosen in product("XY", repeat=len(s.shape)):
+        laid = {a: tuple(w for n, c in zip(every.names, chosen) if c == a for w in every.wires(n)) for a in "XY"}
+        mesh = Mesh({a: wires or alone for a, wires in laid.items()})
+        if B % mesh["X"] == D % mesh["X"] == D % mesh["Y"] == F % mesh["Y"] == 0:
+            both = times("FSDP+TP", B, D, F, mesh, s.chip)
+            taken[mesh] = tuple(significant(sum(seconds)) for seconds in zip(*((t.lower, t.upper) for t in both)))
+    if not taken:
         raise ValueError(
             f"no split of {s.chips} chips over X and Y divides {sizes}: choose sizes with more factors of 2"
         )
-
-    def taken(mesh: Mesh) -> tuple[float, float]:
-        both = times("FSDP+TP", B, D, F, mesh, s.chip)
-        return float(f"{sum(t.lower for t in both):.9g}"), float(f"{sum(t.upper for t in both):.9g}")
-
-    return min(found, key=taken)
-
-
-def _n(axes: tuple[str, ...], n: Mapping[str, int]):
-    return prod(n[a] for a in axes)
-
-
-entries(__name__)
+    return min(taken, key=taken.__getitem__)

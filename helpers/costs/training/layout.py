@@ -1,4 +1,4 @@
-"""How a training step lies over chips: a `Layout`, and the wires that each of its axes gets (chapter 4).
+"""How a training step lies over chips: a `Layout`, and the group of chips along each of its axes (chapter 4).
 
 The axes of a layout lie along the slice in one order, neighbours first: tp, cp, ep, fsdp, dp, pp, as in a mesh whose
 last axis is tp. An axis that takes a whole axis of the torus has its ring; one that takes a part has a line, and one
@@ -7,18 +7,22 @@ GPUs: an axis lies inside an NVSwitch domain as far as it can and goes over the 
 and the other axes lie across them. On TPUs pods are copies of the slice, which share the batch over the network.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, reduce
+from functools import cache, reduce
 from math import prod
 from operator import mul
 
-from helpers.arguments import Count, entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.rooflines.tiers import Tier, tiers
-from helpers.numeric import floor, maximum, minimum, plain, where
+from helpers.costs.rooflines.machines import Tier, tiers
+from helpers.costs.sharding.collective_prices import Group, adjacent, in_domains, on_torus
+from helpers.costs.sharding.sharded_array import Axis
+from helpers.costs.transformers.training_memory_bytes import POLICIES
+from helpers.numeric import maximum, minimum, plain, where
 
-from .pipeline_orders import SCHEDULES
+from .pipeline_schedules import SCHEDULES
 
 AXES = ("tp", "cp", "ep", "fsdp", "dp", "pp")
 NUMBERS = (*AXES, "pods", "zero", "microbatches", "v")
@@ -26,16 +30,7 @@ OFFLOADS = ("", "activations", "optimizer")
 OPTIMIZERS = ("Adam", "Muon")
 
 
-def divisors(n: Count) -> list[int]:
-    """What divides n, in order.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    low = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
-    return low + [n // d for d in reversed(low) if d * d != n]
-
-
+@formula
 @dataclass(frozen=True)
 class Bytes:
     """Bytes that each number takes: of weights, gradients and activations, and of the optimizer's state of a parameter.
@@ -56,12 +51,9 @@ class Bytes:
 BF16 = Bytes()
 MASTER = Bytes(state=12)
 """bf16 weights and gradients, two moments and a master copy in float32: the 16 bytes of "ZeRO" (2020), section 3."""
-ADAM8 = Bytes(state=2)
-"""Two moments of 8 bits each (Dettmers et al., "8-bit Optimizers", 2022); their scales, four bytes for 2048 numbers, are left out."""
-MUON = Bytes(state=4)
-"""One momentum in float32, for all matrices (Jordan et al., "Muon", 2024); tables of the vocabulary have Adam's two in fact."""
 
 
+@formula
 @dataclass(frozen=True)
 class Layout:
     """How a training step lies over chips. Numbers may be arrays of layouts, which are not checked.
@@ -77,11 +69,11 @@ class Layout:
            3 weights too. They are the chips along dp, ep (but for experts) and cp
     microbatches  of a step, in sequence: how many, not how large
     v         stages of the pipeline on each device, if the schedule is "interleaved"
-    schedule  of the pipeline, if pp > 1: `pipeline_orders.SCHEDULES`
+    schedule  of the pipeline, if pp > 1: `pipeline_schedules.SCHEDULES`
     policy    what is kept for the backward pass: `training_memory_bytes.POLICIES`; T·S weights only if attention stores them
     sequence_parallel  between blocks tp shares the tokens; without it each of its chips has them all
     products  the type in which products with weights multiply: "bf16", "fp8", "mxfp8", "nvfp4", "int8"
-    stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, `ADAM8`, `MUON`
+    stored    bytes of what is stored, which is another matter: `BF16`, `MASTER`, or others
     optimizer  "Adam", or "Muon", whose products with matrices take time too
     offload   what lives in the host's memory: "" nothing, "activations", or "optimizer"
 
@@ -145,6 +137,88 @@ class Layout:
         return " ".join(_changed(self)) or "one chip"
 
 
+@formula
+@dataclass(frozen=True)
+class Spelling:
+    """What may stand behind a name in a layout that is typed: a whole number, one of `words`, or any word if these are None.
+
+    before  what a layout has that does not say it
+    """
+
+    before: int | bool | str
+    words: tuple[str, ...] | None = ()
+    least: int = 1
+    most: int | None = None
+
+    @property
+    def range(self) -> str:
+        """What may be typed, in words.
+
+        >>> [GRAMMAR[name].range for name in ("tp", "zero", "sequence_parallel")]
+        ['a whole number from 1', '0, 1, 2 or 3', 'True or False']
+        """
+        words = [str(n) for n in range(self.least, self.most + 1)] if self.most is not None else self.words
+        return f"{', '.join(words[:-1])} or {words[-1]}" if words else f"a whole number from {self.least}"
+
+    def value(self, text: str) -> int | bool | str | None:
+        """What a text means; None if it may not stand there."""
+        if self.words is None:
+            return text
+        if self.words:
+            return (text == "True" if isinstance(self.before, bool) else text) if text in self.words else None
+        # Pages read the same texts: no digits but these, and no number that JavaScript would round.
+        number = int(text) if re.fullmatch("[0-9]{1,7}", text) else -1
+        return number if number >= self.least and (self.most is None or number <= self.most) else None
+
+
+_WORDS = {
+    "sequence_parallel": ("True", "False"), "schedule": SCHEDULES, "policy": POLICIES, "products": None,
+    "optimizer": OPTIMIZERS, "offload": OFFLOADS[1:],
+}  # fmt: skip
+GRAMMAR = {
+    f.name: Spelling(f.default, _WORDS.get(f.name, ()), int(f.name != "zero"), 3 if f.name == "zero" else None)
+    for f in fields(Layout)
+    if f.name != "stored"
+}
+"""The names of a layout that is typed, and what may stand behind each."""
+
+
+@formula
+def read(
+    text: str, sentences: Mapping[str, str], grammar: Mapping[str, Spelling] = GRAMMAR
+) -> dict[str, int | bool | str]:
+    """What a layout says that is typed as tp=8,fsdp=4 or with spaces; ValueError with one of the sentences if it is nonsense.
+
+    sentences  for "unknown", "twice" and "value", and for "elsewhere": a name of `GRAMMAR` that this grammar leaves out. They may
+               quote {part}, {name}, {value}, {names} and {range}
+
+    >>> read("tp=8, fsdp=4 policy=matmuls", {})
+    {'tp': 8, 'fsdp': 4, 'policy': 'matmuls'}
+    >>> read("zero=4", {"value": "{name} is {range}, not {value}"})
+    Traceback (most recent call last):
+    ValueError: zero is 0, 1, 2 or 3, not 4
+    """
+    values: dict[str, int | bool | str] = {}
+    for part in filter(None, re.split(r"[,\s]+", text)):
+        name, _, typed = part.partition("=")
+        spelling, wrong = grammar.get(name), ""
+        value = spelling.value(typed) if spelling else None
+        if spelling is None:
+            wrong = "elsewhere" if name in GRAMMAR else "unknown"
+        elif not typed:
+            wrong = "unknown"
+        elif name in values:
+            wrong = "twice"
+        elif value is None:
+            wrong = "value"
+        if wrong:
+            by = {"part": part, "name": name, "value": typed, "names": ", ".join(grammar)}
+            raise ValueError(sentences[wrong].format(**by, range=spelling.range if spelling else ""))
+        values[name] = value
+    return values
+
+
+@formula
 def shared(layout: Layout, chip: Chip) -> Layout:
     """A layout whose `pods` are those that share the batch: a GPU's domains do not, its axes lie across them.
 
@@ -155,71 +229,16 @@ def shared(layout: Layout, chip: Chip) -> Layout:
     return layout if chip.axes else replace(layout, pods=1)
 
 
-def _changed(of, where: str = "") -> list[str]:
+def _changed(record, where: str = "") -> list[str]:
     """The fields of a record that are not as they are by default; of a record in it, its own."""
     out = []
-    for f in fields(of):
-        x = getattr(of, f.name)
+    for f in fields(record):
+        x = getattr(record, f.name)
         if isinstance(x, Bytes):
             out += _changed(x, f"{f.name}.")
         elif x != f.default:
             out.append(f"{where}{f.name}={x}")
     return out
-
-
-@dataclass(frozen=True)
-class Wires:
-    """What the chips along one axis, or along several, reach together.
-
-    n          chips
-    rate       bytes/s of an AllGather: bytes of the gathered array over its seconds, as links carry it
-    ports      bytes/s that the worst-placed chip can receive
-    hops       one after the other
-    across     seconds for each byte of an AllToAll, of all shards together
-    neighbour  seconds for each byte that every chip sends to the next one
-    sum_rate   bytes/s of an AllReduce, as links carry it; `out` of a chip, on average; `sum_hops` one after the other
-    far        seconds of `across` that are the network's between so many domains
-    """
-
-    n: float
-    rate: float
-    ports: float
-    hops: float
-    across: float
-    neighbour: float
-    sum_rate: float
-    out: float
-    sum_hops: float
-    far: float = 0.0
-    domains: float = 1.0
-
-    def swap(self, copies):
-        """Seconds for each byte of an AllToAll of tokens, so many copies of each: one is enough for a domain.
-
-        A domain gets none of a token's copies with probability (1 - 1/domains)^copies.
-        """
-        reached = self.domains * (1 - (1 - 1 / self.domains) ** copies) / copies
-        return self.across - self.far * (1 - reached)
-
-    @cached_property
-    def sum(self):
-        """Seconds for each byte of an AllReduce: `costs.sharding.collectives.all_reduce`, and twice `gather` on rings."""
-        more = self.n > 1
-        sends = 2 * (1 - 1 / self.n)
-        return where(more, maximum(1 / where(more, self.sum_rate, 1.0), sends / where(more, self.out, 1.0)), 0.0)
-
-    @cached_property
-    def gather(self):
-        """Seconds for each byte of the whole array of an AllGather or ReduceScatter."""
-        more = self.n > 1
-        return where(
-            more, maximum(1 / where(more, self.rate, 1.0), (1 - 1 / self.n) / where(more, self.ports, 1.0)), 0.0
-        )
-
-
-def _tiers(s: Slice, pods) -> tuple[Tier, ...]:
-    """The axes of the torus, whose copies pods are; of GPUs the NVLink domain, and the network over which axes lie on."""
-    return tiers(s) if s.chip.axes else tiers(s, pods)
 
 
 def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
@@ -230,15 +249,16 @@ def _parts(layout: Layout, over: tuple[Tier, ...]) -> dict[str, list[tuple]]:
         parts, begin = [], 1
         for tier in over:
             end = begin * tier.n
-            first = maximum(low, begin)
-            n = maximum(minimum(high, end) / first, 1)
-            stride = where(n > 1, first / begin, 1)
+            start = maximum(low, begin)
+            n = maximum(minimum(high, end) / start, 1)
+            stride = where(n > 1, start / begin, 1)
             parts.append((n, stride, tier.wraps & (n * stride == tier.n)))
             begin = end
         out[axis], low = parts, high
     return out
 
 
+@formula
 def along(layout: Layout, tiers_of) -> dict[str, list]:
     """Members that each axis has in each tier, if tiers have so many units: axes lie neighbours first.
 
@@ -249,6 +269,7 @@ def along(layout: Layout, tiers_of) -> dict[str, list]:
     return {axis: [n for n, _, _ in parts] for axis, parts in _parts(layout, over).items()}
 
 
+@formula
 def lies(layout: Layout, s: Slice):
     """Whether every axis takes whole rows of the torus: each boundary between axes divides, or is divided by, the torus' own.
 
@@ -257,88 +278,70 @@ def lies(layout: Layout, s: Slice):
     >>> lies(Layout(fsdp=16, tp=4), cube), lies(Layout(dp=2, fsdp=4, tp=8), cube), lies(Layout(tp=3, fsdp=64), cube)
     (True, True, False)
     """
+    over = (
+        tiers(s) if s.chip.axes else tiers(s, layout.pods)
+    )  # a torus, whose copies pods are; a domain and the network
     ok, low = True, 1
     for axis in AXES:
         high = low * getattr(layout, axis)
         begin = 1
-        for tier in _tiers(s, layout.pods):
+        for tier in over:
             end = begin * tier.n
-            first, last = maximum(low, begin), minimum(high, end)
-            ok = ok & ((last <= first) | ((first % begin == 0) & (last % first == 0)))
+            start, stop = maximum(low, begin), minimum(high, end)
+            ok = ok & ((stop <= start) | ((start % begin == 0) & (stop % start == 0)))
             begin = end
         low = high
     return ok
 
 
-def wires(layout: Layout, s: Slice) -> dict[str, Wires]:
-    """The wires of each axis, by its name.
+@formula
+def groups(layout: Layout, s: Slice) -> Callable[..., Group]:
+    """The function that gives the chips along an axis, or along several together, by their names.
 
     >>> from helpers.costs.rooflines.chips import chip
-    >>> cube = Slice(chip("v5p"), (4, 4, 4))
-    >>> w = wires(Layout(fsdp=16, tp=4), cube)           # tp has one ring of 4, fsdp two
-    >>> w["tp"].rate / 1.8e11, w["fsdp"].rate / 1.8e11
-    (1.0, 2.0)
-    >>> w = wires(Layout(fsdp=32, tp=2), cube)           # tp a pair, and fsdp every second chip of that ring besides
-    >>> w["tp"].rate / 9e10, w["fsdp"].rate / 9e10
-    (2.0, 5.0)
+    >>> along = groups(Layout(fsdp=16, tp=4), Slice(chip("v5p"), (4, 4, 4)))       # tp has one ring of 4, fsdp two
+    >>> along("tp").gather, along("fsdp").gather, along("tp", "fsdp").n
+    (0.5, 0.25, 64.0)
+    >>> along = groups(Layout(fsdp=32, tp=2), Slice(chip("v5p"), (4, 4, 4)))  # tp a pair, fsdp every second chip of that ring besides
+    >>> along("tp").gather, round(along("fsdp").gather, 4)
+    (0.5, 0.2153)
     """
-    over = _tiers(s, layout.pods)
-    build, speeds = (_over_torus, (over[0].W,)) if s.chip.axes else (_over_switches, (over[0].W, over[1].W))
-    return {axis: build(parts, *speeds) for axis, parts in _parts(layout, over).items()}
+    if not s.chip.axes:
+        return _through_switches(layout, s.chip, s.chips)
+    parts = _parts(layout, tiers(s))
+
+    @cache
+    def along(*axes: str) -> Group:  # links of several axes add up
+        return on_torus(tuple(Axis(n, wraps, stride=stride) for axis in axes for n, stride, wraps in parts[axis]))
+
+    return along
 
 
-def _over_torus(parts, W) -> Wires:
-    """Rings and lines at once; a part of stride s has 1/s of each link."""
-    rate = ports = hops = across = neighbour = sum_rate = out = sum_hops = 0.0
-    whole = prod(n for n, _, _ in parts)
-    for n, stride, wraps in parts:
-        more = n > 1
-        steps = where(wraps, floor(n / 2), n - 1)
-        rate = rate + where(more, n / (maximum(steps, 1) * stride), 0.0)
-        ports = ports + where(more, where(wraps & (n > 2), 2, 1) / stride, 0.0)
-        hops = hops + steps * stride
-        blocks = where(wraps & (n > 2), (n * n - n % 2) / 8, floor(n / 2) * (n - floor(n / 2)))
-        across = maximum(across, where(more, blocks / (n * whole) * stride, 0.0))
-        neighbour = maximum(neighbour, where(more, stride, 0.0))
-        ring = wraps & (n > 2)
-        sum_rate = sum_rate + where(more, where(ring, n / (2 * maximum(steps, 1)), 1.0) / stride, 0.0)
-        out = out + where(more, where(ring, 2.0, 2 * (n - 1) / n) / stride, 0.0)
-        sum_hops = sum_hops + where(ring, 2 * steps, n - 1) * stride
-    return Wires(whole, rate * W, ports * W, hops, across / W, neighbour / W, sum_rate * W, out * W, sum_hops)
+@formula
+def groups_near(layout: Layout, chip: Chip) -> Callable[..., Group]:
+    """The same where no slice is known: GPUs fill whole domains, and on a torus each axis of a layout is a block of rings.
 
-
-def _over_switches(parts, W, network) -> Wires:
-    """Inside a domain every GPU has W bytes/s; what lies across domains gathers over the network first."""
-    (inside, _, _), (outside, _, _) = parts
-    whole = inside * outside
-    seconds = (1 - 1 / inside) / W + (1 - 1 / outside) / inside / network
-    rate = where(whole > 1, 1 / where(whole > 1, seconds, 1.0), 0.0)
-    far = (1 - 1 / outside) / network / whole
-    across = (1 - 1 / inside) / W / whole + far
-    neighbour = where(outside > 1, 1 / network, where(inside > 1, 1 / W, 0.0))
-    ports, hops = where(whole > 1, W, 0.0), (inside > 1) + 2 * (outside > 1)
-    return Wires(whole, rate, ports, hops, across, neighbour, rate / 2, ports, 2 * hops, far, outside)
-
-
-def together(some: Iterable[Wires], torus: bool) -> Wires:
-    """Several axes as one; inner axes first.
-
-    On a torus their links add up. Through a switch they go over the same one: the outer axis gathers first, and the inner
-    ones then all of it. An AllToAll takes as long as its slowest axis at least, each byte of which is cut by the others.
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> along = groups_near(Layout(tp=4, dp=16), chip("H100"))
+    >>> along("tp").domains, along("dp").domains, along("dp").gather                # two members of dp in a domain
+    (1.0, 8.0, 0.5)
     """
-    some = list(some)
-    n = reduce(mul, (w.n for w in some))
-    hops = sum(w.hops for w in some)
-    across, far = (maximum(*(getattr(w, name) * w.n for w in some)) / n for name in ("across", "far"))
-    if torus:
-        sums = [sum(getattr(w, name) for w in some) for name in ("sum_rate", "out", "sum_hops")]
-        return Wires(n, sum(w.rate for w in some), sum(w.ports for w in some), hops, across, 0.0, *sums)
-    seconds, inner = 0.0, 1
-    for w in some:
-        seconds, inner = seconds + w.gather / inner, inner * w.n
-    rate = where(n > 1, 1 / where(n > 1, seconds, 1.0), 0.0)
-    domains = reduce(mul, (w.domains for w in some))
-    return Wires(n, rate, rate, hops, across, 0.0, rate / 2, rate, 2 * hops, far, domains)
+    if chip.axes:
+        return cache(lambda *axes: adjacent(chip, prod(getattr(layout, axis) for axis in axes)))
+    return _through_switches(layout, chip, chip.pod[0])
 
 
-entries(__name__)
+def _through_switches(layout: Layout, chip: Chip, domain) -> Callable[..., Group]:
+    """Through switches the members of several axes are those of one larger axis: some in a domain of so many chips, the others apart."""
+    size = {axis: getattr(layout, axis) for axis in AXES}
+    inside, apart = {}, 1
+    for axis, n in size.items():  # neighbours are `apart` chips from each other, as far as a domain reaches
+        inside[axis] = 1 if plain(n) and n == 1 else maximum(minimum(n, domain / apart), 1.0)
+        apart = apart * n
+
+    @cache
+    def along(*axes: str) -> Group:
+        members = prod(inside[axis] for axis in axes)
+        return in_domains(members, prod(size[axis] for axis in axes) / members, chip.neighbours)
+
+    return along

@@ -1,242 +1,335 @@
 """The best layout of a training step, by trying all of them (chapter 4).
 
-Every way to write the chips of a slice as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, every policy.
-They are ranked by the estimate of `step_estimate`, and not by a bound, which lets the slowest layouts look like the fastest;
-of those that it cannot tell apart the simplest comes first. `training_step.step` takes arrays, so a search is
-one call for some thousand meshes at a time. These are the only functions of `costs` that need NumPy.
+The layouts of `layout_set` under every policy are ranked by the estimate of `step_estimate`: a bound would let the slowest look like
+the fastest. Of those that it cannot tell apart the simplest comes first (`Rank`). The shell searches here; pages have the same set
+and the same `rank`, which `helpers.live` writes as JavaScript.
+
+`training_step.step` takes arrays, so a search is one call for some thousand meshes at a time. This module and `layout_set` alone
+of `costs` need NumPy.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from math import inf
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.rooflines.machines import LARGEST, Machine, machines
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.training_memory_bytes import POLICIES
-from helpers.numeric import where
+from helpers.numeric import maximum, significant, where
 
-from .layout import AXES, Layout, divisors
-from .operation_seconds import Pace
-from .step_estimate_constants import CONSTANTS, Constants
-from .training_step import Step, rules, step
+from .layout import AXES, Layout
+from .layout_set import ANY, grids, keeps
+from .operation_seconds import CONSTANTS, Constants, Pace
+from .training_step import Step, step
 
 SEARCHED = (*AXES, "zero", "microbatches")
-BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
-ANY = Layout()
+KEPT = POLICIES[:3]  # "nothing" computes all layers again at once: no program of the course's sources does that
 CAREFUL = 1.12  # tp over several domains comes first only if it is more than a tenth faster, `EQUAL` apart: no measured step has it
-LAST = 100.0  # blocks of cp that cannot hide a hop come after all others: that the ring runs then as it is priced is least sure
 EQUAL = 1.01  # estimates that differ by less are equal: no estimate is that good
+NEAR = 1 + 1e-8  # a little more than what `significant` makes equal
 
 
-def factors(n: int, k: int) -> Iterator[tuple[int, ...]]:
-    """Every way to write n as a product of k whole numbers, in order.
+@formula
+def exposed(step: Step, k: Constants = CONSTANTS):
+    """1 where cp's blocks are too short to hide a hop of their ring, at the rates that attention and links reach, else 0.
 
-    >>> list(factors(4, 2)), sum(1 for _ in factors(4096, 6))
-    ([(1, 4), (2, 2), (4, 1)], 6188)
-    """
-    if k == 1:
-        yield (n,)
-        return
-    for d in divisors(n):
-        for rest in factors(n // d, k - 1):
-            yield (d, *rest)
-
-
-def meshes(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: str = "1F1B"):
-    """One array for each axis, of all the meshes that keep the rules with one microbatch or more.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
-    >>> {a: len(x) for a, x in meshes(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4))).items()}
-    {'tp': 194, 'cp': 194, 'ep': 194, 'fsdp': 194, 'dp': 194, 'pp': 194}
-    """
-    import numpy as np
-
-    chips = s.chips if s.chip.axes else s.chips * pods
-    rows = np.array(list(factors(chips, len(AXES))))
-    rows = rows[rows[:, AXES.index("pp")] <= c.L]
-    for at, sizes in (("tp", c.N), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
-        rows = rows[sizes % rows[:, AXES.index(at)] == 0]  # most go here, and fast
-    laid = Layout(**dict(zip(AXES, rows.T)), pods=pods, schedule=schedule if schedule != "interleaved" else "1F1B")
-    keep = np.ones(len(rows), bool)
-    for holds, _ in rules(c, laid, tokens, T, s):
-        keep &= holds
-    return dict(zip(AXES, rows[keep].T))
-
-
-def grids(c: Config, tokens: int, T: int, s: Slice, pods: int = 1, schedule: str = "1F1B"):
-    """Layouts of arrays that broadcast: meshes down, then zero, then microbatches; together they are all layouts.
-
-    A number of microbatches that does not divide a mesh's sequences is among them; `rules` tells.
-    """
-    import numpy as np
-
-    each = meshes(c, tokens, T, s, pods, schedule)
-    total = len(each["tp"])
-    zero, microbatches = np.arange(4)[None, :, None], np.array(divisors(tokens // T))[None, None, :].astype(float)
-    for begin in range(0, total, BLOCK):
-        some = {a: x[begin : begin + BLOCK, None, None].astype(float) for a, x in each.items()}
-        yield Layout(**some, pods=pods, zero=zero, microbatches=microbatches, schedule=schedule)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search found.
-
-    best     steps of the layouts that fit, best first
-    tried    layouts that keep all rules, once for each policy
-    fitting  those of them that fit in memory
-    least    bytes of the fullest device under the one that needs least; infinite if no layout keeps the rules
-    """
-
-    best: tuple[Step, ...]
-    tried: int
-    fitting: int
-    least: float
-
-
-def careful(at: Step, k: Constants = CONSTANTS):
-    """What an estimate is multiplied by before it is ranked.
-
-    That is `CAREFUL` where tp leaves its domain, `LAST` where cp's blocks are too short to hide a hop of its ring
-    (`ring_attention.hidden_block`, at the rates that attention and links reach), or else 1.
+    That block is `ring_attention.hidden_block`.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> s, c = Slice(chip("H100"), (8,)), model("llama-3-8b")
-    >>> [float(careful(step(c, Layout(tp=n, dp=16 // n, pods=2), 2**20, 4096, s))) for n in (8, 16)]
-    [1.0, 1.12]
-    >>> [float(careful(step(c, Layout(cp=8, fsdp=2, pods=2), 2**20, T, s))) for T in (4096, 32768)]
-    [100.0, 1.0]
+    >>> [exposed(step(c, Layout(cp=8, fsdp=2, pods=2), 2**20, T, s)) for T in (4096, 32768)]
+    [1, 0]
     """
-    of, layout, layer = at.slice.chip, at.layout, at.at.layers[0]
-    pace, queries = Pace(of, k=k), layer.attention
-    shared = (
-        2 * queries.heads * queries.width / (layer.keys / queries.rows / layout.cp)
-    )  # G: queries' heads that share a key
-    hidden = 2 * of.rate() * pace.power * k.attention / (pace.rate(layout.cp, layout.tp) * shared)
-    exposed = (layout.cp > 1) & (at.T / layout.cp < hidden)
-    return where(layout.tp > at.slice.chips, CAREFUL, 1.0) * where(exposed, LAST, 1.0)
+    chip, layout, attention = step.slice.chip, step.layout, step.operations.layers[0].attention
+    pace = Pace(chip, k=k)
+    heads = 2 * attention.heads * attention.width / attention.cached  # G: heads of queries that share one of keys
+    hidden = 2 * chip.rate() * pace.power * k.attention / (pace.rate(layout.cp, layout.tp) * heads)
+    return where((layout.cp > 1) & (step.T / layout.cp < hidden), 1, 0)
 
 
+@formula
+def careful_seconds(step: Step):
+    """Seconds by which a step is ranked: those of its estimate, `CAREFUL` times as many where tp leaves its domain."""
+    return step.estimate.mid * where(step.layout.tp > step.slice.chips, CAREFUL, 1.0)
+
+
+@formula
+@dataclass(frozen=True, order=True)
+class Rank:
+    """What puts one layout before another: the fields are compared in order, and less comes first. They may be arrays.
+
+    lacks    bytes that the fullest device has too few
+    exposed  1 if its ring of cp does not hide: that it runs then as it is priced is least sure
+    slower   seconds of its estimate, 0 if they are within a percent of the best that is as exposed: these cannot be told apart
+    axes     in use
+    staged   1 if it has a pipeline
+    microbatches, zero
+    memory   bytes of the fullest device
+    seconds  of its estimate, careful as `careful_seconds` is
+    tp, cp, ep, fsdp, dp, pp, policy  so that no two layouts are equal; the policy by its place in KEPT
+    """
+
+    lacks: float
+    exposed: int
+    slower: float
+    axes: int
+    staged: int
+    microbatches: int
+    zero: int
+    memory: float
+    seconds: float
+    tp: int
+    cp: int
+    ep: int
+    fsdp: int
+    dp: int
+    pp: int
+    policy: int
+
+    def why(self, other: "Rank") -> str:
+        """Why this one comes first, as a sentence goes on after "because"; "" if it does not.
+
+        >>> simple, other = (Rank(0.0, 0, 0.0, axes, 0, 1, 0, 8e9, 2.0, axes, 1, 1, 8, 1, 1, 0) for axes in (1, 2))
+        >>> simple.why(other), other.why(simple)
+        ('within a percent it is as fast, and it uses fewer axes', '')
+        """
+        if not self < other:
+            return ""
+        field = next(name for name, x in vars(self).items() if x != getattr(other, name))
+        if field == "slower" and not self.slower:
+            return "its estimate is within a percent of the shortest"
+        reason = REASONS.get(field, "both are equal, and one has to come first")
+        equal = field not in ("lacks", "exposed", "slower") and not self.slower
+        return f"within a percent it is as fast, and {reason}" if equal else reason
+
+
+REASONS = {
+    "lacks": "a device lacks fewer bytes",
+    "exposed": "its ring of cp hides, and that of the other does not",
+    "slower": "its estimate is shorter",
+    "axes": "it uses fewer axes",
+    "staged": "it has no pipeline",
+    "microbatches": "it has fewer microbatches",
+    "zero": "its zero is lower",
+    "memory": "it needs fewer bytes",
+    "seconds": "its estimate is shorter",
+}
+
+
+@formula
+def rank(layout: Layout, policy, seconds, memory, is_exposed, hbm, edge) -> Rank:
+    """The rank of a layout, or of arrays of them.
+
+    policy   its place in KEPT
+    seconds  `careful_seconds`
+    edge     seconds that are as good as the best, of those that are as exposed
+    """
+    sizes = [getattr(layout, axis) for axis in AXES]
+    in_use = sum(where(n > 1, 1, 0) for n in sizes)
+    return Rank(
+        significant(maximum(memory - hbm, 0.0)),
+        is_exposed,
+        where(seconds > edge, significant(seconds), 0.0),
+        in_use,
+        where(layout.pp > 1, 1, 0),
+        layout.microbatches,
+        layout.zero,
+        significant(memory),
+        significant(seconds),
+        *sizes,
+        policy,
+    )
+
+
+@formula
+@dataclass(frozen=True)
+class Ranking:
+    """The meshes of a machine, each with the settings that suit it best: numbers are arrays, best first.
+
+    policies   places in KEPT
+    seconds    of the estimate
+    memory     bytes of the fullest device
+    rank       of each
+    edges      careful seconds that are as good as the best, of what is not exposed and of what is
+    tried      layouts of the set, once for each policy
+    fitting    those of them that fit in memory
+    least      bytes of the fullest device under the one that needs least; infinite if there is none
+    best       steps of the first of those that fit, if a search priced them
+    """
+
+    layouts: Layout
+    policies: tuple
+    seconds: tuple
+    memory: tuple
+    rank: Rank
+    edges: tuple[float, float]
+    tried: int
+    fitting: int
+    least: float
+    best: tuple[Step, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def fits(self) -> int:
+        """How many meshes fit, which come first."""
+        return int((self.rank.lacks == 0).sum())
+
+    @property
+    def as_good(self) -> int:
+        """How many are as good as the first: none where nothing fits."""
+        rank, n = self.rank, self.fits
+        return int(((rank.slower == 0) & (rank.exposed == rank.exposed[0]))[:n].sum()) if n else 0
+
+    def layout(self, n: int) -> Layout:
+        """The one in place n, in plain numbers."""
+        numbers = {name: int(getattr(self.layouts, name)[n]) for name in SEARCHED}
+        return replace(self.layouts, **numbers, policy=KEPT[self.policies[n]])
+
+    def rank_of(self, n: int) -> Rank:
+        """The rank of the one in place n, in plain numbers."""
+        return Rank(*(float(x[n]) for x in vars(self.rank).values()))
+
+    def beside(self, step: Step) -> Rank:
+        """The rank that a step has among these, whether its layout is one of the set or not."""
+        late, policy = exposed(step), POLICIES.index(step.layout.policy)
+        numbers = careful_seconds(step), step.memory.total, late, step.slice.chip.hbm_bytes, self.edges[late]
+        return rank(step.layout, policy, *numbers)
+
+
+@formula
+def ranking(
+    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies: tuple[str, ...] = KEPT
+) -> Ranking:
+    """Every mesh once, the best first; those that do not fit come last, by the bytes that they lack.
+
+    template  whatever a layout says besides its axes, zero, microbatches and policy: pods, schedule, types of products and of
+              what is stored
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> found = ranking(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
+    >>> str(found.layout(0)), len(found), found.fits
+    ('dp=64 zero=2 microbatches=2 policy=everything', 194, 194)
+    """
+    import numpy as np
+
+    hbm, least, low = s.chip.hbm_bytes, inf, (inf, inf)
+    rows, tried, fitting = [], 0, 0
+    for grid in grids(c, tokens, T, s, template):
+        priced = _priced(c, grid, tokens, T, s, policies)
+        fits, held = priced.legal & (priced.memory <= hbm), np.where(priced.legal, priced.memory, inf)
+        tried, fitting, least = tried + int(priced.legal.sum()), fitting + int(fits.sum()), min(least, held.min())
+        took = np.where(fits, priced.careful, inf)
+        low = tuple(min(low[x], took[priced.exposed == x].min(initial=inf)) for x in (0, 1))
+        rows.append(_contenders(grid, priced, held, took, policies, low))
+    columns = map(np.concatenate, zip(*rows)) if rows else [np.zeros(0)] * (len(SEARCHED) + 5)
+    *numbers, policy, seconds, careful, memory, late = columns
+    layouts, edges = replace(template, **dict(zip(SEARCHED, numbers))), tuple(EQUAL * x for x in low)
+    ranks = rank(layouts, policy, careful, memory, late, hbm, np.where(late, *edges[::-1]))
+    order = np.lexsort([*vars(ranks).values()][::-1])
+    _, first_of_mesh = np.unique(np.array(numbers[: len(AXES)])[:, order], axis=1, return_index=True)
+    order = order[np.sort(first_of_mesh)]
+    layouts = replace(template, **{name: getattr(layouts, name)[order] for name in SEARCHED})
+    ranks = Rank(*(x[order] for x in vars(ranks).values()))
+    return Ranking(layouts, policy[order], seconds[order], memory[order], ranks, edges, tried, fitting, least)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """Arrays over meshes, policies, zeros and microbatches; `legal`: in the set; `exposed` over meshes."""
+
+    legal: tuple
+    seconds: tuple
+    careful: tuple
+    memory: tuple
+    exposed: tuple
+
+
+def _priced(c: Config, grid: Layout, tokens, T, s: Slice, policies) -> _Priced:
+    """Whether layouts of arrays are in the set, and their seconds and bytes under each policy."""
+    import numpy as np
+
+    any_policy = step(c, grid, tokens, T, s, "causal")
+    shape = np.broadcast_shapes(*(np.shape(getattr(grid, name)) for name in SEARCHED))
+    legal = np.stack([np.broadcast_to(keeps(c, grid, tokens, T, s), shape)] * len(policies), 1)
+    steps = [any_policy.keeping(policy) for policy in policies]
+    numbers = zip(*((x.estimate.mid, careful_seconds(x), x.memory.total) for x in steps))
+    by_policy = (np.stack([np.broadcast_to(x, shape) for x in column], 1) for column in numbers)
+    return _Priced(legal, *by_policy, np.broadcast_to(exposed(any_policy), shape)[:, 0, 0])
+
+
+def _contenders(grid: Layout, priced: _Priced, held, took, policies, low) -> list:
+    """Columns of what may come first of its mesh in the end: what may be as good as the best, the fastest, or the smallest.
+
+    held, took  bytes of what is in the set, and careful seconds of what fits, infinite elsewhere
+    low         the fewest of these so far, of what is not exposed and of what is
+    """
+    import numpy as np
+
+    fastest, smallest = (x.min((1, 2, 3), keepdims=True) for x in (took, held))
+    edge = EQUAL * np.where(priced.exposed, *low[::-1])[:, None, None, None]
+    fast = (took < inf) & (took <= maximum(edge, NEAR * fastest))
+    may = fast | ((fastest == inf) & (held <= NEAR * smallest))
+    mesh, policy, zero, micro = np.nonzero(may)
+    sizes = [getattr(grid, axis).ravel()[mesh] for axis in AXES]
+    kept = np.array([KEPT.index(name) for name in policies])[policy]
+    numbers = priced.seconds[may], priced.careful[may], priced.memory[may], priced.exposed[mesh]
+    return [*sizes, grid.zero.ravel()[zero], grid.microbatches.ravel()[micro], kept, *numbers]
+
+
+@formula
 def search(
-    c: Config,
-    tokens: int,
-    T: int,
-    s: Slice,
-    like: Layout = ANY,
-    policies: tuple[str, ...] = POLICIES[:3],
-    top: int = 10,
-) -> Found:
-    """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit.
+    c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY, policies: tuple[str, ...] = KEPT, top: int = 10
+) -> Ranking:
+    """The layouts with the fewest estimated seconds (`Step.estimate`), of all that fit: of each mesh the best.
 
     Of those within a percent of the best the simplest comes first: fewest axes, no pipeline, fewest microbatches, the lower zero.
-    One whose tp leaves its domain has to be a tenth faster than the others; one whose cp has too short blocks comes last (`careful`).
-    A layout that has several names, as dp with zero=3 is fsdp, is listed once. Floors count the pairs that the mask leaves.
+    One whose tp leaves its domain has to be a tenth faster than the others; one whose cp has too short blocks comes last (`Rank`).
+    Floors count the pairs that the mask leaves.
 
-    like  whatever a layout says besides its axes, zero, microbatches and policy: pods, schedule, types of products and of what is stored
+    template  whatever a layout says besides its axes, zero, microbatches and policy, as `ranking` takes it
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> found = search(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)), top=1)
-    >>> [str(at.layout) for at in found.best]
+    >>> [str(step.layout) for step in found.best]
     ['dp=64 zero=2 microbatches=2 policy=everything']
     """
-    import numpy as np
-
-    ranked, tried, fitting, least = [], 0, 0, inf
-    for grid in grids(c, tokens, T, s, like.pods, like.schedule):
-        laid = replace(like, **{name: getattr(grid, name) for name in SEARCHED})
-        ok = np.ones((), bool)
-        for holds, _ in rules(c, laid, tokens, T, s):
-            ok = ok & holds
-        shape = np.broadcast_shapes(*(np.shape(getattr(laid, name)) for name in SEARCHED))
-        ok = np.broadcast_to(ok, shape)
-        first = step(c, laid, tokens, T, s, "causal")
-        care = careful(first)
-        for policy in policies:
-            at = first.keeping(policy)
-            fits = ok & (at.missing == 0)
-            tried, fitting = tried + int(ok.sum()), fitting + int(fits.sum())
-            least = min(least, float(np.where(ok, at.memory.total, inf).min()))
-            ranked += _first(np, at, at.estimate.mid * care, fits, shape, top)
-    best = min((one for one, *_ in ranked), default=inf)
-    ranked.sort(key=lambda r: (r[0] > best * EQUAL, r[1] if r[0] <= best * EQUAL else (r[0],), r[0]))
-    once: dict = {}
-    for seconds, plain, layout in ranked:
-        once.setdefault((f"{seconds:.9g}", f"{plain[-1]:.9g}"), layout)
-    steps = (step(c, layout, tokens, T, s, "causal") for layout in once.values())
-    return Found(tuple(islice(steps, top)), tried, fitting, least)
+    every = ranking(c, tokens, T, s, template, policies)
+    best = (step(c, every.layout(n), tokens, T, s, "causal") for n in range(min(top, every.fits)))
+    return replace(every, best=tuple(best))
 
 
-def _first(np, at: Step, seconds, fits, shape, top: int) -> list[tuple]:
-    """(seconds, how involved, layout) of the fastest of one block, and of the simplest of those that are as fast."""
-    seconds = np.where(fits, np.broadcast_to(seconds, shape), np.inf).ravel()
-    numbers = {n: np.broadcast_to(getattr(at.layout, n), shape).ravel() for n in SEARCHED}
-    memory = np.broadcast_to(at.memory.total, shape).ravel()
-    axes = sum((numbers[a] > 1).astype(int) for a in AXES)
-    many = min(64 * top, seconds.size)  # one layout has up to some dozen names, when dp with zero=3 is fsdp
-    some = np.flatnonzero(seconds <= max(np.partition(seconds, many - 1)[many - 1], seconds.min() * EQUAL))
-    some = some[np.isfinite(seconds[some])]
-    plain = (axes, numbers["pp"] > 1, numbers["microbatches"], numbers["zero"], memory)
-    some = some[np.lexsort(tuple(x[some] for x in reversed(plain)))]
-    same = np.array([[f"{seconds[i]:.9g}", f"{memory[i]:.9g}"] for i in some]).reshape(-1, 2)
-    some = some[np.sort(np.unique(same, axis=0, return_index=True)[1])] if len(some) else some
-    near = some[seconds[some] <= seconds.min() * EQUAL][:top]
-    far = some[np.argsort(seconds[some], kind="stable")][:top]
-    out = []
-    for i in dict.fromkeys((*near, *far)):
-        picked = {n: int(x[i]) for n, x in numbers.items()}
-        out.append((float(seconds[i]), tuple(float(x[i]) for x in plain), replace(at.layout, **picked)))
-    return out
-
-
-def slices(of: Chip) -> Iterator[Slice]:
-    """Slices of a chip from the smallest on, each with one axis doubled: the shortest one that may grow.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> [s.shape for s in slices(chip("v5e"))]
-    [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16)]
-    """
-    shape, pod = [1] * len(of.pod), of.sides
-    while True:
-        yield Slice(of, tuple(shape))
-        grow = [i for i in range(len(shape)) if 2 * shape[i] <= pod[i]]
-        if not grow:
-            return
-        at = min(grow, key=lambda i: (shape[i], i))
-        shape[at] *= 2
-
-
-def rooms(of: Chip) -> Iterator[tuple[Slice, int]]:
-    """Slices from the smallest on, one pod of each; of GPUs, after a whole domain, 2 of them, 4, … 1024.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> [s.chips * pods for s, pods in rooms(chip("H100"))][:6]
-    [1, 2, 4, 8, 16, 32]
-    """
-    for s in slices(of):
-        yield s, 1
-    if not of.axes:
-        yield from ((s, 2**k) for k in range(1, 11))
-
-
-def smallest(c: Config, tokens: int, T: int, of: Chip, policies: tuple[str, ...] = POLICIES[:3], like: Layout = ANY):
-    """The smallest slice on which some layout of a step fits, with its number of pods, or None.
+@formula
+def smallest(
+    c: Config,
+    tokens: int,
+    T: int,
+    chip: Chip,
+    policies: tuple[str, ...] = KEPT,
+    template: Layout = ANY,
+    beyond: int = 0,
+    most: int = LARGEST,
+) -> Machine | None:
+    """The smallest machine of more than `beyond` chips, and of no more than `most`, on which some layout of a step fits, or None.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
-    >>> at, pods = smallest(model("llama-2-13b"), 2**20, 4096, chip("v5e"))
-    >>> at.shape, pods
-    ((4, 4), 1)
+    >>> str(smallest(model("llama-2-13b"), 2**20, 4096, chip("v5e")))
+    '4x4'
     """
-    fits = (r for r in rooms(of) if search(c, tokens, T, r[0], replace(like, pods=r[1]), policies, 1).fitting)
-    return next(fits, None)
+    for m in machines(chip, most):
+        if m.chips > beyond and ranking(c, tokens, T, m.slice, replace(template, pods=m.pods), policies).fitting:
+            return m
+    return None
 
 
-def check_fits(at: Step) -> None:
+@formula
+def check_fits(step: Step) -> None:
     """ValueError if a step's fullest device has too little memory: by how much, what fills it, and what would do.
 
     That is another layout of the slice, with the same policy if one fits, or else the smallest slice that holds the step,
@@ -244,38 +337,29 @@ def check_fits(at: Step) -> None:
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
-    >>> at = step(model("llama-2-13b"), Layout(dp=64), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
-    >>> check_fits(at)                                              # doctest: +ELLIPSIS
+    >>> held = step(model("llama-2-13b"), Layout(dp=64), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4)))
+    >>> check_fits(held)                                           # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: dp=64 needs 169.0 GB on a v5p, 73.0 GB more than it has, 104.1 GB of it optimizer; ... fits on this slice
     """
-    if not at.missing:
+    if not step.missing:
         return
-    chip, layout = at.slice.chip, at.layout
-    role, most = max(vars(at.memory).items(), key=lambda r: r[1])
-    said = (
-        f"{layout} needs {at.memory.total / 1e9:.1f} GB on a {chip.name}, {at.missing / 1e9:.1f} GB more than it has, "
+    chip, layout = step.slice.chip, step.layout
+    role, most = max(vars(step.memory).items(), key=lambda r: r[1])
+    lack = (
+        f"{layout} needs {step.memory.total / 1e9:.1f} GB on a {chip.name}, {step.missing / 1e9:.1f} GB more than it has, "
         f"{most / 1e9:.1f} GB of it {role}"
     )
-    case = at.config, at.tokens, at.T
-    for policies in ((layout.policy,), POLICIES[:3]):
-        if best := search(*case, at.slice, layout, policies, 1).best:
-            raise ValueError(f"{said}; {best[0].layout} fits on this slice")
-    if room := smallest(*case, chip, like=layout):
-        raise ValueError(
-            f"{said}; no layout fits on this slice, the smallest slice that holds the step is {_named(*room)}"
-        )
-    *_, (largest, pods) = rooms(chip)
-    over = search(*case, largest, replace(layout, pods=pods), top=1).least - chip.hbm_bytes
+    case = step.config, step.tokens, step.T
+    for policies in ((layout.policy,), KEPT):
+        if best := search(*case, step.slice, layout, policies, 1).best:
+            raise ValueError(f"{lack}; {best[0].layout} fits on this slice")
+    if room := smallest(*case, chip, template=layout):
+        raise ValueError(f"{lack}; no layout fits on this slice, the smallest slice that holds the step is {room}")
+    *_, largest = machines(chip)
+    over = ranking(*case, largest.slice, replace(layout, pods=largest.pods)).least - chip.hbm_bytes
     lacks = f", where the best lacks {over / 1e9:.1f} GB a chip" if over < inf else ""
     raise ValueError(
-        f"{said}; no layout fits on any slice of {chip.name} up to {_named(largest, pods)}{lacks}: "
+        f"{lack}; no layout fits on any slice of {chip.name} up to {largest}{lacks}: "
         "give a smaller model, or chips with more memory"
     )
-
-
-def _named(s: Slice, pods: int) -> str:
-    return (f"{pods} domains of " if pods > 1 else "") + "x".join(map(str, s.shape))
-
-
-entries(__name__)

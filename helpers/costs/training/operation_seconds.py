@@ -1,19 +1,33 @@
-"""Seconds that each operation of a training step takes on a chip, in software of a kind (chapter 4).
+"""Seconds that each operation of a training step takes on a chip, in software of a kind, and the constants of it (chapter 4).
 
-Kernels take the root of the sum of squares of their arithmetic and their traffic, as `roofline.Calibration` does.
-A ring over GPUs of several hosts goes over as many network cards as it has members in a host.
+Kernels take the root of the sum of squares of their arithmetic and their traffic: between full overlap and none.
+
+The `Constants` come from `python -m tools.bench_estimate --fit`: least squares over the rows of book/data/published.json, each
+source weighing alike, with what is known from kernels as the guess. No constant belongs to a source, and none is read from its name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from helpers.arguments import entries
+from helpers.arguments import formula
+from helpers.costs.rooflines.chips import CHIPS
+from helpers.costs.rooflines.gpu_machine import wave_efficiency
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.rooflines.occupancy import wave_efficiency
-from helpers.numeric import ceil, maximum, minimum, sqrt, where
+from helpers.costs.sharding.collective_prices import (
+    IN_STEP,
+    IN_STEP_TENSOR,
+    IN_STEP_TOKENS,
+    Group,
+    Rates,
+    Table,
+    adjacent,
+    collective_seconds,
+    in_domains,
+)
+from helpers.costs.transformers.layer_products import Product
+from helpers.numeric import ceil, maximum, minimum, nonzero, sqrt, where
 
-from .step_estimate_constants import CONSTANTS, GENERATIONS, WATTS, Constants
-from .step_operations import SCORES, Attention, Product
+from .step_operations import SCORES, Attention, Send
 
 TILE = 128, 256  # of a product's result, which one core computes at a time
 STEP = 32  # a head's width is rounded up to a multiple of this in a fused kernel, of twice this in a product
@@ -25,6 +39,58 @@ TORUS = 0.3  # of `half`, on a TPU, whose kernel works on whole rows of queries
 STORED = {"bf16": 2, "fp8": 1, "mxfp8": 1, "int8": 1, "nvfp4": 0.5}  # bytes of a number that a product reads
 
 
+A100_BF16 = 3.12e14  # FLOP/s, dense; NVIDIA A100 data sheet: constants of attention's half length were fitted on it
+
+WATTS = {"ampere": 400, "hopper": 700, "blackwell": 1000}
+"""Power of the GPU whose share a generation's is: another one's clock, and FLOPs/s, go with the root of its power."""
+
+
+@formula
+@dataclass(frozen=True)
+class Constants:
+    """What hardware and software of one time reach. Shares are of the vendor's figure.
+
+    ampere, hopper, blackwell, v5, v6  share of peak FLOPs/s of a large matrix product inside of a step, by generation:
+               less than alone, for the chip is hot and its memory busy
+    eight      share of what a product gains by narrower types that is seen: the rest goes into scaling and casting
+    attention  share of peak FLOPs/s of fused attention over a long sequence, heads 128 wide
+    half       tokens of a sequence with which fused attention has half of that, on an A100; on others in proportion to their FLOPs
+    memory     share of HBM bytes/s of work that streams
+    latency    seconds that a kernel, or a hop of a ring, takes at least, on a GPU
+    link       share of the bytes/s of ICI, NVLink, or a tuned network
+    network    share of the bytes/s of a network between hosts as it usually is
+    tensor     share of collectives over tp, and to experts, that nothing hides on a GPU, where programs wait for them
+    data       share of other collectives that nothing hides, even where there is time to
+    usual      how much longer products and streams take in usual software than in tuned
+    """
+
+    ampere: float = 0.746
+    hopper: float = 0.651
+    blackwell: float = 0.551
+    v5: float = 0.851
+    v6: float = 0.652
+    eight: float = 0.739
+    attention: float = 0.615
+    half: float = 1270
+    memory: float = 0.63
+    latency: float = IN_STEP.hop
+    link: float = IN_STEP.link
+    network: float = 0.445
+    tensor: float = 0.743
+    data: float = 0.293
+    usual: float = 1.14
+
+    def share(self, chip: Chip) -> float:
+        """Share of peak of a large product; of a chip without measured steps that of its lender."""
+        if not (chip.generation or chip.lender):
+            raise ValueError(f"no share of peak of {chip.name} is measured, and its row of `chips` names no lender")
+        return getattr(self, chip.generation or CHIPS[chip.lender].generation)
+
+
+CONSTANTS = Constants()
+
+
+@formula
 def published(chip: Chip, dtype: str) -> float:
     """FLOPs/s of a chip at a type: mxfp8 has the rate of fp8, nvfp4 that of fp4.
 
@@ -35,6 +101,7 @@ def published(chip: Chip, dtype: str) -> float:
     return chip.rate(WIDE.get(dtype, dtype))
 
 
+@formula
 @dataclass(frozen=True)
 class Software:
     """What is known of the programs that run a step.
@@ -61,6 +128,7 @@ class Software:
 TUNED, USUAL = Software(), Software(tuned=False)
 
 
+@formula
 @dataclass(frozen=True)
 class Pace:
     """What a chip, software and the constants make of operations: rates that they reach, and seconds of each.
@@ -81,28 +149,39 @@ class Pace:
     @cached_property
     def power(self) -> float:
         """FLOPs/s that a chip reaches go with its clock, and that with the root of its power: relative to its generation's."""
-        usual = WATTS.get(GENERATIONS.get(self.chip.name, ""))
+        usual = WATTS.get(self.chip.generation)
         return sqrt(self.chip.watts / usual) if usual and self.chip.watts else 1.0
 
     @cached_property
     def peak(self) -> float:
         """FLOPs/s of a large bf16 product inside of a step."""
-        return self.chip.rate("bf16") * self.power * self.k.share(self.chip.name)
+        return self.chip.rate("bf16") * self.power * self.k.share(self.chip)
 
     @cached_property
     def memory(self) -> float:
         """Bytes/s of HBM."""
         return self.chip.hbm_bandwidth * self.k.memory
 
-    @cached_property
-    def link(self) -> float:
-        """Bytes/s one way of an ICI link, or of a GPU's NVLinks."""
-        return self.chip.link_bandwidth * self.k.link
+    def _rates(self, table: Table) -> Rates:
+        k = self.k
+        network = k.link if self.software.tuned else k.network
+        hop = 0.0 if table.hop == 0 else k.latency
+        return replace(table, link=k.link, network=network, hop=hop, network_hop=hop).on(self.chip)
 
     @cached_property
-    def network(self) -> float:
-        """Bytes/s of a chip's network card."""
-        return self.chip.dcn_bandwidth * (self.k.link if self.software.tuned else self.k.network)
+    def links(self) -> Rates:
+        """What collectives reach."""
+        return self._rates(IN_STEP)
+
+    @cached_property
+    def tensor(self) -> Rates:
+        """What those of tp reach."""
+        return self._rates(IN_STEP_TENSOR)
+
+    @cached_property
+    def tokens(self) -> Rates:
+        """What tokens reach on their way to experts."""
+        return self._rates(IN_STEP_TOKENS)
 
     @cached_property
     def launch(self) -> float:
@@ -135,51 +214,32 @@ class Pace:
             math = a.flops(masked=False) / (self.peak * a.width / (2 * STEP * ceil(a.width / (2 * STEP))))
             moved = 2 * a.scores / self.memory
             return tuple(sqrt((n * math) ** 2 + (s * moved) ** 2) + 5 * self.launch for n, s in zip((1, 2), SCORES))
-        half = self.k.half * self.chip.rate("bf16") / 3.12e14 * (1.0 if self.gpu else TORUS)
+        half = self.k.half * self.chip.rate("bf16") / A100_BF16 * (1.0 if self.gpu else TORUS)
         rate = self.chip.rate("bf16") * self.power * self.k.attention / (1 + half * a.hops / a.every)
         rate = rate * a.width / (STEP * ceil(a.width / STEP)) * 1.25 * a.width / (a.width + NARROW)
         old = self.software.attention == "unmasked"
-        if old and GENERATIONS.get(self.chip.name) != "ampere":
+        if old and self.chip.generation != "ampere":
             rate = rate * OLD
-        each = a.flops(masked=not old) / rate
-        return each + a.hops * self.launch, 2.5 * each + 2 * a.hops * self.launch
+        forward = a.flops(masked=not old) / rate
+        return forward + a.hops * self.launch, 2.5 * forward + 2 * a.hops * self.launch
 
     def stream(self, numbers, kernels=0):
         """Arrays of two bytes a number through HBM, in so many kernels."""
         fused = 1.0 if self.software.attention == "stored" else FUSED
         return self.usual * fused * 2 * numbers / self.memory + kernels * self.launch
 
+    def send(self, send: Send, group: Group):
+        """One run of a collective over a group of chips."""
+        rates = self.tokens if send.role == "tokens" else self.tensor if send.axes == ("tp",) else self.links
+        calls = self.software.gathers if "fsdp" in send.axes else 1
+        return calls * collective_seconds(send.kind, send.bytes / calls, group, rates, send.copies)
+
     def rate(self, n, inside):
         """Bytes/s, one way, that each of n chips gets in a ring of them, if neighbours in it are `inside` chips apart."""
         chip = self.chip
+        group = adjacent(chip, n)
         if self.gpu:
             members = maximum(1.0, minimum(n, chip.pod[0] / inside))
-            return where(n * inside <= chip.pod[0], self.link, minimum(self.link, self.network * members))
-        longest, spanned, size = chip.sides, 1.0, 1
-        for axis in longest[:-1]:
-            size = size * axis
-            spanned = spanned + where(n > size, 1.0, 0.0)
-        return 2 * self.link * spanned
-
-    def ring(self, V, n, inside, calls=1):
-        """An AllGather or ReduceScatter of V bytes over n chips, in so many collectives: a hop takes its time, whatever it carries."""
-        hops = (n - 1) * self.k.latency if self.gpu else self.chip.hop * minimum(n - 1, 16.0)
-        return where(n > 1, (n - 1) / n * V / self.rate(n, inside) + calls * hops, 0.0)
-
-    def around(self, V, n):
-        """The same over tp's chips, which are neighbours: trees and switches take no hop for each."""
-        hops = (self.k.latency if self.gpu else self.chip.hop) * minimum(n - 1, 4.0)
-        rate = self.rate(n, 1) if self.gpu else 2 * self.link
-        return where(n > 1, (n - 1) / n * V / rate + hops, 0.0)
-
-    def exchange(self, V, n, k):
-        """An AllToAll of V bytes of tokens, k copies of each, over n neighbours: over links, and one copy to each other domain."""
-        inner = V * (n - 1) / n / (self.link if self.gpu else 2 * self.link)
-        if not self.gpu:
-            return where(n > 1, inner, 0.0)
-        domains = maximum(1.0, n / self.chip.pod[0])
-        other = (domains - 1) * (1 - (1 - 1 / domains) ** k)  # domains that a token's copies reach, its own apart
-        return where(n > 1, maximum(inner, V / k * other / self.network), 0.0)
-
-
-entries(__name__)
+            group = in_domains(members, n / members, chip.neighbours)
+        seconds = collective_seconds("AllGather", 1.0, group, replace(self.links, hop=0.0, network_hop=0.0))
+        return where(n > 1, (1 - 1 / n) / nonzero(seconds), self.links.link)

@@ -1,7 +1,26 @@
-"""Pipelines, carried out: when each device does what it does, and how long it waits (chapter 4).
+"""Pipelines: in which order each device works on the microbatches, when, and how long it waits (chapter 4).
 
-`pipeline_orders` has the schedules. `simulate` starts each task as soon as it can.
-Between devices nothing takes time: an activation that is sent is small (`training_step.step` counts it).
+A model is cut into stages, a batch into m microbatches. Stage s of microbatch i has these tasks:
+    F    forward; needs F of stage s-1
+    B    the gradient of the stage's input, dX; needs B of stage s+1, and its own F
+    W    the gradient of its weights, dW; needs its own B, and nobody waits for it
+    BW   B and W in one piece, as a plain backward pass does; stage s-1 waits for both
+A schedule is, for each of p devices, the list of its tasks in order; `simulate` starts each of them as soon as it can. Between
+devices nothing takes time: an activation that is sent is small (`training_step.step` counts it).
+
+    naive        one microbatch after the other, through all stages and back
+    GPipe        all F, then all BW
+    1F1B         as soon as the last stage has an F it does its BW: as long a bubble, but p microbatches in memory and not m
+    interleaved  1F1B with v stages, far apart, on each device: the pipeline fills with pieces of 1/v
+    ZB-H1        backward split in two: B at once, W where 1F1B would wait; every device holds what 1F1B's first one does
+    ZB-H2        the same with up to twice the microbatches in memory: if B takes no longer than F, F and B together no longer
+                 than two W, and m is 2p - 1 or more, no device waits between its first and its last task
+    ZB-V         two stages on each device, on a V: as few waits in the memory of 1F1B, if F, B and W take equally long
+    DualPipe     microbatches from both ends: every device has two stages, so all weights lie on two devices
+
+Source: Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training" (2021);
+Qi et al., "Zero Bubble Pipeline Parallelism" (2024); DeepSeek-AI, "DeepSeek-V3" (2024), Table 2, for DualPipe;
+Austin et al. 2025, Section 5.
 """
 
 from collections import Counter
@@ -10,18 +29,167 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.numeric import maximum, minimum, plain
 
-from .pipeline_orders import (
-    KINDS,
-    PIPELINES as PIPELINES,  # asked for beside `simulate`, as `pipeline` is
-    SCHEDULES,
-    Orders,
-    Task,
-    in_groups,
-    pipeline as pipeline,
-)
+KINDS = ("F", "B", "W", "BW")
+
+
+class Task(NamedTuple):
+    """What a device does at a time."""
+
+    stage: int
+    micro: int
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} of microbatch {self.micro} at stage {self.stage}"
+
+
+Orders = tuple[tuple[Task, ...], ...]  # for each device its tasks
+
+
+@formula
+def naive(p: int, m: int) -> Orders:
+    """One microbatch at a time: all devices but one wait."""
+    return tuple(tuple(Task(d, i, k) for i in range(m) for k in ("F", "BW")) for d in range(p))
+
+
+@formula
+def gpipe(p: int, m: int) -> Orders:
+    """All forward passes, then all backward ones."""
+    return tuple(tuple(Task(d, i, k) for k in ("F", "BW") for i in range(m)) for d in range(p))
+
+
+@formula
+def in_groups(p: int, m: int) -> None:
+    """ValueError unless an interleaved pipeline can pass m microbatches in groups of p."""
+    if m % p:
+        raise ValueError(f"interleaved stages pass microbatches in groups of p={p}, so m is a multiple of it, not {m}")
+
+
+@formula
+def one_f_one_b(p: int, m: int) -> Orders:
+    """1F1B: device d begins with p-1-d forward passes, then one forward and one backward in turn."""
+    return interleaved(p, m, 1)
+
+
+@formula
+def interleaved(p: int, m: int, v: int = 2) -> Orders:
+    """1F1B with v stages on each device: d, p+d, 2p+d, … Microbatches go round in groups of p, so p divides m if v > 1."""
+    if v > 1:
+        in_groups(p, m)
+    out, n = [], m * v
+    for d in range(p):
+        ahead = min(n, p - 1 - d if v == 1 else 2 * (p - 1 - d) + (v - 1) * p)
+        forward = [Task(k // p % v * p + d, k // (p * v) * p + k % p, "F") for k in range(n)]
+        back = [Task((v - 1 - k // p % v) * p + d, k // (p * v) * p + k % p, "BW") for k in range(n)]
+        turns = [t for pair in zip(forward[ahead:], back) for t in pair]
+        out.append((*forward[:ahead], *turns, *back[n - ahead :]))
+    return tuple(out)
+
+
+@formula
+def zb_h1(p: int, m: int) -> Orders:
+    """Zero bubble in the memory of 1F1B: F and B as there, and W later, so that every device holds up to p microbatches."""
+    return _split(p, m, [p - d for d in range(p)], range(p))
+
+
+@formula
+def zb_h2(p: int, m: int) -> Orders:
+    """Zero bubble with up to 2p-1 microbatches on every device."""
+    return _split(p, m, [2 * (p - d) - 1 for d in range(p)], range(0, 2 * p, 2))
+
+
+@formula
+def zb_v(p: int, m: int) -> Orders:
+    """Zero bubble on a V: device d has stages d and 2p-1-d, so the first device has the loss too, in the memory of 1F1B.
+
+    Each device does, in turn, what is ready first of: an F, unless its last task was one or 2p activations are kept; a B; a W.
+    """
+    orders: list[list[Task]] = [[] for _ in range(p)]
+    count = Counter()  # microbatches that a stage has done a kind of task for
+    done: dict[Task, int] = {}  # the tick at which a task is over; every task takes one
+
+    def ready(task: Task, tick: int) -> bool:
+        needs = [next((done[n] for n in ways if n in done), tick + 1) for ways in _needs(task, 2 * p)]
+        return task.micro < m and max(needs, default=0) <= tick
+
+    def following(d: int, tick: int) -> Task | None:
+        """What device d can begin now."""
+        early, late = d, 2 * p - 1 - d
+        kept = sum(count[stage, "F"] - count[stage, "W"] for stage in (early, late))
+        forward = [Task(stage, count[stage, "F"], "F") for stage in (late, early) if kept < 2 * p]
+        back = [Task(stage, count[stage, "B"], "B") for stage in (early, late)]
+        weights = [Task(stage, count[stage, "W"], "W") for stage in (late, early)]
+        ahead = [*back, *forward] if orders[d] and orders[d][-1].kind == "F" else [*forward, *back]
+        return next((task for task in (*ahead, *weights) if ready(task, tick)), None)
+
+    tick = 0
+    while len(done) < 6 * p * m:
+        for d, task in [(d, following(d, tick)) for d in range(p)]:
+            if task:
+                done[task] = tick + 1
+                orders[d].append(task)
+                count[task.stage, task.kind] += 1
+        tick += 1
+    return tuple(map(tuple, orders))
+
+
+PIPELINES = {
+    "naive": naive,
+    "GPipe": gpipe,
+    "1F1B": one_f_one_b,
+    "interleaved": interleaved,
+    "ZB-H1": zb_h1,
+    "ZB-H2": zb_h2,
+    "ZB-V": zb_v,
+}
+SCHEDULES = (*PIPELINES, "DualPipe")
+"""Those that have closed forms: DualPipe's microbatches come from both ends, so each stage lies on two devices, and no order is
+written here."""
+
+
+@formula
+def pipeline(name: str, p: int, m: int, v: int = 1) -> Orders:
+    """The schedule of that name for p devices and m microbatches; v stages on each device if "interleaved".
+
+    >>> for device in pipeline("1F1B", p=2, m=3): print(*(f"{t.kind}{t.micro}" for t in device))
+    F0 F1 BW0 F2 BW1 BW2
+    F0 BW0 F1 BW1 F2 BW2
+    """
+    if name not in PIPELINES:
+        raise ValueError(f"{name!r} is no pipeline with an order: there are {', '.join(PIPELINES)}")
+    if any(not isinstance(n, int) or n < 1 for n in (p, m, v)):
+        raise ValueError(
+            f"p devices, m microbatches and v stages on each are whole numbers of 1 or more, got {p}, {m} and {v}"
+        )
+    if v > 1 and name != "interleaved":
+        raise ValueError(f"{name} has its own number of stages on each device: v is for 'interleaved'")
+    return interleaved(p, m, v) if name == "interleaved" else PIPELINES[name](p, m)
+
+
+def _split(p: int, m: int, ahead: Sequence[int], behind: Sequence[int]) -> Orders:
+    """F and B in turn as in 1F1B, and after a B the W of an earlier microbatch.
+
+    ahead   microbatches that each device has between F and B
+    behind  and those between B and W; once its F are over, it does a W after every B
+    """
+    out = []
+    for d in range(p):
+        n = min(m, ahead[d])
+        order = [Task(d, i, "F") for i in range(n)]
+        f, w = n, 0
+        for b in range(m):
+            order.append(Task(d, b, "B"))
+            if b - w >= behind[d] or f == m:
+                order.append(Task(d, w, "W"))
+                w += 1
+            if f < m:
+                order.append(Task(d, f, "F"))
+                f += 1
+        out.append((*order, *(Task(d, i, "W") for i in range(w, m))))
+    return tuple(out)
 
 
 class Event(NamedTuple):
@@ -33,6 +201,7 @@ class Event(NamedTuple):
     end: float
 
 
+@formula
 @dataclass(frozen=True)
 class Timeline:
     """A schedule, carried out.
@@ -61,8 +230,9 @@ class Timeline:
     @property
     def gaps(self) -> tuple[float, ...]:
         """Time that each device waits between its own first and last task: all that is lost if steps follow on each other."""
-        own = [[e for e in self.events if e.device == d] for d in range(self.devices)]
-        return tuple(max(e.end for e in o) - min(e.start for e in o) - b for o, b in zip(own, self.busy))
+        by_device = [[e for e in self.events if e.device == d] for d in range(self.devices)]
+        spans = (max(e.end for e in events) - min(e.start for e in events) for events in by_device)
+        return tuple(span - busy for span, busy in zip(spans, self.busy))
 
     @cached_property
     def peak(self) -> tuple[int, ...]:
@@ -79,6 +249,7 @@ class Timeline:
         return tuple(out)
 
 
+@formula
 def simulate(orders: Sequence[Sequence[tuple]], F: float = 1.0, B: float = 1.0, W: float = 1.0) -> Timeline:
     """Start every task as soon as its device is free and what it needs is there.
 
@@ -100,24 +271,24 @@ def simulate(orders: Sequence[Sequence[tuple]], F: float = 1.0, B: float = 1.0, 
     orders = tuple(tuple(Task(*t) for t in order) for order in orders)
     stages = _checked(orders)
     seconds = {"F": F, "B": B, "W": W, "BW": B + W}
-    end, free, at, events = {}, [0.0] * len(orders), [0] * len(orders), []
+    end, free, done, events = {}, [0.0] * len(orders), [0] * len(orders), []
     left = sum(map(len, orders))
     while left:
         before = left
         for d, order in enumerate(orders):
-            while at[d] < len(order):
-                task = order[at[d]]
-                needs = [next((end[n] for n in some if n in end), None) for some in _needs(task, stages)]
+            while done[d] < len(order):
+                task = order[done[d]]
+                needs = [next((end[n] for n in ways if n in end), None) for ways in _needs(task, stages)]
                 if None in needs:
                     break
                 start = max(free[d], *needs) if needs else free[d]
                 end[task] = free[d] = start + seconds[task.kind]
                 events.append(Event(task, d, start, free[d]))
-                at[d], left = at[d] + 1, left - 1
+                done[d], left = done[d] + 1, left - 1
         if left == before:
-            d = max(d for d, order in enumerate(orders) if at[d] < len(order))
+            d = max(d for d, order in enumerate(orders) if done[d] < len(order))
             raise ValueError(
-                f"nothing can start: next would be, on device {d}, {orders[d][at[d]]}; put what it needs before it"
+                f"nothing can start: next would be, on device {d}, {orders[d][done[d]]}; put what it needs before it"
             )
     return Timeline(tuple(sorted(events, key=lambda e: (e.start, e.device))), len(orders))
 
@@ -126,10 +297,10 @@ def _needs(t: Task, stages: int) -> list[tuple[Task, ...]]:
     """What must be done before a task; of several in a tuple whichever the schedule has."""
     if t.kind == "F":
         return [(Task(t.stage - 1, t.micro, "F"),)] if t.stage else []
-    own = [(Task(t.stage, t.micro, "B" if t.kind == "W" else "F"),)]
+    same_stage = [(Task(t.stage, t.micro, "B" if t.kind == "W" else "F"),)]
     if t.kind == "W" or t.stage == stages - 1:
-        return own
-    return [*own, (Task(t.stage + 1, t.micro, "B"), Task(t.stage + 1, t.micro, "BW"))]
+        return same_stage
+    return [*same_stage, (Task(t.stage + 1, t.micro, "B"), Task(t.stage + 1, t.micro, "BW"))]
 
 
 def _checked(orders: Orders) -> int:
@@ -154,6 +325,7 @@ def _checked(orders: Orders) -> int:
     return stages
 
 
+@formula
 def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     """Seconds that a device waits from the first start to the last end of a step: the closed forms of the sources.
 
@@ -189,6 +361,7 @@ def idle(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     return (p - 1) * (F + B + W) / (v if name == "interleaved" else 1)
 
 
+@formula
 def bubble(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     """Share of the devices' time in which they wait: (p-1)/(m+p-1) for GPipe and 1F1B, (p-1)/(vm+p-1) interleaved.
 
@@ -199,6 +372,7 @@ def bubble(name: str, p, m, v=1, F=1.0, B=1.0, W=1.0):
     return lost / (lost + m * (F + B + W))
 
 
+@formula(signed="device")
 def in_flight(name: str, p: Count, m: Count, v: Count = 1, device: int = 0):
     """Microbatches that a device holds activations of at most; of several stages, in units of what 1F1B has on a device.
 
@@ -222,6 +396,3 @@ def in_flight(name: str, p: Count, m: Count, v: Count = 1, device: int = 0):
 def _known(name: str) -> None:
     if name not in SCHEDULES:
         raise ValueError(f"{name!r} is no pipeline: there are {', '.join(SCHEDULES)}")
-
-
-entries(__name__, signed="device")

@@ -1,8 +1,9 @@
-"""What one device does in a training step, operation by operation, under a `Layout` (chapter 4).
+"""What one device does in a training step under a `Layout`: products, attention, streams and collectives, in one list (chapter 4).
 
 Of each kind of layer, for one microbatch: the matrix products with their sizes, attention, the arrays that norms and
-activation functions read and write, and what is sent. `step_estimate` prices each and adds them up; a backward pass has two
-products for each of the forward pass, with the same three sizes in another order.
+activation functions read and write, and every collective with its bytes and how often it runs. FLOPs, memory, what is sent,
+floors at published rates and the estimate are passes over this list; nothing of a layer is said anywhere else. A backward pass
+has two products for each of the forward pass, with the same three sizes in another order.
 
 tp shares heads, F and the vocabulary; KV heads beyond K are copied, and so are latent attention's narrow matrices. Experts are
 not cut: of a group of ep·tp devices each has its share of them, and of the tokens, which tp has cut before.
@@ -10,14 +11,16 @@ not cut: of a group of ep·tp devices each has its share of them, and of the tok
 Passes over arrays are counted by hand from Megatron-LM's layer (Narayanan et al. 2021; Korthikanti et al. 2022).
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.transformers.config import Config, LayerKind
+from helpers.costs.transformers.layer_products import QKV, Product, Routed, feed_forward_products, mixer_products
 from helpers.costs.transformers.parameters_and_flops import pairs, parameters
 from helpers.costs.transformers.training_memory_bytes import unread
-from helpers.numeric import ceil, maximum, where
+from helpers.numeric import ceil, maximum, plain, where
 
 from .layout import Layout
 
@@ -27,49 +30,17 @@ SCORES = 6, 10  # arrays of T·S numbers a head, where attention keeps them: pro
 ROUTED = 4, 8  # arrays of D numbers for each copy of a token: put in its expert's place, and back
 
 
-@dataclass(frozen=True)
-class Product:
-    """`groups` products of [m, k] by [k, n] with weights, on one device; together they are one kernel.
-
-    read  some gradient reads the result, so that it is done again where it was not kept
-    """
-
-    role: str
-    m: float
-    n: float
-    k: float
-    groups: float = 1
-    read: bool = True
-
-    @cached_property
-    def flops(self):
-        """FLOPs forward."""
-        # Rows of all groups first: those of one expert may be a fraction, and sums of what it rounds differ between Pythons.
-        return 2 * (self.m * self.groups) * self.n * self.k
-
-    @cached_property
-    def weights(self):
-        """Numbers in the matrices."""
-        return self.n * self.k * self.groups
-
-    @cached_property
-    def backward(self) -> tuple["Product", "Product"]:
-        """The gradient of the rows, and that of the weights."""
-        return (
-            Product(self.role, self.m, self.k, self.n, self.groups),
-            Product(self.role, self.k, self.n, self.m, self.groups),
-        )
-
-
+@formula
 @dataclass(frozen=True)
 class Attention:
     """Queries times keys, softmax, and shares times values, of one device.
 
-    rows   queries
-    heads  of one device
-    keys   that a query looks at, on average; `every` if none is hidden
-    width  of a head, as the mean of a key's and a value's
-    hops   kernels that do it, each on a chip's share of the keys, as cp's ring brings it
+    rows    queries
+    heads   of one device
+    keys    that a query looks at, on average; `every` if none is hidden
+    width   of a head, as the mean of a key's and a value's
+    hops    kernels that do it, each on a chip's share of the keys, as cp's ring brings it
+    cached  numbers of keys and values of one token, which that ring sends on
     """
 
     rows: float
@@ -78,6 +49,7 @@ class Attention:
     every: float
     width: float
     hops: float = 1.0
+    cached: float = 0.0
 
     def flops(self, masked: bool = True):
         """FLOPs forward: of the pairs that the mask leaves, or of all."""
@@ -89,16 +61,69 @@ class Attention:
         return self.rows * self.heads * self.every
 
 
+@formula
+@dataclass(frozen=True)
+class Send:
+    """A collective of one device, whatever it is priced with.
+
+    axes     of the layout; several are gathered over together
+    role     "weights", "gradients" or "activations", "keys" for keys and values, "tokens" on the way to experts
+    bytes    of the array on one device where it is whole along the axes (all shards together for an AllToAll)
+    forward, backward  times that it runs in a microbatch's pass
+    update   times that it runs at a step's end
+    again    times more in the backward pass, by policy
+    hides    nothing waits for it, so it can run beside the products
+    copies   of a token among what an AllToAll sends
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    role: str
+    bytes: float
+    forward: float = 0
+    backward: float = 0
+    update: float = 0
+    again: Mapping[str, float] = field(default_factory=dict)
+    hides: bool = True
+    copies: float = 1
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs at all, as far as can be seen: counts of arrays of layouts differ."""
+        counts = self.forward, self.backward, self.update, *self.again.values()
+        return not plain(*counts) or any(counts)
+
+    def passes(self, policy: str) -> tuple:
+        """Times in the forward and in the backward pass."""
+        return self.forward, self.backward + self.again.get(policy, 0)
+
+
+@formula
+@dataclass(frozen=True)
+class Held:
+    """Parameters of a device before fsdp and zero share them.
+
+    dense    all but experts
+    """
+
+    dense: float
+    experts: float
+
+    def share(self, layout: Layout, by_zero=True):
+        """Those that it keeps: fsdp shares all of them, and zero among chips that would have the same, if it shares these."""
+        copies, ep = where(by_zero, layout.dp * layout.cp, 1), where(by_zero, layout.ep, 1)
+        return (self.dense / (copies * ep) + self.experts / copies) / layout.fsdp
+
+
+@formula
 @dataclass(frozen=True)
 class Layer:
     """One layer of a kind on one device, for one microbatch; numbers of two are forward and backward.
 
     count     layers of this kind in the model
     streamed  numbers that norms, activation functions and sorting of tokens read or write
-    block     numbers that tp gathers or sums around attention, and around the MLP
-    keys      keys and values that cp gathers
-    routed    numbers of the copies of tokens that go to experts
-    vectors   numbers of norms and biases; the last norm and the sinks are spread over layers
+    held      its parameters; the last norm and the sinks are spread over layers
+    sends     its collectives, whose weights bring the tables of the vocabulary along, spread over a stage's layers
     """
 
     kind: LayerKind
@@ -106,10 +131,8 @@ class Layer:
     products: tuple[Product, ...]
     attention: Attention
     streamed: tuple[float, float]
-    block: float
-    keys: float
-    routed: float
-    vectors: float
+    held: Held
+    sends: tuple[Send, ...]
 
     @cached_property
     def flops(self):
@@ -121,17 +144,8 @@ class Layer:
         """FLOPs of products that are not done again."""
         return sum(p.flops for p in self.products if not p.read)
 
-    @cached_property
-    def weights(self):
-        """Parameters."""
-        return sum(p.weights for p in self.products) + self.vectors
 
-    @cached_property
-    def experts(self):
-        """Those of experts."""
-        return sum(p.weights for p in self.products if p.role == "experts")
-
-
+@formula
 @dataclass(frozen=True)
 class Operations:
     """A training step of one device.
@@ -141,6 +155,9 @@ class Operations:
     layers  of each kind
     head    the unembedding
     table   numbers of the embedding, positions too
+    held    parameters of the fullest device
+    handed  what a stage of a pipeline sends to the next one in each microbatch
+    pods    the sum of gradients over pods, at the end; none if there is one pod
     """
 
     rows: float
@@ -148,81 +165,100 @@ class Operations:
     layers: tuple[Layer, ...]
     head: Product
     table: float
-
-    @cached_property
-    def dense(self):
-        """Parameters of all layers, but those of experts."""
-        return sum(layer.count * (layer.weights - layer.experts) for layer in self.layers)
-
-    @cached_property
-    def experts(self):
-        """Those of experts."""
-        return sum(layer.count * layer.experts for layer in self.layers)
+    held: Held
+    handed: tuple[Send, ...]
+    pods: tuple[Send, ...]
 
     @cached_property
     def products(self):
         """FLOPs of all layers' products with weights, forward, in one microbatch."""
         return sum(layer.count * layer.flops for layer in self.layers)
 
-    @cached_property
-    def unread(self):
-        """FLOPs of those of them that are not done again."""
-        return sum(layer.count * layer.unread for layer in self.layers)
-
-    def forward(self, count: str = "causal"):
-        """FLOPs of all products, the unembedding's too, in one microbatch."""
-        return self.products + self.attention(count) + self.head.flops
-
-    def again(self, policy: str, count: str = "causal"):
-        """FLOPs that the backward pass does again in one microbatch, but for products that no gradient reads."""
-        attention = self.attention(count)
-        return {
-            "everything": 0.0,
-            "matmuls": attention,
-            "block": self.products + attention - self.unread,
-            "nothing": self.forward(count),
-        }[policy]
-
     def attention(self, count: str = "causal"):
         """FLOPs of all layers' pairs of query and key: those that the mask leaves, "all", or "half"."""
         share = 0.5 if count == "half" else 1.0
         return share * sum(layer.count * layer.attention.flops(count == "causal") for layer in self.layers)
 
+    def forward(self, count: str = "causal") -> tuple:
+        """FLOPs in one microbatch: of products with weights, of pairs of query and key, of the unembedding."""
+        return self.products, self.attention(count), self.head.flops
 
-def _attention_products(c: Config, rows, tp) -> list[Product]:
-    if c.mla is None:
-        kv = maximum(c.K / tp, 1) * c.H
-        return [
-            Product("projections", rows, c.N / tp * c.H + 2 * kv, c.D),
-            Product("projections", rows, c.D, c.N / tp * c.H),
-        ]
-    m, heads = c.mla, c.N / tp
-    down = [] if m.q_rank is None else [Product("projections", rows, m.q_rank, c.D)]
-    return [
-        *down,
-        Product("projections", rows, heads * c.qk, c.D if m.q_rank is None else m.q_rank),
-        Product("projections", rows, m.kv_rank + m.rope, c.D),
-        Product("projections", rows, heads * (m.nope + m.v), m.kv_rank),
-        Product("projections", rows, c.D, heads * m.v),
-    ]
+    def again(self, policy: str, count: str = "causal") -> tuple:
+        """Those of the same that the backward pass does again, but for products that no gradient reads."""
+        products, attention, head = self.forward(count)
+        never = sum(layer.count * layer.unread for layer in self.layers)
+        return {
+            "everything": (0.0, 0.0, 0.0),
+            "matmuls": (0.0, attention, 0.0),
+            "block": (products - never, attention, 0.0),
+            "nothing": (products, attention, head),
+        }[policy]
 
 
-def _mlp_products(c: Config, kind: LayerKind, rows, layout: Layout) -> list[Product]:
-    wide, tp = c.matrices - 1, layout.tp
-    if not kind.moe:
-        return [Product("mlp", rows, wide * c.F / tp, c.D), Product("mlp", rows, c.D, c.F / tp)]
-    m = c.moe
-    here = m.E / (layout.ep * tp)
-    each = rows / tp * m.k / here
-    out = [
-        Product("router", rows / tp, m.E + m.shared_gate, c.D),
-        Product("experts", each, wide * m.F, c.D, here),
-        Product("experts", each, c.D, m.F, here),
-    ]
-    if m.shared:
-        width = m.shared * m.F / tp
-        out += [Product("shared", rows, wide * width, c.D), Product("shared", rows, c.D, width)]
-    return out
+@formula
+def operations(c: Config, layout: Layout, B, T) -> Operations:
+    """What one device does in a step of B sequences of T tokens.
+
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from helpers.costs.transformers.parameters_and_flops import flops
+    >>> c, layout = model("llama-3-8b"), Layout(dp=2, tp=4, pp=2, microbatches=4)
+    >>> listed = operations(c, layout, B=16, T=4096)
+    >>> listed.rows, [(p.m, p.n, p.k) for p in listed.layers[0].products]
+    (8192.0, [(8192.0, 1536.0, 4096), (8192.0, 4096, 1024.0), (8192.0, 7168.0, 4096), (8192.0, 4096, 3584.0)])
+    >>> of_all = layout.dp * layout.tp * layout.microbatches                   # of each layer
+    >>> of_all * listed.products == sum(flops(c, 16, 4096).by_role[r] for r in ("projections", "mlp"))
+    True
+    >>> [(x.kind, x.axes, x.forward, x.backward) for x in listed.layers[0].sends][:2]
+    [('AllGather', ('tp',), 2, 2), ('ReduceScatter', ('tp',), 2, 2)]
+    """
+    c.check_usual("a training step", "shared_gate")
+    p, rows = parameters(c), 1.0 * B * T / (layout.shards * layout.cp * layout.microbatches)
+    head, table = Product("unembedding", rows, c.V / layout.tp, c.D), (p.embedding + p.positions) / layout.tp
+    tables = where(
+        layout.pp == 1, table + (0 if c.tied else head.weights), maximum(table, head.weights)
+    )  # of the end of a pipeline that has more
+    vectors, stage = (p.norms + (p.biases + p.sinks) / layout.tp) / c.L, stage_layers(c, layout)
+    layers = tuple(_layer(c, kind, n, rows, T, layout, vectors, tables / stage) for kind, n in c.groups)
+    dense, experts = (
+        stage / c.L * sum(layer.count * getattr(layer.held, name) for layer in layers) for name in ("dense", "experts")
+    )
+    held = Held(dense + tables, experts)
+    # Over pods each device sums what it keeps of its slice's gradients with its like.
+    sums = Send("AllReduce", ("pods",), "gradients", layout.stored.gradient * held.share(layout), update=1)
+    pods = () if plain(layout.pods) and layout.pods == 1 else (sums,)
+    return Operations(rows, layout.microbatches, layers, head, table, held, _handed(c, layout, rows), pods)
+
+
+def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors, tables) -> Layer:
+    tp, m = layout.tp, c.moe
+    cut = 1 / tp if layout.sequence_parallel else 1.0
+    hidden = rows * c.F / tp if not kind.moe else rows / tp * (m.k + m.shared) * m.F
+    routed = rows / tp * m.k * c.D if kind.moe else 0.0
+    gates = c.matrices - 2
+    streamed = tuple(
+        residual * rows * c.D * cut + (h + g * gates) * hidden + r * routed
+        for residual, h, g, r in zip(RESIDUAL, HIDDEN, (1, 2), ROUTED)
+    )
+    width = (c.qk + c.mla.v) / 2 if c.mla else c.H
+    cached = c.mla.kv_rank + c.mla.rope if c.mla else 2 * maximum(c.K / tp, 1) * c.H
+    attention = Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width, layout.cp, cached)
+    experts = None
+    if kind.moe:  # tp has cut the tokens before the router, and no expert
+        mine = m.E / (layout.ep * tp)
+        experts = Routed(rows / tp, rows / tp * m.k / mine, mine, m.F)
+    products = mixer_products(c, kind, rows, tp, c.N / tp, fused=QKV) + feed_forward_products(c, rows, tp, experts)
+    in_experts = sum(p.weights for p in products if p.role == "experts")
+    held = Held(sum(p.weights for p in products) + vectors - in_experts, in_experts)
+    keys = layout.stored.activation * (rows * layout.cp * cached)
+    sends = (
+        *_blocks(c, layout, kind, rows),
+        Send("AllGather", ("cp",), "keys", keys, 1, 1, 0, {"block": 1, "nothing": 1}),  # they go round the ring
+        Send("ReduceScatter", ("cp",), "keys", keys, 0, 1),  # and their gradients come back
+        *(_tokens(c, layout, routed) if kind.moe else ()),
+        *_weights(layout, held.dense + tables, ("cp", "ep", "dp")),
+        *(_weights(layout, held.experts, ("cp", "dp")) if kind.moe else ()),
+    )
+    return Layer(kind, count, _read(c, kind, products), attention, streamed, held, sends)
 
 
 def _read(c: Config, kind: LayerKind, products: list[Product]) -> tuple[Product, ...]:
@@ -232,54 +268,69 @@ def _read(c: Config, kind: LayerKind, products: list[Product]) -> tuple[Product,
     return tuple(replace(p, read=i not in never) for i, p in enumerate(products))
 
 
-def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors) -> Layer:
-    tp, m = layout.tp, c.moe
-    cut = 1 / tp if layout.sequence_parallel else 1.0
-    hidden = rows * c.F / tp if not kind.moe else rows / tp * (m.k + m.shared) * m.F
-    routed = rows / tp * m.k * c.D if kind.moe else 0.0
-    gates = c.matrices - 2
-    streamed = tuple(
-        of * rows * c.D * cut + (h + g * gates) * hidden + r * routed
-        for of, h, g, r in zip(RESIDUAL, HIDDEN, (1, 2), ROUTED)
-    )
-    width = (c.qk + c.mla.v) / 2 if c.mla else c.H
-    latent = c.mla.kv_rank + c.mla.rope if c.mla else 2 * maximum(c.K / tp, 1) * c.H
-    products = _attention_products(c, rows, tp) + _mlp_products(c, kind, rows, layout)
-    return Layer(
-        kind,
-        count,
-        _read(c, kind, products),
-        Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width, layout.cp),
-        streamed,
-        rows * c.D,
-        rows * layout.cp * latent,
-        routed,
-        vectors,
-    )
+def _blocks(c: Config, layout: Layout, kind: LayerKind, rows) -> tuple[Send, ...]:
+    """What tp sends around attention and around an MLP or shared experts.
 
-
-def operations(c: Config, layout: Layout, B, T) -> Operations:
-    """What one device does in a step of B sequences of T tokens.
-
-    >>> from helpers.costs.transformers.public_models import model
-    >>> from helpers.costs.transformers.parameters_and_flops import flops
-    >>> c, layout = model("llama-3-8b"), Layout(dp=2, tp=4, pp=2, microbatches=4)
-    >>> at = operations(c, layout, B=16, T=4096)
-    >>> at.rows, [(p.m, p.n, p.k) for p in at.layers[0].products]
-    (8192.0, [(8192.0, 1536.0, 4096), (8192.0, 4096, 1024.0), (8192.0, 7168.0, 4096), (8192.0, 4096, 3584.0)])
-    >>> of_all = layout.dp * layout.tp * layout.microbatches                   # of each layer
-    >>> of_all * sum(l.count * l.flops for l in at.layers) == sum(flops(c, 16, 4096).by_role[r] for r in ("projections", "mlp"))
-    True
+    With sequence parallelism an AllGather of In and a ReduceScatter of Out, and each is the other's gradient: g and its
+    conjugate of "Reducing Activation Recomputation" (2022). Without it, f and its conjugate: all of In is there, and an
+    AllReduce sums Out forward and In's gradient backward; of experts, whose tokens tp has cut, it puts Out together.
     """
-    c.check_usual("a training step", "shared_gate")
-    rounds, tp, p = layout.microbatches, layout.tp, parameters(c)
-    rows = 1.0 * B * T / (layout.shards * layout.cp * rounds)
-    vectors = (p.norms + (p.biases + p.sinks) / tp) / c.L
-    layers = tuple(_layer(c, kind, n, rows, T, layout, vectors) for kind, n in c.groups)
-    head = Product("unembedding", rows, c.V / tp, c.D)
-    return Operations(rows, rounds, layers, head, (p.embedding + p.positions) / tp)
+    size, tp = layout.stored.activation * (rows * c.D), ("tp",)
+    dense = not kind.moe or c.moe.shared > 0 or not layout.sequence_parallel
+    n = 1 if c.parallel else 1 + dense
+    # Again: all of the forward pass; or of each layer attention, whose Out the MLP reads, once it is gathered.
+    late, out = (0, 0) if c.parallel else (n - 1, 1)
+    again = {"block": out, "nothing": n}
+    if not layout.sequence_parallel:
+        return (Send("AllReduce", tp, "activations", size, n, n, 0, again, hides=False),)
+    return (
+        Send("AllGather", tp, "activations", size, n, n, 0, {"block": late, "nothing": n}, hides=False),
+        Send("ReduceScatter", tp, "activations", size, n, n, 0, again, hides=False),
+        Send("AllGather", tp, "activations", size, 0, n, 0, {"block": -late}),  # In again: no gradient waits for it
+    )
 
 
+def _tokens(c: Config, layout: Layout, routed) -> tuple[Send, ...]:
+    """Tokens go to their experts and back; their gradients the same way; experts' inputs are sent again, not kept."""
+    size = layout.stored.activation * routed * layout.ep * layout.tp
+    again = {"block": 1, "nothing": 2}
+    return (Send("AllToAll", ("tp", "ep"), "tokens", size, 2, 3, 0, again, False, c.moe.k),)
+
+
+def _weights(layout: Layout, numbers, copies: tuple[str, ...]) -> tuple[Send, ...]:
+    """Weights under fsdp, and under zero=3 those that are copied along other axes: gathered for each pass, gradients scattered.
+
+    Otherwise gradients are summed over the copies, at the end, or with zero=2 after every microbatch. Weights are sent in the
+    type that products read, and so are a microbatch's gradients; sums at a step's end in the type in which gradients are stored.
+    """
+    z, whole = layout.zero, (*copies[:-1], "fsdp", "dp")
+    size = min(layout.stored.weight, layout.stored.activation) * numbers
+    gathers = []
+    for axes, on in ((("fsdp",), z < 3), (whole, z == 3)):
+        gathers.append(Send("AllGather", axes, "weights", size, 1 * on, 1 * on, 0, {"nothing": 1 * on}))
+        gathers.append(Send("ReduceScatter", axes, "gradients", size, 0, 1 * on))
+    sums = layout.stored.gradient * (numbers / layout.fsdp)
+    return (
+        *gathers,
+        Send("AllReduce", copies, "gradients", sums, update=1 * (z == 0)),
+        Send("ReduceScatter", copies, "gradients", sums, 0, 1 * (z == 2), 1 * (z == 1)),
+        Send("AllGather", copies, "weights", size / layout.fsdp, update=1 * ((z == 1) | (z == 2))),
+    )
+
+
+def _handed(c: Config, layout: Layout, rows) -> tuple[Send, ...]:
+    """A device between two others hands on v activations of each microbatch: each chip of tp its share of them.
+
+    Without sequence parallelism the next stage puts the shares together (Narayanan et al. 2021, "scatter/gather").
+    """
+    whole, n = layout.stored.activation * rows * c.D, layout.stages / layout.pp * (layout.pp > 1)
+    share = Send("Permute", ("pp",), "activations", whole / layout.tp, n, n)
+    if layout.sequence_parallel:
+        return (share,)
+    return share, Send("AllGather", ("tp",), "activations", whole, n, n, hides=False)
+
+
+@formula
 def stage_layers(c: Config, layout: Layout):
     """Layers of the fullest stage: all have as many, or else some one more for each of v.
 
@@ -291,6 +342,7 @@ def stage_layers(c: Config, layout: Layout):
     return where(c.L % stages == 0, c.L / layout.pp, 1.0 * ceil(c.L / stages) * (stages / layout.pp))
 
 
+@formula
 def slowest_stage(c: Config, layer, head, layout: Layout):
     """Seconds of the slowest stage, of those of a layer and of the unembedding.
 
@@ -298,6 +350,3 @@ def slowest_stage(c: Config, layer, head, layout: Layout):
     """
     most, even = stage_layers(c, layout) * layer, c.L / layout.pp * layer
     return where(c.L % layout.stages == 0, even + head, maximum(most, even + head / layout.pp))
-
-
-entries(__name__)

@@ -7,6 +7,12 @@ microbatch, forward and backward, and their gradients scattered. Left out, since
 cut the vocabulary: what its products would send over tp, as much as one block of the 2L. Also activations' traffic to HBM,
 (tp/F + 1/D)·C/W_hbm of a product's time, 8 % for LLaMA-2 13B with tp=4 on v5p; and windows that make cp send less.
 
+Memory is that of the fullest device at its peak, by role, as allocators report it. `transformers.training_memory_bytes` has what
+the formulas of the sources need; this goes from the list of operations and adds what runs hold besides: the copy of the largest
+gradient before it is added, logits as the loss keeps them, and what libraries keep. Fused attention keeps no T·S weights,
+whatever the policy. A pipeline's first device has the embedding and the most microbatches under way, its last one the unembedding
+and the logits, and of a mixture's layers perhaps more with experts; the fuller of the two counts. Stages may be uneven.
+
 Any number may be an array, of layouts for instance: `layout_search.search` is one call of `step`. Arrays are not checked.
 
 Source: Austin et al. 2025, Section 5; Rajbhandari et al., "ZeRO" (2020); Korthikanti et al., "Reducing Activation
@@ -16,29 +22,85 @@ Recomputation" (2022) for tensor parallelism with sequence parallelism and witho
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Time
+from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds, in_domains
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.training_memory_bytes import known
-from helpers.numeric import maximum, minimum, plain
+from helpers.costs.transformers.training_memory_bytes import arrays, known
+from helpers.numeric import maximum, minimum, plain, where
 
-from .layout import AXES, BF16, NUMBERS, Bytes, Layout, divisors, lies, shared
-from .layout_collectives import Held, Sent, collectives, held
-from .operation_seconds import published
-from .pipeline_schedules import bubble
-from .step_estimate import Estimate, Prices, prices, step_seconds, utilisation
-from .step_memory import DeviceMemory, fullest
-from .step_operations import Operations, operations, slowest_stage
+from .closed_forms import zero_memory as zero_memory  # asked for beside `step`
+from .layout import Layout, groups, shared
+from .layout_set import check
+from .operation_seconds import TUNED, Software, published
+from .pipeline_schedules import bubble, in_flight
+from .step_estimate import Estimate, Prices, estimated, prices, utilisation
+from .step_operations import Held, Layer, Operations, Send, operations, slowest_stage, stage_layers
 
 DAY = 86400
+CUT = ("q", "q_up", "k", "v", "kv_up", "shares", "heads", "gate", "in", "hidden")
+"""Arrays of `training_memory_bytes.arrays`, by the first word, that tp cuts by heads or by F; the others are of D, or latent."""
+
+LIBRARY = 1.6 * 2**30  # bytes of a GPU: buffers of collectives, workspaces, fragments; what B200 held that has no name
+LOGIT = 6  # bytes a logit: bf16 as the product gives it, float32 as the loss keeps its softmax
 
 
+@formula
+@dataclass(frozen=True)
+class Sent(Send):
+    """A collective of one device, as often as it runs in a step.
+
+    times    it runs in a step
+    when     "forward" or "backward", or "update", once at the end
+    seconds  of all runs, without overlap
+    """
+
+    times: float = 0
+    when: str = ""
+    seconds: float = 0
+
+    def __str__(self) -> str:
+        beside = "hides" if self.hides else "waits"
+        return (
+            f"{self.times:g} x {self.kind}_{'+'.join(self.axes)} of {self.role}, {self.bytes / 1e6:.4g} MB each, "
+            f"{self.when}, {beside}: {self.seconds:.3g} s"
+        )
+
+
+@formula
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes of the fullest device, by role.
+
+    gathered     weights of two layers that fsdp has gathered, one of them ahead
+    activations  what is kept for the backward pass of all microbatches under way
+    working      what one layer makes again, and the largest gradient of a matrix before it is added to its sum
+    logits       of one microbatch
+    library      what allocators and libraries keep
+    """
+
+    weights: float
+    gradients: float
+    optimizer: float
+    gathered: float
+    activations: float
+    working: float
+    logits: float
+    library: float
+
+    @property
+    def total(self):
+        """All of them."""
+        return sum(vars(self).values())
+
+
+@formula(signed="T tokens")
 @dataclass(frozen=True)
 class Step:
     """A training step; each quantity is computed when it is first asked for.
 
-    at     its operations, on one device
+    operations  on one device
     count  pairs of query and key that `parts` and `flops` count
     hop    seconds of latency per hop
     """
@@ -48,7 +110,7 @@ class Step:
     slice: Slice
     tokens: float
     T: float
-    at: Operations
+    operations: Operations
     count: str
     hop: float
 
@@ -60,24 +122,19 @@ class Step:
     @cached_property
     def flops(self):
         """Of all chips: forward, backward, and what is computed again; KV heads that several chips copy count for each."""
-        once = self.at.products + self.at.attention(self.count) + self.at.head.flops
-        each = 3 * once + sum(_again(self.at, self.layout.policy, self.count))
-        return each * self.at.rounds * self.chips / self.layout.pp  # one device has a stage of it
-
-    @cached_property
-    def held(self) -> Held:
-        """Parameters of the fullest device."""
-        return held(self.config, self.layout, self.at)
+        again = self.operations.again(self.layout.policy, self.count)
+        of_microbatch = 3 * sum(self.operations.forward(self.count)) + sum(again)
+        return of_microbatch * self.operations.rounds * self.chips / self.layout.pp  # one device has a stage of it
 
     @cached_property
     def sent(self) -> tuple[Sent, ...]:
         """Every collective of a device."""
-        return collectives(self.config, self.layout, self.at, self.slice, self.hop)
+        return collectives(self)
 
     @cached_property
     def memory(self) -> DeviceMemory:
         """Bytes of the fullest device."""
-        return fullest(self.config, self.slice.chip, shared(self.layout, self.slice.chip), self.at, self.T)
+        return fullest(self.config, self.slice.chip, shared(self.layout, self.slice.chip), self.operations, self.T)
 
     @cached_property
     def bubble(self):
@@ -87,32 +144,37 @@ class Step:
 
     @cached_property
     def math(self):
-        """Seconds of products at published rates, with the pipeline's bubble."""
-        return (
-            self.at.rounds
-            * _products(self.config, self.at, self.layout, self.slice.chip, self.count)
-            / (1 - self.bubble)
+        """Seconds of products at published rates, with the pipeline's bubble.
+
+        Products with weights run in `layout.products`, pairs of query and key and the unembedding in bf16 always.
+        """
+        chip, again = self.slice.chip, self.operations.again(self.layout.policy, self.count)
+        rates = published(chip, self.layout.products), chip.rate(), chip.rate()
+        products, attention, head = (
+            (3 * once + twice) / rate for once, twice, rate in zip(self.operations.forward(self.count), again, rates)
         )
+        stage = slowest_stage(self.config, (products + attention) / self.config.L, head, self.layout)
+        return self.operations.rounds * stage / (1 - self.bubble)
 
     @cached_property
     def parts(self) -> dict[str, float]:
         """Seconds of "math", of "hbm", and of what goes over each set of axes, with the pipeline's bubble."""
-        m, sizes, W = self.memory, self.layout.stored, self.slice.chip.hbm_bandwidth
-        passes = self.at.rounds * 2 * (sizes.weight + sizes.gradient) * (self.held.dense + self.held.experts)
+        m, sizes, held = self.memory, self.layout.stored, self.operations.held
+        passes = self.operations.rounds * 2 * (sizes.weight + sizes.gradient) * (held.dense + held.experts)
         update = 2 * (m.weights + m.gradients + m.optimizer)
-        out = {"math": self.math, "hbm": (passes / (1 - self.bubble) + update) / W}
-        for one in self.sent:
-            name = "+".join(one.axes)
-            out[name] = out.get(name, 0.0) + self._took(one)
+        out = {"math": self.math, "hbm": (passes / (1 - self.bubble) + update) / self.slice.chip.hbm_bandwidth}
+        for sent in self.sent:
+            axes = "+".join(sent.axes)
+            out[axes] = out.get(axes, 0.0) + self._took(sent)
         return out
 
-    def _took(self, one: Sent):
-        return one.seconds if one.when == "update" else one.seconds / (1 - self.bubble)
+    def _took(self, sent: Sent):
+        return sent.seconds if sent.when == "update" else sent.seconds / (1 - self.bubble)
 
     @cached_property
     def waits(self):
         """Seconds of the collectives that products wait for."""
-        return sum((self._took(one) for one in self.sent if not one.hides), 0.0)
+        return sum((self._took(sent) for sent in self.sent if not sent.hides), 0.0)
 
     @cached_property
     def time(self) -> Time:
@@ -122,12 +184,12 @@ class Step:
     @cached_property
     def estimate(self) -> Estimate:
         """The seconds that it will take, probably, and an interval."""
-        return step_seconds(self.config, self.slice.chip, self.layout, self.tokens / self.T, self.T, known=self.prices)
+        return estimated(self.config, self.slice.chip, self.layout, self.prices)
 
     @cached_property
     def prices(self) -> Prices:
         """Seconds of its operations, whatever the policy."""
-        return prices(self.config, self.slice.chip, self.layout, self.at)
+        return prices(self.config, self.slice.chip, self.layout, self.operations)
 
     def keeping(self, policy: str) -> "Step":
         """The same step under another policy; what does not depend on that is not computed again."""
@@ -163,15 +225,8 @@ class Step:
         return maximum(self.memory.total - self.slice.chip.hbm_bytes, 0.0)
 
 
-def step(
-    c: Config,
-    layout: Layout,
-    tokens,
-    T,
-    s: Slice,
-    count: str = "all",
-    hop: float | None = None,
-) -> Step:
+@formula(signed="T tokens")
+def step(c: Config, layout: Layout, tokens, T, s: Slice, count: str = "all", hop: float | None = None) -> Step:
     """What a training step of `tokens` in sequences of T does on a slice, or on `layout.pods` of them. It has no `offload`.
 
     count  pairs of query and key that attention computes: `parameters_and_flops.PAIRS`
@@ -189,147 +244,125 @@ def step(
     known(layout.policy)
     published(s.chip, layout.products)
     check(c, layout, tokens, T, s)
-    at = operations(c, shared(layout, s.chip), tokens / T, T)
-    return Step(c, layout, s, tokens, T, at, count, s.chip.hop if hop is None else hop)
+    listed = operations(c, shared(layout, s.chip), tokens / T, T)
+    return Step(c, layout, s, tokens, T, listed, count, s.chip.hop if hop is None else hop)
 
 
-def _again(at: Operations, policy: str, count: str) -> tuple:
-    """FLOPs that a microbatch's backward pass does again: of products with weights, of pairs, of the unembedding."""
-    pairs = 0.0 if policy == "everything" else at.attention(count)
-    products = {"block": at.products - at.unread, "nothing": at.products}.get(policy, 0.0)
-    return products, pairs, at.head.flops if policy == "nothing" else 0.0
+@formula
+def collectives(step: Step) -> tuple[Sent, ...]:
+    """Every collective of a device, at published rates; those that have nobody to send to are left out where that can be seen."""
+    layout, out = step.layout, []
+    along, rates = groups(layout, step.slice), PUBLISHED.on(step.slice.chip, step.hop)
+    for send, layers in _stage_sends(step):
+        group = in_domains(1, layout.pods) if send.axes == ("pods",) else along(*send.axes)
+        seconds = collective_seconds(send.kind, send.bytes, group, rates, send.copies)
+        for when, n in zip(("forward", "backward", "update"), (*send.passes(layout.policy), send.update)):
+            times = n * layers * (1 if when == "update" else layout.microbatches)
+            if not plain(times, group.n) or (times and group.n > 1):
+                out.append(Sent(**vars(send), times=times, when=when, seconds=times * seconds))
+    return tuple(out)
 
 
-def _products(c: Config, at: Operations, layout: Layout, chip: Chip, count: str):
-    """Seconds of the slowest stage's products in one microbatch, at published rates.
+def _stage_sends(step: Step) -> list[tuple[Send, float]]:
+    """The collectives of a stage, and how many of its layers have each; layers of several kinds that send the same count as one."""
+    rows: dict[tuple, tuple[Send, float]] = {}
+    for layer in step.operations.layers:
+        n = stage_layers(step.config, step.layout) * (layer.count / step.config.L)
+        for send in layer.sends:
+            numbers = send.bytes, send.forward, send.backward, send.update
+            alike = (send.kind, send.axes, send.role, send.hides, *numbers) if plain(*numbers) else (len(rows),)
+            like_it, layers = rows.get(alike, (send, 0))
+            rows[alike] = like_it, layers + n
+    handed, pods = ([(send, 1) for send in sends] for sends in (step.operations.handed, step.operations.pods))
+    return [*handed, *rows.values(), *pods]
 
-    Products with weights run in `layout.products`, pairs of query and key and the unembedding in bf16 always.
+
+@formula
+def peak_memory(c: Config, chip: Chip, layout: Layout, B, T, software: Software = TUNED) -> DeviceMemory:
+    """Bytes of the fullest device in a training step on B sequences of T tokens.
+
+    >>> from dataclasses import replace
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .layout import Bytes
+    >>> layout = Layout(dp=4, pp=2, microbatches=4, zero=1, policy="everything", stored=Bytes(gradient=4, state=12))
+    >>> cut = replace(model("llama-3-70b"), L=12)                              # measured: 66.5 GiB on B200 (SimuMax 1.2)
+    >>> round(peak_memory(cut, chip("B200"), layout, 16, 4096).total / 2**30, 1)
+    66.9
     """
-    again, pairs, head = _again(at, layout.policy, count)
-    layers = (3 * at.products + again) / published(chip, layout.products) + (
-        3 * at.attention(count) + pairs
-    ) / chip.rate()
-    return slowest_stage(c, layers / c.L, (3 * at.head.flops + head) / chip.rate(), layout)
+    layout = shared(layout, chip)
+    return fullest(c, chip, layout, operations(c, layout, B, T), T, software)
 
 
-def rules(c: Config, layout: Layout, tokens, T, s: Slice):
-    """(holds, sentence) pairs: what must hold for a layout, as a truth value or an array of them, and what to say if not."""
-    a, sequences, shards = layout, tokens / T, shared(layout, s.chip).shards * layout.microbatches
-    room, takes = (s.chips, "the slice has") if s.chip.axes else (s.chips * a.pods, "the domains have")
-    width = c.F if c.moe is None else c.moe.F
-    stages = a.stages
-    return (
-        (a.chips == room, lambda: f"{a} takes {a.chips} chips and {takes} {room}: {_times(room, a.chips)}"),
-        (
-            lies(a, s),
-            lambda: (
-                f"{a} does not lie along {'x'.join(map(str, s.shape))} chips in whole rows: let the axes "
-                f"({', '.join(AXES)}, in this order) end where the slice's do, or divide what is left"
-            ),
-        ),
-        (
-            (c.N % a.tp == 0) & (c.D % a.tp == 0) & (c.F % a.tp == 0) & (width % a.tp == 0),
-            lambda: f"tp={a.tp} does not divide N={c.N}, D={c.D} and F={width}: take a common divisor",
-        ),
-        (
-            (c.K % minimum(a.tp, c.K) == 0) & (a.tp % minimum(a.tp, c.K) == 0),
-            lambda: f"tp={a.tp} does not divide K={c.K} KV heads, nor they it: take a divisor or a multiple",
-        ),
-        (
-            stages <= c.L,
-            lambda: f"{stages} stages are more than L={c.L} layers: let pp{'·v' * (a.v > 1)} be {c.L} or less",
-        ),
-        (
-            (c.moe.E % a.ep == 0) if c.moe else (a.ep == 1),
-            lambda: (
-                f"ep={a.ep} does not divide E={c.moe.E} experts: let it be {_near(a.ep, c.moe.E)}"
-                if c.moe
-                else f"ep={a.ep}, and the model has no experts: leave it out"
-            ),
-        ),
-        (
-            tokens % T == 0,
-            lambda: (
-                f"{tokens:.9g} tokens are no whole number of sequences of T={T}: the next is {-(-tokens // T) * T:.9g}"
-            ),
-        ),
-        (T % a.cp == 0, lambda: f"cp={a.cp} does not divide T={T} tokens of a sequence: let it be {_near(a.cp, T)}"),
-        (
-            sequences % shards == 0,
-            lambda: (
-                f"{sequences:g} sequences do not divide over {shards // a.microbatches:g} shards x {a.microbatches} microbatches: "
-                f"give a multiple of {shards:g}, the least is {shards * T:.9g} tokens"
-            ),
-        ),
-        (
-            (a.microbatches % a.pp == 0) | (a.schedule != "interleaved"),
-            lambda: f"an interleaved pipeline takes a multiple of pp={a.pp} microbatches, not {a.microbatches}",
-        ),
+@formula
+def fullest(c: Config, chip: Chip, layout: Layout, listed: Operations, T, software: Software = TUNED) -> DeviceMemory:
+    """The same, of a step whose operations are known."""
+    layers, tokens = listed.layers, layout.stored.activation * listed.rows  # bytes, if a number is kept of each token
+    matrix = _most(layers, [maximum(*(p.weights for p in layer.products)) for layer in layers])
+    again = tokens * _most(layers, _kept(c, layers, layout, "everything", T, software))
+    gathered = 2 * 2 * _most(layers, [layer.held.dense + layer.held.experts for layer in layers])
+    shares = (layout.fsdp > 1) | ((layout.zero == 3) & (layout.dp * layout.ep * layout.cp > 1))
+    alike = {
+        "gathered": where(shares, gathered, 0.0),
+        "working": (again if layout.policy == "block" else 0.0) + 2 * matrix,
+        "library": LIBRARY if chip.axes == 0 else 0.0,
+    }
+    kept = [tokens * numbers for numbers in _kept(c, layers, layout, layout.policy, T, software)]
+    head, tail = (DeviceMemory(**_end(c, layout, listed, kept, last), **alike) for last in (False, True))
+    fuller = tail.total > head.total
+    return DeviceMemory(**{name: where(fuller, getattr(tail, name), getattr(head, name)) for name in vars(head)})
+
+
+def _end(c: Config, layout: Layout, listed: Operations, kept: list, last: bool) -> dict:
+    """What the first and the last device of a pipeline need not have alike; of one stage both are the same."""
+    layers, pp, sizes, n = listed.layers, layout.pp, layout.stored, minimum(stage_layers(c, layout), c.L)
+    dense, experts = (
+        _of_stage(c, layers, [getattr(layer.held, name) for layer in layers], n, last) for name in ("dense", "experts")
     )
+    both, alone = listed.table + (0 if c.tied else listed.head.weights), pp == 1
+    tables, loss = where(alone, both, listed.head.weights if last else listed.table), alone | last
+    if layout.schedule == "DualPipe":  # all weights lie on two devices
+        dense, experts = (where(pp > 1, 2, 1) * x for x in (dense, experts))
+        tables, loss = both, True
+    elif layout.schedule == "ZB-V":  # the first device has the first stage and the last one
+        tables, loss = where(alone, both, 0.0 if last else both), alone | (not last)
+    held = Held(dense + tables, experts)
+    under_way = in_flight(layout.schedule, pp, layout.microbatches, layout.v, pp - 1 if last else 0)
+    return {
+        "weights": sizes.weight * held.share(layout, layout.zero >= 3),
+        "gradients": sizes.gradient * held.share(layout, layout.zero >= 2),
+        "optimizer": 0.0 if layout.offload == "optimizer" else sizes.state * held.share(layout, layout.zero >= 1),
+        "activations": _of_stage(c, layers, kept, n, last) * under_way,
+        "logits": where(loss, LOGIT * listed.rows * c.V / layout.tp, 0.0),
+    }
 
 
-def _times(room, chips) -> str:
-    if room % chips == 0:
-        return f"multiply an axis by {room // chips}"
-    return f"divide an axis by {chips // room}" if chips % room == 0 else "make their product equal"
+def _kept(c: Config, layers: tuple[Layer, ...], layout: Layout, policy: str, T, software: Software) -> list:
+    """Numbers that one layer of each kind keeps for a token on one device; without sequence parallelism it has all of some."""
+    out = []
+    for layer in layers:
+        numbers = dict(arrays(c, layer.kind, "everything" if policy == "nothing" else policy, T))
+        if software.attention != "stored":
+            numbers.pop("shares", None)
+        whole = 0 if layout.sequence_parallel else sum(n for name, n in numbers.items() if name.split()[0] not in CUT)
+        out.append((sum(numbers.values()) - whole) / layout.tp + whole)
+    return out
 
 
-def _near(n: int, size: int) -> str:
-    """The divisors of a size that are nearest to n, from below and above."""
-    fit = divisors(size)
-    near = {max(d for d in fit if d <= n), min((d for d in fit if d >= n), default=size)}
-    return " or ".join(map(str, sorted(near)))
+def _of_stage(c: Config, layers: tuple[Layer, ...], values: list, n, last: bool):
+    """Sum over a stage's n layers of what each kind of layer has: at the pipeline's end as many with experts as can be."""
+    total = sum(layer.count for layer in layers)
+    if c.moe is None or c.moe.every != 1 or not c.moe.first_dense:
+        return sum(layer.count * v for layer, v in zip(layers, values)) / total * n
+    mixed = sum(layer.count for layer in layers if layer.kind.moe)
+    experts = minimum(n, mixed) if last else maximum(n - (c.L - mixed), 0)
+    out = 0.0
+    for moe, many in ((True, experts), (False, n - experts)):
+        alike = [(layer.count, v) for layer, v in zip(layers, values) if layer.kind.moe == moe]
+        out = out + many * sum(count * v for count, v in alike) / sum(count for count, _ in alike)
+    return out
 
 
-def check(c: Config, layout: Layout, tokens, T, s: Slice) -> None:
-    """ValueError, in one sentence, for the first rule that a layout of plain numbers breaks; arrays are let pass."""
-    if plain(tokens, T) and min(tokens, T) < 1:
-        raise ValueError(f"tokens and T are 1 or more, got tokens={tokens} and T={T}")
-    if plain(tokens, T, *(getattr(layout, name) for name in NUMBERS)):
-        for holds, sentence in rules(c, layout, tokens, T, s):
-            if not holds:
-                raise ValueError(sentence())
-
-
-# Closed forms of the sources, without a slice.
-
-
-def zero_memory(P, X, zero: int, sizes: Bytes = BF16):
-    """Bytes of weights, gradients and optimizer state on one of X devices that share them by ZeRO-1, 2 or 3.
-
-    sizes  what a number takes: `layout.MASTER` with a master copy of the weights, which is state and shared as that is
-
-    >>> from helpers.costs.training.layout import MASTER
-    >>> sum(zero_memory(1, 1, 0)), sum(zero_memory(1, 1, 0, MASTER))           # bytes of a parameter, without and with it
-    (12.0, 16.0)
-    >>> [tuple(round(b / 1e9, 1) for b in zero_memory(13e9, 64, z)) for z in range(4)]
-    [(26.0, 26.0, 104.0), (26.0, 26.0, 1.6), (26.0, 0.4, 1.6), (0.4, 0.4, 1.6)]
-    """
-    if zero not in (0, 1, 2, 3):
-        raise ValueError(f"zero is 0, 1, 2 or 3, not {zero!r}")
-    each = ((sizes.weight, 3), (sizes.gradient, 2), (sizes.state, 1))
-    return tuple(b * P / (X if zero >= least else 1) for b, least in each)
-
-
-def largest_model(hbm_bytes, bytes_each=10):
-    """Parameters that data parallelism can hold on a chip, with bytes for each: bf16 weights and Adam's moments make 2 + 8.
-
-    The source's ten have no gradients (2 more) and no master copy (4 more): a limit that no run in bf16 reaches. With these
-    it is 16; activations come on top.
-
-    >>> largest_model(96e9), largest_model(96e9, 16)
-    (9600000000.0, 6000000000.0)
-    """
-    return hbm_bytes / bytes_each
-
-
-def three_checkpoints(B, D, F, L, bytes_each=2):
-    """Bytes kept of B tokens if each layer keeps the results of three products, two of F numbers and one of D.
-
-    >>> f"{three_checkpoints(16e6, 5120, 13824, 40):.3g} {three_checkpoints(3e6, 5120, 13824, 40):.4g}"   # LLaMA-2 13B
-    '4.19e+13 7.864e+12'
-    """
-    return bytes_each * L * B * (D + 2 * F)
-
-
-entries(__name__, signed="tokens T")
+def _most(layers: tuple[Layer, ...], values: list):
+    """The largest of what each kind of layer has, of those that the model has: traced, it lists others too."""
+    return maximum(*(where(layer.count > 0, v, 0.0) for layer, v in zip(layers, values)), 0.0)

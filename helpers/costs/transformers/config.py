@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import lcm
 from os import PathLike
 
-from helpers.arguments import entries, whole
+from helpers.arguments import formula, whole
 from helpers.numeric import plain
 
 from . import hf_config
@@ -28,6 +28,7 @@ UNUSUAL = {
 }
 
 
+@formula
 @dataclass(frozen=True)
 class MoE:
     """Experts in place of the MLP.
@@ -57,6 +58,7 @@ class MoE:
             raise ValueError("shared_gate is for shared experts: give shared, or leave the gate out")
 
 
+@formula
 @dataclass(frozen=True)
 class MLA:
     """Multi-head latent attention: keys and values of all heads are made from one short vector for each token.
@@ -80,6 +82,7 @@ class MLA:
             whole(q_rank=self.q_rank)
 
 
+@formula
 @dataclass(frozen=True)
 class LayerKind:
     """What tells layers of one model apart.
@@ -103,6 +106,7 @@ class LayerKind:
         return f"LayerKind(window={self.window}, moe={self.moe}{''.join(rare)})"
 
 
+@formula(signed="source")
 @dataclass(frozen=True)
 class Config:
     """A decoder.
@@ -310,21 +314,17 @@ class Config:
     @property
     def mixers(self) -> tuple[tuple[LayerKind, int], ...]:
         """Layers by the weights of their attention, windows and experts apart: (kind, how many)."""
-        if self.linear is None and plain(self.shared_kv) and self.shared_kv == 0:
-            return ((LayerKind(), self.L),)
-        linear = sum(n for kind, n in self.groups if kind.linear)
-        some = (LayerKind(), self.L - linear - self.shared_kv), (LayerKind(linear=True), linear)
-        return tuple(
-            (kind, n) for kind, n in (*some, (LayerKind(shares=True), self.shared_kv)) if not (plain(n) and n == 0)
-        )
+        linear, shared = sum(n for kind, n in self.groups if kind.linear), self.shared_kv
+        counts = {LayerKind(): self.L - linear - shared, LayerKind(linear=True): linear, LayerKind(shares=True): shared}
+        return tuple((kind, n) for kind, n in counts.items() if not (plain(n) and n == 0))
 
     @property
     def unusual(self) -> tuple[str, ...]:
         """Which of `UNUSUAL` the model has."""
         return tuple(n for n in UNUSUAL if getattr(self.moe if n == "shared_gate" else self, n, None))
 
-    def check_usual(self, what: str, *known: str) -> None:
-        """ValueError if the model has parts that `what` does not count; `known` are those that it does.
+    def check_usual(self, user: str, *known: str) -> None:
+        """ValueError if the model has parts that the `user` does not count; `known` are those that it does.
 
         >>> Config(64, 4, 8, 8, 8, 256, 1000, output_gate=True).check_usual("a training step")
         Traceback (most recent call last):
@@ -333,7 +333,7 @@ parameters, flops and kv_cache count it
         """
         if missing := [n for n in self.unusual if n not in known]:
             raise ValueError(
-                f"{what} does not know {UNUSUAL[missing[0]]}, and {self.name or 'this model'} has one: "
+                f"{user} does not know {UNUSUAL[missing[0]]}, and {self.name or 'this model'} has one: "
                 "parameters, flops and kv_cache count it"
             )
 
@@ -341,6 +341,3 @@ parameters, flops and kv_cache count it
 def _multiples(step: int, low, high):
     """Multiples of `step` among low + 1, …, high."""
     return high - low if step == 1 else high // step - low // step
-
-
-entries(__name__, signed="source")

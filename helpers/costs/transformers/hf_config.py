@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from helpers.arguments import entries
+from helpers.arguments import formula, unchecked
 
 SIZES = {
     "D": "hidden_size",
@@ -131,9 +131,14 @@ def _qwen_windows(f: _Fields) -> dict:
     return {} if first else {"window": f["sliding_window"]}
 
 
+def _record(record: str, prefix: str = "", **names: str):
+    """A reader: a record of `Config`, by the names that the file has for its fields."""
+    return lambda f: {record: {field: f[prefix + name] for field, name in names.items()}}
+
+
 def _experts(E: str, F: str = "moe_intermediate_size", k: str = "num_experts_per_tok"):
     """A reader: experts in every layer."""
-    return lambda f: {"moe": {"E": f[E], "k": f[k], "F": f[F]}}
+    return _record("moe", E=E, k=k, F=F)
 
 
 def _qwen_experts(f: _Fields) -> dict:
@@ -147,10 +152,10 @@ def _qwen_experts(f: _Fields) -> dict:
     return {"moe": moe}
 
 
-def _whole(f: _Fields, field: str, wide, one) -> int:
-    if wide % one:
-        f.refuse(field, f"the shared expert of all layers has to be as wide as a whole number of experts of {one}")
-    return wide // one
+def _whole(f: _Fields, field: str, wide, width) -> int:
+    if wide % width:
+        f.refuse(field, f"the shared expert of all layers has to be as wide as a whole number of experts of {width}")
+    return wide // width
 
 
 def _deepseek_experts(f: _Fields) -> dict:
@@ -163,30 +168,27 @@ def _deepseek_experts(f: _Fields) -> dict:
 
 
 def _latent(f: _Fields) -> dict:
-    names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-    mla = dict(zip(("kv_rank", "nope", "rope", "v"), (f[name] for name in names)))
-    return {"mla": {"q_rank": f.get("q_lora_rank"), **mla}, "H": None, "K": f["num_attention_heads"]}
+    read = _record("mla", kv_rank="kv_lora_rank", nope="qk_nope_head_dim", rope="qk_rope_head_dim", v="v_head_dim")
+    return {"mla": {"q_rank": f.get("q_lora_rank"), **read(f)["mla"]}, "H": None, "K": f["num_attention_heads"]}
 
 
 def _indexer(f: _Fields) -> dict:
-    if kinds := f.get("indexer_types"):
-        shared = [i for i, kind in enumerate(kinds) if kind != "full"]
-        if shared:
-            f.refuse("indexer_types", f"layers {_few(shared)} have no indexer of their own, and every layer has to")
-    return {"indexer": {"heads": f["index_n_heads"], "width": f["index_head_dim"], "top": f["index_topk"]}}
+    if shared := [i for i, kind in enumerate(f.get("indexer_types", [])) if kind != "full"]:
+        f.refuse("indexer_types", f"layers {_few(shared)} have no indexer of their own, and every layer has to")
+    return _record("indexer", "index_", heads="n_heads", width="head_dim", top="topk")(f)
 
 
 def _delta(f: _Fields) -> dict:
     """Gated DeltaNet, but for every n-th layer, whose attention has a gate."""
-    names = ("num_value_heads", "num_key_heads", "key_head_dim", "value_head_dim", "conv_kernel_dim")
-    linear = dict(zip(("heads", "key_heads", "key", "value", "kernel"), (f[f"linear_{name}"] for name in names)))
-    return {"linear": linear, "full_every": _pattern(f, f.get("full_attention_interval", 4)), "output_gate": True}
+    heads = dict(heads="num_value_heads", key_heads="num_key_heads", key="key_head_dim", value="value_head_dim")
+    linear = _record("linear", "linear_", **heads, kernel="conv_kernel_dim")(f)
+    return linear | {"full_every": _pattern(f, f.get("full_attention_interval", 4)), "output_gate": True}
 
 
 def _gemma3n(f: _Fields) -> dict:
-    names = ("altup_num_inputs", "laurel_rank", "vocab_size_per_layer_input", "hidden_size_per_layer_input")
-    parts = dict(zip(("streams", "laurel", "V", "width"), (f[name] for name in names)))
-    return {"gemma3n": parts, "shared_kv": f["num_kv_shared_layers"]}
+    tables = dict(V="vocab_size_per_layer_input", width="hidden_size_per_layer_input")
+    read = _record("gemma3n", streams="altup_num_inputs", laurel="laurel_rank", **tables)
+    return read(f) | {"shared_kv": f["num_kv_shared_layers"]}
 
 
 def _llama4(f: _Fields) -> dict:
@@ -211,12 +213,9 @@ def _falcon(f: _Fields) -> dict:
     return {"K": K or f["num_attention_heads"], "parallel": new or parallel, "norms": 1 if parallel and not new else 2}
 
 
-def _full_norms(f: _Fields) -> dict:
-    return {"qk_norm": "full" if f.get("use_qk_norm", False) else ""}
-
-
-def _head_norms(f: _Fields) -> dict:
-    return {"qk_norm": "head" if f.get("use_qk_norm", False) else ""}
+def _norms_of(kind: str):
+    """A reader: norms of queries and keys, over a "head" or over the "full" width, where use_qk_norm is on."""
+    return lambda f: {"qk_norm": kind if f.get("use_qk_norm", False) else ""}
 
 
 def _minimax(f: _Fields) -> dict:
@@ -226,9 +225,10 @@ def _minimax(f: _Fields) -> dict:
             f.refuse(field, f"layers {_few(lightning)} have lightning attention, which is not known here")
     if f.get("qk_norm_type", "per_layer") != "per_layer":
         f.refuse("qk_norm_type", "queries and keys of all layers have to be normed over all heads at once, per_layer")
-    return _full_norms(f)
+    return _norms_of("full")(f)
 
 
+@formula
 @dataclass(frozen=True)
 class Family:
     """How the config.json of one architecture is read.
@@ -252,7 +252,8 @@ class Family:
 
 
 def _family(*readers, names=None, defaults=None, switches=None, never=None, four_wide=False, **fixed) -> Family:
-    return Family(fixed, names or {}, defaults or {}, switches or {}, readers, never or {}, four_wide)
+    with unchecked():
+        return Family(fixed, names or {}, defaults or {}, switches or {}, readers, never or {}, four_wide)
 
 
 ATTENTION = {"attention_bias": ("qkv", "o")}
@@ -321,7 +322,7 @@ FAMILIES = {
     "phi3": _family(_windows()),
     "olmo": _family(norm="none", switches=ATTENTION),
     "olmo2": _family(qk_norm="full", switches=ATTENTION),
-    "cohere": _family(_full_norms, norm="layer-no-bias", norms=1, parallel=True, switches=ATTENTION, defaults=TIED),
+    "cohere": _family(_norms_of("full"), norm="layer-no-bias", norms=1, parallel=True, switches=ATTENTION, defaults=TIED),
     "falcon": _family(
         _falcon, names={"intermediate_size": "ffn_hidden_size"}, switches={"bias": EVERY},
         defaults=TIED | {"multi_query": True, "parallel_attn": True}, **GPT,
@@ -341,7 +342,7 @@ FAMILIES = {
     "deepseek_v32": _family(_latent, _deepseek_experts, _indexer, **_LATENT),
     "glm_moe_dsa": _family(_latent, _deepseek_experts, _indexer, **_LATENT),
     "glm4_moe": _family(
-        _deepseek_experts, _head_norms, switches={"attention_bias": ("qkv",)},
+        _deepseek_experts, _norms_of("head"), switches={"attention_bias": ("qkv",)},
         defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
     ),
     "minimax_m2": _M2,
@@ -361,6 +362,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
+@formula(signed="source")
 def fields(source: dict | str | PathLike) -> dict:
     """Fields of a `Config`, those of its records as dicts; see `Config.from_hf`."""
     given = source if isinstance(source, dict) else _file(source)
@@ -384,6 +386,3 @@ def _file(path: str | PathLike) -> dict:
     if not isinstance(given, dict):
         raise ValueError(f"{path} is no config.json: that is an object of fields, and this is a {type(given).__name__}")
     return given
-
-
-entries(__name__, signed="source")

@@ -8,10 +8,11 @@ shapes as in the modelling code of Hugging Face's transformers.
 
 from dataclasses import dataclass
 
-from helpers.arguments import entries, whole
+from helpers.arguments import formula, whole
 from helpers.numeric import plain
 
 
+@formula
 @dataclass(frozen=True)
 class Linear:
     """Gated DeltaNet: linear attention, whose cache is a state that does not grow with the sequence.
@@ -67,6 +68,7 @@ class Linear:
         }
 
 
+@formula
 @dataclass(frozen=True)
 class Indexer:
     """Picks the keys that latent attention looks at: small heads give every earlier token a score, the `top` best are seen.
@@ -92,6 +94,7 @@ class Indexer:
         }
 
 
+@formula
 @dataclass(frozen=True)
 class Gemma3n:
     """What Gemma 3n adds to a decoder.
@@ -133,6 +136,3 @@ class Gemma3n:
     def scales(self, D, L):
         """Parameters of norms, and of the scale of AltUp's correction."""
         return L * 4 * D + self.width
-
-
-entries(__name__)

@@ -10,12 +10,12 @@ Source: Austin et al. 2025, Section 4; errors of its text are listed in the cour
 
 from dataclasses import dataclass
 
-from helpers.arguments import Count, entries
+from helpers.arguments import Count, formula
 from helpers.costs.rooflines.roofline import Work
-from helpers.numeric import beside, minimum, where
+from helpers.numeric import beside, ceil, minimum, plain, where
 
-from .attention_shapes import attention_matrices, keys_read, traffic, weights
 from .config import NORMS, Config, LayerKind
+from .layer_products import attention_widths, keys_read, model_matrices
 
 PAIRS = {
     "all": "every query times every key, as a plain einsum computes them, masked or not",
@@ -24,6 +24,7 @@ PAIRS = {
 }
 
 
+@formula
 @dataclass(frozen=True)
 class Parameters:
     """Parameters by role. A matrix shared by embedding and unembedding counts as embedding.
@@ -66,10 +67,6 @@ class Parameters:
         return self.total - self.inactive
 
 
-def _expert_layers(c: Config):
-    return sum(n for kind, n in c.groups if kind.moe)
-
-
 def _norms(c: Config):
     """Parameters of all norms."""
     width, added = NORMS[c.norm] * c.D, c.gemma3n.scales(c.D, c.L) if c.gemma3n else 0
@@ -90,7 +87,7 @@ def _norms_inside(c: Config, kind: LayerKind):
 
 def _biases(c: Config):
     """Parameters of all biases, and those of experts that a token does not go to."""
-    moe, L_moe = c.moe, _expert_layers(c)
+    moe, L_moe = c.moe, sum(n for kind, n in c.groups if kind.moe)
     one = lambda F: (c.matrices - 1) * F + c.D  # noqa: E731
     n = ("unembed" in c.biases) * c.V
     for kind, L in c.mixers:
@@ -108,6 +105,7 @@ def _biases(c: Config):
     return n, inactive
 
 
+@formula
 def parameters(c: Config) -> Parameters:
     """Parameters by role, exact to the last one.
 
@@ -123,38 +121,35 @@ def parameters(c: Config) -> Parameters:
     >>> f"{(p.total - p.router) / 1e9:.1f} {(p.active - p.router) / 1e9:.2f}"
     '211.7 31.27'
     """
-    moe, L_moe = c.moe, _expert_layers(c)
-    attention = sum(n * one for one, n in weights(c))
-    convolution = sum(n * c.linear.channels * c.linear.kernel for kind, n in c.mixers if kind.linear)
-    mlp = (c.L - L_moe) * c.matrices * c.D * c.F
-    expert = c.matrices * c.D * moe.F if moe else 0
-    E, k, shared = (moe.E, moe.k, moe.shared) if moe else (0, 0, 0)
-    biases, idle = _biases(c)
-    router = L_moe * c.D * (E + (moe.shared_gate if moe else 0))
-    table, added, met = (0, 0, 0) if c.gemma3n is None else _added(c)
+    held, met = dict.fromkeys(("projections", "mlp", "experts", "shared", "router", "unembedding"), 0), 0
+    biases, inactive = _biases(c)
+    for x in model_matrices(c):
+        held[x.role], met, inactive = held[x.role] + x.weights, met + x.met, inactive + x.weights - x.met
+    table, added = (c.gemma3n.table(c.L), c.gemma3n.weights(c.D, c.L)) if c.gemma3n else (0, 0)
     return Parameters(
         embedding=c.V * c.D + table,
         positions=c.positions * c.D,
-        attention=attention + convolution,
-        mlp=mlp,
-        experts=L_moe * E * expert,
-        shared=L_moe * shared * expert,
-        router=router,
+        attention=held["projections"] + _convolution(c),
+        mlp=held["mlp"],
+        experts=held["experts"],
+        shared=held["shared"],
+        router=held["router"],
         norms=_norms(c),
         biases=biases,
         sinks=c.L * c.N * c.sinks,
         added=added,
-        unembedding=0 if c.tied else c.D * c.V,
-        inactive=L_moe * (E - k) * expert + idle,
-        matmul=attention + mlp + L_moe * (k + shared) * expert + router + c.D * c.V + met,
+        unembedding=0 if c.tied else held["unembedding"],
+        inactive=inactive,
+        matmul=met + (c.gemma3n.products(c.D, c.L) if c.gemma3n else 0),
     )
 
 
-def _added(c: Config):
-    g = c.gemma3n
-    return g.table(c.L), g.weights(c.D, c.L), g.products(c.D, c.L)
+def _convolution(c: Config):
+    """Weights of the convolutions of linear attention."""
+    return sum(n * c.linear.channels * c.linear.kernel for kind, n in c.mixers if kind.linear)
 
 
+@formula
 def pairs(T, S=None, window: Count | None = None, count="causal"):
     """Pairs of query and key, for T queries that are the last of S tokens; see `PAIRS` for `count`.
 
@@ -178,6 +173,7 @@ def _seen(n, window):
     return triangle if window is None else triangle + (n - m) * window
 
 
+@formula
 @dataclass(frozen=True)
 class Flops:
     """FLOPs of matrix products in the forward pass, by role.
@@ -225,6 +221,7 @@ class Flops:
         return self.forward - self.unembedding
 
 
+@formula
 def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbed=False) -> Flops:
     """FLOPs of matrix products in one forward pass over B sequences of T new tokens, the last of S.
 
@@ -241,39 +238,24 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
     True
     """
     S = T if S is None else S
-    tokens, moe, L_moe = B * T, c.moe, _expert_layers(c)
-    expert = 2 * c.matrices * c.D * moe.F if moe else 0
-    slots = tokens * (moe.k if moe else 0) if slots is None else slots
-    width, projections = _attention_flops(c, B, T, S, absorbed)
-    top = c.indexer.top if c.indexer else None
-    seen = sum(n * pairs(T, S, kind.window or top, count) for kind, n in c.groups if not kind.linear)
-    scored = c.L * pairs(T, S, None, count) * c.indexer.heads * c.indexer.width if c.indexer else 0
+    widths, x = attention_widths(c, absorbed), c.indexer
+    seen = sum(n * pairs(T, S, kind.window or (x.top if x else None), count) for kind, n in c.groups if not kind.linear)
+    scored = c.L * pairs(T, S, None, count) * x.heads * x.width if x else 0
     states = sum(n * 3 * c.linear.state for kind, n in c.mixers if kind.linear)
-    return Flops(
-        projections=projections,
-        attention=2 * B * beside(seen * width + scored + T * beside(states, T), B),
-        mlp=(c.L - L_moe) * 2 * tokens * c.matrices * c.D * c.F,
-        experts=L_moe * slots * expert,
-        shared=L_moe * tokens * (moe.shared if moe else 0) * expert,
-        router=L_moe * 2 * tokens * c.D * (moe.E + moe.shared_gate if moe else 0),
-        added=2 * tokens * (c.gemma3n.products(c.D, c.L) if c.gemma3n else 0 * c.D),
-        unembedding=2 * B * (T if logits is None else logits) * c.D * c.V,
-        convention=f"matrix products, 2 FLOPs a multiply-add; {PAIRS[count]}",
-    )
+    attention = seen * (c.N * (widths.query + widths.result)) + scored + T * beside(states, T)
+    rows = {"tokens": B * T, "keys": B * S, "last": B * (T if logits is None else logits)}
+    roles = dict.fromkeys(("projections", "experts", "shared", "router", "added"), 0 * c.D)
+    roles["attention"] = 2 * B * beside(attention, B)
+    for m in model_matrices(c, absorbed):
+        padded = m.role == "experts" and slots is not None
+        multiplied = slots * c.matrices if padded else rows[m.reads] * m.used
+        roles[m.role] = roles.get(m.role, 0) + 2 * multiplied * m.k * m.n * m.layers
+    if c.gemma3n:
+        roles["added"] = 2 * B * T * c.gemma3n.products(c.D, c.L)
+    return Flops(**roles, convention=f"matrix products, 2 FLOPs a multiply-add; {PAIRS[count]}")
 
 
-def _attention_flops(c: Config, B, T, S, absorbed):
-    """Multiply-adds for each pair of query and key, and FLOPs of all layers' projections."""
-    m = c.mla
-    if m is None:
-        return 2 * c.N * c.H, sum(n * (2 * B * T * one) for one, n in weights(c))
-    size = {name: a * b for name, (a, b) in attention_matrices(c).items()}
-    if absorbed:  # kv_up is split: its key half multiplies queries, its value half what attention gives
-        return c.N * (2 * m.kv_rank + m.rope), c.L * (2 * B * T * sum(size.values()))
-    every = size.pop("kv_up")
-    return c.N * (c.qk + m.v), c.L * (2 * B * T * sum(size.values()) + 2 * B * S * every)
-
-
+@formula
 def works(
     c: Config, B, T, S=None, w=2, x=2, count="all", dtype="bf16", cache=None, logits=None, absorbed=False
 ) -> dict[str, Work]:
@@ -295,41 +277,81 @@ def works(
     >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
     ('hbm', 1.0)
     """
-    S, tokens, moe, L_moe = T if S is None else S, B * T, c.moe, _expert_layers(c)
-    f, last = flops(c, B, T, S, count, logits, absorbed=absorbed), T if logits is None else logits
-
-    def product(rows, matrices, reads, n, flops):
-        return Work(flops, n * (beside(w * matrices, rows) + x * rows * reads), dtype=dtype)
-
-    mlp = lambda F: (c.matrices * c.D * F, c.matrices * (c.D + F))  # noqa: E731
-    kinds = traffic(c, B, T, S, absorbed)
-    moved = sum(n * x * around for n, _, _, around in kinds) + (x if cache is None else cache) * keys_read(
-        c, B, T, S, absorbed
-    )
-    if c.linear:
-        moved = moved + 2 * B * sum(n for kind, n in c.mixers if kind.linear) * (
-            4 * c.linear.state + x * c.linear.inputs
-        )
-    out = {
-        "projections": Work(
-            f.projections,
-            sum(n * (beside(w * numbers, sides) + x * sides) for n, numbers, sides, _ in kinds),
-            dtype=dtype,
-        ),
-        "attention": Work(f.attention, moved, dtype=dtype),
-        "mlp": product(tokens, *mlp(c.F), c.L - L_moe, f.mlp),
-        "unembedding": product(B * last, c.D * c.V, c.D + c.V, 1, f.unembedding),
-    }
-    if moe:
-        matrices, reads = mlp(moe.F)
-        used = where(moe.k == 0, moe.E, minimum(moe.E, tokens * moe.k))
-        out["experts"] = product(tokens * moe.k, used * matrices, reads, L_moe, f.experts)
-        out["shared"] = product(tokens * moe.shared, moe.shared * matrices, reads, L_moe, f.shared)
-        columns = moe.E + moe.shared_gate
-        out["router"] = product(tokens, c.D * columns, c.D + columns, L_moe, f.router)
+    S, tokens, moe, widths = T if S is None else S, B * T, c.moe, attention_widths(c, absorbed)
+    f = flops(c, B, T, S, count, logits, absorbed=absorbed)
+    around = sum(n * c.N * (widths.query + widths.result) for kind, n in c.mixers if not kind.linear)
+    moved = (x if cache is None else cache) * keys_read(c, B, T, S, absorbed)
+    if c.indexer:
+        around = around + c.L * c.indexer.heads * c.indexer.width
+    for kind, n in c.mixers:
+        if kind.linear:
+            around = around + n * (c.linear.channels + c.linear.heads * c.linear.value)
+            moved = moved + 2 * B * n * (4 * c.linear.state + x * c.linear.inputs)
+    n_bytes = {"projections": beside(w * _convolution(c), tokens), "attention": moved + x * tokens * around}
+    rows = {"tokens": tokens, "keys": B * S, "last": B * (T if logits is None else logits)}
+    for m in model_matrices(c, absorbed):
+        read = m.copies
+        if m.role == "experts":
+            read = c.matrices * where(moe.k == 0, moe.E, minimum(moe.E, tokens * moe.k))
+        sides = x * rows[m.reads] * m.used * (m.k + m.n)
+        n_bytes[m.role] = n_bytes.get(m.role, 0) + m.layers * (beside(w * (read * (m.k * m.n)), sides) + sides)
     if c.gemma3n:
-        out["added"] = product(tokens, c.gemma3n.weights(c.D, c.L), c.gemma3n.sides(c.D, c.L), 1, f.added)
-    return {role: work for role, work in out.items() if not isinstance(work.flops, int) or work.flops}
+        weights, sides = c.gemma3n.weights(c.D, c.L), c.gemma3n.sides(c.D, c.L)
+        n_bytes["added"] = beside(w * weights, tokens) + x * tokens * sides
+    works = {role: Work(f.by_role[role], n, dtype=dtype) for role, n in n_bytes.items()}
+    return {role: work for role, work in works.items() if not isinstance(work.flops, int) or work.flops}
 
 
-entries(__name__)
+@formula
+def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0, state=4):
+    """Bytes of the KV cache of B sequences of S tokens.
+
+    A full layer keeps 2·K·H numbers for each token, a local layer for the last `window` tokens only,
+    and latent attention keeps kv_rank + rope, whatever N is. For a local layer that is the least: an engine whose pages
+    hold the same tokens of all layers reserves S there, too, the cache of the same model without windows.
+    An indexer keeps one key of its width for each token more, layers that read another one's cache keep nothing, and linear
+    attention keeps its state and the inputs of its convolution, however long the sequence is.
+
+    bytes_each  of a number: 2 for bf16, 1 for int8 and fp8, 0.5 for int4
+    share       layers of one kind that keep one cache together. A step reads it once for each of them all the same,
+                so share=1 gives the bytes that are read
+    keep        tokens at the start that local layers keep beside their window (attention sinks)
+    scale       bytes of the scales of one vector: a token's key, value, or latent vector in one KV head; 0: not quantised
+    state       bytes of a number in a state of linear attention, which is summed up in float32; its inputs have `bytes_each`
+
+    >>> from .public_models import model
+    >>> kv_cache(Config(8192, 64, 64, 64, 128, 4 * 8192, 32000), 8192, bytes_each=1) / 2**30     # in GiB
+    8.0
+    >>> kv_cache(model("llama-2-13b"), 8192)
+    6710886400
+    >>> kv_cache(model("deepseek-v3"), 1), kv_cache(model("llama-3-70b"), 1)
+    (70272, 327680)
+    >>> c = model("llama-3-8b")
+    >>> kv_cache(c, 1), kv_cache(c, 1, share=2), kv_cache(c, 1, bytes_each=1), kv_cache(c, 1, bytes_each=1, scale=4)
+    (131072, 65536, 65536, 67584)
+    >>> paged = kv_cache(model("gpt-oss-20b", window=None, full_every=None), 131072)    # a window of 128 in every other layer
+    >>> f"{paged / kv_cache(model('gpt-oss-20b'), 131072):.2f}"
+    '2.00'
+    """
+    if plain(share, keep, scale) and (share < 1 or keep < 0 or scale < 0):
+        raise ValueError(f"share is 1 or more, keep and scale are 0 or more, got share={share}, {keep=}, {scale=}")
+    width, vectors = (c.mla.kv_rank + c.mla.rope, 1) if c.mla else (2 * c.K * c.H, 2 * c.K)
+    if c.indexer:
+        width, vectors = width + c.indexer.width, vectors + 1
+    each = width * bytes_each + vectors * scale
+    own = [(kind, n) for kind, n in c.groups if not (kind.linear or kind.shares)]
+    held = sum(ceil(n / share) * (S if k.window is None else minimum(S, k.window + keep)) for k, n in own)
+    if c.linear is None:
+        return B * held * each
+    one = c.linear.state * state + c.linear.inputs * bytes_each
+    return B * (held * each + sum(n for kind, n in c.groups if kind.linear) * one)
+
+
+@formula
+def paged_tokens(S, page):
+    """Tokens that a cache of S takes up in pages: whole ones, so less than a page is wasted, and not what is left of S_max.
+
+    >>> paged_tokens(33, 16), paged_tokens(32, 16)
+    (48, 32)
+    """
+    return page * ceil(S / page)

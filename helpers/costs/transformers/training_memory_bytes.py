@@ -12,20 +12,23 @@ Source: Austin et al. 2025, Section 4, "Gradient checkpointing"; Chen et al., "S
 
 from dataclasses import dataclass
 
-from helpers.arguments import entries
+from helpers.arguments import formula
 
 from .config import Config, LayerKind
-from .parameters_and_flops import attention_matrices, flops, parameters
+from .layer_products import attention_matrices
+from .parameters_and_flops import flops, parameters
 
 POLICIES = ("everything", "matmuls", "block", "nothing")
 
 
+@formula
 def known(policy: str) -> None:
     """ValueError if nobody knows a policy of that name."""
     if policy not in POLICIES:
         raise ValueError(f"{policy!r} is no policy: there are {', '.join(POLICIES)}")
 
 
+@formula
 def saved_limit(tokens, D, L, arrays=20, bytes_each=2):
     """Bytes kept if each layer keeps that many arrays of D numbers for a token: about 20 for everything, 1 for block inputs.
 
@@ -35,6 +38,7 @@ def saved_limit(tokens, D, L, arrays=20, bytes_each=2):
     return bytes_each * arrays * tokens * D * L
 
 
+@formula
 def products(c: Config, kind: LayerKind) -> dict[str, float]:
     """Numbers that each product with weights gives for one token, in a layer of that kind.
 
@@ -54,6 +58,7 @@ def products(c: Config, kind: LayerKind) -> dict[str, float]:
     return out
 
 
+@formula
 def unread(c: Config, kind: LayerKind) -> tuple[str, ...]:
     """Products whose results only add to the layer's output: no gradient reads them, so none is kept or computed again.
 
@@ -68,6 +73,7 @@ def unread(c: Config, kind: LayerKind) -> tuple[str, ...]:
     return (*o, *((last,) if last else ())) if c.norms < 4 else ()
 
 
+@formula
 def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
     """Numbers that one layer keeps for one token that looks at S keys, array by array.
 
@@ -95,6 +101,7 @@ def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
     return {"input": c.D} | normed | kept | {"shares": c.N * S, "heads": heads} | hidden
 
 
+@formula
 def saved(c: Config, B, T, policy: str, bytes_each=2):
     """Bytes that the layers keep from the forward pass of B sequences of T tokens; embedding and logits come on top.
 
@@ -106,6 +113,7 @@ def saved(c: Config, B, T, policy: str, bytes_each=2):
     return B * T * bytes_each * each
 
 
+@formula
 def recomputed(c: Config, B, T, policy: str, count="all"):
     """FLOPs of matrix products that the backward pass does again: for "matmuls" queries times keys and their shares times
     values, 4·B·T²·N·H a layer.
@@ -125,14 +133,11 @@ def recomputed(c: Config, B, T, policy: str, count="all"):
         return f.attention
     if policy == "nothing":
         return f.forward
-    return f.layers - sum(n * _unread_flops(c, kind, B * T) for kind, n in c.groups)
-
-
-def _unread_flops(c: Config, kind: LayerKind, tokens):
     rows = {"o": attention_matrices(c)["o"][0], "out": c.F, "out of shared": c.moe.shared * c.moe.F if c.moe else 0}
-    return sum(2 * tokens * rows[name] * c.D for name in unread(c, kind))
+    return f.layers - sum(n * (2 * B * T * rows[name] * c.D) for kind, n in c.groups for name in unread(c, kind))
 
 
+@formula
 def train_flops(c: Config, B, T, policy: str = "everything", count="all"):
     """FLOPs of a training step: forward, backward, and what is done again. Short contexts: 6ND, or about 8ND with "block".
 
@@ -143,6 +148,7 @@ def train_flops(c: Config, B, T, policy: str = "everything", count="all"):
     return flops(c, B, T, count=count).train + recomputed(c, B, T, policy, count)
 
 
+@formula
 @dataclass(frozen=True)
 class Memory:
     """Bytes of a training step by role.
@@ -164,6 +170,7 @@ class Memory:
         return sum(vars(self).values())
 
 
+@formula
 def training_memory(c: Config, B, T, policy: str = "block", weight=2, gradient=2, state=8, activation=2) -> Memory:
     """Bytes to train on B sequences of T tokens at once, from bytes for each number.
 
@@ -177,6 +184,3 @@ def training_memory(c: Config, B, T, policy: str = "block", weight=2, gradient=2
     N = parameters(c).total
     peak = "everything" if policy == "nothing" else policy  # the second forward pass keeps all of it
     return Memory(weight * N, gradient * N, state * N, saved(c, B, T, peak, activation), 4 * B * T * c.V)
-
-
-entries(__name__)

@@ -7,22 +7,23 @@ not divide anything. tau is the scale of the scores, 1 / sqrt(H) if left out. In
 `kernels.operands`.
 
 softmax   naive, safe, online, reduced, folded (x[..., n]) -> softmax; prefixes(x) -> Running; top_k(x, k, chunk=128) -> values, indices
-online_softmax  Running(M, L, O): nothing(shape, H=None), chunk(q, k, v, mask, tau), together(a, b), onward(seen, q, k, v, mask, tau),
+          Running(M, L, O): nothing(shape, H=None), chunk(q, k, v, mask, tau), together(a, b), onward(seen, q, k, v, mask, tau),
           result(r), logsum(r): what keys leave behind, ⊕ with its identity
-masks     Mask, CAUSAL, FULL, padding(lengths, S), flipped(hidden), additive(mask);
+masks     Mask, CAUSAL, FULL, padding(lengths, S), flipped(hidden);
           plan(T, S, rows, columns, mask, skip=True) -> Plan: blocks, row(i), scores: what is visited
 dense_attention  attention(q, k, v, mask=None, tau=None), weights(q, k, mask=None, tau=None) -> P[B, N, T, S]; mask a rule or an array
-chunked_attention  plain, stabilised (q, k, v, mask, tau); efficient(q, k, v, mask, lengths, rows, columns, keep="state", tau=None)
+          plain, stabilised (q, k, v, mask, tau); efficient(q, k, v, mask, lengths, rows, columns, keep="state", tau=None);
+          empty(B, K, H, mask), extend(cache, q, k, v, at, mask, tau) -> result, cache: window + sinks rows, however long the text
 flash_attention  flash(q, k, v, mask, lengths, rows=128, columns=128, skip=True, tau=None), with its own gradient: FlashAttention-2;
           first(q, k, v, mask, rows, columns, skip, tau, writes="Olm"): FlashAttention-1, forward
-flash_work_partitioning  forward(q, k, v, plan, order), backward(q, k, v, out, total, dout, plan, order): rows, and columns, in any order
+          flash_all_blocks(q, k, v, causal, rows, columns): without skipping, as chapter 3 needs it;
+          forward_by_rows(q, k, v, plan, order), backward_by_columns(q, k, v, out, total, dout, plan, order): in any order;
+          eight_bit(q, k, v, size=128, kind="fp8", mask, tau), quantised, round_trip, spread, error: 8 bits, a scale for each block
 pallas_flash_attention_tpu  flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None), softmax(x, rows=8, interpret=None)
 pallas_flash_attention_gpu  flash(q, k, v, mask, lengths, rows, columns, tau, interpret=None): forward, in the form that a GPU takes
-rolling_kv_cache  empty(B, K, H, mask), extend(cache, q, k, v, at, mask, tau) -> result, cache: window + sinks rows, however long the text
-eight_bit_attention  attention(q, k, v, size=128, kind="fp8", mask, tau), blocks, round_trip, spread, error: 8 bits, a scale for each block
 
-`flash_attention_all_blocks` is Flash without skipping, as chapter 3 needs it. Linear attention: `linear_attention`, `feature_maps`.
-On many devices: `ring_attention`, `striped_attention`, `tree_attention`.
+Linear attention and its feature maps: `linear_attention`.
+On many devices: `ring_attention` (also striped), `tree_attention`.
 
 May import: rooflines, sharding and transformers of this floor, kernels.mesh; helpers.costs.
 Tests: tests/helpers/kernels/attention.

@@ -1,12 +1,15 @@
-"""Attention with its whole T x S matrix: what all other forms are compared with (chapter 6)."""
+"""Attention with its whole T x S matrix, what all other forms are compared with; key by key, in chunks, in a rolling buffer (chapter 6)."""
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
 from helpers.kernels import operands
+from helpers.kernels.transformers import decoder_layers
 
-from . import gqa_shapes, masks
-from .masks import Mask
-from .online_softmax import finite, scored
+from . import masks
+from .masks import FULL, Mask
+from .softmax import finite, nothing, onward, result, scored
 
 
 def attention(q, k, v, mask=None, tau: float | None = None):
@@ -19,8 +22,8 @@ def attention(q, k, v, mask=None, tau: float | None = None):
     zeros, and passes no gradient on. ValueError for shapes and masks that do not fit.
     """
     P, there = _grouped(q, k, v, mask, tau)
-    v = operands.blank(gqa_shapes.keys(v), there, 3)
-    return gqa_shapes.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
+    v = operands.blank(masks.keys(v), there, 3)
+    return masks.tokens(jnp.einsum("bkgts,bkish->bkgth", P, v)).astype(q.dtype)
 
 
 def weights(q, k, mask=None, tau: float | None = None):
@@ -31,14 +34,150 @@ def weights(q, k, mask=None, tau: float | None = None):
 
 def _grouped(q, k, v, mask, tau):
     """P[B, K, G, T, S], and which keys some query of a row sees, [B or 1, S], or None for all: the others are not looked at."""
-    gqa_shapes.check(q, k, v)
+    masks.check(q, k, v)
     (B, T, N, H), (S, K) = q.shape, k.shape[1:3]
-    seen = masks.checked(mask, B, N, T, S)
+    seen = masks.as_array(mask, B, N, T, S)
     seen = seen[:, :, None] if seen.shape[1] == 1 else seen.reshape(seen.shape[0], K, N // K, *seen.shape[2:])
     every = mask is None or (isinstance(mask, Mask) and mask.reach(T, S).all())
     there = None if every else seen.any((1, 2, 3))
-    k = operands.blank(gqa_shapes.keys(k), there, 3)
-    scores = scored(gqa_shapes.queries(q, K), k, seen, H**-0.5 if tau is None else tau)
+    k = operands.blank(masks.keys(k), there, 3)
+    scores = scored(masks.queries(q, K), k, seen, H**-0.5 if tau is None else tau)
     e = jnp.exp(scores - finite(scores.max(-1, keepdims=True)))
     total = e.sum(-1, keepdims=True)
     return e / jnp.where(total == 0, 1, total), there
+
+
+# Attention that divides last, and attention in chunks whose gradient remembers nothing.
+#
+# The division by ℓ may wait for the end of the row: Σ e^s v / Σ e^s. So a query needs one number and one vector, however many keys
+# pass. Plain, e^s overflows; stabilised, the largest score m is kept as well and both sums are rescaled when it grows.
+#
+# `efficient` does so chunk by chunk. Reverse-mode differentiation would keep each chunk's scores, T · S numbers in the end:
+# `jax.checkpoint` on a chunk's summary keeps what goes in and makes the scores again. What is left is the state between chunks.
+#
+# Source: Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), whose update of ℓ is
+# ℓ ← ℓ · e^(m_old - m) + e^(s - m): both factors and both terms are needed.
+
+
+def plain(q, k, v, mask: Mask = FULL, tau: float | None = None):
+    """One key after the other, v ← v + V e^s and ℓ ← ℓ + e^s: q[B, T, N, H], k and v[B, S, K, H] -> [B, T, N, H].
+
+    A score above 88.7 makes it NaN.
+    """
+
+    def look(seen, new):
+        k, v, where = new
+        e = jnp.exp(scored(Q, k, mask.sees(at, where), scale)[..., 0])
+        return (seen[0] + e, seen[1] + e[..., None] * v), None
+
+    Q, at, over, scale = _by_key(q, k, v, mask, tau)
+    (L, O), _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1])[1:], over)
+    return masks.tokens(O / jnp.where(L == 0, 1, L)[..., None]).astype(q.dtype)
+
+
+def stabilised(q, k, v, mask: Mask = FULL, tau: float | None = None):
+    """The same with the largest score so far: right for scores of any size."""
+
+    def look(seen, new):
+        k, v, where = new
+        return onward(seen, Q, k, v, mask.sees(at, where), scale), None
+
+    Q, at, over, scale = _by_key(q, k, v, mask, tau)
+    seen, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), over)
+    return masks.tokens(result(seen)).astype(q.dtype)
+
+
+def _by_key(q, k, v, mask, tau):
+    """Q[B, K, G, T, H]; its positions [T, 1]; keys and values [S, B, K, 1, 1, H] with their positions; the scale of the scores."""
+    k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
+    T, S = q.shape[1], k.shape[1]
+    K, V = (masks.cut(masks.keys(x), 1) for x in (k, v))
+    at = jnp.arange(T)[:, None] + S - T
+    return masks.queries(q, k.shape[2]), at, (K, V, jnp.arange(S)), q.shape[-1] ** -0.5 if tau is None else tau
+
+
+def efficient(
+    q, k, v, mask: Mask = FULL, lengths=None, rows: int = 128, columns: int = 128, keep: str = "state", tau: float | None = None
+):  # fmt: skip
+    """`rows` queries with `columns` keys at a time, to be differentiated by JAX: q[B, T, N, H] -> [B, T, N, H].
+
+    lengths   [B]: of S places the first lengths[b] hold keys
+    keep      what the backward pass finds, for each head, besides the arguments in their blocks:
+              "scores"  all weights, T · S numbers and more: no checkpoint
+              "state"   m, ℓ and O before each chunk of keys, T · (S / columns) · (H + 2) numbers: a checkpoint on each chunk
+              "rows"    nothing: a checkpoint on each block of queries too, which is done once more in the backward pass
+
+    Neither has to divide T or S. With `columns` a fixed part of S, "state" is linear in T. Every block is computed, seen or not.
+    """
+    k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
+    if keep not in ("scores", "state", "rows"):
+        raise ValueError(f'keep is "scores", "state" or "rows", not {keep!r}')
+    plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
+    Q = masks.cut(masks.queries(q, k.shape[2]), plan.rows)
+    K, V = (masks.cut(masks.keys(x), plan.columns) for x in (k, v))
+    scale = q.shape[-1] ** -0.5 if tau is None else tau
+    often = jax.checkpoint if keep != "scores" else lambda f: f
+    whole = jax.checkpoint if keep == "rows" else lambda f: f
+
+    @often
+    def summary(seen, Q, i, j):
+        return onward(seen, Q, K[j], V[j], plan.sees(i, j, lengths), scale)
+
+    @whole
+    def row(Q, i):
+        start = nothing(Q.shape[:-1], v.shape[-1])
+        return result(lax.scan(lambda seen, j: (summary(seen, Q, i, j), None), start, jnp.arange(len(K)))[0])
+
+    out = lax.map(lambda block: row(*block), (Q, jnp.arange(len(Q))))
+    return masks.tokens(masks.joined(out, plan.T)).astype(q.dtype)
+
+
+# A window's keys and values in a buffer that rolls: window + sinks rows, however long the text.
+#
+# The first `sinks` tokens keep their rows. A later token takes the row of the one that stands `window` before it, which nobody sees
+# any more: position t ≥ sinks has row sinks + (t - sinks) mod window. The buffer knows no order, so who sees whom is decided by the
+# positions that its rows hold. A piece of a prompt overwrites keys that its own first queries still see; these are read before.
+#
+# The rows are those of chapter 5's caches (`helpers.kernels.transformers.decoder_layers.remember`), here without a model around them.
+#
+# Source: Beltagy et al., "Longformer" (2020) for windows; Jiang et al., "Mistral 7B" (2023) for the buffer; Xiao et al., "Efficient
+# streaming language models with attention sinks" (2023).
+
+
+def empty(B: int, K: int, H: int, mask: Mask, dtype=jnp.float32) -> dict:
+    """Room for what the rule lets a query see: k and v[B, window + sinks, K, H].
+
+    >>> empty(1, 2, 8, Mask(True, 4096, 4))["k"].shape
+    (1, 4100, 2, 8)
+    """
+    operands.whole(B=B, K=K, H=H)
+    rows = _rolls(mask).window + mask.sinks
+    return {name: jnp.zeros((B, rows, K, H), dtype) for name in ("k", "v")}
+
+
+def extend(cache: dict, q, k, v, start, mask: Mask, tau: float | None = None):
+    """(attention of T tokens [B, T, N, H] to all that the rule shows them, the cache with them).
+
+    q[B, T, N, H], k and v[B, T, K, H] are the tokens at positions start, start + 1, …; `start` is a number, or [B]. T = 1 is a step of
+    generation, T > 1 a piece of a prompt, of any length. Pieces come in order, none is left out. ValueError for shapes that do
+    not fit, and for rules without a window.
+    """
+    masks.check(q, k, v)
+    (B, T), (_, rows, *heads) = q.shape[:2], cache["k"].shape
+    if rows != _rolls(mask).window + mask.sinks or list(k.shape) != [len(cache["k"]), T, *heads]:
+        raise ValueError(
+            f"k{list(k.shape)} do not fit a buffer {list(cache['k'].shape)} under {mask}: make them [B, T, K, H] like q, with the"
+            " B, K and H that `empty` was given, and the same rule"
+        )
+    positions = jnp.broadcast_to(jnp.asarray(start), (B,))[:, None] + jnp.arange(T)
+    cache, seen, sees = decoder_layers.remember(cache, {"k": k, "v": v}, positions, mask.window, mask.sinks)
+    return attention(q, seen["k"], seen["v"], sees, tau), cache
+
+
+def _rolls(mask: Mask) -> Mask:
+    masks.ruled(mask)
+    if not mask.causal or mask.window is None:
+        raise ValueError(
+            f"a buffer rolls under a causal rule with a window, not {mask}: write Mask(True, window, sinks)"
+        )
+    return mask

@@ -12,7 +12,7 @@ lies in one array. On a chip the order decides what stays where (`pallas_flash_a
 Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -20,9 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from . import gqa_shapes, masks
-from .masks import FULL, Block, Mask, Plan
-from .online_softmax import Running, chunk, logsum, nothing, onward, result, row_products, scored, together
+from helpers.kernels.transformers.quantisation import Quantised, quantise
+
+from . import masks
+from .masks import CAUSAL, FULL, Block, Mask, Plan
+from .softmax import Running, chunk, logsum, nothing, onward, result, row_products, scored, together
 
 
 def flash(
@@ -39,7 +41,7 @@ def flash(
     K may be any divisor of N. Scores and sums are float32, the result is of q's type. Kept for the backward pass besides the
     arguments: the result, and one number for each query and head. ValueError for shapes that do not fit.
     """
-    k, v, lengths = gqa_shapes.checked(q, k, v, masks.ruled(mask), lengths)
+    k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau)
 
@@ -66,14 +68,12 @@ def forward(q, k, v, plan: Plan, tau: float, lengths=None, blocks: Sequence[Bloc
     """(result[B, T, N, H], log of the softmax's sum [B, T, N]); `blocks` are those of the plan, in any order."""
     Q, K, V = _cut(plan, q, k, v)
 
-    def look(seen: Running, at):
-        i, j = at
-        mine = onward(_take(seen, i), Q[i], K[j], V[j], plan.sees(i, j, lengths), tau)
-        return _put(seen, i, mine), None
+    def look(seen: Running, i, j):
+        return onward(seen, Q[i], K[j], V[j], plan.sees(i, j, lengths), tau)
 
-    seen, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), steps(plan.blocks if blocks is None else blocks))
-    out, total = gqa_shapes.joined(result(seen), plan.T), gqa_shapes.joined(logsum(seen)[..., None], plan.T)
-    return gqa_shapes.tokens(out).astype(q.dtype), gqa_shapes.tokens(total)[..., 0]
+    seen = over_blocks(look, nothing(Q.shape[:-1], v.shape[-1]), plan.blocks if blocks is None else blocks)
+    out, total = masks.joined(result(seen), plan.T), masks.joined(logsum(seen)[..., None], plan.T)
+    return masks.tokens(out).astype(q.dtype), masks.tokens(total)[..., 0]
 
 
 def backward(
@@ -88,8 +88,8 @@ def backward(
     identity = jnp.sum(dout.astype(jnp.float32) * out.astype(jnp.float32), -1)
     dO, total, identity = (_rows(plan, x, k.shape[2]) for x in (dout, total[..., None], identity[..., None]))
 
-    def look(gradients, at):
-        i, j = at
+    def look(gradients, block):
+        i, j = block
         dq, dk, dv = block_gradients(
             Q[i], K[j], V[j], dO[i], total[i][..., 0], identity[i][..., 0], plan.sees(i, j, lengths), tau
         )
@@ -98,7 +98,7 @@ def backward(
 
     zeros = tuple(jnp.zeros(x.shape) for x in (Q, K, V))
     (dQ, dK, dV), _ = lax.scan(look, zeros, steps(by_columns(plan.blocks) if blocks is None else blocks))
-    whole = lambda x, n, like: gqa_shapes.tokens(gqa_shapes.joined(x, n)).astype(like.dtype)  # noqa: E731
+    whole = lambda x, n, argument: masks.tokens(masks.joined(x, n)).astype(argument.dtype)  # noqa: E731
     return whole(dQ, plan.T, q), whole(dK, plan.S, k), whole(dV, plan.S, v)
 
 
@@ -121,25 +121,34 @@ def first(
     writes   which of O, l and m go back to memory. The text that this course follows leaves out l: the result is then
              attention over the last block that a row visits, as if it had seen no other
     """
-    k, v, _ = gqa_shapes.checked(q, k, v, masks.ruled(mask))
+    k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
     Q, K, V = _cut(plan, q, k, v)
     tau = q.shape[-1] ** -0.5 if tau is None else tau
 
-    def look(memory: Running, at):
-        i, j = at
-        old = _take(memory, i)  # O is divided by ℓ there, so it is multiplied by ℓ first
+    def look(old: Running, i, j):
+        # O is divided by ℓ in memory, so it is multiplied by ℓ first.
         new = together(Running(old.M, old.L, old.L[..., None] * old.O), chunk(Q[i], K[j], V[j], plan.sees(i, j), tau))
         new = Running(new.M, new.L, result(new))
-        return _put(memory, i, Running(*(n if w in writes else o for w, n, o in zip("mlO", new, old)))), None
+        return Running(*(n if w in writes else o for w, n, o in zip("mlO", new, old)))
 
-    memory, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), steps(by_columns(plan.blocks)))
-    return gqa_shapes.tokens(gqa_shapes.joined(memory.O, plan.T)).astype(q.dtype)
+    memory = over_blocks(look, nothing(Q.shape[:-1], v.shape[-1]), by_columns(plan.blocks))
+    return masks.tokens(masks.joined(memory.O, plan.T)).astype(q.dtype)
 
 
 def by_columns(blocks: Sequence[Block]) -> list[Block]:
     """Blocks of one column after those of the other, rows in order."""
     return sorted(blocks, key=lambda b: (b.j, b.i))
+
+
+def over_blocks(look: Callable, seen: Running, blocks: Sequence[Block]) -> Running:
+    """The state of every block of rows, [m, …], after look(state of row i, i, j) for each block in turn."""
+
+    def visit(seen, block):
+        mine = look(jax.tree.map(lambda a: a[block[0]], seen), *block)
+        return jax.tree.map(lambda a, b: a.at[block[0]].set(b), seen, mine), None
+
+    return lax.scan(visit, seen, steps(blocks))[0]
 
 
 def steps(blocks: Sequence[Block]) -> tuple[np.ndarray, np.ndarray]:
@@ -149,17 +158,147 @@ def steps(blocks: Sequence[Block]) -> tuple[np.ndarray, np.ndarray]:
 
 def _rows(plan: Plan, x, K: int):
     """[B, T, N, H] -> blocks [m, B, K, G, rows, H]."""
-    return gqa_shapes.cut(gqa_shapes.queries(x, K), plan.rows)
+    return masks.cut(masks.queries(x, K), plan.rows)
 
 
 def _cut(plan: Plan, q, k, v):
     """Blocks of queries [m, B, K, G, rows, H], and of keys and values [n, B, K, 1, columns, H]."""
-    return _rows(plan, q, k.shape[2]), *(gqa_shapes.cut(gqa_shapes.keys(x), plan.columns) for x in (k, v))
+    return _rows(plan, q, k.shape[2]), *(masks.cut(masks.keys(x), plan.columns) for x in (k, v))
 
 
-def _take(seen: Running, i) -> Running:
-    return jax.tree.map(lambda a: a[i], seen)
+# Which blocks may run apart: rows in the forward pass, columns in the backward pass.
+#
+# A row of blocks needs nothing of another row, so rows are what a chip's cores share out in the forward pass. Backward, a column of
+# blocks has the gradients of its keys and values to itself, and only the gradient of the queries is a sum over columns; shared out
+# by rows it would be the other way about, two sums instead of one.
+#
+# Source: Dao, "FlashAttention-2" (2023), Section 3.2.
 
 
-def _put(seen: Running, i, mine: Running) -> Running:
-    return jax.tree.map(lambda a, b: a.at[i].set(b), seen, mine)
+def row_of_blocks(q, k, v, plan: Plan, i: int, tau: float):
+    """Block i of the queries by itself: (result[B, rows, N, H], log-sums[B, rows, N]), padding cut off."""
+    here = slice(i * plan.rows, min((i + 1) * plan.rows, plan.T))
+    out, total = forward(q, k, v, plan, tau, blocks=plan.row(i))
+    return out[:, here], total[:, here]
+
+
+def column_of_blocks(q, k, v, out, total, dout, plan: Plan, j: int, tau: float):
+    """Block j of the keys by itself: (what it adds to dq[B, T, N, H], its dk and dv[B, columns, K, H] for good)."""
+    here = slice(j * plan.columns, min((j + 1) * plan.columns, plan.S))
+    mine = [b for b in plan.blocks if b.j == j]
+    dq, dk, dv = backward(q, k, v, out, total, dout, plan, tau, blocks=mine)
+    return dq, dk[:, here], dv[:, here]
+
+
+def forward_by_rows(q, k, v, plan: Plan, order: Sequence[int], tau: float | None = None):
+    """Rows in any order: (result[B, T, N, H], log-sums[B, T, N]), bit for bit the same."""
+    masks.check(q, k, v)
+    _all(order, plan.shape[0], "rows")
+    tau = q.shape[-1] ** -0.5 if tau is None else tau
+    done = {i: row_of_blocks(q, k, v, plan, i, tau) for i in order}
+    return tuple(jnp.concatenate([done[i][n] for i in sorted(done)], 1) for n in (0, 1))
+
+
+def backward_by_columns(q, k, v, out, total, dout, plan: Plan, order: Sequence[int], tau: float | None = None):
+    """Columns in any order: dk and dv bit for bit the same; dq is a sum in that order, so the same but for rounding."""
+    _all(order, plan.shape[1], "columns")
+    tau = q.shape[-1] ** -0.5 if tau is None else tau
+    done = {j: column_of_blocks(q, k, v, out, total, dout, plan, j, tau) for j in order}
+    dk, dv = (jnp.concatenate([done[j][n] for j in sorted(done)], 1) for n in (1, 2))
+    return sum(done[j][0] for j in order), dk, dv
+
+
+def _all(order: Sequence[int], n: int, name: str) -> None:
+    if sorted(order) != list(range(n)):
+        raise ValueError(f"an order of {n} {name} has each of 0 to {n - 1} once, not {list(order)}")
+
+
+# Attention without its T x S matrix, as chapter 3 needs it: a running maximum, sum and output, and the gradient from them.
+#
+# As `flash`, but every block is computed, also those in which nothing is seen. The forward pass keeps O and m + log ℓ, T(H + 1)
+# numbers for each head instead of T · S; the backward pass makes a chunk's softmax from them again.
+#
+# Source: Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021); Dao et al., "FlashAttention" (2022).
+
+
+def flash_all_blocks(q, k, v, causal: bool = True, rows: int = 128, columns: int = 128):
+    """softmax(q k^T / sqrt(H)) v, `rows` queries with `columns` keys at a time; neither has to divide T or S.
+
+    q[B, T, N, H], k and v[B, S, K, H] with N a multiple of K. With `causal`, the last query sees the last key, and chunks that
+    nobody sees are computed all the same: this is the plain form, whose FLOPs are those of the whole rectangle.
+    """
+    return flash(q, k, v, CAUSAL if causal else FULL, None, rows, columns, skip=False)
+
+
+# Attention in 8 bits: one scale for a tensor, or one for each block.
+#
+# FlashAttention-3 multiplies in fp8, which halves the bytes and doubles the rate of bf16. One scale for all of q has to fit its
+# largest number; one scale for each block of rows costs a block of scores one multiplication with scale_q · scale_k, and an outlier
+# spoils its own block only. Softmax and sums stay in float32.
+#
+# int8 has steps of one size, so any outlier coarsens them all. fp8 is a float, and rounds a number to 1/16 of itself wherever it
+# stands: an outlier costs the others nothing until they fall below the smallest normal one, 1/28,672 of the largest. A few tokens of
+# large models do that ("massive activations").
+#
+# `spread` turns the head dimension of q and k by one random rotation, which leaves q · k as it is and shares an outlier out over
+# all H numbers of its vector ("incoherent processing").
+#
+# Source: Shah et al., "FlashAttention-3" (2024), Section 3.3; Sun et al., "Massive activations in large language models" (2024).
+
+
+def quantised(x, size: int | None, kind: str = "fp8") -> Quantised:
+    """x[B, T, N, H] as blocks [m, B, N, size, H] in 8 bits, each head of each block with a scale of its own, [m, B, N, 1, 1].
+
+    size   rows of a block, not necessarily a divisor of T; None: one block of T rows, and one scale for the whole tensor
+    kind   "int8" or "fp8"
+    """
+    if size is not None and size < 1:
+        raise ValueError(f"a block has one row or more, not {size}; None is one scale for all")
+    whole = masks.cut(x.swapaxes(1, 2), x.shape[1] if size is None else size).astype(jnp.float32)
+    return quantise(whole, axis=(0, 1, 2, 3, 4) if size is None else (3, 4), kind=kind)
+
+
+def round_trip(x, size: int | None, kind: str = "fp8"):
+    """x[B, T, N, H] after it was quantised, in float32."""
+    return masks.joined(quantised(x, size, kind).plain(jnp.float32), x.shape[1]).swapaxes(1, 2)
+
+
+def eight_bit(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = FULL, tau: float | None = None):
+    """`flash` of 8-bit q, k and v: [B, T, N, H] in float32. Forward only.
+
+    size   rows of a block of q, k and v, each with its scale; None: one scale for each tensor
+
+    Scores are products of 8-bit numbers, times the scales of their two blocks; the weights are not quantised. Keys and values
+    that no query sees count for no scale.
+    """
+    k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
+    (T, S), K = (q.shape[1], k.shape[1]), k.shape[2]
+    plan = masks.plan(T, S, size or T, size or S, mask)
+    scale = q.shape[-1] ** -0.5 if tau is None else tau
+    Q, Ks, V = (
+        quantised(q, size and plan.rows, kind),
+        quantised(k, size and plan.columns, kind),
+        quantised(v, size and plan.columns, kind),
+    )
+    of = lambda a, i: lax.dynamic_index_in_dim(a, jnp.minimum(i, len(a) - 1), keepdims=False)  # noqa: E731
+    group = lambda a: a.reshape(a.shape[0], K if a.shape[1] > 1 else 1, -1, *a.shape[2:])  # noqa: E731
+
+    def look(seen, i, j):
+        q8, k8, v8 = (group(of(x.q, n)).astype(jnp.float32) for x, n in ((Q, i), (Ks, j), (V, j)))
+        sq, sk, sv = (group(of(x.scale, n)) for x, n in ((Q, i), (Ks, j), (V, j)))
+        return onward(seen, q8 * (sq * sk), k8, v8 * sv, plan.sees(i, j), scale)
+
+    rows = group(Q.q[0]).shape
+    seen = over_blocks(look, nothing((len(Q.q), *rows[:-1]), v.shape[-1]), plan.blocks)
+    return masks.tokens(masks.joined(result(seen), T))
+
+
+def spread(q, k, key):
+    """(q, k) with their last axis turned by the same random rotation: q · k stays, outliers go. Any float32 H."""
+    turn = jnp.linalg.qr(jax.random.normal(key, (q.shape[-1],) * 2))[0]
+    return q @ turn, k @ turn
+
+
+def error(got, want) -> float:
+    """Root mean square of the difference, relative to that of `want`."""
+    return float(jnp.sqrt(jnp.mean((got - want) ** 2) / jnp.mean(want**2)))

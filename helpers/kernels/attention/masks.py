@@ -1,4 +1,4 @@
-"""Who sees whom: masks as rules, as arrays, and as the blocks that they leave to compute (chapter 6).
+"""What attention is given: masks as rules, as arrays, and as the blocks that they leave to compute; q, k and v in groups (chapter 6).
 
 One polarity throughout: True where a query sees a key. (Flax and `jax.nn.dot_product_attention` have it too; code that fills
 scores where a mask is True has the opposite, and `flipped` turns one into the other.) Scores that are not seen become -inf, not
@@ -48,9 +48,9 @@ class Mask:
                 f"sinks are first keys seen besides a window: {self.sinks} sinks need sinks >= 0 and a window"
             )
 
-    def sees(self, at, where):
-        """Whether the query at position `at` sees the key at position `where`; integers or arrays that broadcast."""
-        apart = at - where
+    def sees(self, query, where):
+        """Whether the query at position `query` sees the key at position `where`; integers or arrays that broadcast."""
+        apart = query - where
         near = apart == apart if self.window is None else (apart < self.window) & (apart > -self.window)
         seen = near | (where < self.sinks) if self.sinks else near
         return seen & (apart >= 0) if self.causal else seen
@@ -68,20 +68,23 @@ class Mask:
         where = np.arange(S)
         return np.ones(S, bool) if self.window is None else (where > S - T - self.window) | (where < self.sinks)
 
-    def block(self, at: range, where: range) -> tuple[bool, bool]:
+    def block(self, queries: range, where: range) -> tuple[bool, bool]:
         """(some query of the range sees some key of the range, all see all), without looking at the pairs.
 
         Distances between two ranges are a range, so its ends decide. Sinks are looked at apart from the other keys.
         """
         first = range(where.start, min(where.stop, max(where.start, self.sinks)))
-        parts = [self._distances(at, first, None), self._distances(at, range(first.stop, where.stop), self.window)]
+        parts = [
+            self._distances(queries, first, None),
+            self._distances(queries, range(first.stop, where.stop), self.window),
+        ]
         parts = [p for p in parts if p is not None]
         return any(p[0] for p in parts), all(p[1] for p in parts)
 
-    def _distances(self, at: range, where: range, window: int | None) -> tuple[bool, bool] | None:
-        if not where or not at:
+    def _distances(self, queries: range, where: range, window: int | None) -> tuple[bool, bool] | None:
+        if not where or not queries:
             return None
-        least, most = at.start - where[-1], at[-1] - where.start
+        least, most = queries.start - where[-1], queries[-1] - where.start
         low = 0 if self.causal else -(10**18) if window is None else 1 - window
         high = 10**18 if window is None else window - 1
         return least <= high and most >= low, low <= least and most <= high
@@ -183,12 +186,7 @@ def flipped(hidden):
     return ~hidden
 
 
-def additive(mask):
-    """0 where a key is seen and -inf where not: what is added to scores."""
-    return jnp.where(mask, 0.0, -jnp.inf)
-
-
-def checked(mask, B: int, N: int, T: int, S: int):
+def as_array(mask, B: int, N: int, T: int, S: int):
     """A mask as bool[B or 1, N or 1, T, S], from a Mask, from an array with 2, 3 or 4 axes, or from None.
 
     ValueError for a shape that does not fit, for numbers instead of truth values, and for the causal mask upside down.
@@ -218,3 +216,79 @@ def _upright(mask, T: int, S: int) -> None:
         raise ValueError(
             "this mask shows each query the keys after it and hides the rest: True means seen, so pass ~mask"
         )
+
+
+# Arrays as attention takes them, q[B, T, N, H], k and v[B, S, K, H], and as its blocks need them.
+#
+# Query head n belongs to KV head n // G with G = N / K. Queries go into groups, [B, K, G, T, H], and keys get an axis of length 1
+# in the group's place, [B, K, 1, S, H], so that no key is ever repeated.
+
+
+def check(q, k, v) -> None:
+    """ValueError in one sentence if q, k and v are no operands of attention."""
+    operands.arrays(q=q, k=k, v=v)
+    if (q.ndim, k.ndim, v.ndim) != (4, 4, 4):
+        raise ValueError(
+            f"attention takes q[B, T, N, H], k and v[B, S, K, H], not shapes {q.shape}, {k.shape}, {v.shape}"
+        )
+    B, T, N, H = q.shape
+    if k.shape[:3] != v.shape[:3] or k.shape[0] != B or k.shape[3] != H:
+        raise ValueError(
+            f"k{list(k.shape)} and v{list(v.shape)} do not fit q{list(q.shape)}: k is [B, S, K, H], v has its S and K"
+        )
+    group(N, k.shape[2])
+    if T == 0 or k.shape[1] == 0:
+        raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {T} and S = {k.shape[1]}")
+    operands.real(q=q, k=k, v=v)
+
+
+def group(N: int, K: int) -> int:
+    """Query heads of one KV head; ValueError if they do not come out even."""
+    if K == 0 or N % K:
+        raise ValueError(f"{K} KV heads do not divide {N} query heads: make N a multiple of K")
+    return N // K
+
+
+def checked(q, k, v, mask, lengths=None):
+    """(k, v, lengths) after `check`: keys and values that no query sees are zeros, lengths an array or None.
+
+    mask   a rule, `masks.Mask`: also where it leaves keys to nobody, as a window does to the first of many keys
+    """
+    check(q, k, v)
+    T, S = q.shape[1], k.shape[1]
+    lengths, there = operands.lengths(lengths, len(q), S), mask.reach(T, S)
+    if lengths is None:
+        there = None if there.all() else there
+    else:
+        there = there & (jnp.arange(S) < lengths[:, None])
+    return operands.blank(k, there), operands.blank(v, there), lengths
+
+
+def queries(x, K: int):
+    """[B, T, N, H] -> [B, K, G, T, H]."""
+    B, T, N, H = x.shape
+    return x.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
+
+
+def keys(x):
+    """[B, S, K, H] -> [B, K, 1, S, H]."""
+    return x.transpose(0, 2, 1, 3)[:, :, None]
+
+
+def tokens(x):
+    """[B, K, G, T, H] -> [B, T, N, H]; of keys, [B, K, 1, S, H] -> [B, S, K, H]."""
+    B, K, G, T, H = x.shape
+    return x.transpose(0, 3, 1, 2, 4).reshape(B, T, K * G, H)
+
+
+def cut(x, n: int):
+    """[..., T, H] -> blocks[m, ..., n, H], the last one filled up with zeros."""
+    *front, T, H = x.shape
+    x = jnp.pad(x, [(0, 0)] * len(front) + [(0, -T % n), (0, 0)])
+    return jnp.moveaxis(x.reshape(*front, -1, n, H), -3, 0)
+
+
+def joined(x, T: int):
+    """The blocks in a row again, what was filled up taken off: [m, ..., n, H] -> [..., T, H]."""
+    x = jnp.moveaxis(x, 0, -3)
+    return x.reshape(*x.shape[:-3], -1, x.shape[-1])[..., :T, :]

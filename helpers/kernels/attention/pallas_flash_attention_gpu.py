@@ -25,9 +25,9 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from . import flash_attention as plain, gqa_shapes, masks
+from . import flash_attention as plain, masks
 from .masks import FULL, Mask, Plan
-from .online_softmax import NEVER, finite
+from .softmax import NEVER, finite
 
 LEAST = 16
 """The smallest side of a product on a tensor core."""
@@ -47,7 +47,7 @@ def flash(
     mask, lengths, tau and other errors as there. Products of float32 are exact, and slow, also to compile: bfloat16 is what this
     form is for.
     """
-    k, v, lengths = gqa_shapes.checked(q, k, v, masks.ruled(mask), lengths)
+    k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     T, S = q.shape[1], k.shape[1]
     plan = Plan(T, S, _side(rows, T, "rows"), _side(columns, S, "columns"), mask)
     lengths = jnp.full(q.shape[0], S, jnp.int32) if lengths is None else lengths.astype(jnp.int32)
@@ -85,7 +85,7 @@ def forward(q, k, v, lengths, plan: Plan, tau: float, warps: int, stages: int, i
         q = triton.load(q_ref, mask=real[:, None] & _head(H), other=0.0)
 
         def look(whole, j, seen):
-            """What `online_softmax.onward` does, with powers of two: a GPU has an instruction for them."""
+            """What `softmax.onward` does, with powers of two: a GPU has an instruction for them."""
             M, L, O = seen
             where = pl.ds(j * plan.columns, plan.columns)
 

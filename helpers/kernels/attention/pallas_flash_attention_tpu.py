@@ -22,9 +22,9 @@ from jax.experimental.pallas import tpu as pltpu
 
 from helpers.kernels import operands
 
-from . import gqa_shapes, masks
+from . import masks
 from .masks import FULL, Mask, Plan
-from .online_softmax import NEVER, finite
+from .softmax import NEVER, finite
 
 LANES = 128
 """A TPU's registers are 8 x 128: one number for each row is held 128 times over."""
@@ -63,7 +63,7 @@ def flash(
 
     mask, lengths, rows, columns, tau and errors as there.
     """
-    k, v, lengths = gqa_shapes.checked(q, k, v, masks.ruled(mask), lengths)
+    k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
     lengths = jnp.full(q.shape[0], k.shape[1], jnp.int32) if lengths is None else lengths.astype(jnp.int32)
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, _interprets(interpret))

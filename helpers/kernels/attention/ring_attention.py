@@ -1,4 +1,4 @@
-"""Ring attention: a sequence cut over devices; keys and values go round the ring, past every device's queries (chapter 6).
+"""Ring attention, also striped: a sequence cut over devices; keys and values go round the ring, past every device's queries (chapter 6).
 
 Per-device functions for use inside `jax.shard_map`; `program` makes one for whole arrays. q[B, T_X, N, H], k and v[B, S_X, K, H].
 
@@ -9,7 +9,7 @@ Backward, keys and values go round once more. Their gradients follow one hop beh
 its share of the next ones. They need one hop more to be back home.
 
 places  which tokens lie where: a function of (device, N, T) that gives the positions of its T tokens, in rising order; `blocks`,
-        or `striped_attention.stripes`
+        or `stripes`
 ways    2 sends half of the keys to the right and half to the left: the same N - 1 hops, half the bytes on each wire
 tile    a device's queries and keys are taken so many at a time, and tiles in which no query sees a key are not computed.
         Without it a device's block is one tile: with a causal mask and `blocks`, those that come from the right are left out
@@ -20,7 +20,7 @@ lengths whole numbers [B], the same on every device: row b has so many keys, and
 Softmax and sums are float32 whatever the arrays are; keys, values and their gradients travel in their own type.
 
 Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023), with a block index that fits the way that
-keys go (errata E004-7); Austin et al. 2025, Section 5.
+keys go (errata E004-7); Brandon et al., "Striped Attention" (2023); Austin et al. 2025, Section 5.
 """
 
 from collections.abc import Callable
@@ -37,8 +37,9 @@ from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 from helpers.kernels.transformers.decoder_layers import visible
 
-from .gqa_shapes import group
-from .online_softmax import NEVER, chunk, nothing, result, together
+from . import masks
+from .flash_attention import block_gradients
+from .softmax import chunk, logsum, nothing, result, together
 
 KEPT = "ring"
 """The name of what the backward pass needs from the forward pass: the result, and log of the softmax's sum."""
@@ -51,6 +52,29 @@ def blocks(device, n: int, T: int):
     [3, 4, 5]
     """
     return device * T + jnp.arange(T)
+
+
+# Striped attention: token i lies on device i mod N, so that a causal mask halves everybody's work.
+#
+# With `blocks` a device's keys are, at each look after the first, all seen or all masked, and every hop waits for a device that
+# sees all C · C of them. With stripes the query t of a device and the key s that it holds are tokens t·N + own and s·N + other: it
+# sees the key if s < t, or if s = t and the other is no later than itself. So each look is a triangle,
+#
+#     C(C + 1)/2 scores if other <= own, else C(C - 1)/2
+#
+# on every device. Summed over the looks, the slowest device of a ring does (N - 1)C² + C(C + 1)/2, that of stripes N·C(C + 1)/2: for
+# large C a ratio of 2 - 1/N. Only a program that leaves masked tiles out is faster for it: give the ring a `tile`.
+#
+# Positions (rotations, masks) must go with the tokens: permute the text before the first layer, and the positions with it.
+
+
+def stripes(device, n: int, T: int):
+    """Device 0 has tokens 0, N, 2N, …
+
+    >>> stripes(1, 4, 3).tolist()
+    [1, 5, 9]
+    """
+    return device + n * jnp.arange(T)
 
 
 def held(device, hops, n: int, way: int = RIGHT):
@@ -106,8 +130,8 @@ def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Ca
         return np.concatenate([_numbers(places, i, n, -(-tokens // n)) for i in range(n)])
 
     def laid(x):
-        at = order(x.shape[1])
-        return jnp.pad(x, [(0, 0), (0, len(at) - x.shape[1]), (0, 0), (0, 0)])[:, at]
+        positions = order(x.shape[1])
+        return jnp.pad(x, [(0, 0), (0, len(positions) - x.shape[1]), (0, 0), (0, 0)])[:, positions]
 
     @jax.jit
     def run(q, k, v, lengths=None):
@@ -129,19 +153,6 @@ def program(mesh: jax.sharding.Mesh, axis: str, f: Callable = ring, **how) -> Ca
     return run
 
 
-def visits(n: int, T: int, places: Callable = blocks, causal: bool = True, window: int | None = None) -> np.ndarray:
-    """[device, look]: how many scores are not masked, of T queries with the T keys that the device holds at each of n looks.
-
-    >>> visits(3, 4)
-    array([[10,  0,  0],
-           [10, 16,  0],
-           [10, 16, 16]])
-    """
-    at = [_numbers(places, i, n, T) for i in range(n)]
-    seen = lambda a, b: _visible(at[a], at[b], causal, window).sum()  # noqa: E731
-    return np.array([[seen(i, held(i, r, n)) for r in range(n)] for i in range(n)])
-
-
 def _numbers(places, i, n, T) -> np.ndarray:
     with jax.ensure_compile_time_eval():
         return np.asarray(places(i, n, T))
@@ -158,22 +169,14 @@ def _read(q, k, v, lengths, how: How):
 
 def _checked(q, k, v, lengths, how: How):
     """The lengths as an array or None, if arrays and `how` fit; ValueError in one sentence if not."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.ndim != 4:
-            raise ValueError(f"{name} has shape {x.shape}: give [batch, tokens, heads, head size]")
-    if k.shape != v.shape or q.shape[::3] != k.shape[::3]:
-        raise ValueError(
-            f"q{[*q.shape]}, k{[*k.shape]}, v{[*v.shape]}: they agree in batch and head size, k and v in all"
-        )
-    if not (q.shape[1] and k.shape[1]):
-        raise ValueError("an empty sequence has nothing to attend to: give every device at least one token")
-    group(q.shape[2], k.shape[2])
+    masks.check(q, k, v)
+    if k.shape != v.shape:
+        raise ValueError(f"keys and values travel together: k{[*k.shape]} and v{[*v.shape]} need one shape")
     if how.causal and q.shape[1] != k.shape[1] and how.late is None:
         raise ValueError(
             f"{q.shape[1]} queries and {k.shape[1]} keys on a device: a causal ring needs as many of each, for both are the same tokens,"
             " or `late`, the keys before the first query"
         )
-    operands.real(q=q, k=k, v=v)
     operands.whole(least=None, window=how.window, ways=how.ways, tile=how.tile, late=how.late)
     if how.window is not None and (how.window < 1 or not how.causal):
         raise ValueError(f"a window looks back over 1 or more tokens: not {how.window} with causal={how.causal}")
@@ -190,19 +193,19 @@ def _ring(q, k, v, lengths, how: How):
 
 
 def _forward(q, k, v, lengths, how):
-    (out, tiles, logsum), _ = _look(q, k, v, lengths, how)
-    return out, (q, k, v, lengths, tiles, logsum)
+    (out, tiles, total), _ = _look(q, k, v, lengths, how)
+    return out, (q, k, v, lengths, tiles, total)
 
 
 def _look(q, k, v, lengths, how):
     """(result, the same in tiles, log of the softmax's sum), scores computed at each look."""
     cut = _Cut(q, k, lengths, how)
-    Q, at = cut.queries(q), cut.at()
+    Q, positions = cut.queries(q), cut.positions()
 
     def look(seen, lanes, r):
         scores = 0
         for lane, kv in enumerate(lanes):
-            seen, more = _seen(cut, Q, at, seen, kv, cut.where(lane, r))
+            seen, more = _seen(cut, Q, positions, seen, kv, cut.where(lane, r))
             scores += more
         return seen, scores
 
@@ -216,38 +219,37 @@ def _look(q, k, v, lengths, how):
     (lanes, seen), scores = lax.scan(step, start, jnp.arange(cut.hops))
     seen, last = look(seen, lanes, cut.hops)
     tiles = checkpoint_name(result(seen).astype(q.dtype), KEPT)
-    logsum = jnp.where(seen.L == 0, 0, seen.M) + jnp.log(jnp.where(seen.L == 0, 1, seen.L))
     scores = jnp.pad(jnp.append(scores, last), (0, cut.n - 1 - cut.hops))  # looks that a window makes needless
-    return (cut.whole(tiles), tiles, checkpoint_name(logsum, KEPT)), scores
+    return (cut.whole(tiles), tiles, checkpoint_name(logsum(seen), KEPT)), scores
 
 
-def _seen(cut, Q, at, seen, kv, where):
+def _seen(cut, Q, positions, seen, kv, where):
     """The running softmax of all tiles of queries after some keys more, and how many scores were computed."""
 
     def row(_, x):
-        Q, seen, at = x
+        Q, seen, positions = x
 
         def tile(carry, y):
             (k, v), where = y
-            mask = cut.mask(at, where)
+            mask = cut.mask(positions, where)
             look = mask.any()
             more = lambda s: together(s, chunk(Q, k.astype(jnp.float32), v.astype(jnp.float32), mask, cut.tau))  # noqa: E731
             seen, scores = carry
-            return (lax.cond(look, more, lambda s: s, seen), scores + look * at.size * where.size), None
+            return (lax.cond(look, more, lambda s: s, seen), scores + look * positions.size * where.size), None
 
         return None, _over(tile, (seen, 0), (kv, where))[0]
 
     kv = cut.tiles(kv)
-    _, (seen, scores) = _over(row, None, (Q, seen, at))
+    _, (seen, scores) = _over(row, None, (Q, seen, positions))
     return seen, scores.sum()
 
 
 def _backward(how, kept, dout):
-    """dq, dk, dv. P = e^(tau q·k - logsum) is the softmax again; sum_j P_ij dP_ij = dO_i · O_i, so no other block is needed."""
-    q, k, v, lengths, out, logsum = kept
+    """dq, dk, dv. P = e^(tau q·k - total) is the softmax again; sum_j P_ij dP_ij = dO_i · O_i, so no other block is needed."""
+    q, k, v, lengths, out, total = kept
     cut = _Cut(q, k, lengths, how)
     dO = cut.queries(dout)
-    rows = cut.queries(q), dO, logsum, jnp.sum(dO * out, -1), cut.at()
+    rows = cut.queries(q), dO, total, jnp.sum(dO * out, -1), cut.positions()
 
     def look(dQ, lanes, r):
         dkv = []
@@ -281,19 +283,15 @@ def _gradients(cut, rows, kv, where):
     """What some keys add to dQ, in tiles, and what all queries here add to the gradients of those keys and values."""
 
     def row(dkv, x):
-        Q, dO, logsum, identity, at = x
+        Q, dO, total, identity, positions = x
 
         def tile(dQ, y):
             kv, where = y
-            mask = cut.mask(at, where)
+            mask = cut.mask(positions, where)
 
             def more(dQ):
-                k, v = kv.astype(jnp.float32)
-                scores = jnp.where(mask, cut.tau * jnp.einsum("...th,...ch->...tc", Q, k), NEVER)
-                P = jnp.exp(scores - logsum[..., None])
-                ds = cut.tau * P * (jnp.einsum("...th,...ch->...tc", dO, v) - identity[..., None])
-                both = (jnp.einsum("...tc,...th->...ch", s, x).sum(2, keepdims=True) for s, x in ((ds, Q), (P, dO)))
-                return dQ + jnp.einsum("...tc,...ch->...th", ds, k), jnp.stack(list(both))
+                dq, *dkv = block_gradients(Q, *kv.astype(jnp.float32), dO, total, identity, mask, cut.tau)
+                return dQ + dq, jnp.stack(dkv)
 
             return lax.cond(mask.any(), more, lambda dQ: (dQ, jnp.zeros(kv.shape)), dQ)
 
@@ -302,7 +300,7 @@ def _gradients(cut, rows, kv, where):
 
     S, kv = kv.shape[-2], cut.tiles(kv)
     dkv, dQ = _over(row, jnp.zeros(kv.shape), rows)
-    return dQ, cut.untiled(dkv, S)
+    return dQ, masks.joined(dkv, S)
 
 
 def _over(f, carry, xs):
@@ -331,9 +329,9 @@ class _Cut:
         h, n = self.how, self.n
         if h.window is None:
             return n - 1
-        at = [_numbers(h.places, i, n, self.T) + (h.late or 0) for i in range(n)]
+        positions = [_numbers(h.places, i, n, self.T) + (h.late or 0) for i in range(n)]
         where = [_numbers(h.places, i, n, self.S) for i in range(n)]
-        meets = lambda i, j: where[j][0] <= at[i][-1] and at[i][0] - where[j][-1] < h.window  # noqa: E731
+        meets = lambda i, j: where[j][0] <= positions[i][-1] and positions[i][0] - where[j][-1] < h.window  # noqa: E731
         ways = {way for way, _, _ in self.lanes}
         return max(r for r in range(n) for i in range(n) for way in ways if r == 0 or meets(i, held(i, r, n, way)))
 
@@ -343,58 +341,48 @@ class _Cut:
 
     def queries(self, x):
         """[B, T, N, H] -> [tiles, B, K, G, tile, H], float32."""
-        B, T, N, H = x.shape
-        x = self._tiles(x.astype(jnp.float32).reshape(B, T, self.K, N // self.K, H), 1)  # [B, tiles, tile, K, G, H]
-        return x.transpose(1, 0, 3, 4, 2, 5)
+        return self.tiles(masks.queries(x.astype(jnp.float32), self.K))
 
     def whole(self, x):
         """[tiles, B, K, G, tile, H] -> [B, T, N, H]."""
-        a, B, K, G, t, H = x.shape
-        return x.transpose(1, 0, 4, 2, 3, 5).reshape(B, a * t, K * G, H)[:, : self.T]
+        return masks.tokens(masks.joined(x, self.T))
 
     def keys(self, k, v):
         """[B, S, K, H] each -> for each lane [2, B, K, 1, its S, H], as it travels."""
-        both = jnp.stack([k, v]).transpose(0, 1, 3, 2, 4)[:, :, :, None]
+        both = jnp.stack([masks.keys(k), masks.keys(v)])
         return [both[..., a:b, :] for _, a, b in self.lanes]
-
-    def tiles(self, kv):
-        """A lane [..., S, H] -> [tiles, ..., tile, H]."""
-        return jnp.moveaxis(self._tiles(kv, kv.ndim - 2), -3, 0)
-
-    def untiled(self, tiles, S: int):
-        """Back again: [tiles, ..., tile, H] -> [..., S, H]."""
-        x = jnp.moveaxis(tiles, 0, -3)
-        return x.reshape(*x.shape[:-3], -1, x.shape[-1])[..., :S, :]
 
     def whole_keys(self, lanes):
         """For each lane [2, B, K, 1, its S, H] -> k, v[B, S, K, H]."""
-        return jnp.concatenate(lanes, -2)[:, :, :, 0].transpose(0, 1, 3, 2, 4)
+        return map(masks.tokens, jnp.concatenate(lanes, -2))
 
-    def at(self):
+    def tiles(self, x):
+        """[..., S, H] -> [tiles, ..., tile, H]."""
+        return masks.cut(x, min(self.how.tile or x.shape[-2], x.shape[-2]))
+
+    def positions(self):
         """Positions of the queries here, [tiles, tile]."""
         h = self.how
         late = (h.late or 0) * h.causal  # without a causal mask it does not matter where a query stands
-        return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T) + late, 0, -1)
+        return self._tiles(h.places(lax.axis_index(h.axis), self.n, self.T) + late)
 
     def where(self, lane: int, r):
         """Positions of the keys of a lane that are here after r hops, [tiles, tile]."""
         h, (way, a, b) = self.how, self.lanes[lane]
-        return self._tiles(h.places(held(lax.axis_index(h.axis), r, self.n, way), self.n, self.S)[a:b], 0, -1)
+        return self._tiles(h.places(held(lax.axis_index(h.axis), r, self.n, way), self.n, self.S)[a:b])
 
-    def mask(self, at, where):
+    def mask(self, positions, where):
         """Which keys the queries see: [tile, tile], or [B, 1, 1, tile, tile] where each row has a length."""
-        seen = _visible(at, where, self.how.causal, self.how.window)
+        seen = _visible(positions, where, self.how.causal, self.how.window)
         return seen if self.lengths is None else seen & (where < self.lengths[:, None])[:, None, None, None]
 
-    def _tiles(self, x, axis: int, empty=0):
-        """An axis cut into [tiles, tile], filled up with `empty`."""
-        size = x.shape[axis]
-        tile = min(self.how.tile or size, size)
-        x = jnp.pad(x, [(0, -size % tile if i == axis else 0) for i in range(x.ndim)], constant_values=empty)
-        return x.reshape(*x.shape[:axis], -1, tile, *x.shape[axis + 1 :])
+    def _tiles(self, places):
+        """Places [S] cut into [tiles, tile]."""
+        tile = min(self.how.tile or len(places), len(places))
+        return jnp.pad(places, (0, -len(places) % tile), constant_values=-1).reshape(-1, tile)
 
 
-def _visible(at, where, causal: bool, window: int | None):
+def _visible(positions, where, causal: bool, window: int | None):
     if causal:
-        return visible(at, where, window)  # nobody sees a key at -1, and a query there sees nothing
-    return (at >= 0)[:, None] & (where >= 0)
+        return visible(positions, where, window)  # nobody sees a key at -1, and a query there sees nothing
+    return (positions >= 0)[:, None] & (where >= 0)

@@ -1,4 +1,4 @@
-"""Who is read next, who gets a slot, and what it took: a driver of engines, and its log (chapter 5).
+"""Servers that run a model through a schedule, a pass a step, and what they write down (chapter 5).
 
     serving = Orchestrator(engine, params, "interleaved", tree=PrefixTree(capacity=64, block=4))
     for request in requests:
@@ -6,7 +6,8 @@
     log = serving.run()
     log.entries["a"].tokens, log.entries["a"].first_token_after, len(log.steps)
 
-A step is one pass of the model, or of two engines side by side; all times are in steps. The designs:
+Who is read, who gets a slot and who waits is decided by the scheduler of `costs.inference.scheduler`, the same that simulations
+add up in seconds; here a pass of it is a pass of a model, or of two engines side by side, and all times are in steps. Designs:
 
     static         reads a batch of prompts together, generates until the last of them is done, takes the next batch
     interleaved    one engine: reads a prompt as soon as a slot is free, and meanwhile nobody gets a token
@@ -21,18 +22,17 @@ Source: Austin et al. 2025, Section 7; Yu et al., "Orca" (2022) for continuous b
 Zhong et al., "DistServe" (2024) for two pools.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from . import kv_cache as rows
-from .engine import Engine, Prefix
-from .page_allocator import Blocks
-from .prefix_cache import Node, PrefixTree
+from helpers.costs.inference.scheduler import DESIGNS, Job, PageCount, Part, Pass, Policy, Scheduler, Sequence
+from helpers.costs.inference.serving_log import Log as Timeline, Record, Request as Lengths, Span
 
-DESIGNS = ("static", "interleaved", "chunked", "disaggregated")
+from .engine import Engine, Prefix
+from .paged_kv_cache import Blocks
+from .prefix_cache import Node, PrefixTree
 
 
 @dataclass(frozen=True)
@@ -46,102 +46,204 @@ class Request:
     stop: int | None = None
 
 
-@dataclass
-class Entry:
-    """What became of a request.
+@dataclass(eq=False)
+class Sample(Sequence):
+    """One answer: its tokens after those of the prompt, all in `text`, and the step at whose end each of them was there."""
 
-    started   the step in which the first piece of its prompt was read
-    times     the step at whose end each of its tokens was there
-    hit       tokens of the prompt that the prefix tree knew; the others were read
-    moved     bytes of keys and values that went to another engine
-    inserted  the first step in which it had its slot
+    name: tuple[str, int] = ("", 0)
+    text: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Entry(Job):
+    """A request and what became of it.
+
+    many       whether `tokens` is a list for each answer
+    started    the step in which the first piece of its prompt was read
+    hit        tokens of the prompt that the prefix tree knew when it started; the others were read
+    path       nodes of the prefix tree that it stands on
+    prefix     its keys and values outside of the pool, while it is read ahead or elsewhere
+    inserted   the first step in which it had its slot, and its prompt was read
+    preempted  how often it gave its pages up
     """
 
-    request: Request
+    request: Request | None = None
+    many: bool = False
     started: int | None = None
-    times: list[int] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
     hit: int = 0
-    slot: int | None = None
-    pages: int = 0
-    moved: int = 0
+    path: list[Node] = field(default_factory=list)
+    prefix: Prefix | None = None
     inserted: int | None = None
+    preempted: int = 0
+    host: object = None
+
+    @classmethod
+    def of(cls, request: Request, now: int, number: int, samples: int = 1, many: bool = False) -> "Entry":
+        prompt, arrival = list(request.prompt), max(request.arrives, now)
+        answers = [Sample(len(prompt), name=(request.name, i), text=[*prompt]) for i in range(samples)]
+        return cls(arrival, number, len(prompt), request.n, sequences=answers, request=request, many=many)
 
     @property
-    def done(self) -> bool:
-        return len(self.tokens) == self.request.n or (bool(self.tokens) and self.tokens[-1] == self.request.stop)
+    def samples(self) -> list[Sample]:
+        return self.sequences
 
     @property
-    def waited(self) -> int:
-        """Steps in the queue, before anything of it was read."""
-        return self.started - self.request.arrives
+    def answers(self) -> list[list[int]]:
+        return [sample.text[self.prompt :] for sample in self.samples]
+
+    @property
+    def tokens(self) -> list:
+        """The answer; of a `PagedServer` a list of answers."""
+        return self.answers if self.many else self.answers[0]
+
+    @property
+    def times(self) -> list[int]:
+        """The step at whose end each token of its first answer was there."""
+        return self.samples[0].times
 
     @property
     def first_token_after(self) -> int:
         """Steps from its arrival until its first token: the queue, and the reading."""
         return self.times[0] + 1 - self.request.arrives
 
-    @property
-    def steps_per_token(self) -> float:
-        """Steps between its tokens on average, the handover among them; 1 is as fast as it goes."""
-        return (self.times[-1] - self.times[0]) / max(1, len(self.times) - 1)
-
-    @property
-    def handover(self) -> int:
-        """Steps from its first token until it has a slot: the way over the network, and the wait for a slot and pages."""
-        return 0 if self.inserted is None else self.inserted - self.times[0] - 1
-
-    @property
-    def longest_stall(self) -> int:
-        """Most steps that a token took while the request had its slot; 1 is as fast as it goes."""
-        ends = [] if self.inserted is None else [self.inserted - 1, *self.times[1:]]
-        return max((b - a for a, b in zip(ends, ends[1:])), default=0)
-
 
 class Step(NamedTuple):
-    """One step: whose prompts were read, how many tokens of them and how many only filled up their rows, who got a token;
-    and while it ran the slots and the pages in use, and the requests in the queue."""
+    """One step: who ran, whose prompts were read and how many tokens of them, which answers generated; while it ran the pages
+    that requests used, and who waited; and who was preempted before it."""
 
+    running: tuple[str, ...]
     read: tuple[str, ...]
-    tokens: int
-    padding: int
-    generated: tuple[str, ...]
-    slots: int
+    tokens_read: int
+    generated: tuple[tuple[str, int], ...]
     pages: int
     waiting: int
+    preempted: tuple[str, ...]
 
-
-class Span(NamedTuple):
-    """A bar of the timeline: `kind` is read, generate or move, `end` is after the last step."""
-
-    lane: str
-    start: int
-    end: int
-    kind: str
-    request: str
+    @property
+    def tokens(self) -> int:
+        """Tokens that were computed."""
+        return self.tokens_read + len(self.generated)
 
 
 @dataclass
 class Log:
+    """What was served: entries by their requests' names, steps, and how many pages were copied before a write."""
+
+    page_bytes: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    copies: int = 0
+    record: Record = field(default_factory=Record)
+
+    @property
+    def timeline(self) -> Timeline:
+        """The log of a simulation that took a step for each pass, of first answers; with what a tree knew as known."""
+        load = [Lengths(e.request.arrives, e.prompt, e.output, e.hit) for e in self.entries.values()]
+        return self.record.log(load, stays=True)
 
     @property
     def tokens_read(self) -> int:
-        return sum(step.tokens for step in self.steps)
-
-    @property
-    def padding(self) -> int:
-        return sum(step.padding for step in self.steps)
+        return sum(step.tokens_read for step in self.steps)
 
     @property
     def slots_used(self) -> float:
         """Slots that got a token in a step, on average over all steps."""
         return sum(len(step.generated) for step in self.steps) / max(1, len(self.steps))
 
+    @property
+    def at_once(self) -> int:
+        """Most requests that ran in one step."""
+        return max((len(step.running) for step in self.steps), default=0)
 
-class Orchestrator:
+    @property
+    def recomputed(self) -> int:
+        """Tokens whose keys and values were computed again."""
+        return self.record.recomputed
+
+    @property
+    def swapped_out(self) -> int:
+        """Bytes that went to the host."""
+        return self.record.swapped * self.page_bytes
+
+    @property
+    def swapped_in(self) -> int:
+        """Bytes that came back: fewer where a tree still had a page."""
+        return self.record.returned * self.page_bytes
+
+
+class Server:
+    """What servers have in common: requests come, and steps go on until every one of them has its tokens.
+
+    schedulers   the engine's, or of two engines that of the one that reads and that of the one that generates
+    """
+
+    def __init__(self, engine, params, *schedulers: Scheduler, page_bytes: int = 0):
+        self.engine, self.params, self.schedulers = engine, params, schedulers
+        self.now, self.log = 0, Log(page_bytes)
+
+    def serve(self, requests: Iterable[Request]) -> Log:
+        for request in requests:
+            self.submit(request)
+        return self.run()
+
+    def run(self) -> Log:
+        """Steps until every request has its tokens."""
+        while any(scheduler.waiting or scheduler.running for scheduler in self.schedulers):
+            self.step()
+        return self.log
+
+    def _take(self, entry: Entry) -> None:
+        """Takes a request, or says why it can never be served; those that were taken before are not touched by that."""
+        name, pages = entry.request.name, self.schedulers[-1].pages
+        self.engine.room(entry.prompt, entry.output)
+        if (most := pages.at_most(entry)) > pages.pages:
+            raise ValueError(
+                f"request {name!r} needs {most} pages of {self.engine.page} tokens and there are {pages.pages}:"
+                " make it shorter, or give the engine more"
+            )
+        self.log.entries[name] = entry
+        self.schedulers[0].add(entry)
+
+    def _is_new(self, request: Request) -> None:
+        if request.name in self.log.entries:
+            raise ValueError(f"there is a request {request.name!r} already: give each a name of its own")
+
+    def _begun(self, work: Pass) -> None:
+        """Notes who starts and who gives way before a pass."""
+        self.log.record.begun(work, self.now)
+        for entry in work.started:
+            entry.started = self.now if entry.started is None else entry.started
+        for entry in work.preempted:
+            entry.preempted += 1
+
+    def _step(self, *passes: Pass, pages: int) -> None:
+        """Notes a step with these passes, one for each engine, and the pages that requests have."""
+        pieces = [part for work in passes for part in work.pieces if part.tokens]
+        running = [job for scheduler in self.schedulers for job in scheduler.running]
+        self.log.steps.append(
+            Step(
+                running=tuple(entry.request.name for entry in running),
+                read=tuple(part.job.request.name for part in pieces),
+                tokens_read=sum(part.tokens for part in pieces),
+                generated=tuple(part.sequence.name for part in passes[-1].generating),
+                pages=pages,
+                waiting=sum(job.arrival <= self.now for job in self.schedulers[0].waiting),
+                preempted=tuple(entry.request.name for entry in passes[-1].preempted),
+            )
+        )
+
+    def _token(self, entry: Entry, sample: Sample, token: int) -> bool:
+        """A sample has one token more: whether it was its last."""
+        sample.text.append(token)
+        sample.times.append(self.now)
+        last = len(sample.times) == entry.output or token == entry.request.stop
+        if sample is entry.samples[0]:
+            self.log.record.token(entry, self.now + 1, last)
+        return last
+
+
+class Orchestrator(Server):
     """Serves requests on `engine`, or on one like it for each pool if the design is disaggregated.
 
     tree      a prefix tree; the keys and values of its blocks are kept where prompts are read
@@ -159,175 +261,107 @@ class Orchestrator:
     ):
         if design not in DESIGNS:
             raise ValueError(f"the designs are {', '.join(DESIGNS)}; got {design!r}")
-        self.engine, self.params, self.design, self.tree, self.network = engine, params, design, tree, network
-        # Without pages a slot is one page, as large as a text may become.
-        self.page, self.pages = engine.page or engine.size, engine.pages or engine.slots
-        self.blocks, self.state = Blocks(self.pages, self.page), engine.empty()
-        self.now, self.log = 0, Log()
-        self.queue: list[Entry] = []
-        self.reading: list[tuple[Entry, Prefix, list[Node]]] = []
-        self.ready: deque[tuple[Entry, Prefix, int]] = deque()  # read, and from which step on it may be inserted
-        self.running: dict[int, Entry] = {}
-        self.sent = 0  # the step from which on the network is free
-
-    # From outside.
+        self.tree, self.network = tree, network
+        prefixes, policy = Prefixes(engine, tree), Policy.of(design, engine.slots, engine.chunk)
+        schedulers = [Scheduler(policy, pages=prefixes)]
+        if design == "disaggregated":
+            reader = Scheduler(Policy(1, engine.chunk, readers=1, ahead=True), pages=prefixes)
+            schedulers = [reader, Scheduler(policy, pages=PageCount(engine.pages, engine.page))]
+        super().__init__(engine, params, *schedulers)
+        self.blocks, self.state = Blocks(engine.pages, engine.page), engine.empty()
+        self.network_is_free = 0  # from which step on
 
     def submit(self, request: Request) -> None:
-        """Takes a request, or says why it can never be served; those that were taken before are not touched by that."""
-        if request.name in self.log.entries:
-            raise ValueError(f"there is a request {request.name!r} already: give each a name of its own")
+        self._is_new(request)
         if request.n < 1:
             raise ValueError(f"request {request.name!r} asks for {request.n} tokens: ask for one or more")
-        rows.room(self.engine.c, self.engine.size, len(request.prompt), request.n)
-        if (needed := self._pages(request)) > self.pages:
-            raise ValueError(
-                f"request {request.name!r} needs {needed} pages of {self.page} tokens and there are {self.pages}:"
-                " make it shorter, or give the engine more"
-            )
-        self.log.entries[request.name] = Entry(request)
-        self.queue = sorted([*self.queue, self.log.entries[request.name]], key=lambda entry: entry.request.arrives)
-
-    def serve(self, requests: Iterable[Request]) -> Log:
-        for request in requests:
-            self.submit(request)
-        return self.run()
-
-    def run(self) -> Log:
-        """Steps until every request has its tokens."""
-        while self.queue or self.reading or self.ready or self.running:
-            self.step()
-        return self.log
+        self._take(Entry.of(request, self.now, len(self.log.entries)))
 
     def step(self) -> None:
-        """One pass. What it frees or brings is there from the next one on."""
-        self._insert()
-        self._next()
-        alone = self.design in ("static", "interleaved")
-        slots, pages, waiting = len(self.running), self.pages - self.blocks.available, len(self._arrived())
-        generated = () if self.reading and alone else self._generate()
-        read, tokens, padding = self._read() if self.reading else ((), 0, 0)
-        self.log.steps.append(Step(read, tokens, padding, generated, slots, pages, waiting))
+        """One pass of each engine. What it frees or brings is there from the next one on."""
+        passes = [scheduler.next_pass(self.now) for scheduler in self.schedulers]
+        generator = self.schedulers[-1]
+        for work in passes:
+            self._begun(work)
+
+        # Prompts that were read, and have a slot, are inserted there.
+        for entry in generator.running:
+            if entry.slot is not None and entry.prefix is not None and not entry.fresh:
+                table = self.blocks.allocate(entry.request.name, entry.prompt + entry.output - 1)
+                self.state = self.engine.insert(entry.prefix, self.state, entry.slot, table)
+                entry.inserted, entry.prefix = self.now, None
+
+        # A piece of each prompt; a token for each slot.
+        tokens = ()
+        if pieces := passes[0].pieces:
+            texts = [part.job.request.prompt[part.done : part.done + part.tokens] for part in pieces]
+            read = self.engine.read_together(self.params, [part.job.prefix for part in pieces], texts)
+            for part, prefix in zip(pieces, read):
+                part.job.prefix = prefix
+        if passes[-1].generating:
+            self.state, tokens = self.engine.generate(self.params, self.state)
+
+        seated = [entry for entry in generator.running if entry.slot is not None]
+        self._step(*passes, pages=sum(map(generator.pages.at_most, seated)))
+        for scheduler, work in zip(self.schedulers, passes):
+            self._finish(scheduler, work, tokens)
         self.now += 1
 
-    # Reading.
+    def _finish(self, scheduler: Scheduler, work: Pass, tokens) -> None:
+        sends = len(self.schedulers) == 2 and scheduler is self.schedulers[0]
+        if work.parts:
+            lane = "server" if len(self.schedulers) == 1 else "prefill 0" if sends else "generate 0"
+            self.log.record.passed(work, self.now, self.now + 1, self.engine.slots, lane)
+        done = set()
 
-    def _next(self) -> None:
-        """Takes a prompt from the queue, if one may be read now; a static batch takes as many as there are slots."""
-        if self.reading or (self.design == "static" and self.running):
-            return
-        if self.design == "chunked" and self.ready:
-            return
-        while arrived := self._arrived():
-            entry = arrived[0]
-            if self.design in ("static", "interleaved") and not self._reserve(entry):
-                return
-            self.queue.remove(entry)
-            self.reading.append((entry, *self._known(entry)))
-            entry.started = self.now
-            if self.design != "static":
-                return
+        def token(part: Part, sample: Sample) -> bool:
+            last = self._token(
+                part.job, sample, int(tokens[part.job.slot]) if part.generates else part.job.prefix.token
+            )
+            done.update([part.job.number] if last else [])
+            return last or sends
 
-    def _known(self, entry: Entry) -> tuple[Prefix, list[Node]]:
-        """What the tree has of a prompt. Its last token is read in any case: the next one comes after it."""
-        path = [] if self.tree is None else self.tree.match(entry.request.prompt[:-1])
-        if not path:
-            return self.engine.nothing(), path
-        self.tree.hold(path)
-        entry.hit = self.tree.matched(path)
-        return self.engine.join([node.value for node in path]), path
+        scheduler.finish(work, token)
+        for part in work.parts:
+            entry = part.job
+            if entry.number in done:
+                entry.prefix = None
+                if entry.inserted is not None:
+                    self.state = self.engine.free(self.state, entry.slot)
+                    self.blocks.free(entry.request.name)
+            elif sends and not entry.fresh:
+                self._send(entry)
 
-    def _read(self) -> tuple[tuple[str, ...], int, int]:
-        """A piece of each prompt; one that is read to its end has its first token then, in a static batch with all others."""
-        chunk, entries, prefixes, paths = self.engine.chunk, *zip(*self.reading)
-        pieces = [e.request.prompt[prefix.length : prefix.length + chunk] for e, prefix in zip(entries, prefixes)]
-        prefixes = self.engine.read_together(self.params, prefixes, pieces)
-        self.reading = list(zip(entries, prefixes, paths))
-        ended = [len(entry.request.prompt) == prefix.length for entry, prefix in zip(entries, prefixes)]
-        if all(ended):
-            self.reading = []
-            for entry, prefix, path in zip(entries, prefixes, paths):
-                self._ended(entry, prefix, path)
-        tokens = sum(map(len, pieces))
-        return tuple(e.request.name for e, piece in zip(entries, pieces) if piece), tokens, len(pieces) * chunk - tokens
+    def _send(self, entry: Entry) -> None:
+        """A prefix goes to the other engine when those before it have arrived."""
+        begin = max(self.now + 1, self.network_is_free)
+        self.network_is_free = begin + (ceil(self.engine.bytes(entry.prefix) / self.network) if self.network else 0)
+        if self.network_is_free > begin:
+            span = Span("network", begin, self.network_is_free, "transfer", (entry.number,))
+            self.log.record.spans.append(span)
+        entry.arrival, entry.samples[0].ended = self.network_is_free, False
+        self.schedulers[1].add(entry)
 
-    def _ended(self, entry: Entry, prefix: Prefix, path: list[Node]) -> None:
+
+class Prefixes(PageCount):
+    """Pages that are only counted, and keys and values of prompts' beginnings, in blocks of a tree."""
+
+    def __init__(self, engine: Engine, tree: PrefixTree | None):
+        super().__init__(engine.pages, engine.page)
+        self.engine, self.tree = engine, tree
+
+    def known(self, entry: Entry) -> int:
+        """Tokens of a prompt that the tree has. The last one is read in any case: the next one comes after it."""
+        entry.prefix = self.engine.nothing()
+        if self.tree is not None and (path := self.tree.match(entry.request.prompt[:-1])):
+            self.tree.hold(path)
+            entry.path, entry.hit = path, self.tree.matched(path)
+            entry.prefix = self.engine.join([node.value for node in path])
+        return entry.hit
+
+    def prompt_is_read(self, entry: Entry, sample: Sample) -> None:
         if self.tree is not None:
-            values = [None] * len(path) + self.engine.cut(prefix, self.tree.block, start=len(path))
-            self.tree.insert(entry.request.prompt, values)
-            self.tree.release(path)
-        self._span("reader" if self.design == "disaggregated" else "engine", entry.started, "read", entry)
-        self._token(entry, prefix.token)
-        if entry.done:
-            self._release(entry)
-            return
-        here = self._moved(entry, prefix) if self.design == "disaggregated" else self.now + 1
-        self.ready.append((entry, prefix, here))
-
-    def _moved(self, entry: Entry, prefix: Prefix) -> int:
-        """The step from which on a prefix is in the other pool: it goes when those before it have arrived."""
-        entry.moved = self.engine.bytes(prefix)
-        begin = max(self.now + 1, self.sent)
-        self.sent = begin + (ceil(entry.moved / self.network) if self.network else 0)
-        self.log.spans.append(Span("network", begin, self.sent, "move", entry.request.name))
-        return self.sent
-
-    # Slots and pages.
-
-    def _insert(self) -> None:
-        """Prefixes that are here take their slots, in their order."""
-        while self.ready and self.ready[0][2] <= self.now:
-            entry, prefix, _ = self.ready[0]
-            if entry.slot is None and not self._reserve(entry):
-                return
-            self.ready.popleft()
-            table = self.blocks.table(entry.request.name) if self.engine.page else ()
-            self.state = self.engine.insert(prefix, self.state, entry.slot, table)
-            self.running[entry.slot], entry.inserted = entry, self.now
-
-    def _reserve(self, entry: Entry) -> bool:
-        """A slot, and pages for all that the request may come to, or neither."""
-        taken = {e.slot for e in self.log.entries.values() if e.slot is not None and not e.done}
-        free = [slot for slot in range(self.engine.slots) if slot not in taken]
-        pages = self._pages(entry.request)
-        if not free or pages > self.blocks.available:
-            return False
-        self.blocks.allocate(entry.request.name, self._length(entry.request))
-        entry.slot, entry.pages = free[0], pages
-        return True
-
-    def _release(self, entry: Entry) -> None:
-        if entry.slot in self.running:
-            self.state = self.engine.free(self.state, entry.slot)
-            del self.running[entry.slot]
-            self._span(f"slot {entry.slot}", entry.inserted, "generate", entry)
-        if entry.pages:
-            self.blocks.free(entry.request.name)
-
-    def _generate(self) -> tuple[str, ...]:
-        if not self.running:
-            return ()
-        self.state, tokens = self.engine.generate(self.params, self.state)
-        running = list(self.running.items())
-        for slot, entry in running:
-            self._token(entry, int(tokens[slot]))
-            if entry.done:
-                self._release(entry)
-        return tuple(entry.request.name for _, entry in running)
-
-    # Small things.
-
-    def _arrived(self) -> list[Entry]:
-        return [entry for entry in self.queue if entry.request.arrives <= self.now]
-
-    def _length(self, request: Request) -> int:
-        return len(request.prompt) + request.n - 1  # the last token is said, and never read
-
-    def _pages(self, request: Request) -> int:
-        return ceil(self._length(request) / self.page)
-
-    def _token(self, entry: Entry, token: int) -> None:
-        entry.tokens.append(token)
-        entry.times.append(self.now)
-
-    def _span(self, lane: str, start: int, kind: str, entry: Entry) -> None:
-        self.log.spans.append(Span(lane, start, self.now + 1, kind, entry.request.name))
+            read = self.engine.cut(entry.prefix, self.tree.block, start=len(entry.path))
+            self.tree.insert(entry.request.prompt, [None] * len(entry.path) + read)
+            self.tree.release(entry.path)
+            entry.path = []

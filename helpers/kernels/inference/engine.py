@@ -1,22 +1,26 @@
-"""An engine that serves several texts at once, behind three functions: prefill, insert, generate (chapter 5).
+"""An engine that serves several sequences at once, over a pool of pages: prefill, insert, generate (chapter 5).
 
-    engine = Engine(c, slots=4, size=64, chunk=8)
+    engine = Engine(c, slots=4, size=64, chunk=8, page=4, pages=40)
     state = engine.empty()
-    prefix = engine.prefill(params, prompt)               # keys and values of the prompt, and the token after it
-    state = engine.insert(prefix, state, slot=2)          # the other slots stay as they are, bit for bit
-    state, tokens = engine.generate(params, state)        # one more token for each slot in use
+    prefix = engine.prefill(params, prompt)                      # keys and values of the prompt, and the token after it
+    state = engine.insert(prefix, state, slot=2, table=[7, 2])   # the other slots stay as they are, bit for bit
+    state, tokens = engine.generate(params, state)               # one more token for each slot in use
     state = engine.free(state, slot=2)
 
-The state goes in and comes out; the engine itself is sizes and nothing else. With `page`, its cache is a pool of pages, and
-a text takes those of the table that `insert` is given; without, a slot has places for `size` tokens, needed or not. Who
-waits, who comes next and where a prefix is computed is the orchestrator's business, which knows nothing of models.
+All three are one pass of the model, over what is new of each sequence, a piece of a prompt or one token:
 
-A prompt is read `chunk` tokens at a time: one program serves prompts of every length.
+    logits, pool = engine.extend(params, pool, [Row(tokens, at=0, table=[7, 2])])    # after each row's last token
 
-Source: Google, "JetStream" (2024) for the interface; Austin et al. 2025, Section 7; Agrawal et al., "Sarathi" (2023) for chunks.
+State and pool go in and come out; the engine itself is sizes and nothing else. A sequence has no place of its own in the pool but
+its pages, so it can stop at any step and go on in another row. Who waits, who comes next, where a prefix is computed and whose
+pages are whose is decided elsewhere: `continuous_batching`, `paged_batching`.
+
+Source: Google, "JetStream" (2024) for the interface; Kwon et al., "Efficient memory management for large language model serving
+with PagedAttention" (2023) for pages; Agrawal et al., "Sarathi-Serve" (2024) for passes with prompts and tokens in them.
 """
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,11 +31,19 @@ import numpy as np
 
 from helpers.costs.transformers.config import Config
 
-from . import kv_cache as rows, paged_kv_cache
+from . import kv_cache, paged_kv_cache
+
+
+class Row(NamedTuple):
+    """The next tokens of a sequence, the first of them at position `at`, and its pages."""
+
+    tokens: Sequence[int]
+    at: int
+    table: Sequence[int]
 
 
 class Prefix(NamedTuple):
-    """What the engine knows of one text: a cache of one row, how many tokens are in it, the likeliest token after them."""
+    """A sequence by itself: pages of its own, in order, how many tokens are in them, the likeliest token after these."""
 
     cache: Any
     length: int = 0
@@ -39,202 +51,229 @@ class Prefix(NamedTuple):
 
 
 class State(NamedTuple):
-    """The slots: their caches, the position of each one's next token, that token, and which slots are in use, [slots] each.
-
-    tables   [slots, P] the pages of each text, -1 where it has none; None: the cache is not in pages
-    """
+    """The pool, and what is in the slots: positions [slots] of the next tokens, these tokens, which slots are in use, and the
+    pages of each, [slots, P], -1 where it has none."""
 
     cache: Any
-    at: Any
-    token: Any
-    used: Any
-    tables: Any = None
+    at: np.ndarray
+    token: np.ndarray
+    used: np.ndarray
+    tables: np.ndarray
 
 
 @dataclass(frozen=True)
 class Engine:
-    """`slots` texts of at most `size` tokens each, prompts read `chunk` tokens at a time.
-
-    page, pages   tokens of a page, and how many pages there are for all slots
-    """
+    """`slots` rows in a pass, of at most `chunk` new tokens each; `pages` of `page` tokens for sequences of up to `size`."""
 
     c: Config
     slots: int
     size: int
+    page: int
+    pages: int
     chunk: int = 8
-    page: int | None = None
-    pages: int | None = None
-
-    def __post_init__(self):
-        if (self.page is None) != (self.pages is None):
-            raise ValueError(f"a pool has pages, and tokens in each: got page={self.page}, pages={self.pages}")
 
     @property
-    def width(self) -> int | None:
-        """Pages that one text may come to."""
-        return self.page and -(-self.size // self.page)
+    def width(self) -> int:
+        """Pages that one sequence may come to."""
+        return -(-self.size // self.page)
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page, in all layers."""
+        return paged_kv_cache.page_bytes(jax.eval_shape(self.empty_pool))
+
+    def empty_pool(self) -> list[dict]:
+        return paged_kv_cache.empty(self.c, self.pages, self.page)
 
     def empty(self) -> State:
-        none = np.zeros(self.slots, np.int32)
-        if self.page is None:
-            return State(rows.empty(self.c, self.slots, self.size), none, none, none.astype(bool))
-        tables = np.full((self.slots, self.width), -1, np.int32)
-        return State(paged_kv_cache.empty(self.c, self.pages, self.page), none, none, none.astype(bool), tables)
+        zeros = np.zeros(self.slots, np.int32)
+        return State(self.empty_pool(), zeros, zeros, zeros.astype(bool), np.full((self.slots, self.width), -1))
+
+    def room(self, prompt: int, n: int = 0) -> None:
+        """ValueError, with the reason, if a prompt of so many tokens and n after it can never be served."""
+        kv_cache.room(self.c, self.size, prompt, n)
+
+    # One pass.
+
+    def extend(self, params, pool, rows: Sequence[Row]):
+        """(logits[rows, V] after the last token of each row, the pool with all of them): one pass of the model.
+
+        It is as wide as its longest row needs: 1 if each has one token, else `chunk`. So there are two programs in all.
+        """
+        if len(rows) > self.slots or any(not 1 <= len(row.tokens) <= self.chunk for row in rows):
+            raise ValueError(
+                f"a pass has {self.slots} rows of 1 to {self.chunk} tokens, got {[len(row.tokens) for row in rows]}"
+            )
+        if any(len(row.table) * self.page < row.at + len(row.tokens) for row in rows):
+            raise ValueError("a row has more tokens than its pages have places: append to it first")
+        T = self.chunk if any(len(row.tokens) > 1 for row in rows) else 1
+        return self._extend(params, pool, rows, self.slots, T)
+
+    def _extend(self, params, pool, rows: Sequence[Row], B: int, T: int):
+        tokens, tables = np.zeros((B, T), np.int32), np.full((B, self.width), -1)
+        at, lengths = np.zeros((2, B), np.int32)
+        for i, row in enumerate(rows):
+            at[i], lengths[i] = row.at, len(row.tokens)
+            tokens[i, : len(row.tokens)], tables[i, : len(row.table)] = row.tokens, row.table
+        logits, pool = _extend(self.c, params, pool, tables, tokens, at, lengths)
+        return np.asarray(logits)[: len(rows)], pool
+
+    # Pages alone, without the model.
+    copy = staticmethod(paged_kv_cache.copy)
+    take = staticmethod(paged_kv_cache.take)
+    put = staticmethod(paged_kv_cache.put)
 
     # The interface.
 
     def prefill(self, params, tokens: Sequence[int], known: Prefix | None = None) -> Prefix:
         """The prefix of a whole prompt. `known` is that of its first tokens, if they were read before."""
-        rows.room(self.c, self.size, len(tokens))
+        self.room(len(tokens))
         prefix = self.nothing() if known is None else known
         while prefix.length < len(tokens):
-            prefix = self.read(params, prefix, tokens[prefix.length : prefix.length + self.chunk])
+            piece = tokens[prefix.length : prefix.length + self.chunk]
+            prefix = self.read_together(params, [prefix], [piece])[0]
         return prefix
 
-    def insert(self, prefix: Prefix, state: State, slot: int, table: Sequence[int] = ()) -> State:
-        """The state with a text in one more slot; its next token is the one that the prefix ends with.
+    def insert(self, prefix: Prefix, state: State, slot: int, table: Sequence[int]) -> State:
+        """The state with a sequence in one more slot; its next token is the one that the prefix ends with.
 
-        table   with pages: those of the text, in order, with room for all the tokens that it may come to
+        table   its pages, in order, with room for all the tokens that it may come to
         """
         self._is_slot(slot)
         if state.used[slot]:
-            free = np.flatnonzero(~np.asarray(state.used)).tolist()
+            free = np.flatnonzero(~state.used).tolist()
             raise ValueError(f"slot {slot} is in use: insert into a free one, {free}, or free it first")
         if prefix.token < 0:
             raise ValueError("a prefix without a next token cannot go on: prefill one token of it or more")
-        if self.page is None:
-            return _insert(state, prefix.cache, prefix.length, prefix.token, slot)
+        table = [*table]
         if len(table) > self.width or len(table) * self.page < prefix.length:
             least, most = -(-prefix.length // self.page), self.width
             raise ValueError(f"{prefix.length} tokens need {least} to {most} pages of {self.page}, got {len(table)}")
-        whole = np.array([*table] + [-1] * (self.width - len(table)), np.int32)
-        return _insert_pages(state, prefix.cache, prefix.length, prefix.token, slot, whole)
+        row = np.array(table + [-1] * (self.width - len(table)))
+        return State(
+            _insert(state.cache, prefix.cache, row), _with(state.at, slot, prefix.length), _with(state.token, slot, prefix.token),
+            _with(state.used, slot, True), _with(state.tables, slot, row),
+        )  # fmt: skip
 
     def generate(self, params, state: State) -> tuple[State, np.ndarray]:
         """(the state, tokens[slots]): the likeliest token after each slot's last one; -1 for a slot that is not in use."""
-        room = self.size if self.page is None else (np.asarray(state.tables) >= 0).sum(1) * self.page
-        full = np.flatnonzero(np.asarray(state.used) & (np.asarray(state.at) >= room))
+        full = np.flatnonzero(state.used & (state.at >= (state.tables >= 0).sum(1) * self.page))
         if len(full):
             raise ValueError(f"slots {full.tolist()} are full: end their texts, or give them more room from the start")
-        state, tokens = _generate(self.c, params, state)
-        return state, np.asarray(tokens)
+        slots = np.flatnonzero(state.used)
+        rows = [Row(state.token[[slot]], state.at[slot], state.tables[slot]) for slot in slots]
+        logits, pool = self._extend(params, state.cache, rows, self.slots, 1)
+        tokens = np.full(self.slots, -1, np.int32)
+        tokens[slots] = logits.argmax(-1)
+        return state._replace(
+            cache=pool, at=state.at + state.used, token=np.where(state.used, tokens, state.token)
+        ), tokens
 
     def free(self, state: State, slot: int) -> State:
         self._is_slot(slot)
         if not state.used[slot]:
             raise ValueError(f"slot {slot} is not in use: only a slot that holds a text can be freed")
-        used = np.array(state.used)
-        used[slot] = False
-        if self.page is None:
-            return state._replace(used=used)
-        tables = np.array(state.tables)
-        tables[slot] = -1
-        return state._replace(used=used, tables=tables)
-
-    # Parts of a prefix: a piece more, blocks of it to keep, blocks that were kept.
-
-    def nothing(self) -> Prefix:
-        """The prefix of no tokens."""
-        every = self.size if self.page else 0  # pages hold the tokens that left a window too
-        return Prefix(rows.empty(self.c, 1, self.size, slack=every))
-
-    def read(self, params, prefix: Prefix, piece: Sequence[int]) -> Prefix:
-        """The prefix with the next tokens of its text, at most `chunk` of them: one pass of the model."""
-        if not 1 <= len(piece) <= self.chunk:
-            raise ValueError(f"a pass reads 1 to {self.chunk} tokens, got {len(piece)}")
-        return self.read_together(params, [prefix], [piece])[0]
-
-    def read_together(self, params, prefixes: list[Prefix], pieces: list[Sequence[int]]) -> list[Prefix]:
-        """`read` for several texts in one pass. Each row of it is `chunk` tokens wide, however long the piece is."""
-        if any(not 0 <= len(piece) <= self.chunk for piece in pieces):
-            raise ValueError(
-                f"a pass reads up to {self.chunk} tokens of a text, got {[len(piece) for piece in pieces]}"
-            )
-        texts, rest = len(pieces), self.slots - len(pieces)
-        if texts > 1:  # one program for several texts, however many
-            prefixes, pieces = [*prefixes] + [self.nothing()] * rest, [*pieces] + [()] * rest
-        padded = np.zeros((len(pieces), self.chunk), np.int32)
-        for row, piece in zip(padded, pieces):
-            row[: len(piece)] = piece
-        at, lengths = np.array([prefix.length for prefix in prefixes]), np.array([len(piece) for piece in pieces])
-        cache = jax.tree.map(lambda *rows: np.concatenate(rows, 1), *(prefix.cache for prefix in prefixes))
-        tokens, cache = _read(self.c, params, cache, padded, at, lengths)
-        after = [jax.tree.map(lambda a, i=i: a[:, i : i + 1], jax.device_get(cache)) for i in range(len(pieces))]
-        ended = zip(prefixes, after, at + lengths, tokens.tolist(), lengths)
-        return [Prefix(new, int(end), token) if n else old for old, new, end, token, n in ended][:texts]
-
-    def cut(self, prefix: Prefix, block: int, start: int = 0) -> list:
-        """The keys and values of each whole block of a prefix, from block number `start` on, as a prefix tree holds them."""
-        self._keeps_all()
-        whole = jax.tree.map(np.asarray, prefix.cache)
-        ends = range((start + 1) * block, prefix.length + 1, block)
-        return [jax.tree.map(lambda a, end=end: a[:, :, end - block : end].copy(), whole) for end in ends]
-
-    def join(self, blocks: list) -> Prefix:
-        """The prefix that these blocks are the beginning of. It needs one more token before it can be inserted."""
-        self._keeps_all()
-        cache, at = jax.tree.map(np.array, self.nothing().cache), 0
-        for kept in blocks:
-            n = jax.tree.leaves(kept)[0].shape[2]
-            jax.tree.map(
-                lambda a, b, at=at, n=n: a.__setitem__((slice(None), slice(None), slice(at, at + n)), b), cache, kept
-            )
-            at += n
-        return Prefix(cache, at)
-
-    def bytes(self, prefix: Prefix) -> int:
-        """Bytes of the keys and values of its tokens: what goes over the network to another engine."""
-        return sum(a.nbytes // a.shape[2] * min(prefix.length, a.shape[2]) for a in jax.tree.leaves(prefix.cache))
+        return state._replace(used=_with(state.used, slot, False), tables=_with(state.tables, slot, -1))
 
     def _is_slot(self, slot: int) -> None:
         if not 0 <= slot < self.slots:
             raise ValueError(f"there is no slot {slot}: they are 0 to {self.slots - 1}")
 
-    def _keeps_all(self) -> None:
-        if self.page is None and any(self.c.kind(i).window for i in range(self.c.L)):
-            raise ValueError("a ring forgets what left its window, so texts cannot share their beginning: take pages")
+    # Parts of a prefix: pieces more, blocks of it to keep, blocks that were kept.
+
+    def nothing(self) -> Prefix:
+        """The prefix of no tokens."""
+        return Prefix(paged_kv_cache.empty(self.c, self.width, self.page))
+
+    def read_together(self, params, prefixes: list[Prefix], pieces: list[Sequence[int]]) -> list[Prefix]:
+        """The prefixes with the next tokens of their sequences, up to `chunk` of each: one pass over all of them."""
+        if any(not 0 <= len(piece) <= self.chunk for piece in pieces):
+            raise ValueError(
+                f"a pass reads up to {self.chunk} tokens of a text, got {[len(piece) for piece in pieces]}"
+            )
+        B = 1 if len(pieces) == 1 else self.slots  # so that there are two programs, however many are read together
+        caches = [prefix.cache for prefix in prefixes] + [self.nothing().cache] * (B - len(pieces))
+        pool = jax.tree.map(lambda *pools: np.concatenate(pools, 1), *caches)
+        rows = [
+            Row(piece, prefix.length, range(i * self.width, (i + 1) * self.width))
+            for i, (prefix, piece) in enumerate(zip(prefixes, pieces))
+        ]
+        logits, pool = self._extend(params, pool, rows, B, self.chunk)
+        pool, read = jax.device_get(pool), []
+        for i, (row, prefix) in enumerate(zip(rows, prefixes)):
+            own = jax.tree.map(lambda a, row=row: a[:, row.table[0] : row.table[-1] + 1], pool)
+            read.append(Prefix(own, row.at + len(row.tokens), int(logits[i].argmax())) if len(row.tokens) else prefix)
+        return read
+
+    def cut(self, prefix: Prefix, block: int, start: int = 0) -> list:
+        """The keys and values of each whole block of a prefix, from block number `start` on, as a prefix tree holds them."""
+        places = jax.tree.map(_as_places, prefix.cache)
+        ends = range((start + 1) * block, prefix.length + 1, block)
+        return [jax.tree.map(lambda a, end=end: a[:, end - block : end].copy(), places) for end in ends]
+
+    def join(self, blocks: list) -> Prefix:
+        """The prefix that these blocks are the beginning of. It needs one more token before it can be inserted."""
+        prefix = self.nothing()
+        kept = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *blocks)
+        length = jax.tree.leaves(kept)[0].shape[1]
+
+        def placed(pages, tokens):
+            places = _as_places(pages).copy()
+            places[:, :length] = tokens
+            return places.reshape(pages.shape)
+
+        return Prefix(jax.tree.map(placed, prefix.cache, kept), length)
+
+    def bytes(self, prefix: Prefix) -> int:
+        """Bytes of the keys and values of its tokens: what goes over the network to another engine."""
+        return sum(_as_places(a)[:, : prefix.length].nbytes for a in jax.tree.leaves(prefix.cache))
+
+
+def _as_places(pages) -> np.ndarray:
+    """[layers, pages, page, …] as [layers, pages · page, …]."""
+    return np.asarray(pages).reshape(pages.shape[0], -1, *pages.shape[3:])
+
+
+def _with(values: np.ndarray, slot: int, new) -> np.ndarray:
+    values = values.copy()
+    values[slot] = new
+    return values
 
 
 @partial(jax.jit, static_argnums=0)
-def _read(c, params, cache, tokens, at, lengths):
-    logits, cache = rows.extend(params, cache, tokens, at, c, lengths)
-    last = jnp.maximum(lengths - 1, 0)[:, None, None]
-    return jnp.take_along_axis(logits, last, 1)[:, 0].argmax(-1), cache
+def _extend(c, params, pool, tables, tokens, positions, lengths):
+    logits, pool = paged_kv_cache.extend(params, pool, tables, tokens, positions, c, lengths)
+    return jnp.take_along_axis(logits, jnp.maximum(lengths - 1, 0)[:, None, None], 1)[:, 0], pool
 
 
 @jax.jit
-def _insert(state, cache, length, token, slot):
-    return _start(state, length, token, slot)._replace(cache=rows.insert(state.cache, cache, slot))
+def _insert(pool, pages, table):
+    """Each page of a prefix goes to its place in the pool; those that have none there are dropped."""
+
+    def put(a, b):
+        return a.at[:, jnp.where(table < 0, a.shape[1], table)].set(b, mode="drop")
+
+    return jax.tree.map(put, pool, pages)
 
 
-@jax.jit
-def _insert_pages(state, cache, length, token, slot, table):
-    """The prefix is cut into pages, and each goes to its place in the pool; those that have none there are dropped."""
-
-    def put(pool, a):
-        pages, page, P = *pool.shape[1:3], len(table)
-        whole = jnp.pad(a[:, 0], [(0, 0), (0, P * page - a.shape[2])] + [(0, 0)] * (a.ndim - 3))
-        return pool.at[:, jnp.where(table < 0, pages, table)].set(whole.reshape(-1, P, *pool.shape[2:]), mode="drop")
-
-    state = _start(state, length, token, slot)
-    return state._replace(
-        cache=jax.tree.map(put, state.cache, cache), tables=jnp.asarray(state.tables).at[slot].set(table)
-    )
+# Which token comes next: (logits[V], the request's name, number of the sample, position of the token) -> token.
 
 
-def _start(state, length, token, slot):
-    at, tokens, used = (jnp.asarray(a) for a in (state.at, state.token, state.used))
-    return state._replace(at=at.at[slot].set(length), token=tokens.at[slot].set(token), used=used.at[slot].set(True))
+def greedy(logits, name: str, sample: int, position: int) -> int:
+    return int(np.argmax(logits))
 
 
-@partial(jax.jit, static_argnums=0)
-def _generate(c, params, state):
-    used, said = state.used, state.token[:, None]
-    if state.tables is None:
-        logits, cache = rows.extend(params, state.cache, said, state.at, c, lengths=used.astype(jnp.int32))
-    else:
-        logits, cache = paged_kv_cache.extend(
-            params, state.cache, state.tables, said, state.at, c, lengths=used.astype(jnp.int32)
-        )
-    token = jnp.where(used, logits[:, 0].argmax(-1).astype(jnp.int32), -1)
-    return state._replace(cache=cache, at=state.at + used, token=jnp.where(used, token, state.token)), token
+def sampler(temperature: float = 1.0, seed: int = 0) -> Callable:
+    """Draws from softmax(logits / temperature), by adding Gumbel noise and taking the largest.
+
+    The noise depends on the request, the sample and the position only: whoever shares the pass, and however often the
+    sequence was interrupted, it gets the same tokens.
+    """
+    if temperature <= 0:
+        raise ValueError(f"a temperature is above 0, not {temperature}: take `greedy` for the likeliest token")
+
+    def choose(logits, name, sample, position):
+        draw = np.random.default_rng([seed, zlib.crc32(name.encode()), sample, position])
+        return int(np.argmax(logits / temperature + draw.gumbel(size=len(logits))))
+
+    return choose

@@ -13,12 +13,13 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels import operands
 from helpers.kernels.transformers import decoder, quantisation
-from helpers.kernels.transformers.decoder_layers import empty as empty_layer, remember
+from helpers.kernels.transformers.decoder_layers import empty as empty_layers, places, remember
 
 
 def empty(c: Config, B: int, size: int, dtype=jnp.float32, slack: int = 0, keep: int = 0) -> list[dict]:
@@ -35,33 +36,26 @@ def empty(c: Config, B: int, size: int, dtype=jnp.float32, slack: int = 0, keep:
     def places(kind):
         return size if kind.window is None else min(size, kind.window + slack + keep)
 
-    return [run(c, n, B, places(kind), dtype) for kind, n in decoder.runs(c)]
+    return [empty_layers(c, n, B, places(kind), dtype) for kind, n in decoder.runs(c)]
 
 
-def run(c: Config, n: int, B: int, places: int, dtype) -> dict:
-    """The empty caches of n layers that follow each other."""
-    scales = jnp.float32 if jnp.dtype(dtype).itemsize == 1 else dtype
-    layer = jax.eval_shape(lambda: quantisation.scaled(empty_layer(c, B, places, scales), dtype))
-    return {name: jnp.zeros((n, *a.shape), a.dtype) for name, a in layer.items()}
-
-
-def extend(params: dict, cache: list[dict], tokens, at, c: Config, lengths=None, keep: int = 0):
-    """tokens[B, T], the first of row b at position at[b] -> (logits[B, T, V] of the token after each, the cache with them).
+def extend(params: dict, cache: list[dict], tokens, positions, c: Config, lengths=None, keep: int = 0):
+    """tokens[B, T], the first of row b at positions[b] -> (logits[B, T, V] of the token after each, the cache with them).
 
     lengths   how many of its T tokens each row has, [B]: the others leave no trace, and their logits mean nothing
     keep      the first tokens that local layers see besides their window, as in `empty`
     """
-    check(cache, tokens, at, c, lengths, keep)
-    x, cache = advance(params, cache, tokens, at, c, lengths, recall(keep))
+    check(cache, tokens, positions, c, lengths, keep)
+    x, cache = advance(params, cache, tokens, positions, c, lengths, recall(keep))
     return decoder.unembed(top(params, x.dtype), x, c), cache
 
 
-def advance(params: dict, cache: list[dict], tokens, at, c: Config, lengths, recall: Callable):
+def advance(params: dict, cache: list[dict], tokens, positions, c: Config, lengths, recall: Callable):
     """`extend` without its last product: (x[B, T, D], the cache).
 
     recall   (cache of a layer, new entries in its form, positions[B, T], real[B, T], window) -> as `decoder_layers.remember`
     """
-    places, real = rows(tokens, at, lengths)
+    places, real = rows(tokens, positions, lengths)
     x = decoder.embed(params, tokens, places, c)
 
     def look(kind, old, new):
@@ -71,11 +65,11 @@ def advance(params: dict, cache: list[dict], tokens, at, c: Config, lengths, rec
     return decoder.through(params, x, places, c, cache, look, lambda p: quantisation.plain(p, x.dtype))
 
 
-def rows(tokens, at, lengths):
+def rows(tokens, positions, lengths):
     """(positions[B, T] of the tokens, which of them count [B, T])."""
     steps = jnp.arange(tokens.shape[1])
     n = steps.size if lengths is None else jnp.asarray(lengths)[:, None]
-    return jnp.asarray(at)[:, None] + steps, jnp.broadcast_to(steps < n, tokens.shape)
+    return jnp.asarray(positions)[:, None] + steps, jnp.broadcast_to(steps < n, tokens.shape)
 
 
 def show(seen: dict, dtype) -> dict:
@@ -85,50 +79,12 @@ def show(seen: dict, dtype) -> dict:
 
 def recall(keep: int) -> Callable:
     """How slots remember, for `advance`."""
-    return lambda old, new, at, real, window: remember(old, new, at, window, keep, real)
+    return lambda old, new, positions, real, window: remember(old, new, positions, window, keep, real)
 
 
 def top(params: dict, dtype) -> dict:
     """The parameters outside the layers, as arrays."""
     return quantisation.plain({name: a for name, a in params.items() if name != "layers"}, dtype)
-
-
-# Rows.
-
-
-def insert(cache: list[dict], one: list[dict], slot) -> list[dict]:
-    """The cache in which a row is that of `one`, a cache with B = 1; no other row is touched.
-
-    `one` may be smaller, if it was made with the same slack and keep: what it does not reach is written by later tokens
-    before anybody looks there.
-    """
-    _slot(cache, slot)
-    if jax.tree.structure(cache) != jax.tree.structure(one):
-        raise ValueError(
-            "a row goes into a cache that holds the same things in the same form: made with the same config and dtype"
-        )
-
-    def row(a, b):
-        if b.shape[1] != 1 or b.shape[2] > a.shape[2] or b.shape[3:] != a.shape[3:] or b.dtype != a.dtype:
-            raise ValueError(
-                f"a row {b.dtype}{list(b.shape)} does not fit a cache {a.dtype}{list(a.shape)}:"
-                " it has one row, no more places, and the same heads and type"
-            )
-        return a.at[:, slot, : b.shape[2]].set(b[:, 0])
-
-    return jax.tree.map(row, cache, one)
-
-
-def take(cache: list[dict], slot) -> list[dict]:
-    """One row as a cache with B = 1."""
-    _slot(cache, slot)
-    return jax.tree.map(lambda a: a[:, slot][:, None], cache)
-
-
-def _slot(cache, slot) -> None:
-    B = jax.tree.leaves(cache)[0].shape[1]
-    if known(slot) and not 0 <= int(slot) < B:
-        raise ValueError(f"there is no slot {int(slot)}: a cache of {B} rows has slots 0 to {B - 1}")
 
 
 # What is asked for.
@@ -160,39 +116,169 @@ def room(c: Config, size: int, prompt: int, new: int = 0) -> None:
             )
 
 
-def check(cache, tokens, at, c: Config, lengths, keep: int) -> None:
+def check(cache, tokens, positions, c: Config, lengths, keep: int) -> None:
     """Whether the tokens have places in the cache, as far as their positions are known."""
     B = jax.tree.leaves(cache)[0].shape[1]
-    check_rows(tokens, at, lengths, B)
+    check_rows(tokens, positions, lengths, B)
     limits = [c.positions] if c.positions else []
     for (kind, _), layer in zip(decoder.runs(c), cache):
         S = next(iter(layer.values())).shape[2]
         if kind.window is None or S < kind.window + keep:
             limits.append(S)
-    if limits and known(tokens, at, lengths):
-        check_reach(tokens, at, lengths, min(limits), "there are places for {most}: make the cache larger")
+    if limits and known(tokens, positions, lengths):
+        check_reach(tokens, positions, lengths, min(limits), "there are places for {most}: make the cache larger")
 
 
-def check_rows(tokens, at, lengths, B: int) -> None:
+def check_rows(tokens, positions, lengths, B: int) -> None:
     """As many rows of tokens, positions and lengths as the cache has."""
-    if tokens.ndim != 2 or tokens.shape[0] != B or jnp.shape(at) != (B,):
-        raise ValueError(
-            f"tokens {list(tokens.shape)} at positions {list(jnp.shape(at))} do not fit a cache of {B} rows:"
-            f" tokens are [{B}, T] and positions [{B}]"
-        )
+    operands.fit({"tokens[B, T]": tokens, "positions[B]": positions, "lengths[B]": lengths}, {"B": B})
     if tokens.shape[1] == 0:
         raise ValueError("there is no token to go on from: give each row one or more")
-    if lengths is not None and jnp.shape(lengths) != (B,):
-        raise ValueError(f"lengths {list(jnp.shape(lengths))} do not fit {B} rows: one number for each")
 
 
-def check_reach(tokens, at, lengths, most, why: str) -> None:
+def check_reach(tokens, positions, lengths, most, why: str) -> None:
     """No row's last token beyond its last place; `most` is one number, or one for each row."""
     n = np.asarray(tokens.shape[1] if lengths is None else lengths)
-    reach = np.where(n > 0, np.asarray(at) + n, 0)
+    reach = np.where(n > 0, np.asarray(positions) + n, 0)
     most = np.broadcast_to(most, reach.shape)
-    if np.any(np.asarray(at) < 0):
-        raise ValueError(f"a token's position is 0 or more, not {np.min(at)}")
+    if np.any(np.asarray(positions) < 0):
+        raise ValueError(f"a token's position is 0 or more, not {np.min(positions)}")
     if np.any(reach > most):
         row = int(np.argmax(reach - most))
         raise ValueError(f"row {row} would reach {reach[row]} tokens, and " + why.format(most=most[row]))
+
+
+# A prompt in chunks of C tokens, each against the cache of those before, alone or in one pass with a decode step.
+#
+# Its largest block of scores is C × size, in a local layer C × (window - 1 + C), instead of T × T, and a server can generate for
+# others between two chunks. Logits and cache are those of the whole prompt at once.
+#
+# Source: Agrawal et al., "Sarathi" (2023).
+
+
+def prefill(params, cache, tokens, c: Config, chunk: int, positions=None, lengths=None, keep: int = 0):
+    """tokens[B, T] from positions[B] (0 without it) on -> (logits[B, V] after each row's last token, the cache).
+
+    chunk     tokens at a time; it need not divide T
+    lengths   true lengths of the rows, [B], 1 or more: rows are filled up to T with anything
+    """
+    if chunk < 1:
+        raise ValueError(f"a chunk has one token or more, not {chunk}")
+    B, T = tokens.shape
+    positions = jnp.zeros(B, jnp.int32) if positions is None else jnp.asarray(positions)
+    n = jnp.full(B, T) if lengths is None else jnp.asarray(lengths)
+    check(cache, tokens, positions, c, n, keep)
+    chunks = -(-T // chunk)
+    cut = jnp.pad(tokens, ((0, 0), (0, chunks * chunk - T))).reshape(B, chunks, chunk).swapaxes(0, 1)
+
+    def one(state, part):
+        cache, last = state
+        i, tokens = part
+        mine = jnp.clip(n - i * chunk, 0, chunk)  # how many of the row's tokens stand in this chunk
+        x, cache = advance(params, cache, tokens, positions + i * chunk, c, mine, recall(keep))
+        end = jnp.take_along_axis(x, jnp.maximum(mine - 1, 0)[:, None, None], axis=1)[:, 0]
+        return (cache, jnp.where((mine > 0)[:, None], end, last)), None
+
+    last = jnp.zeros((B, c.D), params["embedding"].dtype)
+    (cache, last), _ = lax.scan(one, (cache, last), (jnp.arange(chunks), cut))
+    return decoder.unembed(top(params, last.dtype), last, c), cache
+
+
+def mixed(params, cache, tokens, positions, piece, done: int, c: Config, row: int):
+    """A mixed step, one pass: a token of each of the first B rows and a piece of the prompt in one more row.
+
+    tokens[B] stand at positions[B] of rows 0 to B - 1, piece[T] from position `done` of row `row` on. They go through the
+    products as one row of B + T tokens, so every weight is used once; each sees the places of its own row only. Scores are
+    computed against the places of all rows, which a kernel for ragged rows spares. Full layers only.
+
+    Result: (logits[B + 1, V] after each of the tokens and after the piece, the cache)
+    """
+    if any(kind.window for kind, _ in decoder.runs(c)):
+        raise ValueError("a mixed step keeps every token of a row: take a Config without windows")
+    B, T = len(tokens), len(piece)
+    packed = jnp.concatenate([jnp.asarray(tokens), jnp.asarray(piece)])[None]  # [1, B + T]
+    where = jnp.concatenate([jnp.asarray(positions), done + jnp.arange(T)])  # [B + T] positions
+    rows = jnp.concatenate([jnp.arange(B), jnp.full(T, row)])  # [B + T] whose they are
+
+    def recall(kind, old, new):
+        held = {n: a.at[rows, where].set(new[n][0].astype(a.dtype), mode="drop") for n, a in old.items()}
+        seen = {n: a.reshape(1, -1, *a.shape[2:]) for n, a in held.items()}  # the rows behind each other
+        of, place = jnp.divmod(jnp.arange(len(next(iter(held.values()))) * places(held)), places(held))
+        return held, show(seen, x.dtype), ((of == rows[:, None]) & (place <= where[:, None]))[None]
+
+    x = decoder.embed(params, packed, where[None], c)
+    x, cache = decoder.through(params, x, where[None], c, cache, recall)
+    last = x[0, jnp.append(jnp.arange(B), B + T - 1)]
+    return decoder.unembed(top(params, last.dtype), last, c), cache
+
+
+# Layers that share keys and values: each group of layers keeps those of its first one.
+#
+# The cache is smaller by the size of a group, and so are the weights W_K and W_V. Every layer still reads what it looks at, so a
+# step reads as many bytes as before.
+#
+# Source: Brandon et al., "Reducing transformer key-value cache size with cross-layer attention" (2024); Austin et al. 2025, Section 7.
+
+OWN = ("W_K", "W_V", "b_K", "b_V", "key norm")
+"""What only the first layer of a group has."""
+
+
+def init_shared(c: Config, key, group: int, dtype=jnp.float32) -> dict:
+    """Parameters as those of `decoder.init`, without the keys and values of all but the first layer of each group."""
+    _check(c, group)
+    return strip(decoder.init(c, key, dtype), c, group)
+
+
+def strip(params: dict, c: Config, group: int) -> dict:
+    """Any parameters, without what sharing layers have not: [L/group, group, …] of the rest, [L/group, …] of `OWN`."""
+    _check(c, group)
+    cut = lambda a: a.reshape(c.L // group, group, *a.shape[1:])  # noqa: E731
+    (stack,) = params["layers"]
+    layers = {k: cut(a)[:, 0] if k in OWN else jax.tree.map(cut, a) for k, a in stack.items()}
+    return {**params, "layers": [layers]}
+
+
+def empty_shared(c: Config, B: int, size: int, group: int, dtype=jnp.float32) -> list[dict]:
+    """A cache for one layer of each group."""
+    _check(c, group)
+    return [jax.tree.map(lambda a: a[: c.L // group], cache) for cache in empty(c, B, size, dtype)]
+
+
+def extend_shared(params: dict, cache: list[dict], tokens, positions, c: Config, group: int, lengths=None):
+    """`extend` for layers that share: logits[B, T, V], the cache."""
+    check(cache, tokens, positions, c, lengths, 0)
+    (kind, _), (stack,), (old,) = decoder.runs(c)[0], params["layers"], cache
+    places, real = rows(tokens, positions, lengths)
+    x = decoder.embed(params, tokens, places, c)
+
+    def layers(x, both):
+        p, old = both
+        held = []
+
+        def first(new):
+            held.append(remember(old, quantisation.encode(new, old), places, kind.window, 0, real))
+            return again(None)
+
+        def again(_):
+            kept, seen, mask = held[0]
+            return kept, show(seen, x.dtype), mask & real[..., None]
+
+        for i in range(group):
+            x, kept = decoder.block(_layer(p, i), x, places, c, kind, again if i else first)
+        return x, kept
+
+    x, new = lax.scan(layers, x, (stack, old))
+    return decoder.unembed(params, x, c), [new]
+
+
+def _layer(p: dict, i: int) -> dict:
+    """Parameters of the i-th layer of a group."""
+    mine = {k: jax.tree.map(lambda a: a[i], a) for k, a in p.items() if k not in OWN}
+    return mine if i else mine | {k: a for k, a in p.items() if k in OWN}
+
+
+def _check(c: Config, group: int) -> None:
+    if group < 1 or c.L % group:
+        raise ValueError(f"groups of {group} do not fill {c.L} layers: take a divisor of {c.L}")
+    if len(decoder.runs(c)) > 1 or c.mla:
+        raise ValueError("layers that share keys and values are of one kind, and without latent attention")

@@ -1,20 +1,24 @@
 """The same cache in pages: a pool for all sequences, and for each a table of the pages where its tokens stand (chapter 5).
 
 A pool holds [pages, size, K, H] for each layer; page tables[b, i] holds the tokens i·size to (i + 1)·size - 1 of row b, in all
-layers. `page_allocator` says whose pages are whose. Local layers hold every token here, and see their window.
+layers. `Blocks` says whose pages are whose. Local layers hold every token here, and see their window.
 
 Source: Kwon et al., "Efficient memory management for large language model serving with PagedAttention" (2023).
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
+from helpers.arguments import Count, declared
 from helpers.costs.transformers.config import Config
 from helpers.kernels import operands
-from helpers.kernels.transformers import decoder
+from helpers.kernels.attention import masks, softmax
+from helpers.kernels.transformers import decoder, decoder_layers
 from helpers.kernels.transformers.decoder_layers import visible
 
 from . import kv_cache
@@ -24,20 +28,20 @@ def empty(c: Config, pages: int, size: int, dtype=jnp.float32) -> list[dict]:
     """A pool of pages with `size` tokens each; dtype as in `kv_cache.empty`."""
     if pages < 1 or size < 1:
         raise ValueError(f"a pool has one page with one place or more, not {pages} pages of {size}")
-    return [kv_cache.run(c, n, pages, size, dtype) for _, n in decoder.runs(c)]  # a page is a row
+    return [decoder_layers.empty(c, n, pages, size, dtype) for _, n in decoder.runs(c)]  # a page is a row
 
 
-def extend(params: dict, pool: list[dict], tables, tokens, at, c: Config, lengths=None):
-    """`kv_cache.extend` over pages: tokens[B, T] from positions at[B] on -> (logits[B, T, V], the pool with them).
+def extend(params: dict, pool: list[dict], tables, tokens, positions, c: Config, lengths=None):
+    """`kv_cache.extend` over pages: tokens[B, T] from positions[B] on -> (logits[B, T, V], the pool with them).
 
     tables   [B, P] pages of each row in the order of its tokens, -1 where it has none; a page that is written to is in one
              table only (`Blocks.append` sees to that)
     """
     pages, size = jax.tree.leaves(pool)[0].shape[1:3]
-    kv_cache.check_rows(tokens, at, lengths, tables.shape[0])
-    if kv_cache.known(tables, tokens, at, lengths):
-        _check(tables, pages, size, tokens, at, lengths)
-    x, pool = kv_cache.advance(params, pool, tokens, at, c, lengths, _recall(tables, pages, size))
+    kv_cache.check_rows(tokens, positions, lengths, tables.shape[0])
+    if kv_cache.known(tables, tokens, positions, lengths):
+        _check(tables, pages, size, tokens, positions, lengths)
+    x, pool = kv_cache.advance(params, pool, tokens, positions, c, lengths, _recall(tables, pages, size))
     return decoder.unembed(kv_cache.top(params, x.dtype), x, c), pool
 
 
@@ -45,13 +49,15 @@ def _recall(tables, pages: int, size: int):
     B, P = tables.shape
     safe = jnp.where(tables < 0, pages, tables)  # beyond the pool: writes are dropped
 
-    def look(old, new, at, real, window):
-        page = jnp.take_along_axis(safe, jnp.minimum(at // size, P - 1), axis=1)  # [B, T]
-        page = jnp.where(real & (at < P * size), page, pages)
-        held = {name: a.at[page, at % size].set(new[name].astype(a.dtype), mode="drop") for name, a in old.items()}
+    def look(old, new, positions, real, window):
+        page = jnp.take_along_axis(safe, jnp.minimum(positions // size, P - 1), axis=1)  # [B, T]
+        page = jnp.where(real & (positions < P * size), page, pages)
+        held = {
+            name: a.at[page, positions % size].set(new[name].astype(a.dtype), mode="drop") for name, a in old.items()
+        }
         # Pages without an owner are read as page 0, and nobody sees what stands there: it is after the last token.
         seen = {name: a[jnp.maximum(tables, 0)].reshape(B, P * size, *a.shape[2:]) for name, a in held.items()}
-        return held, seen, visible(at, jnp.arange(P * size), window)
+        return held, seen, visible(positions, jnp.arange(P * size), window)
 
     return look
 
@@ -97,8 +103,296 @@ def page_bytes(pool: list[dict]) -> int:
     return sum(a.size * a.dtype.itemsize // a.shape[1] for a in jax.tree.leaves(pool))
 
 
-def _check(tables, pages: int, size: int, tokens, at, lengths) -> None:
+def _check(tables, pages: int, size: int, tokens, positions, lengths) -> None:
     tables = np.asarray(tables)
     operands.numbers("page", np.maximum(tables, 0), pages)
     places = size * np.sum(np.cumprod(tables >= 0, axis=1), axis=1)
-    kv_cache.check_reach(tokens, at, lengths, places, "its pages have places for {most}: append to it first")
+    kv_cache.check_reach(tokens, positions, lengths, places, "its pages have places for {most}: append to it first")
+
+
+# Attention of one token per row over its true length, block by block: what is read is what is there.
+#
+# A padded program reads B · S_max keys whatever the rows hold. Here a list has the blocks that hold any: those of row 0, then those
+# of row 1, and so on; one loop takes them in turn and keeps a running softmax for each row. The loop's length is known when the
+# program runs, so the program returns how many blocks it has read: Σ ceil(length / block), and in bytes that times a block.
+# A kernel takes the same list in parallel.
+#
+# Source: Dao et al., "FlashAttention" (2022) for the running softmax; Kwon et al., "PagedAttention" (2023); Austin et al. 2025, Section 7.
+
+
+def attend(q, k, v, lengths, block: int):
+    """q[B, N, H] over the first lengths[B] of k and v[B, S, K, H] -> (y[B, N, H], blocks read).
+
+    block   keys that are read together; it divides S. A row of length 0 gets 0
+    """
+    operands.whole(least=None, block=block)
+    S = operands.fit({"q[B, N, H]": q, "k[B, S, K, H]": k, "v[B, S, K, V]": v})["S"]
+    if block < 1 or S % block:
+        raise ValueError(f"blocks of {block} do not fill the {S} places of a row: take a divisor of {S}")
+    lengths = jnp.minimum(operands.lengths(lengths, len(q), S), S)
+    (B, N, H), K = q.shape, k.shape[2]
+    masks.group(N, K)
+    operands.real(q=q, k=k, v=v)
+    q = q.reshape(B, K, N // K, H)  # query heads in groups, one for each KV head
+    ends = jnp.cumsum(-(-lengths // block))  # where each row's blocks end in the list of all
+
+    def one(n, seen):
+        row = jnp.searchsorted(ends, n, side="right")
+        i = n - jnp.where(row > 0, ends[row - 1], 0)
+        mine = jax.tree.map(lambda a: a[row], seen)
+        there = i * block + jnp.arange(block) < lengths[row]
+        keys, values = (lax.dynamic_slice(a, (row, i * block, 0, 0), (1, block, *a.shape[2:]))[0] for a in (k, v))
+        keys, values = (operands.blank(a, there, 0).swapaxes(0, 1) for a in (keys, values))  # [K, block, H]
+        new = softmax.together(mine, softmax.chunk(q[row], keys, values, there, H**-0.5))
+        return jax.tree.map(lambda a, b: a.at[row].set(b), seen, new)
+
+    seen = lax.fori_loop(0, ends[-1], one, softmax.nothing((B, K, N // K), v.shape[-1]))
+    return softmax.result(seen).reshape(B, N, -1), ends[-1]
+
+
+# Whose pages are whose: an allocator, in plain Python.
+#
+# A sequence of n tokens has ceil(n / size) pages, so less than one page of it is empty. Sequences that begin alike share pages,
+# counted; who writes into a shared page gets a copy of its own first. A page can also be kept without a sequence, as by a tree of
+# prefixes. At all times
+#
+#     a page is free, or its count says in how many tables it stands and how often it is kept
+#     the pages taken, less those given back, are those that are not free
+#     what cannot be done raises an error and changes nothing
+
+
+class Exhausted(RuntimeError):
+    """Too few pages are free; nothing has changed. A server waits, or takes another sequence's pages."""
+
+
+@declared
+class Blocks:
+    """Pages of `size` tokens each, and a table for every sequence that has a name.
+
+    >>> b = Blocks(pages=4, size=2)
+    >>> b.allocate("a", 3), b.fork("a", "b"), b.available
+    ([0, 1], [0, 1], 2)
+    >>> b.append("b")                                       # its place is in page 1, which "a" has too
+    [(1, 2)]
+    >>> b.table("a"), b.table("b"), b.append("a")
+    ([0, 1], [0, 2], [])
+    >>> b.free("a"), b.free("b"), b.available, b.taken == b.returned
+    (None, None, 4, True)
+    """
+
+    def __init__(self, pages: Count, size: Count):
+        self.pages, self.size = pages, size
+        self.taken = self.returned = 0
+        self._free = list(range(pages))[::-1]  # the next one at the end
+        self._count = [0] * pages
+        self._tables: dict[Hashable, list[int]] = {}
+        self._lengths: dict[Hashable, int] = {}
+        self._kept: Counter[int] = Counter()
+
+    # What there is.
+
+    @property
+    def available(self) -> int:
+        """Pages that are free."""
+        return len(self._free)
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._tables
+
+    def names(self) -> list[Hashable]:
+        """All sequences, the oldest first."""
+        return list(self._tables)
+
+    def length(self, name: Hashable) -> int:
+        """Tokens of a sequence."""
+        return self._lengths[self._known(name)]
+
+    def count(self, page: int) -> int:
+        """In how many tables a page stands, and how often it is kept."""
+        return self._count[page]
+
+    def table(self, name: Hashable, width: int | None = None) -> list[int]:
+        """The pages of a sequence in order; filled up with -1 to `width`."""
+        table = self._tables[self._known(name)]
+        if width is not None and len(table) > width:
+            raise ValueError(f"{name!r} has {len(table)} pages, more than the {width} of a row: make the tables wider")
+        return table + [-1] * ((width or 0) - len(table))
+
+    def needs(self, name: Hashable, n: int) -> int:
+        """Pages that `append(name, n)` will take; a name that is not here yet begins with n tokens."""
+        had = self._lengths.get(name, 0)
+        return self._ceil(had + n) - self._ceil(had) + (n > 0 and self._must_copy(name))
+
+    # What changes it.
+
+    def allocate(self, name: Hashable, length: int, shared: Sequence[int] = ()) -> list[int]:
+        """Pages for a new sequence of `length` tokens; `shared` are full pages of another one that begins alike."""
+        self._new(name)
+        if length < 1:
+            raise ValueError(f"a sequence has one token or more, {name!r} has {length}")
+        if self._ceil(length) > self.pages:
+            raise ValueError(
+                f"{length} tokens take {self._ceil(length)} pages of {self.size}, and there are {self.pages} in all:"
+                f" {name!r} has to be shorter"
+            )
+        if len(shared) * self.size > length:
+            raise ValueError(f"{len(shared)} full pages of {self.size} are more than the {length} tokens of {name!r}")
+        self._in_use(shared)
+        self._once(name, shared)
+        new = self._take(self._ceil(length) - len(shared), f"{length} tokens of {name!r}")
+        self._share(shared)
+        self._tables[name], self._lengths[name] = [*shared, *new], length
+        return self.table(name)
+
+    def append(self, name: Hashable, n: int = 1) -> list[tuple[int, int]]:
+        """Places for n more tokens; (from, to) of the pages to copy before they are written: one at most."""
+        if n < 0:
+            raise ValueError(f"append adds tokens, {n} is below 0: `truncate` takes some away")
+        table, had = self._tables[self._known(name)], self._lengths[name]
+        copies = n > 0 and self._must_copy(name)
+        new = self._take(self.needs(name, n), f"{n} more tokens of {name!r}")
+        pairs = []
+        if copies:
+            pairs = [(table[-1], new[0])]
+            self._release(table[-1])
+            table[-1] = new.pop(0)
+        table += new
+        self._lengths[name] = had + n
+        return pairs
+
+    def fork(self, name: Hashable, new: Hashable, length: int | None = None) -> list[int]:
+        """A second sequence that begins with the first `length` tokens of another one, on the same pages."""
+        had = self.length(name)
+        self._new(new)
+        length = had if length is None else length
+        if not 1 <= length <= had:
+            raise ValueError(f"{name!r} has {had} tokens: a fork takes 1 to {had} of them, not {length}")
+        table = self._tables[name][: self._ceil(length)]
+        self._share(table)
+        self._tables[new], self._lengths[new] = table, length
+        return list(table)
+
+    def truncate(self, name: Hashable, length: int) -> None:
+        """The sequence without its tokens from `length` on, as those of a draft that was not accepted."""
+        had = self.length(name)
+        if not 1 <= length <= had:
+            raise ValueError(f"{name!r} has {had} tokens: 1 to {had} may be left, not {length}")
+        table = self._tables[name]
+        while len(table) > self._ceil(length):
+            self._release(table.pop())
+        self._lengths[name] = length
+
+    def free(self, name: Hashable) -> None:
+        """The sequence is done: pages that nobody else has are free."""
+        for page in reversed(self._tables.pop(self._known(name))):
+            self._release(page)
+        del self._lengths[name]
+
+    def keep(self, page: int) -> None:
+        """One more holds this page, who is no sequence: it stays when all sequences on it are gone."""
+        self._in_use([page])
+        self._share([page])
+        self._kept[page] += 1
+
+    def drop(self, page: int) -> None:
+        """Who kept the page lets it go."""
+        if not self._kept[page]:
+            raise ValueError(f"nobody keeps page {page}: keep it first, and drop it once")
+        self._kept[page] -= 1
+        self._release(page)
+
+    def replace(self, name: Hashable, i: int, page: int) -> None:
+        """Page i of a sequence's table is another one from now on, which holds the same tokens already."""
+        table = self._tables[self._known(name)]
+        if not 0 <= i < len(table):
+            raise ValueError(
+                f"{name!r} has {len(table)} pages, numbered from 0: there is no page number {i} in its table"
+            )
+        self._in_use([page])
+        self._once(name, [*table[:i], page, *table[i + 1 :]])
+        self._share([page])
+        self._release(table[i])
+        table[i] = page
+
+    def resume(self, gone: Mapping[Hashable, tuple[Sequence[int], int]], present: Mapping[int, int]) -> dict[int, int]:
+        """Sequences that were freed come back, {name: (its table then, length)}, and share pages as they did.
+
+        present    {page then: page that holds the same now}; each other page gets a free one
+        Returns {page then: page now} of all
+        """
+        for name, (table, length) in gone.items():
+            self._new(name)
+            if len(table) != self._ceil(length):
+                raise ValueError(f"{length} tokens of {name!r} take {self._ceil(length)} pages, not {len(table)}")
+        self._in_use(present.values())
+        missing = sorted({page for table, _ in gone.values() for page in table} - present.keys())
+        new = self._take(len(missing), f"the pages of {', '.join(map(repr, gone))}")
+        now = dict(present) | dict(zip(missing, new))
+        for name, (table, length) in gone.items():
+            self._tables[name], self._lengths[name] = [now[page] for page in table], length
+            self._share(self._tables[name])
+        for page in new:
+            self._count[page] -= 1  # counted when it was taken, and once for each table since
+        return now
+
+    def check(self) -> None:
+        """Whether all that is said above holds; AssertionError if not."""
+        stands = Counter(page for table in self._tables.values() for page in table)
+        holds = {
+            "a page stands in as many tables as its count says, or is kept": self._count
+            == [stands[p] + self._kept[p] for p in range(self.pages)],
+            "free pages are those that stand in no table and nobody keeps": sorted(self._free)
+            == [p for p in range(self.pages) if not stands[p] + self._kept[p]],
+            "no table has a page twice": all(len(set(t)) == len(t) for t in self._tables.values()),
+            "pages taken and given back balance": self.taken - self.returned == self.pages - self.available,
+            "a table has the pages that its tokens need": all(
+                len(t) == self._ceil(self._lengths[name]) for name, t in self._tables.items()
+            ),
+        }
+        if broken := [what for what, true in holds.items() if not true]:
+            raise AssertionError("; ".join(broken))
+
+    # How.
+
+    def _ceil(self, tokens: int) -> int:
+        return -(-tokens // self.size)
+
+    def _must_copy(self, name: Hashable) -> bool:
+        """Whether its next token stands in a page that another sequence has too."""
+        return self._lengths.get(name, 0) % self.size > 0 and self._count[self._tables[name][-1]] > 1
+
+    def _take(self, n: int, why: str) -> list[int]:
+        if n > self.available:
+            raise Exhausted(f"{why} take {n} pages, and {self.available} of {self.pages} are free: wait, or free some")
+        pages = [self._free.pop() for _ in range(n)]
+        for page in pages:
+            self._count[page] = 1
+        self.taken += n
+        return pages
+
+    def _share(self, pages: Iterable[int]) -> None:
+        for page in pages:
+            self._count[page] += 1
+
+    def _in_use(self, pages: Iterable[int]) -> None:
+        if free := [page for page in pages if not (0 <= page < self.pages and self._count[page])]:
+            raise ValueError(f"pages {free} are in nobody's use: only a page that holds tokens can be shared")
+
+    def _once(self, name: Hashable, pages: Sequence[int]) -> None:
+        if len(set(pages)) < len(pages):
+            raise ValueError(f"a page stands once in a table: {name!r} would have {list(pages)}")
+
+    def _release(self, page: int) -> None:
+        self._count[page] -= 1
+        if not self._count[page]:
+            self._free.append(page)
+            self.returned += 1
+
+    def _known(self, name: Hashable) -> Hashable:
+        if name not in self._tables:
+            raise ValueError(f"there is no sequence {name!r}: allocate it first")
+        return name
+
+    def _new(self, name: Hashable) -> None:
+        if name in self._tables:
+            raise ValueError(f"there is a sequence {name!r} already: free it first, or take another name")

@@ -14,7 +14,6 @@ Saxena, "Prompt Lookup Decoding" (2023) for guesses from the text itself.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -136,16 +135,14 @@ class Reader:
         for at in range(start, len(tokens), self.width):
             piece = list(tokens[at : at + self.width])
             padded = np.array([piece + [0] * (self.width - len(piece))], np.int32)
-            logits, self.cache = _read(self.c, self.params, self.cache, padded, np.array([at]), np.array([len(piece)]))
+            logits, self.cache = _read(self.params, self.cache, padded, np.array([at]), self.c, np.array([len(piece)]))
             out.append(np.asarray(logits[0, : len(piece)]))
         self.known = list(tokens)
         self.tokens_read += len(tokens) - start
         return np.concatenate(out)[-count:]
 
 
-@partial(jax.jit, static_argnums=0)
-def _read(c, params, cache, tokens, at, lengths):
-    return kv_cache.extend(params, cache, tokens, at, c, lengths)
+_read = jax.jit(kv_cache.extend, static_argnums=4)
 
 
 # Drafters.

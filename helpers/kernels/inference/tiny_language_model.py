@@ -3,10 +3,16 @@
     letters = alphabet(text)
     c = speaker(len(letters))
     params, losses = train(c, encode(text, letters))
-    say("This is the page", params, c, letters, n=60)
+    tokens, _ = generate(params, jnp.array([encode("This is the page", letters)]), 60, c)
+    decode(tokens[0], letters)
 
-A token is a character. `draft` is a smaller model for the same letters, which is trained alike and guesses ahead for the
-first (see `speculative_decoding`). The same text, sizes and seed give the same weights on the same machine.
+A token is a character. The same text, sizes and seed give the same weights on the same machine.
+
+Text comes from it, or from any decoder, in two ways: the whole prefix again for every token, and with a cache. To make n tokens,
+`recompute` passes 1 + 2 + … + n = n(n + 1)/2 tokens through the MLPs (for a prompt of one), and attention computes
+1 + 4 + … + n² scores. With a cache it is n tokens, and n scores in each step at most.
+
+Source: Austin et al. 2025, Section 7.
 """
 
 from collections.abc import Callable
@@ -18,10 +24,11 @@ import numpy as np
 from jax import lax
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
 from helpers.kernels.transformers.decoder import hidden, init, loss, unembed
 
-from .generate import generate
+from . import kv_cache
 
 ROWS, SPAN = 8, 128  # excerpts in a step of training, tokens in each: the model has seen no position beyond
 
@@ -59,11 +66,6 @@ def speaker(V: int, positions: int = 0) -> Config:
     positions   rows of a learned table of positions, for layers that have none in them; 0: queries and keys are rotated
     """
     return Config(D=64, L=2, N=4, K=2, H=16, F=128, V=V, tied=True, positions=positions)
-
-
-def draft(V: int) -> Config:
-    """The one that guesses for it: a seventh of its parameters."""
-    return Config(D=32, L=1, N=2, K=1, H=16, F=64, V=V, tied=True)
 
 
 def with_layer(layer: Callable | None) -> Callable:
@@ -132,11 +134,47 @@ def _train(c: Config, layer: Callable | None, tokens, starts, key):
     return params, losses
 
 
-def say(beginning: str, params, c: Config, letters: str, n: int) -> str:
-    """The beginning, and the n likeliest characters after it, one after the other."""
-    prompt = jnp.array([encode(beginning, letters)])
-    tokens, _ = _generate(params, prompt, n, c)
-    return beginning + decode(tokens[0], letters)
+# Text from any decoder.
 
 
-_generate = jax.jit(generate, static_argnums=(2, 3))
+def greedy(logits):
+    """The likeliest token of logits[..., V]."""
+    return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+
+
+def recompute(params: dict, prompt, n: int, c: Config, choose: Callable = greedy):
+    """n tokens after prompt[B, T], the whole text in every step: (tokens[B, n], logits[B, n, V] that chose them)."""
+    _some(n)
+    kv_cache.room(c, prompt.shape[1] + n, prompt.shape[1], n)
+    text, said = prompt, []
+    for _ in range(n):
+        said.append(decoder.forward(params, text, c)[:, -1])
+        text = jnp.concatenate([text, choose(said[-1])[:, None]], axis=1)
+    return text[:, prompt.shape[1] :], jnp.stack(said, axis=1)
+
+
+def generate(params: dict, prompt, n: int, c: Config, choose: Callable = greedy, size: int | None = None):
+    """The same with a cache of `size` places (as many as are used, without it): the prompt once, then a token at a time.
+
+    choose   a function of the logits alone, as it has no key to draw with
+    """
+    T = prompt.shape[1]
+    size = T + n - 1 if size is None else size
+    _some(n)
+    kv_cache.room(c, size, T, n)
+    first, cache = decoder.prefill(params, prompt, c, size)
+
+    def step(state, t):
+        logits, cache = state
+        token = choose(logits)
+        logits, cache = decoder.decode(params, cache, token, t, c)
+        return (logits, cache), logits
+
+    _, said = lax.scan(step, (first, cache), T + jnp.arange(n - 1))
+    said = jnp.concatenate([first[:, None], said.swapaxes(0, 1)], axis=1)
+    return choose(said), said
+
+
+def _some(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"one token or more is asked for, not {n}")

@@ -107,6 +107,6 @@ def dispatch_each(x, wanted, capacity: int):
     return got.reshape(n, -1, x.shape[1]), which
 
 
-def _divides(x, n: int, of: str) -> None:
+def _divides(x, n: int, devices: str) -> None:
     if len(x) % n:
-        raise ValueError(f"{len(x)} rows cannot be shared by {n}: make them a multiple of {of}")
+        raise ValueError(f"{len(x)} rows cannot be shared by {n}: make them a multiple of {devices}")

@@ -201,13 +201,13 @@ def _exchange_on_ring(parts: jax.Array, name: str, ways: int) -> jax.Array:
     return in_order(blocks, name, 0).reshape(shape)
 
 
-def _strip(strip: jax.Array, each: int, name: str, way: int) -> jax.Array:
+def _strip(strip: jax.Array, rows: int, name: str, way: int) -> jax.Array:
     """Everything that arrives here from one side."""
     got = [strip[:0]]
     while strip.size:
         strip = hop(strip, name, way)
-        got.append(strip[:each])
-        strip = strip[each:]
+        got.append(strip[:rows])
+        strip = strip[rows:]
     return jnp.concatenate(got)
 
 

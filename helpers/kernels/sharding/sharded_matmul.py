@@ -150,7 +150,7 @@ def carry_out(plan, A: jax.Array, B: jax.Array) -> jax.Array:
         if step.kind == "Matmul":
             held = {step.operand: multiply(held[a.name], held[b.name], *plan.product)}
         else:
-            held[step.operand] = STEPS[step.kind](held[step.operand], step, plan.mesh)
+            held[step.operand] = carry_out_collective(held[step.operand], step, plan.mesh)
     return held[c.name]
 
 
@@ -161,42 +161,22 @@ def multiply(A, B, a, b, c):
     return jnp.einsum(f"{a},{b}->{c}", A, B)
 
 
-def _slice(x, step, grid):
-    """Where the array is the same along the axes, each device keeps its own part: nothing is sent."""
-    if grid.size(step.axes) == 1:
-        return x
-    return block(x, lax.axis_index(step.axes), grid.size(step.axes), step.before.dims.index(step.dim))
-
-
-def _all_gather(x, step, grid):
-    return lax.all_gather(x, step.axes, axis=step.before.dims.index(step.dim), tiled=True)
-
-
-def _all_to_all(x, step, grid):
-    dims = step.before.dims
-    return lax.all_to_all(x, step.axes, split_axis=dims.index(step.to), concat_axis=dims.index(step.dim), tiled=True)
-
-
-def _reduce_scatter(x, step, grid):
-    return lax.psum_scatter(x, step.axes, scatter_dimension=step.before.dims.index(step.dim), tiled=True)
-
-
-def _all_reduce(x, step, grid):
-    return lax.psum(x, step.axes)
-
-
-def _permute(x, step, grid):
-    return lax.ppermute(x, step.axes, moves(step.before, step.after, step.axes, grid))
-
-
-STEPS = {
-    "Slice": _slice,
-    "AllGather": _all_gather,
-    "AllToAll": _all_to_all,
-    "ReduceScatter": _reduce_scatter,
-    "AllReduce": _all_reduce,
-    "Permute": _permute,
-}
+def carry_out_collective(x, step, grid):
+    """What a step that sends makes of a device's block."""
+    dims, axes = step.before.dims, step.axes
+    if step.kind == "AllReduce":
+        return lax.psum(x, axes)
+    if step.kind == "Permute":
+        return lax.ppermute(x, axes, moves(step.before, step.after, axes, grid))
+    dim = dims.index(step.dim)
+    if step.kind == "AllGather":
+        return lax.all_gather(x, axes, axis=dim, tiled=True)
+    if step.kind == "AllToAll":
+        return lax.all_to_all(x, axes, split_axis=dims.index(step.to), concat_axis=dim, tiled=True)
+    if step.kind == "ReduceScatter":
+        return lax.psum_scatter(x, axes, scatter_dimension=dim, tiled=True)
+    # Slice: where the array is the same along the axes, each device keeps its own part, and nothing is sent.
+    return x if grid.size(axes) == 1 else block(x, lax.axis_index(axes), grid.size(axes), dim)
 
 
 def moves(before, after, axes: tuple[str, ...], grid: Mesh) -> list[tuple[int, int]]:

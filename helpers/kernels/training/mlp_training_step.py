@@ -58,11 +58,6 @@ def weight_gradient(dOut, kept, dTmp) -> Weights:
     return Weights(dW_in, dW_out)
 
 
-def _everywhere(adam: Adam, w: Weights, dw: Weights, moments: Moments):
-    """Each device updates what it holds of the weights, from the whole gradient of that: nothing is sent."""
-    return adam.update(w, dw, moments)
-
-
 @dataclass(frozen=True)
 class Strategy:
     """How the layer lies over a mesh, and what each device does.
@@ -74,7 +69,7 @@ class Strategy:
     forward       (In, w) -> (Out, kept), of a device's blocks
     backward      (dOut, kept, w) -> (dIn, dw), the gradients cut as `gradients` says
     gradients        the notation of the gradients after the backward pass, if it is not that of the weights
-    update        (adam, w, dw, moments) -> (w, moments)
+    update        (adam, w, dw, moments) -> (w, moments); by itself each device updates what it holds, and nothing is sent
     moments       the notation of Adam's two averages, if it is not that of the weights
     """
 
@@ -86,7 +81,7 @@ class Strategy:
     forward: Callable = forward
     backward: Callable = backward
     gradients: tuple[str, str] = ()
-    update: Callable = _everywhere
+    update: Callable = Adam.update
     moments: tuple[str, str] = ()
 
     @property
@@ -175,10 +170,17 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
     micro  microbatches into which a device's tokens are split: gradients add up in float32, and activations of
            one are kept at a time. The passes send for each of them, the update once
     """
-    In, axes = meshes.spec(s.In), tuple(mesh.axis_names)
+    In, axes, cut = meshes.spec(s.In), tuple(mesh.axis_names), sharded_array.parse(s.In).axes
 
     def on_device(size, w, moments, In, Target):
-        dw, loss = accumulated(partial(_gradients, s, size, w), micro, In, Target)
+        def gradients(In, Target):
+            """(gradients of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
+            Out, kept = all_forward(s, In, w)
+            off = (Out - Target).astype(jnp.float32)  # a number of tokens is no bfloat16
+            _, dw = all_backward(s, (off / size).astype(Out.dtype), kept, w)
+            return dw, jnp.sum(off**2) / (2 * size)
+
+        dw, loss = accumulated(gradients, micro, In, Target)
         w, moments = s.update(adam, w, dw, moments)
         return w, moments, jnp.reshape(loss, [1] * len(axes))
 
@@ -186,10 +188,12 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
         s.check(mesh, w, In_)
         operands.fit({"In[B, D]": In_, "Target[B, D]": Target})
         operands.real(W_in=w.W_in, W_out=w.W_out, In=In_)
-        if (mine := len(In_) // prod(mesh.shape[a] for a in axes if a in _rows(s.In))) % micro:
+        if (mine := len(In_) // prod(mesh.shape[a] for a in cut[0])) % micro:
             raise ValueError(f"{micro} microbatches do not share {mine} tokens of a device evenly: make B a multiple")
         held = (s.weights, s.state._replace(master=None if moments.master is None else s.state.mean))
-        same = [a for a in axes if a not in _names(s.In)]  # along these everybody has the same tokens
+        same = [
+            a for a in axes if a not in {name for names in cut for name in names}
+        ]  # along these everybody has the same tokens
         run = jax.shard_map(
             partial(on_device, In_.size),
             mesh=mesh,
@@ -203,14 +207,6 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
     return jax.jit(program)
 
 
-def _gradients(s: Strategy, size: int, w: Weights, In, Target):
-    """(gradients of the weights, loss) of these tokens, as parts of a batch of `size` numbers."""
-    Out, kept = all_forward(s, In, w)
-    off = (Out - Target).astype(jnp.float32)  # a number of tokens is no bfloat16
-    _, dw = all_backward(s, (off / size).astype(Out.dtype), kept, w)
-    return dw, jnp.sum(off**2) / (2 * size)
-
-
 def accumulated(f: Callable, micro: int, *batch):
     """The sum of f(*part) over `micro` equal parts of the batch's rows, one after the other, in float32; f(*batch) if micro is 1.
 
@@ -222,15 +218,6 @@ def accumulated(f: Callable, micro: int, *batch):
     parts = [x.reshape(micro, -1, *x.shape[1:]) for x in batch]
     zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, jnp.float32), jax.eval_shape(f, *(x[0] for x in parts)))
     return lax.scan(lambda sums, part: (jax.tree.map(jnp.add, sums, f(*part)), None), zeros, parts)[0]
-
-
-def _names(how: str) -> set[str]:
-    return {name for axes in sharded_array.parse(how).axes for name in axes}
-
-
-def _rows(how: str) -> tuple[str, ...]:
-    """The mesh axes that cut the first dimension."""
-    return sharded_array.parse(how).axes[0]
 
 
 def start(s: Strategy, mesh: jax.sharding.Mesh, w: Weights, master: bool = False) -> tuple[Weights, Moments]:

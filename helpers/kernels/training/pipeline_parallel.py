@@ -6,7 +6,7 @@ two). Each device looks up its task, does it, and passes on what it made: activa
 
 Two counts of what is sent. `Ticks.messages` has what another stage needs: m activations and m gradients across each of the
 stages - 1 boundaries, and `costs.training.training_step.step` prices those of a device between two others, v·m each way. The program runs
-`Ticks.permutes`: one each way in every tick, of zeros where there is nothing to send, since what a loop of JAX sends does not
+one permute each way in every tick, of zeros where there is nothing to send, since what a loop of JAX sends does not
 depend on the turn. On a chip they would run beside the next task.
 
 Stage s lies on device s mod p. Every buffer has as many places as its schedule fills at once: of what a stage keeps from F
@@ -15,7 +15,7 @@ to W, that is m for GPipe and p for 1F1B.
 Source: Huang et al., "GPipe" (2019); Narayanan et al. (2021); Qi et al., "Zero Bubble Pipeline Parallelism" (2024).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,11 +55,6 @@ class Ticks:
     def bubble(self) -> float:
         """Share of all ticks in which a device does nothing."""
         return float(np.mean(self.task == 0))
-
-    @property
-    def permutes(self) -> int:
-        """Permutes that the program runs, useful or not: to the right and to the left in each tick."""
-        return 2 * len(self.task)
 
     @property
     def messages(self) -> int:
@@ -114,31 +109,17 @@ def ticks(orders: Orders) -> Ticks:
     return Ticks(*table, _places(at, stages), stages)
 
 
-def stages_of(mesh: jax.sharding.Mesh) -> int:
-    """Devices along the mesh axis of the stages."""
-    if Z not in mesh.shape:
-        raise ValueError(
-            f"the mesh has no axis {Z} for the stages, only {', '.join(mesh.axis_names)}: name one of them {Z}"
-        )
-    return mesh.shape[Z]
-
-
-def microbatches(orders: Orders) -> int:
-    """How many microbatches an order is for."""
-    return 1 + max(task[1] for order in orders for task in order)
-
-
-def _places(at: dict, stages: int) -> dict[str, int]:
+def _places(ticks: dict, stages: int) -> dict[str, int]:
     """Buffers: microbatch i lies in place i mod n; n is the least with which nothing is overwritten that is still needed."""
     # Of each buffer: (stage, micro, first tick after it is made, last that needs it).
     lives = {name: [] for name in ("x", "kept", "dy", "both")}
-    for (kind, s, i), tick in at.items():
+    for (kind, s, i), tick in ticks.items():
         if kind == "F":
-            lives["kept"].append((s, i, tick + 1, at["W", s, i]))
-            lives["x"] += [(s, i, at["F", s - 1, i] + 1, tick)] if s else []
+            lives["kept"].append((s, i, tick + 1, ticks["W", s, i]))
+            lives["x"] += [(s, i, ticks["F", s - 1, i] + 1, tick)] if s else []
         elif kind == "B":
-            lives["both"].append((s, i, tick + 1, at["W", s, i]))
-            made = at["B", s + 1, i] if s < stages - 1 else at["F", s, i]
+            lives["both"].append((s, i, tick + 1, ticks["W", s, i]))
+            made = ticks["B", s + 1, i] if s < stages - 1 else ticks["F", s, i]
             lives["dy"].append((s, i, made + 1, tick))
     return {name: _least(some) for name, some in lives.items()}
 
@@ -194,22 +175,6 @@ def two_matmul(size: int) -> Stage:
     return Stage(lambda x, w: lax.scan(mlp_training_step.forward, x, w), input_gradient, weight_gradient, head)
 
 
-def of_function(f: Callable, loss: Callable) -> Stage:
-    """Stages of any f(x, w) -> y, with loss(top, y, target): x alone is kept, and B and W each run f again."""
-
-    def input_gradient(dy, x, w):
-        return jax.vjp(lambda x: f(x, w), x)[1](dy)[0], dy
-
-    def weight_gradient(x, dy, w):
-        return jax.vjp(lambda w: f(x, w), w)[1](dy)[0]
-
-    def head(top, y, target):
-        value, gradients = jax.value_and_grad(loss, (0, 1))(top, y, target)
-        return value, *gradients
-
-    return Stage(lambda x, w: (f(x, w), x), input_gradient, weight_gradient, head)
-
-
 # The program.
 
 
@@ -244,7 +209,11 @@ def gradients(stage: Stage, orders: Orders, mesh: jax.sharding.Mesh) -> Callable
     xs, targets   the microbatches, [m, b, ...]; where the mesh has an axis X, it cuts b: a pipeline for each part of the batch
     """
     t = ticks(orders)
-    p, m = stages_of(mesh), microbatches(orders)
+    if Z not in mesh.shape:
+        raise ValueError(
+            f"the mesh has no axis {Z} for the stages, only {', '.join(mesh.axis_names)}: name one of them {Z}"
+        )
+    p, m = mesh.shape[Z], 1 + max(task[1] for order in orders for task in order)
     if p != len(orders):
         raise ValueError(f"this order is for {len(orders)} devices, and axis {Z} of the mesh has {p}: make them equal")
     rows, v, X = t.rows(), t.stages // p, "X" if "X" in mesh.axis_names else None
@@ -335,9 +304,38 @@ def _tick(stage: Stage, places: dict[str, int], w, top, xs, targets) -> Callable
     return tick
 
 
-def _get(tree, at):
-    return jax.tree.map(lambda a: a[at], tree)
+def _get(tree, index):
+    return jax.tree.map(lambda a: a[index], tree)
 
 
-def _set(tree, at, new):
-    return jax.tree.map(lambda a, n: a.at[at].set(n), tree, new)
+def _set(tree, index, new):
+    return jax.tree.map(lambda a, n: a.at[index].set(n), tree, new)
+
+
+# Without microbatches: one batch through a chain of devices.
+#
+# Source: Austin et al. 2025, Section 5, whose loop is put right here: backward from the last stage to the first, each gradient
+# at the stage's own input, which lies where its weights are.
+
+
+def one_after_the_other(f: Callable, loss: Callable, weights: Sequence, x, devices: Sequence[jax.Device]):
+    """(loss, the gradient of each stage's weights, on that stage's device) of y = f(x, w) for each w, stage i on device i.
+
+    One batch, no microbatches: all devices but one wait.
+    """
+    if len(weights) != len(devices):
+        raise ValueError(
+            f"{len(weights)} stages lie on as many devices, not on {len(devices)}: give each stage its own"
+        )
+    weights = [jax.device_put(w, d) for w, d in zip(weights, devices, strict=True)]
+    inputs = []
+    for w, device in zip(weights, devices):
+        x = jax.device_put(x, device)
+        inputs.append(x)  # after it has moved: where its weights are
+        x = f(x, w)
+    value, dx = jax.value_and_grad(loss)(x)
+    gradients = []
+    for w, device, x in reversed(list(zip(weights, devices, inputs))):
+        dx, dw = jax.vjp(f, x, w)[1](jax.device_put(dx, device))
+        gradients.insert(0, dw)
+    return value, gradients

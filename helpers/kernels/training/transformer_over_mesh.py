@@ -23,7 +23,7 @@ Source: Austin et al. 2025, Section 5; Korthikanti et al., "Reducing Activation 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -32,11 +32,11 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from helpers.costs.transformers.config import Config
-from helpers.kernels.transformers import decoder, rematerialisation
+from helpers.kernels.attention.ring_attention import KEPT, ring as anyring
+from helpers.kernels.transformers import backward_pass, decoder, mixture_of_experts
 from helpers.kernels.transformers.adam import Adam, Moments
 from helpers.kernels.transformers.decoder_layers import attention, mlp, normalise
 
-from . import context_parallel as context, expert_parallel as experts
 from .mlp_training_step import accumulated, lay
 
 DIMS = {
@@ -172,29 +172,28 @@ def summed(gradients: dict, params: dict, axes: Axes) -> dict:
 def _keep(primitive, *_, name="", **__) -> bool:
     """What a layer keeps for its backward pass."""
     return primitive.name in ("all_to_all", "reduce_scatter") or (
-        primitive.name == "name" and name in (*rematerialisation.NAMES, context.KEPT)
+        primitive.name == "name" and name in (*backward_pass.NAMES, KEPT)
     )
 
 
 def block(p: dict, x, c: Config, kind, axes: Axes, sums: bool = True):
     """One layer on x[B_X, T_Y, D]: gathered over Y before each half, scattered after it."""
-    Y, share = axes.tensor, lax.axis_size(axes.tensor) if axes.tensor else 1
-    mine = replace(c, N=c.N // share, K=c.K // share, F=c.F // share)
+    Y = axes.tensor
     p = whole(p, axes, sums)
     enter = lambda x: lax.all_gather(x, Y, axis=1, tiled=True) if Y else x  # [B_X, T, D]  # noqa: E731
     leave = lambda y: lax.psum_scatter(y, Y, scatter_dimension=1, tiled=True) if Y else y  # noqa: E731
     norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
 
     y = enter(norm(0, x))
-    at = jnp.arange(y.shape[1])
+    positions = jnp.arange(y.shape[1])
     if axes.context:
-        at = at + lax.axis_index(axes.context) * y.shape[1]
-        y = context.attention(p, y, at, mine, kind.window, axes.context)  # [B_X, T, D] {U_Y}
+        positions = positions + lax.axis_index(axes.context) * y.shape[1]
+        y = context_parallel_attention(p, y, positions, c, kind.window, axes.context)  # [B_X, T, D] {U_Y}
     else:
-        y, _ = attention(p, y, at, mine, kind.window)  # [B_X, T, D] {U_Y}
+        y, _ = attention(p, y, positions, c, kind.window)  # [B_X, T, D] {U_Y}
     x = x + leave(y)  # [B_X, T_Y, D]
     y = enter(norm(1, x))
-    y = experts.mixed(p, y, c, axes.experts, axes.capacity) if kind.moe else mlp(p, y, mine)
+    y = expert_parallel_mlp(p, y, c, axes.experts, axes.capacity) if kind.moe else mlp(p, y, c)
     return x + leave(y)
 
 
@@ -277,3 +276,43 @@ def start(c: Config, mesh: jax.sharding.Mesh, axes: Axes, params: dict) -> tuple
     """Parameters and Adam's zeros, laid over the mesh."""
     axes.check(c, mesh)
     return lay(params, mesh, specs(c, axes)), lay(Adam.start(params), mesh, _moments(c, axes))
+
+
+# Context parallelism: a sequence cut over devices; keys and values go round the ring, past every device's queries.
+#
+# Norms, products with weights and the MLP look at one token at a time: they send nothing. Attention looks at all earlier ones, in the
+# ring of `kernels.attention.ring_attention`: n - 1 times a device passes on keys and values, while it works on them.
+# The backward pass sends them round once more, and their gradients with them, which need one hop more to be back home.
+#
+# With a causal mask half of the work of this plain ring is masked, and the last device has more of the rest than any other.
+#
+# Source: Liu et al., "Ring Attention with Blockwise Transformers" (2023); Austin et al. 2025, Section 5.
+
+
+def context_parallel_attention(p: dict, x, positions, c: Config, window: int | None, axis: str):
+    """`decoder_layers.attention` of x[B, T_X, D] at positions[T_X]: [B, T_X, D]."""
+    look = lambda q, k, v, *_: ring(q, k, v, axis, window)  # noqa: E731
+    return attention(p, x, positions, c, window, lambda new: (new, new, None), look)[0]
+
+
+def ring(q, k, v, axis: str, window: int | None = None):
+    """Causal context_parallel_attention of a sequence cut over `axis`: q[B, T_X, N, H], k and v[B, T_X, K, H] -> [B, T_X, N, H]."""
+    return anyring(q, k, v, axis, causal=True, window=window)
+
+
+# Expert parallelism: each device has its part of the batch and some of the experts; two AllToAlls take tokens there and back.
+#
+# The backward pass is the transpose, so it has two more (chapter 4). With a capacity, what is sent does not depend on where the
+# tokens want to go: each device sends E·C places, used or not.
+#
+# Source: Lepikhin et al., "GShard" (2020); Fedus et al., "Switch Transformer" (2021).
+
+
+def expert_parallel_mlp(p: dict, x, c: Config, axis: str, factor: float | None):
+    """The experts in place of the MLP, x[B_X, T, D] -> [B_X, T, D].
+
+    factor   places of an expert, over an even share of the tokens; None: room for every token here, so that none is dropped
+    """
+    rows = x.reshape(-1, c.D)
+    C = len(rows) if factor is None else mixture_of_experts.capacity(len(rows), c.moe.E, c.moe.k, factor)
+    return mixture_of_experts.over_devices(p, rows, c, C, axis)[0].reshape(x.shape)

@@ -110,11 +110,11 @@ def init(c: Config, key, dtype=jnp.float32) -> dict:
     # All weights are cut from one draw: the compiler needs a second for each shape that is drawn.
     total = sum(prod(shape) for path, shape in leaves if _is_weight(path))
     weights = jax.random.normal(key, (total,), dtype) * jnp.asarray(c.D**-0.5, dtype)
-    made, at = [], 0
+    made, positions = [], 0
     for path, shape in leaves:
         if _is_weight(path):
-            made.append(weights[at : at + prod(shape)].reshape(shape))
-            at += prod(shape)
+            made.append(weights[positions : positions + prod(shape)].reshape(shape))
+            positions += prod(shape)
         elif "norm" in path[-1].key:
             made.append(jnp.zeros(shape, dtype).at[..., 0, :].set(1))
         else:
@@ -130,7 +130,7 @@ def _is_weight(path) -> bool:
 # The whole sequence.
 
 
-def block(p: dict, x, at, c: Config, kind: LayerKind, recall: Callable | None = None):
+def block(p: dict, x, positions, c: Config, kind: LayerKind, recall: Callable | None = None):
     """One layer: x[B, T, D] at positions `at` -> (x[B, T, D], the keys and values that a cache has to hold).
 
     recall   what the tokens look at besides each other, as in `decoder_layers.attention`
@@ -138,7 +138,7 @@ def block(p: dict, x, at, c: Config, kind: LayerKind, recall: Callable | None = 
     norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
     after = lambda i, x: norm(i, x) if c.norms == 4 else x  # noqa: E731
     attend = latent_attention if c.mla else attention
-    y, held = attend(p, norm(0, x), at, c, kind.window, recall)
+    y, held = attend(p, norm(0, x), positions, c, kind.window, recall)
     if c.parallel:
         return x + y + _mixed(p, norm(c.norms - 1, x), c, kind), held
     x = x + after(2, y)
@@ -150,11 +150,11 @@ def _mixed(p: dict, x, c: Config, kind: LayerKind):
     return dropless(p, x.reshape(-1, c.D), c).reshape(x.shape) if kind.moe else mlp(p, x, c)
 
 
-def embed(params: dict, tokens, at, c: Config):
-    """tokens[B, T] at positions at[T] or at[B, T] -> x[B, T, D]."""
+def embed(params: dict, tokens, positions, c: Config):
+    """tokens[B, T] at positions[T] or positions[B, T] -> x[B, T, D]."""
     x = params["embedding"][tokens]
     if c.positions:
-        x = x + params["positions"][at]
+        x = x + params["positions"][positions]
     return normalise(x, params.get("embedding norm"), c) if c.embed_norm else x
 
 
@@ -174,15 +174,11 @@ def hidden(params: dict, tokens, c: Config, around: Callable = lambda layer: lay
 
 
 def layers(stacks: list[dict], x, c: Config, around: Callable = lambda layer: layer):
-    """All layers, one after the other, on x[B, T, D]; `around` is put around each, as by `rematerialisation`."""
+    """All layers, one after the other, on x[B, T, D]; `around` is put around each, as by `backward_pass`."""
     for (kind, _), stack in zip(runs(c), stacks):
-        layer = around(partial(_layer_of_a_sequence, c=c, kind=kind))
+        layer = around(lambda x, p, kind=kind: block(p, x, jnp.arange(x.shape[1]), c, kind)[0])
         x, _ = lax.scan(lambda x, p, layer=layer: (layer(x, p), None), x, stack)
     return x
-
-
-def _layer_of_a_sequence(x, p, c, kind):
-    return block(p, x, jnp.arange(x.shape[1]), c, kind)[0]
 
 
 def _fits(T: int, c: Config) -> None:
@@ -209,8 +205,7 @@ def loss(params: dict, tokens, c: Config, around: Callable = lambda layer: layer
 
 def empty_cache(c: Config, B: int, size: int, dtype=jnp.float32) -> list[dict]:
     """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window only."""
-    one = lambda kind: empty(c, B, min(size, kind.window or size), dtype)  # noqa: E731
-    return [jax.tree.map(lambda a, n=n: jnp.zeros((n, *a.shape), a.dtype), one(kind)) for kind, n in runs(c)]
+    return [empty(c, n, B, min(size, kind.window or size), dtype) for kind, n in runs(c)]
 
 
 def cache_bytes(cache) -> int:
@@ -218,7 +213,7 @@ def cache_bytes(cache) -> int:
     return sum(prod(a.shape) * a.dtype.itemsize for a in jax.tree.leaves(cache))
 
 
-def through(params: dict, x, at, c: Config, caches: list[dict], recall: Callable, plain: Callable = lambda p: p):
+def through(params: dict, x, positions, c: Config, caches: list[dict], recall: Callable, plain: Callable = lambda p: p):
     """All layers, each with its cache: x[B, T, D] at positions `at` -> (x[B, T, D], the caches afterwards).
 
     recall   (kind of layer, its cache, the new keys and values) -> (its cache afterwards, what the tokens look at,
@@ -230,7 +225,7 @@ def through(params: dict, x, at, c: Config, caches: list[dict], recall: Callable
 
         def layer(x, both, kind=kind):
             p, old = both
-            return block(plain(p), x, at, c, kind, partial(recall, kind, old))
+            return block(plain(p), x, positions, c, kind, partial(recall, kind, old))
 
         x, cache = lax.scan(layer, x, (stack, cache))
         after.append(cache)
@@ -243,14 +238,14 @@ def prefill(params: dict, tokens, c: Config, size: int):
     if T > size:
         raise ValueError(f"a prompt of {T} tokens does not fit a cache of {size}: make it at least {T}")
     _fits(T, c)
-    at = jnp.arange(T)
-    rows = jnp.broadcast_to(at, (B, T))
+    positions = jnp.arange(T)
+    rows = jnp.broadcast_to(positions, (B, T))
 
     def recall(kind, cache, new):
-        return store(cache, new, rows, kind.window), new, visible(at, at, kind.window)
+        return store(cache, new, rows, kind.window), new, visible(positions, positions, kind.window)
 
-    x = embed(params, tokens, at, c)
-    x, caches = through(params, x, at, c, empty_cache(c, B, size, x.dtype), recall)
+    x = embed(params, tokens, positions, c)
+    x, caches = through(params, x, positions, c, empty_cache(c, B, size, x.dtype), recall)
     return unembed(params, x[:, -1], c), caches
 
 
@@ -259,7 +254,9 @@ def decode(params: dict, cache: list[dict], token, t, c: Config):
 
     t is below the cache's size: in a full one there is no place for the token.
     """
-    at = jnp.broadcast_to(t, (len(token), 1))
-    x = embed(params, token[:, None], at, c)
-    x, caches = through(params, x, at, c, cache, lambda kind, old, new: remember(old, new, at, kind.window))
+    positions = jnp.broadcast_to(t, (len(token), 1))
+    x = embed(params, token[:, None], positions, c)
+    x, caches = through(
+        params, x, positions, c, cache, lambda kind, old, new: remember(old, new, positions, kind.window)
+    )
     return unembed(params, x[:, 0], c), caches

@@ -18,6 +18,8 @@ from jax.ad_checkpoint import checkpoint_name
 from helpers.costs.transformers.config import Config
 from helpers.kernels import operands
 
+from . import quantisation
+
 EPSILON = 1e-6
 NEVER = -1e30  # a score that softmax makes 0; -inf would make a row without keys NaN
 
@@ -43,8 +45,8 @@ def normalise(x, norm, c: Config):
     return x * norm[0] if len(norm) == 1 else x * norm[0] + norm[1]
 
 
-def rotate(x, at, base: float = 10_000.0):
-    """Positions as rotations: pairs (i, i + H/2) of x[B, T, ..., H] turned by the angle at[t] · base^(-2i/H), in the type of x.
+def rotate(x, positions, base: float = 10_000.0):
+    """Positions as rotations: pairs (i, i + H/2) of x[B, T, ..., H] turned by the angle positions[t] · base^(-2i/H), in the type of x.
 
     at is [T], or [B, T] where each row has positions of its own. A score of a rotated query and key depends on how far apart
     they stand only. An odd width keeps its last number.
@@ -53,16 +55,18 @@ def rotate(x, at, base: float = 10_000.0):
     and 1008, and the angle with it. Only the turned numbers are rounded to the type of x.
     """
     half = x.shape[-1] // 2
-    at = jnp.asarray(at)
-    angle = at[..., None].astype(jnp.float32) * base ** (-jnp.arange(half) / max(half, 1))  # [T, H/2] or [B, T, H/2]
-    angle = angle.reshape(*at.shape, *[1] * (x.ndim - 3), half)
+    positions = jnp.asarray(positions)
+    angle = positions[..., None].astype(jnp.float32) * base ** (
+        -jnp.arange(half) / max(half, 1)
+    )  # [T, H/2] or [B, T, H/2]
+    angle = angle.reshape(*positions.shape, *[1] * (x.ndim - 3), half)
     a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     turned = jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
     return jnp.concatenate([turned.astype(x.dtype), rest], -1)
 
 
-def visible(at, where, window: int | None, keep: int = 0):
+def visible(positions, where, window: int | None, keep: int = 0):
     """Which keys each query sees, [T, S]: those not after it, and no more than `window` of them with itself.
 
     at, where   positions of the queries [T] and of the keys [S]; a key at a negative position is an empty place.
@@ -72,7 +76,7 @@ def visible(at, where, window: int | None, keep: int = 0):
     >>> visible(jnp.arange(4), jnp.arange(4), 2).astype(int).tolist()
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     """
-    apart = at[..., :, None] - where[..., None, :]
+    apart = positions[..., :, None] - where[..., None, :]
     seen = (apart >= 0) & (where >= 0)[..., None, :]
     return seen if window is None else seen & ((apart < window) | (where < keep)[..., None, :])
 
@@ -90,17 +94,28 @@ def weigh(scores, mask, sinks=None):
     return jax.nn.softmax(jnp.concatenate([scores, sink], -1), axis=-1)[..., :-1]
 
 
-def among(new: dict, at, window: int | None):
+def among(new: dict, positions, window: int | None):
     """Without a cache: the tokens look at each other, and what they made may be held."""
-    return new, new, visible(at, at, window)
+    return new, new, visible(positions, positions, window)
 
 
-def attention(p: dict, x, at, c: Config, window: int | None = None, recall: Callable | None = None):
+def look(q, k, v, mask, sinks=None):
+    """Softmax-weighted values: q[B, T, N, H] at k and v[B, S, K, H] -> [B, T, N, H]; `mask` and `sinks` as in `weigh`."""
+    B, T, N, H = q.shape
+    q = q.reshape(B, T, k.shape[2], -1, H)  # query heads in groups, one group for each KV head
+    scores = jnp.einsum("btkgh,bskh->bkgts", q, k) / H**0.5
+    return jnp.einsum("bkgts,bskh->btkgh", weigh(scores, mask, sinks), v).reshape(B, T, N, H)
+
+
+def attention(
+    p: dict, x, positions, c: Config, window: int | None = None, recall: Callable | None = None, look: Callable = look
+):  # fmt: skip
     """Attention with N query heads on K KV heads: MHA (K = N), GQA, MQA (K = 1).
 
     at       positions of the tokens, [T] or [B, T]
     recall   from the new keys and values (what is to be held, the keys and values to look at, which of them each token
              sees), as `remember`; without it the tokens look at each other only. A layer without W_K gives it None
+    look     (q, k, v, mask, sinks) -> what the heads see; a ring, where keys are on other devices
 
     Result: (y[B, T, D], what is to be held)
     """
@@ -108,14 +123,16 @@ def attention(p: dict, x, at, c: Config, window: int | None = None, recall: Call
     if c.qk_norm:
         q = _normalise_heads(q, p.get("query norm"), c)
     if not c.positions:
-        q = rotate(q, at)
-    new = _keys_and_values(p, x, at, c) if "W_K" in p else None
-    held, seen, mask = (recall or partial(among, at=at, window=window))(new)
+        q = rotate(q, positions)
+    new = None
+    if "W_K" in p:
+        k = product(p, "W_K", "btd,dkh->btkh", x)
+        k = _normalise_heads(k, p.get("key norm"), c) if c.qk_norm else k
+        v = product(p, "W_V", "btd,dkh->btkh", x)
+        new = dict(k=k if c.positions else rotate(k, positions), v=v)
+    held, seen, mask = (recall or partial(among, positions=positions, window=window))(new)
     seen = _looked_at(seen, mask, new)
-    q = q.reshape(*q.shape[:2], c.K, c.G, c.H)  # query heads in groups, one group for each KV head
-    scores = jnp.einsum("btkgh,bskh->bkgts", q, seen["k"]) / c.H**0.5
-    shares = weigh(scores, mask, p.get("sinks"))
-    y = jnp.einsum("bkgts,bskh->btkgh", shares, seen["v"]).reshape(*x.shape[:2], c.N, c.H)
+    y = look(q, seen["k"], seen["v"], mask, p.get("sinks"))
     return product(p, "W_O", "btnh,nhd->btd", y), held
 
 
@@ -127,14 +144,6 @@ def _looked_at(seen: dict, mask, new: dict | None) -> dict:
     return {name: operands.blank(a, there) for name, a in seen.items()}
 
 
-def _keys_and_values(p: dict, x, at, c: Config) -> dict:
-    k = product(p, "W_K", "btd,dkh->btkh", x)
-    v = product(p, "W_V", "btd,dkh->btkh", x)
-    if c.qk_norm:
-        k = _normalise_heads(k, p.get("key norm"), c)
-    return dict(k=k if c.positions else rotate(k, at), v=v)
-
-
 def _normalise_heads(x, norm, c: Config):
     """Each head by itself ("head"), or all heads of a token at once ("full"), x[B, T, N, H]."""
     if c.qk_norm == "head":
@@ -142,7 +151,7 @@ def _normalise_heads(x, norm, c: Config):
     return normalise(x.reshape(*x.shape[:2], -1), norm, c).reshape(x.shape)
 
 
-def latent_attention(p: dict, x, at, c: Config, window: int | None = None, recall: Callable | None = None):
+def latent_attention(p: dict, x, positions, c: Config, window: int | None = None, recall: Callable | None = None):
     """Attention on keys and values that are made from one short vector for each token; the cache holds that vector.
 
     Tokens that look at each other only make all keys and values once. With a cache that would be done again in every step, so
@@ -154,36 +163,40 @@ def latent_attention(p: dict, x, at, c: Config, window: int | None = None, recal
         q = product(p, "W_UQ", "btr,rnh->btnh", short)
     else:
         q = product(p, "W_Q", "btd,dnh->btnh", x)
-    nope, rope = q[..., : m.nope], rotate(q[..., m.nope :], at)
+    q = jnp.concatenate([q[..., : m.nope], rotate(q[..., m.nope :], positions)], -1)
     latent = normalise(product(p, "W_DKV", "btd,dr->btr", x), p.get("norm of W_DKV"), c)
-    new = dict(latent=latent, rope=rotate(product(p, "W_KR", "btd,dh->bth", x), at))
-    held, seen, mask = (recall or partial(among, at=at, window=window))(new)
-    seen = _looked_at(seen, mask, new)
-
-    scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"])
-    if seen is new:
-        k = product(p, "W_UK", "bsr,rnh->bsnh", latent)
-        v = product(p, "W_UV", "bsr,rnh->bsnh", latent)
-        scores = scores + jnp.einsum("btnh,bsnh->bnts", nope, k)
-    else:
-        nope = jnp.einsum("btnh,rnh->btnr", nope, p["W_UK"])
-        scores = scores + jnp.einsum("btnr,bsr->bnts", nope, seen["latent"])
-    shares = weigh(scores / c.qk**0.5, mask, p.get("sinks"))
-    if seen is new:
-        y = jnp.einsum("bnts,bsnh->btnh", shares, v)
-    else:
-        y = jnp.einsum("btnr,rnh->btnh", jnp.einsum("bnts,bsr->btnr", shares, seen["latent"]), p["W_UV"])
+    new = dict(latent=latent, rope=rotate(product(p, "W_KR", "btd,dh->bth", x), positions))
+    held, seen, mask = (recall or partial(among, positions=positions, window=window))(new)
+    y = (look_written if seen is new else look_absorbed)(p, q, _looked_at(seen, mask, new), mask, c)
     return product(p, "W_O", "btnh,nhd->btd", y), held
+
+
+def look_written(p: dict, q, seen: dict, mask, c: Config):
+    """What q[B, T, N, nope + rope] sees of latent[B, S, R] and rope[B, S, P], all keys and values made: [B, T, N, v]."""
+    nope, rope = jnp.split(q, [c.mla.nope], -1)
+    k = product(p, "W_UK", "bsr,rnh->bsnh", seen["latent"])
+    v = product(p, "W_UV", "bsr,rnh->bsnh", seen["latent"])
+    scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"]) + jnp.einsum("btnh,bsnh->bnts", nope, k)
+    return jnp.einsum("bnts,bsnh->btnh", weigh(scores / c.qk**0.5, mask, p.get("sinks")), v)
+
+
+def look_absorbed(p: dict, q, seen: dict, mask, c: Config):
+    """The same by the short vectors alone."""
+    nope, rope = jnp.split(q, [c.mla.nope], -1)
+    nope = jnp.einsum("btnh,rnh->btnr", nope, p["W_UK"])
+    scores = jnp.einsum("btnh,bsh->bnts", rope, seen["rope"]) + jnp.einsum("btnr,bsr->bnts", nope, seen["latent"])
+    shares = weigh(scores / c.qk**0.5, mask, p.get("sinks"))
+    return jnp.einsum("btnr,rnh->btnh", jnp.einsum("bnts,bsr->btnr", shares, seen["latent"]), p["W_UV"])
 
 
 # What was seen before.
 
 
-def empty(c: Config, B: int, slots: int, dtype=jnp.float32) -> dict:
-    """The cache of one layer for B sequences, with `slots` places."""
-    if c.mla:
-        return dict(latent=jnp.zeros((B, slots, c.mla.kv_rank), dtype), rope=jnp.zeros((B, slots, c.mla.rope), dtype))
-    return dict(k=jnp.zeros((B, slots, c.K, c.H), dtype), v=jnp.zeros((B, slots, c.K, c.H), dtype))
+def empty(c: Config, n: int, B: int, slots: int, dtype=jnp.float32) -> dict:
+    """The caches of n layers that follow each other, for B sequences with `slots` places each; int8 brings scales with it."""
+    each = dict(latent=[c.mla.kv_rank], rope=[c.mla.rope]) if c.mla else dict(k=[c.K, c.H], v=[c.K, c.H])
+    plain = jnp.float32 if jnp.dtype(dtype).itemsize == 1 else dtype
+    return quantisation.scaled({name: jnp.zeros((n, B, slots, *sizes), plain) for name, sizes in each.items()}, dtype)
 
 
 def places(cache: dict) -> int:
@@ -196,44 +209,44 @@ def rolls(cache: dict, window: int | None, keep: int = 0) -> bool:
     return window is not None and places(cache) >= window + keep
 
 
-def remember(cache: dict, new: dict, at, window: int | None = None, keep: int = 0, real=None):
-    """(the cache with the new entries, what the tokens at[B, T] look at, which of it each sees [B, T, S]).
+def remember(cache: dict, new: dict, positions, window: int | None = None, keep: int = 0, real=None):
+    """(the cache with the new entries, what the tokens positions[B, T] look at, which of it each sees [B, T, S]).
 
     T tokens look at all S places of a full layer; at window - 1 + T keys, and the first `keep`, of a ring: the new ones may
     take the place of older ones that the first of them still sees, so these are read before.
     """
     new = {name: new[name].astype(a.dtype) for name, a in cache.items()}
-    held = store(cache, new, at, window, keep, real)
+    held = store(cache, new, positions, window, keep, real)
     if not rolls(cache, window, keep):
-        return held, held, visible(at, jnp.arange(places(cache)), window, keep)
-    before = at[:, :1] + jnp.arange(1 - window, 0)  # [B, window - 1]
-    rows, ring = jnp.arange(len(at))[:, None], _place(before, places(cache), keep)
+        return held, held, visible(positions, jnp.arange(places(cache)), window, keep)
+    before = positions[:, :1] + jnp.arange(1 - window, 0)  # [B, window - 1]
+    rows, ring = jnp.arange(len(positions))[:, None], _place(before, places(cache), keep)
     parts = {name: (held[name][:, :keep], a[rows, ring], new[name]) for name, a in cache.items()}
-    first = jnp.broadcast_to(jnp.arange(keep), (len(at), keep))
-    where = jnp.concatenate([before, at], 1)
+    first = jnp.broadcast_to(jnp.arange(keep), (len(positions), keep))
+    where = jnp.concatenate([before, positions], 1)
     where = jnp.concatenate([first, jnp.where(where < keep, -1, where)], 1)  # the first ones stand there once
-    return held, {name: jnp.concatenate(a, 1) for name, a in parts.items()}, visible(at, where, window, keep)
+    return held, {name: jnp.concatenate(a, 1) for name, a in parts.items()}, visible(positions, where, window, keep)
 
 
-def store(cache: dict, new: dict, at, window: int | None = None, keep: int = 0, real=None) -> dict:
-    """The cache with new entries of the tokens at[B, T]; those that are not real[B, T], and those beyond it, leave no trace.
+def store(cache: dict, new: dict, positions, window: int | None = None, keep: int = 0, real=None) -> dict:
+    """The cache with new entries of the tokens positions[B, T]; those that are not real[B, T], and those beyond it, leave no trace.
 
     The token at position t stands in place t; in a ring the oldest one but the `keep` first makes room.
     """
     S = places(cache)
-    place, written = at, True if real is None else real
+    place, written = positions, True if real is None else real
     if rolls(cache, window, keep):
-        last = jnp.max(jnp.where(written, at, -1), axis=1, keepdims=True)
-        written = written & ((at < keep) | (at > last - (S - keep)))  # no two tokens in one place
-        place = _place(at, S, keep)
+        last = jnp.max(jnp.where(written, positions, -1), axis=1, keepdims=True)
+        written = written & ((positions < keep) | (positions > last - (S - keep)))  # no two tokens in one place
+        place = _place(positions, S, keep)
     place = jnp.where(written, place, S)
-    rows = jnp.arange(len(at))[:, None]
+    rows = jnp.arange(len(positions))[:, None]
     return {name: a.at[rows, place].set(new[name].astype(a.dtype), mode="drop") for name, a in cache.items()}
 
 
-def _place(at, S: int, keep: int):
+def _place(positions, S: int, keep: int):
     """Where a ring has the token at position t."""
-    return jnp.where(at < keep, at, keep + (at - keep) % (S - keep))
+    return jnp.where(positions < keep, positions, keep + (positions - keep) % (S - keep))
 
 
 # The MLP.

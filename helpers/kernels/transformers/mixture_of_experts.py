@@ -15,7 +15,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.moe_batch_and_capacity import capacity as capacity  # the places that an expert serves
+from helpers.costs.transformers.shares_and_thresholds import capacity as capacity  # the places that an expert serves
 
 from .decoder_layers import between, product
 
@@ -143,9 +143,15 @@ def over_devices(p: dict, x, c: Config, C: int, axis: str):
     C   places that each device has for each expert: an expert serves C choices of every device, so nobody has to know who
         stands in the queues elsewhere
     """
+    y, r = there_and_back(p, x, c, C, axis)
+    return y + shared(p, x, c), lax.psum(r.dropped(C), axis)
+
+
+def there_and_back(p: dict, x, c: Config, C: int, axis: str):
+    """The two AllToAlls alone: (y[T_X, D], or this device's part of the sum where F is cut; the route of the tokens here)."""
     r = route(product(p, "W_R", "td,de->te", x), c.moe.k)
     places = dispatch(x, r, c.moe.E, C)  # [E, C, D] for all experts, from the tokens here
     mine = lax.all_to_all(places, axis, split_axis=0, concat_axis=1, tiled=True)  # [E_X, X·C, D]
     done = experts(p["experts"], mine, c)
     back = lax.all_to_all(done, axis, split_axis=1, concat_axis=0, tiled=True)  # [E, C, D]
-    return combine(back, r) + shared(p, x, c), lax.psum(r.dropped(C), axis)
+    return combine(back, r), r

@@ -67,7 +67,7 @@ def tradeoff(
 def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Picture:
     """One panel for each design: a row for each server and slot, bars for what it did, and in each the request's name.
 
-    panels  {title: [(lane, start, end, kind, text), …]}, kinds as in `costs.inference.request_log.Span`; all panels have one time axis
+    panels  {title: [(lane, start, end, kind, text), …]}, kinds as in `costs.inference.serving_log.Span`; all panels have one time axis
     """
     lanes = {title: sorted({lane for lane, *_ in bars}) for title, bars in panels.items()}
     span = max(end for bars in panels.values() for _, _, end, *_ in bars)
@@ -99,7 +99,7 @@ def served(panels: Mapping, xlabel: str, alt: str, *, caption: str = "") -> Pict
 def pages(moments: Mapping, alt: str, *, caption: str = "") -> Picture:
     """A pool of pages at several moments, one above the other: in each page its number and whose it is, a place for each token.
 
-    moments  {title: Blocks}, an allocator of `kernels.inference.page_allocator` as it is, or a copy of it as it was
+    moments  {title: Blocks}, an allocator of `kernels.inference.paged_kv_cache` as it is, or a copy of it as it was
     """
     names = list(dict.fromkeys(name for b in moments.values() for name in b.names()))
     across = max(b.pages for b in moments.values())

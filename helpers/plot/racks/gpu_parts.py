@@ -4,8 +4,7 @@ from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
 from helpers import show
-from helpers.costs.racks.gpu_machine import CYCLES, PER_CLOCK, Machine
-from helpers.costs.rooflines.occupancy import waves as rounds
+from helpers.costs.rooflines.gpu_machine import CYCLES, Machine, waves as rounds
 from helpers.plot.marks import arrow, box
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
@@ -30,7 +29,7 @@ def gpu(g: Machine, alt: str, *, caption: str = "") -> Picture:
         box(ax, 0.2, 0.2, 6.7, 0.85, f"HBM, {show.bytes(c.hbm_bytes)}", GREY + "50")
         for low, high in ((5.65, 6.15), (4.45, 4.85), (2.8, 3.65), (1.05, 1.95)):
             arrow(ax, (3.3, low), (3.3, high), "<|-|>")
-        each = f"{PER_CLOCK[c.name]:,} FLOPs a\ncycle and SM"
+        each = f"{c.clock_flops:,} FLOPs a\ncycle and SM"
         for y, text in (
             (5.9, each),
             (5.0, _cycles("registers")),

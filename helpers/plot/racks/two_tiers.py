@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.costs.racks.hierarchical_steps import Step, hierarchical_steps
+from helpers.costs.sharding.collective_steps import Step, hierarchical_steps
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 

@@ -3,7 +3,7 @@
 from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
-from helpers.costs.transformers.attention_share import attention_intensity
+from helpers.costs.transformers.shares_and_thresholds import attention_intensity
 from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
-from helpers.costs.transformers.moe_batch_and_capacity import capacity
+from helpers.costs.transformers.shares_and_thresholds import capacity
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}

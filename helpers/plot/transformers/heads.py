@@ -6,7 +6,7 @@ from matplotlib import rc_context
 from matplotlib.patches import Patch, Rectangle
 
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 CACHED, MADE = COLOURS[0] + "90", COLOURS[5] + "60"

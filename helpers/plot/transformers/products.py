@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
-from helpers.costs.transformers.einsum import einsum
+from helpers.costs.transformers.layer_products import einsum
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 1}
@@ -15,7 +15,7 @@ CELLS = {"batch": COLOURS[5] + "70", "contracted": COLOURS[1] + "60", "free": CO
 def einsum_letters(specs: Sequence[str], alt: str, *, caption: str = "") -> Picture:
     """For each einsum of two arrays a table: across, which array a letter stands in; down, whether the result has it.
 
-    Batch, contracted and free letters are those that `costs.transformers.einsum` tells apart.
+    Batch, contracted and free letters are those that `layer_products.einsum` tells apart.
     """
     with rc_context(STYLE):
         figure, axes = canvas(5.2, 1.75 * len(specs), len(specs))

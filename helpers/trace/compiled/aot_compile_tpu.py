@@ -20,6 +20,7 @@ import jax
 from jax.sharding import AxisType, Mesh
 
 from helpers.kernels.mesh import devices, sharded, spec
+from helpers.trace.jaxpr.equation_costs import LONG
 
 from .compiled_program import Program, from_json, made
 
@@ -34,7 +35,6 @@ _TOLD = {
     "TPU_MIN_LOG_LEVEL": "3",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # several notebooks may compile at once
 }
-_DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "fp8": "float8_e4m3fn"}
 
 
 def available() -> bool:
@@ -107,7 +107,7 @@ def compile_for(
         raise ValueError(f"{len(shapes)} shapes and {len(ins)} shardings: each argument needs one of either")
     m = mesh(topology, sizes, slices)
     args = [
-        jax.ShapeDtypeStruct(shape, _DTYPES.get(dtype, dtype), sharding=jax.NamedSharding(m, spec(how)))
+        jax.ShapeDtypeStruct(shape, LONG.get(dtype, dtype), sharding=jax.NamedSharding(m, spec(how)))
         for shape, how in zip(shapes, ins)
     ]
     program = sharded(f, m, ins, out) if per_device else jax.jit(f, out_shardings=jax.NamedSharding(m, spec(out)))

@@ -6,11 +6,10 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 
 import jax
 
-from helpers.show import bytes as bytes_, ibytes
+from helpers import show
 from helpers.trace.jaxpr.walk import walk
 
 from .hlo_text import Made, Text, read, where
@@ -37,12 +36,12 @@ class Refused:
     available: float
 
     def __str__(self) -> str:
-        need, have = ibytes(self.needed, 4), ibytes(self.available, 4)
+        need, have = show.ibytes(self.needed, 4), show.ibytes(self.available, 4)
         return f"The compiler refuses: on one device the program needs {need} of HBM, and {have} are available."
 
 
-@dataclass(frozen=True)
-class Program:
+@dataclass(frozen=True, repr=False)
+class Program(show.Table):
     """A compiled program as one device sees it.
 
     target       what it was compiled for: "cpu", "v5e:4x4", …
@@ -61,60 +60,42 @@ class Program:
     memory: Memory | None = None
     refused: Refused | None = None
     note: str = ""
+    head = ("collective", "runs", "result on one device", "V", "sent by a device", "meanwhile")
 
     @property
-    def wire(self) -> float:
-        """Bytes that one device sends, all runs, by the ring algorithms."""
-        return sum(c.wire for c in self.collectives)
-
-    @property
-    def behind(self) -> int:
-        """Collectives with a matmul between their start and their end."""
-        return sum(bool(c.behind) for c in self.collectives)
+    def title(self) -> str:
+        return f"{self.target}, {mesh_name(self.sizes)}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """One line for each kind, axes, shape and schedule, as text: what, runs, result, V, sent, meanwhile."""
-        same: dict[tuple, list[Made]] = {}
+        alike: dict[tuple, list[Made]] = {}
         for c in self.collectives:
-            same.setdefault((c.kind, where(c), c.outs, c.behind, c.pieces, c.times), []).append(c)
+            alike.setdefault((c.kind, where(c), c.outs, c.behind, c.pieces, c.times), []).append(c)
         return [
-            (f"{cs[0].kind}_{where(cs[0])}", _runs(cs), ", ".join(f"{t}{list(s)}" for t, s in cs[0].outs),
-             bytes_(cs[0].bytes), bytes_(sum(c.wire for c in cs)), meanwhile(cs[0]))
-            for cs in same.values()
-        ]  # fmt: skip
+            (
+                f"{c.kind}_{where(c)}",
+                "?" if c.times is None else f"{len(group) * c.times:,}",
+                ", ".join(f"{dtype}{list(shape)}" for dtype, shape in c.outs),
+                show.bytes(c.bytes),
+                show.bytes(sum(other.wire for other in group)),
+                meanwhile(c),
+            )
+            for group in alike.values()
+            for c in group[:1]
+        ]
 
-    def sentences(self) -> list[str]:
+    @property
+    def below(self) -> list[str]:
         """What the table does not show: memory, a refusal, where the record comes from."""
         out = [str(self.refused)] if self.refused else []
         if not self.refused and not self.collectives:
             out.append("It sends nothing.")
         if m := self.memory:
             out.append(
-                f"Memory on one device: arguments {ibytes(m.arguments)}, results {ibytes(m.results)}, "
-                f"temporary {ibytes(m.temporary)}, peak {ibytes(m.peak)}."
+                f"Memory on one device: arguments {show.ibytes(m.arguments)}, results {show.ibytes(m.results)}, "
+                f"temporary {show.ibytes(m.temporary)}, peak {show.ibytes(m.peak)}."
             )
         return out + ([self.note] if self.note else [])
-
-    def __str__(self) -> str:
-        rows = [HEAD, *self.rows()] if self.collectives else []
-        wide = [max(len(r[i]) for r in rows) for i in range(len(HEAD))] if rows else []
-        lines = ["  ".join(x.ljust(w) for x, w in zip(r, wide)).rstrip() for r in rows]
-        return "\n".join([f"{self.target}, {mesh_name(self.sizes)}", *lines, *self.sentences()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{h}</th>' for h in HEAD)
-        body = "".join(
-            f'<tr><th scope="row">{escape(r[0])}</th>' + "".join(f"<td>{escape(x)}</td>" for x in r[1:]) + "</tr>"
-            for r in self.rows()
-        )
-        table = f'<table class="table"><tr>{head}</tr>{body}</table>' if self.collectives else ""
-        title = f"<p>{escape(self.target)}, {escape(mesh_name(self.sizes))}</p>"
-        return title + table + "".join(f"<p>{escape(s)}</p>" for s in self.sentences())
-
-
-HEAD = ("collective", "runs", "result on one device", "V", "sent by a device", "meanwhile")
 
 
 def meanwhile(c: Made) -> str:
@@ -152,11 +133,11 @@ def made(f: Callable, *args, mesh: jax.sharding.Mesh | None = None) -> Program:
         return Program("", sizes, (), refused=why)
     shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
     platform = next((d.platform for s in shardings for d in s.device_set), jax.default_backend())
-    m, text = compiled.memory_analysis(), compiled.as_text()
+    m, text = compiled.memory_analysis(), Text(compiled.as_text())
     memory = m and Memory(
         m.argument_size_in_bytes, m.output_size_in_bytes, m.temp_size_in_bytes, getattr(m, "peak_memory_in_bytes", 0)
     )
-    return Program(platform, sizes, read(text, sizes), Text(text).entry_matmuls, memory)
+    return Program(platform, sizes, read(text, sizes), text.matmuls_in(text.entry), memory)
 
 
 def mesh_of(f: Callable, *args) -> jax.sharding.Mesh | None:
@@ -177,15 +158,9 @@ def to_json(p: Program) -> dict:
 def from_json(d: Mapping, note: str = "") -> Program:
     """A stored record, with a note that says where it comes from."""
     arrays = lambda xs: tuple((t, tuple(s)) for t, s in xs)  # noqa: E731
+    axes = lambda names: None if names is None else tuple(names)  # noqa: E731
     sent = tuple(
-        Made(
-            **{
-                **c,
-                "axes": None if c["axes"] is None else tuple(c["axes"]),
-                "ins": arrays(c["ins"]),
-                "outs": arrays(c["outs"]),
-            }
-        )
+        Made(**c | {"axes": axes(c["axes"]), "ins": arrays(c["ins"]), "outs": arrays(c["outs"])})
         for c in d["collectives"]
     )
     memory, refused = d["memory"] and Memory(**d["memory"]), d["refused"] and Refused(**d["refused"])
@@ -208,7 +183,3 @@ def refusal(message: str) -> Refused | None:
         return None
     scale = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
     return Refused(float(m[1]) * scale[m[2]], float(m[3]) * scale[m[4]])
-
-
-def _runs(cs: list[Made]) -> str:
-    return "?" if cs[0].times is None else f"{sum(c.times for c in cs):,}"

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from helpers.costs.sharding.collectives import Collective
-from helpers.trace.stablehlo.replica_groups import axes_between, axes_of, groups, groups_between_slices, pairs
+from helpers.trace.jaxpr.collectives import moving
+from helpers.trace.jaxpr.equation_costs import array_bytes
+from helpers.trace.jaxpr.walk import counted_trips
+from helpers.trace.stablehlo.replica_groups import axes_of, groups, groups_between_slices, pairs
 
 KINDS = {
     "all-gather": "AllGather",
@@ -68,25 +70,17 @@ class Made:
     @property
     def bytes(self) -> float:
         """V of one run, as in `costs.sharding.collectives`: after a gather, before a scatter; for an AllToAll all shards together."""
-        one = _bytes(self.outs if self.kind == "AllGather" else self.ins)
-        return one * self.n if self.kind == "AllToAll" else one
+        return self._operand_bytes * (self.n if self.kind == "AllToAll" else 1)
 
     @property
     def wire(self) -> float:
         """Bytes that one device sends in all runs, by the ring algorithms; a loop of unknown length counts once."""
-        n, one = self.n, _bytes(self.outs if self.kind == "AllGather" else self.ins)
-        share = {"AllReduce": 2 * (n - 1) / n, "Permute": 1.0}.get(self.kind, (n - 1) / n)
-        return (self.times or 1) * one * share
+        share = {"AllReduce": 2 * (self.n - 1) / self.n, "Permute": 1.0}.get(self.kind, (self.n - 1) / self.n)
+        return (self.times or 1) * self._operand_bytes * share
 
     @property
-    def collectives(self) -> tuple[Collective, ...]:
-        """The same as records of `costs.sharding.collectives`, one for each array; ValueError where the axes are not known."""
-        if self.axes is None:
-            raise ValueError(f"this {self.kind} runs in groups of {self.n} devices that are not those along mesh axes")
-        return tuple(
-            Collective(self.kind, self.axes, a, b, dtype, self.times or 1)
-            for (dtype, a), (_, b) in zip(self.ins, self.outs)
-        )
+    def _operand_bytes(self) -> int:
+        return sum(array_bytes(dtype, shape) for dtype, shape in (self.outs if self.kind == "AllGather" else self.ins))
 
     def __str__(self) -> str:
         runs = "" if self.times == 1 else "? x " if self.times is None else f"{self.times:,} x "
@@ -172,13 +166,13 @@ class Text:
                     return None
                 first, end = self._value(self._first(loop, at)), self._value(limit)
                 steps = [n for name in after.operands if (n := self._value(self.by_name[name])) is not None]
-                known = first is not None and end is not None and len(steps) == 1 and steps[0] > 0
-                return max(0, -((first - end) // steps[0])) if known else None
+                counter = (first, steps[0]) if first is not None and len(steps) == 1 else None
+                return counted_trips(counter, None if end is None else (end, 0))
         return None
 
-    def _first(self, loop: Line, at: int) -> Line:
+    def _first(self, loop: Line, index: int) -> Line:
         """What a loop's variable holds at first."""
-        return self.by_name[self.by_name[loop.operands[0]].operands[at]]
+        return self.by_name[self.by_name[loop.operands[0]].operands[index]]
 
     def _value(self, line: Line) -> int | None:
         """The whole number that an instruction always gives; None if it may change."""
@@ -201,21 +195,15 @@ class Text:
             return 1
         if line.op == "custom-call" and re.search(r'custom_call_target="[^"]*(gemm|matmul)', line.rest):
             return 1
-        return sum(self.matmuls_in(c) for c in line.calls) + (
-            self.matmuls_in(_attr(line, "body")) if line.op == "while" else 0
-        )
+        bodies = [_attr(line, "body")] if line.op == "while" else []
+        return sum(map(self.matmuls_in, [*line.calls, *bodies]))
 
     def matmuls_in(self, computation: str) -> int:
-        """Matrix products in a computation, loop bodies once."""
+        """Matrix products in a computation, loop bodies once; `entry` is that of the whole program."""
         if computation not in self._matmuls:
             self._matmuls[computation] = 0  # no computation calls itself; this only guards against a broken text
             self._matmuls[computation] = sum(self.matmuls(line) for line in self.inside.get(computation, []))
         return self._matmuls[computation]
-
-    @property
-    def entry_matmuls(self) -> int:
-        """Matrix products in the whole program, loop bodies once."""
-        return self.matmuls_in(self.entry)
 
     def position(self, line: Line) -> tuple[int, ...]:
         """Where an instruction stands in the order of execution: lines of its callers, outermost first, then its own."""
@@ -232,7 +220,7 @@ class Text:
         return sum(self.matmuls(line) for line in span)
 
 
-def read(text: str, sizes: Mapping[str, int]) -> tuple[Made, ...]:
+def read(text: "str | Text", sizes: Mapping[str, int]) -> tuple[Made, ...]:
     """The collectives of a compiled program, in the order of its text, which is that of execution once XLA has scheduled it.
 
     text   `compiled.as_text()`
@@ -244,7 +232,7 @@ def read(text: str, sizes: Mapping[str, int]) -> tuple[Made, ...]:
     >>> print(made, made.bytes, made.wire)
     AllGather_Y f32[2, 4] -> [8, 4] 128 96.0
     """
-    t = Text(text)
+    t = text if isinstance(text, Text) else Text(text)
     found: list[tuple[str, Made]] = []
     copies = []
     sends = [line for line in t.lines if (line.base in KINDS or _asked(line)) and not line.op.endswith("-done")]
@@ -261,12 +249,8 @@ def read(text: str, sizes: Mapping[str, int]) -> tuple[Made, ...]:
             copies.append((_chain(line), made))  # the same collective again, in a fusion on its way or in its last one
         else:
             found.append(("", made))
-    return tuple(_with_pieces(made, chain, copies) for chain, made in found)
-
-
-def _with_pieces(made: Made, chain: str, copies: list[tuple[str, Made]]) -> Made:
-    more = sum(c == chain and m.kind == made.kind and m.axes == made.axes for c, m in copies) if chain else 0
-    return replace(made, pieces=1 + more)
+    known = [(chain, made.kind, made.axes) for chain, made in copies]
+    return tuple(replace(m, pieces=1 + known.count((chain, m.kind, m.axes)) * bool(chain)) for chain, m in found)
 
 
 def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
@@ -277,7 +261,7 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     moves, found = pairs(line.rest), groups(line.rest, t.devices)
     slices = range(0, prod(sizes.values()), t.devices)  # a program for several slices is written for one of them
     moves, found = ([[d + first for d in x] for first in slices for x in xs] for xs in (moves, found))
-    axes = axes_between(moves, sizes) if moves else axes_of(found, sizes)
+    axes = moving(tuple(sizes), moves, sizes) if moves else axes_of(found, sizes)
     n = _members(t, axes, found, sizes)
     sliced = False
     if kind == "AllReduce" and line.computation.startswith("all-reduce-scatter"):
@@ -292,9 +276,9 @@ def _made(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     )  # fmt: skip
 
 
-def _members(t: Text, axes: tuple[str, ...] | None, found: list[list[int]], sizes: Mapping[str, int]) -> int:
+def _members(t: Text, axes: tuple[str, ...] | None, groups: list[list[int]], sizes: Mapping[str, int]) -> int:
     """Devices that exchange with one another: along whole axes, or in the largest group, or all if none is named."""
-    return prod(sizes[a] for a in axes) if axes is not None else max(map(len, found), default=t.devices)
+    return prod(sizes[a] for a in axes) if axes is not None else max(map(len, groups), default=t.devices)
 
 
 def _source(line: Line) -> str:
@@ -314,9 +298,8 @@ def _between_slices(t: Text, line: Line, sizes: Mapping[str, int]) -> Made:
     named = re.search(r'rendezvous="[^"]*"', line.rest)[0]
     receive = next(x for x in t.inside[line.computation] if x.op == "recv" and named in x.rest)
     done = next(u for u in t.users[receive.name] if u.op == "recv-done")
-    found = [
-        sorted(g) for g in groups_between_slices(line.rest, t.devices)
-    ]  # their order is that of the torus, not of the mesh
+    # Sorted, for their order is that of the torus, not of the mesh.
+    found = [*map(sorted, groups_between_slices(line.rest, t.devices))]
     axes = axes_of(found, sizes)
     n = _members(t, axes, found, sizes)
     ins, outs = (arrays(x.type)[:1] for x in (line, receive))
@@ -355,14 +338,6 @@ def arrays(type_: str) -> tuple[Array, ...]:
         for t, dims in _ARRAY.findall(re.sub(r"\{[^{}]*\}", "", type_))
     ]
     return tuple(found) if len(found) == 1 else tuple(a for a in found if a != ("uint32", ()))
-
-
-def _bytes(some: tuple[Array, ...]) -> float:
-    return sum(prod(shape) * _bits(dtype) // 8 for dtype, shape in some)
-
-
-def _bits(dtype: str) -> int:
-    return {"bool": 8, "fp8": 8, "fp4": 4}.get(dtype) or int(re.search(r"\d+", dtype)[0])
 
 
 def _attr(line: Line, name: str) -> str:

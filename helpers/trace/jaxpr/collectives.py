@@ -5,9 +5,8 @@ Collectives that a compiler adds by itself are not there: along Auto axes nothin
 operands and results tell that an operation needs one, and `Sent.doubts` says so.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from html import escape
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import jax
@@ -16,7 +15,7 @@ import numpy as np
 from helpers import show
 from helpers.costs.sharding.collectives import KINDS, Collective
 
-from .equation_costs import COLLECTIVES, VIEWS, is_literal, nbytes, size
+from .equation_costs import COLLECTIVES, MATMULS, VIEWS, flops, is_literal, nbytes, short, size
 from .walk import Visit, walk
 
 # Operations after which an array is still the same array, for `merged`.
@@ -28,7 +27,14 @@ UNKNOWN_TRIPS = "A while loop does not say how often it runs: what it sends is c
 BRANCHES = "Branches of a cond send different things: only the one that sends most is counted."
 
 
-class Sent(tuple):
+class _Sizes(dict):
+    """Axis sizes as `Collective.wire` asks a mesh for them; any names will do."""
+
+    def size(self, names) -> int:
+        return prod(self[n] for n in names)
+
+
+class Sent(show.Table, tuple):
     """Collectives in program order: a tuple of `Collective`, printed as a table.
 
     sizes   devices along each axis of the mesh
@@ -36,11 +42,13 @@ class Sent(tuple):
     feeds   for each collective the number of the one whose result it sends on, or None
     """
 
+    head = ("kind", "axes", "each device has", "and gets", "runs", "bytes sent", "in")
+
     def __new__(
         cls, collectives: Iterable[Collective] = (), sizes: Mapping[str, int] | None = None, doubts=(), feeds=()
     ):
         self = super().__new__(cls, collectives)
-        self.sizes, self.doubts = dict(sizes or {}), tuple(doubts)
+        self.sizes, self.doubts = _Sizes(sizes or {}), tuple(doubts)
         self.feeds = tuple(feeds) or (None,) * len(self)
         return self
 
@@ -61,7 +69,7 @@ class Sent(tuple):
         out: dict[str, float] = {}
         for c in self:
             name = "".join(c.axes)
-            out[name] = out.get(name, 0) + c.wire(_Sizes(self.sizes))
+            out[name] = out.get(name, 0) + c.wire(self.sizes)
         return out
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -73,43 +81,22 @@ class Sent(tuple):
                 f"{c.dtype}{list(c.shape)}",
                 f"{c.dtype}{list(c.out)}",
                 f"{c.times:,}",
-                show.bytes(c.wire(_Sizes(self.sizes))),
+                show.bytes(c.wire(self.sizes)),
                 c.note,
             )
             for c in self
         ]
 
-    def __str__(self) -> str:
+    @property
+    def below(self) -> list[str]:
+        """What is sent in all, by axes, and the doubts."""
         if not self:
-            return "\n".join(["nothing is sent", *self.doubts])
-        table = [_HEAD, *self.rows()]
-        wide = [max(len(r[i]) for r in table) for i in range(len(_HEAD))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(r, wide)).rstrip() for r in table]
-        return "\n".join([*lines, self._total(), *self.doubts])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        if not self:
-            return f"<p>{escape(str(self))}</p>"
-        head = "".join(f'<th scope="col">{h}</th>' for h in _HEAD)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in row)}</tr>" for row in self.rows())
-        said = "".join(f"<p>{escape(s)}</p>" for s in (self._total(), *self.doubts))
-        return f'<table class="table"><tr>{head}</tr>{body}</table>{said}'
-
-    def _total(self) -> str:
+            return ["nothing is sent", *self.doubts]
         each = ", ".join(f"{show.bytes(b)} over {a}" for a, b in self.by_axis.items())
-        return f"each device sends {show.bytes(self.wire)}" + (f": {each}" if len(self.by_axis) > 1 else "")
-
-
-_HEAD = ("kind", "axes", "each device has", "and gets", "runs", "bytes sent", "in")
-
-
-class _Sizes(dict):
-    """Axis sizes as `Collective.wire` asks a mesh for them; any names will do."""
-
-    def size(self, names) -> int:
-        return prod(self[n] for n in names)
+        return [
+            f"each device sends {show.bytes(self.wire)}" + (f": {each}" if len(self.by_axis) > 1 else ""),
+            *self.doubts,
+        ]
 
 
 def sent(f: Callable, *args) -> Sent:
@@ -141,9 +128,10 @@ def read(jaxpr, around: Visit | None = None) -> Sent:
 
     around  where that jaxpr stands; leave it out for a whole program
     """
-    found, feeds, made, doubts, left = [], [], {}, {}, 0
+    record, doubts, left = Record(), {}, 0
     sizes = dict(around.axes) if around else {}
-    for v in walk(jaxpr, around, _busiest):
+    busiest = lambda branches, visit: max(branches, key=lambda branch: read(branch, visit).wire)  # noqa: E731
+    for v in walk(jaxpr, around, busiest):
         if v.name == "shard_map":
             sizes = dict(v.eqn.params["mesh"].shape)
         elif v.name == "cond":
@@ -155,16 +143,30 @@ def read(jaxpr, around: Visit | None = None) -> Sent:
         if auto := [a for a, n in sizes.items() if v.axes and n > 1 and a not in v.axes]:
             doubts[f"{' and '.join(auto)} is left to the compiler: shapes are whole along it."] = 1
         if v.name in SAME and size(v.eqn.invars[0]) == size(v.eqn.outvars[0]) and not is_literal(v.eqn.invars[0]):
-            made[v.eqn.outvars[0]] = made.get(v.eqn.invars[0])
+            record.same(v.eqn.invars[0], v.eqn.outvars[0])
         for c, here, there in _collectives(v, sizes):
-            feeds.append(None if is_literal(here) else made.get(here))
-            made[there] = len(found)
-            found.append(c)
+            record.add(c, None if is_literal(here) else here, there)
             doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
     if left:
         leave = "operation leaves" if left == 1 else "operations leave"
         doubts[f"{left:,} {leave} what is sent along Explicit axes to the compiler: trace.made shows it."] = 1
-    return Sent(found, sizes, doubts, feeds)
+    return Sent(record.collectives, sizes, doubts, record.feeds)
+
+
+class Record:
+    """Collectives in program order, and which of them sends on the result of which."""
+
+    def __init__(self):
+        self.collectives, self.feeds, self._made_by = [], [], {}
+
+    def add(self, collective: Collective, operand, result) -> None:
+        self.feeds.append(self._made_by.get(operand))
+        self._made_by[result] = len(self.collectives)
+        self.collectives.append(collective)
+
+    def same(self, before, after) -> None:
+        """The second variable is the first in another shape."""
+        self._made_by[after] = self._made_by.get(before)
 
 
 def leaves_to_compiler(eqn) -> bool:
@@ -191,22 +193,65 @@ def _sharded(aval) -> set[tuple[str, int | None]]:
     return {(a, d) for a, d in cut if mesh.shape.get(a, 1) > 1}
 
 
-def largest_result(jaxpr) -> float:
-    """Bytes of the largest array that one equation of the program makes on one device (inside `shard_map`)."""
-    return max((nbytes(x) for v in walk(jaxpr) if v.axes and not v.opens for x in v.eqn.outvars), default=0)
+@dataclass(frozen=True)
+class DeviceProgram:
+    """What one device of a sharded program does.
+
+    sent     its collectives
+    far      how many places its farthest permute goes, along the rings of the mesh
+    made     shape and type of every array that its operations make, in program order; numbers without dimensions are left out
+    largest  bytes of the largest of them
+    flops    of its products; None if a loop around one does not say how often it runs
+    """
+
+    sent: Sent
+    far: int
+    made: list[tuple[tuple[int, ...], str]]
+    largest: float
+    flops: float | None
 
 
-def results(jaxpr) -> list[tuple[tuple[int, ...], str]]:
-    """Shape and type of every array with dimensions that the equations of a program make on one device, in program order."""
-    made = [x.aval for v in walk(jaxpr) if v.axes and not v.opens for x in v.eqn.outvars]
-    return [(tuple(a.shape), short(a.dtype)) for a in made if getattr(a, "shape", ()) and hasattr(a, "dtype")]
+def device_program(jaxpr) -> DeviceProgram:
+    """What a jaxpr has one device do, inside `shard_map`."""
+    visits = [v for v in walk(jaxpr) if not v.opens]
+    results = [x for v in visits if v.axes for x in v.eqn.outvars]
+    permutes = [v for v in visits if v.name == "ppermute" and v.axes]
+    far = (hops(v.eqn.params["perm"], [v.axes[a] for a in _axes(v.eqn)]) for v in permutes)
+    products = [v for v in visits if v.name in MATMULS]
+    endless = any("while x?" in v.path for v in products)
+    return DeviceProgram(
+        sent=read(jaxpr),
+        far=max(far, default=0),
+        made=[
+            (tuple(x.aval.shape), short(x.aval.dtype))
+            for x in results
+            if getattr(x.aval, "shape", ()) and hasattr(x.aval, "dtype")
+        ],
+        largest=max(map(nbytes, results), default=0),
+        flops=None if endless else sum(v.loops * flops(v.eqn) for v in products),
+    )
+
+
+def hops(pairs, shape: Sequence[int]) -> int:
+    """How many places a permute's farthest pair goes, along the rings of a mesh of this shape.
+
+    >>> hops([(0, 3), (0, 5)], (4, 2))               # one and one; two and one
+    3
+    """
+    source, target = (np.stack(np.unravel_index(end, shape)) for end in np.reshape(pairs, (-1, 2)).astype(int).T)
+    ahead = (target - source) % np.reshape(shape, (-1, 1))
+    return int(np.minimum(ahead, np.reshape(shape, (-1, 1)) - ahead).sum(0).max(initial=0))
+
+
+def _axes(eqn) -> tuple[str, ...]:
+    """The mesh axes that a collective names."""
+    axes = eqn.params.get("axis_name", eqn.params.get("axes", ()))
+    return tuple(a for a in ((axes,) if isinstance(axes, str) else axes or ()) if isinstance(a, str))
 
 
 def _collectives(v: Visit, sizes: Mapping[str, int]):
     """(collective, operand, result) for each array that one equation sends."""
-    p, kind = v.eqn.params, COLLECTIVES.get(v.name)
-    axes = p.get("axis_name", p.get("axes", ()))
-    axes = tuple(a for a in ((axes,) if isinstance(axes, str) else axes or ()) if isinstance(a, str)) if v.axes else ()
+    p, kind, axes = v.eqn.params, COLLECTIVES.get(v.name), _axes(v.eqn) if v.axes else ()
     if kind is None:
         if axes and v.name not in VIEWS:
             raise ValueError(f"{v.name} is none of {', '.join(KINDS)}: write the program with those")
@@ -247,6 +292,17 @@ def moving(axes: tuple[str, ...], pairs, sizes: Mapping[str, int]) -> tuple[str,
     return tuple(a for a in sizes if a in moved)
 
 
+def groups_along(axes: Sequence[str], sizes: Mapping[str, int]) -> list[list[int]]:
+    """Numbers of the devices that differ in nothing but their places along these axes, the last of them fastest.
+
+    >>> groups_along(("X",), {"X": 2, "Y": 2}), groups_along(("Y", "X"), {"X": 2, "Y": 2})
+    ([[0, 2], [1, 3]], [[0, 2, 1, 3]])
+    """
+    names, ids = list(sizes), np.arange(prod(sizes.values())).reshape(list(sizes.values()))
+    order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
+    return ids.transpose(order).reshape(-1, prod(sizes[a] for a in axes)).tolist()
+
+
 def possible(pairs, devices: int) -> None:
     """ValueError if a permutation of so many devices is none: each of them sends to one and receives from one at most.
 
@@ -271,22 +327,8 @@ def possible(pairs, devices: int) -> None:
         target[s], source[t] = t, s
 
 
-def short(dtype) -> str:
-    """A type's name as costs have it: bf16, f32, int8, fp8."""
-    name = np.dtype(dtype).name if not str(dtype).startswith("key") else str(dtype)
-    for long, brief in (("bfloat", "bf"), ("float8", "fp8"), ("float4", "fp4"), ("float", "f")):
-        if name.startswith(long):
-            return brief if brief.startswith("fp") else name.replace(long, brief)
-    return name
-
-
-def _with_one(shape: tuple[int, ...], at: int) -> tuple[int, ...]:
-    return (*shape[:at], 1, *shape[at:])
-
-
-def _busiest(branches, here: Visit):
-    """The branch of a cond that sends most; the first of equals."""
-    return max(branches, key=lambda b: read(b, here).wire)
+def _with_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], 1, *shape[axis:])
 
 
 def merged(collectives: Iterable[Collective]) -> Sent:

@@ -14,6 +14,7 @@ Bytes
 An equation that no rule knows costs 0 and is reported by name, never silently.
 """
 
+import re
 from math import prod
 
 import jax.numpy as jnp
@@ -49,7 +50,7 @@ def known(eqn) -> bool:
     name = eqn.primitive.name
     if any(_kind(v) == "c" for v in (*eqn.invars, *eqn.outvars)):
         return name in VIEWS | TAKES | PUTS | MOVES
-    return name in KNOWN or name in _FLOPS
+    return name in KNOWN
 
 
 def flops(eqn) -> int:
@@ -65,7 +66,9 @@ def flops(eqn) -> int:
     if name in ARITHMETIC or name in TRANSCENDENTAL:
         return out
     if name in REDUCTIONS:
-        return size(eqn.invars[0]) - (out if name.startswith("reduce") else _lanes(eqn))
+        if not name.startswith("reduce"):  # a running sum, one for each place but those along its axis
+            out = size(eqn.invars[0]) // max(1, eqn.invars[0].aval.shape[eqn.params["axis"]])
+        return size(eqn.invars[0]) - out
     if name in WINDOWS:
         return out * (prod(eqn.params["window_dimensions"]) - 1)
     if name in ACCUMULATES:
@@ -164,6 +167,25 @@ def _bits(dtype) -> int:
     return dtype.itemsize * 8  # bool, complex, random keys
 
 
+def short(dtype) -> str:
+    """A type's name as costs have it: bf16, f32, int8, fp8."""
+    name = np.dtype(dtype).name if not str(dtype).startswith("key") else str(dtype)
+    for long, brief in (("bfloat", "bf"), ("float8", "fp8"), ("float4", "fp4"), ("float", "f")):
+        if name.startswith(long):
+            return brief if brief.startswith("fp") else name.replace(long, brief)
+    return name
+
+
+def array_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    """Bytes of an array, by the name of its type as `short` has it; 4-bit types are packed.
+
+    >>> array_bytes("bf16", (4, 8)), array_bytes("int4", (3,)), array_bytes("bool", (3,))
+    (64, 2, 3)
+    """
+    bits = 8 if dtype == "bool" else int(re.search(r"\d+", dtype)[0])
+    return -(-prod(shape) * bits // 8)
+
+
 def _kind(v) -> str:
     """'f', 'c' or another letter for the number type of a variable."""
     dtype = getattr(v.aval, "dtype", None)
@@ -172,11 +194,11 @@ def _kind(v) -> str:
     return next((k for k, t in (("f", jnp.floating), ("c", jnp.complexfloating)) if jnp.issubdtype(dtype, t)), "i")
 
 
-def _lanes(eqn) -> int:
-    """Independent running sums of a cumsum: everything but its axis."""
-    return size(eqn.invars[0]) // max(1, eqn.invars[0].aval.shape[eqn.params["axis"]])
-
-
+LONG = {
+    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
+    "fp8": "float8_e4m3fn", "fp4": "float4_e2m1fn",
+}  # fmt: skip
+"""JAX's names of types whose names `costs` shortens; others have the same."""
 MATMULS = frozenset(["dot_general", "ragged_dot_general", "conv_general_dilated"])
 _FLOPS = {
     "dot_general": dot_flops,
@@ -199,17 +221,8 @@ COLLECTIVES = {
     name: "AllReduce"
     for name in "psum psum2 psum_invariant unreduced_psum pmax pmin unreduced_pmax unreduced_pmin".split()
 }
-KNOWN = (
-    ARITHMETIC
-    | TRANSCENDENTAL
-    | REDUCTIONS
-    | WINDOWS
-    | VIEWS
-    | TAKES
-    | PUTS
-    | ACCUMULATES
-    | MOVES
-    | frozenset(COLLECTIVES)
+KNOWN = frozenset().union(
+    ARITHMETIC, TRANSCENDENTAL, REDUCTIONS, WINDOWS, VIEWS, TAKES, PUTS, ACCUMULATES, MOVES, COLLECTIVES, _FLOPS
 )
 
 

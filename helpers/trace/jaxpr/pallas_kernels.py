@@ -78,9 +78,9 @@ def _kernel(eqn, known) -> Kernel:
     grid, n = tuple(int(n) for n in mapping.grid), mapping.num_index_operands
     points, early = list(product(*map(range, grid))), [None if a is None else np.asarray(a) for a in known[:n]]
     moved = [sum(_blocks(spec, points, early)) for spec in mapping.block_mappings]
-    refs = body.invars[n : n + mapping.num_inputs]
-    runs = [_Run(point, grid, refs, dict(zip(body.invars, early))).go(body) for point in points]
-    total = lambda what: sum(getattr(r, what) for r in runs)  # noqa: E731
+    operands = [*early, *[SLOW] * mapping.num_inputs]
+    runs = [_Run(point, grid, dict(zip(body.invars, operands))).go(body) for point in points]
+    total = lambda name: sum(getattr(r, name) for r in runs)  # noqa: E731
     looked = tuple(r.looked for r in runs)
     ins, outs = tuple(moved[: mapping.num_inputs]), tuple(moved[mapping.num_inputs :])
     return Kernel(grid, ins, outs, total("loaded"), looked, total("products"), total("flops"), total("unknown"))
@@ -106,11 +106,9 @@ def _blocks(spec, points, early) -> Iterator[int]:
 def _scalars(closed, point, early):
     """Values of a jaxpr of whole numbers: an index map, of a place in the grid and of arrays that are there before."""
     jaxpr = open_jaxpr(closed)
-    run = _Run(point, (), (), dict(zip(jaxpr.invars[len(point) :], early)))
-    run.values.update(zip(jaxpr.invars, point))
-    run.values.update(zip(jaxpr.constvars, map(_number, getattr(closed, "consts", ()))))
-    run.go(jaxpr)
-    out = [run.value(v) for v in jaxpr.outvars]
+    constants = zip(jaxpr.constvars, map(_number, getattr(closed, "consts", ())))
+    run = _Run(point, (), dict(zip(jaxpr.invars, (*point, *early))) | dict(constants)).go(jaxpr)
+    out = [run.number(v) for v in jaxpr.outvars]
     if None in out:
         raise ValueError(
             "an index map is read unrun if it is arithmetic with the grid's places and with constants only"
@@ -118,31 +116,41 @@ def _scalars(closed, point, early):
     return out
 
 
-class _Run:
-    """One program of the grid: known whole numbers by variable, and what was counted.
+SLOW = object()  # what is known of an operand: that it lies in slow memory
 
-    refs    operands in slow memory
-    arrays  those that are known, by variable
+
+class _Run:
+    """One program of the grid, and what was counted.
+
+    known  by variable: a whole number, an array that is there before the kernel, `SLOW`, or None
     """
 
-    def __init__(self, point, grid, refs, arrays):
-        self.point, self.grid, self.refs, self.arrays, self.values = point, grid, set(refs), arrays, {}
+    def __init__(self, point, grid, known: dict):
+        self.point, self.grid, self.known = point, grid, known
         self.loaded = self.looked = self.products = self.flops = self.unknown = 0
 
     def value(self, v):
-        return _number(v.val) if is_literal(v) else self.values.get(v)
+        return _number(v.val) if is_literal(v) else self.known.get(v)
+
+    def number(self, v) -> int | None:
+        x = self.value(v)
+        return x if isinstance(x, int) else None
+
+    def bind(self, inside, outside) -> None:
+        """Let variables stand for what others stand for now."""
+        self.known.update(zip(inside, [self.value(v) for v in outside]))
 
     def go(self, jaxpr) -> "_Run":
         """Walk a straight piece; a piece with products of its own counts as one block looked at."""
         had = False
         for eqn in open_jaxpr(jaxpr).eqns:
-            name = eqn.primitive.name
+            name, result = eqn.primitive.name, eqn.outvars[0] if eqn.outvars else None
             if name == "program_id":
-                self.values[eqn.outvars[0]] = self.point[eqn.params["axis"]]
+                self.known[result] = self.point[eqn.params["axis"]]
             elif name == "num_programs":
-                self.values[eqn.outvars[0]] = self.grid[eqn.params["axis"]]
+                self.known[result] = self.grid[eqn.params["axis"]]
             elif name in CALLS:
-                had |= self.call(eqn.params[CALLS[name]], eqn.invars, eqn.outvars)
+                had |= self.call(eqn)
             elif name == "cond":
                 self.branch(eqn)
             elif name == "scan":
@@ -150,84 +158,67 @@ class _Run:
             elif name == "while":
                 self.loop(eqn)
             elif name in ("get", "masked_load"):
-                self.loaded += nbytes(eqn.outvars[0]) if eqn.invars[0] in self.refs else 0
-                self.values[eqn.outvars[0]] = self.element(eqn) if name == "get" else None
+                self.loaded += nbytes(result) if self.value(eqn.invars[0]) is SLOW else 0
+                self.known[result] = self.element(eqn) if name == "get" else None
             elif name == "dot_general":
                 had, self.products, self.flops = True, self.products + 1, self.flops + flops(eqn)
-            elif eqn.outvars and eqn.outvars[0].aval.shape == ():
-                known = [self.value(v) for v in eqn.invars]
-                ready = name in _RULES and None not in known
-                self.values[eqn.outvars[0]] = _RULES[name](*known) if ready else None
+            elif result is not None and result.aval.shape == ():
+                numbers = [self.number(v) for v in eqn.invars]
+                self.known[result] = _RULES[name](*numbers) if name in _RULES and None not in numbers else None
         self.looked += had
         return self
 
-    def element(self, eqn):
+    def element(self, eqn) -> int | None:
         """The number that a known array has at a known place."""
-        array = self.arrays.get(eqn.invars[0])
+        array = self.value(eqn.invars[0])
         at = jax.tree.unflatten(eqn.params["tree"], eqn.invars[1:])
-        if array is None or len(at) != 1 or eqn.outvars[0].aval.shape != ():
+        if not isinstance(array, np.ndarray) or len(at) != 1 or eqn.outvars[0].aval.shape != ():
             return None
-        places = [i if isinstance(i, int) else self.value(i) for i in at[0].indices]
+        places = [i if isinstance(i, int) else self.number(i) for i in at[0].indices]
         return None if None in places else _number(array[tuple(places)])
 
-    def call(self, inner, outside, outvars) -> bool:
+    def call(self, eqn) -> bool:
         """A function called once: its products belong to the piece around it."""
-        inner, before, looked = open_jaxpr(inner), self.products, self.looked
-        self.bind(inner.invars, outside)
+        inner, products, looked = open_jaxpr(eqn.params[CALLS[eqn.primitive.name]]), self.products, self.looked
+        self.bind(inner.invars, eqn.invars)
         self.go(inner)
-        own = self.products > before and self.looked == looked + 1
+        own = self.products > products and self.looked == looked + 1
         self.looked -= own
-        self.give(inner.outvars, outvars)
+        self.bind(eqn.outvars, inner.outvars)
         return own
 
-    def bind(self, inside, outside) -> None:
-        for v, o in zip(inside, outside):
-            self.values[v] = self.value(o)
-            if not is_literal(o):
-                self.arrays[v] = self.arrays.get(o)
-                (self.refs.add if o in self.refs else self.refs.discard)(v)
-
-    def give(self, inside, outside) -> None:
-        self.values.update({o: self.value(v) for v, o in zip(inside, outside)})
-
     def branch(self, eqn) -> None:
-        which, branches = self.value(eqn.invars[0]), eqn.params["branches"]
+        which, branches = self.number(eqn.invars[0]), eqn.params["branches"]
         self.unknown += which is None
         taken = open_jaxpr(largest(branches) if which is None else branches[max(0, min(int(which), len(branches) - 1))])
         self.bind(taken.invars, eqn.invars[1:])
         self.go(taken)
-        self.give(taken.outvars, eqn.outvars)
+        self.bind(eqn.outvars, taken.outvars)
 
     def scan(self, eqn) -> None:
         body, (first, carried) = open_jaxpr(eqn.params["jaxpr"]), scan_counts(eqn)
         self.bind(body.invars[: first + carried], eqn.invars)
         for _ in range(eqn.params["length"]):
-            self.values.update(dict.fromkeys(body.invars[first + carried :]))
+            self.known.update(dict.fromkeys(body.invars[first + carried :]))
             self.go(body)
-            self.again(body.invars[first : first + carried], body.outvars[:carried])
-        self.values.update({o: self.values.get(v) for v, o in zip(body.invars[first:], eqn.outvars[:carried])})
+            self.bind(body.invars[first : first + carried], body.outvars)
+        self.bind(eqn.outvars[:carried], body.invars[first:])
 
     def loop(self, eqn) -> None:
         test, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
         n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         self.bind(test.invars[:n], eqn.invars)
         self.bind(body.invars, eqn.invars[n:])
-        while True:
-            self.values.update({t: self.values.get(v) for v, t in zip(body.invars[m:], test.invars[n:])})
+        more = True
+        while more:
+            self.bind(test.invars[n:], body.invars[m:])
             self.go(test)
-            more = self.value(test.outvars[0])
+            more = self.number(test.outvars[0])
             self.unknown += more is None
-            if more is False or more == 0:
-                break
-            self.go(body)
-            self.again(body.invars[m:], body.outvars)
-            if more is None:
-                break
-        self.values.update({o: self.values.get(v) for v, o in zip(body.invars[m:], eqn.outvars)})
-
-    def again(self, carried, outs) -> None:
-        """What a trip leaves becomes what the next one begins with."""
-        self.values.update(zip(carried, [self.value(v) for v in outs]))
+            if more or more is None:
+                self.go(body)
+                self.bind(body.invars[m:], body.outvars)
+        self.bind(eqn.outvars, body.invars[m:])
 
 
 def _number(x):
@@ -253,6 +244,6 @@ _RULES = _SAME | {
     "max": max, "min": min, "clamp": lambda low, a, high: min(max(a, low), high),
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
-    "not": lambda a: not a if isinstance(a, bool) else ~a, "select_n": lambda which, *of: of[int(which)],
+    "not": lambda a: not a if isinstance(a, bool) else ~a, "select_n": lambda which, *cases: cases[int(which)],
     "shift_right_logical": lambda a, b: a >> b, "shift_left": lambda a, b: a << b,
 }  # fmt: skip

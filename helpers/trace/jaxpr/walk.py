@@ -1,14 +1,18 @@
-"""One walk over a jaxpr, through everything that contains another jaxpr.
+"""One walk over a jaxpr, through everything that contains another jaxpr, and the FLOPs and bytes of a program.
 
 All that is counted about a program is a sum over this walk, so each quantity is one function of one equation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from .equation_costs import flops, is_literal
+import jax
+
+from helpers import show
+
+from .equation_costs import MATMULS, TRANSCENDENTAL, bytes_moved, flops, is_literal, known, nbytes
 
 # Primitives that run the one jaxpr they hold exactly once, and the parameter that holds it.
 CALLS = {
@@ -57,6 +61,17 @@ class Visit:
         """How often it runs in all: loops times devices."""
         return self.loops * self.devices
 
+    def inside(self, label: str, loops: int = 1, axes: Mapping[str, int] | None = None) -> "Visit":
+        """Where the equations stand that this one contains."""
+        axes = axes or {}
+        return replace(
+            self,
+            loops=self.loops * loops,
+            devices=self.devices * prod(axes.values()),
+            axes={**self.axes, **axes},
+            path=(*self.path, label),
+        )
+
 
 def walk(jaxpr, around: Visit | None = None, choose: Callable | None = None) -> Iterator[Visit]:
     """Every equation that the program needs, with its multipliers; containers before their contents.
@@ -69,46 +84,29 @@ def walk(jaxpr, around: Visit | None = None, choose: Callable | None = None) -> 
     """
     around, choose = around or Visit(None), choose or largest
     for eqn in needed(open_jaxpr(jaxpr)):
-        here = replace(around, eqn=eqn, opens=False, trips=1)
-        name = here.name
-        if name in CALLS:
-            yield replace(here, opens=True)
-            label = f"{name} {eqn.params['name']}" if eqn.params.get("name") else name
-            yield from walk(eqn.params[CALLS[name]], _inside(here, label), choose)
-        elif name == "scan":
-            n = eqn.params["length"]
-            yield replace(here, opens=True, trips=n)
-            yield from walk(eqn.params["jaxpr"], _inside(here, f"scan x{n}", loops=n), choose)
-        elif name == "while":
-            yield from _while(here, choose)
-        elif name == "cond":
-            yield replace(here, opens=True)
-            yield from walk(choose(eqn.params["branches"], here), _inside(here, "cond"), choose)
-        elif name == "shard_map":
-            yield replace(here, opens=True)
-            yield from walk(eqn.params["jaxpr"], _inside(here, "shard_map", axes=manual_axes(eqn)), choose)
-        else:
-            yield here
+        visit = replace(around, eqn=eqn, opens=False, trips=trips_of(eqn))
+        contents = list(_contents(visit, choose))
+        yield replace(visit, opens=bool(contents))
+        for inner, inside in contents:
+            yield from walk(inner, inside, choose)
 
 
-def _inside(here: Visit, label: str, loops: int = 1, axes: dict[str, int] | None = None) -> Visit:
-    axes = axes or {}
-    return replace(
-        here,
-        loops=here.loops * loops,
-        devices=here.devices * prod(axes.values()),
-        axes={**here.axes, **axes},
-        path=(*here.path, label),
-    )
-
-
-def _while(here: Visit, choose: Callable) -> Iterator[Visit]:
-    eqn, n = here.eqn, while_trips(here.eqn)
-    yield replace(here, opens=True, trips=n)
-    label = "while x?" if n is None else f"while x{n}"
-    tests = 1 if n is None else n + 1
-    yield from walk(eqn.params["cond_jaxpr"], _inside(here, label, loops=tests), choose)
-    yield from walk(eqn.params["body_jaxpr"], _inside(here, label, loops=1 if n is None else n), choose)
+def _contents(visit: Visit, choose: Callable) -> Iterator[tuple]:
+    """The jaxprs that an equation runs, each with where it stands then."""
+    params, name, n = visit.eqn.params, visit.name, visit.trips
+    if name in CALLS:
+        yield params[CALLS[name]], visit.inside(f"{name} {params['name']}" if params.get("name") else name)
+    elif name == "scan":
+        yield params["jaxpr"], visit.inside(f"scan x{n}", loops=n)
+    elif name == "while":
+        tests, runs = (1, 1) if n is None else (n + 1, n)
+        label = f"while x{'?' if n is None else n}"
+        yield params["cond_jaxpr"], visit.inside(label, loops=tests)
+        yield params["body_jaxpr"], visit.inside(label, loops=runs)
+    elif name == "cond":
+        yield choose(params["branches"], visit), visit.inside("cond")
+    elif name == "shard_map":
+        yield params["jaxpr"], visit.inside("shard_map", axes=manual_axes(visit.eqn))
 
 
 def open_jaxpr(jaxpr):
@@ -138,7 +136,7 @@ def manual_axes(eqn) -> dict[str, int]:
     return {a: mesh.shape[a] for a in mesh.axis_names if a in names}
 
 
-def largest(branches, here: Visit | None = None):
+def largest(branches, visit: Visit | None = None):
     """The branch of a `cond` with the most FLOPs; the first of equals."""
     return max(branches, key=lambda b: sum(v.times * flops(v.eqn) for v in walk(b) if not v.opens))
 
@@ -154,12 +152,24 @@ def scan_counts(eqn) -> tuple[int, int]:
     return alike(body.invars, eqn.invars) - carried, carried
 
 
-def while_trips(eqn) -> int | None:
-    """How often a `while` runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
+def trips_of(eqn) -> int | None:
+    """How often an equation runs what it contains: 1 for what is no loop; None if a `while` does not say."""
+    if eqn.primitive.name != "while":
+        return eqn.params["length"] if eqn.primitive.name == "scan" else 1
     test, body = open_jaxpr(eqn.params["cond_jaxpr"]), open_jaxpr(eqn.params["body_jaxpr"])
     if len(test.eqns) != 1 or test.eqns[0].primitive.name != "lt" or any(has_effect(e) for e in body.eqns):
         return None
-    counter, limit = (_carried(v, eqn) for v in test.eqns[0].invars)
+    return counted_trips(*(_carried(v, eqn) for v in test.eqns[0].invars))
+
+
+def counted_trips(counter: tuple[int, int] | None, limit: tuple[int, int] | None) -> int | None:
+    """How often a loop runs that only counts up, while counter < limit; None if the program does not say.
+
+    counter, limit  (first value, change on each trip), whole numbers that stand in the program; None for anything else
+
+    >>> counted_trips((0, 2), (7, 0)), counted_trips((0, 0), (7, 0)), counted_trips((0, 2), None)
+    (4, None, None)
+    """
     if counter is None or limit is None or counter[1] <= 0 or limit[1] != 0:
         return None
     return max(0, -((counter[0] - limit[0]) // counter[1]))
@@ -187,3 +197,136 @@ def _carried(v, eqn) -> tuple[int, int] | None:
 def _whole(v) -> int | None:
     """The number, if it is a whole one and written into the program."""
     return int(v.val) if is_literal(v) and v.aval.dtype.kind in "iu" else None
+
+
+# -- FLOPs and bytes of a program
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One kind of operation: how often it runs, its FLOPs and its unfused bytes, all runs and devices together."""
+
+    count: int
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a program does, over all its loop trips and all devices of its `shard_map`s.
+
+    flops            all of them, by the conventions of `trace.jaxpr.equation_costs`
+    matmul_flops     those of matrix multiplications and convolutions
+    transcendentals  those that are exp, log, tanh ...; `flops` includes them
+    bytes            unfused: every equation reads its operands from memory and writes its results there (an upper bound)
+    io_bytes         fused: the arguments, closed-over arrays and results of the whole program, once each; what a
+                     roofline's matmul formula uses. A lower bound, unless the program only looks into a part of an argument
+    devices          how many devices the widest `shard_map` runs on; 1 without one
+    by_primitive     a Tally for each primitive, most FLOPs first
+    unknown          primitives that no rule knows, counted as 0 FLOPs, and how often they run
+    unknown_trips    True if a `while` does not say how often it runs; its body is counted once
+    branches         True if there is a `cond`; its branch with the most FLOPs is counted
+    """
+
+    flops: int
+    matmul_flops: int
+    transcendentals: int
+    bytes: int
+    io_bytes: int
+    devices: int
+    by_primitive: dict[str, Tally]
+    unknown: dict[str, int]
+    unknown_trips: bool
+    branches: bool
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte if everything is fused: `flops / io_bytes`, the highest that the program can reach."""
+        return self.flops / self.io_bytes if self.io_bytes else float("inf")
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """One sentence for each thing that makes these numbers less than exact; empty if nothing does."""
+        out = []
+        if self.unknown:
+            out.append(f"No rule knows {', '.join(self.unknown)}: counted as 0 FLOPs.")
+        if self.unknown_trips:
+            out.append("A while loop does not say how often it runs: its body is counted once.")
+        if self.branches:
+            out.append("Of each cond, only the branch with the most FLOPs is counted.")
+        return tuple(out)
+
+    def __str__(self) -> str:
+        rows = [("", "runs", "FLOPs", "bytes, unfused")]
+        rows += [(k, f"{t.count:,}", f"{t.flops:,}", f"{t.bytes:,}") for k, t in self.by_primitive.items()]
+        rows += [("total", "", f"{self.flops:,}", f"{self.bytes:,}"), ("in and out only", "", "", f"{self.io_bytes:,}")]
+        return "\n".join([*show.columns(rows, right=True), *self.doubts])
+
+
+def count(f: Callable, *args) -> Count:
+    """FLOPs and bytes of `f(*args)`, without running it.
+
+    args  arrays or `jax.ShapeDtypeStruct`s (or trees of them): only shapes and types matter
+
+    Shapes inside `shard_map` are those of one device, so what stands there is multiplied by the number of devices:
+    every figure is for the whole program on all devices. Work whose result nobody uses is left out.
+
+    >>> import jax, jax.numpy as jnp
+    >>> x, w = (jax.ShapeDtypeStruct(s, jnp.bfloat16) for s in ((8, 512), (512, 1024)))
+    >>> c = count(jnp.matmul, x, w)
+    >>> c.flops == 2 * 8 * 512 * 1024, c.io_bytes == 2 * (8 * 512 + 512 * 1024 + 8 * 1024)
+    (True, True)
+    """
+    closed = jax.make_jaxpr(f)(*args)
+    tallies, unknown, devices, unknown_trips, branches = {}, {}, 1, False, False
+    for v in walk(closed):
+        devices = max(devices, v.devices)
+        if v.opens:
+            unknown_trips |= v.trips is None
+            branches |= v.name == "cond"
+            continue
+        if not known(v.eqn):
+            unknown[v.name] = unknown.get(v.name, 0) + v.times
+        old = tallies.get(v.name, Tally(0, 0, 0))
+        does, moves = flops(v.eqn), bytes_moved(v.eqn)
+        tallies[v.name] = Tally(old.count + v.times, old.flops + v.times * does, old.bytes + v.times * moves)
+    tallies = dict(sorted(tallies.items(), key=lambda kv: (-kv[1].flops, -kv[1].bytes, kv[0])))
+    total = lambda names: sum(t.flops for k, t in tallies.items() if k in names)  # noqa: E731
+    return Count(
+        flops=total(tallies),
+        matmul_flops=total(MATMULS),
+        transcendentals=total(TRANSCENDENTAL),
+        bytes=sum(t.bytes for t in tallies.values()),
+        io_bytes=io_bytes(closed),
+        devices=devices,
+        by_primitive=tallies,
+        unknown=unknown,
+        unknown_trips=unknown_trips,
+        branches=branches,
+    )
+
+
+def io_bytes(closed) -> int:
+    """Bytes of a program's arguments, closed-over arrays and results, each once.
+
+    Arguments that the program never looks at are not moved.
+    """
+    jaxpr = open_jaxpr(closed)
+    used = {v for e in jaxpr.eqns for v in e.invars if not is_literal(v)}
+    used |= {v for v in jaxpr.outvars if not is_literal(v)}
+    constants = {id(c): c for c in _constants(closed)}
+    return (
+        sum(nbytes(v) for v in jaxpr.invars if v in used)
+        + sum(getattr(c, "nbytes", 0) for c in constants.values())
+        + sum(nbytes(v) for v in jaxpr.outvars)
+    )
+
+
+def _constants(jaxpr):
+    """Arrays that a program closes over, at every level; a function under `jit` keeps its own."""
+    yield from getattr(jaxpr, "consts", ())
+    for eqn in open_jaxpr(jaxpr).eqns:
+        for p in eqn.params.values():
+            for inner in p if isinstance(p, (tuple, list)) else [p]:
+                if hasattr(open_jaxpr(inner), "eqns"):
+                    yield from _constants(inner)

@@ -10,20 +10,31 @@ Kinds, shapes, types and orders of axes are kept, bf16 and 4-bit types too. pbro
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import permutations
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from jax._src.interpreters.mlir import make_ir_context  # there is no public way to a context that knows JAX's dialects
 from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
 
 from helpers.costs.sharding.collectives import Collective
-from helpers.trace.jaxpr.collectives import BRANCHES, UNKNOWN_TRIPS, Sent, moving, within
+from helpers.trace.jaxpr.collectives import (
+    BRANCHES,
+    UNKNOWN_TRIPS,
+    DeviceProgram,
+    Record,
+    Sent,
+    hops,
+    moving,
+    within,
+)
+from helpers.trace.jaxpr.equation_costs import array_bytes
+from helpers.trace.jaxpr.walk import counted_trips
 
-from . import blocks
+from .replica_groups import group_axes, named_axes
 
 KINDS = {
     "stablehlo.all_gather": "AllGather",
@@ -32,6 +43,8 @@ KINDS = {
     "stablehlo.all_to_all": "AllToAll",
     "stablehlo.collective_permute": "Permute",
 }
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+LONGEST = 64  # trips of a loop that `permutes_before_products` follows: rings are shorter
 SAME = frozenset("stablehlo.reshape stablehlo.transpose stablehlo.broadcast_in_dim sdy.sharding_constraint".split())
 
 
@@ -51,54 +64,77 @@ def sent_by(exported, mesh) -> Sent:
         return reader.sent(reader.visits())
 
 
-@dataclass(frozen=True)
-class Told:
-    """What `told_by` reads.
+def device_program(exported, mesh) -> DeviceProgram:
+    """What a program that was made for the mesh has one device do, read in one walk where it has no branches.
 
-    sent     its collectives, as `sent_by` lists them
-    far      how many places its farthest permute goes, along the rings of the mesh
-    made     shape and type of every array that its operations make on one device, in program order; numbers without dimensions
-             are left out, and constants come last: `jax.jit` and `jax.export` put them in other places
-    largest  bytes of the largest array that one operation makes on one device (inside `shard_map`)
-    flops    of its products on one device; None if a loop around one does not say how often it runs
+    Constants come last among its arrays: `jax.jit` and `jax.export` put them in other places.
     """
-
-    sent: Sent
-    far: int
-    made: list[tuple[tuple[int, ...], str]]
-    largest: float
-    flops: int | None
-
-
-def told_by(exported, mesh) -> Told:
-    """Sends, results and sizes of a program that was made for the mesh, read in one walk where it has no branches."""
     sizes = axis_sizes(mesh)
     if hasattr(exported, "told"):  # it was read in another process
         return exported.told(sizes)
     with opened(exported) as module:
         reader = _Reader(module, sizes)
         visits = list(reader.visits())
-        every = _Reader(module, {}).visits() if any("cond" in v.path for v in visits) else visits  # all branches
+        every = list(reader.visits(lambda branches, _: branches)) if any("cond" in v.path for v in visits) else visits
         results = [r for v in every if v.manual for r in v.op.results]
-        largest = max((_nbytes(r.type) for r in results), default=0)
-        far, flops = _farthest(visits, tuple(sizes.values())), blocks.matmul_flops(module)
-        return Told(reader.sent(visits), far, _made(results), largest, flops)
+        results.sort(key=lambda r: owner(r).name == "stablehlo.constant")
+        permutes = [v.op for v in visits if v.op.name == "stablehlo.collective_permute"]
+        rings = tuple(sizes.values())
+        return DeviceProgram(
+            sent=reader.sent(visits),
+            far=max((hops(np.array(op.attributes["source_target_pairs"]), rings) for op in permutes), default=0),
+            made=[(shape(r.type), _dtype(r.type)) for r in results if _nbytes(r.type) and shape(r.type)],
+            largest=max((_nbytes(r.type) for r in results), default=0),
+            flops=None if (total := _flops(reader.visits(reader.longest))) == inf else total,
+        )
 
 
-def _farthest(visits, shape: tuple[int, ...]) -> int:
-    far = 0
-    for v in visits:
-        if v.op.name == "stablehlo.collective_permute":
-            for pair in np.array(v.op.attributes["source_target_pairs"]):
-                start, end = (np.unravel_index(place, shape) for place in pair)
-                far = max(far, sum(min((e - s) % n, (s - e) % n) for s, e, n in zip(start, end, shape)))
-    return int(far)
+def permutes_before_products(exported) -> list[int]:
+    """For each run of a product, how many permutes in sequence it waits for, on the longest way to it.
+
+    A product that takes what has just arrived waits for so many hops; 0 is one that waits for nothing.
+    """
+    if hasattr(exported, "permutes_before_products"):  # it was read in another process
+        return exported.permutes_before_products()
+    with opened(exported) as module:
+        follower = _Follower(functions(module))
+        main = follower.functions["main"]
+        follower.block(main, [0] * len(main.arguments), {})
+        return follower.found
 
 
-def _made(results) -> list[tuple[tuple[int, ...], str]]:
-    made = [r for r in results if _nbytes(r.type) and blocks.shape(r.type)]
-    made.sort(key=lambda r: blocks.owner(r).name == "stablehlo.constant")
-    return [(blocks.shape(r.type), _dtype(r.type)) for r in made]
+class _Follower:
+    """Carries out a program along its data, not in the order of its lines, with numbers of permutes in place of arrays."""
+
+    def __init__(self, functions: dict):
+        self.functions, self.found = functions, []
+
+    def block(self, block, given: list[int], around: dict) -> list[int]:
+        """What a block hands on; it sees the values around it."""
+        known = around | dict(zip(block.arguments, given))
+        for op in needed(block):
+            taken = [known.get(v, 0) for v in op.operands]
+            made = self.operation(op, taken, known)
+            known.update(zip(op.results, made))
+        return [known.get(v, 0) for v in ends(block)]
+
+    def operation(self, op, taken: list[int], known: dict) -> list[int]:
+        if op.name == "stablehlo.while":
+            n = trips(op)
+            for _ in range(1 if n is None else min(n, LONGEST)):
+                taken = self.block(op.regions[1].blocks[0], taken, known)
+            return taken
+        if op.name in ("stablehlo.case", "stablehlo.if"):
+            ways = [self.block(r.blocks[0], [], known) for r in op.regions]
+            return [max(way) for way in zip(*ways)]
+        if op.name in CALLS:
+            return self.block(self.functions[callee(op)], taken, {})
+        if op.name == "sdy.manual_computation":
+            return self.block(op.regions[0].blocks[0], taken, known)
+        latest = max([*taken, *(known.get(v, 0) for v in operands(op))], default=0)
+        if op.name == "stablehlo.dot_general":
+            self.found.append(latest)
+        return [latest + (op.name == "stablehlo.collective_permute")] * len(op.results)
 
 
 @contextmanager
@@ -157,60 +193,59 @@ class _At:
 class _Reader:
     """One walk over the operations that a module needs, as `jaxpr.walk` goes over a jaxpr.
 
-    sizes  of the mesh; of a cond's branches the one that sends most is taken, or all where nobody asks who sends
+    sizes  of the mesh
     """
 
     def __init__(self, module, sizes: Mapping[str, int]):
         self.sizes = sizes
-        self.functions = blocks.functions(module)
+        self.functions = functions(module)
         self.doubts: dict[str, int] = {}
 
-    def visits(self) -> Iterator[_At]:
-        return self._block(blocks.body(self.functions["main"]), _At())
+    def visits(self, choose: Callable | None = None) -> Iterator[_At]:
+        """choose: (branches of a cond, where it stands) -> those to visit; without it, the one that sends most"""
+        return self._block(self.functions["main"], _At(), choose or self.busiest)
 
     def sent(self, visits) -> Sent:
-        found, feeds, made = self._sent(visits)
-        return Sent(found, self.sizes, self.doubts, feeds)
-
-    def _sent(self, visits):
-        found, feeds, made = [], [], {}
+        record = Record()
         for v in visits:
             op = v.op
-            if op.name in SAME and _elements(op.operands[0].type) == _elements(op.results[0].type):
-                made[op.results[0]] = made.get(op.operands[0])
+            if op.name in SAME and prod(shape(op.operands[0].type)) == prod(shape(op.results[0].type)):
+                record.same(op.operands[0], op.results[0])
             axes, group = self._axes(op) if op.name in KINDS else ((), None)
             for here, there in zip(op.operands, op.results) if axes else ():
-                shape, out = (tuple(ir.RankedTensorType(x.type).shape) for x in (here, there))
-                feeds.append(made.get(here))
-                made[there] = len(found)
+                ins, outs = (shape(x.type) for x in (here, there))
                 dtype, note = _dtype(here.type), " > ".join(v.path)
-                found.append(Collective(KINDS[op.name], axes, shape, out, dtype, v.loops, note, group))
+                record.add(Collective(KINDS[op.name], axes, ins, outs, dtype, v.loops, note, group), here, there)
                 self.doubts |= {UNKNOWN_TRIPS: 1} if "while x?" in v.path else {}
-        return found, feeds, made
+        return Sent(record.collectives, self.sizes, self.doubts, record.feeds)
 
-    def _block(self, block, at: _At) -> Iterator[_At]:
-        for op in blocks.needed(block):
-            here = _At(op, at.loops, at.path, at.manual)
+    def _block(self, block, around: _At, choose: Callable) -> Iterator[_At]:
+        for op in needed(block):
             if op.name == "stablehlo.while":
-                n = blocks.trips(op)
+                n = trips(op)
                 for region, loops in zip(op.regions, (1, 1) if n is None else (n + 1, n)):
-                    yield from self._block(region.blocks[0], at.inside(f"while x{'?' if n is None else n}", loops))
+                    inside = around.inside(f"while x{'?' if n is None else n}", loops)
+                    yield from self._block(region.blocks[0], inside, choose)
             elif op.name in ("stablehlo.case", "stablehlo.if"):
-                for block in [self._busiest(op, at)] if self.sizes else [r.blocks[0] for r in op.regions]:
-                    yield from self._block(block, at.inside("cond"))
-            elif op.name in blocks.CALLS:
-                yield from self._block(blocks.called(op, self.functions), at.inside(blocks.callee(op)))
+                for branch in choose([r.blocks[0] for r in op.regions], around):
+                    yield from self._block(branch, around.inside("cond"), choose)
+            elif op.name in CALLS:
+                yield from self._block(self.functions[callee(op)], around.inside(callee(op)), choose)
             elif op.name == "sdy.manual_computation":
-                yield from self._block(op.regions[0].blocks[0], replace(at.inside("shard_map"), manual=True))
+                inside = replace(around.inside("shard_map"), manual=True)
+                yield from self._block(op.regions[0].blocks[0], inside, choose)
             else:
-                yield here
+                yield replace(around, op=op)
 
-    def _busiest(self, op, at: _At):
+    def busiest(self, branches: list, around: _At) -> list:
         """The branch that sends most; the first of equals."""
-        blocks = [r.blocks[0] for r in op.regions]
-        ways = [Sent(self._sent(self._block(b, at))[0], self.sizes) for b in blocks]
+        ways = [self.sent(self._block(b, around, self.busiest)) for b in branches]
         self.doubts |= {BRANCHES: 1} if len(set(ways)) > 1 else {}
-        return max(zip(blocks, ways), key=lambda bw: bw[1].wire)[0]
+        return [max(zip(branches, ways), key=lambda way: way[1].wire)[0]]
+
+    def longest(self, branches: list, around: _At) -> list:
+        """The branch whose products have most FLOPs."""
+        return [max(branches, key=lambda b: _flops(self._block(b, around, self.longest)))]
 
     def _axes(self, op) -> tuple[tuple[str, ...], int | None]:
         """The axes that a collective runs over, and the devices of a group if it runs in groups of these."""
@@ -224,61 +259,9 @@ class _Reader:
         return axes, within(np.array(groups), prod(self.sizes[a] for a in axes))
 
 
-def named_axes(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], int | None]:
-    """The axes that replica groups name, and the devices of a group if only a part of an axis is named.
-
-    >>> named_axes('axes = [#stablehlo.axis_ref<name = "X">]', {"X": 4, "Y": 2})
-    (('X',), None)
-    >>> named_axes('axes = [<name = "X", sub_axis_info = (1)2>, <name = "Y">]', {"X": 4, "Y": 2})
-    (('X', 'Y'), 4)
-    """
-    found = re.findall(r'name = "([^"]*)"(?:,\s*sub_axis_info\s*=\s*\(\d+\)(\d+))?', text)
-    axes = tuple(dict.fromkeys(name for name, _ in found))
-    members = prod(int(part or sizes[name]) for name, part in found)
-    return axes, None if members == prod(sizes[a] for a in axes) else members
-
-
-def group_axes(groups: np.ndarray, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], bool]:
-    """The mesh axes whose devices make up these groups, in order, and True; or the fewest that contain them, and False.
-
-    groups  device numbers [groups, members], numbered along the mesh with its last axis fastest
-
-    >>> group_axes(np.array([[0, 2, 4, 6], [1, 3, 5, 7]]), {"X": 4, "Y": 2})
-    (('X',), True)
-    >>> group_axes(np.array([[0, 2, 4, 6, 1, 3, 5, 7]]), {"X": 4, "Y": 2})
-    (('Y', 'X'), True)
-    >>> group_axes(np.array([[0, 2], [4, 6], [1, 3], [5, 7]]), {"X": 4, "Y": 2})
-    (('X',), False)
-    """
-    wide = [a for a, n in sizes.items() if n > 1]
-    ones = [a for a, n in sizes.items() if n == 1]
-    if groups.shape[1] == 1 and ones:
-        return (ones[0],), True
-    rows = {tuple(int(d) for d in g if d >= 0) for g in groups}  # shorter groups are filled up with -1
-    for count in range(1, len(wide) + 1):
-        for axes in permutations(wide, count):
-            if prod(sizes[a] for a in axes) == groups.shape[1] and rows == set(_along(axes, sizes)):
-                return axes, True
-    around = (
-        axes
-        for n in range(1, len(wide) + 1)
-        for axes in permutations(wide, n)
-        if list(axes) == sorted(axes, key=wide.index)
-    )
-    within = lambda axes: all(any(set(r) <= set(g) for g in _along(axes, sizes)) for r in rows)  # noqa: E731
-    return min((a for a in around if within(a)), key=lambda a: prod(sizes[x] for x in a)), False
-
-
-def _along(axes: tuple[str, ...], sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """Groups of device numbers along these axes, the last of them fastest."""
-    names = list(sizes)
-    ids = np.arange(prod(sizes.values())).reshape(list(sizes.values()))
-    order = [i for i, a in enumerate(names) if a not in axes] + [names.index(a) for a in axes]
-    return [tuple(map(int, g)) for g in ids.transpose(order).reshape(-1, prod(sizes[a] for a in axes))]
-
-
-def _elements(t) -> int:
-    return prod(blocks.shape(t))
+def _flops(visits) -> float:
+    """FLOPs of products on one device; infinity if a loop around one does not say how often it runs."""
+    return sum(flops * (inf if "while x?" in v.path else v.loops) for v in visits if (flops := product_flops(v.op)))
 
 
 def _dtype(t) -> str:
@@ -294,11 +277,101 @@ def _dtype(t) -> str:
 
 
 def _nbytes(t) -> int:
-    """Bytes of a tensor, 4-bit types packed; 0 for a token."""
+    """Bytes of a tensor; 0 for a token."""
     try:
-        t = ir.RankedTensorType(t)
+        return array_bytes(_dtype(t), shape(t))
     except (TypeError, ValueError):
         return 0
-    name = str(t.element_type)
-    bits = 8 if name == "i1" else int((re.search(r"\d+", name) or ["0"])[0]) * (2 if "complex" in name else 1)
-    return -(-prod(t.shape) * bits // 8)
+
+
+# -- what stands in a block
+
+
+def needed(block) -> list:
+    """The operations of one block whose results reach its end or that have an effect."""
+    live, kept = set(), []
+    for op in reversed([o.operation for o in block]):
+        effect = "has_side_effect" in op.attributes and bool(op.attributes["has_side_effect"].value)
+        if not len(op.results) or effect or any(r in live for r in op.results):
+            kept.append(op)
+            live.update(operands(op))
+    return kept[::-1]
+
+
+def operands(op) -> Iterator:
+    """What an operation and those inside it look at."""
+    yield from op.operands
+    for region in op.regions:
+        for block in region:
+            for inner in block:
+                yield from operands(inner.operation)
+
+
+def product_flops(op) -> int:
+    """FLOPs of a product of two arrays, 0 of anything else."""
+    if op.name != "stablehlo.dot_general":
+        return 0
+    over = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions
+    return 2 * prod(shape(op.results[0].type)) * prod(shape(op.operands[0].type)[d] for d in over)
+
+
+def trips(op) -> int | None:
+    """How often a while runs if it only counts up, `i < limit` and `i + step` with whole numbers that stand there."""
+    test, body = (r.blocks[0] for r in op.regions)
+    compare = owner(ends(test)[0])
+    if compare is None or compare.name != "stablehlo.compare":
+        return None
+    if "LT" not in str(compare.attributes["comparison_direction"]):
+        return None
+    return counted_trips(*(_carried(v, op, test, body) for v in compare.operands))
+
+
+def _carried(v, op, test, body) -> tuple[int, int] | None:
+    """(first value, change on each trip) of what a loop's test looks at; None if the program does not say."""
+    if v not in list(test.arguments):
+        value = _whole(v)
+        return None if value is None else (value, 0)
+    at = list(test.arguments).index(v)
+    first, var, out = _whole(op.operands[at]), body.arguments[at], ends(body)[at]
+    if first is None or out == var:
+        return None if first is None else (first, 0)
+    step = owner(out)
+    if step is None or step.name != "stablehlo.add" or var not in list(step.operands):
+        return None
+    steps = [_whole(x) for x in step.operands if x != var]
+    return (first, steps[0]) if steps and steps[0] is not None else None
+
+
+def _whole(v) -> int | None:
+    """The number, if it is a whole one and written into the program."""
+    made_by = owner(v)
+    if made_by is None or made_by.name != "stablehlo.constant":
+        return None
+    value = made_by.attributes["value"]
+    return int(np.array(value)) if isinstance(value, ir.DenseIntElementsAttr) and not shape(v.type) else None
+
+
+def owner(v):
+    """The operation that makes a value; None for an argument."""
+    return None if isinstance(v.owner, ir.Block) else v.owner.operation
+
+
+def functions(module) -> dict:
+    """The blocks of a module's functions, by their names."""
+    found = [o.operation for o in module.body if o.operation.name == "func.func"]
+    return {f.attributes["sym_name"].value: f.regions[0].blocks[0] for f in found}
+
+
+def callee(op) -> str:
+    """The name of the function that a call runs."""
+    return op.attributes[CALLS[op.name]].value
+
+
+def ends(block) -> list:
+    """What a block hands on."""
+    return list(list(block)[-1].operation.operands)
+
+
+def shape(t) -> tuple[int, ...]:
+    """Of a tensor's type."""
+    return tuple(ir.RankedTensorType(t).shape)

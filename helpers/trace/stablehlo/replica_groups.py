@@ -10,13 +10,12 @@ Numbers are partitions in the mesh's own order (its last axis fastest), not the 
 
 import re
 from collections.abc import Mapping
+from itertools import permutations
 from math import prod
 
 import numpy as np
 
-from helpers.trace.jaxpr.collectives import possible
-
-from .collectives import group_axes
+from helpers.trace.jaxpr.collectives import groups_along
 
 _IOTA = r"\[[\d,]+\](?:T\([\d,]+\))?"
 _LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
@@ -74,7 +73,7 @@ def pairs(text: str) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", m[1])] if m else []
 
 
-def axes_of(found: list[list[int]], sizes: Mapping[str, int]) -> tuple[str, ...] | None:
+def axes_of(groups: list[list[int]], sizes: Mapping[str, int]) -> tuple[str, ...] | None:
     """The mesh axes that groups run along, in the order of their members; None if they are not those of whole axes.
 
     sizes  devices along each axis of the mesh, in its order; an axis of one device is named only by groups of one
@@ -82,22 +81,51 @@ def axes_of(found: list[list[int]], sizes: Mapping[str, int]) -> tuple[str, ...]
     >>> axes_of([[0, 2, 1, 3]], {"X": 2, "Y": 2}), axes_of([[0, 1], [2, 3]], {"X": 2, "Y": 2})
     (('Y', 'X'), ('Y',))
     """
-    if not found or len({len(g) for g in found}) > 1:
+    if not groups or len({len(g) for g in groups}) > 1:
         return None
-    axes, exact = group_axes(np.array(found), sizes)
+    axes, exact = group_axes(np.array(groups), sizes)
     return axes if exact else None
 
 
-def axes_between(moves: list[tuple[int, int]], sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """The mesh axes along which a permute moves anything.
+def named_axes(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], int | None]:
+    """The axes that replica groups name, and the devices of a group if only a part of an axis is named.
 
-    >>> axes_between([(0, 2), (2, 0), (1, 3), (3, 1)], {"X": 2, "Y": 2})
-    ('X',)
+    >>> named_axes('axes = [#stablehlo.axis_ref<name = "X">]', {"X": 4, "Y": 2})
+    (('X',), None)
+    >>> named_axes('axes = [<name = "X", sub_axis_info = (1)2>, <name = "Y">]', {"X": 4, "Y": 2})
+    (('X', 'Y'), 4)
     """
-    shape = tuple(sizes.values())
-    possible(moves, prod(shape))
-    at = {d: np.unravel_index(d, shape) for move in moves for d in move}
-    return tuple(a for i, a in enumerate(sizes) if any(at[s][i] != at[t][i] for s, t in moves))
+    found = re.findall(r'name = "([^"]*)"(?:,\s*sub_axis_info\s*=\s*\(\d+\)(\d+))?', text)
+    axes = tuple(dict.fromkeys(name for name, _ in found))
+    members = prod(int(part or sizes[name]) for name, part in found)
+    return axes, None if members == prod(sizes[a] for a in axes) else members
+
+
+def group_axes(groups: np.ndarray, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], bool]:
+    """The mesh axes whose devices make up these groups, in order, and True; or the fewest that contain them, and False.
+
+    groups  device numbers [groups, members], numbered along the mesh with its last axis fastest
+
+    >>> group_axes(np.array([[0, 2, 4, 6], [1, 3, 5, 7]]), {"X": 4, "Y": 2})
+    (('X',), True)
+    >>> group_axes(np.array([[0, 2, 4, 6, 1, 3, 5, 7]]), {"X": 4, "Y": 2})
+    (('Y', 'X'), True)
+    >>> group_axes(np.array([[0, 2], [4, 6], [1, 3], [5, 7]]), {"X": 4, "Y": 2})
+    (('X',), False)
+    """
+    wide = [a for a, n in sizes.items() if n > 1]
+    ones = [a for a, n in sizes.items() if n == 1]
+    if groups.shape[1] == 1 and ones:
+        return (ones[0],), True
+    rows = {tuple(int(d) for d in g if d >= 0) for g in groups}  # shorter groups are filled up with -1
+    every = [axes for n in range(1, len(wide) + 1) for axes in permutations(wide, n)]
+    devices = lambda axes: prod(sizes[a] for a in axes)  # noqa: E731
+    for axes in every:
+        if devices(axes) == groups.shape[1] and rows == set(map(tuple, groups_along(axes, sizes))):
+            return axes, True
+    holds = lambda axes: all(any(set(r) <= set(g) for g in groups_along(axes, sizes)) for r in rows)  # noqa: E731
+    around = (axes for axes in every if list(axes) == sorted(axes, key=wide.index) and holds(axes))
+    return min(around, key=devices), False
 
 
 def _along_mesh(mesh: str, order: str | None, wanted: str) -> list[list[int]]:

@@ -69,7 +69,7 @@ class Table:
 
     def record_programs(self, monkeypatch) -> None:
         """Write down programs that checks run, with what they run on, which no answer gets to know."""
-        ran, draw = judged_program.all_ran, sharded_program.drawn
+        ran, draw = judged_program.all_ran, sharded_program._random
 
         def recorded(f, cases, right, rtol=1e-3):
             programs = ran(f, cases, right, rtol)
@@ -85,7 +85,7 @@ class Table:
             return made
 
         monkeypatch.setattr(judged_program, "all_ran", recorded)
-        monkeypatch.setattr(sharded_program, "drawn", seen)
+        monkeypatch.setattr(sharded_program, "_random", seen)
 
     def player(self, name: str, miss: str):
         firsts = [rows[0] for (n, _), rows in self.given.items() if n == name]

@@ -67,6 +67,7 @@ def submitted(chapter, one: kinds.Student) -> bytes:
 
 
 @pytest.mark.parametrize("one", STUDENTS, ids=lambda s: s.name)
+@pytest.mark.sample(quick=6)
 def test_what_was_written_counts(chapter, one, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where cells write
     got = judged(chapter, submitted(chapter, one))
@@ -74,6 +75,7 @@ def test_what_was_written_counts(chapter, one, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", edits.EDITS)
+@pytest.mark.sample(quick=6)
 def test_the_same_damage_wins_nothing(chapter, name):
     wrong = kinds.Student("x", "edit", {k: kinds.WRONG[k] for k in kinds.SHORT}, edit=edits.EDITS[name])
     assert not any(judged(chapter, submitted(chapter, wrong)).values())
@@ -100,6 +102,7 @@ def test_odd_folders_are_read(chapter, release_of, name, folder, tmp_path):
 
 @posix
 @pytest.mark.parametrize("name", files.FILES)
+@pytest.mark.sample(quick=8)
 def test_no_notebook_is_a_sentence(chapter, release_of, name, folder, tmp_path):
     files.FILES[name](folder, submitted(chapter, kinds.Student("ada", "file", kinds.RIGHT)).decode(), tmp_path)
     with pytest.raises(intake.Refused, match=r"^[A-Z][^\n]*\.$"):

@@ -3,10 +3,10 @@
 import pytest
 
 from autograder.grading.hidden_values import DESIGNS
-from autograder.making import in_process_grading
+from autograder.making import bank, in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
-from autograder.samples import bank, hunt
+from autograder.samples import hunt
 from tests.autograder.attacks.table import chapter
 
 GUIDE = (ROOT / "book" / "instructor.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def seeds(monkeypatch):
 
 
 @pytest.mark.parametrize("answer", hunt.known())
-@pytest.mark.sample(quick=3, slow=50)
+@pytest.mark.sample(quick=1, slow=50)
 def test_a_table_wins_nothing(answer, monkeypatch):
     """Of a classmate, and of another class; but for exercises whose answer is one design."""
     mine, check = chapter(TOPICS[answer[:4]]), f"{answer}-check"

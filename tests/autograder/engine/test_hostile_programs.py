@@ -99,6 +99,7 @@ def tree(shape: str, n: int, m: int = 1) -> list | dict:
     ("shape", "n", "m"),
     [("dict", 120_000, 1), ("set", 120_000, 1), ("dict", 1000, 60), ("set", 1000, 150), ("tuples", 1000, 20)],
 )
+@pytest.mark.sample(quick=2)
 def test_keys_of_one_hash_cost_less_than_a_second(shape, n, m):
     text, began = json.dumps(tree(shape, n, m)).encode(), time.process_time()
     with pytest.raises(wire.WireError, match="keys"):

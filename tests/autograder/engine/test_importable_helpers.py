@@ -65,8 +65,8 @@ def said(engine, code: str) -> str:
 CALLS = {
     "a function": ("helpers.costs.rooflines.roofline", "attainable", "attainable(1, 2, 3)", ""),
     "a simulator": ("helpers.kernels.sharding", "collectives", "collectives.all_gather(1)", ""),
-    "a counter": ("helpers.trace", "count", "count(lambda x: x, 1)", "helpers.trace.jaxpr.flops_and_bytes.count"),
-    "a counter, by its package": ("helpers", "trace", "trace.count(lambda x: x, 1)", "helpers.trace.jaxpr.flops_and_bytes.count"),
+    "a counter": ("helpers.trace", "count", "count(lambda x: x, 1)", "helpers.trace.jaxpr.walk.count"),
+    "a counter, by its package": ("helpers", "trace", "trace.count(lambda x: x, 1)", "helpers.trace.jaxpr.walk.count"),
     "a record": ("helpers.costs.sharding.sharded_array", "Axis", "Axis(4)", ""),
     "a table": ("helpers.trace.jaxpr.equation_costs", "COLLECTIVES", "COLLECTIVES['x']", ""),
 }  # fmt: skip

@@ -94,6 +94,7 @@ def same(got, wanted) -> None:
 
 
 @pytest.mark.parametrize("name", HONEST)
+@pytest.mark.sample(quick=12)
 def test_numpy_gives_what_jax_gives(name):
     program = exported(HONEST[name])
     machine = Machine(parsed(program), {"X": 1}, None)
@@ -108,7 +109,7 @@ def test_numpy_gives_what_jax_gives(name):
 
 
 @pytest.mark.parametrize("name", HONEST)
-@pytest.mark.sample(quick=8, slow=12)
+@pytest.mark.sample(quick=3, slow=17)
 def test_tracing_gives_what_jax_gives(name):
     program = exported(HONEST[name])
     functions = parsed(program)
@@ -187,6 +188,7 @@ def foreign(f, out=BOTH, deadline=None) -> tuple[Imported, jax.NamedSharding, li
 
 
 @pytest.mark.parametrize("name", BODIES)
+@pytest.mark.sample(quick=4)
 def test_devices_hold_what_jax_s_devices_hold(name, monkeypatch):
     program, held, put, whole = foreign(BODIES[name])
     wanted = np.asarray(whole(*put))

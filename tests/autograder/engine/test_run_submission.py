@@ -9,8 +9,7 @@ import pytest
 
 from autograder.engine import run_submission as engines, sandbox
 from autograder.engine.cell_names import key_of
-from autograder.making import in_process_grading
-from autograder.samples import bank
+from autograder.making import bank, in_process_grading
 from helpers import check
 from tests.autograder.engine.small import ANSWERS, CHECKS, LIMITS, WRONG, notebook
 
@@ -232,6 +231,7 @@ COUNTED = """a = check.Answer(chain, points=1)
     ],
     ids=["left", "jitted", "right", "loop", "no-slope", "sorted"],
 )
+@pytest.mark.sample(quick=3)
 def test_a_check_that_traces_an_answer_sees_its_operations(engine, answer, points):
     nb = notebook({"q5": answer}, checks={"q5-check": COUNTED})
     assert in_process_grading.judge(nb)["q5-check"].score == points

@@ -22,7 +22,7 @@ WAYS = {  # what an answer does -> what is said of it
     "while True: pass": "used more than 1 s of a processor",
     FAMILY: "used more than 1 s of a processor",
     "import time\ntime.sleep(1000)": "waited: in ",
-    "keep = []\nwhile True: keep.append(bytearray(b'x' * 50_000_000))": "used more than 0.9 GB of memory",
+    "keep = []\nwhile True: keep.append(b'x' * 50_000_000)": "used more than 0.9 GB of memory",
 }
 BRIEF = dataclasses.replace(LIMITS, cell=1, check=1, memory=900_000_000)
 

@@ -97,10 +97,11 @@ class Somebody:
     def __init__(self, folder):
         self.folder, self.started = folder, []
         self.start("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "at.json")
-        while not (folder / "at.json").is_file():
+        at = folder / "at.json"
+        while not (at.is_file() and at.read_text().rstrip().endswith("}")):  # it is written after it is there
             assert self.started[0].poll() is None
             time.sleep(0.1)
-        self.address = json.loads((folder / "at.json").read_text())["address"]
+        self.address = json.loads(at.read_text())["address"]
 
     def start(self, role, *options, path="") -> subprocess.Popen:
         paths = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))

@@ -36,6 +36,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.sample(quick=1)
 def test_a_damaged_gradebook(graded, monkeypatch, capsys, how):
     """It is said before anything runs; with a copy in its place nothing is graded a second time."""
     book = graded.root / "gradebook.db"

@@ -116,6 +116,7 @@ BOMBS = [b'"', b'"\\"', b"\\", b"[", b"[]", b'"outputs":[', b'"outputs":[],', b'
 
 
 @pytest.mark.parametrize("part", BOMBS)
+@pytest.mark.sample(quick=4)
 def test_bombs_end(part, monkeypatch):
     """Each byte is looked at once, up to a number of steps."""
     monkeypatch.setattr(intake, "TOKENS", 200_000)

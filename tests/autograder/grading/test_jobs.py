@@ -77,6 +77,7 @@ def test_workers_have_cores_of_their_own_where_one_more_is_left(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no process may choose its core here")
+@pytest.mark.slow("starts workers")
 def test_a_worker_that_takes_the_place_of_another_has_its_core(monkeypatch):
     core = min(os.sched_getaffinity(0))
     monkeypatch.setattr(jobs, "own_cores", lambda _: [core])

@@ -19,6 +19,7 @@ from autograder.places import ROOT, SourceError, Tree
 from tests.autograder import classes
 from tests.autograder.classes import TOPIC, checks_run
 from tests.autograder.grading.test_resume import POINTS, mend, scores
+from tests.tiers import some
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("resume")]
 
@@ -52,6 +53,7 @@ CHANGED = {  # what comes in place of the last line, if anything, and the penalt
 
 
 @pytest.mark.parametrize("change", CHANGED)
+@pytest.mark.sample(quick=2)
 def test_the_late_rule_is_asked_anew(graded, tmp_path, monkeypatch, change):
     """The class keeps its name; its file changes, or one that it reads, or the score of which it takes a part."""
     rule = tmp_path / f"rule_{change}.py"
@@ -129,10 +131,10 @@ def test_each_thing_that_decides_is_named(graded, monkeypatch, named):
 
 
 def test_code_that_decides_no_verdict_regrades_nobody(tmp_path):
-    """In a copy of `helpers`, for every chapter: drawings, films and the planner are no matter, and what checks import is."""
+    """In a copy of `helpers`, by chapter: drawings, films and the planner are no matter, and what checks import is."""
     shutil.copytree(HELPERS, tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__"))
     helpers, chance = tmp_path / "helpers", random.Random(os.environ.get("SEED", "0"))
-    for path in Tree().exercises:
+    for path in some(Tree().exercises, 2):
         full = bundle(in_process_grading.solved(path.stem))
         assert not [i for i, kind, source, _ in full.cells if kind == "check" and "plot." in source]
         before, imported = deciding_code.deciding_files(full, helpers), deciding_code.imported(full, helpers)

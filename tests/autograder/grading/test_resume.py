@@ -134,6 +134,7 @@ def test_stopped_in_the_middle(what, monkeypatch):
         ("submission", {"ch01-q01-check": True, "ch01-q03": True}),
     ],
 )
+@pytest.mark.sample(quick=2)
 def test_stopped_at_work_that_a_person_graded(graded, monkeypatch, change, waiting, moment):
     """What waits for a person is what would, had nobody stopped it."""
     with grade_of(graded, "ada", "ch01-q03") as written:

@@ -44,7 +44,7 @@ def test_there_are_some():
     assert len(ALL) >= 5 and len({topic for topic, _ in ALL}) >= 5
 
 
-@pytest.mark.sample(quick=1, slow=1, kind="put")
+@pytest.mark.sample(quick=10)
 @pytest.mark.parametrize("put", PLACES)
 @pytest.mark.parametrize(("topic", "key"), ALL)
 def test_a_person_decides(topic, key, put):

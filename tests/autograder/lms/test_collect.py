@@ -306,6 +306,7 @@ def test_one_id_twice_in_a_list(what, tmp_path):
 
 
 @pytest.mark.parametrize("platform", ["Canvas", "Moodle"])
+@pytest.mark.sample(quick=1)
 def test_everybody_is_placed_or_named(platform, what, tmp_path):
     """Classes with names in ten scripts, a part of them in the list, files of every kind and in any order."""
     draw = random.Random(0)

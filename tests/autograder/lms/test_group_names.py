@@ -107,6 +107,7 @@ def test_nobody_hands_in_for_another_by_the_name_of_a_file(file, what, tmp_path,
 
 
 @pytest.mark.parametrize("last", ["Lovelace_1", "_1", "1_2", "LATE", "Roe_late", "1_LATE", "O'Neill-2 _3", "anon_1"])
+@pytest.mark.sample(quick=4)
 def test_people_with_such_names(last, what, tmp_path):
     """Also with groups by the same number, and with a file whose name goes on like that."""
     who = Member("A", last, 11, "a")
@@ -121,6 +122,7 @@ def test_people_with_such_names(last, what, tmp_path):
 @pytest.mark.parametrize(
     "name", "R&D|A < B|Team_1|Team_1_2|1_7_assignsubmission_file|★|🚀_☂|Equipe d'été|LATE|קבוצה_1|Q: <3?".split("|")
 )
+@pytest.mark.sample(quick=4)
 def test_a_group_of_moodle_is_read_whole(name, folders, what, tmp_path):
     (tmp_path / "m.csv").write_text(csv_text([[*r, t] for r, t in zip(worksheet(CLASS), ("Group", name, name, "♥"))]))
     files = {moodle_group_name(name, 77, f, folders): f.encode() for f in FILES}

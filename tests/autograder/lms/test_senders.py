@@ -17,6 +17,7 @@ FILES = ["exercises.ipynb", "exercises-1.ipynb", "my_12_34_work.ipynb", "x_77_as
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("first, last", NAMES)
+@pytest.mark.sample(quick=40)
 def test_the_sender_is_whom_the_platform_names(first, last, file):
     who = Member(first, last, 1234)
     for late in (False, True):

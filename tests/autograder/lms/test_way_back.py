@@ -65,6 +65,7 @@ def collected(what, tmp_path, name, given):
 
 
 @pytest.mark.parametrize("sis", [True, False])
+@pytest.mark.sample(quick=1)
 def test_canvas_finds_everybody(sis, what, tmp_path):
     (tmp_path / "c.csv").write_text(csv_text(canvas_gradebook(CLASS, sis=sis)), encoding="utf-8")
     points = collected(what, tmp_path, canvas_name, tmp_path / "c.csv")
@@ -114,6 +115,7 @@ def test_other_points_in_canvas_are_said(what, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("folders", [True, False])
+@pytest.mark.sample(quick=1)
 def test_moodles_worksheet_takes_everybodys_grade(folders, what, tmp_path, capsys):
     points = collected(what, tmp_path, lambda *a: moodle_name(*a, folders=folders), moodle_list(tmp_path, CLASS))
     graded(what, points)
@@ -188,6 +190,7 @@ def safe(text: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["canvas", "moodle"])
+@pytest.mark.sample(quick=1)
 def test_two_platforms_each_get_their_own_back(first, what, tmp_path):
     """Half of the class is in Canvas and half in Moodle; neither list takes the other's columns or people away."""
     halves, lists = {"canvas": CLASS[:6], "moodle": CLASS[6:12]}, {"canvas": canvas_list, "moodle": moodle_list}

@@ -11,8 +11,8 @@ import yaml
 
 from autograder import edition
 from autograder.engine.sandbox import available
+from autograder.making import bank
 from autograder.places import ROOT, Tree
-from autograder.samples import bank
 from tests.skip_conditions import needs
 
 # One process: another would make the edition once more.

@@ -21,7 +21,7 @@ def read(folder, name="exercises"):
 def test_same_bytes_each_time(generated, tmp_path):
     release.generate(Tree(SAMPLE), tmp_path / "course", tmp_path / "notebooks", database=False)
     assert release.outdated(tmp_path / "notebooks", generated / "notebooks") == []
-    assert len(list((tmp_path / "notebooks").rglob("*.*"))) == 4
+    assert len(list((tmp_path / "notebooks").rglob("*.*"))) == 5
 
 
 def test_ids_and_metadata_do_not_vary(generated):
@@ -48,12 +48,13 @@ def test_insight_moves_into_the_check(generated):
         "At W → ∞ nothing takes time: so what else bounds it? Latency does.\nSee (1)."
         in verdicts["ch01-q01-check"].message
     )
-    check = next(c for c in nb.cells if c.id == "ch01-q01-check")
-    assert codecs.encode("so what else bounds it", "rot13") in check.source
+    checks = (generated / "notebooks/ch01_sample/checks.json").read_text(encoding="utf-8")
+    assert codecs.encode("so what else bounds it", "rot13") in checks
 
 
 def test_no_solution_and_no_hidden_test(generated):
     text = "\n".join(c.source for c in read(generated).cells)
+    text += (generated / "notebooks/ch01_sample/checks.json").read_text(encoding="utf-8")
     for secret in ("secret_name", "V / W)", "10**9", "whichever of its transfers", "BEGIN", "END"):
         assert secret not in text
     source = nbformat.read(generated / "course/source/ch01_sample/exercises.ipynb", as_version=4)

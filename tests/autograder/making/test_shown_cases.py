@@ -10,10 +10,9 @@ from functools import cache
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.making import in_process_grading, shown_cases, tried_numbers
+from autograder.making import bank, in_process_grading, shown_cases, tried_numbers
 from autograder.making.exercises import meta
 from autograder.places import Tree
-from autograder.samples import bank
 from tests.tiers import some
 
 TOPICS = [path.stem for path in Tree().exercises]
@@ -25,7 +24,11 @@ ENOUGH = dict(ch01_rooflines=16, ch02_sharding=8, ch03_transformers=10, ch04_tra
 def shown(topic: str) -> dict[str, dict]:
     """What the released check cells carry, by grade_id."""
     cells = json.loads(Tree().released(topic).read_text(encoding="utf-8"))["cells"]
-    return {c["metadata"]["nbgrader"]["grade_id"]: c["metadata"]["course"] for c in cells if "course" in c["metadata"]}
+    return {
+        c["metadata"]["nbgrader"]["grade_id"]: c["metadata"]["course"]
+        for c in cells
+        if "answer" in c["metadata"].get("course", {})
+    }
 
 
 @cache
@@ -50,6 +53,7 @@ def tried(topic: str):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.sample(quick=1)
 def test_what_is_printed_leads_to_what_is_hashed(topic):
     """Printed inputs, our answer's numbers for them, three digits: nothing but the salt and the rounds comes from the module."""
     asked = 0
@@ -62,6 +66,7 @@ def test_what_is_printed_leads_to_what_is_hashed(topic):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.sample(quick=1)
 def test_no_answer_stands_beside_its_hash(topic):
     for grade_id, _, found, one, args in tried(topic):
         result = tried_numbers.entries(scope(topic)[found["answer"]](*args))
@@ -73,6 +78,7 @@ def test_no_answer_stands_beside_its_hash(topic):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.sample(quick=1)
 def test_wrong_answers_do_not_match(topic):
     """Each wrong sample whose number differs by more than the page forgives, by the hashes alone; a fair part of them does."""
     source = {meta(c).get("grade_id"): c.source for c in in_process_grading.solved(topic).cells}
@@ -104,7 +110,7 @@ def test_the_inputs_to_try_are_no_cases_and_no_draws_of_the_tests(monkeypatch):
     """Neither those of the visible part, nor hidden fixed ones; and another COURSE_SEED draws the same."""
     nb = in_process_grading.solved("ch01_rooflines")
     checks = {meta(c)["grade_id"]: c.source for c in nb.cells if meta(c).get("grade") and c.cell_type == "code"}
-    names = shown_cases.defined(nb)
+    names = shown_cases.defined(nb.cells)
     for grade_id, _, _, _, args in tried("ch01_rooflines"):
         for one in shown_cases.recorded(checks[grade_id], names, "any"):
             assert tuple(args) not in [tuple(a) for _, a, _ in one.stated], grade_id
@@ -115,6 +121,7 @@ def test_the_inputs_to_try_are_no_cases_and_no_draws_of_the_tests(monkeypatch):
 
 
 CHECK = """\
+@check.in_full
 def ch09_q01_check():
     a = check.Answer(f, points=1)
     a.gives({shown}, 4)
@@ -124,7 +131,7 @@ def ch09_q01_check():
     a.equals(f, x=check.ints(100, 9000))
     return check.report("9.1", a)
 
-check.run(ch09_q01_check)
+check.exercise("9.1")
 """
 
 
@@ -175,5 +182,5 @@ def test_three_digits_as_a_browser_writes_them():
 def test_nothing_is_printed_while_notebooks_are_made(capsys):
     """What a learner sees of the first `make lab` is JupyterLab, not tables of exercises."""
     cell = new_code_cell("rows = [1, 2]\nfor row in rows:\n    print(row)\ndouble = [2 * row for row in rows]")
-    assert shown_cases.defined(new_notebook(cells=[cell]))["double"] == [2, 4]
+    assert shown_cases.defined([cell])["double"] == [2, 4]
     assert capsys.readouterr().out == ""

@@ -21,7 +21,7 @@ from autograder.own_work import __main__ as command
 from autograder.own_work.copies import Work, replace_file
 from autograder.own_work.start import update
 from autograder.places import Tree
-from helpers.check.standing import Standing
+from helpers.check.progress import Standing
 from tests.scratch import ROOT
 from tests.tiers import some
 

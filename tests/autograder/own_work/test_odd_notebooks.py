@@ -76,6 +76,7 @@ def spoilt(nb: dict, draw: random.Random) -> set:
 
 
 @pytest.mark.parametrize("seed", range(repeats(2, 12)))
+@pytest.mark.sample(quick=1)
 def test_what_is_odd_in_a_copy_stops_nothing_and_costs_no_other_cell(tmp_path, seed):
     draw = random.Random(seed)
     for n in range(20):
@@ -127,6 +128,7 @@ class Saving:
 
 
 @pytest.mark.parametrize("lasts", [0, 1, 3])
+@pytest.mark.sample(quick=1)
 def test_a_save_at_any_moment_of_an_update_is_in_the_copy_or_kept(tmp_path, lasts):
     seen, begins = set(), 0
     while True:

@@ -177,7 +177,7 @@ STATES = [edited, stash_popped, stash_popped_and_added, stash_popped_and_committ
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.sample(quick=5)
+@pytest.mark.sample(quick=2)
 def test_nothing_is_lost_and_the_next_pull_works(clone, capsys, state):
     state(clone, capsys)
     before = clone.path("notebooks").read_bytes()

@@ -9,10 +9,9 @@ import pytest
 
 from autograder.engine.cell_names import key_of
 from autograder.grading import one_submission
-from autograder.making import in_process_grading
+from autograder.making import bank, in_process_grading
 from autograder.making.exercises import meta
 from autograder.places import ROOT, Tree
-from autograder.samples import bank
 from tests.skip_conditions import needs
 from tests.tiers import FULL, repeats
 

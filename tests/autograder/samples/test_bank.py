@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from autograder.making import bank
 from autograder.places import ROOT, SourceError, Tree
-from autograder.samples import bank
 
 CELL = "def f(a):\n    ### BEGIN SOLUTION\n    return a + 1\n    ### END SOLUTION\n\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION"
 
 
 def test_mutant_replaces_once():
-    assert "a - 1" in bank.Mutant("ch01-q01", "sign", "a + 1", "a - 1").apply(CELL)
+    assert "a - 1" in bank.Mutant("ch01-q01", "a + 1", "a - 1").apply(CELL)
     for text, n in (("a * 1", 0), ("BEGIN SOLUTION", 2)):
         with pytest.raises(SourceError, match=f"stands {n} times"):
-            bank.Mutant("ch01-q01", "none", text, "").apply(CELL)
+            bank.Mutant("ch01-q01", text, "").apply(CELL)
 
 
 def test_variant_replaces_the_region():
@@ -30,10 +30,15 @@ def test_variant_replaces_the_region():
     [
         ("- a", "must map grade_ids to lists"),
         ("ch01-q01: x", "ch01-q01 must be a list"),
-        ("ch01-q01: [{name: a}]", "needs name, replace, with as text and may have says, it has name"),
-        ("ch01-q01: [{name: a, replace: b, with: 1}]", "as text"),
-        ("ch01-q01: [{name: a, replace: b, with: c, why: d}]", "it has name, replace, why, with"),
-        ("ch01-q01: [{name: a, replace: b, with: c}, {name: a, replace: b, with: c}]", "has the name a twice"),
+        (
+            "ch01-q01: [{replace: a, says: b}]",
+            "needs replace, with as text and may have mistake, says, it has replace, says",
+        ),
+        ("ch01-q01: [{replace: b, with: 1}]", "as text"),
+        ("ch01-q01: [a -> b: 1]", "as text"),
+        ("ch01-q01: [a: b]", 'must be an edit and what is said of it, "old -> new: sentence", it is "a"'),
+        ("ch01-q01: [{replace: b, with: c, why: d}]", "it has replace, why, with"),
+        ("ch01-q01: [b -> c: d, {replace: b, with: c, mistake: d}]", r"has b \| c \| d twice"),
     ],
 )
 def test_errors(tmp_path, text, said):
@@ -45,12 +50,12 @@ def test_errors(tmp_path, text, said):
 
 def test_kth_of_every_exercise():
     found = [
-        bank.Mutant("ch01-q01", "a", "", ""),
-        bank.Mutant("ch01-q02", "b", "", ""),
-        bank.Mutant("ch01-q01", "c", "", ""),
+        bank.Mutant("ch01-q01", "a", ""),
+        bank.Mutant("ch01-q02", "b", ""),
+        bank.Mutant("ch01-q01", "c", ""),
     ]
-    assert [m.name for m in bank.kth(found, 0)] == ["a", "b"]
-    assert [m.name for m in bank.kth(found, 1)] == ["c"]
+    assert [m.replace for m in bank.kth(found, 0)] == ["a", "b"]
+    assert [m.replace for m in bank.kth(found, 1)] == ["c"]
     assert bank.kth(found, 2) == []
 
 
@@ -62,8 +67,8 @@ def test_every_wrong_answer_has_a_cause_that_is_told():
 FORMED = (
     "use ppermute alone", "travels as bf16", "the limit is 300", "this is None", "incompatible shapes", "too many values",
     "IndexError", "raised ValueError", "triangular_solve", "returned [[0., 0.]]", "the FLOPs are not right", "value 3 of 5",
-    "copied is None", "batch: all M axes", "dk: every head", "q.reshape(", "every number is 1.0", "but where ", "only at place",
-    "along axis", "the same whatever", "a sum over ", "whole along",
+    "copied is None", "dk: every head", "q.reshape(", "every number is 1.0", "except where ", "they stand at",
+    "the same whatever", "a sum over ", "whole along",
 )  # fmt: skip
 """What Python, JAX, or a check that fills in names says; only the check that runs can show these."""
 
@@ -80,10 +85,69 @@ def test_four_words_of_what_a_sample_is_told_are_written_somewhere(source):
     messages = written(
         source, *sorted((ROOT / "helpers/check").glob("*.py")), *sorted((ROOT / "helpers/trace").rglob("*.py"))
     )
-    lost = []
-    for m in bank.mutants(source.stem):
+    mutants, lost = bank.mutants(source.stem), []
+    messages += " ".join(m.mistake for m in mutants)  # another sample of the exercise may be what is named
+    for m in mutants:
+        if m.mistake:  # that is where it is written
+            continue
         words = m.says.split()
         some = (" ".join(words[i : i + 4]) for i in range(max(1, len(words) - 3)))
         if not any(four in messages for four in some) and not any(f in m.says for f in FORMED):
             lost.append(f"{m.grade_id} {m.name}: {m.says}")
     assert not lost
+
+
+KINDS = "bits: {mistake: a byte is 8 bits, replace: ' / 8', with: ''}\nrounded: {mistake: nothing is rounded}\n"
+
+
+def of_kinds(folder: Path, text: str) -> list[bank.Mutant]:
+    (folder / "wrong").mkdir()
+    (folder / "wrong" / "ch01_x.yaml").write_text(text, encoding="utf-8")
+    (folder / "kinds.yaml").write_text(KINDS, encoding="utf-8")
+    return bank.mutants("ch01_x", folder)
+
+
+def test_a_kind_has_the_sentence_and_may_have_the_edit(tmp_path):
+    found = of_kinds(
+        tmp_path,
+        "ch01-q01:\n- {kind: bits}\n- b / 8 -> b: {kind: bits, entry: kv}\n- a / b -> round(a / b): {kind: rounded}\n",
+    )
+    assert found == [
+        bank.Mutant("ch01-q01", " / 8", "", *["a byte is 8 bits"] * 2),
+        bank.Mutant("ch01-q01", "b / 8", "b", *["kv: a byte is 8 bits"] * 2),
+        bank.Mutant("ch01-q01", "a / b", "round(a / b)", *["nothing is rounded"] * 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{kind: bit}", r"an entry of ch01-q01 names the kind bit, which kinds.yaml does not have: bits\?"),
+        ("{kind: hop}", r"names the kind hop, which kinds.yaml does not have\."),
+        ("{kind: bits, mistake: a}", "is of the kind bits, whose sentence stands in kinds.yaml"),
+        ("{kind: bits, says: a}", "is of the kind bits, whose sentence stands in kinds.yaml"),
+        (
+            "{kind: rounded, replace: a}",
+            'the kind rounded has no edit that is always the same, so write "old -> new: {kind: rounded}"',
+        ),
+        ("{kind: bits}, {kind: bits}", r"ch01-q01 has a byte is 8 bits \|  / 8 \|  twice"),
+        ("{kind: bits", r"ch01_x.yaml, line \d: this is no YAML"),
+        ("a -> b: 'TODO: why'", 'ch01_x.yaml: ch01-q01 still has "TODO: why": fill it in'),
+    ],
+)
+def test_what_is_wrong_with_a_kind_is_said(tmp_path, entry, said):
+    with pytest.raises(SourceError, match=said):
+        of_kinds(tmp_path, f"ch01-q01: [{entry}]")
+
+
+def test_kinds_are_sentences_of_their_own_and_nobody_writes_one_again():
+    """A sentence that begins small and ends without a full stop, once in the file; chapters whose samples name kinds write none out."""
+    kinds = bank._read(bank.SAMPLES / "kinds.yaml", "kinds to sentences")
+    sentences = [kind["mistake"] for kind in kinds.values()]
+    assert len(set(sentences)) == len(sentences)
+    for name, kind in kinds.items():
+        assert kind.keys() in ({"mistake"}, {"mistake", "replace", "with"}), name
+        assert not kind["mistake"].endswith(".") and re.fullmatch(r"[a-z][\w-]*|NH-is-D", name), name
+    for topic in ("ch01_rooflines", "ch03_transformers"):
+        entries = [e for own in bank._read(bank.SAMPLES / "wrong" / f"{topic}.yaml", "").values() for e in own]
+        assert not [e for e in entries if any(v in sentences for v in e.values())], topic

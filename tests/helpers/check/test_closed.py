@@ -1,6 +1,7 @@
 """The course's own formulas are closed while an answer runs, and open again after it."""
 
 from importlib import import_module
+from inspect import signature
 
 import jax
 import numpy as np
@@ -35,7 +36,7 @@ def test_formulas_are_closed_under_every_name():
 
 
 def test_methods_and_properties_are_closed():
-    from helpers.costs.rooflines.occupancy import SM
+    from helpers.costs.rooflines.gpu_machine import SM
 
     assert refused(lambda: SM().resident_blocks(1024))
     assert refused(lambda: roofline.Work(1, 2).intensity)
@@ -51,42 +52,53 @@ def test_simulators_and_counters_are_closed():
 
 PROGRAMS = [
     "attention.ring_attention.ring",
-    "attention.striped_attention.permuted",
     "attention.tree_attention.doubling",
     "attention.linear_attention.chunked",
-    "attention.feature_maps.taylor",
+    "attention.linear_attention.taylor",
     "sharding.collectives.all_gather",
     "sharding.sharded_matmul.case1",
     "transformers.decoder_layers.mlp",
     "transformers.mixture_of_experts.route",
-    "attention.flash_attention_all_blocks.flash",
+    "attention.flash_attention.flash_all_blocks",
     "training.data_parallel_and_fsdp.fsdp_forward",
-    "training.tensor_parallel.tensor_backward",
-    "training.fsdp_and_tensor_parallel.mixed_backward",
-    "training.context_parallel.attention",
-    "training.expert_parallel.mixed",
+    "training.data_parallel_and_fsdp.tensor_backward",
+    "training.data_parallel_and_fsdp.mixed_backward",
+    "training.transformer_over_mesh.context_parallel_attention",
+    "training.transformer_over_mesh.expert_parallel_mlp",
     "training.pipeline_parallel.ticks",
-    "training.transformer_in_stages.one_after_the_other",
-    "attention.online_softmax.together",
+    "training.pipeline_parallel.one_after_the_other",
+    "attention.softmax.together",
     "attention.flash_attention.flash",
     "attention.pallas_flash_attention_tpu.flash",
     "attention.softmax.online",
     "attention.masks.plan",
     "attention.dense_attention.attention",
     "racks.two_tier_collectives.all_reduce",
-    "racks.hsdp.step",
+    "training.data_parallel_and_fsdp.hsdp_step",
 ]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_closed(name):
     """Those of packages within `kernels`, too."""
-    module, _, function = name.rpartition(".")
-    assert refused(lambda: getattr(import_module(f"helpers.kernels.{module}"), function)(1))
+    module, _, function = f"helpers.kernels.{name}".rpartition(".")
+    parameters = signature(getattr(import_module(module), function)).parameters.values()
+    needed = {p.name: 1 for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
+    assert refused(lambda: getattr(import_module(module), function)(**needed))
 
 
 def test_a_jitted_formula_is_closed():
     assert refused(lambda: jax.jit(roofline.critical_batch_limit)(1e14, 1e12))
+
+
+def test_who_catches_the_refusal_is_refused_all_the_same():
+    def careful(C, W):
+        try:
+            return roofline.critical_batch_limit(C, W)
+        except Exception:
+            return roofline.critical_batch_limit(C, W)
+
+    assert refused(careful, 1e14, 1e12)
 
 
 def test_private_formulas_are_closed_too(capsys):

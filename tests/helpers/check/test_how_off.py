@@ -29,11 +29,11 @@ PLANTED = {
     "it is the same whatever mesh is": lambda n, axes, mesh, V, W: seconds(n, axes, True, V, W),
     "too large by exactly the factor chips": lambda n, *rest: seconds(n, *rest) * n,
     "too small by exactly the factor chips²": lambda n, *rest: seconds(n, *rest) / n**2,
-    "right but where mesh is True": lambda n, axes, mesh, V, W: (
+    "right except where mesh is True": lambda n, axes, mesh, V, W: (
         seconds(n, axes, mesh, V, W) * (n / (n + 3) if mesh else 1)
     ),
-    "right but where axes is 'XYZ'": lambda n, axes, *rest: seconds(n, axes[:2], *rest),
-    "right but where chips is 2": lambda chips, *rest: seconds(chips, *rest) * (1 + (chips == 2)),
+    "right except where axes is 'XYZ'": lambda n, axes, *rest: seconds(n, axes[:2], *rest),
+    "right except where chips is 2": lambda chips, *rest: seconds(chips, *rest) * (1 + (chips == 2)),
     "the sign is wrong": lambda *given: -seconds(*given),
 }
 
@@ -50,26 +50,48 @@ def test_planted_mistakes_are_found(sentence, secret, capsys, monkeypatch):
     assert points == 0 and sentence in said
 
 
-@pytest.mark.parametrize("drawn", range(5))
-def test_what_is_said_holds_in_every_case(drawn):
-    """A sentence is a fact about the cases: where it says "but where", all others are right."""
-    r = random.Random(drawn)
-    cases = [
-        Case({"n": n, "m": m}, n + (n % 3 == 0) * m, n)
-        for n, m in ((r.randint(1, 40), r.randint(1, 40)) for _ in range(25))
+WHERE = {
+    "n is odd": lambda n, m, text: n % 2 == 1,
+    "n is 1": lambda n, m, text: n == 1,
+    "n is no power of two": lambda n, m, text: n not in (1, 2, 4, 8, 16, 32),
+    "text is ''": lambda n, m, text: not text,
+    "text has more than one entry": lambda n, m, text: len(text) > 1,
+    "text has an entry twice": lambda n, m, text: len(set(text)) < len(text),
+    "n is less than m": lambda n, m, text: n < m,
+    "m does not divide n": lambda n, m, text: n % m != 0,
+    "m is large": lambda n, m, text: m > 20,
+}
+
+
+@pytest.mark.parametrize("rule", WHERE)
+@pytest.mark.parametrize("drawn", range(3))
+def test_where_an_answer_is_wrong_is_found(rule, drawn):
+    """A sentence is a fact about the cases: where it says "except where", all others are right."""
+    r, wrong = random.Random(drawn), WHERE[rule]
+    args = [
+        {
+            "n": r.choice([1, 2, r.randint(3, 40)]),
+            "m": r.choice([r.randint(1, 6), r.randint(7, 40)]),
+            "text": "".join(r.choices("ab", k=r.randint(0, 3))),
+        }
+        for _ in range(40)
     ]
-    said = how_off(cases, 1e-9) or ""
-    assert "but where" not in said or "n does not divide" in said or "does not divide n" in said, said
+    assert f"except where {rule}" in how_off(
+        [Case(a, (7.3 if wrong(**a) else 2) * a["m"] ** 2, 2 * a["m"] ** 2) for a in args], 1e-9
+    )
+    alone = next(i for i, a in enumerate(args) if wrong(**a))
+    once = [Case(a, (7.3 if i == alone else 2) * a["m"] ** 2, 2 * a["m"] ** 2) for i, a in enumerate(args)]
+    assert "except where" not in (how_off(once, 1e-9) or ""), "of one case nothing general is known"
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda e: e[::-1], "in reverse order along axis 0"),
-        (lambda e: np.roll(e, 1, 1), "one place off along axis 1"),
-        (lambda e: np.where(np.arange(5) > 2, 0, e), "0 that should not be"),
-        (lambda e: np.where(np.arange(4)[:, None] == 3, 2 * e, e), "only at place 3, the last"),
-        (lambda e: np.where(np.arange(5) >= 2, e + 1, e), "along axis 1 from place 2 on"),
+        (lambda e: e[::-1], "in reverse order along dimension 0"),
+        (lambda e: np.roll(e, 1, 1), "one place off along dimension 1"),
+        (lambda e: np.where(np.arange(5) > 2, 0, e), "they are 0, and should not be"),
+        (lambda e: np.where(np.arange(4)[:, None] == 3, 2 * e, e), "they stand at 3 of 4 along dimension 0"),
+        (lambda e: np.where(np.arange(5) >= 2, e + 1, e), "they stand at 2 to 4 of 5 along dimension 1"),
         (lambda e: np.random.default_rng(0).permutation(e.ravel()).reshape(e.shape), "in another order"),
     ],
 )

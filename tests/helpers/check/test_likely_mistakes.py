@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from jax import lax
 
 from helpers import check
+from helpers.check.sharded_program import Program
+from tests.helpers.check import programs
 from tests.helpers.check.told import told
 
 
@@ -114,3 +117,32 @@ def test_of_several_mistakes_the_one_comes_first_that_leads_to_the_other_values_
     a.gives(3, 3)
     said = told(capsys, a)[1]
     assert "added to itself — or: squared. (" in said
+
+
+def test_a_case_states_the_result_for_given_arrays_and_what_mistakes_make_of_them():
+    A = np.arange(4.0).reshape(4, 1) + 0.1
+    asked = lambda f: Program(f, 1, {"X": 2}, ["A[I_X, J]"], "A[I, J]", sizes=dict(I=64, J=64), dtype="f32")  # noqa: E731
+    for f, said in (
+        (lambda a: lax.all_gather(a, "X", tiled=True), ""),
+        (lambda a: 2 * lax.all_gather(a, "X", tiled=True), "twice too large"),
+        (
+            lambda a: 3 * lax.all_gather(a, "X", tiled=True),
+            "every number is 3 times what it should be, on a mesh of X = 2.",
+        ),
+    ):
+        a = asked(f)
+        a.wrong("twice too large", 2 * A, A)
+        a.wrong("of another case", 3 * A, A + 1)
+        a.gives(A, A)
+        assert programs.told(a) == (not said, said)
+
+
+def test_two_mistakes_that_send_the_same_are_both_named():
+    a = Program(lambda a: lax.psum(a, "X"), 1, {"X": 2}, ["A[I]"], "A[I]", sizes={"I": 8})
+    a.wrong("the sum is not needed", AllReduce=1)
+    a.wrong("over one axis only", AllReduce=1)
+    a.wrong("that is another one", AllGather=1)
+    a.sends()
+    assert programs.told(a)[1].startswith(
+        "the sum is not needed — or: over one axis only. (Your program sends {'AllReduce': 1}.)"
+    )

@@ -73,7 +73,7 @@ def test_a_failed_cell_that_defines_something_else_costs_nothing():
 
 def test_an_endless_answer_is_ended_with_its_line(capsys, monkeypatch):
     limited = raised.limited
-    monkeypatch.setattr(check.answer_checks, "limited", lambda: limited(1))
+    monkeypatch.setattr(raised, "limited", lambda: limited(1))
     source = (
         "def answer(n):\n    while True:\n        try:\n            n += 1\n        except Exception:\n            pass"
     )

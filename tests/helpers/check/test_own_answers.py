@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helpers import check
-from helpers.check import own_answers, progress, solutions
+from helpers.check import progress, solutions
 
 CELLS = (
     ("import math\nprint('devices')\n%matplotlib inline", {}),
@@ -77,5 +77,5 @@ def test_a_notebook_that_is_gone_or_broken_stops_nothing(later, capsys):
 
 def test_nothing_of_anybodys_runs_while_a_page_is_built(later, monkeypatch, capsys):
     monkeypatch.setattr(progress, "attended", lambda: False)
-    monkeypatch.setattr(own_answers, "_function", lambda *_: 1 / 0)
+    monkeypatch.setattr(solutions, "_own_function", lambda *_: 1 / 0)
     assert check.own("1.10", "double") is None and capsys.readouterr().out == ""

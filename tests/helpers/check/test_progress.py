@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from helpers import check
-from helpers.check import progress, solutions, start_page
+from helpers.check import progress, solutions
 from tests.helpers.check.told import answer, double
 from tests.scratch import ROOT
 
@@ -78,13 +78,13 @@ def test_what_was_won_stays_won_and_by_what_the_exercise_is_worth_now(work):
     assert progress.won(held, "1.2") == 2
     held["1.1"] = {"gone": {"won": 9, "of": 9, "tries": 0, "begun": "2026-01-02", "passed": "2026-01-02"}}
     held["9.9"] = held["1.1"]  # of another edition
-    one, two = start_page.standings(PAGE, held)
+    one, two = progress.standings(PAGE, held)
     assert one.passed and not two.passed and two.begun
     assert check_total(PAGE, held) == "Chapter 1: 4 of 6 points, 1 of 2 exercises passed; next: 1.2."
 
 
 def check_total(page, held):
-    return start_page.total(start_page.standings(page, held))
+    return progress.total(progress.standings(page, held))
 
 
 def test_the_check_and_the_start_page_say_where_one_stands(work, capsys):
@@ -97,7 +97,7 @@ def test_the_check_and_the_start_page_say_where_one_stands(work, capsys):
     assert (
         page.count("| 2 of 6 | 1 of 2 | 1 | 20\u00a0min | [1.2](ch01/exercises.ipynb#ex-1-2) |") == 2
     )  # the chapter, and in all
-    assert start_page.with_state(page, {}) == start_page.with_state(PAGE, {})
+    assert progress.with_state(page, {}) == progress.with_state(PAGE, {})
     assert (work.parent / "notebooks/README.md").read_text(encoding="utf-8") == PAGE
     assert {p.name for p in work.iterdir()} == {"ch01_rooflines", "README.md", "progress.json"}  # nothing half-written
 

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from helpers import check
-from helpers.check import compare, raised, solutions, traced_program
+from helpers.check import raised, solutions, traced_program
 from tests.helpers.check.told import told
 
 
@@ -115,14 +115,12 @@ def failing(kind):
 
 
 @pytest.mark.parametrize("kind", [NameError, ModuleNotFoundError, OSError, MemoryError, ValueError])
-@pytest.mark.parametrize("by", ["rule", "reference", "import", "library", "mesh"])
+@pytest.mark.parametrize("by", ["rule", "reference", "library", "mesh"])
 def test_what_no_line_of_the_answer_raises_is_not_its_fault(kind, by, capsys, monkeypatch):
     right = cell("import math\ndef answer(x):\n    return 2 * x")["answer"]
     a = check.Answer(failing(kind) if by == "library" else right, points=2)
     if by == "library":
         monkeypatch.setattr(raised, "LIBRARIES", (__file__,))
-    if by == "import":
-        monkeypatch.setattr(compare, "_load", failing(kind))
     if by == "mesh":
         a = check.Program(right, 2, {"X": 2}, ["A[I_X]"], "A[I_X]", sizes={"I": 8})
         monkeypatch.setattr(traced_program.meshes, "mesh", failing(kind))

@@ -10,7 +10,7 @@ from autograder.making import cells, edition_text
 from autograder.making.links import Links
 from autograder.places import ROOT, Tree
 from helpers import check
-from helpers.check import progress, replaced, start_page
+from helpers.check import progress
 from tests.book.conftest import extension
 
 EXERCISES = {n for path in Tree().exercises for n, _ in edition_text.blocks(path.read_text(encoding="utf-8")) if n}
@@ -18,17 +18,17 @@ EXERCISES = {n for path in Tree().exercises for n, _ in edition_text.blocks(path
 
 def test_every_number_is_an_exercise_or_leads_to_one():
     numbers = defaultdict(set)
-    for number in [*EXERCISES, *replaced.BY]:
+    for number in [*EXERCISES, *progress.REPLACED_BY]:
         numbers[number.split(".")[0]].add(int(number.split(".")[1]))
     for chapter, there in numbers.items():
         assert sorted(there) == [*range(1, len(there) + 1)], f"chapter {chapter}: what replaced the numbers that lack?"
-    assert not EXERCISES & replaced.BY.keys(), "a number was given again"
-    assert {replaced.current(gone) for gone in replaced.BY} <= EXERCISES
+    assert not EXERCISES & progress.REPLACED_BY.keys(), "a number was given again"
+    assert {progress.current_number(gone) for gone in progress.REPLACED_BY} <= EXERCISES
 
 
 def test_released_notebooks_have_the_anchors_of_all_numbers():
-    for gone in replaced.BY:
-        old, new = (f'<a id="ex-{n.replace(".", "-")}"></a>' for n in (gone, replaced.current(gone)))
+    for gone in progress.REPLACED_BY:
+        old, new = (f'<a id="ex-{n.replace(".", "-")}"></a>' for n in (gone, progress.current_number(gone)))
         (path,) = ROOT.glob(f"notebooks/ch{int(gone.split('.')[0]):02}_*/exercises.ipynb")
         texts = ["".join(c["source"]) for c in json.loads(path.read_text(encoding="utf-8"))["cells"]]
         assert [new in text for text in texts if old in text] == [True]
@@ -37,7 +37,7 @@ def test_released_notebooks_have_the_anchors_of_all_numbers():
 @pytest.fixture
 def twice(monkeypatch):
     """1.1 was replaced by 1.2, and that by 1.3."""
-    monkeypatch.setattr(replaced, "BY", {"1.1": "1.2", "1.2": "1.3"})
+    monkeypatch.setattr(progress, "REPLACED_BY", {"1.1": "1.2", "1.2": "1.3"})
 
 
 def test_links_and_search_lead_on(twice):
@@ -64,7 +64,7 @@ def test_a_pass_counts_and_half_of_one_does_not(twice, number, won, tmp_path, mo
     path.write_text(json.dumps({"exercises": {"1.1": {}, "1.2": {}, number: {"f": record(won)}}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "attended", lambda: True)
-    page = start_page.with_state(f"{start_page.row('1.3', 'a', 'Roofs', '★', 3, 9, 5, True)}\n", progress.read(path))
+    page = progress.with_state(f"{progress.row('1.3', 'a', 'Roofs', '★', 3, 9, 5, True)}\n", progress.read(path))
     assert ("passed 2026-01-03" in page) == check.passed("1.3") == check.passed(number) == (won == 2)
     check.solution(number)
     said, text = capsys.readouterr().out.split("\n", 1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from helpers.check import traced_program
 from helpers.check.sharded_program import Program
+from helpers.trace.jaxpr.collectives import device_program
 from tests.helpers.check.programs import told
 
 
@@ -54,7 +54,7 @@ def test_hops_go_round_rings_and_add_up_over_axes():
         f = jax.shard_map(
             lambda x: lax.ppermute(x, axes, pairs), mesh=on, in_specs=jax.P(), out_specs=jax.P(), check_vma=False
         )
-        return traced_program.hops(jax.make_jaxpr(f)(jax.ShapeDtypeStruct((4,), "float32")))
+        return device_program(jax.make_jaxpr(f)(jax.ShapeDtypeStruct((4,), "float32"))).far
 
     assert far([(0, 2), (2, 4), (6, 0)]) == 1  # X by one, also over the border
     assert far([(0, 3)]) == 2  # one along each axis
@@ -207,6 +207,7 @@ def in_f16(A, B):
         (lambda A, B: overlapped(A[:24, :30], B[:120, :10])[:1, :1] + jnp.zeros((4096, 200)), overlapped, "f32[24, 30] -> [24, 30]"),
     ],
 )  # fmt: skip
+@pytest.mark.sample(quick=3)
 def test_what_is_counted_is_what_is_run(large, small, says):
     """An answer that looks at its sizes is one program where it is counted and another one where it is run."""
     assert says in told(product_of(lambda A, B: (large if A.shape[0] > 100 else small)(A, B)))[1]

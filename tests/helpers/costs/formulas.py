@@ -1,19 +1,15 @@
 """Every formula of helpers.costs with settings of its arguments, for `test_formulas.py`; and names of what is none."""
 
 from helpers import numeric
-from helpers.costs.rooflines import matrix_and_vector_units as units, occupancy, roofline
+from helpers.costs.rooflines import gpu_machine, roofline
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.roofline import Calibration, Move, Work
-from helpers.costs.sharding import collectives, collectives_between_slices as between
+from helpers.costs.rooflines.roofline import Move, Work
+from helpers.costs.sharding import collective_prices as prices, collectives
 from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.transformers import (
-    attention_shapes as shapes,
-    attention_share as share,
-    einsum,
-    kv_cache,
-    moe_batch_and_capacity as moe,
+    layer_products as shapes,
     parameters_and_flops as flops,
-    six_nd_and_mfu as six,
+    shares_and_thresholds as thresholds,
     training_memory_bytes as memory,
 )
 from helpers.costs.transformers.config import MoE
@@ -54,22 +50,30 @@ FIRST = {
         (roofline.attainable, [(10.0, 2e14, 8e11), (1e4, 2e14, 8e11)]),
         (roofline.critical_batch, [(8192.0, 32768.0, 1.97e14, 8.1e11), (8192.0, 32768.0, 9.2e14, 1.5e10), (1.0, 1.0, 2.0, 1.0)]),
         (roofline.critical_batch_limit, [(1.97e14, 8.1e11)]), (roofline.split_D, [(1.97e14, 4.5e10)]),
-        (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]), (occupancy.waves, [(108.0, 108.0), (109.0, 108.0)]),
-        (occupancy.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]), (units.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
-        (units.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]), (memory.saved_limit, [(4e6, 8192.0, 64.0)]), (six.six_nd, [(7e9, 1e12)]),
-        (share.attention_ratio_limit, [(8192.0, 4096.0)]), (share.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
-        (share.attention_threshold, [(240.0, 8.0)]), (moe.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
-        (moe.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]), (six.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
-        (six.mfu, [(7e9, 1e12, 1e5, 1e18)]), (six.hfu, [(1e21, 1e5, 1e18)]), (numeric.maximum, [(1.0, 3.0, 2.0)]),
+        (roofline.weight_load, [(2e11, 2.0, 32.0, 1.2e12)]), (gpu_machine.waves, [(108.0, 108.0), (109.0, 108.0)]),
+        (gpu_machine.wave_efficiency, [(96.0, 108.0), (217.0, 108.0)]), (gpu_machine.mxu_rate, [(1.5e9, 128.0, 8.0, 8.0)]),
+        (gpu_machine.vpu_rate, [(1.5e9, 128.0, 8.0, 2.0)]), (memory.saved_limit, [(4e6, 8192.0, 64.0)]), (thresholds.six_nd, [(7e9, 1e12)]),
+        (thresholds.attention_intensity, [(1.0, 8192.0, 8.0), (4096.0, 4096.0, 1.0)]),
+        (thresholds.attention_threshold, [(240.0, 8.0)]),
+        (thresholds.moe_critical_batch, [(256.0, 8.0, 240.0, 1.0), (16.0, 2.0, 240.0, 2.0)]),
+        (thresholds.capacity, [(1000.0, 8.0, 2.0, 1.25), (7.0, 4.0, 1.0, 1.0)]), (thresholds.train_seconds, [(7e9, 1e12, 1e18, 0.5)]),
+        (thresholds.mfu, [(7e9, 1e12, 1e5, 1e18)]), (thresholds.hfu, [(1e21, 1e5, 1e18)]), (numeric.maximum, [(1.0, 3.0, 2.0)]),
         (numeric.minimum, [(1.0, 3.0, 2.0)]), (numeric.nonzero, [(0.0,), (3.0,)]), (numeric.ceil, [(1.2,), (2.0,)]),
+        (numeric.significant, [(3.0,), (1234.5,)]),
         (numeric.ceil_near, [(1.2,), (1.1 * 50 / 5,)]), (numeric.floor_near, [(1.2,), (0.29 * 100,)]),
         (numeric.floor, [(1.2,), (-1.2,)]), (numeric.sqrt, [(2.0,)]), (numeric.log, [(2.0,), (64.0,)]),
     ),
     "in_two_tiers": (
         lambda V, n, m: tuple(
-            x.bytes for k in ("AllReduce", *collectives.KINDS) for x in between.in_two_tiers(k, V, Axis(n), m)
+            x.bytes for k in ("AllReduce", *collectives.KINDS) for x in prices.in_two_tiers(k, V, Axis(n), m)
         ),
         [(1e9, 8.0, 4.0), (3e6, 4.0, 1.0)],
+    ),
+    "over_tiers": (
+        lambda V, n, m, k: tuple(
+            x + 0 * V for kind in collectives.KINDS for x in prices.over_tiers(kind, V, (n, m, k), 2.0)
+        ),
+        [(1e9, 8.0, 4.0, 2.0), (3e6, 1.0, 4.0, 1.0)],
     ),
     "dot": (lambda N: roofline.dot(N).intensity, [(1.0,), (4096.0,)]),
     "matmul": (lambda B, D, F: (roofline.matmul(B, D, F).flops, roofline.matmul(B, D, F, 1, 2, 4).bytes), [(3.0, 5.0, 7.0)]),
@@ -83,14 +87,11 @@ FIRST = {
         ),
         [(8.0, 2e14, 8e11), (4096.0, 2e14, 8e11)],
     ),
-    "estimate":
-        (lambda B, C, W: Calibration(0.8, 0.7, 1e-6).estimate(roofline.time(roofline.matmul(B, 4096, 4096), C, W)), [(300.0, 2e14, 8e11)]),
     "on_chip": (lambda n: roofline.on_chip(Work(n, n, (Move("pcie", n),)), V5E).upper, [(1e9,)]),
     "all_gather": (_moved(collectives.all_gather), SIZES), "reduce_scatter": (_moved(collectives.reduce_scatter), SIZES),
     "all_reduce": (_moved(collectives.all_reduce), SIZES), "all_to_all": (_moved(collectives.all_to_all), SIZES),
     "chained": (lambda V, n, m: collectives.chained(V, n, m, 4.5e10), [(1e6, 8.0, 16.0), (1e3, 4.0, 1.0)]),
     "scramble": (_moved(collectives.scramble), SIZES),
-    "permute": (lambda V, n, k: collectives.permute(V, Axis(n), k).bytes, [(1e3, 8.0, 1.0), (1e3, 8.0, 6.0)]),
     "seconds": (lambda b, W: collectives.seconds(Move("ici", b, 3), W), [(1e3, 4.5e10), (1e9, 4.5e10)]),
     "bandwidth": (lambda V, n: collectives.bandwidth(V, Axis(n), 4.5e10), [(1e3, 8.0), (1e9, 5.0)]),
     "crossover": (lambda n, W: collectives.crossover(Axis(n), W), [(8.0, 4.5e10), (3.0, 9e10)]),
@@ -99,28 +100,27 @@ FIRST = {
         (lambda V, n, p: tuple(m.bytes for m in collectives.over_dcn("AllReduce", V, Axis(n), p)), [(1e9, 16.0, 4.0), (1e9, 4.0, 1.0)]),
     "parameters": (lambda *s: (lambda p: (p.total, p.active, p.matmul))(flops.parameters(any_mixture(*s))), DECODERS),
     "attention_matrices": (lambda *s: shapes.attention_matrices(any_size(*s))["k"], DECODERS),
-    "weights": (lambda *s: sum(n * one for one, n in shapes.weights(_unusual(*s))), DECODERS),
-    "traffic": (lambda *s: sum(n * sides for n, _, sides, _ in shapes.traffic(_unusual(*s), 2, 3, 64, False)), DECODERS),
+    "model_matrices": (lambda *s: sum(m.weights + m.met for m in shapes.model_matrices(_unusual(*s))), DECODERS),
     "keys_read": (lambda *s: shapes.keys_read(_unusual(*s), 2, 3, 64, False), DECODERS),
     "parameters of unusual parts": (lambda *s: flops.parameters(_unusual(*s)).total, DECODERS),
     "flops of unusual parts": (lambda *s: flops.flops(_unusual(*s), 2, 8).forward, DECODERS),
     "works of unusual parts": (lambda *s: sum(w.bytes for w in flops.works(_unusual(*s), 2, 1, 64).values()), DECODERS),
-    "kv_cache of unusual parts": (lambda *s: kv_cache.kv_cache(_unusual(*s), 64, 2), DECODERS),
+    "kv_cache of unusual parts": (lambda *s: flops.kv_cache(_unusual(*s), 64, 2), DECODERS),
     "pairs": (lambda T, S: flops.pairs(T, S, window=64), [(8.0, 32.0), (100.0, 300.0)]),
     "flops": (lambda *s: tuple(flops.flops(any_mixture(*s), 2, 128, count="causal").by_role.values()), DECODERS),
     "works": (lambda *s: tuple(w.bytes for w in flops.works(any_size(*s), 2, 128).values()), DECODERS),
-    "kv_cache": (lambda S, N: kv_cache.kv_cache(any_mixture(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
+    "kv_cache": (lambda S, N: flops.kv_cache(any_mixture(64, 4, N, 256), S), [(32.0, 4.0), (100.0, 8.0)]),
     "products": (lambda *s: tuple(memory.products(c := any_size(*s), c.kind(0)).values()), DECODERS),
     "arrays": (lambda *s: tuple(sum(memory.arrays(c := any_size(*s), c.kind(0), p, 99).values()) for p in SAVING), DECODERS),
     "saved": (lambda *s: memory.saved(any_mixture(*s), 2, 128, "everything"), DECODERS),
     "recomputed": (lambda *s: memory.recomputed(any_mixture(*s), 2, 128, "block"), DECODERS),
     "train_flops": (lambda *s: memory.train_flops(any_mixture(*s), 2, 128, "matmuls"), DECODERS),
     "training_memory": (lambda *s: memory.training_memory(any_mixture(*s), 2, 128).total, DECODERS),
-    "six_nd_ratio": (lambda *s: six.six_nd_ratio(any_mixture(*s), 4096), DECODERS),
-    "attention_ratio": (lambda *s: share.attention_ratio(any_mixture(*s), 4096, "causal"), DECODERS),
+    "six_nd_ratio": (lambda *s: thresholds.six_nd_ratio(any_mixture(*s), 4096), DECODERS),
+    "attention_ratio": (lambda *s: thresholds.attention_ratio(any_mixture(*s), 4096, "causal"), DECODERS),
     "crossover of attention":
-        (lambda *s: (share.crossover(any_size(*s)), share.crossover(any_mixture(*s), "projections", "causal")), DECODERS),
-    "einsum": (lambda n, m: einsum.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
+        (lambda *s: (thresholds.crossover(any_size(*s)), thresholds.crossover(any_mixture(*s), "projections", "causal")), DECODERS),
+    "einsum": (lambda n, m: shapes.einsum("np,pm->nm", (n, 8), (8, m)).flops, [(3.0, 5.0)]),
     "where": (lambda a, b: numeric.where(a > b, a, -b), [(1.0, 2.0), (2.0, 1.0)]),
 }  # fmt: skip
 ROOMS = {
@@ -132,18 +132,20 @@ FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.i
 # Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.
 DISCRETE = set(
     """
-    acceptance algorithms along arithmetic attainment attention_collectives attention_products backward batched beside best_K
-    best_disaggregated best_length best_mesh best_split between_slices block bottleneck bound_by budgeted bursts by_tier bytes_each
-    cheapest check check_fits chip chrome_trace cluster_of collectives continuous_steps decode_works deployments designs diameter
-    disaggregated disaggregated_plans distance divisors even every_cut exchange expected_imbalance factors family fastest fields
-    finished fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids hierarchical_steps hosts imbalance in_groups
-    interleaved is_array is_hsdp is_record joined keeps key known largest_group largest_normal latent_collectives
-    latent_sequence_collectives lies line_distance links load local_products matmul_scatter max_flow meshes mixed mixed_load
-    mixed_works mlp_products model module moves near offloaded_matmul on on_a_chip one_f_one_b one_piece order paged_schedule parse
-    parted passes passes_of percentile percentiles pipeline plain plan plans points poisson ports positions prefill prefill_alone
-    prefill_degrees prefill_works published racks rates_in reading replicas requests residual rooms routed routes rules search
-    seconds_each send sequence_collectives shapes sharded_flops shardings shared shared_prefixes sides simulate sizes_of slices
-    smallest smallest_slice spell splits started state static_steps steps taken thresholds tiers tile_fits times timings turns
-    two_d_collectives unknown unread visits volumes whole wires wiring words work zb_h1 zb_h2 zb_v
+    acceptance adjacent algorithms along arithmetic attainment attention_collectives attention_sends attention_widths
+    backward batched beside best_disaggregated best_K best_length best_mesh best_split between_slices block bottleneck
+    bound_by budgeted bursts by_tier bytes_each careful_seconds cheapest check check_fits chip chrome_trace cluster_of
+    collective_seconds collectives continuous_steps deployments designs diameter disaggregated disaggregated_plans distance
+    divisors edge even every_cut exchange expected_imbalance exposed factors family fastest feed_forward_products fields finished
+    fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids groups groups_near hierarchical_steps hosts
+    in_domains in_groups interleaved is_array is_hsdp is_record keeps key known largest_group largest_normal
+    latent_collectives lies line_distance links load local_products machines matmul_scatter max_flow menu meshes mixed
+    mixed_load mixed_works mixer_products model module moves near offloaded_matmul on_fullest on_torus one_f_one_b one_piece
+    order paged_schedule parse parted passes percentile percentiles pipeline plain plan plans points poisson prefill
+    prefill_alone prefill_degrees prefill_works published racks rank ranking rates rates_in read reading replicas replicated
+    requests residual routes rules search send sequence_collectives shapes sharded_flops shardings shared shared_prefixes
+    shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps
+    taken thresholds tier_moves tiers tile_fits times timings turns unknown unread visits volumes ways ways_by_heads wiring
+    words work zb_h1 zb_h2 zb_v
     """.split()
 )

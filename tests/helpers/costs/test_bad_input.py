@@ -9,29 +9,28 @@ from helpers.arguments import whole
 from helpers.costs.inference.engine_simulation import interleaved
 from helpers.costs.inference.latency_and_throughput import waiting
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.request_log import mixed_load
+from helpers.costs.inference.request_loads import mixed_load
 from helpers.costs.racks.cluster import hosts
-from helpers.costs.racks.hierarchical_steps import hierarchical_steps
 from helpers.costs.racks.tiered_collectives import domains_reached
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.gpu_machine import SM, waves
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.rooflines.host_offload import offloaded_matmul
-from helpers.costs.rooflines.occupancy import SM, waves
 from helpers.costs.rooflines.roofline import Move, Work, critical_batch, matmul, on_chip, time
+from helpers.costs.rooflines.torus import offloaded_matmul
 from helpers.costs.sharding import collectives
+from helpers.costs.sharding.collective_steps import hierarchical_steps
 from helpers.costs.sharding.collectives import chained
 from helpers.costs.sharding.matmul_plans import cheapest
 from helpers.costs.sharding.sharded_array import Axis, Mesh
+from helpers.costs.training.closed_forms import zero_memory
 from helpers.costs.training.dp_fsdp_tp import times
 from helpers.costs.training.pipeline_schedules import in_flight
-from helpers.costs.training.training_step import zero_memory
-from helpers.costs.transformers.attention_share import crossover
 from helpers.costs.transformers.config import MLA, Config, MoE
-from helpers.costs.transformers.einsum import backward, einsum
-from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.layer_products import backward, einsum
+from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.costs.transformers.public_models import model
-from helpers.costs.transformers.six_nd_and_mfu import mfu
-from helpers.kernels.inference.page_allocator import Blocks
+from helpers.costs.transformers.shares_and_thresholds import crossover, mfu
+from helpers.kernels.inference.paged_kv_cache import Blocks
 from tests.helpers.costs.tables import refused
 
 LLAMA, V5E, W = model("llama-3-8b"), chip("v5e"), 4.5e10

@@ -62,8 +62,8 @@ def test_poly_works_in_place_and_stays_finite(chains):
 def test_matmul_work_is_what_the_program_does(dtype):
     B, D, F = 3, 5, 7
     x, w = (jax.ShapeDtypeStruct(s, machine.DTYPES[dtype]) for s in ((B, D), (D, F)))
-    counted = trace.count(machine._matmul, x, w)
-    assert machine.matmul_work(B, D, F, dtype) == counted.work(dtype)
+    counted, work = trace.count(machine._matmul, x, w), machine.matmul_work(B, D, F, dtype)
+    assert (work.flops, work.bytes, work.dtype) == (counted.flops, counted.io_bytes, dtype)
     assert counted.flops == 2 * 3 * 5 * 7
 
 

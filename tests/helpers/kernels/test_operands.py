@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from helpers.costs.attention.flops_and_bytes import Attention, flash as flash_costs
-from helpers.costs.training.pipeline_orders import one_f_one_b
+from helpers.costs.training.pipeline_schedules import one_f_one_b
 from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.attention import (
-    chunked_attention,
     dense_attention,
-    eight_bit_attention,
     flash_attention,
     linear_attention,
     pallas_flash_attention_gpu,
@@ -23,7 +21,7 @@ from helpers.kernels.attention import (
     tree_attention,
 )
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask, padding, plan
-from helpers.kernels.inference import ragged_and_paged_attention, speculative_decoding
+from helpers.kernels.inference import paged_kv_cache, speculative_decoding
 from helpers.kernels.sharding import collectives
 from helpers.kernels.training import mlp_training_step, pipeline_parallel
 from helpers.kernels.training.data_parallel_and_fsdp import DATA, FSDP
@@ -49,24 +47,23 @@ def over(f):
 
 
 def ragged(q, k, v, lengths=None):
-    return ragged_and_paged_attention.attend(q[:, 0], k, v, [T] * B if lengths is None else lengths, 2)[0]
+    return paged_kv_cache.attend(q[:, 0], k, v, [T] * B if lengths is None else lengths, 2)[0]
 
 
 WITH_LENGTHS = {
     "flash": over(flash_attention.flash),
-    "chunked": over(chunked_attention.efficient),
+    "chunked": over(dense_attention.efficient),
     "Pallas, TPU": over(pallas_flash_attention_tpu.flash),
     "Pallas, GPU": over(pallas_flash_attention_gpu.flash),
     "ring": ring,
     "tree": tree,
     "ragged": ragged,
-    "linear": lambda q, k, v, lengths=None: linear_attention.state_of(k, v, jax.nn.elu, lengths),
 }
 FORMS = WITH_LENGTHS | {
     "dense": dense_attention.attention,
-    "eight bits": lambda q, k, v: eight_bit_attention.attention(q, k, v, 2),
+    "eight bits": lambda q, k, v: flash_attention.eight_bit(q, k, v, 2),
     "flash, the first": flash_attention.first,
-    "one key after the other": chunked_attention.plain,
+    "one key after the other": dense_attention.plain,
     "linear, in chunks": lambda q, k, v: linear_attention.chunked(q, k, v, jax.nn.elu)[0],
     "linear, one by one": lambda q, k, v: linear_attention.recurrent(q, k, v, jax.nn.elu)[0],
 }
@@ -89,7 +86,7 @@ def test_integers_are_refused_and_never_cut(f):
     says("holds int32, which would cut the result to whole numbers: give it as float32 or bfloat16", f, *whole)
 
 
-@each({n: f for n, f in FORMS.items() if n != "linear"})
+@each(FORMS)
 def test_heads_that_do_not_group_are_refused(f):
     says("3 KV heads do not divide 4 query heads: make N a multiple of K", f, q, *(jnp.zeros((B, T, 3, H)),) * 2)
 
@@ -117,7 +114,7 @@ def test_lengths_beyond_the_keys_are_refused(f):
 @pytest.mark.slow("compiles five kernels and their gradients")
 def test_values_may_be_wider_than_keys():
     """Where a head's values have more numbers than its keys, or fewer: the result has as many."""
-    wide = jnp.asarray(np.random.default_rng(3).standard_normal((B, T, K, 6)), jnp.float32)
+    wide = jax.device_put(np.random.default_rng(3).standard_normal((B, T, K, 6)).astype("float32"))
     want = jnp.concatenate([dense_attention.attention(q, k, wide[..., a : a + 3], CAUSAL) for a in (0, 3)], -1)
 
     def check(f, x, want):
@@ -134,9 +131,9 @@ def test_values_may_be_wider_than_keys():
     ):
         check(lambda *x, f=f: f(*x, CAUSAL), wide, want)
     check(lambda *x: pallas_flash_attention_tpu.flash(*x, CAUSAL), wide[..., :3], want[..., :3])
-    got, _ = ragged_and_paged_attention.attend(q[:, -1], k, wide, [T] * B, 2)
+    got, _ = paged_kv_cache.attend(q[:, -1], k, wide, [T] * B, 2)
     np.testing.assert_allclose(got, want[:, -1], rtol=1e-5, atol=1e-5)
-    says("k and v in all", ring, q, k, wide)
+    says("keys and values travel together", ring, q, k, wide)
 
 
 def test_a_target_of_another_shape_is_refused():
@@ -211,7 +208,7 @@ def test_windows_and_blocks_are_whole_numbers(window):
     says("sinks is a whole number, not", Mask, True, 3, window)
     says("rows is a whole number, not", plan, 4, 4, window, 2)
     says("window is a whole number, not", ring_attention.ring, q, k, v, "X", window=window)
-    for f in (flash_attention.flash, pallas_flash_attention_tpu.flash, chunked_attention.efficient):
+    for f in (flash_attention.flash, pallas_flash_attention_tpu.flash, dense_attention.efficient):
         says("columns is a whole number, not", f, q, k, v, FULL, columns=window)
     assert Mask(True, np.int64(3)).array(4, 4).sum() == 9
 

@@ -26,6 +26,7 @@ RUN = {  # what cannot be traced, for it runs programs that are in the list
 
 @pytest.mark.xdist_group("sends")  # a program is traced once in a process
 @pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.sample(quick=2, draw=4)
 def test_each_program_sends_what_the_list_says(room):
     listed = LIST.read_text(encoding="utf-8")
     assert {block.partition(".")[0] for block in listed.strip().split("\n\n")} == set(ROOMS)
@@ -39,6 +40,7 @@ def test_each_name_begins_with_the_function_that_makes_the_program():
         assert callable(getattr(import_module(f"helpers.kernels.{module}"), function)), name
 
 
+@pytest.mark.slow("traces the programs of all rooms")
 @pytest.mark.xdist_group("sends")
 def test_every_kernel_that_sends_is_in_the_list():
     missing = [f for f in senders(FOLDER, "helpers.kernels") if f not in RUN and f not in reached()]

@@ -29,7 +29,7 @@ def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
     got = json.loads(said(capsys, *ASKED, "--json", "--price", "2.5"))
     assert got["kept"] and got["plan"]["throughput"] == best.throughput and got["plan"]["chips"] == 16
     assert got["plan"]["layout"] == {
-        n: x for n in ("tp", "dp", "ep", "pp", "replicas") if (x := getattr(best.at, n)) != 1
+        n: x for n in ("tp", "dp", "ep", "pp", "replicas") if (x := getattr(best.deployment, n)) != 1
     }
     assert got["plan"]["gap"]["low"] < got["plan"]["gap"]["mid"] < got["plan"]["gap"]["high"]
     assert sum(got["plan"]["memory"].values()) < chip("H200").hbm_bytes
@@ -37,7 +37,7 @@ def test_the_plan_serves_most_of_all_that_keep_the_target(capsys):
     whole = 2.5 / 3600 * 16 / best.rate * 1e6
     # what requests take up is what the chips cost, the wait for first tokens apart
     assert 0.7 < chip_seconds / whole < 1.4
-    assert str(best.at) in said(capsys, *ASKED)
+    assert str(best.deployment) in said(capsys, *ASKED)
 
 
 def test_every_number_says_what_kind_it_is(capsys):

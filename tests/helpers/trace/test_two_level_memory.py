@@ -58,7 +58,11 @@ def test_standard_attention():
     memory = two_level_memory.Slow(**arrays)
     two_level_memory.standard(memory)
     assert memory.moved == costs.standard_floats(12, 5)
-    two_level_memory.standard_backward(memory)
+    two_level_memory.product(memory, "P", "dO", "dV", lambda p, do: p.T @ do)
+    two_level_memory.product(memory, "dO", "V", "dP", lambda do, v: do @ v.T)
+    two_level_memory.rows_alone(memory, ("P", "dP"), "dS", lambda p, dp: p * (dp - (p * dp).sum()))
+    two_level_memory.product(memory, "dS", "K", "dQ", np.matmul)
+    two_level_memory.product(memory, "dS", "Q", "dK", lambda ds, q: ds.T @ q)
     holds(memory, want, "O", "dQ", "dK", "dV")
     assert memory.moved == costs.standard_floats(12, 5) + costs.standard_floats(12, 5, backward=True)
 
@@ -81,6 +85,34 @@ def test_naive_attention_backward():
     assert 4 * (memory.moved - before) == naive(a, backward=True).bytes
 
 
+def flash_backward(memory: two_level_memory.Slow, R: int, C: int, version: int = 1) -> None:
+    """dQ, dK, dV from dO and what `flash` of that version left; keys outside, so that dK and dV stay."""
+    T, S = len(memory["Q"]), len(memory["K"])
+    memory.put("dQ", np.zeros_like(memory["Q"]))
+    if version == 2:
+        two_level_memory.rows_alone(memory, ("dO", "O"), "D", lambda do, o: do @ o, (T,))
+    for c in two_level_memory.parts(S, C):
+        k, v = memory.load("K", c), memory.load("V", c)
+        dk, dv = memory.keep(np.zeros_like(k)), memory.keep(np.zeros_like(v))
+        for r in two_level_memory.parts(T, R):
+            q, do, dq, *rest = (
+                memory.load(n, r) for n in (("Q", "dO", "dQ", *(("O", "l", "m") if version == 1 else ("logsum", "D"))))
+            )
+            if version == 1:
+                o, total, m = rest
+                logsum, D = m + np.log(total), (do * o).sum(-1)
+            else:
+                logsum, D = rest
+            p = memory.keep(np.exp(q @ k.T - logsum[:, None]))
+            ds = memory.keep(p * (do @ v.T - D[:, None]))
+            dk, dv = dk + ds.T @ q, dv + p.T @ do
+            memory.store("dQ", dq + ds @ k, r)
+            memory.drop(q, do, dq, *rest, p, ds)
+        memory.store("dK", dk, c, like=(S, k.shape[1]))
+        memory.store("dV", dv, c, like=(S, v.shape[1]))
+        memory.drop(k, v, dk, dv)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_flash(version):
     """F14 to F16: any blocks, none of which has to divide L."""
@@ -92,7 +124,7 @@ def test_flash(version):
         assert memory.moved == costs.flash_floats(L, H, R, C, version)
         assert memory.most == costs.block_floats(min(R, L), min(C, L), H)
         forward = memory.moved
-        two_level_memory.flash_backward(memory, R, C, version)
+        flash_backward(memory, R, C, version)
         holds(memory, want, "O", "dQ", "dK", "dV")
         assert memory.moved - forward == costs.flash_floats(L, H, R, C, version, backward=True)
     arrays, want = given(10, 17, 3)

@@ -1,5 +1,6 @@
 """The live figure of chapter 6: what every form of attention moves, and how long it takes."""
 
+from helpers.costs.rooflines.chips import menu
 from helpers.figures.transformers.decoder_sizes.decoder import Size
 
 from .page import AttentionMover
@@ -11,10 +12,7 @@ FIGURE = AttentionMover(
         "gpt-2-xl", "gpt-3", "falcon-7b", "palm-540b", "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b",
         "mistral-7b", "qwen-3-32b", "gemma-3-27b", "gpt-oss-120b",
     ),
-    chips={
-        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "H100": "H100",
-        "H200": "H200", "B200": "B200",
-    },
+    chips=menu(),
     first={
         "model": "llama-3-8b", "chip": "v5e", "phase": "prefill, causal", "widths": "bf16, scores and sums in float32",
         "chart": "time",

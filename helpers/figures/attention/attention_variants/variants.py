@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from operator import add
 
-from helpers.costs.attention.attention_time import Rates, exp_rate, in_turn, seconds
 from helpers.costs.attention.flops_and_bytes import Attention, Pass, chunked, decode, flash, fused, naive
 from helpers.costs.attention.io_complexity import Layout, block_bytes, largest_block
 from helpers.costs.attention.linear_attention import linear, state_bytes
+from helpers.costs.attention.time_and_intensity import Rates, exp_rate, in_turn, seconds
 from helpers.costs.rooflines.hardware import Chip
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import maximum, minimum, where
@@ -42,13 +42,6 @@ WIDTHS = {  # bytes of Q, K, V and O, bytes of scores and sums, and the rates th
 }
 CHUNK = 128  # queries of `chunked`
 SMALLEST = 16  # block
-CLOCK_FLOPS = dict.fromkeys(("A100", "A100-40GB"), 2048) | dict.fromkeys(("H100", "H100-500W", "H200"), 4096)
-CLOCK_FLOPS |= dict.fromkeys(("B200", "GB200", "B300", "GB300"), 8192)
-"""FLOPs that the tensor cores of one SM do in a clock, bf16, dense.
-
-Source: NVIDIA A100 and H100 whitepapers (1024 and 2048 multiply-adds); an H200 has the SMs of an H100, as many of them and the
-same rate in its datasheet; Zadouri et al., "FlashAttention-4" (2026), for B200.
-"""
 
 
 @dataclass(frozen=True)
@@ -103,12 +96,9 @@ def exponentials(of: Chip) -> float:
     >>> f"{exponentials(chip('H100')):.3g}", exponentials(chip("v5e"))
     ('3.86e+12', inf)
     """
-    if of.name not in CLOCK_FLOPS:
+    if not of.clock_exps:
         return float("inf")
-    each = (
-        32 if of.name.endswith("B300") else 16
-    )  # Blackwell Ultra has twice the units for them (NVIDIA, HGX B300 datasheet)
-    return exp_rate(of.cores, of.rate("bf16") / of.cores / CLOCK_FLOPS[of.name], each)
+    return exp_rate(of.cores, of.rate("bf16") / of.cores / of.clock_flops, of.clock_exps)
 
 
 def rate(of: Chip, widths: str) -> float | None:

@@ -14,7 +14,6 @@ from helpers.costs.inference.serving_operations import BITS, Batch, Deployment, 
 from helpers.costs.inference.serving_plan import Plan
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.step_estimate_constants import GENERATIONS
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
@@ -28,7 +27,7 @@ NAMES = (
     *SOON, *(f"g{n}" for n in range(len(GAP))), *(f"f{n}" for n in range(len(FIRST))),
     "floor", "m_weights", "m_caches", "kv", "hours_in", "hours_out",
 )  # fmt: skip
-KNOWN = ("host", "each", "launch", "moe", "links", "seen", "first", "queue", "budget")  # of an engine
+KNOWN = ("host", "sequence", "launch", "moe", "links", "seen", "first", "queue", "budget")  # of an engine
 WIDE = ("experts", "shared", "mlp")  # roles that are stored in four bits, too
 
 
@@ -39,8 +38,8 @@ def floor(s: Server, B, S):
     >>> f"{1e3 * floor(s, 1, 4096):.1f} ms"
     '4.6 ms'
     """
-    b = Batch(B / (s.at.dp * s.at.pp), S)
-    ops = operations(s.config, s.at, b, b.decode)
+    b = Batch(B / (s.deployment.dp * s.deployment.pp), S)
+    ops = operations(s.config, s.deployment, b, b.decode)
     products = [(n.count, p) for n in ops.layers for p in n.products] + [(1, ops.head)]
     weights = sum(count * p.weights * s.stored(p.role).bits / 8 for count, p in products)
     caches = sum(n.count * (n.reading.cached * s.cached + 8 * n.reading.state) for n in ops.layers)
@@ -49,7 +48,7 @@ def floor(s: Server, B, S):
 
 def row(s: Server, prompt, answer, B) -> dict:
     """All numbers of a replica with B requests at once."""
-    at = loaded(s, prompt, answer, B * s.at.replicas)
+    at = loaded(s, prompt, answer, B * s.deployment.replicas)
     return of(Plan(s, prompt, answer, at))
 
 
@@ -101,9 +100,9 @@ class Hopping(Chip):
 
 def speeds(of: Chip) -> tuple[float, ...]:
     """What a deployment knows of a chip; the seconds of a layer's experts are among it."""
-    own = CONSTANTS.blackwell if GENERATIONS.get(of.name) == "blackwell" else CONSTANTS.experts
+    own = CONSTANTS.blackwell if of.generation == "blackwell" else CONSTANTS.experts
     rates = of.rate(), of.hbm_bandwidth, of.hbm_bytes, of.link_bandwidth, of.dcn_bandwidth
-    return (*rates, of.hop, of.axes, of.pod[0], own)
+    return (*rates, of.hop, of.axes, of.pod[0], of.neighbours, own)
 
 
 def engine(e: Engine) -> tuple[float, ...]:
@@ -121,7 +120,7 @@ def stored(of: Chip, weights: str) -> tuple[float, ...]:
     return tuple(vars(s.stored("mlp")).values())
 
 
-COUNTS = len(SIZES), 9, len(KNOWN), 4, 4, 1, 2, 4, 1
+COUNTS = len(SIZES), 10, len(KNOWN), 4, 4, 1, 2, 4, 1
 """Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; tp, dp, ep, pp; B."""
 
 
@@ -129,10 +128,10 @@ def _row(like: Config, torus: bool, *x) -> tuple:
     """`row` of numbers, in the order of NAMES."""
     x = iter(x)
     sizes, known, of_engine, wide, rest, (each,), (prompt, answer), at, (B,) = (list(islice(x, n)) for n in COUNTS)
-    C, through, hbm, W, dcn, hop, axes, domain, own = known
+    C, through, hbm, W, dcn, hop, axes, domain, neighbours, own = known
     on = Hopping(**vars(chip("v5p" if torus else "H100")) | {
         "flops": {"bf16": C}, "hbm_bandwidth": through, "hbm_bytes": hbm, "link_bandwidth": W, "dcn_bandwidth": dcn,
-        "axes": axes, "pod": (domain,), "step": hop,
+        "axes": axes, "pod": (domain,), "neighbours": neighbours, "step": hop,
     })  # fmt: skip
     k, runs = replace(CONSTANTS, experts=own, blackwell=own), Engine(**dict(zip(KNOWN, of_engine)))
     s = Typed(build(like, *sizes), on, Deployment(*at), runs, k, Stored(*wide), Stored(*rest), each)

@@ -1,5 +1,7 @@
 """The planner: a page of its own."""
 
+from helpers.costs.rooflines.chips import menu
+
 from .planner import Planner
 
 FIGURE = Planner(
@@ -11,11 +13,7 @@ FIGURE = Planner(
         "gemma-3-12b", "gemma-3-27b", "phi-4", "qwen-2.5-7b", "qwen-2.5-72b", "qwen-3-8b", "qwen-3-32b", "qwen-3-30b-a3b",
         "qwen-3-235b-a22b", "qwen-3-next-80b-a3b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v3", "deepseek-v3.2", "kimi-k2",
     ),
-    chips={
-        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "A100-40GB": "A100, 40 GB",
-        "H100": "H100", "H100-PCIe": "H100, PCIe", "H800": "H800", "H20": "H20", "H200": "H200", "B200": "B200", "B300": "B300",
-        "GB200": "GB200", "GB300": "GB300", "MI300X": "MI300X", "MI355X": "MI355X", "Trn2": "Trainium 2",
-    },
+    chips=menu("planner"),
     engines={"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "jax": "JAX, compiled", "unknown": "another engine"},
     first={
         "task": "train", "model": "llama-3-70b", "chip": "v5p", "n": 64, "tokens": 2**20, "T": 8192,

@@ -1,11 +1,9 @@
-// The planner: ranks every layout of a setting as helpers/figures/inference/planner/planner.py does, with the functions traced from helpers/costs,
-// and shows the picked one. figure_controls.js calls what this hands out.
-window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, box, words) => {
+// The planner: every layout of a setting, ranked by candidates.js, and the picked one in numbers, with the functions traced from helpers/costs. figure_controls.js calls what this hands out.
+window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies, rank }, box, words) => {
   const { text, whole, fill, ungrouped } = words;
-  const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F), { serving } = window.liveDeployments(t, G, words);
+  const form = box.querySelector("form"), fields = form.elements, tools = window.liveMeshes(t, F, rank), { serving } = window.liveDeployments(t, G, words);
   const rows = Object.fromEntries([...box.querySelectorAll(".live-ranked")].map(b => [b.dataset.task, [...b.querySelectorAll("[data-row]")]]));
   const radio = line => line.querySelector("input"), radios = Object.values(rows).flat().map(radio);
-  const { digits } = tools;
   let picked = "", page = 0, last = null, moved = false;
 
   // What the fields say as numbers, and the first of them that holds nonsense.
@@ -35,25 +33,17 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, b
     return [sizes, has, own, wrong && fill(wrong, { ...has, model: at.model, dense: like.dense })];
   }
 
-  function ranked(some) {
-    return some.sort((a, b) => {
-      const k = a.key.findIndex((x, n) => x !== b.key[n]);
-      return k < 0 ? 0 : a.key[k] < b.key[k] ? -1 : 1;
-    });
-  }
-
-  // What a layout that is typed says, or the first nonsense in it.
+  // What a layout that is typed says, or the first nonsense in it: `read` of helpers/costs/training/layout.py.
   function read(said) {
-    const found = Object.fromEntries([...t.axes, "zero", "microbatches"].map(name => [name, Number(name !== "zero")])), seen = new Set();
-    found.policy = t.kept.indexOf("block");
+    const found = Object.fromEntries(Object.entries(t.grammar).map(([name, g]) => [name, g.before])), seen = new Set();
     for (const part of said.split(/[,\s]+/).filter(Boolean)) {
-      const [name, ...rest] = part.split("="), value = rest.join("="), number = /^[0-9]{1,7}$/.test(value) ? Number(value) : -1;
-      const by = { part, name, value, names: [...t.named_numbers, "policy"].join(", "), kept: t.kept.join(", ") };
-      const no = t.elsewhere.includes(name) ? "elsewhere" : !Object.hasOwn(found, name) || !value ? "unknown" : seen.has(name) ? "twice"
-        : name === "policy" ? (t.kept.includes(value) ? "" : "policy") : name === "zero" ? (number >= 0 && number <= 3 ? "" : "zero") : number >= 1 ? "" : "whole";
-      if (no) return [found, fill(t.named[no], by)];
+      const [name, ...rest] = part.split("="), value = rest.join("="), g = Object.hasOwn(found, name) && t.grammar[name];
+      const number = /^[0-9]{1,7}$/.test(value) ? Number(value) : -1;
+      const fits = g && (g.words.length ? g.words.includes(value) : number >= g.least && number <= (g.most ?? number));
+      const no = !g ? (t.elsewhere.includes(name) ? "elsewhere" : "unknown") : !value ? "unknown" : seen.has(name) ? "twice" : fits ? "" : "value";
+      if (no) return [found, fill(t.named[no], { ...g, part, name, value, names: Object.keys(t.grammar).join(", ") })];
       seen.add(name);
-      found[name] = name === "policy" ? t.kept.indexOf(value) : number;
+      found[name] = g.words.length ? value : number;
     }
     return [found, ""];
   }
@@ -82,31 +72,20 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, b
     if (!place) return { problem: t.many, last: whole(2 ** (chip.places.length - 1)) };
     if (tokens < T) return { problem: t.short };
     const axis = at => [...Array(Math.log2(t.longest) + 1).keys()].map(k => 2 ** k).filter(x => legal[like.k](...sizes, ...at(x)));
-    const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) }, some = [];
-    const prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T), { step, all: every } = prices;
+    const may = { tp: axis(x => [x, 1, 1]), ep: axis(x => [1, x, 1]), pp: axis(x => [1, 1, x]) };
+    const prices = tools.pricing({ at: like.at, sizes }, chip, place, tokens, T);
     const policies = at.keep === t.any ? t.kept.map((_, p) => p) : [t.kept.indexOf(at.keep)];
-    for (const [mesh, most] of tools.meshes({ may }, n, tokens, T)) {
-      const zeros = mesh[4] > 1 ? 3 : mesh[1] * mesh[2] > 1 ? 4 : 1, best = tools.suited();
-      const fits = tools.settings(prices, mesh, most, zeros, policies, 0, best.offer.bind(best));
-      some.push({ name: mesh.join("."), fits, best });
-    }
-    const edge = t.equal * Math.min(...some.map(r => r.best.fastest));
-    function keyed(r, say, edge) {
-      const { mesh, zero, microbatches, rank, memory } = r, pair = [digits(rank), digits(memory)];
-      if (!r.fits) r.key = [2, ...pair.reverse()];
-      else r.key = rank > edge ? [1, ...pair] : [0, ...tools.simple(mesh, zero, microbatches, memory), pair[0]];
-      r.words = fill(say, { layout: tools.layout(r, 1), policy: t.kept[r.policy] });
-      return r;
-    }
-    for (const r of some) keyed(Object.assign(r, r.best.found(edge)), t.layout, edge);
+    const { rows: some, edges } = tools.search(prices, tools.meshes({ may }, n, tokens, T), policies);
+    const worded = (r, say) => Object.assign(r, { words: fill(say, { layout: tools.layout(r, 1), policy: t.kept[r.policy] }) });
+    for (const r of some) worded(r, t.layout).name = r.mesh.join(".");
     // The layout that is typed, as one more line, or what is wrong with it.
     function typedIn(said, who, has) {
-      const [found, nonsense] = read(said), { policy, zero, microbatches, ...axes } = found;
+      const [found, nonsense] = read(said), { zero, microbatches } = found, policy = t.kept.indexOf(found.policy);
       if (nonsense) return { wrong: nonsense };
-      const mesh = t.axes.map(name => axes[name]), wrong = broken(mesh, found, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
+      const mesh = t.axes.map(name => found[name]), wrong = broken(mesh, found, { like, sizes, has, chip, place, n, sequences: tokens / T, T, who });
       if (wrong) return { wrong };
-      const [seconds, memory, rank] = step(...mesh, zero)(microbatches).slice(3 * policy, 3 * policy + 3);
-      return { row: keyed({ name: "own", mesh, zero, microbatches, policy, seconds, memory, rank, fits: memory <= hbm }, t.named.row, edge) };
+      const row = prices.price(mesh, zero, microbatches);
+      return { row: worded({ ...tools.ranked([mesh, zero, microbatches, policy, row], hbm, edges), name: "own" }, t.named.row) };
     }
     // Seconds and bytes of each tier of links, under this layout.
     function tiers(r, thin) {
@@ -118,18 +97,16 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, b
       return all;
     }
     const numbers = (r, { budget, price, over: thin }) => {
-      const row = every(r.mesh, r.zero, r.microbatches, r.policy);
+      const row = prices.all(r);
       const money = bill(row[0], n, tokens, 1e9 * budget, price), all = Object.fromEntries(t.names.map((name, k) => [name, row[k]]));
       Object.assign(all, Object.fromEntries(t.bill.map((name, k) => [name, money[k]])), tiers(r, thin));
       const bound = t.bars.time.train[tools.longest(row)];
       all.low /= chip.wide;
       all.high *= chip.wide;
-      all.mfu *= 100;
-      all.hfu *= 100;
       if (!r.fits) for (const name in all) if (name !== "memory" && !/^m\d/.test(name)) all[name] = NaN;
       return [all, bound, []];
     };
-    return { some: ranked(some), place: place[2], numbers, typedIn, problem: some.length ? "" : t.few };
+    return { some, place: place[2], numbers, typedIn, problem: some.length ? "" : t.few };
   }
 
   // Everything that a setting leads to, or only why nothing does.
@@ -157,10 +134,10 @@ window.livePlanner = ({ planner: t }, { F, G, legal, sent, over, bill, lies }, b
     const { own: asked, ...rest } = at, found = once([rest, sizes], () => training(at, sizes));
     if (found.problem) return { sentence: fill(found.problem, { ...said, ...found }) };
     const { row, wrong = "" } = (asked.trim() && found.typedIn(asked, said.who, has)) || {};
-    const { place } = found, some = row ? ranked([...found.some, row]) : found.some, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
+    const { place } = found, some = row ? tools.sorted([...found.some, row]) : found.some, k = Math.max(0, some.findIndex(r => r.name === picked)), one = some[k], hbm = t.chips[at.chip].speeds[2];
     const [values, bound] = found.numbers(one, numbers), shown = shownOf("train", values, numbers), fit = some.filter(r => r.fits);
     Object.assign(said, shown, { layout: one.words, rank: whole(k + 1), count: whole(some.length), fitting: whole(fit.length) });
-    const edge = t.equal * Math.min(...fit.map(r => r.rank)), same = fit.filter(r => r.rank <= edge).map(r => r.seconds);
+    const same = fit.filter(({ rank: [, exposed, slower] }) => !slower && exposed === fit[0].rank[1]).map(r => r.seconds);
     Object.assign(said, { equal: whole(same.length), ratio: (one.seconds / Math.min(...same)).toFixed(2), note: t.chips[at.chip].note, links: linked(one, values, t.chips[at.chip].tiers) });
     Object.assign(said, { place, bound, hbm: text(hbm, "B"), missing: text(one.memory - hbm, "B") });
     return { some, k, values, shown, hbm, wrong, sentence: fill(t.say["train" + Number(one.fits)], said) };

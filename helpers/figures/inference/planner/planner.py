@@ -14,32 +14,29 @@ from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import MEASURED, RESERVE, SPREAD as SERVED, arithmetic
 from helpers.costs.inference.serving_operations import BITS, FOUR, Deployment
 from helpers.costs.inference.serving_plan import LARGEST, MOST
-from helpers.costs.racks.step_by_tier import largest_group
+from helpers.costs.racks.training_over_tiers import largest_group
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.layout import AXES
-from helpers.costs.training.layout_search import EQUAL
+from helpers.costs.training.layout import AXES, GRAMMAR
+from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.step_estimate import SPREAD
-from helpers.costs.training.step_estimate_constants import GENERATIONS
 from helpers.costs.transformers.config import UNUSUAL, Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import (
-    KEPT,
-    MOST_CP,
-    NAMES_OF_STEP,
-    NEAR,
-    PARTS,
-    TIMES,
+    LONGEST,
     functions as of_steps,
     numbered,
+    ranks,
     speeds,
+    tools,
+    whole,
 )
 from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
 from helpers.live.controls import counted, reading
 from helpers.plan.train import unswitched
 
-from . import deployments, named, page, promises, serving, tiers, training, words as say
+from . import deployments, page, promises, serving, tiers, training, words as say
 
 
 @dataclass(frozen=True)
@@ -141,16 +138,15 @@ class Planner:
             raise ValueError(say.MANY.format(**words | {"last": f"{there[-1].chips:,}"}))
         if tokens < T:
             raise ValueError(say.SHORT.format(**words))
-        rows = training.ranked(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],))
-        if not rows:
+        found = training.found(c, place, tokens, T, KEPT if at["keep"] == say.ANY else (at["keep"],))
+        if not len(found):
             raise ValueError(say.FEW.format(**words))
-        rows, wrong = self._own(at, numbers, c, place, rows)
+        rows, wrong = self._own(at, numbers, c, place, found)
         picked = next((k for k, r in enumerate(rows) if r.name == at["pick"]), 0)
         one = rows[picked]
         paid = 1e9 * numbers["budget"], numbers["price"]
         values = training.values(c, place, one, tokens, T, *paid, numbers["over"])
         bound_by = longest(values)
-        values |= {name: 100 * values[name] for name in ("mfu", "hfu")}
         if not one.fits:
             values = {k: x if k == "memory" or k[0] == "m" and k[1:].isdigit() else math.nan for k, x in values.items()}
         same, fastest = training.equal(rows)
@@ -160,17 +156,16 @@ class Planner:
         words |= {"note": note(of, at["chip"]), "missing": reading(one.memory - of.hbm_bytes, "B")}
         return self._plan(at, rows, picked, values, words, of, wrong)
 
-    def _own(self, at, numbers, c: Config, place, rows) -> tuple[tuple, str]:
+    def _own(self, at, numbers, c: Config, place, found) -> tuple[tuple, str]:
         """The ranking with the layout that is typed, or what is wrong with that."""
         if not at["own"].strip():
-            return rows, ""
+            return training.lines(found), ""
         sizes_of = tuple(int(numbers.get(s, x)) for s, x in whole(model(at["model"])).items())
         try:
-            tokens, T = int(at["tokens"]), int(at["T"])
-            own = named.row(at["own"], c, sizes_of, place, tokens, T, self._words(at, numbers)["who"])
+            case = place, int(at["tokens"]), int(at["T"]), self._words(at, numbers)["who"]
+            return training.beside(found, training.own(at["own"], c, sizes_of, *case)), ""
         except ValueError as error:
-            return rows, str(error)
-        return training.beside(rows, own), ""
+            return training.lines(found), str(error)
 
     def _serve(self, at, numbers, c: Config, of: Chip) -> Plan:
         words, ask = self._words(at, numbers), promises.asked(numbers)
@@ -231,11 +226,10 @@ class Planner:
         data = {"id": f"live-{self.name}", "args": (), "marks": [], "controls": [], "results": []}
         data["planner"] = {**self._data(), "models": models}
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        parts = (",".join(some) for some in (F, G, legal, sent, over))
-        return (
-            f"(window.liveFigures=window.liveFigures||[]).push([{text},\n"
-            f"{{{','.join(f'{n}:[{p}]' for n, p in zip(('F', 'G', 'legal', 'sent', 'over'), parts))},bill:{bill},lies:{lies}}}]);"
-        )
+        rows = {"F": F, "G": G, "legal": legal, "sent": sent, "over": over}
+        named = [f"{name}:[{','.join(some)}]" for name, some in rows.items()]
+        named += [f"{name}:{one}" for name, one in (("bill", bill), ("lies", lies), ("rank", ranks()))]
+        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{{{','.join(named)}}}]);"
 
     def _data(self) -> dict:
         fields = {f.name: {"label": f.label, "kind": f.kind, "low": f.low, "high": f.high, "whole": f.whole,
@@ -244,25 +238,26 @@ class Planner:
         return {
             "chips": {label: self._chip(chip(name), label) for name, label in self.chips.items()},
             "menus": {n: m[2] for n, m in self.menus.items()} | {"own": "train"}, "fields": fields, "sizes": SIZES,
-            "names": NAMES_OF_STEP, "bill": training.BILL, "serve": self._serving(), "misses": say.MISSES, "frontier": say.FRONTIER,
+            "bill": training.BILL, "serve": self._serving(), "misses": say.MISSES, "frontier": say.FRONTIER,
             "results": {k: [(r.name, r.unit) for r in some] for k, some in say.RESULTS.items()},
             "paid": say.PAID, "whole_numbers": say.WHOLES, "bars": say.BARS, "drawn": say.DRAWN, "high": page.HIGH,
-            "rows": say.ROWS, "longest": training.LONGEST,
-            "kept": KEPT, "any": say.ANY, "near": NEAR, "equal": EQUAL,
-            "cp": MOST_CP, "times": len(TIMES), "parts": len(PARTS),
+            "rows": say.ROWS, "longest": LONGEST,
+            **tools(), "any": say.ANY,
             "number": f"^({say.NUMBER.pattern})$", "wholes": f"^({say.WHOLE.pattern})$",
             "say": {f"{task}{int(fits)}": s for (task, fits), s in say.SAY.items()},
             **{n.lower(): getattr(say, n) for n in ("WRONG", "MANY", "SHORT", "FEW", "UNEVEN", "SPLIT", "SHALLOW", "LAYOUT",
                                                      "LACKS", "PAGE", "TYPE", "CHANGED", "NAMED", "LONG")},
             "tiers": {"names": tiers.NAMES, "links": say.LINKS, "hsdp": say.HSDP},
-            "axes": AXES, "named_numbers": named.NUMBERS, "elsewhere": named.ELSEWHERE,
+            "axes": AXES, "elsewhere": [name for name in GRAMMAR if name not in training.TYPED],
+            "grammar": {name: {"least": x.least, "most": x.most, "words": x.words, "range": x.range, "before": x.before}
+                        for name, x in training.TYPED.items()},
         }  # fmt: skip
 
     def _chip(self, of: Chip, label: str) -> dict:
         return {
             "speeds": speeds(of), "kind": 0 if of.axes else 1, "places": [numbered(p) for p in training.places(of.name)],
             "wired": [tiers.wired(p) for p in training.places(of.name)], "group": largest_group(of), "tiers": tiers.called(of),
-            "note": note(of, label), "wide": SPREAD["chip"] if lender(of) else 1,
+            "note": note(of, label), "wide": 1 if of.generation else SPREAD["chip"],
             "rates": deployments.speeds(of), "domain": LARGEST if of.axes else of.pod[0], "noted": promises.note(of, label),
             "types": {w: deployments.stored(of, w) for w in BITS},
             "caches": [x for x in say.CACHES if x in ("bf16", "int8") or arithmetic(of, x) != "bf16"],
@@ -308,28 +303,10 @@ def shown(task: str, values: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def lender(of: Chip) -> str:
-    """The chip whose shares of peak another has, for want of measured steps; "" if it has its own.
-
-    >>> lender(chip("MI300X")), lender(chip("H100"))
-    ('H100', '')
-    """
-    return "" if of.name in GENERATIONS else "v5e" if of.axes else "H100"
-
-
 def note(of: Chip, label: str) -> str:
     """What is said of a chip that the estimate knows less of."""
-    borrowed = say.BORROWED.format(chip=label, lender=lender(of)) if lender(of) else ""
+    borrowed = "" if of.generation else say.BORROWED.format(chip=label, lender=of.lender)
     return borrowed + (f" {unswitched(of)}" if of.neighbours else "")
-
-
-def whole(c: Config) -> dict[str, int]:
-    """Every size of a model; where its structure has no use for one, F as it is published, which rules ask for, and else 1.
-
-    >>> whole(model("mixtral-8x7b"))["F"], whole(model("llama-3-8b"))["E"]
-    (14336, 1)
-    """
-    return dict.fromkeys(SIZES, 1) | {"F": c.F} | sizes(c)
 
 
 def _wider(engine) -> list[float]:

@@ -44,7 +44,7 @@ def no_room(c: Config, of: Chip, ask: Asked, engine: Engine, like: Deployment, w
 def said(found: Found, picked: int, ask: Asked, words: Mapping[str, str], shown: Mapping[str, str]) -> dict[str, str]:
     """What the sentence says of the picked deployment, beside its numbers."""
     row, best, n = found.rows[picked], found.rows[0], found.chips
-    used = row.plan.at.chips
+    used = row.plan.deployment.chips
     on = "on" if used < n else "fewest" if ask.chips is None and best.fits else "all"
     keeping = sum(r.fits for r in found.rows)
     refused = "picked" if picked or best.fits else "nowhere" if ask.chips is None else "nearest"

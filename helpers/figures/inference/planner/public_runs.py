@@ -11,13 +11,12 @@ from helpers.costs.training.layout import BF16, Bytes, Layout
 from helpers.costs.training.layout_search import search
 from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.step_estimate import Estimate, step_seconds, utilisation
-from helpers.costs.training.step_memory import DeviceMemory, peak_memory
-from helpers.costs.training.training_step import DAY, Step, step
+from helpers.costs.training.training_step import DAY, DeviceMemory, Step, peak_memory, step
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.costs.transformers.public_models import model
 from helpers.plan.ask import room
-from helpers.plan.train import layout as typed
+from helpers.plan.train import typed
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,11 @@ def load(data: dict) -> list[Run]:
 def _run(
     name, model: str | dict, chips, layout, stored, software, sequences, length, published, source, dcn=None
 ) -> Run:
-    s, pods = room(chips)
+    machine = room(chips)
+    s = machine.slice
     if dcn:
         s = replace(s, chip=replace(s.chip, dcn_bandwidth=dcn))
-    laid = replace(typed(layout, pods), stored=Bytes(**stored))
+    laid = replace(typed(layout, machine.pods), stored=Bytes(**stored))
     return Run(name, _config(model), chips, s, laid, layout, Software(**software), sequences, length, published, source)
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from helpers.costs.inference.serving_constants import Engine
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.inference.serving_plan import SIZES, Plan, Target, frontier, on, replicas
+from helpers.costs.inference.serving_plan import SIZES, Plan, Target, frontier, replicas, replicated
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
 
@@ -43,7 +43,7 @@ class Ranked:
     @property
     def name(self) -> str:
         """tp, dp, ep, pp and the batch of a replica, as a link carries them."""
-        return f"{shape(self.plan.at)}.{self.plan.load.batch:.0f}"
+        return f"{shape(self.plan.deployment)}.{self.plan.load.batch:.0f}"
 
     @property
     def fits(self) -> bool:
@@ -64,11 +64,11 @@ class Ranked:
     @property
     def layout(self) -> str:
         """The same in a sentence."""
-        return SERVING["replicas" if self.plan.at.replicas > 1 else "one"].format(**self._by)
+        return SERVING["replicas" if self.plan.deployment.replicas > 1 else "one"].format(**self._by)
 
     @property
     def _by(self) -> dict[str, str]:
-        at = self.plan.at
+        at = self.plan.deployment
         return {
             "replicas": f"{at.replicas:,}",
             "shape": str(replace(at, replicas=1)),
@@ -117,7 +117,7 @@ def search(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment,
     some = every(c, name, asked.prompt, asked.answer, engine, like)
     found = None
     for n in (asked.chips,) if asked.chips else SIZES:
-        plans = [[judged(asked.target, p) for p in one] for one in on(n, some)]
+        plans = [[judged(asked.target, p) for p in one] for one in replicated(n, some)]
         best = min((r for one in plans for r in one), key=lambda r: r.key, default=None)
         if best and (found is None or best.key < found[0].key):
             found = best, n, plans
@@ -133,7 +133,7 @@ def search(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment,
 
 def least(c: Config, name: str, asked: Asked, engine: Engine, like: Deployment) -> int | None:
     """The fewest chips, in powers of two, on which the model and one cache fit."""
-    sizes = [one[0].at.chips for one in every(c, name, asked.prompt, asked.answer, engine, like) if one]
+    sizes = [one[0].deployment.chips for one in every(c, name, asked.prompt, asked.answer, engine, like) if one]
     return min(sizes, default=None)
 
 
@@ -146,6 +146,6 @@ def values(r: Ranked, chips: int, price: float) -> dict[str, float]:
         "speed": p.speed, "gap_low": gap.low, "gap_high": gap.high, "first_low": first.low, "first_high": first.high,
         "users": p.users, "rate": p.rate, "throughput": p.throughput, "each": p.throughput / chips,
         "m_reserve": reserve, "memory": numbers["m_weights"] + numbers["m_caches"] + reserve,
-        "most": math.floor(numbers["most"]) * p.at.replicas,
+        "most": math.floor(numbers["most"]) * p.deployment.replicas,
         "cost_in": numbers["hours_in"] * price, "cost_out": numbers["hours_out"] * price,
     }  # fmt: skip

@@ -1,22 +1,23 @@
-"""What the picked layout sends over each tier of links: `costs.racks.step_by_tier` in Python, and traced for the page."""
+"""What the picked layout sends over each tier of links: `costs.racks.training_over_tiers` in Python, and traced for the page."""
 
 from dataclasses import replace
 from functools import cache
 
-from helpers.costs.racks.step_by_tier import KINDS, TIERS, Volume, cluster_of, divided, is_hsdp, volumes
+from helpers.costs.racks.training_over_tiers import KINDS, TIERS, Volume, cluster_of, divided, is_hsdp, volumes
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.rooflines.machines import Machine
 from helpers.costs.training.layout import AXES, Layout
-from helpers.costs.training.layout_search import SEARCHED
+from helpers.costs.training.layout_search import KEPT, SEARCHED
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
-from helpers.figures.training.layout_search.candidates import KEPT, Place, Wired
+from helpers.figures.training.layout_search.candidates import Wired
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
 from helpers.live.controls import reading
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.live.renaming import renamed
 from helpers.numeric import where
-from helpers.plan.tiers import SENT
+from helpers.plan.train import SENT
 
 from . import words as say
 
@@ -71,7 +72,7 @@ VOLUMES = (
 """Kind, axes and what of each volume that a layout of the page may send."""
 
 
-def values(at: Step, place: Place, oversubscription: float) -> dict[str, float]:
+def values(at: Step, place: Machine, oversubscription: float) -> dict[str, float]:
     """What NAMES has: 0 where there is no such tier."""
     c = cluster_of(place.slice, place.pods, oversubscription=1.0 if place.slice.chip.axes else oversubscription)
     numbers = _spread(volumes(at), at.layout, at.slice, c.domains // c.groups, c.groups, c.oversubscription)
@@ -125,7 +126,7 @@ def _over(torus: bool, *numbers) -> tuple:
     return _spread(some, laid, s, group, groups)
 
 
-def wired(place: Place) -> tuple[int, ...]:
+def wired(place: Machine) -> tuple[int, ...]:
     """The sides of a slice and which of them are rings, as the traced functions take them; of GPUs the chips of a domain.
 
     >>> from .training import places

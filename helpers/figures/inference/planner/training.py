@@ -1,35 +1,22 @@
-"""The planner's training half: every mesh of chips with its best setting, ranked, and what a step of one of them takes.
+"""The planner's training half: every mesh of chips with its best setting, ranked, a layout that is typed, and what a step takes.
 
-`candidates` has the set and the traced functions of a step; here are the ranking in Python, which `planner.js`
-repeats in the same order, and what a price and a number of tokens make of a step.
+`costs.training.layout_search` ranks; `candidates` has the traced functions with which the page does. Here is what the page says of
+a line, and what a price and a number of tokens make of a step.
 """
 
 import math
 from dataclasses import dataclass, replace
 from functools import cache
-
-import numpy as np
+from math import prod
 
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.training.layout import AXES, Layout, lies
-from helpers.costs.training.layout_search import EQUAL, SEARCHED
-from helpers.costs.training.training_step import rules, step
+from helpers.costs.rooflines.machines import Machine, machines
+from helpers.costs.training.layout import AXES, GRAMMAR, Layout, Spelling, lies, read
+from helpers.costs.training.layout_search import KEPT, Rank, Ranking, ranking
+from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.config import Config
-from helpers.figures.training.layout_search import candidates as of_search
-from helpers.figures.training.layout_search.candidates import (
-    KEPT,
-    NAMES_OF_STEP,
-    Place,
-    Wired,
-    axes,
-    candidates,
-    one,
-    plain_first,
-    priced,
-    row,
-    suited,
-)
-from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build
+from helpers.figures.training.layout_search.candidates import NAMES_OF_STEP, POWERS, Wired, axes, legal, row
+from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.jaxpr_to_javascript import javascript
 from helpers.numeric import where
 
@@ -37,13 +24,15 @@ from . import tiers
 from .words import LAYOUT, NAMED
 
 BILL = ("rate", "each", "days", "hours", "run", "million")
-LONGEST = 4096  # chips along one axis
 LARGEST = 131072  # chips that the menu offers
+NUMBERS = (*AXES, "zero", "microbatches")
+TYPED = {name: GRAMMAR[name] for name in NUMBERS} | {"policy": Spelling(Layout.policy, KEPT)}
+"""What a layout says that is typed on the page; what else `GRAMMAR` has, only the command prices."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One mesh with the setting that suits it: the fastest that fits, or the one that needs least memory.
+    """One mesh with the setting that suits it: the best that fits, or the one that needs least memory.
 
     name  sizes of the axes, as a link carries them
     """
@@ -52,13 +41,11 @@ class Ranked:
     layout: Layout
     seconds: float
     memory: float
-    fits: bool
-    careful: float = 1.0
+    rank: Rank
 
     @property
-    def rank(self) -> float:
-        """Seconds by which it is ranked."""
-        return self.seconds * self.careful
+    def fits(self) -> bool:
+        return not self.rank.lacks
 
     @property
     def words(self) -> str:
@@ -68,79 +55,102 @@ class Ranked:
 
 
 @cache
-def places(name: str) -> tuple[Place, ...]:
+def places(name: str) -> tuple[Machine, ...]:
     """1, 2, 4, … chips: up to the largest slice, or domains of GPUs up to LARGEST.
 
     >>> [places(name)[-1].chips for name in ("v5e", "H100", "GB200", "Trn2")]
     [256, 131072, 131072, 131072]
     """
-    there = of_search.places(name)
-    inside = [p for p in there if p.pods == 1]
-    if chip(name).axes:
-        return there
-    whole = inside[-1].slice
-    return (*inside, *(Place(whole, 2**n) for n in range(1, (LARGEST // whole.chips).bit_length())))
+    return tuple(machines(chip(name), LARGEST))
 
 
-def equal(rows: tuple[Ranked, ...]) -> tuple[int, float]:
-    """How many are as good as the first, and the seconds of the fastest."""
-    edge = EQUAL * min((r.rank for r in rows if r.fits), default=math.inf)
-    same = [r.seconds for r in rows if r.fits and r.rank <= edge]
-    return len(same), min(same, default=math.inf)
+def found(c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> Ranking:
+    """What the search of all layouts finds."""
+    return ranking(c, tokens, T, place.slice, Layout(pods=place.pods), policies)
 
 
-def beside(rows: tuple[Ranked, ...], own: Ranked) -> tuple[Ranked, ...]:
-    """The ranking with one more line, which moves no other."""
-    edge = EQUAL * min((r.rank for r in rows if r.fits), default=math.inf)
-    return tuple(sorted((*rows, own), key=lambda r: order(r, edge)))
+def lines(some: Ranking) -> tuple[Ranked, ...]:
+    """Every mesh of a ranking in plain numbers."""
+    out = []
+    for n in range(len(some)):
+        layout, seconds, memory = some.layout(n), float(some.seconds[n]), float(some.memory[n])
+        out.append(Ranked(".".join(str(getattr(layout, a)) for a in AXES), layout, seconds, memory, some.rank_of(n)))
+    return tuple(out)
 
 
-def ranked(c: Config, place: Place, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
-    """Every mesh once: those that fit by seconds, the simplest of those within a percent of the best first; then the others, by bytes.
+def ranked(c: Config, place: Machine, tokens: int, T: int, policies: tuple[str, ...] = KEPT) -> tuple[Ranked, ...]:
+    """Every mesh once, as `layout_search.ranking` puts them.
 
-    >>> from helpers.figures.training.layout_search.candidates import places
     >>> from helpers.costs.transformers.public_models import model
     >>> some = ranked(model("llama-2-13b"), places("v5p")[6], 2**20, 4096)
     >>> str(some[0].layout), len(some), sum(r.fits for r in some)
-    ('dp=64 zero=2 microbatches=2 policy=everything', 125, 125)
+    ('dp=64 zero=2 microbatches=2 policy=everything', 194, 194)
     """
-    if tokens < T or not len(rows := candidates(c, place.chips, tokens, T)):
-        return ()
-    rows = rows[~((rows[:, AXES.index("dp")] > 1) & (rows[:, len(AXES)] == 3))]  # that is fsdp by another name
-    laid, seconds, memory, care = priced(c, place, rows, tokens, T, policies)
-    fits = memory <= place.slice.chip.hbm_bytes
-    ranks = seconds * care
-    edge = EQUAL * ranks[fits].min(initial=math.inf)
-    begins = np.flatnonzero(np.any(np.diff(rows[:, : len(AXES)], axis=0, prepend=-1), axis=1))
-    out = []
-    for low, high in zip(begins, (*begins[1:], len(rows))):
-        some = (x[:, low:high] for x in (ranks, memory, fits))
-        numbers = {name: getattr(laid, name)[low:high] for name in SEARCHED}
-        n, i = suited(replace(laid, **numbers), *some, edge)
-        layout = one(rows[low + i], place, policies[n])
-        name = ".".join(str(getattr(layout, a)) for a in AXES)
-        at = n, low + i
-        out.append(Ranked(name, layout, float(seconds[at]), float(memory[at]), bool(fits[at]), float(care[low + i])))
-    return tuple(sorted(out, key=lambda r: order(r, edge)))
+    return lines(found(c, place, tokens, T, policies))
 
 
-def order(r: Ranked, edge: float) -> tuple:
-    """What decides a rank: nine digits, so that rounding does not. `edge` is what is as fast as the best.
+def equal(rows: tuple[Ranked, ...]) -> tuple[int, float]:
+    """How many are as good as the first, and the seconds of the fastest of them."""
+    good = [r for r in rows if r.fits and not r.rank.slower]
+    same = [r.seconds for r in good if r.rank.exposed == good[0].rank.exposed]
+    return len(same), min(same, default=math.inf)
 
-    >>> some = [Ranked("", Layout(tp=t), s, 5e9, s < 2) for t, s in ((2, 1.0), (1, 1.005), (1, 1.2), (1, 9.0))]
-    >>> [round(r.seconds, 3) for r in sorted(some, key=lambda r: order(r, 1.01))]
-    [1.005, 1.0, 1.2, 9.0]
+
+def own(text: str, c: Config, sizes: tuple[int, ...], place: Machine, tokens: int, T: int, who: str) -> Step:
+    """The step of a layout that is typed; ValueError, in one sentence, if it cannot be read or breaks a rule.
+
+    sizes  of the model, in the order of SIZES
     """
-    seconds, memory = (float(f"{x:.9g}") for x in (r.rank, r.memory))
-    if not r.fits:
-        return (2, memory, seconds)
-    if r.rank > edge:
-        return (1, seconds, memory)
-    return (0, *(float(x) for x in plain_first(r.layout, r.memory)), seconds)
+    layout = Layout(**{"pods": place.pods} | read(text, NAMED, TYPED))
+    if sentence := broken(layout, c, sizes, place, tokens, T, who):
+        raise ValueError(sentence)
+    return step(c, layout, tokens, T, place.slice, "causal")
+
+
+def beside(some: Ranking, at: Step) -> tuple[Ranked, ...]:
+    """The ranking with one more line, which moves no other."""
+    mine = Ranked("own", at.layout, float(at.estimate.mid), float(at.memory.total), some.beside(at))
+    return tuple(sorted((*lines(some), mine), key=lambda r: r.rank))
+
+
+def broken(layout: Layout, c: Config, sizes, place: Machine, tokens: int, T: int, who: str) -> str:
+    """The first rule that a layout breaks, in a sentence with what would be right; "" if it keeps them all."""
+    n, sequences = place.chips, tokens // T
+    shards = prod((layout.dp, layout.fsdp, layout.ep))
+    by = {a: getattr(layout, a) for a in NUMBERS} | {
+        "n": f"{n:,}",
+        "took": f"{layout.chips:,}",
+        "who": who,
+        "T": f"{T:,}",
+        "L": c.L,
+    }
+    by |= {"place": str(place), "sequences": f"{sequences:,}", "shards": f"{shards:,}"}
+    if layout.chips != n:
+        more = n % layout.chips == 0
+        return NAMED["more" if more else "other"].format(**by | {"fsdp": layout.fsdp * (n // layout.chips)})
+    if place.slice.chip.axes and not lies(layout, place.slice):
+        return NAMED["lies"].format(**by)
+    for axis, at in (("tp", 0), ("ep", 1)):
+        ways = [tuple(x if k == at else 1 for k in range(3)) for x in (getattr(layout, axis), *POWERS)]
+        if not legal(c, *sizes, *ways[0]):
+            fit = [str(x) for x, way in zip(POWERS, ways[1:]) if legal(c, *sizes, *way)]
+            return NAMED["suits"].format(**by | {"axis": axis, "value": getattr(layout, axis), "fit": ", ".join(fit)})
+    if layout.pp > c.L:
+        return NAMED["stages"].format(**by)
+    if T % layout.cp:
+        return NAMED["cp"].format(**by)
+    return NAMED["batch"].format(**by) if sequences % (shards * layout.microbatches) else ""
 
 
 def values(
-    c: Config, place: Place, at: Ranked, tokens: int, T: int, budget: float, price: float, oversubscription: float = 1.0
+    c: Config,
+    place: Machine,
+    at: Ranked,
+    tokens: int,
+    T: int,
+    budget: float,
+    price: float,
+    oversubscription: float = 1.0,
 ) -> dict[str, float]:
     """All numbers of one layout; `budget` is the tokens of the whole run, `price` that of a chip for an hour."""
     step_of = step(c, at.layout, tokens, T, place.slice, "causal")
@@ -159,16 +169,6 @@ def bill(seconds, chips, tokens, budget, price) -> tuple:
     days = budget / rate / 86400
     hours = days * 24 * chips
     return rate, rate / chips, days, hours, hours * price, 1e6 / rate / 3600 * chips * price
-
-
-def legal(like: Config, *numbers):
-    """Whether a model of these sizes lets tp, ep and pp be what they are, by the rules of `training`."""
-    c, (tp, ep, pp) = build(like, *numbers[: len(SIZES)]), numbers[len(SIZES) :]
-    T, here = 4096, Wired(chip("v5p"), (tp * ep * pp, 1, 1), (False,) * 3)
-    ok = True
-    for holds, _ in rules(c, Layout(tp=tp, ep=ep, pp=pp), T * 4096.0, T, here)[2:6]:  # those of the model's sizes
-        ok = ok & holds
-    return where(ok, 1, 0)
 
 
 def _rows(*x):

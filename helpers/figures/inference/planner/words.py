@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from helpers.costs.inference.serving_estimate import RESERVE
 from helpers.costs.inference.serving_plan import LARGEST, MOST as MOST_CHIPS
-from helpers.figures.training.layout_search.candidates import MOST_CP, PARTS, ROLES
+from helpers.figures.training.layout_search.candidates import PARTS, ROLES
 from helpers.figures.training.layout_search.page import HELD, TAKES
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
 from helpers.live.controls import Result, ungrouped
-from helpers.plan import tiers
+from helpers.plan import train
 
 from .deployments import FIRST, GAP
 
@@ -178,7 +178,7 @@ TABLE = {
     "kind": "floor, at published rates",
 }
 LINKS = " The links of the {tier} are busy longest: {busy} at published rates."
-HSDP = f" {tiers.HSDP}"
+HSDP = f" {train.HSDP}"
 DRAWN = {
     "memory": "Peak memory per device, by role",
     "time": "Seconds, by what takes them",
@@ -220,9 +220,7 @@ NAMED = {
     "elsewhere": "{name} has no price on this page: leave it out, or ask python -m helpers.plan train.",
     "unknown": "A layout is names and values such as tp=8,fsdp=64, with names of {names}, and not “{part}”.",
     "twice": "{name} stands there twice: give it once.",
-    "policy": "policy is one of {kept}, and not “{value}”.",
-    "zero": "zero is 0, 1, 2 or 3, and not “{value}”.",
-    "whole": "{name} is a whole number from 1, and not “{value}”.",
+    "value": "{name} is {range}, and not “{value}”.",
     "more": "These axes take {took} of {n} chips: give the others to an axis, such as fsdp={fsdp}.",
     "other": "These axes take {took} chips and there are {n}: make their product {n}.",
     "lies": "These axes do not lie along {place} chips in whole rows: let tp, cp, ep, fsdp, dp, pp, in this order, end where its sides do.",
@@ -279,8 +277,8 @@ FRONTIER = {
 MOVE = "Along the frontier: from many users to fast answers"
 HINT = "Choose a task, a model and chips, and say what is promised; then pick any line of the table."
 RULES = {
-    "train": "Training: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), "
-    f"cp up to {MOST_CP}; each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type. "
+    "train": "Training: the chips in powers of two as tp · cp · ep · fsdp · dp · pp; "
+    "each line has the ZeRO stage, the microbatches and what is kept that suit it best; yours has what you type. "
     "Ranked by the estimate; of those within a percent of the best the simplest first, with the fewest axes. bf16, "
     "Adam's moments in float32, 1F1B.",
     "serve": "Serving: every way to divide the chips into replicas, each of a power of two of chips, up to "

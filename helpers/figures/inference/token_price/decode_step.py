@@ -13,7 +13,9 @@ from helpers.costs.inference.prefill_and_decode_step import Pass, Replica, shape
 from helpers.costs.inference.sharded_decode_step import Choice, decode, held, links, splits
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.training.layout import Layout, Wires, divisors, lies
+from helpers.costs.rooflines.machines import divisors
+from helpers.costs.sharding.collective_prices import Group
+from helpers.costs.training.layout import Layout, lies
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.public_models import model
 from helpers.figures.training.layout_search.candidates import Wired
@@ -162,10 +164,10 @@ def wired(s: Slice) -> tuple[float, ...]:
 
 
 def _links(torus: bool, W, *numbers) -> tuple:
-    """`sharded_decode_step.links` of one cut, as the fields of three `Wires`."""
+    """`sharded_decode_step.links` of one cut, as the fields of three `Group`s."""
     on, (*shape, Y, Z) = replace(chip("v5p" if torus else "H100"), link_bandwidth=W), numbers
     s = Wired(on, tuple(shape[:3]), tuple(w > 0 for w in shape[3:])) if torus else Wired(on, tuple(shape), (False,))
-    return tuple(getattr(w, f.name) for w in links(s, Y, Z) for f in fields(Wires))
+    return tuple(getattr(w, f.name) for w in links(s, Y, Z) for f in fields(Group))
 
 
 def _row(like: Config, *x) -> tuple:
@@ -173,8 +175,8 @@ def _row(like: Config, *x) -> tuple:
     n = len(SIZES)
     C, through, hbm, W, hop, w, cached, price, S, chips, Y, Z, *wires, B = x[n:]
     on = replace(chip("v5p"), flops={MATH: C}, hbm_bandwidth=through, hbm_bytes=hbm, link_bandwidth=W)
-    each = len(fields(Wires))
-    at = tuple(Wires(*wires[each * k : each * (k + 1)]) for k in range(3))
+    each = len(fields(Group))
+    at = tuple(Group(*wires[each * k : each * (k + 1)]) for k in range(3))
     r, s = Replica(build(like, *x[:n]), on, chips, w, cached), Wired(on, (chips,), (False,))
     found = row(r, s, price, Y, Z, B, S, at, hop)
     return tuple(found[name] for name in NAMES)
@@ -189,7 +191,7 @@ def functions(structures: Sequence[Config]) -> tuple[list[str], list]:
     texts = [javascript(lambda *x, t=t: _links(t, *x), *[8.0] * (9 if t else 4)) for t in (True, False)]
     at = []
     for like in structures:
-        rows = [[8.0] * (len(SIZES) + 10), [8.0] * (2 + 3 * len(fields(Wires))), [8.0]]
+        rows = [[8.0] * (len(SIZES) + 10), [8.0] * (2 + 3 * len(fields(Group))), [8.0]]
         pair = staged(lambda *x: _row(like, *x), *rows, brief=len(SOON))  # noqa: B023
         texts += [text for text in pair if text not in texts]
         at.append([texts.index(text) for text in pair])

@@ -1,5 +1,6 @@
 """The live figure of chapter 5: what a token costs, for a public model on chips."""
 
+from helpers.costs.rooflines.chips import menu
 from helpers.figures.transformers.decoder_sizes.decoder import Size
 
 from .page import TokenPricer
@@ -11,10 +12,7 @@ FIGURE = TokenPricer(
         "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "qwen-3-32b", "gemma-3-27b", "mixtral-8x7b",
         "qwen-3-30b-a3b", "qwen-3-235b-a22b", "gpt-oss-120b", "deepseek-v3", "kimi-k2",
     ),
-    chips={
-        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "A100": "A100", "H100": "H100",
-        "H200": "H200", "B200": "B200",
-    },
+    chips=menu(),
     widths={
         "weights and caches in bf16": (2, 2),
         "weights in int8, caches in bf16": (1, 2),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 
-from helpers.costs.racks.collective_on_cluster import ADDS, ALGORITHMS, HOP_DCN
-from helpers.costs.rooflines.chips import chip
+from helpers.costs.racks.tiered_collectives import ALGORITHMS, HOP_DCN
+from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.figures.transformers.decoder_sizes.decoder import Size
 from helpers.live.controls import Choice, control_data, control_html, counted, head_html, reading
 
@@ -270,8 +270,9 @@ def known(m: Machine, kind: str) -> tuple[str, ...]:
     """The algorithms that the page has for a kind on a machine, in the order of its rows."""
     if m.chip.axes:
         return ("direct",) if kind == "AllToAll" else ("hierarchical",)
-    if m.chip_name not in ADDS:
-        raise ValueError(f"the page has GPUs whose switch adds, {', '.join(sorted(ADDS))}, not {m.chip_name}")
+    if not m.chip.switch_adds:
+        adding = ", ".join(sorted(c.name for c in CHIPS.values() if c.switch_adds))
+        raise ValueError(f"the page has GPUs whose switch adds, {adding}, not {m.chip_name}")
     return ALGORITHMS[kind]
 
 

@@ -9,17 +9,17 @@ from functools import cache, partial
 from math import inf, nan
 
 from helpers.costs.racks.cluster import Cluster
-from helpers.costs.racks.collective_on_cluster import (
+from helpers.costs.racks.cut import needs, rates_in
+from helpers.costs.racks.tiered_collectives import (
     ALGORITHMS,
     HOP_DCN,
+    SENT_BY,
     algorithms,
+    alpha_beta,
     card_across_groups,
-    moves_behind_switches,
     moves_on_torus,
 )
-from helpers.costs.racks.cut import needs, rates_in
-from helpers.costs.racks.step_by_tier import HOSTS
-from helpers.costs.racks.tiered_collectives import alpha_beta
+from helpers.costs.racks.training_over_tiers import HOSTS
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -97,7 +97,7 @@ def switched(V, g, m, W, W_dcn, W_up, hop, hop_dcn) -> tuple:
     """`priced` for every algorithm of every kind, in sequence, in m domains of g GPUs."""
     card = card_across_groups(W_dcn, W_up, m, where(m > GROUP, m / GROUP, 1))
     rows = (
-        priced(moves_behind_switches(g, m, kind, V, a), W, card if kind == "AllToAll" else W_dcn, hop, hop_dcn)
+        priced(SENT_BY[a](kind, V, g, m), W, card if kind == "AllToAll" else W_dcn, hop, hop_dcn)
         for kind in KINDS
         for a in ALGORITHMS[kind]
     )
@@ -141,7 +141,7 @@ def hiding(b, math, in_bytes, in_hops, out_bytes, out_hops, grows):
 class Sent:
     """A collective and what it sends.
 
-    kind    one of `collective_on_cluster.ALGORITHMS`
+    kind    one of `tiered_collectives.ALGORITHMS`
     what    it sends
     work    arithmetic that could hide it
     grows   whether V is larger with more tokens
@@ -191,7 +191,7 @@ def sizes(name: str) -> dict[str, int]:
 class Found:
     """What the page shows of one setting.
 
-    rows   ROW of each algorithm, `names` in the order of `collective_on_cluster.algorithms`
+    rows   ROW of each algorithm, `names` in the order of `tiered_collectives.algorithms`
     side   what the tightest cut goes around, `bound` seconds that it takes at least
     own    whether V is the reader's and not the model's
     have   FLOPs of the work beside it on each chip; `need` as many as would hide it

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from helpers.costs.racks.hierarchical_steps import Step
+from helpers.costs.sharding.collective_steps import Step
 from helpers.figures.sharding.collective_films.film import LiveFilm
 from helpers.plot.racks.two_tiers import sums
 from helpers.plot.sharding.collective_steps import PALETTE
@@ -33,7 +33,7 @@ class TwoTiers:
 
 
 def two_tiers(g: int, m: int) -> TwoTiers:
-    """All moments of `costs.racks.hierarchical_steps`.
+    """All moments of `costs.sharding.collective_steps.hierarchical_steps`.
 
     >>> film = two_tiers(4, 2)
     >>> len(film.frames), film.frames[-1].sent, film.frames[4].label

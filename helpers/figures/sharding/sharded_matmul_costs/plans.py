@@ -15,8 +15,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.roofline import Move
 from helpers.costs.rooflines.torus import HOP
+from helpers.costs.sharding.collective_prices import in_two_tiers
 from helpers.costs.sharding.collectives import seconds
-from helpers.costs.sharding.collectives_between_slices import in_two_tiers
 from helpers.costs.sharding.matmul_plans import Plan, finished, local_products, order, plans
 from helpers.costs.sharding.resharding import Hop, State, named, routes, shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, bytes_each
@@ -188,7 +188,7 @@ class Meshes:
 
 def _ways(source: State, target: State, mesh: Mesh):
     grains = (WIDE, WIDE)
-    return finished(routes(source, target, mesh, grains), mesh, grains)
+    return tuple(r.hops for r in finished(routes(source, target, mesh, grains), mesh, grains))
 
 
 def _cut(s: State) -> list[int]:
@@ -372,7 +372,7 @@ def plan_lines(plan: Plan, c: Chip) -> list[tuple[str, float | None]]:
 def step_time(h: Hop, a, plan: Plan, c: Chip) -> float | None:
     if h.move is None:
         return None
-    n_bytes = bytes_each(plan.dtype) * plan.sizes[a.dims[0]] * plan.sizes[a.dims[1]]
+    n_bytes = bytes_each(plan.case.dtype) * plan.sizes[a.dims[0]] * plan.sizes[a.dims[1]]
     inside = seconds(Move("ici", n_bytes * h.move.bytes, h.move.hops), c.link_bandwidth)
     return inside + n_bytes * h.across / c.dcn_bandwidth
 

@@ -256,7 +256,7 @@ class PlanWalker(PlanExplorer):
     def _hops(self, plan: Plan):
         for a, hops in zip(plan.operands, plan.hops):
             for h in hops:
-                yield h, bytes_each(plan.dtype) * plan.sizes[a.dims[0]] * plan.sizes[a.dims[1]]
+                yield h, bytes_each(plan.case.dtype) * plan.sizes[a.dims[0]] * plan.sizes[a.dims[1]]
 
     def frames(self, chosen=None) -> list[tuple[str, str]]:
         """Every frame of the picked plan: its words and its drawing."""

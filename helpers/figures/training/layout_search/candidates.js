@@ -1,45 +1,85 @@
-// What the pages that rank layouts share: the set of helpers/figures/training/layout_search/candidates.py in its order, the prices that are traced from
-// helpers/costs, and the words for what was found.
-window.liveMeshes = (t, F) => {
-  const width = t.names.length, brief = 3 * t.kept.length;
-  const fill = (say, by) => say.replace(/\{(\w+)\}/g, (_, name) => by[name]);
+// What the pages that rank layouts share: the search of helpers/costs/training/layout_search.py, with prices and ranks that are traced from there, and
+// the words for what was found.
+window.liveMeshes = (t, F, rank) => {
+  const width = t.names.length, brief = 3 * t.kept.length + 1, known = {};
 
-  // Every mesh, as [tp, cp, ep, fsdp, dp, pp], with the most microbatches that it may have.
+  function divisors(n) {
+    if (!known[n]) {
+      const low = [];
+      for (let d = 1; d * d <= n; d++) if (n % d === 0) low.push(d, n / d);
+      known[n] = [...new Set(low)].sort((a, b) => a - b);
+    }
+    return known[n];
+  }
+
+  // Every [tp, cp, ep, pp, dp·fsdp] of n chips, with the most microbatches that it may have.
   function* meshes({ may }, n, tokens, T) {
-    const sequences = tokens / T;
-    for (const pp of may.pp) for (const ep of may.ep) for (let cp = 1; cp <= Math.min(T, t.cp); cp *= 2) for (const tp of may.tp) {
-      const rest = Math.floor(n / (pp * ep * cp * tp)), most = sequences / (ep * rest);
-      if (!rest || most < 1) continue;
-      yield [[tp, cp, ep, rest, 1, pp], most];
-      if (rest > 1) yield [[tp, cp, ep, 1, rest, pp], most];
+    for (const pp of may.pp) for (const ep of may.ep) for (const cp of divisors(T)) for (const tp of may.tp) {
+      const data = n / (pp * ep * cp * tp), most = tokens / T / (ep * data);
+      if (data % 1 === 0 && most % 1 === 0) yield [[tp, cp, ep, pp, data], most];
     }
   }
 
-  // What prices layouts of a setting: of a mesh and a zero, a function of microbatches.
+  // What prices layouts of a setting: of a mesh and its microbatches, a function of fsdp and zero; and all that is known of one layout.
   function pricing(model, chip, [pods, inside], tokens, T) {
     const [first, then] = model.at[chip.kind], step = F[then](F[first](...model.sizes, tokens, T, ...chip.speeds, inside, pods));
-    const all = (mesh, zero, microbatches, policy) =>
-      step(...mesh, zero)(microbatches, true).slice(brief + width * policy, brief + width * (policy + 1));
-    return { step, all, hbm: chip.speeds[2] };
+    const price = ([tp, cp, ep, fsdp, dp, pp], zero, microbatches) => step(tp, cp, ep, pp, dp * fsdp, microbatches)(fsdp, zero, true);
+    const all = r => price(r.mesh, r.zero, r.microbatches).slice(brief + width * r.policy, brief + width * (r.policy + 1));
+    return { step, price, all, hbm: chip.speeds[2] };
   }
 
-  const digits = x => Number(x.toPrecision(9));
-  const simple = (mesh, zero, microbatches, bytes) => [mesh.filter(n => n > 1).length, Number(mesh[5] > 1), microbatches, zero, digits(bytes)];
+  const sooner = (a, b) => { for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return a[n] - b[n]; return 0; };
 
-  // Of those up to a limit, or within a factor of the least, the first by the keys that were offered with it, in order.
-  function least(near) {
-    let some = [], low = Infinity;
-    const sooner = (a, b) => { for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return a[n] - b[n]; return 0; };
-    return {
-      offer(by, keys, entry) {
-        if (by > low * near) return;
-        low = Math.min(low, by);
-        some.push([by, keys, entry]);
-      },
-      get low() { return low; },
-      found(edge = 0) { return some.filter(e => e[0] <= (low <= edge ? edge : low * near)).sort((a, b) => sooner(a[1], b[1]))[0]?.[2]; },
-    };
+  // A layout with its seconds, careful ones and bytes of one policy, and its rank.
+  function ranked([mesh, zero, microbatches, policy, row], hbm, edges) {
+    const [seconds, careful, memory] = row.slice(3 * policy), exposed = row[brief - 1];
+    const fields = rank(...mesh, zero, microbatches, careful, memory, exposed, hbm, edges[exposed]);
+    return { mesh, zero, microbatches, policy, seconds, memory, rank: [...fields, ...mesh, policy], fits: memory <= hbm };
   }
+
+  // All meshes, the best first, each with the setting that suits it; with `any` only whether something fits.
+  function search({ step, hbm }, some, policies, any) {
+    const meshes = [], low = [Infinity, Infinity];
+    let tried = 0, fitting = 0;
+    for (const [[tp, cp, ep, pp, data], most] of some) {
+      const counts = divisors(most);
+      let open = divisors(data).flatMap(fsdp => {
+        const dp = data / fsdp, sizes = [tp, cp, ep, fsdp, dp, pp], mesh = { sizes, least: Infinity, may: [] };
+        meshes.push(mesh);
+        return [0, 1, 2, 3].slice(0, dp > 1 ? 3 : cp * ep > 1 ? 4 : 1).map(zero => [mesh, zero]);
+      });
+      tried += open.length * policies.length * counts.length;
+      for (let k = counts.length; k-- && open.length;) { // fewer microbatches need more memory
+        const price = step(tp, cp, ep, pp, data, counts[k]);
+        open = open.filter(([mesh, zero]) => {
+          const row = price(mesh.sizes[3], zero), exposed = row[brief - 1];
+          let some = false;
+          for (const policy of policies) {
+            const fits = row[3 * policy + 2] <= hbm, by = row[3 * policy + (fits ? 1 : 2)];
+            if (fits) {
+              some = true;
+              fitting++;
+              low[exposed] = Math.min(low[exposed], by);
+              if (!mesh.fits) Object.assign(mesh, { fits, least: Infinity, may: [] });
+            } else if (mesh.fits) continue;
+            // Only what may come first in the end: what may be as good as the best, the fastest, or the smallest.
+            if (by <= t.near * mesh.least || (fits && by <= t.equal * low[exposed])) mesh.may.push([mesh.sizes, zero, counts[k], policy, row]);
+            mesh.least = Math.min(mesh.least, by);
+          }
+          return some;
+        });
+      }
+      if (any && fitting) return { fitting };
+    }
+    const edges = low.map(x => t.equal * x);
+    const rows = meshes.map(({ fits, least, may }) => {
+      const close = ([, , , policy, row]) => !fits || row[3 * policy + 1] <= Math.max(edges[row[brief - 1]], t.near * least);
+      return sorted(may.filter(close).map(r => ranked(r, hbm, edges)))[0];
+    });
+    return { rows: sorted(rows), edges, tried, fitting };
+  }
+
+  const sorted = rows => rows.sort((a, b) => sooner(a.rank, b.rank));
 
   // Which result a step takes longest for, kernels of its layers apart.
   function longest(row) {
@@ -47,45 +87,10 @@ window.liveMeshes = (t, F) => {
     return `t${2 + parts.indexOf(Math.max(...parts))}`;
   }
 
-  // Every setting of a mesh that need be priced, to `offer` of each; whether one of them fits.
-  function settings({ step, hbm }, mesh, most, zeros, policies, number, offer) {
-    let any = false;
-    for (let zero = 0; zero < zeros; zero++) {
-      const price = step(...mesh, zero);
-      for (let microbatches = most, fits = true; microbatches >= 1 && fits; microbatches /= 2) { // fewer microbatches need more memory
-        const row = price(microbatches);
-        fits = false;
-        for (const policy of policies) {
-          const [seconds, memory, rank] = row.slice(3 * policy, 3 * policy + 3);
-          if (memory <= hbm) any = fits = true;
-          offer({ mesh, zero, policy, microbatches, seconds, memory, rank }, hbm, number);
-        }
-      }
-    }
-    return any;
-  }
-
-  // The setting of a mesh, or of all of them, that suits: `offer` every one, then see `found`.
-  function suited() {
-    const fast = least(t.equal), small = least(t.near);
-    return {
-      fits: false,
-      offer(entry, hbm, number) {
-        const { mesh, zero, policy, microbatches, rank, memory } = entry;
-        if (memory <= hbm) {
-          this.fits = true;
-          fast.offer(rank, [...simple(mesh, zero, microbatches, memory), policy, number], entry);
-        } else if (!this.fits) small.offer(memory, [-microbatches, digits(rank), zero, policy, number], entry);
-      },
-      get fastest() { return fast.low; },
-      found(edge) { return (this.fits ? fast : small).found(this.fits ? edge : 0); },
-    };
-  }
-
   function layout({ mesh: [tp, cp, ep, fsdp, dp, pp], zero, microbatches }, pods) {
     const all = Object.entries({ dp, fsdp, tp, pp, ep, cp, pods, zero, microbatches });
     return all.filter(([name, x]) => x !== (name === "zero" ? 0 : 1)).map(([name, x]) => `${name}=${x}`).join(" ") || "one chip";
   }
 
-  return { meshes, pricing, settings, suited, simple, digits, longest, layout };
+  return { meshes, pricing, search, ranked, sorted, longest, layout };
 };

@@ -1,5 +1,7 @@
 """The live figure of chapter 4: the best layout of a training step, of all that are tried."""
 
+from helpers.costs.rooflines.chips import menu
+
 from .page import ANY, LayoutFinder
 
 FIGURE = LayoutFinder(
@@ -7,12 +9,9 @@ FIGURE = LayoutFinder(
     title="The best layout",
     models=(
         "llama-2-13b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "qwen-2.5-72b", "mistral-nemo-12b", "mixtral-8x7b",
-        "mixtral-8x22b", "qwen-3-30b-a3b", "qwen-3-235b-a22b", "deepseek-v3", "kimi-k2",
+        "mixtral-8x22b", "qwen-3-30b-a3b", "qwen-3-235b-a22b",
     ),
-    chips={
-        "v5e": "v5e", "v5p": "v5p", "v6e": "v6e (Trillium)", "v7": "v7 (Ironwood)", "H100": "H100",
-        "B200": "B200",
-    },
+    chips={name: label for name, label in menu().items() if name not in ("A100", "H200")},
     first={"model": "llama-3-70b", "chip": "v5p", "n": 64, "tokens": 2**20, "T": 8192, "keep": ANY},
     n=(0, 12),
     tokens=(14, 26),

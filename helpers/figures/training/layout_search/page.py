@@ -1,7 +1,7 @@
 """The best layout on a page: choose a model, chips and a batch, and see what the search of all layouts finds.
 
-`candidates` has the set, the search in Python, and what JAX traces of `costs` for the page; `layout_search.js` loops over
-the set there, and tests hold the one against the other.
+`costs.training.layout_search` finds it; `candidates` has what JAX traces of `costs` for the page, where `candidates.js` searches the
+same set, and tests hold the one against the other.
 """
 
 import json
@@ -13,30 +13,28 @@ from html import escape
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.layout_search import EQUAL
+from helpers.costs.rooflines.machines import Machine, machines
+from helpers.costs.training import layout_search
+from helpers.costs.training.layout import Layout
+from helpers.costs.training.layout_search import KEPT
+from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
-from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, structure
+from helpers.figures.transformers.decoder_sizes.decoder import structure
 from helpers.live.controls import Choice, Result, Slider, control_data, control_html, counted, head_html, reading
 
 from .candidates import (
-    KEPT,
-    MOST_CP,
     NAMES_OF_STEP as NAMES,
-    NEAR,
     PARTS,
     ROLES,
-    TIMES,
-    Found,
-    Place,
     axes,
-    best,
     divide,
     functions,
     numbered,
-    places,
+    ranks,
     row,
-    smallest,
     speeds,
+    tools,
+    whole,
 )
 
 TAKES = {
@@ -104,12 +102,26 @@ FEW = "{n} chips cannot share {sequences} sequences: {need} tokens a step would 
 NONE = "none"
 HINT = "Choose a model, chips and a batch; each move searches again."
 RULES = (
-    "Tried: the chips in powers of two as tp · cp · ep · pp times fsdp or dp (not both), cp up to {cp}, as far as sizes and "
-    "sequences divide; every ZeRO stage; microbatches in powers of two. Best is the least estimate; of those within a percent "
-    "the one with the fewest axes. Tuned software with fused attention; bf16, Adam's moments in float32, no "
+    "Tried: the chips as tp · cp · ep · fsdp · dp · pp, every ZeRO stage and number of microbatches, as far as sizes and sequences "
+    "divide. Of those within a percent of the least estimate the one with the fewest axes is best. "
+    "Tuned software with fused attention; bf16, Adam's moments in float32, no "
     "master copy of the weights, 1F1B. Bars are shares of the estimate, and of the device's memory."
 )
 ANY = "whichever is fastest"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    step     the best step that fits; if none does, the one that needs least memory
+    tried    layouts, once for each policy
+    fitting  those of them that fit
+    """
+
+    step: Step | None = None
+    tried: int = 0
+    fitting: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,18 +159,26 @@ class LayoutFinder:
         at = {**self.first, **(changes or {})}
         return at, chip(next(name for name, label in self.chips.items() if label == at["chip"]))
 
-    def place(self, at: Mapping, of: Chip) -> Place | None:
-        return next((p for p in self.places(of) if p.chips == at["n"]), None)
+    def place(self, at: Mapping, of: Chip) -> Machine | None:
+        return next((m for m in self.places(of) if m.chips == at["n"]), None)
 
-    def places(self, of: Chip) -> list[Place]:
+    def places(self, of: Chip) -> list[Machine]:
         """As many chips as the slider can say."""
-        return [p for p in places(of.name) if p.chips <= 2 ** self.n[1]]
+        return [*machines(of, 2 ** self.n[1])]
 
     def found(self, changes: Mapping | None = None) -> Found:
         """What the search finds."""
         at, of = self.chosen(changes)
         there = self.place(at, of)
-        return best(model(at["model"]), there, at["tokens"], at["T"], self.kept(at)) if there else Found(None, 0, 0)
+        return self.search(at, there, at["tokens"]) if there else Found()
+
+    def search(self, at: Mapping, there: Machine, tokens: int) -> Found:
+        c, T = model(at["model"]), at["T"]
+        if tokens < T:
+            return Found()
+        found = layout_search.ranking(c, tokens, T, there.slice, Layout(pods=there.pods), self.kept(at))
+        first = step(c, found.layout(0), tokens, T, there.slice, "causal") if len(found) else None
+        return Found(first, found.tried, found.fitting)
 
     def kept(self, at: Mapping) -> tuple[str, ...]:
         return KEPT if at["keep"] == ANY else (at["keep"],)
@@ -168,7 +188,6 @@ class LayoutFinder:
         if found.step is None:
             return dict.fromkeys(NAMES, math.nan)
         values = dict(zip(NAMES, row(found.step, found.step.estimate)))
-        values |= {name: 100 * values[name] for name in ("mfu", "hfu")}
         return (
             values
             if found.fitting
@@ -203,18 +222,19 @@ class LayoutFinder:
         if at["tokens"] < at["T"]:
             return SHORT.format(**words)
         if found.step is None:
-            need = next(2**n for n in range(1, 64) if best(model(at["model"]), there, 2**n, at["T"], KEPT[:1]).tried)
+            need = next(2**n for n in range(1, 64) if self.search(at, there, 2**n).tried)
             return FEW.format(**words | {"sequences": f"{at['tokens'] // at['T']:,}", "need": f"{need:,}"})
         words["missing"] = reading(found.step.missing, "B")
-        larger = smallest(model(at["model"]), of.name, at["n"], at["tokens"], at["T"], self.kept(at))
-        fits = larger and larger.chips <= 2 ** self.n[1]
-        words["more"] = MORE.format(least=f"{larger.chips:,}", larger=str(larger)) if fits else NO_MORE
+        case = model(at["model"]), at["tokens"], at["T"], of, self.kept(at)
+        larger = layout_search.smallest(*case, beyond=at["n"], most=2 ** self.n[1])
+        words["more"] = MORE.format(least=f"{larger.chips:,}", larger=str(larger)) if larger else NO_MORE
         return LACKS.format(**words)
 
     def script(self) -> str:
         """The data and the traced functions as one call of JavaScript."""
         structures = list(dict.fromkeys(structure(model(name)) for name in self.models))
-        texts, at = functions(tuple(structures))
+        switched = not any(chip(name).neighbours for name in self.chips)
+        texts, at = functions(tuple(structures), switched)
         data = {
             "id": f"live-{self.name}", "args": (), "marks": [],
             "controls": [control_data(c) for c in self.controls],
@@ -222,15 +242,13 @@ class LayoutFinder:
             "layouts": {
                 "models": {n: _model(n, at[structures.index(structure(model(n)))]) for n in self.models},
                 "chips": {label: self._chip(chip(name)) for name, label in self.chips.items()},
-                "kept": KEPT, "any": ANY, "near": NEAR, "equal": EQUAL,
-            "cp": MOST_CP, "names": NAMES, "times": len(TIMES),
-                "parts": len(PARTS),
+                **tools(), "any": ANY,
                 "best": BEST, "lacks": LACKS, "more": MORE, "noMore": NO_MORE, "many": MANY, "short": SHORT, "few": FEW,
                 "none": NONE,
             },
         }  # fmt: skip
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n[{','.join(texts)}]]);"
+        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{{F:[{','.join(texts)}],rank:{ranks()}}}]);"
 
     def _chip(self, of: Chip) -> dict:
         """A chip's numbers, and for each place the arguments of its wires and its words."""
@@ -251,7 +269,7 @@ class LayoutFinder:
             '<thead><tr><th scope="col">what</th><th scope="col">how much</th></tr></thead>'
             f'<tbody><tr><th colspan="2" scope="rowgroup">Found</th></tr>{texts}</tbody>'
             + "".join(_group(heading, rows, values, self.chosen()[1]) for heading, rows in TABLE.items())
-            + f"</table></div><figcaption>{escape(RULES.format(cp=MOST_CP))}</figcaption></figure>"
+            + f"</table></div><figcaption>{escape(RULES)}</figcaption></figure>"
         )
 
 
@@ -262,8 +280,8 @@ def longest(values: Mapping[str, float]) -> str:
 
 
 def _model(name: str, at: list) -> dict:
-    has = dict.fromkeys(SIZES, 1) | sizes(model(name))
-    return {"sizes": [has[s] for s in SIZES], "at": at, "may": divide(model(name))}
+    c = model(name)
+    return {"sizes": [*whole(c).values()], "at": at, "may": divide(c)}
 
 
 def _line(label: str, cell: str, hidden: bool = False) -> str:

@@ -1,7 +1,7 @@
 """A training step as a film: what each of four devices holds of the weights, gradients and Adam's state of each layer.
 
 A simulation in plain Python of two layers: it knows no sizes, only shares of an array and what is a partial sum. Tests hold what it
-sends against `costs.training.gradient_accumulation`, and what it holds against `costs.training.training_step.zero_memory`.
+sends against `costs.training.closed_forms`, and what it holds against its `zero_memory`.
 """
 
 from dataclasses import dataclass, replace

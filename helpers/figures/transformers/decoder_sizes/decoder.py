@@ -15,8 +15,7 @@ from html import escape
 import numpy as np
 
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.training_memory_bytes import POLICIES, recomputed, training_memory
 from helpers.live.controls import Choice, Result, control_html, counted, head_html, reading

@@ -1,15 +1,14 @@
 """Formulas of chapter 6, with settings of each: see tests/helpers/costs/formulas.py."""
 
 from helpers.costs.attention import (
-    attention_time as times,
     flops_and_bytes as costs,
     io_complexity as io,
     linear_attention as linear,
-    mha_gqa_mqa_intensity as heads,
     ring_attention as ring,
+    time_and_intensity as times,
 )
-from helpers.costs.attention.attention_time import Rates
 from helpers.costs.attention.flops_and_bytes import Attention
+from helpers.costs.attention.time_and_intensity import Rates
 from tests.helpers.costs.tables import by_name
 
 RATES = Rates(9.89e14, 3.35e12, 3.9e12, 6.7e13, 4.5e11, 1e-6)
@@ -52,12 +51,12 @@ FORMULAS = {
     **by_name(
         (times.exp_rate, [(132.0, 1.83e9)]), (times.exp_share, [(128.0, 9.89e14, 3.9e12)]),
         (io.flash_blocks, [(49152.0, 128.0), (49152.0, 64.0)]), (io.block_floats, TILES), (io.flash_limit, [(1e5, 64.0, 49152.0)]),
-        (io.largest_keys, [(232448.0, 128.0, 128.0), (10.0, 128.0, 128.0)]), (heads.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
-        (heads.prefill_intensity_limit, [(12288.0, 96.0)]), (heads.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
-        (heads.decode_intensity_limit, [(12288.0, 96.0, 8.0)]), (heads.decode_speed_up, [(12288.0, 96.0, 8.0)]),
-        (heads.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (heads.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
-        (heads.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (linear.cache_crossover, [(128.0, 256.0)]),
-        (linear.best_chunk, [(128.0, 128.0, 295.0)]), (linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
+        (times.prefill_intensity, [(4096.0, 12288.0, 96.0)]),
+        (times.prefill_intensity_limit, [(12288.0, 96.0)]), (times.decode_intensity, [(4096.0, 12288.0, 96.0, 8.0, 4.0)]),
+        (times.decode_intensity_limit, [(12288.0, 96.0, 8.0)]), (times.decode_speed_up, [(12288.0, 96.0, 8.0)]),
+        (times.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (times.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
+        (times.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (linear.cache_crossover, [(128.0, 256.0)]),
+        (linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
         (ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]), (ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
     ),
     "flops of attention": (lambda *s: (costs.flops(_self(*s)), costs.flops(_self(*s), None, 5)), LENGTHS),
@@ -83,10 +82,6 @@ FORMULAS = {
         [(4096.0, 2.0**18), (65536.0, 2.0**27), (65536.0, 10.0)],
     ),
     "in_turn": (lambda *s: times.in_turn(ring.ring(_self(*s), 8.0), RATES), LENGTHS),
-    "compared": (
-        lambda T, M: tuple(x + 0 * T for x in times.compared(Attention(T, N=8.0), M, RATES, window=999.0).values()),
-        [(4096.0, 2.0**18), (65536.0, 2.0**27)],
-    ),
     "softmax_floats": (lambda L, S: (io.softmax_floats(L, S), io.softmax_floats(L, S, True)), [(3.0, 5.0)]),
     "standard_floats": (lambda L, H: (io.standard_floats(L, H), io.standard_floats(L, H, True)), [(64.0, 8.0)]),
     "flash_floats":
@@ -104,7 +99,7 @@ FORMULAS = {
         [(232448.0, 128.0), (2.0**27, 64.0), (10.0, 64.0)],
     ),
     "busy": (lambda n, p, s: (io.busy(n, p, s, 1), io.busy(n, p, s)), [(16.0, 2.0, 1.0), (16.0, 1.0, 2.0)]),
-    "complexity": (lambda *a: tuple(vars(heads.complexity(*a)).values()), [(4.0, 4096.0, 12288.0, 96.0, 8.0)]),
+    "complexity": (lambda *a: tuple(vars(times.complexity(*a)).values()), [(4.0, 4096.0, 12288.0, 96.0, 8.0)]),
     "features": (lambda H: tuple(1.0 * linear.features(kind, H) for kind in linear.FEATURES), [(16.0,)]),
     "state_bytes": (lambda *s: linear.state_bytes(_self(*s)), LENGTHS),
     "linear_flops":
@@ -133,5 +128,4 @@ FORMULAS = {
     ),
     "tree_seconds": (lambda n, S: ring.tree_seconds(Attention(1.0, S), n, 3e12, 4e11, 1e-6).upper, [(8.0, 1e6)]),
     "ring_decode_bytes": (lambda n, S: ring.ring_decode_bytes(Attention(1.0, S), n), [(8.0, 1e6)]),
-    "all_reduce_bytes": (lambda n: ring.all_reduce_bytes(Attention(1.0, 1e6), n), [(8.0,)]),
 }  # fmt: skip

@@ -8,12 +8,12 @@ import pytest
 
 from helpers.costs.attention import (
     io_complexity as io,
-    mha_gqa_mqa_intensity as heads,
+    time_and_intensity as heads,
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import critical_batch_limit, elementwise
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.trace import count
 from tests.helpers.costs.tables import refused, walks
 

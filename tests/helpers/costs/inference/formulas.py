@@ -3,24 +3,19 @@
 from dataclasses import replace
 
 from helpers.costs.inference import (
-    engine_memory,
     engine_simulation,
     latency_and_throughput as answering,
-    latent_attention as latent,
-    multi_token_prediction as module,
-    preemption,
     prefill_and_decode_step as passes,
     serving_constants,
     serving_estimate,
     serving_operations,
     sharded_decode_step as on_slice,
     sharding_limits as limits,
-    speculation_by_position as positions,
     speculative_decoding as guesses,
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.transformers import kv_cache
+from helpers.costs.transformers import parameters_and_flops
 from helpers.costs.transformers.config import MLA, MoE
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import by_name
@@ -33,10 +28,10 @@ SQUARE = Slice(V5E, (8, 8))
 def _replica(n, *sizes):
     """A step, a prefill and what fits, of a mixed decoder on n chips, the chip's numbers and bytes of a weight traced too."""
     one = replace(V5E, hbm_bandwidth=1e12 + n, hbm_bytes=1e10 + n, flops={"bf16": 1e14 + n})
-    r = passes.Replica(any_mixture(*sizes), one, n, weights=n / n, cache="int8", keep=4, scale=4)
+    r = passes.Replica(any_mixture(*sizes), one, n, weights=n / n, cache="int8")
     step, first, mixed = r.decode(8.0, 300.0), r.prefill(100.0), r.mixed(8.0, 300.0, 64.0, 32.0)
     return (
-        step.seconds, step.time.lower, step.time.upper, first.seconds, mixed.seconds, r.largest_batch(300.0), r.rough(8.0, 300.0)
+        step.seconds, step.time.lower, step.time.upper, first.seconds, mixed.seconds, r.largest_batch(300.0)
     )  # fmt: skip
 
 
@@ -80,22 +75,21 @@ FORMULAS = {
         (serving_operations.met, [(256.0, 8.0, 32.0), (8.0, 2.0, 1.0)]), (answering.attention_time, [(4.0, 8e8, 1.3e13)]),
         (answering.linear_time, [(4.0, 3e10, 3e10, 3e15, 1.3e13), (512.0, 3e10, 3e10, 3e15, 1.3e13)]),
         (answering.step_time, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13), (256.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
-        (answering.step_floor, [(4.0, 8e8, 3e10, 1.3e13)]), (answering.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
-        (answering.throughput_limit, [(8e8, 3e10, 3e15, 1.3e13)]), (answering.naive_work, [(7.0,), (100.0,)]),
+        (answering.throughput, [(4.0, 8e8, 3e10, 3e10, 3e15, 1.3e13)]),
+        (answering.naive_work, [(7.0,), (100.0,)]),
         (answering.cached_work, [(7.0,)]), (answering.receptive_field, [(32.0, 4096.0)]),
-        (kv_cache.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]), (answering.activation_bytes, [(5120.0, 8192.0)]),
-        (answering.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]), (answering.ttft, [(0.1, 0.2)]),
-        (answering.request_seconds, [(0.5, 0.02, 101.0)]), (answering.cost_per_million, [(1.0, 16.0, 1e4)]),
-        (answering.reload_time, [(6.7e9, 1.2e11, 1e-3)]), (preemption.recompute_time, [(1024.0, 13e9, 3e14, 8e5)]),
-        (preemption.swap_time, [(1024.0, 8e5, 3e10, 16.0, 80.0, 1e-5), (1001.0, 8e5, 3e10, 16.0, 1.0, 0.0)]),
-        (preemption.smallest_page, [(1024.0, 8e5, 13e9, 3e14, 3e10, 8e5, 80.0, 1e-5), (1024.0, 8e5, 13e9, 3e14, 1e10, 8e5, 80.0, 1e-5)]),
+        (parameters_and_flops.paged_tokens, [(33.0, 16.0), (32.0, 16.0)]), (answering.activation_bytes, [(5120.0, 8192.0)]),
+        (answering.waiting, [(2.0, 0.25), (5.0, 0.25), (4.0, 0.25)]),
+        (answering.cost_per_million, [(1.0, 16.0, 1e4)]),
+        (answering.reload_time, [(6.7e9, 1.2e11, 1e-3)]), (answering.recompute_time, [(1024.0, 13e9, 3e14, 8e5)]),
+        (answering.swap_time, [(1024.0, 8e5, 3e10, 16.0, 80.0, 1e-5), (1001.0, 8e5, 3e10, 16.0, 1.0, 0.0)]),
+        (answering.smallest_page, [(1024.0, 8e5, 13e9, 3e14, 3e10, 8e5, 80.0, 1e-5), (1024.0, 8e5, 13e9, 3e14, 1e10, 8e5, 80.0, 1e-5)]),
         (limits.prefill_limit, [(16384.0, 1.97e14, 4.5e10, 2.0, 1.0)]), (limits.decode_limit, [(16384.0, 32.0, 9.0, 1.0, 2.0)]),
-        (limits.decode_batch, [(16384.0, 32.0, 9.0, 1.0, 2.0)]), (limits.latency_limit, [(16.0, 8192.0, 4.5e10)]),
-        (limits.cache_share, [(8.0, 16.0, 1.0), (8.0, 4.0, 4.0)]), (limits.all_to_all_bytes, [(32.0, 32.0, 256.0, 8.0)]),
+        (limits.latency_limit, [(16.0, 8192.0, 4.5e10)]),
+        (limits.all_to_all_bytes, [(32.0, 32.0, 256.0, 8.0)]),
         (limits.all_to_all_time, [(32.0, 32.0, 256.0, 8.0, 2.0, 4.5e10), (4096.0, 32.0, 256.0, 4.0, 8.0, 4.5e10)]),
-        (limits.cache_time, [(32.0, 8e6, 8.0, 16.0, 1.0, 8.1e11)]), (limits.combine_bytes, [(4.0, 32.0, 256.0)]),
-        (limits.math_time, [(64.0, 8192.0, 32768.0, 64.0, 2e14)]), (limits.one_d_time, [(64.0, 8192.0, 4.5e10)]),
-        (limits.two_d_time, [(64.0, 8192.0, 32768.0, 64.0, 4.0, 4.5e10)]), (limits.two_d_X, [(8192.0, 32768.0, 64.0)]),
+        (limits.cache_time, [(32.0, 8e6, 8.0, 16.0, 1.0, 8.1e11)]),
+        (limits.one_d_time, [(64.0, 8192.0, 4.5e10)]),
         (limits.two_d_best, [(64.0, 8192.0, 32768.0, 64.0, 4.5e10)]), (limits.two_d_crossover, [(8192.0, 32768.0)]),
         (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]), (guesses.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
         (guesses.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]), (guesses.flops_ratio, [(0.8, 4.0, 0.05)]),
@@ -120,17 +114,17 @@ FORMULAS = {
     "weights_times": (lambda *a: tuple(limits.weights_times(*a).values()), [(2e10, 16.0, 8.1e11, 4.5e10)]),
     "expert_weights": (lambda Y, Z: limits.expert_weights(any_mixture(64, 4, 4, 256), Y, Z), [(8.0, 4.0)]),
     "decode": (_cut, [(8.0, 8.0, 16.0, 4096.0), (64.0, 1.0, 5.0, 999.0), (2.0, 32.0, 5.0, 999.0)]),
-    "remade_flops": (lambda N, R: latent.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
-    "pair_flops": (lambda N, R: latent.pair_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
-    "absorbed_intensity": (lambda N, R: latent.absorbed_intensity(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
-    "absorption_limit": (lambda R: latent.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
-    "tokens_of_a_pass": (lambda *a: positions.tokens_of_a_pass(a), [(0.9, 0.5), (1.0, 0.0)]),
-    "accepted": (lambda *a: positions.accepted(a), [(0.9, 0.5), (1.0, 0.0)]),
-    "together": (lambda *a: positions.together(a, 3), [(0.9, 0.5)]),
-    "own_parameters": (lambda *s: module.own_parameters(any_size(*s)), DECODERS),
+    "remade_flops": (lambda N, R: limits.remade_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "pair_flops": (lambda N, R: limits.pair_flops(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "absorbed_intensity": (lambda N, R: limits.absorbed_intensity(N, MLA(8.0, R, 6.0, 4.0, 5.0)), [(8.0, 16.0)]),
+    "absorption_limit": (lambda R: limits.absorption_limit(MLA(8.0, R, 6.0, 4.0, 5.0)), [(16.0,)]),
+    "tokens_of_a_pass": (lambda *a: guesses.tokens_of_a_pass(a), [(0.9, 0.5), (1.0, 0.0)]),
+    "accepted": (lambda *a: guesses.accepted(a), [(0.9, 0.5), (1.0, 0.0)]),
+    "together": (lambda *a: guesses.together(a, 3), [(0.9, 0.5)]),
+    "own_parameters": (lambda *s: guesses.own_parameters(any_size(*s)), DECODERS),
     "draft_cost": (
-        lambda D, L, N, F, B: module.draft_cost(passes.Replica(any_size(D, L, N, F), V5E), B, 300.0),
+        lambda D, L, N, F, B: guesses.draft_cost(passes.Replica(any_size(D, L, N, F), V5E), B, 300.0),
         [(*d, B) for d, B in zip(DECODERS, (4.0, 512.0))],
     ),
-    "reserve": (lambda hbm, w: engine_memory.RESERVES["TensorRT-LLM"].caches(hbm, w), [(8e10, 1.6e10)]),
+    "reserve": (lambda hbm, w: serving_constants.RESERVES["TensorRT-LLM"].caches(hbm, w), [(8e10, 1.6e10)]),
 }  # fmt: skip

@@ -9,9 +9,18 @@ import pytest
 
 from helpers.costs.inference.engine_simulation import interleaved
 from helpers.costs.inference.latency_and_throughput import waiting
-from helpers.costs.inference.request_loads import Turn, bursts, even, load, poisson, shared_prefixes, turns
-from helpers.costs.inference.request_log import mixed_load, requests
-from helpers.costs.inference.service_levels import attainment, goodput, keeps, percentile, percentiles
+from helpers.costs.inference.request_loads import (
+    Turn,
+    bursts,
+    even,
+    load,
+    mixed_load,
+    poisson,
+    requests,
+    shared_prefixes,
+    turns,
+)
+from helpers.costs.inference.serving_log import attainment, goodput, keeps, percentile, percentiles
 from helpers.kernels.inference.prefix_cache import PrefixTree
 from tests.helpers.costs.tables import refused, walks
 
@@ -32,12 +41,14 @@ def test_gaps_have_the_mean_and_the_variance_of_their_kind():
     assert set(np.diff(even(9, 4.0))) == {0.25}
 
 
+@pytest.mark.slow("simulates thousands of requests")
 def test_bursts_make_queues_and_even_arrivals_none():
     """A server at 70 %, one prefill a request: at random it is what Pollaczek and Khinchine say."""
     queue = {}
     for name, at in (("even", even(8000, 0.7)), ("random", poisson(8000, 0.7)), ("bursts", bursts(8000, 0.7, 0.25))):
         queue[name] = fmean(
-            s.queue for s in interleaved(load(at, [(8, 1)] * 8000), 1, lambda T: 1, lambda B, S: 1).served
+            s.start - s.request.arrival
+            for s in interleaved(load(at, [(8, 1)] * 8000), 1, lambda T: 1, lambda B, S: 1).served
         )
     assert queue["even"] == 0 and queue["random"] == pytest.approx(waiting(0.7, 1.0), rel=0.1)
     assert queue["bursts"] > 2 * queue["random"]
@@ -89,13 +100,13 @@ def test_percentiles_are_those_of_numpy(p):
         assert percentile(values, p) == pytest.approx(np.percentile(values, p))
     got = percentiles(LOG, p)
     ends = [(s.request.arrival, s.tokens) for s in LOG.served]
-    assert got.first == pytest.approx(np.percentile([tokens[0] - at for at, tokens in ends], p))
+    assert got.ttft == pytest.approx(np.percentile([tokens[0] - at for at, tokens in ends], p))
     assert got.gap == pytest.approx(np.percentile(np.concatenate([np.diff(tokens) for _, tokens in ends]), p))
     assert got.whole == pytest.approx(np.percentile([tokens[-1] - at for at, tokens in ends], p))
 
 
 def test_goodput_by_counting():
-    first, gap = percentiles(LOG, 70).first, percentiles(LOG, 95).gap
+    first, gap = percentiles(LOG, 70).ttft, percentiles(LOG, 95).gap
     kept = 0
     for s in LOG.served:
         on_time = s.tokens[0] - s.request.arrival <= first

@@ -1,4 +1,5 @@
-"""The measured loads that the estimate of serving is fitted to: all priced, all cited, and no name of a source in any number."""
+"""The measured loads that the estimate of serving is fitted to: all priced, all cited, and no name of a source in any number; and
+what engines leave to caches."""
 
 import json
 import random
@@ -7,10 +8,11 @@ from math import prod
 
 import pytest
 
-from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, Engine, unknown
+from helpers.costs.inference.prefill_and_decode_step import Replica
+from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, RESERVES, Engine, Reserve, unknown
 from helpers.costs.inference.serving_operations import Deployment
-from helpers.costs.rooflines.chips import CHIPS
-from helpers.costs.transformers.public_models import MODELS
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.transformers.public_models import MODELS, model
 from tests.helpers.costs.tables import walks
 from tools import bench_serving as bench
 
@@ -134,3 +136,28 @@ def test_shares_are_shares():
     shares = ("memory", "torus", "cached", "bf16", "gain", "grouped", "keys", "prompt", "link", "power")
     assert all(0 < getattr(CONSTANTS, n) < 1 for n in shares) and len(vars(CONSTANTS)) <= 20
     assert all(0 < e.seen <= 1 and 0 < e.links <= 1 for e in ENGINES.values())
+
+
+def test_what_engines_leave_for_caches():
+    """80 GB, 16 GB of weights: 92 % or 90 % of all less the weights, or 90 % of the 64 GB that they leave."""
+    left = {name: round(r.caches(80e9, 16e9) / 1e9, 1) for name, r in RESERVES.items()}
+    assert left == {"vLLM": 57.6, "vLLM before": 56.0, "SGLang": 56.0, "TensorRT-LLM": 57.6}
+    assert RESERVES["vLLM"].caches(80e9, 75e9) < 0 < RESERVES["TensorRT-LLM"].caches(80e9, 75e9)
+    assert all(r.bytes(80e9, 16e9) + r.caches(80e9, 16e9) + 16e9 == pytest.approx(80e9) for r in RESERVES.values())
+    assert all(r.source for r in RESERVES.values())
+
+
+def test_a_replica_keeps_the_reserve_of_its_engine():
+    h100, llama = chip("H100"), model("llama-3-8b")
+    bare = Replica(llama, h100)
+    for r in RESERVES.values():
+        kept = Replica(llama, h100, reserve=r.bytes(h100.hbm_bytes, bare.weight_bytes))
+        room = r.caches(h100.hbm_bytes, bare.weight_bytes)
+        assert kept.room == pytest.approx(room)
+        assert kept.largest_batch(4096) == room // bare.kv(4096) < bare.largest_batch(4096)
+
+
+def test_what_is_no_reserve():
+    for share, of in ((1.0, "all"), (-0.1, "all"), (0.1, "some")):
+        with pytest.raises(ValueError, match="a share from 0 to below 1 of 'all' or of the 'rest'"):
+            Reserve(share, of, "")

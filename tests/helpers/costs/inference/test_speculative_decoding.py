@@ -4,29 +4,28 @@ and the module that predicts one more token, by DeepSeek's own counts."""
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from math import ceil, isnan
+from math import ceil
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from helpers.costs.inference.multi_token_prediction import draft_cost, module, own_parameters
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.speculation_by_position import (
-    accepted,
-    best_length,
-    passes,
-    positions,
-    together,
-    tokens_of_a_pass,
-)
 from helpers.costs.inference.speculative_decoding import (
     acceptance,
+    accepted,
     best_K,
+    best_length,
+    draft_cost,
     expected_tokens,
     flops_ratio,
+    module,
+    own_parameters,
+    passes,
     residual,
     speed_up,
+    together,
+    tokens_of_a_pass,
 )
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -134,16 +133,6 @@ def test_passes_at_the_ends_and_by_drawing():
     assert n / tokens_of_a_pass(FALLING) < passes(FALLING, n, 1) < passes(FALLING, n, B) < n
 
 
-def test_positions_as_counted():
-    draw = np.random.default_rng(1)
-    ok = draw.random((20_000, 3)) < np.array(FALLING)
-    tokens = (1 + ok.cumprod(-1).sum(-1)).tolist()
-    assert positions(tokens, 3) == pytest.approx(FALLING, abs=0.02)
-    assert tokens_of_a_pass(positions(tokens, 3)) == pytest.approx(np.mean(tokens))
-    first, second = positions([1, 1], 2)
-    assert first == 0 and isnan(second)
-
-
 def test_errors_say_what_would_be_right():
     refused(
         (lambda: acceptance([0.5, 0.5], [1.0]), "these have 2 and 1"),
@@ -151,7 +140,6 @@ def test_errors_say_what_would_be_right():
         (lambda: expected_tokens(1.2, 3), "a share between 0 and 1, not 1.2"),
         (lambda: best_K(np.array([0.5]), 0.1), "take speed_up for arrays"),
         (lambda: tokens_of_a_pass([0.5, 1.2]), r"a share between 0 and 1 at every position, not \[0.5, 1.2\]"),
-        (lambda: positions([4], 2), r"2 drafts gives 1 to 3 tokens, got \[4\]"),
         (lambda: passes([0.5], 0), "n is a whole number of 1 or more"),
     )
 

@@ -14,7 +14,8 @@ from helpers.costs.racks.cut import bottleneck, every_cut, max_flow, needs
 from helpers.costs.racks.tiered_collectives import alpha_beta, hierarchical, swap_tiers
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training.layout import Layout, wires
+from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds
+from helpers.costs.training.layout import Layout, groups
 from tests.helpers.costs.tables import refused, walks
 
 SMALL = {
@@ -47,6 +48,7 @@ def test_flows_are_those_of_scipy(name):
         assert max_flow(w.links, chips[:few], chips[few:]) == pytest.approx(flow * 1e7, rel=1e-6)
 
 
+@pytest.mark.slow("wires a thousand chips")
 def test_wiring_is_the_reference_architecture():
     superpod = hosts("H100", 128)  # 1024 GPUs: 32 leaf and 16 spine switches of 64 ports with 50e9 bytes/s
     w = wiring(superpod, switches=4, spines=16)
@@ -69,15 +71,15 @@ def test_one_description_of_tiers():
     for name, m in (("H100", 4), ("B200", 2), ("GB200", 3)):
         c = Cluster(Slice(chip(name), (chip(name).pod[0],)), m)
         g = c.domain.chips
-        w = wires(Layout(dp=g * m, pods=m), c.domain)["dp"]
+        group, rates = groups(Layout(dp=g * m, pods=m), c.domain)("dp"), PUBLISHED.on(c.chip, hop=0.0)
+        price = {kind: collective_seconds(kind, 1.0, group, rates) for kind in ("AllGather", "AllReduce", "AllToAll")}
         inside, across = c.tiers
-        moves = hierarchical("AllGather", 1.0, g, m)
-        assert alpha_beta(moves, inside.W, across.W).upper == pytest.approx(w.gather)
-        assert alpha_beta(hierarchical("AllReduce", 1.0, g, m), inside.W, across.W).upper == pytest.approx(w.sum)
+        for kind in ("AllGather", "AllReduce"):
+            assert alpha_beta(hierarchical(kind, 1.0, g, m), inside.W, across.W).upper == pytest.approx(price[kind])
         swap = alpha_beta(swap_tiers(1.0, g, m, aligned=False), inside.W, across.W)
         # there blocks go axis by axis: (g - 1)/g of all over NVLink
-        assert swap.upper == pytest.approx(w.across, rel=0.15)
-        assert alpha_beta(swap_tiers(1.0, g, m), inside.W, across.W).upper == pytest.approx(w.across)
+        assert swap.upper == pytest.approx(price["AllToAll"], rel=0.15)
+        assert alpha_beta(swap_tiers(1.0, g, m), inside.W, across.W).upper == pytest.approx(price["AllToAll"])
 
 
 @walks([2, 3, 4, 5, 8])

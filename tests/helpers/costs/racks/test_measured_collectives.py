@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from helpers.costs.racks.measured_collectives import ALGORITHMS, REACHED, bus_bandwidth, collective_seconds, exchange
+from helpers.costs.racks.measured_collectives import ALGORITHMS, REACHED, bus_bandwidth, exchange, measured_seconds
 from helpers.costs.racks.tiered_collectives import alpha_beta, flat_ring, in_network, nvls_bus_bandwidth
 from helpers.costs.rooflines.chips import chip
 from tests.helpers.costs.tables import refused, walks
@@ -75,8 +75,8 @@ def test_peak_is_what_the_tiers_give_and_small_sizes_are_latency():
     h100, k = chip("H100"), replace(REACHED, piece=1e-12, round_dcn=0.0, own=0.0)
     for n, m in ((8, 1), (64, 8)):
         t = alpha_beta(flat_ring("AllReduce", 1e12, n / m, m), 4.5e11 * k.ring_hopper, 5e10 * k.network)
-        assert collective_seconds("AllReduce", 1e12, h100, n, m, "ring", k=k) == pytest.approx(t.lower, rel=1e-3)
-    small = collective_seconds("AllReduce", 8, h100, 64, 8, "ring")
+        assert measured_seconds("AllReduce", 1e12, h100, n, m, "ring", k=k) == pytest.approx(t.lower, rel=1e-3)
+    small = measured_seconds("AllReduce", 8, h100, 64, 8, "ring")
     assert small == pytest.approx(k.launch + 112 * k.latency + 14 * k.latency_dcn, rel=0.01)
 
 
@@ -104,9 +104,9 @@ def test_without_a_switch_fewer_gpus_have_fewer_links():
 
 def test_a_program_that_waits_takes_longer_by_as_much_at_any_size():
     for size in (8, 1e9):
-        torch, nccl = (collective_seconds("AllGather", size, chip("H100"), 8, tool=t) for t in ("torch", "nccl-tests"))
+        torch, nccl = (measured_seconds("AllGather", size, chip("H100"), 8, tool=t) for t in ("torch", "nccl-tests"))
         assert torch - nccl == pytest.approx(REACHED.torch)
-    best, *each = (collective_seconds("AllReduce", 1e9, chip("H100"), 8, algorithm=a) for a in ("best", "ring", "nvls"))
+    best, *each = (measured_seconds("AllReduce", 1e9, chip("H100"), 8, algorithm=a) for a in ("best", "ring", "nvls"))
     assert best == min(each)
 
 
@@ -115,7 +115,7 @@ def test_pieces_of_a_collective_tried_one_by_one():
     k, size, hops = replace(REACHED, own=0.0), 1e8, 14
     x = 2 * 7 / 8 * size / (k.ring_hopper * 4.5e11)
     tried = min((p + hops) * k.piece + (1 + hops / p) * x for p in range(1, 5000))
-    got = collective_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring", k=k)
+    got = measured_seconds("AllReduce", size, chip("H100"), 8, algorithm="ring", k=k)
     assert got + hops * k.piece == pytest.approx(k.launch + hops * k.latency + tried, rel=1e-3)
 
 
@@ -147,7 +147,7 @@ def test_the_switch_fills_its_pipeline_with_a_block_of_each_chip():
         round_, full = g * k.block / W, 1 + 1 / g
         for V in (1e6, 1e9, 1e12):
             x = full * V / W
-            got = collective_seconds("AllReduce", V, chip(name), g, algorithm="nvls", k=k)
+            got = measured_seconds("AllReduce", V, chip(name), g, algorithm="nvls", k=k)
             assert got == pytest.approx(x + 1 / (1 / x + 1 / round_))
     rows = {r["size"]: r for r in ROWS if r["source"] == "coreweave" and r["chips"] == 72}
     assert all(bench.off(r, REACHED) < 0.12 for r in rows.values()) and min(rows) == 2**29
@@ -157,10 +157,10 @@ def test_an_all_to_all_is_of_what_each_chip_sends_and_copies_its_own():
     h100, k = chip("H100"), replace(REACHED, launch=0.0, latency=0.0, latency_dcn=0.0, piece=0.0, round_dcn=0.0)
     W = 4.5e11 * k.pairs_hopper
     for n in (2, 4, 8):
-        assert collective_seconds("AllToAll", 1e9, h100, n, k=k) == pytest.approx(1e9 * (n - 1 + k.own) / n / W)
-    every = {collective_seconds("AllToAll", 1e9, h100, n, n // 8, a) for n in (8, 64) for a in ALGORITHMS}
+        assert measured_seconds("AllToAll", 1e9, h100, n, k=k) == pytest.approx(1e9 * (n - 1 + k.own) / n / W)
+    every = {measured_seconds("AllToAll", 1e9, h100, n, n // 8, a) for n in (8, 64) for a in ALGORITHMS}
     assert len(every) == 2  # one way for each number of chips, whichever is named
-    t = collective_seconds("AllToAll", 1e9, h100, 64, 8, k=k)  # 56 of 64 blocks leave the host, over one card
+    t = measured_seconds("AllToAll", 1e9, h100, 64, 8, k=k)  # 56 of 64 blocks leave the host, over one card
     assert t == pytest.approx(1e9 * 56 / 64 / (5e10 * k.network))
 
 
@@ -172,7 +172,7 @@ def test_networks_that_add_leave_nvlink_its_bytes():
     ring, tree, best = (bus_bandwidth("AllReduce", 2**33, slow, 16, 2, a) for a in ("ring", "tree", "best"))
     assert best == tree and tree / ring == pytest.approx(2 * 15 / 16, rel=0.05)
     # no network
-    assert len({collective_seconds("AllReduce", 1e6, h100, 8, 1, a) for a in ("ring", "tree", "collnet")}) == 1
+    assert len({measured_seconds("AllReduce", 1e6, h100, 8, 1, a) for a in ("ring", "tree", "collnet")}) == 1
 
 
 def test_deepep_counts_what_stays_at_home():
@@ -191,6 +191,11 @@ def test_errors_say_what_would_be_right():
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, algorithm="pairs"), "not 'pairs'"),
         (lambda: bus_bandwidth("AllGather", 1e9, chip("H100"), 64, 8, "tree"), "an AllReduce, .* not of 'AllGather'"),
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("A100"), 8, algorithm="nvls"), "rings alone"),
+        (
+            lambda: bus_bandwidth("AllReduce", 1e9, chip("Trn2"), 8),
+            "no collectives of Trn2 are measured: there are those of A100",
+        ),
+        (lambda: exchange(128, 7168, 8, chip("H100-PCIe"), 2), "no collectives of H100-PCIe are measured"),
         (lambda: exchange(128, 7168, 8, chip("H800"), 2, "scatter"), "not in 'scatter'"),
         (lambda: exchange(128, 7168, 300, chip("H800"), 2), "300 experts are different ones, and 16 domains have 256"),
         (lambda: bus_bandwidth("AllReduce", 1e9, chip("H100"), 8, k=3), "bus_bandwidth: k is a Reached, not 3"),

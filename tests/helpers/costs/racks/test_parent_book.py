@@ -7,7 +7,6 @@ import pytest
 
 from helpers.costs.racks.cluster import hosts, racks, wiring
 from helpers.costs.racks.cut import bottleneck, max_flow
-from helpers.costs.racks.thresholds import data_tokens, gather_seconds, tensor_width
 from helpers.costs.racks.tiered_collectives import (
     alpha_beta,
     bus_factor,
@@ -16,6 +15,7 @@ from helpers.costs.racks.tiered_collectives import (
     in_network,
     swap_tiers,
 )
+from helpers.costs.racks.training_over_tiers import data_tokens, gather_seconds, tensor_width
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.collectives import all_to_all
 from helpers.costs.sharding.sharded_array import Axis

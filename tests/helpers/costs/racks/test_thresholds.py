@@ -2,13 +2,13 @@
 
 import pytest
 
-from helpers.costs.racks import thresholds as limits
+from helpers.costs.racks import training_over_tiers as limits
 from helpers.costs.racks.cluster import hosts, racks, slices
 from helpers.costs.racks.cut import bottleneck
 from helpers.costs.racks.tiered_collectives import domains_reached
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.closed_forms import expert_width
 from helpers.costs.training.dp_fsdp_tp import data_batch
-from helpers.costs.training.expert_parallelism import expert_width
 from tests.helpers.costs.tables import walks
 
 H100 = (9.89e14, 8, 128, 4.5e11, 5e10)

@@ -7,9 +7,8 @@ from itertools import combinations, product
 import pytest
 
 from helpers.costs.racks import tiered_collectives as tiered
-from helpers.costs.racks.hierarchical_steps import hierarchical_steps
 from helpers.costs.rooflines.roofline import Move
-from helpers.costs.sharding.collectives import chained
+from helpers.costs.sharding.collective_steps import hierarchical_steps
 from tests.helpers.costs.tables import refused, walks
 
 SIZES = [(2, 2), (4, 2), (2, 4), (3, 3), (8, 2), (8, 3)]
@@ -118,7 +117,7 @@ def test_two_trees(m):
             while tree[at] is not None:
                 depth, at = depth + 1, tree[at]
             deepest = max(deepest, depth)
-    move = tiered.double_tree(V, g, m)[1]
+    move = tiered.double_tree("AllReduce", V, g, m)[1]
     assert max(sent.values()) == pytest.approx(move.bytes)
     assert 2 * deepest in (move.hops, move.hops + 2, move.hops - 2)
 
@@ -159,7 +158,7 @@ def test_gathers_by_the_switch(g, m):
 
 def test_the_tree_over_domains_is_the_same_with_and_without_the_switch():
     for m in (1, 2, 3, 4, 8):
-        ours, trees_ = tiered.in_network("AllReduce", 64.0, 8, m), tiered.double_tree(64.0, 8, m)
+        ours, trees_ = tiered.in_network("AllReduce", 64.0, 8, m), tiered.double_tree("AllReduce", 64.0, 8, m)
         assert ours[1] == trees_[1] and trees_[0].bytes == 2 * 7 / 8 * 64 and (ours[0].hops, trees_[0].hops) == (2, 14)
 
 
@@ -240,14 +239,6 @@ def test_one_copy_for_a_domain():
             out[tier] += n / tokens
         for x in moves:
             assert out[x.link] == pytest.approx(x.bytes, rel=0.03), x
-
-
-def test_pieces_of_a_pipeline():
-    """The best number of pieces, tried one by one."""
-    V, W, hop, n = 1e8, 4e10, 1e-5, 9
-    tried = min((n - 2 + p) * (hop + V / p / W) for p in range(1, 3000))
-    assert tiered.pipelined(V / W, (n - 2) * hop) == pytest.approx(tried, rel=0.01)
-    assert chained(V, n, 100, W, hop) <= (n - 2 + 100) * (hop + V / 100 / W)
 
 
 def test_where_one_algorithm_overtakes_another():

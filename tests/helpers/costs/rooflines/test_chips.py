@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import pytest
 
-from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.rooflines.chips import CHIPS, OF_SOURCES, chip, menu
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.torus import HOP
-from helpers.costs.training.step_estimate_constants import CONSTANTS
+from helpers.costs.training.operation_seconds import CONSTANTS
 from tests.helpers.costs.tables import refused, walks
 
 TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
@@ -15,8 +15,20 @@ TPUS = [c for c in CHIPS.values() if c.kind == "tpu"]
 
 @walks(CHIPS.values())
 def test_every_field_has_a_source(c):
-    own = {"name", "kind", "names", "neighbours", "sources"}
-    assert {f.name for f in fields(Chip)} - own == set(c.sources)
+    own = {
+        "name",
+        "kind",
+        "names",
+        "neighbours",
+        "sources",
+        "generation",
+        "lender",
+        "links",
+        "serving",
+        "label",
+        "menu",
+    }
+    assert {f.name for f in fields(Chip)} - own == {*c.sources, *OF_SOURCES}
 
 
 @walks([
@@ -87,6 +99,12 @@ def test_amd_links_one_by_one():
     for name, both_ways in (("MI300X", 128e9), ("MI355X", 153.6e9)):
         assert 2 * chip(name).link_bandwidth == pytest.approx(7 * both_ways) and chip(name).pod == (8,)
         assert "no switch" in chip(name).sources["axes"] and not any("NV" in s for s in chip(name).sources.values())
+
+
+def test_menus_are_made_of_rows():
+    """So that a new chip is one row."""
+    assert menu().items() < menu("planner").items() and all(label for label in menu("planner").values())
+    assert {"v5p", "H100"} <= menu().keys() and not {"v3", "v4p", "H100-500W"} & menu("planner").keys()
 
 
 def test_names_of_cores_and_links():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from helpers.costs.sharding.collectives import all_gather, all_reduce, chained, permute, reduce_scatter, scramble
+from helpers.costs.sharding.collectives import all_gather, all_reduce, chained, reduce_scatter, scramble
 from helpers.costs.sharding.sharded_array import Axis
 from tests.helpers.costs.tables import walks
 
@@ -121,13 +121,6 @@ def routed(n: int, to) -> float:
     return best.fun
 
 
-@walks(range(3, 9))
-def test_shifts_round_a_ring_are_split_as_the_linear_program_splits_them(n):
-    for d in range(n):
-        assert permute(1.0, Axis(n), d).bytes == pytest.approx(routed(n, [(i + d) % n for i in range(n)]))
-        assert permute(1.0, Axis(n), d).bytes <= scramble(1.0, Axis(n)).bytes + 1e-12
-
-
 @pytest.mark.parametrize("n", [3, 4, 5, pytest.param(6, marks=pytest.mark.slow("720 linear programs"))])
 def test_scramble_is_the_worst_of_all_permutations(n):
     assert scramble(1.0, Axis(n)).bytes == pytest.approx(max(routed(n, to) for to in permutations(range(n))))
@@ -137,7 +130,4 @@ def test_scramble_is_the_worst_of_all_permutations(n):
 def test_scramble_on_a_line_is_the_worst_of_all_permutations(n):
     worst = max(max(sum(s <= wire < to[s] for s in range(n)) for wire in range(n - 1)) for to in permutations(range(n)))
     assert scramble(1.0, Axis(n, False)).bytes == worst
-    for d in range(n):
-        passing = max(sum(s <= wire < s + d < n for s in range(n)) for wire in range(n - 1))
-        assert permute(1.0, Axis(n, False), d).bytes == passing
-    assert scramble(1.0, Axis(2)).bytes == permute(1.0, Axis(2)).bytes == 1
+    assert scramble(1.0, Axis(2)).bytes == 1

@@ -152,13 +152,6 @@ def test_axes_of_one_chip_are_free():
         assert formula(1e6, (one, Axis(4))) == formula(1e6, Axis(4))
 
 
-def test_permute_takes_the_shorter_way():
-    assert collectives.permute(8, Axis(8), 1).bytes == 7  # an eighth of it goes round the other way
-    assert collectives.permute(10, Axis(8), 5).hops == 3
-    line = collectives.permute(10, Axis(8, False), 5)
-    assert (line.hops, line.bytes) == (5, 30)  # only three chips have one five places on
-
-
 @walks([1, 2, 5])
 def test_the_second_tier_carries_one_slice_th(pods):
     """An AllReduce over pods x n chips by ReduceScatter, ring of counterparts, AllGather: bytes by hand."""
@@ -201,9 +194,3 @@ def test_overlapped_products_against_the_frames(n, ways):
     for c, s in ((1.0, 0.1), (1.0, 1.5), (1.0, 7.0)):
         by_frame = sum(max(c * len(f.works[0]), s * bool(f.sends)) for f in film)
         assert collectives.overlapped(c, s, n, ways) == pytest.approx(by_frame)
-
-
-@walks([4, 5, -4, 9])
-def test_nobody_is_farther_than_a_line_is_long(shift):
-    move = collectives.permute(1.0, Axis(4, False), shift)
-    assert (move.bytes, move.hops) == (0, 0)

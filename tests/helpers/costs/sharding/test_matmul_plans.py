@@ -159,6 +159,7 @@ def test_peak_counts_what_is_held():
         cheapest("In[B, D]", "W[D, F_XY]", "T[B, F]", sizes, mesh, V5E, limit=1e6)
 
 
+@pytest.mark.slow("lists all designs of a product on three axes")
 def test_lowest_latency_of_one_product():
     """Question 5: v5p 4x4x4, result everywhere. I or K over all axes: 37.4 us math, 249 us comms; J: 497 us; none: 2,395 us."""
     cube = Slice(V5P, (4, 4, 4))

@@ -3,20 +3,14 @@
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.training import (
+    closed_forms,
     dp_fsdp_tp as strategies,
-    expert_parallelism as experts,
-    gradient_accumulation as accumulation,
     layout,
-    layout_collectives,
-    pipeline_orders,
     pipeline_schedules as pipelines,
     step_estimate,
-    step_memory,
     step_operations as ops,
     training_step,
 )
-from helpers.costs.training.layout_search import careful
-from helpers.costs.training.training_step import step
 from helpers.costs.transformers.config import Config
 from tests.helpers.costs.tables import by_name
 from tests.helpers.costs.transformers.decoders import any_mixture, any_size
@@ -34,7 +28,7 @@ def _laid(*a):
 
 
 def _held(*a):
-    return tuple(vars(_laid(*a).held).values())
+    return tuple(vars(_laid(*a).operations.held).values())
 
 
 def _prices(*a):
@@ -61,38 +55,31 @@ def _estimated(D, tp, m):
 
 
 def _listed(D, tp, m):
-    """FLOPs, weights and numbers sent of the kinds of layers of a decoder with experts."""
+    """FLOPs, parameters and streams of the kinds of layers of a decoder with experts."""
     at = ops.operations(any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, microbatches=m), 64, 1024)
-    of = [(layer.flops, layer.weights, layer.attention.flops(), layer.streamed[1], layer.routed) for layer in at.layers]
+    of = [
+        (layer.flops, sum(vars(layer.held).values()), layer.attention.flops(), layer.streamed[1]) for layer in at.layers
+    ]
     return (at.rows + 0 * tp, at.head.flops, *map(sum, zip(*of)))
 
 
 def _sent(D, tp, m):
     """Bytes of all that a device sends, through all layers."""
     c, laid = any_mixture(D, 8, 8, 2 * D), layout.Layout(dp=2.0, tp=tp, ep=2.0, pp=2.0, microbatches=m)
-    listed = layout_collectives.sends(c, laid, ops.operations(c, laid, 64, 1024))
-    return tuple(sum(x.bytes * sum(x.passes("block")) for x in some) for some in (*listed.layers, listed.stage))
+    listed = ops.operations(c, laid, 64, 1024)
+    every = (*(layer.sends for layer in listed.layers), listed.handed)
+    return tuple(sum(x.bytes * sum(x.passes("block")) for x in sends) for sends in every)
 
 
 def _peak(D, tp, m):
     """Bytes of the fullest device, by role."""
     at = layout.Layout(dp=2.0, tp=tp, pp=2.0, ep=2.0, microbatches=m, zero=1, policy="everything")
-    return tuple(vars(step_memory.peak_memory(any_mixture(D, 8, 8, 2 * D), chip("H100"), at, 64, 1024)).values())
-
-
-def _baselines(B, T):
-    args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), layout.Layout(dp=8), B, T
-    return step_estimate.six_nd_seconds(*args), step_estimate.half_of_peak_seconds(*args)
+    return tuple(vars(training_step.peak_memory(any_mixture(D, 8, 8, 2 * D), chip("H100"), at, 64, 1024)).values())
 
 
 def _utilised(B, T):
     args = Config(4096, 32, 32, 8, 128, 14336, 128256), chip("H100"), layout.Layout(dp=8), B, T
     return step_estimate.utilisation(*args, 10.0)
-
-
-def _careful(T):
-    c, s = Config(4096, 32, 32, 8, 128, 14336, 128256), Slice(chip("H100"), (8,))
-    return careful(step(c, layout.Layout(tp=2, cp=8, pods=2), 8 * T, T, s)) + 0 * T
 
 
 # name: (formula, settings). Each setting is a tuple of floats; formulas return one number or a tuple of them.
@@ -103,16 +90,15 @@ FORMULAS = {
         (strategies.tensor_limit, [(28672.0, 2550.0, 1.0)]),
         (strategies.X_opt, [(48000.0, 32768.0, 64.0, 2.0, 1.0), (3e6, 13824.0, 4096.0, 2.0, 1.0)]),
         (strategies.mixed_batch, [(32768.0, 2550.0, 2.0, 1.0)]), (strategies.chips_limit, [(4e7, 850.0)]),
-        (strategies.slice_batch, [(73440.0, 2.0)]), (experts.expert_flops, [(1e4, 7168.0, 2048.0, 8.0)]),
-        (experts.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]), (experts.expert_ratio, [(2048.0, 19780.0, 64.0)]),
-        (experts.expert_width, [(19780.0, 64.0)]), (experts.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
-        (training_step.largest_model, [(96e9, 10.0)]), (training_step.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
+        (strategies.slice_batch, [(73440.0, 2.0)]),
+        (closed_forms.expert_bytes, [(1e4, 7168.0, 8.0, 64.0)]), (closed_forms.expert_ratio, [(2048.0, 19780.0, 64.0)]),
+        (closed_forms.expert_width, [(19780.0, 64.0)]), (closed_forms.expert_width_on_rings, [(2550.0, 8.0), (2550.0, 5.0)]),
+        (closed_forms.largest_model, [(96e9, 10.0)]), (closed_forms.three_checkpoints, [(3e6, 5120.0, 13824.0, 40.0)]),
     ),
-    "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]), "careful": (_careful, [(4096.0,), (65536.0,)]),
+    "operations": (_listed, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "sends": (_sent, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]), "utilisation": (_utilised, [(256.0, 4096.0), (8.0, 65536.0)]),
     "peak_memory": (_peak, [(512.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
-    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]), "six_nd_seconds": (_baselines, [(64.0, 4096.0)]),
-    "half_of_peak_seconds": (_baselines, [(8.0, 8192.0)]),
+    "step_seconds": (_estimated, [(4096.0, 8.0, 2.0), (1280.0, 1.0, 1.0)]),
     "cost": (
         lambda B, D, F, X, Y: tuple(
             x for p in strategies.cost("FSDP+TP", B, D, F, X, Y) for x in (p.flops, *p.bytes.values())
@@ -120,15 +106,14 @@ FORMULAS = {
         [(4096.0, 1024.0, 4096.0, 8.0, 4.0)],
     ),
     "accumulation_bytes":
-        (lambda m, D, F: tuple(accumulation.accumulation_bytes(way, m, D, F) for way in accumulation.WAYS), [(8.0, 512.0, 2048.0)]),
-    "accumulated_gradients":
-        (lambda P, X: tuple(accumulation.accumulated_gradients(way, P, X) for way in accumulation.WAYS), [(13e9, 64.0)]),
+        (lambda m, D, F: tuple(closed_forms.accumulation_bytes(way, m, D, F) for way in closed_forms.WAYS), [(8.0, 512.0, 2048.0)]),
     "idle": (
-        lambda p, m, v, F: tuple(pipelines.idle(n, p, m, v, F) for n in pipeline_orders.SCHEDULES),
+        lambda p, m, v, F: tuple(pipelines.idle(n, p, m, v, F) for n in pipelines.SCHEDULES),
         [(4.0, 8.0, 2.0, 1.0), (4.0, 2.0, 1.0, 3.0)],
     ),
-    "bubble": (lambda p, m: tuple(pipelines.bubble(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES), [(4.0, 8.0), (1.0, 2.0)]),
-    "in_flight": (lambda p, m: tuple(pipelines.in_flight(n, p, m, 2.0) for n in pipeline_orders.SCHEDULES), [(4.0, 8.0), (4.0, 2.0)]),
+    "bubble": (lambda p, m: tuple(pipelines.bubble(n, p, m, 2.0) for n in pipelines.SCHEDULES), [(4.0, 8.0), (1.0, 2.0)]),
+    "in_flight": (lambda p, m: tuple(pipelines.in_flight(n, p, m, 2.0) for n in pipelines.SCHEDULES), [(4.0, 8.0), (4.0, 2.0)]),
+    "estimated": (lambda *a: (lambda e: (e.low, e.mid, e.high))(_laid(*a).estimate), LAYOUTS),
     "step": (_step, LAYOUTS), "held": (_held, LAYOUTS), "prices": (_prices, LAYOUTS),
     "fullest": (lambda *a: tuple(vars(_laid(*a).memory).values()), LAYOUTS),
     "stage_layers":
@@ -137,5 +122,5 @@ FORMULAS = {
         lambda pp, each, head: ops.slowest_stage(any_size(64, 60, 4, 64), each, head, layout.Layout(pp=pp)),
         [(16.0, 1.0, 2.0), (4.0, 2.0, 0.5), (8.0, 0.1, 9.0)],
     ),
-    "zero_memory": (lambda P, X: tuple(training_step.zero_memory(P, X, 2)), [(7e9, 64.0)]),
+    "zero_memory": (lambda P, X: tuple(closed_forms.zero_memory(P, X, 2)), [(7e9, 64.0)]),
 }  # fmt: skip

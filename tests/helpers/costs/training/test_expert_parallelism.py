@@ -9,7 +9,7 @@ import pytest
 from helpers import trace
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training import expert_parallelism as experts, training_step
+from helpers.costs.training import closed_forms as experts, training_step
 from helpers.costs.training.layout import Layout
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.public_models import model
@@ -56,7 +56,7 @@ def test_widths_on_a_torus_are_those_of_counted_links(shape, wraps):
     W, C, D, t, k = 9e10, 4.59e14, 64, 100, 2
     sends = links_of(shape, wraps) * 2 * t * k * D / W  # seconds of one AllToAll
     F = experts.expert_width_on_rings(C / (2 * W), max(shape), wraps)
-    assert experts.expert_flops(t, D, F, k) / C == pytest.approx(2 * sends)
+    assert 6 * t * k * D * F / C == pytest.approx(2 * sends)
 
 
 @walks([(True, 1.0, 8), (True, 2.0, 8), (False, 1.0, 16)])
@@ -79,7 +79,7 @@ def test_the_threshold_is_that_of_the_traced_program(gated, factor, batch):
     assert width == pytest.approx(experts.expert_width(C / W, n, matrices=2 + gated))
     tokens = factor * batch * 16 / n
     assert sent == experts.expert_bytes(tokens, 8, 2, n) * 2  # in two layers
-    assert two - one == experts.expert_flops(tokens, 8, 1, 2, 2 + gated) * 2
+    assert two - one == 2 * (2 + gated) * tokens * 2 * 8 * 2
 
 
 def test_a_predicted_step_waits_for_its_experts_where_the_formula_says():
@@ -88,7 +88,7 @@ def test_a_predicted_step_waits_for_its_experts_where_the_formula_says():
     at = training_step.step(c, Layout(ep=8, fsdp=64), 2**21, 4096, cube)
     layers = sum(n for kind, n in c.groups if kind.moe)
     sends = sum(x.seconds for x in at.sent if x.kind == "AllToAll" and x.when == "forward")
-    math = layers * experts.expert_flops(2**21 / 512, c.D, c.moe.F, c.moe.k) / cube.chip.rate()
+    math = layers * 6 * 2**21 / 512 * c.moe.k * c.D * c.moe.F / cube.chip.rate()
     assert math / sends == pytest.approx(c.moe.F / experts.expert_width_on_rings(2550, 8), rel=1e-3)
     assert math < sends
 

@@ -9,11 +9,10 @@ import pytest
 from helpers import trace
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training.layout import ADAM8, BF16, MASTER, MUON, Layout
+from helpers.costs.training.layout import BF16, MASTER, Bytes, Layout
 from helpers.costs.training.operation_seconds import TUNED, Pace, Software
 from helpers.costs.training.step_estimate import MUON_STEPS, step_seconds
-from helpers.costs.training.step_memory import peak_memory
-from helpers.costs.training.training_step import step
+from helpers.costs.training.training_step import peak_memory, step
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
@@ -106,11 +105,19 @@ def test_muon_does_the_products_of_its_steps():
     assert shared < muon / 7
 
 
+EIGHT_BITS, MOMENTUM = (
+    Bytes(state=2),
+    Bytes(state=4),
+)  # two moments of 8 bits (Dettmers et al. 2022); one in float32 (Muon)
+
+
 def test_an_optimizer_takes_its_bytes():
     P = parameters(C).total
-    for stored, each in ((BF16, 8), (MASTER, 12), (ADAM8, 2), (MUON, 4)):
+    for stored, each in ((BF16, 8), (MASTER, 12), (EIGHT_BITS, 2), (MOMENTUM, 4)):
         assert peak_memory(C, H100, Layout(stored=stored), 1, 1024).optimizer == pytest.approx(each * P, rel=1e-12)
-    times = [step_seconds(C, H100, Layout(stored=s), 1, 1024).parts["update"] for s in (ADAM8, MUON, BF16, MASTER)]
+    times = [
+        step_seconds(C, H100, Layout(stored=s), 1, 1024).parts["update"] for s in (EIGHT_BITS, MOMENTUM, BF16, MASTER)
+    ]
     moved = 4 + 2 * 12 + 2  # gradient, state read and written, weight
     assert times == sorted(times)
     assert times[-1] == pytest.approx(moved * P / Pace(H100).memory, rel=1e-4)

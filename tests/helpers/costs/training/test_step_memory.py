@@ -8,7 +8,7 @@ import pytest
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Bytes, Layout
 from helpers.costs.training.operation_seconds import Software
-from helpers.costs.training.step_memory import LIBRARY, peak_memory
+from helpers.costs.training.training_step import LIBRARY, peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model

@@ -11,15 +11,16 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.collectives import all_gather
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.costs.training import dp_fsdp_tp, training_step
+from helpers.costs.training import closed_forms, dp_fsdp_tp, training_step
 from helpers.costs.training.layout import MASTER, Layout
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers import (
     parameters_and_flops as counts,
-    six_nd_and_mfu as six,
+    shares_and_thresholds as six,
     training_memory_bytes as memory,
 )
 from helpers.costs.transformers.config import Config, MoE
+from helpers.costs.transformers.layer_products import attention_matrices
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
@@ -36,7 +37,7 @@ def test_zero_memory():
     P, X = parameters(LLAMA).total, 64
     for z in range(4):
         at = step(LLAMA, Layout(dp=X, zero=z), X * 4096, 4096, CUBE).memory
-        want = training_step.zero_memory(P, X, z)
+        want = closed_forms.zero_memory(P, X, z)
         assert (at.weights, at.gradients, at.optimizer) == pytest.approx(want)
         at = step(LLAMA, Layout(dp=X, zero=z, stored=MASTER), X * 4096, 4096, CUBE).memory
         assert at.optimizer - want[2] == pytest.approx(4 * P / (X if z else 1))
@@ -45,8 +46,8 @@ def test_zero_memory():
         z: [len(np.array_split(vector, X)[0]) if z >= least else len(vector) for least in (3, 2, 1)] for z in range(4)
     }
     for z, (weight, gradient, state) in shards.items():
-        assert training_step.zero_memory(6400, X, z) == (2 * weight, 2 * gradient, 8 * state)
-    weight, _, state = training_step.zero_memory(P, X, 3)
+        assert closed_forms.zero_memory(6400, X, z) == (2 * weight, 2 * gradient, 8 * state)
+    weight, _, state = closed_forms.zero_memory(P, X, 3)
     assert weight + state == pytest.approx(10 * P / X)
 
 
@@ -65,18 +66,18 @@ def test_fsdp_holds_its_share_and_a_layer():
 
 def test_the_largest_model():
     """10 bytes for each parameter, 9.6e9 on 96 GB."""
-    assert training_step.largest_model(V5P.hbm_bytes) == 9.6e9
-    assert sum(training_step.zero_memory(9.6e9, 1, 0)[::2]) == V5P.hbm_bytes
+    assert closed_forms.largest_model(V5P.hbm_bytes) == 9.6e9
+    assert sum(closed_forms.zero_memory(9.6e9, 1, 0)[::2]) == V5P.hbm_bytes
 
 
 def test_three_checkpoints():
     """LLaMA-2 13B, 16M tokens 41.9 TB; 3M tokens 7.864 TB, and 1.95 GB a device under FSDP on 4096."""
-    assert f"{training_step.three_checkpoints(16e6, 5120, 13824, 40) / 1e12:.1f}" == "41.9"
-    kept = training_step.three_checkpoints(3e6, 5120, 13824, 40)
-    weight, _, state = training_step.zero_memory(parameters(LLAMA).total, 4096, 3)
+    assert f"{closed_forms.three_checkpoints(16e6, 5120, 13824, 40) / 1e12:.1f}" == "41.9"
+    kept = closed_forms.three_checkpoints(3e6, 5120, 13824, 40)
+    weight, _, state = closed_forms.zero_memory(parameters(LLAMA).total, 4096, 3)
     assert f"{kept / 1e12:.3f} {(kept / 4096 + weight + state) / 1e9:.2f}" == "7.864 1.95"
     brute = sum(np.zeros((2, n), np.float16).nbytes for _ in range(40) for n in (13824, 13824, 5120))
-    assert training_step.three_checkpoints(2, 5120, 13824, 40) == brute
+    assert closed_forms.three_checkpoints(2, 5120, 13824, 40) == brute
 
 
 def test_question_three():
@@ -121,7 +122,7 @@ def test_what_is_sent_under_each_strategy():
         at = step(c, replace(layout, policy="everything"), 64 * 4096, 4096, CUBE)
         out = Counter()
         for x in at.sent:
-            out[x.kind, "+".join(x.axes), x.what, x.when, x.hides] += x.times / c.L
+            out[x.kind, "+".join(x.axes), x.role, x.when, x.hides] += x.times / c.L
         return dict(out)
 
     AG, RS = "AllGather", "ReduceScatter"
@@ -150,7 +151,7 @@ def test_nothing_kept_sends_the_forward_pass_again():
     def sums(policy):
         out = Counter()
         for x in step(EXPERTS, Layout(fsdp=2, tp=2, ep=4, cp=4, policy=policy), 64 * 1024, 1024, CUBE).sent:
-            out[x.kind, x.axes, x.what, x.when] += x.times * x.bytes
+            out[x.kind, x.axes, x.role, x.when] += x.times * x.bytes
         return out
 
     got, want = sums("nothing"), sums("everything")
@@ -178,7 +179,7 @@ def test_keys_go_once_round_the_ring():
     """Context parallelism moves the K and V of a whole sequence past every chip, whatever the MLP is."""
     ring = Slice(chip("v5e"), (16, 1), (True, False))
     at = step(DENSE, Layout(cp=16, policy="everything"), 16 * 4096, 16 * 4096, ring, hop=0)
-    forward = next(x for x in at.sent if x.what == "keys" and x.when == "forward")
+    forward = next(x for x in at.sent if x.role == "keys" and x.when == "forward")
     whole = 2 * 16 * 4096 * 2 * 32 * 128  # bf16 of K and of V, all tokens, all heads
     assert forward.bytes == whole
     assert forward.seconds == pytest.approx(32 * all_gather(whole, Axis(16)).bytes / 4.5e10)
@@ -235,7 +236,7 @@ def test_devices_hold_the_model_and_no_more(c):
     p = parameters(c)
 
     def held(layout):
-        return training_step.held(c, layout, training_step.operations(c, layout, 64, 1024))
+        return training_step.operations(c, layout, 64, 1024).held
 
     alone = held(Layout())
     assert alone.dense + alone.experts == pytest.approx(p.total, rel=1e-14)
@@ -243,7 +244,7 @@ def test_devices_hold_the_model_and_no_more(c):
     cut = held(Layout(tp=4))
     copied = p.norms + p.router
     if c.mla:
-        shapes = counts.attention_matrices(c)
+        shapes = attention_matrices(c)
         copied += c.L * sum(prod(shapes[n]) for n in ("q_down", "kv_down"))
     assert 4 * (cut.dense + cut.experts) == pytest.approx(p.total + 3 * copied)
 
@@ -307,7 +308,7 @@ def test_errors_say_what_would_be_right():
         (lambda: step(LLAMA, Layout(fsdp=64, offload="optimizer"), 2**20, 4096, CUBE),
          "no price for optimizer in the host's memory: leave offload out"),
         (lambda: Layout(offload="all"), "offload is one of '', 'activations', 'optimizer', not 'all'"),
-        (lambda: training_step.zero_memory(1, 1, 5), "zero is 0, 1, 2 or 3, not 5"),
+        (lambda: closed_forms.zero_memory(1, 1, 5), "zero is 0, 1, 2 or 3, not 5"),
         (lambda: step(LLAMA, Layout(fsdp=64), -(2**20), 1024, CUBE), "tokens and T are 1 or more, got tokens=-1048576"),
         (lambda: step(LLAMA, Layout(fsdp=64), 2**20, 0, CUBE), "tokens and T are 1 or more, got .* T=0"),
     )  # fmt: skip

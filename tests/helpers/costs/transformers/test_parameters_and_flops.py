@@ -9,20 +9,29 @@ from hypothesis import given, strategies as st
 from helpers.costs.rooflines import roofline
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.sharded_array import Mesh
-from helpers.costs.transformers.attention_share import (
+from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.layer_products import attention_matrices, backward, einsum, sharded_flops
+from helpers.costs.transformers.parameters_and_flops import (
+    flops,
+    kv_cache,
+    pairs,
+    parameters,
+    works,
+)
+from helpers.costs.transformers.public_models import MODELS, model
+from helpers.costs.transformers.shares_and_thresholds import (
     attention_intensity,
     attention_ratio,
-    attention_ratio_limit,
     attention_threshold,
+    capacity,
     crossover,
+    hfu,
+    mfu,
+    moe_critical_batch,
+    six_nd,
+    six_nd_ratio,
+    train_seconds,
 )
-from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.einsum import backward, einsum, sharded_flops
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.moe_batch_and_capacity import capacity, moe_critical_batch
-from helpers.costs.transformers.parameters_and_flops import attention_matrices, flops, pairs, parameters, works
-from helpers.costs.transformers.public_models import MODELS, model
-from helpers.costs.transformers.six_nd_and_mfu import hfu, mfu, six_nd, six_nd_ratio, train_seconds
 from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import EVERY, TOYS, counted, is_linear, layer
 
@@ -167,7 +176,7 @@ def test_six_nd_is_right_up_to_tables_and_attention(name):
 
 def test_attention_ratio():
     for T in (128, 8192, 65536):
-        assert attention_ratio(USUAL, T) == attention_ratio_limit(T, 8192) == T / 65536
+        assert attention_ratio(USUAL, T) == T / 65536
         assert attention_ratio(USUAL, T, "causal") == pytest.approx((T + 1) / 2 / 65536)
         assert attention_ratio(USUAL, T, "half") == attention_ratio(USUAL, T) / 2
 

@@ -7,8 +7,7 @@ from jax import lax
 
 from helpers.costs.rooflines import roofline
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import flops, parameters, works
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters, works
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import (
     POLICIES,

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from helpers.costs.attention.attention_time import Rates, in_turn, seconds
 from helpers.costs.attention.flops_and_bytes import Attention, chunked, decode, flash, fused, naive
 from helpers.costs.attention.io_complexity import block_bytes, largest_block
 from helpers.costs.attention.linear_attention import linear
+from helpers.costs.attention.time_and_intensity import Rates, in_turn, seconds
 from helpers.costs.rooflines.chips import chip
 from helpers.figures.attention.attention_variants.chart import SHORT, TICKS, X, spread
 from helpers.figures.attention.attention_variants.page import CHARTS, RULES

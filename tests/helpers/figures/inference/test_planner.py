@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.training_step import step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import tiers, training, words as say
 from helpers.figures.inference.planner.page import cells
-from helpers.figures.training.layout_search.candidates import KEPT, divide, places
+from helpers.figures.training.layout_search.candidates import divide
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
 from helpers.live.controls import reading
 from tests.helpers.figures.standalone import follow, link, size, status
@@ -119,7 +120,7 @@ def check(page, figure, chosen: dict) -> None:
 
 def test_every_mesh_is_listed_once_with_the_numbers_of_its_step():
     for name, of, n, tokens, T in (("llama-3-8b", "v5e", 4, 2**18, 4096), ("mixtral-8x7b", "H100", 5, 2**20, 8192)):
-        c, place = model(name), places(of)[n]
+        c, place = model(name), training.places(of)[n]
         rows = training.ranked(c, place, tokens, T)
         assert len({r.name for r in rows}) == len(rows)
         for r in rows[:: len(rows) // 7 + 1]:  # the searched tables against one step, which checks its layout

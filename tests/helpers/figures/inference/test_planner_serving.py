@@ -8,8 +8,7 @@ from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import Server, loaded
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.figures.inference.planner import deployments, serving
 from tests.helpers.figures.inference.test_planner import READ, SET, check
@@ -31,7 +30,7 @@ def ask(figure, **changes):
 
 def test_a_target_that_can_be_kept_is_kept_by_the_fewest_chips_and_others_are_said(figure):
     found = ask(figure)
-    n = found.rows[0].plan.at.chips
+    n = found.rows[0].plan.deployment.chips
     assert found.rows[0].fits and f"{n} H100, the fewest that will do" in found.sentence
     fewer = [ask(figure, chips=x) for x in serving.SIZES if x < n]
     assert not any(x.rows and x.rows[0].fits for x in fewer)

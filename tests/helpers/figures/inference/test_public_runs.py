@@ -8,7 +8,7 @@ from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.figures.inference.planner import public_runs
 from helpers.plan.ask import room
-from helpers.plan.train import layout as typed
+from helpers.plan.train import typed
 from tests.scratch import ROOT
 
 RUNS = {r.name: r for r in public_runs.load(json.loads((ROOT / "book/data/runs.json").read_text("utf-8")))}
@@ -26,9 +26,9 @@ def test_the_published_utilisation_is_that_of_the_published_seconds(name, off):
 @pytest.mark.parametrize("r", RUNS.values(), ids=RUNS)
 def test_a_run_is_what_the_command_is_told(r):
     """The layout takes all chips, and typed into the command it is the same step but for the types of what is stored."""
-    of, pods = room(r.chips)
-    assert r.step.chips == of.chips * pods and r.source
-    assert str(typed(r.typed, pods)) == str(r.layout).split(" stored")[0]
+    machine = room(r.chips)
+    assert r.step.chips == machine.chips and r.source
+    assert str(typed(r.typed, machine.pods)) == str(r.layout).split(" stored")[0]
     assert abs(sum(r.estimate.parts.values()) / r.estimate.mid - 1) < 1e-9
 
 

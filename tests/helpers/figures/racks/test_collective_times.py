@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from helpers.costs.racks.collective_on_cluster import algorithms, cluster_time, fastest
 from helpers.costs.racks.cut import bottleneck
-from helpers.costs.racks.thresholds import data_tokens
+from helpers.costs.racks.tiered_collectives import algorithms, cluster_time, fastest
+from helpers.costs.racks.training_over_tiers import data_tokens
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import Time
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -46,6 +46,7 @@ def draw(figure, seed: int) -> dict:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sample(quick=3)
 def test_times_and_cuts_are_those_of_costs(figure, seed):
     r = random.Random(seed)
     for machine in figure.machines.values():

@@ -4,25 +4,15 @@ import itertools
 import math
 import random
 
-import numpy as np
 import pytest
 
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.machines import machines
 from helpers.costs.training import layout_search, training_step
-from helpers.costs.training.layout import AXES
+from helpers.costs.training.layout import Layout
+from helpers.costs.training.layout_search import KEPT
 from helpers.costs.transformers.public_models import model
-from helpers.figures.training.layout_search.candidates import (
-    KEPT,
-    PARTS,
-    TIMES,
-    best,
-    candidates,
-    divide,
-    places,
-    plain_first,
-    priced,
-    row,
-)
+from helpers.figures.training.layout_search.candidates import PARTS, TIMES, divide, row
 from helpers.figures.training.layout_search.page import ANY, NAMES, TEXTS
 from tests.helpers.figures.standalone import check, follow, link, shown, status, strays
 from tests.tiers import repeats
@@ -57,30 +47,16 @@ def draw(figure, seed: int) -> dict:
     }
 
 
-def test_the_simplest_of_equals_is_best():
-    """Of all layouts that fit and are within a percent of the fastest, none has fewer axes, and so on."""
-    c, place, tokens, T = model("llama-3-70b"), places("v5p")[6], 2**22, 8192
-    laid, seconds, memory, _ = priced(c, place, candidates(c, place.chips, tokens, T), tokens, T, KEPT)
-    fits = memory <= place.slice.chip.hbm_bytes
-    near = fits & (seconds <= layout_search.EQUAL * seconds[fits].min())
-    keys = np.stack([np.broadcast_to(x, near.shape)[near] for x in plain_first(laid, memory)])
-    found = best(c, place, tokens, T).step
-    axes = sum(getattr(found.layout, a) > 1 for a in AXES)
-    assert (axes, found.layout.pp > 1, found.layout.microbatches, found.layout.zero) == min(zip(*keys))[:4]
-    assert near.sum() > 3 and found.estimate.mid > seconds[fits].min()  # the fastest of all is not as simple
-
-
 def test_its_rows_are_all_that_a_step_takes():
     """The seconds of every layout that is listed add up, and each kind of part occurs."""
     seen = set()
-    for name, of, n, zero in itertools.product(("llama-3-70b", "mixtral-8x7b"), ("v5p", "H100"), (3, 6), range(4)):
-        place = places(of)[n]
-        rows = candidates(model(name), place.chips, 2**20, 4096)
-        for one in rows[rows[:, -2] == zero][:: 997 if n > 3 else 97]:
-            layout = training_step.Layout(**dict(zip(layout_search.SEARCHED, map(int, one))), pods=place.pods)
-            at = training_step.step(model(name), layout, 2**20, 4096, place.slice)
+    for name, of, n in itertools.product(("llama-3-70b", "mixtral-8x7b"), ("v5p", "H100"), (3, 6)):
+        machine = [*machines(chip(of))][n]
+        found = layout_search.ranking(model(name), 2**20, 4096, machine.slice, Layout(pods=machine.pods))
+        for k in range(0, len(found), 7):
+            at = training_step.step(model(name), found.layout(k), 2**20, 4096, machine.slice)
             parts = row(at, at.estimate)[len(TIMES) : len(TIMES) + len(PARTS)]
-            assert sum(parts) == pytest.approx(at.estimate.mid), layout
+            assert sum(parts) == pytest.approx(at.estimate.mid), at.layout
             seen |= {part for part, s in zip(PARTS, parts) if s}
     assert seen == set(PARTS)
 
@@ -150,9 +126,9 @@ def test_a_wrong_setting_says_what_would_be_right(page, figure):
     assert status(page) == "v5e ends at 256 chips (16x16) here: take 256 or fewer, or another chip."
     page.evaluate(SET, {"chip": "v5p", "T": 2**17, "tokens": 2**16})
     assert status(page).startswith("A step of 65,536 tokens has no whole sequence of 131,072")
-    page.evaluate(SET, {"model": "deepseek-v3", "tokens": 2**17, "n": 4096, "T": 2**17, "chip": "v5p"})
-    check(page, figure, {"model": "deepseek-v3", "tokens": 2**17, "n": 4096, "T": 2**17})
-    page.evaluate(SET, {"model": "kimi-k2", "n": 1, "chip": "v5e", "tokens": 2**14, "T": 1024})
+    page.evaluate(SET, {"model": "qwen-3-235b-a22b", "tokens": 2**17, "n": 4096, "T": 2**17, "chip": "v5p"})
+    check(page, figure, {"model": "qwen-3-235b-a22b", "tokens": 2**17, "n": 4096, "T": 2**17})
+    page.evaluate(SET, {"model": "llama-3.1-405b", "n": 1, "chip": "v5e", "tokens": 2**14, "T": 1024})
     assert "choose another chip" in status(page)
 
 
@@ -166,13 +142,13 @@ def test_what_would_do_does(figure):
 
 
 def test_a_setting_can_be_linked_to(page, figure, address):
-    page.get_by_label("Model", exact=True).select_option("deepseek-v3")
+    page.get_by_label("Model", exact=True).select_option("qwen-3-235b-a22b")
     page.get_by_label("Chips", exact=True).press("ArrowRight")
     page.keyboard.press("Tab")
     linked, said = link(page), status(page)
-    assert "#live-layout?model=deepseek-v3&chip=v5p&n=128&tokens=1048576&T=8192&keep=" in linked
+    assert "#live-layout?model=qwen-3-235b-a22b&chip=v5p&n=128&tokens=1048576&T=8192&keep=" in linked
     follow(page, linked)
-    chosen = {"model": "deepseek-v3", "n": 128}
+    chosen = {"model": "qwen-3-235b-a22b", "n": 128}
     assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
     follow(page, f"{address}#live-layout?model=toString&n=100&tokens=many&T=4096&chip=v5p&keep=block")
     assert strays(page) == "model = toString, n = 100, tokens = many"

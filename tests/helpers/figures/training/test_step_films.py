@@ -2,8 +2,7 @@
 
 import pytest
 
-from helpers.costs.training.gradient_accumulation import WAYS
-from helpers.costs.training.training_step import zero_memory
+from helpers.costs.training.closed_forms import WAYS, zero_memory
 from helpers.figures.training.step_films.step_films import ZERO, film
 
 COSTS = {"DP": "DP, summed once"}
@@ -17,7 +16,7 @@ def test_it_sends_what_the_costs_say(strategy, layers):
     gathers = kinds.count("AllGather") + kinds.count("AllReduce")
     scatters = kinds.count("ReduceScatter") + kinds.count("AllReduce")
     how = WAYS[COSTS.get(strategy, strategy)]
-    want = [each + once for each, once in zip(how.each, how.once)]
+    want = [micro + step for micro, step in zip(how.micro, how.step)]
     assert [gathers, scatters] == [layers * n for n in want]
 
 

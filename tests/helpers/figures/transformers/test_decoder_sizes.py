@@ -3,7 +3,7 @@
 import math
 import random
 
-from helpers.costs.transformers import kv_cache, parameters_and_flops, training_memory_bytes
+from helpers.costs.transformers import parameters_and_flops, training_memory_bytes
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.figures.transformers.decoder_sizes.decoder import KEPT, RESULTS, SIZES, sizes, unused
 from tests.helpers.figures.standalone import SET, follow, link, same, shown, status, strays
@@ -59,7 +59,7 @@ def test_every_model_is_exactly_what_costs_say(figure):
             + sum(found[f"p_{part}"] for part in ("router", "rest", "unembedding"))
             == p.total
         )
-        assert found["cache"] == kv_cache.kv_cache(c, 4096)
+        assert found["cache"] == parameters_and_flops.kv_cache(c, 4096)
         assert found["memory"] == memory.total and found["m_activations"] == memory.activations
         assert math.isclose(found["forward"], parameters_and_flops.flops(c, 1, 4096, count="causal").forward / 4096)
         assert math.isclose(found["train"], training_memory_bytes.train_flops(c, 1, 4096, "matmuls", "causal") / 4096)

@@ -7,16 +7,18 @@ from helpers.trace.jaxpr.walk import open_jaxpr
 
 
 def draw(B, T, S, N, K, H, seed=0, dtype="float32"):
-    """q, k, v and dO."""
+    """q, k, v and dO, put on a device: `jnp.asarray` compiles a program for each shape."""
     rng = np.random.default_rng(seed)
     shapes = (B, T, N, H), (B, S, K, H), (B, S, K, H), (B, T, N, H)
-    return [jax.numpy.asarray(rng.standard_normal(s), dtype) for s in shapes]
+    return [jax.device_put(rng.standard_normal(s).astype(dtype)) for s in shapes]
 
 
 def spoilt(x, lengths):
     """x[B, S, ...] with NaN behind each row's length: nobody looks there."""
     behind = np.arange(x.shape[1]) >= np.asarray(lengths)[:, None]
-    return jax.numpy.where(behind.reshape(*behind.shape, *[1] * (x.ndim - 2)), jax.numpy.nan, x)
+    x = np.array(x)
+    x[behind] = np.nan
+    return jax.device_put(x)
 
 
 def pulled(attend):

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import (
-    dense_attention,
-    flash_work_partitioning,
-    masks,
-    striped_attention,
-)
+from helpers.kernels.attention import dense_attention, flash_attention, masks, ring_attention
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
 from tests.helpers.kernels.attention import reference
 
@@ -46,8 +41,8 @@ def test_rows_and_columns_in_any_order():
 
     @jax.jit
     def run(q, k, v, do):
-        out, total = flash_work_partitioning.forward(q, k, v, plan, [1, 0])
-        return out, *flash_work_partitioning.backward(q, k, v, out, total, do, plan, [2, 0, 1])
+        out, total = flash_attention.forward_by_rows(q, k, v, plan, [1, 0])
+        return out, *flash_attention.backward_by_columns(q, k, v, out, total, do, plan, [2, 0, 1])
 
     near(run(*g), reference.dense(*g, CAUSAL.array(7, 9)))
 
@@ -56,5 +51,5 @@ def test_rows_and_columns_in_any_order():
 def test_stripes():
     """Gradients of keys and values are rounded at each hop; keys that two devices do not divide."""
     g = given(5, 5, 2, 1, 4)
-    f = striped_attention.striped_program(meshes.mesh((2,), ("X",)), "X")
+    f = ring_attention.program(meshes.mesh((2,), ("X",)), "X", places=ring_attention.stripes)
     near(jax.jit(reference.pulled(f))(*g), reference.dense(*g, CAUSAL.array(5, 5)), gradients=3)

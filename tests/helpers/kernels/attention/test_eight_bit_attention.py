@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels.attention import eight_bit_attention, flash_attention
+from helpers.kernels.attention import flash_attention
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
+from helpers.kernels.transformers import quantisation
 from tests.helpers.kernels.attention import reference
 
 T, SIZES = 64, (None, 8)
@@ -29,7 +30,7 @@ def errors():
     @jax.jit
     def run(q, k, v):
         want = flash_attention.flash(q, k, v, CAUSAL, None, 8, 8)
-        got = [eight_bit_attention.attention(q, k, v, size, kind, CAUSAL) for kind in kinds for size in SIZES]
+        got = [flash_attention.eight_bit(q, k, v, size, kind, CAUSAL) for kind in kinds for size in SIZES]
         return [jnp.sqrt(jnp.mean((a - want)[:, :-1] ** 2) / jnp.mean(want[:, :-1] ** 2)) for a in got]
 
     out = {}
@@ -57,7 +58,7 @@ def test_an_outlier_within_its_range_costs_fp8_nothing(errors):
 QUICK = [("int8", CAUSAL, 5, 3), ("fp8", Mask(True, 5, 2), 13, 4)]
 LONG = [
     (kind, mask, 13, size)
-    for kind in eight_bit_attention.KINDS
+    for kind in quantisation.KINDS
     for mask in (FULL, CAUSAL, Mask(True, 5, 2), Mask(window=3))
     for size in (4, None)
     if (kind, mask, 13, size) not in QUICK
@@ -67,7 +68,7 @@ LONG = [
 @pytest.mark.parametrize(
     "kind, mask, S, size", [*QUICK, *(pytest.param(*c, marks=pytest.mark.slow) for c in LONG)], ids=str
 )
-@pytest.mark.sample(quick=2, slow=6)
+@pytest.mark.sample(quick=1, slow=6)
 def test_it_is_attention_of_the_rounded_numbers(kind, mask, S, size):
     """Exactly, dense attention of what is left of q, k and v. Odd sizes, grouped heads, blocks that do not divide.
 
@@ -78,42 +79,42 @@ def test_it_is_attention_of_the_rounded_numbers(kind, mask, S, size):
 
     @jax.jit
     def run(*x):
-        return eight_bit_attention.attention(*x, size, kind, mask), [
-            eight_bit_attention.round_trip(a, size, kind) for a in (x[0], *(jnp.where(seen, y, 0) for y in x[1:]))
+        return flash_attention.eight_bit(*x, size, kind, mask), [
+            flash_attention.round_trip(a, size, kind) for a in (x[0], *(jnp.where(seen, y, 0) for y in x[1:]))
         ]
 
     got, rounded = run(q, k, v)
     reference.close([got], reference.dense(*rounded, do, mask.array(7, S)), 3e-6)
-    assert eight_bit_attention.error(rounded[1], k) > 1e-3 and np.any(got[:, :2]) == (S > 5)
+    assert flash_attention.error(rounded[1], k) > 1e-3 and np.any(got[:, :2]) == (S > 5)
 
 
 def test_blocks_keep_to_half_a_step_each():
     """int8: |x - q · scale| ≤ scale / 2 of its own head and block; the scale is the block's largest over 127."""
     x = with_outliers(1)[0][:, :37]
-    made, back = jax.jit(
-        lambda x: (eight_bit_attention.blocks(x, 8, "int8"), eight_bit_attention.round_trip(x, 8, "int8"))
-    )(x)
+    made, back = jax.jit(lambda x: (flash_attention.quantised(x, 8, "int8"), flash_attention.round_trip(x, 8, "int8")))(
+        x
+    )
     assert made.q.shape == (5, 1, 2, 8, 16) and made.scale.shape == (5, 1, 2, 1, 1)
     np.testing.assert_allclose(made.scale[1, 0, 1, 0, 0], np.abs(x[0, 8:16, 1]).max() / 127, rtol=1e-6)
     off = np.abs(back - x)
     steps = np.repeat(np.asarray(made.scale)[:, 0, :, 0, 0], 8, axis=0)[:37]  # [T, N]
     assert (off <= steps[None, :, :, None] / 2 * 1.0001).all()
     with pytest.raises(ValueError, match="a block has one row or more, not 0"):
-        eight_bit_attention.blocks(x, 0)
+        flash_attention.quantised(x, 0)
 
 
 def test_spreading_keeps_scores_and_lowers_outliers():
     """A rotation: q · k stays; the largest number falls, and the error of int8 with it."""
     q, k, _ = with_outliers(2)
-    lost = lambda x: jnp.mean((eight_bit_attention.round_trip(x, None, "int8") - x) ** 2) / jnp.mean(x**2)  # noqa: E731
+    lost = lambda x: jnp.mean((flash_attention.round_trip(x, None, "int8") - x) ** 2) / jnp.mean(x**2)  # noqa: E731
 
     @jax.jit
     def run(q, k):
-        a, b = eight_bit_attention.spread(q, k, jax.random.key(0))
+        a, b = flash_attention.spread(q, k, jax.random.key(0))
         return a, b, lost(a), lost(q)
 
     a, b, spread, as_is = run(q, k)
     np.testing.assert_allclose(np.einsum("btnh,bsnh->bnts", a, b), np.einsum("btnh,bsnh->bnts", q, k), atol=2e-4)
     assert jnp.abs(a).max() < 0.8 * jnp.abs(q).max()
     assert spread < 0.8 * as_is
-    assert abs(eight_bit_attention.error(np.array([3.0, 5.0]), np.array([3.0, 4.0])) - 0.2) < 1e-6
+    assert abs(flash_attention.error(np.array([3.0, 5.0]), np.array([3.0, 4.0])) - 0.2) < 1e-6

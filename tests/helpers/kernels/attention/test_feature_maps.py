@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels.attention import feature_maps, linear_attention
+from helpers.kernels.attention import linear_attention
 
 SEQUENCES, T, H = 4, 24, 6
-MAPS = dict(elu=feature_maps.elu, relu=feature_maps.relu, taylor=feature_maps.taylor)
+MAPS = dict(elu=linear_attention.elu, relu=linear_attention.relu, taylor=linear_attention.taylor)
 
 
 def draw(seed, spread=1.5):
@@ -24,29 +24,29 @@ def draw(seed, spread=1.5):
 @cache
 def hedgehog(softmax):
     q, k = draw(0)
-    W = feature_maps.start(jax.random.key(1), H, 2 * H)
-    return *feature_maps.trained(W, q, k, softmax=softmax), W
+    W = linear_attention.start(jax.random.key(1), H, 2 * H)
+    return *linear_attention.trained(W, q, k, softmax=softmax), W
 
 
 @cache
 def measured(seed):
     """Of each map on the same queries and keys: weights, KL to softmax, entropy, error, order; of softmax itself the first."""
     q, k = draw(seed)
-    maps = {**MAPS, "hedgehog": partial(feature_maps.hedgehog, hedgehog(True)[0], softmax=True)}
+    maps = {**MAPS, "hedgehog": partial(linear_attention.hedgehog, hedgehog(True)[0], softmax=True)}
 
     @jax.jit
     def all_of(q, k):
-        P, out = feature_maps.softmax_weights(q, k), {}
+        P, out = linear_attention.softmax_weights(q, k), {}
         for name, phi in maps.items():
-            W = feature_maps.weights(phi, q, k)
+            W = linear_attention.weights(phi, q, k)
             out[name] = (
                 W,
-                feature_maps.kl(P, W),
-                feature_maps.entropy(W),
-                feature_maps.error(phi, q, k),
-                feature_maps.order(phi, q, k),
+                linear_attention.kl(P, W),
+                linear_attention.entropy(W),
+                linear_attention.error(phi, q, k),
+                linear_attention.order(phi, q, k),
             )
-        return P, feature_maps.entropy(P), feature_maps.kl(P, P), out
+        return P, linear_attention.entropy(P), linear_attention.kl(P, P), out
 
     return jax.tree.map(np.asarray, all_of(q, k))
 
@@ -54,7 +54,7 @@ def measured(seed):
 def test_taylor_is_the_series_of_exp():
     """1 + z + z²/2 in 1 + d + d² numbers; without the √2 it would be 1 + z + z²."""
     q, k = (np.asarray(x[0], np.float64) for x in draw(0))
-    a, b = np.asarray(jax.jit(feature_maps.taylor)(np.float32([q, k])))
+    a, b = np.asarray(jax.jit(linear_attention.taylor)(np.float32([q, k])))
     z = q @ k.T
     assert a.shape == (T, 1 + H + H * H)
     np.testing.assert_allclose(a @ b.T, 1 + z + z * z / 2, rtol=1e-4, atol=1e-5)
@@ -66,9 +66,15 @@ def test_taylor_is_the_series_of_exp():
 def test_the_other_maps():
     x, W, one = np.linspace(-3, 3, 7, dtype=np.float32), np.float32([[1, -2]]), np.float32([[2]])
     q, k = (np.asarray(a[0, :3]) for a in draw(0))
-    phi, hedgehog = feature_maps.scaled(feature_maps.taylor, H), partial(feature_maps.hedgehog, W, one)
+    phi, hedgehog = lambda x: linear_attention.taylor(x * H**-0.25), partial(linear_attention.hedgehog, W, one)
     elu, relu, plain, soft, product = jax.jit(
-        lambda: (feature_maps.elu(x), feature_maps.relu(x), hedgehog(), hedgehog(softmax=True), phi(q) @ phi(k).T)
+        lambda: (
+            linear_attention.elu(x),
+            linear_attention.relu(x),
+            hedgehog(),
+            hedgehog(softmax=True),
+            phi(q) @ phi(k).T,
+        )
     )()
     np.testing.assert_allclose(elu, np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))), rtol=1e-6)
     np.testing.assert_array_equal(relu, np.maximum(x, 0))
@@ -110,10 +116,10 @@ def test_what_a_taylor_map_loses():
 
     @jax.jit
     def along(z):
-        one, order = jnp.ones((1, 1)), feature_maps.order
-        falls = feature_maps.weights(feature_maps.taylor, one, z, causal=False)[0]
+        one, order = jnp.ones((1, 1)), linear_attention.order
+        falls = linear_attention.weights(linear_attention.taylor, one, z, causal=False)[0]
         plain = order(lambda x: x, one, z)  # q·k itself
-        return falls, order(feature_maps.taylor, one, z), order(feature_maps.taylor, one, z[8:]), plain
+        return falls, order(linear_attention.taylor, one, z), order(linear_attention.taylor, one, z[8:]), plain
 
     falls, whole, above, plain = along(np.linspace(-3, 0, 13, dtype=np.float32)[:, None])
     assert np.argmin(falls) == 8 and whole < above == plain == 1  # z = -1
@@ -127,8 +133,10 @@ def test_hedgehog_learns(softmax):
     P, entropy, _, _ = measured(0)
     losses = np.asarray(losses)
     assert losses[-1] < losses[0] - 0.1 and np.all(np.diff(losses[::50]) < 0)
-    phi = partial(feature_maps.hedgehog, W, softmax=softmax)
-    L, said = jax.jit(lambda *x: (feature_maps.weights(phi, *x), feature_maps.loss(W, *x, softmax=softmax)))(q, k)
+    phi = partial(linear_attention.hedgehog, W, softmax=softmax)
+    L, said = jax.jit(lambda *x: (linear_attention.weights(phi, *x), linear_attention.loss(W, *x, softmax=softmax)))(
+        q, k
+    )
     L = np.asarray(L, float)
     P = np.asarray(P, float)
     seen = np.tri(T, dtype=bool)
@@ -151,7 +159,7 @@ def test_hedgehog_beats_elu(seed):
 def test_a_trained_map_in_linear_attention():
     """Its weights times the values are what `linear` makes of the same features."""
     q, k = draw(0)
-    phi = partial(feature_maps.hedgehog, hedgehog(True)[0], softmax=True)
+    phi = partial(linear_attention.hedgehog, hedgehog(True)[0], softmax=True)
     v = np.random.default_rng(9).standard_normal((SEQUENCES, T, H), np.float32)
     out = jax.jit(lambda *x: linear_attention.chunked(*(a[:, :, None] for a in x), phi, chunk=8)[0])(q, k, v)
     want = np.asarray(measured(0)[3]["hedgehog"][0], float) @ np.asarray(v, float)

@@ -7,10 +7,8 @@ import pytest
 
 from helpers import trace
 from helpers.kernels.attention import (
-    chunked_attention,
     dense_attention,
     flash_attention,
-    flash_work_partitioning,
     masks,
 )
 from helpers.kernels.attention.masks import CAUSAL, FULL, Mask
@@ -28,8 +26,8 @@ def once():
     """Results of large scores and of a form that forgets, compiled together."""
     g = reference.draw(2, 5, 11, 4, 2, 3, seed=3)
     forms = dict(
-        large_plain=lambda q, k, v: chunked_attention.plain(300 * q, k, v),
-        large=lambda q, k, v: chunked_attention.stabilised(300 * q, k, v),
+        large_plain=lambda q, k, v: dense_attention.plain(300 * q, k, v),
+        large=lambda q, k, v: dense_attention.stabilised(300 * q, k, v),
         large_flash=lambda q, k, v: flash_attention.flash(300 * q, k, v, FULL, None, 3, 4),
         large_dense=lambda q, k, v: dense_attention.attention(300 * q, k, v),
         forgetful=lambda *x: flash_attention.first(*x, CAUSAL, 5, 4, writes="Om"),
@@ -67,11 +65,11 @@ def test_blocks_in_any_order():
 
     @jax.jit
     def run(q, k, v, do):
-        out, total = flash_work_partitioning.forward(q, k, v, plan, [0, 1])
-        back = [flash_work_partitioning.backward(q, k, v, out, total, do, plan, o) for o in ([0, 1, 2], [2, 0, 1])]
-        column = flash_work_partitioning.column(q, k, v, out, total, do, plan, 0, tau)
+        out, total = flash_attention.forward_by_rows(q, k, v, plan, [0, 1])
+        back = [flash_attention.backward_by_columns(q, k, v, out, total, do, plan, o) for o in ([0, 1, 2], [2, 0, 1])]
+        column = flash_attention.column_of_blocks(q, k, v, out, total, do, plan, 0, tau)
         row = flash_attention.backward(q, k, v, out, total, do, plan, tau, blocks=plan.row(1))
-        return flash_work_partitioning.forward(q, k, v, plan, [1, 0])[0], out, back, column, row
+        return flash_attention.forward_by_rows(q, k, v, plan, [1, 0])[0], out, back, column, row
 
     other, out, back, column, row = run(*g)
     np.testing.assert_array_equal(out, other)
@@ -84,7 +82,7 @@ def test_blocks_in_any_order():
     assert np.abs(column[0] - want[1]).max() > 1e-2 and np.abs(row[1] - want[2]).max() > 1e-2
     np.testing.assert_allclose(row[0][:, 3:], want[1][:, 3:], atol=1e-5)
     with pytest.raises(ValueError, match="an order of 2 rows has each of 0 to 1 once"):
-        flash_work_partitioning.forward(*g[:3], plan, [0, 0])
+        flash_attention.forward_by_rows(*g[:3], plan, [0, 0])
 
 
 def arr(*shape):
@@ -93,7 +91,7 @@ def arr(*shape):
 
 ATTENDS = {
     "flash": lambda *x: flash_attention.flash(*x, CAUSAL, None, 16, 32),
-    "rows": lambda *x: chunked_attention.efficient(*x, CAUSAL, None, 16, 32, "rows"),
+    "rows": lambda *x: dense_attention.efficient(*x, CAUSAL, None, 16, 32, "rows"),
     "first": lambda *x: flash_attention.first(*x, CAUSAL, 16, 32),
 }
 
@@ -123,7 +121,7 @@ def test_what_is_kept_for_the_backward_pass():
     N, H = 2, 4
     f = lambda *x: flash_attention.flash(*x, CAUSAL, None, 8, 16)  # noqa: E731
     assert kept(f, 64).bytes == 4 * 64 * N * (H + 1)
-    chunked = lambda T, keep: kept(lambda *x: chunked_attention.efficient(*x, CAUSAL, None, 8, T // 4, keep), T)  # noqa: E731
+    chunked = lambda T, keep: kept(lambda *x: dense_attention.efficient(*x, CAUSAL, None, 8, T // 4, keep), T)  # noqa: E731
     of = {(T, keep): chunked(T, keep) for T in (64, 128) for keep in ("scores", "state", "rows")}
     assert sum(np.prod(s) for s, _ in of[64, "state"] if s[:2] == (8, 4)) == 64 * 4 * N * (H + 2)
     grows = {keep: of[128, keep].bytes / of[64, keep].bytes for keep in ("scores", "state", "rows")}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from helpers import trace
-from helpers.kernels.attention import online_softmax
-from helpers.kernels.attention.flash_attention_all_blocks import flash
+from helpers.kernels.attention import softmax
+from helpers.kernels.attention.flash_attention import flash_all_blocks as flash
 from helpers.kernels.attention.masks import Mask
 from tests.helpers.kernels.attention import reference
 
@@ -27,18 +27,18 @@ def test_forward_and_backward_are_those_of_dense_attention(causal):
 def test_the_order_of_chunks_does_not_matter(S, C, random):
     """Without a mask, any order and any grouping."""
     q, k, v = (jax.random.normal(key, (n, 4)) for key, n in zip(jax.random.split(jax.random.key(1), 3), (3, S, S)))
-    parts = [online_softmax.chunk(q, k[i : i + C], v[i : i + C]) for i in range(0, S, C)]
+    parts = [softmax.chunk(q, k[i : i + C], v[i : i + C]) for i in range(0, S, C)]
     random.shuffle(parts)
     while len(parts) > 1:
         i = random.randrange(len(parts) - 1)
-        parts[i : i + 2] = [online_softmax.together(*parts[i : i + 2])]
-    np.testing.assert_allclose(online_softmax.result(parts[0]), jax.nn.softmax(q @ k.T) @ v, rtol=1e-5, atol=1e-6)
+        parts[i : i + 2] = [softmax.together(*parts[i : i + 2])]
+    np.testing.assert_allclose(softmax.result(parts[0]), jax.nn.softmax(q @ k.T) @ v, rtol=1e-5, atol=1e-6)
 
 
 def test_a_chunk_that_nobody_sees_is_empty():
     q, k, v = jnp.ones((3, 2, 4))
-    hidden = online_softmax.chunk(q, k, v, jnp.zeros((2, 2), bool))
-    assert not np.any(online_softmax.result(hidden)) and np.isneginf(hidden.M).all()
+    hidden = softmax.chunk(q, k, v, jnp.zeros((2, 2), bool))
+    assert not np.any(softmax.result(hidden)) and np.isneginf(hidden.M).all()
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 16), (16, 2)])

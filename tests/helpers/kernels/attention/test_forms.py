@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from helpers.kernels.attention import (
-    chunked_attention,
     dense_attention,
     flash_attention,
     masks,
@@ -37,14 +36,14 @@ FORMS = {
     "flash": of_texts(flash_attention.flash, 3, 4),
     "flash, blocks larger than the text": of_texts(flash_attention.flash, 64, 64),
     "flash, all blocks": of_texts(flash_attention.flash, 2, 3, skip=False),
-    "chunked": of_texts(chunked_attention.efficient, 3, 4),
-    "chunked, rows kept": of_texts(chunked_attention.efficient, 3, 4, "rows"),
-    "chunked, scores kept": of_texts(chunked_attention.efficient, 3, 4, "scores"),
+    "chunked": of_texts(dense_attention.efficient, 3, 4),
+    "chunked, rows kept": of_texts(dense_attention.efficient, 3, 4, "rows"),
+    "chunked, scores kept": of_texts(dense_attention.efficient, 3, 4, "scores"),
     "Pallas, TPU": of_texts(pallas_flash_attention_tpu.flash, 3, 4),
     "Pallas, GPU": of_texts(pallas_flash_attention_gpu.flash, 16, 16, interpret=True),
     # These take no lengths; their gradient is JAX's.
-    "one key after the other": of_whole_texts(chunked_attention.plain),
-    "stabilised": of_whole_texts(chunked_attention.stabilised),
+    "one key after the other": of_whole_texts(dense_attention.plain),
+    "stabilised": of_whole_texts(dense_attention.stabilised),
     "the first flash": of_whole_texts(flash_attention.first, 3, 4),
 }
 WHOLE = ("one key after the other", "stabilised", "the first flash")
@@ -61,7 +60,7 @@ CASES = [
 
 @pytest.mark.parametrize("form", [pytest.param(n, marks=[pytest.mark.slow] * (n in LATER)) for n in FORMS])
 @pytest.mark.parametrize("mask, sizes, dtype", CASES)
-@pytest.mark.sample(quick=1, slow=2, kind="form")
+@pytest.mark.sample(quick=4, slow=16, draw=4)
 def test_every_form_is_attention(form, mask, sizes, dtype):
     """NaN stands behind each text: it reaches no result and no gradient, and those of its own places are 0."""
     shape, lengths = sizes["GPU" in form]

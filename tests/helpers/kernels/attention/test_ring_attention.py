@@ -9,19 +9,19 @@ import pytest
 
 from helpers import trace
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import ring_attention, striped_attention
+from helpers.kernels.attention import ring_attention
 from helpers.kernels.attention.masks import Mask
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
 from tests.helpers.kernels.attention import reference
 
 B, T, N, K, H = 2, 13, 4, 2, 4  # 13: no number of devices below divides it
-STRIPED = dict(places=striped_attention.stripes)
+STRIPED = dict(places=ring_attention.stripes)
 
 
 @cache
 def given():
     draw = np.random.default_rng(0)
-    return [jnp.asarray(draw.standard_normal((B, T, n, H)), jnp.float32) for n in (N, K, K, N)]
+    return [jax.device_put(draw.standard_normal((B, T, n, H)).astype("float32")) for n in (N, K, K, N)]
 
 
 def mask_of(causal=True, window=None, lengths=None, **_):
@@ -173,38 +173,16 @@ def test_work_of_the_ring():
     """After a triangle device i computes i whole blocks of a causal mask and leaves the others out."""
     n, C = 3, 4
     blocks = [[C * (C + 1) // 2, *(C * C * (r <= i) for r in range(1, n))] for i in range(n)]
-    assert (
-        masks(n, C, ring_attention.blocks)
-        == blocks
-        == ring_attention.visits(n, C).tolist()
-        == work(n, C, tile=1).tolist()
-    )
+    assert masks(n, C, ring_attention.blocks) == blocks == work(n, C, tile=1).tolist()
 
 
 def test_work_of_stripes():
     """C(C + 1)/2 or C(C - 1)/2 scores in every look on every device."""
     n, C = 3, 4
     triangles = [[C * (C + (1 if r <= i else -1)) // 2 for r in range(n)] for i in range(n)]
-    assert (
-        masks(n, C, striped_attention.stripes)
-        == triangles
-        == ring_attention.visits(n, C, striped_attention.stripes).tolist()
-    )
+    assert masks(n, C, ring_attention.stripes) == triangles
     assert work(n, C, tile=1, **STRIPED).tolist() == triangles
     assert np.sum(triangles) == n * C * (n * C + 1) // 2  # nothing is lost, nothing is done twice
-
-
-@pytest.mark.parametrize("n", [2, 5, 8])
-def test_the_slowest_device(n):
-    """Every hop waits for the slowest; ring over stripes comes near 2 - 1/N from below."""
-    ratios = []
-    for C in (1, 4, 64):
-        waits = [
-            ring_attention.visits(n, C, p).max(0).sum() for p in (ring_attention.blocks, striped_attention.stripes)
-        ]
-        assert waits == [(n - 1) * C * C + C * (C + 1) // 2, n * C * (C + 1) // 2]
-        ratios.append(waits[0] / waits[1])
-    assert ratios == sorted(ratios) and ratios[0] == 1 and 0 < 2 - 1 / n - ratios[-1] < 0.02 * (2 - 1 / n)
 
 
 def test_masked_blocks_are_not_multiplied():
@@ -217,20 +195,6 @@ def test_masked_blocks_are_not_multiplied():
     spoilt = np.isnan(out).any((0, 2, 3))
     assert spoilt.tolist() == [False] * C * (n - 1) + [True] * C
     assert scores.tolist() == [[C * C * (r <= i) for r in range(n)] for i in range(n)]  # without tiles
-
-
-def test_stripes_and_back():
-    """Token i on device i mod N."""
-    x = np.arange(2 * 12 * 3).reshape(2, 12, 3)
-    laid, back = jax.jit(
-        lambda x: (striped_attention.permuted(x, 4), striped_attention.unpermuted(striped_attention.permuted(x, 4), 4))
-    )(x)
-    assert np.array_equal(back, x)
-    laid = np.asarray(laid)
-    for device in range(4):
-        assert np.array_equal(laid[:, 3 * device : 3 * device + 3], x[:, device::4])
-    with pytest.raises(ValueError, match="5 devices do not divide 12 tokens: add empty places"):
-        striped_attention.permuted(x, 5)
 
 
 @pytest.mark.parametrize(
@@ -252,9 +216,9 @@ def test_what_does_not_fit_is_refused(heads, tokens, how, said):
 
 def test_shapes_are_named():
     q = np.zeros((1, 8, 4, 4))
-    with pytest.raises(ValueError, match=r"k has shape \(8, 4\): give \[batch, tokens, heads, head size\]"):
+    with pytest.raises(ValueError, match=r"not shapes \(1, 8, 4, 4\), \(8, 4\), \(1, 8, 4, 4\)"):
         ring_attention.ring(q, q[0, :, 0], q, "X")
-    with pytest.raises(ValueError, match="they agree in batch and head size"):
+    with pytest.raises(ValueError, match="do not fit q"):
         ring_attention.ring(q, q[..., :2], q, "X")
     with pytest.raises(ValueError, match="an empty sequence"):
         ring_attention.program(meshes.mesh((2,), ("X",)), "X")(*[q[:, :0]] * 3)
@@ -276,7 +240,7 @@ LATER = ("whole", "causal, both ways", "stripes, whole", "stripes, both ways")
 @pytest.mark.parametrize("how", [pytest.param(n, marks=[pytest.mark.slow] * (n in LATER)) for n in HOWS])
 @pytest.mark.parametrize("sizes", [(4, 6), (13, 13), (6, 4), (1, 9), (7, 2)], ids=str)
 @pytest.mark.parametrize("n", [2, 8, 3, 1])
-@pytest.mark.sample(quick=1, slow=3, kind="how")
+@pytest.mark.sample(quick=2, slow=12, draw=3)
 def test_equal_to_dense_attention(n, sizes, how):
     """Lengths that devices do not divide, rows cut short with NaN behind: the last query stands at the last key, as in dense
     attention. A causal query before the first key sees nothing and gets 0, and so do its gradients.

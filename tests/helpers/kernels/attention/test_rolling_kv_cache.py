@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels.attention import rolling_kv_cache
+from helpers.kernels.attention import dense_attention
 from helpers.kernels.attention.masks import CAUSAL, Mask
 from tests.helpers.kernels.attention import reference
 
@@ -16,10 +16,10 @@ def in_pieces(rule):
     """Attention of a whole text that arrives in PIECES, all of it through the buffer."""
 
     def attend(q, k, v):
-        cache, out, at = rolling_kv_cache.empty(q.shape[0], k.shape[2], k.shape[3], rule, k.dtype), [], 0
+        cache, out, at = dense_attention.empty(q.shape[0], k.shape[2], k.shape[3], rule, k.dtype), [], 0
         for n in PIECES:
             here = slice(at, at + n)
-            mine, cache = rolling_kv_cache.extend(cache, q[:, here], k[:, here], v[:, here], at, rule)
+            mine, cache = dense_attention.extend(cache, q[:, here], k[:, here], v[:, here], at, rule)
             assert cache["k"].shape[1] == rule.window + rule.sinks
             out, at = [*out, mine], at + n
         return jnp.concatenate(out, 1)
@@ -52,8 +52,8 @@ def test_a_row_is_where_it_is_said_to_be():
     """Sinks stay, a later token stands at sinks + (t - sinks) mod window, also for rows at positions of their own."""
     rule = Mask(True, 4, 2)
     tokens = jnp.broadcast_to(jnp.arange(20.0)[:, None, None], (2, 20, 1, 1))
-    cache = rolling_kv_cache.empty(2, 1, 1, rule)
-    more = jax.jit(lambda cache, x, at: rolling_kv_cache.extend(cache, x, x, x, at, rule)[1])
+    cache = dense_attention.empty(2, 1, 1, rule)
+    more = jax.jit(lambda cache, x, at: dense_attention.extend(cache, x, x, x, at, rule)[1])
     for at in ([0, 0], [3, 6]):
         x = jnp.stack([row[a : a + 8] for row, a in zip(np.asarray(tokens), at)])
         cache = more(cache, x, jnp.array(at))
@@ -65,11 +65,11 @@ def test_a_row_is_where_it_is_said_to_be():
 def test_bad_input_is_told():
     x = jnp.zeros((1, 3, 2, 4))
     with pytest.raises(ValueError, match="a causal rule with a window"):
-        rolling_kv_cache.empty(1, 2, 4, CAUSAL)
-    cache = rolling_kv_cache.empty(1, 2, 4, Mask(True, 5, 2))
+        dense_attention.empty(1, 2, 4, CAUSAL)
+    cache = dense_attention.empty(1, 2, 4, Mask(True, 5, 2))
     with pytest.raises(ValueError, match="do not fit a buffer"):
-        rolling_kv_cache.extend(cache, x, x, x, 0, Mask(True, 6, 2))
+        dense_attention.extend(cache, x, x, x, 0, Mask(True, 6, 2))
     with pytest.raises(ValueError, match="do not fit a buffer"):
-        rolling_kv_cache.extend(cache, x, np.zeros((1, 3, 1, 4)), np.zeros((1, 3, 1, 4)), 0, Mask(True, 5, 2))
+        dense_attention.extend(cache, x, np.zeros((1, 3, 1, 4)), np.zeros((1, 3, 1, 4)), 0, Mask(True, 5, 2))
     with pytest.raises(ValueError, match="do not fit a buffer"):
-        rolling_kv_cache.extend(cache, x, np.zeros((1, 4, 2, 4)), np.zeros((1, 4, 2, 4)), 0, Mask(True, 5, 2))
+        dense_attention.extend(cache, x, np.zeros((1, 4, 2, 4)), np.zeros((1, 4, 2, 4)), 0, Mask(True, 5, 2))

@@ -7,7 +7,7 @@ import pytest
 
 from helpers import trace
 from helpers.kernels.attention import softmax
-from helpers.kernels.attention.online_softmax import Running, nothing, together
+from helpers.kernels.attention.softmax import Running, nothing, together
 
 ONCE = [softmax.safe, softmax.online, softmax.reduced, softmax.folded]
 

@@ -16,7 +16,7 @@ from tests.helpers.kernels.transformers.families import random_params
 
 
 def normal(*shape):
-    return jnp.asarray(np.random.default_rng(prod(shape)).standard_normal(shape), jnp.float32)
+    return jax.device_put(np.random.default_rng(prod(shape)).standard_normal(shape).astype("float32"))
 
 
 def one(kind, axes, shape, out, times=1):

@@ -10,7 +10,7 @@ import pytest
 from helpers import trace
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
-from helpers.kernels.inference import expert_parallel_decode
+from helpers.kernels.inference import sharded_mlp
 from helpers.kernels.transformers import mixture_of_experts
 from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
 from tests.helpers.kernels.inference.arrays_and_meshes import normal, one
@@ -51,7 +51,7 @@ def test_spread_experts_equal_dense(cut, factor, want):
     given = layer_of_experts()
     assert not np.allclose(given[2], given[want]) or want == 2  # the capacities do drop something
     mesh = meshes.mesh((2, 4), ("Y", "Z"))
-    got = expert_parallel_decode.program(EXPERTS, mesh, cut, factor)(given[1], *expert_parallel_decode.arrays(given[0]))
+    got = sharded_mlp.program(EXPERTS, mesh, cut, factor)(given[1], *sharded_mlp.arrays(given[0]))
     np.testing.assert_allclose(got, given[want], rtol=1e-4, atol=1e-5)
 
 
@@ -62,10 +62,10 @@ def test_what_spread_experts_send(Y, Z):
     mesh = mesh_of(Y=Y, Z=Z)
     c = toy(D=D, moe=MoE(E=E, k=k, F=F))
     given = (bf16(B, D), bf16(D, E), bf16(E, D, F), bf16(E, D, F), bf16(E, F, D))
-    assert list(trace.sent(expert_parallel_decode.program(c, mesh), *given)) == [one("AllReduce", "YZ", (B, D), (B, D))]
+    assert list(trace.sent(sharded_mlp.program(c, mesh), *given)) == [one("AllReduce", "YZ", (B, D), (B, D))]
     for factor, places in ((None, B // Z), (4.0, mixture_of_experts.capacity(B // Z, E, k, 4.0))):
         there, here = (E, places, D), (E // Z, Z * places, D)
-        assert list(trace.sent(expert_parallel_decode.program(c, mesh, "batch", factor), *given)) == [
+        assert list(trace.sent(sharded_mlp.program(c, mesh, "batch", factor), *given)) == [
             one("AllToAll", "Z", there, here),
             one("AllToAll", "Z", here, there),
             one("AllReduce", "Y", (B // Z, D), (B // Z, D)),
@@ -75,17 +75,14 @@ def test_what_spread_experts_send(Y, Z):
 def test_each_device_holds_its_share_of_the_experts():
     """E/|Z| experts of width F/|Y|, each number on one device of |Y|·|Z|: what a step loads."""
     p, mesh = weights(), meshes.mesh((2, 4), ("Y", "Z"))
-    laid = [
-        meshes.put(a, mesh, how)
-        for a, how in zip(expert_parallel_decode.arrays(p), expert_parallel_decode.weights(EXPERTS))
-    ]
+    laid = [meshes.put(a, mesh, how) for a, how in zip(sharded_mlp.arrays(p), sharded_mlp.weights(EXPERTS))]
     assert [a.addressable_shards[0].data.shape for a in laid[1:]] == [(2, 16, 3), (2, 16, 3), (2, 3, 16)]
     assert 8 * sum(a.addressable_shards[0].data.nbytes for a in laid[1:]) == 4 * 3 * 8 * 16 * 6
 
 
 def test_spread_experts_refuse_what_does_not_fit():
-    mesh, arrays = meshes.mesh((2, 4), ("Y", "Z")), expert_parallel_decode.arrays(weights())
-    make = expert_parallel_decode.program
+    mesh, arrays = meshes.mesh((2, 4), ("Y", "Z")), sharded_mlp.arrays(weights())
+    make = sharded_mlp.program
     for said, call in (
         (r"W_in\[E_Z, D, F_Y\] names axis Y", lambda: make(EXPERTS, meshes.mesh((8,), ("Z",)))),
         (

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.kernels.inference import chunked_prefill, generate, kv_cache as slots, paged_kv_cache
+from helpers.costs.transformers.parameters_and_flops import kv_cache
+from helpers.kernels.inference import kv_cache as slots, paged_kv_cache, tiny_language_model
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.decoder_layers import store, visible
 from tests.helpers.kernels.transformers.families import DISTINCT, FAMILIES, random_params, tokens, toy
@@ -141,9 +141,9 @@ def test_a_ring_holds_its_window_and_a_full_layer_everything():
 def test_chunks_of_a_ragged_batch():
     c, (params, text, whole) = MIXED, model(MIXED)
     n = jnp.array([12, 5, 3])
-    last, held = jax.jit(
-        lambda x: chunked_prefill.prefill(params, slots.empty(c, B, SIZE, slack=SLACK), x, c, 5, lengths=n)
-    )(text)
+    last, held = jax.jit(lambda x: slots.prefill(params, slots.empty(c, B, SIZE, slack=SLACK), x, c, 5, lengths=n))(
+        text
+    )
     close(last, whole[np.arange(B), n - 1])
     said, _ = go(c, held, text, [11, 5, 3], [1, 4, 4])  # row 0 hears its last token again, which changes nothing
     for b, (t, k) in enumerate([(11, 1), (5, 4), (3, 4)]):
@@ -160,7 +160,7 @@ def test_the_largest_block_of_scores(chunk, L=24):
         return trace.attended(f, jax.eval_shape(lambda: random_params(c)), x).block
 
     def by_chunks(c):
-        return block(c, lambda p, x: chunked_prefill.prefill(p, slots.empty(c, B, L), x, c, chunk))
+        return block(c, lambda p, x: slots.prefill(p, slots.empty(c, B, L), x, c, chunk))
 
     full = toy(**SMALL, L=2)
     assert by_chunks(full) == (chunk, L)
@@ -175,8 +175,8 @@ def test_the_largest_block_of_scores(chunk, L=24):
 def test_text_is_the_same_with_a_cache(n=2):
     c, (params, text, _) = MIXED, model(MIXED)
     prompt = text[:, :4]
-    slow, said = jax.jit(lambda x: generate.recompute(params, x, n, c))(prompt)
-    fast, wanted = jax.jit(lambda x: generate.generate(params, x, n, c))(prompt)
+    slow, said = jax.jit(lambda x: tiny_language_model.recompute(params, x, n, c))(prompt)
+    fast, wanted = jax.jit(lambda x: tiny_language_model.generate(params, x, n, c))(prompt)
     assert np.array_equal(slow, fast) and slow.shape == (B, n)
     close(said, wanted)
     assert len(np.unique(slow)) > 1
@@ -186,39 +186,12 @@ def test_what_text_costs(n=5):
     """n(n + 1)/2 tokens and 1 + 4 + … + n² scores, or n tokens and n scores in each step."""
     c = toy(**SMALL, L=3)
     params, first = jax.eval_shape(lambda: random_params(c)), jax.ShapeDtypeStruct((1, 1), jnp.int32)
-    slow = trace.attended(lambda p, x: generate.recompute(p, x, n, c), params, first)
+    slow = trace.attended(lambda p, x: tiny_language_model.recompute(p, x, n, c), params, first)
     assert slow.tokens == c.L * n * (n + 1) // 2
     assert slow.scores == c.L * c.N * sum(i * i for i in range(1, n + 1))
-    fast = trace.attended(lambda p, x: generate.generate(p, x, n, c, size=n), params, first)
+    fast = trace.attended(lambda p, x: tiny_language_model.generate(p, x, n, c, size=n), params, first)
     assert fast.tokens == c.L * n
     assert fast.scores == c.L * c.N * (1 + (n - 1) * n)  # of a full layer all places, empty ones too
-
-
-# ---- rows
-
-
-def test_a_row_goes_into_a_slot_and_out_again():
-    c, (_, text, whole) = MIXED, model(MIXED)
-    _, held = go(c, unwritten(c), text, [0, 0, 0], [4, 4, 4])
-    _, held = go(c, held, text, [4, 4, 4], [4, 1, 2])
-    one = slots.take(held, 0)
-    moved = slots.insert(held, one, 2)
-    jax.tree.map(np.testing.assert_array_equal, slots.take(moved, 2), one)
-    for i in (0, 1):
-        jax.tree.map(np.testing.assert_array_equal, slots.take(moved, i), slots.take(held, i))
-    said, _ = go(c, moved, jnp.stack([text[0], text[1], text[0]]), [8, 5, 8], [4, 4, 4])
-    close(said[2], whole[0, 8:12])
-
-
-def test_a_smaller_row_goes_into_a_slot():
-    """What it does not reach, of the row that had the slot before, is never seen."""
-    c, (_, text, whole) = MIXED, model(MIXED)
-    _, held = go(c, unwritten(c), text, [0, 0, 0], [4, 4, 4])
-    _, short = go(c, unwritten(c), text, [0, 0, 0], [2, 2, 2])
-    small = jax.tree.map(lambda a: a[:, 1:2, :2], short)  # as a cache of size 2 would have it
-    _, held = go(c, held, text, [4, 4, 4], [4, 4, 4])
-    said, _ = go(c, slots.insert(held, small, 0), text[jnp.array([1, 1, 2])], [2, 8, 8], [4, 1, 1])
-    close(said[0], whole[1, 2:6])
 
 
 def test_bad_input():
@@ -229,24 +202,18 @@ def test_bad_input():
         "row 1 would reach 5 tokens, and there are places for 4: make": lambda: extend(
             text[:, :2], np.array([2, 3, 0]), c
         ),
-        "row 0 would reach 12 tokens, and there are": lambda: chunked_prefill.prefill(params, held, text, c, 2),
-        r"tokens \[2, 12\] at positions \[3\] do not fit a cache of 3 rows: tokens are": lambda: extend(
-            text[:2], at, c
-        ),
+        "row 0 would reach 12 tokens, and there are": lambda: slots.prefill(params, held, text, c, 2),
+        r"tokens\[B, T\] has the shape \[2, 12\], and B is 3: make it \[3, 12\]": lambda: extend(text[:2], at, c),
         "no token to go on from: give each row one or more": lambda: extend(text[:, :0], at, c),
-        r"lengths \[2\] do not fit 3 rows": lambda: extend(text, at, c, lengths=np.array([1, 2])),
-        "there is no slot 3: a cache of 3 rows has slots 0 to 2": lambda: slots.insert(held, slots.take(held, 0), 3),
-        "there is no slot -1": lambda: slots.take(held, -1),
-        "does not fit a cache float32.*the same heads and type": lambda: slots.insert(held, slots.empty(c, 1, 5), 0),
-        "in the same form: made with": lambda: slots.insert(held, slots.empty(c, 1, 4, jnp.int8), 0),
-        "a chunk has one token or more, not 0": lambda: chunked_prefill.prefill(params, held, text, c, 0),
+        r"lengths\[B\] has the shape \[2\], and B is 3": lambda: extend(text, at, c, lengths=np.array([1, 2])),
+        "a chunk has one token or more, not 0": lambda: slots.prefill(params, held, text, c, 0),
         "not 3 rows of 0 places": lambda: slots.empty(c, 3, 0),
-        "one token or more is asked for, not 0": lambda: generate.generate(params, text, 0, c),
+        "one token or more is asked for, not 0": lambda: tiny_language_model.generate(params, text, 0, c),
         "an empty prompt has no last token": lambda: slots.room(c, 8, 0),
         "9 tokens does not fit 8 places in the cache: make it at least 9": lambda: slots.room(c, 8, 9),
         "5 tokens with 5 after it does not fit 8 places in the cache: make it at": lambda: slots.room(c, 8, 5, 5),
         "17 tokens does not fit 16 learned positions": lambda: slots.room(FAMILIES["gpt-2"], 99, 17),
-        "take a Config without windows": lambda: chunked_prefill.mixed({}, [], [1], [0], [1, 2], 0, LOCAL, row=1),
+        "take a Config without windows": lambda: slots.mixed({}, [], [1], [0], [1, 2], 0, LOCAL, row=1),
     }.items():
         with pytest.raises(ValueError, match=sentence):
             call()
@@ -275,7 +242,7 @@ def test_a_mixed_step_is_one_pass(name):
     extend = jax.jit(lambda *a: slots.extend(params, *a[:3], c, a[3]))
     _, held = extend(slots.empty(c, B, size), text, np.zeros(B, int), n)
     words, piece = text[:2, 0], text[2, 5:9]
-    run = lambda cache: chunked_prefill.mixed(params, cache, words, n[:2], piece, 5, c, row=2)  # noqa: E731
+    run = lambda cache: slots.mixed(params, cache, words, n[:2], piece, 5, c, row=2)  # noqa: E731
     got, after = jax.jit(run)(held)
     step, then = extend(held, np.append(words, 0)[:, None], n, np.array([1, 1, 0]))
     last, then = extend(then, np.tile(piece, (3, 1)), n, np.array([0, 0, 4]))

@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.inference import latent_attention, sharded_decode_step as predicted
+from helpers.costs.inference import sharded_decode_step as predicted, sharding_limits
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding.sharded_array import Axis, Mesh
 from helpers.costs.transformers.config import MLA
-from helpers.costs.transformers.kv_cache import kv_cache
+from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.costs.transformers.public_models import model
 from helpers.kernels import mesh as meshes
-from helpers.kernels.inference import kv_cache_by_heads, latent_kv_cache as latent, sharded_decode_step, sharded_prefill
-from helpers.kernels.transformers import decoder
+from helpers.kernels.inference import decode_layouts as latent, sharded_decode_step, sharded_prefill
 from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
 from tests.helpers.kernels.inference.arrays_and_meshes import abstract_step, abstract_weights, dense_layer, upto
-from tests.helpers.kernels.transformers.families import random_params, toy
+from tests.helpers.kernels.transformers.families import toy
 
 B, S = 8, 16
 C = toy(D=16, L=1, N=8, K=8, H=None, F=24, mla=MLA(24, kv_rank=16, nope=6, rope=8, v=5))
@@ -33,7 +32,7 @@ WAYS = {
     "sequences": (latent.LATENT_BATCH, Y2Z4),
     "sequences, Z alone": (latent.LATENT_BATCH, Y1Z8),
     "places": (latent.LATENT_SEQUENCE, Y2Z4),
-    "places, reduced": (latent.LATENT_REDUCED, Y1Z8),
+    "places, Z alone": (latent.LATENT_SEQUENCE, Y1Z8),
 }
 
 
@@ -52,7 +51,7 @@ def is_dense(way, grid, c):
 
 
 @pytest.mark.parametrize("way, grid", WAYS.values(), ids=WAYS)
-@pytest.mark.sample(quick=2)
+@pytest.mark.sample(quick=1, draw=2)
 def test_a_step_equals_the_dense_layer(way, grid):
     is_dense(way, grid, C)
 
@@ -77,13 +76,12 @@ def test_what_attention_sends(Y, Z, q_rank):
     c = replace(BIG, mla=replace(BIG.mla, q_rank=q_rank))
     given = ROWS, c.N, c.D, c.mla, Y, Z
     if Z == 1:
-        ways = {latent.LATENT: latent_attention.latent_collectives(*given)}
+        ways = {latent.LATENT: sharding_limits.latent_collectives(*given)}
         mesh = mesh_of(Y=Y)
     else:
         ways = {
-            latent.LATENT_BATCH: latent_attention.latent_collectives(*given),
-            latent.LATENT_SEQUENCE: latent_attention.latent_sequence_collectives(*given),
-            latent.LATENT_REDUCED: latent_attention.latent_sequence_collectives(*given, reduced=True),
+            latent.LATENT_BATCH: sharding_limits.latent_collectives(*given),
+            latent.LATENT_SEQUENCE: sharding_limits.latent_collectives(*given, along="sequence"),
         }
         mesh = mesh_of(Y=Y, Z=Z)
     for way, want in ways.items():
@@ -105,7 +103,9 @@ def test_what_a_step_sends_on_a_slice(Y, Z):
     sent = trace.sent(sharded_decode_step.decode(way, c, mesh), *abstract_step(c, ROWS, PLACES))
     moves = [x.move(grid) for x in sent]
     said = [
-        m for work in predicted.decode_works(Replica(c, s.chip), s, Y, Z, ROWS, PLACES).values() for m in work.moves
+        m
+        for work in predicted.mixed_works(Replica(c, s.chip), s, Y, Z, ROWS, PLACES, 0, 0).values()
+        for m in work.moves
     ]
     assert sum(m.bytes for m in said) == pytest.approx(c.L * sum(m.bytes for m in moves))
     assert sum(m.hops for m in said) == c.L * sum(m.hops for m in moves)
@@ -150,15 +150,15 @@ def test_absorbing_saves_what_the_formulas_say():
     draw = np.random.default_rng(0)
     given = [draw.standard_normal(s).astype(np.float32) * 0.2 for s in shapes]
     np.testing.assert_allclose(written(*given), absorbed(*given), rtol=1e-3, atol=1e-4)
-    remade, pair = latent_attention.remade_flops(c.N, m), latent_attention.pair_flops
+    remade, pair = sharding_limits.remade_flops(c.N, m), sharding_limits.pair_flops
     flops = lambda f: trace.count(f, *map(jnp.asarray, given)).matmul_flops  # noqa: E731
     assert flops(written) == Skeys * remade + T * Skeys * pair(c.N, m, absorbed=False)
     assert flops(absorbed) == T * remade + T * Skeys * pair(c.N, m)
     far = 10**9
     dearer = lambda T: T * remade + T * far * pair(c.N, m) > far * remade + T * far * pair(c.N, m, False)  # noqa: E731
-    assert min(filter(dearer, range(1, 500))) == int(latent_attention.absorption_limit(m)) + 1
+    assert min(filter(dearer, range(1, 500))) == int(sharding_limits.absorption_limit(m)) + 1
     short = MLA(None, kv_rank=16, nope=24, rope=8, v=20)  # a pair takes fewer FLOPs absorbed, too
-    assert pair(c.N, short) < pair(c.N, short, absorbed=False) and latent_attention.absorption_limit(short) == float(
+    assert pair(c.N, short) < pair(c.N, short, absorbed=False) and sharding_limits.absorption_limit(short) == float(
         "inf"
     )
 
@@ -173,10 +173,10 @@ def test_intensity_of_a_cache_with_and_without_heads():
     assert [at("llama-3-70b", kept) for kept in ("bf16", "int8")] == pytest.approx([8, 16], rel=1e-3)
     v3 = model("deepseek-v3")
     for kept, x in (("bf16", 2), ("fp8", 1)):
-        want = latent_attention.absorbed_intensity(v3.N, v3.mla, x)
+        want = sharding_limits.absorbed_intensity(v3.N, v3.mla, x)
         assert at("deepseek-v3", kept) == pytest.approx(want, rel=1e-3) and want == pytest.approx(484 / x, rel=1e-3)
     assert (
-        latent_attention.pair_flops(v3.N, v3.mla) == 278_528
+        sharding_limits.pair_flops(v3.N, v3.mla) == 278_528
     )  # published for DeepSeek-V3: 278,528 FLOPs a cached token
     on = Replica(v3, chip("H200"), 16, weights="fp8")
     assert on.decode(64, 8192).roles["attention"].bound == "math"
@@ -186,7 +186,7 @@ def test_intensity_of_a_cache_with_and_without_heads():
     "way, grid, c, said",
     [
         (latent.LATENT, Y4, toy(D=16, N=8, K=4, F=24), "has heads with keys of their own: give it an mla"),
-        (kv_cache_by_heads.HEADS, Y2Z4, C, "latent attention keeps none: take one of latent_kv_cache"),
+        (latent.HEADS, Y2Z4, C, "latent attention keeps none: take LATENT or its like"),
         (latent.LATENT_BATCH, Y1Z8, replace(C, mla=replace(C.mla, rope=4)), r"W_KR\[D, P_YZ\]: YZ is 8 and does not divide P = 4"),
         (latent.LATENT, Y4, replace(C, N=6, K=6), r"W_UQ\[Q, N_Y, H\]: Y is 4 and does not divide N = 6"),
     ],
@@ -200,17 +200,17 @@ def test_what_does_not_lie_over_the_mesh_is_refused(way, grid, c, said):
 def test_what_is_no_cut():
     m = BIG.mla
     for call, said in (
-        (lambda: latent_attention.latent_collectives(6, 64, 512, m, 1, 4), "Z=4 must divide B=6"),
+        (lambda: sharding_limits.latent_collectives(6, 64, 512, m, 1, 4), "Z=4 must divide B=6"),
         (
-            lambda: latent_attention.latent_collectives(8, 64, 512, replace(m, rope=4), 1, 8),
+            lambda: sharding_limits.latent_collectives(8, 64, 512, replace(m, rope=4), 1, 8),
             "do not divide rope=4 columns",
         ),
-        (lambda: latent_attention.latent_sequence_collectives(8, 60, 512, m, 1, 8), "must divide N=60"),
+        (lambda: sharding_limits.latent_collectives(8, 60, 512, m, 1, 8, along="sequence"), "must divide N=60"),
     ):
         with pytest.raises(ValueError, match=said):
             call()
-    assert latent_attention.latent_collectives(8, 64, 512, m, 1, 1) == ()
-    assert prod(latent_attention.latent_collectives(8, 64, 512, m, 4, 1)[0].shape) == 8 * (256 + 128 + 64) // 4
+    assert sharding_limits.latent_collectives(8, 64, 512, m, 1, 1) == ()
+    assert prod(sharding_limits.latent_collectives(8, 64, 512, m, 4, 1)[0].shape) == 8 * (256 + 128 + 64) // 4
 
 
 # Prefill: keys and values are made, heads over Y and tokens over X.
@@ -225,22 +225,6 @@ def test_a_prefill_equals_the_dense_layer(q_rank):
     for name, want in held.items():
         np.testing.assert_allclose(kept[name], want, rtol=1e-4, atol=1e-5)
         assert kept[name].addressable_shards[0].data.nbytes == want.nbytes / 4  # over X, and the same on each of Y
-
-
-@pytest.mark.slow("compiles whole models over eight devices")
-@pytest.mark.parametrize("name", ["whole", "sequences", "places"])
-def test_a_prompt_over_a_mesh_then_a_step_over_another(name):
-    """Logits and cache of the step are those of one device."""
-    c, (way, grid) = replace(C, L=3), WAYS[name]
-    params, tokens, mesh = random_params(c), np.random.default_rng(2).integers(0, c.V, (B, 9)), meshes.mesh(*grid)
-    before, held = decoder.prefill(params, tokens[:, :8], c, S)
-    want, after = decoder.decode(params, held, tokens[:, 8], 8, c)
-    last, kept = sharded_prefill.prompt(c, meshes.mesh((4, 2), ("X", "Y")), S)(params, tokens[:, :8])
-    np.testing.assert_allclose(last, before, rtol=1e-3, atol=1e-4)
-    laid = sharded_decode_step.start(way, c, mesh, params, jax.device_get(kept))
-    got, new = sharded_decode_step.step(way, c, mesh)(*laid, tokens[:, 8], np.full(B, 8))
-    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), new, after)
 
 
 @pytest.mark.parametrize("X, Y", [(16, 16), (1, 256), (256, 1)])

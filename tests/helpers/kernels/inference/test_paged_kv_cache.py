@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from helpers.kernels.inference import kv_cache, paged_kv_cache, ragged_and_paged_attention
-from helpers.kernels.inference.page_allocator import Blocks, Exhausted
+from helpers.kernels.inference import kv_cache, paged_kv_cache
+from helpers.kernels.inference.paged_kv_cache import Blocks, Exhausted
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.attention import reference
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
@@ -43,7 +43,9 @@ class Model:
         b = self.blocks
         b.check()
         assert sorted(b.names()) == sorted(self.texts)
-        assert b.waste == sum(-len(text) % b.size for text in self.texts.values())
+        assert sum(len(b.table(n)) * b.size - b.length(n) for n in b.names()) == sum(
+            -len(text) % b.size for text in self.texts.values()
+        )
         for name, text in self.texts.items():
             table = b.table(name)
             assert self.written[table].reshape(-1)[: len(text)].tolist() == text
@@ -271,7 +273,7 @@ def test_bad_tables():
         ValueError, match="row 1 would reach 4 tokens, and its pages have places for 3: append to it first"
     ):
         paged_kv_cache.extend(params, pool, np.array([[0, 1], [2, -1]]), text, np.zeros(2, int), c)
-    with pytest.raises(ValueError, match="do not fit a cache of 3 rows"):
+    with pytest.raises(ValueError, match="and B is 3: make it"):
         paged_kv_cache.extend(params, pool, np.zeros((3, 2), int), text, np.zeros(2, int), c)
     with pytest.raises(ValueError, match="not 8 pages of 0"):
         paged_kv_cache.empty(c, 8, 0)
@@ -305,22 +307,16 @@ def test_a_cache_whose_empty_places_hold_anything(name):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_ragged_reads_by_blocks_and_by_pages():
+def test_ragged_reads_by_blocks():
     """Of each row its own keys, with NaN behind them."""
     B, N, K, H, S, block = 4, 4, 2, 6, 12, 3
     q, k, v, _ = reference.draw(B, 1, S, N, K, H)
-    order = np.random.default_rng(0).permutation(B * S // block)
-    rows = jax.jit(partial(ragged_and_paged_attention.attend, block=block))
-    pages = jax.jit(ragged_and_paged_attention.attend_pages)
+    rows = jax.jit(partial(paged_kv_cache.attend, block=block))
     for n in ([12, 1, 0, 7], [3, 3, 4, 12], [0, 0, 0, 1], [0, 0, 0, 0]):
         there = np.arange(S) < np.array(n)[:, None]
-        spoilt = [reference.spoilt(a, n) for a in (k, v)]
-        pool = [a.reshape(-1, block, K, H)[np.argsort(order)] for a in spoilt]
-        y, read = rows(q[:, 0], *spoilt, np.array(n))
+        y, read = rows(q[:, 0], *(reference.spoilt(a, n) for a in (k, v)), np.array(n))
         np.testing.assert_allclose(y, reference.dense(q, k, v, q, there[:, None, None])[0][:, 0], rtol=1e-4, atol=1e-5)
-        z, taken = pages(q[:, 0], *pool, order.reshape(B, S // block), np.array(n))
-        np.testing.assert_allclose(z, y, rtol=1e-5, atol=1e-6)
-        assert read == taken == sum(-(-x // block) for x in n)
+        assert read == sum(-(-x // block) for x in n)
         assert read * block - sum(n) < B * block  # Σ lengths, up to a block for each row, and not B · S
     with pytest.raises(ValueError, match="blocks of 5 do not fill the 12 places of a row: take a divisor of 12"):
-        ragged_and_paged_attention.attend(q[:, 0], k, v, np.array(n), 5)
+        paged_kv_cache.attend(q[:, 0], k, v, np.array(n), 5)

@@ -1,6 +1,5 @@
 """What programs over a mesh send and hold is what the cost functions predict; devices need not be there to be traced."""
 
-from dataclasses import replace
 from math import prod
 
 import jax
@@ -11,16 +10,15 @@ from helpers.costs.inference import sharded_decode_step as predicted, sharding_l
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.sharding.collectives import Collective
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import (
-    expert_parallel_decode,
-    kv_cache_by_heads,
-    kv_cache_by_sequence,
+    decode_layouts,
     sharded_decode_step,
+    sharded_mlp,
     sharded_prefill,
-    weight_stationary_2d,
 )
 from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
@@ -36,24 +34,19 @@ B, S = 32, 1024
 def test_attention_with_a_cut_cache(Y, Z):
     """Its collectives in order; the exchanged bytes; and the part of the cache that one device holds."""
     mesh, grid = mesh_of(Y=Y, Z=Z), Mesh({"Y": Y, "Z": Z})
-    got = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.HEADS, C, mesh), *abstract_step(C, B, S))
+    got = trace.sent(sharded_decode_step.attention(decode_layouts.HEADS, C, mesh), *abstract_step(C, B, S))
     assert tuple(got) == sharding_limits.attention_collectives(B, C.N, C.K, C.H, C.D, Y, Z)
     assert {c.V(grid) for c in got if c.kind == "AllToAll"} == {sharding_limits.all_to_all_bytes(B, C.N, C.H, Y)}
     whole = 2 * 2 * C.L * B * S * C.K * C.H
-    share = sharding_limits.cache_share(C.K, Y, Z)
+    share = 1 / (min(Y, C.K) * Z)
     assert (
-        kv_cache_by_heads.HEADS.cache_bytes(C, mesh, B, S)
-        == kv_cache_by_sequence.SEQUENCE.cache_bytes(C, mesh, B, S)
+        decode_layouts.HEADS.cache_bytes(C, mesh, B, S)
+        == decode_layouts.SEQUENCE.cache_bytes(C, mesh, B, S)
         == share * whole
     )
-    if Y == C.K:  # each device has whole groups, and sends as much as by heads
-        groups = trace.sent(sharded_decode_step.attention(kv_cache_by_heads.GROUPS, C, mesh), *abstract_step(C, B, S))
-        assert groups.by_axis == got.by_axis
-    for way, reduced in ((kv_cache_by_sequence.SEQUENCE, False), (kv_cache_by_sequence.REDUCED, True)):
-        got = trace.sent(sharded_decode_step.attention(way, C, mesh), *abstract_step(C, B, S))
-        assert tuple(got) == sharding_limits.sequence_collectives(B, C.N, C.H, C.D, Y, Z, reduced=reduced)
-        combined = sum(c.bytes for c in got[1:-1])  # m, l and o, in one message or two
-        assert combined == sharding_limits.combine_bytes(B, C.N / Y, C.H)
+    got = trace.sent(sharded_decode_step.attention(decode_layouts.SEQUENCE, C, mesh), *abstract_step(C, B, S))
+    assert tuple(got) == sharding_limits.sequence_collectives(B, C.N, C.H, C.D, Y, Z)
+    assert got[1].bytes == 4 * B * C.N / Y * (C.H + 2)  # float32: m, l and a row of each head
 
 
 @pytest.mark.parametrize("X, Y, Z", [(2, 2, 2), (4, 4, 4), (4, 2, 16)])
@@ -63,13 +56,15 @@ def test_weights_cut_both_ways(X, Y, Z, F):
     """The collectives of 2D, and the seconds of 1D and 2D at one byte a second of a torus axis, both ways."""
     D, n = 512, X * Y * Z
     given, mesh = (bf16(B, D), bf16(D, F), bf16(F, D)), mesh_of(X=X, Y=Y, Z=Z)
-    both, alone = (
-        trace.sent(make(mesh), *given)
-        for make in (weight_stationary_2d.two_dimensions, weight_stationary_2d.one_dimension)
+    both, alone = (trace.sent(make(mesh), *given) for make in (sharded_mlp.two_dimensions, sharded_mlp.one_dimension))
+    cut, wide, inner = (B, D // n), (B, D // X), (B, F // (Y * Z))
+    assert tuple(both) == (
+        Collective("AllGather", ("Y", "Z"), cut, wide),
+        Collective("AllReduce", ("X",), inner, inner),
+        Collective("ReduceScatter", ("Y", "Z"), wide, cut),
     )
-    assert [replace(c, axes=c.axes[:1]) for c in both] == list(sharding_limits.two_d_collectives(B, D, F, X, Y * Z))
     seconds = lambda sent: sum((2 if c.kind == "AllReduce" else 1) * c.bytes / len(c.axes) for c in sent)  # noqa: E731
-    assert seconds(both) == sharding_limits.two_d_time(B, D, F, n, X, W=0.5)
+    assert seconds(both) == 4 * B * (D / (2 * X) + F * X / n)  # one axis of the torus for X, two for YZ
     assert seconds(alone) == pytest.approx(sharding_limits.one_d_time(B, D, W=0.5))
 
 
@@ -80,9 +75,9 @@ def test_what_a_step_and_a_prefill_send_on_a_slice():
     mesh, r, wires = mesh_of(Y=16, Z=16), Replica(c, s.chip), Mesh.on(s, "YZ")
     moves = [
         x.move(wires)
-        for x in trace.sent(sharded_decode_step.decode(kv_cache_by_heads.HEADS, c, mesh), *abstract_step(c, B, S))
+        for x in trace.sent(sharded_decode_step.decode(decode_layouts.HEADS, c, mesh), *abstract_step(c, B, S))
     ]
-    said = [m for work in predicted.decode_works(r, s, 16, 16, B, S).values() for m in work.moves]
+    said = [m for work in predicted.mixed_works(r, s, 16, 16, B, S, 0, 0).values() for m in work.moves]
     assert sum(m.bytes for m in said) == pytest.approx(c.L * sum(m.bytes for m in moves))
     assert sum(m.hops for m in said) == c.L * sum(m.hops for m in moves)
 
@@ -98,7 +93,7 @@ def test_experts_on_a_chip():
     c, Y, Z = toy(D=64, L=3, moe=MoE(E=16, k=2, F=32)), 8, 16
     shapes = decoder.shapes(c)["layers"][0]["experts"]
     here = 0
-    for how in map(parse, expert_parallel_decode.weights(c)[1:]):
+    for how in map(parse, sharded_mlp.weights(c)[1:]):
         cut = jax.NamedSharding(mesh_of(Y=Y, Z=Z), jax.P(None, *meshes.spec(how)))
         here += 2 * prod(cut.shard_shape(shapes[how.name]))
     spread_all, over_Y = (n * sharding_limits.expert_weights(c, Y, Z, spread=s) for n, s in ((Y * Z, True), (Y, False)))

@@ -1,6 +1,5 @@
 """Prefill over a mesh: equal to the dense layer, and what is sent is predicted."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,14 +7,11 @@ import pytest
 from helpers import trace
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import (
-    kv_cache_by_heads,
-    sharded_decode_step,
     sharded_prefill,
 )
-from helpers.kernels.transformers import decoder
 from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
 from tests.helpers.kernels.inference.arrays_and_meshes import abstract_weights, dense_layer, one
-from tests.helpers.kernels.transformers.families import random_params, tokens, toy
+from tests.helpers.kernels.transformers.families import toy
 
 C = toy(D=16, L=1, N=8, K=4, H=4, F=24)
 
@@ -42,37 +38,6 @@ def test_prefill_equals_the_dense_layer(keys, grid):
         assert kept[name].sharding.shard_shape((2, 16, 4, 4)) == (2, 16 // grid[0], 4 // grid[1], 4)
 
 
-@pytest.mark.slow("compiles a decoder for two meshes")
-def test_a_text_begins_on_one_mesh_and_goes_on_on_another():
-    """Two prompts cut over X and Y, then four steps with the cache cut over KV heads and sequences: the same tokens."""
-    c, B, T, size = toy(D=16, L=2, N=8, K=4, H=4, F=24), 4, 8, 12
-    params, row = random_params(c), tokens(c, B, T)
-
-    def greedy(prefill, step, laid=lambda *a: a):
-        logits, cache = prefill(params, row)
-        here, cache = laid(params, cache)
-        said = [logits]
-        for t in range(T, size):
-            logits, cache = step(here, cache, logits.argmax(-1), t)
-            said.append(logits)
-        return np.stack(said)
-
-    want = greedy(jax.jit(lambda *a: decoder.prefill(*a, c, size)), jax.jit(lambda *a: decoder.decode(*a, c)))
-    grid, mesh = meshes.mesh((4, 2), ("X", "Y")), meshes.mesh((4, 2), ("Y", "Z"))
-    run = sharded_decode_step.step(kv_cache_by_heads.HEADS, c, mesh)
-    got = greedy(
-        sharded_prefill.prompt(c, grid, size),
-        lambda p, cache, token, t: run(p, cache, token, np.full(B, t)),
-        lambda p, cache: sharded_decode_step.start(kv_cache_by_heads.HEADS, c, mesh, p, cache),
-    )
-    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
-    np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
-    given = (params, decoder.empty_cache(c, B, size), np.zeros(B, int), np.zeros(B, int))
-    assert [(x.kind, x.times) for x in trace.sent(run, *given)] == [
-        (k, 2) for k in ["AllToAll"] * 2 + ["AllReduce"] * 2
-    ]
-
-
 @pytest.mark.parametrize("X, Y", [(4, 2), (2, 4), (16, 8)])
 def test_prefill_sends_four_activations_and_each_key_once(X, Y):
     """2 AllGathers and 2 ReduceScatters over Y of B·T·D/|X|; keys and values round X, by a ring or by gathers."""
@@ -93,14 +58,12 @@ def test_prefill_sends_four_activations_and_each_key_once(X, Y):
 
 def test_prefill_refuses_what_does_not_lie_over_the_mesh():
     grid = meshes.mesh((4, 2), ("X", "Y"))
-    prefill, prompt = sharded_prefill.prefill, sharded_prefill.prompt(C, grid, 8)
+    prefill = sharded_prefill.prefill
     for said, call in (
         (r"x\[B, T_X, D_Y\] names axis Y", lambda: prefill(C, meshes.mesh((2,), ("X",)))),
         (r"x\[B, T_X, D_Y\]: X is 4 and does not divide T = 18", lambda: prefill(C, grid)({}, jnp.zeros((1, 18, 16)))),
         (r"W_K\[D, K_Y, H\]: Y is 8 and does not divide K = 4", lambda: prefill(C, meshes.mesh((1, 8), ("X", "Y")))),
         ("come by 'ring' or 'gathered', not by 'sent'", lambda: prefill(C, grid, "sent")),
-        ("a prompt has 1 to 8 tokens, .* and this one has 12", lambda: prompt(None, jnp.zeros((1, 12), int))),
-        ("a prompt has 1 to 8 tokens, .* and this one has 0", lambda: prompt(None, jnp.zeros((1, 0), int))),
     ):
         with pytest.raises(ValueError, match=said):
             call()

@@ -7,18 +7,23 @@ import pytest
 
 from helpers import trace
 from helpers.kernels import mesh as meshes
-from helpers.kernels.inference import weight_stationary_2d
+from helpers.kernels.inference import sharded_mlp
 from tests.helpers.kernels.abstract_arrays import bf16, mesh as mesh_of
 from tests.helpers.kernels.inference.arrays_and_meshes import normal
+
+
+def grids_of(n):
+    """Every (|X|, |Y|, |Z|) of n devices."""
+    return [(x, y, n // (x * y)) for x in range(1, n + 1) for y in range(1, n + 1) if n % (x * y) == 0]
 
 
 @pytest.mark.parametrize(
     "make, grid",
     [
-        (weight_stationary_2d.two_dimensions, (2, 2, 2)),
-        (weight_stationary_2d.one_dimension, (2, 2, 2)),
+        (sharded_mlp.two_dimensions, (2, 2, 2)),
+        (sharded_mlp.one_dimension, (2, 2, 2)),
         *[
-            pytest.param(weight_stationary_2d.two_dimensions, g, marks=pytest.mark.slow)
+            pytest.param(sharded_mlp.two_dimensions, g, marks=pytest.mark.slow)
             for g in ((8, 1, 1), (1, 4, 2), (4, 2, 1))
         ],
     ],
@@ -46,8 +51,8 @@ def test_the_best_mesh_of_eight_devices_by_counting_all(F, best):
     """Fewest bytes at X = sqrt(8·D/F) if the mesh has it, else at a neighbour: 4, 2.83, 2, 1."""
     D = 1024
     counted = {}
-    for grid in weight_stationary_2d.grids(8):
-        counted.setdefault(grid[0], set()).add(volume(mlp_sends(weight_stationary_2d.two_dimensions, grid, 16, D, F)))
+    for grid in grids_of(8):
+        counted.setdefault(grid[0], set()).add(volume(mlp_sends(sharded_mlp.two_dimensions, grid, 16, D, F)))
     assert all(len(same) == 1 for same in counted.values())  # only |X| matters
     least = min(map(min, counted.values()))
     assert {X for X, (v,) in counted.items() if v == least} == best
@@ -59,10 +64,10 @@ def test_the_best_mesh_of_eight_devices_by_counting_all(F, best):
 def test_two_dimensions_win_beyond_72_devices(n, wins):
     """F = 4D; a collective over several torus axes has their bandwidths together, so 1D has three times one link's."""
     B, D = 8, 9 * 128
-    grids = [g for g in weight_stationary_2d.grids(n) if D % n == 0 and g[1] > 1 and g[2] > 1]
+    grids = [g for g in grids_of(n) if D % n == 0 and g[1] > 1 and g[2] > 1]
     time = lambda s: volume(s, lambda c: 1 / len(c.axes))  # noqa: E731
-    two = min((time(mlp_sends(weight_stationary_2d.two_dimensions, g, B, D, 4 * D)), g[0]) for g in grids)
-    alone = time(mlp_sends(weight_stationary_2d.one_dimension, grids[0], B, D, 4 * D))
+    two = min((time(mlp_sends(sharded_mlp.two_dimensions, g, B, D, 4 * D)), g[0]) for g in grids)
+    alone = time(mlp_sends(sharded_mlp.one_dimension, grids[0], B, D, 4 * D))
     assert alone == pytest.approx(4 * B * D / 3)
     if wins is None:
         assert two[0] == pytest.approx(alone) and two[1] == (n / 8) ** 0.5 == 3
@@ -71,6 +76,6 @@ def test_two_dimensions_win_beyond_72_devices(n, wins):
 
 
 def test_two_dimensions_refuse_what_does_not_lie_over_the_mesh():
-    run = weight_stationary_2d.two_dimensions(meshes.mesh((2, 2, 2), ("X", "Y", "Z")))
+    run = sharded_mlp.two_dimensions(meshes.mesh((2, 2, 2), ("X", "Y", "Z")))
     with pytest.raises(ValueError, match=r"In\[B, D_XYZ\]: XYZ is 8 and does not divide D = 20; .* are 16 and 24"):
         run(jnp.zeros((4, 20)), jnp.zeros((20, 32)), jnp.zeros((32, 20)))

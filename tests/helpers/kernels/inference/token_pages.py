@@ -22,7 +22,7 @@ def hashed(text):
 
 
 class Tokens:
-    """`PagedEngine` without a model. `server`, once it is set, says whose pages are whose while they are written."""
+    """`Engine` without a model. `server`, once it is set, says whose pages are whose while they are written."""
 
     page_bytes = 1
 
@@ -30,7 +30,7 @@ class Tokens:
         self.slots, self.size, self.chunk, self.page, self.pages = slots, size, chunk, page, pages
         self.server, self.computed, self.out, self.back = None, 0, 0, 0
 
-    def empty(self):
+    def empty_pool(self):
         return np.full((self.pages, self.page), 255)
 
     def room(self, prompt, n):
@@ -72,8 +72,9 @@ class Tokens:
 
 def standing(server) -> Counter:
     """How often each page is used: in the tables of sequences, and in the tree."""
-    tables = (page for name in server.blocks.names() for page in server.blocks.table(name))
-    return Counter(tables) + Counter(node.value for node in server.tree.nodes())
+    blocks, tree = server.pages.blocks, server.pages.tree
+    tables = (page for name in blocks.names() for page in blocks.table(name))
+    return Counter(tables) + Counter(node.value for node in tree.nodes())
 
 
 def plain(request, samples, choose, logits=hashed):
@@ -119,22 +120,25 @@ def fits(server, load):
 
 def right(server):
     """Whose pages are whose, counted again; what stands in them; who runs."""
-    b, users = server.blocks, standing(server)
+    b, users, (scheduler,) = server.pages.blocks, standing(server), server.schedulers
     b.check()
     assert [b.count(p) for p in range(b.pages)] == [users[p] for p in range(b.pages)]
     assert b.available == b.pages - len(users)  # no page leaked
-    for node in server.tree.nodes():
-        assert tuple(server.pool[node.value]) == node.tokens
+    for node in server.pages.tree.nodes():
+        assert tuple(server.pages.pool[node.value]) == node.tokens
         assert node.held or users[node.value] == 1  # so letting it go frees its page
-    running = {sample.name: sample for entry in server.running for sample in entry.active}
+    running = {sample.name: sample for entry in scheduler.running for sample in entry.active}
     assert set(b.names()) <= set(running)
     for name in b.names():
         sample = running[name]
-        assert server.pool[b.table(name)].reshape(-1)[: sample.read].tolist() == sample.text[: sample.read]
+        assert (
+            server.pages.pool[b.table(name)].reshape(-1)[: sample.computed].tolist() == sample.text[: sample.computed]
+        )
         assert b.length(name) - len(sample.text) <= 0 and len(b.table(name)) * b.size - b.length(name) < b.size
-    behind = [e.order for e in server.waiting if e.request.arrives <= server.now]
-    assert [e.order for e in server.running] == sorted(e.order for e in server.running)
-    assert not behind or not server.running or server.running[-1].order < min(behind)
+    behind = [e.order for e in scheduler.waiting if e.request.arrives <= server.now]
+    assert [e.order for e in scheduler.running] == sorted(e.order for e in scheduler.running)
+    assert not behind or not scheduler.running or scheduler.running[-1].order < min(behind)
+    assert all(sample.length == len(sample.text) for sample in running.values())
 
 
 def step(server):
@@ -153,7 +157,7 @@ def step(server):
 
 def run(server, limit=5000):
     for _ in range(limit):
-        if not server.waiting and not server.running:
+        if not server.schedulers[0].waiting and not server.schedulers[0].running:
             return server.log
         step(server)
     raise AssertionError("some request never ends")

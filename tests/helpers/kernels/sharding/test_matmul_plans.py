@@ -47,7 +47,7 @@ def cases(mesh, n, seed):
 def sends_what_it_says(plan, mesh=None):
     """Trace only; without devices if no mesh is given."""
     mesh = mesh or abstract(plan.mesh)
-    shape = lambda *dims: jax.ShapeDtypeStruct([plan.sizes[d] for d in dims], NUMBERS[plan.dtype])  # noqa: E731
+    shape = lambda *dims: jax.ShapeDtypeStruct([plan.sizes[d] for d in dims], NUMBERS[plan.case.dtype])  # noqa: E731
     sent = tuple(trace.sent(mm.program(plan, mesh), shape("I", "J"), shape("J", "K")))
     assert sent == plan.collectives, f"{plan}\nsends {[str(c) for c in sent]}"
 
@@ -64,8 +64,8 @@ def abstract(grid):
 def gives_the_product(plan):
     """Run on the eight devices: the dense product, on every device its block of it."""
     draw = np.random.default_rng(0)
-    A = draw.integers(-4, 5, (plan.sizes["I"], plan.sizes["J"])).astype(NUMBERS[plan.dtype])
-    B = draw.integers(-4, 5, (plan.sizes["J"], plan.sizes["K"])).astype(NUMBERS[plan.dtype])
+    A = draw.integers(-4, 5, (plan.sizes["I"], plan.sizes["J"])).astype(NUMBERS[plan.case.dtype])
+    B = draw.integers(-4, 5, (plan.sizes["J"], plan.sizes["K"])).astype(NUMBERS[plan.case.dtype])
     out, dense = mm.program(plan, meshes.like(plan.mesh))(A, B), A @ B
     if plan.operands[2].unreduced:
         assert np.array_equal(np.asarray(out).sum(0), dense), str(plan)

@@ -101,7 +101,7 @@ def test_jax_refuses_what_the_notation_refuses():
 
 @pytest.mark.parametrize("ways", [2, 1])
 @pytest.mark.parametrize("name", [*OVERLAPPED, *BESIDE])
-@pytest.mark.sample(quick=1, kind="name")
+@pytest.mark.sample(quick=2)
 def test_overlapped_matmuls(name, ways):
     f, axis, ins, out = (OVERLAPPED | BESIDE)[name]
     A, B = operands()

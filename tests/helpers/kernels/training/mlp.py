@@ -1,7 +1,6 @@
 """The two-matmul layers that strategies train: weights, tokens and targets, there or absent, and two steps of Adam."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from helpers.kernels import mesh as meshes
@@ -14,8 +13,12 @@ X4, Y4, X2Y4 = ((4,), ("X",)), ((4,), ("Y",)), ((2, 4), ("X", "Y"))
 
 def given(B=16, D=8, F=24, L=3, dtype="float32"):
     draw = np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), dtype)  # noqa: E731
-    return mlp_training_step.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5), normal(B, D), normal(B, D)
+
+    def normal(*shape, scale=1.0):
+        return jax.device_put((scale * draw.standard_normal(shape)).astype(dtype))
+
+    w = mlp_training_step.Weights(normal(L, D, F, scale=D**-0.5), normal(L, F, D, scale=F**-0.5))
+    return w, normal(B, D), normal(B, D)
 
 
 def absent(B, D, F, L, dtype="bfloat16"):

@@ -8,11 +8,8 @@ from helpers.costs.training.pipeline_schedules import pipeline
 from helpers.costs.transformers.config import MoE
 from helpers.kernels.training import (
     data_parallel_and_fsdp as data,
-    fsdp_and_tensor_parallel as mixed,
     mlp_training_step,
     pipeline_parallel,
-    tensor_parallel as tensor,
-    transformer_in_stages,
     transformer_over_mesh,
 )
 from helpers.kernels.training.transformer_over_mesh import Axes
@@ -32,10 +29,8 @@ STRATEGIES = {
     "FSDP": (data.FSDP, dict(X=4)),
     "data parallelism, summed once": (data.DATA_ONCE, dict(X=4)),
     "FSDP, scattered once": (data.FSDP_ONCE, dict(X=4)),
-    "tensor parallelism": (tensor.TENSOR, dict(Y=4)),
-    "tensor parallelism, In kept": (tensor.TENSOR_KEEPING, dict(Y=4)),
-    "FSDP and tensor parallelism": (mixed.MIXED, dict(X=2, Y=4)),
-    "FSDP and tensor parallelism, In kept": (mixed.MIXED_KEEPING, dict(X=2, Y=4)),
+    "tensor parallelism": (data.TENSOR, dict(Y=4)),
+    "FSDP and tensor parallelism": (data.MIXED, dict(X=2, Y=4)),
 }
 
 
@@ -54,6 +49,11 @@ def mlp_step(name, micro=1, master=False):
     s, sizes = STRATEGIES[name]
     state = jax.eval_shape(partial(ADAM.start, master=master), weights())
     return mlp_training_step.step(s, mesh(**sizes), ADAM, micro), (weights(), state, bf16(B, D), bf16(B, D))
+
+
+def hosts_step(hybrid, micro):
+    state = jax.eval_shape(ADAM.start, weights())
+    return data.hsdp_step(mesh(X=2, Y=4), ADAM, micro, hybrid), (weights(), state, bf16(B, D), bf16(B, D))
 
 
 SCHEDULES = {  # schedule, devices, microbatches, stages on each device; size of X, if there is one
@@ -79,25 +79,8 @@ def two_matmul(name):
     return run, (mlp_training_step.Weights(bf16(8, D, F), bf16(8, F, D)), bf16(), bf16(m, 6, D), bf16(m, 6, D))
 
 
-def of_function(name):
-    orders, grid, m = schedule(name)
-    stage = pipeline_parallel.of_function(
-        lambda x, w: jax.lax.scan(lambda x, w: (x @ w, None), x, w)[0],
-        lambda top, y, target: ((y @ top - target) ** 2).sum(),
-    )
-    run = pipeline_parallel.gradients(stage, orders, grid)
-    return run, (bf16(8, D, D), bf16(D, D), bf16(m, 6, D), bf16(m, 6, D))
-
-
 def params(c):
     return as_bf16(jax.eval_shape(lambda: decoder.init(c, jax.random.key(0))))
-
-
-def in_stages(name):
-    orders, grid, m = schedule(name)
-    c = toy(D=8, L=8, N=2, K=2, H=4, F=12, V=13, gated=False, norm="none")
-    given = params(c), jax.eval_shape(ADAM.start, params(c)), int32(2 * m, 6 + 1)
-    return transformer_in_stages.step(c, orders, grid, ADAM), given
 
 
 DENSE = toy(D=8, L=2, N=4, K=2, H=4, F=12, V=13)
@@ -134,13 +117,9 @@ PROGRAMS = {
         if STRATEGIES[s][1] == dict(X=4)
     },
     "mlp_training_step.step, FSDP, a master copy": partial(mlp_step, "FSDP", master=True),
+    "data_parallel_and_fsdp.hsdp_step, 2 microbatches": partial(hosts_step, True, 2),
+    "data_parallel_and_fsdp.hsdp_step, FSDP": partial(hosts_step, False, 1),
     **{f"pipeline_parallel.gradients, {s}": partial(two_matmul, s) for s in SCHEDULES},
-    "pipeline_parallel.gradients, a stage of any function, ZB-H1": partial(
-        of_function, "ZB-H1, 4 stages, 8 microbatches"
-    ),
-    "transformer_in_stages.step, 1F1B, twice along X": partial(
-        in_stages, "1F1B, 4 stages, 8 microbatches, twice along X"
-    ),
     "transformer_over_mesh.loss, context and tensor": partial(loss, "context and tensor"),
     **{f"transformer_over_mesh.step, {axes}": partial(whole_step, axes) for axes in AXES},
     "transformer_over_mesh.step, data, FSDP and tensor, 2 microbatches": partial(

@@ -8,16 +8,22 @@ import numpy as np
 import pytest
 
 from helpers import trace
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.hardware import Slice
+from helpers.costs.training import training_step
+from helpers.costs.training.layout import Layout
 from helpers.costs.training.pipeline_schedules import pipeline as order, simulate
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import mlp_training_step, pipeline_parallel
+from tests.helpers.kernels.abstract_arrays import bf16
+from tests.helpers.kernels.transformers.families import toy
 
 L, D, F, MICRO = 8, 4, 6, 3  # MICRO tokens in a microbatch
 
 
 def given(m):
     draw = np.random.default_rng(m)
-    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.float32)  # noqa: E731
+    normal = lambda *shape: jax.device_put(draw.standard_normal(shape).astype("float32"))  # noqa: E731
     w = mlp_training_step.Weights(normal(L, D, F) * D**-0.5, normal(L, F, D) * F**-0.5)
     return w, normal(m, MICRO, D), normal(m, MICRO, D)
 
@@ -102,7 +108,7 @@ def test_what_a_pipeline_sends():
         sent = trace.sent(run, w, jnp.zeros(()), xs, targets)
         hops = [c for c in sent if c.kind == "Permute"]
         assert [(c.axes, c.shape, c.times) for c in hops] == [(("Z",), (MICRO, D), simulate(orders).span)] * 2
-        assert sum(c.times for c in hops) == pipeline_parallel.ticks(orders).permutes
+        assert sum(c.times for c in hops) == 2 * len(pipeline_parallel.ticks(orders).task)
         assert all(c.kind == "AllReduce" and c.shape == () for c in sent if c not in hops)  # the loss
 
 
@@ -123,24 +129,19 @@ def test_tasks_have_equal_flops():
     assert flops == [4 * L * MICRO * D * F] * 3
 
 
-@pytest.mark.slow
-def test_stages_of_any_function():
-    """The same gradients, with B and W made by `jax.vjp`; and a head with weights of its own."""
-    m, mesh = 4, meshes.mesh((4,), ("Z",))
-    w, xs, targets = given(m)
-    top = jnp.asarray(np.random.default_rng(3).standard_normal((D, D)), jnp.float32)
-
-    def f(x, w):
-        return jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w.W_in) @ w.W_out, None), x, w)[0]
-
-    def loss(top, y, target):
-        return jnp.sum((y @ top - target) ** 2) / xs.size
-
-    run = pipeline_parallel.gradients(pipeline_parallel.of_function(f, loss), order("ZB-H1", 4, m), mesh)
-    got = run(w, top, xs, targets)
-    want = jax.jit(jax.value_and_grad(lambda w, top, xs: loss(top, f(xs, w), targets), (0, 1, 2)))(w, top, xs)
-    for a, b in zip(jax.tree.leaves((got.loss, (got.dw, got.dtop, got.dxs))), jax.tree.leaves(want)):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+def test_messages_are_those_of_the_predicted_step():
+    """`training_step.step` prices m activations and m gradients of a device between two others; the program hops each tick."""
+    p, m, T, c = 4, 4, 6, toy(D=8, L=4, N=2, K=2, H=4, F=12, V=13)
+    w, x = mlp_training_step.Weights(bf16(4, 8, 12), bf16(4, 12, 8)), bf16(m, 2 * T, 8)
+    run = pipeline_parallel.gradients(pipeline_parallel.two_matmul(1), order("1F1B", p, m), meshes.mesh((p,), ("Z",)))
+    hops = [x for x in trace.sent(run, w, bf16(), x, x) if x.kind == "Permute"]
+    layout, s = Layout(pp=p, microbatches=m, policy="matmuls"), Slice(chip("v5p"), (p, 1, 1))
+    said = [x for x in training_step.step(c, layout, m * 2 * T, T, s).sent if x.kind == "Permute"]
+    assert [x.bytes for x in hops] == [x.bytes for x in said] and {x.dtype for x in hops} == {"bf16"}
+    t = pipeline_parallel.ticks(order("1F1B", p, m))
+    assert 2 * len(t.task) == sum(x.times for x in hops)
+    # The last sends no activations on, the first no gradients.
+    assert t.messages == p * sum(x.times for x in said) - 2 * m
 
 
 @pytest.mark.parametrize(
@@ -167,3 +168,48 @@ def test_stages_lie_along_an_axis_in_their_order():
         pipeline_parallel.gradients(pipeline_parallel.two_matmul(1), order("GPipe", 4, 4), meshes.mesh((4,), ("X",)))
     with pytest.raises(ValueError, match="stage s lies on device s mod 2"):
         pipeline_parallel.ticks(order("GPipe", 2, 2)[::-1])
+
+
+# Without microbatches.
+
+
+def chain(n, width=16):
+    draw = np.random.default_rng(5)
+    weights = [jax.device_put((draw.standard_normal((width, width)) * width**-0.5).astype("float32")) for _ in range(n)]
+    return weights, jax.device_put(draw.standard_normal((4, width)).astype("float32"))
+
+
+def layer(x, w):
+    return jnp.tanh(x @ w)
+
+
+def mean_square(y):
+    return jnp.mean(y**2)
+
+
+def of_the_whole_net(weights, x):
+    def loss(weights):
+        y = x
+        for w in weights:
+            y = layer(y, w)
+        return mean_square(y)
+
+    return jax.jit(jax.value_and_grad(loss))(weights)
+
+
+def test_a_chain_of_devices():
+    """Each gradient, on the device of its stage, is `jax.grad`'s of the whole net."""
+    devices = meshes.devices(8)[:3]  # on each its operations are compiled anew
+    weights, x = chain(n=3)
+    value, gradients = pipeline_parallel.one_after_the_other(layer, mean_square, weights, x, devices)
+    loss, want = of_the_whole_net(weights, x)
+    np.testing.assert_allclose(value, loss, rtol=1e-5)
+    for d, device, a in zip(gradients, devices, want):
+        assert d.devices() == {device}
+        np.testing.assert_allclose(d, a, rtol=1e-4, atol=1e-6)
+
+
+def test_each_stage_has_a_device():
+    with pytest.raises(ValueError, match="4 stages lie on as many devices, not on 3: give each stage its own"):
+        weights, x = chain(n=4)
+        pipeline_parallel.one_after_the_other(layer, mean_square, weights, x, meshes.devices(3))

@@ -18,7 +18,7 @@ from helpers.costs.training.layout import Layout
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
 from helpers.kernels.attention import ring_attention
-from helpers.kernels.training import context_parallel, transformer_over_mesh
+from helpers.kernels.training import transformer_over_mesh
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
@@ -149,7 +149,7 @@ def predicted(c, layout, axes):
         s = Slice(v5p, (layout.chips, 1, 1))
         for x in training_step.step(replace(c, L=L), replace(layout, policy="matmuls"), 8 * 16, 16, s).sent:
             over = [a for a in x.axes if getattr(layout, a) > 1]
-            n, ring = prod(getattr(layout, a) for a in over), x.what == "keys"
+            n, ring = prod(getattr(layout, a) for a in over), x.role == "keys"
             key = "Permute" if ring else x.kind, frozenset(names[a] for a in over)
             out[x.when != "forward"][key] += sign * x.times * x.bytes * ((n - 1) / n if ring else 1)
     return [dict(some) for some in out]
@@ -199,7 +199,7 @@ def test_the_ring_is_the_causal_one(window):
     ours, theirs = (
         str(jax.make_jaxpr(jax.shard_map(f, mesh=mesh, in_specs=(cut,) * 3, out_specs=cut, check_vma=False))(*args))
         for f in (
-            lambda q, k, v: context_parallel.ring(q, k, v, "S", window),
+            lambda q, k, v: transformer_over_mesh.ring(q, k, v, "S", window),
             lambda q, k, v: ring_attention.ring(q, k, v, "S", causal=True, window=window),
         )
     )

@@ -1,7 +1,6 @@
 """Toy decoders, one for each family of configurations: sizes all different, so that no formula can mix them up."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -58,17 +57,20 @@ def each(families: dict[str, Config]):
 
 
 def random_params(c: Config, seed: int = 0, scale: float = 0.4) -> dict:
-    """Parameters with nothing at 0 or 1, so that a forgotten bias or scale is seen; drawn by NumPy, which compiles nothing."""
+    """Parameters with nothing at 0 or 1, so that a forgotten bias or scale is seen.
+
+    Those of layers are NumPy's: what JAX does with an array outside of a program, `jnp.asarray` too, it compiles for each shape.
+    """
     draw = np.random.default_rng(seed)
 
     def leaf(path, a):
         x = scale * draw.standard_normal(a.shape)
         if "norm" in path[-1].key:
             x[..., 0, :] += 1
-        return jnp.asarray(x, a.dtype)
+        return x.astype(a.dtype) if path[0].key == "layers" else jax.device_put(x.astype(a.dtype))  # tokens look there
 
     return jax.tree_util.tree_map_with_path(leaf, jax.eval_shape(lambda key: init(c, key), jax.random.key(0)))
 
 
 def tokens(c: Config, B: int, T: int):
-    return jnp.asarray(np.random.default_rng(B * T).integers(0, c.V, (B, T), dtype=np.int32))
+    return jax.device_put(np.random.default_rng(B * T).integers(0, c.V, (B, T), dtype=np.int32))

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers.costs.training.closed_forms import zero_memory
 from helpers.costs.training.layout import BF16, MASTER
-from helpers.costs.training.training_step import zero_memory
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import data_parallel_and_fsdp as data, mlp_training_step
 from helpers.kernels.transformers.adam import Adam
@@ -51,7 +51,7 @@ def test_a_rate_that_bf16_can_see_moves_it():
 def test_every_strategy_trains_the_master_copy(s):
     """bf16 weights are those of the master copy, rounded; the copy is cut like the moments and moves where bf16 would not."""
     mesh, draw = meshes.mesh((4,), ("X",)), np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(draw.standard_normal(shape), jnp.bfloat16)  # noqa: E731
+    normal = lambda *shape: jax.device_put(draw.standard_normal(shape).astype(jnp.bfloat16))  # noqa: E731
     w, In, Target = mlp_training_step.Weights(normal(2, 8, 24), normal(2, 24, 8)), normal(16, 8), normal(16, 8)
     held, moments = mlp_training_step.start(s, mesh, w, master=True)
     step = mlp_training_step.step(s, mesh, Adam(rate=1e-5))

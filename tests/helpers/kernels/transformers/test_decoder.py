@@ -9,11 +9,10 @@ import pytest
 
 from helpers import trace
 from helpers.costs.transformers.config import UNUSUAL as UNUSUAL_PARTS, Config
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import flops, parameters
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.kernels.inference import sharded_decode_step
 from helpers.kernels.training import transformer_over_mesh
-from helpers.kernels.transformers import backward_pass, decoder as kernels
+from helpers.kernels.transformers import decoder as kernels
 from tests.helpers.costs.transformers.decoders import UNUSUAL
 from tests.helpers.kernels.transformers.families import COUNTED, DISTINCT, FAMILIES, each, random_params, tokens, toy
 
@@ -149,7 +148,6 @@ def test_bad_input():
 def test_parts_that_no_program_runs_are_refused(c):
     for refuses in (
         abstract,
-        backward_pass.fits,
         transformer_over_mesh.fits,
         lambda c: sharded_decode_step.lies((), c, None),
     ):

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from jax.sharding import PartitionSpec as P
 
 from helpers import trace
-from helpers.costs.transformers import moe_batch_and_capacity
+from helpers.costs.transformers import shares_and_thresholds
 from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.parameters_and_flops import flops
 from helpers.kernels import mesh as meshes
@@ -23,8 +23,8 @@ TOKENS = 24
 
 def layer(c, seed=0):
     """Parameters of the only layer, and tokens."""
-    params = jax.tree.map(lambda a: a[0], random_params(c, seed)["layers"][0])
-    return params, jax.random.normal(jax.random.key(seed + 9), (TOKENS, c.D))
+    params = jax.device_put(jax.tree.map(lambda a: a[0], random_params(c, seed)["layers"][0]))
+    return params, jax.device_put(np.random.default_rng(seed + 9).standard_normal((TOKENS, c.D)).astype("float32"))
 
 
 def one_mlp(c, w, x):
@@ -97,7 +97,7 @@ def test_flops_are_those_of_the_places(factor):
     """With a capacity all places are multiplied; without, k experts for each token; the gradient costs twice."""
     c = toy(L=1, moe=MoE(E=4, k=2, F=9, shared=1))
     p, x = layer(c)
-    C = moe_batch_and_capacity.capacity(TOKENS, 4, 2, factor)
+    C = shares_and_thresholds.capacity(TOKENS, 4, 2, factor)
     roles = lambda slots=None: sum(  # noqa: E731
         n for role, n in flops(c, 1, TOKENS, slots=slots).by_role.items() if role in ("experts", "shared", "router")
     )

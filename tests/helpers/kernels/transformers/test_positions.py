@@ -7,7 +7,7 @@ import pytest
 
 from helpers.kernels import mesh as meshes
 from helpers.kernels.inference import kv_cache, paged_kv_cache, sharded_decode_step
-from helpers.kernels.training import context_parallel
+from helpers.kernels.training import transformer_over_mesh
 from helpers.kernels.transformers import decoder, decoder_layers
 from helpers.kernels.transformers.decoder_layers import rotate
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens
@@ -28,7 +28,7 @@ def by_hand(x, at, base=10_000.0):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_rotations_against_complex_numbers(dtype):
     """A float32 angle near 100,000 is 1/256 off at most, its frequency as much again; the result is rounded once."""
-    x = jnp.asarray(np.random.default_rng(0).standard_normal((40, 17)), dtype)
+    x = jax.device_put(np.random.default_rng(0).standard_normal((40, 17)).astype(dtype))
     at = np.concatenate([np.arange(10), 1000 + np.arange(20), FAR + np.arange(10)])
     got = jax.jit(rotate)(x[None], jnp.asarray(at))[0]
     assert got.dtype == dtype
@@ -42,7 +42,7 @@ def test_rotations_against_complex_numbers(dtype):
 @pytest.mark.sample(quick=1)
 def test_scores_depend_on_distances_only(apart):
     draw = np.random.default_rng(apart)
-    q, k = (jnp.asarray(draw.standard_normal((1, 1, 64)), jnp.bfloat16) for _ in "qk")
+    q, k = (jax.device_put(draw.standard_normal((1, 1, 64)).astype(jnp.bfloat16)) for _ in "qk")
     first = np.array([0, 1, 999, 1000, 1001, 30_000, FAR])
     score = lambda t: rotate(q, t + apart).astype(jnp.float32) @ rotate(k, t).astype(jnp.float32)[0].T  # noqa: E731
     scores = np.array(jax.jit(jax.vmap(score))(first[:, None]), float)[:, 0, 0, 0]
@@ -57,18 +57,18 @@ def off(got, want):
     return np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2))
 
 
-def lowered(tree):
-    return jax.tree.map(lambda a: a.astype(jnp.bfloat16), tree)
+def lowered(tree, dtype=jnp.bfloat16):
+    return jax.tree.map(lambda a: jax.device_put(np.asarray(a).astype(dtype)), tree)
 
 
 def raised(tree):
-    return jax.tree.map(lambda a: a.astype(jnp.float32), tree)
+    return lowered(tree, np.float32)
 
 
 def one_layer(c):
     """The first layer of each kind, in bfloat16, with its window."""
     return [
-        (jax.tree.map(lambda a: a[0], s), kind.window)
+        (jax.tree.map(lambda a: np.asarray(a)[0], s), kind.window)
         for (kind, _), s in zip(decoder.runs(c), lowered(random_params(c))["layers"])
     ]
 
@@ -78,7 +78,7 @@ def one_layer(c):
 def test_attention_of_every_family(c):
     """At 100,000 in bfloat16 it is as close to float32 near 0 as bfloat16 near 0 is."""
     attend = decoder_layers.latent_attention if c.mla else decoder_layers.attention
-    x = jnp.asarray(np.random.default_rng(1).standard_normal((B, T, c.D)), jnp.bfloat16)
+    x = jax.device_put(np.random.default_rng(1).standard_normal((B, T, c.D)).astype(jnp.bfloat16))
     for p, window in one_layer(c):
         run = jax.jit(lambda p, x, first, window=window: attend(p, x, first + jnp.arange(T), c, window)[0])
         exact, far = run(raised(p), raised(x), 0), run(raised(p), raised(x), FAR)
@@ -110,12 +110,12 @@ def test_what_a_cache_holds(name):
 def test_a_ring_of_devices():
     c = FAMILIES["llama"]
     ((p, _),) = one_layer(c)
-    x = jnp.asarray(np.random.default_rng(1).standard_normal((B, 8, c.D)), jnp.bfloat16)
+    x = jax.device_put(np.random.default_rng(1).standard_normal((B, 8, c.D)).astype(jnp.bfloat16))
     cut = jax.P(None, "X")
 
     def on_device(p, x):
         at = FAR + jax.lax.axis_index("X") * x.shape[1] + jnp.arange(x.shape[1])
-        return context_parallel.attention(p, x, at, c, None, "X")
+        return transformer_over_mesh.context_parallel_attention(p, x, at, c, None, "X")
 
     run = jax.shard_map(
         on_device, mesh=meshes.mesh((2,), ("X",)), in_specs=(jax.P(), cut), out_specs=cut, check_vma=False
@@ -129,7 +129,7 @@ def test_a_step_over_devices():
     """The queries and keys that every way to decode over a mesh turns."""
     c = FAMILIES["llama"]
     ((p, _),) = one_layer(c)
-    y, at = jnp.asarray(np.random.default_rng(2).standard_normal((2, c.D)), jnp.bfloat16), jnp.array([5, FAR])
+    y, at = jax.device_put(np.random.default_rng(2).standard_normal((2, c.D)).astype(jnp.bfloat16)), jnp.array([5, FAR])
     for name in ("W_Q", "W_K"):
         turned = jax.jit(lambda p, y, name=name: sharded_decode_step.turned(p, name, y, at))
         got, want = turned(p, y), turned(raised(p), raised(y))

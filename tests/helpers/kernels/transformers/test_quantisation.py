@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.kernels.inference import cross_layer_kv_sharing, kv_cache as slots
+from helpers.costs.transformers.parameters_and_flops import kv_cache
+from helpers.kernels.inference import kv_cache as slots
 from helpers.kernels.transformers import decoder, quantisation
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, tokens, toy
 
@@ -153,7 +153,7 @@ SHARED = toy(D=8, N=2, K=1, H=4, F=12, L=4)
 @pytest.mark.slow("compiles two decoders")
 def test_shared_layers_with_a_cache_are_those_without(group):
     params, text = random_params(SHARED), tokens(SHARED, B, T)
-    mine = cross_layer_kv_sharing.strip(params, SHARED, group)
+    mine = slots.strip(params, SHARED, group)
 
     def dense(x):
         """Layer by layer without a cache; the first of each group says what the others look at."""
@@ -166,9 +166,9 @@ def test_shared_layers_with_a_cache_are_those_without(group):
         return decoder.unembed(params, x, SHARED)
 
     def pieces(x):
-        cache, out = cross_layer_kv_sharing.empty(SHARED, B, T, group), []
+        cache, out = slots.empty_shared(SHARED, B, T, group), []
         for i, j in ((0, 5), (5, 8)):
-            said, cache = cross_layer_kv_sharing.extend(mine, cache, x[:, i:j], jnp.full(B, i), SHARED, group)
+            said, cache = slots.extend_shared(mine, cache, x[:, i:j], jnp.full(B, i), SHARED, group)
             out.append(said)
         return jnp.concatenate(out, 1)
 
@@ -182,9 +182,9 @@ def test_sharing_holds_less_and_reads_as_much():
     full = jax.eval_shape(lambda: random_params(SHARED))
     x, held, read, weights = jax.ShapeDtypeStruct((B, 1), jnp.int32), [], [], []
     for group in (1, 2, 4):
-        params = jax.eval_shape(lambda p, g=group: cross_layer_kv_sharing.strip(p, SHARED, g), full)
-        cache = jax.eval_shape(lambda g=group: cross_layer_kv_sharing.empty(SHARED, B, T, g))
-        step = lambda p, k, x, g=group: cross_layer_kv_sharing.extend(p, k, x, jnp.zeros(B, jnp.int32), SHARED, g)  # noqa: E731
+        params = jax.eval_shape(lambda p, g=group: slots.strip(p, SHARED, g), full)
+        cache = jax.eval_shape(lambda g=group: slots.empty_shared(SHARED, B, T, g))
+        step = lambda p, k, x, g=group: slots.extend_shared(p, k, x, jnp.zeros(B, jnp.int32), SHARED, g)  # noqa: E731
         held.append(decoder.cache_bytes(cache))
         read.append(trace.attended(step, params, cache, x).read)
         weights.append(decoder.cache_bytes(params["layers"][0]["W_K"]))
@@ -195,6 +195,6 @@ def test_sharing_holds_less_and_reads_as_much():
 
 def test_groups_that_do_not_fit():
     with pytest.raises(ValueError, match="groups of 3 do not fill 4 layers: take a divisor of 4"):
-        cross_layer_kv_sharing.empty(SHARED, 1, 4, 3)
+        slots.empty_shared(SHARED, 1, 4, 3)
     with pytest.raises(ValueError, match="of one kind, and without latent attention"):
-        cross_layer_kv_sharing.init(FAMILIES["gemma-2"], jax.random.key(0), 2)
+        slots.init_shared(FAMILIES["gemma-2"], jax.random.key(0), 2)

@@ -9,7 +9,7 @@ from helpers import trace
 from helpers.costs.transformers import training_memory_bytes as costs
 from helpers.costs.transformers.config import MoE
 from helpers.costs.transformers.parameters_and_flops import flops
-from helpers.kernels.transformers import decoder as kernels, rematerialisation
+from helpers.kernels.transformers import backward_pass as rematerialisation, decoder as kernels
 from tests.helpers.kernels.transformers.families import COUNTED, each, random_params, tokens, toy
 
 EACH = each(COUNTED)

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from helpers import plot, show
 from helpers.costs.attention import io_complexity, linear_attention, ring_attention
 from helpers.costs.attention.flops_and_bytes import Attention, flash, fused
-from helpers.kernels.attention import dense_attention, online_softmax, softmax, striped_attention
+from helpers.kernels.attention import dense_attention, ring_attention as ring_kernels, softmax
 from helpers.plot.attention import (
     blocks_on_cores,
     flash_and_memory,
@@ -42,9 +42,7 @@ def test_a_tree_of_parts_ends_at_the_whole_row():
     one = softmax_state.states(sum(parts, []))[-1]
     assert texts(plot.combine_tree(parts, ALT))[-1] == f"$m$ = {one[0]:g}\n$\\ell$ = {one[2]:.2f}"
     got = softmax_state.combined((3.0, 1.5), (4.0, 2.0))
-    want = online_softmax.together(
-        *(online_softmax.Running(jnp.array(m), jnp.array(n)) for m, n in ((3.0, 1.5), (4.0, 2.0)))
-    )
+    want = softmax.together(*(softmax.Running(jnp.array(m), jnp.array(n)) for m, n in ((3.0, 1.5), (4.0, 2.0))))
     assert np.allclose(got, [want.M, want.L])
 
 
@@ -85,7 +83,7 @@ def test_warps_say_what_they_read_and_exchange(split):
 
 
 def test_tokens_have_the_colour_of_their_device():
-    for cut, places in (("contiguous", None), ("striped", striped_attention.stripes)):
+    for cut, places in (("contiguous", None), ("striped", ring_kernels.stripes)):
         of = [many_chips.owner(t, 4, 3, cut) for t in range(12)]
         for d in range(4):
             want = range(3 * d, 3 * d + 3) if places is None else places(d, 4, 3).tolist()

@@ -3,7 +3,7 @@
 from matplotlib.colors import to_hex
 
 from helpers import plot
-from helpers.costs.inference.request_log import continuous_steps, static_steps
+from helpers.costs.inference.request_loads import continuous_steps, static_steps
 from helpers.costs.inference.speculative_decoding import acceptance, residual
 from helpers.costs.sharding.sharded_array import Mesh, parse
 from helpers.plot.inference.batches_in_time import FILLS

@@ -5,7 +5,7 @@ from matplotlib.colors import to_hex
 
 from helpers import plot
 from helpers.costs.inference.engine_simulation import interleaved
-from helpers.kernels.inference.page_allocator import Blocks
+from helpers.kernels.inference.paged_kv_cache import Blocks
 from helpers.plot.inference.serving_timelines import BLOCKS, SPANS
 from tests.helpers.plot.drawn import boxes, greys
 

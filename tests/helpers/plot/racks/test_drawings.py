@@ -6,11 +6,10 @@ from matplotlib.collections import LineCollection
 from helpers import plot
 from helpers.costs.racks.cluster import Cluster, hosts, racks, slices, wiring
 from helpers.costs.racks.cut import max_flow, sides
-from helpers.costs.racks.gpu_machine import gpu
 from helpers.costs.racks.tiered_collectives import hierarchical, swap_tiers
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.rooflines.gpu_machine import gpu, waves
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.rooflines.occupancy import waves
 from helpers.plot.racks.two_tiers import blocks, messages, sums
 from helpers.plot.racks.wiring import places, side_of
 
@@ -41,6 +40,7 @@ def test_every_link_is_drawn_and_no_two_nodes_share_a_place(name):
     assert len(at) == len(w.nodes) == len({(round(x, 3), round(y, 3)) for x, y in at.values()})
 
 
+@pytest.mark.slow("draws every link of a rack")
 def test_of_a_rack_the_links_of_one_gpu_can_be_drawn_alone():
     assert drawn(plot.wiring(racks("GB200", 1), "one GPU of a rack", switches=18, first=True)) == 18
 

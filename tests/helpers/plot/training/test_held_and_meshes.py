@@ -6,9 +6,9 @@ from matplotlib.patches import Rectangle
 
 from helpers import plot, show
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.closed_forms import zero_memory
 from helpers.costs.training.dp_fsdp_tp import algorithm
 from helpers.costs.training.layout import MASTER, Layout
-from helpers.costs.training.training_step import zero_memory
 from helpers.plot.training.held_and_sent import MINE, WAYS, arrays, mesh_of
 from helpers.plot.training.meshes_on_chips import INK, X, Y, cube_groups
 from helpers.plot.training.what_is_divided import CUTS

@@ -5,8 +5,8 @@ from matplotlib.patches import Rectangle
 
 from helpers import plot
 from helpers.costs.rooflines.chips import chip
+from helpers.costs.training.closed_forms import accumulation_bytes
 from helpers.costs.training.dp_fsdp_tp import cost, data_ratio
-from helpers.costs.training.gradient_accumulation import accumulation_bytes
 
 V5P, ALT = chip("v5p"), "a timeline of a training step, in words"
 L, N, D, F, M = 6, 64, 8192, 32768, 3

@@ -9,12 +9,11 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from helpers import plot
-from helpers.costs.transformers.attention_share import attention_intensity
 from helpers.costs.transformers.config import MLA, Config
-from helpers.costs.transformers.einsum import backward, einsum
-from helpers.costs.transformers.kv_cache import kv_cache
-from helpers.costs.transformers.parameters_and_flops import flops
+from helpers.costs.transformers.layer_products import backward, einsum
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache
 from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.shares_and_thresholds import attention_intensity
 from helpers.costs.transformers.training_memory_bytes import saved, train_flops
 from helpers.kernels.transformers import mixture_of_experts as moe
 from helpers.plot.transformers.experts import exchanged, queues

@@ -15,6 +15,7 @@ from helpers.costs.sharding.sharded_array import Mesh
 from helpers.kernels.mesh import mesh
 from helpers.trace.jaxpr import collectives
 from helpers.trace.stablehlo import collectives as stablehlo
+from helpers.trace.stablehlo.replica_groups import group_axes
 
 MESHES = {"4x2": {"X": 4, "Y": 2}, "2x2x2": {"X": 2, "Y": 2, "Z": 2}}
 
@@ -216,7 +217,9 @@ def test_the_largest_array_of_a_device():
     g = jax.shard_map(f, mesh=m, in_specs=P(None, "X"), out_specs=P("Y"), check_vma=False)
     e = export.export(jax.jit(g))(arr(16, 512))
     assert (
-        stablehlo.told_by(e, m).largest == collectives.largest_result(jax.make_jaxpr(g)(arr(16, 512))) == 16 * 512 * 2
+        stablehlo.device_program(e, m).largest
+        == collectives.device_program(jax.make_jaxpr(g)(arr(16, 512))).largest
+        == 16 * 512 * 2
     )
 
 
@@ -227,7 +230,7 @@ def test_one_reading_sees_what_a_branch_makes_that_sends_less():
     e = export.export(jax.jit(jax.shard_map(f, mesh=m, in_specs=P("X"), out_specs=P("X"), check_vma=False)))(
         arr(8, 512)
     )
-    told = stablehlo.told_by(e, m)
+    told = stablehlo.device_program(e, m)
     assert (told.sent, told.far) == (trace.sent_by(e, m), 3) and told.sent.kinds == {"Permute": 1}
     assert told.flops == 2 * 512 * 512  # of the branch that sends nothing
     assert told.largest == 512 * 512 * 2 and ((512, 512), "bf16") in told.made
@@ -240,4 +243,4 @@ def test_groups_written_as_device_numbers_name_their_axes(sizes):
         ids = np.arange(8).reshape(list(sizes.values()))
         at = [list(sizes).index(a) for a in axes]
         rows = np.moveaxis(ids, at, range(-len(at), 0)).reshape(-1, int(np.prod([sizes[a] for a in axes])))
-        assert stablehlo.group_axes(np.random.default_rng(0).permutation(rows), sizes) == (axes, True)
+        assert group_axes(np.random.default_rng(0).permutation(rows), sizes) == (axes, True)

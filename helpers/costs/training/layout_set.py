@@ -1,0 +1,201 @@
+"""The set of layouts of a training step: the rules that a layout keeps, and all meshes of a machine that keep them (chapter 4).
+
+Every way to write the chips of a machine as tp·cp·ep·fsdp·dp·pp, every zero, every number of microbatches, each layout under one
+name. `layout_search` ranks them; pages have the same set.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from math import prod
+from operator import and_
+
+from helpers.arguments import formula
+from helpers.costs.rooflines.hardware import Chip, Slice
+from helpers.costs.rooflines.machines import divisors
+from helpers.costs.transformers.config import Config
+from helpers.numeric import minimum, plain
+
+from .layout import AXES, NUMBERS, Layout, lies, shared
+
+ANY = Layout()
+BLOCK = 2048  # meshes at a time: a step's cost for Python is paid once for them
+
+
+SENTENCES = {
+    "chips": "{a} takes {a.chips} chips and {has} {room}: {mend}",
+    "rows": "{a} does not lie along {shape} chips in whole rows: let the axes ({axes}, in this order) end where the slice's do, "
+    "or divide what is left",
+    "pod": "{a.chips} chips are more than the {room} of a {chip} pod: let {pods} pods share the batch",
+    "tp": "tp={a.tp} does not divide N={c.N}, D={c.D} and F={width}: take a common divisor",
+    "heads": "tp={a.tp} does not divide K={c.K} KV heads, nor they it: take a divisor or a multiple",
+    "stages": "{a.stages} stages are more than L={c.L} layers: let {pp} be {c.L} or less",
+    "experts": "ep={a.ep} does not divide E={c.moe.E} experts: let it be {near_E}",
+    "no experts": "ep={a.ep}, and the model has no experts: leave it out",
+    "sequences": "{tokens:.9g} tokens are no whole number of sequences of T={T}: the next is {whole:.9g}",
+    "cp": "cp={a.cp} does not divide T={T} tokens of a sequence: let it be {near_T}",
+    "shards": "{sequences:g} sequences do not divide over {shards:g} shards x {a.microbatches} microbatches: give a multiple of "
+    "{parts:g}, the least is {least:.9g} tokens",
+    "interleaved": "an interleaved pipeline takes a multiple of pp={a.pp} microbatches, not {a.microbatches}",
+}
+"""What is said of each rule where it does not hold, of a layout a and a model c."""
+
+
+@formula
+def size_rules(c: Config, layout: Layout, more_stages: int = 0) -> dict:
+    """What a model's sizes ask of a layout: by rule a truth value, or an array of them.
+
+    more_stages  than layers: an end of the pipeline may have a table of the vocabulary and no layer
+    """
+    tp, least = layout.tp, minimum(layout.tp, c.K)
+    return {
+        "tp": (c.N % tp == 0) & (c.D % tp == 0) & (c.F % tp == 0) & ((c.moe or c).F % tp == 0),
+        "heads": (c.K % least == 0) & (tp % least == 0),
+        "stages": layout.stages <= c.L + more_stages,
+    } | ({"experts": c.moe.E % layout.ep == 0} if c.moe else {"no experts": layout.ep == 1})
+
+
+@formula(signed="T tokens")
+def rules(c: Config, layout: Layout, tokens, T, machine: Slice | Chip) -> dict:
+    """All that must hold for a layout on a slice; or on chips of a kind, as many as it takes."""
+    if isinstance(machine, Slice):
+        chip = machine.chip
+        room = {"chips": layout.chips == _room(layout, machine), "rows": lies(layout, machine)}
+    else:
+        chip, room = machine, {"pod": layout.chips <= prod(machine.pod)} if machine.axes else {}
+    return {
+        **room,
+        **size_rules(c, layout, 0 if isinstance(machine, Slice) else 2),
+        "sequences": tokens % T == 0,
+        "cp": T % layout.cp == 0,
+        "shards": tokens / T % (shared(layout, chip).shards * layout.microbatches) == 0,
+        "interleaved": (layout.microbatches % layout.pp == 0) | (layout.schedule != "interleaved"),
+    }
+
+
+@formula(signed="T tokens")
+def check(c: Config, layout: Layout, tokens, T, machine: Slice | Chip) -> None:
+    """ValueError, in one sentence, for the first rule that a layout of plain numbers breaks; arrays are let pass."""
+    if plain(tokens, T) and min(tokens, T) < 1:
+        raise ValueError(f"tokens and T are 1 or more, got tokens={tokens} and T={T}")
+    if plain(tokens, T, *(getattr(layout, name) for name in NUMBERS)):
+        broken = next((name for name, holds in rules(c, layout, tokens, T, machine).items() if not holds), None)
+        if broken:
+            raise ValueError(SENTENCES[broken].format(**_words(c, layout, tokens, T, machine)))
+
+
+def _room(layout: Layout, s: Slice):
+    """Chips that axes have to take: of a slice, or of all domains."""
+    return s.chips if s.chip.axes else s.chips * layout.pods
+
+
+def _words(c: Config, a: Layout, tokens, T, machine: Slice | Chip) -> dict:
+    """What `SENTENCES` quote."""
+    known = isinstance(machine, Slice)
+    chip, room = (machine.chip, _room(a, machine)) if known else (machine, prod(machine.pod))
+    mend = "make their product equal"
+    if room % a.chips == 0:
+        mend = f"multiply an axis by {room // a.chips}"
+    elif a.chips % room == 0:
+        mend = f"divide an axis by {a.chips // room}"
+    shards, parts = shared(a, chip).shards, shared(a, chip).shards * a.microbatches
+    sizes = {"width": (c.moe or c).F, "near_E": _near(a.ep, c.moe.E) if c.moe else "", "near_T": _near(a.cp, int(T))}
+    batch = {"tokens": tokens, "T": T, "sequences": tokens / T, "whole": -(-tokens // T) * T, "least": parts * T}
+    has, shape = "the slice has" if chip.axes else "the domains have", machine.shape if known else ()
+    return (
+        sizes
+        | batch
+        | {
+            "a": a,
+            "c": c,
+            "chip": chip.name,
+            "has": has,
+            "room": room,
+            "mend": mend,
+            "pods": -(-a.chips // room),
+            "shape": "x".join(map(str, shape)),
+            "axes": ", ".join(AXES),
+            "pp": "pp·v" if a.v > 1 else "pp",
+            "shards": shards,
+            "parts": parts,
+        }
+    )
+
+
+def _near(n: int, size: int) -> str:
+    """The divisors of a size that are nearest to n, from below and above."""
+    fit = divisors(size)
+    near = {max(d for d in fit if d <= n), min((d for d in fit if d >= n), default=size)}
+    return " or ".join(map(str, sorted(near)))
+
+
+@formula
+def factors(n: int, k: int) -> Iterator[tuple[int, ...]]:
+    """Every way to write n as a product of k whole numbers, in order.
+
+    >>> list(factors(4, 2)), sum(1 for _ in factors(4096, 6))
+    ([(1, 4), (2, 2), (4, 1)], 6188)
+    """
+    if k == 1:
+        yield (n,)
+        return
+    for d in divisors(n):
+        yield from ((d, *others) for others in factors(n // d, k - 1))
+
+
+@formula
+def meshes(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY):
+    """One array for each axis, of all the meshes that keep the rules with one microbatch or more.
+
+    template  has the pods and the schedule
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> {a: len(x) for a, x in meshes(model("llama-2-13b"), 2**20, 4096, Slice(chip("v5p"), (4, 4, 4))).items()}
+    {'tp': 194, 'cp': 194, 'ep': 194, 'fsdp': 194, 'dp': 194, 'pp': 194}
+    """
+    import numpy as np
+
+    rows = np.array(list(factors(_room(template, s), len(AXES))))
+    rows = rows[rows[:, AXES.index("pp")] <= c.L]
+    for axis, size in (("tp", c.N), ("cp", T), ("ep", c.moe.E if c.moe else 1)):
+        rows = rows[size % rows[:, AXES.index(axis)] == 0]  # most go here, and fast
+    # One microbatch is no multiple of pp.
+    schedule = "1F1B" if template.schedule == "interleaved" else template.schedule
+    layouts = Layout(**dict(zip(AXES, rows.T)), pods=template.pods, schedule=schedule)
+    return dict(zip(AXES, rows[reduce(and_, rules(c, layouts, tokens, T, s).values())].T))
+
+
+@formula
+def grids(c: Config, tokens: int, T: int, s: Slice, template: Layout = ANY):
+    """Layouts of arrays that broadcast: meshes down, then zero, then microbatches; together they are all layouts.
+
+    A number of microbatches that does not divide a mesh's sequences is among them; `rules` tells.
+
+    template  whatever they have besides: pods, schedule, types of products and of what is stored
+    """
+    import numpy as np
+
+    sizes = meshes(c, tokens, T, s, template)
+    zero, microbatches = np.arange(4)[None, :, None], np.array(divisors(tokens // T))[None, None, :].astype(float)
+    for begin in range(0, len(sizes["tp"]), BLOCK):
+        block = {axis: n[begin : begin + BLOCK, None, None].astype(float) for axis, n in sizes.items()}
+        yield replace(template, **block, zero=zero, microbatches=microbatches)
+
+
+@formula
+def keeps(c: Config, layout: Layout, tokens, T, s: Slice):
+    """Whether a layout is in the set: it keeps all rules, and has no simpler name.
+
+    Where nobody has the same weights, zero shares nothing; and with zero=3, chips along dp share weights as those along fsdp do.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> case = 2**20, 4096, Slice(chip("H100"), (8,))
+    >>> layouts = Layout(dp=8, zero=2), Layout(dp=8, zero=3), Layout(fsdp=8), Layout(fsdp=8, zero=3), Layout(fsdp=4, cp=2, zero=3)
+    >>> [keeps(model("llama-3-8b"), layout, *case) for layout in layouts]
+    [True, False, True, False, True]
+    """
+    copies, zero = layout.dp * layout.cp * layout.ep > 1, layout.zero
+    simplest = (zero == 0) | (copies & ((zero < 3) | (layout.dp == 1)))
+    return reduce(and_, rules(c, layout, tokens, T, s).values(), simplest)

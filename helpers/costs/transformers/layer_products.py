@@ -1,0 +1,344 @@
+"""Products: of two arrays of any dimensions, and those of a decoder's layer, a mixer and a feed-forward (chapter 3).
+
+Training steps, prefills and decode steps multiply by the same matrices: `step_operations` and `serving_operations` say how many
+rows a device has, and how tp and ep cut the matrices. Parameters, FLOPs and bytes of a whole model are passes over
+`model_matrices`. B sequences of T tokens, each of which sees S keys; other symbols as in `config`.
+
+Source of `einsum`: Austin et al. 2025, Section 4, "Counting dots".
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from string import ascii_letters
+
+from helpers.arguments import formula
+from helpers.costs.sharding.sharded_array import Mesh, parse
+from helpers.numeric import maximum, minimum, plain
+
+from .config import Config, LayerKind
+
+USUAL = LayerKind()
+READS = {"o": "heads", "kv_up": "keys", "q_up": "queries", "index_q": "queries"}
+"""The rows that a matrix of attention reads; the others read the layer's input."""
+HEADS = "q", "q_up", "kv_up", "output_gate"  # matrices with a part for each head, whose columns tp cuts
+QKV = "q", "k", "v"
+
+
+@formula
+@dataclass(frozen=True)
+class Product:
+    """`groups` products of [m, k] by [k, n] with weights, on one device; together they are one kernel.
+
+    read  some gradient reads the result, so that it is done again where it was not kept
+    """
+
+    role: str
+    m: float
+    n: float
+    k: float
+    groups: float = 1
+    read: bool = True
+
+    @cached_property
+    def flops(self):
+        """FLOPs forward."""
+        # Rows of all groups first: those of one expert may be a fraction, and sums of what it rounds differ between Pythons.
+        return 2 * (self.m * self.groups) * self.n * self.k
+
+    @cached_property
+    def weights(self):
+        """Numbers in the matrices."""
+        return self.n * self.k * self.groups
+
+    @cached_property
+    def backward(self) -> tuple["Product", "Product"]:
+        """The gradient of the rows, and that of the weights."""
+        return (
+            Product(self.role, self.m, self.k, self.n, self.groups),
+            Product(self.role, self.k, self.n, self.m, self.groups),
+        )
+
+
+@formula
+def attention_matrices(c: Config, kind: LayerKind = USUAL) -> dict[str, tuple]:
+    """Shapes of the matrices of attention in a layer of that kind.
+
+    >>> from .public_models import model
+    >>> attention_matrices(model("llama-3-8b"))
+    {'q': (4096, 4096), 'k': (4096, 1024), 'v': (4096, 1024), 'o': (4096, 4096)}
+    >>> attention_matrices(model("deepseek-v3"))["kv_up"]
+    (512, 32768)
+    """
+    D, N, m = c.D, c.N, c.mla
+    if kind.linear:
+        return c.linear.matrices(D)
+    if m is None:
+        own = {} if kind.shares else {"k": (D, c.K * c.H), "v": (D, c.K * c.H)}
+        gate = {"output_gate": (D, N * c.H)} if c.output_gate else {}
+        return {"q": (D, N * c.H), **gate, **own, "o": (N * c.H, D)}
+    q = {"q": (D, N * c.qk)} if m.q_rank is None else {"q_down": (D, m.q_rank), "q_up": (m.q_rank, N * c.qk)}
+    index = c.indexer.matrices(D, m.q_rank) if c.indexer else {}
+    return q | {
+        "kv_down": (D, m.kv_rank + m.rope),
+        "kv_up": (m.kv_rank, N * (m.nope + m.v)),
+        "o": (N * m.v, D),
+        **index,
+    }
+
+
+@formula
+def mixer_products(
+    c: Config, kind: LayerKind, rows, tp, heads, again=0.0, fused: Sequence[str] | None = None
+) -> list[Product]:
+    """Products with the matrices of attention or linear attention; matrices that are one in memory are one product.
+
+    tp     chips that share heads; KV heads beyond K are copied, and so are latent attention's narrow matrices
+    heads  queries' heads of one device
+    again  tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
+    fused  matrices that are one; left out: all that read the same rows, as engines have it
+
+    >>> from .public_models import model
+    >>> [(p.n, p.k) for p in mixer_products(model("llama-3-8b"), LayerKind(), 1.0, 16, 2)]
+    [(512.0, 4096), (4096, 256.0)]
+    """
+    shapes: dict = {}
+    for name, (k, n) in attention_matrices(c, kind).items():
+        if kind.linear:
+            k, n = (k / tp, n) if name == "o" else (k, n / tp)
+        elif name in ("k", "v"):
+            n = maximum(c.K / tp, 1) * c.H
+        elif name == "o":
+            k = heads * (k / c.N)
+        elif name in HEADS:
+            n = heads * (n / c.N)
+        reads = READS.get(name, "input")
+        key = reads if fused is None or name in fused else name
+        shapes[key] = reads, k, shapes.get(key, (reads, k, 0))[2] + n
+    return [Product("projections", rows + again if reads == "keys" else rows, n, k) for reads, k, n in shapes.values()]
+
+
+@formula
+@dataclass(frozen=True)
+class Routed:
+    """What one device multiplies of a layer's experts: rows of the router, rows of each expert, experts that it has, and their F."""
+
+    routed: float
+    each: float
+    experts: float
+    width: float
+
+
+@formula
+def feed_forward_products(c: Config, rows, tp, routed: Routed | None = None) -> list[Product]:
+    """Products of an MLP whose width tp shares; or, if tokens are routed, of router, experts, and shared experts.
+
+    >>> from .public_models import model
+    >>> [(p.n, p.k) for p in feed_forward_products(model("llama-3-8b"), 1.0, 8)]
+    [(3584.0, 4096), (4096, 1792.0)]
+    """
+    gated = c.matrices - 1
+
+    def pair(role, m, width, groups=1):
+        return [Product(role, m, gated * width, c.D, groups), Product(role, m, c.D, width, groups)]
+
+    if routed is None:
+        return pair("mlp", rows, c.F / tp)
+    router = Product("router", routed.routed, c.moe.E + c.moe.shared_gate, c.D)
+    shared = pair("shared", rows, c.moe.shared * c.moe.F / tp) if c.moe.shared else []
+    return [router, *pair("experts", routed.each, routed.width, routed.experts), *shared]
+
+
+@formula
+@dataclass(frozen=True)
+class Matrices:
+    """Weight matrices of one shape: `copies` in each of so many layers, of which `used` multiply a row of k numbers.
+
+    reads  whose rows: those of all new "tokens", of "keys", the ones before them as well, or of the "last" tokens, which are unembedded
+    """
+
+    role: str
+    k: float
+    n: float
+    layers: float
+    copies: float = 1
+    used: float = 1
+    reads: str = "tokens"
+
+    @cached_property
+    def weights(self):
+        """Numbers in all of them."""
+        return self.layers * self.copies * (self.k * self.n)
+
+    @cached_property
+    def met(self):
+        """Those that a token is multiplied with."""
+        return self.layers * self.used * (self.k * self.n)
+
+
+@formula
+def model_matrices(c: Config, absorbed: bool = False) -> list[Matrices]:
+    """All matrices of a model that multiply rows of tokens, by role; those of one role and shape are one entry.
+
+    absorbed  latent attention's `kv_up` as its two halves: one makes queries latent, the other takes results out of the latent space
+
+    >>> from .public_models import model
+    >>> sum(x.weights for x in model_matrices(model("llama-3-8b"))), [x.used for x in model_matrices(model("mixtral-8x7b"))][5:]
+    (7504658432, [6, 0, 1, 1])
+    """
+    out = []
+    for kind, layers in c.mixers:
+        for name, (k, n) in attention_matrices(c, kind).items():
+            if name == "kv_up" and absorbed:
+                halves = (c.mla.nope, c.mla.kv_rank), (c.mla.kv_rank, c.mla.v)
+                out += [Matrices("projections", *half, layers, c.N, c.N) for half in halves]
+            else:
+                out.append(Matrices("projections", k, n, layers, reads="keys" if name == "kv_up" else "tokens"))
+    moe, each, mixed = c.moe, c.matrices, sum(n for kind, n in c.groups if kind.moe)
+    out.append(Matrices("mlp", c.D, c.F, c.L - mixed, each, each))
+    if moe:
+        out += [
+            Matrices("experts", c.D, moe.F, mixed, each * moe.E, each * moe.k),
+            Matrices("shared", c.D, moe.F, mixed, each * moe.shared, each * moe.shared),
+            Matrices("router", c.D, moe.E + moe.shared_gate, mixed),
+        ]
+    return [*out, Matrices("unembedding", c.D, c.V, 1, reads="last")]
+
+
+@formula
+@dataclass(frozen=True)
+class Widths:
+    """What attention computes with for a token, in numbers.
+
+    query, result  of one head
+    cached         keys and values of all KV heads, or the latent vector that all heads read
+    short          vectors that latent attention's down-projections make, its latent vector among them
+    """
+
+    query: float
+    result: float
+    cached: float
+    short: float = 0
+
+
+@formula
+def attention_widths(c: Config, absorbed: bool = False) -> Widths:
+    """Those of attention with heads of its own; of latent attention out of the latent space, or absorbed, in it.
+
+    >>> from .public_models import model
+    >>> v3 = model("deepseek-v3")
+    >>> attention_widths(model("llama-3-8b")).cached, attention_widths(v3).query, attention_widths(v3, absorbed=True)
+    (2048, 192, Widths(query=576, result=512, cached=576, short=2112))
+    """
+    m = c.mla
+    if m is None:
+        return Widths(c.H, c.H, 2 * c.K * c.H)
+    latent = m.kv_rank + m.rope
+    query, result, cached = (latent, m.kv_rank, latent) if absorbed else (c.qk, m.v, c.N * (c.qk + m.v))
+    return Widths(query, result, cached, latent + (m.q_rank or 0))
+
+
+@formula
+def keys_read(c: Config, B, T, S, absorbed):
+    """Numbers of keys and values, or of latent vectors, that all layers read."""
+    x = c.indexer
+    reach = lambda window: S if window is None else minimum(S, window + T - 1)  # noqa: E731
+    seen = sum(n * reach(kind.window) for kind, n in c.groups if not kind.linear)
+    if x:
+        seen = c.L * minimum(S, T * x.top)
+    return B * seen * attention_widths(c, absorbed).cached + (B * c.L * S * x.width if x else 0)
+
+
+@formula
+@dataclass(frozen=True)
+class Einsum:
+    """A product of two arrays, with its letters sorted by what happens to them.
+
+    batch       in both arrays and in the result
+    contracted  in both arrays, summed over
+    free        in one array and in the result
+    """
+
+    batch: str
+    contracted: str
+    free: str
+    flops: float
+
+
+@formula
+def einsum(spec: str, *shapes: Sequence[int]) -> Einsum:
+    """FLOPs of `jnp.einsum(spec, A, B)`: twice the product of all sizes, each letter once.
+
+    >>> einsum("np,pm->nm", (3, 5), (5, 7)).flops
+    210
+    >>> e = einsum("bij,bjk->bik", (4, 64, 32), (4, 32, 16))
+    >>> e.batch, e.contracted, e.free, e.flops == 2 * 4 * 64 * 32 * 16
+    ('b', 'j', 'ik', True)
+    >>> einsum("ijkl,ijmno->klmno", (2, 3, 4, 5), (2, 3, 6, 7, 8)).flops == 2 * 2 * 3 * 4 * 5 * 6 * 7 * 8
+    True
+    """
+    operands, _, out = spec.replace(" ", "").partition("->")
+    names = operands.split(",")
+    if "->" not in spec or len(names) != 2 or len(shapes) != 2:
+        raise ValueError(
+            f"an einsum of two arrays reads 'ij,jk->ik' and takes two shapes, got {spec!r} and {len(shapes)}"
+        )
+    size = {}
+    for letters, shape in zip(names, shapes):
+        if len(letters) != len(shape) or len(set(letters)) != len(letters) or letters.strip(ascii_letters):
+            raise ValueError(f"{letters!r} names each dimension of {tuple(shape)} by a letter of its own")
+        for letter, n in zip(letters, shape):
+            if letter in size and plain(n, size[letter]) and size[letter] != n:
+                raise ValueError(f"{letter!r} is {size[letter]} in one array and {n} in the other")
+            size[letter] = n
+    a, b = map(set, names)
+    alone = (a ^ b) - set(out)
+    if alone or not set(out) <= a | b or len(set(out)) != len(out):
+        raise ValueError(
+            f"in {spec!r} a letter of the result stands in an array, and a letter of one array only stands in the result"
+        )
+    sort = lambda letters: "".join(sorted(letters))  # noqa: E731
+    return Einsum(sort(a & b & set(out)), sort((a & b) - set(out)), sort(a ^ b), 2 * prod(size.values()))
+
+
+@formula
+def backward(spec: str) -> tuple[str, str]:
+    """The two products that give the gradients of Y = einsum(spec, A, B): dA from (dY, B), and dB from (A, dY).
+
+    Each has the letters of the first, so as many FLOPs: a training step does three times the forward pass.
+
+    >>> backward("np,pm->nm")           # dA = dY · Bᵀ, dB = Aᵀ · dY
+    ('nm,pm->np', 'np,nm->pm')
+    """
+    operands, _, out = spec.replace(" ", "").partition("->")
+    if operands.count(",") != 1:
+        raise ValueError(f"an einsum of two arrays reads 'ij,jk->ik', got {spec!r}")
+    a, b = operands.split(",")
+    return f"{out},{b}->{a}", f"{a},{out}->{b}"
+
+
+@formula
+def sharded_flops(A: str, B: str, sizes: Mapping[str, int], mesh: Mesh) -> tuple[float, float]:
+    """FLOPs of A[I_X, J_Y] · B[J_Y, K] over the whole mesh, and on each device.
+
+    A mesh axis that cuts none of the letters makes every device along it do the same work again.
+
+    >>> mesh = Mesh({"X": 4, "Y": 8, "Z": 4})
+    >>> total, each = sharded_flops("A[B_X, D_Y]", "W[D_Y, F]", dict(B=64, D=64, F=64), mesh)
+    >>> total == 2 * 64**3 * 4, each == 2 * 64**3 / (4 * 8)
+    (True, True)
+    """
+    a, b = parse(A), parse(B)
+    cut = dict(zip(a.dims, a.axes))
+    for letter, axes in zip(b.dims, b.axes):
+        if cut.setdefault(letter, axes) != axes:
+            one, other = "".join(cut[letter]) or "nothing", "".join(axes) or "nothing"
+            raise ValueError(f"{letter} is cut over {one} in {A} and over {other} in {B}: cut it alike")
+    used = [axis for axes in cut.values() for axis in axes]
+    if len(set(used)) != len(used):
+        raise ValueError(f"{A} times {B} uses one mesh axis for two letters: each device would lack most of its pairs")
+    if missing := [letter for letter in cut if letter not in sizes]:
+        raise ValueError(f"give the size of {missing[0]}: {A} times {B} has {', '.join(cut)}")
+    each = 2 * prod(sizes[letter] for letter in cut) / mesh.size(used)
+    return each * mesh.devices, each

@@ -1,0 +1,257 @@
+"""Layouts of a decode step of one layer: TENSOR, FSDP, DATA; HEADS; SEQUENCE; LATENT, LATENT_BATCH, LATENT_SEQUENCE (chapter 5).
+
+Decode reads all weights for few tokens. Tensor parallelism leaves weights where they are and sends B·D numbers twice in a
+layer; FSDP sends the weights; data parallelism sends nothing, and every device reads all weights.
+
+Source: Austin et al. 2025, Section 7.
+"""
+
+from functools import reduce
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
+from helpers.kernels.attention.softmax import Running, chunk, result, together
+from helpers.kernels.attention.tree_attention import packed, seen_of, unpacked
+from helpers.kernels.sharding.collectives import block
+from helpers.kernels.transformers.decoder_layers import mlp, normalise, product, rotate, weigh
+
+from .sharded_decode_step import MIX_Y, MIX_YZ, Way, entries, look, put, turned
+
+
+def attend_tensor(p, cache, y, positions, c: Config):
+    """Each device has some of the heads, with their cache: one AllReduce."""
+    q = turned(p, "W_Q", y, positions)  # Q[B, N_Y, H]
+    cache = put(cache, entries(p, y, positions), positions)  # K[B, S, K_Y, H], V[B, S, K_Y, H]
+    O = look(q, cache, positions)  # O[B, N_Y, H]
+    y = product(p, "W_O", "bnh,nhd->bd", O)  # y[B, D] {U_Y}
+    return lax.psum(y, "Y"), cache  # y[B, D]
+
+
+def attend_data(p, cache, y, positions, c: Config):
+    """Each device has some of the sequences, and all heads."""
+    positions = lax.dynamic_slice_in_dim(positions, lax.axis_index("X") * len(y), len(y))  # positions[B_X]
+    cache = put(cache, entries(p, y, positions), positions)  # K[B_X, S, K, H], V[B_X, S, K, H]
+    O = look(turned(p, "W_Q", y, positions), cache, positions)  # O[B_X, N, H]
+    return product(p, "W_O", "bnh,nhd->bd", O), cache  # y[B_X, D]
+
+
+def mix_data(p, y, c: Config):
+    return mlp(p, y, c, rows="b")  # y[B_X, D]
+
+
+def attend_fsdp(p, cache, y, positions, c: Config):
+    """The same with a part of D of every matrix on each device: weights are sent, for one token of each sequence."""
+    whole = dict(
+        W_Q=_whole(p["W_Q"], 0),  # [D, N, H]
+        W_K=_whole(p["W_K"], 0),  # [D, K, H]
+        W_V=_whole(p["W_V"], 0),  # [D, K, H]
+        W_O=_whole(p["W_O"], 2),  # [N, H, D]
+    )
+    return attend_data(whole, cache, y, positions, c)
+
+
+def mix_fsdp(p, y, c: Config):
+    into = {n: _whole(p[n], 0) for n in ("W_in", "W_gate") if n in p}  # [D, F] each
+    return mix_data(into | {"W_out": _whole(p["W_out"], 1)}, y, c)  # [F, D]
+
+
+def _whole(w, axis: int):
+    return lax.all_gather(w, "X", axis=axis, tiled=True)
+
+
+OVER_Y = (
+    "W_Q[D, N_Y, H]", "W_K[D, K_Y, H]", "W_V[D, K_Y, H]", "W_O[N_Y, H, D]",
+    "W_in[D, F_Y]", "W_gate[D, F_Y]", "W_out[F_Y, D]",
+)  # fmt: skip
+OVER_X = (
+    "W_Q[D_X, N, H]", "W_K[D_X, K, H]", "W_V[D_X, K, H]", "W_O[N, H, D_X]",
+    "W_in[D_X, F]", "W_gate[D_X, F]", "W_out[F, D_X]",
+)  # fmt: skip
+WHOLE = tuple(how.replace("_X", "") for how in OVER_X)
+
+TENSOR = Way("TP", "x[B, D]", OVER_Y, "K[B, S, K_Y, H]", attend_tensor, MIX_Y)
+FSDP = Way("FSDP", "x[B_X, D]", OVER_X, "K[B_X, S, K, H]", attend_fsdp, mix_fsdp)
+DATA = Way("DP", "x[B_X, D]", WHOLE, "K[B_X, S, K, H]", attend_data, mix_data)
+
+
+# A cache cut over KV heads and over sequences, K[B_Z, S, K_Y, H]: two AllToAlls of small arrays, and nobody holds a copy.
+#
+# Weights are cut over all of Y and Z, N_YZ. KV heads are too few for that; the cache's other uncut dimension that needs no sum is
+# the batch. So queries move from "some heads of all sequences" to "more heads of some sequences", and their results back.
+#
+# The way back, O[B_Z, N_Y, H] -> O[B, N_YZ, H], is an AllToAll that moves Z from the sequences to the heads. To move Z to the M
+# heads of a group instead, and reshape, is right only where a device has one KV head: with more, M_Z picks other heads than the
+# device's rows of W_O.
+#
+# Source: Austin et al. 2025, Section 7 (its list of steps, with the shardings of steps 2, 7 and 8 and the condition of step 10
+# put right); Pope et al., "Efficiently Scaling Transformer Inference" (2022).
+
+
+def attend_by_heads(p, cache, X, positions, c: Config):
+    """The twelve steps; what is sent is in 4, 10 and 12."""
+    z, Z = lax.axis_index("Z"), lax.axis_size("Z")
+    rows, at_rows = (
+        block(X, z, Z, 0),
+        block(positions, z, Z, 0),
+    )  # 1. X[B_Z, D]: its rows of X[B, D], which is whole here
+    cache = put(cache, entries(p, rows, at_rows), at_rows)  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
+    Q = turned(p, "W_Q", X, positions)  # 3. Q[B, N_YZ, H]
+    Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # 4. Q[B_Z, N_Y, H]
+    O = look(Q, cache, at_rows)  # 5 to 9. scores, softmax and O[B_Z, K_Y, M, H], which is O[B_Z, N_Y, H]
+    O = lax.all_to_all(O, "Z", split_axis=1, concat_axis=0, tiled=True)  # 10. O[B, N_YZ, H]
+    X = product(p, "W_O", "bnh,nhd->bd", O)  # 11. X[B, D] {U_YZ}
+    return lax.psum(X, ("Y", "Z")), cache  # 12. X[B, D]
+
+
+WEIGHTS = (
+    "W_Q[D, N_YZ, H]", "W_K[D, K_Y, H]", "W_V[D, K_Y, H]", "W_O[N_YZ, H, D]",
+    "W_in[D, F_YZ]", "W_gate[D, F_YZ]", "W_out[F_YZ, D]",
+)  # fmt: skip
+"""W_K and W_V are small: cut over Y only, and the same along Z."""
+
+HEADS = Way("heads and sequences", "x[B, D]", WEIGHTS, "K[B_Z, S, K_Y, H]", attend_by_heads, MIX_YZ)
+
+
+# A cache cut over its S places, K[B, S_Z, K_Y, H]: for few and long sequences.
+#
+# Each device looks at the keys that it has and keeps, for each query, the largest score m, the sum l of e^(score - m) and the sum o
+# of e^(score - m)·v. The devices' (m, l, o) together give what one device with all keys would have found (`attention.softmax`).
+# They are H + 2 numbers for each head, however long the sequences are.
+#
+# Source: Austin et al. 2025, Section 7; Dao et al., "Flash-Decoding for long-context inference" (2023).
+
+
+def attend_by_sequence(p, cache, X, positions, c: Config):
+    """Attention with every query on every device along Z, each looking at its part of the places."""
+    start = lax.axis_index("Z") * cache["k"].shape[1]  # the place in its sequence of the first key here
+    cache = put(cache, entries(p, X, positions), positions - start)  # K[B, S_Z, K_Y, H]: only one of Z has that place
+
+    Q = turned(p, "W_Q", X, positions)  # Q[B, N_YZ, H]
+    Q = lax.all_gather(Q, "Z", axis=1, tiled=True)  # Q[B, N_Y, H]
+    there = jnp.arange(cache["k"].shape[1]) <= (positions - start)[:, None]  # [B, S_Z]: what lies behind is nobody's
+    seen = seen_of(Q, cache["k"], cache["v"], there)
+    O = exchanged(jax.tree.map(lambda a: a.reshape(*Q.shape[:2], *a.shape[3:]), seen))  # O[B, N_YZ, H]
+    y = product(p, "W_O", "bnh,nhd->bd", O.astype(X.dtype))  # [B, D] {U_YZ}
+    return lax.psum(y, ("Y", "Z")), cache  # [B, D]
+
+
+def exchanged(r: Running):
+    """One AllToAll: each device gets everybody's (m, l, o) of its own heads, and puts them together."""
+    row = lax.all_to_all(packed(r)[None], "Z", split_axis=2, concat_axis=0, tiled=True)  # [Z, B, N_YZ, H + 2]
+    return result(reduce(together, map(unpacked, row)))  # O[B, N_YZ, H]
+
+
+SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", attend_by_sequence, MIX_YZ)
+
+
+# Latent attention (MLA), absorbed: heads are cut, and one latent vector serves them all.
+#
+# The cache has a latent vector c[B, S, R] and a rotated key of P numbers for each token, and no heads by which it could be cut:
+#
+#     LATENT           heads over Y, and the whole cache on each of Y
+#     LATENT_BATCH     heads over Y and Z, the cache's sequences over Z: c[B_Z, S, R], two AllToAlls
+#     LATENT_SEQUENCE  heads over Y and Z, the cache's places over Z: c[B, S_Z, R], partial softmaxes put together
+#
+# Each device makes keys of no token. It brings the queries of its heads into the latent space, q · (c W_UK) = (q W_UK^T) · c, and
+# takes what attention gives out of it: (shares c) W_UV = shares (c W_UV). W_UK and W_UV are cut by heads like W_UQ and W_O.
+# The down-projections are cut by their columns; a norm needs all of a short vector, so one AllGather brings all three.
+#
+# Source: DeepSeek-AI, "DeepSeek-V2" (2024), Section 2.1; Pope et al., "Efficiently Scaling Transformer Inference" (2022) for cuts.
+
+
+def absorbed(p: dict, X, positions, c: Config, axes):
+    """Queries of the heads here in the latent space, Q[B, N_YZ, R + P], and what the cache gets of each token, latent[B, R], rope[B, P]."""
+    turn = lambda a: rotate(a[None], positions)[0]  # noqa: E731
+    q, latent, rope = short_vectors(p, X, turn, c, axes)
+    nope = jnp.einsum("bnh,rnh->bnr", q[..., : c.mla.nope], p["W_UK"])  # [B, N_YZ, R]
+    return jnp.concatenate([nope, q[..., c.mla.nope :]], -1), dict(latent=latent, rope=rope)
+
+
+def short_vectors(p: dict, x, turn, c: Config, axes):
+    """Of tokens x[..., D]: queries of the heads here q[..., N_YZ, H], and whole latent[..., R] and rope[..., P].
+
+    turn  rotates by the tokens' positions
+    """
+    names = [name for name in ("W_DQ", "W_DKV", "W_KR") if name in p]
+    *short, latent, rope = _columns([product(p, name, "...d,dr->...r", x) for name in names], axes)
+    if short:
+        short = normalise(short[0], p.get("norm of W_DQ"), c)  # [..., Q]
+        q = product(p, "W_UQ", "...r,rnh->...nh", short)  # [..., N_YZ, H]
+    else:
+        q = product(p, "W_Q", "...d,dnh->...nh", x)  # [..., N_YZ, H]
+    q = jnp.concatenate([q[..., : c.mla.nope], turn(q[..., c.mla.nope :])], -1)
+    return q, normalise(latent, p.get("norm of W_DKV"), c), turn(rope)
+
+
+def _columns(parts: list, axes):
+    """Arrays that are cut by columns, all of them by one AllGather: [..., r_YZ] each -> [..., r] each."""
+    packed = jnp.concatenate(parts, -1)
+    n, rows = lax.axis_size(axes), packed.shape[:-1]
+    packed = lax.all_gather(packed, axes, axis=packed.ndim - 1, tiled=True).reshape(
+        *rows, n, -1
+    )  # each device's columns
+    ends = [sum(a.shape[-1] for a in parts[: i + 1]) for i in range(len(parts) - 1)]
+    return [a.reshape(*rows, -1) for a in jnp.split(packed, ends, axis=-1)]
+
+
+def out_of_latent(p: dict, O, axes):
+    """O[B, N_YZ, R] -> y[B, D]: values of the heads here, W_O, and the sum over all heads."""
+    values = jnp.einsum("bnr,rnh->bnh", O.astype(p["W_UV"].dtype), p["W_UV"])  # [B, N_YZ, V]
+    return lax.psum(product(p, "W_O", "bnh,nhd->bd", values), axes)  # y[B, D] {U_YZ} -> [B, D]
+
+
+def look_latent(Q, cache: dict, positions, c: Config):
+    """Softmax-weighted latent vectors: Q[B, N, R + P] at the places up to positions[B] -> O[B, N, R]."""
+    seen = jnp.arange(cache["latent"].shape[1]) <= positions[:, None]  # [B, S]
+    latent, rope = (operands.blank(cache[name], seen) for name in ("latent", "rope"))
+    keys = jnp.concatenate([latent, rope], -1)  # [B, S, R + P]
+    scores = jnp.einsum("bnr,bsr->bns", Q, keys) / c.qk**0.5
+    return jnp.einsum("bns,bsr->bnr", weigh(scores, seen[:, None]), latent)
+
+
+def attend_latent(p, cache, X, positions, c: Config):
+    """Every device has the latent vectors of all sequences, and attends with its heads."""
+    Q, new = absorbed(p, X, positions, c, "Y")  # Q[B, N_Y, R + P]
+    cache = put(cache, new, positions)  # c[B, S, R]
+    return out_of_latent(p, look_latent(Q, cache, positions, c), "Y"), cache
+
+
+def attend_latent_batch(p, cache, X, positions, c: Config):
+    """Every device has the latent vectors of its own sequences, and attends for all heads of its Y."""
+    z, Z = lax.axis_index("Z"), lax.axis_size("Z")
+    Q, new = absorbed(p, X, positions, c, ("Y", "Z"))  # Q[B, N_YZ, R + P]
+    own, at_own = {name: block(a, z, Z, 0) for name, a in new.items()}, block(positions, z, Z, 0)
+    cache = put(cache, own, at_own)  # c[B_Z, S, R]
+    Q = lax.all_to_all(Q, "Z", split_axis=0, concat_axis=1, tiled=True)  # Q[B_Z, N_Y, R + P]
+    O = look_latent(Q, cache, at_own, c)  # O[B_Z, N_Y, R]
+    O = lax.all_to_all(O, "Z", split_axis=1, concat_axis=0, tiled=True)  # O[B, N_YZ, R]
+    return out_of_latent(p, O, ("Y", "Z")), cache
+
+
+def attend_latent_sequence(p, cache, X, positions, c: Config):
+    """Every device has some places of every sequence, and attends to them for all heads of its Y."""
+    places = cache["latent"].shape[1]
+    start = lax.axis_index("Z") * places  # the place in its sequence of the first vector here
+    Q, new = absorbed(p, X, positions, c, ("Y", "Z"))  # Q[B, N_YZ, R + P]
+    cache = put(cache, new, positions - start)  # c[B, S_Z, R]: only one of Z has that place
+    Q = lax.all_gather(Q, "Z", axis=1, tiled=True)  # Q[B, N_Y, R + P]
+    there = jnp.arange(places) <= (positions - start)[:, None]  # [B, S_Z]
+    latent, rope = (operands.blank(cache[name], there).astype(jnp.float32) for name in ("latent", "rope"))
+    seen = chunk(Q.astype(jnp.float32), jnp.concatenate([latent, rope], -1), latent, there[:, None], c.qk**-0.5)
+    return out_of_latent(p, exchanged(seen), ("Y", "Z")), cache  # of O[B, N_YZ, R]
+
+
+LATENT_OVER_Y = (
+    "W_DQ[D, Q_Y]", "W_UQ[Q, N_Y, H]", "W_Q[D, N_Y, H]", "W_DKV[D, R_Y]", "W_KR[D, P_Y]", "W_UK[R, N_Y, H]", "W_UV[R, N_Y, H]",
+    "W_O[N_Y, H, D]", "W_in[D, F_Y]", "W_gate[D, F_Y]", "W_out[F_Y, D]",
+)  # fmt: skip
+LATENT_OVER_YZ = tuple(array.replace("_Y", "_YZ") for array in LATENT_OVER_Y)
+KEPT = ("latent", "rope")
+
+LATENT = Way("latent", "x[B, D]", LATENT_OVER_Y, "c[B, S, R]", attend_latent, MIX_Y, KEPT)
+LATENT_BATCH = Way("latent, sequences", "x[B, D]", LATENT_OVER_YZ, "c[B_Z, S, R]", attend_latent_batch, MIX_YZ, KEPT)
+LATENT_SEQUENCE = Way("latent, places", "x[B, D]", LATENT_OVER_YZ, "c[B, S_Z, R]", attend_latent_sequence, MIX_YZ, KEPT)

@@ -1,0 +1,124 @@
+"""What is one for a class is worked out once, whatever a submission draws; what a learner may have written never is."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from helpers import check
+from helpers.check import class_values, compare
+from helpers.check.class_values import identity, once
+from tests.helpers.check.told import told
+
+CODE = """
+def by_learner(a, b):
+    return theirs(a, b)
+"""
+
+
+@pytest.fixture
+def of_class(monkeypatch):
+    """An assignment's checker: one class, submission after submission."""
+    monkeypatch.setattr(class_values, "kept", {})
+    monkeypatch.setattr(class_values, "learners", ())
+    return lambda student: monkeypatch.setenv("COURSE_VALUES", f"class-{student}")
+
+
+def judged(capsys, asked: list, answer=lambda a, b: a * b, parts: int = 1):
+    """What a check says that asks its reference; `asked` gets the arguments, by a name that the reference does not read."""
+    Asked.cases = asked
+    answers = []
+    for _ in range(parts):
+        a = check.Answer(answer, points=1)
+        a.equals(right, n=3, a=check.ints(2, 50), b=check.floats(1, 9))
+        answers.append(a)
+    return told(capsys, *answers)
+
+
+class Asked:
+    cases: list = []
+
+
+def right(a, b):
+    Asked.cases.append((a, b))
+    return a * b
+
+
+def test_the_edges_are_asked_once_for_a_class(of_class, capsys):
+    of_class("ada")
+    judged(capsys, first := [])
+    of_class("bob")
+    judged(capsys, second := [])
+    assert len(first) > len(second) == 3, "the submission's own"
+    assert not set(first[:3]) & set(second)
+
+
+def test_parts_ask_no_case_twice(of_class, capsys):
+    of_class("ada")
+    judged(capsys, first := [], parts=2)
+    of_class("bob")
+    judged(capsys, second := [], parts=2)
+    assert len(set(second)) == len(second) < len(first)
+
+
+def test_an_answer_that_is_wrong_at_an_edge_only_is_told_so_for_everybody(of_class, capsys):
+    for student in ("ada", "bob", "cyd"):
+        of_class(student)
+        assert judged(capsys, [], lambda a, b: a * b * (1 + (a == 50)))[0] == 0
+        assert judged(capsys, [])[0] == 1
+
+
+def test_what_is_kept_stays_what_it_is_though_a_case_is_changed(of_class, capsys):
+    def changing(x):
+        x += 1  # the answer gets a copy, the next submission must as well
+        return x
+
+    for student in ("ada", "bob"):
+        of_class(student)
+        a = check.Answer(lambda x: x + 1, points=1)
+        a.wrong("one too many, in place", changing)
+        a.equals(lambda x: x + 1, n=2, x=lambda r: np.full(3, r.randint(1, 9)))
+        assert told(capsys, a)[0] == 1
+
+
+def test_functions_are_alike_by_what_they_read():
+    scale = lambda n: lambda x: n * x  # noqa: E731
+    table = lambda n: functools.cache(lambda x: {"a": n, "b": np.arange(n)}[x])  # noqa: E731
+    assert identity(scale(2), table(3)) == identity(scale(2), table(3)) != identity(scale(2.0), table(3))
+    assert identity(scale(True)) != identity(scale(1))
+    assert identity(scale(np.arange(3))) == identity(scale(np.arange(3))) != identity(scale(np.arange(3.0)))
+    assert identity(scale(object())) is None, "nobody knows what that reads"
+
+    def countdown(n):
+        return n and countdown(n - 1)
+
+    assert identity(countdown) is not None
+
+
+def test_what_a_learner_may_have_written_is_worked_out_each_time(monkeypatch):
+    scope: dict = {}
+    exec(CODE, scope)
+    assert identity(scope["by_learner"]) is not None
+    monkeypatch.setattr(class_values, "learners", ["theirs"])
+    assert identity(scope["by_learner"]) is None
+    outer = lambda f: lambda x: f(x, x)  # noqa: E731
+    assert identity(outer(scope["by_learner"])) is None
+    monkeypatch.setattr(class_values, "kept", {})
+    assert [once(("place",), None, iter([n]).__next__) for n in (1, 2)] == [1, 2]
+    assert [once(("place",), "basis", iter([n]).__next__) for n in (1, 2)] == [1, 1]
+    assert once(("place",), "another", lambda: 3) == 3
+
+
+NUMBERS = [0, 1, -1, 2.0, 2.001, 1e-13, -1e-15, 2**53 + 1, 2**62 + 513, 2**70, 1e308, -1e308, np.float64(2)]
+NUMBERS += [float("inf"), float("-inf"), float("nan"), np.float64("nan")]
+
+
+@pytest.mark.parametrize("rtol", [0, 1e-9, 1e-3, 0.5])
+def test_plain_numbers_are_alike_as_arrays_are(rtol):
+    for got in NUMBERS:
+        for expected in filter(lambda x: abs(x) < 2**63 or isinstance(x, float), NUMBERS):
+            with np.errstate(all="ignore"):
+                assert compare.alike(got, expected, rtol) == compare.alike(np.array(float(got)), expected, rtol), (
+                    got,
+                    expected,
+                )

@@ -1,0 +1,107 @@
+"""Collectives on clusters: no algorithm beats the cut of the wiring, and sizes at which one overtakes another, searched."""
+
+import pytest
+
+from helpers.costs.racks import tiered_collectives as on
+from helpers.costs.racks.cluster import hosts, racks, slices
+from helpers.costs.racks.cut import bottleneck
+from helpers.costs.racks.tiered_collectives import overtakes, swap_tiers
+from tests.helpers.costs.tables import refused, walks
+
+CLUSTERS = {
+    "hosts": hosts("H100", 8), "two hosts": hosts("B200", 2), "groups": hosts("H100", 16, group=4),
+    "thin": hosts("H100", 16, group=4, oversubscription=4), "racks": racks("GB200", 2), "a rack": racks("GB200", 1),
+    "older": hosts("A100", 4), "v5p": slices("v5p", (4, 4, 4)), "v5p slices": slices("v5p", (4, 4, 4), 2),
+    "v5e": slices("v5e", (4, 8)),
+}  # fmt: skip
+
+
+@walks(CLUSTERS, ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"])
+def test_nothing_beats_the_cut_but_what_the_switch_adds(name, kind):
+    c = CLUSTERS[name]
+    cut = bottleneck(c, kind).seconds
+    best = {a: on.cluster_time(c, kind, 1.0, a, hop=0.0, hop_dcn=0.0).lower for a in on.algorithms(c, kind)}
+    for a, seconds in best.items():
+        if kind == "AllReduce" and (a in ("nvls", "tree") or c.chip.axes):
+            continue  # the switch adds; two trees between two need one exchange; lines sum faster than they gather twice
+        assert seconds >= cut * (1 - 1e-9), a
+    slowest_good = 1.15 if c.chip.axes else 1.05
+    if kind != "AllReduce" or not c.chip.axes:
+        assert min(best.values()) <= cut * (1.35 if kind == "AllToAll" and c.chip.axes else slowest_good)
+
+
+def test_the_cut_of_an_oversubscribed_network():
+    full, thin = (on.cluster_time(CLUSTERS[n], "AllToAll", 1.0, "rails", 0.0, 0.0).lower for n in ("groups", "thin"))
+    assert thin == pytest.approx(bottleneck(CLUSTERS["thin"], "AllToAll").seconds) and thin > 3 * full
+    ring = [on.cluster_time(CLUSTERS[n], "AllReduce", 1.0, "hierarchical").lower for n in ("groups", "thin")]
+    assert ring[0] == ring[1]
+
+
+def test_trees_first_and_rings_for_large_arrays():
+    c, hop, card = hosts("H100", 64), 1e-6, 1e-5
+
+    def alpha_and_beta(a):
+        alpha = on.cluster_time(c, "AllReduce", 0.0, a, hop, card).parts["dcn"]
+        return alpha, on.cluster_time(c, "AllReduce", 1.0, a, 0.0, 0.0).parts["dcn"]
+
+    V = overtakes(alpha_and_beta("tree"), alpha_and_beta("hierarchical"))
+    low, high = 1e3, 1e12
+    while high / low > 1 + 1e-9:
+        mid = (low * high) ** 0.5
+        tree, ring = (on.cluster_time(c, "AllReduce", mid, a, hop, card).lower for a in ("tree", "hierarchical"))
+        low, high = (mid, high) if tree < ring else (low, mid)
+    assert V == pytest.approx(high, rel=1e-6)
+    assert on.fastest(c, "AllReduce", V / 2, hop, card) == "tree"
+    assert on.fastest(c, "AllReduce", V * 2, hop, card) == "hierarchical"
+
+
+@walks([False, True])
+def test_on_switches_moves_are_those_of_the_algorithm(aligned):
+    c = hosts("H100", 4)
+    assert on.moves(c, "AllToAll", 1e6, "rails" if aligned else "direct") == swap_tiers(1e6, 8, 4, aligned)
+    assert on.algorithms(c, "AllToAll") == ("direct", "rails") and on.algorithms(c, "AllReduce")[-1] == "nvls"
+    assert "nvls" not in on.algorithms(hosts("A100", 4), "AllReduce")
+    assert on.algorithms(slices("v5p", (4, 4, 4)), "AllToAll") == ("direct",)
+
+
+@walks([1, 2, 3])
+def test_an_all_to_all_over_slices_block_by_block(m):
+    """Blocks for other slices cross the network in m - 1 messages of a chip, and are spread inside as a slice's own are."""
+    c, V = slices("v5e", (4, 4), m), 960.0
+    inside, across = on.moves(c, "AllToAll", V, "direct")
+    n = c.chips
+    away = sum(V / n**2 for other in range(1, m) for _ in range(16))  # a block for each chip of another slice
+    assert across.bytes == pytest.approx(away) and across.hops == m - 1
+    one = on.moves(slices("v5e", (4, 4)), "AllToAll", 16**2 * V / n**2, "direct")[0]  # a block for each pair of a slice
+    assert inside.bytes == pytest.approx(m * one.bytes) and inside.hops == one.hops  # and those of m - 1 other slices
+
+
+def test_seconds_are_hops_and_bytes_of_each_tier():
+    c, V = hosts("H100", 4), 1e6
+    for a in ("ring", "hierarchical", "tree", "nvls"):
+        inside, across = on.moves(c, "AllReduce", V, a)
+        t = on.cluster_time(c, "AllReduce", V, a, hop=2e-6, hop_dcn=3e-5).parts
+        assert t["ici"] == pytest.approx(inside.hops * 2e-6 + inside.bytes / 4.5e11)
+        assert t["dcn"] == pytest.approx(across.hops * 3e-5 + across.bytes / 5e10)
+        assert on.cluster_time(c, "AllReduce", V, a).parts["ici"] == pytest.approx(
+            inside.hops * c.chip.hop + inside.bytes / 4.5e11
+        )
+
+
+def test_the_share_that_crosses_hosts():
+    """Of two hosts of four: 1/4 of what an AllReduce of whole arrays across hosts would send, and less than a flat ring."""
+    V, c = 1024.0, hosts("H100", 2, chips=4)
+    across = {a: on.moves(c, "AllReduce", V, a)[1].bytes for a in ("ring", "hierarchical", "tree")}
+    whole = 2 * (1 - 1 / 2) * V
+    assert across["hierarchical"] == across["tree"] == whole / 4
+    assert across["ring"] == pytest.approx(whole / 4 * 2 * 7 / 8)
+
+
+def test_errors_say_what_would_be_right():
+    two = hosts("H100", 2)
+    refused(
+        (lambda: on.algorithms(two, "Broadcast"), "not 'Broadcast'"),
+        (lambda: on.moves(hosts("A100", 2), "AllReduce", 1.0, "nvls"), "ring, hierarchical, tree, not by 'nvls'"),
+        (lambda: on.moves(slices("v5p", (4, 4, 4)), "AllToAll", 1.0, "rails"), "by one of direct"),
+        (lambda: on.fastest(two, "AllReduce", 1.0, "fast"), "fastest: hop is a number or None, not 'fast'"),
+    )

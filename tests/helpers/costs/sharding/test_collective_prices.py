@@ -1,0 +1,95 @@
+"""One price of a collective: what its tables are by definition, what they differ in, and what a group sends."""
+
+from dataclasses import replace
+
+import pytest
+
+from helpers.costs.rooflines.chips import chip
+from helpers.costs.sharding.collective_prices import (
+    IN_ENGINE,
+    IN_STEP,
+    IN_STEP_TENSOR,
+    PUBLISHED,
+    adjacent,
+    collective_seconds,
+    in_domains,
+    tier_moves,
+)
+from helpers.costs.sharding.collectives import all_gather
+from helpers.costs.sharding.sharded_array import Axis
+from tests.helpers.costs.tables import refused, walks
+
+TABLES = PUBLISHED, IN_STEP, IN_STEP_TENSOR, IN_ENGINE
+
+
+@walks([4, 8, 16])
+def test_a_ring_of_neighbours_costs_what_chapter_2_says(n):
+    """Both ways round an even ring; chapter 2 does not cut the farthest shard in two, which is 1/n."""
+    v5e = chip("v5e")
+    assert adjacent(v5e, n).gather == pytest.approx(all_gather(1.0, Axis(n)).bytes * (n - 1) / n)
+    assert adjacent(v5e, 2).gather == all_gather(1.0, Axis(2)).bytes  # a pair has one link
+
+
+@walks(
+    [
+        ("A100", 8, 7 / 8 / 3e11),
+        ("A100", 32, 31 / 32 / 8 / 2.5e10),
+        ("v5e", 16, 15 / 16 / 9e10),
+        ("v5e", 256, 255 / 256 / 1.8e11),
+    ]
+)
+def test_large_arrays_go_at_the_rate_of_the_slower_tier(name, n, seconds):
+    """All eight cards of a host carry one ring; two axes of a torus have four links."""
+    rates = replace(IN_STEP, link=1.0, network=1.0, hop=0.0, network_hop=0.0).on(chip(name), hop=0.0)
+    assert collective_seconds("AllGather", 1e15, adjacent(chip(name), n), rates) == pytest.approx(1e15 * seconds)
+    assert collective_seconds("AllGather", 1e15, adjacent(chip(name), 1), rates) == 0
+
+
+def test_an_alltoall_sends_a_domain_one_copy():
+    h100, rates = chip("H100"), replace(IN_STEP, link=1.0, network=1.0, hop=0.0, network_hop=0.0).on(chip("H100"))
+    at = lambda V, n, k: collective_seconds("AllToAll", V * n, adjacent(h100, n), rates, k)  # noqa: E731
+    assert at(1e9, 8, 8) == pytest.approx(7 / 8 * 1e9 / 4.5e11)
+    few, many = at(1e9, 16, 1), at(8e9, 16, 8)  # of one token: one copy, and eight
+    assert few == pytest.approx(0.5 * 1e9 / 5e10) and many == pytest.approx((1 - 0.5**8) * 1e9 / 5e10)
+
+
+def test_gpus_without_a_switch_use_only_the_links_to_each_other():
+    pair, all_of_them = (adjacent(chip("MI300X"), n) for n in (2, 8))
+    assert pair.gather == pytest.approx(1 / 2 * 7) and all_of_them.gather == pytest.approx(7 / 8)
+    ring = tier_moves("AllGather", 1.0, pair, IN_STEP.on(chip("MI300X")).algorithm)
+    assert ring[0].bytes == pytest.approx(pair.gather) and adjacent(chip("H100"), 2).links == 1
+
+
+def test_small_arrays_are_latency_and_launches():
+    h100, tiny = (
+        chip("H100"),
+        lambda n, table: collective_seconds("AllReduce", 1e-3, adjacent(chip("H100"), n), table.on(h100)),
+    )
+    assert tiny(8, PUBLISHED) == pytest.approx(2 * h100.hop) and tiny(16, PUBLISHED) == pytest.approx(6 * h100.hop)
+    assert tiny(64, IN_STEP) == pytest.approx(2 * 63 * IN_STEP.hop)
+    assert tiny(64, IN_STEP_TENSOR) == pytest.approx(2 * 4 * IN_STEP.hop)
+    assert (tiny(8, IN_ENGINE), tiny(16, IN_ENGINE)) == pytest.approx((IN_ENGINE.launch, 3 * IN_ENGINE.launch))
+
+
+@walks(["H100", "A100", "GB200", "MI300X", "v5e", "v5p"])
+def test_no_table_is_faster_than_published_rates_inside_a_domain(name):
+    on = chip(name)
+    for kind in ("AllReduce", "AllGather", "ReduceScatter", "AllToAll", "Permute"):
+        for n in (2, 4, 8):
+            for V in (1e3, 1e6, 1e9):
+                floor, *others = (collective_seconds(kind, V, adjacent(on, n), table.on(on)) for table in TABLES)
+                assert all(floor <= price * (1 + 1e-9) for price in others if V > 1e8), (kind, n, V)
+
+
+def test_every_table_says_where_it_is_from():
+    assert all(table.source and table.date for table in TABLES)
+
+
+def test_errors_say_what_would_be_right():
+    refused(
+        (
+            lambda: tier_moves("Broadcast", 1.0, in_domains(8)),
+            "there are AllGather, ReduceScatter, AllReduce, not 'Broadcast'",
+        ),
+        (lambda: collective_seconds("AllGather", -1.0, in_domains(8), PUBLISHED.on(chip("H100"))), "V is"),
+    )

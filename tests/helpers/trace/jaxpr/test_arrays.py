@@ -1,0 +1,280 @@
+"""Arrays as large as T x S, bytes of blocked programs, and Pallas kernels, read from the program alone."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from helpers.costs.attention import io_complexity as io
+from helpers.costs.attention.flops_and_bytes import Attention, flash as predicted, fused as dense_cost
+from helpers.kernels.attention.flash_attention import flash_all_blocks as chapter_3
+from helpers.trace import kernels, made, moved, squares
+
+T, H, b = 64, 16, 8
+
+
+def array(*shape):
+    return jax.ShapeDtypeStruct(shape, "float32")
+
+
+def dense(q, k, v):
+    return jax.nn.softmax(q @ k.T) @ v
+
+
+def flash(q, k, v, b=b):
+    """Blocks by two loops: O once, keys and values for every block of queries."""
+    K, V = (x.reshape(-1, b, x.shape[-1]) for x in (k, v))
+
+    def row(q):
+        def look(seen, kv):
+            m, total, o = seen
+            s = q @ kv[0].T
+            new = jnp.maximum(m, s.max(-1))
+            a, p = jnp.exp(m - new), jnp.exp(s - new[:, None])
+            return (new, a * total + p.sum(-1), a[:, None] * o + p @ kv[1]), None
+
+        start = jnp.full(b, -jnp.inf), jnp.zeros(b), jnp.zeros((b, v.shape[-1]))
+        return (lambda m, total, o: o / total[:, None])(*lax.scan(look, start, (K, V))[0])
+
+    return lax.map(row, q.reshape(-1, b, q.shape[-1])).reshape(q.shape)
+
+
+def test_arrays_of_t_by_s():
+    q = array(T, 4)
+    assert not squares(flash, q, q, q, T=T, S=T)
+    found = squares(dense, q, q, q, T=T, S=T)
+    assert {shape for shape, _ in found} == {(T, T)} and found.bytes >= 2 * 4 * T * T
+    assert len(squares(dense, q, q, q, T=T, S=T, backward=True)) > len(found)
+    # What a loop keeps for its backward pass: all scores, stacked; and in other shapes, of other types, hidden in a loop.
+    kept = squares(flash, q, q, q, T=T, S=T, backward=True)
+    assert any(np.prod(shape) == T * T for shape, _ in kept)
+    text = [array(1, T, 1, 4)] * 3
+    for backward in (False, True):
+        assert not squares(lambda *x: chapter_3(*x, True, b, b), *text, T=T, S=T, backward=backward)
+    assert squares(lambda *x: chapter_3(*x, True, T, T), *text, T=T, S=T)  # one block is all of it
+    for hidden in (lambda q, k: jnp.zeros(T * T) + q[0, 0], lambda q, k: lax.map(lambda x: k @ x, q).sum(0)):
+        assert squares(hidden, q, q, T=T, S=T)
+    assert squares(lambda q, k: jnp.where(jnp.tril(jnp.ones((T, T), bool)), 1.0, 0.0) @ q, q, q, T=T, S=T)
+    with pytest.raises(ValueError, match="make T and S longer"):
+        squares(dense, *[array(8, 8)] * 3, T=8, S=8)
+
+
+@pytest.mark.parametrize("size", [8, 16])
+def test_bytes_of_a_blocked_program(size):
+    """Arrays have 4 KiB, a block of scores 1 KiB at most."""
+    q = array(T, H)
+    want = 4 * (io.flash_floats(T, H, size, size, 2) - T)  # this program does not keep m + log l
+    for f in (partial(flash, b=size), jax.jit(partial(flash, b=size)), jax.checkpoint(partial(flash, b=size))):
+        got = moved(f, q, q, q, M=2048)
+        assert got.bytes == want and got.written == 4 * T * H
+    a = Attention(T, H=H, causal=False, x=4)
+    assert predicted(a, size).bytes - predicted(a, size).kept == want
+
+
+def test_bytes_of_a_program_that_is_not_blocked():
+    q = array(T, H)
+    product = moved(lambda q, k: q @ k.T, q, q, M=2048)
+    assert (product.read, product.written) == (2 * 4 * T * H, 4 * T * T)
+    # exp, its sum, the division: as 5L² + 2L, but a row of sums stays on the chip
+    unfused = moved(lambda s: (lambda e: e / e.sum(-1, keepdims=True))(jnp.exp(s)), array(T, T), M=2048)
+    assert unfused.bytes == 4 * (io.softmax_floats(T) - 2 * T)
+    assert moved(lambda x: x[:4] + 1, q, M=2048) == moved(lambda x: lax.dynamic_slice(x, (3, 0), (4, H)) * 2, q, M=2048)
+    assert moved(lambda x: x[:4] + 1, q, M=2048).read == 4 * 4 * H
+    put = moved(lambda x, y: lax.dynamic_update_slice(x, y, (0, 0)), q, array(2, H), M=2048)
+    assert (put.read, put.written) == (4 * 2 * H, 4 * 2 * H)
+    added = moved(lambda x, y: x.at[2:4].add(y), q, array(2, H), M=2048)  # the old values come in too
+    assert (added.read, added.written) == (2 * 4 * 2 * H, 4 * 2 * H)
+    looped = moved(lambda q: lax.fori_loop(0, 5, lambda i, s: s + q[i], jnp.zeros(H)), q, M=2048)
+    assert (looped.read, looped.written) == (5 * 4 * H, 4 * H)
+    chosen = moved(
+        lambda q, n: lax.cond(n > 0, lambda: q.sum(0), lambda: q[0]), q, jax.ShapeDtypeStruct((), "int32"), M=2048
+    )
+    assert chosen.read == 4 * T * H
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3])
+def test_a_while_that_counts_up_reads_on_each_trip_and_one_without_a_trip_nothing(trips):
+    def program(q):
+        return lax.while_loop(
+            lambda c: c[0] < 8 * trips,
+            lambda c: (c[0] + 8, c[1] + lax.dynamic_slice_in_dim(q, c[0], 8).sum(0)),
+            (0, jnp.zeros(H)),
+        )[1]
+
+    found = moved(program, array(T, H), M=2048)
+    assert found.read == trips * 8 * H * 4
+
+
+def kernel(q, k, v, clamp=True):
+    """A causal forward pass over a grid of (queries, keys), the form of a TPU: m, l and O stay while a row goes on."""
+
+    def body(q, k, v, o, m, total, acc):
+        i, j = pl.program_id(0), pl.program_id(1)
+
+        @pl.when(j == 0)
+        def _():
+            m[...], total[...], acc[...] = jnp.full((b, 1), -jnp.inf), jnp.zeros((b, 1)), jnp.zeros((b, H))
+
+        @pl.when(j <= i)
+        def _():
+            at, key = (n * b + lax.broadcasted_iota(jnp.int32, (b, b), axis) for axis, n in ((0, i), (1, j)))
+            s = jnp.where(key <= at, q[...] @ k[...].T, -jnp.inf)
+            new = jnp.maximum(m[...], s.max(-1, keepdims=True))
+            a, p = jnp.exp(m[...] - new), jnp.exp(s - new)
+            m[...], total[...] = new, a * total[...] + p.sum(-1, keepdims=True)
+            acc[...] = a * acc[...] + p @ v[...]
+
+        @pl.when(j == pl.num_programs(1) - 1)
+        def _():
+            o[...] = acc[...] / total[...]
+
+    rows = pl.BlockSpec((b, H), lambda i, j: (i, 0))
+    keys = pl.BlockSpec((b, H), lambda i, j: (jnp.minimum(i, j) if clamp else j, 0))
+    return pl.pallas_call(
+        body, grid=(T // b, T // b), in_specs=[rows, keys, keys], out_specs=rows, out_shape=jax.ShapeDtypeStruct((T, H), q.dtype),
+        scratch_shapes=[pltpu.VMEM(s, jnp.float32) for s in ((b, 1), (b, 1), (b, H))], interpret=True,
+    )(q, k, v)  # fmt: skip
+
+
+def test_a_kernel_over_a_grid():
+    """Blocks that are masked whole are not computed, and not brought in if the index map stays where it is."""
+    q, n = array(T, H), T // b
+    (found,) = kernels(kernel, q, q, q)
+    seen = io.visits(T, T, b, b)
+    assert found.visited == seen.all == n * (n + 1) // 2 and found.products == 2 * seen.all and not found.unknown
+    assert found.looked == tuple(int(j <= i) for i in range(n) for j in range(n))
+    a = Attention(T, H=H, x=4)
+    assert found.flops == predicted(a, b).flops
+    block = 4 * b * H
+    # One block fewer of K and of V than they look at: the first row ends with the block that the second begins with.
+    assert found.fetched == (n * block, (seen.all - 1) * block, (seen.all - 1) * block) and found.written == (
+        n * block,
+    )
+    assert found.bytes == predicted(a, b).bytes - predicted(a, b).kept - 2 * block
+    (all_,) = kernels(lambda *x: kernel(*x, clamp=False), q, q, q)
+    assert all_.fetched[1] == n * n * block and all_.visited == found.visited
+    (inside,) = kernels(jax.jit(jax.checkpoint(kernel)), q, q, q)
+    assert inside == found
+
+
+def test_a_kernel_with_a_loop_of_its_own():
+    """The form of a GPU: a program loads the blocks that it needs, in a loop whose end depends on its place."""
+
+    def body(q, k, v, o):
+        i = pl.program_id(0)
+
+        def look(j, acc):
+            s = q[...] @ k[pl.ds(j * b, b), :].T
+            return acc + s @ v[pl.ds(j * b, b), :]
+
+        o[...] = lax.fori_loop(0, i + 1, look, jnp.zeros((b, H)))
+
+    whole = pl.BlockSpec((T, H), lambda i: (0, 0))
+    rows = pl.BlockSpec((b, H), lambda i: (i, 0))
+    f = pl.pallas_call(
+        body, grid=(T // b,), in_specs=[rows, whole, whole], out_specs=rows, out_shape=array(T, H), interpret=True
+    )
+    (found,) = kernels(f, *[array(T, H)] * 3)
+    seen = io.visits(T, T, b, b)
+    assert found.looked == seen.rows and found.visited == seen.all
+    # Q is read on every trip: it stands in the loop.
+    assert found.loaded == 4 * b * H * 3 * seen.all and found.fetched[1] == 4 * T * H
+
+
+def test_what_a_kernel_cannot_be_asked():
+    def body(n, x, o):
+        @pl.when(n[0] > 3)
+        def _():
+            o[...] = x[...] @ x[...]
+
+    spec = pl.BlockSpec((8, 8), lambda i: (0, 0))
+    few = pl.BlockSpec((1,), lambda i: (0,))
+    f = pl.pallas_call(body, grid=(2,), in_specs=[few, spec], out_specs=spec, out_shape=array(8, 8), interpret=True)
+    (found,) = kernels(f, jax.ShapeDtypeStruct((1,), "int32"), array(8, 8))
+    assert found.unknown == 2 and found.products == 2  # the branch with most FLOPs, and a note
+    assert kernels(dense, *[array(8, 8)] * 3) == []
+
+
+@pytest.mark.slow
+def test_memory_of_compiled_programs_as_sequences_grow():
+    """Temporary bytes of the forward and the backward pass: T² where there are scores, T where blocks are made again."""
+    a = Attention(1024, N=2, H=16, x=4)
+
+    def both(f):
+        return lambda *x: (lambda out, pull: (out, pull(out)))(*jax.vjp(f, *x))
+
+    def heads(q, k, v):
+        s = jnp.where(jnp.tril(jnp.ones((q.shape[1], k.shape[1]), bool)), jnp.einsum("btnh,bsnh->bnts", q, k), -jnp.inf)
+        return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(s), v)
+
+    held = {}
+    for name, f in (("naive", heads), ("flash", lambda *x: chapter_3(*x, True, 64, 64))):
+        for n in (1024, 2048):
+            held[name, n] = made(both(f), *[array(1, n, 2, 16)] * 3).memory.temporary
+    assert held["naive", 2048] / held["naive", 1024] == pytest.approx(4, rel=0.05)
+    assert held["flash", 2048] / held["flash", 1024] < 2.2
+    assert (
+        held["naive", 1024] > dense_cost(a).kept + dense_cost(a, True).held
+    )  # P, dP and dS, and what XLA adds to them
+    assert held["naive", 2048] > 50 * held["flash", 2048]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [{}, {"window": 37}, {"window": 37, "keep": 5}, {"causal": False}], ids=str)
+def test_kernels_and_masks_over_a_grid(how):
+    """Blocks, whole and cut, and blocks brought in by a kernel that steps through a list of them."""
+    for T, S, R, C in ((96, 96, 8, 32), (96, 96, 32, 8), (50, 130, 16, 24), (200, 200, 7, 13), (1, 77, 1, 16)):
+        at, key = np.arange(T)[:, None] + S - T, np.arange(S)
+        seen = (key <= at) if how.get("causal", True) else np.full((T, S), True)
+        if "window" in how:
+            seen = seen & ((at - key < how["window"]) | (key < how.get("keep", 0)))
+        found = io.visits(T, S, R, C, **how)
+        blocks = [[seen[i : i + R, j : j + C] for j in range(0, S, C)] for i in range(0, T, R)]
+        assert found.rows == tuple(sum(x.any() for x in row) for row in blocks)
+        assert found.full == sum(x.all() for row in blocks for x in row)
+        steps = [(i, j) for i, row in enumerate(blocks) for j, x in enumerate(row) if x.any()]
+        (run,) = kernels(partial(listed, np.array(steps).T, R, C), array(T, H), array(S, H))
+        fetched = [run_bytes(steps, axis, n, size) for axis, n, size in ((0, T, R), (1, S, C))]
+        assert run.visited == found.all and list(run.fetched) == fetched and run.unknown == 0
+
+
+def listed(steps, R, C, q, k):
+    """A kernel over a list of blocks that is there before it starts."""
+
+    def body(I, J, q, k, o):
+        o[...] = q[...] @ k[...].T
+
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=2, grid=(steps.shape[1],),
+        in_specs=[pl.BlockSpec((R, H), lambda s, I, J: (I[s], 0)), pl.BlockSpec((C, H), lambda s, I, J: (J[s], 0))],
+        out_specs=pl.BlockSpec((R, C), lambda s, I, J: (I[s], J[s])),
+    )  # fmt: skip
+    out = array(len(q), len(k))
+    return pl.pallas_call(body, grid_spec=spec, out_shape=out, interpret=True)(*steps.astype(np.int32), q, k)
+
+
+def run_bytes(steps, axis, n, size):
+    """Bytes of rows brought in along an axis, again where the next step has another block."""
+    at = [s[axis] for s in steps]
+    return sum(4 * H * min(size, n - i * size) for i, before in zip(at, [None, *at]) if i != before)
+
+
+@pytest.mark.parametrize(
+    "reads_all",
+    [
+        lambda x: sum(part.sum() for part in lax.split(x, (4,) * 16, 0)),
+        lambda x: sum(
+            lax.bitcast_convert_type(lax.bitcast_convert_type(x, "int32")[i : i + 4], "float32").sum()
+            for i in range(0, 64, 4)
+        ),
+        lambda x: lax.cond(x[0, 0] > 0, lambda x: x[0] @ jnp.ones((16, 999)) @ jnp.ones(999), lambda x: x.sum(), x),
+    ],
+    ids=["split", "as whole numbers", "a branch with fewer FLOPs"],
+)
+def test_what_is_read_is_counted_however_it_is_cut(reads_all):
+    assert moved(reads_all, array(64, 16), M=1024).read >= 64 * 16 * 4

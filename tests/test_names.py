@@ -1,0 +1,57 @@
+"""Names of parameters say what they hold: nouns of the field, no pronoun, particle or number."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.scratch import ROOT
+
+SAY_NOTHING = frozenset(
+    "at of one some each here there found said like own what who first rest place thing item it".split()
+)
+CLEANED = (  # a room goes here once its names are cleaned, and stays
+    "helpers/*.py",
+    "helpers/check/*.py",
+    "helpers/trace/**/*.py",
+    "helpers/costs/rooflines/*.py",
+    "helpers/kernels/**/*.py",
+    "helpers/costs/sharding/*.py",
+    "helpers/costs/racks/*.py",
+    "helpers/costs/attention/*.py",
+    "helpers/costs/transformers/*.py",
+    "helpers/costs/training/*.py",
+    "helpers/plan/*.py",
+    "helpers/costs/inference/*.py",
+)
+KEPT = {  # (file, function, parameter): learners write these by name
+    ("helpers/trace/two_level_memory.py", "store", "like"),
+}
+
+
+def parameters(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """(function, parameter) of everything that is defined in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            a = node.args
+            for p in filter(None, (*a.posonlyargs, *a.args, a.vararg, *a.kwonlyargs, a.kwarg)):
+                yield getattr(node, "name", "lambda"), p.arg
+
+
+@pytest.mark.parametrize("room", CLEANED)
+def test_parameters_are_nouns(room):
+    files = sorted(ROOT.glob(room))
+    assert files, f"nothing lies in {room}"
+    names = {
+        (file.relative_to(ROOT).as_posix(), *pair)
+        for file in files
+        for pair in parameters(ast.parse(file.read_text(encoding="utf-8")))
+    }
+    assert not {name for name in names if name[2] in SAY_NOTHING} - KEPT
+
+
+def test_a_pronoun_is_found():
+    assert [p for _, p in parameters(ast.parse("def f(at, *, V): return lambda one: one")) if p in SAY_NOTHING] == [
+        "at",
+        "one",
+    ]
