@@ -18,6 +18,7 @@ REPORT = re.compile(r'^check\.report\("[\d.]+", (.+)\)$', re.M)
 GIVES_DICT = re.compile(r'^def (\w+)\([^"]*?-> dict', re.M)
 FOLLOW = {
     "1.15": "bottleneck and bounds are of the learner's own stages, which have to take different times",
+    "2.24": "its points are for one collective and for more; each of its traces asks for all three shardings",
     "2.26": "a choice of layouts and of what is sent is one plan, for four problems",
     "3.5": "the total is the sum of the learner's own parts, and all of it is active if every expert is used",
     "5.15": "who goes into which slot is one choice; its second points are for how soon all are served",
