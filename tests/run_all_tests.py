@@ -3,7 +3,8 @@
 Of areas that differ from the commit BASE, or from the origin's main, all long tests, of the others a sample; where git cannot
 tell, or every area differs, a sample of all. `AREAS="grading site"` runs all long tests of these and nothing else; with FULL=1
 every case of every test.
-TESTS_END (seconds since 1970) ends all but one test of each file, as CI does; STAGES names a file for the seconds of each stage.
+TESTS_END (seconds since 1970) ends all but one test of each file, and soon all, as CI does; STAGES names a
+file for the seconds of each stage.
 """
 
 import os

@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+import time
 
 import grimp
 import pytest
@@ -81,12 +82,18 @@ def test_where_time_is_up_one_long_test_of_each_file_goes_on(monkeypatch, seed):
     monkeypatch.setattr(tiers, "kind_of", lambda *_: None)
     monkeypatch.setattr(tiers, "report", lambda *_: None)
     chosen = tiers.long_sample(items, seed, [])
-    monkeypatch.setenv("TESTS_END", "0")
-    ran = []
-    for item in chosen:
-        with contextlib.suppress(pytest.skip.Exception):
-            tiers.in_time(item)
-            ran.append(item)
+
+    def begun(end: float) -> list:
+        monkeypatch.setenv("TESTS_END", str(end))
+        ran = []
+        for item in chosen:
+            with contextlib.suppress(pytest.skip.Exception):
+                tiers.in_time(item)
+                ran.append(item)
+        return ran
+
+    ran = begun(time.time() - 60)
+    assert begun(0) == [] and len(begun(time.time() + 2 * tiers.FOR_OTHERS)) == 6
     assert sorted({item.path for item in ran}) == sorted(item.path for item in ran) and len(ran) == 3 < len(chosen) == 6
     assert [item.path for item in chosen[4:]] == ["tests/book/test_a.py", "tests/book/test_b.py"]
     assert [item.number for item in chosen if "test_c" in item.path] == [0, 1]
