@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from autograder.making.edition_text import blocks, cut, headed, needs, opened, unlinked
+from autograder.making.further_down import further
 from autograder.making.links import TITLE
 from autograder.making.start_page import escaped
 from helpers.check import progress
@@ -265,7 +266,7 @@ def _choose(edition: Edition, made: Path) -> None:
 
 def _cut(edition: Edition, tree: Tree) -> None:
     """Exercises go, and with them what the text says of them."""
-    for path in sorted([*tree.chapters, *tree.exercises, *tree.pages]):
+    for path in sorted([*tree.readings, *tree.exercises, *tree.pages]):
         text, name = path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}"
         text = unlinked(text, edition.left_out) if path in tree.pages else cut(text, edition.left_out, name)
         write(path, text)
@@ -288,7 +289,7 @@ def _add(edition: Edition, tree: Tree) -> None:
             write(tree.root / "worked" / path.name, edition_extras.worked(blocks(text), title))
             entry = f"          - file: notebooks/{path.stem}/exercises"
             _replace(tree.root / "_toc.yml", f"^{entry}$", f"{entry}\n          - file: worked/{path.stem}")
-    for path in [*tree.chapters, *tree.exercises, *tree.pages]:
+    for path in [*tree.readings, *tree.exercises, *tree.pages]:
         for number in edition.left_out:
             text = path.read_text(encoding="utf-8")
             if m := re.search(rf"\bex-{number.replace('.', '-')}\b", text):
@@ -306,7 +307,8 @@ def _forget(path: Path, tree: Tree) -> None:
     shutil.rmtree(root / "notebooks" / topic, ignore_errors=True)
     chapter = root / "book" / path.name
     write(chapter, opened(chapter.read_text(encoding="utf-8"), None, None))
-    _replace(root / "_toc.yml", rf"^        sections:\n +- file: notebooks/{topic}/exercises\n", "")
+    left = "        sections:\n" if further(chapter) else ""
+    _replace(root / "_toc.yml", rf"^        sections:\n +- file: notebooks/{topic}/exercises\n", left)
     link = rf"\{{doc\}}`[^`<]*<\.\./notebooks/{topic}/exercises>`"
     intro = (root / "book/intro.md").read_text(encoding="utf-8")
     write(root / "book/intro.md", re.sub(rf" and {link}", "", re.sub(rf"\| {link} \|", "| |", intro)))

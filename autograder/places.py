@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,35 @@ NOTEBOOK = "exercises"  # the one notebook of every assignment
 
 class SourceError(ValueError):
     """One sentence: what is wrong in a source, and what would be right."""
+
+
+def topic_of(stem: str) -> str:
+    """The chapter of a page.
+
+    >>> topic_of("ch01_rooflines"), topic_of("ch01_rooflines_systolic")
+    ('ch01_rooflines', 'ch01_rooflines')
+    """
+    return "_".join(stem.split("_")[:2])
+
+
+def reading_of(stem: str) -> str:
+    """The notebook of a chapter's core, or of a page further down, from the folder of notebooks.
+
+    >>> reading_of("ch01_rooflines"), reading_of("ch01_rooflines_systolic")
+    ('ch01_rooflines/reading.ipynb', 'ch01_rooflines/further_systolic.ipynb')
+    """
+    topic = topic_of(stem)
+    name = stem.removeprefix(topic).removeprefix("_")
+    return f"{topic}/further_{name}.ipynb" if name else f"{topic}/reading.ipynb"
+
+
+def is_reading(name: str) -> bool:
+    """Whether a notebook is one to read.
+
+    >>> [is_reading(name) for name in ("reading.ipynb", "further_systolic.ipynb", "exercises.ipynb")]
+    [True, True, False]
+    """
+    return re.fullmatch(r"(?:reading|further_\w+)\.ipynb", name) is not None
 
 
 FULL = "The disk is full: what was done before is kept, so make room and run the same command again."
@@ -37,9 +67,14 @@ class Tree:
     root: Path = ROOT
 
     @property
-    def chapters(self) -> list[Path]:
-        """Sources of the reading notebooks, in order."""
+    def readings(self) -> list[Path]:
+        """Sources of the reading notebooks, in order: each chapter's core, and behind it its pages further down."""
         return sorted((self.root / "book").glob("ch[0-9][0-9]_*.md"))
+
+    @property
+    def chapters(self) -> list[Path]:
+        """Sources of the chapters' cores, in order."""
+        return [path for path in self.readings if topic_of(path.stem) == path.stem]
 
     @property
     def exercises(self) -> list[Path]:
@@ -49,7 +84,7 @@ class Tree:
     @property
     def pages(self) -> list[Path]:
         """Every other page of the book: links may point to it."""
-        return sorted(set((self.root / "book").rglob("*.md")) - set(self.chapters))
+        return sorted(set((self.root / "book").rglob("*.md")) - set(self.readings))
 
     @property
     def notebooks(self) -> Path:

@@ -1,6 +1,7 @@
 """From sources to notebooks: `python -m autograder.release [--check | --course]`.
 
 book/chNN_topic.md       -> notebooks/chNN_topic/reading.ipynb
+book/chNN_topic_NAME.md  -> notebooks/chNN_topic/further_NAME.ipynb
 solutions/chNN_topic.md  -> autograder/source, nbgrader's generate_assignment, autograder/release
                          -> notebooks/chNN_topic/exercises.ipynb and checks.json, what learners see of its checks
                          -> notebooks/given_cells.json, what they give to their checks
@@ -23,7 +24,7 @@ from helpers.check import shown_checks
 
 from . import course
 from .making import cells, given_cells, shown_cases
-from .places import COURSE, NOTEBOOK, SourceError, Tree
+from .places import COURSE, NOTEBOOK, SourceError, Tree, is_reading, reading_of
 
 GIVEN = "given_cells.json"
 
@@ -32,8 +33,8 @@ def generate(tree: Tree, scratch: Path, into: Path, database: bool, chapter: str
     """Write every notebook under `into`, by way of nbgrader's folders under `scratch`; of one chapter, "ch02", nothing else."""
     texts = cells.sources(tree)
     links = Links.of(tree, texts)
-    for path in chosen(tree.chapters, chapter):
-        write(into / path.stem / "reading.ipynb", cells.dumps(cells.reading(path, texts[path], links, tree.root)))
+    for path in chosen(tree.readings, chapter):
+        write(into / reading_of(path.stem), cells.dumps(cells.reading(path, texts[path], links, tree.root)))
     made, given = {}, {}
     for path in chosen(tree.exercises, chapter):
         nb, made[path.stem], checks = source_notebook(path, texts[path], links, tree.root)
@@ -116,8 +117,8 @@ def outdated(fresh: Path, notebooks: Path) -> list[Path]:
 
     def files(folder: Path) -> set[Path]:
         found = [*folder.glob("README.md"), *folder.glob(GIVEN), *folder.glob("ch[0-9][0-9]_*/*.*")]
-        ours = ("README.md", GIVEN, shown_checks.NAME, "reading.ipynb", f"{NOTEBOOK}.ipynb")
-        return {p.relative_to(folder) for p in found if p.name in ours}
+        ours = ("README.md", GIVEN, shown_checks.NAME, f"{NOTEBOOK}.ipynb")
+        return {p.relative_to(folder) for p in found if p.name in ours or is_reading(p.name)}
 
     every = sorted(files(fresh) | files(notebooks))
     return [
@@ -176,7 +177,7 @@ def main(argv: list[str] | None = None) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"Released {len(tree.exercises)} assignment(s) and {len(tree.chapters)} reading notebook(s).")
+    print(f"Released {len(tree.exercises)} assignment(s) and {len(tree.readings)} reading notebook(s).")
     return 0
 
 

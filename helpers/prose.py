@@ -4,12 +4,14 @@ The expression is Python over `helpers.costs`, `helpers.study_time`, `math` and 
 A line `% let name = expression` names something for the rest of the file.
 The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci), with a number of digits if three are
 too many (`seconds 2`), or a Python format spec such as `.1f`.  A unit is given as a person would say it: 45 GB/s, not 45.0 GB/s.
+`worked` in front of a format prints the arithmetic as well, from the same expression: `{{ 2 * 8192 / 4 | worked ,.0f }}`.
 Code between fences is left alone.
 
 >>> render("% let v5e = chip('v5e')\\nA v5e does {{ v5e.rate() | flops_rate }}; C/W is {{ v5e.alpha_hbm() | .0f }}.\\n")
 'A v5e does 197 TFLOPs/s; C/W is 243.\\n'
 """
 
+import ast
 import json
 import math
 import re
@@ -28,6 +30,11 @@ _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LET = re.compile(r"^% let (\w+) = (.+)$")
 _NUMBER = re.compile(r"\{\{(.+?)\}\}")
 _UNIT = re.compile(r"^(seconds|bytes|ibytes|flops|flops_rate|rate|sci)(?: (\d))?$")
+_WORKED = "worked "
+BYTES = {"f32": 4, "bf16": 2, "int8": 1, "fp8": 1}
+"""Bytes of a number, by its type: names that expressions may use."""
+SIGNS = {ast.Add: (1, " + "), ast.Sub: (1, " − "), ast.Mult: (2, " · "), ast.Div: (2, " / "), ast.Pow: (3, "^")}
+UNITS = {"_bandwidth": "B/s", "_bytes": "B", ".rate": "FLOPs/s", "_rate": "FLOPs/s"}  # by the end of a name
 _ZEROS = re.compile(r"(\.\d*?)0+(?= )")
 
 
@@ -50,6 +57,7 @@ def names() -> dict:
             found |= {k: v for k, v in vars(module).items() if not k.startswith("_") and not isinstance(v, ModuleType)}
     return found | {
         "math": math,
+        **BYTES,
         "results": results,
         "study_time": study_time,
         "Attention": Attention,
@@ -68,15 +76,62 @@ def figure(text: str, scope: dict) -> str:
 
     >>> figure("45e9 | rate", {}), figure("1.0868e-3 | seconds 2", {}), figure("2.5e-6 | seconds", {})
     ('45 GB/s', '1.1 ms', '2.5 µs')
+    >>> figure("2 * 2048 * 8192 / (2 * W) | worked seconds", {"W": 45e9})
+    '<span class="worked">2 · 2048 · 8192 / (2 · 45e9) =</span> 373 µs'
     """
     expression, bar, spec = (part.strip() for part in text.rpartition("|"))
     if not bar:
         expression, spec = spec, ""
+    if spec.startswith(_WORKED):
+        result = figure(f"{expression} | {spec.removeprefix(_WORKED)}", scope)
+        return f'<span class="worked">{worked(expression, scope)} =</span> {result}'
     value = eval(expression, scope)  # sources are the course's own text
     if (unit := _UNIT.match(spec)) is None:
         return format(value, spec)
     text = getattr(show, unit[1])(value, int(unit[2] or 3))
     return _ZEROS.sub(lambda m: m[1].rstrip("."), text)
+
+
+def worked(expression: str, scope: dict) -> str:
+    """An expression with its numbers put in, as one would write it down: products and quotients stay, all else becomes its value.
+
+    What is a byte count or a rate is known by its name: `bf16` and its like (bytes of a number), `.hbm_bandwidth`, `.rate()`.
+
+    >>> worked("bf16 * 2048 * D / (2 * W)", {"D": 8192, "W": 45e9})
+    '2 B · 2048 · 8192 / (2 · 45e9)'
+    """
+    return _text(ast.parse(expression, mode="eval").body, scope)[0]
+
+
+def number(x: float) -> str:
+    """A number as it stands in a calculation.
+
+    >>> [number(x) for x in (8192, 45e9, 3.35e12, 134217728, 0.5, 1e-6)]
+    ['8192', '45e9', '3.35e12', '134.2e6', '0.5', '1e-6']
+    """
+    if x == int(x) and abs(x) < 1e5:
+        return str(int(x))
+    if 1e-2 <= abs(x) < 1e5:
+        return f"{x:.4g}"
+    power = 3 * math.floor(math.log10(abs(x)) / 3)
+    return f"{x / 10.0**power:.4g}e{power}"
+
+
+def _text(node: ast.expr, scope: dict) -> tuple[str, int]:
+    """Text of a part, and how strongly it binds."""
+    if isinstance(node, ast.BinOp):
+        strength, sign = SIGNS[type(node.op)]
+        left, binds = _text(node.left, scope)
+        right, holds = _text(node.right, scope)
+        left = left if binds >= strength else f"({left})"
+        loose = holds < strength or holds == strength and isinstance(node.op, ast.Div | ast.Sub)
+        return f"{left}{sign}{f'({right})' if loose else right}", strength
+    value = eval(
+        compile(ast.Expression(node), "template", "eval"), {**BYTES, **scope}
+    )  # sources are the course's own text
+    name = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    unit = "B" if name in BYTES else next((u for end, u in UNITS.items() if name.endswith(end)), "")
+    return f"{number(value)} {unit}".rstrip(), 2 if "/" in unit else 4  # 1 / (2 B/s)
 
 
 def render(text: str, where: str = "text") -> str:

@@ -59,7 +59,10 @@ def pages(text: str) -> float:
 
 @cache
 def sections() -> dict[str, tuple[str, float]]:
-    """Topic and minutes of each section of all chapters by its label; a chapter's own label stands for its head."""
+    """Page and minutes of each section of all chapters by its label; a page's own label stands for its head.
+
+    A page is named like its source: ch01_rooflines is a chapter's core, ch01_rooflines_systolic one of its pages further down.
+    """
     found = {}
     for path in sorted((BOOK / "book").glob("ch[0-9][0-9]_*.md")):
         _, *parts = LABEL.split(path.read_text(encoding="utf-8"))
@@ -78,14 +81,28 @@ def exercises() -> dict[str, tuple[str, int, int]]:
 
 
 def reading(topic: str) -> float:
-    """Minutes that a chapter takes to read, such as ch01_rooflines."""
+    """Minutes that a chapter's core takes to read, such as ch01_rooflines."""
     return sum(minutes for of, minutes in sections().values() if of == topic)
+
+
+def further(topic: str) -> float:
+    """Minutes that a chapter's pages further down take to read."""
+    return sum(minutes for of, minutes in sections().values() if of.startswith(f"{topic}_"))
+
+
+def chapter_of(page: str) -> str:
+    """
+    >>> chapter_of("ch01_rooflines_systolic")
+    'ch01_rooflines'
+    """
+    return "_".join(page.split("_")[:2])
 
 
 def _chapter(topic: str) -> str:
     own = [(importance, minutes) for of, importance, minutes in exercises().values() if of == topic]
     first = [minutes for importance, minutes in own if importance == 5]
     said = f"{spent(reading(topic))} to read"
+    said += f", {spent(further(topic))} for what is further down" if further(topic) else ""
     said += f" and {spent(sum(m for _, m in own))} for its {len(own)} exercises" if own else ""
     return said + (f"; the {len(first)} most important of them take {spent(sum(first))}" if first else "")
 
@@ -100,7 +117,8 @@ def path(name: str) -> str:
     steps = {}
     for s in PATHS[name].split():
         if s in sections():
-            topic, minutes = sections()[s]
+            page, minutes = sections()[s]
+            topic = chapter_of(page)
             steps.setdefault(topic, []).append((f"{{ref}}`{s}`", minutes))
         elif s in exercises():  # an edition may have left some out
             topic, _, minutes = exercises()[s]
@@ -119,7 +137,7 @@ def length(name: str) -> float:
 
 def everything() -> str:
     """All chapters and their exercises as a list in MyST, a chapter a line."""
-    topics = dict.fromkeys(topic for topic, _ in sections().values())
+    topics = dict.fromkeys(chapter_of(page) for page, _ in sections().values())
     return "\n".join(f"* {{doc}}`{topic}`: {_chapter(topic)}." for topic in topics)
 
 

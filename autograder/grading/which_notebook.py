@@ -8,7 +8,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.engine.cell_names import defined, key_of
-from autograder.places import NOTEBOOK
+from autograder.places import NOTEBOOK, is_reading
 
 from . import intake
 from .rebuild import Rebuilding, role
@@ -27,7 +27,7 @@ def taken(folder: Path, release: Path) -> tuple[bytes, str]:
     Nothing of it is parsed as Python: this runs where the gradebook is.
     """
     intake.entered(folder)
-    names = [n for n in intake.notebooks(folder) if Path(n).name != "reading.ipynb"][:MOST]
+    names = [n for n in intake.notebooks(folder) if not is_reading(Path(n).name)][:MOST]
     try:
         first = intake.named(folder)
     except intake.Refused:

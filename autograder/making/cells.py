@@ -13,6 +13,7 @@ from helpers.check import progress
 
 from . import questions
 from .first_cell import setup
+from .further_down import expanded
 from .links import TITLE, Links, slug, target_of
 from .myst_to_commonmark import FENCE, LABEL, closes, lint, translate
 
@@ -39,7 +40,8 @@ def function_name(check: NotebookNode) -> str:
 
 def rendered(path: Path) -> str:
     """Text of a source with its numbers evaluated, after a look at every directive and role."""
-    return _rendered(path.read_text(encoding="utf-8"), f"{path.parent.name}/{path.name}")
+    text = expanded(path, path.read_text(encoding="utf-8"), notebook=True)
+    return _rendered(text, f"{path.parent.name}/{path.name}")
 
 
 @cache  # numbers of a chapter take up to a second, and tests ask for each many times
@@ -60,7 +62,7 @@ def sources(tree: Tree, only: Path | None = None) -> dict[Path, str]:
     """
     return {
         path: labelled(path.read_text(encoding="utf-8") if only and path != only else rendered(path))
-        for path in (*tree.chapters, *tree.exercises)
+        for path in (*tree.readings, *tree.exercises)
     }
 
 
@@ -195,7 +197,7 @@ def _parts(cell: NotebookNode, links: Links, target: str) -> list[NotebookNode]:
 
 
 def reading(path: Path, text: str, links: Links, root: Path) -> NotebookNode:
-    """The reading notebook of a chapter."""
+    """The reading notebook of a chapter's core or of a page further down."""
     cells = translated(path, text, links, root)
     cells[0].source = TITLE.sub(lambda title: f"{title[0]}\n\n{RUN}", cells[0].source, count=1)
     cells.insert(1, setup_cell())

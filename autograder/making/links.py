@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.places import SourceError, Tree
+from autograder.places import SourceError, Tree, reading_of
 
 LABELLED = re.compile(r"^\(([\w:.-]+)\)=(?=\s*\n+(?:\([\w:.-]+\)=\s*\n+)*(?:#+ +(.+))?)", re.M)
 EQUATION = re.compile(r"^```\{math\}\s*\n(?::[\w-]+:.*\n)*?:label:\s*(\S+)", re.M)
@@ -30,7 +30,7 @@ def target_of(source: Path, root: Path) -> str:
     if name.parts[0] == "solutions":
         return f"notebooks/{source.stem}/exercises.ipynb"
     if name.parts[0] == "book" and re.match(r"ch\d\d_", source.stem) and len(name.parts) == 2:
-        return f"notebooks/{source.stem}/reading.ipynb"
+        return f"notebooks/{reading_of(source.stem)}"
     return name.as_posix()
 
 
@@ -92,7 +92,7 @@ class Links:
         folder = "solutions" if here.endswith("/exercises.ipynb") else "book"
         page = posixpath.normpath(path.lstrip("/") if path.startswith("/") else posixpath.join(folder, path))
         stem = posixpath.basename(page)
-        known = [f"notebooks/{stem}/reading.ipynb", f"{page}.md", f"{page}.ipynb", page]
+        known = [f"notebooks/{reading_of(stem)}", f"{page}.md", f"{page}.ipynb", page]
         target = next((t for t in known if t in self.titles), None)
         if target is None:
             raise SourceError(f'No page is called "{path}".')

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import yaml
 
-from autograder.places import Tree
+from autograder.places import Tree, reading_of
 from helpers import prose
 from helpers.check.progress import row, with_state
 from helpers.study_time import pages, spent
 
 from .exercises import Exercise
+from .further_down import PREFIX, further
 from .links import TITLE, Links
 from .myst_to_commonmark import translate
 
@@ -48,6 +49,11 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         if topic in chapters:
             minutes = pages(chapters[topic].read_text(encoding="utf-8"))
             read, minutes_read = f"[reading]({topic}/reading.ipynb), {spent(minutes)}", minutes_read + minutes
+            for page in further(chapters[topic]).values():
+                minutes = pages(page.read_text(encoding="utf-8"))
+                about = TITLE.search(texts[page])[1].strip().removeprefix(PREFIX)
+                read += f"; further down: [{escaped(about)}]({reading_of(page.stem)}), {spent(minutes)}"
+                minutes_read += minutes
         found = made.get(topic, [])
         do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {_long(found)}" if found else "no exercises"
         lines.append(f"| {number} · {shown} | {read} | {do} |{' – |' * 5}")

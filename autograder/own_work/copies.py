@@ -8,12 +8,20 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.places import NOTEBOOK, Tree
+from autograder.places import NOTEBOOK, Tree, is_reading
 
-NAMES = (f"{NOTEBOOK}.ipynb", "reading.ipynb")
 START = "README.md"
 NEWS = re.compile(r"^> \*\*Brought up to date.*\n(?:>.*\n)*\n", re.M)
 MINUTE = 60  # seconds; no file takes as long to write
+
+
+def is_copied(name: str) -> bool:
+    """Whether a learner has a copy of a notebook with this name.
+
+    >>> is_copied("exercises.ipynb"), is_copied("further_systolic.ipynb"), is_copied("mine.ipynb")
+    (True, True, False)
+    """
+    return name == f"{NOTEBOOK}.ipynb" or is_reading(name)
 
 
 def replace_file(path: Path, data: bytes) -> None:

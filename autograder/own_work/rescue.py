@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from . import by_cell, damaged
-from .copies import NAMES, START, Work, replace_file
+from .copies import START, Work, is_copied, replace_file
 from .following import bring, dumped, settle
 from .versions import Git, course_version, is_release
 
@@ -60,7 +60,7 @@ def _names(work: Work, git: Git) -> list[str]:
     tracked = git.text("ls-files", "-z", "--", "notebooks").split("\0")
     there = [p.relative_to(work.tree.root).as_posix() for p in work.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb")]
     names = {n.removeprefix("notebooks/") for n in (*tracked, *there) if n}
-    return sorted(n for n in names if n == START or n.rpartition("/")[2] in NAMES)
+    return sorted(n for n in names if n == START or is_copied(n.rpartition("/")[2]))
 
 
 def take(work: Work, one: Edited) -> None:
@@ -163,7 +163,7 @@ def _stashes(work: Work, git: Git) -> None:
     """What `git stash` has put away of notebooks/: whether it is in work/, too."""
     for stash in git.text("stash", "list", "--format=%gd").split():
         names = git.text("diff", "--name-only", "--relative", f"{stash}^1", stash, "--", "notebooks").split("\n")
-        names = [n for n in names if n.endswith(NAMES)]
+        names = [n for n in names if is_copied(n.rpartition("/")[2])]
         if not names:
             continue
         if all(_held(work, git, stash, n) for n in names):

@@ -1,6 +1,6 @@
 """Before JupyterLab starts: each copy is made, brought up to date if the course has changed, and otherwise left alone."""
 
-from .copies import NAMES, START, Work, current, page, readable, sweep
+from .copies import START, Work, current, is_copied, page, readable, sweep
 
 
 def update(work: Work) -> None:
@@ -8,7 +8,7 @@ def update(work: Work) -> None:
     sweep(work.folder)
     for source in sorted(work.tree.notebooks.glob("ch[0-9][0-9]_*/*.ipynb")):
         name = source.relative_to(work.tree.notebooks).as_posix()
-        if source.name not in NAMES or (readable(work.copy(name)) and current(work, name)):
+        if not is_copied(source.name) or (readable(work.copy(name)) and current(work, name)):
             continue
         if readable(work.copy(name)) and work.has_kept(f"notebooks/{name}", source.read_bytes()):
             work.edited.append(name)  # and in work/ since it was kept

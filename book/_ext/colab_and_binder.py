@@ -1,7 +1,7 @@
-"""Sphinx extension: a chapter and its exercises begin with links that open their notebooks in Colab and in Binder,
+"""Sphinx extension: a chapter, its pages further down and its exercises begin with links that open their notebooks in Colab and in Binder,
 and the start page leads to the repository.
 
-These are 24 links on twelve pages.  The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.
+Two links stand on each of these pages.  The notebooks are the generated ones; Jupyter Book's own launch buttons would open the sources.
 Nothing of the theme matters to it but its options `repository_url` and `repository_branch`.  The address is
 `repository` in _config.yml; where GitHub builds, its GITHUB_REPOSITORY wins, so that a fork's site opens the fork.
 """
@@ -11,8 +11,10 @@ import re
 from html import escape
 from urllib.parse import quote, urlsplit
 
-CHAPTER = re.compile(r"book/(ch\d\d_\w+)")
+from autograder.places import reading_of
+
 CLONE = re.compile(r'<span id="clone">(.*?)</span>')
+PAGE = re.compile(r"book/(ch\d\d_\w+)")
 EXERCISES = re.compile(r"notebooks/(ch\d\d_\w+)/exercises")
 
 
@@ -22,8 +24,8 @@ def notebook(page: str) -> str | None:
     >>> notebook("book/ch01_rooflines"), notebook("notebooks/ch01_rooflines/exercises"), notebook("book/intro")
     ('notebooks/ch01_rooflines/reading.ipynb', 'notebooks/ch01_rooflines/exercises.ipynb', None)
     """
-    if found := CHAPTER.fullmatch(page):
-        return f"notebooks/{found[1]}/reading.ipynb"
+    if found := PAGE.fullmatch(page):
+        return f"notebooks/{reading_of(found[1])}"
     return f"{page}.ipynb" if EXERCISES.fullmatch(page) else None
 
 
@@ -75,7 +77,7 @@ def add(app, page, template, context, doctree) -> None:
     context["body"] = CLONE.sub(rf'<a href="{escape(repository(theme["repository_url"]))}">\1</a>', context["body"])
     if path is None:
         return
-    what = "exercises" if page.endswith("/exercises") else "chapter"
+    what = "exercises" if page.endswith("/exercises") else "chapter" if path.endswith("/reading.ipynb") else "page"
     found = addresses(repository(theme["repository_url"]), theme.get("repository_branch") or "main", path)
     context["body"] = context["body"].replace("</h1>", f"</h1>\n{links(found, what)}", 1)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from helpers import study_time
 from helpers.prose import figure, names
 
 SEVERITIES = {"conclusion": "changes a conclusion", "number": "changes a number", "label": "only a label"}
@@ -42,8 +43,13 @@ def ordered(rows: list[dict]) -> list[dict]:
 
 def heading(row: dict, book: Path) -> str:
     """The heading of the section of ours that has it right."""
-    page = (book / f"{row['chapter']}.md").read_text(encoding="utf-8")
-    return re.search(rf"\({row['section']}\)=\n#+ (.+)", page)[1]
+    page = (book / f"{page_of(row)}.md").read_text(encoding="utf-8")
+    return re.search(rf"\({row['section']}\)=\n(?:\(.*\)=\n)*#+ (.+)", page)[1]
+
+
+def page_of(row: dict) -> str:
+    """The page of that section: a chapter's core, or a page further down."""
+    return study_time.sections()[row["section"]][0]
 
 
 def folded(row: dict, scope: dict) -> str:
@@ -63,7 +69,7 @@ def erratum(row: dict, book: Path, scope: dict) -> str:
     """One row: what is so, what the source says, what is right, why it matters, and the computation behind it."""
     own = worked(row, scope)
     says, correct, matters = (marked(row[part], own) for part in ("says", "correct", "matters"))
-    link = f'<a href="{row["chapter"]}.html#{row["section"]}">{escape(heading(row, book))}</a>'
+    link = f'<a href="{page_of(row)}.html#{row["section"]}">{escape(heading(row, book))}</a>'
     return (
         f'<h3 id="{row["id"]}">{marked(row["title"], own)}</h3><p>{says} {correct}</p>'
         f"<p><strong>Why it matters.</strong> {matters} In this course: {link}.</p>{folded(row, scope)}"
@@ -97,7 +103,7 @@ class Errata(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         book = Path(self.env.srcdir, "book")
         data, scope = json.loads((book / "data/errata.json").read_text(encoding="utf-8")), names()
-        chapters = {row["chapter"] for row in data["errata"]}
+        chapters = {page_of(row) for row in data["errata"]}
         for path in (book / "data/errata.json", *(book / f"{chapter}.md" for chapter in chapters)):
             self.env.note_dependency(str(path))
         sources = list(dict.fromkeys(row["source"] for row in data["errata"]))

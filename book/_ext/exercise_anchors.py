@@ -9,7 +9,7 @@ import re
 
 from docutils import nodes
 
-READING = "](reading.ipynb#"
+READING = re.compile(r"\]\((?:reading|further_\w+)\.ipynb#")
 ANCHOR = re.compile(r'<a\s+id="([A-Za-z][\w-]*)"')
 
 
@@ -29,7 +29,7 @@ def register(app, doctree) -> None:
 def lead_to_pages(app, docname: str, source: list[str]) -> None:
     """A section's label is known to Sphinx by its name, wherever it stands."""
     if docname.startswith("notebooks/"):
-        source[0] = source[0].replace(READING, "](#")
+        source[0] = READING.sub("](#", source[0])
 
 
 def setup(app) -> dict:

@@ -1,6 +1,6 @@
 """Sphinx extension: all notebooks as one file beside the pages, notebooks.zip, the same bytes from the same sources.
 
-Whoever has no git gets the twelve notebooks in one download.  Nothing of the theme matters to it.
+Whoever has no git gets them in one download.  Nothing of the theme matters to it.
 """
 
 import zipfile

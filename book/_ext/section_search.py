@@ -15,6 +15,7 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+from helpers import study_time
 from helpers.check import progress
 from helpers.costs.rooflines.chips import ALIASES, CHIPS
 from helpers.costs.transformers.public_models import SAME_SIZES
@@ -185,7 +186,8 @@ def index(pages: dict[str, str], methods: list[dict]) -> dict:
     sections = [s for name, html in pages.items() for s in Sections(name, html).found]
     at = {(s.page, s.anchor): n for n, s in enumerate(sections)}
     for method in methods:
-        section = sections[at[f"book/{method['chapter']}.html", method["section"]]]
+        page = study_time.sections()[method["section"]][0]  # a chapter's core, or a page further down
+        section = sections[at[f"book/{page}.html", method["section"]]]
         section.names.append(method["name"])
         section.about += f"{method['computes']} "
     for section in sections:

@@ -115,6 +115,11 @@ def settle(page) -> None:
     )
 
 
+def chapter_text(topic: str) -> str:
+    """The source of a chapter: its core and its pages further down."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "book").glob(f"{topic}*.md")))
+
+
 def page_names() -> list[str]:
     """Every page in the table of contents, as the site names it."""
     import yaml

@@ -22,7 +22,7 @@ from helpers.costs.transformers.shares_and_thresholds import (
     train_seconds,
 )
 from helpers.costs.transformers.training_memory_bytes import recomputed, saved_limit, train_flops
-from tests.book.conftest import ROOT
+from tests.book.conftest import chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
@@ -131,4 +131,4 @@ def test_latent_attention_of_deepseek_v3():
 
 @walks(["6BTDV", r"\frac{T}{8D}", r"\frac{TSG}{TG + S}", r"\frac{E}{k}", "8ND", "4BT^2NH"])
 def test_formulas_stand_on_the_page(what):
-    assert what in (ROOT / "book/ch03_transformers.md").read_text(encoding="utf-8")
+    assert what in chapter_text("ch03_transformers")

@@ -31,7 +31,7 @@ from helpers.costs.training.layout import MASTER
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import six_nd, train_seconds
-from tests.book.conftest import ROOT
+from tests.book.conftest import chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
@@ -166,4 +166,4 @@ def test_worked_problems_of_the_page():
              "6BD/X + 8DF/Y", r"\frac{p - 1}{m + p - 1}", "2LB(D + 2F)"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
-    assert what in (ROOT / "book/ch04_training.md").read_text(encoding="utf-8")
+    assert what in chapter_text("ch04_training")

@@ -21,7 +21,7 @@ from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import attention_intensity, attention_threshold
-from tests.book.conftest import ROOT
+from tests.book.conftest import ROOT, chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
@@ -161,15 +161,13 @@ def test_throughput_saturates():
              r"\min(1, p(x)/q(x))", r"\frac{1 - a^{K + 1}}{1 - a}", "n(L_w - 1) + 1"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
-    assert what in (ROOT / "book/ch05_inference.md").read_text(encoding="utf-8")
+    assert what in chapter_text("ch05_inference")
 
 
 def blocks_of_code():
     """For each anchor of the page, what its heading's part computes: code cells and numbers in the text."""
     out = {}
-    for part in re.split(
-        r"(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", (ROOT / "book/ch05_inference.md").read_text(encoding="utf-8"), flags=re.M
-    ):
+    for part in re.split(r"(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", chapter_text("ch05_inference"), flags=re.M):
         code = " ".join(re.findall(r"^```\{code-cell\}.*?^```$|\{\{.*?\}\}", part, re.M | re.S))
         out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), code)
     return out

@@ -22,12 +22,12 @@ from helpers.costs.attention import (
 )
 from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.rooflines.chips import chip
-from tests.book.conftest import ROOT
+from tests.book.conftest import ROOT, chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-PAGE = (ROOT / "book/ch06_attention.md").read_text(encoding="utf-8")
+PAGE = chapter_text("ch06_attention")
 GPT3 = dict(D=12288, N=96)
 A100, A100_40, H100 = chip("A100"), chip("A100-40GB"), chip("H100")
 EXPS = time_and_intensity.exp_rate(132, 1.83e9)

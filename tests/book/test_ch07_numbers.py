@@ -31,13 +31,13 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from tests.book.conftest import ROOT
+from tests.book.conftest import ROOT, chapter_text
 from tests.book.stated import near
 from tests.book.test_ch06_numbers import FENCE, named
 from tests.helpers.costs.tables import walks
 
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-PAGE = (ROOT / "book/ch07_racks.md").read_text(encoding="utf-8")
+PAGE = chapter_text("ch07_racks")
 H100, GB200, H = chip("H100"), chip("GB200"), gpu("H100")
 AT = {
     "hosts": hosts("H100", 128),

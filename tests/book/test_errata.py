@@ -198,7 +198,10 @@ def shows_every_row(html: str) -> None:
         assert "<dt>" not in row[: row.index("<details>")] and i in fold and errata.SEVERITIES[e["severity"]] in fold
         assert fold.count("<dt>") == fold.count("<dd>") == fold.count("<code>") == len(e["computed"])
         assert ("<dl>" in fold) != ("words" in e)
-        assert f'href="{e["chapter"]}.html#{e["section"]}"' in row and "<strong>Why it matters.</strong>" in row
+        assert (
+            re.search(rf'href="{e["chapter"]}\w*\.html#{e["section"]}"', row)
+            and "<strong>Why it matters.</strong>" in row
+        )
         assert not re.search(r"\{\{|`|\| ?[.,\d]*[df%]\b", row), "something is not computed or not marked"
 
 

@@ -6,11 +6,12 @@ from importlib import import_module
 
 import pytest
 
+from autograder.places import Tree, topic_of
 from helpers import prose
-from tests.book.conftest import ROOT, page_names
+from tests.book.conftest import ROOT, chapter_text, page_names
 from tests.helpers.costs.tables import walks
 
-CHAPTERS = sorted(p.stem for p in (ROOT / "book").glob("ch*.md"))
+CHAPTERS = [p.stem for p in Tree(ROOT).chapters]
 METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 ERRATA = json.loads((ROOT / "book/data/errata.json").read_text(encoding="utf-8"))["errata"]
 
@@ -34,10 +35,6 @@ MENDED = {
 }
 
 of_chapters = pytest.mark.parametrize("chapter", CHAPTERS)
-
-
-def page(chapter: str) -> str:
-    return (ROOT / f"book/{chapter}.md").read_text(encoding="utf-8")
 
 
 def anchors(chapter: str) -> set[str]:
@@ -65,7 +62,11 @@ def resolves(path: str) -> bool:
 def test_these_are_the_chapters_of_the_contents():
     """Else the tests below would look at fewer chapters than a reader finds."""
     listed = [n for n in page_names() if n.startswith("book/ch")]
-    assert CHAPTERS and [f"book/{chapter}.html" for chapter in CHAPTERS] == listed
+    assert CHAPTERS
+    assert sorted(listed) == sorted(f"book/{path.stem}.html" for path in Tree(ROOT).readings)
+    assert [n for n in listed if topic_of(n.removesuffix(".html")) == n.removesuffix(".html")] == [
+        f"book/{c}.html" for c in CHAPTERS
+    ]
 
 
 @of_chapters
@@ -76,7 +77,7 @@ def test_the_index_covers_the_chapter(chapter):
 
 @walks(METHODS)
 def test_every_method_has_its_section_and_its_functions(method):
-    assert f"\n({method['section']})=\n" in page(method["chapter"])
+    assert f"\n({method['section']})=\n" in chapter_text(method["chapter"])
     assert [path for path in method["functions"] if not resolves(f"helpers.{path}")] == []
 
 
@@ -98,7 +99,7 @@ def test_errata_of_the_source_are_all_told(chapter):
 
 @walks(ERRATA)
 def test_errata_compute(item):
-    assert f"\n({item['section']})=\n" in page(item["chapter"])
+    assert f"\n({item['section']})=\n" in chapter_text(item["chapter"])
     for c in item["computed"]:
         assert prose.figure(f"{c['expression']} | {c['format']}", prose.names()) == c["gives"], c["what"]
 
@@ -107,11 +108,11 @@ def test_errata_compute(item):
 def test_every_exercise_that_is_named_exists(chapter):
     """By the chapter's page, and by the index for a method of that chapter."""
     wanted = {f"ex-{e.replace('.', '-')}" for m in METHODS if m["chapter"] == chapter for e in m["exercises"]}
-    wanted |= set(re.findall(r"<(ex-\d+-\d+)>", page(chapter)))
+    wanted |= set(re.findall(r"<(ex-\d+-\d+)>", chapter_text(chapter)))
     there = set().union(*map(anchors, CHAPTERS))
     assert wanted and wanted <= there, sorted(wanted - there)
 
 
 @of_chapters
 def test_prose_of_the_chapter_renders(chapter):
-    assert "{{" not in re.sub(r"`[^`\n]+`", "", prose.render(page(chapter), f"{chapter}.md"))
+    assert "{{" not in re.sub(r"`[^`\n]+`", "", prose.render(chapter_text(chapter), f"{chapter}.md"))

