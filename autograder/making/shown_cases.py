@@ -17,6 +17,7 @@ from nbformat import NotebookNode, from_dict
 
 import helpers.check
 from autograder.engine.cell_names import free_names
+from helpers.check.traced_program import own
 
 from . import whole_arrays
 from .cells import AFRESH, meta
@@ -76,7 +77,7 @@ class RecordedProgram(Recorder):
 
     def __init__(self, answer, points, mesh, in_specs, out_specs, *_, dtype="bf16", static=(), **__):
         super().__init__(answer)
-        self.run = lambda f: whole_arrays.program(f, mesh, in_specs, out_specs, dtype, static)
+        self.run = lambda f: whole_arrays.program(f, mesh, own(in_specs), own(out_specs), dtype, static)
 
 
 def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:

@@ -1,6 +1,7 @@
 """What a sharded answer makes of whole arrays, found without devices and without compiling: its blocks are mapped over.
 
-A program for eight devices takes half a second to compile, and each mistake is another program.
+A program for eight devices takes half a second to compile, and each mistake is another program; so devices run only what cannot be
+mapped, a gather or scatter over several axes at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +30,26 @@ def program(f: Callable, mesh: Mapping[str, int], ins: Sequence, out, dtype, sta
         for axis in reversed(mesh):
             where = [0 if any(axis in axes for axes in c) else None for c in cuts]
             mapped = jax.vmap(mapped, where, axis_name=axis, axis_size=mesh[axis])
-        result = mapped(*map(blocks, arrays, cuts, [mesh] * len(cuts)))
+        try:
+            result = mapped(*map(blocks, arrays, cuts, [mesh] * len(cuts)))
+        except (AssertionError, NotImplementedError):
+            result = on_devices(lambda *blocks: f(*blocks, *static), mesh, tuple(map(spec, ins)), arrays)
         return joined(np.asarray(result).astype(np.float32), cut(out), mesh)  # not all of NumPy knows bfloat16
 
     return run
+
+
+def on_devices(f: Callable, mesh: Mapping[str, int], ins: tuple, arrays: Sequence):
+    """Each device's result, by all axes of the mesh."""
+    import jax
+
+    from helpers.kernels import mesh as meshes
+
+    def by_axes(*blocks):
+        return jax.numpy.expand_dims(f(*blocks), range(len(mesh)))
+
+    on = meshes.mesh(tuple(mesh.values()), tuple(mesh))
+    return jax.jit(jax.shard_map(by_axes, mesh=on, in_specs=ins, out_specs=jax.P(*mesh), check_vma=False))(*arrays)
 
 
 def blocks(array, cut: Cut, mesh: Mapping[str, int]):

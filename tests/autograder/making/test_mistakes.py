@@ -166,6 +166,23 @@ def test_a_case_of_a_program_is_its_whole_arrays():
     assert unseen == mutants[2:]
 
 
+GATHERED = """def gathered(a):
+    return jax.lax.all_gather(a, ("X", "Y"), tiled=True)
+"""
+
+
+def test_a_program_may_gather_over_two_axes_at_once():
+    scope = {"jax": jax, "np": np}
+    exec(GATHERED, scope)
+    check = """a = check.Program(gathered, 1, {"X": 2, "Y": 2}, lambda: ["A[I_XY]"], lambda: "B[I]", dtype="f32")
+a.cases((np.arange(4),))"""
+    source, _ = mistakes.filled(check, GATHERED, scope, [mutant('("X", "Y")', '("Y", "X")', "X is major")])
+    assert source.split("\n")[1:] == [
+        'a.wrong("X is major", np.array([0.0, 2.0, 1.0, 3.0]), np.arange(4))',
+        "a.gives(np.array([0.0, 1.0, 2.0, 3.0]), np.arange(4))",
+    ]
+
+
 CELLS = """
 import sys
 from nbformat.v4 import new_code_cell
