@@ -28,7 +28,7 @@ TO_DO = {
     "ch03_transformers": (7259, 16, 16),
     "ch04_training": (10064, 27, 24),
     "ch05_inference": (13723, 45, 45),
-    "ch06_attention": (8924, 29, 27),
+    "ch06_attention": (6662, 19, 17),
     "ch07_racks": (7620, 18, 14),
 }
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
