@@ -21,7 +21,7 @@ ROOT = scratch.ROOT
 URL = "https://github.com/rooflines-to-racks/rooflines-to-racks"
 
 # Runs in the empty environment, from a folder elsewhere: the first cell of every notebook, then what imports, then a check.
-SESSION = '''
+SESSION = """
 import contextlib, importlib.metadata, io, json, pathlib, sys
 
 before = importlib.metadata.version("jax")
@@ -46,7 +46,7 @@ print(json.dumps({
     "once": once, "said": said.getvalue(), "at": str(place), "version": helpers.__version__, "jax": importlib.metadata.version("jax"),
     "before": before, "data": [name for name in cells["data"] if not (place / "book" / name).is_file()],
 }))
-'''
+"""
 
 
 def environments() -> dict[str, Path]:

@@ -62,7 +62,9 @@ def test_valid_clean_and_the_same_everywhere(path):
     for cell in nb.cells:
         assert not cell.get("outputs")
         assert not cell.get("execution_count")
-        shown = {"course"} if cell.metadata.get("nbgrader", {}).get("grade") else set()  # what the site shows of a check
+        shown = (
+            {"course"} if cell.metadata.get("nbgrader", {}).get("grade") else set()
+        )  # what the site shows of a check
         assert set(cell.metadata) <= {"nbgrader", "jupyter", "deletable", "editable", "tags"} | shown
         assert set(cell.metadata.get("tags", [])) <= cells.FOLDING  # no tag that changes what runs
 

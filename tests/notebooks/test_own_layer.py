@@ -15,11 +15,15 @@ from tests.helpers.kernels.inference.test_tiny_language_model import exercise_31
 pytestmark = pytest.mark.slow
 
 
-def code(topic: str, first: str, last: str) -> str:
+def code(topic: str, notebook: str, first: str, last: str) -> str:
     """The imports of a reading, and its cells from the one that has `first` in it to the one that has `last`."""
-    cells = [c.source for c in nbformat.read(ROOT / f"notebooks/{topic}/reading.ipynb", 4).cells if c.cell_type == "code"]
+    cells = [
+        c.source for c in nbformat.read(ROOT / f"notebooks/{topic}/{notebook}.ipynb", 4).cells if c.cell_type == "code"
+    ]
     begin, end = (next(i for i, c in enumerate(cells) if words in c) for words in (first, last))
-    before = [node for c in cells[:begin] for node in ast.parse(c).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    before = [
+        node for c in cells[:begin] for node in ast.parse(c).body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
     return "\n".join([*map(ast.unparse, before), *cells[begin : end + 1]])
 
 
@@ -44,11 +48,11 @@ def passed(monkeypatch):
 
 
 def test_it_trains_in_chapter_4(passed, capsys):
-    exec(code("ch04_training", "decoder_layer", "decoder_layer"), {"__name__": "__main__"})
+    exec(code("ch04_training", "further_programs", "decoder_layer", "decoder_layer"), {"__name__": "__main__"})
     first, last = map(float, re.search(r"loss ([\d.]+) at first, ([\d.]+) after", capsys.readouterr().out).groups())
     assert passed and last < first
 
 
 def test_it_generates_in_chapter_5_what_the_cached_program_does(passed, capsys):
-    exec(code("ch05_inference", "decoder_layer", "forward = jax.jit"), {"__name__": "__main__"})
+    exec(code("ch05_inference", "reading", "decoder_layer", "forward = jax.jit"), {"__name__": "__main__"})
     assert passed and capsys.readouterr().out.rstrip().endswith("equal logits at every step, and the same text: True")
