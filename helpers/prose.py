@@ -3,7 +3,8 @@
 The expression is Python over `helpers.costs`, `helpers.study_time`, `math` and `results("name")`, a file of book/results.
 A line `% let name = expression` names something for the rest of the file.
 The format is one of `helpers.show` (seconds, bytes, ibytes, flops, flops_rate, rate, sci), with a number of digits if three are
-too many (`seconds 2`), or a Python format spec such as `.1f`.  A unit is given as a person would say it: 45 GB/s, not 45.0 GB/s.
+too many (`seconds 2`), `number`, which has exponents of three (989e12), or a Python format spec such as `.1f`.
+A unit is given as a person would say it: 45 GB/s, not 45.0 GB/s.
 `worked` in front of a format prints the arithmetic as well, from the same expression: `{{ 2 * 8192 / 4 | worked ,.0f }}`.
 Code between fences is left alone.
 
@@ -86,6 +87,8 @@ def figure(text: str, scope: dict) -> str:
         result = figure(f"{expression} | {spec.removeprefix(_WORKED)}", scope)
         return f'<span class="worked">{worked(expression, scope)} =</span> {result}'
     value = eval(expression, scope)  # sources are the course's own text
+    if spec == "number":
+        return number(value)
     if (unit := _UNIT.match(spec)) is None:
         return format(value, spec)
     text = getattr(show, unit[1])(value, int(unit[2] or 3))

@@ -17,9 +17,10 @@ EXERCISE = re.compile(r"^### Exercise (\d+\.\d+) .*\n+[★☆]{3}(?: · importan
 
 PATHS = {
     "two hours": """
-        sec-bounds 1.2 sec-intensity sec-roofline sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-sampling 1.10""",
+        sec-bounds 1.2 sec-intensity sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-sampling 1.10
+        sec-per-example sec-roofline""",
     "two days": """
-        sec-bounds 1.2 sec-intensity sec-roofline sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-network sec-sampling 1.10
+        sec-bounds 1.2 sec-intensity sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-sampling 1.10 sec-roofline sec-network
         sec-blocks 2.1 sec-outer-products sec-four-cases sec-case-1 sec-case-2 sec-case-3 sec-case-4 2.10 2.20
         sec-all-gather sec-latency 2.5 sec-several-axes sec-reduce-scatter sec-all-reduce 2.6 sec-all-to-all 2.19
         sec-decoder sec-dots 3.1 sec-back 3.3 sec-six-nd sec-context 3.6 sec-attention-intensity 3.9 sec-flash 3.16 sec-kv-cache 3.12

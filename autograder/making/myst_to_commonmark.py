@@ -8,7 +8,7 @@ from autograder.places import SourceError
 
 from .links import Links, slug
 
-BOXES = ("note", "tip", "important", "warning", "admonition")
+BOXES = ("note", "tip", "important", "warning", "admonition", "margin")
 DIRECTIVES = (*BOXES, "ask", "dropdown", "math", "live")
 ROLES = ("eq", "ref", "doc", "cite", "numref")
 
@@ -135,7 +135,7 @@ def _directive(kind, argument, options, body, links: Links, target: str) -> list
     inside = _blocks(body, links, target)
     if kind == "dropdown":
         return [f"<details><summary>{_summary(argument)}</summary>", "", *inside, "", "</details>"]
-    title = argument if kind == "admonition" else kind.capitalize()
+    title = argument if kind in ("admonition", "margin") else kind.capitalize()
     return [f"> **{_inline(title, links, target)}**", ">", *(f"> {line}".rstrip() for line in inside)]
 
 

@@ -54,6 +54,7 @@ class Section:
         self.page, self.anchor, self.level, self.parent = page, anchor, level, parent
         self.title, self.text, self.code, self.about, self.equations = "", "", set(), "", []
         self.names = []  # what else it is called, and how sure that leads here, of 10
+        self.labels = [anchor]  # all that lead here: of sections that became one, each keeps its own
 
 
 class Sections(HTMLParser):
@@ -80,6 +81,7 @@ class Sections(HTMLParser):
             self.begin(name, int(tag[1]))
         elif LABEL.fullmatch(name) and tag == "span" and self.around and not self.around[-1].title:
             self.around[-1].anchor = name
+            self.around[-1].labels.append(name)
         elif LABEL.fullmatch(name) and tag == "a":
             self.label = name  # of the section that comes next
         if tag not in VOID:
@@ -184,7 +186,7 @@ def called(section: Section) -> str:
 def index(pages: dict[str, str], methods: list[dict]) -> dict:
     """What the script of the search knows, from pages by name: pages, sections, terms of the glossary, chips and models."""
     sections = [s for name, html in pages.items() for s in Sections(name, html).found]
-    at = {(s.page, s.anchor): n for n, s in enumerate(sections)}
+    at = {(s.page, label): n for n, s in enumerate(sections) for label in s.labels}
     for method in methods:
         page = study_time.sections()[method["section"]][0]  # a chapter's core, or a page further down
         section = sections[at[f"book/{page}.html", method["section"]]]

@@ -34,6 +34,14 @@ def test_sections_of_a_page_with_their_anchors_their_prose_and_what_is_around_th
     assert found[1].code == {"ppermute"} and found[1].equations == ["equation 4.7"]
 
 
+def test_a_section_is_found_by_each_of_its_labels():
+    html = (
+        '<section id="used-once"><span id="sec-b"></span><span id="sec-a"></span><h2>Used once</h2><p>x</p></section>'
+    )
+    (found,) = search.Sections("a.html", f'<section id="t"><h1>T</h1>{html}</section>').found[1:]
+    assert (found.anchor, found.labels) == ("sec-a", ["used-once", "sec-b", "sec-a"])
+
+
 def test_headings_that_a_cell_wrote_go_on_to_the_next():
     found = search.Sections(
         "a.html", '<section id="a"><h1>A</h1><h2 id="b">B</h2><h3 id="c">C</h3><p>c</p><h2 id="d">D</h2>d</section>e'

@@ -23,7 +23,6 @@ CORE = {
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
 TO_DO = {
     # words, questions and boxes of chapters that are still one page: numbers may fall, and a line goes when its chapter fits CORE
-    "ch01_rooflines": (6486, 14, 14),
     "ch02_sharding": (10061, 34, 35),
     "ch03_transformers": (7259, 16, 16),
     "ch04_training": (7752, 21, 19),
