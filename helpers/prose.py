@@ -32,6 +32,7 @@ _LET = re.compile(r"^% let (\w+) = (.+)$")
 _NUMBER = re.compile(r"\{\{(.+?)\}\}")
 _UNIT = re.compile(r"^(seconds|bytes|ibytes|flops|flops_rate|rate|sci)(?: (\d))?$")
 _WORKED = "worked "
+NBSP = "\u00a0"  # a result stays on one line with its sign and its unit
 BYTES = {"f32": 4, "bf16": 2, "int8": 1, "fp8": 1}
 """Bytes of a number, by its type: names that expressions may use."""
 SIGNS = {ast.Add: (1, " + "), ast.Sub: (1, " − "), ast.Mult: (2, " · "), ast.Div: (2, " / "), ast.Pow: (3, "^")}
@@ -78,14 +79,14 @@ def figure(text: str, scope: dict) -> str:
     >>> figure("45e9 | rate", {}), figure("1.0868e-3 | seconds 2", {}), figure("2.5e-6 | seconds", {})
     ('45 GB/s', '1.1 ms', '2.5 µs')
     >>> figure("2 * 2048 * 8192 / (2 * W) | worked seconds", {"W": 45e9})
-    '<span class="worked">2 · 2048 · 8192 / (2 · 45e9) =</span> 373 µs'
+    '<span class="worked">2 · 2048 · 8192 / (2 · 45e9) =</span>\xa0373\xa0µs'
     """
     expression, bar, spec = (part.strip() for part in text.rpartition("|"))
     if not bar:
         expression, spec = spec, ""
     if spec.startswith(_WORKED):
         result = figure(f"{expression} | {spec.removeprefix(_WORKED)}", scope)
-        return f'<span class="worked">{worked(expression, scope)} =</span> {result}'
+        return f'<span class="worked">{worked(expression, scope)} =</span>{NBSP}{result.replace(" ", NBSP)}'
     value = eval(expression, scope)  # sources are the course's own text
     if spec == "number":
         return number(value)

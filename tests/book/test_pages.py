@@ -20,11 +20,7 @@ COLOURS = ["color-contrast", "link-in-text-block"]  # of which the other scheme 
 # Boxes of a page that scroll on a phone: tables with more columns than it has room for, and columns that a program printed.
 # Formulas and code have none, other pages neither.
 MOST = {
-    "book/ch01_rooflines.html": (2, 4),
-    "book/ch01_rooflines_gpu.html": (1, 1),
-    "book/ch01_rooflines_paths.html": (2, 1),
-    "book/ch01_rooflines_machine.html": (1, 4),
-    "book/ch01_rooflines_systolic.html": (1, 1),
+    "book/ch01_rooflines_paths.html": (1, 1),
     "book/ch02_sharding.html": (8, 7),
     "book/ch03_transformers.html": (2, 7),
     "book/ch04_training.html": (2, 10),

@@ -31,7 +31,8 @@ def plain(text: str) -> float:
 @pytest.mark.parametrize(("expression", "spec", "shown"), EXPRESSIONS)
 def test_the_arithmetic_gives_the_result(expression, spec, shown):
     found = prose.figure(f"{expression} | worked {spec}", SCOPE)
-    assert found == f'<span class="worked">{shown} =</span> {prose.figure(f"{expression} | {spec}", SCOPE)}'
+    result = prose.figure(f"{expression} | {spec}", SCOPE).replace(" ", "\u00a0")
+    assert found == f'<span class="worked">{shown} =</span>\u00a0{result}'
     assert plain(shown) == pytest.approx(eval(expression, SCOPE), rel=1e-3)
 
 
