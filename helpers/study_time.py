@@ -23,8 +23,8 @@ PATHS = {
         sec-bounds 1.2 sec-intensity sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-sampling 1.10 sec-roofline sec-network
         sec-blocks 2.1 sec-outer-products sec-four-cases sec-case-1 sec-case-2 sec-case-3 sec-case-4 2.10 2.20
         sec-all-gather sec-latency 2.5 sec-several-axes sec-reduce-scatter sec-all-reduce 2.6 sec-all-to-all 2.19
-        sec-decoder sec-dots 3.1 sec-back 3.3 sec-six-nd sec-context 3.6 sec-attention-intensity 3.9 sec-flash 3.16 sec-kv-cache 3.12
-        sec-decoder-program 3.19
+        sec-decoder sec-dots 3.1 sec-back 3.3 sec-six-nd sec-context 3.6 sec-attention-intensity 3.9 sec-kv-cache 3.12
+        sec-flash 3.16 sec-decoder-program 3.19
         sec-two-products 4.3 sec-four-ways sec-dp 4.5 sec-master-copy 4.1 sec-fsdp 4.2 4.6 sec-tp 4.7
         sec-prefill-generate 5.1 5.6 sec-replica-batch sec-step-time 5.3 5.4 sec-13b-tables 5.2 sec-latency-throughput sec-continuous 5.15
         sec-softmax-orders 6.4 sec-combine 6.5 sec-lazy 6.6 sec-flash-forward 6.8""",
