@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from autograder.making import mistakes
+from autograder.making import mistakes, whole_arrays
 from autograder.making.bank import Mutant
 
 ANSWER = """def cost(n: int, m: int) -> dict:
@@ -181,6 +181,11 @@ a.cases((np.arange(4),))"""
         'a.wrong("X is major", np.array([0.0, 2.0, 1.0, 3.0]), np.arange(4))',
         "a.gives(np.array([0.0, 1.0, 2.0, 3.0]), np.arange(4))",
     ]
+
+
+def test_a_program_gets_arrays_of_JAX_also_where_no_axis_cuts_them():
+    run = whole_arrays.program(lambda a: a.at[0].add(jax.lax.psum(a[1], "X")), {"X": 2}, ["A[I]"], "A[I]", "f32")
+    assert run(np.float32([1, 2])).tolist() == [5, 2]
 
 
 CELLS = """
