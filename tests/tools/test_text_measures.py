@@ -28,7 +28,6 @@ TO_DO = {
     "ch04_training": (7752, 21, 19),
     "ch05_inference": (10475, 36, 36),
     "ch06_attention": (6662, 19, 17),
-    "ch07_racks": (7620, 18, 14),
 }
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
 
