@@ -25,7 +25,6 @@ TO_DO = {
     # words, questions and boxes of chapters that are still one page: numbers may fall, and a line goes when its chapter fits CORE
     "ch02_sharding": (10061, 34, 35),
     "ch03_transformers": (5782, 12, 12),
-    "ch04_training": (7752, 21, 19),
     "ch05_inference": (10475, 36, 36),
     "ch06_attention": (6662, 19, 17),
 }

@@ -1,13 +1,13 @@
-"""Where the axes of a mesh lie: on the torus of a pod, on hosts with NVLink inside and a network between, on several pods."""
+"""What a mesh or a run lies on: the torus of a pod, hosts with NVLink inside and a network between, several pods."""
 
 from functools import partial
+from math import ceil
 
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Patch, Rectangle
 
 from helpers import show
 from helpers.costs.rooflines.hardware import Chip
-from helpers.costs.training.layout import Layout
 from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
@@ -72,54 +72,39 @@ def _place(at) -> tuple[float, float]:
     return a + 0.45 * b, 1.25 * c + 0.36 * b
 
 
-def hosts(layout: Layout, chip: Chip, alt: str, *, caption: str = "") -> Picture:
-    """GPUs in their hosts: tp fills an NVSwitch domain, fsdp runs down a column, pp from one column to the next.
+def hosts(count: int, chip: Chip, inside: str, between: str, alt: str, *, caption: str = "") -> Picture:
+    """A host with its GPUs, NVSwitch and network cards, and beside it all hosts of a run on their network.
 
-    ValueError for a layout whose tp is not a domain, or that has other axes.
+    inside, between  what is said of the NVSwitch, and of the network
     """
-    size = chip.pod[0]
-    if layout.tp != size or layout.chips != layout.tp * layout.fsdp * layout.pp:
-        raise ValueError(f"drawn are tp={size}, a whole NVSwitch domain, fsdp and pp; not {layout}")
-    wide, high, gap = 4.2, 1.5, 1.5
+    side, size = ceil(count**0.5), chip.pod[0]
     with rc_context(STYLE):
-        figure, ax = canvas(5.6, 0.6 + 1.15 * layout.fsdp)
-        for stage in range(layout.pp):
-            for shard in range(layout.fsdp):
-                x, y = stage * (wide + gap), -shard * (high + 0.9)
-                _host(
-                    ax,
-                    x,
-                    y,
-                    wide,
-                    high,
-                    layout.tp,
-                    f"stage {stage}, FSDP shard {shard}",
-                    show.rate(chip.link_bandwidth),
-                )
-                if shard:
-                    _both(ax, (x + wide / 2, y + high), (x + wide / 2, y + high + 0.9))
-                if stage:
-                    _both(ax, (x - gap, y + high / 2), (x, y + high / 2))
-                    ax.text(x - gap / 2, y + high / 2 + 0.12, "PP", ha="center", va="bottom", fontsize=9)
-            if layout.fsdp > 1:
-                told = f"FSDP, {show.rate(chip.dcn_bandwidth)} per GPU"
-                ax.text(stage * (wide + gap) + wide / 2 + 0.15, -0.45, told, va="center", fontsize=9)
-        lowest = -(layout.fsdp - 1) * (high + 0.9)
-        ax.set(xlim=(-0.1, layout.pp * (wide + gap) - gap + 0.1), ylim=(lowest - 0.1, high + 0.1), aspect="equal")
+        figure, ax = canvas(6.8, 2.7)
+        ax.add_patch(Rectangle((0, 0), 5, 3.1, facecolor="#f4f4f4", edgecolor=INK, linewidth=1.2))
+        ax.add_patch(Rectangle((0.2, 2.45), 4.6, 0.42, facecolor=X + "60", edgecolor=INK, linewidth=0.8))
+        ax.text(2.5, 2.66, "NVSwitch", fontsize=8.5, **LIKE)
+        for gpu in range(size):
+            x = 0.2 + (gpu + 0.5) * 4.6 / size
+            for low, high in ((1.9, 2.45), (0.75, 1.4), (-0.35, 0.4)):
+                ax.plot([x, x], [low, high], color=INK, linewidth=1, zorder=1.5)
+            ax.add_patch(Rectangle((x - 0.22, 1.4), 0.44, 0.5, facecolor=Y, edgecolor=INK, linewidth=0.8, zorder=2))
+            ax.text(x, 1.65, str(gpu), color="#fff", fontsize=8, weight="bold", **LIKE)
+            ax.add_patch(
+                Rectangle((x - 0.16, 0.4), 0.32, 0.35, facecolor="#fff", edgecolor=INK, linewidth=0.8, zorder=2)
+            )
+        for host in range(count):
+            x, y = 7 + 0.42 * (host % side), 3.1 - 0.42 * (host // side + 1)
+            fill = INK if host == 0 else "#f4f4f4"
+            ax.add_patch(Rectangle((x, y + 0.04), 0.36, 0.34, facecolor=fill, edgecolor=INK, linewidth=0.8))
+        middle, lowest = 7 + 0.21 * side, 3.14 - 0.42 * ceil(count / side)
+        ax.plot([0.2, middle, middle], [-0.35, -0.35, lowest], color=INK, linewidth=1.6, zorder=0)
+        ax.text(6, -0.27, "network", ha="center", va="bottom", fontsize=8.5)
+        ax.text(2.5, 3.25, "a host", ha="center", fontsize=9, weight="bold")
+        ax.text(middle, 3.25, f"{count} hosts", ha="center", fontsize=9, weight="bold")
+        ax.text(0, -0.75, f"Each GPU over {inside}\nand over {between}", va="top", fontsize=9)
+        ax.set(xlim=(-0.1, 7.1 + 0.42 * side), ylim=(-1.9, 3.6), aspect="equal")
         ax.set_axis_off()
     return Picture(figure, alt, caption)
-
-
-def _host(ax, x: float, y: float, wide: float, high: float, n: int, title: str, rate: str) -> None:
-    ax.add_patch(Rectangle((x, y), wide, high, facecolor="#f4f4f4", edgecolor=INK, linewidth=1.2))
-    ax.text(x + wide / 2, y + high - 0.1, title, ha="center", va="top", fontsize=8.5)
-    for g in range(n):
-        left = x + 0.15 + g * (wide - 0.3) / n
-        ax.add_patch(
-            Rectangle((left + 0.04, y + 0.55), (wide - 0.3) / n - 0.08, 0.42, facecolor=Y, edgecolor=INK, linewidth=0.8)
-        )
-        ax.text(left + (wide - 0.3) / n / 2, y + 0.76, str(g), color="#fff", fontsize=8, weight="bold", **LIKE)
-    ax.text(x + wide / 2, y + 0.28, f"TP over NVLink, {rate}", fontsize=8.5, **LIKE)
 
 
 def pods(chip: Chip, alt: str, *, count: int = 2, caption: str = "") -> Picture:

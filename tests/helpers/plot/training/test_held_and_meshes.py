@@ -8,7 +8,7 @@ from helpers import plot, show
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.closed_forms import zero_memory
 from helpers.costs.training.dp_fsdp_tp import algorithm
-from helpers.costs.training.layout import MASTER, Layout
+from helpers.costs.training.layout import MASTER
 from helpers.plot.training.held_and_sent import MINE, WAYS, arrays, mesh_of
 from helpers.plot.training.meshes_on_chips import INK, X, Y, cube_groups
 from helpers.plot.training.what_is_divided import CUTS
@@ -68,20 +68,15 @@ def test_a_chip_of_the_cube_has_a_layer_and_a_column():
     assert fills.count(to_hex(INK)) == 1
 
 
-@pytest.mark.parametrize(("fsdp", "pp"), [(2, 2), (3, 1)])
-def test_every_gpu_of_a_layout_stands_in_a_host(fsdp, pp):
-    c = chip("H100")
-    picture = plot.hosts(Layout(tp=8, fsdp=fsdp, pp=pp), c, ALT)
-    ax = picture.figure.axes[0]
-    gpus = [p for p in ax.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) == Y.lower()]
-    assert len(gpus) == 8 * fsdp * pp and len(ax.patches) == len(gpus) + fsdp * pp + (fsdp - 1) * pp + fsdp * (pp - 1)
-    said = " ".join(texts(picture))
-    assert show.rate(c.link_bandwidth) in said and show.rate(c.dcn_bandwidth) in said
-
-
-def test_a_layout_that_leaves_the_host_is_refused():
-    with pytest.raises(ValueError, match="drawn are tp=8"):
-        plot.hosts(Layout(tp=4, fsdp=2), chip("H100"), ALT)
+@pytest.mark.parametrize("count", [64, 6])
+def test_every_host_and_every_gpu_of_one_is_there(count):
+    picture = plot.hosts(count, chip("H100"), "NVLink: much", "its card: little", ALT)
+    boxes = [p for p in picture.figure.axes[0].patches if isinstance(p, Rectangle)]
+    gpus = [p for p in boxes if to_hex(p.get_facecolor()) == Y.lower()]
+    assert len(gpus) == 8 and len(boxes) == 2 + 8 + 8 + count  # host and switch, GPUs, cards, hosts
+    assert "Each GPU over NVLink: much\nand over its card: little" in texts(picture)
+    corners = [p.get_xy() for p in boxes[-count:]]
+    assert len(set(corners)) == count and min(x for x, _ in corners) > 5
 
 
 def test_pods_and_experts_carry_what_they_are_given():
