@@ -33,6 +33,7 @@ from .rooflines.host import host
 from .rooflines.reuse import reuse
 from .rooflines.rows_and_times import rows_and_times
 from .rooflines.systolic_array_and_torus import systolic, torus
+from .sharding.arrays_on_mesh import on_mesh
 from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
 from .training.held_and_sent import held
@@ -54,9 +55,9 @@ __all__ = [
     "attention_bytes", "attention_layouts", "bars", "batching", "blocks", "blocks_on_cores", "cached_heads", "canvas",
     "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
     "einsum_letters", "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
-    "host", "hosts", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels",
-    "linear_forms", "lines", "masks", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane",
-    "pods", "pools", "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
+    "host", "hosts", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",
+    "lines", "masks", "on_mesh", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods",
+    "pools", "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
     "ring_or_tree", "rolling", "roofline", "routed", "rows_and_times", "served", "sharded_cache", "shards",
     "shared_heads", "shares", "side_by_side", "softmax_chunks", "spans", "speculation", "stacked", "step_timelines",
     "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees", "two_tier_steps", "warps", "wave_rows",

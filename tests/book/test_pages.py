@@ -21,7 +21,10 @@ COLOURS = ["color-contrast", "link-in-text-block"]  # of which the other scheme 
 # Formulas and code have none, other pages neither.
 MOST = {
     "book/ch01_rooflines_paths.html": (1, 1),
-    "book/ch02_sharding.html": (8, 7),
+    "book/ch02_sharding.html": (1, 0),
+    "book/ch02_sharding_compiler.html": (7, 0),
+    "book/ch02_sharding_plans.html": (0, 1),
+    "book/ch02_sharding_rings.html": (0, 2),
     "book/ch03_transformers.html": (2, 7),
     "book/ch03_transformers_chunks.html": (0, 1),
     "book/ch03_transformers_experts.html": (1, 3),

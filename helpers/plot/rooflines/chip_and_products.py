@@ -62,8 +62,9 @@ def _way(ax, start, end, rate: float | None, C: float, name: str = "") -> None:
 class Matrix:
     """An array on paper: its name, the letters of its rows and columns, and how its blocks lie on devices.
 
-    parts  blocks along rows and columns; one (1, 1) block is whole
-    owner  for each block, row by row, the device that holds it; None: nobody, -1: every device
+    parts   blocks along rows and columns; one (1, 1) block is whole
+    owner   for each block, row by row, the device that holds it; None: nobody, -1: every device
+    inside  a letter for the whole array
     """
 
     name: str
@@ -72,6 +73,7 @@ class Matrix:
     parts: tuple[int, int] = (1, 1)
     owner: tuple[int | None, ...] = (-1,)
     partial: bool = False
+    inside: str = ""
 
 
 SIZES = {"1": 0.4, "B": 1.0, "I": 1.6, "D": 2.0, "J": 2.0, "F": 2.8, "K": 2.4, "S": 2.6, "T": 2.6, "H": 1.0, "N": 2.8}
@@ -142,6 +144,9 @@ def _matrix(ax, x: float, top: float, m: Matrix) -> None:
         ax.add_patch(
             Rectangle(at, width / across, height / down, facecolor=fill, edgecolor=INK, hatch=hatch, linewidth=1.2)
         )
+    if m.inside:
+        ax.text(x + width / 2, top - height / 2, m.inside, ha="center", va="center", fontsize=12, weight="bold",
+                bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 2, "alpha": 0.85})  # fmt: skip
     ax.text(x - 0.12, top - height / 2, m.rows, ha="right", va="center", fontsize=10)
     ax.text(x + width / 2, top + (0.24 if m.partial else 0.08), m.columns, ha="center", va="bottom", fontsize=10)
     ax.text(x + width / 2, top - height - 0.1, m.name, ha="center", va="top", fontsize=9, family="monospace")

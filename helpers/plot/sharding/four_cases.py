@@ -6,25 +6,25 @@ from helpers.plot.rooflines.chip_and_products import Matrix, products
 TWO = (0, 1)
 ROWS, COLUMNS = (2, 1), (1, 2)
 CASES = (
-    ("Case 1: $J$ is whole",
-     [Matrix("A[I_X, J]", "$I_X$", "$J$", ROWS, TWO), "×", Matrix("B[J, K]", "$J$", "$K$"), "=",
-      Matrix("C[I_X, K]", "$I_X$", "$K$", ROWS, TWO)],
+    ("Case 1: $D$ is whole",
+     [Matrix("In[B_X, D]", "$B_X$", "$D$", ROWS, TWO), "×", Matrix("W_in[D, F]", "$D$", "$F$"), "=",
+      Matrix("Tmp[B_X, F]", "$B_X$", "$F$", ROWS, TWO)],
      "multiply: nothing is sent"),
-    ("Case 2: $J$ is sharded in one operand",
-     [Matrix("A[I, J_X]", "$I$", "$J_X$", COLUMNS, TWO), "×", Matrix("B[J, K]", "$J$", "$K$"), "=",
-      Matrix("C[I, K]", "$I$", "$K$")],
-     "AllGather A, then multiply"),
-    ("Case 3: $J$ is sharded in both",
-     [Matrix("A[I, J_X]", "$I$", "$J_X$", COLUMNS, TWO), "×", Matrix("B[J_X, K]", "$J_X$", "$K$", ROWS, TWO), "=",
-      Matrix("C[I, K] {U_X}", "$I$", "$K$", partial=True)],
+    ("Case 2: $D$ is sharded in one operand",
+     [Matrix("In[B, D_X]", "$B$", "$D_X$", COLUMNS, TWO), "×", Matrix("W_in[D, F]", "$D$", "$F$"), "=",
+      Matrix("Tmp[B, F]", "$B$", "$F$")],
+     "AllGather that operand, then multiply"),
+    ("Case 3: $D$ is sharded in both",
+     [Matrix("In[B, D_X]", "$B$", "$D_X$", COLUMNS, TWO), "×", Matrix("W_in[D_X, F]", "$D_X$", "$F$", ROWS, TWO), "=",
+      Matrix("Tmp[B, F] {U_X}", "$B$", "$F$", partial=True)],
      "multiply, then add up the partial sums: AllReduce or ReduceScatter"),
-    ("Case 4: $I$ and $K$ are sharded over one axis",
-     [Matrix("A[I_X, J]", "$I_X$", "$J$", ROWS, TWO), "×", Matrix("B[J, K_X]", "$J$", "$K_X$", COLUMNS, TWO), "=",
-      Matrix("C", "$I_X$", "$K_X$", (2, 2), (0, None, None, 1))],
-     "no device can make the white blocks: AllGather A or B first"),
+    ("Case 4: $B$ and $F$ are sharded over one axis",
+     [Matrix("In[B_X, D]", "$B_X$", "$D$", ROWS, TWO), "×", Matrix("W_in[D, F_X]", "$D$", "$F_X$", COLUMNS, TWO), "=",
+      Matrix("Tmp", "$B_X$", "$F_X$", (2, 2), (0, None, None, 1))],
+     "no device can make the white blocks: AllGather one operand first"),
 )  # fmt: skip
 
 
 def four_cases(alt: str, *, caption: str = "") -> Picture:
-    """C[I, K] = A[I, J] · B[J, K] on two devices along X, by which of the dimensions X shards."""
+    """Tmp[B, F] = In[B, D] · W_in[D, F] on two devices along X, by which of the dimensions X shards."""
     return products(CASES, alt, devices=("device 0", "device 1"), caption=caption)

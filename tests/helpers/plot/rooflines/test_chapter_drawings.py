@@ -45,7 +45,7 @@ def test_products_draw_each_block_and_both_summands():
     third = picture.figure.axes[2]
     drawn = [p for p in third.patches if isinstance(p, Rectangle) and to_hex(p.get_facecolor()) != "#ffffff"]
     assert len(drawn) == 2 + 2 + 2
-    assert "AllGather A or B" in "\n".join(texts(picture))
+    assert "AllGather one operand first" in "\n".join(texts(picture))
 
 
 def test_each_pass_computes_its_own_keys():

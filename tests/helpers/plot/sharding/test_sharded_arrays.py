@@ -4,12 +4,16 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from helpers import plot
 from helpers.costs.sharding import collective_steps
 from helpers.costs.sharding.sharded_array import Axis, Mesh, parse
+from helpers.plot.picture import COLOURS
+from helpers.plot.rooflines.chip_and_products import WHOLE
 from helpers.plot.sharding import collective_steps as film
+from helpers.plot.sharding.arrays_on_mesh import STRIPES
 from helpers.plot.sharding.sharded_arrays import holders
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,6 +33,17 @@ def test_every_device_stands_in_its_block(text):
         assert len(groups) == mesh.size(array.unreduced) and {len(g) for g in groups} == {array.copies(mesh)}
         for d in (d for g in groups for d in g):
             assert array.block(list(mesh.coordinates())[d], mesh) == block
+
+
+def test_a_block_has_the_colours_of_its_holders():
+    arrays = [("A[I_X, J_Y]", ""), ("A[I_X, J]", ""), ("A[I, J]", "")]
+    picture = plot.on_mesh(
+        arrays, Mesh({"X": 2, "Y": 2}), "A square of four devices, and three arrays in their colours."
+    )
+    (ax,) = picture.figure.axes
+    colours = [to_hex(p.get_facecolor()) for p in ax.patches if isinstance(p, Rectangle)]
+    shares = [colours.count(c.lower()) for c in COLOURS[:4]]
+    assert shares == [1 + 1 + STRIPES // 2] * 4 and colours.count(WHOLE) == 1
 
 
 def test_a_layout_draws_each_block_with_its_devices():
