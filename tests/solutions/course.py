@@ -42,7 +42,7 @@ def statement(exercise: str) -> list[str]:
 def well_formed(text: str, told: tuple[str, ...]) -> None:
     """Two dropdowns that name a confusion, six lines of statement; with a check an insight and a hidden part, too.
 
-    told  beginnings of calls by which a check tells a learner something: four of them at least, with the mistakes of the bank
+    told  beginnings of calls by which a check tells a learner something: four of them at least, with what the bank's mistakes are told
     """
     titles, lines, where = dropdowns(text), statement(text), text[:80]
     if "graded by hand" in lines[0]:
@@ -55,10 +55,11 @@ def well_formed(text: str, told: tuple[str, ...]) -> None:
 
 
 def named(text: str) -> list[bank.Mutant]:
-    """The mistakes of the bank in the answers of an exercise."""
+    """The bank's wrong answers to an exercise that are told what is wrong, one for each sentence."""
     chapter, number = re.match(r"\(ex-(\d+)-(\d+)\)=", text).groups()
     answers = f"ch{int(chapter):02}-q{int(number):02}"
-    return [m for m in mutants(answers[:4]) if m.grade_id.startswith(answers) and m.mistake]
+    mine = [m for m in mutants(answers[:4]) if m.grade_id.startswith(answers)]
+    return list({m.mistake or m.says: m for m in mine if m.mistake or m.says}.values())
 
 
 @cache
