@@ -16,20 +16,16 @@ CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.M | re.S)
 EXERCISE = re.compile(r"^### Exercise (\d+\.\d+) .*\n+[★☆]{3}(?: · importance (\d)/5)? · (\d+) min · ", re.M)
 
 PATHS = {
-    "two hours": """
-        sec-bounds 1.2 sec-intensity sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-sampling 1.10
-        sec-per-example sec-roofline""",
-    "two days": """
-        sec-bounds 1.2 sec-intensity sec-matmul 1.3 sec-critical 1.4 sec-quantised 1.5 sec-sampling 1.10 sec-roofline sec-network
-        sec-blocks 2.1 sec-outer-products sec-four-cases sec-case-1 sec-case-2 sec-case-3 sec-case-4 2.10 2.20
-        sec-all-gather sec-latency 2.5 sec-several-axes sec-reduce-scatter sec-all-reduce 2.6 sec-all-to-all 2.19
-        sec-decoder sec-dots 3.1 sec-back 3.3 sec-six-nd sec-context 3.6 sec-attention-intensity 3.9 sec-kv-cache 3.12
-        sec-flash 3.16 sec-decoder-program 3.19
-        sec-two-products 4.3 sec-four-ways sec-dp 4.5 sec-master-copy 4.1 sec-fsdp 4.2 4.6 sec-tp 4.7
-        sec-prefill-generate 5.1 5.6 sec-replica-batch sec-step-time 5.3 5.4 sec-13b-tables 5.2 sec-latency-throughput sec-continuous 5.15
-        sec-softmax-orders 6.4 sec-combine 6.5 sec-lazy 6.6 sec-flash-forward 6.8""",
+    "45 minutes": """
+        sec-bounds sec-intensity sec-matmul sec-blocks sec-four-cases sec-price-list sec-all-gather sec-six-nd""",
+    "training": """
+        1.3 sec-sampling 2.1 sec-case-1 sec-case-2 sec-case-3 sec-reduce-scatter sec-all-reduce sec-dots 3.1 sec-back
+        sec-two-products 4.3 sec-four-ways sec-dp sec-fsdp 4.2 sec-tp""",
+    "inference": """
+        1.3 sec-sampling 1.10 2.1 sec-kv-cache 3.12 sec-prefill-generate 5.1 sec-replica-batch sec-step-time 5.3 5.4
+        sec-latency-throughput""",
 }
-"""Sections to read and exercises to do, in order. Who has two weeks does everything."""
+"""Sections to read and exercises to do, in order; the last two are an evening each, behind the 45 minutes."""
 
 
 def spent(minutes: float) -> str:
@@ -134,6 +130,22 @@ def path(name: str) -> str:
 def length(name: str) -> float:
     """Minutes of a path."""
     return sum(sections()[s][1] if s in sections() else exercises().get(s, ("", 0, 0))[2] for s in PATHS[name].split())
+
+
+def cores() -> str:
+    """All chapters' cores as a list in MyST, each with its minutes and its exercises of importance 5."""
+    lines = []
+    for topic in dict.fromkeys(chapter_of(page) for page, _ in sections().values()):
+        own = [(n, minutes) for n, (of, importance, minutes) in exercises().items() if of == topic and importance == 5]
+        shown = ", ".join(f"{{ref}}`{n} <ex-{n.replace('.', '-')}>`" for n, _ in own)
+        begun = f"* {{doc}}`{topic}` ({spent(reading(topic))})"
+        lines.append(f"{begun}, and {shown} to do ({spent(sum(m for _, m in own))})" if own else begun)
+    return "\n".join(lines)
+
+
+def two_days() -> float:
+    """Minutes of reading in `cores`."""
+    return sum(map(reading, {chapter_of(page) for page, _ in sections().values()}))
 
 
 def everything() -> str:

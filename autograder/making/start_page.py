@@ -81,7 +81,7 @@ def _listed(topic: str, title: str, found: list[Exercise]) -> list[str]:
 
 
 def _paths(tree: Tree, links: Links) -> list[str]:
-    """What the book's first page says for two hours, two days and two weeks."""
+    """What the book's first page says of how much time one has."""
     book = tree.root / "book/intro.md"
     found = PATHS.search(book.read_text(encoding="utf-8")) if book.is_file() else None
     return [translate(prose.render(found[1].strip(), "book/intro.md"), links, "notebooks/README.md")] if found else []

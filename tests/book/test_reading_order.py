@@ -122,19 +122,29 @@ EVERY = {number: d for p in TREE.exercises for number, d in data_of(p.stem).item
 READ = [m[1] for p in TREE.exercises for line in lines_of(p.stem) if (m := LABEL.match(line))]
 
 
-@pytest.mark.parametrize(("name", "hours"), [("two hours", 2), ("two days", 16)])
-def test_a_path_fits_its_time_and_nothing_in_it_needs_what_it_leaves_out(name, hours):
+@pytest.mark.parametrize(
+    ("before", "name", "hours"), [("", "45 minutes", 0.75), *(("45 minutes", n, 4) for n in ("training", "inference"))]
+)
+def test_a_path_fits_its_time_and_nothing_in_it_needs_what_it_leaves_out(before, name, hours):
+    read = study_time.PATHS[before].split() if before else []
     steps = study_time.PATHS[name].split()
     for i, step in enumerate(steps):
         if step in EVERY:
-            missing = set(EVERY[step].needs + EVERY[step].after) - set(steps[:i])
+            missing = set(EVERY[step].needs + EVERY[step].after) - set(read + steps[:i])
             assert not missing, f"{step} needs {missing}"
     sections = [s for s in steps if s not in EVERY]
     assert sections == sorted(sections, key=READ.index)  # known, and in the order of the text
-    assert hours * 60 * 0.8 < study_time.length(name) <= hours * 60
+    assert hours * 60 * 0.5 < study_time.length(name) <= hours * 60
     shown = study_time.path(name)
     minutes = [int(n) for n in re.findall(r"\((\d+)\smin\)", shown)]
     assert len(minutes) == len(steps) and abs(sum(minutes) - study_time.length(name)) < len(steps)
+
+
+def test_two_days_have_every_core_and_the_exercises_on_which_most_rests():
+    shown = study_time.cores()
+    assert re.findall(r"\{doc\}`(\w+)`", shown) == [p.stem for p in TREE.chapters]
+    assert re.findall(r"\{ref\}`([\d.]+) ", shown) == [n for n, d in EVERY.items() if d.importance == 5]
+    assert 8 * 60 < study_time.two_days() <= 16 * 60
 
 
 def test_minutes_of_exercises_are_those_of_the_data_lines():
