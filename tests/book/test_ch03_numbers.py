@@ -129,6 +129,6 @@ def test_latent_attention_of_deepseek_v3():
     assert 2 * c.L * c.N * (c.qk + c.mla.v) / kv_cache(c, 1) == pytest.approx(128 * (192 + 128) / 576)
 
 
-@walks(["6BTDV", r"\frac{T}{8D}", r"\frac{TSG}{TG + S}", r"\frac{E}{k}", "8ND", "4BT^2NH"])
+@walks(["6BTDV", r"\frac{T}{8D}", r"\frac{TSG}{TG + S}", r"\frac{E}{k}", r"8 \cdot \text{params}", "4BT^2NH"])
 def test_formulas_stand_on_the_page(what):
     assert what in chapter_text("ch03_transformers")

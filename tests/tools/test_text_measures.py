@@ -23,7 +23,6 @@ CORE = {
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
 TO_DO = {
     # words, questions and boxes of chapters that are still one page: numbers may fall, and a line goes when its chapter fits CORE
-    "ch03_transformers": (5782, 12, 12),
     "ch05_inference": (10475, 36, 36),
     "ch06_attention": (6662, 19, 17),
 }

@@ -45,7 +45,7 @@ def stacked(bars: dict, xlabel: str, alt: str, *, caption: str = "", marks: dict
         figure, ax = canvas(6.4, 1.5 + 0.4 * len(bars))
         _cut(ax, bars, roles)
         ax.margins(x=0.02)
-        ax.set_xlim(left=0)
+        ax.set_xlim(0, max(ax.get_xlim()[1], *(1.02 * at for at in (marks or {}).values()), 0))
         for i, (label, at) in enumerate((marks or {}).items()):
             ax.axvline(at, color=INK, linewidth=1.5, linestyle=DASHES[(i + 1) % 6])
             ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),

@@ -1,25 +1,16 @@
-"""A decoder from tokens to logits, and one Transformer block: its products with their sizes, and three kinds of MLP."""
+"""A decoder from tokens to logits, and one Transformer block: attention beside a gated MLP, with sizes and parameters."""
+
+from math import prod
 
 from matplotlib import rc_context
 from matplotlib.patches import Rectangle
 
+from helpers.costs.transformers.config import Config
 from helpers.plot.marks import arrow
 from helpers.plot.picture import COLOURS, INK, STYLE, Picture, canvas
 
 WEIGHTS, OTHER = COLOURS[0] + "40", "#eeeeee"
 PAPER = {"facecolor": "#fff", "edgecolor": "none", "pad": 0.8}
-# Of each MLP: what stands above its branches, the branches side by side, the step after them, its result's shape, the last product.
-MLPS = {
-    "plain": ("", ("$W_{in}$\n[D, F]",), "activation", "[B, T, F]", "$W_{out}$ [F, D]"),
-    "gated": ("", ("$W_{gate}$\n[D, F]", "$W_{in}$\n[D, F]"), "activation ×", "[B, T, F]", "$W_{out}$ [F, D]"),
-    "mixture of experts": (
-        "router $W_R$ [D, E]",
-        ("$W_{gate}$\n[E, D, F]", "$W_{in}$\n[E, D, F]"),
-        "activation ×",
-        "[B, T, k, F]",
-        "$W_{out}$ [E, F, D]",
-    ),
-}
 
 
 def decoder_stack(alt: str, *, caption: str = "") -> Picture:
@@ -44,17 +35,16 @@ def decoder_stack(alt: str, *, caption: str = "") -> Picture:
     return Picture(figure, alt, caption)
 
 
-def transformer_block(alt: str, *, caption: str = "") -> Picture:
-    """Every product of a block and the shape of what it makes; what holds parameters is blue.
+def transformer_block(c: Config, alt: str, *, caption: str = "") -> Picture:
+    """Every matrix of a gated block with its parameters, and the shape of what flows; what holds parameters is blue.
 
-    B sequences, T tokens each, D = d_model, N query heads and K KV heads of H numbers, F = d_ff, E experts of which k are active.
+    B sequences, T tokens each, D = d_model, N query heads and K KV heads of H numbers, F = d_ff.
     """
     with rc_context(STYLE):
-        figure, ax = canvas(5.2, 7.6)
-        _attention(ax)
-        for i, name in enumerate(MLPS):
-            _mlp(ax, 0.05 + 4.1 * i, name)
-        ax.set(xlim=(-0.1, 12.35), ylim=(-1.3, 17.2))
+        figure, ax = canvas(6.8, 4.7)
+        _attention(ax, c)
+        _mlp(ax, c)
+        ax.set(xlim=(-0.2, 17.6), ylim=(-0.4, 11.9))
         ax.set_axis_off()
     return Picture(figure, alt, caption)
 
@@ -105,47 +95,51 @@ def _residual(ax, x: float, top: float, bottom: float, side: float) -> None:
     )
 
 
-def _attention(ax) -> None:
-    x = 6.1
-    ax.text(x, 17.0, "x [B, T, D]", ha="center", va="top", fontsize=9)
-    _arrow(ax, (x, 16.5), (x, 15.9))
-    _box(ax, x, 15.05, 3.2, "norm", OTHER)
-    for at, name in ((2.0, "$W_Q$ [D, N, H]"), (6.1, "$W_K$ [D, K, H]"), (10.2, "$W_V$ [D, K, H]")):
-        _arrow(ax, (x, 15.05), (at, 14.45))
-        _box(ax, at, 13.6, 3.6, name)
-    _arrow(ax, (2.0, 13.6), (3.6, 12.6), "Q [B, T, N, H]")
-    _arrow(ax, (6.1, 13.6), (5.2, 12.6), " K [B, S, K, H]")
-    _box(ax, 4.2, 11.75, 5.2, "scores $QK^T$, softmax", OTHER)
-    _arrow(ax, (4.6, 11.75), (5.4, 10.95), "A [B, N, T, S]")
-    _arrow(ax, (10.2, 13.6), (8.0, 10.95), " V [B, S, K, H]")
-    _box(ax, x, 10.1, 5.2, "weighted sum of values $AV$", OTHER)
-    _arrow(ax, (x, 10.1), (x, 9.45), "[B, T, N, H]")
-    _box(ax, x, 8.6, 3.6, "$W_O$ [N, H, D]")
-    _arrow(ax, (x, 8.6), (x, 7.95))
-    _residual(ax, x, 16.2, 7.75, 12.15)
-    ax.text(x + 0.5, 7.35, "[B, T, D], then one of", fontsize=8, va="center")
-    _arrow(ax, (x, 7.45), (x, 6.95))
+def _matrix(ax, x: float, y: float, name: str, *sides: int) -> None:
+    """A matrix, its parameters in millions under its name, its middle at x."""
+    _box(ax, x, y, 2.9, f"{name}\n{prod(sides) / 1e6:.0f} M", height=1.15)
 
 
-def _mlp(ax, left: float, name: str) -> None:
-    above, branches, act, shape, out = MLPS[name]
-    x, y = left + 2.05, 4.9
-    ax.add_patch(Rectangle((left, -1.2), 4.0, 8.1, fill=False, edgecolor="#999", linestyle=":"))
-    ax.text(x, 6.6, name, ha="center", va="center", fontsize=8.5, weight="bold")
-    _box(ax, x, 5.35, 1.6, "norm", OTHER, 0.7)
-    _arrow(ax, (x, 6.3), (x, 6.05))
-    if above:
-        _arrow(ax, (x, 5.35), (x, y))
-        _box(ax, x, y - 0.75, 3.4, above, height=0.75)
-        ax.text(x, 3.72, "k of E", ha="center", va="center", fontsize=7.5)
-    top = 2.25 if above else 3.0
-    for i, w in enumerate(branches):
-        at = x + (i - (len(branches) - 1) / 2) * 1.8
-        _arrow(ax, (at, 4.15) if above else (x, 5.35), (at, top + 1.05))
-        _box(ax, at, top, 1.65, w, height=1.05)
-        _arrow(ax, (at, top), (x + (at - x) * 0.6, 1.75))
-    _box(ax, x, 1.05, 3.0, act, OTHER, 0.7)
-    _arrow(ax, (x, 1.05), (x, 0.4), shape)
-    _box(ax, x, -0.35, 3.3, out, height=0.75)
-    _arrow(ax, (x, -0.35), (x, -0.65))
-    _residual(ax, x, 6.25, -0.8, left + 0.12)
+def _attention(ax, c: Config) -> None:
+    x = 4.7
+    ax.text(x, 11.8, "x [B, T, D]", ha="center", va="top", fontsize=9)
+    _arrow(ax, (x, 11.3), (x, 10.5))
+    _box(ax, x, 9.8, 2.9, "norm", OTHER, 0.7)
+    for at, name, heads in (
+        (1.4, "$W_Q$ [D, N, H]", c.N),
+        (4.7, "$W_K$ [D, K, H]", c.K),
+        (8.0, "$W_V$ [D, K, H]", c.K),
+    ):
+        _arrow(ax, (x, 9.8), (at, 9.15))
+        _matrix(ax, at, 8.0, name, c.D, heads, c.H)
+    _arrow(ax, (1.4, 8.0), (2.4, 6.7), " [B, T, N, H]")
+    _arrow(ax, (4.7, 8.0), (3.9, 6.7), " [B, S, K, H]")
+    _box(ax, 3.1, 5.6, 4.6, "scores: $2SNH$\nsoftmax", OTHER, 1.1)
+    _arrow(ax, (3.6, 5.6), (4.2, 4.65), " [B, T, S, N]")
+    _arrow(ax, (8.0, 8.0), (6.2, 4.65), " [B, S, K, H]")
+    _box(ax, x, 3.8, 4.9, "weighted sum of values: $2SNH$", OTHER)
+    _arrow(ax, (x, 3.8), (x, 3.0), "[B, T, N, H]")
+    _matrix(ax, x, 1.85, "$W_O$ [N, H, D]", c.N, c.H, c.D)
+    _arrow(ax, (x, 1.85), (x, 1.15))
+    _residual(ax, x, 11.0, 0.8, 9.75)
+    ax.text(x, 0.2, "[B, T, D], to the MLP", ha="center", va="top", fontsize=9)
+
+
+def _mlp(ax, c: Config) -> None:
+    x = 13.6
+    ax.text(x, 11.8, "x [B, T, D]", ha="center", va="top", fontsize=9)
+    _arrow(ax, (x, 11.3), (x, 10.5))
+    _box(ax, x, 9.8, 2.9, "norm", OTHER, 0.7)
+    for at, name in ((12.0, "$W_{gate}$ [D, F]"), (15.2, "$W_{in}$ [D, F]")):
+        _arrow(ax, (x, 9.8), (at, 9.15))
+        _matrix(ax, at, 8.0, name, c.D, c.F)
+    _arrow(ax, (12.0, 8.0), (12.0, 6.7), "[B, T, F]")
+    _box(ax, 12.0, 5.85, 2.9, "activation", OTHER)
+    _arrow(ax, (12.0, 5.85), (13.0, 4.75))
+    _arrow(ax, (15.2, 8.0), (14.2, 4.75), " [B, T, F]")
+    _box(ax, x, 3.9, 2.9, "multiply", OTHER)
+    _arrow(ax, (x, 3.9), (x, 3.0), "[B, T, F]")
+    _matrix(ax, x, 1.85, "$W_{out}$ [F, D]", c.F, c.D)
+    _arrow(ax, (x, 1.85), (x, 1.15))
+    _residual(ax, x, 11.0, 0.8, 17.2)
+    ax.text(x, 0.2, "[B, T, D], to the next layer", ha="center", va="top", fontsize=9)

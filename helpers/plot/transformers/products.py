@@ -56,7 +56,7 @@ KINDS = {
     "gradient that is made": ("#fff", "\\\\"),
 }
 _W, _X, _DY, _D = KINDS
-SIDES = {"B": 1.5, "D": 1.9, "F": 2.7}
+SIDES = {"B": 1.5, "D": 1.9, "F": 2.7}  # B stands for the BT tokens of a batch
 PASSES = (
     ("forward", ("X", _X, "BD"), ("$W_{in}$", _W, "DF"), ("Y", _X, "BF"),
      "Y goes on to the next operation"),
@@ -80,7 +80,7 @@ def product_gradients(alt: str, *, caption: str = "") -> Picture:
                 x = _array(ax, x, name, kind, sides)
             ax.add_patch(FancyArrowPatch((0.1, -3.0), (0.75, -3.0), arrowstyle="-|>", mutation_scale=9, color=INK))
             ax.text(0.9, -3.0, then, ha="left", va="center", fontsize=8)
-            ax.text(10.9, -3.0, "$2BDF$ FLOPs", ha="right", va="center", fontsize=8)
+            ax.text(10.9, -3.0, "$2BTDF$ FLOPs", ha="right", va="center", fontsize=8)
             ax.set(xlim=(0, 11), ylim=(-3.4, 0.5), aspect="equal", anchor="W")
             ax.set_title(title, loc="left", fontsize=9.5, weight="bold")
             ax.set_axis_off()
@@ -95,7 +95,8 @@ def _array(ax, x: float, name: str, kind: str, sides: str) -> float:
     fill, hatch = KINDS[kind]
     top = -1.3 + height / 2
     ax.add_patch(Rectangle((x, top - height), width, height, facecolor=fill, hatch=hatch, edgecolor=INK, linewidth=1))
-    ax.text(x - 0.1, -1.3, f"${sides[0]}$", ha="right", va="center", fontsize=9)
-    ax.text(x + width / 2, top + 0.05, f"${sides[1]}$", ha="center", va="bottom", fontsize=9)
+    down, across = (f"${'BT' if side == 'B' else side}$" for side in sides)
+    ax.text(x - 0.1, -1.3, down, ha="right", va="center", fontsize=9)
+    ax.text(x + width / 2, top + 0.05, across, ha="center", va="bottom", fontsize=9)
     ax.text(x + width / 2, -1.3, name, ha="center", va="center", fontsize=9, bbox=PAPER)
     return x + width + 0.95

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from helpers import plot
 from helpers.costs.transformers.config import MLA, Config
 from helpers.costs.transformers.layer_products import backward, einsum
-from helpers.costs.transformers.parameters_and_flops import flops, kv_cache
+from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import attention_intensity
 from helpers.costs.transformers.training_memory_bytes import saved, train_flops
@@ -27,8 +27,12 @@ CHOICES = [(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (2, 1)]
 def test_the_stack_and_the_block_name_every_matrix():
     said = " ".join(texts(plot.decoder_stack(ALT)))
     assert "[V, D]" in said and "[D, V]" in said and "[B, T, V]" in said
-    block = " ".join(texts(plot.transformer_block(ALT)))
-    assert "[E, D, F]" in block and "[B, T, k, F]" in block and block.count("[F, D]") == 2
+    c = model("llama-3-70b")
+    block = texts(plot.transformer_block(c, ALT))
+    held = [float(said.split("\n")[1].removesuffix(" M")) for said in block if said.endswith(" M")]
+    assert len(held) == 7  # the matrices of a layer; each is rounded to a million
+    matrices = parameters(c).attention + parameters(c).mlp
+    assert abs(sum(held) - matrices / c.L / 1e6) <= 3.5
 
 
 @pytest.mark.parametrize("spec", ["btd,df->btf", "btnh,bsnh->btsn", "ijkl,ijmno->klmno"])
