@@ -63,8 +63,8 @@ def _devices(ax, mesh: Mesh, title: str) -> None:
     for device, ((x, y), at) in enumerate(zip(places, mesh.coordinates())):
         named = " ".join(f"{axis.lower()}{i}" for axis, i in at.items())
         _block(ax, x, y - side / 2, side, side, [device])
-        ax.text(x + side / 2, y, named.replace(" ", "\n"), ha="center", va="center", fontsize=9,
-                bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 1, "alpha": 0.85})  # fmt: skip
+        ax.text(x + side / 2, y, named.replace(" ", "\n"), ha="center", va="center", fontsize=8,
+                bbox={"facecolor": "#fff", "edgecolor": "none", "pad": 0.5, "alpha": 0.7})  # fmt: skip
     ax.text((right + side) / 2, -2.15, title, ha="center", va="top", fontsize=9)
 
 
