@@ -7,6 +7,7 @@ May import: helpers.costs.
 Tests: tests/helpers/plot.
 """
 
+from .attention.backward_block import backward_block
 from .attention.blocks_on_cores import blocks_on_cores
 from .attention.flash_and_memory import flash_tiles, kept, kernels, warps
 from .attention.linear_forms import linear_forms
@@ -52,7 +53,8 @@ from .transformers.products import einsum_letters, product_gradients
 
 __all__ = [
     "COLOURS", "DASHES", "MARKERS", "Matrix", "Picture", "STYLE", "absorption", "accepted", "arrivals",
-    "attention_bytes", "attention_layouts", "bars", "batching", "blocks", "blocks_on_cores", "cached_heads", "canvas",
+    "attention_bytes", "attention_layouts", "backward_block", "bars", "batching", "blocks", "blocks_on_cores",
+    "cached_heads", "canvas",
     "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
     "einsum_letters", "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
     "host", "hosts", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",

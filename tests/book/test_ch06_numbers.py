@@ -111,10 +111,10 @@ def test_the_map_of_the_page_is_waited_for_as_it_says():
 
 @pytest.mark.parametrize(
     "what", [r"\frac{L^2 D + L D^2}{L^2 N + L D + D^2}", r"\frac{D N}{D K + N^2}", r"\ell' = \ell \, e^{m - m'} + e^{x_i - m'}",
-             r"\ell &\leftarrow \ell \, e^{m - m'} + e^{x_s - m'}", r"5L^2 + 2L", r"\left\lceil \frac{M}{4H} \right\rceil",
-             r"\frac{12 L^2 H^2}{M}", r"dS &= \tau P \odot (dO\, V^T - \delta)", r"U_i = U_{i-1} + \phi(k_i) v_i^T",
+             r"\ell &\leftarrow \ell \, e^{m - m'} + e^{x_s - m'}", r"5L^2 + 2L", r"\left\lceil \frac{M_\text{fast}}{4H} \right\rceil",
+             r"\frac{12 L^2 H^2}{M_\text{fast}}", r"dx &= P \odot (dO\, V^T - \delta)", r"U_i = U_{i-1} + \phi(k_i) v_i^T",
              r"x_i x_j / \sqrt{2}", r"j = (i - r) \bmod n", r"\frac{x}{2G}", r"2 - \frac{1}{n}", r"\lceil \log_2 n \rceil",
-             "C + L_w - 1"],
+             "B_q + L_w - 1"],
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
     assert what in PAGE

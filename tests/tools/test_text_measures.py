@@ -24,7 +24,6 @@ CORE = {
 TO_DO = {
     # words, questions and boxes of chapters that are still one page: numbers may fall, and a line goes when its chapter fits CORE
     "ch05_inference": (10475, 36, 36),
-    "ch06_attention": (6662, 19, 17),
 }
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
 

@@ -97,7 +97,7 @@ def _tiles(ax, n: int, i: int, j: int, keys_outside: bool) -> None:
             chip = (k, s) == (i, j)
             style = {"facecolor": PLACES["chip"][0]} if chip else {"fill": False, "linestyle": "--", "alpha": 0.6}
             ax.add_patch(Rectangle((s, n - 1 - k), 1, 0.95, edgecolor=INK, linewidth=1.6 if chip else 0.8, **style))
-    ax.text(j + 0.5, n - 0.53 - i, f"$S_{{{i}{j}}}$", ha="center", va="center", fontsize=9)
+    ax.text(j + 0.5, n - 0.53 - i, f"$x_{{{i}{j}}}$", ha="center", va="center", fontsize=9)
     ax.text(right + 1.15, n - 0.53 - i, "with $m, \\ell$", ha="left", va="center", fontsize=8)
     down, across = ("inner", "outer") if keys_outside else ("outer", "inner")
     arrow(ax, (left - 0.35, n - 0.1), (left - 0.35, 0.1), width=1.1)

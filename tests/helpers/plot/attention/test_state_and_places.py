@@ -9,9 +9,10 @@ from matplotlib.patches import Rectangle
 
 from helpers import plot, show
 from helpers.costs.attention import io_complexity, linear_attention, ring_attention
-from helpers.costs.attention.flops_and_bytes import Attention, flash, fused
+from helpers.costs.attention.flops_and_bytes import Attention, flash, flops, fused
 from helpers.kernels.attention import dense_attention, ring_attention as ring_kernels, softmax
 from helpers.plot.attention import (
+    backward_block,
     blocks_on_cores,
     flash_and_memory,
     linear_forms,
@@ -74,6 +75,15 @@ def test_flash_keeps_a_number_for_each_row_in_place_of_the_weights():
     assert fused(a).kept / flash(a, 16).kept == a.S
     sides = [filled(ax)[-1].get_width() for ax in (theirs, ours)]
     assert sides == [flash_and_memory.LENGTH["S"], flash_and_memory.LENGTH["1"]]
+
+
+def test_a_block_has_the_five_products_and_sums_of_backward():
+    said = texts(plot.backward_block(ALT))
+    assert all(f"{k + 1}:  {product}" in said for k, (product, _) in enumerate(backward_block.PRODUCTS))
+    assert flops(Attention(8), products=len(backward_block.PRODUCTS)) == 2.5 * flops(Attention(8))
+    sums = blocks_on_cores.SUMS["backward"]
+    names = {*sums["rows"], *"\n".join(sums["columns"]).split()}
+    assert {array for _, array in backward_block.PRODUCTS[2:]} == names and all(f"${name}$" in said for name in names)
 
 
 @pytest.mark.parametrize("split", ["keys", "queries"])
