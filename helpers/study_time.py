@@ -20,7 +20,7 @@ PATHS = {
         sec-bounds sec-intensity sec-matmul sec-blocks sec-four-cases sec-price-list sec-all-gather sec-six-nd""",
     "training": """
         1.3 sec-sampling 2.1 sec-case-1 sec-case-2 sec-case-3 sec-reduce-scatter sec-all-reduce sec-dots 3.1 sec-back
-        sec-two-products 4.3 sec-four-ways sec-dp sec-fsdp 4.2 sec-tp""",
+        sec-two-products 4.3 sec-four-ways sec-dp sec-master-copy 4.1 sec-fsdp 4.2 sec-tp""",
     "inference": """
         1.3 sec-sampling 1.10 2.1 sec-kv-cache 3.12 sec-prefill-generate 5.1 sec-replica-batch sec-step-time 5.3 5.4
         sec-latency-throughput""",
