@@ -29,3 +29,5 @@ def test_amounts_lie_end_to_end_from_zero():
     drawn = {c.get_label(): [(p.get_x(), p.get_width()) for p in c] for c in ax.containers}
     assert drawn == {"weights": [(0, 2), (0, 2)], "optimizer": [(2, 8), (2, 0)], "logits": [(10, 0), (2, 1)]}
     assert ax.get_xlim()[0] == 0 and [line.get_xdata()[0] for line in ax.lines] == [9]
+    (wide,) = plot.stacked(bars, "GB", "one panel with two bars", marks={"two chips": 18}).figure.axes
+    assert wide.get_xlim()[1] > 18
