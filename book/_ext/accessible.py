@@ -1,6 +1,6 @@
-"""Sphinx extension: what axe-core rejects in the HTML of Sphinx, MyST-NB, the bibliography and the theme's contents.
+"""Sphinx extension: what axe-core rejects in the HTML of Sphinx, the bibliography and the theme's contents.
 
-On five pages, in two sizes and both schemes, these are 600 findings of axe-core that are not there: names of folded cells and of
+On five pages, in two sizes and both schemes, these are hundreds of findings of axe-core that are not there: names of
 buttons in the book's contents, roles of the bibliography; the rest is headings of tables.  It costs no byte.  What a release of the
 theme may change is `generate_toctree_html`, of pydata-sphinx-theme: without it a build stops, and with other HTML than `<summary>`
 test_accessible_html fails.
@@ -10,10 +10,6 @@ import re
 
 # (what is written, what should stand there)
 REPAIRS = [
-    (
-        r'<summary aria-label="[^"]*">',
-        "<summary>",
-    ),  # MyST-NB calls every folded cell the same; a label must hold the text
     (r'<th class="[^"]*head[^"]*">(?:<p></p>)?</th>', "<td></td>"),  # the corner of a table heads nothing
     (
         r'<th class="([^"]*head[^"]*)">(<p>(<math>(?:(?!</math>).)*</math>)</p></th>)',
@@ -33,8 +29,6 @@ def _spoken(classes: str, rest: str, formula: str) -> str:
 def repaired(body: str) -> str:
     """The body of a page as assistive technology can read it.
 
-    >>> repaired('<details><summary aria-label="Toggle hidden content"><span>Show the code</span></summary></details>')
-    '<details><summary><span>Show the code</span></summary></details>'
     >>> repaired('<th class="head"><p><math><mi>α</mi></math></p></th>')
     '<th class="head"><span class="visually-hidden">α</span><p><math><mi>α</mi></math></p></th>'
     """

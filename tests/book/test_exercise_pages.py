@@ -16,7 +16,7 @@ pages, stub_text = extension("exercise_pages"), extension("stub_text")
 TOPICS = [path.stem for path in Tree().exercises]
 CELLS = re.compile(
     r"NotImplementedError|YOUR (?:CODE|ANSWER)|Shift\+Enter|\bValidate\b|\bcheck\.\w|\b(?:The|A|this) check\b"
-    r"|\b(?:next|folded|this|last|check) cells?\b|\bcells? (?:below|under)\b|stored: compiled|Show the code"
+    r"|\b(?:next|folded|this|last|check) cells?\b|\bcells? (?:below|under)\b|stored: compiled"
 )
 
 
