@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from autograder.places import SourceError
 
-from .data_line import LINE, data_line
+from .data_line import ASSUME, LINE, data_line
 
 START = re.compile(r"^\(ex-(\d+)-(\d+)\)=\s*$")
 FENCE = re.compile(r"^(`{3,}|:{3,})")
@@ -111,7 +111,7 @@ def _mended(
             ends = [(m.end(), m[1]) for m in plain.finditer(bare)]
             for m in re.finditer(r"\bthe next (two )?exercises?\b", bare):
                 ends += [(m.end(), n) for n in later[: 2 if m[1] else 1] if n in left_out][:1]
-            if ends and question:
+            if ends and question and not line.startswith(ASSUME):
                 raise SourceError(_about(name, i, ends[0][1], number))
             for end, _ in sorted(ends, reverse=True):
                 line = f"{line[:end]}{GONE}{line[end:]}"

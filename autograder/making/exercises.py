@@ -17,7 +17,7 @@ from autograder.places import SourceError
 
 from . import bank, mistakes
 from .cells import AFRESH, function_name, meta, notebook, setup_cell, translated
-from .data_line import LIKE, DataLine, data_line
+from .data_line import ASSUME, LIKE, DataLine, data_line
 from .links import Links
 from .myst_to_commonmark import plain
 
@@ -87,7 +87,9 @@ def exercises(cells: list[NotebookNode], name: str) -> list[Exercise]:
         if heading:
             number, data = f"{heading[1]}.{heading[2]}", data_line(cell.source)
             if not data:
-                raise SourceError(f'{name}: exercise {number} needs a data line such as "{LIKE}".')
+                raise SourceError(
+                    f'{name}: exercise {number} needs a data line such as "{LIKE}"; what else it says goes below, "{ASSUME}…".'
+                )
             grade_id = f"ch{int(heading[1]):02d}-q{int(heading[2]):02d}"
             found.append(Exercise(number, heading[3].strip(), data, grade_id))
             if f'<a id="ex-{heading[1]}-{heading[2]}"></a>' not in cell.source:

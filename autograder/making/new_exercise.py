@@ -20,7 +20,9 @@ SOURCE = '''
 (ex-{chapter}-{n})=
 ### Exercise {chapter}.{n} — TODO: a title
 
-★★☆ · importance 3/5 · 15 min · 3 points · after {{ref}}`TODO: label of a section` · TODO: what holds, as in: bf16; needs 1.3
+★★☆ · importance 3/5 · 15 min · 3 points · after {{ref}}`TODO: label of a section` · needs TODO: exercises before it, as in 1.3
+
+Assume: TODO: what is taken for granted, as in: bf16; W one way.
 
 TODO: what is asked, a sentence a line, six lines at most.
 

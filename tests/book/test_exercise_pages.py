@@ -54,7 +54,7 @@ def test_every_exercise_has_all_of_its_parts(topic):
     asked = re.findall(r"^### Exercise (\S+)", "\n".join("".join(c["source"]) for c in nb["cells"]), re.M)
     assert [*exercises(topic)] == asked
     for number, text in exercises(topic).items():
-        head = re.search(r"^### .+\n\n(★.+)\n\n(.+)", text, re.M)
+        head = re.search(r"^### .+\n\n(★.+)\n\n(?:Assume: .+\n\n)?(.+)", text, re.M)
         assert head and " min · " in head[1] and "point" in head[1] and len(head[2]) > 20, number
         assert "```python\n" in text or "graded by hand" in head[1], number
         assert text.count('<p class="answer-in">') == 1 and text.count("<details>") >= 2, number

@@ -1,4 +1,4 @@
-"""No number is typed twice: a figure with a unit in the text is computed, `{{ expression | spec }}`, or stands in a data line."""
+"""No number is typed twice: a figure with a unit is computed, `{{ expression | spec }}`, or stands in what an exercise gives or assumes."""
 
 import re
 
@@ -16,12 +16,12 @@ UNIT = (
 )
 TYPED = re.compile(rf"({NUMBER})(?:\s|~|\\,|\\;|-|\\ |\$)*(?:\\(?:text|mathrm|,text)\{{\s*)?({UNIT})(?![\w(\[-])")
 EXACT = re.compile(r"^(?:1?\d[ -](?:bytes?|bits?)|1e9 bytes)$")  # definitions: bf16 has 2 bytes, a GB has 1e9 bytes
-STARS = re.compile(r"^[★☆]+ · ")
+GIVEN = re.compile(r"^(?:[★☆]+ · |Assume: )")
 FENCE = re.compile(r"^\s*(`{3,})(?:\{([\w-]+)\})?")
 
 
 def prose(text: str):
-    """(line number, text) outside front matter, code, data lines, star lines, computed numbers, code spans and quotations."""
+    """(line number, text) outside front matter, code, data lines, what exercises assume, computed numbers, code spans and quotations."""
     lines = text.splitlines()
     start = lines.index("---", 1) + 1 if lines and lines[0] == "---" else 0
     code, closing = False, None
@@ -35,7 +35,7 @@ def prose(text: str):
             elif line.strip() == closing:
                 closing, code = None, False
             continue
-        if code or STARS.match(line) or line.startswith("% "):
+        if code or GIVEN.match(line) or line.startswith("% "):
             continue
         line = re.sub(r"\*Data:.*?\*(?!\w)", "", line)
         line = re.sub(r"\{\{.*?\}\}", "", line)
@@ -63,7 +63,7 @@ def test_a_typed_number_is_found(line):
 
 
 @pytest.mark.parametrize("line", [
-    "It takes {{ t.lower | seconds }}.", "*Data: W = 8.1e11 bytes/s; HBM 16 GB.*", "★★☆ · 15 min · 3 points · needs 1.3",
+    "It takes {{ t.lower | seconds }}.", "*Data: W = 8.1e11 bytes/s; HBM 16 GB.*", "★★☆ · 15 min · 3 points", "Assume: W = 8.1e11 bytes/s.",
     "`time(1e12 FLOPs)`", 'The text says "373 µs".', "bf16 has 2 bytes", "8 devices, 4 × 4 chips, Section 3, Exercise 1.4",
     "% let x = 5 # 5 ms", "```{code-cell}\nx = 5  # 5 ms\n```", "a [128, 8192] matrix in 2 steps", "figure 5 shows", "bf16[8, 16] B",
     "an A100-80GB", "the sides 128, 8192, B times", r"$10^9$ bytes",

@@ -108,7 +108,7 @@ def test_points_go_by_minutes(topic):
 
 def test_a_link_that_comes_too_early_is_found():
     data = {n: data_line(f"★☆☆ · 5 min · 1 point · {rest}") for n, rest in
-            {"1.1": "after {ref}`sec-b`", "1.2": "after {ref}`sec-a` · bf16; needs 1.1", "1.3": "after {ref}`sec-a`"}.items()}  # fmt: skip
+            {"1.1": "after {ref}`sec-b`", "1.2": "after {ref}`sec-a` · needs 1.1", "1.3": "after {ref}`sec-a`"}.items()}  # fmt: skip
     lines = ["(sec-a)=", "## A", "Practice: {ref}`2 <ex-1-2>`, {ref}`1 <ex-1-1>`.", "", "More.", "(sec-b)=", "## B"]
     assert wrong(lines, data) == [
         "after 'Practice: {ref}`2 <ex-1-2>`, {ref}`1 <ex-1-1>`.' its section goes on",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autograder.making import bank, in_process_grading, mistakes
+from autograder.making.data_line import ASSUME
 from autograder.places import ROOT, Tree
 
 
@@ -34,9 +35,20 @@ def dropdowns(exercise: str) -> list[str]:
 
 
 def statement(exercise: str) -> list[str]:
-    """Its data line and the lines of its statement, without empty ones and tables."""
+    """Its data line and the lines of its statement, without what it assumes, empty ones and tables."""
+    return [line for line in _head(exercise) if line[0] != "|" and not line.startswith(ASSUME)]
+
+
+def assumed(exercise: str) -> str:
+    """What it says to assume, in the paragraph under its data line; "" if nothing."""
+    second = _head(exercise)[1]
+    return second if second.startswith(ASSUME) else ""
+
+
+def _head(exercise: str) -> list[str]:
+    """Its lines from the data line to the first cell, without empty ones."""
     head = re.split(r"^```\{code-cell\}|^\+\+\+", exercise, flags=re.M)[0].strip().split("\n")
-    return [line for line in head[3:] if line and line[0] != "|"]
+    return [line for line in head[3:] if line]
 
 
 def well_formed(text: str, told: tuple[str, ...]) -> None:
@@ -45,6 +57,9 @@ def well_formed(text: str, told: tuple[str, ...]) -> None:
     told  beginnings of calls by which a check tells a learner something: four of them at least, with what the bank's mistakes are told
     """
     titles, lines, where = dropdowns(text), statement(text), text[:80]
+    says = [line for line in text.split("\n") if line.startswith(ASSUME)]
+    assert says == [assumed(text)] * len(says) and len(says) < 2, f"one sentence, under the data line: {where}"
+    assert all(re.fullmatch(r".+[^.]\.", s) and ". " not in s for s in says), where
     if "graded by hand" in lines[0]:
         assert len(titles) == 2, where
         return

@@ -26,7 +26,9 @@ SOURCE = """\
 (ex-1-2)=
 ### Exercise 1.2 — Two
 
-★☆☆ · 10 min · 2 points · W = 1.5e10; needs 1.1
+★☆☆ · 10 min · 2 points · needs 1.1
+
+Assume: W = 1.5e10.
 
 After {ref}`1.1 <ex-1-1>`.
 
@@ -80,6 +82,8 @@ def test_words_say_what_is_not_there():
     left = edition.cut(HEAD, ("1.1", "1.3"))
     assert "It is 1.1 (not in this edition)'s bound, not {{ 1.1 }}, $1.1$, 1.15 or 21.1" in left
     assert "see the next exercise (not in this edition)." in left and '"a whole shard: nothing is saved", 1.1)' in left
+    assumes = edition.cut(HEAD.replace("A question.", "Assume: hops as in 1.1."), ("1.1", "1.3"))
+    assert "\nAssume: hops as in 1.1 (not in this edition).\n" in assumes
     assert edition.headed(left, "2030-02-01").startswith("# Head\n\n**Due on 2030-02-01.**\n\n")
 
 
