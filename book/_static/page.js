@@ -70,6 +70,12 @@
     dialog.querySelector("span").textContent = scrollWidth > clientWidth + 1 ? "More to the right: scroll" : "";
   });
 
+  // Esc takes the meaning of a term away (course.css shows it) until pointer or focus comes to another.
+  const { dataset } = document.documentElement, term = ({ target }) => target.closest?.("a.term") && delete dataset.quiet;
+  addEventListener("keydown", ({ key }) => { if (key === "Escape") dataset.quiet = ""; });
+  addEventListener("pointerover", term);
+  addEventListener("focusin", term);
+
   // Paper is light.
   const root = document.documentElement;
   let shown;

@@ -6,12 +6,13 @@ import pytest
 from docutils import nodes
 
 from autograder.places import Tree, topic_of
-from tests.book.conftest import extension
+from tests.book.conftest import ROOT, extension
 
 links = extension("glossary_links")
 
 CORES = {path.stem for path in Tree().chapters}
-FORMS = {"hop": "hop", "hops": "hop", "ring attention": "ring attention", "attention": "attention", "HBM": "HBM"}
+TERMS = {"hop": "hop", "hops": "hop", "ring attention": "ring attention", "attention": "attention", "HBM": "HBM"}
+FORMS = {form: (term, f"What {term} is.") for form, term in TERMS.items()}
 
 
 def linked(*pieces, around) -> str:
@@ -54,6 +55,11 @@ def test_captions_cells_and_tables_stay_as_they_are(around):
     assert linked("A hop of HBM.", around=around) == "A hop of HBM."
 
 
+def test_a_meaning_is_one_plain_line():
+    meanings = {says for _, says in links.linked((ROOT / "book/glossary.md").read_text(encoding="utf-8")).values()}
+    assert len(meanings) > 90 and [says for says in meanings if re.search(r"[`$*{\[\\]", says) or len(says) > 150] == []
+
+
 def test_a_chapter_leads_to_each_entry_at_most_once_and_other_pages_to_none(site):
     entries = set(re.findall(r'<dt id="(term-[^"]+)"', (site / "book/glossary.html").read_text(encoding="utf-8")))
     for path in (*site.glob("book/*.html"), *site.glob("notebooks/*/*.html")):
@@ -62,3 +68,21 @@ def test_a_chapter_leads_to_each_entry_at_most_once_and_other_pages_to_none(site
         assert len(found) == len(set(found)) and set(found) <= entries, path.name
         assert len(found) >= 20 if path.stem in CORES else not found or topic_of(path.stem) in CORES, path.name
         assert not re.search(r'<(h\d|figcaption|pre|summary)\b(?:(?!</\1>).)*class="term ', text, re.DOTALL), path.name
+
+
+def test_a_term_says_what_it_means_where_pointer_or_focus_rests(visit):
+    """Within the window, without JavaScript, and away with Esc."""
+    box = """a => { const s = getComputedStyle(a, "::after"); return [s.content, s.display] }"""
+    for width, javascript in ((1280, True), (390, True), (1280, False)):
+        page = visit("book/ch01_rooflines.html", width=width, javascript=javascript)
+        term = page.locator("a.term").first
+        assert term.evaluate(box)[0] == "none"
+        term.scroll_into_view_if_needed()
+        page.keyboard.press("Tab")
+        term.focus()
+        content, display = term.evaluate(box)
+        assert content.strip('"') == term.get_attribute("data-meaning") and display == "block"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if javascript:
+            page.keyboard.press("Escape")
+            assert term.evaluate(box)[1] == "none"
