@@ -5,15 +5,18 @@ figure or a formula for one minute; folded code takes none. These paces are ours
 """
 
 import re
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 BOOK = Path(__file__).parents[1]
 WORDS, LINES = 100, 10  # a minute
 NBSP = "\u00a0"  # a number and its unit stay on one line
 LABEL = re.compile(r"^\(([\w:.-]+)\)=$", re.M)
 CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.M | re.S)
-EXERCISE = re.compile(r"^### Exercise (\d+\.\d+) .*\n+[★☆]{3}(?: · importance (\d)/5)? · (\d+) min · ", re.M)
+EXERCISE = re.compile(r"^### Exercise (\d+\.\d+) .*\n+([★☆]{3})(?: · importance (\d)/5)? · (\d+) min · (.*)", re.M)
+AFTER = re.compile(r" · after \{ref\}`(?:[^`<]*<)?([\w:.-]+)>?`")
 
 PATHS = {
     "45 minutes": """
@@ -67,14 +70,60 @@ def sections() -> dict[str, tuple[str, float]]:
     return found
 
 
+class Exercise(NamedTuple):
+    """What the data line of an exercise says, and its chapter; `autograder.making.data_line` says of what."""
+
+    topic: str
+    stars: int
+    importance: int
+    minutes: int
+    after: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
 @cache
-def exercises() -> dict[str, tuple[str, int, int]]:
-    """Topic, importance and minutes of each exercise."""
+def exercises() -> dict[str, Exercise]:
+    """Each exercise by its number."""
     found = {}
     for path in sorted((BOOK / "solutions").glob("ch[0-9][0-9]_*.md")):
-        for number, importance, minutes in EXERCISE.findall(path.read_text(encoding="utf-8")):
-            found[number] = path.stem, int(importance or 3), int(minutes)
+        for number, stars, importance, minutes, rest in EXERCISE.findall(path.read_text(encoding="utf-8")):
+            after, needs = tuple(AFTER.findall(rest)), tuple(re.findall(r"\d\.\d+", rest.partition(" · needs ")[2]))
+            found[number] = Exercise(path.stem, stars.count("★"), int(importance or 3), int(minutes), after, needs)
     return found
+
+
+class Asked(Protocol):
+    """What decides whether an exercise is of the core."""
+
+    stars: int
+    importance: int
+    after: tuple[str, ...]
+    needs: tuple[str, ...]
+
+
+def core(asked: Mapping[str, Asked], read: Collection[str]) -> list[str]:
+    """The core exercises among those of a chapter: of importance 5, or 4 with fewer than three stars, that need the core alone.
+
+    read  labels of the sections of cores
+
+    >>> one, two = (Exercise("ch01_sample", 2, i, 10, ("sec-a",), ("1.1",) * (i == 4)) for i in (5, 4))
+    >>> core({"1.1": one, "1.2": two}, ["sec-a"]), core({"1.1": one._replace(importance=3), "1.2": two}, ["sec-a"])
+    (['1.1', '1.2'], [])
+    """
+
+    def of_core(number: str) -> bool:
+        own = asked[number]
+        matters = own.importance == 5 or own.importance == 4 and own.stars < 3
+        return matters and {*own.after} <= {*read} and all(of_core(n) for n in own.needs if n in asked)
+
+    return [number for number in asked if of_core(number)]
+
+
+@cache
+def core_exercises(topic: str) -> list[str]:
+    """Numbers of a chapter's core exercises."""
+    own = {number: exercise for number, exercise in exercises().items() if exercise.topic == topic}
+    return core(own, {label for label, (page, _) in sections().items() if page == chapter_of(page)})
 
 
 def reading(topic: str) -> float:
@@ -96,12 +145,12 @@ def chapter_of(page: str) -> str:
 
 
 def _chapter(topic: str) -> str:
-    own = [(importance, minutes) for of, importance, minutes in exercises().values() if of == topic]
-    first = [minutes for importance, minutes in own if importance == 5]
+    own = [exercise.minutes for exercise in exercises().values() if exercise.topic == topic]
+    first = [exercises()[number].minutes for number in core_exercises(topic)]
     said = f"{spent(reading(topic))} to read"
     said += f", {spent(further(topic))} for what is further down" if further(topic) else ""
-    said += f" and {spent(sum(m for _, m in own))} for its {len(own)} exercises" if own else ""
-    return said + (f"; the {len(first)} most important of them take {spent(sum(first))}" if first else "")
+    said += f" and {spent(sum(own))} for its {len(own)} exercises" if own else ""
+    return said + (f"; the {len(first)} core ones take {spent(sum(first))}" if first else "")
 
 
 def takes(topic: str) -> str:
@@ -118,8 +167,8 @@ def path(name: str) -> str:
             topic = chapter_of(page)
             steps.setdefault(topic, []).append((f"{{ref}}`{s}`", minutes))
         elif s in exercises():  # an edition may have left some out
-            topic, _, minutes = exercises()[s]
-            steps.setdefault(topic, []).append((f"{{ref}}`Exercise {s} <ex-{s.replace('.', '-')}>`", minutes))
+            own = exercises()[s]
+            steps.setdefault(own.topic, []).append((f"{{ref}}`Exercise {s} <ex-{s.replace('.', '-')}>`", own.minutes))
     return "\n".join(
         f"* Chapter {int(topic[2:4])}, {spent(sum(m for _, m in own))}: "
         + ", ".join(f"{shown} ({max(1, round(minutes))}{NBSP}min)" for shown, minutes in own)
@@ -129,17 +178,20 @@ def path(name: str) -> str:
 
 def length(name: str) -> float:
     """Minutes of a path."""
-    return sum(sections()[s][1] if s in sections() else exercises().get(s, ("", 0, 0))[2] for s in PATHS[name].split())
+    minutes = {s: m for s, (_, m) in sections().items()} | {s: own.minutes for s, own in exercises().items()}
+    return sum(minutes.get(s, 0) for s in PATHS[name].split())
 
 
 def cores() -> str:
-    """All chapters' cores as a list in MyST, each with its minutes and its exercises of importance 5."""
+    """All chapters' cores as a list in MyST, each with its minutes and its core exercises."""
     lines = []
     for topic in dict.fromkeys(chapter_of(page) for page, _ in sections().values()):
-        own = [(n, minutes) for n, (of, importance, minutes) in exercises().items() if of == topic and importance == 5]
-        shown = ", ".join(f"{{ref}}`{n} <ex-{n.replace('.', '-')}>`" for n, _ in own)
+        own = core_exercises(topic)
+        shown = ", ".join(f"{{ref}}`{n} <ex-{n.replace('.', '-')}>`" for n in own)
         begun = f"* {{doc}}`{topic}` ({spent(reading(topic))})"
-        lines.append(f"{begun}, and {shown} to do ({spent(sum(m for _, m in own))})" if own else begun)
+        lines.append(
+            f"{begun}, and {shown} to do ({spent(sum(exercises()[n].minutes for n in own))})" if own else begun
+        )
     return "\n".join(lines)
 
 
@@ -156,4 +208,4 @@ def everything() -> str:
 
 def total() -> float:
     """Minutes of all chapters and exercises."""
-    return sum(m for _, m in sections().values()) + sum(m for _, _, m in exercises().values())
+    return sum(m for _, m in sections().values()) + sum(own.minutes for own in exercises().values())

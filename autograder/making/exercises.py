@@ -14,6 +14,7 @@ from nbformat.v4 import new_markdown_cell
 from autograder.engine.cell_names import free_names
 from autograder.engine.importable_helpers import modules
 from autograder.places import SourceError
+from helpers import study_time
 
 from . import bank, mistakes
 from .cells import AFRESH, function_name, meta, notebook, setup_cell, translated
@@ -300,6 +301,7 @@ def source_notebook(
     refuse_unfilled(by_exercise(text), name)
     cells = translated(path, text, links, root)
     found = exercises(cells, name)
+    mark_core(found, cells[0], links)
     unseen, checks = complete(found, cells, name, bank.mutants(path.stem))
     if unseen:
         raise SourceError("\n".join(map(mistakes.nowhere, unseen)))
@@ -327,6 +329,24 @@ def complete(
     return unseen, checks
 
 
+def core(found: list[Exercise], links: Links) -> list[Exercise]:
+    """The core exercises among those of a chapter."""
+    numbers = study_time.core({ex.number: ex.data for ex in found}, links.of_cores)
+    return [ex for ex in found if ex.number in numbers]
+
+
+def mark_core(found: list[Exercise], head: NotebookNode, links: Links) -> None:
+    """Say of each exercise of a chapter whether it is core or further, and list the core ones in the chapter's first cell."""
+    first = core(found, links)
+    for ex in found:
+        stars, part = "★" * ex.data.stars + "☆" * (3 - ex.data.stars), "**core**" if ex in first else "further"
+        ex.cells[0].source = re.sub(rf"^{stars} · ", f"{stars} · {part} · ", ex.cells[0].source, count=1, flags=re.M)
+    if first:
+        listed = ", ".join(f"[{ex.number}](#ex-{ex.number.replace('.', '-')})" for ex in first)
+        minutes = study_time.spent(sum(ex.data.minutes for ex in first))
+        head.source += f"\n\nCore exercises, {minutes} in all: {listed}."
+
+
 HOW = """\
 Write your answer where it says so.
 The cell under each answer is its check: Shift+Enter in your answer goes on to it, Shift+Enter again runs it.
@@ -334,6 +354,7 @@ A check names the mistake that it recognises, and never the number.
 An answer leaves its arguments as they are; only a state that it gives back, such as a cache, may be changed in place.
 Press Validate to run all visible checks at once; `make check` adds the hidden ones, which use other numbers.
 Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
+Core exercises need no more than the core of the chapter; the others are for more practice.
 The link in that line leads to the section to have read.
 Run the two cells below this text first."""
 

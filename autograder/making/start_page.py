@@ -10,7 +10,7 @@ from helpers import prose
 from helpers.check.progress import row, with_state
 from helpers.study_time import pages, spent
 
-from .exercises import Exercise
+from .exercises import Exercise, core
 from .further_down import PREFIX, further
 from .links import TITLE, Links
 from .myst_to_commonmark import translate
@@ -55,9 +55,11 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
                 read += f"; further down: [{escaped(about)}]({reading_of(page.stem)}), {spent(minutes)}"
                 minutes_read += minutes
         found = made.get(topic, [])
+        first = core(found, links)
         do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {_long(found)}" if found else "no exercises"
+        do += f"; the {len(first)} core ones {_long(first)}" if first else ""
         lines.append(f"| {number} · {shown} | {read} | {do} |{' – |' * 5}")
-        lists += _listed(topic, f"{number} · {shown}", found) if found else []
+        lists += _listed(topic, f"{number} · {shown}", found, first) if found else []
     every = [ex for found in made.values() for ex in found]
     lines.append(f"| **in all** | {spent(minutes_read)} | {len(every)} exercises, {_long(every)} |{' – |' * 5}")
     text = "\n".join([*lines, "", MEANING, "", *lists, *_paths(tree, links)]) + HOW
@@ -68,14 +70,14 @@ def _long(found: list[Exercise]) -> str:
     return spent(sum(ex.data.minutes for ex in found))
 
 
-def _listed(topic: str, title: str, found: list[Exercise]) -> list[str]:
-    """The exercises of a chapter, to unfold."""
+def _listed(topic: str, title: str, found: list[Exercise], first: list[Exercise]) -> list[str]:
+    """The exercises of a chapter, to unfold; `first` are the core ones."""
     lines = [f"<details><summary>{title}: each exercise</summary>", ""]
-    lines += ["| exercise | how hard | importance | time | points | state |", "|---|---|---|---|---|---|"]
+    lines += ["| exercise | of | how hard | importance | time | points | state |", "|---|---|---|---|---|---|---|"]
     for ex in found:
         link = f"{topic}/exercises.ipynb#ex-{ex.number.replace('.', '-')}"
         stars = "★" * ex.data.stars + "☆" * (3 - ex.data.stars)
-        about = (ex.title, stars, ex.data.importance, ex.data.minutes, ex.points)
+        about = (ex.title, ex in first, stars, ex.data.importance, ex.data.minutes, ex.points)
         lines.append(row(ex.number, link, *about, judged=not ex.manual))
     return [*lines, "", "</details>", ""]
 
@@ -96,7 +98,8 @@ In an exercise write your answer into its cell, and press Shift+Enter there and 
 
 MEANING = """Points and exercises are those that checks judge; what a person grades is not counted.
 *Left* is the time of what has not passed, *begun* what has a try and has not passed.
-Stars say how hard an exercise is, importance how much later chapters and real work rest on it."""
+Stars say how hard an exercise is, importance how much later chapters and real work rest on it.
+Core exercises need no more than the core of the chapter; the others are for more practice."""
 
 HOW = """
 

@@ -23,6 +23,7 @@ The links above open it in Colab or Binder.
 <span id="own-machine">On your own machine</span>, <span id="clone">clone the repository</span>, type `make lab`, and open `{path}`.
 Most answers are Python functions: what goes in and what comes out stands under the question, often with a case or two.
 Stars say how hard an exercise is, and importance how much later chapters and real work rest on it.
+Core exercises need no more than the core of the chapter; the others are for more practice.
 The link in that line leads to the section to have read."""
 
 TRY = """\

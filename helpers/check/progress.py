@@ -246,11 +246,19 @@ def total(standings: Sequence[Standing], title: str = "") -> str:
 
 
 def row(
-    number: str, link: str, title: str, stars: str, importance: int, minutes: int, points: float, judged: bool
+    number: str,
+    link: str,
+    title: str,
+    core: bool,
+    stars: str,
+    importance: int,
+    minutes: int,
+    points: float,
+    judged: bool,
 ) -> str:
     """An exercise's line in the table of its chapter."""
-    state = " " if judged else f" {BY_HAND} "
-    return f"| [{number}]({link}) {title} | {stars} | {importance}/5 | {minutes} min | {points:g} |{state}|"
+    state, part = " " if judged else f" {BY_HAND} ", "core" if core else "further"
+    return f"| [{number}]({link}) {title} | {part} | {stars} | {importance}/5 | {minutes} min | {points:g} |{state}|"
 
 
 def standings(text: str, parts: Parts) -> list[Standing]:

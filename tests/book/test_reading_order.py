@@ -1,5 +1,6 @@
 """Practice links stand where all that an exercise needs has been read, by its data line and the order of the text."""
 
+import json
 import re
 
 import pytest
@@ -140,16 +141,29 @@ def test_a_path_fits_its_time_and_nothing_in_it_needs_what_it_leaves_out(before,
     assert len(minutes) == len(steps) and abs(sum(minutes) - study_time.length(name)) < len(steps)
 
 
-def test_two_days_have_every_core_and_the_exercises_on_which_most_rests():
+def test_two_days_have_every_core_and_its_exercises():
     shown = study_time.cores()
     assert re.findall(r"\{doc\}`(\w+)`", shown) == [p.stem for p in TREE.chapters]
-    assert re.findall(r"\{ref\}`([\d.]+) ", shown) == [n for n, d in EVERY.items() if d.importance == 5]
+    core_ones = [n for p in TREE.exercises for n in study_time.core_exercises(p.stem)]
+    assert re.findall(r"\{ref\}`([\d.]+) ", shown) == core_ones
     assert 8 * 60 < study_time.two_days() <= 16 * 60
 
 
-def test_minutes_of_exercises_are_those_of_the_data_lines():
-    read = {n: (of, minutes) for n, (_, of, minutes) in study_time.exercises().items()}
-    assert read == {n: (d.importance, d.minutes) for n, d in EVERY.items()}
+def test_what_study_time_reads_is_what_data_lines_say():
+    read = {n: own[1:] for n, own in study_time.exercises().items()}
+    assert read == {n: (d.stars, d.importance, d.minutes, d.after, d.needs) for n, d in EVERY.items()}
+
+
+@pytest.mark.parametrize("topic", [p.stem for p in TREE.exercises])
+def test_a_chapter_has_five_to_twelve_core_exercises_and_its_notebook_says_which(topic):
+    found = study_time.core_exercises(topic)
+    assert 5 <= len(found) <= 12, found
+    cells = json.loads(TREE.released(topic).read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+    said = re.findall(r"^### Exercise (\S+) .+\n\n[★☆]{3} · (\*\*core\*\*|further) · ", text, re.M)
+    assert [number for number, _ in said] == [*data_of(topic)]
+    assert [number for number, part in said if part != "further"] == found
+    assert re.findall(r"\[(\S+)\]\(#ex-", text.partition("Core exercises, ")[2].split("\n")[0]) == found
 
 
 def test_reading_goes_by_what_a_text_holds():

@@ -169,7 +169,7 @@ def test_progress_is_nobody_s_business(tree):
 
 
 def test_the_start_page_shows_what_is_passed_and_is_no_edit(tree):
-    row = "| [1.1](ch01_sample/exercises.ipynb#ex-1-1) One | ★☆☆ | 1/5 | 5 min | 1 |"
+    row = "| [1.1](ch01_sample/exercises.ipynb#ex-1-1) One | core | ★☆☆ | 1/5 | 5 min | 1 |"
     (tree.notebooks / "README.md").write_text(f"# Start\n\n{row} |\n", encoding="utf-8")
     start(tree)
     (tree.root / "work/progress.json").write_text(PASSED)

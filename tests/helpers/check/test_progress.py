@@ -21,11 +21,11 @@ PAGE = """# A course
 | 1 · Rooflines \\| roofs | [reading](ch01/reading.ipynb), 1 h | [3 exercises](ch01/exercises.ipynb), 1 h | – | – | – | – | – |
 | **in all** | 1 h | 3 exercises, 1 h | – | – | – | – | – |
 
-| exercise | how hard | importance | time | points | state |
-|---|---|---|---|---|---|
-| [1.1](ch01/exercises.ipynb#ex-1-1) Lines | ★☆☆ | 4/5 | 10 min | 2 | |
-| [1.2](ch01/exercises.ipynb#ex-1-2) Roofs \\| slopes | ★★☆ | 5/5 | 20 min | 4 | |
-| [1.3](ch01/exercises.ipynb#ex-1-3) Words | ★★☆ | 3/5 | 30 min | 4 | a person grades it |
+| exercise | of | how hard | importance | time | points | state |
+|---|---|---|---|---|---|---|
+| [1.1](ch01/exercises.ipynb#ex-1-1) Lines | core | ★☆☆ | 4/5 | 10 min | 2 | |
+| [1.2](ch01/exercises.ipynb#ex-1-2) Roofs \\| slopes | core | ★★☆ | 5/5 | 20 min | 4 | |
+| [1.3](ch01/exercises.ipynb#ex-1-3) Words | further | ★★☆ | 3/5 | 30 min | 4 | a person grades it |
 """
 
 
