@@ -167,7 +167,7 @@ def test_formulas_stand_on_the_page(what):
 def blocks_of_code():
     """For each anchor of the page, what its heading's part computes: code cells and numbers in the text."""
     out = {}
-    for part in re.split(r"(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", chapter_text("ch05_inference"), flags=re.M):
+    for part in re.split(r"(?<!\)=\n)(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", chapter_text("ch05_inference"), flags=re.M):
         code = " ".join(re.findall(r"^```\{code-cell\}.*?^```$|\{\{.*?\}\}", part, re.M | re.S))
         out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), code)
     return out

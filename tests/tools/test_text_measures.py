@@ -23,7 +23,6 @@ CORE = {
 """Words of a core at most; one also has at most `ASKS` questions and as many boxes "To keep"."""
 TO_DO = {
     # words, questions and boxes of chapters that are still one page: numbers may fall, and a line goes when its chapter fits CORE
-    "ch05_inference": (10475, 36, 36),
 }
 ASKS, PAGES, PAGE = 12, 4, 2500  # a core's questions, a chapter's pages further down, words of such a page
 
