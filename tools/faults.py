@@ -254,7 +254,7 @@ FAULTS = [
         r"round\(earned \* 4\) // 1 / 4 if",
         "max(earned, 1) if",
         SAMPLES,
-        "blank and ch01_rooflines",
+        "blank",
     ),
     Fault(
         "a hole in the sandbox",
