@@ -124,7 +124,7 @@ READ = [m[1] for p in TREE.exercises for line in lines_of(p.stem) if (m := LABEL
 
 
 @pytest.mark.parametrize(
-    ("before", "name", "hours"), [("", "45 minutes", 0.75), *(("45 minutes", n, 4) for n in ("training", "inference"))]
+    ("before", "name", "hours"), [("", "45 minutes", 0.75), *(("45 minutes", n, 3) for n in ("training", "inference"))]
 )
 def test_a_path_fits_its_time_and_nothing_in_it_needs_what_it_leaves_out(before, name, hours):
     read = study_time.PATHS[before].split() if before else []
