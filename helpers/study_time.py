@@ -21,7 +21,8 @@ AFTER = re.compile(r" · after \{ref\}`(?:[^`<]*<)?([\w:.-]+)>?`")
 
 PATHS = {
     "45 minutes": """
-        sec-bounds sec-intensity sec-matmul sec-sampling sec-blocks sec-four-cases sec-price-list sec-all-gather sec-back sec-six-nd sec-kv-cache""",
+        sec-bounds sec-intensity sec-matmul sec-sampling sec-blocks sec-four-cases sec-price-list
+        sec-all-gather sec-back sec-six-nd sec-kv-cache""",
     "training": """
         1.3 2.1 sec-case-1 sec-case-2 sec-case-3 sec-reduce-scatter sec-all-reduce sec-dots 3.1
         sec-two-products 4.3 sec-four-ways sec-dp sec-master-copy 4.1 sec-fsdp 4.2 sec-tp""",
