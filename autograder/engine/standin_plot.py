@@ -28,7 +28,8 @@ class Matrix:
         pass
 
 
-absorption = accepted = arrivals = attention_bytes = attention_layouts = bars = batching = blocks = _picture
+absorption = accepted = arrivals = attention_bytes = attention_layouts = backward_block = bars = _picture
+batching = blocks = on_mesh = rows_and_times = _picture
 blocks_on_cores = cached_heads = chip = chunks = combine_tree = cube = curves_and_points = cuts = _picture
 decoder_stack = divisions = einsum_letters = expert_exchange = experts = flash_tiles = flow = four_cases = _picture
 frames = gpu = held = host = hosts = kept = kept_over_time = kept_tokens = kernels = kv_heads = layout = _picture
