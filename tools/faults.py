@@ -209,8 +209,8 @@ FAULTS = [
     Fault(
         "an answer in what is seen of its check",
         SOLVED,
-        r"a\.cases\(\(7, 4\), \(1,\)",
-        'a.wrong("no", lambda N, bytes_each=2: (2 * N - 1) / (bytes_each * (2 * N + 1)))\na.cases((7, 4), (1,)',
+        r"a\.cases\(\(4096,\), \(7, 4\)",
+        'a.wrong("no", lambda N, bytes_each=2: (2 * N - 1) / (bytes_each * (2 * N + 1)))\na.cases((4096,), (7, 4)',
         "tests/solutions/test_visible_parts.py",
         "ch01-q01",
         "ch01-q01: <lambda>",
