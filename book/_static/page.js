@@ -25,21 +25,6 @@
     for (const heading of headings.keys()) if (heading) reached.observe(heading);
   });
 
-  // Sections that course.css has left for later are laid out one by one in the pauses after the page is there: programs that
-  // read pages or take pictures of them find everything. Where a browser would let the text jump, those above stay as they are.
-  addEventListener("load", () => {
-    const pause = window.requestIdleCallback ?? (f => setTimeout(f, 100)), holds = CSS.supports("overflow-anchor: auto");
-    const rest = [...document.querySelectorAll(".bd-article > section section")];
-    const next = () => {
-      const section = rest.shift();
-      if (!section) return;
-      if (holds || section.getBoundingClientRect().bottom > 0) section.style.contentVisibility = "visible";
-      section.getBoundingClientRect(); // now, and not together with the next
-      pause(next);
-    };
-    pause(next);
-  });
-
   // A tap on a figure shows it in its own size above the page; Esc, the button, a tap beside it or Back closes it.
   addEventListener("click", event => {
     const link = event.target.closest?.("a.enlarge");

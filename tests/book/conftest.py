@@ -107,12 +107,9 @@ STILL = "document.body.getBoundingClientRect(); document.getAnimations().forEach
 
 
 def settle(page) -> None:
-    """Wait until the page has its fonts, and all of it is laid out where it stays."""
+    """Wait until the page has its fonts and has come to rest."""
     page.evaluate("async () => { await document.fonts.ready }")
     page.evaluate(STILL)
-    page.wait_for_function(
-        "[...document.querySelectorAll('.bd-article > section section')].every(s => s.style.contentVisibility === 'visible')"
-    )
 
 
 def chapter_text(topic: str) -> str:

@@ -49,15 +49,6 @@ SIDEWAYS = """() => [...document.querySelectorAll(".bd-article *")].filter(e => 
     return ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
   }).map(e => e.matches("div.math") ? "formula" : e.querySelector("table") ? "table" : e.closest(".cell_output") ? "printed"
     : e.matches("pre") ? "code" : e.className)"""
-# How tall a page's sections are before those below the second screen are laid out, which say it themselves, and afterwards.
-HEIGHTS = """wide => {
-    const tall = s => s.getBoundingClientRect().height, parts = s => [...s.querySelectorAll(":scope > section")];
-    const says = s => parseFloat(getComputedStyle(s).getPropertyValue(wide ? "--wide" : "--narrow"));
-    const far = s => s.getBoundingClientRect().top + scrollY > 2.5 * innerHeight; // Chromium lays out what is so near
-    const sum = (all, of) => all.reduce((total, s) => total + of(s), 0);
-    const all = [...document.querySelectorAll(".bd-article > section > section")];
-    return [sum(all, s => far(s) ? says(s) : tall(s) + sum(parts(s).filter(far), part => says(part) - tall(part))), sum(all, tall)];
-}"""
 # Each box that scrolls comes near once: only then is it measured, and becomes a stop of the keyboard.
 NEAR = """async () => {
     const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
@@ -126,10 +117,6 @@ def test_a_page_on_a_desktop_and_on_a_phone(window, axe, name):
     for opens in SIZES if FULL else [random.Random(f"{seed()} {name}").choice([*SIZES])]:
         show(page, opens)
         visit.go(page, name)
-        for size in sorted(SIZES, key=lambda size: size != opens):
-            show(page, size)
-            settle(page)
-            faults += heights(page, size)
         page.evaluate(UNFOLD)  # what is folded is judged too
         settle(page)
         faults += sideways(page, name)
@@ -143,13 +130,6 @@ def test_a_page_on_a_desktop_and_on_a_phone(window, axe, name):
 def show(page, size: str) -> None:
     width, height = SIZES[size]
     page.set_viewport_size({"width": width, "height": height})
-
-
-def heights(page, size: str) -> list[str]:
-    """A page of more than the screens that Chromium lays out at once is about as tall as its sections say."""
-    guessed, tall = page.evaluate(HEIGHTS, size == "desktop")
-    near = tall <= 2.5 * SIZES[size][1] or 0.8 < guessed / tall < 1.25
-    return [] if near else [f"{size}: sections are {tall:.0f} pixels tall and say {guessed:.0f}"]
 
 
 def sideways(page, name: str) -> list[str]:
