@@ -56,3 +56,17 @@ def test_the_contents_of_a_page_mark_where_the_reader_is(visit):
         assert page.locator("#page-contents [aria-current]").count() == 1
         assert page.locator(f"#page-contents a[href='#{section}'][aria-current=true]").count() == 1
     assert visit.errors == []
+
+
+def test_the_list_at_the_left_has_the_sections_and_is_the_only_one(visit):
+    page = visit("book/ch01_rooflines.html")
+    here = page.locator(".bd-sidebar-primary #page-contents")
+    sections = [
+        f"#{s}" for s in page.locator(".bd-article > section > section").evaluate_all("all => all.map(s => s.id)")
+    ]
+    shown = here.locator("a:visible").evaluate_all("all => all.map(a => a.hash)")
+    assert [s for s in shown if s in sections] == sections and len(shown) < len(sections) + 4
+    assert not page.locator(".bd-sidebar-secondary").is_visible() and not page.locator(".secondary-toggle").is_visible()
+    here.locator(f"a[href='{sections[3]}']").click()
+    here.locator(f"a[href='{sections[3]}'][aria-current]").wait_for()
+    assert visit.errors == []
