@@ -22,16 +22,17 @@ def test_all_chapters_of_the_course_are_in_the_list():
 
 @each
 def test_an_address_of_the_site_arrives(site, topic):
-    """On its page, in a section of it, or in an entry whose links lead to where the section is now."""
+    """On its page, in a section of it, or in an entry whose links lead to the page that has it now."""
     html = (site / f"book/{topic}.html").read_text(encoding="utf-8")
     page, entries = Page(html), [entry for entry in ITEM.findall(html) if '<span id="' in entry]
     pages = {p.name: Page(p.read_text(encoding="utf-8")) for p in (site / "book").glob(f"{topic}_*.html")}
-    assert len(entries) == len(pages)
+    listed = {link.partition("#")[0] for link in page.links}
+    assert len(entries) <= len(pages) and set(pages) <= listed  # a page that is new has no address of before
     for label, ids in KNOWN[topic].items():
         assert [i for i in (label, *ids) if page.ids[i] != 1] == []
         if entry := next((e for e in entries if f'id="{label}"' in e), None):
             there = [link.partition("#") for link in Page(entry).links]
-            assert any(anchor == label and label in pages[name].ids for name, _, anchor in there), label
+            assert any(label in pages[name].ids for name, _, _ in there if name in pages), label
 
 
 @each

@@ -20,6 +20,8 @@ COLOURS = ["color-contrast", "link-in-text-block"]  # of which the other scheme 
 # Boxes of a page that scroll on a phone: tables with more columns than it has room for, and columns that a program printed.
 # Formulas and code have none, other pages neither.
 MOST = {
+    "book/ch01_rooflines_gpu.html": (0, 1),
+    "book/ch01_rooflines_machine.html": (0, 1),
     "book/ch01_rooflines_paths.html": (1, 1),
     "book/ch02_sharding.html": (1, 0),
     "book/ch02_sharding_compiler.html": (7, 0),
@@ -38,9 +40,15 @@ MOST = {
     "book/ch05_inference_chips.html": (0, 1),
     "book/ch05_inference_engine.html": (0, 2),
     "book/ch06_attention.html": (1, 17),
+    "book/ch06_attention_forms.html": (0, 2),
+    "book/ch06_attention_kernels.html": (0, 1),
+    "book/ch06_attention_linear.html": (0, 2),
     "book/ch07_racks.html": (1, 6),
+    "book/ch07_racks_measured.html": (0, 1),
+    "book/ch07_racks_one_gpu.html": (0, 1),
     "book/hardware.html": (4 + any((ROOT / "book/results").glob("hardware_*.json")), 0),
     "book/instructor.html": (5, 2),
+    "book/jax_in_fifteen_minutes.html": (1, 0),
     "book/methods.html": (1, 0),
     "book/runs.html": (4, 0),
 }
