@@ -16,7 +16,7 @@ from autograder.engine.importable_helpers import modules
 from autograder.places import SourceError
 from helpers import study_time
 
-from . import bank, mistakes
+from . import bank
 from .cells import AFRESH, function_name, meta, notebook, setup_cell, translated
 from .data_line import ASSUME, LIKE, DataLine, data_line
 from .links import Links
@@ -304,6 +304,8 @@ def source_notebook(
     mark_core(found, cells[0], links)
     unseen, checks = complete(found, cells, name, bank.mutants(path.stem))
     if unseen:
+        from . import mistakes
+
         raise SourceError("\n".join(map(mistakes.nowhere, unseen)))
     listed = uses(text, name)
     cells[1:1] = [how_to_answer(found, listed), setup_cell(f"{path.stem[:4]}-setup")]
@@ -320,6 +322,8 @@ def complete(
     """
     if wrong := problems(made):
         raise SourceError("\n".join(f"{name}: {sentence}" for sentence in wrong))
+    from . import mistakes  # brings JAX, which a process that reads submissions does without
+
     unseen = mistakes.fill(cells, mutants)
     checks: dict[str, list[str]] = {}
     for ex in made:

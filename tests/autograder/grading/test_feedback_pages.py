@@ -101,7 +101,7 @@ def test_hostile_pages(class_of, capsys, monkeypatch):
 
 @pytest.mark.slow("makes a page that is too much for nbgrader")
 def test_a_page_of_too_much_memory_is_named(class_of, monkeypatch):
-    monkeypatch.setattr(feedback_pages, "MEMORY", 600_000_000)
+    monkeypatch.setattr(feedback_pages, "MEMORY", 400_000_000)
     what = class_of("loud", "ada")
     found = {p.student: p for p in feedback_pages.write_pages(what, ["loud", "ada"])}
     assert found["loud"].why == "It takes too much memory." and what.page("loud").is_file()
