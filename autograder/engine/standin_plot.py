@@ -36,7 +36,7 @@ frames = gpu = held = host = hosts = kept = kept_over_time = kept_tokens = kerne
 levels = linear_forms = lines = masks = online_softmax = page_table = pages = passing_keys = pipelines = _picture
 plane = pods = pools = predicted = prefill_and_decode = product_gradients = products = ragged = rails = _picture
 reuse = ring_or_tree = rolling = roofline = routed = served = sharded_cache = shards = shared_heads = _picture
-shares = side_by_side = softmax_chunks = spans = speculation = stacked = step_timelines = systolic = _picture
+shares = softmax_chunks = spans = speculation = stacked = step_timelines = systolic = _picture
 timeline = torus = tradeoff = transformer_block = trees = two_tier_steps = warps = wave_rows = _picture
 weights_and_caches = wiring = work = _picture
 

@@ -72,7 +72,7 @@ def expanded(path: Path, text: str, notebook: bool = False) -> str:
     if not (known or block):
         return text
     lines = dict(_line(path, line) for line in block[1].strip().split("\n")) if block else {}
-    pages = {name: page.read_text(encoding="utf-8") for name, page in further(path).items()}
+    pages = {name: page.read_text(encoding="utf-8") for name, page in further(path, text).items()}
     if set(lines) != set(pages):
         raise SourceError(f"{path.name} lists {sorted(lines)} further down, and there is {sorted(pages)}.")
     ids = moved(text, pages, known)
@@ -86,9 +86,12 @@ def expanded(path: Path, text: str, notebook: bool = False) -> str:
     return text
 
 
-def further(path: Path) -> dict[str, Path]:
-    """Name -> source of each page further down of a chapter."""
-    return {page.stem.removeprefix(f"{path.stem}_"): page for page in sorted(path.parent.glob(f"{path.stem}_*.md"))}
+def further(path: Path, text: str | None = None) -> dict[str, Path]:
+    """Name -> source of each page further down of a chapter, in the order of the core's list; text: the core, if it was read."""
+    block = BLOCK.search(path.read_text(encoding="utf-8") if text is None else text)
+    listed = [line.partition(":")[0] for line in block[1].split("\n")] if block else []
+    found = {page.stem.removeprefix(f"{path.stem}_"): page for page in sorted(path.parent.glob(f"{path.stem}_*.md"))}
+    return {name: found[name] for name in listed if name in found} | found
 
 
 def _line(path: Path, line: str) -> tuple[str, str]:
@@ -98,10 +101,9 @@ def _line(path: Path, line: str) -> tuple[str, str]:
 
 
 def _entry(path: Path, name: str, said: str, page: str, put: str) -> str:
-    """One line of the list: the page, what it is about, its sections."""
+    """One line of the list: the page, what it is about, its sections, but for one with the page's own title."""
     title = TITLE.search(page)[1].strip().removeprefix(PREFIX)
+    title = title[0].upper() + title[1:]
     labels = {m[2]: m[1] for m in LABELLED.finditer(page.partition("\n# ")[2]) if m[2]}  # of stacked ones the last
-    sections = ", ".join(f"{{ref}}`{label}`" for label in labels.values())
-    return f"* {put}{{doc}}`{title[0].upper()}{title[1:]} <{path.stem}_{name}>`: {said}" + (
-        f" ({sections})" if sections else ""
-    )
+    sections = ", ".join(f"{{ref}}`{label}`" for heading, label in labels.items() if heading != title)
+    return f"* {put}{{doc}}`{title} <{path.stem}_{name}>`: {said}" + (f" ({sections})" if sections else "")

@@ -49,10 +49,10 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         if topic in chapters:
             minutes = pages(chapters[topic].read_text(encoding="utf-8"))
             read, minutes_read = f"[reading]({topic}/reading.ipynb), {spent(minutes)}", minutes_read + minutes
-            for page in further(chapters[topic]).values():
+            for i, page in enumerate(further(chapters[topic]).values()):
                 minutes = pages(page.read_text(encoding="utf-8"))
                 about = TITLE.search(texts[page])[1].strip().removeprefix(PREFIX)
-                read += f"; further down: [{escaped(about)}]({reading_of(page.stem)}), {spent(minutes)}"
+                read += f"{'; further down: ' if i == 0 else '; '}[{escaped(about)}]({reading_of(page.stem)}), {spent(minutes)}"
                 minutes_read += minutes
         found = made.get(topic, [])
         first = core(found, links)

@@ -15,7 +15,7 @@ from .attention.many_chips import cuts, ring_or_tree
 from .attention.masks_and_blocks import blocks, masks, work
 from .attention.shared_heads import shared_heads
 from .attention.softmax_state import combine_tree, online_softmax, passing_keys
-from .charts import bars, levels, lines, roofline, timeline
+from .charts import bars, curves_and_points, levels, lines, roofline, timeline
 from .inference.absorption import absorption
 from .inference.batches_in_time import arrivals, batching, ragged
 from .inference.cache_on_chips import attention_layouts, pools, sharded_cache
@@ -25,7 +25,6 @@ from .inference.prefill_and_decode import prefill_and_decode
 from .inference.serving_timelines import pages, served, tradeoff, trees
 from .inference.what_is_cached import cached_heads, chunks, kept_tokens, rolling, weights_and_caches
 from .picture import COLOURS, DASHES, MARKERS, STYLE, Picture, canvas
-from .racks.curves_and_points import curves_and_points, side_by_side
 from .racks.gpu_parts import gpu, wave_rows
 from .racks.two_tiers import rails, shards, two_tier_steps
 from .racks.wiring import wiring
@@ -61,7 +60,7 @@ __all__ = [
     "lines", "masks", "on_mesh", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods",
     "pools", "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
     "ring_or_tree", "rolling", "roofline", "routed", "rows_and_times", "served", "sharded_cache", "shards",
-    "shared_heads", "shares", "side_by_side", "softmax_chunks", "spans", "speculation", "stacked", "step_timelines",
+    "shared_heads", "shares", "softmax_chunks", "spans", "speculation", "stacked", "step_timelines",
     "systolic", "timeline", "torus", "tradeoff", "transformer_block", "trees", "two_tier_steps", "warps", "wave_rows",
     "weights_and_caches", "wiring", "work",
 ]  # fmt: skip

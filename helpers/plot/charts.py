@@ -47,6 +47,40 @@ def lines(
     return Picture(figure, alt, caption)
 
 
+def curves_and_points(
+    curves: dict,
+    points: dict,
+    xlabel: str,
+    ylabel: str,
+    alt: str,
+    *,
+    log: str = "",
+    level: tuple[float, str] | None = None,
+    caption: str = "",
+) -> Picture:
+    """Predicted curves and measured points, of which those with the same label share a colour.
+
+    curves, points  {label: (x, y)}
+    level  (y, what it is) of a horizontal line
+    """  # fmt: skip
+    names = list(dict.fromkeys([*curves, *points]))
+    with rc_context(STYLE):
+        figure, ax = canvas()
+        for label, (x, y) in curves.items():
+            i = names.index(label) % 6
+            ax.plot(x, y, label=label, color=COLOURS[i], linestyle=DASHES[i])
+        for label, (x, y) in points.items():
+            i = names.index(label) % 6
+            ax.plot(x, y, MARKERS[i], color=COLOURS[i], markeredgecolor=INK, label=f"{label}, measured")
+        if level:
+            ax.axhline(level[0], color="#555", linewidth=1, linestyle=":")
+            ax.annotate(level[1], (0.01, level[0]), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points",
+                        fontsize=8)  # fmt: skip
+        dress(ax, xlabel, ylabel, log)
+        ax.legend(fontsize=8)
+    return Picture(figure, alt, caption)
+
+
 def roofline(roofs: dict, points: dict, alt: str, *, caption: str = "", intensities=(0.1, 1e4)) -> Picture:
     """The roofline: attainable FLOPs/s against arithmetic intensity.
 
