@@ -50,9 +50,9 @@ FIGURE = LiveFigure(
     "overlaps. The table holds the same numbers.",
     function=point,
     controls=(
-        Slider("B", "B, rows (tokens)", 128, 0, 16),
-        Slider("D", "D, contracted size", 8192, 8, 16),
-        Slider("F", "F, columns", 32768, 8, 16),
+        Slider("B", "B, rows (tokens)", 256, 0, 16),
+        Slider("D", "D, numbers in a row", 8192, 8, 16),
+        Slider("F", "F, columns", 8192, 8, 16),
         Choice(
             "dtype",
             "Types",
@@ -68,7 +68,7 @@ FIGURE = LiveFigure(
         Choice(
             "chip",
             "Chip",
-            "v5e",
+            "H100",  # the riddle that opens chapter 1
             {
                 name: {r: c.flops.get(r, float("nan")) for r in RATES} | {"W": c.hbm_bandwidth}
                 for name, c in CHIPS.items()

@@ -54,12 +54,12 @@ def test_the_keyboard_moves_it(page, figure):
     chosen["B"] += 1
     assert shown(page) == expected(figure, chosen)
     assert float(point.get_attribute("cx")) > float(before)
-    assert slider.get_attribute("aria-valuetext") == "256"
+    assert slider.get_attribute("aria-valuetext") == "512"
     page.get_by_label("Chip", exact=True).focus()
-    page.keyboard.type("H100")
-    chosen["chip"] = "H100"
+    page.keyboard.type("v5p")
+    chosen["chip"] = "v5p"
     assert shown(page) == expected(figure, chosen)
-    assert page.locator("[role=status]").get_attribute("aria-live") == "polite" and "H100" in status(page)
+    assert page.locator("[role=status]").get_attribute("aria-live") == "polite" and "v5p" in status(page)
 
 
 def test_a_setting_can_be_linked_to(page, figure, address):
@@ -73,7 +73,7 @@ def test_a_setting_can_be_linked_to(page, figure, address):
 def test_a_link_has_the_value_itself_even_one_between_two_places(page, address):
     follow(page, f"{address}#live-matmul-roofline?B=100")
     assert status(page).startswith("B = 100, D = 8,192")
-    page.get_by_label("D, contracted size", exact=True).press("ArrowRight")
+    page.get_by_label("D, numbers in a row", exact=True).press("ArrowRight")
     page.keyboard.press("Tab")
     assert "?B=100&" in link(page)
     page.get_by_label("B, rows (tokens)", exact=True).press("ArrowRight")
@@ -82,11 +82,11 @@ def test_a_link_has_the_value_itself_even_one_between_two_places(page, address):
 
 @pytest.mark.parametrize("B", ["200000", "-4"])
 def test_a_value_out_of_range_is_refused_in_a_sentence(page, address, B):
-    follow(page, f"{address}#live-matmul-roofline?B={B}&chip=h100")
+    follow(page, f"{address}#live-matmul-roofline?B={B}&chip=v5E")
     assert status(page).startswith(
-        f"B takes whole numbers from 1 to 65,536, and so B = {B}, chip = h100 is ignored. B = 128, "
+        f"B takes whole numbers from 1 to 65,536, and so B = {B}, chip = v5E is ignored. B = 256, "
     )
-    assert page.get_by_label("Chip", exact=True).input_value() == "v5e"
+    assert page.get_by_label("Chip", exact=True).input_value() == "H100"
 
 
 def test_forty_settings_read_as_python_prints_them(page, figure):
@@ -97,6 +97,7 @@ def test_forty_settings_read_as_python_prints_them(page, figure):
 
 
 def test_a_rate_that_nobody_publishes_is_unknown(page, figure):
+    page.get_by_label("Chip", exact=True).select_option("v5e")
     page.get_by_label("Types", exact=True).select_option("f32 × f32")
     said = shown(page)
     assert said["lower"] == said["bound"] == said["critical"] == "unknown" != said["intensity"]
