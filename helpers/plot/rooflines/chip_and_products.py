@@ -16,7 +16,7 @@ NEAR = {"tpu": ("VMEM", "matrix units (MXU), vector unit (VPU)"), "gpu": ("share
 def chip(c: Chip, alt: str, *, caption: str = "") -> Picture:
     """What a byte passes on its way to the arithmetic of a TPU or a GPU, with the rate of each way and its FLOPs per byte.
 
-    Nearest on top: arithmetic, the memory on the chip, HBM; the links to other chips beside HBM, the host and the network below.
+    Nearest on top: arithmetic, the memory on the chip, HBM; the links to other chips beside HBM, the host's memory below.
     """
     if c.kind not in NEAR:
         raise ValueError(f"the drawing is of a TPU or a GPU, and {c.name} is a {c.kind}")
@@ -25,7 +25,7 @@ def chip(c: Chip, alt: str, *, caption: str = "") -> Picture:
         (f"{units}\n{show.flops_rate(c.rate())} in bf16", 5.2, COLOURS[1]),
         (f"{fast}, {show.ibytes(c.fast_bytes)}", 3.6, COLOURS[4]),
         (f"HBM, {show.bytes(c.hbm_bytes)}", 2.0, COLOURS[0]),
-        ("host's memory and network", 0.0, "#bbbbbb"),
+        ("host's memory", 0.0, "#bbbbbb"),
     ]
     with rc_context(STYLE):
         figure, ax = canvas(5.2, 4.6)
@@ -108,7 +108,9 @@ def products(
                 Rectangle((0, 0), 1, 1, facecolor=COLOURS[i] + "90", edgecolor=INK, hatch=HATCHES[i], label=d)
                 for i, d in enumerate(devices)
             ]
-            shown.append(Rectangle((0, 0), 1, 1, facecolor=WHOLE, edgecolor=INK, label="on every device"))
+            matrices = [m for _, parts, _ in rows for m in parts if isinstance(m, Matrix)]
+            if any(-1 in m.owner and not m.partial for m in matrices):
+                shown.append(Rectangle((0, 0), 1, 1, facecolor=WHOLE, edgecolor=INK, label="on every device"))
             figure.legend(handles=shown, loc="outside lower left", ncols=len(shown), fontsize=8)
     return Picture(figure, alt, caption)
 
