@@ -137,18 +137,21 @@ def timeline(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture
     return Picture(figure, alt, caption)
 
 
-def levels(rows: dict, xlabel: str, alt: str, *, caption: str = "") -> Picture:
+def levels(rows: dict, xlabel: str, alt: str, *, caption: str = "", paler: tuple[str, ...] = ()) -> Picture:
     """Horizontal bars on a log axis, each with its text: the steps of a memory hierarchy.
 
-    rows  {label: (value, text)}
+    rows   {label: (value, text)}
+    paler  labels whose bars are of another kind, such as what there is beside what is needed
     """
     with rc_context(STYLE):
         figure, ax = canvas(6.4, 0.9 + 0.42 * len(rows))
         values = [v for v, _ in rows.values()]
-        drawn = ax.barh(list(rows), values, color=COLOURS[0], edgecolor=INK, height=0.6, left=0)
+        fills = [COLOURS[4] if label in paler else COLOURS[0] for label in rows]
+        drawn = ax.barh(list(rows), values, color=fills, edgecolor=INK, height=0.6, left=0)
         ax.bar_label(drawn, [t for _, t in rows.values()], fontsize=8, padding=4)
         ax.invert_yaxis()
         dress(ax, xlabel, "", "x")
-        ax.set_xlim(min(values) / 5, max(values) * 100)
+        short = all(len(text) <= 8 for _, text in rows.values())
+        ax.set_xlim(min(values) / 5, max(values) * (4 if short else 100))  # room for the texts
         ax.grid(axis="y", visible=False)
     return Picture(figure, alt, caption)

@@ -31,6 +31,7 @@ from helpers.costs.training.layout import MASTER
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import six_nd, train_seconds
+from helpers.prose import results
 from tests.book.conftest import chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
@@ -167,3 +168,12 @@ def test_worked_problems_of_the_page():
 )  # fmt: skip
 def test_formulas_stand_on_the_page(what):
     assert what in chapter_text("ch04_training")
+
+
+@pytest.mark.parametrize(("gpus", "rate", "days"), [(384, 144, 90), (768, 88, 74), (1536, 44, 74), (1536, 141, 23)])
+def test_the_first_figures_seconds_give_the_days_of_the_papers_table(gpus, rate, days):
+    """Narayanan 2021, Table 2: 300 billion tokens at so many TFLOP/s a GPU; three rows of ZeRO-3, and the last of TP, PP and DP."""
+    few = results("estimate")["rows"]["narayanan2021_t2_zero3_gpt3-175b_384"]["measured"]
+    seconds = few * 384 * 144 / (gpus * rate)
+    assert round(300e9 / (1536 * 2048) * seconds / DAY) == days
+    assert f"({gpus}, {rate})" in chapter_text("ch04_training")

@@ -15,7 +15,7 @@ PICTURES = {  # words that say what a picture shows which the reading draws
     "work/ch01_rooflines/reading.ipynb": "FLOPs per byte",
     "work/ch02_sharding/reading.ipynb": "Bandwidth of an AllGather",
     "work/ch03_transformers/reading.ipynb": "Two bar charts side by side",
-    "work/ch04_training/reading.ipynb": "A wedge of layouts is compute-bound",
+    "work/ch04_training/reading.ipynb": "Five timelines of four devices",
     "work/ch05_inference/reading.ipynb": "Three rising curves on log axes",
     "work/ch06_attention/reading.ipynb": "Three squares of six by six blocks",
     "work/ch07_racks/reading.ipynb": "Four hosts of four chips",

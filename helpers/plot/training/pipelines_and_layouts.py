@@ -15,7 +15,7 @@ TASKS = {
 
 
 def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
-    """One panel for each schedule: a row for each device, a column for each tick, in each box the number of the microbatch.
+    """One panel for each schedule: a row for each device, a column for each tick, in a whole tick's box the number of the microbatch.
 
     panels  {title: (task, micro, v)}, arrays [ticks, devices]: 0 nothing, 1 forward, 2 gradient of the input, 3 gradient of the
             weights; `kernels.training.pipeline_parallel.ticks` has both, and `Gradients.done` what was carried out. With v stages on
@@ -35,8 +35,7 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             _ticks(ax, task, micro, 1 / v)
             ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
             ax.set_yticklabels(range(task.shape[1]), fontsize=8)
-            idle = f"{np.mean(task == 0):.0%} of the devices' time idle, {gaps(task):.0%} between their tasks"
-            ax.set_title(f"{title}: {idle}", fontsize=9, loc="left")
+            ax.set_title(f"{title}: {np.mean(task == 0):.0%} idle", fontsize=9, loc="left")
             ax.tick_params(labelsize=8)
             ax.grid(visible=False)
             ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
@@ -48,23 +47,13 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
     return Picture(figure, alt, caption)
 
 
-def gaps(task) -> float:
-    """The share of all devices' ticks that is idle between a device's first task and its last: a next step cannot start there.
-
-    >>> gaps(np.array([[1, 0], [0, 1], [1, 1]]))
-    0.16666666666666666
-    """
-    busy = np.asarray(task) != 0
-    inside = np.maximum.accumulate(busy) & np.maximum.accumulate(busy[::-1])[::-1]
-    return float(np.mean(inside & ~busy))
-
-
 def _ticks(ax, task, micro, wide: float) -> None:
     for (t, d), kind in np.ndenumerate(task):
         if kind:
             _, fill, ink = TASKS[int(kind)]
             ax.add_patch(Rectangle((t * wide, d), wide, 1, facecolor=fill, edgecolor=INK, linewidth=0.4))
-            ax.text((t + 0.5) * wide, d + 0.5, str(micro[t, d]), ha="center", va="center", fontsize=6, color=ink)
+            if wide == 1:  # a number does not fit into a thinner box
+                ax.text((t + 0.5) * wide, d + 0.5, str(micro[t, d]), ha="center", va="center", fontsize=6, color=ink)
 
 
 def plane(
