@@ -88,6 +88,6 @@ def test_without_javascript_pages_have_colours(visit):
 
 
 def test_a_link_to_a_setting_leads_to_its_figure(visit):
-    page = visit("book/ch02_sharding.html#live-reduce-scatter?links=line&step=2", width=360, height=740)
+    page = visit("book/ch02_sharding.html#live-all-gather?links=line&step=2", width=360, height=740)
     settle(page)
-    page.wait_for_function("Math.abs(document.getElementById('live-reduce-scatter').getBoundingClientRect().top) < 300")
+    page.wait_for_function("Math.abs(document.getElementById('live-all-gather').getBoundingClientRect().top) < 300")
