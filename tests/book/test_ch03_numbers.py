@@ -21,7 +21,7 @@ from helpers.costs.transformers.shares_and_thresholds import (
     six_nd,
     train_seconds,
 )
-from helpers.costs.transformers.training_memory_bytes import recomputed, saved_limit, train_flops
+from helpers.costs.transformers.training_memory_bytes import recomputed, saved_limit, train_flops, training_memory
 from tests.book.conftest import chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
@@ -132,3 +132,13 @@ def test_latent_attention_of_deepseek_v3():
 @walks(["6BTDV", r"\frac{T}{8D}", r"\frac{TSG}{TG + S}", r"\frac{E}{k}", r"8 \cdot \text{params}", "4BT^2NH"])
 def test_formulas_stand_on_the_page(what):
     assert what in chapter_text("ch03_transformers")
+
+
+def test_activations_of_the_pages_table():
+    """The three formulas with K = GQA's heads, and attention's weights apart."""
+    c, T = model("llama-3-70b"), 8192
+    rows = 2 * T * c.L * (3 * c.D + 2 * c.K * c.H + 2 * c.F), 2 * T * c.L * (6 * c.D + 2 * c.K * c.H + 3 * c.F)
+    weights = 2 * T**2 * c.N * c.L
+    assert training_memory(c, 1, T, "block").activations == 2 * T * c.D * c.L
+    assert training_memory(c, 1, T, "matmuls").activations == rows[0]
+    assert training_memory(c, 1, T, "everything").activations == rows[1] + weights
