@@ -4,6 +4,8 @@ MyST-NB's bar stood above 269 drawings and tables and outweighed their captions;
 stays; it goes behind the output and is written shorter.  It unfolds without JavaScript.  No theme matters to it.
 """
 
+from html import escape
+
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -19,9 +21,12 @@ def move_behind(document: nodes.document) -> None:
 
 
 def summary(fold: HideCodeCellNode) -> str:
-    """What a reader unfolds it by."""
+    """What a reader unfolds it by: behind it, for a cell folded whole, the comment that its code begins with."""
     held = {child.get("nb_element") for child in fold}
-    return "code and output" if len(held) > 1 else "output" if "cell_code_output" in held else "code"
+    if len(held) < 2:
+        return "output" if "cell_code_output" in held else "code"
+    begins = fold.astext().partition("\n")[0]
+    return f"code and output: {escape(begins[2:])}" if begins.startswith("# ") else "code and output"
 
 
 class Folds(SphinxPostTransform):

@@ -31,6 +31,19 @@ def test_a_fold_is_called_by_what_it_holds(held, called):
     assert folds.summary(fold(*held)) == called
 
 
+@pytest.mark.parametrize(
+    "code, called",
+    [
+        ("# Chunks & the state: k < s\nx = 1", "code and output: Chunks &amp; the state: k &lt; s"),
+        ("x = 1  # one\n# two", "code and output"),
+    ],
+)
+def test_a_cell_folded_whole_is_called_by_the_comment_that_it_begins_with(code, called):
+    source = part("cell_code_source")
+    source += nodes.literal_block(code, code)
+    assert folds.summary(HideCodeCellNode("", source, part("cell_code_output"))) == called
+
+
 def test_code_goes_behind_its_outputs_and_a_cell_folded_whole_stays():
     drawing, whole, page = part("cell_code"), part("cell_code"), nodes.document(None, None)
     drawing += [fold("cell_code_source"), part("cell_code_output")]
