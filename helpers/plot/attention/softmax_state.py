@@ -41,7 +41,7 @@ def online_softmax(scores: Sequence[float], alt: str, *, caption: str = "") -> P
             for row, text in enumerate((f"{m:g}", f"{factor:.2f}" if i else "–", f"{total:.2f}")):
                 box = frame if row == 1 else None
                 ax.text(i, lowest - 0.75 - 0.85 * row, text, ha="center", va="center", fontsize=9, bbox=box)
-        for row, name in enumerate(("$m$", "$e^{m-m'}$", "$\\ell$")):
+        for row, name in enumerate(("$m$′", "$e^{m-m′}$", "$\\ell$′")):
             ax.text(-0.85, lowest - 0.75 - 0.85 * row, name, ha="right", va="center", fontsize=10)
         ax.text(-0.85, max(scores) / 2, "scores\n$x_i$", ha="right", va="center", fontsize=9)
         ax.text(len(scores) - 0.4, max(scores) + 0.62, "$m$", ha="left", va="center", fontsize=10, color=COLOURS[1])

@@ -60,7 +60,7 @@ def drawing(ring: Ring, hop: Hop) -> str:
         seen = ", ".join(map(str, hop.seen[i]))
         out += [
             f'<rect x="{x}" y="{y}" width="{BOX}" height="{TALL}" fill="none" stroke="currentColor"/>',
-            f'<text x="{x + 8}" y="{y + 18}">device {i}: Q{i}, O{i} stay</text>',
+            f'<text x="{x + 8}" y="{y + 18}">device {i}: Q{i}, O{i}</text>',
             f'<rect x="{x + 8}" y="{y + 27}" width="{BOX - 16}" height="28" stroke="currentColor" {fill}{dash}/>',
             f'<text x="{x + BOX / 2}" y="{y + 46}" text-anchor="middle">K{j}, V{j}{"" if hop.works[i] else ": hidden"}</text>',
             f'<text x="{x + 8}" y="{y + 74}">m, ℓ, O over keys of</text><text x="{x + 8}" y="{y + 89}">{seen}</text>',
