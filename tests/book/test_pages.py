@@ -41,7 +41,7 @@ MOST = {
     "book/ch05_inference_engine.html": (0, 2),
     "book/ch06_attention.html": (1, 17),
     "book/ch06_attention_forms.html": (0, 2),
-    "book/ch06_attention_kernels.html": (0, 1),
+    "book/ch06_attention_kernels.html": (0, 2),
     "book/ch06_attention_linear.html": (0, 2),
     "book/ch07_racks.html": (1, 6),
     "book/ch07_racks_measured.html": (0, 1),
