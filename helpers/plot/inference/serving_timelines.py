@@ -36,6 +36,7 @@ def tradeoff(
     """
     with rc_context(STYLE):
         figure, ax = canvas(6.2, 4.2)
+        leftmost = min((min(xs) for xs, _, _ in curves.values() if len(xs)), default=0)
         for i, (label, (xs, ys, texts)) in enumerate(curves.items()):
             if not len(xs) == len(ys) == len(texts):
                 raise ValueError(
@@ -45,9 +46,11 @@ def tradeoff(
                 xs, ys, label=label, color=COLOURS[i % 6], linestyle=DASHES[i % 6], marker=MARKERS[i % 6], markersize=5
             )
             for x, y, text in zip(xs, ys, texts):
+                left = i % 2 and x > leftmost  # a text to the left of the leftmost point would lie on the axis
+                place = (-6, 4) if left else (0, -18) if i % 2 else (5, -9)
                 ax.annotate(
-                    text, (x, y), xytext=(-6, 4) if i % 2 else (5, -9), textcoords="offset points",
-                    ha="right" if i % 2 else "left", fontsize=7, color="#333",
+                    text, (x, y), xytext=place, textcoords="offset points", ha="right" if left else "left",
+                    fontsize=7, color="#333",
                 )  # fmt: skip
         for label, at in (marks or {}).items():
             ax.axvline(at, color="#555", linewidth=1, linestyle=":")
