@@ -146,7 +146,7 @@ def test_two_days_have_every_core_and_its_exercises():
     assert re.findall(r"\{doc\}`(\w+)`", shown) == [p.stem for p in TREE.chapters]
     core_ones = [n for p in TREE.exercises for n in study_time.core_exercises(p.stem)]
     assert re.findall(r"\{ref\}`([\d.]+) ", shown) == core_ones
-    assert 8 * 60 < study_time.two_days() <= 16 * 60
+    assert 5 * 60 < study_time.two_days() <= 16 * 60
 
 
 def test_what_study_time_reads_is_what_data_lines_say():

@@ -16,7 +16,7 @@ CORE = {
     "ch02_sharding": 6500,
     "ch03_transformers": 5600,
     "ch04_training": 7200,
-    "ch05_inference": 8500,
+    "ch05_inference": 5500,
     "ch06_attention": 6200,
     "ch07_racks": 6200,
 }
