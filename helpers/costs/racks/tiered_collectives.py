@@ -1,7 +1,7 @@
 """Collectives over two tiers, m domains of g chips each, g·m = n in all; and on a cluster, where one is fastest (chapter 7).
 
 Each formula lists the `roofline.Move`s of the busiest chip: its bytes over NVLink ("ici") and over its network card ("dcn"), in
-ONE direction, and the hops one after the other. `alpha_beta` prices them: a hop takes its time, and then bytes follow.
+ONE direction, and the hops one after the other. `alpha_beta` prices them: hops take their time, and then bytes follow.
 
 V    bytes of the array on one chip where it is whole, as in `costs.sharding.collectives`; for an AllToAll of all shards together
 g    chips of a domain, behind a switch: every one has its NVLinks and its own network card
@@ -15,7 +15,7 @@ Source: derived here; Patarasuk and Yuan 2009 (rings); Sanders et al. 2009 (two 
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Slice
@@ -29,7 +29,7 @@ from helpers.costs.sharding.collective_prices import (
     passes,
 )
 from helpers.costs.sharding.sharded_array import Axis
-from helpers.numeric import ceil_near, log, minimum, nonzero, plain, where
+from helpers.numeric import ceil_near, log, maximum, minimum, nonzero, plain, where
 
 from .cluster import Cluster
 
@@ -138,17 +138,29 @@ def swap_tiers(V, g, m, aligned: bool = True) -> tuple[Move, ...]:
 
     Directly a chip sends over its own card what is for n-g chips of other domains, whose cards may be on another rail.
     Aligned to rails, it passes a block over NVLink to the chip that stands on the receiver's rail, which sends all of its
-    domain's blocks for that receiver in one message: as many bytes over cards, m-1 messages and not n-g, no spine switch.
+    domain's blocks for that receiver in one message: as many bytes over cards, fewer messages (`card_messages`), no spine switch.
+    Behind a switch no message waits for another one, so there is one hop in each tier, however many messages there are.
 
     >>> for aligned in (False, True):
     ...     print([(x.link, x.bytes, x.hops) for x in swap_tiers(1024.0, g=4, m=4, aligned=aligned)])
-    [('ici', 12.0, 3), ('dcn', 48.0, 12)]
-    [('ici', 48.0, 3), ('dcn', 48.0, 3)]
+    [('ici', 12.0, 1), ('dcn', 48.0, 1)]
+    [('ici', 48.0, 1), ('dcn', 48.0, 1)]
     """
     n = g * m
     block = V / n**2
     forwarded = (n - g) * (g - 1) / g if aligned else 0
-    return Move("ici", block * (g - 1 + forwarded), g - 1), Move("dcn", block * (n - g), m - 1 if aligned else n - g)
+    inside, across = where(g > 1, 1, 0), where(m > 1, 1, 0)
+    return Move("ici", block * (g - 1 + forwarded), inside), Move("dcn", block * (n - g), across)
+
+
+@formula
+def card_messages(g, m, aligned: bool = True):
+    """Messages that a chip sends over its card in an AllToAll over m domains of g chips, along rails or directly.
+
+    >>> card_messages(8, 32), card_messages(8, 32, aligned=False)
+    (31, 248)
+    """
+    return m - 1 if aligned else g * (m - 1)
 
 
 @formula
@@ -185,8 +197,25 @@ last two of an AllToAll."""
 
 
 @formula
-def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
-    """Seconds in each tier: hops, and bytes behind them. `lower` lets the tiers overlap, `upper` does not.
+@dataclass(frozen=True)
+class TierTime(Time):
+    """Seconds in each tier, {"ici": ..., "dcn": ...}, hops with them, of which the hops alone take `hops`.
+
+    Pieces of an array may be in both tiers at once, but a piece makes its hops one after the other: so `lower` is all hops, and
+    then the bytes of the tier that takes longer. `upper` lets nothing overlap.
+    """
+
+    hops: dict[str, float]
+
+    @property
+    def lower(self) -> float:
+        """All hops, and the longer of the tiers' bytes."""
+        return sum(self.hops.values()) + maximum(*(self.parts[tier] - self.hops[tier] for tier in self.parts))
+
+
+@formula
+def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> TierTime:
+    """Seconds in each tier: hops, and bytes behind them. `lower` lets the bytes of the tiers overlap, `upper` does not.
 
     W, W_dcn      bytes/s one way of a chip's NVLinks and of its card
     hop, hop_dcn  seconds of latency for each hop
@@ -194,15 +223,18 @@ def alpha_beta(moves: Iterable[Move], W, W_dcn, hop=0.0, hop_dcn=0.0) -> Time:
     >>> t = alpha_beta(hierarchical("AllReduce", 1e9, 8, 16), 4.5e11, 5e10)
     >>> f"{t.lower * 1e3:.2f} {t.upper * 1e3:.2f} {t.bound}"
     '4.69 8.58 dcn'
+    >>> f"{alpha_beta(hierarchical('AllReduce', 0.0, 8, 32), 4.5e11, 5e10, 3e-6, 1e-5).lower * 1e3:.3f}"    # 14 hops and 62
+    '0.662'
     """
     rates = {"ici": (W, hop), "dcn": (W_dcn, hop_dcn)}
-    parts = {"ici": 0.0, "dcn": 0.0}
+    parts, hops = {"ici": 0.0, "dcn": 0.0}, {"ici": 0.0, "dcn": 0.0}
     for x in moves:
         if x.link not in rates:
             raise ValueError(f"two tiers have moves over ici and dcn, not over {x.link!r}")
         rate, each = rates[x.link]
         parts[x.link] = parts[x.link] + x.bytes / rate + x.hops * each
-    return Time(parts)
+        hops[x.link] = hops[x.link] + x.hops * each
+    return TierTime(parts, hops)
 
 
 @formula
@@ -307,14 +339,14 @@ def moves(c: Cluster, kind: str, V, algorithm: str) -> tuple[Move, ...]:
 
 @formula
 def moves_on_torus(s: Slice, m, kind: str, V) -> tuple[Move, ...]:
-    """`moves` on m slices of TPUs: all axes at once inside, and the network, over which each of an AllToAll's messages is a hop.
+    """`moves` on m slices of TPUs: all axes at once inside, and the network, a switch, which an AllToAll passes in one hop.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> [(x.link, round(x.bytes / 1e6)) for x in moves_on_torus(Slice(chip("v5p"), (4, 4, 4)), 2, "AllGather", 1e9)]
     [('ici', 167), ('dcn', 8)]
     """
     links, network = in_two_tiers(kind, V, tuple(Axis(n, wraps) for n, wraps in zip(s.shape, s.wraps)), m)
-    return links, replace(network, hops=m - 1) if kind == "AllToAll" else network
+    return links, replace(network, hops=where(m > 1, 1, 0)) if kind == "AllToAll" else network
 
 
 @formula
@@ -331,7 +363,7 @@ def card_across_groups(W_dcn, W_up, m, groups):
 
 
 @formula
-def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> Time:
+def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = None, hop_dcn=HOP_DCN) -> TierTime:
     """Seconds in each tier; `lower` if the tiers work on different pieces at once, `upper` if one waits for the other.
 
     A thin uplink of leaf switches (oversubscription) slows the blocks of an AllToAll that go to other groups; rings and trees
@@ -343,7 +375,7 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = N
     >>> for c in (hosts("H100", 8), racks("GB200", 1), slices("v5p", (4, 4, 4))):
     ...     t = cluster_time(c, "AllGather", 1e9, "hierarchical")
     ...     print(f"{c.chips} {c.chip.name}: {t.lower * 1e3:.2f} ms, {t.bound}")
-    64 H100: 2.26 ms, dcn
+    64 H100: 2.28 ms, dcn
     72 GB200: 1.31 ms, ici
     64 v5p: 1.86 ms, ici
     """
@@ -356,10 +388,12 @@ def cluster_time(c: Cluster, kind: str, V, algorithm: str, hop: float | None = N
 
 @formula
 def fastest(c: Cluster, kind: str, V, hop: float | None = None, hop_dcn=HOP_DCN) -> str:
-    """The algorithm whose slower tier is fastest, at published rates: the first one in a tie.
+    """The algorithm that takes least, at published rates: the first one in a tie.
 
     >>> from .cluster import hosts
-    >>> [fastest(hosts("H100", 64), "AllReduce", V) for V in (1e4, 1e10, 1e11)]
+    >>> for name in ("A100", "H100"):
+    ...     print([fastest(hosts(name, 64), "AllReduce", V) for V in (1e4, 1e9, 1e11)])
     ['tree', 'tree', 'hierarchical']
+    ['nvls', 'nvls', 'hierarchical']
     """
     return min(algorithms(c, kind), key=lambda a: cluster_time(c, kind, V, a, hop, hop_dcn).lower)

@@ -12,16 +12,17 @@ Source: derived here; Austin et al. 2025, section 5; errors of its section on GP
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from helpers.arguments import Count, formula
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.hardware import Chip, Slice
-from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds, over_tiers
+from helpers.costs.sharding.collective_prices import PUBLISHED, collective_seconds, on_torus, over_tiers
+from helpers.costs.sharding.sharded_array import Axis
 from helpers.costs.training.closed_forms import expert_width_on_rings
 from helpers.costs.training.layout import Layout, along, groups
 from helpers.costs.training.training_step import Step
-from helpers.numeric import maximum, minimum
+from helpers.numeric import maximum, minimum, nonzero, where
 
 from .cluster import Cluster
 from .tiered_collectives import alpha_beta, dispatch, domains_reached, hierarchical
@@ -31,6 +32,7 @@ KINDS = ("weights", "gradients", "tensor", "context", "experts", "stages")
 on their way to experts (ep), and activations between the stages of a pipeline (pp)."""
 TIERS = ("domain", "group", "spine")
 HOSTS, RACKS = 32, 8  # domains of a group, at most: of one host, and of a rack
+CAUSAL = 1 / 2  # of the pairs of a block, which a causal mask leaves if tokens lie in stripes
 
 
 @formula
@@ -194,14 +196,14 @@ def _divided_on_torus(collectives: tuple[Volume, ...], layout: Layout, s: Slice)
 #
 #     b >= C·s       and TP over Y chips, which gather and scatter 2·B·D bytes beside 4·B·D·F/(Y·C) seconds: F >= Y·C·s
 #
-# On a cluster s is that of the slower tier, NVLink or network, for the two work on different layers at once; on a torus that of
-# `training.layout.groups`. The backward pass has twice the arithmetic and at most twice the bytes, and the same thresholds.
+# On a cluster s is that of the tier that takes longer, NVLink or network, for the two work on different layers at once; on a torus
+# that of `training.layout.groups`. Where TP and FSDP send over the same links, what they take adds up. The backward pass has twice the arithmetic and at most twice the bytes, and the same thresholds.
 # Latency is left out: these are what large arrays need.
 
 
 @formula
 def gather_seconds(g, m, W, W_dcn):
-    """Seconds of an AllGather for each byte over m domains of g chips: that of the slower tier.
+    """Seconds of an AllGather for each byte over m domains of g chips: that of the tier that takes longer.
 
     >>> f"{1 / gather_seconds(8, 16, 4.5e11, 5e10):.4g} {1 / gather_seconds(72, 8, 9e11, 5e10):.4g}"
     '4.267e+11 9.127e+11'
@@ -210,19 +212,35 @@ def gather_seconds(g, m, W, W_dcn):
 
 
 @formula
-def data_tokens(C, g, m, W, W_dcn, Y=1):
+def data_tokens(C, g, m, W, W_dcn, Y=1, F=inf):
     """Tokens of a chip in each microbatch from which FSDP over all g·m chips, but for TP over Y of a domain, hides.
 
     A chip gathers a Y-th of the weights over its NVLinks, from the g/Y chips of its domain that have others; a domain gets all
-    of them over its g cards, whatever Y: b >= C·max((1 - Y/g)/(Y·W), (1 - 1/m)/(g·W_dcn)).
-    So in a domain that is large enough to have the faster network, links inside decide, until TP cuts what they carry.
+    of them over its g cards, whatever Y. TP sends over the same NVLinks, for a share u = (Y - 1)·C/(W·F) of the arithmetic's time,
+    and FSDP has what is left: b >= C·max((1 - Y/g)/(Y·W·(1 - u)), (1 - 1/m)/(g·W_dcn)). Infinite, if TP fills the links.
 
-    >>> [round(data_tokens(9.89e14, 8, 128, 4.5e11, 5e10, Y)) for Y in (1, 8)]            # H100 hosts
-    [2453, 2453]
-    >>> [round(data_tokens(2.5e15, 72, 16, 9e11, 5e10, Y)) for Y in (1, 4, 8)]            # GB200 NVL72
-    [2739, 656, 651]
+    F  of the layer; left out: so wide that what TP sends is nothing beside its arithmetic
+
+    >>> [round(data_tokens(9.89e14, 8, 128, 4.5e11, 5e10, Y, F=28672)) for Y in (1, 4, 8)]            # H100 hosts
+    [2453, 2453, 2453]
+    >>> [round(data_tokens(2.5e15, 72, 16, 9e11, 5e10, Y, F=28672)) for Y in (1, 2, 4, 8)]            # GB200 NVL72
+    [2739, 1495, 925, 959]
     """
-    return C * maximum((1 - Y / g) / (Y * W), (1 - 1 / m) / (g * W_dcn))
+    left = 1 - tensor_share(C, Y, W, F)
+    inside = where(Y < g, where(left > 0, (1 - Y / g) / (Y * W * nonzero(left)), inf), 0.0)
+    return C * maximum(inside, (1 - 1 / m) / (g * W_dcn))
+
+
+@formula
+def tensor_share(C, Y, W, F):
+    """Share of the arithmetic's time in which TP over Y chips of a domain keeps their links busy: (Y - 1)·C/(W·F).
+
+    An AllGather and a ReduceScatter of b·Y tokens, 4·b·(Y - 1)·D bytes, beside 4·b·D·F FLOPs. Above 1 TP does not hide.
+
+    >>> f"{tensor_share(2.5e15, 8, 9e11, 28672):.2f} {tensor_share(2.5e15, 4, 9e11, 28672):.2f}"
+    '0.68 0.29'
+    """
+    return (Y - 1) * C / (W * F)
 
 
 @formula
@@ -274,10 +292,10 @@ class Thresholds:
     """Of one machine; tokens are of one chip.
 
     fsdp       tokens in a microbatch, from which FSDP over all chips hides; as many for DP in the last one
-    with_tp    the same if TP takes a domain's `tp` chips
+    with_tp    the same if TP takes a domain's `tp` chips, and FSDP what TP leaves of the links
     hsdp       (tokens in a microbatch, in the last one of a step) of FSDP inside and DP across
     tp         chips, a power of two, over which TP of this F hides
-    cp         tokens of a sequence on each chip, from which ring attention over one domain hides
+    cp         tokens of a sequence on each chip, from which causal ring attention over one domain hides
     ep         least F of an expert over `ep_chips` chips, whole domains or a cube of a torus
     """
 
@@ -305,10 +323,10 @@ def thresholds(
     >>> for c in (hosts("H100", 128), racks("GB200", 16), slices("v5p", (16, 16, 16)), slices("v7", (16, 16, 16))):
     ...     t = thresholds(c, F=28672)
     ...     print(f"{t.name:6} {t.fsdp:5.0f} {t.with_tp:5.0f} {t.tp:3} {t.cp:5.0f} {t.ep:6.0f}")
-    H100    2453  2453   8   275   7636
-    GB200   2739   651   8   347   1823
-    v5p      850   283   4   319   1700
-    v7      3845  2307   2  1442   7690
+    H100    2453  2453   8   549   7636
+    GB200   2739   959   8   694   1823
+    v5p      850   319   4   638   1700
+    v7      3845  2884   2  2884   7690
     """
     axes, chip, s = c.chip.axes, c.chip, c.domain
     C, W, W_dcn, g, m = chip.rate(), chip.link_bandwidth, chip.dcn_bandwidth, s.chips, c.domains
@@ -318,9 +336,10 @@ def thresholds(
     inside, over = min(g, ep_chips), max(1, min(m, ep_chips // g))
     reached = domains_reached(k, over, E, limit) if over > 1 else None
     ep = expert_width_over_domains(C, inside, over, k, W, W_dcn, reached)
-    fsdp, with_tp = (data_tokens(C, g, m, W, W_dcn, Y) for Y in (1, tp))
+    fsdp, with_tp = (data_tokens(C, g, m, W, W_dcn, Y, F) for Y in (1, tp))
     hsdp = hsdp_tokens(C, g, m, W, W_dcn)
-    return Thresholds(chip.name, c.chips, fsdp, with_tp, hsdp, tp, hidden_block(C, W, G), ep, inside * over)
+    cp = hidden_block(C, W, G, share=CAUSAL)
+    return Thresholds(chip.name, c.chips, fsdp, with_tp, hsdp, tp, cp, ep, inside * over)
 
 
 def _powers(most: int) -> list[int]:
@@ -336,9 +355,22 @@ def _on_torus(c: Cluster, F, G, ep_chips: int) -> Thresholds:
         (Y for Y in _powers(n) if n % Y == 0 and Y * C * groups(Layout(tp=Y, fsdp=n // Y), s)("tp").gather / W <= F),
         default=1,
     )
-    rest = groups(Layout(tp=tp, fsdp=n // tp), s)("fsdp").gather / W / tp
+    # FSDP has the axes that TP leaves alone, after a first gather of little along TP's; or all axes, whenever TP does not send.
+    laid = groups(Layout(tp=tp, fsdp=n // tp), s)
+    share = tp * C * laid("tp").gather / W / F if tp > 1 else 0.0
+    rest = min(_untouched(s, tp), laid("fsdp").gather / (1 - share) if share < 1 else inf) / W / tp
     side = min(round(ep_chips ** (1 / chip.axes)), *s.shape)
     ep = expert_width_on_rings(chip.alpha_ici(), side, wraps=chip.axes == 3 and side % 4 == 0)
     fsdp, with_tp = (C * maximum(x, across) for x in (whole, rest))
-    cp = hidden_block(C, 2 * chip.link_bandwidth, G)
+    cp = hidden_block(C, 2 * chip.link_bandwidth, G, share=CAUSAL)
     return Thresholds(chip.name, c.chips, fsdp, with_tp, (C * whole, C * across), tp, cp, ep, side**chip.axes)
+
+
+def _untouched(s: Slice, tp: int) -> float:
+    """What a gather puts on a link if it has only those axes of a torus that TP over `tp` neighbours leaves alone."""
+    axes = []
+    for n, wraps in zip(s.shape, s.wraps):
+        if tp == 1:
+            axes.append(Axis(n, wraps))
+        tp = max(1, tp // n)
+    return on_torus(tuple(axes)).gather if any(axis.n > 1 for axis in axes) else inf

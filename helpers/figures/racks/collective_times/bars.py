@@ -1,6 +1,7 @@
-"""The drawing of the figure: for each algorithm a bar of its time inside the domains, and one of its time across them.
+"""The drawing of the figure: for each algorithm a bar of its bytes inside the domains, and one of its bytes across them.
 
-A bar is filled for bytes and hatched for hops; a dashed line is the bottleneck cut. `collective_times.js` moves what is drawn here.
+A bar is filled for bytes, and hatched for all hops behind them; a dashed line is the bottleneck cut. `collective_times.js` moves
+what is drawn here.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ def bars(
 
     names  what stands above the two bars of each algorithm
     times  what stands behind them, as text: (inside, across) of each
-    first  the fastest one
+    first  the fastest one; -1 if none is faster than the others
     """
     px, used = scale(rows, bound), len(rows)
     out = [

@@ -82,13 +82,13 @@ window.liveCluster = ({ cluster: t, controls }, [switched, torus, cut, load, hid
       const sides = machine.sides[args.m === 1 ? 0 : args.m > t.group ? 2 : 1].map(([side, a, W]) => [side, a, cut(args.V, a, W, n)[row]]);
       const [side, , bound] = sides.reduce((p, q) => (q[2] > p[2] || (q[2] === p[2] && q[1] < p[1]) ? q : p));
       const lowers = found.map(r => r[width - 1]), lower = Math.min(...lowers), first = lowers.indexOf(lower), best = found[first];
-      const k = best[2] >= best[5] ? 0 : 3, need = lower * args.C;
+      const k = best[0] >= best[3] ? 0 : 3, need = lower * args.C, wins = lowers.length === 1 || lowers.some(x => x > lower);
       const tokens = mine ? NaN : hiding(args.b, have / args.C, best[0], best[1], best[3], best[4], grows);
-      draw(names, found, first, bound);
+      draw(names, found, wins ? first : -1, bound);
       const words = {
         ...said, sent, kind, work, n: whole(n), chips: machine.chips, count: counting(args.m, machine.domain), size: text(args.V, "B"),
-        lower: text(lower, "s"), best: fill(t.best[+(found.length > 1)], { first: names[first] }), tier: machine.tiers[+(k > 0)],
-        by: best[k + 1] > best[k] ? "hops" : "bytes", side, bound: text(bound, "s"), flops: text(need, "FLOPs"), have: text(have, "FLOPs"),
+        lower: text(lower, "s"), best: fill(t.best[found.length === 1 ? 0 : wins ? 1 : 2], { first: names[first] }), tier: machine.tiers[+(k > 0)],
+        by: best[1] + best[4] > best[k] ? "hops" : "bytes", side, bound: text(bound, "s"), flops: text(need, "FLOPs"), have: text(have, "FLOPs"),
         enough: t.enough[grows][+(have >= need)], tokens: whole(Math.ceil(tokens)),
       };
       words.made = kind === "AllReduce" ? t.made : "";

@@ -36,11 +36,11 @@ COLUMNS = {
 }
 
 SAY = (
-    "{what} by {kind} over {n} {chips} in {count}: {best} at least {lower}. The slower tier is the one {tier}, where {by} "
-    "take most of the time; {cut} {hide}"
+    "{what} by {kind} over {n} {chips} in {count}: {best} at least {lower}. Most of that is {by}, and bytes take longer {tier}; "
+    "{cut} {hide}"
 )
 WHAT, OWN = "{sent} of {model}, {size},", "{size} of your own"
-BEST = ("{first} takes", "the fastest is {first}, with")
+BEST = ("{first} takes", "the fastest is {first}, with", "each algorithm takes")  # of one, of several, and if none is faster
 CUT = "the cut around {side} allows no less than {bound}{made}."
 BEATS = "the cut around {side} would ask for {bound}{made}, but here the switch adds."
 MADE = " for a ReduceScatter and an AllGather"
@@ -57,16 +57,17 @@ MANY = "The {E} experts of {model} cannot be spread over {n} {chips}. {most}anot
 MOST, NONE_FITS = "Take at most {fit}, ", "Even one {domain} has more chips than that: take "
 HINT = "Choose a model, a machine and what is sent; they set the size V, which you can move as well."
 ALT = (
-    "Two bars for each algorithm, its time inside the domains and its time across them, each of a part for bytes and a part for "
-    "hops; a dashed line at the time that the bottleneck cut allows. The table has the numbers."
+    "Two bars for each algorithm, its bytes inside the domains and its bytes across them, each with all of its hops behind them; a "
+    "dashed line at the time that the bottleneck cut allows. The table has the numbers."
 )
 RULES = (
-    "Times are floors: published rates, of one direction of each link, and both tiers busy at once, so the longer bar of an algorithm "
-    "counts. No real collective is faster, and most are slower. "
+    "Bytes are floors: published rates, of one direction of each link, and both tiers busy at once, so the longer bar of an algorithm "
+    "counts. Hops follow each other, so each bar has those of both tiers, and they are estimates. "
     f"A hop takes {reading(chip('H100').hop, 's')} over NVLink, {reading(chip('v5p').hop, 's')} over ICI and, as an order of "
     f"magnitude, {reading(HOP_DCN, 's')} over the network; rings between slices are without hops. Numbers are bf16. A layer is its "
     "matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in which each "
-    "copy of a token travels alone; half of the experts' arithmetic hides it, and the other half the way back. TP "
+    "copy of a token travels alone, and all messages at once, in one hop of each tier; half of the experts' arithmetic hides it, and "
+    "the other half the way back. TP "
     "and EP take all chips. A switch (NVLS) adds or copies inside a domain, and two trees add across. "
     f"Uplinks 4:1 are those of groups of {GROUP} hosts."
 )
@@ -178,12 +179,12 @@ class CollectiveTimer:
             return self.problem(changes)
         machine, sent = self.machines[at["machine"]], SENT[at["sent"]]
         row, lower = found.rows[found.first], found.rows[found.first][-1]
-        k = 0 if row[2] >= row[5] else 3
+        k = 0 if row[0] >= row[3] else 3
         words = {n: f"{x:,}" if isinstance(x, int) else x for n, x in at.items()} | {
             "sent": sent.what, "kind": sent.kind, "work": sent.work, "n": f"{found.n:,}", "chips": kinds(machine),
             "count": counting(at["m"], machine.domain), "size": reading(found.V, "B"), "lower": reading(lower, "s"),
-            "best": BEST[len(found.rows) > 1].format(first=NAMES[found.names[found.first]]),
-            "tier": tiers(machine)[k > 0], "by": ("bytes", "hops")[row[k + 1] > row[k]],
+            "best": BEST[0 if len(found.rows) == 1 else 1 if found.wins else 2].format(first=NAMES[found.names[found.first]]),
+            "tier": tiers(machine)[k > 0], "by": ("bytes", "hops")[row[1] + row[4] > row[k]],
             "side": named_sides(machine)[found.side], "bound": reading(found.bound, "s"),
             "flops": reading(found.need, "FLOPs"), "have": reading(found.have, "FLOPs"),
             "enough": ENOUGH[sent.grows][found.have >= found.need],
@@ -238,13 +239,13 @@ class CollectiveTimer:
         values, said = self.values(found), self.said(found)
         sliders = (replace(s, value=at[s.name]) for s in self.sliders)
         controls = "".join(control_html(key, m) for m in self.menus) + "".join(s.html(key, True) for s in sliders)
-        names = [NAMES[name] for name in found.names]
+        names, best = [NAMES[name] for name in found.names], found.first if found.wins else -1
         times = [tuple(reading(row[k], "s") for k in (2, 5)) for row in found.rows]
         head = "".join(f'<th scope="col">{escape(text)}</th>' for text in COLUMNS.values())
         rows = "".join(_row(n, names, values, said) for n in range(SLOTS))
         return (
             head_html(key, self.title, HINT, controls, self.sentence(found), "live live-many")
-            + bars(key, ALT, named(names, found.first), found.rows, times, found.first, found.bound)
+            + bars(key, ALT, named(names, best), found.rows, times, best, found.bound)
             + f'<div class="pst-scrollable-table-container live-forms" tabindex="0" role="region" aria-label="{escape(self.title)}">'
             f'<table class="table"><caption>{escape(self.title)}</caption><thead><tr><th scope="col">algorithm</th>{head}</tr></thead>'
             f"<tbody>{rows}</tbody></table></div><figcaption>{escape(RULES)}</figcaption></figure>"
@@ -258,7 +259,7 @@ def _row(n: int, names: list[str], values: Mapping[str, float], said: Mapping[st
 
 
 def named(names: list[str], first: int) -> list[str]:
-    """What stands above the bars.
+    """What stands above the bars; `first` is -1 where no algorithm is faster than the others.
 
     >>> named(["flat ring", "two trees"], 1), named(["direct"], 0)
     (['flat ring', 'two trees: fastest'], ['direct'])

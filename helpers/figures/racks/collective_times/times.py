@@ -85,12 +85,17 @@ def sides(of: Machine) -> tuple[list[tuple[str, int, float]], ...]:
 
 
 def priced(moves, W, W_dcn, hop, hop_dcn) -> tuple:
-    """ROW of an algorithm: seconds of bytes, of hops and of both, inside and across; and the slower tier."""
+    """ROW of an algorithm: seconds of its bytes and hops inside and across, each tier's bytes behind all hops; and the longer one.
+
+    >>> from helpers.costs.rooflines.roofline import Move
+    >>> priced((Move("ici", 8.0, 3), Move("dcn", 2.0, 1)), 4.0, 1.0, 1.0, 2.0)
+    (2.0, 3.0, 7.0, 2.0, 2.0, 7.0, 7.0)
+    """
     of_bytes = alpha_beta([replace(x, hops=0) for x in moves], W, W_dcn).parts
-    of_hops = alpha_beta([replace(x, bytes=0.0) for x in moves], 1.0, 1.0, hop, hop_dcn).parts
-    t = alpha_beta(moves, W, W_dcn, hop, hop_dcn)
-    tiers = [part for link in ("ici", "dcn") for part in (of_bytes[link], of_hops[link], t.parts[link])]
-    return (*tiers, t.lower)
+    of_hops = alpha_beta(moves, W, W_dcn, hop, hop_dcn).hops
+    waits = of_hops["ici"] + of_hops["dcn"]
+    tiers = [part for link in ("ici", "dcn") for part in (of_bytes[link], of_hops[link], waits + of_bytes[link])]
+    return (*tiers, maximum(tiers[2], tiers[5]))
 
 
 def switched(V, g, m, W, W_dcn, W_up, hop, hop_dcn) -> tuple:
@@ -129,12 +134,11 @@ def hiding(b, math, in_bytes, in_hops, out_bytes, out_hops, grows):
     grows  1 if its bytes grow with the tokens, as the arithmetic does, and only hops stay: then infinite, if bytes alone take longer
 
     >>> hiding(2048, 4.0, 1.0, 1.0, 2.0, 1.0, 0), hiding(2048, 4.0, 1.0, 1.0, 2.0, 1.0, 1), hiding(2048, 4.0, 5.0, 1.0, 2.0, 1.0, 1)
-    (1536.0, 1024.0, inf)
+    (2048.0, 2048.0, inf)
     """
-    tiers = ((in_bytes, in_hops), (out_bytes, out_hops))
-    growing = [where(math > x, hops / where(math > x, math - x, 1.0), inf) for x, hops in tiers]
-    staying = [(x + hops) / math for x, hops in tiers]
-    return b * where(grows > 0, maximum(*growing), maximum(*staying))
+    moved, hops = maximum(in_bytes, out_bytes), in_hops + out_hops
+    growing = where(math > moved, hops / where(math > moved, math - moved, 1.0), inf)
+    return b * where(grows > 0, growing, (moved + hops) / math)
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,11 @@ class Found:
         """Which algorithm is fastest; the first one in a tie."""
         lower = [row[-1] for row in self.rows]
         return lower.index(min(lower))
+
+    @property
+    def wins(self) -> bool:
+        """Whether some algorithm takes longer than the first."""
+        return len(self.rows) == 1 or any(row[-1] > self.rows[self.first][-1] for row in self.rows)
 
 
 def loaded(name: str, machine: Machine, m: int, b: int) -> tuple:

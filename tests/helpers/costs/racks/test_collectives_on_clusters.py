@@ -38,7 +38,7 @@ def test_the_cut_of_an_oversubscribed_network():
 
 
 def test_trees_first_and_rings_for_large_arrays():
-    c, hop, card = hosts("H100", 64), 1e-6, 1e-5
+    c, hop, card = hosts("A100", 64), 1e-6, 1e-5  # whose switches do not add
 
     def alpha_and_beta(a):
         alpha = on.cluster_time(c, "AllReduce", 0.0, a, hop, card).parts["dcn"]
@@ -71,9 +71,22 @@ def test_an_all_to_all_over_slices_block_by_block(m):
     inside, across = on.moves(c, "AllToAll", V, "direct")
     n = c.chips
     away = sum(V / n**2 for other in range(1, m) for _ in range(16))  # a block for each chip of another slice
-    assert across.bytes == pytest.approx(away) and across.hops == m - 1
+    assert across.bytes == pytest.approx(away) and across.hops == (m > 1)  # all messages at once
     one = on.moves(slices("v5e", (4, 4)), "AllToAll", 16**2 * V / n**2, "direct")[0]  # a block for each pair of a slice
     assert inside.bytes == pytest.approx(m * one.bytes) and inside.hops == one.hops  # and those of m - 1 other slices
+
+
+def test_hops_of_both_tiers_follow_each_other():
+    """One number: it passes every hop, and no byte waits; a large array waits for the tier that takes longer."""
+    c = hosts("H100", 32)
+    for a, inside, across in (("ring", 448, 62), ("hierarchical", 14, 62), ("tree", 14, 10)):
+        t = on.cluster_time(c, "AllReduce", 0.0, a, 3e-6, 1e-5)
+        assert t.lower == t.upper == pytest.approx(inside * 3e-6 + across * 1e-5)
+        bare = on.cluster_time(c, "AllReduce", 1e9, a, 0.0, 0.0)
+        t = on.cluster_time(c, "AllReduce", 1e9, a, 3e-6, 1e-5)
+        assert bare.lower == max(bare.parts.values())
+        assert t.lower == pytest.approx(inside * 3e-6 + across * 1e-5 + bare.lower)
+        assert max(t.parts.values()) < t.lower < t.upper
 
 
 def test_seconds_are_hops_and_bytes_of_each_tier():

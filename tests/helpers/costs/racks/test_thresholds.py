@@ -33,21 +33,36 @@ def sent(pairs):
     return [max((n for x in (out, into) for (t, _), n in x.items() if t is tier), default=0) for tier in (True, False)]
 
 
-@walks([1, 2, 4, 8])
-def test_fsdp_with_tp_by_every_message(Y):
-    """4 domains of 8: chips of one place in their TP group gather its Y-th of the weights, across first and then inside."""
-    C, g, m, W, W_dcn, D, F = 9.89e14, 8, 4, 4.5e11, 5e10, 1024, 4096
-    weights, groups = 4 * D * F / Y, g // Y
-    shard = weights / (groups * m)
-    pairs = []
-    for d in range(m):
-        for i in range(g):
-            pairs += [((d, i), (e, i), shard) for e in range(m) if e != d]
-            pairs += [((d, i), (d, j), shard * m) for j in range(i % Y, g, Y) if j != i]
-    inside, across = sent(pairs)
-    seconds = max(inside / W, across / W_dcn)
-    want = least(lambda b: 4 * b * D * F / C >= seconds)
-    assert limits.data_tokens(C, g, m, W, W_dcn, Y) == pytest.approx(want, rel=1e-6)
+@walks([1, 2, 4, 8], [5e10, 1e12])
+def test_fsdp_with_tp_by_every_message(Y, W_dcn):
+    """4 domains of 8: chips of one place in their TP group gather its Y-th of the weights, across first and then inside.
+
+    Over the same links TP gathers In and scatters Out of its group's b·Y tokens; a very wide F leaves nearly nothing of that.
+    """
+    C, g, m, W, D = 9.89e14, 8, 4, 4.5e11, 1024
+
+    def hides(b, F):
+        shard = 4 * D * F / Y / (g // Y * m)
+        pairs = []
+        for d in range(m):
+            for i in range(g):
+                pairs += [((d, i), (e, i), shard) for e in range(m) if e != d]
+                pairs += [((d, i), (d, j), shard * m) for j in range(i % Y, g, Y) if j != i]
+                pairs += [((d, i), (d, j), 2 * 2 * b * D) for j in range(i - i % Y, i - i % Y + Y) if j != i]
+        inside, across = sent(pairs)
+        return 4 * b * D * F / C >= max(inside / W, across / W_dcn)
+
+    for F in (28672, 16384):
+        want = least(lambda b: hides(b, F))  # noqa: B023
+        assert limits.data_tokens(C, g, m, W, W_dcn, Y, F) == pytest.approx(want, rel=1e-6)
+    wide = limits.data_tokens(C, g, m, W, W_dcn, Y)
+    assert wide == pytest.approx(limits.data_tokens(C, g, m, W, W_dcn, Y, 1e12)) and wide <= limits.data_tokens(C, g, m, W, W_dcn, Y, F)
+
+
+def test_tp_that_fills_the_links_leaves_none_to_fsdp():
+    C, g, m, W, W_dcn = RACK
+    assert limits.tensor_share(C, 16, W, 28672) > 1 and limits.data_tokens(*RACK, 16, 28672) == float("inf")
+    assert limits.tensor_width(C, 8, g, W, W_dcn) == pytest.approx(limits.tensor_share(C, 8, W, 1.0))
 
 
 def test_one_chip_decides_in_a_rack_and_a_host_in_a_cluster_of_hosts():
@@ -60,13 +75,13 @@ def test_one_chip_decides_in_a_rack_and_a_host_in_a_cluster_of_hosts():
 
 
 def test_what_a_rack_changes():
-    """FSDP alone is as hard as on hosts, for links inside carry all weights; with TP, and for experts, it is a quarter."""
+    """FSDP alone is as hard as on hosts, for links inside carry all weights; with TP it is 0.4, and for experts a quarter."""
     host, rack = (limits.thresholds(c, F=28672) for c in (hosts("H100", 128), racks("GB200", 16)))
-    assert rack.fsdp > host.fsdp and rack.with_tp < host.with_tp / 3
+    assert rack.fsdp > host.fsdp and rack.with_tp < host.with_tp * 0.4
     assert host.with_tp == host.fsdp
     assert rack.tp == host.tp == 8  # F decides, and C/W is nearly the same
     assert rack.ep < host.ep / 4
-    assert (1 - 1 / 16) * 2.5e15 / 3.6e12 == pytest.approx(rack.with_tp)
+    assert (1 - 1 / 16) * 2.5e15 / 3.6e12 == pytest.approx(rack.hsdp[1]) and rack.hsdp[1] < rack.with_tp
 
 
 def test_hsdp_sends_over_the_network_once_in_a_step():
@@ -136,18 +151,19 @@ def test_experts_lie_on_chips_that_there_are():
 
 @walks([("v5p", 4), ("v7", 2)])
 def test_tp_on_a_torus_by_cuts_of_lines(name, widest):
-    """TP takes neighbours along one axis, a line; what is left of that axis helps FSDP with a tp-th of its links."""
+    """TP takes neighbours along one axis, a line; FSDP has the two other axes."""
     c, F = chip(name), 28672
     C, W = c.rate(), c.link_bandwidth
     least_f = {Y: Y * C * bottleneck(slices(name, (Y, 1, 1)), "AllGather").seconds for Y in (2, 4, 8)}
     assert max(Y for Y in least_f if least_f[Y] <= F) == widest
     t = limits.thresholds(slices(name, (16, 16, 16)), F=F)
     assert t.tp == widest
-    assert t.with_tp == pytest.approx(C / (2 * 2 * W + 2 * W / widest) / widest)
-    assert t.cp == pytest.approx(C / (2 * W) / 8)  # a ring both ways, eight query heads for each of keys and values
+    assert t.with_tp == pytest.approx(C / (2 * 2 * W) / widest)
+    assert t.cp == pytest.approx(2 * C / (2 * W) / 8)  # a mask, a ring both ways, eight query heads for each of keys and values
     assert limits.thresholds(slices(name, (16, 16, 16)), F=1).tp == 1
     t = limits.thresholds(slices(name, (4, 4, 6)), F=10**9)
     assert t.tp == 32 and t.ep_chips == 64  # 64 does not divide 96
+    assert t.with_tp < float("inf")  # no axis is left alone, and TP sends little
 
 
 def test_experts_on_a_cube_of_a_torus():

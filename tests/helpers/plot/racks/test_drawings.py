@@ -6,7 +6,7 @@ from matplotlib.collections import LineCollection
 from helpers import plot
 from helpers.costs.racks.cluster import Cluster, hosts, racks, slices, wiring
 from helpers.costs.racks.cut import max_flow, sides
-from helpers.costs.racks.tiered_collectives import hierarchical, swap_tiers
+from helpers.costs.racks.tiered_collectives import card_messages, hierarchical
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.gpu_machine import gpu, waves
 from helpers.costs.rooflines.hardware import Slice
@@ -97,7 +97,7 @@ def test_a_panel_for_each_stage():
 @pytest.mark.parametrize(("g", "m"), [(4, 3), (8, 2)])
 def test_messages_of_an_all_to_all_are_as_many_as_is_said(g, m, aligned):
     across = sum(link == "dcn" for *_, link in messages(g, m, aligned))
-    assert across == swap_tiers(1.0, g, m, aligned)[1].hops
+    assert across == card_messages(g, m, aligned)
 
 
 def test_shards_are_those_of_the_notation():
