@@ -73,7 +73,7 @@ CLAIMS = {
     "N 1455: 5 to 8 GPUs, within a tenth": (tuple(round(nvls_bus_bandwidth(309, n)) for n in (5, 6, 7, 8)), (412, 441, 464, 481)),
     "P: 69 percent": (309e9 / H100.link_bandwidth, 0.687),
     "P: 700 at most": (nvls_bus_bandwidth(H100.link_bandwidth, 8), 7e11),
-    "P: overtakes at four": (nvls_from(370, 309), 3.98),
+    "P: overtakes at four": (nvls_from(367.5, 309), 3.93),
     # latency and SMs
     "P: hierarchical overtakes the tree": (
         overtakes((10 * HOP_DCN, 2 / 8 / 5e10), (62 * HOP_DCN, 2 * 31 / 32 / 8 / 5e10)), 3.33e9),
@@ -85,9 +85,12 @@ CLAIMS = {
     # thresholds
     "A: FSDP on H100 hosts, without 1/m": (data_tokens(9.9e14, 8, 1e9, 4.5e11, 5e10), 2475.0),
     "P: FSDP alone": (tuple(AT[n].fsdp for n in AT), (2453.0, 2739.0, 850.0, 3845.0)),
-    "P: with TP": (tuple(AT[n].with_tp for n in AT), (2453.0, 651.0, 283.0, 2307.0)),
+    "P: with TP": (tuple(AT[n].with_tp for n in AT), (2453.0, 959.0, 319.0, 2884.0)),
+    "P: with TP over four in a rack": (data_tokens(2.5e15, 72, 16, 9e11, 5e10, 4, 28672), 925.0),
     "P: TP over": (tuple(AT[n].tp for n in AT), (8, 8, 4, 2)),
-    "P: tokens of CP": (tuple(AT[n].cp for n in AT), (275.0, 347.0, 319.0, 1442.0)),
+    "P: tokens of CP": (tuple(AT[n].cp for n in AT), (549.0, 694.0, 638.0, 2884.0)),
+    "P: HSDP between slices": (
+        tuple(thresholds(slices(n, (4, 4, 8), 32), 28672).hsdp[1] for n in ("v5p", "v7")), (556.0, 1397.0)),
     "P: F of an expert": (tuple(AT[n].ep for n in AT), (7636.0, 1823.0, 1700.0, 7690.0)),
     "P: HSDP on hosts": (AT["hosts"].hsdp, (1923.0, 2453.0)),
     "P: F times layers of a pipeline's stage": (H100.rate() / 2 / H100.dcn_bandwidth, 9890.0),
@@ -95,20 +98,26 @@ CLAIMS = {
         tuple(100 * (hsdp_tokens(H100.rate(), 8, 64, H100.link_bandwidth, H100.dcn_bandwidth)[1] / 2000 - 1) / k for k in (1, 6)),
         (21.7, 3.62)),
     "P: TP over a host": (tensor_width(H100.rate(), 8, 8, H100.link_bandwidth, H100.dcn_bandwidth), 15384.0),
-    "A: what a rack's network alone would ask for": (GB200.rate() / 3.6e12, 694.0),
+    "A: what a rack's network alone would ask for, and over 16": ((GB200.rate() / 3.6e12, AT["rack"].hsdp[1]), (694.0, 651.0)),
     # the figure of clusters
     "P: gradients of a layer": (GRADS, 1.711e9),
     "P: hierarchical and trees over 16 hosts": (
-        tuple(cluster_time(hosts("H100", 16), "AllReduce", GRADS, a).lower for a in ("hierarchical", "tree")), (8.32e-3, 8.64e-3)),
+        tuple(cluster_time(hosts("H100", 16), "AllReduce", GRADS, a).lower for a in ("hierarchical", "tree")), (8.36e-3, 8.68e-3)),
     "P: trees come first below": (
         overtakes((8 * HOP_DCN, 2 / 8 / 5e10), (30 * HOP_DCN, 2 * 15 / 16 / 8 / 5e10)), 7.04e8),
-    "P: trees at a mebibyte": (cluster_time(hosts("H100", 16), "AllReduce", 2.0**20, "tree").lower, 85.2e-6),
+    "P: the switch comes first below": (
+        overtakes(
+            (8 * HOP_DCN + 2 * H100.hop, 2 / 8 / 5e10), (30 * HOP_DCN + 14 * H100.hop, 2 * 15 / 16 / 8 / 5e10)), 8.19e8),
+    "P: the switch at a mebibyte": (cluster_time(hosts("H100", 16), "AllReduce", 2.0**20, "nvls").lower, 91.2e-6),
+    "P: flat parts over 32 hosts": (
+        tuple(cluster_time(hosts("H100", 32), "AllReduce", 0.0, a).lower for a in ("ring", "hierarchical", "tree")),
+        (1.964e-3, 6.62e-4, 1.42e-4)),
     "P: an AllGather waits for the network from five hosts on": (
         tuple(int(cluster_time(hosts("H100", n), "AllGather", GRADS, "hierarchical").bound == "dcn") for n in (4, 5)), (0, 1)),
     "P: experts of DeepSeek-V3, AllToAll and half of the arithmetic, on eight hosts and in a rack": (
         (cluster_time(hosts("H100", 8), "AllToAll", 64 * COPIES, "rails").lower, EXPERTS / H100.rate(),
          cluster_time(racks("GB200", 1), "AllToAll", 72 * COPIES, "direct").lower, EXPERTS / GB200.rate()),
-        (4.18e-3, 7.3e-4, 4.7e-4, 2.89e-4)),
+        (4.12e-3, 7.3e-4, 2.6e-4, 2.89e-4)),
     # measured
     "P: shares of the links": (
         (bus_bandwidth("AllReduce", 2**34, H100, 8, algorithm="ring") / H100.link_bandwidth, REACHED.nvls_hopper), (0.845, 0.697)),
@@ -119,7 +128,8 @@ CLAIMS = {
     "P: an AllToAll and an oversubscription of 2": (
         cluster_time(hosts("H100", 128, oversubscription=2), "AllToAll", 1.0, "rails", 0, 0).lower
         / cluster_time(hosts("H100", 128), "AllToAll", 1.0, "rails", 0, 0).lower, 1.51),
-    "P: domains of 576": (data_tokens(2.5e15, 576, 2, 9e11, 5e10, 8), 342.0),
+    "P: domains of 576 need more": (data_tokens(2.5e15, 576, 2, 9e11, 5e10, 8, 28672), 1064.0),
+    "P: 64 H100 whose network adds": ((387 * 64 / 126, bus_bandwidth("AllReduce", 2**33, H100, 64, 8, "ring") * 64 / 126 / 1e9), (196.6, 163.0)),
     "P: a matrix of LLaMA-3-70B over eight in a ring": (
         bus_bandwidth("AllReduce", 2 * 8192 * 3584, H100, 8, algorithm="ring") / H100.link_bandwidth, 0.618),
     "P: a rack at half a gigabyte": (bus_bandwidth("AllReduce", 2**29, GB200, 72) / 586.06e9, 1.08),

@@ -1,9 +1,11 @@
 """Collectives in two tiers: what each chip holds after each stage of a hierarchical AllReduce, messages along rails, HSDP's shards."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from matplotlib import rc_context
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path
 
 from helpers.costs.sharding.collective_steps import Step, hierarchical_steps
 from helpers.costs.sharding.sharded_array import Mesh, parse
@@ -112,6 +114,9 @@ def _at(chip: Chip) -> tuple[float, float]:
 
 
 def _arrow(ax, a, b, colour: str, dash: str) -> None:
+    if b[0] - a[0] > 2.6:
+        ax.add_patch(FancyArrowPatch(path=_between(a, b), arrowstyle="-|>", mutation_scale=8, color=colour, linewidth=1.2, zorder=2))
+        return
     bend = 0.0 if a[1] == b[1] else 0.12
     if a[0] == b[0]:
         bend = 0.35
@@ -119,6 +124,15 @@ def _arrow(ax, a, b, colour: str, dash: str) -> None:
         FancyArrowPatch(a, b, arrowstyle="-|>", mutation_scale=8, color=colour, linestyle=dash, linewidth=1.2, shrinkA=9, shrinkB=9,
                         connectionstyle=f"arc3,rad={bend}", zorder=2)
     )  # fmt: skip
+
+
+def _between(a, b) -> Path:
+    """A line to a chip of a host farther off, which passes between the chips of the hosts on its way."""
+    stops = [(a[0] + 0.28, a[1]), *((2.6 * d, b[1] - 0.5) for d in range(1, round(b[0] / 2.6))), (b[0] - 0.28, b[1])]
+    points = [stops[0]]
+    for (x, y), (to, end) in pairwise(stops):
+        points += [(x + 0.7, y), (to - 0.7, end), (to, end)]
+    return Path(points, [Path.MOVETO] + [Path.CURVE4] * (len(points) - 1))
 
 
 def shards(ways: dict[str, str], X: int, Y: int, alt: str, *, caption: str = "") -> Picture:
