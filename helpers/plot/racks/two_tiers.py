@@ -46,7 +46,7 @@ def two_tier_steps(g: int, m: int, alt: str, *, caption: str = "") -> Picture:
     for step, held in sums(g, m):
         moments[step.stage if step else "start"] = held
     with rc_context(STYLE):
-        figure, axes = canvas(5.2, 1.0 * len(moments) + 0.4, len(moments))
+        figure, axes = canvas(5.2, 0.85 * len(moments) + 0.3, len(moments))
         for ax, (stage, held) in zip(axes, moments.items()):
             for d, i in held:
                 x = 0.2 + d * (g * 1.25 + 0.8) + i * 1.25
