@@ -129,7 +129,8 @@ CLAIMS = {
         cluster_time(hosts("H100", 128, oversubscription=2), "AllToAll", 1.0, "rails", 0, 0).lower
         / cluster_time(hosts("H100", 128), "AllToAll", 1.0, "rails", 0, 0).lower, 1.51),
     "P: domains of 576 need more": (data_tokens(2.5e15, 576, 2, 9e11, 5e10, 8, 28672), 1064.0),
-    "P: 64 H100 whose network adds": ((387 * 64 / 126, bus_bandwidth("AllReduce", 2**33, H100, 64, 8, "ring") * 64 / 126 / 1e9), (196.6, 163.0)),
+    "P: 64 H100 whose network adds": (
+        (387 * 64 / 126, bus_bandwidth("AllReduce", 2**33, H100, 64, 8, "ring") * 64 / 126 / 1e9), (196.6, 163.0)),
     "P: a matrix of LLaMA-3-70B over eight in a ring": (
         bus_bandwidth("AllReduce", 2 * 8192 * 3584, H100, 8, algorithm="ring") / H100.link_bandwidth, 0.618),
     "P: a rack at half a gigabyte": (bus_bandwidth("AllReduce", 2**29, GB200, 72) / 586.06e9, 1.08),

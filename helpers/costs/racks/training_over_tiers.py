@@ -197,7 +197,8 @@ def _divided_on_torus(collectives: tuple[Volume, ...], layout: Layout, s: Slice)
 #     b >= C·s       and TP over Y chips, which gather and scatter 2·B·D bytes beside 4·B·D·F/(Y·C) seconds: F >= Y·C·s
 #
 # On a cluster s is that of the tier that takes longer, NVLink or network, for the two work on different layers at once; on a torus
-# that of `training.layout.groups`. Where TP and FSDP send over the same links, what they take adds up. The backward pass has twice the arithmetic and at most twice the bytes, and the same thresholds.
+# that of `training.layout.groups`. Where TP and FSDP send over the same links, what they take adds up. The backward pass has twice
+# the arithmetic and at most twice the bytes, and the same thresholds.
 # Latency is left out: these are what large arrays need.
 
 

@@ -115,7 +115,11 @@ def _at(chip: Chip) -> tuple[float, float]:
 
 def _arrow(ax, a, b, colour: str, dash: str) -> None:
     if b[0] - a[0] > 2.6:
-        ax.add_patch(FancyArrowPatch(path=_between(a, b), arrowstyle="-|>", mutation_scale=8, color=colour, linewidth=1.2, zorder=2))
+        ax.add_patch(
+            FancyArrowPatch(
+                path=_between(a, b), arrowstyle="-|>", mutation_scale=8, color=colour, linewidth=1.2, zorder=2
+            )
+        )
         return
     bend = 0.0 if a[1] == b[1] else 0.12
     if a[0] == b[0]:

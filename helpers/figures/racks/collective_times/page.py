@@ -40,7 +40,11 @@ SAY = (
     "{cut} {hide}"
 )
 WHAT, OWN = "{sent} of {model}, {size},", "{size} of your own"
-BEST = ("{first} takes", "the fastest is {first}, with", "each algorithm takes")  # of one, of several, and if none is faster
+BEST = (
+    "{first} takes",
+    "the fastest is {first}, with",
+    "each algorithm takes",
+)  # of one, of several, and if none is faster
 CUT = "the cut around {side} allows no less than {bound}{made}."
 BEATS = "the cut around {side} would ask for {bound}{made}, but here the switch adds."
 MADE = " for a ReduceScatter and an AllGather"

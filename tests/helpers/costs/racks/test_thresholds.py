@@ -55,8 +55,8 @@ def test_fsdp_with_tp_by_every_message(Y, W_dcn):
     for F in (28672, 16384):
         want = least(lambda b: hides(b, F))  # noqa: B023
         assert limits.data_tokens(C, g, m, W, W_dcn, Y, F) == pytest.approx(want, rel=1e-6)
-    wide = limits.data_tokens(C, g, m, W, W_dcn, Y)
-    assert wide == pytest.approx(limits.data_tokens(C, g, m, W, W_dcn, Y, 1e12)) and wide <= limits.data_tokens(C, g, m, W, W_dcn, Y, F)
+    without, wide, narrow = (limits.data_tokens(C, g, m, W, W_dcn, Y, F) for F in (float("inf"), 1e12, 16384))
+    assert without == limits.data_tokens(C, g, m, W, W_dcn, Y) == pytest.approx(wide) and without <= narrow
 
 
 def test_tp_that_fills_the_links_leaves_none_to_fsdp():
@@ -159,7 +159,8 @@ def test_tp_on_a_torus_by_cuts_of_lines(name, widest):
     t = limits.thresholds(slices(name, (16, 16, 16)), F=F)
     assert t.tp == widest
     assert t.with_tp == pytest.approx(C / (2 * 2 * W) / widest)
-    assert t.cp == pytest.approx(2 * C / (2 * W) / 8)  # a mask, a ring both ways, eight query heads for each of keys and values
+    # A mask, a ring both ways, and eight query heads for each of keys and values.
+    assert t.cp == pytest.approx(2 * C / (2 * W) / 8)
     assert limits.thresholds(slices(name, (16, 16, 16)), F=1).tp == 1
     t = limits.thresholds(slices(name, (4, 4, 6)), F=10**9)
     assert t.tp == 32 and t.ep_chips == 64  # 64 does not divide 96
