@@ -68,12 +68,11 @@ RULES = (
     "Bytes are floors: published rates, of one direction of each link, and both tiers busy at once, so the longer bar of an algorithm "
     "counts. Hops follow each other, so each bar has those of both tiers, and they are estimates. "
     f"A hop takes {reading(chip('H100').hop, 's')} over NVLink, {reading(chip('v5p').hop, 's')} over ICI and, as an order of "
-    f"magnitude, {reading(HOP_DCN, 's')} over the network; rings between slices are without hops. Numbers are bf16. A layer is its "
-    "matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in which each "
-    "copy of a token travels alone, and all messages at once, in one hop of each tier; half of the experts' arithmetic hides it, and "
-    "the other half the way back. TP "
-    "and EP take all chips. A switch (NVLS) adds or copies inside a domain, and two trees add across. "
-    f"Uplinks 4:1 are those of groups of {GROUP} hosts."
+    f"magnitude, {reading(HOP_DCN, 's')} over the network; over slices no hops are counted but an AllToAll's. Numbers are bf16. "
+    "A layer is its matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in "
+    "which each copy of a token travels alone, and all messages at once, in one hop of each tier; half of the experts' arithmetic hides "
+    "it, and the other half the way back. TP and EP take all chips. A switch (NVLS) adds or copies inside a domain, and two trees add "
+    f"across. Uplinks 4:1 are those of groups of {GROUP} hosts."
 )
 
 
