@@ -17,6 +17,7 @@ FILMS = (
     "matmul-scatter",
 )
 MODULES = {
+    "rows": "rooflines.rows_on_a_chip.figure",
     "matmul-roofline": "rooflines.matmul_roofline.figure",
     **dict.fromkeys(FILMS, "sharding.collective_films.figure"),
     "sharded-matmul": "sharding.sharded_matmul_costs.figure",

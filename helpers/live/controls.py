@@ -1,20 +1,12 @@
-"""A live figure as data: its controls, results and axes, and the page's figure and table without JavaScript.
+"""The controls and results of a live figure as data, and how a page shows them without JavaScript."""
 
-The figure's function is traced to JavaScript by `helpers.live.jaxpr_to_javascript`; `figure_controls.js` reads the sliders,
-calls it, and moves what this module has drawn.
-"""
-
-import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 
 from helpers import show
-
-from .jaxpr_to_javascript import javascript
 
 PREFIXED = {
     "s": show.seconds,
@@ -138,172 +130,7 @@ class Result:
         return reading(value, self.unit)
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A logarithmic axis from 10**low to 10**high."""
-
-    label: str
-    low: int
-    high: int
-    unit: str = ""
-
-
 PLAY = '<div class="live-play"><button type="button" name="play">Play</button></div>'  # what play.js works
-LINES = ("line", "dash")
-SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Something drawn from results: a full or a dashed line through points, a filled or an open dot. Points are (x name, y name)."""
-
-    kind: str  # "line", "dash", "dot" or "ring"
-    label: str
-    points: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class LiveFigure:
-    """Everything a page needs. `function` takes the settings of all controls by name and returns a dict of numbers."""
-
-    name: str
-    title: str
-    alt: str
-    function: Callable[..., dict[str, float]]
-    controls: tuple[Slider | Choice, ...]
-    results: tuple[Result, ...]
-    x: Axis
-    y: Axis
-    marks: tuple[Mark, ...]
-    sentence: str  # said after each change: {name} of a control or result stands for its text
-    unknown: str = ""  # said instead where a result is unknown: why it is
-    runners = ("sizes.js", "figure_controls.js")
-
-    def settings(self) -> dict[str, float]:
-        """The arguments of the function at the controls' first values."""
-        return {k: float(v) for control in self.controls for k, v in control.settings().items()}
-
-    def values(self) -> dict[str, float]:
-        """The function's results at the first values, computed by Python."""
-        return self.function(**self.settings())
-
-    def script(self) -> str:
-        """The data and the traced function as one call of JavaScript."""
-        names = list(self.settings())
-        function = javascript(lambda *a: self.function(**dict(zip(names, a))), *self.settings().values())
-        data = {
-            "id": f"live-{self.name}",
-            "args": names,
-            "controls": [control_data(c) for c in self.controls],
-            "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in self.results],
-            "marks": [{"kind": m.kind, "points": m.points} for m in self.marks],
-            "x": scale(self.x, LEFT, WIDTH - RIGHT),
-            "y": scale(self.y, HEIGHT - BOTTOM, TOP),
-            "say": self.sentence,
-            "unknown": self.unknown,
-        }
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{function}]);"
-
-    def html(self) -> str:
-        """The figure, its table, and its controls, which stay hidden until the script has started."""
-        values, key = self.values(), f"live-{self.name}"
-        said = {c.name: c.spoken() for c in self.controls} | {r.name: r.text(values[r.name]) for r in self.results}
-        return (
-            head_html(
-                key, self.title, "", "".join(control_html(key, c) for c in self.controls), self.sentence.format(**said)
-            )
-            + f"{self.svg(values)}{table_html(self.title, self.results, said)}</figure>"
-        )
-
-    def svg(self, values: dict[str, float]) -> str:
-        """Axes, grid and marks; the colours are the page's own, so that dark mode needs nothing else."""
-        key, corners = (
-            f"live-{self.name}",
-            f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"',
-        )
-        out = [
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">',
-            f'<title id="{key}-alt">{escape(self.alt)}</title>',
-            f'<clipPath id="{key}-clip"><rect {corners}/></clipPath>',
-        ]
-        out += _grid(self.x, self.y)
-        out.append(f'<g clip-path="url(#{key}-clip)">')
-        out += [self._drawn(n, mark, values) for n, mark in enumerate(self.marks)]
-        out.append("</g>")
-        out += _legend(self.marks)
-        return "".join(out) + "</svg>"
-
-    def _drawn(self, n: int, mark: Mark, values: dict[str, float]) -> str:
-        """One mark; it waits unseen for the script if it has no place."""
-        start = f'data-mark="{n}" class="live-{mark.kind}"'
-        if not all(math.isfinite(values[name]) for point in mark.points for name in point):
-            start += ' style="display:none"'
-            return f"<polyline {start}/>" if mark.kind in LINES else f'<circle {start} r="6"/>'
-        points = [(_across(self.x, values[a]), _up(self.y, values[b])) for a, b in mark.points]
-        if mark.kind in LINES:
-            return f'<polyline {start} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
-        return f'<circle {start} r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>'
-
-
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 28, 26, 46
-
-
-def scale(axis: Axis, start: float, end: float) -> list[float]:
-    """Pixel = first + second * log10(value)."""
-    slope = (end - start) / (axis.high - axis.low)
-    return [start - slope * axis.low, slope]
-
-
-def _across(axis: Axis, value: float) -> float:
-    """Horizontal pixel of a value."""
-    first, slope = scale(axis, LEFT, WIDTH - RIGHT)
-    return first + slope * math.log10(value)
-
-
-def _up(axis: Axis, value: float) -> float:
-    """Vertical pixel of a value."""
-    first, slope = scale(axis, HEIGHT - BOTTOM, TOP)
-    return first + slope * math.log10(value)
-
-
-def _grid(x: Axis, y: Axis) -> list[str]:
-    """Decade lines with their numbers, and the names of the axes."""
-    out, foot, end = ['<g class="live-grid">'], HEIGHT - BOTTOM, WIDTH - RIGHT
-    for e in range(x.low, x.high + 1):
-        px = f"{_across(x, 10.0**e):.1f}"
-        out.append(
-            f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{_tick(e, x)}</text>'
-        )
-    for e in range(y.low, y.high + 1):
-        py = _up(y, 10.0**e)
-        out.append(
-            f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_tick(e, y)}</text>'
-        )
-    out.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x.label)}</text>')
-    return [*out, f'<text x="2" y="14">{escape(y.label)}</text></g>']
-
-
-def _tick(exponent: int, axis: Axis) -> str:
-    """A power of ten in the units of the axis: '10 T', or '10,000' where prefixes do not fit, and '10⁵' where that is long."""
-    if axis.unit in PREFIXED:
-        return (
-            PREFIXED[axis.unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(axis.unit).strip()
-        )
-    return f"{10.0**exponent:,g}" if exponent < 5 else f"10{str(exponent).translate(SUPERSCRIPT)}"
-
-
-def _legend(marks: tuple[Mark, ...]) -> list[str]:
-    """One line a mark, bottom right inside the axes, where a roofline leaves room."""
-    out = ['<g class="live-legend">']
-    for n, mark in enumerate(marks):
-        y = HEIGHT - BOTTOM - 12 - 18 * (len(marks) - 1 - n)
-        if mark.kind in LINES:
-            out.append(f'<path class="live-{mark.kind}" d="M{WIDTH - 196} {y - 4}h18"/>')
-        else:
-            out.append(f'<circle class="live-{mark.kind}" r="5" cx="{WIDTH - 187}" cy="{y - 4}"/>')
-        out.append(f'<text x="{WIDTH - 172}" y="{y}">{escape(mark.label)}</text>')
-    return [*out, "</g>"]
 
 
 def table_html(title: str, results: tuple[Result, ...], said: dict[str, str]) -> str:

@@ -38,6 +38,7 @@
     if (!form.hidden) return; // a second figure on the page loads this file again
     const status = box.querySelector("[role=status]");
     const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
+    const moving = data.moves ? box.querySelectorAll("[data-move]") : [];
     const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
     const make = data.planner ? window.livePlanner : data.decoder ? window.liveDecoder : data.layouts ? window.liveLayouts : data.serving ? window.liveServing : data.cluster ? window.liveCluster : data.attention && window.liveAttention;
     const own = make && make(data, compute, box, words);
@@ -82,8 +83,9 @@
       data.results.forEach((r, n) => {
         const v = values[r.name];
         said[r.name] = r.words.length ? r.words[v] ?? "unknown" : text(v, r.unit);
-        cells[n].textContent = said[r.name];
+        if (cells[n]) cells[n].textContent = said[r.name];
       });
+      moving.forEach((shape, n) => data.moves[n].forEach(([name, of, factor, unit]) => shape.setAttribute(name, `${(factor * values[of]).toFixed(2)}${unit}`)));
       data.marks.forEach(({ points }, n) => {
         const at = points.map(([x, y]) => [px(values[x]), py(values[y])]);
         marks[n].style.display = at.flat().every(Number.isFinite) ? "" : "none";

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from helpers.live.controls import BOTTOM, HEIGHT, LEFT, PREFIXED, RIGHT, TOP, WIDTH, Axis, scale
+from helpers.live.controls import PREFIXED
+from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, scale
 
 from .variants import FORMS
 

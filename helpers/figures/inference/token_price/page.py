@@ -17,25 +17,8 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import Size
-from helpers.live.controls import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Axis,
-    Choice,
-    LiveFigure,
-    Mark,
-    Result,
-    control_data,
-    control_html,
-    head_html,
-    reading,
-    scale,
-    ungrouped,
-)
+from helpers.live.controls import Choice, Result, control_data, control_html, head_html, reading, ungrouped
+from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
 
 from .decode_step import (
     MATH,
@@ -279,8 +262,7 @@ class TokenPricer:
                 *(control_data(m) for m in self.menus), *({"name": s.name, "grid": s.grid, "value": s.value} for s in self.sliders),
             ],
             "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in RESULTS],
-            "marks": [{"kind": m.kind, "points": m.points} for m in self.marks],
-            "x": scale(AXES[0], LEFT, WIDTH - RIGHT), "y": scale(AXES[1], HEIGHT - BOTTOM, TOP),
+            **Plot(*AXES, self.marks).data(),
             "serving": {
                 "models": {n: {"sizes": numbers(c), "at": pairs[k], "N": c.N, "most": widest(c)}
                            for n, c, k in zip(self.models, map(model, self.models), at)},
@@ -321,7 +303,7 @@ class TokenPricer:
     def svg(self, found: Cut) -> str:
         """The curve, with the names of some batches on it."""
         values = self.drawn(found)
-        plot = LiveFigure(self.name, self.title, ALT, lambda: values, (), (), *AXES, self.marks, "").svg(values)
+        plot = Plot(*AXES, self.marks).svg(f"live-{self.name}", ALT, values)
         names = []
         for B in LABELLED:
             n = self.batches.index(B)

@@ -2,7 +2,9 @@
 
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.roofline import attainable, critical_batch, matmul, time
-from helpers.live.controls import Axis, Choice, LiveFigure, Mark, Result, Slider
+from helpers.live.controls import Choice, Result, Slider
+from helpers.live.drawings import Axis, Mark, Plot
+from helpers.live.figure import LiveFigure
 from helpers.numeric import where
 
 RATES = ("bf16", "int8", "fp8", "f32")
@@ -86,12 +88,14 @@ FIGURE = LiveFigure(
         Result("critical", "critical B at this D and F"),
         Result("fastest", "rate at the lower bound", "FLOPs/s"),
     ),
-    x=Axis("FLOPs per byte of HBM traffic", -1, 5),
-    y=Axis("FLOPs/s", 10, 16, "FLOPs/s"),
-    marks=(
-        Mark("line", "roofline", (("low", "left"), ("alpha", "C"), ("high", "C"))),
-        Mark("dot", "all overlaps", (("intensity", "fastest"),)),
-        Mark("ring", "nothing overlaps", (("intensity", "slowest"),)),
+    drawing=Plot(
+        Axis("FLOPs per byte of HBM traffic", -1, 5),
+        Axis("FLOPs/s", 10, 16, "FLOPs/s"),
+        (
+            Mark("line", "roofline", (("low", "left"), ("alpha", "C"), ("high", "C"))),
+            Mark("dot", "all overlaps", (("intensity", "fastest"),)),
+            Mark("ring", "nothing overlaps", (("intensity", "slowest"),)),
+        ),
     ),
     sentence="B = {B}, D = {D}, F = {F}, {dtype} on {chip}: bound by {bound}, between {lower} and {upper}.",
     unknown="B = {B}, D = {D}, F = {F}, {dtype} on {chip}: for these types {chip} has no published FLOPs/s, so nobody can say what "

@@ -1,0 +1,206 @@
+"""What a live figure draws: curves and points on logarithmic axes, or boxes that grow with a result.
+
+`data` of a drawing is what `figure_controls.js` moves; `svg` is the drawing at the first values, and without JavaScript.
+"""
+
+import math
+from dataclasses import dataclass
+from html import escape
+
+from .controls import PREFIXED
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A logarithmic axis from 10**low to 10**high."""
+
+    label: str
+    low: int
+    high: int
+    unit: str = ""
+
+
+LINES = ("line", "dash")
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something drawn from results: a full or a dashed line through points, a filled or an open dot. Points are (x name, y name)."""
+
+    kind: str  # "line", "dash", "dot" or "ring"
+    label: str
+    points: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Marks on two logarithmic axes."""
+
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+    table = True  # results stand in a table below
+
+    def data(self) -> dict:
+        return {
+            "marks": [{"kind": m.kind, "points": m.points} for m in self.marks],
+            "x": scale(self.x, LEFT, WIDTH - RIGHT),
+            "y": scale(self.y, HEIGHT - BOTTOM, TOP),
+        }
+
+    def svg(self, key: str, alt: str, values: dict[str, float], said: dict[str, str] | None = None) -> str:
+        """Axes, grid and marks; the colours are the page's own, so that dark mode needs nothing else."""
+        corners = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
+        out = [
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-alt" class="live-plot">',
+            f'<title id="{key}-alt">{escape(alt)}</title>',
+            f'<clipPath id="{key}-clip"><rect {corners}/></clipPath>',
+        ]
+        out += _grid(self.x, self.y)
+        out.append(f'<g clip-path="url(#{key}-clip)">')
+        out += [self._drawn(n, mark, values) for n, mark in enumerate(self.marks)]
+        out.append("</g>")
+        out += _legend(self.marks)
+        return "".join(out) + "</svg>"
+
+    def _drawn(self, n: int, mark: Mark, values: dict[str, float]) -> str:
+        """One mark; it waits unseen for the script if it has no place."""
+        start = f'data-mark="{n}" class="live-{mark.kind}"'
+        if not all(math.isfinite(values[name]) for point in mark.points for name in point):
+            start += ' style="display:none"'
+            return f"<polyline {start}/>" if mark.kind in LINES else f'<circle {start} r="6"/>'
+        points = [(_across(self.x, values[a]), _up(self.y, values[b])) for a, b in mark.points]
+        if mark.kind in LINES:
+            return f'<polyline {start} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+        return f'<circle {start} r="6" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}"/>'
+
+
+@dataclass(frozen=True)
+class Follows:
+    """A place or a size that is `factor` times a result, in `unit` (pixels, or "%" of the width)."""
+
+    result: str
+    factor: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle of one kind (`live-weights` in the style sheet); each of the four is a text or follows a result."""
+
+    kind: str
+    x: str | Follows
+    y: str | Follows
+    width: str | Follows
+    height: str | Follows
+
+
+@dataclass(frozen=True)
+class Label:
+    """Words at a place, and behind them the text of a result."""
+
+    x: str
+    y: int
+    text: str
+    result: str = ""
+    anchor: str = "start"
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Boxes and words, `height` pixels high and as wide as there is room: letters keep their size, percents follow the width."""
+
+    height: int
+    shapes: tuple[Box | Label, ...]
+
+    table = False  # results stand in the drawing and the sentence
+
+    def data(self) -> dict:
+        """For each box its [attribute, result, factor, unit] that move."""
+        return {"marks": [], "moves": [_moves(s) for s in self.shapes if isinstance(s, Box)]}
+
+    def svg(self, key: str, alt: str, values: dict[str, float], said: dict[str, str]) -> str:
+        """All shapes in their order; a later one lies over an earlier one."""
+        out = [f'<svg width="100%" height="{self.height}" role="img" aria-labelledby="{key}-alt" class="live-boxes">']
+        out.append(f'<title id="{key}-alt">{escape(alt)}</title>')
+        for shape in self.shapes:
+            if isinstance(shape, Label):
+                result = shape.result and f' <tspan data-result="{shape.result}">{escape(said[shape.result])}</tspan>'
+                out.append(
+                    f'<text x="{shape.x}" y="{shape.y}" text-anchor="{shape.anchor}" class="{shape.kind}">'
+                    f"{escape(shape.text)}{result}</text>"
+                )
+                continue
+            places = {a: getattr(shape, a) for a in ("x", "y", "width", "height")}
+            places |= {a: f"{factor * values[name]:.2f}{unit}" for a, name, factor, unit in _moves(shape)}
+            at = " ".join(f'{a}="{v}"' for a, v in places.items())
+            out.append(f'<rect data-move class="live-{shape.kind}" {at}/>')
+        return "".join(out) + "</svg>"
+
+
+def _moves(box: Box) -> list[tuple[str, str, float, str]]:
+    """What of a box moves: (attribute, result, factor, unit) each."""
+    places = ((a, getattr(box, a)) for a in ("x", "y", "width", "height"))
+    return [(a, p.result, p.factor, p.unit) for a, p in places if isinstance(p, Follows)]
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 28, 26, 46
+
+
+def scale(axis: Axis, start: float, end: float) -> list[float]:
+    """Pixel = first + second * log10(value)."""
+    slope = (end - start) / (axis.high - axis.low)
+    return [start - slope * axis.low, slope]
+
+
+def _across(axis: Axis, value: float) -> float:
+    """Horizontal pixel of a value."""
+    first, slope = scale(axis, LEFT, WIDTH - RIGHT)
+    return first + slope * math.log10(value)
+
+
+def _up(axis: Axis, value: float) -> float:
+    """Vertical pixel of a value."""
+    first, slope = scale(axis, HEIGHT - BOTTOM, TOP)
+    return first + slope * math.log10(value)
+
+
+def _grid(x: Axis, y: Axis) -> list[str]:
+    """Decade lines with their numbers, and the names of the axes."""
+    out, foot, end = ['<g class="live-grid">'], HEIGHT - BOTTOM, WIDTH - RIGHT
+    for e in range(x.low, x.high + 1):
+        px = f"{_across(x, 10.0**e):.1f}"
+        out.append(
+            f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{_tick(e, x)}</text>'
+        )
+    for e in range(y.low, y.high + 1):
+        py = _up(y, 10.0**e)
+        out.append(
+            f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_tick(e, y)}</text>'
+        )
+    out.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x.label)}</text>')
+    return [*out, f'<text x="2" y="14">{escape(y.label)}</text></g>']
+
+
+def _tick(exponent: int, axis: Axis) -> str:
+    """A power of ten in the units of the axis: '10 T', or '10,000' where prefixes do not fit, and '10⁵' where that is long."""
+    if axis.unit in PREFIXED:
+        return (
+            PREFIXED[axis.unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(axis.unit).strip()
+        )
+    return f"{10.0**exponent:,g}" if exponent < 5 else f"10{str(exponent).translate(SUPERSCRIPT)}"
+
+
+def _legend(marks: tuple[Mark, ...]) -> list[str]:
+    """One line a mark, bottom right inside the axes, where a roofline leaves room."""
+    out = ['<g class="live-legend">']
+    for n, mark in enumerate(marks):
+        y = HEIGHT - BOTTOM - 12 - 18 * (len(marks) - 1 - n)
+        if mark.kind in LINES:
+            out.append(f'<path class="live-{mark.kind}" d="M{WIDTH - 196} {y - 4}h18"/>')
+        else:
+            out.append(f'<circle class="live-{mark.kind}" r="5" cx="{WIDTH - 187}" cy="{y - 4}"/>')
+        out.append(f'<text x="{WIDTH - 172}" y="{y}">{escape(mark.label)}</text>')
+    return [*out, "</g>"]
