@@ -15,7 +15,11 @@ from functools import cached_property
 from math import prod
 
 import jax
-from jax.extend.core import jaxprs_in_params
+
+try:
+    from jax.extend.core import jaxprs_in_params
+except ImportError:  # JAX 0.7
+    from jax.core import jaxprs_in_params
 
 from helpers import trace
 from helpers.trace.jaxpr.equation_costs import MATMULS, VIEWS, is_literal, size
