@@ -32,7 +32,9 @@ absorption = accepted = arrivals = attention_bytes = attention_layouts = backwar
 batching = blocks = on_mesh = rows_and_times = _picture
 blocks_on_cores = cached_heads = chip = chunks = combine_tree = cube = curves_and_points = cuts = _picture
 decoder_stack = divisions = einsum_letters = expert_exchange = experts = flash_tiles = flow = four_cases = _picture
-frames = gpu = held = host = hosts = kept = kept_over_time = kept_tokens = kernels = kv_heads = layout = _picture
+frames = gpu = held = host = hosts = intervals = kept = kept_over_time = kept_tokens = kernels = kv_heads = layout = (
+    _picture
+)
 levels = linear_forms = lines = masks = online_softmax = page_table = pages = passing_keys = pipelines = _picture
 plane = pods = pools = predicted = prefill_and_decode = product_gradients = products = ragged = rails = _picture
 reuse = ring_or_tree = rolling = roofline = routed = served = sharded_cache = shards = shared_heads = _picture

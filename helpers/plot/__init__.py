@@ -38,7 +38,7 @@ from .sharding.four_cases import four_cases
 from .sharding.sharded_arrays import frames, layout
 from .training.held_and_sent import held
 from .training.meshes_on_chips import cube, experts, hosts, pods
-from .training.pipelines_and_layouts import pipelines, plane, predicted
+from .training.pipelines_and_layouts import intervals, pipelines, plane, predicted
 from .training.step_timelines import spans, step_timelines
 from .training.what_is_divided import divisions
 from .transformers.attention_parts import attention_bytes, softmax_chunks
@@ -56,7 +56,7 @@ __all__ = [
     "cached_heads", "canvas",
     "chip", "chunks", "combine_tree", "cube", "curves_and_points", "cuts", "decoder_stack", "divisions",
     "einsum_letters", "expert_exchange", "experts", "flash_tiles", "flow", "four_cases", "frames", "gpu", "held",
-    "host", "hosts", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",
+    "host", "hosts", "intervals", "kept", "kept_over_time", "kept_tokens", "kernels", "kv_heads", "layout", "levels", "linear_forms",
     "lines", "masks", "on_mesh", "online_softmax", "page_table", "pages", "passing_keys", "pipelines", "plane", "pods",
     "pools", "predicted", "prefill_and_decode", "product_gradients", "products", "ragged", "rails", "reuse",
     "ring_or_tree", "rolling", "roofline", "routed", "rows_and_times", "served", "sharded_cache", "shards",

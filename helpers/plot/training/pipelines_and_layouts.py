@@ -114,3 +114,29 @@ def predicted(sources: dict, methods: tuple[str, ...], alt: str, *, caption: str
         ax.minorticks_off()
         figure.legend(loc="outside lower center", ncols=len(methods), fontsize=8)
     return Picture(figure, alt, caption)
+
+
+def intervals(rows: dict, alt: str, *, caption: str = "") -> Picture:
+    """An estimate over what was measured with its interval as a bar, one row each, on a log axis; filled where the bar reaches 1.
+
+    rows  {name: (measured, low, estimate, high)}, all in one unit
+    """
+    with rc_context(STYLE):
+        figure, ax = canvas(5.6, 0.9 + 0.34 * len(rows))
+        ax.axvline(1, color=INK, linewidth=1)
+        for i, (measured, low, middle, high) in enumerate(rows.values()):
+            if not 0 < low <= middle <= high:
+                raise ValueError(f"{list(rows)[i]}: an interval is 0 < low <= estimate <= high")
+            ax.errorbar(
+                middle / measured, i, xerr=[[(middle - low) / measured], [(high - middle) / measured]], fmt="o",
+                color=COLOURS[0], markersize=6, capsize=4, linewidth=1.6,
+                markerfacecolor=COLOURS[0] if low <= measured <= high else "#fff",
+            )  # fmt: skip
+        ax.set_xscale("log")
+        ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+        ax.set_yticklabels(rows, fontsize=9)
+        dress(ax, "estimate / published", "", "x")
+        ticks = [t for t in (0.3, 0.5, 0.7, 1, 1.5, 2, 3) if ax.get_xlim()[0] <= t <= ax.get_xlim()[1]]
+        ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        ax.minorticks_off()
+    return Picture(figure, alt, caption)

@@ -92,3 +92,17 @@ def test_a_mark_stands_at_predicted_over_measured_in_the_lane_of_its_method():
 def test_a_row_has_a_prediction_of_each_method():
     with pytest.raises(ValueError, match="two: a row is what was measured and 2 predictions"):
         plot.predicted({"one": [[1, 1, 1]], "two": [[1, 1]]}, ("a", "b"), "a figure that is not drawn")
+
+
+def test_a_bar_reaches_from_the_low_to_the_high_end_over_what_was_measured():
+    rows = {"within": (10.0, 8.0, 9.0, 12.0), "below": (10.0, 4.0, 5.0, 8.0)}
+    ax = plot.intervals(rows, "two estimates with their intervals").figure.axes[0]
+    bars = [c for c in ax.containers]
+    for (measured, low, middle, high), bar in zip(rows.values(), bars, strict=True):
+        mark, _, (line,) = bar
+        assert mark.get_xdata() == pytest.approx([middle / measured])
+        assert line.get_segments()[0][:, 0] == pytest.approx([low / measured, high / measured])
+    filled = [bar[0].get_markerfacecolor() for bar in bars]
+    assert filled[0] != filled[1] == "#fff"
+    with pytest.raises(ValueError, match="upside down: an interval is"):
+        plot.intervals({"upside down": (1.0, 3.0, 2.0, 1.0)}, "a figure that is not drawn")
