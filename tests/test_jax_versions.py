@@ -98,7 +98,7 @@ def older(tmp_path_factory) -> dict[str, str]:
     return env | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, to / "jax", links)))}
 
 
-@pytest.mark.full("runs all cells of a chapter and its exercises under another JAX: minutes")
+@pytest.mark.sample(quick=0, slow=1)  # all cells of a chapter and its exercises under another JAX: a minute
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_chapter_runs_on_the_oldest_jax(topic, older):
     python = Path(sys.executable).resolve()  # the interpreter, without this environment's packages
