@@ -24,14 +24,23 @@ TESTED = {  # whose `draw` and tests hold the page against Python, number for nu
     "attention": "attention.test_attention_variants",
     "cluster": "racks.test_collective_times",
 }
+WHOLE = {"rows": "rooflines.test_rows_on_a_chip"}  # with so few settings that its test walks through all of them
 ALONE = {"decoder": set(), "sharded-matmul": {"TPU"}, "explorer": {"TPU"}}  # figures of one kind of chip, or of none
 DRAWS, SHARE = 100, 0.2  # settings number for number with FULL=1; of them of TPUs, and of GPUs: both at least
 
 
 def test_every_figure_that_computes_is_here():
     every = {name: figures.figure(name) for name in figures.MODULES}
-    assert {name for name, figure in every.items() if "figure_controls.js" in figure.runners} == set(TESTED)
-    assert not any(figure.script() for name, figure in every.items() if name not in TESTED)
+    assert {name for name, figure in every.items() if "figure_controls.js" in figure.runners} == {*TESTED, *WHOLE}
+    assert not any(figure.script() for name, figure in every.items() if name not in {*TESTED, *WHOLE})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_figure_of_few_settings_is_tested_in_all(name):
+    module, (slider,) = importlib.import_module(f"tests.helpers.figures.{WHOLE[name]}"), figures.figure(name).controls
+    assert module.STEPS == [
+        slider.low + slider.step * n for n in range(round((slider.high - slider.low) / slider.step) + 1)
+    ]
 
 
 @pytest.mark.parametrize("name", TESTED)

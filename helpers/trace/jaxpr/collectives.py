@@ -188,7 +188,11 @@ def leaves_to_compiler(eqn) -> bool:
 def _sharded(aval) -> set[tuple[str, int | None]]:
     """(axis, dimension) for each axis of more than one device along which an array is cut; None for one not yet summed over."""
     mesh, spec = aval.sharding.mesh, aval.sharding.spec
-    cut = {(a, d) for d, axes in enumerate(spec) for a in ((axes,) if isinstance(axes, str) else axes or ())}
+    cut = {
+        (a, d)
+        for d, axes in enumerate(getattr(spec, "partitions", spec))
+        for a in ((axes,) if isinstance(axes, str) else axes or ())
+    }
     cut |= {(a, None) for a in spec.unreduced}
     return {(a, d) for a, d in cut if mesh.shape.get(a, 1) > 1}
 

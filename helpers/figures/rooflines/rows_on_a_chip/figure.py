@@ -18,6 +18,7 @@ PRODUCT = 140  # pixels above the square: on a phone the drawing ends here
 def rows(B):
     """Times of X[B, 8192] · W[8192, 8192] in bf16 on an H100: both, what of the reading is weights, and what decides.
 
+    >>> from helpers import show
     >>> t = rows(256)
     >>> show.seconds(t["memory"]), show.seconds(t["arithmetic"]), t["bound"]
     ('42.6 µs', '34.7 µs', 0.0)
