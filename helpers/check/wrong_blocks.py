@@ -199,18 +199,20 @@ def _own_orders(b: Blocks, orders: Sequence[list[int]]) -> str:
 
 
 def _factors(b: Blocks) -> str | None:
-    """One factor for all, one for each device, or one for each row."""
+    """One factor for all, one for each device, or one for each row; any single number is off by some factor."""
     factor = common_factor(np.stack(b.held), np.stack(b.wanted))
     if all(b.scaled(h, factor, w) for h, w in zip(b.held, b.wanted)):
         times = f"every number is {factor:.3g} times what it should be, on {_mesh(b)}."
         return "the sign is wrong." if abs(factor + 1) < WHOLE else times
     factors = [common_factor(h, w) for h, w in zip(b.held, b.wanted)]
-    if all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
+    if b.held[0].size > 1 and all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
         each = listed(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(factors))
         return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed(range(b.held[0].ndim)):
         rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
-        if all(b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
+        if b.held[0].shape[d] > 1 and all(
+            b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)
+        ):
             return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
     return None
 

@@ -337,6 +337,12 @@ def test_wrong_numbers_are_described_without_giving_one(f, says):
     assert earned == 0 and says in said
 
 
+def test_rows_of_one_number_have_no_factor_of_their_own():
+    a = limited(lambda a: gather(a)[jnp.array([0, 2, 1, 3, 7, 5, 6, 4])], dtype="f32")
+    a.equals(lambda A: A, n=1, I=8, J=1)
+    assert "in another order" in told(a)[1]
+
+
 @pytest.mark.parametrize("other", [jax.nn.gelu, jax.nn.silu, jax.nn.leaky_relu, lambda h: 1.02 * jax.nn.relu(h)])
 def test_narrow_floats_are_whole_numbers_so_that_little_shows(other):
     def near(x, w_in, w_out):
