@@ -78,8 +78,8 @@ def _cell(film: Film, frame: Frame, d: int, b: int) -> tuple[str, float]:
     n, held = film.axis.n, frame.held[d]
     if film.kind == "AllGather-matmul":
         if b in frame.works[d]:
-            return f"A{b} · B", 0.2
-        return (f"C{b}", 0.55) if b in frame.done[d] else (f"A{b}", 0.2) if b in held else ("", 0)
+            return f"In{b}·W_in", 0.2
+        return (f"Tmp{b}", 0.55) if b in frame.done[d] else (f"In{b}", 0.2) if b in held else ("", 0)
     if film.kind == "AllGather":
         return (f"A{b}", 0.4) if b in held else ("", 0)
     parts = held.get(b, frozenset())
