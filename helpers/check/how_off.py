@@ -156,6 +156,8 @@ def _constant(wrong: Sequence[Case], rtol: float) -> str | None:
         return None
     by = pairs[0][0] / pairs[0][1]
     same = all(compare.alike(g, by * e, rtol) for g, e in pairs)
+    if same and f"{by:.4g}" == "1":
+        return "it is right to four digits only: is some of it in float32, or rounded?"
     return f"it is {by:.4g} times what it should be" if same else None
 
 

@@ -35,6 +35,7 @@ PLANTED = {
     "right except where axes is 'XYZ'": lambda n, axes, *rest: seconds(n, axes[:2], *rest),
     "right except where chips is 2": lambda chips, *rest: seconds(chips, *rest) * (1 + (chips == 2)),
     "the sign is wrong": lambda *given: -seconds(*given),
+    "right to four digits only": lambda *given: seconds(*given) * 1.00002,
 }
 
 
