@@ -202,7 +202,18 @@ def _where(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     for text, holds in _conditions(wrong[0].args):
         if all(_holds(holds, c) for c in wrong) and not any(_holds(holds, c) for c in right):
             return text
-    return _threshold(wrong, right)
+    return _among(wrong, right) or _threshold(wrong, right)
+
+
+def _among(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
+    """A text that is one of few in all wrong cases, and none of these in the right ones."""
+    for n, v in wrong[0].args.items():
+        off, fine = (
+            {c.args.get(n) if isinstance(c.args.get(n), str) else None for c in cases} for cases in (wrong, right)
+        )
+        if isinstance(v, str) and None not in off | fine and not off & fine and len(off) < min(LISTED, len(wrong)):
+            return f"{n} is " + " or ".join(map(repr, sorted(off)))
+    return None
 
 
 def _holds(condition: Callable, case: Case) -> bool:
@@ -247,7 +258,7 @@ def _threshold(wrong: Sequence[Case], right: Sequence[Case]) -> str | None:
     if min(len(wrong), len(right)) < FEW:
         return None
     for n, v in wrong[0].args.items():
-        if _size(v) is None:
+        if _size(v) is None or isinstance(v, str):
             continue
         off, fine = ([_size(c.args[n]) for c in cases] for cases in (wrong, right))
         size = n if _number(v) else f"len({n})"

@@ -138,7 +138,7 @@ class Shrinking:
     """How dimensions become smaller from large arguments to small ones.
 
     One may shrink as one of theirs does, as a product of some, or as the sum of parts of two; what is padded or halved may be
-    off by less than one. One that stays as it is counts devices, or has no more numbers than there are devices.
+    off by less than one. One that stays as it is counts devices, twice at most, as in a roll by a place on the mesh.
 
     >>> from jax import ShapeDtypeStruct as S
     >>> s = Shrinking([S((4096, 8000), "float32")], [S((24, 120), "float32")], devices=4)
@@ -165,7 +165,7 @@ class Shrinking:
         return self.known[large, small]
 
     def _shrinks(self, large: int, small: int) -> bool:
-        if large == small <= self.devices or any(abs(small - large * r) < 1 for r in self.ratios):
+        if large == small <= 2 * self.devices or any(abs(small - large * r) < 1 for r in self.ratios):
             return True
         for (n, m), (k, j), a in product(self.pairs, self.pairs, self.parts):
             b = (large - a * n) / k
@@ -243,7 +243,10 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
     if "in the same order as the axis_names" in said_so:
         return "ppermute wants its axes in the order of the mesh."
     if not by_answer(e):
-        return unjudged(e)
+        no_permutation = re.search(
+            "cannot (both )?send to .* permutation", said_so
+        )  # a program whose trace cannot be read
+        return f"a permute of {name} is none: {said_so.rstrip('.')}." if no_permutation else unjudged(e)
     blocks = ""
     if s is None:
         return f"the shardings of {name} cannot be read: {text(e)}".rstrip(":. ") + "."

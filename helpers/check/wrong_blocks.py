@@ -208,7 +208,7 @@ def _factors(b: Blocks) -> str | None:
     if b.held[0].size > 1 and all(b.scaled(h, c, w) for h, w, c in zip(b.held, b.wanted, factors)):
         each = listed(f"{c:.3g} where {b.place(i)}" for i, c in enumerate(factors))
         return f"each device's numbers are off by a factor of its own: {each}."
-    for d in reversed(range(b.held[0].ndim)):
+    for d in reversed([d for d, n in enumerate(b.held[0].shape) if n > 1]):  # one number is always off by a factor
         rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
         if b.held[0].shape[d] > 1 and all(
             b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)

@@ -120,3 +120,13 @@ def test_a_mistake_explains_the_first_entry_that_is_wrong(capsys):
         a.wrong("by money, not by rate", {"best": "pod"})
         a.gives(right)
         assert ("by money" in told(capsys, a)[1]) == named
+
+
+def test_a_text_is_named_and_not_counted():
+    cases = [
+        Case({"policy": p, "n": n}, n + (p != "inputs"), n)
+        for p in ("inputs", "matmuls", "products")
+        for n in (3, 8, 20)
+    ]
+    said = how_off(cases, 1e-6)
+    assert "policy is 'matmuls' or 'products'" in said and "len(" not in said
