@@ -243,10 +243,8 @@ def told(e: Exception, name: str, s: Setting | None) -> str:
     if "in the same order as the axis_names" in said_so:
         return "ppermute wants its axes in the order of the mesh."
     if not by_answer(e):
-        no_permutation = re.search(
-            "cannot (both )?send to .* permutation", said_so
-        )  # a program whose trace cannot be read
-        return f"a permute of {name} is none: {said_so.rstrip('.')}." if no_permutation else unjudged(e)
+        no_permutation = re.search("cannot (both )?send to .* permutation", said_so)  # in the words of `trace`
+        return f"a permute of {name} cannot work: {said_so.rstrip('.')}." if no_permutation else unjudged(e)
     blocks = ""
     if s is None:
         return f"the shardings of {name} cannot be read: {text(e)}".rstrip(":. ") + "."

@@ -210,9 +210,7 @@ def _factors(b: Blocks) -> str | None:
         return f"each device's numbers are off by a factor of its own: {each}."
     for d in reversed([d for d, n in enumerate(b.held[0].shape) if n > 1]):  # one number is always off by a factor
         rows = [_row_factors(h, w, d) for h, w in zip(b.held, b.wanted)]
-        if b.held[0].shape[d] > 1 and all(
-            b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)
-        ):
+        if all(b.scaled(h, c, w) and (c > 0).all() for h, w, c in zip(b.held, b.wanted, rows)):
             return f"what stands along dimension {d} is off by one factor, and by another one in each row: what is a row divided by?"
     return None
 

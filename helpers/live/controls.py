@@ -166,11 +166,16 @@ def control_html(key: str, control: Slider | Choice) -> str:
     return f'<div>{label}<select id="{name}" name="{control.name}" autocomplete="off">{options}</select></div>'
 
 
-def head_html(key: str, title: str, hint: str, controls: str, sentence: str, kind: str = "live") -> str:
-    """How a figure begins: the controls, which stay hidden until the script has started, and what it says."""
+def head_html(
+    key: str, title: str, hint: str, controls: str, sentence: str, kind: str = "live", scrolls: bool = False
+) -> str:
+    """How a figure begins: the controls, which stay hidden until the script has started, and what it says.
+
+    scrolls  whether the sentence has a scroll of its own on a phone, and so has to be reached by keys
+    """
     hint = hint and f"<p>{hint}</p>"
     return (
         f'<figure class="{kind}" id="{key}">'
         f'<form class="live-controls" aria-label="Settings of the figure: {escape(title)}" hidden>{hint}{controls}</form>'
-        f'<p role="status" aria-live="polite">{escape(sentence)}</p>'
+        f'<p role="status" aria-live="polite"{" tabindex=0" if scrolls else ""}>{escape(sentence)}</p>'
     )

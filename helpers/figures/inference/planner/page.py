@@ -18,9 +18,8 @@ def html(figure) -> str:
     """All of it; what only the script can drive stays hidden until it has started."""
     key, at, plan = f"live-{figure.name}", figure.chosen(), figure.plan()
     return (
-        head_html(key, figure.title, say.HINT, _controls(figure, key, at), plan.sentence, "live live-planner").replace(
-            'role="status"',
-            'role="status" tabindex="0"',  # on a phone it scrolls, so a key must reach it
+        head_html(
+            key, figure.title, say.HINT, _controls(figure, key, at), plan.sentence, "live live-planner", scrolls=True
         )
         + "".join(_ranking(figure, key, task, plan, task == at["task"]) for task in say.TASKS)
         + PAGES.format(only=str(len(plan.rows) <= say.ROWS).lower())
