@@ -28,7 +28,8 @@ def pytest_collection_finish():
 
 def pytest_configure(config):
     """What one run compiles the next one, and the other process of this one, need not; `--cache-clear` empties it."""
-    checker.keep_compiled(str(config.cache.mkdir("jax")))
+    if config.pluginmanager.hasplugin("cacheprovider"):  # not with -p no:cacheprovider
+        checker.keep_compiled(str(config.cache.mkdir("jax")))
     if not hasattr(config, "workerinput"):  # where xdist's processes bring their results
         config.pluginmanager.register(durations.Report())
 
