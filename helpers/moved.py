@@ -18,7 +18,7 @@ MOVED = {
     "helpers.costs.inference.preemption": "helpers.costs.inference.latency_and_throughput and helpers.costs.inference.engine_simulation",
     "helpers.costs.inference.request_log": "helpers.costs.inference.serving_log and helpers.costs.inference.request_loads",
     "helpers.costs.inference.service_levels": "helpers.costs.inference.serving_log",
-    "helpers.costs.inference.serving_disaggregated": "helpers.costs.inference.serving_plan",
+    "helpers.costs.inference.serving_disaggregated": "helpers.costs.inference.disaggregated_plan",
     "helpers.costs.inference.speculation_by_position": "helpers.costs.inference.speculative_decoding",
     "helpers.costs.inference.token_budget": "helpers.costs.inference.engine_simulation",
     "helpers.costs.racks.collective_on_cluster": "helpers.costs.racks.tiered_collectives",

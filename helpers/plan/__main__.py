@@ -35,7 +35,7 @@ def parser() -> Parser:
 
 def training(tasks, both) -> None:
     task = tasks.add_parser("train", parents=[both], help="layouts of a training step")
-    task.set_defaults(run=train)
+    task.set_defaults(run=train, said_by=task)
     task.add_argument("--chips", required=True, help=f"how many of which, such as {EXAMPLE}, up to {MOST}")
     batch = task.add_mutually_exclusive_group(required=True)
     batch.add_argument("--tokens", type=number, help="of a step, all sequences together")
@@ -49,23 +49,33 @@ def training(tasks, both) -> None:
 
 
 def serving(tasks, both) -> None:
-    task = tasks.add_parser("serve", parents=[both], help="a deployment for what users are promised")
-    task.set_defaults(run=serve)
-    task.add_argument("--chips", required=True, help="how many of which, such as 16xH200; H200 alone: as few as needed")
-    task.add_argument("--in", dest="prompt", type=number, required=True, help="tokens of a prompt")
-    task.add_argument("--out", dest="answer", type=number, required=True, help="tokens of an answer")
-    task.add_argument("--speed", type=amount, help="tokens/s for each user, at least")
-    task.add_argument("--first", type=amount, help="seconds to the first token, at most")
-    task.add_argument("--users", type=amount, help="requests at once, at least")
-    task.add_argument("--rate", type=amount, help="requests/s, at least")
-    task.add_argument("--weights", choices=WEIGHTS, default="bf16", help="type of the weights")
-    task.add_argument("--cache", choices=CACHES, default="bf16", help="type of cached numbers")
-    task.add_argument("--engine", choices=sorted(ENGINES), default="unknown", help="program that serves")
+    task = tasks.add_parser(
+        "serve", parents=[both], help="a deployment for what users are promised", epilog=f"example: {SERVES}"
+    )
+    task.set_defaults(run=serve, said_by=task)
+    asked = task.add_argument_group("what is served, on what")
+    asked.add_argument(
+        "--chips", required=True, help="how many of which, such as 16xH200; H200 alone: as few as needed"
+    )
+    asked.add_argument("--in", dest="prompt", type=number, required=True, help="tokens of a prompt")
+    asked.add_argument("--out", dest="answer", type=number, required=True, help="tokens of an answer")
+    promised = task.add_argument_group("what users are promised")
+    promised.add_argument("--speed", type=amount, help="tokens/s for each user, at least")
+    promised.add_argument("--first", type=amount, help="seconds to the first token, at most")
+    promised.add_argument("--users", type=amount, help="requests at once, at least; with --layout, as many")
+    promised.add_argument("--rate", type=amount, help="requests/s, at least")
+    how = task.add_argument_group("how it is served")
+    how.add_argument("--layout", default="", help="one layout instead of a search: tp=8, or dp=16,ep=16")
+    how.add_argument("--weights", choices=WEIGHTS, default="bf16", help="type of the weights")
+    how.add_argument("--cache", choices=CACHES, default="bf16", help="type of cached numbers")
+    how.add_argument("--engine", choices=sorted(ENGINES), default="unknown", help="program that serves")
 
 
 def main(words: list[str] | None = None) -> int:
     try:
-        options = parser().parse_args(words)
+        options, unknown = parser().parse_known_args(words)
+        if unknown:  # argparse has the command above say this, whose example would be of the other task
+            options.said_by.error(f"there is no {' '.join(unknown)} in {options.task}")
         print(options.run(options))
     except ValueError as e:
         print(e, file=sys.stderr)

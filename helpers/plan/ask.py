@@ -99,7 +99,8 @@ def where(machine: Machine) -> str:
 def model_of(options) -> tuple[Config, str]:
     """The model and what it is called."""
     if bool(options.model) == bool(options.config):
-        raise ValueError(f"give a public model or --config with the path of a config.json, one of the two: {COMMAND}")
+        example = SERVES if options.task == "serve" else COMMAND
+        raise ValueError(f"give a public model or --config with the path of a config.json, one of the two: {example}")
     if options.model:
         return model(options.model), options.model
     try:

@@ -4,13 +4,15 @@ Seconds are estimates with the two ends between which three of four measured loa
 """
 
 import json
+from dataclasses import replace
 
 from helpers import show
+from helpers.costs.inference.disaggregated_plan import Disaggregated, best_disaggregated
 from helpers.costs.inference.serving_constants import ENGINES
-from helpers.costs.inference.serving_operations import FOUR, Deployment
-from helpers.costs.inference.serving_plan import Answer, Disaggregated, Plan, Target, best_disaggregated, plan
+from helpers.costs.inference.serving_layouts import at_users, completed
+from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.inference.serving_plan import Answer, Plan, Target, deployments, plan
 from helpers.costs.training.step_estimate import Estimate
-from helpers.costs.transformers.config import Config
 
 from .ask import model_of, of_chips
 
@@ -45,34 +47,41 @@ LISTED = 8  # plans of the frontier
 
 
 def serve(options) -> str:
-    """What is printed for a target."""
+    """What is printed for a target, or of a layout that is typed."""
     (c, name), (chip, chips) = model_of(options), of_chips(options.chips)
     if min(options.prompt, options.answer) < 1:
         raise ValueError("--in and --out are 1 or more")
     target = Target(options.speed, options.first, options.users, options.rate)
-    lengths, engine, asked = (options.prompt, options.answer), ENGINES[options.engine], types(c, options)
-    answer = plan(c, chip, chips, *lengths, target, engine, asked)
-    apart = None
-    if answer.kept:
-        apart = best_disaggregated(c, chip, int(answer.best.deployment.chips), *lengths, target, engine, asked)
+    weights = "nvfp4" if options.weights == "fp4" else options.weights
+    types = Deployment(cache=options.cache).in_type(weights)
+    asked = c, chip, chips, options.prompt, options.answer, target, ENGINES[options.engine], types
+    ways = completed(c, chips, options.layout, types) if options.layout else ()
+    answer, apart, best = plan(*asked, ways), None, None
+    if options.layout:
+        answer, best = beside(answer, ways, *asked)
+    elif answer.kept:
+        apart = best_disaggregated(c, chip, int(answer.best.deployment.chips), *asked[3:])
     if options.json:
         record = {"kinds": KINDS, "kept": answer.kept, "missed": target.missed(answer.best)}
         record |= {"plan": of_plan(answer.best, options.price)}
         record |= {"frontier": [of_plan(p, options.price) for p in answer.frontier]}
-        record |= {"disaggregated": apart and of_disaggregated(apart)}
+        record |= {"disaggregated": apart and of_disaggregated(apart), "best": best and of_plan(best, options.price)}
         return json.dumps(record, indent=1)
     how_many = f"{chips:,} {chip.name}" if chips else f"as few {chip.name} as needed"
     lengths_said = f"{options.prompt:,} tokens in and {options.answer:,} out"
     head = f"{name} on {how_many}, {lengths_said}, weights in {options.weights}, engine {options.engine}.\n"
-    disaggregated = disaggregated_words(apart, answer) if apart else ""
-    return f"{head}{account(answer, target, options.price)}\n{disaggregated}{table(answer)}"
+    more = disaggregated_words(apart, answer) if apart else compared(answer.best, best) if best else ""
+    return f"{head}{account(answer, target, options.price, not options.layout)}\n{more}{table(answer)}"
 
 
-def types(c: Config, options) -> Deployment:
-    """Types as they are asked for: what four bits are not used for is in bf16."""
-    weights = "nvfp4" if options.weights == "fp4" else options.weights
-    rest = "bf16" if weights in FOUR else weights
-    return Deployment(weights=weights, rest=rest, cache=options.cache)
+def beside(typed: Answer, ways, c, chip, chips, prompt, answer, target: Target, engine, types) -> tuple[Answer, Plan]:
+    """A typed layout with as many users as are asked, if any are, and the best of all layouts on its chips for the same."""
+    n, users = chips or int(typed.best.deployment.chips), target.users
+    if users is None:
+        return typed, plan(c, chip, n, prompt, answer, target, engine, types).best
+    every = (ways, list(deployments(c, chip, n, types)))
+    mine, best = (min(at_users(c, chip, n, prompt, answer, users, engine, some), key=target.rank) for some in every)
+    return replace(typed, best=mine, kept=target.kept(mine)), best
 
 
 def of_plan(p: Plan, price: float | None) -> dict:
@@ -122,18 +131,32 @@ def disaggregated_words(apart: Disaggregated, answer: Answer) -> str:
     )
 
 
-def account(answer: Answer, target: Target, price: float | None) -> str:
+def compared(typed: Plan, best: Plan) -> str:
+    """A typed layout beside the best one: by how much, and which parts of a gap make most of it."""
+    mine, its = typed.load.gap.parts, best.load.gap.parts
+    if typed.throughput >= best.throughput:
+        return "  No layout here serves more.\n"
+    most = sorted(mine, key=lambda part: -abs(mine[part] - its[part]))[:2]
+    parts = ", ".join(f"{WORDS[m]} {show.seconds(its[m])} for {show.seconds(mine[m])}" for m in most)
+    return (
+        f"  best: {best.deployment} with {best.load.batch:,.0f} requests at once serves {best.throughput / typed.throughput:.2f} times "
+        f"as many tokens/s, {best.speed:.0f} for each user,\n  because of a gap's {parts}\n"
+    )
+
+
+def account(answer: Answer, target: Target, price: float | None, searched: bool = True) -> str:
     """The plan, what it keeps and what not, its seconds with what they are, memory and price."""
     p = answer.best
     gap, first, parts = p.load.gap, p.load.first, p.load.gap.parts
     most = sorted(parts, key=lambda part: -parts[part])[:3]
-    lines = [
-        f"{p.deployment}: {p.deployment.chips:,} chips, {p.load.batch:,.0f} requests at once in each of {p.deployment.replicas:,} replicas"
-    ]
+    replicas = f" in each of {p.deployment.replicas:,} replicas" if p.deployment.replicas > 1 else ""
+    lines = [f"{p.deployment}: {p.deployment.chips:,} chips, {p.load.batch:,.0f} requests at once{replicas}"]
     if not answer.kept:
         has = {"speed": p.speed, "first": show.seconds(first.mid), "users": p.users, "rate": p.rate}
         missed = ", ".join(MISSED[n].format(**has) for n in target.missed(p))
-        lines.insert(0, f"No deployment keeps the target; the nearest gives {missed}:")
+        lines.insert(
+            0, f"No deployment keeps the target; the nearest gives {missed}:" if searched else f"It gives {missed}:"
+        )
     between = [f"[{show.seconds(e.low)}, {show.seconds(e.high)}]" for e in (gap, first)]
     lines += [
         f"  {'estimate':9}{show.seconds(gap.mid):>9} between tokens, {between[0]}: {p.speed:.0f} tokens/s for each user",

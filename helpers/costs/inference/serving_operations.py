@@ -9,7 +9,7 @@ experts, and each expert is cut over the tp·dp/ep others. Latent attention is a
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from helpers.arguments import Count, formula
@@ -75,7 +75,16 @@ class Deployment:
 
     def __str__(self) -> str:
         ways = {name: getattr(self, name) for name in ("tp", "dp", "ep", "pp", "replicas")}
-        return " ".join(f"{name}={n}" for name, n in ways.items() if n != 1) or "one chip"
+        hows = [name for name in ("spread", "overlap") if getattr(self, name)]
+        return " ".join([*(f"{name}={n}" for name, n in ways.items() if n != 1), *hows]) or "one chip"
+
+    def in_type(self, weights: str) -> "Deployment":
+        """The same with weights of a type: what four bits are not used for is in bf16.
+
+        >>> Deployment(cache="fp8").in_type("nvfp4").rest, Deployment().in_type("fp8").rest
+        ('bf16', 'fp8')
+        """
+        return replace(self, weights=weights, rest="bf16" if weights in FOUR else weights)
 
     @property
     def group(self):

@@ -1,24 +1,21 @@
 """Planning for a target: the deployment of a model that serves most requests and keeps what its users were promised (chapter 5).
 
 Every way to cut a number of chips into replicas, each with tp, dp with experts over all its chips, and pp beyond a domain, with
-batches of 1, 2, 3, 4, 6, 8, 12, … requests, is estimated by `serving_estimate.loaded`; and, at the end, disaggregated serving.
+batches of 1, 2, 3, 4, 6, 8, 12, … requests, is estimated by `serving_estimate.loaded`.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.moved import old_field
 
-from .engine_simulation import transfer_time
-from .latency_and_throughput import waiting
 from .serving_constants import Engine
 from .serving_estimate import RESERVE, Estimate, Loaded, Server, arithmetic, loaded
-from .serving_operations import BITS, FOUR, Deployment
+from .serving_operations import BITS, Deployment
 
 MOST = 4096  # chips that are tried when as few as needed are asked for
 USUAL = Deployment()
@@ -26,7 +23,6 @@ SIZES = tuple(
     sorted(n for e in range(13) for n in (2**e, 3 * 2**e) if n <= MOST)
 )  # of batches, and of numbers of chips
 LARGEST = 64  # chips of one replica, or a rack's domain
-BUSY = 0.7  # of the time that prefill servers of disaggregated serving compute: beyond it prompts that come at random wait for long
 
 
 @formula
@@ -170,8 +166,12 @@ def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) 
 
 
 @formula
-def replicas(c: Config, chip: Chip, prompt, answer, engine: Engine, types: Deployment = USUAL) -> list[list[Plan]]:
+def replicas(
+    c: Config, chip: Chip, prompt, answer, engine: Engine, types: Deployment = USUAL, ways: Sequence[Deployment] = ()
+) -> list[list[Plan]]:
     """Of each way to lay one replica over chips that holds the model, every batch of SIZES that fits.
+
+    ways  those that are looked at; none: all
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -181,7 +181,7 @@ def replicas(c: Config, chip: Chip, prompt, answer, engine: Engine, types: Deplo
     [('tp=2', 1), ('tp=4', 12)]
     """
     out = []
-    for deployment in deployments(c, chip, MOST, types):
+    for deployment in ways or deployments(c, chip, MOST, types):
         s = Server(c, chip, replace(deployment, replicas=1), engine)
         batches = SIZES[: bisect_right(SIZES, s.most(prompt + answer) / deployment.dp)]
         out.append([Plan(s, prompt, answer, loaded(s, prompt, answer, B * deployment.dp)) for B in batches])
@@ -241,8 +241,11 @@ def plan(
     target: Target,
     engine: Engine,
     types: Deployment,
+    ways: Sequence[Deployment] = (),
 ) -> Answer:
     """The plan that keeps a target and serves most, on so many chips, or (None) on as few as needed; if none keeps it, the nearest.
+
+    ways  of one replica, that are looked at; none: all
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
@@ -253,16 +256,16 @@ def plan(
     ('tp=4', True)
     """
     check(c, chip, prompt, answer, types)
-    ways, found = replicas(c, chip, prompt, answer, engine, types), None
+    plans, found = replicas(c, chip, prompt, answer, engine, types, ways), None
     for n in (chips,) if chips else SIZES:
-        candidates = [p for batches in replicated(n, ways) for p in batches]
+        candidates = [p for batches in replicated(n, plans) for p in batches]
         best = min(candidates, key=target.rank, default=None)
         if best and (found is None or target.rank(best) < target.rank(found.best)):
             found = Answer(best, target.kept(best), tuple(frontier(candidates)))
         if found and found.kept:
             break
     if found is None:
-        raise ValueError(_no_room(c, chip, chips, prompt + answer, engine, types))
+        raise ValueError(_no_room(c, chip, chips, prompt + answer, engine, types, ways))
     return found
 
 
@@ -277,122 +280,20 @@ def check(c: Config, chip: Chip, prompt, answer, types: Deployment) -> None:
         raise ValueError(f"the {chip.name} has no arithmetic in {types.cache}: keep caches in bf16, or in int8")
 
 
-def _no_room(c: Config, chip: Chip, chips, S, engine: Engine, types: Deployment) -> str:
-    """Why nothing fits, and what would."""
-    why = f"the weights in {types.weights} and one cache of {S:,} tokens do not fit on {chips or MOST:,} {chip.name}"
-    for n in (2**e for e in range(13)):
-        if n > (chips or MOST) and any(
-            Server(c, chip, d, engine).most(S) >= d.dp for d in deployments(c, chip, n, types)
-        ):
-            return f"{why}: {n:,} would do"
-    narrow = next((w for w in ("fp8", *FOUR) if BITS[w] < BITS[types.weights]), None)
-    return f"{why}: take chips with more memory, {f'weights in {narrow}, ' if narrow else ''}or shorter requests"
+def _no_room(c: Config, chip: Chip, chips, S, engine: Engine, types: Deployment, ways) -> str:
+    """Why nothing fits, and what would: more chips, or weights in narrower types."""
 
+    def holds(n, weights: str) -> bool:
+        every = (d.in_type(weights) for d in ways or deployments(c, chip, n, types))
+        return any(Server(c, chip, d, engine).most(S) >= d.dp for d in every)
 
-# Disaggregated serving, prefill and decode on servers of their own: how many of each, what moves between them, what users see.
-#
-# Prefill servers read prompts one at a time, and send each cache over the network to a decode server, whose steps have no prompts
-# in them. Both are estimated by `serving_estimate`, and numbered so that neither waits for the other.
-
-
-@formula
-@dataclass(frozen=True)
-class Disaggregated:
-    """Some prefill servers beside some decode servers.
-
-    prefill, decode  one server of each kind
-    servers    how many of each
-    batch      sequences of one decode server
-    first, gap  seconds to the first token and between tokens; of the first one's parts "network" is the cache's way
-    rate       requests/s
-    sent       bytes of one cache over the network
-    """
-
-    prefill: Server
-    decode: Server
-    servers: tuple[int, int]
-    batch: int
-    first: Estimate
-    gap: Estimate
-    rate: float
-    sent: float
-    answer: float
-
-    @property
-    def chips(self) -> int:
-        return self.servers[0] * int(self.prefill.deployment.chips) + self.servers[1] * int(
-            self.decode.deployment.chips
-        )
-
-    @property
-    def users(self) -> float:
-        """Requests that get tokens at once."""
-        return self.servers[1] * self.batch
-
-    @property
-    def speed(self) -> float:
-        """Tokens/s of each user."""
-        return 1 / self.gap.mid
-
-    @property
-    def throughput(self) -> float:
-        """Tokens/s of all users."""
-        return self.rate * self.answer
-
-
-@formula
-def disaggregated_plans(
-    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, engine: Engine, types: Deployment = USUAL
-) -> Iterator[Disaggregated]:
-    """Every pair of servers with every batch that fits, as many of each as serve most.
-
-    A prompt waits as in a queue with one server that is busy BUSY of the time; its cache goes over the network cards of all chips
-    of its prefill server. Decode servers get no more requests than the others read.
-
-    >>> from helpers.costs.rooflines.chips import chip
-    >>> from helpers.costs.transformers.public_models import model
-    >>> from .serving_constants import ENGINES
-    >>> best = max(disaggregated_plans(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
-    >>> best.chips <= 8, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
-    (True, 'no prompts')
-    """
-    ways: dict[int, list[Server]] = {}
-    for deployment in deployments(c, chip, chips, types):
-        server = Server(c, chip, replace(deployment, replicas=1), engine)
-        ways.setdefault(int(server.deployment.chips), []).append(server)
-    fitting = {n: [s for s in servers if s.most(prompt) >= s.deployment.dp] for n, servers in ways.items()}
-    readers = [(n, min(servers, key=lambda s: s.prefill(prompt).mid)) for n, servers in fitting.items() if servers]
-    sent = kv_cache(c, prompt, 1, BITS[types.cache] / 8)
-    for n, reader in readers:
-        read = reader.prefill(prompt)
-        rate = BUSY / read.mid
-        parts = {"own": read.mid, "others": waiting(rate, read.mid), "host": engine.first}
-        first = reader.within(parts | {"network": transfer_time(sent, n * chip.dcn_bandwidth)}, "first")
-        for m, servers in ways.items():
-            for server in servers:
-                for B in (B for B in SIZES if server.deployment.dp <= B <= server.most(prompt + answer)):
-                    gap = server.decode(B, prompt + answer / 2)
-                    answered = B / (answer * gap.mid)
-                    if numbers := _numbers(chips, n, rate, m, answered):
-                        served = min(numbers[0] * rate, numbers[1] * answered)
-                        yield Disaggregated(reader, server, numbers, B, first, gap, served, sent, answer)
-
-
-def _numbers(chips: int, n: int, rate: float, m: int, answered: float) -> tuple[int, int] | None:
-    """How many servers of n chips that read `rate` prompts/s, and of m chips that answer `answered` requests/s, serve most."""
-    pairs = ((x, (chips - x * n) // m) for x in range(1, (chips - m) // n + 1))
-    return max(
-        (p for p in pairs if p[1]),
-        key=lambda p: (min(p[0] * rate, p[1] * answered), -p[0] * n - p[1] * m),
-        default=None,
-    )
-
-
-@formula
-def best_disaggregated(
-    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, target: Target, engine: Engine, types: Deployment
-):
-    """The pair that keeps a target and serves most, or None."""
-    check(c, chip, prompt, answer, types)
-    found = min(disaggregated_plans(c, chip, chips, prompt, answer, engine, types), key=target.rank, default=None)
-    return found if found and target.kept(found) else None
+    n, layout = chips or MOST, f" as {ways[0]}" if ways else ""
+    why = f"the weights in {types.weights} and one cache of {S:,} tokens do not fit on {n:,} {chip.name}{layout}"
+    more = () if ways else (m for m in SIZES if m > n and m & (m - 1) == 0)
+    would = [f"{m:,}" for m in more if holds(m, types.weights)][:1]
+    narrow = [w for w in BITS if BITS[w] < BITS[types.weights] and holds(n, w)]
+    if narrow:
+        would.append(f"weights in {' or '.join([', '.join(narrow[:-1]), narrow[-1]] if narrow[1:] else narrow)}")
+    if would:
+        return f"{why}: {', or '.join(would)} would do"
+    return f"{why}: take chips with more memory{', another layout' if ways else ''} or shorter requests"

@@ -1,8 +1,10 @@
 """The command that plans a service."""
 
 import json
+from dataclasses import replace
 
 from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_estimate import Server, loaded
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.inference.serving_plan import Target, plan, plans
 from helpers.costs.rooflines.chips import chip
@@ -88,6 +90,12 @@ BAD = [
     ("llama-3-8b --chips H100 --engine tgi", "invalid choice: 'tgi'"),
     ("llama-3-8b --chips H100 --in 0", "--in and --out are 1 or more"),
     ("llama-3-8b", "the following arguments are required: --chips: python -m helpers.plan serve"),
+    ("llama-3-8b --chips H100 --sequences 8", "there is no --sequences 8 in serve: python -m helpers.plan serve"),
+    ("--chips H100", "give a public model or --config with the path of a config.json, one of the two: python -m helpers.plan serve"),
+    ("llama-3-8b --chips 8xH100 --layout tp=16", "tp=16 takes 16 chips, and there are 8: give more chips, or a smaller layout"),
+    ("llama-3-8b --chips 8xH100 --layout fsdp=8", "fsdp is of a training step: --layout of serve has tp, dp, ep, pp"),
+    ("llama-3-8b --chips 8xH100 --layout ep=8", "llama-3-8b has no experts to share: leave ep out"),
+    ("llama-3-70b --chips 8xH100 --layout tp=1", "do not fit on 8 H100 as one chip: weights in int4, mxfp4 or nvfp4 would do"),
 ]  # fmt: skip
 
 
@@ -98,6 +106,36 @@ def test_bad_input_gets_one_sentence(capsys):
         err = refused(capsys, "serve", *usual, "--out", "1000", *words.split())
         wrong += [(words, err)] if sentence not in err or err.count("\n") != 1 else []
     assert not wrong
+
+
+def test_a_typed_layout_is_priced_as_its_server(capsys):
+    """As many users as are asked, and what the search makes of the others on the same chips."""
+    words = "serve llama-3-70b --chips 8xH100 --weights fp8 --in 4000 --out 500 --engine vllm --json".split()
+    got = json.loads(said(capsys, *words, "--layout", "tp=4", "--users", "24"))
+    s = Server(
+        model("llama-3-70b"), chip("H100"), Deployment(tp=4, replicas=2, weights="fp8", rest="fp8"), ENGINES["vllm"]
+    )
+    seen = loaded(s, 4000, 500, 24)
+    assert (
+        got["plan"]["layout"] == {"tp": 4, "replicas": 2} and got["plan"]["users"] == 24 and got["plan"]["batch"] == 12
+    )
+    assert got["plan"]["gap"]["mid"] == seen.gap.mid and got["plan"]["first"]["mid"] == seen.first.mid
+    each = {tp: replace(s.deployment, tp=tp, replicas=8 // tp) for tp in (2, 4, 8)}
+    rates = {tp: 24 / loaded(replace(s, deployment=d), 4000, 500, 24).request for tp, d in each.items()}
+    assert got["best"]["layout"].get("tp") == max(rates, key=rates.get)
+    assert got["best"]["rate"] == max(rates.values())
+    free = json.loads(said(capsys, *words, "--layout", "tp=4"))
+    assert {p["layout"]["tp"] for p in free["frontier"]} == {4} and free["best"]["throughput"] >= free["plan"][
+        "throughput"
+    ]
+
+
+def test_a_typed_layout_is_told_from_the_best(capsys):
+    words = "serve deepseek-v3 --chips 8xH200 --weights fp8 --in 4000 --out 1000 --layout".split()
+    lines = said(capsys, *words, "tp=8").splitlines()
+    best = next(n for n, line in enumerate(lines) if line.startswith("  best: dp=8 ep=8"))
+    assert "times as many tokens/s" in lines[best] and lines[best + 1].startswith("  because of a gap's")
+    assert "  No layout here serves more." in said(capsys, *words, "ep=8", "--users", "100")
 
 
 def test_prefill_and_decode_disaggregated(capsys):

@@ -6,16 +6,14 @@ from itertools import product
 
 import pytest
 
+from helpers.costs.inference.disaggregated_plan import BUSY, best_disaggregated, disaggregated_plans
 from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES
 from helpers.costs.inference.serving_estimate import Server, loaded
 from helpers.costs.inference.serving_operations import Deployment
 from helpers.costs.inference.serving_plan import (
-    BUSY,
     Plan,
     Target,
-    best_disaggregated,
     deployments,
-    disaggregated_plans,
     frontier,
     plan,
     plans,
@@ -173,8 +171,11 @@ def test_what_cannot_be_served_gets_one_sentence():
     refused(
         (lambda: asked(model("deepseek-v3"), chips=2, like=Deployment(weights="fp8")),
          "the weights in fp8 and one cache of 2,000 tokens do not fit on 2 H100: 16 would do"),
+        (lambda: asked(model("deepseek-v3"), chips=8),
+         "do not fit on 8 H100: 32, or weights in int4, mxfp4 or nvfp4 would do"),
+        (lambda: asked(chips=1, on=replace(H100, hbm_bytes=12e9)), "on 1 H100: 2, or weights in fp8, int8, int4, mxfp4 or nvfp4 would do"),
         (lambda: asked(model("gpt-3"), replace(H100, hbm_bytes=1e8), chips=None),
-         "do not fit on 4,096 H100: take chips with more memory, weights in fp8, or shorter requests"),
+         "do not fit on 4,096 H100: take chips with more memory or shorter requests"),
         (lambda: asked(model("gpt-3"), prompt=2000),
          "2,000 + 1,000 tokens are more than the model's 2,048 positions: give shorter prompts or answers"),
         (lambda: asked(on=chip("A100"), like=Deployment(cache="fp8")),
@@ -191,10 +192,13 @@ def test_what_cannot_be_served_gets_one_sentence():
 
 
 def test_what_would_do_does():
-    """The number that a refusal names holds the model, and half of it does not."""
+    """The number that a refusal names holds the model, and half of it does not; so do the types, and no others."""
     c, like = model("deepseek-v3"), Deployment(weights="fp8")
     assert asked(c, chips=16, like=like).best.deployment.chips == 16
-    refused((lambda: asked(c, chips=8, like=like), "16 would do"))
+    refused((lambda: asked(c, chips=8, like=like), "8 H100: 16, or weights in int4, mxfp4 or nvfp4 would do"))
+    for weights in ("int4", "mxfp4", "nvfp4"):
+        assert asked(c, chips=8, like=like.in_type(weights)).best.deployment.chips == 8
+    refused((lambda: asked(c, chips=8, like=like.in_type("int8")), "8 H100: 16, or weights in int4"))
 
 
 OF_EIGHT = model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]
