@@ -28,8 +28,73 @@ def test_real_files_to_the_parameter(row):
 def test_every_family_has_a_file():
     """But for other names of an architecture that has one."""
     there = {config.get("text_config", config)["model_type"] for config in CONFIGS.values()}
-    assert FAMILIES.keys() - there == {"gemma3", "gemma3n", "llama4", "minimax", "ministral3", "qwen3_5", "qwen3_5_moe"}
+    same = {"gemma3", "gemma3n", "llama4", "minimax", "ministral3", "qwen3_5", "qwen3_5_moe", *OTHER_NAMES}
+    assert FAMILIES.keys() - there == {*same, *PUBLISHED}
     assert len(DATA) >= 40
+
+
+OTHER_NAMES = {
+    "qwen3_vl_text": "qwen-3-8b", "qwen3_vl_moe_text": "qwen-3-30b-a3b", "mimo": "qwen-2.5-7b",
+    "qwen2_vl_text": "qwen-2.5-7b", "qwen2_5_vl_text": "qwen-2.5-7b",
+}  # fmt: skip
+"""The decoder of a model that sees, or that predicts several tokens, under a name of its own."""
+
+
+@walks(OTHER_NAMES)
+def test_decoders_under_other_names(kind):
+    config = CONFIGS[OTHER_NAMES[kind]]
+    assert Config.from_hf(config | {"model_type": kind}) == Config.from_hf(config)
+    seeing = {"model_type": kind.removesuffix("_text"), "text_config": config | {"model_type": kind}}
+    assert Config.from_hf(seeing) == Config.from_hf(config)
+
+
+def sizes(D, F, L, N, V, **rest):
+    """Fields that every file has, and others."""
+    usual = dict(hidden_size=D, intermediate_size=F, num_hidden_layers=L, num_attention_heads=N, vocab_size=V)
+    return usual | rest
+
+
+# Parameters of published checkpoints, as huggingface.co shows them; sizes as in the checkpoint's config.json.
+PUBLISHED = {
+    "smollm3": (3_075_098_624, sizes(2048, 11008, 36, 16, 128256, num_key_value_heads=4)),  # SmolLM3-3B
+    "seed_oss": (36_151_104_512, sizes(5120, 27648, 64, 80, 155136, num_key_value_heads=8)),  # Seed-OSS-36B
+    "olmo3": (7_298_011_136, sizes(4096, 11008, 32, 32, 100278)),  # Olmo-3-7B
+    "ernie4_5": (360_748_032, sizes(1024, 3072, 18, 16, 103424, num_key_value_heads=2)),  # ERNIE-4.5-0.3B
+    "cohere2": (111_057_580_032, sizes(12288, 36864, 64, 96, 256000, num_key_value_heads=8, head_dim=128)),  # Command A
+    "nemotron": (4_190_509_056, sizes(3072, 9216, 32, 24, 256000, num_key_value_heads=8, head_dim=128)),  # Minitron-4B
+}
+
+
+@walks(PUBLISHED)
+def test_published_counts(kind):
+    count, config = PUBLISHED[kind]
+    c = Config.from_hf({"model_type": kind, **config})
+    assert parameters(c).total == count
+    if kind in ("olmo3", "cohere2"):
+        assert (c.window, c.full_every) == (4096, 4)
+
+
+# A value of another type than its field has.
+TYPES = {
+    "hidden_size '4096' of this llama cannot be read: it has to be a whole number": {"hidden_size": "4096"},
+    "vocab_size 64.5 of this llama cannot be read: it has to be a whole number": {"vocab_size": 64.5},
+    "num_hidden_layers True of this llama cannot be read: it has to be a whole number": {"num_hidden_layers": True},
+    "head_dim {} of this llama cannot be read: it has to be a whole number": {"head_dim": {}},
+    "model_type ['llama'] cannot be read: it has to be a word": {"model_type": ["llama"]},
+    "tie_word_embeddings 'false' of this llama cannot be read: it has to be true or false": {"tie_word_embeddings": "false"},
+    "attention_bias 1 of this llama cannot be read: it has to be true or false": {"attention_bias": 1},
+    "layer_types 'full' of this olmo3 cannot be read: it has to be a list": {"model_type": "olmo3", "layer_types": "full"},
+    "layer_types [{}] of this olmo3 cannot be read: it has to be a word": {"model_type": "olmo3", "layer_types": [{}]},
+    "intermediate_size [] of this llama cannot be read: it names 0 layers": {"intermediate_size": []},
+    "L is a whole number of 1 or more, got 0": {"num_hidden_layers": 0},
+}  # fmt: skip
+
+
+@walks(TYPES)
+def test_types_are_looked_at(sentence):
+    with pytest.raises(ValueError) as e:
+        Config.from_hf(LLAMA | TYPES[sentence])
+    assert sentence in str(e.value) and "\n" not in str(e.value)
 
 
 @walks(["gemma3", "gemma3n", "minimax"])
@@ -90,7 +155,7 @@ def test_falcons(changes, K, norms, parallel):
 
 DROPPED = {name: x for name, x in CONFIGS["mistral-7b"].items() if name != "num_key_value_heads"}
 REFUSED = {
-    "no way to read a model_type of 'mamba' is known: there are llama, mistral,": (LLAMA, {"model_type": "mamba"}),
+    "no way to read a model_type of 'mamba' is known: there are llama, smollm3,": (LLAMA, {"model_type": "mamba"}),
     "no way to read a model_type of None": (LLAMA, {"model_type": None}),
     "of a llama has no intermediate_size: add it": (LLAMA, {"intermediate_size": None}),
     "of a gpt2 has no n_embd": (CONFIGS["gpt-2"], {"n_embd": None}),
@@ -114,7 +179,8 @@ REFUSED = {
     "shared_intermediate_size 8 of this minimax_m2": (CONFIGS["minimax-m2"], {"shared_intermediate_size": 8}),
     "qk_norm_type 'per_head' of this minimax_m2": (CONFIGS["minimax-m2"], {"qk_norm_type": "per_head"}),
     "shared_expert_intermediate_size 700 of this qwen3_next": (CONFIGS["qwen-3-next-80b-a3b"], {"shared_expert_intermediate_size": 700}),
-    "layers 1 have an MLP of another width than layer 0": (CONFIGS["gemma-3n-e2b"], {"intermediate_size": [8, 9, 8]}),
+    "layers 1, 2 have an MLP of another width than layer 0":
+        (CONFIGS["gemma-3n-e2b"], {"intermediate_size": [8, 9, 9], "num_hidden_layers": 3}),
     "add_cross_attention True of this gpt2": (CONFIGS["gpt-2"], {"add_cross_attention": True}),
     "qk_layernorm True of this phi": (CONFIGS["phi-2"], {"qk_layernorm": True}),
     "layers 1, 2 are not so": (CONFIGS["llama-4-scout"]["text_config"], {"no_rope_layers": [1, 0, 0, 0], "num_hidden_layers": 4}),

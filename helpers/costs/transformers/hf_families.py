@@ -1,0 +1,133 @@
+"""How the config.json of each architecture is read: data only, a row for each model_type (chapter 3).
+
+Values for absent fields are those of transformers' configuration classes.
+"""
+
+from . import hf_readers as readers
+from .hf_fields import family
+
+EVERY = ("qkv", "o", "mlp")
+ATTENTION = {"attention_bias": ("qkv", "o")}
+NO_BIAS = {"attention_bias": "latent attention of all layers has no biases here"}
+TIED = {"tie_word_embeddings": True}
+GEMMA = dict(defaults=TIED | {"head_dim": 256}, switches=ATTENTION)
+PLAIN = dict(gated=False, norm="layer")
+GPT = PLAIN | dict(four_wide=True)
+N_NAMES = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
+
+_LLAMA = dict(switches=ATTENTION | {"mlp_bias": ("mlp",)})
+_QWEN2 = family(readers.qwen_windows, biases=("qkv",))
+_QWEN3 = dict(qk_norm="head", switches=ATTENTION, defaults={"head_dim": 128})
+_QWEN3_MOE = family(readers.qwen_windows, readers.qwen_experts, **_QWEN3 | {"defaults": {}})
+_COHERE = dict(norm="layer-no-bias", norms=1, parallel=True, switches=ATTENTION)
+_GEMMA3 = family(
+    readers.windows(every=6),
+    norms=4, qk_norm="head", switches=ATTENTION,
+    defaults=TIED | dict(head_dim=256, num_attention_heads=8, num_key_value_heads=4, vocab_size=262208, sliding_window=4096),
+)  # fmt: skip
+_GEMMA3N = family(
+    readers.windows(every=5), readers.gemma3n,
+    norms=4, qk_norm="head", switches=ATTENTION,
+    defaults=TIED | dict(head_dim=256, sliding_window=512, laurel_rank=64, altup_num_inputs=4, vocab_size_per_layer_input=262144,
+                         hidden_size_per_layer_input=256),
+)  # fmt: skip
+_LLAMA4 = family(readers.llama4, switches=ATTENTION, defaults={"attention_chunk_size": 8192})
+_LATENT = dict(never=NO_BIAS, defaults={"q_lora_rank": 1536, "n_shared_experts": 1, "first_k_dense_replace": 3})
+_NEXT = dict(qk_norm="head", switches=ATTENTION, defaults={"head_dim": 256, "linear_conv_kernel_dim": 4})
+_QWEN35 = family(readers.delta, **_NEXT)
+_QWEN35_MOE = family(readers.qwen_experts, readers.delta, names={"intermediate_size": "moe_intermediate_size"}, **_NEXT)
+_M2 = family(
+    readers.experts("num_local_experts", "intermediate_size"), readers.minimax,
+    never={"shared_intermediate_size": "no layer has a shared expert here"}, defaults={"head_dim": 128, "use_qk_norm": True},
+)  # fmt: skip
+
+FAMILIES = {
+    "llama": family(**_LLAMA),
+    "smollm3": family(
+        never={"use_sliding_window": "no layer has a window here"}, defaults=TIED | {"num_key_value_heads": 4}, **_LLAMA,
+    ),
+    "seed_oss": family(
+        switches={"attention_bias": ("qkv",), "attention_out_bias": ("o",), "mlp_bias": ("mlp",)},
+        defaults={"attention_bias": True, "head_dim": 128},
+    ),
+    "ernie4_5": family(switches={"use_bias": (*EVERY, "unembed")}, defaults=TIED | {"head_dim": 128}),
+    "nemotron": family(**_LLAMA, **PLAIN),
+    "mistral": family(readers.windows(), defaults={"sliding_window": 4096}),
+    "ministral3": family(readers.windows()),
+    "mixtral": family(readers.windows(), readers.experts("num_local_experts", "intermediate_size")),
+    "qwen2": _QWEN2,
+    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "mimo": _QWEN2,
+    "qwen3": family(readers.qwen_windows, **_QWEN3),
+    "qwen3_vl_text": family(readers.qwen_windows, **_QWEN3),
+    "qwen2_moe": family(readers.qwen_windows, readers.qwen_experts, biases=("qkv",)),
+    "qwen3_moe": _QWEN3_MOE,
+    "qwen3_vl_moe_text": _QWEN3_MOE,
+    "qwen3_next": family(readers.qwen_experts, readers.delta, **_NEXT),
+    "qwen3_5": _QWEN35,
+    "qwen3_5_text": _QWEN35,
+    "qwen3_5_moe": _QWEN35_MOE,
+    "qwen3_5_moe_text": _QWEN35_MOE,
+    "gemma": family(**GEMMA),
+    "gemma2": family(readers.windows(every=2), norms=4, **GEMMA | {"defaults": GEMMA["defaults"] | {"sliding_window": 4096}}),
+    "gemma3": _GEMMA3,
+    "gemma3_text": _GEMMA3,
+    "gemma3n": _GEMMA3N,
+    "gemma3n_text": _GEMMA3N,
+    "gpt2": family(
+        lambda f: {"positions": f["n_positions"]},
+        biases=EVERY, names=N_NAMES | {"intermediate_size": "n_inner"}, defaults=TIED,
+        never={"add_cross_attention": "no layer has attention to an encoder here"}, **GPT,
+    ),
+    "gpt_neox": family(
+        lambda f: {"parallel": f.flag("use_parallel_residual")},
+        biases=("mlp",), switches=ATTENTION, defaults={"attention_bias": True, "use_parallel_residual": True}, **PLAIN,
+    ),
+    "phi": family(
+        biases=(*EVERY, "unembed"), parallel=True, norms=1,
+        never={"qk_layernorm": "no layer norms its queries and keys with a shift here"}, **PLAIN,
+    ),
+    "phi3": family(readers.windows()),
+    "olmo": family(norm="none", switches=ATTENTION),
+    "olmo2": family(qk_norm="full", switches=ATTENTION),
+    "olmo3": family(readers.windows(every=4), qk_norm="full", switches=ATTENTION, defaults={"sliding_window": 4096}),
+    "cohere": family(readers.norms_of("full"), defaults=TIED, **_COHERE),
+    "cohere2": family(readers.windows(every=4), defaults=TIED | {"sliding_window": 4096}, **_COHERE),
+    "falcon": family(
+        readers.falcon, names={"intermediate_size": "ffn_hidden_size"}, switches={"bias": EVERY},
+        defaults=TIED | {"multi_query": True, "parallel_attn": True}, **GPT,
+    ),
+    "bloom": family(
+        biases=EVERY, embed_norm=True, defaults=TIED,
+        names={"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}, **GPT,
+    ),
+    "starcoder2": family(readers.windows(), switches={"use_bias": EVERY}, defaults=TIED | {"use_bias": True}, **PLAIN),
+    "deepseek": family(readers.deepseek_experts, switches=ATTENTION),
+    "deepseek_v2": family(
+        readers.latent, readers.deepseek_experts,
+        never=NO_BIAS, defaults={"q_lora_rank": 1536, "n_shared_experts": 2},
+    ),
+    "deepseek_v3": family(readers.latent, readers.deepseek_experts, **_LATENT),
+    "kimi_k2": family(readers.latent, readers.deepseek_experts, **_LATENT),
+    "deepseek_v32": family(readers.latent, readers.deepseek_experts, readers.indexer, **_LATENT),
+    "glm_moe_dsa": family(readers.latent, readers.deepseek_experts, readers.indexer, **_LATENT),
+    "glm4_moe": family(
+        readers.deepseek_experts, readers.norms_of("head"), switches={"attention_bias": ("qkv",)},
+        defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
+    ),
+    "minimax_m2": _M2,
+    "minimax": _M2,
+    "gpt_oss": family(
+        readers.windows(every=2), readers.experts("num_local_experts", "intermediate_size"),
+        biases=("mlp", "router"), sinks=True, switches=ATTENTION, defaults={"attention_bias": True, "sliding_window": 128},
+    ),
+    "llama4": _LLAMA4,
+    "llama4_text": _LLAMA4,
+    "dbrx": family(
+        readers.experts("ffn_config.moe_num_experts", "intermediate_size", "ffn_config.moe_top_k"),
+        norm="layer-no-bias",
+        names={"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
+               "num_key_value_heads": "attn_config.kv_n_heads", "intermediate_size": "ffn_config.ffn_hidden_size"},
+    ),
+}  # fmt: skip
