@@ -59,8 +59,9 @@ def serve(options) -> str:
     answer, apart, best = plan(*asked, ways), None, None
     if options.layout:
         answer, best = beside(answer, ways, *asked)
-    elif answer.kept:
-        apart = best_disaggregated(c, chip, int(answer.best.deployment.chips), *asked[3:])
+    elif answer.kept:  # compared at one speed for users
+        same = replace(target, speed=target.speed or answer.best.speed)
+        apart = best_disaggregated(c, chip, int(answer.best.deployment.chips), *asked[3:5], same, *asked[6:])
     if options.json:
         record = {"kinds": KINDS, "kept": answer.kept, "missed": target.missed(answer.best)}
         record |= {"plan": of_plan(answer.best, options.price)}
@@ -111,7 +112,12 @@ def ends(e: Estimate) -> dict[str, float]:
 def of_disaggregated(apart: Disaggregated) -> dict:
     """What --json prints of disaggregated serving."""
     return {
-        "prefill": {"servers": apart.servers[0], "layout": axes(apart.prefill.deployment)},
+        "prefill": {
+            "servers": apart.servers[0],
+            "layout": axes(apart.prefill.deployment),
+            "prompts": apart.at_once,
+            "read": apart.read,
+        },
         "decode": {"servers": apart.servers[1], "layout": axes(apart.decode.deployment), "batch": apart.batch},
         "chips": apart.chips,
         "first": ends(apart.first),
@@ -124,10 +130,10 @@ def disaggregated_words(apart: Disaggregated, answer: Answer) -> str:
     """The best that disaggregated serving gives, beside the plan."""
     prefill, decode = apart.servers
     return (
-        f"  disaggregated: {prefill} x [{apart.prefill.deployment}] read prompts for {decode} x [{apart.decode.deployment}] "
-        f"of {apart.batch:,} requests: {apart.throughput / answer.best.throughput:.2f} times as many tokens/s,\n"
-        f"  {apart.speed:.0f} for each user, first after {show.seconds(apart.first.mid)}, "
-        f"{show.bytes(apart.sent)} over the network for each prompt\n"
+        f"  disaggregated: prompts on {prefill} x [{apart.prefill.deployment}] which read {apart.at_once:,} at a time, {apart.read:,.0f} "
+        f"tokens/s a chip,\n  for {decode} x [{apart.decode.deployment}] of {apart.batch:,} requests: "
+        f"{apart.throughput / answer.best.throughput:.2f} times as many tokens/s, {apart.speed:.0f} for each user,\n"
+        f"  first after {show.seconds(apart.first.mid)}, {show.bytes(apart.sent)} over the network for each prompt\n"
     )
 
 

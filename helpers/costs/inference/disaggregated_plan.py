@@ -4,8 +4,10 @@ Prefill servers send the cache of each prompt over the network to a decode serve
 estimated by `serving_estimate`, and numbered so that neither waits for the other.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 
 from helpers.arguments import Count, formula
 from helpers.costs.rooflines.hardware import Chip
@@ -19,7 +21,11 @@ from .serving_estimate import Estimate, Server
 from .serving_operations import BITS, Deployment
 from .serving_plan import SIZES, USUAL, Target, check, deployments
 
-BUSY = 0.7  # of the time that prefill servers compute: beyond it prompts that come at random wait for long
+BUSY = (
+    0.5,
+    0.7,
+    0.9,
+)  # shares of the time that prefill servers compute, which are tried: beyond 0.9 prompts wait for long
 
 
 @formula
@@ -29,6 +35,8 @@ class Disaggregated:
 
     prefill, decode  one server of each kind
     servers    how many of each
+    at_once    prompts in a pass of one prefill server
+    busy       share of the time that prefill servers would compute if decode servers kept up
     batch      sequences of one decode server
     first, gap  seconds to the first token and between tokens; of the first one's parts "network" is the cache's way
     rate       requests/s
@@ -38,11 +46,14 @@ class Disaggregated:
     prefill: Server
     decode: Server
     servers: tuple[int, int]
+    at_once: int
+    busy: float
     batch: int
     first: Estimate
     gap: Estimate
     rate: float
     sent: float
+    prompt: float
     answer: float
 
     @property
@@ -50,6 +61,11 @@ class Disaggregated:
         return self.servers[0] * int(self.prefill.deployment.chips) + self.servers[1] * int(
             self.decode.deployment.chips
         )
+
+    @property
+    def read(self) -> float:
+        """Tokens/s of prompts, of each chip that reads them."""
+        return self.rate * self.prompt / (self.servers[0] * self.prefill.deployment.chips)
 
     @property
     def users(self) -> float:
@@ -68,51 +84,110 @@ class Disaggregated:
 
 
 @formula
-def disaggregated_plans(
-    c: Config, chip: Chip, chips: Count, prompt: Count, answer: Count, engine: Engine, types: Deployment = USUAL
-) -> Iterator[Disaggregated]:
-    """Every pair of servers with every batch that fits, as many of each as serve most.
+@dataclass(frozen=True)
+class Reader:
+    """A prefill server that reads so many prompts in a pass.
 
-    A prompt waits as in a queue with one server that is busy BUSY of the time; its cache goes over the network cards of all chips
-    of its prefill server. Decode servers get no more requests than the others read.
+    at_once  prompts, of all its groups
+    busy     share of the time that it computes
+    rate     prompts/s
+    first    seconds to the first token, the cache's way to the decode server included
+    """
+
+    server: Server
+    at_once: int
+    busy: float
+    rate: float
+    first: Estimate
+
+
+@formula
+def readers(servers: list[Server], prompt: Count, sent, chip: Chip) -> Iterator[Reader]:
+    """Every server with every number of prompts in a pass that its budget of tokens takes, at least one in each group.
+
+    Passes come to a server as requests to a queue that is busy a share of the time; caches of `sent` bytes each go over the network
+    cards of all its chips.
+    """
+    for server in servers:
+        most = int(max(server.engine.budget // prompt, 1))
+        for each in sorted({*SIZES[: bisect_right(SIZES, most)], most}):
+            at_once = each * int(server.deployment.dp)
+            if at_once > server.most(prompt):
+                break
+            read = server.prefill(prompt, at_once).mid
+            way = transfer_time(at_once * sent, server.deployment.chips * chip.dcn_bandwidth)
+            for busy in BUSY:
+                others = waiting(busy / read, read)
+                parts = {"own": read, "others": others, "host": server.engine.first, "network": way}
+                yield Reader(server, at_once, busy, busy / read * at_once, server.within(parts, "first"))
+
+
+@formula
+def disaggregated_plans(
+    c: Config,
+    chip: Chip,
+    chips: Count,
+    prompt: Count,
+    answer: Count,
+    engine: Engine,
+    types: Deployment = USUAL,
+    deadline: float | None = None,
+) -> Iterator[Disaggregated]:
+    """Every decode server with every batch that fits, and of each number of chips the prefill server that reads most prompts/s
+    of those whose first token comes by the deadline in seconds, or else the soonest; as many of each as serve most.
+
+    Decode servers get no more requests than the others read.
 
     >>> from helpers.costs.rooflines.chips import chip
     >>> from helpers.costs.transformers.public_models import model
     >>> from .serving_constants import ENGINES
     >>> best = max(disaggregated_plans(model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]), key=lambda a: a.rate)
-    >>> best.chips <= 8, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
-    (True, 'no prompts')
+    >>> best.chips <= 8, best.at_once, best.gap.parts["prompts"] if "prompts" in best.gap.parts else "no prompts"
+    (True, 2, 'no prompts')
     """
-    ways: dict[int, list[Server]] = {}
-    for deployment in deployments(c, chip, chips, types):
-        server = Server(c, chip, replace(deployment, replicas=1), engine)
-        ways.setdefault(int(server.deployment.chips), []).append(server)
-    fitting = {n: [s for s in servers if s.most(prompt) >= s.deployment.dp] for n, servers in ways.items()}
-    readers = [(n, min(servers, key=lambda s: s.prefill(prompt).mid)) for n, servers in fitting.items() if servers]
+    servers = [Server(c, chip, replace(d, replicas=1), engine) for d in deployments(c, chip, chips, types)]
     sent = kv_cache(c, prompt, 1, BITS[types.cache] / 8)
-    for n, reader in readers:
-        read = reader.prefill(prompt)
-        rate = BUSY / read.mid
-        parts = {"own": read.mid, "others": waiting(rate, read.mid), "host": engine.first}
-        first = reader.within(parts | {"network": transfer_time(sent, n * chip.dcn_bandwidth)}, "first")
-        for m, servers in ways.items():
-            for server in servers:
-                for B in (B for B in SIZES if server.deployment.dp <= B <= server.most(prompt + answer)):
-                    gap = server.decode(B, prompt + answer / 2)
-                    answered = B / (answer * gap.mid)
-                    if numbers := _numbers(chips, n, rate, m, answered):
-                        served = min(numbers[0] * rate, numbers[1] * answered)
-                        yield Disaggregated(reader, server, numbers, B, first, gap, served, sent, answer)
+    best: dict[int, tuple[tuple, Reader]] = {}
+    for reader in readers(servers, prompt, sent, chip):
+        n, late = int(reader.server.deployment.chips), reader.first.mid > (deadline or inf)
+        key = (late, reader.first.mid if late else -reader.rate)
+        if n not in best or key < best[n][0]:
+            best[n] = key, reader
+    for server in servers:
+        m, dp = int(server.deployment.chips), int(server.deployment.dp)
+        for B in (each * dp for each in SIZES[: bisect_right(SIZES, server.most(prompt + answer) / dp)]):
+            gap = server.decode(B, prompt + answer / 2)
+            answered = B / (answer * gap.mid)
+            for n, (_, reader) in best.items():
+                if numbers := _numbers(chips, n, reader.rate, m, answered):
+                    rate = min(numbers[0] * reader.rate, numbers[1] * answered)
+                    yield Disaggregated(
+                        reader.server,
+                        server,
+                        numbers,
+                        reader.at_once,
+                        reader.busy,
+                        B,
+                        reader.first,
+                        gap,
+                        rate,
+                        sent,
+                        prompt,
+                        answer,
+                    )
 
 
 def _numbers(chips: int, n: int, rate: float, m: int, answered: float) -> tuple[int, int] | None:
-    """How many servers of n chips that read `rate` prompts/s, and of m chips that answer `answered` requests/s, serve most."""
-    pairs = ((x, (chips - x * n) // m) for x in range(1, (chips - m) // n + 1))
-    return max(
-        (p for p in pairs if p[1]),
-        key=lambda p: (min(p[0] * rate, p[1] * answered), -p[0] * n - p[1] * m),
-        default=None,
-    )
+    """How many servers of n chips that read `rate` prompts/s, and of m chips that answer `answered` requests/s, serve most.
+
+    With more readers they read more, and fewer are left to answer: the best is the last number at which answers keep up, or the next.
+    """
+    most, left = (chips - m) // n, lambda x: (chips - x * n) // m
+    if most < 1:
+        return None
+    x = bisect_right(range(1, most + 1), 0, key=lambda x: x * rate - left(x) * answered)
+    pairs = [(k, left(k)) for k in (x, x + 1) if 1 <= k <= most]
+    return max(pairs, key=lambda p: (min(p[0] * rate, p[1] * answered), -p[0] * n - p[1] * m))
 
 
 @formula
@@ -121,5 +196,6 @@ def best_disaggregated(
 ):
     """The pair that keeps a target and serves most, or None."""
     check(c, chip, prompt, answer, types)
-    found = min(disaggregated_plans(c, chip, chips, prompt, answer, engine, types), key=target.rank, default=None)
+    pairs = disaggregated_plans(c, chip, chips, prompt, answer, engine, types, target.first)
+    found = min(pairs, key=target.rank, default=None)
     return found if found and target.kept(found) else None

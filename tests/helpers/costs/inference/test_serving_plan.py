@@ -1,4 +1,4 @@
-"""Plans against a search that tries everything, also with prefill and decode on servers of their own; what cannot be had."""
+"""Plans against a search that tries everything; what cannot be had."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from helpers.costs.inference.disaggregated_plan import BUSY, best_disaggregated, disaggregated_plans
 from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES
 from helpers.costs.inference.serving_estimate import Server, loaded
 from helpers.costs.inference.serving_operations import Deployment
@@ -19,7 +18,6 @@ from helpers.costs.inference.serving_plan import (
     plans,
 )
 from helpers.costs.rooflines.chips import CHIPS, chip
-from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.costs.transformers.public_models import MODELS, model
 from tests.helpers.costs.tables import refused, walks
 from tests.tiers import some
@@ -199,41 +197,3 @@ def test_what_would_do_does():
     for weights in ("int4", "mxfp4", "nvfp4"):
         assert asked(c, chips=8, like=like.in_type(weights)).best.deployment.chips == 8
     refused((lambda: asked(c, chips=8, like=like.in_type("int8")), "8 H100: 16, or weights in int4"))
-
-
-OF_EIGHT = model("llama-3-8b"), chip("H100"), 8, 4000, 500, ENGINES["vllm"]
-
-
-def test_no_other_number_of_servers_serves_more():
-    for a in list(disaggregated_plans(*OF_EIGHT))[::7]:
-        n, m = int(a.prefill.deployment.chips), int(a.decode.deployment.chips)
-        reads, answers = BUSY / a.prefill.prefill(4000).mid, a.batch / (500 * a.decode.decode(a.batch, 4250).mid)
-        every = [min(x * reads, y * answers) for x in range(1, 9) for y in range(1, 9) if x * n + y * m <= 8]
-        assert a.rate == pytest.approx(max(every)) and a.chips <= 8
-
-
-def test_a_gap_has_no_prompts_and_a_first_token_waits_for_its_cache():
-    some = list(disaggregated_plans(*OF_EIGHT))
-    assert all(set(a.gap.parts) == set(a.decode.decode(1, 4250).parts) for a in some)
-    a = max(some, key=lambda a: a.rate)
-    bytes_sent = kv_cache(OF_EIGHT[0], 4000)
-    assert a.sent == bytes_sent
-    assert a.first.parts["network"] == pytest.approx(
-        bytes_sent / (a.prefill.deployment.chips * OF_EIGHT[1].dcn_bandwidth)
-    )
-    assert sum(a.first.parts.values()) == pytest.approx(a.first.mid)
-
-
-def test_steps_are_shorter_than_beside_prompts():
-    """At the same speed for each user a batch is larger where no prompts are read."""
-    target = Target(speed=100)
-    a, together = (
-        best_disaggregated(*OF_EIGHT[:5], target, OF_EIGHT[5], Deployment()),
-        plan(*OF_EIGHT[:5], target, OF_EIGHT[5], Deployment()).best,
-    )
-    assert target.kept(a)
-    assert (
-        a.batch / a.decode.deployment.chips
-        > together.load.batch / together.deployment.chips * together.deployment.replicas
-    )
-    assert best_disaggregated(*OF_EIGHT[:5], Target(speed=1e6), OF_EIGHT[5], Deployment()) is None
