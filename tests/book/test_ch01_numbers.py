@@ -12,12 +12,10 @@ from helpers.costs.rooflines import gpu_machine, roofline, torus
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.rooflines.roofline import (
-    attainable,
     critical_batch,
     critical_batch_limit,
     elementwise,
     matmul,
-    on_chip,
     time,
     weight_load,
 )
@@ -25,7 +23,6 @@ from tests.book.conftest import ROOT
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
-INF = float("inf")
 V5E_44 = Slice(chip("v5e"), (4, 4))
 OFFLOADED = torus.offloaded_matmul(8, 2**17, 2**17, V5E_44)
 MESSAGE = torus.send(2 * 8 * 128 * 8192, (0, 0), (3, 3), V5E_44)
@@ -121,43 +118,6 @@ def test_other_ratios_of_chips():
     v5p = chip("v5p")
     assert (v5p.alpha_ici(), v5p.alpha_ici(3), v5p.alpha_dcn()) == (2550, 850, 73440)
     near(chip("H100").alpha_hbm(), 295)
-
-
-def test_no_batch_suffices_over_pcie():
-    """TP Q3: at D = 8192, F = 4D the intensity never gets above 4D/5 = 6554."""
-    assert critical_batch(8192, 32768, 9.2e14, 1.5e10) == INF
-    assert matmul(10**12, 8192, 32768).intensity == pytest.approx(6553.6, rel=1e-4) and 6553.6 < 9.2e14 / 1.5e10
-    assert (
-        critical_batch(76_600, 4 * 76_600, 9.2e14, 1.5e10) == INF > critical_batch(76_700, 4 * 76_700, 9.2e14, 1.5e10)
-    )
-
-
-@walks([1, 16, 64, 121, 122, 240, 243, 244, 1000])
-def test_int8_matmul_of_question_1_and_4(B):
-    """RF Q1, TP Q4: bytes, operations, both bounds, from the definitions."""
-    D, F = 4096, 16384
-    work = matmul(B, D, F, 1, 1, 1, dtype="int8")
-    assert (work.bytes, work.flops) == (B * D + D * F + B * F, 2 * B * D * F)
-    t = on_chip(work, chip("v5e"))
-    math, hbm = 2 * B * D * F / 3.94e14, (B * D + D * F + B * F) / 8.1e11
-    assert (t.lower, t.upper) == pytest.approx((max(math, hbm), math + hbm))
-    assert (t.bound == "math") == (B >= 262.7)
-
-
-def test_roofline_of_question_3_has_its_knee_at_the_critical_batch():
-    """RF Q3: attainable FLOPs/s over B for several D and F, int8 weights and bf16 activations."""
-    C, W = 1.97e14, 8.1e11
-    for D, F in ((8192, 32768), (4096, 16384), (1024, 4096)):
-        knee = critical_batch(D, F, C, W, 2, 1, 2)
-        rates = [attainable(matmul(B, D, F, 2, 1, 2).intensity, C, W) for B in (knee * 0.99, knee * 1.01)]
-        assert rates[0] < C and rates[1] == C
-
-
-@pytest.mark.parametrize("src, dst, shape, hops", [
-    ((0, 0), (3, 3), (4, 4), 6), ((0, 0), (15, 15), (16, 16), 2), ((0, 0), (8, 8), (16, 16), 16), ((0, 0), (7, 8), (8, 16), 15),
-])  # fmt: skip
-def test_distances_on_a_v5e(src, dst, shape, hops):
-    assert torus.distance(src, dst, Slice(chip("v5e"), shape)) == hops
 
 
 @pytest.mark.parametrize("name, most", [("v5e", 1.15), ("v6e", 1.3)])

@@ -7,21 +7,18 @@ Where it is wrong, the corrected value stands here and book/data/errata.json say
 import json
 from collections import Counter
 from functools import cache, partial
-from math import prod
 
 import pytest
 
-from helpers.costs.rooflines import roofline
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.sharding import collective_steps, matmul_plans
-from helpers.costs.sharding.best_shardings import block, designs
+from helpers.costs.sharding import matmul_plans
+from helpers.costs.sharding.best_shardings import designs
 from helpers.costs.sharding.collectives import (
     Collective,
     all_gather,
     all_reduce,
     all_to_all,
-    bandwidth,
     crossover,
     reduce_scatter,
     seconds,
@@ -42,7 +39,6 @@ QUIZ1 = parse("A[I_XY, J]"), dict(I=1024, J=4096), Mesh({"X": 8, "Y": 2})
 QUIZ2 = parse("A[I_XY, J]"), dict(I=128, J=2048), Mesh({"X": 2, "Y": 8, "Z": 2})
 E_F = 2 * 2048 * 8192
 B_D = 2 * 1024 * 4096
-MLP = dict(B=128, D=8192, F=32768)
 
 
 def plan(A, B, C, sizes, mesh, *kinds):
@@ -115,24 +111,6 @@ def test_numbers_of_the_source(claim):
     near(got() if callable(got) else got, stated)
 
 
-def test_local_shapes():
-    assert QUIZ1[0].local(*QUIZ1[1:]) == (64, 4096)
-    assert QUIZ2[0].local(*QUIZ2[1:]) == (8, 2048)
-    grid = Mesh({"X": 4, "Y": 2})
-    assert parse("A[I_X, J_Y]").local(dict(I=8, J=2048), grid) == (2, 1024)  # the snippet
-    assert parse("B[J, K_Y]").local(dict(J=2048, K=8192), grid) == (2048, 4096)
-
-
-@walks([4, 8, 16])
-def test_price_list_on_even_rings(n):
-    """V/2, V/2, V, V/8 over a link; n/2, n/2, n, n/2 hops. On a line 2(n-1)/n times V/2, as much, twice as much."""
-    got = [f(1.0, Axis(n)) for f in (all_gather, reduce_scatter, all_reduce, all_to_all)]
-    assert [m.bytes for m in got] == [1 / 2, 1 / 2, 1, 1 / 8]
-    assert [m.hops for m in got] == [n // 2, n // 2, n, n // 2]
-    on_a_line = [f(1.0, Axis(n, wraps=False)).bytes for f in (all_gather, all_reduce, all_to_all)]
-    assert on_a_line == pytest.approx([1 / 2 * 2 * (n - 1) / n, 1, 1 / 4])
-
-
 @walks([4, 6, 8, 16])
 def test_halves_of_the_opposite_block_from_either_side(n):
     """What the page says is not counted on: block by block over each wire, the opposite device's half each way."""
@@ -163,33 +141,11 @@ def test_where_memory_is_short():
     assert much.time(chip("v5e")).lower < little.time(chip("v5e")).lower
 
 
-def test_latency_or_bandwidth():
-    """max(T_min X/2, V/W_ici), and on several axes max(T_min ΣX/2, V/(W_ici N))."""
-    for V in (10, 1e4, 1e5, 1e7):
-        assert seconds(all_gather(V, Axis(8)), W) == pytest.approx(max(1e-6 * 8 / 2, V / 9e10))
-        two = seconds(all_gather(V, (Axis(8), Axis(4))), W)
-        assert two == pytest.approx(max(1e-6 * (8 + 4) / 2, V / (9e10 * 2)))
-    assert 16 * 8192 < crossover(Axis(8), W)  # one step of sampling, int8
-
-
 @walks([2, 3, 4, 5, 8, 16], [10, 1e4, 1e5, 1e7])
 def test_hops_of_the_page(n, V):
     """h max(t_hop, V/n/W), with n//2 hops on a ring and n - 1 on a line."""
     for axis, h in ((Axis(n), n // 2), (Axis(n, wraps=False), n - 1)):
         assert seconds(all_gather(V, axis), W) == pytest.approx(h * max(1e-6, V / n / W))
-
-
-def test_bandwidth_curve():
-    reached = [bandwidth(V, Axis(16), W) for V in (1e3, 1e5, 7.2e5, 1e7, 1e9)]
-    assert reached == sorted(reached) and reached[-1] == reached[-2] == 9e10
-    assert reached[0] == 1e3 / 8e-6
-
-
-@pytest.mark.parametrize("shape", [(8, 4), (16, 4), (4, 4, 4)])
-def test_all_to_all_on_a_torus(shape):
-    """V max(A, B, C) / (4 N W_ici)."""
-    got = seconds(all_to_all(1e9, tuple(map(Axis, shape))), W, hop=0)
-    assert got == pytest.approx(1e9 * max(shape) / (4 * prod(shape) * 9e10))
 
 
 @walks([128, 1024, 2000, 3000, 8192], [1024, 4096, 6144, 16384])
@@ -240,20 +196,6 @@ def test_question_6():
             assert max(("math", "ici"), key=p.time(chip("v5e")).parts.get) == bound
 
 
-def test_question_7():
-    """In and Out over all four chips by D, weights by F: 268 MB of weights, 174 us of arithmetic, one AllGather, one ReduceScatter."""
-    s = Slice(chip("v5e"), (2, 2))
-    mesh = Mesh.on(s, "XY")
-    best = block("In[B, D_XY]", "W[D, F_XY]", "V[F_XY, D]", "Out[B, D_XY]", MLP, mesh, s.chip, limit=300e6)
-    weights = sum(w.bytes(MLP, mesh) for w in best.weights)
-    near(weights, 268435456.0)
-    near(best.time(s.chip).math, 1.74e-4)
-    assert weights / 8.1e11 == pytest.approx(3.31e-4, rel=2e-3)
-    assert [c.kind for p in (best.first, best.second) for c in p.collectives] == ["AllGather", "ReduceScatter"]
-    assert 23e-6 < best.time(s.chip).parts["ici"] < 47e-6
-    assert block("In[B, D_XY]", "W[D_XY, F]", "V[F, D_XY]", "Out[B, D_XY]", MLP, mesh, s.chip, limit=250e6) is None
-
-
 def test_question_9_cost_against_gathering():
     """A[I, J_X] · B[J, K]: slicing B and scattering the sum against gathering A costs K/J; with an AllReduce twice that."""
     ring, sizes = Mesh({"X": 8}), dict(I=1024, J=4096, K=512)
@@ -263,22 +205,6 @@ def test_question_9_cost_against_gathering():
     scatter = plan(*case, "C[I, K_X]", sizes, ring, "Slice", "Matmul", "ReduceScatter").comms(W, 0)
     assert add / scatter == pytest.approx(2)
     assert gather / scatter == pytest.approx(4096 / 512)
-
-
-@pytest.mark.parametrize("n", [4, 8, 16])
-@pytest.mark.parametrize("c, s", [(1.0, 0.1), (1.0, 1.5), (1.0, 3.0), (0.1, 3.0)])
-def test_overlapped_time_of_the_page(n, c, s):
-    """max(c, s) + (n/2 - 1) max(2c, s) + c, against the frames step by step; never below either part, nor above both together."""
-    formula = max(c, s) + (n / 2 - 1) * max(2 * c, s) + c
-    steps = [(max(map(len, f.works)), bool(f.sends)) for f in collective_steps.gather_matmul(Axis(n)).frames]
-    assert formula == pytest.approx(sum(max(c * works, s * sends) for works, sends in steps))
-    assert max(n * c, n / 2 * s) <= formula <= n * c + n / 2 * s
-
-
-def test_overlap_threshold_of_problem_7():
-    F, n = 20_400, 8
-    c, s = 2 / n * F / n / 4.59e14, 2 / n / 9e10
-    assert 2 * c / s == pytest.approx(1)
 
 
 def test_eleven_ways_to_shard_a_matrix():
@@ -306,11 +232,3 @@ def test_stored_records_of_a_tpu_compiler():
     assert [c["kind"] for c in cases["case 3, psum_scatter"]["collectives"]] == ["ReduceScatter"]
     assert [(c["kind"], c["times"]) for c in cases["100 layers"]["collectives"]] == [("AllGather", 100)] * 2
     assert cases["too large"]["refused"]["needed"] > cases["too large"]["refused"]["available"]
-
-
-def test_time_of_a_plan_is_priced_by_the_roofline():
-    t = plan("A[I_X, J]", "B[J, K]", "C[I_X, K]", dict(I=8192, J=8192, K=8192), Mesh({"X": 4}), "Matmul").time(
-        chip("v5e")
-    )
-    work = roofline.matmul(8192 // 4, 8192, 8192)
-    assert (t.math, t.parts["hbm"]) == pytest.approx((work.flops / 1.97e14, work.bytes / 8.1e11))

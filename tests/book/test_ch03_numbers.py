@@ -8,7 +8,7 @@ import pytest
 
 from helpers.costs.sharding.sharded_array import Mesh
 from helpers.costs.transformers.config import Config, MoE
-from helpers.costs.transformers.layer_products import backward, einsum, sharded_flops
+from helpers.costs.transformers.layer_products import einsum, sharded_flops
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import (
@@ -95,19 +95,6 @@ CLAIMS = {
 @walks(CLAIMS)
 def test_number(claim):
     near(*CLAIMS[claim])
-
-
-def test_backward_products_take_as_many_flops():
-    sizes = dict(n=3, p=5, m=7)
-    shapes = lambda spec: [tuple(sizes[x] for x in part) for part in spec.split("->")[0].split(",")]  # noqa: E731
-    assert {einsum(spec, *shapes(spec)).flops for spec in ("np,pm->nm", *backward("np,pm->nm"))} == {2 * 3 * 5 * 7}
-
-
-def test_exact_ratio_of_the_page():
-    """4TNH / (6DF + 4D(N + K)H), for a model with shared heads."""
-    c, T = model("llama-3-8b"), 5000
-    exact = 4 * T * c.N * c.H / (6 * c.D * c.F + 4 * c.D * (c.N + c.K) * c.H)
-    assert attention_ratio(c, T) == pytest.approx(exact)
 
 
 def test_gemma_by_hand():

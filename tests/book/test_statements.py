@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from helpers.costs.attention import io_complexity, ring_attention, time_and_intensity
+from helpers.costs.attention import io_complexity, time_and_intensity
 from helpers.costs.attention.flops_and_bytes import Attention, flash
 from helpers.costs.inference import (
     engine_simulation,
@@ -245,14 +245,6 @@ def test_variants_on_an_H100_wait_for_what_is_said():
     for version in (2, 3):
         shared = time_and_intensity.seconds(flash(a, b, version, rows=4 * b), rates).parts
         assert shared["hbm"] < shared["math"] and shared["exps"] > 0.25 * shared["math"]
-
-
-def test_a_ring_is_hidden_where_its_curve_says():
-    at = [ring_attention.hidden_block(chip("A100").rate(), W, G) for W, G in ((3e11, 1), (3.2e10, 1), (3.2e10, 8))]
-    assert [round(x) for x in at] == [1040, 9750, 1219]
-    for C, W, G in zip(at, (3e11, 3.2e10, 3.2e10), (1, 1, 8)):
-        work, send = 4 * C * C * 32 * 128 / chip("A100").rate(), 2 * C * (32 // G) * 128 * 2 / W
-        assert work == pytest.approx(send)
 
 
 def test_formula_and_meshes_part_as_chapter_4_says():

@@ -343,22 +343,6 @@ def test_bytes_of_linear_attention():
     assert linear.linear(replace(a, T=1), F).bytes == (2 * q + 2 * kv) / T + 2 * state
 
 
-def test_a_pass_is_work_for_the_roofline():
-    p = ring.ring(Attention(64, N=2, H=8), 4)
-    w = p.work("f32")
-    assert (w.flops, w.bytes, w.dtype) == (p.flops, p.bytes, "f32") and w.moves[0].bytes == p.sent
-    assert w.moves[0].hops == 3
-    assert flash(Attention(64), 8).work().moves == () and p.intensity == w.intensity
-
-
-def test_chunks_whose_states_go_through_memory():
-    chunk, H = 128, 64  # C·(4F(H + 1) + 2C(F + H + 1)) FLOPs beside 2·s·F(H + 1) bytes, with F = H and s = 4
-    a = Attention(chunk * 100, H=H, x=0)
-    p = linear.linear(a, C=chunk, held=False)
-    assert p.flops / p.bytes == pytest.approx(chunk * (4 * H * (H + 1) + 2 * chunk * (2 * H + 1)) / (8 * H * (H + 1)))
-    assert linear.linear(a, C=chunk).bytes * 100 == p.bytes
-
-
 def test_refusals():
     refused(
         (lambda: ring.tree(Attention(1, 8), 2, "star"), "not 'star'"),

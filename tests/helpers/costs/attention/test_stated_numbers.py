@@ -10,38 +10,10 @@ from helpers.costs.attention import (
     io_complexity as io,
     time_and_intensity as heads,
 )
-from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.roofline import critical_batch_limit, elementwise
-from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.parameters_and_flops import kv_cache
 from helpers.trace import count
 from tests.helpers.costs.tables import refused, walks
 
 D, N = 12288, 96  # GPT-3
-A100 = 3.12e14 / 1.55e12  # the sources' FLOPs per byte: its bandwidth is that of the card with 40 GB
-LENGTHS = [2**i for i in range(8, 24)]
-
-
-def test_intensities_of_gpt_3():
-    """F3: limits 128, below 1, and 54.86 rather than 96."""
-    assert heads.prefill_intensity(1e9, D, N) == pytest.approx(heads.prefill_intensity_limit(D, N), rel=1e-4) == 128
-    assert all(heads.decode_intensity(L, D, N) < 1 for L in LENGTHS)
-    assert heads.decode_intensity(1e12, D, N) == pytest.approx(heads.decode_intensity_limit(D, N))
-    assert heads.decode_intensity_limit(D, N) == D / (D + N) < 1
-    assert heads.decode_intensity_limit(D, N, 1) == pytest.approx(54.86, abs=0.005) == D * N / (D + N * N)
-    assert heads.decode_intensity(1e12, D, N, 1) == pytest.approx(heads.decode_intensity_limit(D, N, 1), abs=1e-3)
-    assert 0.9 * N < heads.decode_intensity_limit(D, 16, 1) * N / 16  # 16 heads: N² is small beside D
-    assert heads.decode_speed_up(D, N) == pytest.approx((D + N) / (D / N + N)) == pytest.approx(55.3, abs=0.05)
-
-
-def test_a_long_prefill_is_bound_by_memory_after_all():
-    """E004-11: above 21k tokens the sources' own form falls below the A100's ratio; a Flash kernel keeps scores out of it."""
-    assert round(A100) == 201 and round(chip("A100").alpha_hbm()) == 153
-    bound = [L for L in range(1000, 60_000, 50) if heads.prefill_intensity(L, D, N) < A100]
-    assert bound[0] == pytest.approx(21_000, rel=0.02) and bound[-1] == 59_950
-    gpt3 = dict(D=D, N=N, H=128, K=96)
-    stored, kept_on_chip = (heads.layer_intensity(1, 2**17, 2**17, **gpt3, scores=s) for s in (True, False))
-    assert stored < A100 < kept_on_chip
 
 
 def test_the_table_of_variants():
@@ -86,36 +58,6 @@ def test_a_whole_layer(T, S, K):
     assert heads.layer_bytes(**at, x=4, scores=False) == c.io_bytes + 4 * inside
     assert heads.layer_bytes(**at, x=4) - heads.layer_bytes(**at, x=4, scores=False) == 4 * 4 * 2 * 4 * T * S
     assert heads.layer_intensity(**at, x=4) == heads.layer_flops(**at) / heads.layer_bytes(**at, x=4)
-
-
-def test_the_cache_of_gpt_3():
-    """E004-1, E004-16: 19.3e9 bytes, 18 GiB, 24% of an A100; MQA has 96 times fewer, 0.25%."""
-    one = Config(D, 96, N, N, 128, 4 * D, 50257)
-    assert kv_cache(one, 4096) == 19_327_352_832 == 2 * 2 * 4096 * 96 * 12288 == 18 * 2**30
-    assert kv_cache(one, 4096) / chip("A100").hbm_bytes == pytest.approx(0.242, abs=5e-4)
-    mqa = kv_cache(Config(D, 96, N, 1, 128, 4 * D, 50257), 4096)
-    assert mqa * 96 == kv_cache(one, 4096) and mqa == pytest.approx(2.01e8, rel=2e-3)
-    assert mqa / 80e9 == pytest.approx(0.0025, abs=5e-5)
-    assert 96 * heads.complexity(1, 4096, D, N, N).cache * 2 == 19_327_352_832
-
-
-def test_elementwise_work_and_the_batch_that_saturates_an_a100():
-    assert elementwise(1000).intensity == 0.25  # ReLU in bf16: one FLOP, two accesses, four bytes (E004-27)
-    assert round(critical_batch_limit(3.12e14, 1.55e12)) == 201
-    assert round(critical_batch_limit(3.12e14, 2.039e12)) == 153
-    assert chip("A100").rate() / chip("A100").rate("f32") == 16  # products against everything else
-    assert chip("A100").fast_bytes == 108 * 164 * 1024  # E004-15: not 192 KiB of each SM
-
-
-def test_softmax_through_memory():
-    """F8, F9 and E004-5; the sources' three times on a TPU v3, 194, 254 and 199 us, go with 3, 4 and 3 accesses."""
-    for L in (16, 1024):
-        assert io.softmax_floats(L) == (L * L + L * L) + (L * L + L) + (L * L + L + L * L) == 5 * L * L + 2 * L
-    assert io.softmax_floats(1e8) / io.softmax_floats(1e8, fused=True) == pytest.approx(2.5)
-    n = io.SOFTMAX_ACCESSES
-    assert n == {"naive": 3, "safe": 4, "online": 3}
-    assert 254 / 194 == pytest.approx(n["safe"] / n["naive"], rel=0.05)
-    assert 199 / 194 == pytest.approx(n["online"] / n["naive"], rel=0.05)
 
 
 def test_floats_of_flash():

@@ -18,7 +18,6 @@ from helpers.costs.inference.engine_simulation import (
     paged_schedule,
     prefill_alone,
     timings,
-    transfer_time,
 )
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_loads import Request, continuous_steps, mixed_load, static_steps
@@ -101,23 +100,6 @@ def test_interleaved_stalls_for_others_prompts():
     assert alone.worst_gap < TIMES[0](16) and alone.slot_use == 1 / 3
 
 
-def test_disaggregated_never_stalls():
-    """Between tokens there are steps alone; a cache takes its bytes over the network, one after the other."""
-    r, s8 = Replica(model("llama-2-13b"), V5E, 8), Slice(V5E, (2, 4))
-    wire, times = 8 * 3.125e9, timings(r, s8)[:2]
-    send = lambda T: transfer_time(r.kv(T), wire)  # noqa: E731
-    load = mixed_load(12, seed=3, rate=20.0)
-    log = disaggregated(load, 8, *times, send)
-    steps = max(x.end - x.start for x in log.spans if x.kind == "generate")
-    assert max(b - a for s in log.served for a, b in pairwise(s.tokens[1:])) == pytest.approx(steps)
-    assert interleaved(load, 8, *times).worst_gap > 3 * steps
-    sent = [x for x in log.spans if x.kind == "transfer"]
-    for x in sent:
-        (i,) = x.requests
-        assert x.end - x.start == pytest.approx(2 * 2 * 40 * 40 * 128 * load[i].prompt / wire)
-    assert len(sent) == 12 and all(s.joined >= s.tokens[0] + 0.999 * send(s.request.prompt) for s in log.served)
-
-
 def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
     """On the stated load with 8 slots."""
     lengths = [r.output for r in STATED]
@@ -128,32 +110,6 @@ def test_continuous_batching_takes_at_most_six_tenths_of_the_steps():
     least = max(max(lengths) - 1, sum(n - 1 for n in lengths) / 8)
     assert least <= len(refilled.steps) < least + max(lengths)
     assert static_steps([5, 5, 5], 3) == continuous_steps([5, 5, 5], 3) == 4
-
-
-@pytest.mark.slow("some thousand passes, each priced role by role with its links")
-def test_designs_on_a_model():
-    """Waiting for the first token and jitter, on eight v5e: what each design is for."""
-    r = Replica(model("llama-2-13b"), V5E, 8)
-    (*times, mixed), load = timings(r, Slice(V5E, (2, 4))), mixed_load(24, seed=1, rate=6.0)
-    engines = {
-        "batched": batched(load, 8, *times),
-        "interleaved": interleaved(load, 8, *times),
-        "chunked": chunked(load, 8, times[1], mixed, chunk=128),
-        "disaggregated": disaggregated(load, 8, *times, lambda T: transfer_time(r.kv(T), 2.5e10)),
-    }
-    ttft = {name: log.ttft for name, log in engines.items()}
-    assert ttft["disaggregated"] < ttft["interleaved"] < ttft["batched"]
-    in_slot = {  # the first token of a prompt that was read ahead comes long before its slot, which is no jitter
-        name: max(b - a for s in log.served for a, b in pairwise((s.joined, *s.tokens[1:])))
-        for name, log in engines.items()
-    }
-    assert in_slot["chunked"] < 0.2 * in_slot["interleaved"] == 0.2 * engines["interleaved"].worst_gap
-    assert engines["batched"].padding > 0.3 and engines["interleaved"].padding == 0
-    assert engines["interleaved"].throughput > engines["batched"].throughput
-    pieces = [x for x in engines["chunked"].spans if x.kind == "mixed"]
-    assert pieces and all(x.end > x.start for x in pieces)
-    slots = engines["interleaved"].slot_spans()
-    assert len(slots) == 24 and {x.lane for x in slots} == {f"slot 0.{n}" for n in range(8)}
 
 
 def test_chunked_by_hand():
@@ -170,15 +126,6 @@ def test_chunked_by_hand():
     assert [(x.kind, x.start, x.end) for x in log.spans] == [
         ("prefill", 0, 2), ("prefill", 2, 4), ("mixed", 4, 6), ("generate", 6, 7), ("mixed", 7, 9), ("generate", 9, 10)
     ]  # fmt: skip
-
-
-def test_a_chunked_prefill_costs_its_prompt():
-    """Alone, pieces add up to the whole prefill, whatever their size."""
-    for chunk in (1, 3, 100):
-        log = chunked([(0, 20, 2)], 2, TIMES[1], MIXED, chunk)
-        assert log.served[0].ttft == TIMES[0](20)
-        busy = chunked([(0, 4, 30), (0, 20, 2)], 2, TIMES[1], MIXED, chunk)
-        assert busy.worst_gap <= TIMES[0](min(chunk, 20)) + TIMES[1](2, 34)
 
 
 def test_a_mixed_step_reads_the_weights_once():

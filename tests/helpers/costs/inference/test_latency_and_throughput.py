@@ -14,7 +14,6 @@ from helpers.costs.inference.prefill_and_decode_step import Replica, cheapest, s
 from helpers.costs.inference.sharded_decode_step import points
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.rooflines.roofline import critical_batch, matmul, time
 from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, paged_tokens, parameters, works
 from helpers.costs.transformers.public_models import model
@@ -27,86 +26,11 @@ from tests.helpers.kernels.transformers.families import toy
 
 V5E = chip("v5e")
 SEED = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")  # questions 1 to 4
-EXPERTS = replace(SEED, moe=MoE(E=16, k=2, F=16384))  # questions 5 and 6
-
-# LLaMA-2 13B on 8 v5e at 8.2e11 bytes/s, 8192 tokens: bytes of caches and of all in GB, ms, tokens/s. In the second table the
-# caches are a fifth. The units are GB, where the source prints GiB.
-BATCHES = (1, 8, 16, 32, 64, 240)
-TABLES = {
-    6.7e9: [
-        (6.7, 53.6, 107.2, 214.4, 428.8, 1608),
-        (32.7, 79.6, 133.2, 240.4, 454.8, 1634),
-        (4.98, 12.13, 20.30, 36.65, 69.33, 249.09),
-        (200.61, 659.30, 787.99, 873.21, 923.13, 963.53),
-    ],
-    1.34e9: [
-        (1.34, 10.72, 21.44, 42.88, 85.76, 321.6),
-        (27.34, 36.72, 47.44, 68.88, 111.76, 347.6),
-        (4.17, 5.60, 7.23, 10.50, 17.04, 52.99),
-        (239.94, 1429.19, 2212.48, 3047.62, 3756.62, 4529.34),
-    ],
-}
 
 
 def rough(r: Replica, B, S):
     """A step by the short formula: no activations are read, and all weights are, the embedding too."""
     return answering.step_time(B, r.kv(S), r.parameters.matmul, r.weight_bytes, r.C, r.W_hbm)
-
-
-@walks(TABLES)
-def test_the_tables_of_llama_2_13b(kv):
-    """48 cells, to the digits printed."""
-    table = answering.sampling_table(kv, 13e9, 26e9, 8 * 1.97e14, 8 * 8.2e11, BATCHES)
-    for n, r in enumerate(table):
-        cache, total, ms, rate = (row[n] for row in TABLES[kv])
-        assert r.cache / 1e9 == pytest.approx(cache, abs=0.05) and r.total / 1e9 == pytest.approx(total, abs=0.05)
-        assert 1e3 * r.step == pytest.approx(ms, abs=0.0051) and r.throughput == pytest.approx(rate, abs=0.0051)
-
-
-def test_batches_that_fit_depend_on_what_a_gigabyte_is():
-    """16 GB a chip hold 15 sequences of 8192 tokens, 16 GiB hold the source's 16; with a fifth of the cache 64 fit in either."""
-    large = replace(V5E, hbm_bytes=16 * 2**30)
-    r, small = Replica(model("llama-2-13b"), V5E, 8), Replica(model("llama-2-13b", K=8), V5E, 8)
-    assert (r.largest_batch(8192), replace(r, chip=large).largest_batch(8192)) == (15, 16)
-    assert small.kv(8192) == r.kv(8192) / 5
-    assert 64 <= small.largest_batch(8192) < replace(small, chip=large).largest_batch(8192) < 240
-    assert f"{r.kv(8192) / 1e9:.1f} GB {r.kv(8192) / 2**30:.2f} GiB" == "6.7 GB 6.25 GiB"
-
-
-def test_quiz_and_questions():
-    """The pop quiz and questions 1 to 6, by a model where there is one."""
-    quiz = dict(params=30e9, weights=30e9, C=16 * 1.97e14, W_hbm=16 * 8.1e11)
-    for B, ms in ((4, 2.57), (256, 21.05)):
-        assert 1e3 * answering.step_time(B, 100e3 * 8192, **quiz) == pytest.approx(ms, abs=0.005)
-    r = Replica(SEED, V5E, 16, weights="int8", cache="int8", math="int8")
-    assert r.parameters.total == 18385207296 and r.kv(1) == 2 * 64 * 8 * 256 == 262144  # 1
-    one = replace(r, config=replace(SEED, K=1))
-    same = lambda S: int(r.room // one.kv(S))  # noqa: E731  # as the question has it: only caches shrink
-    assert [r.largest_batch(S) for S in (128_000, 131_072)] == [7, 6]  # 2
-    assert [same(S) for S in (128_000, 131_072)] == [56, 55]
-    assert r.weight_bytes / r.W_hbm == pytest.approx(1.42e-3, abs=5e-6)  # 3
-    assert [1e3 * rough(r, B, 128_000) for B in (0, 1, 7)] == pytest.approx([1.42, 1.42 + 2.59, 19.54], abs=0.01)  # 4
-    p = parameters(EXPERTS)
-    assert p.total - p.router == 64 * 4096 * (3 * 16 * 16384 + 2 * 256 * (32 + 8)) + 4096 * 32128  # 5
-    assert (p.active - p.router) / 1e9 == pytest.approx(31.27, abs=0.005)
-    assert kv_cache(EXPERTS, 1) == kv_cache(SEED, 1)
-    assert flops(EXPERTS, 1, 1000, count="all").by_role["experts"] == 2 * 1000 * (2 * 3 * 64 * 4096 * 16384)
-    assert answering.saturating_batch(replace(V5E, hbm_bandwidth=1.97e14 / 240), E=16, k=2) == pytest.approx(1920)
-    assert smallest_slice(V5E, p.total).shape == (4, 4) and 13.2 < p.total / V5E.hbm_bytes < 13.3  # 6
-    assert (16 * 16e9 - p.total) / 1e9 == pytest.approx(44, abs=0.5)
-
-
-def test_appendix_A():
-    """537M weights on four chips, flat at 331 us, then linear; the knee is the critical batch of the matrices."""
-    at = lambda B: answering.linear_time(B, 2 * 8192 * 32768, 4 * 8192 * 32768, 4 * 1.97e14, 4 * 8.1e11)  # noqa: E731
-    times = [at(B) for B in range(1, 1001)]
-    knee = next(B for B in range(1, 1000) if times[B] > times[0])
-    assert times[0] == pytest.approx(331e-6, abs=5e-7)
-    assert knee == int(answering.saturating_batch(V5E)) == 243
-    assert times[999] / times[499] == pytest.approx(2)
-    exact = [time(matmul(B, 8192, 32768), 1.97e14, 8.1e11) for B in (243, 260)]
-    assert exact[0].bound == "hbm" and exact[1].bound == "math"
-    assert 243 < critical_batch(8192, 32768, 1.97e14, 8.1e11) < 260
 
 
 def test_formats_and_critical_batches():
@@ -119,13 +43,6 @@ def test_formats_and_critical_batches():
     for n in (1, 16):  # more chips to a replica do not move the knee
         B, C, W = b(V5E), n * 1.97e14, n * 8.1e11
         assert answering.linear_time(B, 1e9, 2e9, C, W) == pytest.approx(2e9 / W) == pytest.approx(2 * B * 1e9 / C)
-
-
-def test_throughput_saturates_and_is_bounded():
-    kv, params, W, C = 6.7e9, 13e9, 6.56e12, 1.576e15
-    rates = [answering.throughput(B, kv, params, 2 * params, C, W) for B in (1, 10, 100, 10_000, 10**6)]
-    assert rates[:3] == sorted(rates[:3])
-    assert rates[-1] == pytest.approx(1 / (kv / W + 2 * params / C), rel=1e-3)
 
 
 def test_sampling_with_and_without_a_cache_token_by_token():

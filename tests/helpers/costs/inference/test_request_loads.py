@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from helpers.costs.inference.engine_simulation import interleaved
-from helpers.costs.inference.latency_and_throughput import waiting
 from helpers.costs.inference.request_loads import (
     Turn,
     bursts,
@@ -39,19 +38,6 @@ def test_gaps_have_the_mean_and_the_variance_of_their_kind():
     counts = np.histogram(poisson(20_000, 5.0), np.arange(0, 3900))[0]
     assert counts.var() == pytest.approx(counts.mean(), rel=0.1)  # of a Poisson distribution
     assert set(np.diff(even(9, 4.0))) == {0.25}
-
-
-@pytest.mark.slow("simulates thousands of requests")
-def test_bursts_make_queues_and_even_arrivals_none():
-    """A server at 70 %, one prefill a request: at random it is what Pollaczek and Khinchine say."""
-    queue = {}
-    for name, at in (("even", even(8000, 0.7)), ("random", poisson(8000, 0.7)), ("bursts", bursts(8000, 0.7, 0.25))):
-        queue[name] = fmean(
-            s.start - s.request.arrival
-            for s in interleaved(load(at, [(8, 1)] * 8000), 1, lambda T: 1, lambda B, S: 1).served
-        )
-    assert queue["even"] == 0 and queue["random"] == pytest.approx(waiting(0.7, 1.0), rel=0.1)
-    assert queue["bursts"] > 2 * queue["random"]
 
 
 @walks([(1, 7), (16, 100), (16, 5), (8, 0), (4, 16)])

@@ -52,15 +52,6 @@ def test_the_estimate_is_never_below_the_floor(name):
 
 
 @walks(ENGINES)
-def test_no_engine_reads_experts_faster_than_memory_does(engine):
-    """A step of few tokens that waits for experts' weights, on a chip with much arithmetic for its memory."""
-    c, on, B = model("kimi-k2"), chip("v6e"), np.array([16.0, 64.0, 256.0])
-    s = Server(c, on, Deployment(weights="fp8"), ENGINES[engine])
-    r = Replica(c, on, weights=1, math=arithmetic(on, "fp8"))
-    assert (s.decode(B, 1024).mid > floor(s, r.decode(B, 1024), B)).all()
-
-
-@walks(ENGINES)
 def test_ends_and_parts(engine):
     overlapping = Deployment(dp=8, ep=8, weights="fp8", overlap=True)
     servers = (

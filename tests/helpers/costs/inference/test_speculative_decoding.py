@@ -4,7 +4,6 @@ and the module that predicts one more token, by DeepSeek's own counts."""
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from math import ceil
 
 import numpy as np
 import pytest
@@ -119,18 +118,6 @@ def test_the_slowest_of_a_batch_by_following_every_course(a, sizes):
         return 1 + total
 
     assert passes(a, n, B) == pytest.approx(left((n,) * B))
-
-
-def test_passes_at_the_ends_and_by_drawing():
-    for K in (0, 1, 4):
-        assert passes([1.0] * K, 17, B=5) == ceil(17 / (K + 1)) and passes([0.0] * K, 17, B=5) == 17
-    draw, n, B, runs = np.random.default_rng(0), 64, 16, 2000
-    ok = draw.random((runs, B, n, 3)) < np.array(FALLING)
-    tokens = (1 + ok.cumprod(-1).sum(-1)).cumsum(-1)
-    slowest = (1 + (tokens < n).sum(-1)).max(-1)
-    assert passes(FALLING, n, B) == pytest.approx(slowest.mean(), rel=0.005)
-    assert passes(FALLING, n, 1) == pytest.approx((1 + (tokens < n).sum(-1)).mean(), rel=0.005)
-    assert n / tokens_of_a_pass(FALLING) < passes(FALLING, n, 1) < passes(FALLING, n, B) < n
 
 
 def test_errors_say_what_would_be_right():

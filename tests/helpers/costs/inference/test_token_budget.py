@@ -10,13 +10,11 @@ from helpers.costs.inference.engine_simulation import (
     interleaved,
     one_piece,
     paged_schedule,
-    timings,
 )
 from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.request_loads import Request, mixed_load
 from helpers.costs.inference.scheduler import POLICIES
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused
 
@@ -103,16 +101,6 @@ def test_pieces_as_one():
     assert T == 256 and joined == pytest.approx(sum(r.works(1, n, at + n, 1)["attention"].flops for n, at in pieces))
     short = one_piece(lambda B, S: 1, lambda B, S, T, done: done)(0, 0, ((8, 0), (8, 0)))
     assert short == 0  # one prompt of 16 tokens has more pairs than two of 8
-
-
-def test_links_are_in_its_times():
-    """With an estimate on a slice: the first token takes a mixed step of the prompt alone, the second a decode step, links in both."""
-    s = Slice(chip("v5e"), (2, 4))
-    times = timings(Replica(model("llama-3-8b"), s.chip, 8), s)
-    first, second = budgeted([(0, 2048, 2)], 4, one_piece(times.step, times.mixed), 4096).served[0].tokens
-    assert first == times.mixed(0, 0, 2048, 0) and second - first == pytest.approx(times.step(1, 2049))
-    bare = Replica(model("llama-3-8b"), s.chip, 8)
-    assert first > bare.prefill(2048).seconds and second - first > bare.decode(1, 2049).seconds
 
 
 def test_what_no_engine_can_do():

@@ -74,16 +74,6 @@ def test_one_chip_decides_in_a_rack_and_a_host_in_a_cluster_of_hosts():
     assert bottleneck(hosts("H100", 128), "AllGather").name == "a domain"
 
 
-def test_what_a_rack_changes():
-    """FSDP alone is as hard as on hosts, for links inside carry all weights; with TP it is 0.4, and for experts a quarter."""
-    host, rack = (limits.thresholds(c, F=28672) for c in (hosts("H100", 128), racks("GB200", 16)))
-    assert rack.fsdp > host.fsdp and rack.with_tp < host.with_tp * 0.4
-    assert host.with_tp == host.fsdp
-    assert rack.tp == host.tp == 8  # F decides, and C/W is nearly the same
-    assert rack.ep < host.ep / 4
-    assert (1 - 1 / 16) * 2.5e15 / 3.6e12 == pytest.approx(rack.hsdp[1]) and rack.hsdp[1] < rack.with_tp
-
-
 def test_hsdp_sends_over_the_network_once_in_a_step():
     C, g, m, W, W_dcn = H100
     micro, step = limits.hsdp_tokens(*H100)

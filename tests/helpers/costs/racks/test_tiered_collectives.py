@@ -162,13 +162,6 @@ def test_the_tree_over_domains_is_the_same_with_and_without_the_switch():
         assert ours[1] == trees_[1] and trees_[0].bytes == 2 * 7 / 8 * 64 and (ours[0].hops, trees_[0].hops) == (2, 14)
 
 
-def test_where_the_switch_overtakes_a_ring():
-    at = tiered.nvls_from(370e9, 309e9)
-    assert tiered.nvls_bus_bandwidth(309e9, at) == pytest.approx(370e9) and 3.9 < at < 4.1
-    for nvls in (185e9, 100e9):  # of any number of chips less than a ring's
-        assert tiered.nvls_from(370e9, nvls) == float("inf") and tiered.nvls_bus_bandwidth(nvls, 1e6) < 370e9
-
-
 @walks(SIZES, [False, True])
 def test_blocks_of_an_all_to_all(g, m, aligned):
     sent, V, n = Sent(), 3600.0, g * m

@@ -195,14 +195,6 @@ def test_nothing_that_fits_takes_less_time(name):
             cheapest(a, b, c, sizes, mesh, v, limit=every[0] - 1)
 
 
-def test_small_messages_take_few_hops():
-    """A over X alone, two hops; half of A over each link of X and Y would be four."""
-    sizes, v5p = dict(I=16, J=1024, K=1024), chip("v5p")
-    p = cheapest("A[I, J_X]", "B[J, K]", "C[I, K]", sizes, Mesh({"X": 4, "Y": 4}), v5p)
-    assert [(c.kind, c.axes) for c in p.collectives] == [("AllGather", ("X",))]
-    assert p.comms(v5p.link_bandwidth) == pytest.approx(2e-6)
-
-
 def test_states_are_those_of_the_notation():
     for mesh in (MESHES | FULL).values():
         names = "".join(mesh.names)

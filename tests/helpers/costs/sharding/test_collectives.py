@@ -6,10 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.hardware import Slice
 from helpers.costs.sharding import collective_steps, collectives
-from helpers.costs.sharding.collectives import Collective, seconds
+from helpers.costs.sharding.collectives import Collective
 from helpers.costs.sharding.sharded_array import Axis, Mesh
 from tests.helpers.costs.tables import refused, walks
 
@@ -110,23 +108,6 @@ def test_several_axes_lie_between_what_a_chip_must_receive_and_one_axis_after_th
         assert both.hops == sum(a.steps for a in axes)
 
 
-def test_numbers_of_the_sources():
-    v5e, v4p = chip("v5e").link_bandwidth, chip("v4p").link_bandwidth
-    y = Mesh.on(Slice(chip("v5e"), (8, 4)), "XY").wires("Y")
-    e = 2 * 2048 * 8192
-    assert f"{seconds(collectives.all_gather(e, y), v5e) * 1e6:.0f}" == "559"
-    assert f"{e / (2 * v5e) * 1e6:.0f}" == "373"  # the ring's formula, which an axis of 4 is too short for
-    assert seconds(collectives.all_gather(2 * 256 * 256, y), v5e) == pytest.approx(3e-6)
-    cube, V = Mesh.on(Slice(chip("v4p"), (4, 4, 4)), "XYZ"), 2 * 1024 * 4096
-    assert f"{seconds(collectives.all_gather(V / 4, cube.wires('X')), v4p) * 1e6:.1f}" == "23.3"
-    assert f"{seconds(collectives.all_gather(V, cube.wires('XY')), v4p) * 1e6:.1f}" == "46.6"
-    assert collectives.all_gather(V, cube.wires("XY")).hops == 4
-    assert f"{seconds(collectives.all_reduce(V / 16, cube.wires('Z')), v4p) * 1e6:.2f}" == "11.65"
-    assert seconds(collectives.all_gather(2 * 128, cube.wires("X")), v4p) == 2e-6
-    assert collectives.crossover(Axis(8), v5e) == pytest.approx(360e3)
-    assert 16 * 8192 < collectives.crossover(Axis(8), v5e)  # int8[16, 8192]: latency
-
-
 def test_the_bandwidth_curve_rises_to_the_links_and_no_further():
     W, axis = 4.5e10, Axis(16)
     V = np.geomspace(1e2, 1e10, 60)
@@ -134,15 +115,6 @@ def test_the_bandwidth_curve_rises_to_the_links_and_no_further():
     assert (np.diff(reached) >= -1e-3).all() and reached[-1] == pytest.approx(2 * W)
     small = V < collectives.crossover(axis, W)
     assert np.allclose(reached[small], V[small] / (8 * collectives.HOP)) and (reached[small] < 2 * W).all()
-
-
-def test_a_quarter_of_an_all_gather_and_an_eighth_of_an_all_reduce():
-    ring = Axis(8)
-    a2a = collectives.all_to_all(1.0, ring).bytes
-    assert a2a == collectives.all_gather(1.0, ring).bytes / 4 == collectives.all_reduce(1.0, ring).bytes / 8
-    for D in (4, 8):  # against the exact AllGather the gain is 4(D-1)/D
-        one_way_gather = collectives.all_gather(1.0, Axis(D), 1).bytes
-        assert one_way_gather / 2 / collectives.all_to_all(1.0, Axis(D)).bytes == pytest.approx(4 * (D - 1) / D)
 
 
 def test_axes_of_one_chip_are_free():

@@ -19,13 +19,6 @@ from helpers.kernels.transformers import decoder
 from tests.helpers.costs.tables import walks
 
 
-def test_the_numbers_of_the_page():
-    h100 = chip("H100")
-    assert experts.expert_width(h100.alpha_dcn()) == pytest.approx(2 / 3 * 9.89e14 / 5e10)
-    assert round(experts.expert_width(h100.alpha_dcn())) == 13187
-    assert model("deepseek-v3").moe.F == 2048
-
-
 def links_of(shape, wraps):
     """The most bytes that a link carries, one direction, if each chip of a torus sends 1/chips to every one, axis by axis."""
     from collections import Counter

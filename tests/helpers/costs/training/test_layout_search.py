@@ -12,7 +12,7 @@ from helpers import prose
 from helpers.costs.attention.ring_attention import hidden_block
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Slice
-from helpers.costs.training import dp_fsdp_tp, layout_search as layouts, layout_set
+from helpers.costs.training import layout_search as layouts, layout_set
 from helpers.costs.training.layout import AXES, MASTER, Layout
 from helpers.costs.training.operation_seconds import CONSTANTS, Pace
 from helpers.costs.training.training_step import step
@@ -96,17 +96,6 @@ def test_a_rank_says_why_a_layout_comes_first():
 AGAIN = model("llama-3-8b"), 2**20, 8192, Slice(chip("H100"), (8,)), Layout(pods=2)
 
 
-def test_the_order_is_that_of_the_estimate_and_not_of_a_bound():
-    """A bound has a layout first that shares sequences of 8,192 tokens over chips of four hosts; the estimate, sequences alone."""
-    s = Slice(chip("H100"), (8,))
-    found = layouts.search(
-        model("llama-3-8b"), 64 * 8192, 8192, s, template=Layout(pods=4), policies=("block",), top=300
-    ).best
-    by_bound = min(found, key=lambda at: at.hidden)
-    assert found[0].estimate.mid <= layouts.EQUAL * min(at.estimate.mid for at in found)
-    assert found[0].layout.cp == found[0].layout.tp == 1 and found[0].estimate.mid <= by_bound.estimate.mid
-
-
 @walks(["llama-3-8b", "llama-3-70b", "gpt-oss-120b"], [8192, 131072])
 def test_what_is_found_is_no_faster_than_its_floor_and_hides_its_ring(name, T):
     """Context parallelism is chosen only where a chip has the tokens that hide the keys and values it sends (chapter 6)."""
@@ -159,31 +148,6 @@ def test_meshes_fill_the_slice_and_keep_the_rules():
     assert had == want and len(had) > 50
 
 
-def test_what_formulas_of_the_sources_leave_out():
-    """At 2^20 tokens on 4096 chips FSDP waits for weights, as B/X < 850 says, and the mixture is not enough.
-
-    The search does better than any FSDP+TP.
-    """
-    s, tokens, T = Slice(V5P, (16, 16, 16)), 2**20, 1024
-    assert tokens / 4096 < dp_fsdp_tp.data_batch(V5P.alpha_ici(), 3)
-    alone = step(LLAMA, Layout(fsdp=1024, cp=4), tokens, T, s)
-    assert alone.time.bound == "fsdp"
-    found = layouts.search(LLAMA, tokens, T, s, policies=("block",)).best
-    mixed = [
-        step(LLAMA, Layout(fsdp=4096 // n // cp, tp=n, cp=cp), tokens, T, s)
-        for n, cp in ((2, 2), (2, 4), (4, 1), (4, 2), (8, 1))
-    ]
-    assert min(at.hidden for at in mixed) < alone.hidden
-    assert found[0].estimate.mid <= layouts.EQUAL * min(at.estimate.mid for at in mixed)
-
-
-def test_large_batches_need_no_tensor_parallelism():
-    """With far more than 850 tokens a chip the best layout is bound by arithmetic, without tp or a pipeline."""
-    best = layouts.search(LLAMA, 64 * 4096, 1024, CUBE, policies=("block",)).best[0]
-    assert best.time.bound == "math"
-    assert best.layout.tp == best.layout.pp == 1
-
-
 def test_the_smallest_machine():
     """Chips double until some layout fits; never below all the state over all the memory."""
     enough = layouts.smallest(LLAMA, 2**20, 4096, V5E)
@@ -193,14 +157,6 @@ def test_the_smallest_machine():
     two = layouts.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"))
     assert str(two) == "2 domains of 8" and 8 * 80e9 < 12 * parameters(model("llama-3-70b")).total < 16 * 80e9
     assert layouts.smallest(model("llama-3-70b"), 2**20, 4096, chip("H100"), beyond=16).chips == 32
-
-
-def test_gpus_across_domains():
-    found = layouts.search(
-        model("llama-3-8b"), 2**20, 4096, Slice(chip("H100"), (8,)), Layout(pods=4), policies=("block",)
-    ).best
-    assert found and all(at.chips == 32 == at.layout.chips for at in found)
-    assert found[0].layout.tp <= 8
 
 
 @pytest.mark.parametrize("factor, inside", [(1.0, False), (1.3, True)])

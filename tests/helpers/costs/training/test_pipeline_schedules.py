@@ -11,7 +11,6 @@ from helpers.costs.training.pipeline_schedules import (
     bubble,
     idle,
     in_flight,
-    naive,
     pipeline,
     simulate,
     zb_v,
@@ -114,37 +113,6 @@ def test_closed_forms_of_idle_time_and_memory(name):
         assert max(t.peak) == t.peak[0]
 
 
-def test_bubbles_counted_in_slots():
-    """(p-1)/(m+p-1), drawn on squared paper: p=4, m=8, a slot for F and two for BW."""
-    t = simulate(pipeline("GPipe", 4, 8), 1, 1, 1)
-    slots = np.zeros((4, 33), dtype=int)
-    for e in t.events:
-        slots[e.device, int(e.start) : int(e.end)] += 1
-    assert slots.max() == 1 and t.span == 33
-    assert (slots == 0).sum() == 4 * 3 * 3 and t.bubble == pytest.approx((slots == 0).mean()) == pytest.approx(3 / 11)
-
-
-def test_which_waits_least():
-    """Zero bubble < interleaved < 1F1B = GPipe < naive. 1F1B beats GPipe where memory is the same, not where m is."""
-    for p, m in ((4, 8), (4, 16), (8, 16), (8, 64)):
-        share = {name: simulate(pipeline(name, p, m, 2 if name == "interleaved" else 1)).bubble for name in PIPELINES}
-        assert share["ZB-H1"] < share["interleaved"] < share["1F1B"] < share["naive"]
-        assert share["1F1B"] == pytest.approx(share["GPipe"])
-        t = simulate(pipeline("1F1B", p, m))
-        flushed = m // p * simulate(pipeline("GPipe", p, p)).span  # GPipe that holds p microbatches, again and again
-        assert max(simulate(pipeline("GPipe", p, p)).peak) == max(t.peak) and t.span < flushed
-
-
-def test_no_device_waits_inside_zb_h2():
-    """With F = B = W and 2p-1 microbatches or more, devices work from their first task to their last."""
-    for p in (2, 4, 8):
-        t = simulate(pipeline("ZB-H2", p, 2 * p))
-        assert t.gaps == (0.0,) * p and max(t.peak) == 2 * p - 1
-        assert max(simulate(pipeline("ZB-H1", p, 2 * p)).gaps) > 0
-        assert max(simulate(pipeline("ZB-H1", p, 2 * p)).peak) == max(simulate(pipeline("1F1B", p, 2 * p)).peak) == p
-    assert max(simulate(pipeline("ZB-H2", 6, 10)).gaps) > 0 == max(simulate(pipeline("ZB-H2", 6, 11)).gaps)
-
-
 def test_zb_h2_waits_inside_unless_its_passes_are_balanced():
     """No device waits between its own tasks where B <= F and F + B <= 2W, and somewhere one does in every other case."""
     seconds = (0.5, 0.75, 1.0, 1.25, 2.0)
@@ -216,9 +184,3 @@ def test_errors_say_what_would_be_right():
         (lambda: bubble("1F1B", 0, 0), "one stage, one microbatch or more, not p=0, m=0, v=1"),
         (lambda: bubble("interleaved", 8, 3, v=5), "groups of p=8, so m is a multiple of it, not 3"),
     )
-
-
-def test_naive_uses_one_device_at_a_time():
-    """Each of p devices works 1/p of the time, whatever m is."""
-    for m in (1, 5):
-        assert simulate(naive(4, m)).bubble == pytest.approx(3 / 4)

@@ -7,7 +7,6 @@ import pytest
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.training.layout import Bytes, Layout
-from helpers.costs.training.operation_seconds import Software
 from helpers.costs.training.training_step import LIBRARY, peak_memory
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.parameters_and_flops import parameters
@@ -32,18 +31,6 @@ def test_zero_shares_what_it_says():
     fsdp = peak_memory(GPT, H100, Layout(fsdp=8), 8, 2048)
     assert whole.weights == 8 * fsdp.weights and fsdp.gathered > 0 == whole.gathered
     assert peak_memory(GPT, H100, Layout(dp=8, zero=3), 8, 2048) == fsdp  # under another name
-
-
-@walks([1, 2, 8])
-def test_activations_are_those_of_korthikanti(t):
-    """34 sbh/t bytes a layer and 5 a s² b more where T·S weights are kept (2022, equation 4), without the masks of dropouts: 2 sbh
-    and a s² b; and without the copy of the softmax's input that its backward pass does not need, 2 a s² b."""
-    s, b, h, a, L = 2048, 4, GPT.D, GPT.N, GPT.L
-    layout = Layout(tp=t, policy="everything")
-    fused = peak_memory(GPT, H100, layout, b, s).activations
-    assert fused == pytest.approx(L * (34 - 2) * s * b * h / t)
-    stored = peak_memory(GPT, H100, layout, b, s, Software(attention="stored")).activations
-    assert stored - fused == pytest.approx(L * (5 - 1 - 2) * a * s * s * b / t)
 
 
 def test_block_inputs_are_all_that_is_kept():

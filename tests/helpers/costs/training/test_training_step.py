@@ -64,22 +64,6 @@ def test_fsdp_holds_its_share_and_a_layer():
     assert step(LLAMA, Layout(tp=4, zero=3), 4096, 4096, Slice(V5P, (4, 1, 1))).memory.gathered == 0
 
 
-def test_the_largest_model():
-    """10 bytes for each parameter, 9.6e9 on 96 GB."""
-    assert closed_forms.largest_model(V5P.hbm_bytes) == 9.6e9
-    assert sum(closed_forms.zero_memory(9.6e9, 1, 0)[::2]) == V5P.hbm_bytes
-
-
-def test_three_checkpoints():
-    """LLaMA-2 13B, 16M tokens 41.9 TB; 3M tokens 7.864 TB, and 1.95 GB a device under FSDP on 4096."""
-    assert f"{closed_forms.three_checkpoints(16e6, 5120, 13824, 40) / 1e12:.1f}" == "41.9"
-    kept = closed_forms.three_checkpoints(3e6, 5120, 13824, 40)
-    weight, _, state = closed_forms.zero_memory(parameters(LLAMA).total, 4096, 3)
-    assert f"{kept / 1e12:.3f} {(kept / 4096 + weight + state) / 1e9:.2f}" == "7.864 1.95"
-    brute = sum(np.zeros((2, n), np.float16).nbytes for _ in range(40) for n in (13824, 13824, 5120))
-    assert closed_forms.three_checkpoints(2, 5120, 13824, 40) == brute
-
-
 def test_question_three():
     """Pure DP lacks tens of GB; FSDP fits with room; 310 ms at 40% MFU; 16.9 days for LLaMA-3 70B."""
     tokens, T = 4 * 2**20, 1024

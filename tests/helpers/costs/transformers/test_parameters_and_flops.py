@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from helpers.costs.rooflines import roofline
-from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.sharded_array import Mesh
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.layer_products import attention_matrices, backward, einsum, sharded_flops
@@ -23,14 +22,9 @@ from helpers.costs.transformers.shares_and_thresholds import (
     attention_intensity,
     attention_ratio,
     attention_threshold,
-    capacity,
     crossover,
-    hfu,
-    mfu,
-    moe_critical_batch,
     six_nd,
     six_nd_ratio,
-    train_seconds,
 )
 from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import EVERY, TOYS, counted, is_linear, layer
@@ -53,13 +47,6 @@ def test_pairs(T, earlier, window):
         assert pairs(T, S, window, count) == looked_at(T, S, window, count)
     assert pairs(T, S, window, "half") == T * S / 2
     assert sum(pairs(1, s, window) for s in range(S - T + 1, S + 1)) == pairs(T, S, window)  # token by token
-
-
-def test_pairs_ask_for_sense():
-    refused(
-        (lambda: pairs(4, count="full"), "counted as 'all', 'causal', 'half', not 'full'"),
-        (lambda: pairs(4, 3), "S is at least T, not 3"),
-    )
 
 
 def multiply_adds(c, i, T, count):
@@ -112,30 +99,6 @@ def test_slots_and_logits():
     assert flops(c, 2, 8, logits=1).unembedding * 8 == f.unembedding
 
 
-def test_the_table_of_one_layer():
-    B, T, D, N, K, H, F, V = 2, 64, 512, 8, 2, 32, 1024, 100
-    c = Config(D, 1, N, K, H, F, V, norm="none")
-    f, p = flops(c, B, T), parameters(c)
-    assert 3 * f.mlp == 18 * B * T * D * F and p.mlp == 3 * D * F
-    assert 3 * f.projections == 12 * B * T * D * (N + K) * H and p.attention == 2 * D * (N + K) * H
-    assert 3 * f.attention == 12 * B * T**2 * N * H
-    assert 3 * f.unembedding == 6 * B * T * D * V and p.unembedding == D * V
-
-
-def test_counts_of_the_questions():
-    assert parameters(model("llama-2-13b")).total == 13015864320
-    served = Config(4096, 64, 32, 8, 256, 16384, 32128, tied=True, norm="none")  # the model of the inference chapter
-    assert parameters(served).total / 1e9 == pytest.approx(18.39, abs=0.005)
-    asked = Config(4096, 64, 32, 32, 128, 16384, 32000, norm="none")
-    p = parameters(asked)
-    assert p.total / 1e9 == pytest.approx(17.44, abs=0.005)
-    assert p.attention / p.total == pytest.approx(0.246, abs=5e-4)
-    assert p.attention / (p.attention + p.mlp) == 0.25
-    assert kv_cache(asked, 1, bytes_each=1) == 524288
-    with_gqa = Config(4096, 64, 32, 8, 256, 16384, 32128)
-    assert kv_cache(with_gqa, 1, bytes_each=1) == 262144
-
-
 @walks(EVERY)
 def test_kv_cache_layer_by_layer(name):
     c, S = EVERY[name], 7
@@ -149,45 +112,12 @@ def test_kv_cache_layer_by_layer(name):
     assert kv_cache(c, S, B=3, bytes_each=4, state=8) == 3 * (4 * held + states * one)
 
 
-def test_kv_caches_as_published():
-    assert kv_cache(model("llama-2-13b"), 8192) == pytest.approx(6.71e9, rel=1e-3)
-    gpt3 = model("gpt-3")
-    assert kv_cache(gpt3, 4096) == pytest.approx(19.33e9, rel=1e-3)
-    assert (
-        kv_cache(model("gemma-3-27b"), 131072)
-        < kv_cache(model("gemma-3-27b", window=None, full_every=None), 131072) / 5
-    )
-    assert kv_cache(model("deepseek-v3"), 1) == 61 * 576 * 2
-    assert kv_cache(model("deepseek-v3.2"), 1) == 61 * (576 + 128) * 2  # an indexer's key beside the latent vector
-
-
-def test_training_runs():
-    assert six_nd(70e9, 15e12) == 6.3e24
-    assert train_seconds(70e9, 15e12, 18823 * chip("v5p").rate(), 0.5) / 86400 == pytest.approx(16.9, abs=0.05)
-
-
 @walks(MODELS)
 def test_six_nd_is_right_up_to_tables_and_attention(name):
     c, T = MODELS[name], 256
     p, f = parameters(c), flops(c, 1, T)
     assert f.train - 3 * f.attention == 6 * p.matmul * T
     assert six_nd_ratio(c, T) == pytest.approx(p.matmul / p.active + 3 * f.attention / six_nd(p.active, T))
-
-
-def test_attention_ratio():
-    for T in (128, 8192, 65536):
-        assert attention_ratio(USUAL, T) == T / 65536
-        assert attention_ratio(USUAL, T, "causal") == pytest.approx((T + 1) / 2 / 65536)
-        assert attention_ratio(USUAL, T, "half") == attention_ratio(USUAL, T) / 2
-
-
-def test_crossovers_of_the_course():
-    assert crossover(USUAL) == 65536 and crossover(USUAL, count="half") == 2 * 65536
-    assert crossover(Config(4096, 2, 32, 32, 128, 16384, 10), "projections") == 8192
-    gemma = model("gemma-2-27b", window=None, full_every=None)
-    D, F, N, K, H = gemma.D, gemma.F, gemma.N, gemma.K, gemma.H
-    assert crossover(gemma) == (18 * D * F + 12 * D * (N + K) * H) / (12 * N * H) == 69120
-    refused((lambda: crossover(USUAL, "mlp"), "'matrices' or 'projections', not 'mlp'"))
 
 
 SEVERAL = "gemma-2-27b gemma-3-12b gpt-oss-20b deepseek-v3 mixtral-8x7b gpt-2".split()
@@ -227,25 +157,6 @@ def test_when_attention_is_compute_bound():
         assert attention_intensity(T, T, G) == pytest.approx(240)
         assert attention_intensity(1, 1e9, G) == pytest.approx(G, rel=1e-6)
     assert attention_threshold(240, 1) == 480 and attention_threshold(240, 8) == 270
-
-
-def test_experts_and_batches():
-    assert moe_critical_batch(256, 8, 240, bytes_each=1) == 3840
-    assert moe_critical_batch(16, 2, 240) == 1920
-    v5e = chip("v5e")
-    E, k, D, F = 64, 4, 8192, 8192
-    B = moe_critical_batch(E, k, v5e.alpha_hbm())
-    weights = roofline.Work(flops=2 * B * k * D * F, bytes=2 * E * D * F)
-    assert weights.intensity == pytest.approx(v5e.alpha_hbm())
-    assert [capacity(100, 8, 2), capacity(100, 8, 2, 1.5), capacity(1, 8, 1)] == [25, 38, 1]
-
-
-def test_utilisation():
-    seconds = 2.79e6 * 3600
-    # H800 SXM: the same rate
-    assert mfu(37e9, 14.8e12, seconds, chip("H100").rate("fp8")) == pytest.approx(0.165, abs=5e-4)
-    assert mfu(37e9, 14.8e12, seconds, 3.026e15 / 2) == pytest.approx(0.216, abs=5e-4)
-    assert hfu(six_nd(1e9, 1e9) * 4 / 3, 10, 1e18) == pytest.approx(mfu(1e9, 1e9, 10, 1e18) * 4 / 3)
 
 
 @walks(EVERY)

@@ -11,31 +11,14 @@ from helpers.costs.transformers.parameters_and_flops import flops, kv_cache, par
 from helpers.costs.transformers.public_models import MODELS, model
 from helpers.costs.transformers.training_memory_bytes import (
     POLICIES,
-    arrays,
     products,
     recomputed,
     saved,
-    saved_limit,
     train_flops,
     training_memory,
 )
 from tests.helpers.costs.tables import walks
 from tests.helpers.costs.transformers.decoders import EVERY, TOYS, layer
-
-
-def test_the_numbers_of_the_course():
-    assert saved_limit(4e6, 8192, 64) == pytest.approx(84e12, rel=2e-3)
-    assert saved_limit(4e6, 8192, 64, arrays=1) == pytest.approx(4.2e12, rel=2e-3)
-    block = Config(8192, 64, 64, 64, 128, 4 * 8192, 32000)
-    assert saved(block, 1, 4e6, "block") == saved_limit(4e6, 8192, 64, arrays=1)
-
-
-def test_about_twenty_arrays_a_layer():
-    """Without the T·S shares, which a fused kernel never keeps."""
-    c = Config(8192, 64, 64, 64, 128, 4 * 8192, 32000)
-    kept = arrays(c, c.kind(0), "everything", S=0)
-    assert 15 <= sum(kept.values()) / c.D <= 22
-    assert sum(arrays(c, c.kind(0), "matmuls", 0).values()) / c.D == 5 + 2 * 4  # six outputs read again, and the input
 
 
 @walks(TOYS)
@@ -54,12 +37,6 @@ def test_less_memory_costs_more_flops(name):
     assert kept == sorted(kept, reverse=True) and again == sorted(again)
     assert train_flops(c, 2, 16) == flops(c, 2, 16).train
     assert again[1] == flops(c, 2, 16).attention and again[3] == flops(c, 2, 16).forward
-
-
-def test_question_6():
-    c = Config(64, 1, 4, 2, 16, 256, 100)
-    B, T = 3, 32
-    assert recomputed(c, B, T, "matmuls") == 4 * B * T**2 * c.N * c.H
 
 
 @walks([("gqa", "out"), ("parallel", "o out"), ("four-norms", ""), ("moe", ""), ("moe-shared", "shared")])
