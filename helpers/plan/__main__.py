@@ -66,8 +66,8 @@ def serving(tasks, both) -> None:
     promised.add_argument("--rate", type=amount, help="requests/s, at least")
     how = task.add_argument_group("how it is served")
     how.add_argument("--layout", default="", help="one layout instead of a search: tp=8, or dp=16,ep=16")
-    how.add_argument("--weights", choices=WEIGHTS, default="bf16", help="type of the weights")
-    how.add_argument("--cache", choices=CACHES, default="bf16", help="type of cached numbers")
+    how.add_argument("--weights", choices=WEIGHTS, help="type of the weights; the checkpoint's own, or bf16")
+    how.add_argument("--cache", choices=CACHES, help="type of cached numbers; the checkpoint's own, or bf16")
     how.add_argument("--engine", choices=sorted(ENGINES), default="unknown", help="program that serves")
 
 

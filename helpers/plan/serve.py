@@ -5,13 +5,17 @@ Seconds are estimates with the two ends between which three of four measured loa
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 from helpers import show
 from helpers.costs.inference.disaggregated_plan import Disaggregated, best_disaggregated
 from helpers.costs.inference.serving_constants import ENGINES
+from helpers.costs.inference.serving_estimate import arithmetic
 from helpers.costs.inference.serving_layouts import at_users, completed
-from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.inference.serving_operations import FOUR, Deployment
 from helpers.costs.inference.serving_plan import Answer, Plan, Target, deployments, plan
+from helpers.costs.inference.stored_types import stored_types
+from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.step_estimate import Estimate
 
 from .ask import model_of, of_chips
@@ -52,8 +56,7 @@ def serve(options) -> str:
     if min(options.prompt, options.answer) < 1:
         raise ValueError("--in and --out are 1 or more")
     target = Target(options.speed, options.first, options.users, options.rate)
-    weights = "nvfp4" if options.weights == "fp4" else options.weights
-    types = Deployment(cache=options.cache).in_type(weights)
+    types, types_said = types_of(options, chip)
     asked = c, chip, chips, options.prompt, options.answer, target, ENGINES[options.engine], types
     ways = completed(c, chips, options.layout, types) if options.layout else ()
     answer, apart, best = plan(*asked, ways), None, None
@@ -70,9 +73,35 @@ def serve(options) -> str:
         return json.dumps(record, indent=1)
     how_many = f"{chips:,} {chip.name}" if chips else f"as few {chip.name} as needed"
     lengths_said = f"{options.prompt:,} tokens in and {options.answer:,} out"
-    head = f"{name} on {how_many}, {lengths_said}, weights in {options.weights}, engine {options.engine}.\n"
+    head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n"
     more = disaggregated_words(apart, answer) if apart else compared(answer.best, best) if best else ""
     return f"{head}{account(answer, target, options.price, not options.layout)}\n{more}{table(answer)}"
+
+
+def types_of(options, chip: Chip) -> tuple[Deployment, str]:
+    """Types that are typed, or else those that the checkpoint itself says, or bf16; and what is said of them."""
+    own = checkpoint_types(Path(options.config)) if options.config else None
+    types, cache = own or Deployment(), options.cache
+    if own and not cache and own.cache not in ("bf16", "int8") and arithmetic(chip, own.cache) == "bf16":
+        cache = "bf16"  # the chip has no arithmetic in what the checkpoint suggests
+    if options.weights:
+        types = types.in_type("nvfp4" if options.weights == "fp4" else options.weights)
+    types = replace(types, cache=cache or types.cache)
+    words = [f"weights in {types.weights}"]
+    if types.rest != types.weights and types.weights in FOUR:
+        words.append(f"attention of mixtures in {types.rest}")
+    if types.cache != "bf16":
+        words.append(f"caches in {types.cache}")
+    return types, ", ".join(words) + (
+        " as the checkpoint says" if own and not (options.weights or options.cache) else ""
+    )
+
+
+def checkpoint_types(path: Path) -> Deployment | None:
+    """What a config.json, and a hf_quant_config.json beside it, say of types."""
+    beside = path.with_name("hf_quant_config.json")
+    hf, other = (json.loads(p.read_text(encoding="utf-8")) if p.exists() else None for p in (path, beside))
+    return stored_types(hf, other)
 
 
 def beside(typed: Answer, ways, c, chip, chips, prompt, answer, target: Target, engine, types) -> tuple[Answer, Plan]:
@@ -156,7 +185,9 @@ def account(answer: Answer, target: Target, price: float | None, searched: bool 
     gap, first, parts = p.load.gap, p.load.first, p.load.gap.parts
     most = sorted(parts, key=lambda part: -parts[part])[:3]
     replicas = f" in each of {p.deployment.replicas:,} replicas" if p.deployment.replicas > 1 else ""
-    lines = [f"{p.deployment}: {p.deployment.chips:,} chips, {p.load.batch:,.0f} requests at once{replicas}"]
+    lines = [
+        f"{p.deployment}: {p.deployment.chips:,} chip{'s' * (p.deployment.chips > 1)}, {p.load.batch:,.0f} requests at once{replicas}"
+    ]
     if not answer.kept:
         has = {"speed": p.speed, "first": show.seconds(first.mid), "users": p.users, "rate": p.rate}
         missed = ", ".join(MISSED[n].format(**has) for n in target.missed(p))

@@ -138,6 +138,33 @@ def test_a_typed_layout_is_told_from_the_best(capsys):
     assert "  No layout here serves more." in said(capsys, *words, "ep=8", "--users", "100")
 
 
+def test_a_checkpoint_says_its_own_types(capsys, tmp_path):
+    """A file of gpt-oss-120b's sizes, once with and once without what it says of types."""
+    sizes = {
+        "model_type": "qwen3_moe", "hidden_size": 2880, "num_hidden_layers": 36, "num_attention_heads": 64, "head_dim": 64,
+        "num_key_value_heads": 8, "intermediate_size": 2880, "moe_intermediate_size": 2880, "num_experts": 128,
+        "num_experts_per_tok": 4, "vocab_size": 201088, "tie_word_embeddings": False,
+    }  # fmt: skip
+    narrow = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}
+    file, words = tmp_path / "config.json", "--chips H100 --in 1000 --out 100".split()
+    file.write_text(json.dumps(sizes | {"quantization_config": narrow}))
+    text = said(capsys, "serve", "--config", str(file), *words, "--layout", "tp=1")
+    assert "weights in mxfp4, attention of mixtures in bf16 as the checkpoint says, engine" in text
+    assert text.splitlines()[1].startswith("one chip: 1 chip, ")
+    assert "weights in bf16, engine" in said(capsys, "serve", "--config", str(file), *words, "--weights", "bf16")
+    file.write_text(json.dumps(sizes))
+    words[1] = "1xH100"
+    assert "weights in int4, mxfp4 or nvfp4 would do" in refused(capsys, "serve", "--config", str(file), *words)
+    (tmp_path / "hf_quant_config.json").write_text(
+        json.dumps({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}})
+    )
+    assert "weights in nvfp4, caches in fp8 as the checkpoint says" in said(
+        capsys, "serve", "--config", str(file), *words
+    )
+    words[1] = "1xA100"  # which has no arithmetic in fp8
+    assert "weights in nvfp4 as the checkpoint says" in said(capsys, "serve", "--config", str(file), *words)
+
+
 def test_prefill_and_decode_disaggregated(capsys):
     words = "serve llama-3-70b --chips 16xH100 --weights fp8 --in 4000 --out 500 --speed 40".split()
     got = json.loads(said(capsys, *words, "--json"))["disaggregated"]
