@@ -47,6 +47,22 @@ def where(condition, yes, no):
     return xp.where(condition, fitting(yes), fitting(no)) if xp else (yes if condition else no)
 
 
+def choose(n, cases):
+    """The dict of numbers that case n of these functions returns, counted from 0; of a tracer all are asked.
+
+    >>> choose(1, [lambda: {"F": 4}, lambda: {"F": 8}])
+    {'F': 8}
+    """
+    if plain(n):
+        return cases[int(n)]()
+    rows = [case() for case in cases]
+    last = len(rows) - 1
+    return {
+        key: reduce(lambda other, k: where(n == k, rows[k][key], other), range(last), x)
+        for key, x in rows[last].items()
+    }
+
+
 def nonzero(x):
     """`x`, with 1 in place of 0: a denominator for the branch of `where` that is not taken."""
     return where(x == 0, 1.0, x)

@@ -1,74 +1,9 @@
-"""The controls and results of a live figure as data, and how a page shows them without JavaScript."""
+"""The controls of a live figure as data, and how a page shows them before JavaScript has begun."""
 
 import math
-import re
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from functools import cached_property
 from html import escape
-
-from helpers import show
-
-PREFIXED = {
-    "s": show.seconds,
-    "FLOPs/s": show.flops_rate,
-    "FLOPs": show.flops,
-    "B/s": show.rate,
-    "B": show.bytes,
-}
-
-
-def reading(value: float, unit: str = "") -> str:
-    """Three digits and the unit, as `helpers.show` prints it; `text` in figure_controls.js does the same.
-
-    >>> reading(1.7612e-4, "s"), reading(1.97e14, "FLOPs/s"), reading(252.93), reading(8755.6, "FLOPs/byte")
-    ('176 µs', '197 TFLOPs/s', '253', '8,756 FLOPs/byte')
-    >>> reading(math.inf), reading(math.nan, "s"), reading(0.0)
-    ('infinite', 'unknown', '0')
-    >>> reading(312.5), reading(2.5e15 / 8e12)                                     # C/W of a GB200
-    ('313', '313')
-    """
-    if math.isnan(value):
-        return "unknown"
-    if unit in PREFIXED:
-        return PREFIXED[unit](value)
-    if math.isinf(value):
-        return "infinite"
-    if value == 0:
-        return f"0 {unit}".rstrip()
-    exponent = int(f"{value:.2e}".split("e")[1])
-    digits = max(0, 2 - exponent)
-    if exponent < 20:  # halves go up, as in JavaScript
-        value = Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return f"{value:,.{digits}f} {unit}".rstrip()
-
-
-# Thousands parted by commas or by one kind of space, all groups alike; a comma before other than three digits parts nothing.
-GROUPED = re.compile(r"[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3})*(\.[0-9]*)?")
-
-
-def ungrouped(typed: str) -> str:
-    """A number as it was typed, without what parts its thousands; anything else as it stands.
-
-    `ungrouped` in figure_controls.js does the same.
-
-    >>> ungrouped(" 16,384 "), ungrouped("1 048 576.5"), ungrouped("1,5"), ungrouped("0,500")
-    ('16384', '1048576.5', '1,5', '0,500')
-    """
-    typed = typed.strip()
-    return typed.replace(found[1], "") if (found := GROUPED.fullmatch(typed)) else typed
-
-
-# What figures count in their sentences; a name whose number may be 1 belongs here and in figure_controls.js.
-ONE = re.compile(r"(^|[^\d.,])(1 (?:token|sequence|layout|deployment|request|replica|expert))s\b")
-
-
-def counted(sentence: str) -> str:
-    """A sentence in which one thing is one; `counted` in figure_controls.js does the same.
-
-    >>> counted("Of 1 layouts the best holds 1 tokens and 31 sequences, 0.1 tokens a chip")
-    'Of 1 layout the best holds 1 token and 31 sequences, 0.1 tokens a chip'
-    """
-    return ONE.sub(r"\1\2", sentence)
 
 
 @dataclass(frozen=True)
@@ -82,9 +17,6 @@ class Slider:
     high: int
     step: float = 0.25
 
-    def settings(self) -> dict[str, float]:
-        return {self.name: float(self.value)}
-
     def spoken(self) -> str:
         return f"{self.value:,.0f}"
 
@@ -92,6 +24,55 @@ class Slider:
     def first(self) -> float:
         """Where the slider stands at first: log2 of the value."""
         return math.log2(self.value)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size on a slider whose positions are round numbers: each doubling in `parts` equal steps, multiples of `grain`.
+
+    A value off the grid, as public models have them, is kept until this very slider moves.
+
+    follows  the argument whose value it takes until a reader moves it; where no menu gives that argument, it is not used
+    until    controls whose move takes it back there
+    steps    its positions, if they are others
+
+    >>> Size("N", "N", 14, 8, 32, parts=4).grid
+    (8, 10, 12, 14, 16, 20, 24, 28, 32)
+    >>> Size("D", "D", 300, 256, 512, parts=8, grain=64).grid
+    (256, 320, 384, 448, 512)
+    """
+
+    name: str
+    label: str
+    value: int
+    low: int
+    high: int
+    parts: int = 4
+    grain: int = 1
+    follows: str = ""
+    until: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        if self.steps:
+            return self.steps
+        octaves = [self.low * 2**e for e in range((self.high // self.low).bit_length() - 1)]
+        exact = [low + low * n / self.parts for low in octaves for n in range(self.parts)]
+        return tuple(sorted({math.floor(x / self.grain + 0.5) * self.grain for x in exact} | {self.high}))
+
+    def position(self, value: float) -> int:
+        """The place on the grid that is nearest by ratio; the lower one of two."""
+        return min(range(len(self.grid)), key=lambda n: abs(math.log(self.grid[n] / value)))
+
+    def html(self, key: str, used: bool = True, value: float = 0) -> str:
+        name, value = f"{key}-{self.name}", value or self.value
+        text = f"{value:,.0f}" if used else "not used"
+        return (
+            f'<div><label for="{name}">{escape(self.label)}</label><input type="range" id="{name}" name="{self.name}" min="0" '
+            f'max="{len(self.grid) - 1}" step="1" value="{self.position(value)}" autocomplete="off" '
+            f'aria-valuetext="{text}"{"" if used else " disabled"}><span>{text}</span></div>'
+        )
 
 
 @dataclass(frozen=True)
@@ -103,51 +84,22 @@ class Choice:
     value: str
     options: dict[str, dict[str, float]]
 
-    def settings(self) -> dict[str, float]:
-        return self.options[self.value]
-
-    def spoken(self) -> str:
-        return self.value
-
     @property
     def first(self) -> str:
         """What the menu shows at first."""
         return self.value
 
 
-@dataclass(frozen=True)
-class Result:
-    """A row of the table: the function's result `name`, in `unit`, or one of `words` chosen by it."""
-
-    name: str
-    label: str
-    unit: str = ""
-    words: tuple[str, ...] = ()
-
-    def text(self, value: float) -> str:
-        if self.words:
-            return self.words[int(value)] if not math.isnan(value) else "unknown"
-        return reading(value, self.unit)
-
-
 PLAY = '<div class="live-play"><button type="button" name="play">Play</button></div>'  # what play.js works
 
 
-def table_html(title: str, results: tuple[Result, ...], said: dict[str, str]) -> str:
-    """A row for each result, with its text."""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(r.label)}</th><td data-result="{r.name}">{escape(said[r.name])}</td></tr>'
-        for r in results
-    )
-    return (
-        f'<div class="pst-scrollable-table-container"><table class="table"><caption>{escape(title)}</caption>'
-        f'<thead><tr><th scope="col">quantity</th><th scope="col">value</th></tr></thead><tbody>{rows}</tbody></table></div>'
-    )
-
-
-def control_data(control: Slider | Choice) -> dict:
+def control_data(control: Slider | Size | Choice) -> dict:
+    """What the scripts read of a control."""
     if isinstance(control, Slider):
         return {"name": control.name}
+    if isinstance(control, Size):
+        follows = {"follows": control.follows, "until": control.until} if control.follows else {}
+        return {"name": control.name, "grid": control.grid, "value": control.value} | follows
     return {"name": control.name, "options": control.options}
 
 

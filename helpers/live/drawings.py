@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from html import escape
 
-from .controls import PREFIXED
+from .words import PREFIXED
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class Plot:
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
-    table = True  # results stand in a table below
 
     def data(self) -> dict:
         return {
@@ -114,8 +113,6 @@ class Boxes:
 
     height: int
     shapes: tuple[Box | Label, ...]
-
-    table = False  # results stand in the drawing and the sentence
 
     def data(self) -> dict:
         """For each box its [attribute, result, factor, unit] that move."""

@@ -1,66 +1,131 @@
 """A live figure as data: its function, controls, results and drawing, as a page gets it with and without JavaScript.
 
-The function is traced to JavaScript by `helpers.live.jaxpr_to_javascript`; `figure_controls.js` reads the controls, calls it, and
-moves what `drawings.py` has drawn.
+The function is traced to JavaScript by `helpers.live.jaxpr_to_javascript`; `settings.js` reads the controls, and
+`figure_controls.js` calls the function, fills tables and sentence, and moves what `drawings.py` has drawn.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from math import nan
 
-from .controls import Choice, Result, Slider, control_data, control_html, head_html, table_html
+from .controls import Choice, Size, control_data, control_html, head_html
 from .drawings import Boxes, Plot
 from .jaxpr_to_javascript import javascript
+from .tables import Columns, Result, Rows, table_html
+from .words import counted, filled
+
+MANY = 5  # controls; on a phone more of them stand smaller, and the sentence stays in sight
 
 
 @dataclass(frozen=True)
 class LiveFigure:
-    """Everything a page needs. `function` takes the settings of all controls by name and returns a dict of numbers."""
+    """Everything a page needs. `function` takes the settings of all controls by name and returns a dict of numbers.
+
+    sentence  said after each change: {name} of a control or result stands for its text
+    unknown   said instead where a result is unknown: why it is
+    preset    from the same settings what sizes may follow besides what menus give
+    table     none: a row for each result with a label
+    hint, rules  what stands above the controls, and below the figure
+    """
 
     name: str
     title: str
-    alt: str
     function: Callable[..., dict[str, float]]
-    controls: tuple[Slider | Choice, ...]
+    controls: tuple[Size | Choice, ...]
     results: tuple[Result, ...]
-    drawing: Plot | Boxes
-    sentence: str  # said after each change: {name} of a control or result stands for its text
-    unknown: str = ""  # said instead where a result is unknown: why it is
-    runners = ("sizes.js", "figure_controls.js")
+    sentence: str
+    alt: str = ""
+    drawing: Plot | Boxes | None = None
+    table: Rows | Columns | None = None
+    unknown: str = ""
+    preset: Callable[..., dict[str, float]] | None = None
+    hint: str = ""
+    rules: str = ""
+    runners = ("grids.js", "settings.js", "figure_controls.js")
 
-    def settings(self) -> dict[str, float]:
-        """The arguments of the function at the controls' first values."""
-        return {k: float(v) for control in self.controls for k, v in control.settings().items()}
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the function's arguments: sizes, and what some option of a menu gives."""
+        sizes = [c.name for c in self.controls if isinstance(c, Size)]
+        given = [name for c in self.controls if isinstance(c, Choice) for o in c.options.values() for name in o]
+        return tuple(dict.fromkeys([*sizes, *given]))
 
-    def values(self) -> dict[str, float]:
-        """The function's results at the first values, computed by Python."""
-        return self.function(**self.settings())
+    def settings(self, chosen: Mapping[str, float | str] | None = None) -> dict[str, float]:
+        """The arguments of the function; `chosen` are sizes that a reader has moved, and options. Unknown is what no menu gives."""
+        at, sizes = dict.fromkeys(self.arguments, nan), [c for c in self.controls if isinstance(c, Size)]
+        at |= {c.name: c.value for c in sizes}
+        for c in self.controls:
+            at |= c.options[(chosen or {}).get(c.name, c.value)] if isinstance(c, Choice) else {}
+        moved = {c.name: chosen[c.name] for c in sizes if c.name in (chosen or {})}
+        at = {name: float(x) for name, x in (at | moved).items()}
+        given = at | (self.preset(**at) if self.preset else {})
+        followed = {c.name: given[c.follows] for c in sizes if c.follows and c.name not in moved}
+        return at | {name: x for name, x in followed.items() if x == x}
+
+    def values(self, chosen: Mapping[str, float | str] | None = None) -> dict[str, float]:
+        """The function's results, computed by Python."""
+        return self.function(**self.settings(chosen))
+
+    def said(self, chosen: Mapping[str, float | str] | None = None) -> dict[str, str]:
+        """What stands for each control and each result."""
+        at, values = self.settings(chosen), self.values(chosen)
+        said = {c.name: f"{at[c.name]:,.0f}" for c in self.controls if isinstance(c, Size)}
+        said |= {c.name: (chosen or {}).get(c.name, c.value) for c in self.controls if isinstance(c, Choice)}
+        said |= {r.name: r.text(values[r.name]) for r in self.results}
+        return {name: filled(text, said) for name, text in said.items()}
+
+    def told(self, chosen: Mapping[str, float | str] | None = None) -> str:
+        """The sentence."""
+        values = self.values(chosen)
+        lacks = self.unknown and any(values[r.name] != values[r.name] for r in self.results)
+        return counted(filled(self.unknown if lacks else self.sentence, self.said(chosen)))
 
     def script(self) -> str:
-        """The data and the traced function as one call of JavaScript."""
-        names = list(self.settings())
-        function = javascript(lambda *a: self.function(**dict(zip(names, a))), *self.settings().values())
+        """The data and the traced functions as one call of JavaScript."""
+        functions = ",\n".join(_javascript(f, self.arguments) for f in (self.function, self.preset) if f)
         data = {
             "id": f"live-{self.name}",
-            "args": names,
+            "args": self.arguments,
             "controls": [control_data(c) for c in self.controls],
-            "results": [{"name": r.name, "unit": r.unit, "words": r.words} for r in self.results],
-            **self.drawing.data(),
+            "results": [
+                {"name": r.name, "unit": r.unit, "words": r.words} | ({"share": r.share} if r.share else {})
+                for r in self.results
+            ],
+            **(self.drawing.data() if self.drawing else {"marks": []}),
+            **({"rows": self.table.rows} if isinstance(self.table, Columns) else {}),
             "say": self.sentence,
             "unknown": self.unknown,
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{function}]);"
+        return f"(window.liveFigures=window.liveFigures||[]).push([{text},\n{functions}]);"
 
     def html(self) -> str:
         """The figure, its table, and its controls, which stay hidden until the script has started."""
-        values, key = self.values(), f"live-{self.name}"
-        said = {c.name: c.spoken() for c in self.controls} | {r.name: r.text(values[r.name]) for r in self.results}
+        key, at, values, said = f"live-{self.name}", self.settings(), self.values(), self.said()
+        given = at | (self.preset(**at) if self.preset else {})
+        controls = "".join(
+            c.html(key, not c.follows or given[c.follows] == given[c.follows], at[c.name])
+            if isinstance(c, Size)
+            else control_html(key, c)
+            for c in self.controls
+        )
+        kind = "live live-many" if len(self.controls) > MANY else "live"
+        results = {r.name: r for r in self.results}
         return (
-            head_html(
-                key, self.title, "", "".join(control_html(key, c) for c in self.controls), self.sentence.format(**said)
+            head_html(key, self.title, self.hint, controls, self.told(), kind)
+            + (self.drawing.svg(key, self.alt, values, said) if self.drawing else "")
+            + (
+                self.table.html(self.title, results, values, said)
+                if self.table
+                else table_html(self.title, self.results, values, said)
             )
-            + self.drawing.svg(key, self.alt, values, said)
-            + (table_html(self.title, self.results, said) if self.drawing.table else "")
+            + (f"<figcaption>{escape(self.rules)}</figcaption>" if self.rules else "")
             + "</figure>"
         )
+
+
+def _javascript(function: Callable[..., dict[str, float]], names: tuple[str, ...]) -> str:
+    return javascript(lambda *numbers: function(**dict(zip(names, numbers))), *[8.0] * len(names))

@@ -1,17 +1,19 @@
 // Drives live figures: read the controls, call the traced cost function, move the marks and fill the table.
-// The function comes from helpers/live/jaxpr_to_javascript.py and the data from helpers/live/controls.py; nothing is loaded from anywhere.
+// The function comes from helpers/live/jaxpr_to_javascript.py and the data from helpers/live/figure.py; nothing is loaded from anywhere.
 (() => {
   const PREFIX = { "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
   const PREFIXED = ["s", "FLOPs/s", "FLOPs", "B/s", "B"];
   // Digits in threes, and what stands in braces filled in. `toLocaleString` would take 25 ms when first called.
   const whole = v => Number.isFinite(+v) ? `${BigInt(Math.round(v))}`.replace(/\B(?=(\d{3})+$)/g, ",") : `${v}`;
-  // One thing is one, as `counted` in helpers/live/controls.py has it.
+  // One thing is one, as `counted` in helpers/live/words.py has it.
   const counted = say => say.replace(/(^|[^\d.,])(1 (?:token|sequence|layout|deployment|request|replica|expert))s\b/g, "$1$2");
   const fill = (say, by) => counted(say.replace(/\{(\w+)\}/g, (all, name) => by[name] ?? all));
+  const filled = (say, by) => say.replace(/\{(\w+)\}/g, (all, name) => filled(by[name], by)); // as in helpers/live/words.py
 
-  // Three digits and the unit, as `reading` in helpers/live/controls.py writes them.
+  // Three digits and the unit, as `reading` in helpers/live/words.py writes them.
   function text(value, unit) {
     if (Number.isNaN(value)) return "unknown";
+    if (unit === "count") return Number.isFinite(value) ? whole(value) : "infinite";
     if (value === 0) return `0 ${unit}`.trim();
     if (!Number.isFinite(value)) return unit === "s" ? "for ever" : "infinite";
     const [mantissa, exponent] = value.toExponential(2).split("e").map(Number), prefixed = PREFIXED.includes(unit);
@@ -25,7 +27,7 @@
     return `${(mantissa * 10 ** shift).toFixed(Math.max(0, 2 - shift))} ${PREFIX[group]}${unit}`.trim();
   }
 
-  // A typed number without what parts its thousands, as `ungrouped` in helpers/live/controls.py reads it.
+  // A typed number without what parts its thousands, as `ungrouped` in helpers/live/words.py reads it.
   function ungrouped(typed) {
     const found = /^[1-9][0-9]{0,2}([, \u00a0\u2009\u202f])[0-9]{3}(\1[0-9]{3})*(\.[0-9]*)?$/.exec(typed.trim());
     return found ? found[0].replaceAll(found[1], "") : typed.trim();
@@ -33,19 +35,21 @@
 
   const words = window.liveWords = { text, whole, fill, ungrouped };
 
-  function start([data, compute]) {
+  function start([data, compute, preset]) {
     const box = document.getElementById(data.id), form = box.querySelector("form");
     if (!form.hidden) return; // a second figure on the page loads this file again
     const status = box.querySelector("[role=status]");
     const cells = data.results.map(r => box.querySelector(`[data-result="${r.name}"]`));
     const moving = data.moves ? box.querySelectorAll("[data-move]") : [];
     const marks = data.marks.map((_, n) => box.querySelector(`[data-mark="${n}"]`));
-    const make = data.planner ? window.livePlanner : data.decoder ? window.liveDecoder : data.layouts ? window.liveLayouts : data.serving ? window.liveServing : data.cluster ? window.liveCluster : data.attention && window.liveAttention;
+    const make = data.planner ? window.livePlanner : data.layouts ? window.liveLayouts : data.serving ? window.liveServing : data.cluster ? window.liveCluster : data.attention && window.liveAttention;
     const own = make && make(data, compute, box, words);
     const find = own ? own.find : data.plans ? window.livePlans(data, compute, box, words) : args => compute(...data.args.map(name => args[name]));
     const px = v => data.x[0] + data.x[1] * Math.log10(v), py = v => data.y[0] + data.y[1] * Math.log10(v);
 
-    const set = own || window.liveSizes(data.controls, form, whole);
+    const set = own || (data.plans ? window.liveSizes(data.controls, form, whole) : window.liveSettings(data, form, preset, whole));
+    const bars = data.results.map(r => r.share && box.querySelector(`[data-bar="${r.name}"]`));
+    const rows = Object.entries(data.rows ?? {}).map(([name, label]) => [box.querySelector(`[data-row="${name}"]`), label]);
 
     // What the controls say: arguments for the function, words for the reader.
     function settings() {
@@ -74,17 +78,23 @@
         return control && !control.options ? set.size(control) : field ? field.value : others.get(name);
       };
       const lost = [...asked].filter(([name, v]) => `${now(name)}` !== v && Number(now(name)) !== Number(v || NaN));
-      if (set.refused?.(lost)) return set.refused(lost);
-      return lost.length ? `Not among this figure's settings, and so ignored: ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")}. ` : "";
+      const all = lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ");
+      return all && `Not among this figure's settings, and so ignored: ${all}. ${set.refused?.(lost) ?? ""}`;
     }
 
     function update() {
-      const [args, said] = settings(), values = find(args, said);
+      const [args, said] = set.read ? set.read() : settings(), values = find(args, said);
+      for (const r of data.results) said[r.name] = r.words.length ? r.words[values[r.name]] ?? "unknown" : text(values[r.name], r.unit);
       data.results.forEach((r, n) => {
-        const v = values[r.name];
-        said[r.name] = r.words.length ? r.words[v] ?? "unknown" : text(v, r.unit);
-        if (cells[n]) cells[n].textContent = said[r.name];
+        if (cells[n]) cells[n].textContent = filled(said[r.name], said);
+        if (!bars[n]) return;
+        bars[n].style.width = `${(100 * values[r.name]) / values[r.share] || 0}%`;
+        bars[n].closest("tr").hidden = values[r.name] === 0;
       });
+      for (const [row, label] of rows) {
+        row.hidden = [...row.querySelectorAll("td :first-child")].every(cell => Number.isNaN(values[cell.dataset.result]));
+        row.firstChild.textContent = filled(label, said);
+      }
       moving.forEach((shape, n) => data.moves[n].forEach(([name, of, factor, unit]) => shape.setAttribute(name, `${(factor * values[of]).toFixed(2)}${unit}`)));
       data.marks.forEach(({ points }, n) => {
         const at = points.map(([x, y]) => [px(values[x]), py(values[y])]);
@@ -94,7 +104,7 @@
         else { marks[n].setAttribute("cx", at[0][0]); marks[n].setAttribute("cy", at[0][1]); }
       });
       const why = data.results.some(r => Number.isNaN(values[r.name])) && data.unknown;
-      const sentence = stray + fill(said.say ?? (why || data.say), said);
+      const sentence = stray + (said.say ? fill(said.say, said) : counted(filled(why || data.say, said)));
       if (status.textContent !== sentence) status.textContent = sentence;
     }
 

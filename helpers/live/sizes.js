@@ -23,7 +23,7 @@ window.liveSizes = (controls, form, whole) => {
       const first = lost.find(([name]) => slides(name));
       if (!first) return "";
       const { min, max, step } = fields[first[0]], kind = step < 1 ? "whole numbers" : "powers of two";
-      return `${first[0]} takes ${kind} from ${whole(2 ** min)} to ${whole(2 ** max)}, and so ${lost.map(([name, v]) => `${name} = ${v.slice(0, 20)}`).join(", ")} is ignored. `;
+      return `${first[0]} takes ${kind} from ${whole(2 ** min)} to ${whole(2 ** max)}. `;
     },
   };
 };

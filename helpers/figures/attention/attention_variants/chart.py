@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from helpers.live.controls import PREFIXED
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, scale
+from helpers.live.words import PREFIXED
 
 from .variants import FORMS
 

@@ -1,7 +1,7 @@
 """The live figure of chapter 6: what every form of attention moves, and how long it takes."""
 
 from helpers.costs.rooflines.chips import menu
-from helpers.figures.transformers.decoder_sizes.decoder import Size
+from helpers.live.controls import Size
 
 from .page import AttentionMover
 

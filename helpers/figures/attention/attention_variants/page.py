@@ -14,10 +14,11 @@ from html import escape
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.public_models import model
-from helpers.figures.transformers.decoder_sizes.decoder import Size, heads
-from helpers.live.controls import Choice, control_data, control_html, head_html, reading
+from helpers.figures.transformers.decoder_sizes.decoder import heads
+from helpers.live.controls import Choice, Size, control_data, control_html, head_html
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, scale
 from helpers.live.jaxpr_to_javascript import javascript
+from helpers.live.words import reading
 
 from .chart import GAP, SHORT, X, chart
 from .variants import (

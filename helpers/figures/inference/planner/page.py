@@ -5,7 +5,8 @@ from html import escape
 
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
-from helpers.live.controls import head_html, reading
+from helpers.live.controls import head_html
+from helpers.live.words import reading
 from helpers.plan.train import SENT
 
 from . import tiers, words as say

@@ -33,7 +33,7 @@ from helpers.figures.training.layout_search.candidates import (
 )
 from helpers.figures.training.layout_search.page import longest
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, build, sizes, structure, unused
-from helpers.live.controls import counted, reading
+from helpers.live.words import counted, reading
 from helpers.plan.train import unswitched
 
 from . import deployments, page, promises, serving, tiers, training, words as say

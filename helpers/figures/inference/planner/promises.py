@@ -8,7 +8,7 @@ from helpers.costs.inference.serving_operations import BITS, FOUR, Deployment
 from helpers.costs.inference.serving_plan import MOST, Target
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.transformers.config import Config
-from helpers.live.controls import reading
+from helpers.live.words import reading
 
 from .deployments import FIRST, GAP
 from .serving import Asked, Found, Ranked, least

@@ -9,7 +9,8 @@ from helpers.costs.inference.serving_plan import LARGEST, MOST as MOST_CHIPS
 from helpers.figures.training.layout_search.candidates import PARTS, ROLES
 from helpers.figures.training.layout_search.page import HELD, TAKES
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES
-from helpers.live.controls import Result, ungrouped
+from helpers.live.tables import Result
+from helpers.live.words import ungrouped
 from helpers.plan import train
 
 from .deployments import FIRST, GAP

@@ -1,7 +1,7 @@
 """The live figure of chapter 5: what a token costs, for a public model on chips."""
 
 from helpers.costs.rooflines.chips import menu
-from helpers.figures.transformers.decoder_sizes.decoder import Size
+from helpers.live.controls import Size
 
 from .page import TokenPricer
 

@@ -16,9 +16,10 @@ from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.public_models import model
-from helpers.figures.transformers.decoder_sizes.decoder import Size
-from helpers.live.controls import Choice, Result, control_data, control_html, head_html, reading, ungrouped
+from helpers.live.controls import Choice, Size, control_data, control_html, head_html
 from helpers.live.drawings import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, Mark, Plot, scale
+from helpers.live.tables import Result
+from helpers.live.words import reading, ungrouped
 
 from .decode_step import (
     MATH,

@@ -1,6 +1,6 @@
 """The live figure of chapter 7: a collective on hosts, racks and slices, tier by tier."""
 
-from helpers.figures.transformers.decoder_sizes.decoder import Size
+from helpers.live.controls import Size
 
 from .page import CollectiveTimer, Steps
 from .times import Machine

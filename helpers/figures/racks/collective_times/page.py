@@ -13,8 +13,8 @@ from html import escape
 
 from helpers.costs.racks.tiered_collectives import ALGORITHMS, HOP_DCN
 from helpers.costs.rooflines.chips import CHIPS, chip
-from helpers.figures.transformers.decoder_sizes.decoder import Size
-from helpers.live.controls import Choice, control_data, control_html, counted, head_html, reading
+from helpers.live.controls import Choice, Size, control_data, control_html, head_html
+from helpers.live.words import counted, reading
 
 from .bars import HEAD, LEFT, ROOM, SLOT, SLOTS, WIDTH, bars
 from .times import GROUP, ROW, SENT, Found, Machine, find, functions, loaded, sides, sizes

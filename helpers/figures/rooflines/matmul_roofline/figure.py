@@ -2,9 +2,10 @@
 
 from helpers.costs.rooflines.chips import CHIPS
 from helpers.costs.rooflines.roofline import attainable, critical_batch, matmul, time
-from helpers.live.controls import Choice, Result, Slider
+from helpers.live.controls import Choice, Size
 from helpers.live.drawings import Axis, Mark, Plot
 from helpers.live.figure import LiveFigure
+from helpers.live.tables import Result
 from helpers.numeric import where
 
 RATES = ("bf16", "int8", "fp8", "f32")
@@ -52,9 +53,9 @@ FIGURE = LiveFigure(
     "overlaps. The table holds the same numbers.",
     function=point,
     controls=(
-        Slider("B", "B, rows (tokens)", 256, 0, 16),
-        Slider("D", "D, numbers in a row", 8192, 8, 16),
-        Slider("F", "F, columns", 8192, 8, 16),
+        Size("B", "B, rows (tokens)", 256, 1, 65536),
+        Size("D", "D, numbers in a row", 8192, 256, 65536),
+        Size("F", "F, columns", 8192, 256, 65536),
         Choice(
             "dtype",
             "Types",

@@ -2,9 +2,10 @@
 
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.roofline import matmul, time
-from helpers.live.controls import Result, Slider
+from helpers.live.controls import Size
 from helpers.live.drawings import Box, Boxes, Follows, Label
 from helpers.live.figure import LiveFigure
+from helpers.live.tables import Result
 from helpers.numeric import where
 
 D = 8192
@@ -83,12 +84,12 @@ FIGURE = LiveFigure(
     alt="Two bars: memory, almost all of it weights, and arithmetic. With few rows the bar of memory is the longer, with many that of "
     "arithmetic. Under them rows times a square of weights, which gives as many rows, drawn to scale.",
     function=rows,
-    controls=(Slider("B", "Rows", ROWS, 0, 10),),
+    controls=(Size("B", "Rows", ROWS, 1, 1024),),
     results=(
-        Result("memory", "memory", "s"),
-        Result("arithmetic", "arithmetic", "s"),
-        Result("lower", "at least", "s"),
-        Result("bound", "waits for", words=("memory", "arithmetic")),
+        Result("memory", unit="s"),
+        Result("arithmetic", unit="s"),
+        Result("lower", unit="s"),
+        Result("bound", words=("memory", "arithmetic")),
     ),
     drawing=Boxes(PRODUCT + SQUARE + 6, (*_bars(), *_product())),
     sentence="{B} rows: at least {lower}, waiting for {bound}",

@@ -20,8 +20,10 @@ from helpers.costs.sharding.collectives import seconds
 from helpers.costs.sharding.matmul_plans import Plan, finished, local_products, order, plans
 from helpers.costs.sharding.resharding import Hop, State, named, routes, shardings
 from helpers.costs.sharding.sharded_array import Axis, Mesh, bytes_each
-from helpers.live.controls import Choice, Result, Slider, control_data, control_html, head_html, reading, table_html
+from helpers.live.controls import Choice, Slider, control_data, control_html, head_html
 from helpers.live.jaxpr_to_javascript import javascript
+from helpers.live.tables import Result, table_html
+from helpers.live.words import reading
 from helpers.numeric import maximum, where
 
 KINDS = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Slice")
@@ -318,7 +320,7 @@ class PlanExplorer:
             head_html(key, self.title, HINT, "".join(control_html(key, c) for c in self.controls), self.sentence())
             + f'<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>{escape(self.title)}</caption>'
             f'<thead><tr><th scope="col">step</th><th scope="col">time</th></tr></thead>{bodies}</table></div>'
-            + table_html("The cheapest plan in numbers", self.results, said)
+            + table_html("The cheapest plan in numbers", self.results, self.found()[0], said)
             + f"<figcaption>{escape(WIRING)}</figcaption></figure>"
         )
 

@@ -18,7 +18,9 @@ from helpers.costs.sharding.resharding import Hop
 from helpers.costs.sharding.sharded_array import Axis, bytes_each
 from helpers.figures.sharding.sharded_matmul_costs import plans as explorer
 from helpers.figures.sharding.sharded_matmul_costs.plans import PlanExplorer, plan_lines
-from helpers.live.controls import PLAY, control_html, head_html, reading, table_html
+from helpers.live.controls import PLAY, control_html, head_html
+from helpers.live.tables import table_html
+from helpers.live.words import reading
 
 RANKED = 6  # plans in the list
 CELL, LEFT, TOP = 20, 62, 34  # pixels: a cell, room for the devices' names, room for the blocks'
@@ -294,7 +296,7 @@ class PlanWalker(PlanExplorer):
             '<div class="pst-scrollable-table-container"><table class="table live-plans"><caption>The steps of the plan</caption>'
             '<thead><tr><th scope="col">step</th><th scope="col">out of a device</th><th scope="col">time</th></tr></thead>'
             f"<tbody data-lines>{lines}</tbody></table></div>"
-            + table_html("The plan in numbers", self.results, self.said())
+            + table_html("The plan in numbers", self.results, self.found()[0], self.said())
             + f"<figcaption>{escape(explorer.WIRING)} {escape(SLICES)}</figcaption></figure>"
         )
 

@@ -20,7 +20,9 @@ from helpers.costs.training.layout_search import KEPT
 from helpers.costs.training.training_step import Step, step
 from helpers.costs.transformers.public_models import model
 from helpers.figures.transformers.decoder_sizes.decoder import structure
-from helpers.live.controls import Choice, Result, Slider, control_data, control_html, counted, head_html, reading
+from helpers.live.controls import Choice, Slider, control_data, control_html, head_html
+from helpers.live.tables import Result
+from helpers.live.words import counted, reading
 
 from .candidates import (
     NAMES_OF_STEP as NAMES,

@@ -13,7 +13,7 @@ from helpers.figures.inference.planner import tiers, training, words as say
 from helpers.figures.inference.planner.page import cells
 from helpers.figures.training.layout_search.candidates import divide
 from helpers.figures.transformers.decoder_sizes.decoder import SIZES, sizes, unused
-from helpers.live.controls import reading
+from helpers.live.words import reading
 from tests.helpers.figures.standalone import follow, link, size, status
 from tests.tiers import repeats
 from tests.twins.settings import TPUS
