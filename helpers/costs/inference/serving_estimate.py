@@ -120,7 +120,7 @@ class Server:
         return sqrt(math**2 + moved**2) + self.engine.launch * (k.product + k.quantise * w.narrower)
 
     def _rates(self, table: Table, launch) -> Rates:
-        return replace(table, link=self.constants.link, network=self.constants.link, launch=launch).on(self.chip)
+        return replace(table, link=self.constants.link, launch=launch).on(self.chip)
 
     def sums(self, numbers, n):
         """Seconds of an AllReduce of so many numbers of two bytes over n chips, whose kernels the engine launches."""

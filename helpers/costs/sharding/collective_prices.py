@@ -17,7 +17,7 @@ from math import prod
 from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Move
-from helpers.numeric import maximum, minimum, nonzero, plain, sqrt, where
+from helpers.numeric import log, maximum, minimum, nonzero, plain, sqrt, where
 
 from .collectives import all_gather, all_reduce, all_to_all, domains_reached, scramble
 from .sharded_array import Axis
@@ -148,6 +148,13 @@ def flat_ring(kind: str, V, g, m=1) -> tuple[Move, ...]:
 
 
 @formula
+def trees_across(kind: str, V, g, m=1) -> tuple[Move, ...]:
+    """The bytes of `flat_ring`, in as many rounds over cards as a tree takes, 2·log2 m: what NCCL takes for short arrays."""
+    links, cards = flat_ring(kind, V, g, m)
+    return links, replace(cards, hops=passes(kind) * log(m) / log(2))
+
+
+@formula
 def passes(kind: str) -> int:
     """How often the array goes through the links: twice for an AllReduce.
 
@@ -247,14 +254,14 @@ IN_ENGINE = Table(
     source="python -m tools.bench_serving --fit: engines of book/data/serving.json; aiconfigurator-core 0.12.0 as the guess",
     date="2026-11-26",
     link=0.548,  # arrays of kilobytes: far from the rate of large ones
-    network=0.548,
+    network=0.874,  # as of a card in nccl-tests (`racks.measured_collectives.REACHED`): no row of the fit has two hosts
     launch=1.25e-5,  # seconds of an AllReduce, `Engine.launch` times
-    stages=3,  # inside, between domains, inside
     hop=0.0,  # all in `launch`
-    network_hop=0.0,
-    algorithm=flat_ring,
+    network_hop=7.63e-5,  # seconds of a round over cards, `latency_dcn` there: a sum over two hosts takes two
+    algorithm=trees_across,
 )
-IN_ENGINE_TOKENS = replace(IN_ENGINE, launch=8.64e-6, stages=1)  # seconds of an AllToAll: all chips send to all at once
+# An AllToAll: all chips send to all at once. Where cards take part, its launch and hop are DeepEP's 28.1 µs of racks.
+IN_ENGINE_TOKENS = replace(IN_ENGINE, launch=8.64e-6, network_hop=1.95e-5)
 
 
 @formula
@@ -365,8 +372,8 @@ def collective_seconds(kind: str, V, group: Group, rates: Rates, copies=1.0, rea
     if _is_there(rates.own):  # SMs copy a chip's own shard as well, from input to output
         shard = V / group.n / (group.n if kind == "AllToAll" else 1)
         links = links + rates.own * shard / group.links / rates.link
-    if plain(group.domains) and group.domains == 1:  # nothing crosses, and pages need not say so
-        moves, across = links, Move("dcn", 0.0, 0)
+    if plain(group.domains) and group.domains == 1:
+        moves, across = links, Move("dcn", 0.0, 0)  # nothing crosses, and pages need not say so
     else:
         moves = links + cards if rates.in_turn else maximum(links, cards)
     if plain(rates.hop, rates.network_hop) and rates.hop == rates.network_hop:

@@ -132,20 +132,20 @@ FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.i
 # Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.
 DISCRETE = set(
     """
-    acceptance adjacent algorithms along arithmetic attainment attention_collectives attention_sends attention_widths
+    acceptance adjacent algorithms along arithmetic at_users attainment attention_collectives attention_sends attention_widths
     backward batched beside best_disaggregated best_K best_length best_mesh best_split between_slices block bottleneck
-    bound_by budgeted bursts by_tier bytes_each careful_seconds cheapest check check_fits chip chrome_trace cluster_of
-    collective_seconds collectives continuous_steps deployments designs diameter disaggregated disaggregated_plans distance
+    bound_by budgeted bursts by_tier bytes_each careful_seconds cheapest check check_fits chip choose chrome_trace cluster_of
+    collective_seconds collectives completed continuous_steps deployments designs diameter disaggregated disaggregated_plans distance
     divisors edge even every_cut exchange expected_imbalance exposed factors family fastest feed_forward_products fields finished
     fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids groups groups_near hierarchical_steps hosts
     in_domains in_groups interleaved is_array is_hsdp is_record keeps key known largest_group largest_normal
     latent_collectives lies line_distance links load local_products machines matmul_scatter max_flow menu meshes mixed
     mixed_load mixed_works mixer_products model module moves near offloaded_matmul on_fullest on_torus one_f_one_b one_piece
     order paged_schedule parse parted passes percentile percentiles pipeline plain plan plans points poisson prefill
-    prefill_alone prefill_degrees prefill_works published racks rank ranking rates rates_in read reading replicas replicated
+    prefill_alone prefill_degrees prefill_works published racks rank ranking rates rates_in read readers reading replicas replicated
     requests residual routes rules search send sequence_collectives shapes sharded_flops shardings shared shared_prefixes
-    shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps
-    taken thresholds tier_moves tiers tile_fits times timings turns unknown unread visits volumes ways ways_by_heads wiring
+    shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps stored_types
+    taken thresholds tier_moves tiers tile_fits times timings trees_across turns unknown unread visits volumes ways ways_by_heads wiring
     words work zb_h1 zb_h2 zb_v
     """.split()
 )

@@ -14,6 +14,7 @@ from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS
 from helpers.costs.inference.serving_estimate import RESERVE, Server, arithmetic, loaded
 from helpers.costs.inference.serving_operations import BITS, Batch, Deployment, met
 from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.costs.sharding.collective_prices import IN_ENGINE
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import MODELS, model
 from tests.helpers.costs.tables import refused, walks
@@ -129,12 +130,26 @@ def test_an_all_reduce_is_its_seconds_at_first_and_its_bytes_at_last(name, n):
     assert s.sums(1e6, 1) == 0
 
 
-def test_an_all_reduce_over_domains_waits_for_the_network():
-    on = chip("H100")
+@walks([1, 2])
+def test_an_all_reduce_over_domains_waits_for_links_or_cards(slower):
+    """A ring for each card: of 15/16 of the bytes, twice, a chip's NVLink carries 7/8 and its card 1/8, at their own shares."""
+    on = replace(chip("H100"), dcn_bandwidth=chip("H100").dcn_bandwidth / slower)
     s = Server(LLAMA, on, Deployment(), VLLM)
     inside, outside = s.sums(1e12, 8), s.sums(1e12, 16)
-    assert outside / inside == pytest.approx(on.link_bandwidth / (8 * on.dcn_bandwidth) * (15 / 16) / (7 / 8), rel=1e-3)
-    assert s.sums(1, 16) == pytest.approx(3 * s.sums(1, 8), rel=1e-3)
+    cards = 1 / 8 / (on.dcn_bandwidth * IN_ENGINE.network)
+    links = 7 / 8 / (on.link_bandwidth * s.constants.link)
+    assert outside / inside == pytest.approx(15 / 16 * max(links, cards) / links, rel=1e-3)
+    assert (cards > links) == (slower == 2)
+    assert s.sums(1, 16) == pytest.approx(s.sums(1, 8) + 2 * IN_ENGINE.network_hop, rel=1e-3)
+
+
+@walks([(128, 23.1), (1024, 23.2), (2048, 23.3), (3072, 23.6), (4096, 23.7), (8192, 24.0)])
+def test_tensor_parallelism_over_two_hosts(prompt, ms):
+    """DeepSeek-R1-0528 by SGLang on 16 H100 and InfiniBand, one request at a time, 128 tokens out (tenstorrent/tt-inference-server,
+    issue 356): no constant has seen it."""
+    like = Deployment(tp=16, weights="fp8", rest="fp8")
+    s = Server(model("deepseek-v3"), chip("H100"), like, ENGINES["sglang"])
+    assert loaded(s, prompt, 128, 1).gap.mid == pytest.approx(ms / 1e3, rel=0.2)
 
 
 @walks(["H200", "v5p"])

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from helpers.costs.racks.measured_collectives import REACHED
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.sharding.collective_prices import (
     IN_ENGINE,
+    IN_ENGINE_TOKENS,
     IN_STEP,
     IN_STEP_TENSOR,
     PUBLISHED,
@@ -68,7 +70,11 @@ def test_small_arrays_are_latency_and_launches():
     assert tiny(8, PUBLISHED) == pytest.approx(2 * h100.hop) and tiny(16, PUBLISHED) == pytest.approx(6 * h100.hop)
     assert tiny(64, IN_STEP) == pytest.approx(2 * 63 * IN_STEP.hop)
     assert tiny(64, IN_STEP_TENSOR) == pytest.approx(2 * 4 * IN_STEP.hop)
-    assert (tiny(8, IN_ENGINE), tiny(16, IN_ENGINE)) == pytest.approx((IN_ENGINE.launch, 3 * IN_ENGINE.launch))
+    in_engine = [tiny(n, IN_ENGINE) - IN_ENGINE.launch for n in (8, 16, 64)]  # up and down a tree of 1, 2 and 8 hosts
+    assert in_engine == pytest.approx([0.0, 2 * REACHED.latency_dcn, 6 * REACHED.latency_dcn])
+    assert IN_ENGINE.network == REACHED.network
+    tokens = IN_ENGINE_TOKENS.launch + IN_ENGINE_TOKENS.network_hop
+    assert tokens == pytest.approx(REACHED.deepep, rel=0.01)
 
 
 @walks(["H100", "A100", "GB200", "MI300X", "v5e", "v5p"])
