@@ -100,6 +100,17 @@ def test_a_first_click_leads_to_the_section_or_exercise(page, lab, link):
     )
 
 
+def test_a_tab_says_its_chapter_and_is_not_marked_as_changed(page, lab):
+    open_notebook(page, lab, f"{CHAPTER}/exercises.ipynb")
+    page.wait_for_function(
+        """() => { const { model } = window.jupyterapp.shell.currentWidget.context;
+                   return model.getMetadata('language_info').version && !model.dirty; }"""
+    )
+    label = ".jp-mod-current[data-chapter] .lm-TabBar-tabLabel"
+    assert page.locator(label).evaluate("e => getComputedStyle(e, '::before').content") == '"1 · "'
+    assert current_path(page) == f"{CHAPTER}/exercises.ipynb"  # a changed label would have renamed it
+
+
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: r.split("/")[1])
 @pytest.mark.sample(quick=0, slow=1)
 def test_the_reading_runs_to_its_end(page, lab, reading):
