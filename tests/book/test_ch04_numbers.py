@@ -159,17 +159,6 @@ def test_worked_problems_of_the_page():
     )
 
 
-@pytest.mark.parametrize(
-    "what", [r"\frac{B}{N} > \frac{\alpha}{M}", r"Y < \frac{MF}{\alpha}", r"\sqrt{\frac{B}{F} \cdot \frac{M_X}{M_Y} \cdot N}",
-             r"\frac{\alpha^2}{M_X M_Y F}", r"\frac{B}{mN} > \frac{\alpha}{M}",
-             r"F_e > \frac{2}{3} \Bigl(1 - \frac{1}{n}\Bigr) \frac{C}{W}",
-             r"\Bigl(1 - \frac{1}{P}\Bigr) \frac{C}{W_\text{dcn}}", r"\alpha = C/2W",
-             "6BD/X + 8DF/Y", r"\frac{p - 1}{m + p - 1}", "2LB(D + 2F)"],
-)  # fmt: skip
-def test_formulas_stand_on_the_page(what):
-    assert what in chapter_text("ch04_training")
-
-
 @pytest.mark.parametrize(("gpus", "rate", "days"), [(384, 144, 90), (768, 88, 74), (1536, 44, 74), (1536, 141, 23)])
 def test_the_first_figures_seconds_give_the_days_of_the_papers_table(gpus, rate, days):
     """Narayanan 2021, Table 2: 300 billion tokens at so many TFLOP/s a GPU; three rows of ZeRO-3, and the last of TP, PP and DP."""

@@ -5,13 +5,10 @@ Where one is wrong, the corrected value stands here and book/data/errata.json sa
 source gives, as the quiz's cache of 8192 tokens of 100 kB, is part of the row that uses it.
 """
 
-import json
 import re
 from dataclasses import replace
 from inspect import signature
 from math import floor
-
-import pytest
 
 from helpers.costs.inference import engine_simulation, latency_and_throughput, sharded_decode_step, sharding_limits
 from helpers.costs.inference.prefill_and_decode_step import Replica, smallest_slice
@@ -21,11 +18,10 @@ from helpers.costs.transformers.config import Config, MoE
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.costs.transformers.shares_and_thresholds import attention_intensity, attention_threshold
-from tests.book.conftest import ROOT, chapter_text
+from tests.book.conftest import ROOT
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
-METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
 V5E, V6E = chip("v5e"), chip("v6e")
 LLAMA_13B = model("llama-2-13b")
 P = parameters(LLAMA_13B)
@@ -151,34 +147,6 @@ def test_throughput_saturates():
         rates = [row[3] for row in table(kv)]
         limit = 1 / (kv / (8 * 8.2e11) + 2 * 13e9 / (8 * 1.97e14))
         assert rates == sorted(rates) and 0.6 * limit < rates[-1] < limit
-
-
-@pytest.mark.parametrize(
-    "what", [r"\frac{n(n + 1)(2n + 1)}{6}", r"\frac{\text{bytes of a weight}}{2} \cdot \frac{C}{W_\text{hbm}}",
-             r"\max\left(\frac{2 B \cdot \text{parameters}}{C},\ \frac{\text{bytes of weights}}{W_\text{hbm}}\right)",
-             r"2 \cdot S \cdot L \cdot K \cdot H", r"Y < \frac{w}{x} \cdot \frac{F}{B \beta}", r"\sqrt{\frac{N D}{2 F}}",
-             r"\frac{2 x B D}{2W}", r"\frac{4B}{2W}", r"I = \frac{2 N (2R + P)}{x (R + P)}", r"R(n + v)/(2R - n - v)",
-             r"\min(1, p(x)/q(x))", r"\frac{1 - a^{K + 1}}{1 - a}", "n(L_w - 1) + 1"],
-)  # fmt: skip
-def test_formulas_stand_on_the_page(what):
-    assert what in chapter_text("ch05_inference")
-
-
-def blocks_of_code():
-    """For each anchor of the page, what its heading's part computes: code cells and numbers in the text."""
-    out = {}
-    for part in re.split(r"(?<!\)=\n)(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", chapter_text("ch05_inference"), flags=re.M):
-        code = " ".join(re.findall(r"^```\{code-cell\}.*?^```$|\{\{.*?\}\}", part, re.M | re.S))
-        out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), code)
-    return out
-
-
-@walks([m for m in METHODS if m["chapter"] == "ch05_inference"])
-def test_the_index_names_what_the_section_shows(method):
-    """Under the same heading; sections of a paragraph have none of their own."""
-    code = blocks_of_code()[method["section"]]
-    names = [path.rsplit(".", 1)[-1] for path in method["functions"]]
-    assert names and [name for name in names if not re.search(rf"\b{name}\b", code)] == []
 
 
 def test_bandwidths_have_one_symbol_each():

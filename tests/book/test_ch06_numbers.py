@@ -4,15 +4,6 @@ I is the survey of inference methods (2024); Fn is the row of the course's table
 Where a source is wrong, the corrected value stands here and book/data/errata.json says why.
 """
 
-import ast
-import functools
-import json
-import pkgutil
-import re
-
-import pytest
-
-from helpers import prose
 from helpers.costs.attention import (
     flops_and_bytes,
     io_complexity,
@@ -22,12 +13,9 @@ from helpers.costs.attention import (
 )
 from helpers.costs.attention.flops_and_bytes import Attention
 from helpers.costs.rooflines.chips import chip
-from tests.book.conftest import ROOT, chapter_text
 from tests.book.stated import near
 from tests.helpers.costs.tables import walks
 
-METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-PAGE = chapter_text("ch06_attention")
 GPT3 = dict(D=12288, N=96)
 A100, A100_40, H100 = chip("A100"), chip("A100-40GB"), chip("H100")
 EXPS = time_and_intensity.exp_rate(132, 1.83e9)
@@ -102,66 +90,3 @@ def test_with_every_factor_a_long_prefill_waits_sooner():
 
     assert intensity(10827) > A100_40.alpha_hbm() > intensity(10828)
     assert round(intensity(10**8)) == 128 / 2
-
-
-@pytest.mark.parametrize(
-    "what", [r"\frac{L^2 D + L D^2}{L^2 N + L D + D^2}", r"\frac{D N}{D K + N^2}", r"\ell' = \ell \, e^{m - m'} + e^{x_i - m'}",
-             r"\ell &\leftarrow \ell \, e^{m - m'} + e^{x_s - m'}", r"5L^2 + 2L", r"\left\lceil \frac{M_\text{fast}}{4H} \right\rceil",
-             r"\frac{12 L^2 H^2}{M_\text{fast}}", r"dx &= P \odot (dO\, V^T - \delta)", r"U_i = U_{i-1} + \phi(k_i) v_i^T",
-             r"x_i x_j / \sqrt{2}", r"j = (i - r) \bmod n", r"\frac{x}{2G}", r"2 - \frac{1}{n}", r"\lceil \log_2 n \rceil",
-             "B_q + L_w - 1"],
-)  # fmt: skip
-def test_formulas_stand_on_the_page(what):
-    assert what in PAGE
-
-
-FENCE = re.compile(r"^```\{code-cell\}[^\n]*\n((?::[^\n]*\n)*)(.*?)^```", re.M | re.S)
-
-
-@functools.cache
-def imported():
-    """What the page's cells import, by the names that they give it."""
-    space = {}
-    for code in FENCE.findall(PAGE):
-        for node in ast.walk(ast.parse(code[1])):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                exec(compile(ast.Module([node], []), "page", "exec"), space)
-    return space
-
-
-def named(code, space):
-    """Everything that a program names, `flash` and `flash.flash` each by itself, as far as `space` knows its first part."""
-    for node in ast.walk(ast.parse(code)):
-        parts = []
-        while isinstance(node, ast.Attribute):
-            parts, node = [node.attr, *parts], node.value
-        if isinstance(node, ast.Name) and node.id in space:
-            found = space[node.id]
-            for part in parts:
-                found = getattr(found, part, None)
-            yield found
-
-
-@functools.cache
-def shown():
-    """For each anchor of the page, what its heading's part computes with: in cells and in numbers of the text."""
-    out = {}
-    for part in re.split(r"(?=^(?:\(sec-[a-z0-9-]+\)=\n)+##)", PAGE, flags=re.M):
-        found = [x for code in FENCE.findall(part) for x in named(code[1], imported())]
-        for number in re.findall(r"\{\{(.+?)\}\}", FENCE.sub("", part)):
-            found += named(number.rsplit(" | ", 1)[0].strip(), prose.names())
-        out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), found)
-    return out
-
-
-@walks([m for m in METHODS if m["chapter"] == "ch06_attention"])
-def test_the_index_names_what_the_section_shows(method):
-    """The function itself, from its module: another one of the same name, or the module's name alone, is not enough."""
-    seen = {id(x) for x in shown()[method["section"]]}
-    names = {path: pkgutil.resolve_name(f"helpers.{path}") for path in method["functions"]}
-    assert names and [path for path, function in names.items() if id(function) not in seen] == []
-
-
-def test_a_modules_name_is_not_its_function():
-    assert list(named("ring.program(m)", imported())) == [imported()["ring"].program, imported()["ring"]]
-    assert imported()["ring"].ring not in list(named("ring.program(m)", imported()))

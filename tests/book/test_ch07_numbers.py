@@ -4,11 +4,6 @@ A is "How To Scale Your Model", section 12; N an issue of NCCL or nccl-tests; V 
 list of topics that the chapter was planned by; P what the page says itself, rounded there.
 """
 
-import functools
-import json
-import pkgutil
-import re
-
 import pytest
 
 from helpers import prose
@@ -31,13 +26,9 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.gpu_machine import bytes_in_flight, gpu, l2_rate, tile_intensity, tiled, warps_in_flight
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from tests.book.conftest import ROOT, chapter_text
 from tests.book.stated import near
-from tests.book.test_ch06_numbers import FENCE, named
 from tests.helpers.costs.tables import walks
 
-METHODS = json.loads((ROOT / "book/data/methods.json").read_text(encoding="utf-8"))["methods"]
-PAGE = chapter_text("ch07_racks")
 H100, GB200, H = chip("H100"), chip("GB200"), gpu("H100")
 AT = {
     "hosts": hosts("H100", 128),
@@ -175,40 +166,3 @@ def test_errors_are_told_as_they_are_stored():
         max(s["median"] for s in stored["sources"].values()) < 0.15
         and 0.83 < stored["within 15 percent, sources left out"] < 0.87
     )
-
-
-@pytest.mark.parametrize(
-    "what", [r"\frac{r\,c}{r + c}", r"W_\text{hbm} \cdot t_\text{latency}", r"\frac{(1 - a/n)\, V}{W_\text{cut}}",
-             r"\frac{2V}{g\,W_\text{dcn}} \cdot \frac{m-1}{m}", r"\frac{2(n-1)}{n}", r"\frac{2(g-1)}{g+1}\, W",
-             r"h\, t_\text{hop} + \frac{b\, V}{W}", r"\frac{(h_2 - h_1)\, t_\text{hop}}{(b_1 - b_2)/W}",
-             r"m \left( 1 - \Bigl(1 - \frac1m\Bigr)^{k} \right)", r"\frac{1 - 1/m}{g\, W_\text{dcn}}",
-             r"2\sqrt{h\, t_\text{piece}\, x}"],
-)  # fmt: skip
-def test_formulas_stand_on_the_page(what):
-    assert what in PAGE
-
-
-@functools.cache
-def shown():
-    """For each anchor, what its part of the page computes with: in cells, and in numbers and lets of the text."""
-    space, out = {}, {}
-    for _, code in FENCE.findall(PAGE):
-        for line in re.findall(r"^(?:from [\w.]+ )?import \(?[^()]+?\)?$|^from [\w.]+ import [^\n]+$", code, re.M):
-            exec(line, space)
-    for part in re.split(r"(?=^\(sec-[a-z0-9-]+\)=\n)", PAGE, flags=re.M):
-        found = [x for _, code in FENCE.findall(part) for x in named(code, space)]
-        text = FENCE.sub("", part)
-        for number in re.findall(r"\{\{(.+?)\}\}", text):
-            found += named(number.rsplit(" | ", 1)[0].strip(), prose.names())
-        for let in re.findall(r"^% let \w+ = (.+)$", text, re.M):
-            found += named(let, prose.names())
-        out |= dict.fromkeys(re.findall(r"^\((sec-[a-z0-9-]+)\)=$", part, re.M), found)
-    return out
-
-
-@walks([m for m in METHODS if m["chapter"] == "ch07_racks"])
-def test_the_index_names_what_the_section_shows_and_what_it_is_held_against(method):
-    seen = {id(x) for x in shown()[method["section"]]}
-    names = {path: pkgutil.resolve_name(f"helpers.{path}") for path in method["functions"]}
-    assert names and [path for path, function in names.items() if id(function) not in seen] == []
-    assert len(method["check"].split()) > 2

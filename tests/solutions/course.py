@@ -5,7 +5,6 @@ import re
 from functools import cache
 
 import numpy as np
-import pytest
 
 from autograder.making import bank, in_process_grading, mistakes
 from autograder.making.data_line import ASSUME
@@ -130,11 +129,6 @@ def hold(checks: list[tuple[str, str, str]], scope: dict, part=lambda check: che
         value, said, fault = in_process_grading.execute(check, f"<{grade_id}>", scope)
         scored = re.match(r"Exercise \S+: \S+ of (\S+) points?\n(?!  )", said)
         assert not fault and scored and value == float(scored[1]), f"{grade_id}: {said}{fault}"
-
-
-def of_the_sources(rows):
-    """A test for each row (row of the sources, answer, arguments, expected), as `name`, `args` and `expected`."""
-    return pytest.mark.parametrize("name, args, expected", [r[1:] for r in rows], ids=[r[0] for r in rows])
 
 
 def agree(got, expected) -> None:

@@ -1,7 +1,4 @@
-"""Exercises 4.1 to 4.26: the sources' numbers from the solved functions, and the functions against programs.
-
-Numbers are those of Austin et al. 2025, Section 5, and of the table of systems, errata corrected.
-"""
+"""Exercises 4.1 to 4.26: the solved functions against programs and published steps."""
 
 import json
 import math
@@ -31,46 +28,6 @@ def solved():
 
 
 V5P = 4.59e14, 9e10
-LLAMA2 = 40, 5120, 13824, 40, 128, 32000
-Q3 = dict(P=13.0159e9, L=40, D=5120, F=13824, B=3e6, X=4096, hbm=96e9)
-
-# (row of the sources, answer, arguments, expected)
-NUMBERS = [
-    ("Q1, E001-14: 13.02e9", "training_memory", (*LLAMA2, 16e6), {"params": 13.0159e9, "state": 130.159e9, "activations": 41.94e12}),
-    ("D16, Q3: 7.864 TB", "training_memory", (*LLAMA2, 3e6), {"params": ..., "state": ..., "activations": 7.864e12}),
-    ("D15: 9.6e9 on 96 GB", "zero_memory", (1e9, 64, 0, 0, 96e9), {"weights": 2e9, "grads": 0, "moments": 8e9, "largest": 9.6e9}),
-    ("D4: 10P/X", "zero_memory", (64e9, 64, 3, 0, 96e9), {"weights": 2e9, "grads": 0, "moments": 8e9, "largest": 614.4e9}),
-    ("D19: DP", "layer_bytes", ("dp", 7, 11, 13, 2, 4, False), (0, 8 * 11 * 13)),
-    ("D19: FSDP", "layer_bytes", ("fsdp", 7, 11, 13, 2, 4, False), (4 * 11 * 13, 8 * 11 * 13)),
-    ("D19, E001-12: TP", "layer_bytes", ("tp", 7, 11, 13, 2, 4, False), (4 * 7 * 11, 4 * 7 * 11)),
-    ("D6, E001-13: mixed", "layer_bytes", ("mixed", 8, 11, 16, 2, 4, True), (2 * 8 * 11 + 11 * 16, 3 * 8 * 11 + 2 * 11 * 16)),
-    ("D10: 7.6M for a pod", "busy", (8960, 32768, *V5P, 2, 1), {"fsdp": 7.616e6, "mixed": 8960 * 99.22, "tp": 12.85}),
-    ("D10: 2550, 850", "busy", (1, 32768, *V5P, 2, 1), {"fsdp": 850, "mixed": 99.22, "tp": ...}),
-    ("D9, E001-15: 4.06e5", "busy", (4096, 32768, *V5P, 2, 1), {"fsdp": 3.4816e6, "mixed": 4.064e5, "tp": ...}),
-    ("D5: 11 and 22 ways at F = 28672", "busy", (8, 28672, *V5P, 1, 2), {"fsdp": ..., "mixed": ..., "tp": 22.49}),
-    ("D7, E001-10: 13.69", "best_split", (48000, 32768, 64, 2, 1, 2550), {"X": 13.693, "pair": (16, 4), "busy": True}),
-    ("D7, E001-9: 1333", "best_split", (3e6, 13824, 4096, 2, 1, 2550), {"X": 1333.3, "pair": ..., "busy": True}),
-    ("E001-16: bound by links", "best_split", (1e6, 30000, 8192, 2, 1, 2550), {"X": 739.0, "pair": ..., "busy": False}),
-    ("D14, E001-7: 73,440", "pods", (2e6, 70e9, 8960, 4.59e14, 6.25e9), {"tokens": 73440, "seconds": 5e-3, "pods": 28}),
-    ("D17, Q3: 310 ms", "run_time", (13e9, 1e12, 3e6, 4096, 4.6e14, 0.4), {"step": 0.3105, "days": ..., "chip_hours": ...}),
-    ("D17: 16.9 days", "run_time", (70e9, 15e12, 4e6, 18823, 4.59e14, 0.5), {"step": ..., "days": 16.88, "chip_hours": 16.88 * 24 * 18823}),
-    ("D12", "bubbles", (4, 8, 1, 0.5), {"gpipe": 3 / 11, "1f1b": 3 / 11, "interleaved": 3 / 11, "held_1f1b": 4, "least": 3}),
-]  # fmt: skip
-
-
-@course.of_the_sources(NUMBERS)
-def test_numbers_of_the_sources(solved, name, args, expected):
-    got = solved[name](*args)
-    for key in expected if isinstance(expected, dict) else range(len(expected)):
-        if expected[key] is not ...:
-            agree(got[key], expected[key])
-
-
-def test_q3_fsdp_memory(solved):
-    """1.95 GB on each device, gradients not counted."""
-    got = solved["make_fit"](*Q3.values())
-    agree(got["stages"][3] - 2 * Q3["P"] / Q3["X"], 1.952e9)
-    assert got["stages"][0] > Q3["hbm"] > got["stages"][1] and got["stage"] == 1 and got["parts"] == 1
 
 
 def test_d1_backward_is_jax_grad(solved):

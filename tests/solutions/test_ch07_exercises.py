@@ -1,4 +1,4 @@
-"""Exercises of chapter 7: the solved functions against the floor's formulas, and the sources' numbers."""
+"""Exercises of chapter 7: the solved functions against the floor's formulas."""
 
 import math
 from itertools import product
@@ -24,22 +24,6 @@ H100, GB200 = chip("H100"), chip("GB200")
 def solved():
     """Every answer, by name."""
     return course.solved(TOPIC)
-
-
-# (row of the sources, answer, arguments, expected)
-NVLS = [(5, 420.0), (6, 440.0), (7, 460.0), (8, 480.0)]
-SEEN = {"algbw": 274.3e9, "busbw": 480e9, "share": 16 / 15, "says": "fewer bytes than a ring"}
-CARRIED = {"W": [315, 308, 306.67, 308.57], "median": 308.286, "chips": 4}
-NUMBERS = [
-    ("NCCL 1455: 480 over links of 450", "bus", ("AllReduce", 2**32, 2**32 * 1.75 / 480e9, 8, 4.5e11), SEEN),
-    ("NCCL 1455: all rows say 315 or less", "switch_that_adds", (NVLS, 367.5, 8), CARRIED),
-    ("DeepSeek-V3, four groups", "token_copies", (8, 8, 256, 4, 1.0), {"hosts": 3.6256, "each": 7, "once": 3.1724}),
-]
-
-
-@course.of_the_sources(NUMBERS)
-def test_numbers_of_the_sources(solved, name, args, expected):
-    agree(solved[name](*args), expected)
 
 
 def test_warps_and_tiles_are_the_floors(solved):
