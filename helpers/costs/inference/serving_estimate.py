@@ -25,7 +25,8 @@ from helpers.costs.training.operation_seconds import A100_BF16
 from helpers.costs.training.step_estimate import Estimate
 from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.layer_products import Product
-from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
+from helpers.costs.transformers.mixers import NoMixer
+from helpers.costs.transformers.parameters_and_flops import caches, parameters
 from helpers.numeric import maximum, minimum, plain, sqrt, where
 
 from .serving_constants import CONSTANTS, RESERVES, SPREAD, Constants, Engine
@@ -143,8 +144,9 @@ class Server:
         moved = (r.cached * self.cached + 8 * r.state) / (chip.hbm_bandwidth * k.cached)
         both = sqrt(moved**2 + (r.decode / (chip.rate() * k.keys)) ** 2)
         rate = chip.rate() * k.prompt / (1 + k.half * chip.rate() / A100_BF16 / maximum(seen, 1))
-        more = k.mixers if layer.kind.linear or self.config.indexer else 0
-        return both + r.prefill / rate + self.engine.launch * (k.attention + more)
+        mixer = self.config.mixer(layer.kind)
+        more = k.mixers if layer.kind.linear or getattr(mixer, "indexer", None) else 0
+        return both + r.prefill / rate + self.engine.launch * (k.attention + more) * (not isinstance(mixer, NoMixer))
 
     def layer(self, layer: Layer, seen) -> dict:
         """Seconds of one layer, by part."""
@@ -155,9 +157,11 @@ class Server:
             "products": sum(self.product(p) for p in layer.products if p.role != "experts"),
             "experts": sum(self.product(p) for p in routed) + (engine.moe * engine.launch * grouped if routed else 0.0),
             "attention": self.attention(layer, seen),
-            "others": engine.launch * k.others,
+            "others": engine.launch * k.others * layer.kind.parts / 2,
             "links": engine.links
-            * (2 * self.sums(layer.sums, self.deployment.tp) + (self.exchange(layer) if routed else 0.0)),
+            * (
+                layer.kind.parts * self.sums(layer.sums, self.deployment.tp) + (self.exchange(layer) if routed else 0.0)
+            ),
         }
 
     def seconds(self, b: Batch) -> dict:
@@ -217,12 +221,12 @@ class Server:
         in_layers = sum(count * x.weights * self.stored(x.role).bits / 8 for count, x in products)
         experts = self.stored("experts").bits / 8 * p.experts / lies.group
         table = p.embedding / lies.tp + (0 if c.tied else ops.head.weights)
-        return (experts + in_layers + 2 * (table + p.positions + p.norms + p.biases + p.sinks)) / lies.pp
+        return (experts + in_layers + 2 * (table + p.positions + p.norms + p.biases + p.sinks + p.added)) / lies.pp
 
     def cache(self, S):
         """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
-        c = self.config
-        return kv_cache(c, S, 1, self.cached) * self.deployment.cache_share(c) / self.deployment.pp
+        lies = self.deployment
+        return sum(n * lies.cache_share(K) for K, n in caches(self.config, S, self.cached)) / lies.pp
 
     def most(self, S):
         """Sequences of S tokens whose caches fit into what weights and reserve leave, in one replica."""

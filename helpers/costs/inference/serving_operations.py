@@ -17,7 +17,6 @@ from helpers.costs.transformers.config import UNUSUAL, Config, LayerKind
 from helpers.costs.transformers.layer_products import (
     Product,
     Routed,
-    attention_widths,
     feed_forward_products,
     mixer_products,
 )
@@ -96,12 +95,12 @@ class Deployment:
         """All of them."""
         return self.tp * self.dp * self.pp * self.replicas
 
-    def cache_share(self, c: Config):
-        """Part of a cache that a device keeps: one KV head at least, or less where caches are cut along sequences; a latent vector
-        is not cut."""
-        if c.mla:
+    def cache_share(self, K):
+        """Part of a cache of K heads that a device keeps: one head at least, or less where caches are cut along sequences; what has
+        no heads (K is None: a latent vector, an indexer's keys) is not cut."""
+        if K is None:
             return 1.0
-        return (c.K / self.tp if self.spread else maximum(c.K / self.tp, 1)) / c.K
+        return (K / self.tp if self.spread else maximum(K / self.tp, 1)) / K
 
     def type_of(self, c: Config, role: str) -> str:
         """Type of the weights of a role, as checkpoints are made: the unembedding stays in bf16."""
@@ -272,20 +271,18 @@ def on_fullest(c: Config, deployment: Deployment, rows) -> Routed:
 def reading(c: Config, kind: LayerKind, deployment: Deployment, b: Batch) -> Reading:
     """What attention reads and computes in a layer: of decoding sequences all that they see, of prompts their pieces and what is done."""
     prompts, seen = b.prompts * (b.prefill > 0), b.done + b.prefill / b.prompts
+    mixer = c.mixer(kind)
     if kind.linear:
-        state = c.linear.state / deployment.tp
-        return Reading(0.0, state * (b.decode + prompts), 6 * state * (b.decode + b.prefill), 0.0)
-    heads, top = ceil(c.N / deployment.tp), c.indexer.top if c.indexer else None
-    latent, made = attention_widths(c, absorbed=True), attention_widths(c)
-    reach = lambda S: S if kind.window is None and top is None else minimum(S, kind.window or top)  # noqa: E731
-    causal = lambda window: b.prompts * (pairs(seen, seen, window) - pairs(b.done, b.done, window))  # noqa: E731
-    cached = latent.cached * deployment.cache_share(c) * (b.decode * reach(b.keys) + prompts * reach(seen))
-    decode = 2 * (latent.query + latent.result) * heads * b.decode * reach(b.keys)
-    prefill = 2 * (made.query + made.result) * heads * causal(kind.window or top)
-    if c.indexer:  # each device has all of it, and scores every token
-        score = 2 * c.indexer.heads * c.indexer.width
-        cached = cached + c.indexer.width * (b.decode * b.keys + prompts * seen)
-        decode, prefill = decode + score * b.decode * b.keys, prefill + score * causal(None)
+        state = mixer.state / deployment.tp
+        return Reading(0.0, state * (b.decode + prompts), 2 * mixer.adds * state * (b.decode + b.prefill), 0.0)
+    cached = decode = prefill = 0.0
+    for x, made in zip(mixer.scores(kind.window, absorbed=True), mixer.scores(kind.window)):
+        reach = lambda S, x=x: (S if x.most is None else minimum(S, x.most)) / x.every  # noqa: E731
+        causal = b.prompts * (pairs(seen, seen, x.most) - pairs(b.done, b.done, x.most)) / x.every
+        heads = ceil(x.heads / deployment.tp) if x.result else x.heads  # each device has all of an indexer
+        cached = cached + x.cached * deployment.cache_share(x.K) * (b.decode * reach(b.keys) + prompts * reach(seen))
+        decode = decode + 2 * (x.query + x.result) * heads * b.decode * reach(b.keys)
+        prefill = prefill + 2 * (made.query + made.result) * heads * causal
     return Reading(cached, 0.0, decode, prefill)
 
 
@@ -305,8 +302,8 @@ def operations(c: Config, deployment: Deployment, b: Batch, logits) -> Operation
     layers, again = [], b.prompts * b.done * (b.prefill > 0)
     for kind, n in c.groups:
         experts = on_fullest(c, deployment, b.rows) if kind.moe else None
-        mixer = mixer_products(c, kind, b.rows, deployment.tp, ceil(c.N / deployment.tp), again)
-        products = (*mixer, *feed_forward_products(c, b.rows, deployment.tp, experts))
-        sent = b.rows * c.D * minimum(c.moe.k, deployment.dp) * (deployment.dp > 1) if kind.moe else 0.0
+        mixer = mixer_products(c, kind, b.rows, deployment.tp, again, padded=True)
+        products = (*mixer, *feed_forward_products(c, b.rows, deployment.tp, experts, kind))
+        sent = b.rows * c.moe.row(c.D) * minimum(c.moe.k, deployment.dp) * (deployment.dp > 1) if kind.moe else 0.0
         layers.append(Layer(kind, n, products, reading(c, kind, deployment, b), b.rows * c.D, sent))
     return Operations(tuple(layers), Product("unembedding", logits, c.V / deployment.tp, c.D))

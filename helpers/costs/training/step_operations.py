@@ -16,8 +16,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from helpers.arguments import formula
-from helpers.costs.transformers.config import Config, LayerKind
-from helpers.costs.transformers.layer_products import QKV, Product, Routed, feed_forward_products, mixer_products
+from helpers.costs.transformers.config import UNUSUAL, Config
+from helpers.costs.transformers.layer_products import (
+    QKV,
+    Product,
+    Routed,
+    feed_forward_products,
+    mixer_products,
+    model_matrices,
+)
+from helpers.costs.transformers.mixers import LayerKind, NoMixer
 from helpers.costs.transformers.parameters_and_flops import pairs, parameters
 from helpers.costs.transformers.training_memory_bytes import unread
 from helpers.numeric import ceil, maximum, plain, where
@@ -176,8 +184,8 @@ class Operations:
 
     def attention(self, count: str = "causal"):
         """FLOPs of all layers' pairs of query and key: those that the mask leaves, "all", or "half"."""
-        share = 0.5 if count == "half" else 1.0
-        return share * sum(layer.count * layer.attention.flops(count == "causal") for layer in self.layers)
+        half = lambda layer: 0.5 if count == "half" and not layer.kind.linear else 1.0  # noqa: E731
+        return sum(half(n) * n.count * n.attention.flops(count == "causal") for n in self.layers)
 
     def forward(self, count: str = "causal") -> tuple:
         """FLOPs in one microbatch: of products with weights, of pairs of query and key, of the unembedding."""
@@ -211,13 +219,15 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
     >>> [(x.kind, x.axes, x.forward, x.backward) for x in listed.layers[0].sends][:2]
     [('AllGather', ('tp',), 2, 2), ('ReduceScatter', ('tp',), 2, 2)]
     """
-    c.check_usual("a training step", "shared_gate")
+    c.check_usual("a training step", *(n for n in UNUSUAL if n != "gemma3n"))
     p, rows = parameters(c), 1.0 * B * T / (layout.shards * layout.cp * layout.microbatches)
     head, table = Product("unembedding", rows, c.V / layout.tp, c.D), (p.embedding + p.positions) / layout.tp
     tables = where(
         layout.pp == 1, table + (0 if c.tied else head.weights), maximum(table, head.weights)
     )  # of the end of a pipeline that has more
-    vectors, stage = (p.norms + (p.biases + p.sinks) / layout.tp) / c.L, stage_layers(c, layout)
+    projections = sum(x.weights for x in model_matrices(c) if x.role == "projections" and x.used)
+    small = p.norms + p.added + p.attention - projections  # convolutions, and what stands idle
+    vectors, stage = (small + (p.biases + p.sinks) / layout.tp) / c.L, stage_layers(c, layout)
     layers = tuple(_layer(c, kind, n, rows, T, layout, vectors, tables / stage) for kind, n in c.groups)
     dense, experts = (
         stage / c.L * sum(layer.count * getattr(layer.held, name) for layer in layers) for name in ("dense", "experts")
@@ -232,24 +242,22 @@ def operations(c: Config, layout: Layout, B, T) -> Operations:
 def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors, tables) -> Layer:
     tp, m = layout.tp, c.moe
     cut = 1 / tp if layout.sequence_parallel else 1.0
-    hidden = rows * c.F / tp if not kind.moe else rows / tp * (m.k + m.shared) * m.F
-    routed = rows / tp * m.k * c.D if kind.moe else 0.0
+    hidden = rows * c.width(kind) / tp if not kind.moe else rows / tp * (m.k * m.F + m.shared_width)
+    routed = rows / tp * m.k * m.row(c.D) if kind.moe else 0.0
     gates = c.matrices - 2
     streamed = tuple(
-        residual * rows * c.D * cut + (h + g * gates) * hidden + r * routed
+        kind.parts / 2 * residual * rows * c.D * cut + (h + g * gates) * hidden + r * routed
         for residual, h, g, r in zip(RESIDUAL, HIDDEN, (1, 2), ROUTED)
     )
-    width = (c.qk + c.mla.v) / 2 if c.mla else c.H
-    cached = c.mla.kv_rank + c.mla.rope if c.mla else 2 * maximum(c.K / tp, 1) * c.H
-    attention = Attention(rows, c.N / tp, pairs(T, T, kind.window, "causal") / T, T, width, layout.cp, cached)
+    attention = _attention(c, kind, rows, T, layout)
     experts = None
     if kind.moe:  # tp has cut the tokens before the router, and no expert
         mine = m.E / (layout.ep * tp)
         experts = Routed(rows / tp, rows / tp * m.k / mine, mine, m.F)
-    products = mixer_products(c, kind, rows, tp, c.N / tp, fused=QKV) + feed_forward_products(c, rows, tp, experts)
+    products = mixer_products(c, kind, rows, tp, fused=QKV) + feed_forward_products(c, rows, tp, experts, kind)
     in_experts = sum(p.weights for p in products if p.role == "experts")
     held = Held(sum(p.weights for p in products) + vectors - in_experts, in_experts)
-    keys = layout.stored.activation * (rows * layout.cp * cached)
+    keys = layout.stored.activation * (rows * layout.cp * attention.cached)
     sends = (
         *_blocks(c, layout, kind, rows),
         Send("AllGather", ("cp",), "keys", keys, 1, 1, 0, {"block": 1, "nothing": 1}),  # they go round the ring
@@ -259,6 +267,25 @@ def _layer(c: Config, kind: LayerKind, count, rows, T, layout: Layout, vectors, 
         *(_weights(layout, held.experts, ("cp", "dp")) if kind.moe else ()),
     )
     return Layer(kind, count, _read(c, kind, products), attention, streamed, held, sends)
+
+
+def _attention(c: Config, kind: LayerKind, rows, T, layout: Layout) -> Attention:
+    """Attention of a layer; what an indexer, or a second set of keys, adds is counted as more keys of the first.
+
+    A state is priced as attention of its heads to as many keys as have its FLOPs: 3/2 of a key's width, of 2 FLOPs a multiply-add.
+    """
+    mixer, tp = c.mixer(kind), layout.tp
+    if kind.linear:
+        keys = mixer.adds * mixer.state / (2 * mixer.heads * mixer.value)
+        return Attention(rows, mixer.heads / tp, keys, keys, mixer.value, layout.cp)
+    if not (scores := mixer.scores(kind.window)):
+        return Attention(rows, 0.0, 1.0, 1.0, 1.0)
+    first, seen, every, cached = scores[0], 0.0, 0.0, 0.0
+    for x in scores:
+        more = 1.0 if x is first else x.heads * (x.query + x.result) / (first.heads * (first.query + first.result))
+        seen, every = seen + more * (pairs(T, T, x.most, "causal") / x.every), every + more * T / x.every
+        cached = cached + (x.cached if x.K is None else x.cached / x.K * maximum(x.K / tp, 1)) / x.every
+    return Attention(rows, first.heads / tp, seen / T, every, (first.query + first.result) / 2, layout.cp, cached)
 
 
 def _read(c: Config, kind: LayerKind, products: list[Product]) -> tuple[Product, ...]:
@@ -276,10 +303,11 @@ def _blocks(c: Config, layout: Layout, kind: LayerKind, rows) -> tuple[Send, ...
     AllReduce sums Out forward and In's gradient backward; of experts, whose tokens tp has cut, it puts Out together.
     """
     size, tp = layout.stored.activation * (rows * c.D), ("tp",)
-    dense = not kind.moe or c.moe.shared > 0 or not layout.sequence_parallel
-    n = 1 if c.parallel else 1 + dense
+    mixes, feeds = not isinstance(kind.mixer, NoMixer), kind.moe or kind.F != 0
+    dense = feeds and (not kind.moe or c.moe.shared > 0 or not layout.sequence_parallel)
+    n = 1 if c.parallel else mixes + dense
     # Again: all of the forward pass; or of each layer attention, whose Out the MLP reads, once it is gathered.
-    late, out = (0, 0) if c.parallel else (n - 1, 1)
+    late, out = (0, 0) if c.parallel else (n - 1, 1) if n else (0, 0)
     again = {"block": out, "nothing": n}
     if not layout.sequence_parallel:
         return (Send("AllReduce", tp, "activations", size, n, n, 0, again, hides=False),)

@@ -5,7 +5,8 @@ E experts of which a token uses k.
 Sizes may be arrays or tracers, which are not checked; plain numbers are checked where the record is made.
 """
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from math import lcm
 from os import PathLike
 
@@ -13,7 +14,8 @@ from helpers.arguments import formula, whole
 from helpers.numeric import plain
 
 from . import hf_config
-from .mixers import Gemma3n, Indexer, Linear
+from .mixers import MLA, Gemma3n, Heads, Indexer, Latent, LayerKind, Mixer
+from .states import Linear
 
 NORMS = {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}  # parameters for each element normalised
 QK_NORMS = ("", "head", "full")
@@ -25,6 +27,7 @@ UNUSUAL = {
     "output_gate": "a gate on the output of attention",
     "shared_gate": "a gate on shared experts",
     "gemma3n": "an AltUp of streams, with LAuReL and per-layer embeddings",
+    "layers": "a list of layers, with mixers of several kinds",
 }
 
 
@@ -39,6 +42,8 @@ class MoE:
     first_dense  layers at the start that keep a dense MLP
     every        after these, the n-th, 2n-th, … layer of the model has experts, the others a dense MLP
     shared_gate  whether what the shared experts give is multiplied with a number of the token's, of D weights
+    latent       width of the rows that the experts see, which one matrix makes of the D and another brings back; None: D
+    shared_F     width of a shared expert; None: F
     """
 
     E: int
@@ -48,6 +53,8 @@ class MoE:
     first_dense: int = 0
     every: int = 1
     shared_gate: bool = field(default=False, repr=False)
+    latent: int | None = field(default=None, repr=False)
+    shared_F: int | None = field(default=None, repr=False)
 
     def __post_init__(self):
         whole(E=self.E, k=self.k, F=self.F, every=self.every)
@@ -57,53 +64,14 @@ class MoE:
         if self.shared_gate and plain(self.shared) and not self.shared:
             raise ValueError("shared_gate is for shared experts: give shared, or leave the gate out")
 
+    @property
+    def shared_width(self):
+        """Width of all shared experts together."""
+        return self.shared * (self.F if self.shared_F is None else self.shared_F)
 
-@formula
-@dataclass(frozen=True)
-class MLA:
-    """Multi-head latent attention: keys and values of all heads are made from one short vector for each token.
-
-    q_rank   width of the vector that queries are made from; None: straight from the D inputs
-    kv_rank  width of the vector that keys and values are made from, which is what the cache holds
-    nope     width of the part of a query or key that has no positions in it
-    rope     width of the part that has; one such key serves all heads, and the cache holds it too
-    v        width of a value
-    """
-
-    q_rank: int | None
-    kv_rank: int
-    nope: int
-    rope: int
-    v: int
-
-    def __post_init__(self):
-        whole(kv_rank=self.kv_rank, nope=self.nope, rope=self.rope, v=self.v)
-        if self.q_rank is not None:
-            whole(q_rank=self.q_rank)
-
-
-@formula
-@dataclass(frozen=True)
-class LayerKind:
-    """What tells layers of one model apart.
-
-    window  keys that a token sees at most, itself included; None: all up to itself
-    moe     experts, or a dense MLP
-    linear  linear attention, with a state in place of a KV cache
-    shares  reads the keys and values of an earlier layer, and makes none
-
-    >>> LayerKind(window=16), LayerKind(moe=True, linear=True)
-    (LayerKind(window=16, moe=False), LayerKind(window=None, moe=True, linear=True))
-    """
-
-    window: int | None = None
-    moe: bool = False
-    linear: bool = False
-    shares: bool = False
-
-    def __repr__(self):
-        rare = [f", {name}=True" for name in ("linear", "shares") if getattr(self, name)]
-        return f"LayerKind(window={self.window}, moe={self.moe}{''.join(rare)})"
+    def row(self, D):
+        """Width of the rows that the experts see."""
+        return D if self.latent is None else self.latent
 
 
 @formula(signed="source")
@@ -130,6 +98,11 @@ class Config:
     shared_kv   layers at the end that read the keys and values of the last layer of their kind before them, and make none
     output_gate  attention's result is multiplied, number by number, with a gate that one more matrix makes of the input
     gemma3n     see there
+    layers      where no rule says what each layer is: one `LayerKind` for each, with its mixer. N, K, H and mla are then those of
+                most layers with keys and values, and a layer that is a mixer or a feed-forward alone has half the norms
+    beside      numbers that a layer multiplies a token with beside mixer and feed-forward (several residual streams), and numbers that
+                a checkpoint holds once for all (those that balance the load of experts, scales): together they are `added`
+    said        sentences of what is priced as something else; no part of the value
 
     >>> Config(D=64, L=2, N=8, K=2, H=None, F=256, V=1000).H
     8
@@ -165,7 +138,10 @@ class Config:
     shared_kv: int = 0
     output_gate: bool = False
     gemma3n: Gemma3n | None = None
+    layers: tuple[LayerKind, ...] = field(default=(), repr=False)
+    beside: tuple[int, int] = field(default=(0, 0), repr=False)
     name: str = ""
+    said: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self):
         if self.H is None:
@@ -181,6 +157,8 @@ class Config:
         if self.mla:
             self._check_mla()
         self._check_mixers()
+        if self.layers:
+            self._check_layers()
         if self.moe and plain(self.L, self.moe.first_dense) and self.moe.first_dense >= self.L:
             raise ValueError(
                 f"all L={self.L} layers are among the first_dense={self.moe.first_dense} without experts: drop moe or lower first_dense"
@@ -201,7 +179,8 @@ class Config:
         """
         given = hf_config.fields(source)
         records = {"moe": MoE, "mla": MLA, "linear": Linear, "indexer": Indexer, "gemma3n": Gemma3n}
-        return cls(**{name: records[name](**x) if name in records else x for name, x in given.items()})
+        made = {name: records[name](**x) if isinstance(x, dict) else x for name, x in given.items()}
+        return cls(**made)
 
     def _head(self):
         if self.mla:
@@ -250,6 +229,16 @@ class Config:
                 "leave a layer of each kind before them, none of them linear"
             )
 
+    def _check_layers(self):
+        if len(self.layers) != self.L:
+            raise ValueError(f"layers has {len(self.layers)} of the L={self.L} layers: list each of them")
+        if self.window or self.full_every or self.linear or self.shared_kv or self.indexer:
+            raise ValueError(
+                "layers say what each layer is: leave window, full_every, linear, indexer and shared_kv out"
+            )
+        if any(kind.moe for kind in self.layers) and self.moe is None:
+            raise ValueError("layers have experts: give moe too")
+
     @property
     def G(self):
         """Query heads for each KV head."""
@@ -272,10 +261,32 @@ class Config:
         >>> [(k.window, k.moe) for k in map(c.kind, range(4))]
         [(16, False), (None, True), (16, True), (None, True)]
         """
+        if self.layers:
+            return self.layers[layer]
         full = self.full_every is not None and (layer + 1) % self.full_every == 0
         moe = self.moe is not None and layer >= self.moe.first_dense and (layer + 1) % self.moe.every == 0
         linear = self.linear is not None and not full
-        return LayerKind(None if full else self.window, moe, linear, layer >= self.L - self.shared_kv)
+        shares = (not plain(self.shared_kv) or self.shared_kv > 0) and layer >= self.L - self.shared_kv
+        return LayerKind(None if full else self.window, moe, linear, shares)
+
+    def mixer(self, kind: LayerKind) -> Mixer:
+        """What mixes tokens in a layer of that kind.
+
+        >>> Config(64, 4, 8, 2, 8, 256, 1000).mixer(LayerKind())
+        Heads(N=8, K=2, H=8, v=None, norm='', gate='', shares=False, one=False, sinks=False, indexer=None)
+        """
+        if kind.mixer is not None:
+            return kind.mixer
+        if kind.linear:
+            return self.linear
+        if self.mla:
+            return Latent(self.N, self.mla, self.indexer)
+        gate = "full" if self.output_gate else ""
+        return Heads(self.N, self.K, self.H, None, self.qk_norm, gate, kind.shares, False, self.sinks)
+
+    def width(self, kind: LayerKind):
+        """F of a layer's dense MLP."""
+        return self.F if kind.F is None else kind.F
 
     @property
     def groups(self) -> tuple[tuple[LayerKind, int], ...]:
@@ -287,6 +298,8 @@ class Config:
         >>> [(kind.window, n) for kind, n in mixed.groups]
         [(1024, 40), (None, 8)]
         """
+        if self.layers:
+            return tuple(Counter(self.layers).items())
         linear = self.linear is not None
         kinds = [(self.window, moe, linear) for moe in (False, True)] + [(None, moe, False) for moe in (False, True)]
         counts, shared = self._first(self.L), plain(self.shared_kv) and self.shared_kv == 0
@@ -314,6 +327,8 @@ class Config:
     @property
     def mixers(self) -> tuple[tuple[LayerKind, int], ...]:
         """Layers by the weights of their attention, windows and experts apart: (kind, how many)."""
+        if self.layers:
+            return tuple(Counter(replace(kind, window=None, moe=False, F=None) for kind in self.layers).items())
         linear, shared = sum(n for kind, n in self.groups if kind.linear), self.shared_kv
         counts = {LayerKind(): self.L - linear - shared, LayerKind(linear=True): linear, LayerKind(shares=True): shared}
         return tuple((kind, n) for kind, n in counts.items() if not (plain(n) and n == 0))

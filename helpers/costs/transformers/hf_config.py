@@ -13,6 +13,7 @@ from helpers.arguments import formula
 
 from .hf_families import FAMILIES
 from .hf_fields import ABSENT, Fields, few
+from .hf_layers import by_layer
 
 SIZES = {
     "D": "hidden_size",
@@ -28,7 +29,10 @@ MHA = (
 
 
 def _sizes(f: Fields) -> dict:
-    out = {symbol: f[name] for symbol, name in SIZES.items()} | {"F": _width(f)}
+    out = {symbol: f[name] for symbol, name in SIZES.items()}
+    if not f.family.sized:
+        return out | {"tied": f.flag("tie_word_embeddings")}
+    out["F"] = _width(f)
     biases = [b for switch, some in f.family.switches.items() if f.flag(switch) for b in some]
     K = f.get("num_key_value_heads", out["N"] if f.type in MHA or "num_key_value_heads" in f.given else None)
     out |= {"K": f["num_key_value_heads"] if K is None else K, "H": f.get("head_dim")}
@@ -54,7 +58,10 @@ def fields(source: dict | str | PathLike) -> dict:
     """Fields of a `Config`, those of its records as dicts; see `Config.from_hf`."""
     given = source if isinstance(source, dict) else _file(source)
     if isinstance(text := given.get("text_config"), dict):  # a model that sees or hears as well
-        given = {name: given[name] for name in ("model_type", "tie_word_embeddings") if name in given} | text
+        outer = {name: given[name] for name in ("model_type", "tie_word_embeddings") if name in given}
+        given = (
+            text | outer if outer.get("model_type") == "minimax_m3_vl" else outer | text
+        )  # whose text says minimax_m2
     kind = given.get("model_type")
     if not isinstance(kind, str | None):
         raise ValueError(f"model_type {kind!r} cannot be read: it has to be a word in quotes, such as 'llama'")
@@ -64,7 +71,7 @@ def fields(source: dict | str | PathLike) -> dict:
     out = f.family.fixed | _sizes(f)
     for read in f.family.readers:
         out |= read(f)
-    return out
+    return by_layer(out)
 
 
 def _file(path: str | PathLike) -> dict:

@@ -3,7 +3,7 @@
 Values for absent fields are those of transformers' configuration classes.
 """
 
-from . import hf_readers as readers
+from . import hf_layers as layers, hf_readers as readers
 from .hf_fields import family
 
 EVERY = ("qkv", "o", "mlp")
@@ -36,6 +36,16 @@ _LATENT = dict(never=NO_BIAS, defaults={"q_lora_rank": 1536, "n_shared_experts":
 _NEXT = dict(qk_norm="head", switches=ATTENTION, defaults={"head_dim": 256, "linear_conv_kernel_dim": 4})
 _QWEN35 = family(readers.delta, **_NEXT)
 _QWEN35_MOE = family(readers.qwen_experts, readers.delta, names={"intermediate_size": "moe_intermediate_size"}, **_NEXT)
+_GEMMA4 = family(
+    layers.gemma4, switches=ATTENTION,
+    defaults=TIED | dict(head_dim=256, num_key_value_heads=4, sliding_window=512, vocab_size_per_layer_input=262144),
+)  # fmt: skip
+_MIMO2 = family(layers.two_heads, defaults={"sliding_window": 128}, switches={"attention_bias": ("qkv",)})
+_STEP = family(
+    layers.step,
+    names={"num_key_value_heads": "num_attention_groups"}, defaults={"head_dim": 128, "sliding_window": 512},
+)  # fmt: skip
+_M3 = family(layers.block_sparse, defaults={"head_dim": 128, "dense_intermediate_size": 12288})
 _M2 = family(
     readers.experts("num_local_experts", "intermediate_size"), readers.minimax,
     never={"shared_intermediate_size": "no layer has a shared expert here"}, defaults={"head_dim": 128, "use_qk_norm": True},
@@ -51,7 +61,18 @@ FAMILIES = {
         defaults={"attention_bias": True, "head_dim": 128},
     ),
     "ernie4_5": family(switches={"use_bias": (*EVERY, "unembed")}, defaults=TIED | {"head_dim": 128}),
+    "ernie4_5_moe": family(
+        readers.ernie_experts,
+        switches={"use_bias": (*EVERY, "unembed")},
+        defaults=TIED | {"num_key_value_heads": 4, "moe_num_shared_experts": 2, "moe_layer_start_index": 1},
+    ),
     "nemotron": family(**_LLAMA, **PLAIN),
+    "nemotron-nas": family(layers.searched, sized=False, **_LLAMA),
+    "nemotron_h": family(
+        layers.nemotron_h,
+        gated=False, switches=ATTENTION | {"mlp_bias": ("mlp",)},
+        defaults={"num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 21504},
+    ),
     "mistral": family(readers.windows(), defaults={"sliding_window": 4096}),
     "ministral3": family(readers.windows()),
     "mixtral": family(readers.windows(), readers.experts("num_local_experts", "intermediate_size")),
@@ -75,6 +96,8 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
     "gemma3n": _GEMMA3N,
     "gemma3n_text": _GEMMA3N,
+    "gemma4": _GEMMA4,
+    "gemma4_text": _GEMMA4,
     "gpt2": family(
         lambda f: {"positions": f["n_positions"]},
         biases=EVERY, names=N_NAMES | {"intermediate_size": "n_inner"}, defaults=TIED,
@@ -116,6 +139,22 @@ FAMILIES = {
         readers.deepseek_experts, readers.norms_of("head"), switches={"attention_bias": ("qkv",)},
         defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
     ),
+    "glm4_moe_lite": family(
+        readers.latent, readers.deepseek_experts, layers.balanced,
+        never=NO_BIAS, defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
+    ),
+    "kimi_linear": family(layers.kimi_linear, never=NO_BIAS, defaults={"first_k_dense_replace": 1, "num_shared_experts": 1}),
+    "deepseek_v4": family(
+        layers.compressed,
+        names={"intermediate_size": "moe_intermediate_size"}, defaults={"hc_mult": 4, "num_key_value_heads": 1}, never=NO_BIAS,
+    ),
+    "mimo_v2_flash": _MIMO2,
+    "mimo_v2": _MIMO2,
+    "step3p5": _STEP,
+    "step3p7_text": _STEP,
+    "minimax_m3": _M3,
+    "minimax_m3_vl": _M3,
+    "minimax_m3_vl_text": _M3,
     "minimax_m2": _M2,
     "minimax": _M2,
     "gpt_oss": family(

@@ -87,6 +87,7 @@ class Family:
     switches  fields that switch biases on, and which
     readers   of the other fields, in order
     never     fields that have to be absent or false, and why
+    sized     its widths stand in the file once for all layers
     four_wide  an MLP whose width is not given is 4·hidden_size wide
     """
 
@@ -96,9 +97,12 @@ class Family:
     switches: dict
     readers: tuple[Callable[[Fields], dict], ...]
     never: dict
+    sized: bool
     four_wide: bool
 
 
-def family(*readers, names=None, defaults=None, switches=None, never=None, four_wide=False, **fixed) -> Family:
+def family(
+    *readers, names=None, defaults=None, switches=None, never=None, sized=True, four_wide=False, **fixed
+) -> Family:
     with unchecked():
-        return Family(fixed, names or {}, defaults or {}, switches or {}, readers, never or {}, four_wide)
+        return Family(fixed, names or {}, defaults or {}, switches or {}, readers, never or {}, sized, four_wide)

@@ -4,37 +4,33 @@ Each takes the fields and gives some of a `Config`'s, and refuses with a sentenc
 """
 
 from .hf_fields import Fields, few
+from .hf_layers import BALANCE, shared_indexers
 
 LOCAL = ("sliding_attention", "chunked_attention", "linear_attention")
 """What layer_types calls layers that are not full."""
 
 
-def pattern(f: Fields, every: int | None) -> int | None:
-    """full_every of layer_types, or `every` if there are none; 1 if all are full, None if all are local."""
+def pattern(f: Fields, every: int | None) -> dict:
+    """full_every of layer_types, or `every` if there are none: 1 if all are full, None if all are local; else which are local."""
     kinds, L = f.layers("layer_types"), f["num_hidden_layers"]
     if kinds is None:
-        return every
+        return {"full_every": every}
     if unknown := sorted(set(kinds) - {"full_attention", *LOCAL}):
         where = [i for i, kind in enumerate(kinds) if kind in unknown]
         f.refuse("layer_types", f"layers {few(where)} are {unknown[0]}; known are full_attention, {', '.join(LOCAL)}")
     full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
     step = full[0] + 1 if full else None
-    if full and (odd := sorted(set(full) ^ set(range(step - 1, L, step)))):
-        f.refuse(
-            "layer_types",
-            f"layer {step - 1} is the first full one, so each {step} layers one has to be, and layers {few(odd)} break that",
-        )
-    return step
+    if full and full != list(range(step - 1, L, step)):
+        return {"local": [kind != "full_attention" for kind in kinds]}
+    return {"full_every": step}
 
 
 def windows(field: str = "sliding_window", every: int | None = None):
-    """A reader: local layers with a window, every n-th of which is full."""
+    """A reader: local layers with a window, every n-th of which is full, or those of a list."""
 
     def read(f: Fields) -> dict:
-        window, step = f.get(field), pattern(f, f.get("sliding_window_pattern", every))
-        if window is None or step == 1:
-            return {}
-        return {"window": window, "full_every": step}
+        window, rule = f.get(field), pattern(f, f.get("sliding_window_pattern", every))
+        return {} if window is None or rule == {"full_every": 1} else {"window": window, **rule}
 
     return read
 
@@ -45,10 +41,7 @@ def qwen_windows(f: Fields) -> dict:
         return {}
     first, L = f.get("max_window_layers", 0), f["num_hidden_layers"]
     if 0 < first < L:
-        f.refuse(
-            "max_window_layers",
-            f"layers 0 to {first - 1} are full and the others local, and full ones have to be every n-th",
-        )
+        return {"window": f["sliding_window"], "local": [i >= first for i in range(L)]}
     return {} if first else {"window": f["sliding_window"]}
 
 
@@ -65,12 +58,14 @@ def experts(E: str, F: str = "moe_intermediate_size", k: str = "num_experts_per_
 def qwen_experts(f: Fields) -> dict:
     moe = {"E": f["num_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"]}
     dense = sorted(f.typed("mlp_only_layers", i, int) for i in f.get("mlp_only_layers", [], list))
-    if dense != list(range(len(dense))):
-        f.refuse("mlp_only_layers", f"layers {few(dense)} have no experts, and those without have to be the first")
-    moe |= {"first_dense": len(dense), "every": f.get("decoder_sparse_step", 1)}
+    step, L, lists = f.get("decoder_sparse_step", 1), f["num_hidden_layers"], {}
+    if dense == list(range(len(dense))):
+        moe |= {"first_dense": len(dense), "every": step}
+    else:
+        lists = {"sparse": [i not in dense and (i + 1) % step == 0 for i in range(L)]}
     if shared := f.get("shared_expert_intermediate_size"):
         moe |= {"shared": whole(f, "shared_expert_intermediate_size", shared, moe["F"]), "shared_gate": True}
-    return {"moe": moe}
+    return {"moe": moe, **lists}
 
 
 def whole(f: Fields, field: str, wide, width) -> int:
@@ -82,10 +77,17 @@ def whole(f: Fields, field: str, wide, width) -> int:
 def deepseek_experts(f: Fields) -> dict:
     if f.get("n_routed_experts") is None:
         return {}
-    if (step := f.get("moe_layer_freq", 1)) != 1:
-        f.refuse("moe_layer_freq", f"one layer of {step} has experts, and all after the first dense ones have to")
     moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"]}
-    return {"moe": moe | {"shared": f.get("n_shared_experts", 0), "first_dense": f.get("first_k_dense_replace", 0)}}
+    moe |= {"shared": f.get("n_shared_experts", 0), "first_dense": f.get("first_k_dense_replace", 0)}
+    step, L, words = f.get("moe_layer_freq", 1), f["num_hidden_layers"], f.layers("mlp_layer_types")
+    sparse = (
+        [i >= moe["first_dense"] and i % step == 0 for i in range(L)]
+        if words is None
+        else [w != "dense" for w in words]
+    )
+    if sparse == [i >= moe["first_dense"] for i in range(L)]:
+        return {"moe": moe}
+    return {"moe": moe, "sparse": sparse}
 
 
 def latent(f: Fields) -> dict:
@@ -94,8 +96,8 @@ def latent(f: Fields) -> dict:
 
 
 def indexer(f: Fields) -> dict:
-    if shared := [i for i, kind in enumerate(f.get("indexer_types", [], list)) if kind != "full"]:
-        f.refuse("indexer_types", f"layers {few(shared)} have no indexer of their own, and every layer has to")
+    if any(kind != "full" for kind in f.layers("indexer_types") or []):
+        return shared_indexers(f)
     return record("indexer", "index_", heads="n_heads", width="head_dim", top="topk")(f)
 
 
@@ -103,7 +105,7 @@ def delta(f: Fields) -> dict:
     """Gated DeltaNet, but for every n-th layer, whose attention has a gate."""
     heads = dict(heads="num_value_heads", key_heads="num_key_heads", key="key_head_dim", value="value_head_dim")
     linear = record("linear", "linear_", **heads, kernel="conv_kernel_dim")(f)
-    return linear | {"full_every": pattern(f, f.get("full_attention_interval", 4)), "output_gate": True}
+    return linear | pattern(f, f.get("full_attention_interval", 4)) | {"output_gate": True}
 
 
 def gemma3n(f: Fields) -> dict:
@@ -137,6 +139,18 @@ def falcon(f: Fields) -> dict:
 def norms_of(kind: str):
     """A reader: norms of queries and keys, over a "head" or over the "full" width, where use_qk_norm is on."""
     return lambda f: {"qk_norm": kind if f.flag("use_qk_norm") else ""}
+
+
+def ernie_experts(f: Fields) -> dict:
+    """ERNIE 4.5: experts from one layer to another, every n-th of these."""
+    names = ("moe_num_experts", "moe_k", "moe_intermediate_size", "moe_num_shared_experts", "moe_layer_start_index")
+    moe = dict(zip(("E", "k", "F", "shared", "first_dense"), (f[name] for name in names)))
+    end, L = f.get("moe_layer_end_index", -1), f["num_hidden_layers"]
+    if end not in (-1, L - 1):
+        f.refuse("moe_layer_end_index", f"experts have to go on to the last layer, {L - 1}")
+    moe["every"] = f.get("moe_layer_interval", 1)
+    layers = sum(i >= moe["first_dense"] and (i + 1) % moe["every"] == 0 for i in range(L))
+    return {"moe": moe, "beside": (0, layers * moe["E"]), "said": (BALANCE,)}
 
 
 def minimax(f: Fields) -> dict:

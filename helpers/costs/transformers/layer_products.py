@@ -7,6 +7,7 @@ rows a device has, and how tp and ep cut the matrices. Parameters, FLOPs and byt
 Source of `einsum`: Austin et al. 2025, Section 4, "Counting dots".
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,14 +16,20 @@ from string import ascii_letters
 
 from helpers.arguments import formula
 from helpers.costs.sharding.sharded_array import Mesh, parse
-from helpers.numeric import maximum, minimum, plain
+from helpers.numeric import ceil, maximum, minimum, plain
 
-from .config import Config, LayerKind
+from .config import Config
+from .mixers import Heads, LayerKind, Score
+from .states import STATES
 
 USUAL = LayerKind()
-READS = {"o": "heads", "kv_up": "keys", "q_up": "queries", "index_q": "queries"}
-"""The rows that a matrix of attention reads; the others read the layer's input."""
+READS = {
+    "o": "heads", "o_down": "heads", "o_up": "groups", "kv_up": "keys", "q_up": "queries", "index_q": "queries",
+    "decay_up": "decays", "z_up": "gates",
+}  # fmt: skip
+"""The rows that a matrix of a mixer reads; the others read the layer's input."""
 HEADS = "q", "q_up", "kv_up", "output_gate"  # matrices with a part for each head, whose columns tp cuts
+NARROW = "decay_down", "z_down"  # of a state's mixer, which tp does not cut
 QKV = "q", "k", "v"
 
 
@@ -71,52 +78,51 @@ def attention_matrices(c: Config, kind: LayerKind = USUAL) -> dict[str, tuple]:
     >>> attention_matrices(model("deepseek-v3"))["kv_up"]
     (512, 32768)
     """
-    D, N, m = c.D, c.N, c.mla
-    if kind.linear:
-        return c.linear.matrices(D)
-    if m is None:
-        own = {} if kind.shares else {"k": (D, c.K * c.H), "v": (D, c.K * c.H)}
-        gate = {"output_gate": (D, N * c.H)} if c.output_gate else {}
-        return {"q": (D, N * c.H), **gate, **own, "o": (N * c.H, D)}
-    q = {"q": (D, N * c.qk)} if m.q_rank is None else {"q_down": (D, m.q_rank), "q_up": (m.q_rank, N * c.qk)}
-    index = c.indexer.matrices(D, m.q_rank) if c.indexer else {}
-    return q | {
-        "kv_down": (D, m.kv_rank + m.rope),
-        "kv_up": (m.kv_rank, N * (m.nope + m.v)),
-        "o": (N * m.v, D),
-        **index,
-    }
+    return c.mixer(kind).matrices(c.D)
 
 
 @formula
 def mixer_products(
-    c: Config, kind: LayerKind, rows, tp, heads, again=0.0, fused: Sequence[str] | None = None
+    c: Config, kind: LayerKind, rows, tp, again=0.0, padded: bool = False, fused: Sequence[str] | None = None
 ) -> list[Product]:
-    """Products with the matrices of attention or linear attention; matrices that are one in memory are one product.
+    """Products with the matrices of a mixer; matrices that are one in memory are one product.
 
     tp     chips that share heads; KV heads beyond K are copied, and so are latent attention's narrow matrices
-    heads  queries' heads of one device
+    padded  heads of queries that do not divide are padded
     again  tokens in caches whose keys and values latent attention makes once more, for a piece of a prompt that sees them
     fused  matrices that are one; left out: all that read the same rows, as engines have it
 
     >>> from .public_models import model
-    >>> [(p.n, p.k) for p in mixer_products(model("llama-3-8b"), LayerKind(), 1.0, 16, 2)]
+    >>> [(p.n, p.k) for p in mixer_products(model("llama-3-8b"), LayerKind(), 1.0, 16)]
     [(512.0, 4096), (4096, 256.0)]
     """
     shapes: dict = {}
-    for name, (k, n) in attention_matrices(c, kind).items():
-        if kind.linear:
-            k, n = (k / tp, n) if name == "o" else (k, n / tp)
-        elif name in ("k", "v"):
-            n = maximum(c.K / tp, 1) * c.H
-        elif name == "o":
-            k = heads * (k / c.N)
+    mixer = c.mixer(kind)
+    N = getattr(mixer, "N", 1)
+    heads = ceil(N / tp) if padded else N / tp
+    idle = idle_matrices(mixer)
+    for name, (k, n) in mixer.matrices(c.D).items():
+        if name in idle:
+            continue
+        if isinstance(mixer, STATES):
+            k, n = (k / tp, n) if name == "o" else (k, n) if name in NARROW else (k, n / tp)
+        elif isinstance(mixer, Heads) and name in ("k", "v"):
+            n = maximum(mixer.K / tp, 1) * (n / mixer.K)
+        elif name in ("o", "o_down"):
+            k = heads * (k / N)
         elif name in HEADS:
-            n = heads * (n / c.N)
+            n = heads * (n / N)
         reads = READS.get(name, "input")
         key = reads if fused is None or name in fused else name
         shapes[key] = reads, k, shapes.get(key, (reads, k, 0))[2] + n
     return [Product("projections", rows + again if reads == "keys" else rows, n, k) for reads, k, n in shapes.values()]
+
+
+@formula
+def idle_matrices(mixer) -> tuple[str, ...]:
+    """Names of matrices that no row meets: an indexer's where an earlier layer has chosen the keys."""
+    x = getattr(mixer, "indexer", None)
+    return tuple(x.matrices(1, 1)) if x and not x.chooses else ()
 
 
 @formula
@@ -131,23 +137,28 @@ class Routed:
 
 
 @formula
-def feed_forward_products(c: Config, rows, tp, routed: Routed | None = None) -> list[Product]:
+def feed_forward_products(c: Config, rows, tp, routed: Routed | None = None, kind: LayerKind = USUAL) -> list[Product]:
     """Products of an MLP whose width tp shares; or, if tokens are routed, of router, experts, and shared experts.
+
+    Experts of narrower rows have two matrices more, which all tokens meet: these count with the shared experts.
 
     >>> from .public_models import model
     >>> [(p.n, p.k) for p in feed_forward_products(model("llama-3-8b"), 1.0, 8)]
     [(3584.0, 4096), (4096, 1792.0)]
     """
-    gated = c.matrices - 1
+    gated, m = c.matrices - 1, c.moe
 
-    def pair(role, m, width, groups=1):
-        return [Product(role, m, gated * width, c.D, groups), Product(role, m, c.D, width, groups)]
+    def pair(role, rows, width, D=c.D, groups=1):
+        return [Product(role, rows, gated * width, D, groups), Product(role, rows, D, width, groups)]
 
     if routed is None:
-        return pair("mlp", rows, c.F / tp)
-    router = Product("router", routed.routed, c.moe.E + c.moe.shared_gate, c.D)
-    shared = pair("shared", rows, c.moe.shared * c.moe.F / tp) if c.moe.shared else []
-    return [router, *pair("experts", routed.each, routed.width, routed.experts), *shared]
+        return [] if kind.F == 0 else pair("mlp", rows, c.width(kind) / tp)
+    router = Product("router", routed.routed, m.E + m.shared_gate, c.D)
+    latent = (
+        [] if m.latent is None else [Product("shared", rows, m.latent, c.D), Product("shared", rows, c.D, m.latent)]
+    )
+    shared = pair("shared", rows, m.shared_width / tp) if m.shared else []
+    return [router, *latent, *pair("experts", routed.each, routed.width, m.row(c.D), routed.experts), *shared]
 
 
 @formula
@@ -189,20 +200,28 @@ def model_matrices(c: Config, absorbed: bool = False) -> list[Matrices]:
     """
     out = []
     for kind, layers in c.mixers:
-        for name, (k, n) in attention_matrices(c, kind).items():
+        mixer = c.mixer(kind)
+        idle = idle_matrices(mixer)
+        for name, (k, n) in mixer.matrices(c.D).items():
             if name == "kv_up" and absorbed:
-                halves = (c.mla.nope, c.mla.kv_rank), (c.mla.kv_rank, c.mla.v)
-                out += [Matrices("projections", *half, layers, c.N, c.N) for half in halves]
+                m, N = mixer.mla, mixer.N
+                halves = (m.nope, m.kv_rank), (m.kv_rank, m.v)
+                out += [Matrices("projections", *half, layers, N, N) for half in halves]
             else:
-                out.append(Matrices("projections", k, n, layers, reads="keys" if name == "kv_up" else "tokens"))
+                reads = "keys" if name == "kv_up" else "tokens"
+                out.append(Matrices("projections", k, n, layers, 1, 0 if name in idle else 1, reads))
     moe, each, mixed = c.moe, c.matrices, sum(n for kind, n in c.groups if kind.moe)
-    out.append(Matrices("mlp", c.D, c.F, c.L - mixed, each, each))
+    dense = Counter(c.width(kind) for kind in c.layers if not kind.moe and kind.F != 0)
+    widths = dense.items() if c.layers else [(c.F, c.L - mixed)]
+    out += [Matrices("mlp", c.D, F, layers, each, each) for F, layers in widths]
     if moe:
+        wide = moe.F if moe.shared_F is None else moe.shared_F
         out += [
-            Matrices("experts", c.D, moe.F, mixed, each * moe.E, each * moe.k),
-            Matrices("shared", c.D, moe.F, mixed, each * moe.shared, each * moe.shared),
+            Matrices("experts", moe.row(c.D), moe.F, mixed, each * moe.E, each * moe.k),
+            Matrices("shared", c.D, wide, mixed, each * moe.shared, each * moe.shared),
             Matrices("router", c.D, moe.E + moe.shared_gate, mixed),
         ]
+        out += [Matrices("shared", c.D, moe.latent, mixed, 2, 2)] if moe.latent else []
     return [*out, Matrices("unembedding", c.D, c.V, 1, reads="last")]
 
 
@@ -242,12 +261,19 @@ def attention_widths(c: Config, absorbed: bool = False) -> Widths:
 @formula
 def keys_read(c: Config, B, T, S, absorbed):
     """Numbers of keys and values, or of latent vectors, that all layers read."""
-    x = c.indexer
-    reach = lambda window: S if window is None else minimum(S, window + T - 1)  # noqa: E731
-    seen = sum(n * reach(kind.window) for kind, n in c.groups if not kind.linear)
-    if x:
-        seen = c.L * minimum(S, T * x.top)
-    return B * seen * attention_widths(c, absorbed).cached + (B * c.L * S * x.width if x else 0)
+
+    def reach(x: Score):
+        seen = S if x.window is None else minimum(S, x.window + T - 1)
+        seen = seen if x.top is None else minimum(S, T * x.most)
+        return seen if x.every == 1 else seen / x.every
+
+    return B * sum(n * reach(x) * x.read for x, n in all_scores(c, absorbed))
+
+
+@formula
+def all_scores(c: Config, absorbed: bool = False) -> list[tuple]:
+    """What tokens look at in all layers: (`Score`, layers that have it)."""
+    return [(x, n) for kind, n in c.groups if not kind.linear for x in c.mixer(kind).scores(kind.window, absorbed)]
 
 
 @formula

@@ -14,8 +14,8 @@ from helpers.arguments import Count, formula
 from helpers.costs.rooflines.roofline import Work
 from helpers.numeric import beside, ceil, minimum, plain, where
 
-from .config import NORMS, Config, LayerKind
-from .layer_products import attention_widths, keys_read, model_matrices
+from .config import NORMS, Config
+from .layer_products import all_scores, keys_read, model_matrices
 
 PAIRS = {
     "all": "every query times every key, as a plain einsum computes them, masked or not",
@@ -67,38 +67,30 @@ class Parameters:
         return self.total - self.inactive
 
 
+def _inside(c: Config) -> dict[str, float]:
+    """Parameters of mixers that are no matrices, by role."""
+    out = dict.fromkeys(("norms", "biases", "sinks", "attention"), 0)
+    for kind, layers in c.mixers:
+        for role, n in c.mixer(kind).held(c.D, NORMS[c.norm], c.biases).items():
+            out[role] = out[role] + layers * n
+    return out
+
+
 def _norms(c: Config):
-    """Parameters of all norms."""
+    """Parameters of norms of width D, and of those of Gemma 3n."""
     width, added = NORMS[c.norm] * c.D, c.gemma3n.scales(c.D, c.L) if c.gemma3n else 0
-    inside = sum(n * _norms_inside(c, kind) for kind, n in c.mixers)
-    return c.L * c.norms * width + inside + (c.final_norm + c.embed_norm) * width + added
-
-
-def _norms_inside(c: Config, kind: LayerKind):
-    """Parameters of the norms inside one layer's attention; an indexer's norm has a shift, whatever the others have."""
-    if kind.linear:
-        return NORMS[c.norm] * c.linear.value
-    if c.mla:
-        index = 2 * c.indexer.width if c.indexer else 0
-        return NORMS[c.norm] * ((c.mla.q_rank or 0) + c.mla.kv_rank) + index
-    keys = 0 if kind.shares else 1
-    return NORMS[c.norm] * {"": 0, "head": (1 + keys) * c.H, "full": (c.N + keys * c.K) * c.H}[c.qk_norm]
+    in_layers = sum(kind.parts * c.norms // 2 for kind in c.layers) if c.layers else c.L * c.norms
+    return (in_layers + c.final_norm + c.embed_norm) * width + added
 
 
 def _biases(c: Config):
-    """Parameters of all biases, and those of experts that a token does not go to."""
+    """Parameters of biases of feed-forwards and unembedding, and those of experts that a token does not go to."""
     moe, L_moe = c.moe, sum(n for kind, n in c.groups if kind.moe)
     one = lambda F: (c.matrices - 1) * F + c.D  # noqa: E731
-    n = ("unembed" in c.biases) * c.V
-    for kind, L in c.mixers:
-        if kind.linear:  # of the two numbers that decide what to write and to forget
-            n = n + L * 2 * c.linear.heads
-        else:
-            heads = c.N if kind.shares else c.N + 2 * c.K
-            n = n + L * ("qkv" in c.biases) * heads * c.H + L * ("o" in c.biases) * c.D
-    inactive = 0
+    n, inactive = ("unembed" in c.biases) * c.V, 0
     if "mlp" in c.biases:
-        n = n + (c.L - L_moe) * one(c.F) + (L_moe * moe.E * one(moe.F) if moe else 0)
+        n = n + sum(layers * one(c.width(kind)) for kind, layers in c.groups if not (kind.moe or kind.F == 0))
+        n = n + (L_moe * moe.E * one(moe.F) if moe else 0)
         inactive = L_moe * (moe.E - moe.k) * one(moe.F) if moe else 0
     if moe and "router" in c.biases:
         n = n + L_moe * moe.E
@@ -123,30 +115,36 @@ def parameters(c: Config) -> Parameters:
     """
     held, met = dict.fromkeys(("projections", "mlp", "experts", "shared", "router", "unembedding"), 0), 0
     biases, inactive = _biases(c)
+    inside, (in_layers, once) = _inside(c), c.beside
     for x in model_matrices(c):
         held[x.role], met, inactive = held[x.role] + x.weights, met + x.met, inactive + x.weights - x.met
     table, added = (c.gemma3n.table(c.L), c.gemma3n.weights(c.D, c.L)) if c.gemma3n else (0, 0)
     return Parameters(
         embedding=c.V * c.D + table,
         positions=c.positions * c.D,
-        attention=held["projections"] + _convolution(c),
+        attention=held["projections"] + inside["attention"],
         mlp=held["mlp"],
         experts=held["experts"],
         shared=held["shared"],
         router=held["router"],
-        norms=_norms(c),
-        biases=biases,
-        sinks=c.L * c.N * c.sinks,
-        added=added,
+        norms=_norms(c) + inside["norms"],
+        biases=biases + inside["biases"],
+        sinks=inside["sinks"],
+        added=added + c.L * in_layers + once,
         unembedding=0 if c.tied else held["unembedding"],
         inactive=inactive,
-        matmul=met + (c.gemma3n.products(c.D, c.L) if c.gemma3n else 0),
+        matmul=met + _added(c),
     )
 
 
-def _convolution(c: Config):
-    """Weights of the convolutions of linear attention."""
-    return sum(n * c.linear.channels * c.linear.kernel for kind, n in c.mixers if kind.linear)
+def _added(c: Config):
+    """Weights that a token is multiplied with beside mixers and feed-forwards."""
+    return (c.gemma3n.products(c.D, c.L) if c.gemma3n else 0) + c.L * c.beside[0]
+
+
+def _states(c: Config) -> list[tuple]:
+    """Mixers that keep a state, and how many layers have each."""
+    return [(c.mixer(kind), n) for kind, n in c.mixers if kind.linear]
 
 
 @formula
@@ -238,11 +236,10 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
     True
     """
     S = T if S is None else S
-    widths, x = attention_widths(c, absorbed), c.indexer
-    seen = sum(n * pairs(T, S, kind.window or (x.top if x else None), count) for kind, n in c.groups if not kind.linear)
-    scored = c.L * pairs(T, S, None, count) * x.heads * x.width if x else 0
-    states = sum(n * 3 * c.linear.state for kind, n in c.mixers if kind.linear)
-    attention = seen * (c.N * (widths.query + widths.result)) + scored + T * beside(states, T)
+    attention = T * beside(sum(n * m.adds * m.state for m, n in _states(c)), T)
+    for x, n in all_scores(c, absorbed):
+        seen = pairs(T, S, x.most, count)
+        attention = attention + n * (seen if x.every == 1 else seen / x.every) * x.heads * (x.query + x.result)
     rows = {"tokens": B * T, "keys": B * S, "last": B * (T if logits is None else logits)}
     roles = dict.fromkeys(("projections", "experts", "shared", "router", "added"), 0 * c.D)
     roles["attention"] = 2 * B * beside(attention, B)
@@ -250,8 +247,7 @@ def flops(c: Config, B, T, S=None, count="all", logits=None, slots=None, absorbe
         padded = m.role == "experts" and slots is not None
         multiplied = slots * c.matrices if padded else rows[m.reads] * m.used
         roles[m.role] = roles.get(m.role, 0) + 2 * multiplied * m.k * m.n * m.layers
-    if c.gemma3n:
-        roles["added"] = 2 * B * T * c.gemma3n.products(c.D, c.L)
+    roles["added"] = roles["added"] + 2 * B * T * _added(c)
     return Flops(**roles, convention=f"matrix products, 2 FLOPs a multiply-add; {PAIRS[count]}")
 
 
@@ -277,17 +273,15 @@ def works(
     >>> on_chip(step["attention"], chip("v5e")).bound, round(step["attention"].intensity, 2)
     ('hbm', 1.0)
     """
-    S, tokens, moe, widths = T if S is None else S, B * T, c.moe, attention_widths(c, absorbed)
+    S, tokens, moe = T if S is None else S, B * T, c.moe
     f = flops(c, B, T, S, count, logits, absorbed=absorbed)
-    around = sum(n * c.N * (widths.query + widths.result) for kind, n in c.mixers if not kind.linear)
+    around = sum(n * s.heads * (s.query + s.result) for s, n in all_scores(c, absorbed))
     moved = (x if cache is None else cache) * keys_read(c, B, T, S, absorbed)
-    if c.indexer:
-        around = around + c.L * c.indexer.heads * c.indexer.width
-    for kind, n in c.mixers:
-        if kind.linear:
-            around = around + n * (c.linear.channels + c.linear.heads * c.linear.value)
-            moved = moved + 2 * B * n * (4 * c.linear.state + x * c.linear.inputs)
-    n_bytes = {"projections": beside(w * _convolution(c), tokens), "attention": moved + x * tokens * around}
+    for m, n in _states(c):
+        around = around + n * (m.channels + m.heads * m.value)
+        moved = moved + 2 * B * n * (4 * m.state + x * m.inputs)
+    convolution = _inside(c)["attention"]
+    n_bytes = {"projections": beside(w * convolution, tokens), "attention": moved + x * tokens * around}
     rows = {"tokens": tokens, "keys": B * S, "last": B * (T if logits is None else logits)}
     for m in model_matrices(c, absorbed):
         read = m.copies
@@ -295,6 +289,8 @@ def works(
             read = c.matrices * where(moe.k == 0, moe.E, minimum(moe.E, tokens * moe.k))
         sides = x * rows[m.reads] * m.used * (m.k + m.n)
         n_bytes[m.role] = n_bytes.get(m.role, 0) + m.layers * (beside(w * (read * (m.k * m.n)), sides) + sides)
+    if c.beside[0]:
+        n_bytes["added"] = beside(w * c.L * c.beside[0], tokens)
     if c.gemma3n:
         weights, sides = c.gemma3n.weights(c.D, c.L), c.gemma3n.sides(c.D, c.L)
         n_bytes["added"] = beside(w * weights, tokens) + x * tokens * sides
@@ -335,16 +331,24 @@ def kv_cache(c: Config, S, B=1, bytes_each=2, share=1, keep=0, scale=0, state=4)
     """
     if plain(share, keep, scale) and (share < 1 or keep < 0 or scale < 0):
         raise ValueError(f"share is 1 or more, keep and scale are 0 or more, got share={share}, {keep=}, {scale=}")
-    width, vectors = (c.mla.kv_rank + c.mla.rope, 1) if c.mla else (2 * c.K * c.H, 2 * c.K)
-    if c.indexer:
-        width, vectors = width + c.indexer.width, vectors + 1
-    each = width * bytes_each + vectors * scale
-    own = [(kind, n) for kind, n in c.groups if not (kind.linear or kind.shares)]
-    held = sum(ceil(n / share) * (S if k.window is None else minimum(S, k.window + keep)) for k, n in own)
-    if c.linear is None:
-        return B * held * each
-    one = c.linear.state * state + c.linear.inputs * bytes_each
-    return B * (held * each + sum(n for kind, n in c.groups if kind.linear) * one)
+    return B * sum(n_bytes for _, n_bytes in caches(c, S, bytes_each, share, keep, scale, state))
+
+
+@formula
+def caches(c: Config, S, bytes_each=2, share=1, keep=0, scale=0, state=4) -> list[tuple]:
+    """`kv_cache` of one sequence in its parts: (heads over which tp cuts it, None if it does not; bytes in all layers)."""
+    out = []
+    for kind, n in c.groups:
+        mixer = c.mixer(kind)
+        if kind.linear:
+            out.append((mixer.heads, n * (mixer.state * state + mixer.inputs * bytes_each)))
+            continue
+        for x in mixer.scores(kind.window):
+            if x.own:
+                held = S if x.window is None else minimum(S, x.window + keep)
+                held = held if x.every == 1 else held / x.every
+                out.append((x.K, ceil(n / share) * held * (x.cached * bytes_each + x.vectors * scale)))
+    return out
 
 
 @formula

@@ -14,7 +14,8 @@ from types import MappingProxyType as Frozen
 from helpers.arguments import formula, unchecked
 
 from .config import MLA, Config, MoE
-from .mixers import Gemma3n, Indexer, Linear
+from .mixers import Gemma3n, Indexer
+from .states import Linear
 
 GPT2 = dict(gated=False, tied=True, norm="layer", biases=("qkv", "o", "mlp"))
 NEOX = dict(gated=False, norm="layer", biases=("qkv", "o", "mlp"), parallel=True)

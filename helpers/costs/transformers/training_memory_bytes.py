@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from helpers.arguments import formula
 
-from .config import Config, LayerKind
-from .layer_products import attention_matrices
+from .config import UNUSUAL, Config
+from .layer_products import attention_matrices, idle_matrices
+from .mixers import LayerKind
 from .parameters_and_flops import flops, parameters
 
 POLICIES = ("everything", "matmuls", "block", "nothing")
@@ -45,16 +46,19 @@ def products(c: Config, kind: LayerKind) -> dict[str, float]:
     >>> products(Config(8, 1, 4, 2, 2, 32, 10), LayerKind())
     {'q': 8, 'k': 4, 'v': 4, 'o': 8, 'gate': 32, 'in': 32, 'out': 8}
     """
-    c.check_usual("this list of arrays that a layer keeps", "shared_gate")
-    attention = {name: b for name, (_, b) in attention_matrices(c).items()}
-    gate = ("gate",) if c.gated else ()
+    c.check_usual("this list of arrays that a layer keeps", *(n for n in UNUSUAL if n != "gemma3n"))
+    idle = idle_matrices(c.mixer(kind))
+    attention = {name: b for name, (_, b) in attention_matrices(c, kind).items() if name not in idle}
+    gate, F = ("gate",) if c.gated else (), c.width(kind)
     if not kind.moe:
-        return attention | dict.fromkeys(gate, c.F) | {"in": c.F, "out": c.D}
+        return attention | (dict.fromkeys(gate, F) | {"in": F, "out": c.D} if kind.F != 0 else {})
     m = c.moe
     out = attention | {"router": m.E + m.shared_gate}
-    for of, n in (("experts", m.k), ("shared", m.shared)):
+    if m.latent:
+        out |= {"rows of experts": m.latent, "result of experts": c.D}
+    for of, n, wide, D in (("experts", m.k, m.k * m.F, m.row(c.D)), ("shared", m.shared, m.shared_width, c.D)):
         if of == "experts" or m.shared:
-            out |= {f"{name} of {of}": n * m.F for name in (*gate, "in")} | {f"out of {of}": n * c.D}
+            out |= {f"{name} of {of}": wide for name in (*gate, "in")} | {f"out of {of}": n * D}
     return out
 
 
@@ -68,8 +72,9 @@ def unread(c: Config, kind: LayerKind) -> tuple[str, ...]:
     (('out',), ('o', 'out'))
     """
     shared = kind.moe and c.moe.shared and not c.moe.shared_gate
-    last = "out" if not kind.moe else "out of shared" if shared else None
-    o = ("o",) if c.parallel else ()
+    alone = kind.F == 0 and not kind.moe
+    last = None if alone else "out" if not kind.moe else "out of shared" if shared else None
+    o = ("o",) if c.parallel or alone else ()
     return (*o, *((last,) if last else ())) if c.norms < 4 else ()
 
 
@@ -88,17 +93,23 @@ def arrays(c: Config, kind: LayerKind, policy: str, S) -> dict[str, float]:
         return {}
     if policy == "block":
         return {"input": c.D}
-    kept = {name: n for name, n in products(c, kind).items() if name not in unread(c, kind)}
+    never = unread(c, kind)
+    never = (*never, "o_up") if "o" in never else never
+    kept = {name: n for name, n in products(c, kind).items() if name not in never}
     if policy == "matmuls":
         return {"input": c.D} | kept
-    heads = c.N * (c.mla.v if c.mla else c.H)
-    m = c.moe
-    if not kind.moe:
-        hidden = {"hidden": c.F}
+    mixer, m = c.mixer(kind), c.moe
+    if kind.linear:
+        mixed = {"convolved": mixer.channels, "heads": mixer.heads * mixer.value}
     else:
-        hidden = {"hidden of experts": m.k * m.F} | ({"hidden of shared": m.shared * m.F} if m.shared else {})
-    normed = {"first norm": c.D} if c.norms == 1 else {"first norm": c.D, "second norm": c.D}
-    return {"input": c.D} | normed | kept | {"shares": c.N * S, "heads": heads} | hidden
+        N = getattr(mixer, "N", 0)
+        mixed = {"shares": N * S, "heads": N * mixer.value}
+    if not kind.moe:
+        hidden = {"hidden": c.width(kind)}
+    else:
+        hidden = {"hidden of experts": m.k * m.F} | ({"hidden of shared": m.shared_width} if m.shared else {})
+    normed = {"first norm": c.D} if c.norms == 1 or kind.parts == 1 else {"first norm": c.D, "second norm": c.D}
+    return {"input": c.D} | normed | kept | mixed | hidden
 
 
 @formula
@@ -133,8 +144,13 @@ def recomputed(c: Config, B, T, policy: str, count="all"):
         return f.attention
     if policy == "nothing":
         return f.forward
-    rows = {"o": attention_matrices(c)["o"][0], "out": c.F, "out of shared": c.moe.shared * c.moe.F if c.moe else 0}
-    return f.layers - sum(n * (2 * B * T * rows[name] * c.D) for kind, n in c.groups for name in unread(c, kind))
+
+    def rows(kind, name):
+        if name == "o":
+            return list(attention_matrices(c, kind).values())[-1][0]
+        return c.width(kind) if name == "out" else c.moe.shared_width
+
+    return f.layers - sum(n * (2 * B * T * rows(kind, name) * c.D) for kind, n in c.groups for name in unread(c, kind))
 
 
 @formula

@@ -13,7 +13,7 @@ from helpers.costs.transformers import (
     training_memory_bytes as memory,
 )
 from helpers.costs.transformers.config import MoE
-from helpers.costs.transformers.mixers import Linear
+from helpers.costs.transformers.states import Linear
 from tests.helpers.costs.attention import formulas as attention
 from tests.helpers.costs.inference import formulas as inference
 from tests.helpers.costs.racks import formulas as racks
@@ -132,12 +132,12 @@ FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.i
 # Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.
 DISCRETE = set(
     """
-    acceptance adjacent algorithms along arithmetic at_users attainment attention_collectives attention_sends attention_widths
+    acceptance adjacent algorithms all_scores along arithmetic at_users attainment attention_collectives attention_sends attention_widths
     backward batched beside best_disaggregated best_K best_length best_mesh best_split between_slices block bottleneck
-    bound_by budgeted bursts by_tier bytes_each careful_seconds cheapest check check_fits chip choose chrome_trace cluster_of
+    bound_by budgeted bursts by_tier bytes_each caches careful_seconds cheapest check check_fits chip choose chrome_trace cluster_of
     collective_seconds collectives completed continuous_steps deployments designs diameter disaggregated disaggregated_plans distance
     divisors edge even every_cut exchange expected_imbalance exposed factors family fastest feed_forward_products fields finished
-    fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids groups groups_near hierarchical_steps hosts
+    fitting frontier gather_matmul gather_to_one goodput gpipe gpu grain grids groups groups_near hierarchical_steps hosts idle_matrices
     in_domains in_groups interleaved is_array is_hsdp is_record keeps key known largest_group largest_normal
     latent_collectives lies line_distance links load local_products machines matmul_scatter max_flow menu meshes mixed
     mixed_load mixed_works mixer_products model module moves near offloaded_matmul on_fullest on_torus one_f_one_b one_piece

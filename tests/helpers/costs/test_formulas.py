@@ -38,7 +38,7 @@ from tests.helpers.costs.formulas import DISCRETE, FORMULAS, ROOMS
 from tests.helpers.costs.tables import walks
 from tests.tiers import some
 
-READERS = ".hf_fields", ".hf_readers"  # of a file, whose types they check themselves: no formulas
+READERS = ".hf_fields", ".hf_layers", ".hf_readers"  # of a file, whose types they check themselves: no formulas
 NAMES = [m.name for m in pkgutil.walk_packages(helpers.costs.__path__, "helpers.costs.")]
 MODULES = [import_module(name) for name in NAMES if not name.endswith(READERS)]
 

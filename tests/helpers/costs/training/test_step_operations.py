@@ -21,7 +21,7 @@ def total(c, layout, of):
     return sum(layer.count * of(layer) for layer in at.layers) * devices * at.rounds
 
 
-PRICED = [n for n in MODELS if not {*model(n).unusual} - {"shared_gate"}]
+PRICED = [n for n in MODELS if not model(n).gemma3n]
 
 
 @walks([n for n in MODELS if n not in PRICED])

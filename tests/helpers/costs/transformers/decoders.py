@@ -3,8 +3,9 @@
 from math import prod
 
 from helpers.costs.transformers.config import MLA, Config, MoE
-from helpers.costs.transformers.mixers import Gemma3n, Indexer, Linear
+from helpers.costs.transformers.mixers import Gemma3n, Indexer
 from helpers.costs.transformers.public_models import model
+from helpers.costs.transformers.states import Linear
 
 TOY_MLA = MLA(q_rank=12, kv_rank=10, nope=6, rope=4, v=8)
 DELTA = Linear(heads=4, key_heads=2, key=3, value=5, kernel=4)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from helpers.costs.transformers.config import MLA, Config, MoE
-from helpers.costs.transformers.mixers import Gemma3n, Indexer, Linear
+from helpers.costs.transformers.mixers import Gemma3n, Indexer
 from helpers.costs.transformers.parameters_and_flops import parameters
+from helpers.costs.transformers.states import Linear
 from tests.helpers.costs.tables import refused, walks
 from tests.helpers.costs.transformers.decoders import DELTA, TOY_MLA, TOYS
 

@@ -1,0 +1,319 @@
+"""Readers of models whose layers differ by a list: a mixer and a feed-forward for each (chapter 3).
+
+Each says what its architecture's modelling code builds, in transformers or beside the checkpoint, and counts what a checkpoint
+holds: numbers that balance the load of experts too, which a rule sets and no gradient trains.
+"""
+
+from collections.abc import Callable
+from math import ceil
+
+from .hf_fields import Fields, few
+from .mixers import MLA, Compressed, Heads, Indexer, Latent, LayerKind, NoMixer
+from .states import ChannelDecay, Linear, Mamba2
+
+BALANCE = "numbers that balance the load of experts are counted, as the checkpoint holds them"
+STREAMS = "several residual streams as the weights that mix them"
+
+
+def by_layer(out: dict) -> dict:
+    """Fields of a `Config` whose layers are `local`, or have experts (`sparse`), by a list that no rule gives: with that list."""
+    local, sparse = out.pop("local", None), out.pop("sparse", None)
+    if local is None and sparse is None:
+        return out
+    window, every, linear = (out.pop(name, None) for name in ("window", "full_every", "linear"))
+    moe, L = out.get("moe") or {}, out["L"]
+    first, step = moe.pop("first_dense", 0), moe.pop("every", 1)
+    if local is None:
+        local = [bool(window or linear) and not (every and (i + 1) % every == 0) for i in range(L)]
+    if sparse is None:
+        sparse = [bool(moe) and i >= first and (i + 1) % step == 0 for i in range(L)]
+    gate = "full" if out.pop("output_gate", False) else ""
+    H = out["H"] or out["D"] // out["N"]
+    heads = Heads(out["N"], out["K"], H, None, out.get("qk_norm", ""), gate, sinks=out.get("sinks", False))
+    state = Linear(**linear) if linear else None
+    kinds = [
+        LayerKind(window if near else None, has, mixer=state if near and state else heads)
+        for near, has in zip(local, sparse)
+    ]
+    return out | {"layers": tuple(kinds)}
+
+
+def listed(read: Callable[[Fields], dict]) -> Callable[[Fields], dict]:
+    """A reader of layers, which says what each mixer is priced as."""
+
+    def said(f: Fields) -> dict:
+        out = read(f)
+        mixers = dict.fromkeys(kind.mixer for kind in out["layers"])
+        sentences = [m.said for m in mixers] + list(out.pop("said", ()))
+        return out | {"said": tuple(dict.fromkeys(filter(None, sentences)))}
+
+    return said
+
+
+def balanced(f: Fields) -> dict:
+    """Numbers that balance the load, of each layer that has experts."""
+    return {
+        "beside": (0, sum(_sparse(f, f.get("first_k_dense_replace", 0))) * f["n_routed_experts"]),
+        "said": (BALANCE,),
+    }
+
+
+def _sparse(f: Fields, dense: int = 0) -> list[bool]:
+    """Which layers have experts: by a list of words or of numbers, else all after the first `dense`."""
+    if words := f.layers("mlp_layer_types"):
+        return [word != "dense" for word in words]
+    if isinstance(f.raw("moe_layer_freq"), list):
+        return [has != 0 for has in f.layers("moe_layer_freq", int)]
+    return [i >= dense for i in range(f["num_hidden_layers"])]
+
+
+@listed
+def shared_indexers(f: Fields) -> dict:
+    """GLM-5.2: every layer has an indexer's weights, and those that are "full" choose keys, for the layers after them too."""
+    mla = MLA(
+        f.get("q_lora_rank"), *(f[n] for n in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+    )
+    sizes = [f["index_" + name] for name in ("n_heads", "head_dim", "topk")]
+    sparse = _sparse(f, f.get("first_k_dense_replace", 0))
+    full = [word == "full" for word in f.layers("indexer_types")]
+    N = f["num_attention_heads"]
+    layers = [LayerKind(moe=has, mixer=Latent(N, mla, Indexer(*sizes, chooses=own))) for own, has in zip(full, sparse)]
+    moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"]}
+    return {
+        "layers": tuple(layers),
+        "mla": mla,
+        "moe": moe | {"shared": f.get("n_shared_experts", 0)},
+        "beside": (0, sum(sparse) * f["n_routed_experts"]),
+        "said": (BALANCE, "layers that share an indexer keep its weights, and none of its keys"),
+    }
+
+
+@listed
+def kimi_linear(f: Fields) -> dict:
+    """Kimi Linear and K3: latent attention in some layers, Kimi Delta Attention in the others, counted from 1."""
+    D, L, N = f["hidden_size"], f["num_hidden_layers"], f["num_attention_heads"]
+    mla = MLA(
+        f.get("q_lora_rank"), *(f[n] for n in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+    )
+    latent = Latent(N, mla, None, f.flag("mla_use_output_gate"))
+    at = "linear_attn_config."
+    sizes = f[at + "num_heads"], f[at + "head_dim"], f.get(at + "short_conv_kernel_size", 4)
+    delta = ChannelDecay(*sizes, f.flag(at + "use_full_rank_gate"))
+    full, linear = (
+        {f.typed(at + n, i, int) for i in f.get(at + n, [], list)} for n in ("full_attn_layers", "kda_layers")
+    )
+    if full | linear != set(range(1, L + 1)) or full & linear:
+        f.refuse(at + "full_attn_layers", f"with kda_layers it has to name each of the layers 1 to {L} once")
+    E, dense, step = f.get("num_experts"), f.get("first_k_dense_replace", 0), f.get("moe_layer_freq", 1)
+    sparse = [E is not None and i >= dense and i % step == 0 for i in range(L)]
+    kinds = [LayerKind(moe=has, mixer=latent if i + 1 in full else delta) for i, has in enumerate(sparse)]
+    out: dict = {"layers": tuple(kinds), "mla": mla, "K": N, "H": None, "said": (BALANCE,)}
+    narrow = f.get("routed_expert_hidden_size")
+    once = sum(sparse) * ((E or 0) + (narrow or 0) * f.flag("latent_moe_use_norm"))
+    if E:
+        moe = {"E": E, "k": f["num_experts_per_token"], "F": f["moe_intermediate_size"], "latent": narrow}
+        out["moe"] = moe | {"shared": f.get("num_shared_experts", 0)}
+    if f.get("attn_res_block_size") is None:
+        return out | {"beside": (0, once)}
+    # Attention residuals: of each mixer, each feed-forward and the end a norm, and a vector that scores earlier blocks.
+    return out | {"beside": (4 * D, once + 2 * D), "said": (BALANCE, STREAMS)}
+
+
+@listed
+def two_heads(f: Fields) -> dict:
+    """MiMo-V2: local layers with KV heads of their own, values narrower than keys."""
+    N, K, H, v = (f[n] for n in ("num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim"))
+    own = lambda name, usual: f.get("swa_" + name, usual)  # noqa: E731
+    kinds = f.layers("hybrid_layer_pattern", int)
+    words = f.layers("layer_types") if kinds is None else None
+    if kinds is None and words is None:
+        words = ["full_attention" if i == 0 or (i + 1) % 6 == 0 else "" for i in range(f["num_hidden_layers"])]
+    local = [kind != 0 for kind in kinds] if kinds else [word != "full_attention" for word in words]
+    sizes = own("num_attention_heads", N), own("num_key_value_heads", 2 * K), own("head_dim", H), own("v_head_dim", v)
+    near = Heads(*sizes, sinks=f.flag("add_swa_attention_sink_bias", True))
+    far = Heads(N, K, H, v, sinks=f.flag("add_full_attention_sink_bias"))
+    sparse = _sparse(f, 1)
+    layers = [
+        LayerKind(f["sliding_window"] if is_near else None, has, mixer=near if is_near else far)
+        for is_near, has in zip(local, sparse)
+    ]
+    moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"]}
+    moe |= {"shared": f.get("n_shared_experts", 0)}
+    return {"layers": tuple(layers), "moe": moe, "beside": (0, sum(sparse) * moe["E"]), "said": (BALANCE,)}
+
+
+@listed
+def step(f: Fields) -> dict:
+    """Step 3.5: local layers with more query heads, a gate for each head, a shared expert."""
+    L, N, H = f["num_hidden_layers"], f["num_attention_heads"], f["head_dim"]
+    words, other = f.get("layer_types", ["full_attention"] * L, list), "attention_other_setting."
+    if len(words) < L:
+        f.refuse("layer_types", f"it names {len(words)} layers, and num_hidden_layers is {L}")
+    gate = "head" if f.flag("use_head_wise_attn_gate") else ""
+    K = f["num_key_value_heads"]
+    far = Heads(N, K, H, None, "head", gate)
+    near = Heads(
+        f.get(other + "num_attention_heads", N), f.get(other + "num_attention_groups", K), f.get(other + "head_dim", H),
+        None, "head", gate,
+    )  # fmt: skip
+    named = f.get("moe_layers_enum", None, (str, list))
+    named = named.split(",") if isinstance(named, str) else named
+    try:
+        experts = set(range(3, L)) if named is None else {int(i) for i in named if str(i).strip()}
+    except (TypeError, ValueError):
+        f.refuse("moe_layers_enum", "it has to be numbers of layers")
+    layers = [
+        LayerKind(f["sliding_window"], i in experts, mixer=near)
+        if words[i] == "sliding_attention"
+        else LayerKind(moe=i in experts, mixer=far)
+        for i in range(L)
+    ]
+    moe = {"E": f["moe_num_experts"], "k": f["moe_top_k"], "F": f["moe_intermediate_size"], "shared": 1}
+    balance = f.flag("use_moe_router_bias") * sum(kind.moe for kind in layers) * moe["E"]
+    return {
+        "layers": tuple(layers),
+        "moe": moe | {"shared_F": f["share_expert_dim"]},
+        "beside": (0, balance),
+        "said": (BALANCE,),
+    }
+
+
+@listed
+def gemma4(f: Fields) -> dict:
+    """Gemma 4: full layers with wider heads whose keys may be values; a scale for each layer; experts beside the dense MLP."""
+    L, N, K, H, F = (
+        f[n]
+        for n in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size")
+    )
+    words = f.layers("layer_types") or ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(L)]
+    same, shared = f.flag("attention_k_eq_v"), f.get("num_kv_shared_layers", 0)
+    E, mixed = f.get("num_experts", 0), f.flag("enable_moe_block")
+    wide = F * (2 if f.flag("use_double_wide_mlp") else 1)
+    kinds = []
+    for i, word in enumerate(words):
+        near, shares = word == "sliding_attention" and i < L - 1, 0 < L - shared <= i
+        sizes = (
+            (K, H) if near else (f.get("num_global_key_value_heads", K) if same else K, f.get("global_head_dim", 512))
+        )
+        mixer = Heads(N, *sizes, None, "head", "", shares, same and not near)
+        kinds.append(LayerKind(f["sliding_window"] if near else None, mixed, mixer=mixer, F=wide if shares else F))
+    out = {"layers": tuple(kinds), "norms": 8 if mixed else 4, "beside": (0, L + (L * E if mixed else 0))}
+    if mixed:  # three norms and the router's scale besides; the dense MLP is there as well, like a shared expert
+        moe = {"E": E, "k": f["top_k_experts"], "F": f["moe_intermediate_size"], "shared": 1, "shared_F": F}
+        out |= {"moe": moe, "said": ("the dense MLP beside experts as a shared expert",)}
+    if width := f.get("hidden_size_per_layer_input", 256):
+        out["gemma3n"] = {"streams": 1, "laurel": 0, "V": f["vocab_size_per_layer_input"], "width": width}
+    return out
+
+
+@listed
+def nemotron_h(f: Fields) -> dict:
+    """Nemotron H and 3: layers that are a mixer or a feed-forward alone, by letters or words."""
+    letters = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
+    words = {"linear_attention": "mamba", "full_attention": "attention"}
+    named = f.get("hybrid_override_pattern", None, str)
+    field = "layers_block_type" if named is None else "hybrid_override_pattern"
+    names = [letters.get(c) for c in named] if named is not None else f.get(field, [], list)
+    names = [words.get(name, name) if isinstance(name, str) else None for name in names]
+    if not names or (odd := [i for i, name in enumerate(names) if name not in letters.values()]):
+        where = few(odd) if names else "all of them"
+        f.refuse(field, f"layers {where} are none of {', '.join(letters.values())}")
+    sizes = [f[n] for n in ("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")]
+    mamba = Mamba2(*sizes, f.flag("use_conv_bias", True), f.flag("use_bias"))
+    heads = Heads(f["num_attention_heads"], f["num_key_value_heads"], f["head_dim"])
+    kinds = {
+        "mamba": LayerKind(mixer=mamba, F=0),
+        "attention": LayerKind(mixer=heads, F=0),
+        "moe": LayerKind(moe=True, mixer=NoMixer(), F=0),
+        "mlp": LayerKind(mixer=NoMixer()),
+    }
+    out = {"layers": tuple(kinds[name] for name in names), "L": len(names), "said": ()}
+    if mixed := names.count("moe"):
+        moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"], "shared": 1}
+        moe |= {"shared_F": f["moe_shared_expert_intermediate_size"], "latent": f.get("moe_latent_size")}
+        out |= {"moe": moe, "beside": (0, mixed * moe["E"]), "said": (BALANCE,)}
+    return out
+
+
+@listed
+def block_sparse(f: Fields) -> dict:
+    """MiniMax-M3: some layers look at blocks of keys that an indexer chose, and have experts."""
+    at = "sparse_attention_config."
+    N, K, H = (f[n] for n in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+    norm = "head" if f.flag("use_qk_norm", True) else ""
+    top = f[at + "sparse_topk_blocks"] * f[at + "sparse_block_size"]
+    index = Indexer(f[at + "sparse_num_index_heads"], f[at + "sparse_index_dim"], top)
+    gate = "full" if f.flag("attention_output_gate") else ""
+    far, near = Heads(N, K, H, None, norm, gate), Heads(N, K, H, None, norm, gate, indexer=index)
+    chosen = [has != 0 for has in f.layers(at + "sparse_attention_freq", int) or [1] * f["num_hidden_layers"]]
+    sparse = _sparse(f)
+    layers = [LayerKind(moe=has, mixer=near if picks else far) for picks, has in zip(chosen, sparse)]
+    moe = {"E": f["num_local_experts"], "k": f["num_experts_per_tok"], "F": f["intermediate_size"]}
+    moe |= {"shared": f.get("n_shared_experts", 1), "shared_F": f.get("shared_intermediate_size", moe["F"])}
+    balance = f.flag("use_routing_bias", True) * sum(sparse) * moe["E"]
+    out = {"layers": tuple(layers), "moe": moe, "F": f["dense_intermediate_size"], "said": (BALANCE,)}
+    return out | {"beside": (0, balance)}
+
+
+@listed
+def compressed(f: Fields) -> dict:
+    """DeepSeek-V4: a window everywhere, and compressed keys, chosen or all, in most layers; residual streams."""
+    D, L, E, n = (f[name] for name in ("hidden_size", "num_hidden_layers", "n_routed_experts", "hc_mult"))
+    rates = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+    ratios = f.get("compress_ratios", None, list)
+    if ratios is None:
+        words = f.layers("layer_types") or f.refuse("layer_types", "give it, or compress_ratios: what each layer keeps")
+        if odd := [word for word in words if word not in rates]:
+            f.refuse("layer_types", f"known are {', '.join(rates)}, and not {odd[0]}")
+        ratios = [f.get(f"compress_rates.{word}", rates[word]) for word in words]
+    if len(ratios) < L or any(f.typed("compress_ratios", r, int) < 0 for r in ratios):
+        f.refuse("compress_ratios", f"it has to name the tokens of a key, 0 for none, in each of the {L} layers")
+    sizes = [f[name] for name in ("num_attention_heads", "head_dim", "q_lora_rank", "o_groups", "o_lora_rank")]
+    index = Indexer(f["index_n_heads"], f["index_head_dim"], f["index_topk"])
+    kept = lambda r: Compressed(*sizes, r if r > 1 else None, index if 1 < r < 128 else None)  # noqa: E731
+    layers = [LayerKind(f["sliding_window"], True, mixer=kept(r)) for r in ratios[:L]]
+    moe = {
+        "E": E,
+        "k": f["num_experts_per_tok"],
+        "F": f["moe_intermediate_size"],
+        "shared": f.get("n_shared_experts", 1),
+    }
+    words = f.layers("mlp_layer_types")
+    hashed = words.count("hash_moe") if words else min(L, f.get("num_hash_layers", 3))
+    mix = (
+        2 + n
+    ) * n  # of hyper-connections: how streams are read, written and mixed, twice a layer; at the end read once
+    streams, end = 2 * (mix * n * D + mix + 3), n * n * D + n + 1
+    out = {"layers": tuple(layers), "K": 1, "moe": moe, "beside": (streams, end + (L - hashed) * E)}
+    return out | {
+        "said": (BALANCE, STREAMS, "experts of the first layers by routing, though a table of tokens says which")
+    }
+
+
+@listed
+def searched(f: Fields) -> dict:
+    """Nemotron models that a search has thinned out: each layer has as many KV heads and as wide an MLP as it needs, or none."""
+    D, N = f["hidden_size"], f["num_attention_heads"]
+    H = f.get("head_dim", D // N)
+    kinds, most = [], {"K": 1, "F": 1}
+    blocks = f.get("block_configs", [], list)
+    for i, block in enumerate(blocks):
+        mixes, feeds = (block.get(n) if isinstance(block, dict) else None for n in ("attention", "ffn"))
+        if not isinstance(mixes, dict) or not isinstance(feeds, dict):
+            f.refuse("block_configs", f"layer {i} has no attention and ffn")
+        if mixes.get("replace_with_linear") or feeds.get("replace_with_linear"):
+            f.refuse("block_configs", f"layer {i} has a plain matrix in place of attention or MLP")
+        group, times, wide = mixes.get("n_heads_in_group"), feeds.get("ffn_mult"), feeds.get("intermediate_size")
+        if wide is None and type(times) in (int, float):
+            wide = 256 * ceil(int(2 * times * D / 3) / 256)
+        if not mixes.get("no_op") and (type(group) is not int or group < 1 or N % group):
+            f.refuse(
+                "block_configs", f"layer {i} has an n_heads_in_group of {group!r}, which does not divide the heads"
+            )
+        if not feeds.get("no_op") and type(wide) is not int:
+            f.refuse("block_configs", f"layer {i} has an ffn_mult of {times!r}")
+        mixer = NoMixer() if mixes.get("no_op") else Heads(N, N // group, H)
+        F = 0 if feeds.get("no_op") else wide
+        kinds.append(LayerKind(mixes.get("window_length"), mixer=mixer, F=F))
+        most = {"K": max(most["K"], getattr(mixer, "K", 1)), "F": max(most["F"], F)}
+    return {"layers": tuple(kinds), "H": H, **most}
