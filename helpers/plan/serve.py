@@ -129,8 +129,10 @@ def of_plan(p: Plan, price: float | None) -> dict:
 
 
 def axes(deployment: Deployment, *more: str) -> dict[str, int]:
-    """Those of more than one chip, or of more than one of what else is named."""
-    return {name: int(n) for name in ("tp", "dp", "ep", "pp", *more) if (n := getattr(deployment, name)) != 1}
+    """Those of more than one chip, or of more than one of what else is named; and overlap where it is so."""
+    names = "tp", "dp", "ep", "pp", *more
+    many = {name: int(n) for name in names if (n := getattr(deployment, name)) != 1}
+    return many | ({"overlap": True} if deployment.overlap else {})
 
 
 def ends(e: Estimate) -> dict[str, float]:

@@ -166,7 +166,7 @@ class Server:
 
     def seconds(self, b: Batch) -> dict:
         """Seconds of a pass by part. One row of each sequence and each piece is unembedded."""
-        halves = 2 if self.deployment.overlap else 1
+        halves = 1 + self.deployment.overlap
         decode = (b.decode > 0) * maximum(b.decode / (self.deployment.pp * halves), 1.0)
         b = replace(b, decode=decode, prefill=b.prefill / halves, prompts=b.prompts / halves)
         rows = b.decode + b.prompts * (b.prefill > 0)
@@ -177,9 +177,9 @@ class Server:
             for part, s in self.layer(layer, seen).items():
                 out[part] = out[part] + layer.count * s
         out["products"] = out["products"] + self.product(ops.head)
-        if self.deployment.overlap:
-            kernels = sum(s for part, s in out.items() if part != "links")
-            out = {part: 2 * s for part, s in out.items()} | {"links": 2 * maximum(out["links"] - kernels, 0.0)}
+        kernels = sum(s for part, s in out.items() if part != "links")
+        exposed = where(halves > 1, maximum(out["links"] - kernels, 0.0), out["links"])
+        out = {part: halves * s for part, s in out.items()} | {"links": halves * exposed}
         return out | {"host": self.engine.host + self.engine.sequence * b.decode * halves}
 
     def within(self, parts: dict, quantity: str = "gap") -> Estimate:

@@ -18,7 +18,7 @@ from .serving_estimate import Server, loaded
 from .serving_operations import Deployment
 from .serving_plan import USUAL, Plan
 
-GRAMMAR = {name: Spelling(1) for name in ("tp", "dp", "ep", "pp")} | {
+GRAMMAR = {name: Spelling(1) for name in ("tp", "dp", "ep", "pp", "replicas")} | {
     name: Spelling(False, ("True", "False")) for name in ("spread", "overlap")
 }
 """The names of a deployment that is typed, and what may stand behind each."""
@@ -40,7 +40,7 @@ def completed(c: Config, chips: Count | None, text: str, types: Deployment = USU
 
     >>> from helpers.costs.transformers.public_models import model
     >>> [str(d) for d in completed(model("llama-3-70b"), 8, "tp=4")], [str(d) for d in completed(model("deepseek-v3"), 8, "ep=8,tp=4")]
-    (['tp=4'], ['tp=4 dp=2 ep=8', 'tp=4 dp=2 ep=8 overlap'])
+    (['tp=4'], ['tp=4 dp=2 ep=8', 'tp=4 dp=2 ep=8 overlap=True'])
     >>> completed(model("llama-3-70b"), 8, "tp=16")
     Traceback (most recent call last):
     ValueError: tp=16 takes 16 chips, and there are 8: give more chips, or a smaller layout
@@ -57,12 +57,14 @@ def completed(c: Config, chips: Count | None, text: str, types: Deployment = USU
         raise ValueError(f"{text}: ep divides tp·dp chips, and the model's {c.moe.E} experts")
     if chips and (takes := int(ways[0].chips)) > chips:
         raise ValueError(f"{text} takes {takes:,} chips, and there are {chips:,}: give more chips, or a smaller layout")
+    if chips and given.get("replicas", chips // takes) != chips // takes:
+        raise ValueError(f"on {chips:,} chips there are {chips // takes:,} replicas of {takes:,}: leave replicas out")
     return ways if c.moe else [replace(d, dp=1, overlap=False) for d in ways[:1]]
 
 
 def _ways(c: Config, given: dict, types: Deployment) -> list[Deployment]:
     """What is typed with all that it leaves open, perhaps some that cannot be."""
-    ep, fixed = given.get("ep"), {n: x for n, x in given.items() if n not in ("tp", "dp", "ep", "overlap")}
+    ep, fixed = given.get("ep"), {n: x for n, x in given.items() if n not in ("tp", "dp", "ep", "overlap", "replicas")}
     groups = [(given.get("tp", 1), given.get("dp", 1))]
     if ep and groups[0][0] * groups[0][1] < ep:  # its chips hold attention as well, in a way that is searched
         pairs = [(tp, ep // tp) for tp in divisors(ep)]

@@ -74,7 +74,7 @@ class Deployment:
 
     def __str__(self) -> str:
         ways = {name: getattr(self, name) for name in ("tp", "dp", "ep", "pp", "replicas")}
-        hows = [name for name in ("spread", "overlap") if getattr(self, name)]
+        hows = [f"{name}=True" for name in ("spread", "overlap") if getattr(self, name)]
         return " ".join([*(f"{name}={n}" for name, n in ways.items() if n != 1), *hows]) or "one chip"
 
     def in_type(self, weights: str) -> "Deployment":

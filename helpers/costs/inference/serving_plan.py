@@ -137,6 +137,8 @@ class Plan:
 def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) -> Iterator[Deployment]:
     """Ways to lay replicas over so many chips: powers of two each, tp inside a domain, stages beyond it, experts over all.
 
+    Where experts' exchange goes over network cards, it is tried with and without an overlap of two half batches.
+
     types  a deployment with the types of what is stored
 
     >>> from helpers.costs.rooflines.chips import chip
@@ -160,7 +162,8 @@ def deployments(c: Config, chip: Chip, chips: Count, types: Deployment = USUAL) 
         if c.moe and size > 1 and c.moe.E % size == 0:
             tp = inside
             while tp >= 1:
-                yield replace(types, tp=tp, dp=size // tp, ep=size, replicas=replicas)
+                for overlap in (False, True) if size > domain else (False,):
+                    yield replace(types, tp=tp, dp=size // tp, ep=size, replicas=replicas, overlap=overlap)
                 tp //= 2
         size *= 2
 

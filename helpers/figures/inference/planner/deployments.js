@@ -5,18 +5,21 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
   const sooner = (a, b) => { for (let n = 0; n < a.length; n++) if (a[n] !== b[n]) return a[n] < b[n] ? -1 : 1; return 0; };
   const first = some => some.reduce((best, r) => (best && sooner(best.key, r.key) <= 0 ? best : r), null);
 
-  // Ways to lay one replica over chips: [tp, dp, ep, pp].
+  // Ways to lay one replica over chips: [tp, dp, ep, pp, whether halves of a batch overlap].
   function* shapes({ N, L, E }, moe, domain) {
     for (let size = 1; size <= Math.min(s.most, Math.max(s.largest, domain)); size *= 2) {
       let inside = Math.min(size, domain);
       while (inside > N) inside = half(inside);
-      if (size <= domain && inside === size) yield [size, 1, 1, 1];
-      else if (!moe && Math.floor(size / inside) <= L) yield [inside, 1, 1, Math.floor(size / inside)];
-      if (moe && size > 1 && E % size === 0) for (let tp = inside; tp >= 1; tp = half(tp)) yield [tp, Math.floor(size / tp), size, 1];
+      if (size <= domain && inside === size) yield [size, 1, 1, 1, 0];
+      else if (!moe && Math.floor(size / inside) <= L) yield [inside, 1, 1, Math.floor(size / inside), 0];
+      if (moe && size > 1 && E % size === 0) for (let tp = inside; tp >= 1; tp = half(tp))
+        for (const overlap of size > domain ? [0, 1] : [0]) yield [tp, Math.floor(size / tp), size, 1, overlap];
     }
   }
 
-  const words = ([tp, dp, ep, pp]) => Object.entries({ tp, dp, ep, pp }).filter(([, n]) => n > 1).map(e => e.join("=")).join(" ") || "one chip";
+  const words = ([tp, dp, ep, pp, overlap]) =>
+    [...Object.entries({ tp, dp, ep, pp }).filter(([, n]) => n > 1).map(e => e.join("=")), ...(overlap ? ["overlap=True"] : [])].join(" ") || "one chip";
+  const name = ([tp, dp, ep, pp, overlap], batch) => [tp, dp, ep, pp, ...(overlap ? ["overlap"] : []), batch].join(".");
 
   // Of each shape its batches that fit, estimated.
   function every(like, sizes, has, chip, at, { prompt, answer }) {
@@ -38,7 +41,7 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
   function judged(p, replicas, answer, target) {
     const users = p.batch * replicas, rate = users / p.request;
     const r = {
-      ...p, replicas, users, rate, speed: 1 / p.gap, throughput: rate * answer, name: [...p.shape, p.batch].join("."),
+      ...p, replicas, users, rate, speed: 1 / p.gap, throughput: rate * answer, name: name(p.shape, p.batch),
       said: way => fill(s.say[way], { replicas: whole(replicas), shape: words(p.shape), batch: whole(p.batch) }),
       get words() { return [this.said("row"), ...this.missed.map(name => t.misses[name])].join("; "); },
     };

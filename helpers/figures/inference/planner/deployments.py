@@ -120,8 +120,8 @@ def stored(of: Chip, weights: str) -> tuple[float, ...]:
     return tuple(vars(s.stored("mlp")).values())
 
 
-COUNTS = len(SIZES), 10, len(KNOWN), 4, 4, 1, 2, 4, 1
-"""Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; tp, dp, ep, pp; B."""
+COUNTS = len(SIZES), 10, len(KNOWN), 4, 4, 1, 2, 5, 1
+"""Numbers that `_row` takes: sizes; speeds; an engine; weights of WIDE, the others; a cached number; prompt, answer; `Deployment`s; B."""
 
 
 def _row(like: Config, torus: bool, *x) -> tuple:
@@ -134,7 +134,7 @@ def _row(like: Config, torus: bool, *x) -> tuple:
         "axes": axes, "pod": (domain,), "neighbours": neighbours, "step": hop,
     })  # fmt: skip
     k, runs = replace(CONSTANTS, experts=own, blackwell=own), Engine(**dict(zip(KNOWN, of_engine)))
-    s = Typed(build(like, *sizes), on, Deployment(*at), runs, k, Stored(*wide), Stored(*rest), each)
+    s = Typed(build(like, *sizes), on, Deployment(*at[:4], overlap=at[4]), runs, k, Stored(*wide), Stored(*rest), each)
     found = row(s, prompt, answer, B)
     return tuple(found[name] for name in NAMES)
 

@@ -79,10 +79,10 @@ class Ranked:
 def shape(at: Deployment) -> str:
     """A replica as a link carries it.
 
-    >>> shape(Deployment(tp=2, dp=4, ep=8))
-    '2.4.8.1'
+    >>> shape(Deployment(tp=2, dp=4, ep=8)), shape(Deployment(dp=32, ep=32, overlap=True))
+    ('2.4.8.1', '1.32.32.1.overlap')
     """
-    return f"{at.tp}.{at.dp}.{at.ep}.{at.pp}"
+    return f"{at.tp}.{at.dp}.{at.ep}.{at.pp}{'.overlap' * at.overlap}"
 
 
 def digits(x: float) -> float:

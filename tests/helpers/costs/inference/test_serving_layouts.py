@@ -4,6 +4,8 @@ from itertools import product
 
 from helpers.costs.inference.serving_layouts import completed
 from helpers.costs.inference.serving_operations import Deployment
+from helpers.costs.inference.serving_plan import deployments
+from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.public_models import model
 from tests.helpers.costs.tables import refused, walks
 
@@ -34,6 +36,13 @@ def test_groups_of_a_dense_model_are_replicas():
     assert [(d.weights, d.cache, d.pp) for d in completed(LLAMA, None, "pp=4", like)] == [("fp8", "fp8", 4)]
 
 
+@walks([d for d in deployments(V3, chip("H100"), 32) if d.replicas == 1])
+def test_what_is_printed_may_be_typed(deployment):
+    assert deployment in completed(V3, 32, str(deployment)) and deployment in completed(
+        V3, 32, f"{deployment} replicas=1"
+    )
+
+
 def test_what_cannot_be_gets_one_sentence():
     refused(
         (lambda: completed(V3, 8, "tp=16"), "tp=16 takes 16 chips, and there are 8: give more chips, or a smaller layout"),
@@ -44,5 +53,6 @@ def test_what_cannot_be_gets_one_sentence():
         (lambda: completed(V3, 8, " "), "--layout of serve is names and values such as tp=8 or dp=16,ep=16"),
         (lambda: completed(V3, 8, "tp=0"), "tp is a whole number from 1, not '0'"),
         (lambda: completed(V3, 8, "tp=2 tp=2"), "--layout names tp twice: give it once"),
+        (lambda: completed(V3, 8, "tp=2,replicas=8"), "on 8 chips there are 4 replicas of 2: leave replicas out"),
         (lambda: completed(V3, 8, "zero=2"), "zero is of a training step"),
     )  # fmt: skip

@@ -39,13 +39,21 @@ def everything(c, on, chips):
         spread = c.moe and pp == 1 and ep == tp * dp > 1 and c.moe.E % ep == 0
         if not (whole or spread):
             continue
-        s = Server(c, on, Deployment(tp, dp, ep, pp, chips // group), VLLM)
-        for B in (n for n in range(1, 5000) if n & (n - 1) == 0 or n % 3 == 0 and n // 3 & (n // 3 - 1) == 0):
-            if B * dp <= s.most(sum(ASKED)):
-                yield Plan(s, *ASKED, loaded(s, *ASKED, B * dp * s.deployment.replicas))
+        for overlap in (False, True) if spread and group > on.pod[0] else (False,):  # of an exchange over cards
+            s = Server(c, on, Deployment(tp, dp, ep, pp, chips // group, overlap=overlap), VLLM)
+            for B in (n for n in range(1, 5000) if n & (n - 1) == 0 or n % 3 == 0 and n // 3 & (n // 3 - 1) == 0):
+                if B * dp <= s.most(sum(ASKED)):
+                    yield Plan(s, *ASKED, loaded(s, *ASKED, B * dp * s.deployment.replicas))
 
 
-CASES = [(LLAMA, SMALL, 4), (LLAMA, H100, 8), (MIXTRAL, H100, 4), (LLAMA, H100, 6), (LLAMA, H100, 2)]
+CASES = [
+    (LLAMA, SMALL, 4),
+    (LLAMA, H100, 8),
+    (MIXTRAL, H100, 4),
+    (MIXTRAL, SMALL, 8),
+    (LLAMA, H100, 6),
+    (LLAMA, H100, 2),
+]
 
 
 @lru_cache(None)
@@ -57,14 +65,14 @@ def named(some):
     return {(str(p.deployment), p.users, round(p.speed, 9)) for p in some}
 
 
-@walks(range(4))
+@walks(range(5))
 def test_every_plan_is_tried_once(case):
     found = list(plans(*CASES[case], *ASKED, VLLM))
     assert len(found) == len(named(found)) and named(found) == named(every_plan(case))
 
 
 @walks(
-    range(4),
+    range(5),
     [Target(), Target(speed=60), Target(first=0.5), Target(users=24, speed=45), Target(rate=1.0, first=1.0, speed=40)],
 )
 def test_the_best_is_that_of_a_loop(case, target):
@@ -78,7 +86,7 @@ def test_the_best_is_that_of_a_loop(case, target):
     assert found.best.throughput == pytest.approx(max(p.throughput for p in good))
 
 
-@walks(range(4))
+@walks(range(5))
 def test_the_frontier_is_what_no_other_plan_beats(case):
     every = every_plan(case)
     seen = [(p.speed, p.rate) for p in every]
@@ -107,7 +115,7 @@ def test_what_no_number_of_chips_reaches_has_a_nearest():
 
 
 def test_the_nearest_misses_the_fewest_and_those_by_the_smallest_factor():
-    target, every = Target(speed=200, users=400, first=0.3), every_plan(4)
+    target, every = Target(speed=200, users=400, first=0.3), every_plan(5)
 
     def misses(p):
         factors = [200 / p.speed, 400 / p.users, p.load.first.mid / 0.3]
@@ -135,7 +143,7 @@ def test_types_are_those_asked_for(name):
     assert {(at.weights, at.cache) for at in deployments(LLAMA, chip(name), 4, like)} == {("int4", "int8")}
 
 
-@walks(range(4))
+@walks(range(5))
 def test_numbers_of_a_plan(case):
     """Requests/s by Little's law; bytes within the chip; a dear part is the longest; the price is that of the chips' time."""
     for p in every_plan(case):
