@@ -170,23 +170,25 @@ def _grid(x: Axis, y: Axis) -> list[str]:
     for e in range(x.low, x.high + 1):
         px = f"{_across(x, 10.0**e):.1f}"
         out.append(
-            f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{_tick(e, x)}</text>'
+            f'<path d="M{px} {TOP}V{foot}"/><text x="{px}" y="{foot + 16}" text-anchor="middle">{tick(e, x.unit)}</text>'
         )
     for e in range(y.low, y.high + 1):
         py = _up(y, 10.0**e)
         out.append(
-            f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{_tick(e, y)}</text>'
+            f'<path d="M{LEFT} {py:.1f}H{end}"/><text x="{LEFT - 6}" y="{py + 4:.1f}" text-anchor="end">{tick(e, y.unit)}</text>'
         )
     out.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle">{escape(x.label)}</text>')
     return [*out, f'<text x="2" y="14">{escape(y.label)}</text></g>']
 
 
-def _tick(exponent: int, axis: Axis) -> str:
-    """A power of ten in the units of the axis: '10 T', or '10,000' where prefixes do not fit, and '10⁵' where that is long."""
-    if axis.unit in PREFIXED:
-        return (
-            PREFIXED[axis.unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(axis.unit).strip()
-        )
+def tick(exponent: int, unit: str) -> str:
+    """A power of ten in the units of an axis, '10,000' where prefixes do not fit, and '10⁵' where that is long.
+
+    >>> tick(-4, "s"), tick(10, "B"), tick(4, ""), tick(6, "")
+    ('100 µ', '10 G', '10,000', '10⁶')
+    """
+    if unit in PREFIXED:
+        return PREFIXED[unit](10.0**exponent, 3).replace(".00", "").replace(".0", "").removesuffix(unit).strip()
     return f"{10.0**exponent:,g}" if exponent < 5 else f"10{str(exponent).translate(SUPERSCRIPT)}"
 
 

@@ -12,6 +12,7 @@ from html import escape
 from math import nan
 
 from .controls import Choice, Size, control_data, control_html, head_html
+from .curves import Curves
 from .drawings import Boxes, Plot
 from .jaxpr_to_javascript import javascript
 from .tables import Columns, Result, Rows, table_html
@@ -38,13 +39,17 @@ class LiveFigure:
     results: tuple[Result, ...]
     sentence: str
     alt: str = ""
-    drawing: Plot | Boxes | None = None
+    drawing: Plot | Boxes | Curves | None = None
     table: Rows | Columns | None = None
     unknown: str = ""
     preset: Callable[..., dict[str, float]] | None = None
     hint: str = ""
     rules: str = ""
-    runners = ("grids.js", "settings.js", "figure_controls.js")
+
+    @property
+    def runners(self) -> tuple[str, ...]:
+        """The scripts that it wants."""
+        return ("grids.js", "settings.js", *getattr(self.drawing, "runners", ()), "figure_controls.js")
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -96,6 +101,7 @@ class LiveFigure:
             ],
             **(self.drawing.data() if self.drawing else {"marks": []}),
             **({"rows": self.table.rows} if isinstance(self.table, Columns) else {}),
+            **({"alt": self.alt} if "{" in self.alt else {}),
             "say": self.sentence,
             "unknown": self.unknown,
         }
@@ -116,7 +122,7 @@ class LiveFigure:
         results = {r.name: r for r in self.results}
         return (
             head_html(key, self.title, self.hint, controls, self.told(), kind)
-            + (self.drawing.svg(key, self.alt, values, said) if self.drawing else "")
+            + self._drawn(key, values | at, said)
             + (
                 self.table.html(self.title, results, values, said)
                 if self.table
@@ -125,6 +131,14 @@ class LiveFigure:
             + (f"<figcaption>{escape(self.rules)}</figcaption>" if self.rules else "")
             + "</figure>"
         )
+
+    def _drawn(self, key: str, values: Mapping[str, float], said: Mapping[str, str]) -> str:
+        if not self.drawing:
+            return ""
+        alt, ask = filled(self.alt, said), {}
+        if isinstance(self.drawing, Curves):
+            ask["ask"] = lambda value: self.function(**self.settings() | {self.drawing.over.name: value})
+        return self.drawing.svg(key, alt, values, said, **ask)
 
 
 def _javascript(function: Callable[..., dict[str, float]], names: tuple[str, ...]) -> str:

@@ -49,6 +49,7 @@
 
     const set = own || (data.plans ? window.liveSizes(data.controls, form, whole) : window.liveSettings(data, form, preset, whole));
     const bars = data.results.map(r => r.share && box.querySelector(`[data-bar="${r.name}"]`));
+    const curves = data.curves && window.liveCurves(data, box, words, filled);
     const rows = Object.entries(data.rows ?? {}).map(([name, label]) => [box.querySelector(`[data-row="${name}"]`), label]);
 
     // What the controls say: arguments for the function, words for the reader.
@@ -91,6 +92,8 @@
         bars[n].style.width = `${(100 * values[r.name]) / values[r.share] || 0}%`;
         bars[n].closest("tr").hidden = values[r.name] === 0;
       });
+      curves?.(args, find, values, said);
+      if (data.alt) box.querySelector("svg title").textContent = filled(data.alt, said);
       for (const [row, label] of rows) {
         row.hidden = [...row.querySelectorAll("td :first-child")].every(cell => Number.isNaN(values[cell.dataset.result]));
         row.firstChild.textContent = filled(label, said);

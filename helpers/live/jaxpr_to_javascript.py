@@ -12,6 +12,7 @@ import numpy as np
 
 from .inlining import folded
 
+SHORT = 60  # characters of an element that is computed again where it is used: a longer one is kept in a row
 _EXACT = 2**53  # a JavaScript number holds every integer up to here
 
 # One element of the result from one element of each operand.
@@ -91,13 +92,18 @@ def traced(f: Callable, args: Sequence) -> tuple:
 
 
 class _Value:
-    """The text of one operand: an atom (a name or a literal); `row` if it is a JavaScript array."""
+    """The text of one operand: an atom (a name or a literal); `row` if it is a JavaScript array.
 
-    def __init__(self, text: str, row: bool = False):
-        self.text, self.row = text, row
+    each  a short text of its element i, which mentions the atoms `uses`: one pass over a row in place of two
+    """
+
+    def __init__(self, text: str, row: bool = False, each: str = "", uses: Sequence[str] = ()):
+        self.text, self.row, self.each, self.uses = text, row, each, uses or [text]
 
     @property
     def element(self) -> str:
+        if self.each:
+            return f"({self.each})"
         return f"{self.text}[i]" if self.row else self.text
 
 
@@ -233,7 +239,9 @@ class Writer:
                 return ins[other]
         text = rule.format(*(v.element for v in ins))
         if any(v.row for v in ins):
-            return self.line(f"Array.from({{length:{aval.shape[0]}}},(_,i)=>{text})", ins, row=True)
+            uses = [_Value(name) for v in ins for name in v.uses]
+            row = self.line(f"Array.from({{length:{aval.shape[0]}}},(_,i)=>{text})", uses, row=True)
+            return _Value(row.text, True, text, [u.text for u in uses]) if len(text) < SHORT else row
         return self.line(text, ins)
 
     def rule(self, eqn, name: str, aval) -> str:

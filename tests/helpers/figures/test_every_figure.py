@@ -29,14 +29,14 @@ UNSEEN = """() => {
     const probe = document.body.appendChild(document.createElement("i"));
     const system = name => { probe.style.color = name; return getComputedStyle(probe).color; };
     const seen = ["CanvasText", "Highlight", "GrayText"].map(system), ground = system("Canvas");
-    const marks = [...document.querySelectorAll(".live-bar, [data-mark], .live-fill, .walks-frame rect")];
+    const marks = [...document.querySelectorAll(".live-bar, [data-mark], [data-curve], .live-fill, .walks-frame rect")];
     return marks.filter(e => e.checkVisibility()).map(e => {
         const style = getComputedStyle(e), line = style.fill === "none" || e.tagName === "polyline";
         return [e.getAttribute("class"), e.matches(".live-bar") ? style.backgroundColor : line ? style.stroke : style.fill, ground];
     }).filter(([, colour]) => colour === ground || !seen.includes(colour));
 }"""
-# Values of a table that no eye finds: none, or not there; a row may be hidden that has nothing to say.
-ABSENT = """() => [...document.querySelectorAll("figure [data-result]")]
+# Values of a table that no eye finds: none, or not there; a row may be hidden that has nothing to say, and a note below a value.
+ABSENT = """() => [...document.querySelectorAll("figure [data-result]:not(span + span)")]
     .filter(e => !e.closest("[hidden]") && !(e.textContent.trim() && e.checkVisibility())).map(e => e.dataset.result)"""
 
 

@@ -1,11 +1,12 @@
 """What the live figure of chapter 6 computes: attention in every form on one chip, side by side.
 
-Each phase is one function of numbers over `costs.attention.flops_and_bytes`, `linear_attention`, `io_complexity` and `seconds`, which
-`helpers.live.jaxpr_to_javascript` traces; `attention_variants.js` calls it at the chosen length and along a curve.
+Each phase is one function of numbers over `costs.attention.flops_and_bytes`, `linear_attention`, `io_complexity` and `seconds`;
+`attention` chooses among them, and says which of the figure's phrases are true.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
+from math import nan
 from operator import add
 
 from helpers.costs.attention.flops_and_bytes import Attention, Pass, chunked, decode, flash, fused, naive
@@ -13,8 +14,8 @@ from helpers.costs.attention.io_complexity import Layout, block_bytes, largest_b
 from helpers.costs.attention.linear_attention import linear, state_bytes
 from helpers.costs.attention.time_and_intensity import Rates, exp_rate, in_turn, seconds
 from helpers.costs.rooflines.hardware import Chip
-from helpers.live.jaxpr_to_javascript import javascript
-from helpers.numeric import maximum, minimum, where
+from helpers.figures.transformers.decoder_sizes.decoder import heads
+from helpers.numeric import choose, maximum, minimum, where
 
 FORMS = {
     "naive": "naive",
@@ -32,6 +33,7 @@ PHASES = {
     "training": "forward and backward, causal",
     "decode": "decode, one token",
 }
+TRAINING, DECODE = (list(PHASES).index(name) for name in ("training", "decode"))
 WHAT = ("seconds", "bound", "bytes", "flops", "memory")
 RESOURCES = ("math", "hbm", "exps")
 WIDTHS = {  # bytes of Q, K, V and O, bytes of scores and sums, and the rates that would do
@@ -42,6 +44,8 @@ WIDTHS = {  # bytes of Q, K, V and O, bytes of scores and sums, and the rates th
 }
 CHUNK = 128  # queries of `chunked`
 SMALLEST = 16  # block
+KIB = 1024
+CHARTS = ("seconds", "bytes", "flops", "memory")
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,6 @@ class Setting:
     C: float
     W: float
     exps: float
-
-
-ARGS = tuple(Setting.__dataclass_fields__)
 
 
 def forms(phase: str) -> tuple[str, ...]:
@@ -111,26 +112,21 @@ def rate(of: Chip, widths: str) -> float | None:
     return next((of.flops[name] for name in WIDTHS[widths][2] if name in of.flops), None)
 
 
-def layout(widths: str, gpu: bool) -> Layout:
-    """What a block takes on the chip: on a GPU scores and sums stay in registers."""
-    x, s, _ = WIDTHS[widths]
-    return Layout(x, s, scores=not gpu, sums=not gpu)
+def room(widths: str, gpu, M, H) -> dict:
+    """The largest block in M bytes, and what the smallest would take; forward, then backward. On a GPU scores and sums stay in registers.
 
-
-def room(M, H) -> tuple:
-    """For numbers of each kind, on a TPU and on a GPU: the largest block in M bytes, and what the smallest would take; forward,
-    then backward.
-
-    >>> [int(n) for n in room(128 * 2**20, 128)[:4]]
-    [4576, 30336, 3184, 60672]
+    >>> {name: int(n) for name, n in room(next(iter(WIDTHS)), 0, 128 * 2**20, 128).items()}
+    {'fit': 4576, 'need': 30336, 'back': 3184, 'need_back': 60672}
     """
-    out = []
-    for widths in WIDTHS:
-        for gpu in (False, True):
-            at = layout(widths, gpu)
-            for backward in (False, True):
-                out += [largest_block(M, H, at, backward), block_bytes(SMALLEST, SMALLEST, H, at, backward)]
-    return tuple(out)
+    x, s, _ = WIDTHS[widths]
+    out = {}
+    for backward, names in ((False, ("fit", "need")), (True, ("back", "need_back"))):
+        tpu, on_gpu = (
+            (largest_block(M, H, at, backward), block_bytes(SMALLEST, SMALLEST, H, at, backward))
+            for at in (Layout(x, s, scores=inside, sums=inside) for inside in (True, False))
+        )
+        out |= {name: where(gpu > 0, b, a) for name, a, b in zip(names, tpu, on_gpu)}
+    return out
 
 
 def arguments(a: Attention):
@@ -217,13 +213,64 @@ def rows(phase: str, v: Setting) -> dict[str, dict]:
     return out
 
 
-def flat(phase: str, *numbers) -> tuple:
-    """`rows` of numbers in the order of ARGS: form after form, each in the order of WHAT."""
-    found = rows(phase, Setting(*numbers))
-    return tuple(found[form][name] for form in forms(phase) for name in WHAT)
+def attention(phase, chart, width, hbm, M, **at) -> dict:
+    """All numbers of every form, named form_what, at a setting; unknown where `wrong` is not 0, and for forms that a phase lacks.
+
+    phase, chart, width  places in PHASES, CHARTS and WIDTHS; hbm bytes of the chip's memory; M KiB of its fast one
+    at                   the rest of a `Setting`, with C0, C1, … of each entry of WIDTHS in place of C, and set_N, … of the model
+
+    wrong  1: heads cannot share keys evenly, 2: no published rate
+    `what` is a place in PHASES, or behind them if no block fits; form_over 1 if its memory is more than the chip has
+    """
+    N, K, H, b = (at[name] for name in "NKHb")
+    C = sum(where((width == n) & (at[f"C{n}"] > 0), at[f"C{n}"], 0.0) for n in range(len(WIDTHS)))
+    blocks = choose(width, [partial(room, widths, at["gpu"], M * KIB, H) for widths in WIDTHS])
+    fit, back = blocks["fit"], blocks["back"]
+    known = at | {"fit": fit, "back": back, "C": where(C > 0, C, 1.0), "K": where(N % K != 0, N, K)}
+    v = Setting(**{name: known[name] for name in Setting.__dataclass_fields__})
+    wrong = where(N % K != 0, 1, where(C > 0, 0, 2))
+    found = {f: {what: where(wrong > 0, nan, x) for what, x in row.items()} for f, row in _phase(phase, v).items()}
+    over = {form: where(row["memory"] > hbm, 1, 0) for form, row in found.items()}
+    before = {form: sum(list(over.values())[:n], start=0) for n, form in enumerate(FORMS)}
+    training, tiled = phase == TRAINING, phase != DECODE
+    cramped = tiled & ((fit == 0) | (training & (back == 0)))
+    tight = where(training & (b > minimum(fit, back)), 2, where(tiled & (b > fit), 1, 0))
+    fused, flash2, flash3 = found["fused"], found["flash2"], found["flash3"]["seconds"]
+    own = (N != at["set_N"]) | (K != at["set_K"]) | (H != at["set_H"])
+    return {
+        **{f"{form}_{what}": x for form, row in found.items() for what, x in row.items()},
+        **{f"{form}_over": x for form, x in over.items()},
+        **{f"{form}_named": where(x > 0, where(before[form] > 0, 2, 1), 0) for form, x in over.items()},
+        **{
+            f"{form}_chart": sum(where(chart == n, row[q], 0.0) for n, q in enumerate(CHARTS))
+            for form, row in found.items()
+        },
+        **heads(N, K),
+        "wrong": wrong,
+        "what": where(cramped, len(PHASES), phase),
+        "who": where(own, 1, 0),
+        "tight": tight,
+        "sooner": where(flash3 == flash3, 1, 0),
+        "lacks": where(sum(over.values()) > 0, 1, 0),
+        "fits": fit,
+        "backs": back,
+        "used": minimum(b, fit),
+        "need": where(fit == 0, blocks["need"], blocks["need_back"]),
+        "faster": fused["seconds"] / flash2["seconds"],
+        "share": 100 * flash2["bytes"] / fused["bytes"],
+        "hbm": hbm,
+        "quantity": chart,
+        "alt": chart,
+        "other": width,
+    }
 
 
-@cache
-def functions() -> list[str]:
-    """The text in JavaScript of every phase's function, and of `room`."""
-    return [javascript(lambda *v, p=p: flat(p, *v), *[8.0] * len(ARGS)) for p in PHASES] + [javascript(room, 8.0, 8.0)]
+def _phase(phase, v: Setting) -> dict[str, dict]:
+    """`rows` of a phase by its number, for every form."""
+
+    def flat(name: str) -> dict[str, float]:
+        found = rows(name, v)
+        return {f"{form}_{what}": found[form][what] if form in found else nan for form in FORMS for what in WHAT}
+
+    found = choose(phase, [partial(flat, name) for name in PHASES])
+    return {form: {what: found[f"{form}_{what}"] for what in WHAT} for form in FORMS}
