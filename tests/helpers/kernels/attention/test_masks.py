@@ -32,14 +32,6 @@ def test_a_rule_says_of_each_pair_what_it_says(T, S):
         assert rule.array(T, S)[t, s] == (near and (s <= at or not rule.causal)), (rule, t, s)
 
 
-def test_windows_and_sinks_are_those_of_inference():
-    """{k < s or i - k < window} below the diagonal; each query sees `window` keys and `sinks` more at most."""
-    at = np.arange(9)
-    np.testing.assert_array_equal(Mask(True, 3, 2).array(9, 9), decoder_layers.visible(at, at, 3, 2))
-    assert Mask(True, 3, 2).array(9, 9).sum(1).tolist() == [1, 2, 3, 4, 5, 5, 5, 5, 5]
-    assert Mask(True, 3).array(9, 9).sum(1).max() == 3
-
-
 @pytest.mark.parametrize("T,S", [(8, 8), (7, 7), (3, 10), (10, 3), (1, 9)])
 def test_blocks_are_those_with_something_to_see(T, S):
     """Against the pairs themselves: which blocks are computed, and which of them need no mask."""
@@ -55,17 +47,6 @@ def test_blocks_are_those_with_something_to_see(T, S):
                 full = np.asarray(plan.sees(i, j))
                 np.testing.assert_array_equal(full[: part.shape[0], : part.shape[1]], part)
                 assert not full[:, part.shape[1] :].any()
-
-
-def test_causal_blocks_are_a_triangle_and_a_window_is_a_band():
-    """n (n + 1) / 2 of n² blocks; with a window that many in each row, however long the sequence."""
-    for n in (1, 4, 16):
-        plan = masks.plan(8 * n, 8 * n, 8, 8, CAUSAL)
-        assert len(plan.blocks) == n * (n + 1) // 2 and sum(b.whole for b in plan.blocks) == n * (n - 1) // 2
-    assert len(masks.plan(128, 128, 8, 8, CAUSAL, skip=False).blocks) == 256
-    for n in (16, 32):
-        banded = masks.plan(8 * n, 8 * n, 8, 8, Mask(True, 9, 1))
-        assert [len(banded.row(i)) for i in (0, 1, n - 1)] == [1, 2, 3]  # its own, the one before, and the sink's
 
 
 def test_the_seeds_attention_with_its_polarity():

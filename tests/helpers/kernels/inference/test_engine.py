@@ -176,26 +176,11 @@ def test_each_request_says_what_it_says_alone(design, tree, engine, said):
     assert not tree or not any(node.held for node in serving.tree.nodes())
 
 
-@pytest.mark.parametrize("design", DESIGNS[1:])
-def test_a_slot_is_refilled_in_the_next_step(design):
-    log = orchestrator(design).serve([Request(f"r{i}", (i,), n) for i, n in enumerate([9, 9, 9, 4, 5, 6])])
-    served = log.timeline.served
-    for end in sorted(s.tokens[-1] for s in served)[:3]:  # they hand their slots over in the step after their ends
-        assert end in [s.start if design == "interleaved" else s.joined for s in served]
-
-
 def test_only_reading_in_the_same_engine_stalls_a_text():
     requests = [Request("first", (1, 2), 15), Request("late", tuple(range(12)), 4, arrives=3)]
     gaps = {design: max(orchestrator(design).serve(requests).timeline.served[0].gaps) for design in DESIGNS}
     # Twelve tokens are read in three passes.
     assert gaps == dict(static=1, interleaved=4, chunked=1, disaggregated=1)
-
-
-def test_the_first_token_of_a_static_batch_waits_for_all_of_it():
-    log = orchestrator("static").serve([Request("a", (1,), 3), Request("b", tuple(range(8)), 3), Request("c", (2,), 3)])
-    assert [entry.first_token_after for entry in log.entries.values()] == [2, 2, 2]  # eight tokens are two passes
-    log = orchestrator("interleaved").serve([e.request for e in log.entries.values()])
-    assert [entry.first_token_after for entry in log.entries.values()] == [1, 3, 4]
 
 
 def test_keys_and_values_take_time_to_move():
@@ -245,14 +230,6 @@ def test_a_stop_token_ends_a_text():
     stop = said[2]
     entry = orchestrator("interleaved").serve([Request("a", (1, 2, 3), 6, stop=stop)]).entries["a"]
     assert entry.tokens == said[: said.index(stop) + 1]
-
-
-@pytest.mark.slow
-def test_continuous_batching_takes_at_most_0_6_of_the_steps():
-    """Twenty-four requests at once, every third of 28 tokens and the others of 1 to 3, in three slots."""
-    steps = {design: len(orchestrator(design).serve(load(24, seed=1)).steps) for design in DESIGNS}
-    assert all(steps[design] <= 0.6 * steps["static"] for design in DESIGNS[1:])
-    assert steps["disaggregated"] <= steps["chunked"] < steps["interleaved"]
 
 
 def test_the_tree_spares_passes():

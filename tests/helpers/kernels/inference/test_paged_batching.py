@@ -12,7 +12,7 @@ import pytest
 
 from helpers.costs.inference.engine_simulation import paged_schedule
 from helpers.costs.inference.scheduler import POLICIES
-from helpers.kernels.inference.continuous_batching import DESIGNS, Orchestrator, Request
+from helpers.kernels.inference.continuous_batching import Request
 from helpers.kernels.inference.engine import Engine, Row, greedy, sampler
 from helpers.kernels.inference.paged_batching import PagedServer
 from helpers.kernels.inference.prefix_cache import PrefixTree
@@ -215,20 +215,6 @@ def test_each_request_says_what_it_says_alone(policy, tree, said):
     assert log.page_bytes == 4 * 2 * C.L * C.K * C.H * SMALL["page"]
     assert any(entry.hit for entry in log.entries.values()) == tree
     server.pages.blocks.check()
-
-
-@pytest.mark.slow("seven servers with a model")
-def test_growing_serves_more_at_once_than_an_engine_that_reserves():
-    """The orchestrator that reserves prompt + n - 1 tokens, this server with the same promise, and both that grow: equal tokens."""
-    reserving = {design: Orchestrator(Engine(C, **SMALL), PARAMS, design).serve(LOAD) for design in DESIGNS}
-    paged = {policy: PagedServer(Engine(C, **SMALL), PARAMS, policy).serve(LOAD) for policy in POLICIES}
-    for log in reserving.values():
-        assert all([entry.tokens] == paged["swap"].entries[name].tokens for name, entry in log.entries.items())
-    most = max(len(step.generated) for log in reserving.values() for step in log.steps)
-    fewest = min(len(log.steps) for log in reserving.values())
-    for policy in POLICIES[1:]:
-        assert paged[policy].at_once > max(most, paged["reserve"].at_once)
-        assert len(paged[policy].steps) < min(fewest, len(paged["reserve"].steps))
 
 
 FAMILY = [

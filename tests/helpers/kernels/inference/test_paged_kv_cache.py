@@ -241,29 +241,6 @@ def test_pages_are_a_cache(c):
     b.check()
 
 
-@pytest.mark.slow
-def test_pages_in_order_are_rows():
-    """Bit for bit the cache of `kv_cache`, cut into pages; as many bytes."""
-    c = toy(L=1)
-    pool, rows = (jax.eval_shape(f) for f in (lambda: paged_kv_cache.empty(c, 8, 3), lambda: kv_cache.empty(c, 2, 12)))
-    assert decoder.cache_bytes(pool) == decoder.cache_bytes(rows)
-    params, text = random_params(c), tokens(c, 2, 4)
-    tables = np.arange(8).reshape(2, 4)
-    both = jax.jit(
-        lambda pool, rows, at, n: (
-            paged_kv_cache.extend(params, pool, tables, text, at, c, n),
-            kv_cache.extend(params, rows, text, at, c, n),
-        )
-    )
-    pool, rows = paged_kv_cache.empty(c, 8, 3), kv_cache.empty(c, 2, 12)
-    for at, n in ([0, 5], [4, 2]), ([4, 7], [0, 4]):
-        before = pool
-        (said, pool), (wanted, rows) = both(pool, rows, np.array(at), np.array(n))
-        np.testing.assert_array_equal(said, wanted)
-        jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.reshape(b.shape), b), pool, rows)
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:, :4], b[:, :4]), pool, before)  # row 0 was idle
-
-
 def test_bad_tables():
     c = toy(L=1)
     params, text, pool = random_params(c), tokens(c, 2, 4), paged_kv_cache.empty(c, 8, 3)

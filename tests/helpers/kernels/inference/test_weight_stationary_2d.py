@@ -59,22 +59,6 @@ def test_the_best_mesh_of_eight_devices_by_counting_all(F, best):
     assert min(best) <= (8 * D / F) ** 0.5 <= max(best)
 
 
-@pytest.mark.parametrize("n, wins", [(72, None), (64, False), (128, True), (8, False)])
-@pytest.mark.sample(quick=2)
-def test_two_dimensions_win_beyond_72_devices(n, wins):
-    """F = 4D; a collective over several torus axes has their bandwidths together, so 1D has three times one link's."""
-    B, D = 8, 9 * 128
-    grids = [g for g in grids_of(n) if D % n == 0 and g[1] > 1 and g[2] > 1]
-    time = lambda s: volume(s, lambda c: 1 / len(c.axes))  # noqa: E731
-    two = min((time(mlp_sends(sharded_mlp.two_dimensions, g, B, D, 4 * D)), g[0]) for g in grids)
-    alone = time(mlp_sends(sharded_mlp.one_dimension, grids[0], B, D, 4 * D))
-    assert alone == pytest.approx(4 * B * D / 3)
-    if wins is None:
-        assert two[0] == pytest.approx(alone) and two[1] == (n / 8) ** 0.5 == 3
-    else:
-        assert (two[0] < alone) == wins
-
-
 def test_two_dimensions_refuse_what_does_not_lie_over_the_mesh():
     run = sharded_mlp.two_dimensions(meshes.mesh((2, 2, 2), ("X", "Y", "Z")))
     with pytest.raises(ValueError, match=r"In\[B, D_XYZ\]: XYZ is 8 and does not divide D = 20; .* are 16 and 24"):

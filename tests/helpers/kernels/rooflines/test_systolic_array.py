@@ -48,18 +48,6 @@ def test_every_pe_sees_only_its_neighbours(case):
         last = f
 
 
-def test_one_row_enters_as_a_diagonal():
-    K, N = 3, 4
-    X, W = np.array([[5, 6, 7]]), np.arange(12).reshape(K, N)
-    seen = list(systolic_array.frames((X, W)))
-    assert len(seen) == 1 + K + N - 2
-    for f in seen:
-        k, n = np.nonzero(f.row == 0)
-        assert np.array_equal(k + n, np.full(len(k), f.cycle))  # the wave stands where k + n is the cycle
-        assert np.array_equal(f.activation[k, n], X[0, k])
-    assert [at for f in seen for at, _ in f.finished] == [(0, n) for n in range(N)]
-
-
 def test_a_second_matmul_adds_its_rows_and_no_new_fill():
     rng = np.random.default_rng(1)
     K, N, B = 4, 5, 6

@@ -82,20 +82,6 @@ def test_case_4_without_communication_is_the_diagonal():
         np.testing.assert_array_equal(blocks[4 * i : 4 * i + 4], dense[4 * i : 4 * i + 4, 2 * i : 2 * i + 2])
 
 
-def test_jax_refuses_what_the_notation_refuses():
-    """On Explicit axes JAX asks what to do with partial sums, and refuses C[I_X, K_X]."""
-    mesh = jax.make_mesh((4, 2), XY, axis_types=(jax.sharding.AxisType.Explicit,) * 2, devices=meshes.devices(8))
-    A, B = operands()
-    with jax.set_mesh(mesh):
-        put = lambda a, *cut: jax.device_put(a, jax.P(*cut))  # noqa: E731
-        a, b = put(A, None, "X"), put(B, "X", None)
-        with pytest.raises(Exception, match="ambiguous"):
-            a @ b
-        np.testing.assert_array_equal(jnp.dot(a, b, out_sharding=jax.P(None, None)), A @ B)
-        with pytest.raises(Exception, match="illegally sharded"):
-            put(A, "X", None) @ put(B, None, "X")
-
-
 # Overlap.
 
 
@@ -141,14 +127,6 @@ def test_n_small_matmuls_between_n_minus_one_permutes(name, n, ways):
     hops = n - 1 if ways == 1 else n // 2
     sent = ppermute_traffic.of(jaxpr.jaxpr)
     assert (sent.busiest, sent.hops) == (4 * moved // n * hops, hops)
-
-
-def test_overlapped_on_other_types():
-    A, B = operands(8, 8, 8, np.int32)
-    f = meshes.sharded(lambda a, b: mm.all_gather_matmul(a, b, "X"), MESH, ("A[I, J_X]", "B[J, K]"), "C[I, K]")
-    same_everywhere(f(A, B), A @ B)
-    a, b = (jnp.asarray(np.random.default_rng(0).normal(size=(8, 8)), jnp.bfloat16) for _ in range(2))
-    np.testing.assert_allclose(np.float32(f(a, b)), np.float32(a) @ np.float32(b), rtol=0.05, atol=0.1)
 
 
 # Blocks.

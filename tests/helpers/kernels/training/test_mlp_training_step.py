@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from helpers import trace
-from helpers.costs.sharding.collectives import Collective
 from helpers.costs.training import dp_fsdp_tp
 from helpers.kernels import mesh as meshes
 from helpers.kernels.training import data_parallel_and_fsdp, mlp_training_step
@@ -157,24 +156,6 @@ def test_a_program_sends_what_the_algorithm_says_in_its_order(name):
         assert list(sent) == [replace(c, times=L) for c in want]
 
 
-@pytest.mark.parametrize("name", ["ZeRO-1", "ZeRO-2"])
-def test_zero_sends_what_data_parallelism_does_in_two_halves(name):
-    """ReduceScatters of gradients, all layers' at the end or layer by layer, then AllGathers of new weights."""
-    _, forward, _, step, _ = traced(name)
-    B, D, F = BIG.values()
-    whole, shard = [(D, F), (F, D)], [(D // 4, F), (F, D // 4)]
-    stacked = lambda shapes: [(L, *s) for s in shapes]  # noqa: E731
-    over = lambda kind, before, after, times=1: [  # noqa: E731
-        Collective(kind, ("X",), a, b, "bf16", times) for a, b in zip(before, after)
-    ]
-    at_the_end = name == "ZeRO-1"
-    scatter = (
-        over("ReduceScatter", *map(stacked, (whole, shard))) if at_the_end else over("ReduceScatter", whole, shard, L)
-    )
-    assert list(step) == [*scatter, *over("AllGather", stacked(shard), stacked(whole))]
-    assert volume(step) == L * dp_fsdp_tp.cost("DP", B, D, F, X=4)[1].total and not forward
-
-
 @pytest.mark.parametrize(
     "name, weights, averages", [("data", 1, 1), ("ZeRO-1", 1, 4), ("ZeRO-2", 1, 4), ("FSDP", 4, 4)]
 )
@@ -200,24 +181,6 @@ def test_fsdp_holds_one_whole_matrix_at_a_time():
     matrix = 4 * wide * wide
     assert largest(data_parallel_and_fsdp.FSDP) == max(matrix, layers * matrix // 4)
     assert largest(data_parallel_and_fsdp.DATA) == layers * matrix
-
-
-@pytest.mark.slow
-def test_memory_that_the_compiler_gives_to_fsdp():
-    """A further layer costs weights and two averages, old and new, and gradients, all 1/X; no whole matrix stays."""
-    mesh, wide = meshes.mesh(*X4), 64
-
-    def needs(s, layers):
-        lowered = mlp_training_step.step(s, mesh, ADAM).lower(*absent(8, wide, 4 * wide, layers, "float32"))
-        m = lowered.compile().memory_analysis()
-        return m.temp_size_in_bytes + m.argument_size_in_bytes + m.output_size_in_bytes
-
-    matrices, activations = 4 * 2 * 4 * wide * wide, 4 * 2 * 5 * wide  # bytes of a layer; on one device
-    grows = {
-        s.name: (needs(s, 12) - needs(s, 4)) / 8 for s in (data_parallel_and_fsdp.FSDP, data_parallel_and_fsdp.DATA)
-    }
-    assert 6 / 4 * matrices <= grows["FSDP"] <= 7 / 4 * matrices + activations
-    assert 6 * matrices <= grows["DP"]
 
 
 def test_what_does_not_fit_is_refused():

@@ -110,20 +110,6 @@ def bytes_of(c, B=8, T=16):
     return layers, 2 * (2 * V * D + D), norms, 2 * B * T * D
 
 
-@pytest.mark.parametrize("factor", [1.0, pytest.param(2.0, marks=pytest.mark.slow("twice the places"))])
-def test_experts_send_two_all_to_alls_forward_and_two_backward(factor):
-    """Places of E experts, used or not, there and back; the gradients of what is not an expert's are added up."""
-    c, grid, _ = WAYS["experts"]
-    m, axes = c.moe, Axes(experts="E", capacity=factor)
-    n, places = grid[0][0], int(factor * m.k * 8 * 16 / grid[0][0] / m.E)
-    once = n * 2 * m.E * places * c.D  # all shards together
-    alike = 2 * c.L * (2 * c.D * c.N * c.H + 2 * c.D * c.K * c.H + 2 * c.D + c.D * m.E) + bytes_of(c)[1]
-    assert sent_by(c, grid, axes) == [
-        {("AllToAll", "E"): c.L * 2 * once},
-        {("AllToAll", "E"): c.L * 4 * once, ("AllReduce", "E"): alike},
-    ]
-
-
 PODS = (DENSE, ((2, 2, 2), ("P", "X", "Y")), Axes(data="P", fsdp="X", tensor="Y"))
 LAYOUTS = {
     "data": Layout(dp=4),
