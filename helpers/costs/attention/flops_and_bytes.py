@@ -1,11 +1,11 @@
 """FLOPs, bytes through memory and footprint of attention, variant by variant (chapter 6).
 
-An `Attention` says what is computed, a variant (`naive`, `fused`, `chunked`, `lazy`, `flash`, `decode`) how, and a `Pass` is
+An `Attention` says what is computed, a variant (`naive`, `fused`, `chunked`, `flash`, `decode`) how, and a `Pass` is
 what that does on one device. Variants on many devices are in `ring_attention`, those without softmax in `linear_attention`,
 the floats of single schedules and the sizes of blocks in `io_complexity`.
 
-Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023); Shah et al., "FlashAttention-3" (2024); Rabe and
-Staats, "Self-attention does not need O(n^2) memory" (2021). Errors of the course's sources are listed in its errata (E004).
+Source: Dao et al., "FlashAttention" (2022); Dao, "FlashAttention-2" (2023); Shah et al., "FlashAttention-3" (2024).
+Errors of the course's sources are listed in its errata (E004).
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from helpers.arguments import formula
 from helpers.costs.rooflines.roofline import Move, Work
 from helpers.costs.transformers import parameters_and_flops
 from helpers.costs.transformers.parameters_and_flops import paged_tokens
-from helpers.numeric import ceil, floor, maximum, minimum, plain, sqrt
+from helpers.numeric import ceil, floor, maximum, minimum, plain
 
 from . import io_complexity as io
 
@@ -245,35 +245,6 @@ def chunked(a: Attention, C, backward: bool = False) -> Pass:
         return Pass(flops(a, C * keys, 5), scores, 8.0 * scores - 3 * rows + 2 * loads, moved, 3.0 * held)
     moved = a.x * (2 * q + 2 * loads) + a.s * 4 * scores
     return Pass(flops(a, C * keys), scores, 4.0 * scores - 2 * rows, moved, 2.0 * held)
-
-
-@formula
-def lazy(a: Attention, R=1, C=None, backward: bool = False) -> Pass:
-    """R queries with C keys at a time, sums instead of shares: each chunk of keys leaves (O, m, l), which are added up last.
-
-    Division comes at the very end, so a chunk needs no other. It is the footprint that this form saves, not the traffic:
-    a chunk's scores are written and read like any array, by a compiler that fuses no product with what follows it.
-    C left out: sqrt(S), as its authors have it. Nobody skips masked chunks here. Backward a chunk's scores and its
-    summary are computed again.
-
-    >>> a = Attention(65536, causal=False)
-    >>> [f"{f.held / 1e6:.3g} MB" for f in (fused(a), lazy(a, R=1024), lazy(a, R=1))]
-    ['3.44e+04 MB', '138 MB', '0.135 MB']
-    """
-    C = sqrt(a.S) if C is None else C
-    q, kv, rows, scores = _numbers(a)
-    chunks, loads = a.S / C, a.T / R * kv
-    parts = rows * chunks  # rows of summaries
-    summaries, read = parts * (a.H + 2), q * chunks  # Q is read for each chunk of keys
-    held = a.s * a.B * a.N * R * (2 * C + chunks * (a.H + 2))
-    if backward:  # summaries give their gradients, dO and dl; then each chunk's S and P again, and four products
-        inside = 10 * scores + summaries + parts * (3 * a.H + 2) + 2 * read + 4 * loads
-        other = 5.0 * scores + 3 * parts * a.H + 2 * loads
-        moved = a.x * (q + 2 * read + 3 * loads) + a.s * inside
-        return Pass(flops(a, a.T * a.S, 5), scores + parts, other, moved, 1.5 * held)
-    other = 3.0 * scores + parts * (2 * a.H + 2) - 2 * rows
-    moved = a.x * (q + read + 2 * loads) + a.s * (4 * scores + 2 * summaries)
-    return Pass(flops(a, a.T * a.S), scores + parts, other, moved, held)
 
 
 @formula

@@ -7,7 +7,7 @@ Source: Katharopoulos et al., "Transformers are RNNs" (2020); Zhang et al., "The
 """
 
 from helpers.arguments import formula
-from helpers.numeric import ceil, maximum, minimum, plain
+from helpers.numeric import minimum, plain
 
 from .flops_and_bytes import Attention, Pass
 
@@ -18,6 +18,7 @@ FEATURES = {
     "hedgehog": "e^(xW) and e^(-xW), W learned and H by H: 2H",
 }
 FORMS = ("parallel", "chunked", "recurrent")
+CHUNK = 64  # tokens: about H, from where on the recurrent part of the work is the larger one
 
 
 @formula
@@ -54,7 +55,7 @@ def cache_crossover(H, F, x=2, s=4):
 
 
 @formula
-def linear_flops(T, H, F, form="chunked", C=64, causal=True):
+def linear_flops(T, H, F, form="chunked", C=CHUNK, causal=True):
     """FLOPs of products of one head, without the feature map, the sums of shares among them (a column of ones beside V).
 
     parallel   phi(Q) phi(K)^T, masked, times V: 2T²(F + H), and 2T² for the sums; quadratic still
@@ -76,13 +77,8 @@ def linear_flops(T, H, F, form="chunked", C=64, causal=True):
 
 
 @formula
-def linear(a: Attention, F=None, C=64, held=True, backward=False, states=False) -> Pass:
-    """A causal forward pass in chunks of C; with T = 1 a decode step from the state.
-
-    held      whether U and Z stay on the chip from chunk to chunk; else each chunk reads and writes them
-    backward  three products of the same kind, dQ from the beginning, dK and dV from the end: 3 times the FLOPs
-    states    backward: whether the forward pass left U and Z of every chunk (`kept` of it does not count them): 2 times, and
-              the weights inside the chunks, 2C·F for each token, once more
+def linear(a: Attention) -> Pass:
+    """A forward pass in chunks of `CHUNK`, as many features as H, U and Z on the chip; with T = 1 a decode step from the state.
 
     A window or sinks have no meaning here: all keys up to a query's own are in the sums.
 
@@ -91,33 +87,11 @@ def linear(a: Attention, F=None, C=64, held=True, backward=False, states=False) 
     >>> round(flash(a, 128).flops / linear(a).flops, 1)
     21.5
     """
-    F = a.H if F is None else F
     if a.window is not None:
         raise ValueError("the sums of linear attention take in every key: leave the window out")
-    heads, state, chunks = a.B * a.N, state_bytes(a, F), ceil(a.T / C)
-    q, kv = heads * a.T * a.H, a.B * a.K * a.T * a.H
-    step = plain(a.T) and a.T == 1
-    products = heads * linear_flops(a.T, a.H, F, "recurrent" if step else "chunked", C, a.causal)
-    products = products - (heads - a.B * a.K) * 2 * a.T * F * (a.H + 1)  # a group's heads share their sums
-    if backward:  # Q, dO and dQ, and the result for its division; K, V, dK and dV; a state that goes each way
-        moved = a.x * (4 * q + 4 * kv) + (state * chunks if states else 2.0 * state * (1 if held else 3 * chunks))
-        again = heads * 2 * a.T * minimum(C, a.T) * F if states and a.causal and not step else 0
-        return Pass((2 if states else 3) * products + again, 0.0, 2.0 * q, moved, 2.0 * state)
-    return Pass(products, 0.0, 1.0 * q, a.x * (2 * q + 2 * kv) + 2.0 * state * (1 if held else chunks), state)
-
-
-@formula
-def softmax_crossover(H, F, C=64, causal=True):
-    """Tokens from which the chunked form has fewer FLOPs than softmax attention, which computes 4H for each pair.
-
-    Against exact causal pairs, T(T + 1)/2, or with `causal` False against T² and the unmasked form, which needs no chunks.
-
-    >>> softmax_crossover(128, 128, causal=False), softmax_crossover(128, 128)
-    (129.0, 385.5)
-    >>> round(softmax_crossover(128, features("taylor", 128)))
-    41604
-    """
-    one = 4 * F * (H + 1)
-    if not causal:
-        return one / (4 * H)
-    return maximum((one + 2 * C * (F + H + 1)) / (2 * H) - 1, 1.0)
+    heads, groups, state = a.B * a.N, a.B * a.K, state_bytes(a)
+    form = "recurrent" if plain(a.T) and a.T == 1 else "chunked"
+    products = heads * linear_flops(a.T, a.H, a.H, form, CHUNK, a.causal)
+    products = products - (heads - groups) * 2 * a.T * a.H * (a.H + 1)  # a group's heads share their sums
+    q, kv = heads * a.T * a.H, groups * a.T * a.H
+    return Pass(products, 0.0, 1.0 * q, a.x * (2 * q + 2 * kv) + 2.0 * state, state)

@@ -21,25 +21,22 @@ CUTS = ("contiguous", "striped")
 
 
 @formula
-def hidden_block(C_, W, G=1, x=2, share=1.0, backward=False, s=None):
+def hidden_block(C_, W, G=1, x=2, share=1.0):
     """Smallest block of tokens for which a device's work of a hop takes as long as its send: x·C/(2·share·W·G).
 
     C_      FLOPs/s of a device; W bytes/s that it sends, ONE way (a vendor's 600 GB/s is both ways together)
     G       query heads that share a KV head: their work grows, what is sent does not
     share   of the block's pairs that is computed: 1, or one half with a causal mask in stripes
-    s       bytes of the gradients of K and V that go round with them backward; left out: x
 
-    4·share·C²·N·H FLOPs beside 2·x·C·K·H bytes. Backward 2.5 times the work beside K, V and their gradients. Neither the
-    sequence's length nor H is in it.
+    4·share·C²·N·H FLOPs beside 2·x·C·K·H bytes. Neither the sequence's length nor H is in it. Backward it is less: 2.5 times the
+    work beside twice the bytes, K, V and their gradients.
 
     >>> round(hidden_block(3.12e14, 6e11)), round(hidden_block(3.12e14, 6.4e10))      # the sources' A100, NVLink and PCIe
     (520, 4875)
     >>> round(hidden_block(3.12e14, 3e11)), round(hidden_block(3.12e14, 3e11, G=8, share=0.5))      # one way; GQA in stripes
     (1040, 260)
     """
-    size = x + (x if s is None else s) if backward else x
-    work = 2.5 if backward else 1.0
-    return size * C_ / (2 * work * share * W * G)
+    return x * C_ / (2 * share * W * G)
 
 
 @formula
@@ -187,43 +184,27 @@ def rounds(n: Count):
 
 
 @formula
-def tree(a: Attention, n, way="doubling", backward=False) -> Pass:
+def tree(a: Attention, n, way="doubling") -> Pass:
     """A decode step whose S keys lie on n devices: each looks at its own, then (m, l, o), H + 2 numbers of each head, are
     combined, until every device has the result.
 
     way  doubling  ceil(log2 n) rounds, in each of which every device hears from one 1, 2, 4 … places back. Unless n is a power
                    of two, windows of devices would overlap in the end, so two of them are sent
-         tree      pairwise up to one device, ceil(log2 n) rounds, and down again as many. No device sends in more than half
-                   of them, but they follow each other: time is `hops` partials
          chain     once round a ring: n - 1 sends
 
-    Backward, where it is trained: every device has m + log l and D, so it makes the weights of its own keys again and keeps their
-    gradients; only the query's gradient, H numbers of each head, is a sum over devices, and goes the same way.
-
     >>> a = Attention(1, 2**20, N=32, K=8)
-    >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "tree", "chain")]
-    [(3, 49920.0), (6, 49920.0), (7, 116480.0)]
-    >>> tree(a, 8, backward=True).flops / tree(a, 8).flops, tree(a, 8, backward=True).sent
-    (2.5, 49152.0)
+    >>> [(tree(a, 8, way).hops, tree(a, 8, way).sent) for way in ("doubling", "chain")]
+    [(3, 49920.0), (7, 116480.0)]
     """
-    if way not in ("doubling", "tree", "chain"):
-        raise ValueError(f"partial results are combined by doubling, in a tree or in a chain, not {way!r}")
-    heads, k, numbers = a.B * a.N * a.T, rounds(n), a.H if backward else a.H + 2
-    partial, hops = a.s * heads * numbers, {"doubling": k, "tree": 2 * k, "chain": n - 1}[way]
+    if way not in ("doubling", "chain"):
+        raise ValueError(f"partial results are combined by doubling or in a chain, not {way!r}")
+    heads, hops = a.B * a.N * a.T, rounds(n) if way == "doubling" else n - 1
     windows = 2 - sum(where(n == 2**j, 1, 0) for j in range(21)) if way == "doubling" else 1
-    keys, q = a.S / n, heads * a.H
-    kv = a.B * a.K * keys * a.H
-    sends = (k if way == "tree" else hops) * windows  # partials: of who sends most, and of who adds most
-    held, sent = 2.0 * partial * windows, 1.0 * sends * partial
-    if backward:  # Q, O, dO, K, V and m + log l are read, dK, dV and this device's dQ written
-        exps, other = step_flops(a.T, keys, a.H, 2, True)
-        other = a.B * a.N * (other + last_flops(a.T, a.H, 2, True)) + heads * a.H * sends
-        moved = a.x * (3 * q + 4 * kv) + a.s * (heads + q)
-        return Pass(flops(a, a.T * keys, 5), a.B * a.N * exps, other, moved, held, 0.0, sent, hops)
-    moved = a.x * (q + 2 * kv) + partial
+    partial, keys, sends = a.s * heads * (a.H + 2), a.S / n, hops * windows
+    moved = a.x * (heads * a.H + 2 * a.B * a.K * keys * a.H) + partial
     other = 3.0 * keys - 2 + (3 * a.H + 6) * sends + a.H  # largest, minus, sum; ⊕; o / l
-    exps = heads * (keys + 2 * sends)
-    return Pass(flops(a, a.T * keys), exps, heads * other, moved, held, a.s * heads, sent, hops)
+    exps, held = heads * (keys + 2 * sends), 2.0 * partial * windows
+    return Pass(flops(a, a.T * keys), exps, heads * other, moved, held, a.s * heads, 1.0 * sends * partial, hops)
 
 
 @formula

@@ -56,14 +56,13 @@ FORMULAS = {
         (times.decode_intensity_limit, [(12288.0, 96.0, 8.0)]), (times.decode_speed_up, [(12288.0, 96.0, 8.0)]),
         (times.layer_flops, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (times.layer_bytes, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]),
         (times.layer_intensity, [(2.0, 8.0, 32.0, 64.0, 4.0, 16.0, 2.0)]), (linear.cache_crossover, [(128.0, 256.0)]),
-        (linear.softmax_crossover, [(128.0, 128.0, 64.0), (128.0, 1.0, 1.0)]),
         (ring.hidden_block, [(3.12e14, 6e11, 4.0, 2.0, 0.5)]), (ring.rounds, [(1.0,), (9.0,), (1024.0,)]),
     ),
     "flops of attention": (lambda *s: (costs.flops(_self(*s)), costs.flops(_self(*s), None, 5)), LENGTHS),
     "visited": (_visited, LENGTHS), "naive": (_both(costs.naive), LENGTHS), "fused": (_both(costs.fused), LENGTHS),
     "chunked": (_both(costs.chunked, C=256.0), LENGTHS),
     "chunk_keys": (lambda T, C, w: costs.chunk_keys(Attention(T, window=w), C), [(4096.0, 256.0, 1000.0)]),
-    "lazy": (_both(costs.lazy, R=256.0), LENGTHS), "flash": (_both(costs.flash, b=128.0), LENGTHS),
+    "flash": (_both(costs.flash, b=128.0), LENGTHS),
     "flash 1": (_both(costs.flash, b=128.0, version=1), LENGTHS),
     "flash of shared rows": (_both(costs.flash, b=64.0, version=3, rows=512.0), LENGTHS),
     "flash in two kernels": (_both(costs.flash, b=128.0, kernels=2), LENGTHS),
@@ -104,14 +103,7 @@ FORMULAS = {
     "state_bytes": (lambda *s: linear.state_bytes(_self(*s)), LENGTHS),
     "linear_flops":
         (lambda *a: tuple(linear.linear_flops(*a, form) for form in linear.FORMS), [(4096.0, 64.0, 128.0), (32.0, 64.0, 64.0)]),
-    "linear": (
-        lambda *s: _all(
-            s[0],
-            *(linear.linear(_self(*s), held=h) for h in (True, False)),
-            *(linear.linear(_self(*s), held=h, backward=True, states=h) for h in (True, False)),
-        ),
-        LENGTHS,
-    ),
+    "linear": (lambda *s: _all(s[0], linear.linear(_self(*s)), linear.linear(_self(*s, causal=False))), LENGTHS),
     "hop_bytes": (lambda *s: ring.hop_bytes(_self(*s), 8.0, True, 2), LENGTHS), "ring": (_ring(8.0, "contiguous"), LENGTHS),
     "ring in stripes": (_ring(8.0, "striped"), LENGTHS),
     "ring_time": (lambda n, C: (ring.ring_time(n, C), ring.ring_time(n, C, "striped")), [(8.0, 100.0)]),
@@ -121,9 +113,7 @@ FORMULAS = {
         [(8.0, 3e11), (8.0, 3e9), (1.0, 3e9)],
     ),
     "tree": (
-        lambda n, S: _all(
-            S, *(ring.tree(Attention(1.0, S), n, w, b) for w in ("doubling", "tree", "chain") for b in (False, True))
-        ),
+        lambda n, S: _all(S, *(ring.tree(Attention(1.0, S), n, way) for way in ("doubling", "chain"))),
         [(6.0, 1e6), (8.0, 1e6), (1.0, 1e6)],
     ),
     "tree_seconds": (lambda n, S: ring.tree_seconds(Attention(1.0, S), n, 3e12, 4e11, 1e-6).upper, [(8.0, 1e6)]),

@@ -20,7 +20,6 @@ from helpers.costs.attention.flops_and_bytes import (
     flash_rows,
     flops,
     fused,
-    lazy,
     naive,
 )
 from helpers.costs.attention.ring_attention import ring_seconds, rounds
@@ -205,18 +204,6 @@ def test_chunks_of_a_prefill_look_as_far_as_their_ends():
     a = Attention(32, N=2, H=4, x=4, causal=False)
     assert chunked(a, 32).bytes == fused(a).bytes and chunked(a, 8).held * 4 == fused(a).held
     assert chunked(Attention(32), 1).flops == flops(Attention(32))  # one query at a time: no masked pair
-
-
-def test_lazy_attention_holds_one_chunk():
-    assert [lazy(Attention(1, S, causal=False), C=1).held for S in (100, 200)] == [
-        4 * (2 + S * 130) for S in (100, 200)
-    ]
-    held = [lazy(Attention(S, causal=False)).held for S in (2**14, 2**16, 2**18)]
-    assert held[1] / held[0] == held[2] / held[1] == 2  # sqrt(S)
-    a = Attention(2**14, H=64, causal=False)
-    assert min(range(64, 4096, 32), key=lambda C: lazy(a, 1, C).held) == pytest.approx(
-        (2**14 * 66 / 2) ** 0.5, rel=0.05
-    )
 
 
 def test_a_decode_step_reads_its_cache():

@@ -12,9 +12,7 @@ from helpers.costs.attention import (
     ring_attention as ring_costs,
 )
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import flash_attention, linear_attention, ring_attention, tree_attention
-from helpers.kernels.attention.softmax import Running
-from tests.helpers.kernels.attention import reference
+from helpers.kernels.attention import linear_attention, ring_attention, tree_attention
 
 B, N, K, H = 2, 4, 2, 4
 
@@ -66,44 +64,6 @@ def test_what_a_tree_sends(n, way):
             by[source] += v.loops * 4 * v.eqn.invars[0].aval.size
     assert max(by.values()) == said.sent
     assert tree_attention.rounds(n) == ring_costs.rounds(n)
-
-
-def gradients_here(q, k, v, out, total, dout):
-    """Of one query and the keys that one device has: dq[B, K, G, 1, H] of these keys, dk, dv[B, K, 1, S, H]."""
-    one = lambda x: x.reshape(B, K, N // K, 1, -1)  # noqa: E731
-    k, v = (x.transpose(0, 2, 1, 3)[:, :, None] for x in (k, v))
-    identity = (one(dout) * one(out)).sum(-1)
-    return flash_attention.block_gradients(one(q), k, v, one(dout), one(total)[..., 0], identity, None, H**-0.5)
-
-
-@pytest.mark.parametrize("n, way", [(6, "doubling"), (3, "chain")])
-@pytest.mark.sample(quick=1)
-def test_a_tree_backward(n, way):
-    """A program of its own: gradients from the log-sum that all have, dQ put together as a sum (m = 0); right, and priced so."""
-    S, mesh = 4 * n, meshes.mesh((n,), ("X",))
-    q, k, v, do = reference.draw(B, 1, S, N, K, H)
-    want = reference.dense(q, k, v, do, np.ones((1, S), bool))
-    scores = H**-0.5 * np.einsum("btkgh,bskh->btkgs", np.reshape(q, (B, 1, K, N // K, H)), k)
-    total = jnp.asarray(np.log(np.exp(scores).sum(-1)).reshape(B, N), "float32")
-    args = q[:, 0], k, v, jnp.asarray(want[0][:, 0], "float32"), total, do[:, 0]
-
-    def here(*args):
-        dq, dk, dv = gradients_here(*args)
-        nothing = jnp.zeros(dq.shape[:-1])
-        dq = getattr(tree_attention, way)(Running(nothing, nothing, dq), "X").O  # e^0 = 1: nothing but a sum
-        return dq.reshape(B, 1, N, H), *(x[:, :, 0].transpose(0, 2, 1, 3) for x in (dk, dv))
-
-    cut, same = jax.P(None, "X"), jax.P()
-    ins, outs = (same, cut, cut, same, same, same), (same, cut, cut)
-    run = jax.shard_map(here, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)
-    reference.close((want[0], *jax.jit(run)(*args)), want, 3e-6)
-
-    said = ring_costs.tree(costs.Attention(1, S, N=N, K=K, H=H, B=B, x=4), n, way, backward=True)
-    each = [jax.ShapeDtypeStruct((B, 4, K, H), jnp.float32)] * 2
-    done = trace.count(gradients_here, args[0], *each, *args[3:])
-    assert (done.matmul_flops, done.by_primitive["exp"].flops, done.io_bytes) == (said.flops, said.exps, said.bytes)
-    assert trace.sent(run, *args).kinds == {"Permute": said.hops}
-    assert said.sent / ring_costs.tree(costs.Attention(1, S, N=N, K=K, H=H, B=B), n, way).sent == H / (H + 2)
 
 
 def test_flops_of_linear_attention():
