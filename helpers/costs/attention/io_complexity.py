@@ -33,13 +33,13 @@ def softmax_floats(L, S=None, fused=False):
 
 
 @formula
-def standard_floats(L, H, backward=False):
-    """Floats of attention whose scores and shares lie in slow memory: 4L² + 4LH forward, 7L² + 8LH backward.
+def standard_floats(L, H):
+    """Floats of attention whose scores and shares lie in slow memory; `flops_and_bytes.fused` has other masks, and backward.
 
     >>> standard_floats(1024, 64)
     4456448
     """
-    return 7 * L * L + 8 * L * H if backward else 4 * L * L + 4 * L * H
+    return 4 * L * L + 4 * L * H
 
 
 @formula
@@ -64,25 +64,20 @@ def block_floats(R, C, H):
 
 
 @formula
-def flash_floats(L, H, R, C, version=1, backward=False):
-    """Floats of Flash without a mask: version 1 has keys outside, version 2 queries (backward both have keys).
+def flash_floats(L, H, R, C, version=1):
+    """Floats of Flash without a mask; `flops_and_bytes.flash` has the others, and backward.
 
-    1  forward   K, V once; for each of L/C blocks of keys Q, O, l, m in and O, l, m out
-       backward  K, V in, dK, dV out; for each block of keys Q, O, dO, dQ, l, m in and dQ out
-    2  forward   Q in, O and m + log l out; for each of L/R blocks of queries K and V in
-       backward  D = rowsum(dO·O) before; for each block of keys Q, dO, dQ, D, m + log l in and dQ out
+    version  1: keys outside. K, V once; for each of L/C blocks of keys Q, O, l, m in and O, l, m out
+             2: queries outside. Q in, O and m + log l out; for each of L/R blocks of queries K and V in
 
     >>> L, H, M = 65536, 64, 65536
     >>> R, C = flash_blocks(M, H)
     >>> round(flash_floats(L, H, R, C) / flash_limit(L, H, M), 2)
     1.02
     """
-    keys, queries = ceil(L / C), ceil(L / R)
     if version == 1:
-        return 4 * L * H + keys * (5 * L * H + 2 * L) if backward else 2 * L * H + keys * (3 * L * H + 4 * L)
-    if backward:
-        return 4 * L * H + (2 * L * H + L) + keys * (4 * L * H + 2 * L)
-    return 2 * L * H + L + queries * 2 * L * H
+        return 2 * L * H + ceil(L / C) * (3 * L * H + 4 * L)
+    return 2 * L * H + L + ceil(L / R) * 2 * L * H
 
 
 @formula

@@ -82,9 +82,9 @@ FORMULAS = {
     ),
     "in_turn": (lambda *s: times.in_turn(ring.ring(_self(*s), 8.0), RATES), LENGTHS),
     "softmax_floats": (lambda L, S: (io.softmax_floats(L, S), io.softmax_floats(L, S, True)), [(3.0, 5.0)]),
-    "standard_floats": (lambda L, H: (io.standard_floats(L, H), io.standard_floats(L, H, True)), [(64.0, 8.0)]),
+    "standard_floats": (io.standard_floats, [(64.0, 8.0)]),
     "flash_floats":
-        (lambda L, *t: tuple(io.flash_floats(L, 64.0, *t, v, b) for v in (1, 2) for b in (False, True)), [(1000.0, 64.0, 128.0)]),
+        (lambda L, *t: tuple(io.flash_floats(L, 64.0, *t, v) for v in (1, 2)), [(1000.0, 64.0, 128.0)]),
     "step_flops": (lambda *t: tuple(x for v in (1, 2) for b in (False, True) for x in io.step_flops(*t, v, b)), TILES),
     "last_flops": (lambda T, H: tuple(io.last_flops(T, H, v, b) for v in (1, 2) for b in (False, True)), [(100.0, 64.0)]),
     "warp_floats": (lambda *t: (*io.warp_floats(*t, 4, "keys"), *io.warp_floats(*t, 4)), TILES),

@@ -152,10 +152,9 @@ def test_flash_2_does_less_beside_its_products():
 def test_bytes_are_the_floats_of_the_schedules(b):
     a = Attention(24, H=4, causal=False, x=4, s=4)
     assert naive(a).bytes == 4 * (io.standard_floats(24, 4) - 2 * 24**2 + io.softmax_floats(24))
-    for backward in (False, True):
-        assert fused(a, backward).bytes == 4 * io.standard_floats(24, 4, backward)
-        for version in (1, 2):
-            assert flash(a, b, version, backward).bytes == 4 * io.flash_floats(24, 4, b, b, version, backward)
+    assert fused(a).bytes == 4 * io.standard_floats(24, 4)
+    for version in (1, 2):
+        assert flash(a, b, version).bytes == 4 * io.flash_floats(24, 4, b, b, version)
 
 
 def test_causal_and_windowed_flash_move_what_they_visit():
