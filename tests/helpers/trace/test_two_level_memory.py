@@ -37,7 +37,7 @@ def test_softmax_unfused_and_fused():
         memory = two_level_memory.Slow(S=s)
         two_level_memory.softmax(memory, in_one)
         holds(memory, {"P": softmax(s)}, "P")
-        assert memory.moved == costs.softmax_floats(7, 9, fused)
+        assert memory.moved == costs.softmax_floats(7, 9, in_one)
     assert memory.most == 9 and costs.softmax_floats(7) == 5 * 49 + 14
 
 
