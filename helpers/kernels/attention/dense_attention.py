@@ -65,35 +65,25 @@ def plain(q, k, v, mask: Mask = FULL, tau: float | None = None):
     A score above 88.7 makes it NaN.
     """
 
+    k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
+    T, S = q.shape[1], k.shape[1]
+    Q, positions = masks.queries(q, k.shape[2]), jnp.arange(T)[:, None] + S - T
+    scale = q.shape[-1] ** -0.5 if tau is None else tau
+
     def look(seen, new):
         k, v, where = new
-        e = jnp.exp(scored(Q, k, mask.sees(at, where), scale)[..., 0])
+        e = jnp.exp(scored(Q, k, mask.sees(positions, where), scale)[..., 0])
         return (seen[0] + e, seen[1] + e[..., None] * v), None
 
-    Q, at, over, scale = _by_key(q, k, v, mask, tau)
-    (L, O), _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1])[1:], over)
+    by_key = *(masks.cut(masks.keys(x), 1) for x in (k, v)), jnp.arange(S)
+    (L, O), _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1])[1:], by_key)
     return masks.tokens(O / jnp.where(L == 0, 1, L)[..., None]).astype(q.dtype)
 
 
 def stabilised(q, k, v, mask: Mask = FULL, tau: float | None = None):
     """The same with the largest score so far: right for scores of any size."""
-
-    def look(seen, new):
-        k, v, where = new
-        return onward(seen, Q, k, v, mask.sees(at, where), scale), None
-
-    Q, at, over, scale = _by_key(q, k, v, mask, tau)
-    seen, _ = lax.scan(look, nothing(Q.shape[:-1], v.shape[-1]), over)
-    return masks.tokens(result(seen)).astype(q.dtype)
-
-
-def _by_key(q, k, v, mask, tau):
-    """Q[B, K, G, T, H]; its positions [T, 1]; keys and values [S, B, K, 1, 1, H] with their positions; the scale of the scores."""
-    k, v, _ = masks.checked(q, k, v, masks.ruled(mask))
-    T, S = q.shape[1], k.shape[1]
-    K, V = (masks.cut(masks.keys(x), 1) for x in (k, v))
-    at = jnp.arange(T)[:, None] + S - T
-    return masks.queries(q, k.shape[2]), at, (K, V, jnp.arange(S)), q.shape[-1] ** -0.5 if tau is None else tau
+    operands.arrays(q=q)
+    return efficient(q, k, v, mask, None, q.shape[1], 1, "scores", tau)
 
 
 def efficient(

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from helpers.kernels import operands
 from helpers.kernels.transformers.quantisation import Quantised, quantise
 
 from . import masks
@@ -43,25 +44,7 @@ def flash(
     """
     k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask, skip)
-    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def _flash(q, k, v, lengths, plan, tau):
-    return forward(q, k, v, plan, tau, lengths)[0]
-
-
-def _kept(q, k, v, lengths, plan, tau):
-    out, total = forward(q, k, v, plan, tau, lengths)
-    return out, (q, k, v, lengths, out, total)
-
-
-def _gradients(plan, tau, kept, dout):
-    q, k, v, lengths, out, total = kept
-    return (*backward(q, k, v, out, total, dout, plan, tau, lengths), None)
-
-
-_flash.defvjp(_kept, _gradients)
+    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, ())
 
 
 def forward(q, k, v, plan: Plan, tau: float, lengths=None, blocks: Sequence[Block] | None = None):
@@ -110,6 +93,37 @@ def block_gradients(q, k, v, dout, total, identity, mask, tau: float):
     dk = jnp.einsum("bkgtc,bkgth->bkch", ds, q)[:, :, None]  # a group's queries share the key
     dv = jnp.einsum("bkgtc,bkgth->bkch", P, dout)[:, :, None]
     return jnp.einsum("...tc,...ch->...th", ds, k), dk, dv
+
+
+def with_gradient(forward: Callable, backward: Callable) -> Callable:
+    """(q, k, v, lengths, plan, tau, how) -> what `forward` gives, with `backward` as its gradient.
+
+    forward    (q, k, v, plan, tau, lengths, *how) -> (result, log-sums)
+    backward   (q, k, v, result, log-sums, the result's gradient, plan, tau, lengths, *how) -> dq, dk, dv
+    """
+
+    @partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
+    def flash(q, k, v, lengths, plan, tau, how):
+        return forward(q, k, v, plan, tau, lengths, *how)[0]
+
+    def kept(q, k, v, lengths, plan, tau, how):
+        out, total = forward(q, k, v, plan, tau, lengths, *how)
+        return out, (q, k, v, lengths, out, total)
+
+    def gradients(plan, tau, how, kept, dout):
+        q, k, v, lengths, out, total = kept
+        return (*backward(q, k, v, out, total, dout, plan, tau, lengths, *how), None)
+
+    flash.defvjp(kept, gradients)
+    return flash
+
+
+_flash = with_gradient(forward, backward)
+
+
+def interprets(interpret: bool | None, platform: str) -> bool:
+    """Whether a Pallas kernel for that platform runs as ordinary JAX operations; None: as this machine needs."""
+    return jax.default_backend() != platform if interpret is None else interpret
 
 
 def first(
@@ -252,15 +266,9 @@ def quantised(x, size: int | None, kind: str = "fp8") -> Quantised:
     size   rows of a block, not necessarily a divisor of T; None: one block of T rows, and one scale for the whole tensor
     kind   "int8" or "fp8"
     """
-    if size is not None and size < 1:
-        raise ValueError(f"a block has one row or more, not {size}; None is one scale for all")
+    operands.whole(size=size)
     whole = masks.cut(x.swapaxes(1, 2), x.shape[1] if size is None else size).astype(jnp.float32)
     return quantise(whole, axis=(0, 1, 2, 3, 4) if size is None else (3, 4), kind=kind)
-
-
-def round_trip(x, size: int | None, kind: str = "fp8"):
-    """x[B, T, N, H] after it was quantised, in float32."""
-    return masks.joined(quantised(x, size, kind).plain(jnp.float32), x.shape[1]).swapaxes(1, 2)
 
 
 def eight_bit(q, k, v, size: int | None = 128, kind: str = "fp8", mask: Mask = FULL, tau: float | None = None):

@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from helpers.kernels import operands
 from helpers.kernels.transformers.adam import Adam
 
 from . import masks
@@ -68,8 +69,7 @@ def chunked(q, k, v, phi: Callable, chunk: int = 64, state: State | None = None)
 
     The backward pass keeps phi(q), phi(k) and v, and no states: see `causal_product`.
     """
-    if chunk < 1:
-        raise ValueError(f"a chunk has at least one token, not {chunk}")
+    operands.whole(chunk=chunk)
     if q.shape[1] != k.shape[1]:
         raise ValueError(
             f"{q.shape[1]} queries and {k.shape[1]} keys are not the same tokens: put earlier keys into `state`"
@@ -201,8 +201,7 @@ def elu(x):
     return jax.nn.elu(x) + 1
 
 
-def relu(x):
-    return jax.nn.relu(x)
+relu = jax.nn.relu
 
 
 def taylor(x):

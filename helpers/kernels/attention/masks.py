@@ -40,13 +40,10 @@ class Mask:
     def __post_init__(self):
         if self.causal not in (True, False):
             raise ValueError(f"causal is True or False, not {self.causal!r}")
-        operands.whole(least=None, window=self.window, sinks=self.sinks)
-        if self.window is not None and self.window < 1:
-            raise ValueError(f"a window has one place or more, not {self.window}; None is no window")
-        if self.sinks < 0 or (self.sinks and self.window is None):
-            raise ValueError(
-                f"sinks are first keys seen besides a window: {self.sinks} sinks need sinks >= 0 and a window"
-            )
+        operands.whole(window=self.window)
+        operands.whole(least=0, sinks=self.sinks)
+        if self.sinks and self.window is None:
+            raise ValueError(f"sinks are first keys seen besides a window: {self.sinks} sinks need one")
 
     def sees(self, query, where):
         """Whether the query at position `query` sees the key at position `where`; integers or arrays that broadcast."""
@@ -120,10 +117,6 @@ class Plan:
     skip: bool = True
 
     def __post_init__(self):
-        if self.rows < 1 or self.columns < 1:
-            raise ValueError(
-                f"a chunk has at least one query and one key, not rows = {self.rows} and columns = {self.columns}"
-            )
         if self.T < 1 or self.S < 1:
             raise ValueError(f"an empty sequence: attention needs a query and a key, not T = {self.T} and S = {self.S}")
 
@@ -165,7 +158,7 @@ class Plan:
 def plan(T: int, S: int, rows: int, columns: int, mask: Mask = FULL, skip: bool = True) -> Plan:
     """A Plan whose blocks are no larger than the sequences."""
     ruled(mask)
-    operands.whole(least=None, rows=rows, columns=columns)
+    operands.whole(rows=rows, columns=columns)
     return Plan(T, S, min(rows, max(T, 1)), min(columns, max(S, 1)), mask, skip)
 
 

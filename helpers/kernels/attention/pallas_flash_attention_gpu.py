@@ -51,29 +51,11 @@ def flash(
     T, S = q.shape[1], k.shape[1]
     plan = Plan(T, S, _side(rows, T, "rows"), _side(columns, S, "columns"), mask)
     lengths = jnp.full(q.shape[0], S, jnp.int32) if lengths is None else lengths.astype(jnp.int32)
-    how = warps or (4 if q.shape[-1] <= 64 else 8), stages, _interprets(interpret)
+    how = warps or (4 if q.shape[-1] <= 64 else 8), stages, plain.interprets(interpret, "gpu")
     return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, how)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
-def _flash(q, k, v, lengths, plan, tau, how):
-    return forward(q, k, v, lengths, plan, tau, *how)[0]
-
-
-def _kept(q, k, v, lengths, plan, tau, how):
-    out, total = forward(q, k, v, lengths, plan, tau, *how)
-    return out, (q, k, v, lengths, out, total)
-
-
-def _gradients(plan, tau, how, kept, dout):
-    q, k, v, lengths, out, total = kept
-    return (*plain.backward(q, k, v, out, total, dout, plan, tau, lengths), None)
-
-
-_flash.defvjp(_kept, _gradients)
-
-
-def forward(q, k, v, lengths, plan: Plan, tau: float, warps: int, stages: int, interpret: bool):
+def forward(q, k, v, plan: Plan, tau: float, lengths, warps: int, stages: int, interpret: bool):
     """(result[B, T, N, H], log-sums[B, T, N] in float32)."""
     B, T, N, H = q.shape
     S, G, last, V = plan.S, N // k.shape[2], plan.shape[0] - 1, v.shape[-1]
@@ -182,5 +164,8 @@ def _power(n: int) -> int:
     return max(LEAST, 1 << (n - 1).bit_length())
 
 
-def _interprets(interpret: bool | None) -> bool:
-    return jax.default_backend() != "gpu" if interpret is None else interpret
+def _gradients(q, k, v, out, total, dout, plan: Plan, tau: float, lengths, *how):
+    return plain.backward(q, k, v, out, total, dout, plan, tau, lengths)
+
+
+_flash = plain.with_gradient(forward, _gradients)

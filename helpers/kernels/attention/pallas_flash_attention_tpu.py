@@ -11,8 +11,6 @@ Query head n reads KV head n // G by its index: nothing is repeated. On a TPU `r
 Source: Dao, "FlashAttention-2" (2023); the Pallas TPU documentation for grids, scratch arrays and scalar prefetch.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +20,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from helpers.kernels import operands
 
-from . import masks
+from . import flash_attention as plain, masks
 from .masks import FULL, Mask, Plan
 from .softmax import NEVER, finite
 
@@ -49,7 +47,7 @@ def softmax(x, rows: int = 8, interpret: bool | None = None):
     block = pl.BlockSpec((min(rows, L), n), lambda i: (i, 0))
     return pl.pallas_call(
         kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(pl.cdiv(L, min(rows, L)),),
-        in_specs=[block], out_specs=block, interpret=_interprets(interpret),
+        in_specs=[block], out_specs=block, interpret=plain.interprets(interpret, "tpu"),
     )(x)  # fmt: skip
 
 
@@ -66,27 +64,11 @@ def flash(
     k, v, lengths = masks.checked(q, k, v, masks.ruled(mask), lengths)
     plan = masks.plan(q.shape[1], k.shape[1], rows, columns, mask)
     lengths = jnp.full(q.shape[0], k.shape[1], jnp.int32) if lengths is None else lengths.astype(jnp.int32)
-    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, _interprets(interpret))
+    how = (plain.interprets(interpret, "tpu"),)
+    return _flash(q, k, v, lengths, plan, q.shape[-1] ** -0.5 if tau is None else tau, how)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
-def _flash(q, k, v, lengths, plan, tau, interpret):
-    return forward(q, k, v, lengths, plan, tau, interpret)[0]
-
-
-def _kept(q, k, v, lengths, plan, tau, interpret):
-    out, total = forward(q, k, v, lengths, plan, tau, interpret)
-    return out, (q, k, v, lengths, out, total)
-
-
-def _gradients(plan, tau, interpret, kept, dout):
-    return (*backward(*kept, dout, plan, tau, interpret), None)
-
-
-_flash.defvjp(_kept, _gradients)
-
-
-def forward(q, k, v, lengths, plan: Plan, tau: float, interpret: bool):
+def forward(q, k, v, plan: Plan, tau: float, lengths, interpret: bool):
     """(result[B, T, N, H], log-sums[B·N, 1, T of whole blocks] in float32)."""
     (B, _, N, H), G = q.shape, q.shape[2] // k.shape[2]
     Q, K, V = _heads(q, plan.rows), _heads(k, plan.columns), _heads(v, plan.columns)
@@ -125,7 +107,7 @@ def forward(q, k, v, lengths, plan: Plan, tau: float, interpret: bool):
     return _tokens(out, B, plan.T), total
 
 
-def backward(q, k, v, lengths, out, total, dout, plan: Plan, tau: float, interpret: bool):
+def backward(q, k, v, out, total, dout, plan: Plan, tau: float, lengths, interpret: bool):
     """dq by a kernel that goes along the rows; dk and dv by one that goes down the columns, all heads of a group in turn."""
     B, N, (S, K) = q.shape[0], q.shape[2], k.shape[1:3]
     identity = jnp.sum(dout.astype(jnp.float32) * out.astype(jnp.float32), -1)[..., None]
@@ -135,6 +117,9 @@ def backward(q, k, v, lengths, out, total, dout, plan: Plan, tau: float, interpr
     dq = _dq(*given, total, identity, lengths, B, *args)
     dk, dv = _dkv(*given, total, identity, lengths, B, *args)
     return _tokens(dq, B, plan.T), _tokens(dk, B, S), _tokens(dv, B, S)
+
+
+_flash = plain.with_gradient(forward, backward)
 
 
 def _dq(Q, K, V, dO, total, identity, lengths, B, plan, tau, G, interpret):
@@ -259,7 +244,3 @@ def _heads(x, n: int):
 def _tokens(x, B: int, T: int):
     """[B·N, T, H] -> [B, T, N, H] without what was filled up."""
     return x.reshape(B, -1, *x.shape[1:])[:, :, :T].transpose(0, 2, 1, 3)
-
-
-def _interprets(interpret: bool | None) -> bool:
-    return jax.default_backend() != "tpu" if interpret is None else interpret

@@ -35,7 +35,6 @@ from jax.ad_checkpoint import checkpoint_name
 
 from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import LEFT, RIGHT, hop
-from helpers.kernels.transformers.decoder_layers import visible
 
 from . import masks
 from .flash_attention import block_gradients
@@ -177,13 +176,12 @@ def _checked(q, k, v, lengths, how: How):
             f"{q.shape[1]} queries and {k.shape[1]} keys on a device: a causal ring needs as many of each, for both are the same tokens,"
             " or `late`, the keys before the first query"
         )
-    operands.whole(least=None, window=how.window, ways=how.ways, tile=how.tile, late=how.late)
-    if how.window is not None and (how.window < 1 or not how.causal):
-        raise ValueError(f"a window looks back over 1 or more tokens: not {how.window} with causal={how.causal}")
+    operands.whole(window=how.window, ways=how.ways, tile=how.tile)
+    operands.whole(least=None, late=how.late)
+    if how.window is not None and not how.causal:
+        raise ValueError(f"a window looks back, under a causal mask: not {how.window} with causal={how.causal}")
     if how.ways not in (1, 2):
         raise ValueError(f"keys go one way round or both ways, so ways is 1 or 2, not {how.ways}")
-    if how.tile is not None and how.tile < 1:
-        raise ValueError(f"a tile has at least one token, not {how.tile}")
     return operands.lengths(lengths, len(q))
 
 
@@ -373,16 +371,11 @@ class _Cut:
 
     def mask(self, positions, where):
         """Which keys the queries see: [tile, tile], or [B, 1, 1, tile, tile] where each row has a length."""
-        seen = _visible(positions, where, self.how.causal, self.how.window)
+        there = (positions >= 0)[:, None] & (where >= 0)  # not a place that a tile has too many
+        seen = there & masks.Mask(self.how.causal, self.how.window).sees(positions[:, None], where)
         return seen if self.lengths is None else seen & (where < self.lengths[:, None])[:, None, None, None]
 
     def _tiles(self, places):
         """Places [S] cut into [tiles, tile]."""
         tile = min(self.how.tile or len(places), len(places))
         return jnp.pad(places, (0, -len(places) % tile), constant_values=-1).reshape(-1, tile)
-
-
-def _visible(positions, where, causal: bool, window: int | None):
-    if causal:
-        return visible(positions, where, window)  # nobody sees a key at -1, and a query there sees nothing
-    return (positions >= 0)[:, None] & (where >= 0)

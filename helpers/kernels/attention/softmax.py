@@ -149,10 +149,7 @@ def reduced(x):
 def _reduced(x):
     one = leaf(x)
     M, L = lax.reduce(
-        (one.M, one.L),
-        (-jnp.inf, 0.0),
-        lambda a, b: tuple(together(Running(*a), Running(*b))[:2]),
-        (x.ndim - 1,),
+        (one.M, one.L), (-jnp.inf, 0.0), lambda a, b: tuple(together(Running(*a), Running(*b))[:2]), (x.ndim - 1,)
     )
     return divided(x, Running(M, L))
 

@@ -21,20 +21,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from helpers.costs.attention.ring_attention import rounds as rounds
 from helpers.kernels import operands
 from helpers.kernels.sharding.collectives import RIGHT, hop
 
 from . import masks
 from .softmax import Running, chunk, nothing, result, together
-
-
-def rounds(n: int) -> int:
-    """⌈log2 n⌉: how often a set of n can be halved, rounding up, until one is left.
-
-    >>> [rounds(n) for n in (1, 2, 3, 4, 5, 8, 9)]
-    [0, 1, 2, 2, 3, 3, 4]
-    """
-    return (n - 1).bit_length()
 
 
 def seen_of(q, k, v, filled=None) -> Running:

@@ -204,12 +204,12 @@ def test_rows_that_devices_do_not_divide_are_refused():
 
 @pytest.mark.parametrize("window", [2.5, True, "3"])
 def test_windows_and_blocks_are_whole_numbers(window):
-    says("window is a whole number, not", Mask, True, window)
-    says("sinks is a whole number, not", Mask, True, 3, window)
-    says("rows is a whole number, not", plan, 4, 4, window, 2)
-    says("window is a whole number, not", ring_attention.ring, q, k, v, "X", window=window)
+    says("window is a whole number, [01] or more, not", Mask, True, window)
+    says("sinks is a whole number, [01] or more, not", Mask, True, 3, window)
+    says("rows is a whole number, [01] or more, not", plan, 4, 4, window, 2)
+    says("window is a whole number, [01] or more, not", ring_attention.ring, q, k, v, "X", window=window)
     for f in (flash_attention.flash, pallas_flash_attention_tpu.flash, dense_attention.efficient):
-        says("columns is a whole number, not", f, q, k, v, FULL, columns=window)
+        says("columns is a whole number, [01] or more, not", f, q, k, v, FULL, columns=window)
     assert Mask(True, np.int64(3)).array(4, 4).sum() == 9
 
 

@@ -178,7 +178,7 @@ def test_what_does_not_fit_is_refused():
         linear_attention.recurrent(q[:, :0], k[:, :0], v[:, :0], linear_attention.elu)
     with pytest.raises(ValueError, match="7 queries and 6 keys are not the same tokens: put earlier keys into `state`"):
         linear_attention.chunked(q, k[:, 1:], v[:, 1:], linear_attention.elu)
-    with pytest.raises(ValueError, match="at least one token, not 0"):
+    with pytest.raises(ValueError, match="chunk is a whole number, 1 or more, not 0"):
         linear_attention.chunked(q, k, v, linear_attention.elu, 0)
     with pytest.raises(ValueError, match=r"v\[2, 6, 2, 3\] do not fit q\[2, 7, 4, 3\]"):
         linear_attention.parallel(q, k, v[:, 1:], linear_attention.elu)

@@ -131,9 +131,9 @@ def test_bad_input_is_told_in_one_sentence(sizes, more, says):
 def test_bad_rules_and_shapes():
     q, k, v, _ = reference.draw(2, 3, 5, 2, 1, 4)
     for bad, says in (
-        (lambda: Mask(True, 0), "a window has one place or more, not 0"),
+        (lambda: Mask(True, 0), "window is a whole number, 1 or more, not 0"),
         (lambda: Mask(True, None, 2), "sinks are first keys seen besides a window"),
-        (lambda: flash_attention.flash(q, k, v, CAUSAL, rows=0), "at least one query and one key, not rows = 0"),
+        (lambda: flash_attention.flash(q, k, v, CAUSAL, rows=0), "rows is a whole number, 1 or more, not 0"),
         (lambda: flash_attention.flash(q, k, v, CAUSAL.array(3, 5)), r"a rule is asked for, as Mask\(causal=True\)"),
         (lambda: dense_attention.plain(q, k, v, CAUSAL.array(3, 5)), "a rule is asked for"),
         (lambda: dense_attention.efficient(q, k, v, keep="all"), 'keep is "scores", "state" or "rows", not \'all\''),
