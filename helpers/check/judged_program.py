@@ -182,9 +182,8 @@ def _refuse_hidden(jaxpr) -> None:
         if "callback" in name:
             raise Unclear("what the host does is not looked into: write the program without callbacks")
         rules = [v for inside in jaxprs_in_params(eqn.params) for v in (*inside.invars, *inside.outvars)]
-        if name not in OPENED and any(
-            getattr(v.aval, "shape", ()) for v in rules
-        ):  # a rule for two numbers is no program
+        # A rule for two numbers is no program.
+        if name not in OPENED and any(getattr(v.aval, "shape", ()) for v in rules):
             raise Unclear(f"what stands inside {name} is not looked into: write the program without it")
 
 

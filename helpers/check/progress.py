@@ -25,11 +25,7 @@ NAME = "progress.json"
 Parts = dict[str, dict[str, dict]]
 """{exercise: {part: {"won", "of", "tries", "begun", "passed"}}}, days as 2026-11-26."""
 
-REPLACED_BY = {
-    "2.13": "2.11",
-    "3.4": "3.5",
-    "6.17": "6.19",
-}
+REPLACED_BY = {"2.13": "2.11", "3.4": "3.5", "6.17": "6.19"}
 """Exercises that are gone, each with the one that replaces it. Their numbers are not given again: links to them lead to the
 exercises that replace them, and a learner's pass counts for these. Points in a gradebook stay what they were; CHANGELOG.md says
 what to regrade."""

@@ -254,9 +254,8 @@ class Program(SendingRules):
         s = self.setting
         put = [meshes.put(a, s.mesh, spec) for a, spec in zip(arrays, s.ins)]
         small, program = self._ready(put)
-        if any(
-            "cond" in c.note.split(" > ") for c in (*small.sent, *self.logical)
-        ):  # it would end the process after a minute
+        # It would end the process after a minute.
+        if any("cond" in c.note.split(" > ") for c in (*small.sent, *self.logical)):
             return "a collective inside lax.cond or switch can wait for ever for devices that chose otherwise: send outside."
         shrinks = Shrinking(s.arrays(s.sizes), avals, s.mesh.size)
         if message := unlike(self.reading, small, shrinks, self.limited):

@@ -88,9 +88,8 @@ class Attention:
         rows, last = ceil(self.S / b) - floor((self.S - self.T) / b), ceil(self.S / b)
         if not self.causal:
             return ceil(self.T / b) * last
-        wide = (
-            None if self.window is None else ceil((self.window - 1) / b) + 1
-        )  # the block of the query, and those back
+        # The block of the query, and those back.
+        wide = None if self.window is None else ceil((self.window - 1) / b) + 1
         return replace(self, T=rows, S=last, window=wide, keep=ceil(self.keep / b)).pairs
 
 

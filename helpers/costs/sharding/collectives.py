@@ -93,9 +93,8 @@ def all_reduce(V, axes, ways: int = 2) -> Move:
     rate, hops = 0.0, 0
     for a in axes:
         steps = _steps(a, ways)
-        turns = (
-            (a.n > 2) & a.wraps if ways == 2 else a.n > 1
-        )  # two chips have one link, which is a line, unless it turns one way
+        # Two chips have one link, which is a line, unless it turns one way.
+        turns = (a.n > 2) & a.wraps if ways == 2 else a.n > 1
         rate = rate + where(a.n > 1, where(turns, a.n / nonzero(2 * steps), 1.0) / a.stride, 0.0)
         hops = hops + where(turns, 2 * steps, a.n - 1) * a.stride
     chips, wires = prod(a.n for a in axes), sum(_wires(a, ways) / a.stride for a in axes)

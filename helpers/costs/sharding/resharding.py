@@ -278,13 +278,8 @@ def _exchanges(before: State, mesh: Mesh) -> Iterator[Change]:
     for other in _cuts(usable, len(axes), mesh) if prod(sizes) > 1 else ():
         if other != axes and [mesh.size(cut) for cut in other] == sizes:
             moved = tuple(a for a in mesh.names if mesh[a] > 1 and place(axes, a) != place(other, a))
-            yield (
-                "Permute" if moved else "Slice",
-                moved,
-                0,
-                0,
-                (other, unreduced),
-            )  # axes of one device: nothing is sent
+            kind = "Permute" if moved else "Slice"  # axes of one device: nothing is sent
+            yield kind, moved, 0, 0, (other, unreduced)
 
 
 @cache

@@ -191,9 +191,8 @@ def step(s: Strategy, mesh: jax.sharding.Mesh, adam: Adam, micro: int = 1) -> Ca
         if (mine := len(In_) // prod(mesh.shape[a] for a in cut[0])) % micro:
             raise ValueError(f"{micro} microbatches do not share {mine} tokens of a device evenly: make B a multiple")
         held = (s.weights, s.state._replace(master=None if moments.master is None else s.state.mean))
-        same = [
-            a for a in axes if a not in {name for names in cut for name in names}
-        ]  # along these everybody has the same tokens
+        # Along these everybody has the same tokens.
+        same = [a for a in axes if a not in {name for names in cut for name in names}]
         run = jax.shard_map(
             partial(on_device, In_.size),
             mesh=mesh,

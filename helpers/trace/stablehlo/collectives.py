@@ -21,16 +21,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 
 from helpers.costs.sharding.collectives import Collective
-from helpers.trace.jaxpr.collectives import (
-    BRANCHES,
-    UNKNOWN_TRIPS,
-    DeviceProgram,
-    Record,
-    Sent,
-    hops,
-    moving,
-    within,
-)
+from helpers.trace.jaxpr.collectives import BRANCHES, UNKNOWN_TRIPS, DeviceProgram, Record, Sent, hops, moving, within
 from helpers.trace.jaxpr.equation_costs import array_bytes
 from helpers.trace.jaxpr.walk import counted_trips
 
