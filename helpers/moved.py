@@ -75,7 +75,7 @@ RENAMED = {  # of a module under its old name: {old name of what is in it: the n
         "forward": "forward_by_rows", "backward": "backward_by_columns", "row": "row_of_blocks", "column": "column_of_blocks"
     },
     "helpers.kernels.inference.cross_layer_kv_sharing": {
-        "init": "init_shared", "empty": "empty_shared", "extend": "extend_shared"
+        "empty": "empty_shared", "extend": "extend_shared"
     },
     "helpers.kernels.inference.paged_engine": {"PagedEngine": "Engine"},
     "helpers.kernels.racks.hsdp": {"FSDP": "FSDP_OVER_HOSTS", "step": "hsdp_step"},

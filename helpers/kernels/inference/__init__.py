@@ -23,7 +23,7 @@ kv_cache               a cache of B rows of which each stands at a position of i
     prefill(params, cache, tokens, c, chunk, at=None, lengths=None, keep=0) -> logits[B, V] after the last token, cache
         a prompt `chunk` tokens at a time
     mixed(params, cache, tokens[B], at[B], piece[T], done, c, row) -> logits[B + 1, V], cache     a decode step and a chunk in one pass
-    init_shared(c, key, group), strip(params, c, group), empty_shared(c, B, size, group), extend_shared(params, cache, tokens, at, c,
+    strip(params, c, group), empty_shared(c, B, size, group), extend_shared(params, cache, tokens, at, c,
         group, lengths=None)    layers that use the keys and values of the first one of their group
 
 paged_kv_cache         the same extend over pages
@@ -34,8 +34,8 @@ paged_kv_cache         the same extend over pages
     attend(q[B, N, H], k[B, S, K, H], v, lengths[B], block) -> y[B, N, H], blocks read: each row over its true length
     and whose pages are whose, in plain Python:
     Blocks(pages, size): allocate(name, length, first=()), append(name, n=1) -> [(from, to)] pages to copy first,
-    fork(name, new, length=None), truncate(name, length), free(name), table(name, width=None), length(name), needs(name, n),
-    keep(page), drop(page), replace(name, i, page), resume({name: (table, length)}, here), available, check()
+    fork(name, new, length=None), free(name), table(name, width=None), length(name), needs(name, n),
+    keep(page), drop(page), replace(name, i, page), resume({name: (table, length)}, here), available
     Exhausted is raised where pages are wanting; nothing has changed then. A name is anything hashable.
 
 engine                 a pool of pages, and one pass over sequences that have some

@@ -6,7 +6,7 @@ layer; FSDP sends the weights; data parallelism sends nothing, and every device 
 Source: Austin et al. 2025, Section 7.
 """
 
-from functools import reduce
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from helpers.kernels import operands
 from helpers.kernels.attention.softmax import Running, chunk, result, together
 from helpers.kernels.attention.tree_attention import packed, seen_of, unpacked
 from helpers.kernels.sharding.collectives import block
-from helpers.kernels.transformers.decoder_layers import mlp, normalise, product, rotate, weigh
+from helpers.kernels.transformers.decoder_layers import mlp, product, rotate, short_vectors, weigh
 
 from .sharded_decode_step import MIX_Y, MIX_YZ, Way, entries, look, put, turned
 
@@ -95,8 +95,7 @@ def attend_by_heads(p, cache, X, positions, c: Config):
     """The twelve steps; what is sent is in 4, 10 and 12."""
     z, Z = lax.axis_index("Z"), lax.axis_size("Z")
     rows, at_rows = (
-        block(X, z, Z, 0),
-        block(positions, z, Z, 0),
+        block(a, z, Z, 0) for a in (X, positions)
     )  # 1. X[B_Z, D]: its rows of X[B, D], which is whole here
     cache = put(cache, entries(p, rows, at_rows), at_rows)  # 2. K[B_Z, S, K_Y, H], V[B_Z, S, K_Y, H]
     Q = turned(p, "W_Q", X, positions)  # 3. Q[B, N_YZ, H]
@@ -166,34 +165,17 @@ SEQUENCE = Way("sequence", "x[B, D]", WEIGHTS, "K[B, S_Z, K_Y, H]", attend_by_se
 def absorbed(p: dict, X, positions, c: Config, axes):
     """Queries of the heads here in the latent space, Q[B, N_YZ, R + P], and what the cache gets of each token, latent[B, R], rope[B, P]."""
     turn = lambda a: rotate(a[None], positions)[0]  # noqa: E731
-    q, latent, rope = short_vectors(p, X, turn, c, axes)
+    q, latent, rope = short_vectors(p, X, turn, c, partial(columns, axes=axes))
     nope = jnp.einsum("bnh,rnh->bnr", q[..., : c.mla.nope], p["W_UK"])  # [B, N_YZ, R]
     return jnp.concatenate([nope, q[..., c.mla.nope :]], -1), dict(latent=latent, rope=rope)
 
 
-def short_vectors(p: dict, x, turn, c: Config, axes):
-    """Of tokens x[..., D]: queries of the heads here q[..., N_YZ, H], and whole latent[..., R] and rope[..., P].
-
-    turn  rotates by the tokens' positions
-    """
-    names = [name for name in ("W_DQ", "W_DKV", "W_KR") if name in p]
-    *short, latent, rope = _columns([product(p, name, "...d,dr->...r", x) for name in names], axes)
-    if short:
-        short = normalise(short[0], p.get("norm of W_DQ"), c)  # [..., Q]
-        q = product(p, "W_UQ", "...r,rnh->...nh", short)  # [..., N_YZ, H]
-    else:
-        q = product(p, "W_Q", "...d,dnh->...nh", x)  # [..., N_YZ, H]
-    q = jnp.concatenate([q[..., : c.mla.nope], turn(q[..., c.mla.nope :])], -1)
-    return q, normalise(latent, p.get("norm of W_DKV"), c), turn(rope)
-
-
-def _columns(parts: list, axes):
+def columns(parts: list, axes) -> list:
     """Arrays that are cut by columns, all of them by one AllGather: [..., r_YZ] each -> [..., r] each."""
     packed = jnp.concatenate(parts, -1)
     n, rows = lax.axis_size(axes), packed.shape[:-1]
-    packed = lax.all_gather(packed, axes, axis=packed.ndim - 1, tiled=True).reshape(
-        *rows, n, -1
-    )  # each device's columns
+    packed = lax.all_gather(packed, axes, axis=packed.ndim - 1, tiled=True)
+    packed = packed.reshape(*rows, n, -1)  # each device's columns
     ends = [sum(a.shape[-1] for a in parts[: i + 1]) for i in range(len(parts) - 1)]
     return [a.reshape(*rows, -1) for a in jnp.split(packed, ends, axis=-1)]
 

@@ -19,7 +19,7 @@ from jax.ad_checkpoint import checkpoint_name
 from helpers.costs.transformers.config import Config
 from helpers.kernels import operands
 from helpers.kernels.transformers import decoder, quantisation
-from helpers.kernels.transformers.decoder_layers import empty as empty_layers, places, remember
+from helpers.kernels.transformers.decoder_layers import places, remember
 
 
 def empty(c: Config, B: int, size: int, dtype=jnp.float32, slack: int = 0, keep: int = 0) -> list[dict]:
@@ -30,13 +30,8 @@ def empty(c: Config, B: int, size: int, dtype=jnp.float32, slack: int = 0, keep:
     keep    first tokens that local layers hold besides their window
     """
     operands.whole(least=0, slack=slack, keep=keep)
-    if size < 1 or B < 1:
-        raise ValueError(f"a cache has one row and one place or more, not {B} rows of {size} places")
-
-    def places(kind):
-        return size if kind.window is None else min(size, kind.window + slack + keep)
-
-    return [empty_layers(c, n, B, places(kind), dtype) for kind, n in decoder.runs(c)]
+    operands.whole(B=B, size=size)
+    return decoder.empty_cache(c, B, size, dtype, slack + keep)
 
 
 def extend(params: dict, cache: list[dict], tokens, positions, c: Config, lengths=None, keep: int = 0):
@@ -162,8 +157,7 @@ def prefill(params, cache, tokens, c: Config, chunk: int, positions=None, length
     chunk     tokens at a time; it need not divide T
     lengths   true lengths of the rows, [B], 1 or more: rows are filled up to T with anything
     """
-    if chunk < 1:
-        raise ValueError(f"a chunk has one token or more, not {chunk}")
+    operands.whole(chunk=chunk)
     B, T = tokens.shape
     positions = jnp.zeros(B, jnp.int32) if positions is None else jnp.asarray(positions)
     n = jnp.full(B, T) if lengths is None else jnp.asarray(lengths)
@@ -221,12 +215,6 @@ def mixed(params, cache, tokens, positions, piece, done: int, c: Config, row: in
 
 OWN = ("W_K", "W_V", "b_K", "b_V", "key norm")
 """What only the first layer of a group has."""
-
-
-def init_shared(c: Config, key, group: int, dtype=jnp.float32) -> dict:
-    """Parameters as those of `decoder.init`, without the keys and values of all but the first layer of each group."""
-    _check(c, group)
-    return strip(decoder.init(c, key, dtype), c, group)
 
 
 def strip(params: dict, c: Config, group: int) -> dict:

@@ -26,8 +26,7 @@ from . import kv_cache
 
 def empty(c: Config, pages: int, size: int, dtype=jnp.float32) -> list[dict]:
     """A pool of pages with `size` tokens each; dtype as in `kv_cache.empty`."""
-    if pages < 1 or size < 1:
-        raise ValueError(f"a pool has one page with one place or more, not {pages} pages of {size}")
+    operands.whole(pages=pages, size=size)
     return [decoder_layers.empty(c, n, pages, size, dtype) for _, n in decoder.runs(c)]  # a page is a row
 
 
@@ -125,9 +124,9 @@ def attend(q, k, v, lengths, block: int):
 
     block   keys that are read together; it divides S. A row of length 0 gets 0
     """
-    operands.whole(least=None, block=block)
+    operands.whole(block=block)
     S = operands.fit({"q[B, N, H]": q, "k[B, S, K, H]": k, "v[B, S, K, V]": v})["S"]
-    if block < 1 or S % block:
+    if S % block:
         raise ValueError(f"blocks of {block} do not fill the {S} places of a row: take a divisor of {S}")
     lengths = jnp.minimum(operands.lengths(lengths, len(q), S), S)
     (B, N, H), K = q.shape, k.shape[2]
@@ -157,7 +156,6 @@ def attend(q, k, v, lengths, block: int):
 # prefixes. At all times
 #
 #     a page is free, or its count says in how many tables it stands and how often it is kept
-#     the pages taken, less those given back, are those that are not free
 #     what cannot be done raises an error and changes nothing
 
 
@@ -176,13 +174,12 @@ class Blocks:
     [(1, 2)]
     >>> b.table("a"), b.table("b"), b.append("a")
     ([0, 1], [0, 2], [])
-    >>> b.free("a"), b.free("b"), b.available, b.taken == b.returned
-    (None, None, 4, True)
+    >>> b.free("a"), b.free("b"), b.available
+    (None, None, 4)
     """
 
     def __init__(self, pages: Count, size: Count):
         self.pages, self.size = pages, size
-        self.taken = self.returned = 0
         self._free = list(range(pages))[::-1]  # the next one at the end
         self._count = [0] * pages
         self._tables: dict[Hashable, list[int]] = {}
@@ -196,20 +193,9 @@ class Blocks:
         """Pages that are free."""
         return len(self._free)
 
-    def __contains__(self, name: Hashable) -> bool:
-        return name in self._tables
-
-    def names(self) -> list[Hashable]:
-        """All sequences, the oldest first."""
-        return list(self._tables)
-
     def length(self, name: Hashable) -> int:
         """Tokens of a sequence."""
         return self._lengths[self._known(name)]
-
-    def count(self, page: int) -> int:
-        """In how many tables a page stands, and how often it is kept."""
-        return self._count[page]
 
     def table(self, name: Hashable, width: int | None = None) -> list[int]:
         """The pages of a sequence in order; filled up with -1 to `width`."""
@@ -228,8 +214,7 @@ class Blocks:
     def allocate(self, name: Hashable, length: int, shared: Sequence[int] = ()) -> list[int]:
         """Pages for a new sequence of `length` tokens; `shared` are full pages of another one that begins alike."""
         self._new(name)
-        if length < 1:
-            raise ValueError(f"a sequence has one token or more, {name!r} has {length}")
+        operands.whole(length=length)
         if self._ceil(length) > self.pages:
             raise ValueError(
                 f"{length} tokens take {self._ceil(length)} pages of {self.size}, and there are {self.pages} in all:"
@@ -246,8 +231,7 @@ class Blocks:
 
     def append(self, name: Hashable, n: int = 1) -> list[tuple[int, int]]:
         """Places for n more tokens; (from, to) of the pages to copy before they are written: one at most."""
-        if n < 0:
-            raise ValueError(f"append adds tokens, {n} is below 0: `truncate` takes some away")
+        operands.whole(least=0, n=n)
         table, had = self._tables[self._known(name)], self._lengths[name]
         copies = n > 0 and self._must_copy(name)
         new = self._take(self.needs(name, n), f"{n} more tokens of {name!r}")
@@ -271,16 +255,6 @@ class Blocks:
         self._share(table)
         self._tables[new], self._lengths[new] = table, length
         return list(table)
-
-    def truncate(self, name: Hashable, length: int) -> None:
-        """The sequence without its tokens from `length` on, as those of a draft that was not accepted."""
-        had = self.length(name)
-        if not 1 <= length <= had:
-            raise ValueError(f"{name!r} has {had} tokens: 1 to {had} may be left, not {length}")
-        table = self._tables[name]
-        while len(table) > self._ceil(length):
-            self._release(table.pop())
-        self._lengths[name] = length
 
     def free(self, name: Hashable) -> None:
         """The sequence is done: pages that nobody else has are free."""
@@ -335,23 +309,6 @@ class Blocks:
             self._count[page] -= 1  # counted when it was taken, and once for each table since
         return now
 
-    def check(self) -> None:
-        """Whether all that is said above holds; AssertionError if not."""
-        stands = Counter(page for table in self._tables.values() for page in table)
-        holds = {
-            "a page stands in as many tables as its count says, or is kept": self._count
-            == [stands[p] + self._kept[p] for p in range(self.pages)],
-            "free pages are those that stand in no table and nobody keeps": sorted(self._free)
-            == [p for p in range(self.pages) if not stands[p] + self._kept[p]],
-            "no table has a page twice": all(len(set(t)) == len(t) for t in self._tables.values()),
-            "pages taken and given back balance": self.taken - self.returned == self.pages - self.available,
-            "a table has the pages that its tokens need": all(
-                len(t) == self._ceil(self._lengths[name]) for name, t in self._tables.items()
-            ),
-        }
-        if broken := [what for what, true in holds.items() if not true]:
-            raise AssertionError("; ".join(broken))
-
     # How.
 
     def _ceil(self, tokens: int) -> int:
@@ -367,7 +324,6 @@ class Blocks:
         pages = [self._free.pop() for _ in range(n)]
         for page in pages:
             self._count[page] = 1
-        self.taken += n
         return pages
 
     def _share(self, pages: Iterable[int]) -> None:
@@ -386,7 +342,6 @@ class Blocks:
         self._count[page] -= 1
         if not self._count[page]:
             self._free.append(page)
-            self.returned += 1
 
     def _known(self, name: Hashable) -> Hashable:
         if name not in self._tables:

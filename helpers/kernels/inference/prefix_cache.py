@@ -15,6 +15,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from helpers.arguments import whole
+
 
 @dataclass(eq=False)
 class Node:
@@ -45,10 +47,8 @@ class PrefixTree:
     """
 
     def __init__(self, capacity: int, block: int = 1):
-        if block < 1 or capacity < 0:
-            raise ValueError(
-                f"a tree holds blocks of 1 or more tokens, 0 or more of them: got block={block}, capacity={capacity}"
-            )
+        whole(block=block)
+        whole(0, capacity=capacity)
         self.capacity, self.block = capacity, block
         self.root = Node(())
         self.clock = self.size = 0

@@ -25,7 +25,7 @@ from helpers.costs.sharding import sharded_array
 from helpers.costs.transformers.config import Config
 from helpers.kernels import mesh as meshes, operands
 from helpers.kernels.transformers import decoder_layers
-from helpers.kernels.transformers.decoder_layers import mlp, normalise, product, rotate
+from helpers.kernels.transformers.decoder_layers import layer_norm, mlp, product, rotate
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,9 @@ def decode(way: Way, c: Config, mesh: jax.sharding.Mesh) -> Callable:
 
 
 def _layer(way: Way, c: Config, p: dict, cache: dict, x, positions):
-    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
-    y, cache = way.attend(p, cache, norm(0, x), positions, c)
+    y, cache = way.attend(p, cache, layer_norm(p, 0, x, c), positions, c)
     x = x + y
-    return x + way.mix(p, norm(1, x), c), cache
+    return x + way.mix(p, layer_norm(p, 1, x, c), c), cache
 
 
 def _over(way: Way, c: Config, mesh: jax.sharding.Mesh, f: Callable) -> Callable:
@@ -159,9 +158,8 @@ def entries(p: dict, y, positions) -> dict:
 
 def put(cache: dict, new: dict, positions) -> dict:
     """The cache with what each sequence's new token brings, in place positions[B]; at a place that is not there nothing is stored."""
-    rows = jnp.arange(len(positions))
-    one = lambda a, b: a.at[rows, jnp.where(positions < 0, a.shape[1], positions)].set(b.astype(a.dtype), mode="drop")  # noqa: E731
-    return {name: one(a, new[name]) for name, a in cache.items()}
+    new = {name: a[:, None] for name, a in new.items()}
+    return decoder_layers.store(cache, new, positions[:, None], real=(positions >= 0)[:, None])
 
 
 def look(q, cache: dict, positions):

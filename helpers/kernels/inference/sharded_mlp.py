@@ -24,31 +24,23 @@ TWO = ("In[B, D_XYZ]", "W_in[D_X, F_YZ]", "W_out[F_YZ, D_X]")
 OUT = "Out[B, D_XYZ]"
 
 
-def one(In, W_in, W_out, act: Callable = jax.nn.gelu):
-    """1D: F over all devices."""
-    In = lax.all_gather(In, ("X", "Y", "Z"), axis=1, tiled=True)  # In[B, D]
-    Tmp = act(In @ W_in)  # Tmp[B, F_XYZ]
-    Out = Tmp @ W_out  # Out[B, D] {U_XYZ}
-    return lax.psum_scatter(Out, ("X", "Y", "Z"), scatter_dimension=1, tiled=True)  # Out[B, D_XYZ]
-
-
-def two(In, W_in, W_out, act: Callable = jax.nn.gelu):
-    """2D, in five steps. `act` needs the whole sum over D, so step 3 cannot be put off."""
-    In = lax.all_gather(In, ("Y", "Z"), axis=1, tiled=True)  # 1. In[B, D_X]
+def cut_mlp(In, W_in, W_out, D, F):
+    """D, F  mesh axes that cut D and F of the weights, F's the last; D has none in 1D, and step 3 is not there then"""
+    In = lax.all_gather(In, F, axis=1, tiled=True)  # 1. In[B, D_X]
     Tmp = In @ W_in  # 2. Tmp[B, F_YZ] {U_X}
-    Tmp = act(lax.psum(Tmp, "X"))  # 3. Tmp[B, F_YZ]
-    Out = Tmp @ W_out  # 4. Out[B, D_X] {U_YZ}
-    return lax.psum_scatter(Out, ("Y", "Z"), scatter_dimension=1, tiled=True)  # 5. Out[B, D_XYZ]
+    Tmp = lax.psum(Tmp, D) if D else Tmp  # 3. Tmp[B, F_YZ]: gelu needs the whole sum over D, so this cannot be put off
+    Out = jax.nn.gelu(Tmp) @ W_out  # 4. Out[B, D_X] {U_YZ}
+    return lax.psum_scatter(Out, F, scatter_dimension=1, tiled=True)  # 5. Out[B, D_XYZ]
 
 
 def one_dimension(mesh: jax.sharding.Mesh) -> Callable:
     """(In[B, D], W_in[D, F], W_out[F, D]) -> Out[B, D] over a mesh of X, Y and Z, with weights cut along F."""
-    return sharded(one, mesh, ONE, OUT)
+    return sharded(partial(cut_mlp, D=(), F=("X", "Y", "Z")), mesh, ONE, OUT)
 
 
 def two_dimensions(mesh: jax.sharding.Mesh) -> Callable:
     """The same with weights cut along D over X and along F over Y and Z; an axis may have one device."""
-    return sharded(two, mesh, TWO, OUT)
+    return sharded(partial(cut_mlp, D="X", F=("Y", "Z")), mesh, TWO, OUT)
 
 
 # Experts on different devices while decoding: W_in[E_Z, D, F_Y].

@@ -10,6 +10,7 @@ Source: Austin et al. 2025, Section 7; Liu et al., "Ring Attention" (2023).
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +18,19 @@ from jax import lax
 
 from helpers.costs.transformers.config import Config
 from helpers.kernels import mesh as meshes
-from helpers.kernels.training import transformer_over_mesh
+from helpers.kernels.attention.ring_attention import ring
 from helpers.kernels.transformers import decoder_layers
-from helpers.kernels.transformers.decoder_layers import attention, mlp, normalise, product, rotate, visible
+from helpers.kernels.transformers.decoder_layers import (
+    attention,
+    layer_norm,
+    mlp,
+    product,
+    rotate,
+    short_vectors,
+    visible,
+)
 
-from .decode_layouts import KEPT, LATENT_OVER_Y, OVER_Y, short_vectors
+from .decode_layouts import KEPT, LATENT_OVER_Y, OVER_Y, columns
 from .sharded_decode_step import Way, lies
 
 PROMPT = ("x[B, T_X, D_Y]", *OVER_Y, "K[B, T_X, K_Y, H]")
@@ -58,13 +67,12 @@ def prefill(c: Config, mesh: jax.sharding.Mesh, keys: str = "ring") -> Callable:
 
 def layer(p: dict, x, c: Config, by: Callable):
     """One layer on x[B, T_X, D_Y], and what the cache gets of the tokens here."""
-    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
     y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]: a norm needs all of D
-    y = norm(0, y)
+    y = layer_norm(p, 0, y, c)
     y, cache = attend_latent(p, y, c) if c.mla else attend_prompt(p, y, c, by)  # [B, T_X, D] {U_Y}
     x = x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True)  # [B, T_X, D_Y]
     y = lax.all_gather(x, "Y", axis=2, tiled=True)  # [B, T_X, D]
-    y = mlp(p, norm(1, y), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
+    y = mlp(p, layer_norm(p, 1, y, c), c)  # Tmp[B, T_X, F_Y] -> y[B, T_X, D] {U_Y}
     return x + lax.psum_scatter(y, "Y", scatter_dimension=2, tiled=True), cache  # [B, T_X, D_Y]
 
 
@@ -77,9 +85,8 @@ def attend_prompt(p: dict, y, c: Config, by: Callable):
 def attend_latent(p: dict, y, c: Config):
     """The same with keys and values made from the latent vectors of all tokens, gathered over X."""
     at = _places(y)
-    q, latent, rope = short_vectors(
-        p, y, lambda a: rotate(a, at), c, "Y"
-    )  # q[B, T_X, N_Y, H], latent[B, T_X, R], rope[B, T_X, P]
+    # q[B, T_X, N_Y, H], latent[B, T_X, R], rope[B, T_X, P]
+    q, latent, rope = short_vectors(p, y, lambda a: rotate(a, at), c, partial(columns, axes="Y"))
     every = lax.all_gather(jnp.concatenate([latent, rope], -1), "X", axis=1, tiled=True)  # [B, T, R + P]
     seen = dict(latent=every[..., : c.mla.kv_rank], rope=every[..., c.mla.kv_rank :])
     out = decoder_layers.look_written(p, q, seen, visible(at, jnp.arange(every.shape[1]), None), c)  # [B, T_X, N_Y, v]
@@ -91,16 +98,11 @@ def _places(y):
     return lax.axis_index("X") * y.shape[1] + jnp.arange(y.shape[1])
 
 
-def ring(q, k, v):
-    """|X| - 1 hops of the keys and values here, and no more of them at a time than that."""
-    return transformer_over_mesh.ring(q, k, v, "X")  # [B, T_X, N_Y, H]
-
-
 def gathered(q, k, v):
-    """The same bytes in two AllGathers; every device then holds all keys and values of its heads."""
+    """The bytes of a ring in two AllGathers; every device then holds all keys and values of its heads."""
     k = lax.all_gather(k, "X", axis=1, tiled=True)  # [B, T, K_Y, H]
     v = lax.all_gather(v, "X", axis=1, tiled=True)  # [B, T, K_Y, H]
     return decoder_layers.look(q, k, v, visible(_places(q), jnp.arange(k.shape[1]), None))  # [B, T_X, N_Y, H]
 
 
-LOOKS = {"ring": ring, "gathered": gathered}
+LOOKS = {"ring": partial(ring, axis="X"), "gathered": gathered}

@@ -24,6 +24,7 @@ import numpy as np
 from jax import lax
 
 from helpers.costs.transformers.config import Config
+from helpers.kernels import operands
 from helpers.kernels.transformers import decoder
 from helpers.kernels.transformers.adam import Adam
 from helpers.kernels.transformers.decoder import hidden, init, loss, unembed
@@ -144,7 +145,7 @@ def greedy(logits):
 
 def recompute(params: dict, prompt, n: int, c: Config, choose: Callable = greedy):
     """n tokens after prompt[B, T], the whole text in every step: (tokens[B, n], logits[B, n, V] that chose them)."""
-    _some(n)
+    operands.whole(n=n)
     kv_cache.room(c, prompt.shape[1] + n, prompt.shape[1], n)
     text, said = prompt, []
     for _ in range(n):
@@ -160,7 +161,7 @@ def generate(params: dict, prompt, n: int, c: Config, choose: Callable = greedy,
     """
     T = prompt.shape[1]
     size = T + n - 1 if size is None else size
-    _some(n)
+    operands.whole(n=n)
     kv_cache.room(c, size, T, n)
     first, cache = decoder.prefill(params, prompt, c, size)
 
@@ -173,8 +174,3 @@ def generate(params: dict, prompt, n: int, c: Config, choose: Callable = greedy,
     _, said = lax.scan(step, (first, cache), T + jnp.arange(n - 1))
     said = jnp.concatenate([first[:, None], said.swapaxes(0, 1)], axis=1)
     return choose(said), said
-
-
-def _some(n: int) -> None:
-    if n < 1:
-        raise ValueError(f"one token or more is asked for, not {n}")

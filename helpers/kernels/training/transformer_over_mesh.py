@@ -32,10 +32,10 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from helpers.costs.transformers.config import Config
-from helpers.kernels.attention.ring_attention import KEPT, ring as anyring
+from helpers.kernels.attention.ring_attention import KEPT, ring
 from helpers.kernels.transformers import backward_pass, decoder, mixture_of_experts
 from helpers.kernels.transformers.adam import Adam, Moments
-from helpers.kernels.transformers.decoder_layers import attention, mlp, normalise
+from helpers.kernels.transformers.decoder_layers import attention, layer_norm, mlp
 
 from .mlp_training_step import accumulated, lay
 
@@ -182,9 +182,8 @@ def block(p: dict, x, c: Config, kind, axes: Axes, sums: bool = True):
     p = whole(p, axes, sums)
     enter = lambda x: lax.all_gather(x, Y, axis=1, tiled=True) if Y else x  # [B_X, T, D]  # noqa: E731
     leave = lambda y: lax.psum_scatter(y, Y, scatter_dimension=1, tiled=True) if Y else y  # noqa: E731
-    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
 
-    y = enter(norm(0, x))
+    y = enter(layer_norm(p, 0, x, c))
     positions = jnp.arange(y.shape[1])
     if axes.context:
         positions = positions + lax.axis_index(axes.context) * y.shape[1]
@@ -192,7 +191,7 @@ def block(p: dict, x, c: Config, kind, axes: Axes, sums: bool = True):
     else:
         y, _ = attention(p, y, positions, c, kind.window)  # [B_X, T, D] {U_Y}
     x = x + leave(y)  # [B_X, T_Y, D]
-    y = enter(norm(1, x))
+    y = enter(layer_norm(p, 1, x, c))
     y = expert_parallel_mlp(p, y, c, axes.experts, axes.capacity) if kind.moe else mlp(p, y, c)
     return x + leave(y)
 
@@ -291,13 +290,8 @@ def start(c: Config, mesh: jax.sharding.Mesh, axes: Axes, params: dict) -> tuple
 
 def context_parallel_attention(p: dict, x, positions, c: Config, window: int | None, axis: str):
     """`decoder_layers.attention` of x[B, T_X, D] at positions[T_X]: [B, T_X, D]."""
-    look = lambda q, k, v, *_: ring(q, k, v, axis, window)  # noqa: E731
+    look = lambda q, k, v, *_: ring(q, k, v, axis, window=window)  # noqa: E731
     return attention(p, x, positions, c, window, lambda new: (new, new, None), look)[0]
-
-
-def ring(q, k, v, axis: str, window: int | None = None):
-    """Causal context_parallel_attention of a sequence cut over `axis`: q[B, T_X, N, H], k and v[B, T_X, K, H] -> [B, T_X, N, H]."""
-    return anyring(q, k, v, axis, causal=True, window=window)
 
 
 # Expert parallelism: each device has its part of the batch and some of the experts; two AllToAlls take tokens there and back.

@@ -24,7 +24,7 @@ from jax import lax
 
 from helpers.costs.transformers.config import NORMS, Config, LayerKind
 
-from .decoder_layers import attention, empty, latent_attention, mlp, normalise, remember, store, visible
+from .decoder_layers import attention, empty, latent_attention, layer_norm, mlp, normalise, remember, store, visible
 from .mixture_of_experts import dropless
 
 
@@ -135,14 +135,13 @@ def block(p: dict, x, positions, c: Config, kind: LayerKind, recall: Callable | 
 
     recall   what the tokens look at besides each other, as in `decoder_layers.attention`
     """
-    norm = lambda i, x: normalise(x, p["norms"][i] if "norms" in p else None, c)  # noqa: E731
-    after = lambda i, x: norm(i, x) if c.norms == 4 else x  # noqa: E731
+    after = lambda i, x: layer_norm(p, i, x, c) if c.norms == 4 else x  # noqa: E731
     attend = latent_attention if c.mla else attention
-    y, held = attend(p, norm(0, x), positions, c, kind.window, recall)
+    y, held = attend(p, layer_norm(p, 0, x, c), positions, c, kind.window, recall)
     if c.parallel:
-        return x + y + _mixed(p, norm(c.norms - 1, x), c, kind), held
+        return x + y + _mixed(p, layer_norm(p, c.norms - 1, x, c), c, kind), held
     x = x + after(2, y)
-    return x + after(3, _mixed(p, norm(1, x), c, kind)), held
+    return x + after(3, _mixed(p, layer_norm(p, 1, x, c), c, kind)), held
 
 
 def _mixed(p: dict, x, c: Config, kind: LayerKind):
@@ -203,9 +202,9 @@ def loss(params: dict, tokens, c: Config, around: Callable = lambda layer: layer
 # Token by token.
 
 
-def empty_cache(c: Config, B: int, size: int, dtype=jnp.float32) -> list[dict]:
-    """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window only."""
-    return [empty(c, n, B, min(size, kind.window or size), dtype) for kind, n in runs(c)]
+def empty_cache(c: Config, B: int, size: int, dtype=jnp.float32, more: int = 0) -> list[dict]:
+    """Room for `size` tokens of B sequences: for each run of layers its stacked caches. A local layer has its window, and `more`."""
+    return [empty(c, n, B, min(size, (kind.window or size) + more), dtype) for kind, n in runs(c)]
 
 
 def cache_bytes(cache) -> int:

@@ -45,6 +45,11 @@ def normalise(x, norm, c: Config):
     return x * norm[0] if len(norm) == 1 else x * norm[0] + norm[1]
 
 
+def layer_norm(p: dict, i: int, x, c: Config):
+    """The i-th norm of a layer on x[..., D]."""
+    return normalise(x, p["norms"][i] if "norms" in p else None, c)
+
+
 def rotate(x, positions, base: float = 10_000.0):
     """Positions as rotations: pairs (i, i + H/2) of x[B, T, ..., H] turned by the angle positions[t] · base^(-2i/H), in the type of x.
 
@@ -56,9 +61,8 @@ def rotate(x, positions, base: float = 10_000.0):
     """
     half = x.shape[-1] // 2
     positions = jnp.asarray(positions)
-    angle = positions[..., None].astype(jnp.float32) * base ** (
-        -jnp.arange(half) / max(half, 1)
-    )  # [T, H/2] or [B, T, H/2]
+    # [T, H/2] or [B, T, H/2]
+    angle = positions[..., None].astype(jnp.float32) * base ** (-jnp.arange(half) / max(half, 1))
     angle = angle.reshape(*positions.shape, *[1] * (x.ndim - 3), half)
     a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     cos, sin = jnp.cos(angle), jnp.sin(angle)
@@ -157,18 +161,28 @@ def latent_attention(p: dict, x, positions, c: Config, window: int | None = None
     Tokens that look at each other only make all keys and values once. With a cache that would be done again in every step, so
     there the query goes to the short vectors instead: q · (c @ W_UK) = (q @ W_UK^T) · c. The result is the same.
     """
-    m = c.mla
-    if m.q_rank:
-        short = normalise(product(p, "W_DQ", "btd,dr->btr", x), p.get("norm of W_DQ"), c)
-        q = product(p, "W_UQ", "btr,rnh->btnh", short)
-    else:
-        q = product(p, "W_Q", "btd,dnh->btnh", x)
-    q = jnp.concatenate([q[..., : m.nope], rotate(q[..., m.nope :], positions)], -1)
-    latent = normalise(product(p, "W_DKV", "btd,dr->btr", x), p.get("norm of W_DKV"), c)
-    new = dict(latent=latent, rope=rotate(product(p, "W_KR", "btd,dh->bth", x), positions))
+    q, latent, rope = short_vectors(p, x, lambda a: rotate(a, positions), c)
+    new = dict(latent=latent, rope=rope)
     held, seen, mask = (recall or partial(among, positions=positions, window=window))(new)
     y = (look_written if seen is new else look_absorbed)(p, q, _looked_at(seen, mask, new), mask, c)
     return product(p, "W_O", "btnh,nhd->btd", y), held
+
+
+def short_vectors(p: dict, x, turn: Callable, c: Config, whole: Callable = list):
+    """Of tokens x[..., D]: queries q[..., N, H], latent[..., R] and rope[..., P].
+
+    turn    rotates by the tokens' positions
+    whole   makes of arrays that are cut by columns, [..., r_YZ], whole ones; heads may be cut as they are
+    """
+    names = [name for name in ("W_DQ", "W_DKV", "W_KR") if name in p]
+    *short, latent, rope = whole([product(p, name, "...d,dr->...r", x) for name in names])
+    if short:
+        short = normalise(short[0], p.get("norm of W_DQ"), c)  # [..., Q]
+        q = product(p, "W_UQ", "...r,rnh->...nh", short)  # [..., N, H]
+    else:
+        q = product(p, "W_Q", "...d,dnh->...nh", x)  # [..., N, H]
+    q = jnp.concatenate([q[..., : c.mla.nope], turn(q[..., c.mla.nope :])], -1)
+    return q, normalise(latent, p.get("norm of W_DKV"), c), turn(rope)
 
 
 def look_written(p: dict, q, seen: dict, mask, c: Config):

@@ -18,7 +18,7 @@ from helpers.kernels.inference.paged_batching import PagedServer
 from helpers.kernels.inference.prefix_cache import PrefixTree
 from helpers.kernels.transformers.decoder import forward
 from tests.helpers.kernels.inference.test_engine import LOAD, PARAMS, C, alone
-from tests.helpers.kernels.inference.token_pages import Tokens, draw_load, fits, plain, run, start, step
+from tests.helpers.kernels.inference.token_pages import Tokens, check_pages, draw_load, fits, plain, run, start, step
 from tests.helpers.kernels.transformers.families import FAMILIES, random_params, toy
 from tests.tiers import repeats
 
@@ -214,7 +214,7 @@ def test_each_request_says_what_it_says_alone(policy, tree, said):
     assert (log.recomputed > 0) == (policy == "recompute") and (log.swapped_out > 0) == (policy == "swap")
     assert log.page_bytes == 4 * 2 * C.L * C.K * C.H * SMALL["page"]
     assert any(entry.hit for entry in log.entries.values()) == tree
-    server.pages.blocks.check()
+    check_pages(server.pages.blocks)
 
 
 FAMILY = [

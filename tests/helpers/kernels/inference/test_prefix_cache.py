@@ -120,5 +120,5 @@ def test_what_nobody_holds_cannot_be_released():
 
 
 def test_sizes_that_make_no_tree():
-    with pytest.raises(ValueError, match="blocks of 1 or more"):
+    with pytest.raises(ValueError, match="block is a whole number of 1 or more"):
         PrefixTree(3, block=0)

@@ -73,7 +73,7 @@ class Tokens:
 def standing(server) -> Counter:
     """How often each page is used: in the tables of sequences, and in the tree."""
     blocks, tree = server.pages.blocks, server.pages.tree
-    tables = (page for name in blocks.names() for page in blocks.table(name))
+    tables = (page for name in blocks._tables for page in blocks.table(name))
     return Counter(tables) + Counter(node.value for node in tree.nodes())
 
 
@@ -118,18 +118,29 @@ def fits(server, load):
     return True
 
 
+def check_pages(b):
+    """Whether all holds that `Blocks` says of its pages."""
+    stands = Counter(page for table in b._tables.values() for page in table) + b._kept
+    assert b._count == [stands[p] for p in range(b.pages)], (
+        "a page stands in as many tables as its count says, or is kept"
+    )
+    assert sorted(b._free) == [p for p in range(b.pages) if not stands[p]]
+    for name, table in b._tables.items():
+        assert len(set(table)) == len(table) == -(-b.length(name) // b.size)
+
+
 def right(server):
     """Whose pages are whose, counted again; what stands in them; who runs."""
     b, users, (scheduler,) = server.pages.blocks, standing(server), server.schedulers
-    b.check()
-    assert [b.count(p) for p in range(b.pages)] == [users[p] for p in range(b.pages)]
+    check_pages(b)
+    assert [b._count[p] for p in range(b.pages)] == [users[p] for p in range(b.pages)]
     assert b.available == b.pages - len(users)  # no page leaked
     for node in server.pages.tree.nodes():
         assert tuple(server.pages.pool[node.value]) == node.tokens
         assert node.held or users[node.value] == 1  # so letting it go frees its page
     running = {sample.name: sample for entry in scheduler.running for sample in entry.active}
-    assert set(b.names()) <= set(running)
-    for name in b.names():
+    assert set(b._tables) <= set(running)
+    for name in b._tables:
         sample = running[name]
         assert (
             server.pages.pool[b.table(name)].reshape(-1)[: sample.computed].tolist() == sample.text[: sample.computed]

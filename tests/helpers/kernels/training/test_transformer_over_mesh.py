@@ -17,7 +17,6 @@ from helpers.costs.training import training_step
 from helpers.costs.training.layout import Layout
 from helpers.costs.transformers.config import MoE
 from helpers.kernels import mesh as meshes
-from helpers.kernels.attention import ring_attention
 from helpers.kernels.training import transformer_over_mesh
 from helpers.kernels.training.transformer_over_mesh import Axes
 from helpers.kernels.transformers import decoder
@@ -175,21 +174,6 @@ def test_layers_send_what_the_predicted_step_does(name):
     gather, scatter = ({(kind, over): outside} if over else {} for kind in ("AllGather", "ReduceScatter"))
     added = {("AllReduce", copies): outside / layout.fsdp} if copies else {}
     assert counted(c, grid, axes, layers=False) == [gather, scatter | added]
-
-
-@pytest.mark.parametrize("window", [None, 5])
-def test_the_ring_is_the_causal_one(window):
-    """Program for program; test_ring_attention has that one against dense attention."""
-    mesh, cut = meshes.mesh((4,), ("S",)), jax.P(None, "S")
-    args = [jax.ShapeDtypeStruct((2, 16, n, 4), jnp.float32) for n in (6, 2, 2)]
-    ours, theirs = (
-        str(jax.make_jaxpr(jax.shard_map(f, mesh=mesh, in_specs=(cut,) * 3, out_specs=cut, check_vma=False))(*args))
-        for f in (
-            lambda q, k, v: transformer_over_mesh.ring(q, k, v, "S", window),
-            lambda q, k, v: ring_attention.ring(q, k, v, "S", causal=True, window=window),
-        )
-    )
-    assert ours == theirs
 
 
 @pytest.mark.parametrize(

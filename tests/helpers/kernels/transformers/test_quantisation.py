@@ -197,4 +197,4 @@ def test_groups_that_do_not_fit():
     with pytest.raises(ValueError, match="groups of 3 do not fill 4 layers: take a divisor of 4"):
         slots.empty_shared(SHARED, 1, 4, 3)
     with pytest.raises(ValueError, match="of one kind, and without latent attention"):
-        slots.init_shared(FAMILIES["gemma-2"], jax.random.key(0), 2)
+        slots.empty_shared(FAMILIES["gemma-2"], 1, 4, 2)
