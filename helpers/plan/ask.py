@@ -12,6 +12,7 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.rooflines.machines import Machine, ways
 from helpers.costs.transformers.config import Config
+from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 
 EXAMPLE = "512xH100"
@@ -107,6 +108,27 @@ def model_of(options) -> tuple[Config, str]:
         return Config.from_hf(options.config), Path(options.config).name
     except OSError as e:
         raise ValueError(f"{options.config} cannot be read ({e.strerror}): give the path of a config.json") from None
+
+
+def remarks(c: Config, training: bool) -> str:
+    """Lines with what a model of layers of several kinds holds, and with what is priced as something else; "" if there is neither.
+
+    >>> remarks(model("deepseek-v3.2"), True), remarks(model("llama-3-8b"), True)
+    ('  Counted and priced: what an indexer scores as more keys of attention.\\n', '')
+    """
+    said = list(c.said)
+    if training and any(kind.linear for kind, _ in c.groups):
+        said.append("a state's mixer in training as attention to as many keys as have its FLOPs")
+    if training and any(getattr(c.mixer(kind), "indexer", None) for kind, _ in c.groups):
+        said.append("what an indexer scores as more keys of attention")
+    lines = [f"  Counted and priced: {'; '.join(said)}."] if said else []
+    if c.layers:
+        p, S = parameters(c), 2**20
+        token = (kv_cache(c, 2 * S) - kv_cache(c, S)) / S
+        fixed = kv_cache(c, S) - token * S
+        caches = f"a cache in bf16 grows by {token:,.0f} bytes a token, beside {fixed:,.0f} bytes"
+        lines.insert(0, f"  The model has {p.total:,} parameters, {p.active:,} of them active; {caches}.")
+    return "".join(line + "\n" for line in lines)
 
 
 def number(text: str) -> int:

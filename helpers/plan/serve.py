@@ -18,7 +18,7 @@ from helpers.costs.inference.stored_types import stored_types
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.step_estimate import Estimate
 
-from .ask import model_of, of_chips
+from .ask import model_of, of_chips, remarks
 
 KINDS = {
     "first": "estimate, in seconds, three of four measured ones lie between low and high",
@@ -73,7 +73,7 @@ def serve(options) -> str:
         return json.dumps(record, indent=1)
     how_many = f"{chips:,} {chip.name}" if chips else f"as few {chip.name} as needed"
     lengths_said = f"{options.prompt:,} tokens in and {options.answer:,} out"
-    head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n"
+    head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n{remarks(c, False)}"
     more = disaggregated_words(apart, answer) if apart else compared(answer.best, best) if best else ""
     return f"{head}{account(answer, target, options.price, not options.layout)}\n{more}{table(answer)}"
 

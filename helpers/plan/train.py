@@ -19,7 +19,7 @@ from helpers.costs.training.layout_search import EQUAL, Ranking, search, smalles
 from helpers.costs.training.step_estimate import utilisation
 from helpers.costs.training.training_step import Step, step
 
-from .ask import Question, question, where
+from .ask import Question, question, remarks, where
 
 WRONG = {
     "unknown": "--layout is names and values such as tp=8,fsdp=64, with names of {names}, and not {part!r}",
@@ -78,7 +78,7 @@ def train(options) -> str:
         return json.dumps({"kinds": KINDS, **counts, "layouts": records}, indent=1)
     head = (
         f"{asked.name} on {asked.machine.chips:,} {s.chip.name} ({where(asked.machine)}), {tokens:,} tokens a step "
-        f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n"
+        f"in {tokens // T:,} {'sequences' if tokens > T else 'sequence'} of {T:,}.\n{remarks(c, True)}"
     )
     told = account(steps[0], asked.cluster, records[0], options)
     return head + (f"{told}\n  {compared(named, ranking)}" if named else f"{table(ranking)}\n\n{told}")

@@ -25,7 +25,7 @@ OF_BITS = {("int", 4): "int4", ("int", 8): "int8", ("float", 8): "fp8"}
 SAY = "say --weights"
 
 
-@formula
+@formula(signed="hf beside")
 def stored_types(hf: Mapping, beside: Mapping | None = None) -> Deployment | None:
     """Types of weights and caches that a checkpoint says, as a deployment of one chip; None if it is not made narrower.
 

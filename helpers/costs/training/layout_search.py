@@ -42,7 +42,7 @@ def exposed(step: Step, k: Constants = CONSTANTS):
     >>> [exposed(step(c, Layout(cp=8, fsdp=2, pods=2), 2**20, T, s)) for T in (4096, 32768)]
     [1, 0]
     """
-    chip, layout, attention = step.slice.chip, step.layout, step.operations.layers[0].attention
+    chip, layout, attention = step.slice.chip, step.layout, step.operations.keyed
     pace = Pace(chip, k=k)
     heads = 2 * attention.heads * attention.width / attention.cached  # G: heads of queries that share one of keys
     hidden = 2 * chip.rate() * pace.power * k.attention / (pace.rate(layout.cp, layout.tp) * heads)

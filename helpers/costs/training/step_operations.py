@@ -177,6 +177,12 @@ class Operations:
     handed: tuple[Send, ...]
     pods: tuple[Send, ...]
 
+    @property
+    def keyed(self) -> Attention:
+        """Attention of the first kind of layer that looks at keys; of the first of all if none does."""
+        looks = (n for n in self.layers if not n.kind.linear and not isinstance(n.kind.mixer, NoMixer))
+        return next(looks, self.layers[0]).attention
+
     @cached_property
     def products(self):
         """FLOPs of all layers' products with weights, forward, in one microbatch."""
@@ -277,7 +283,8 @@ def _attention(c: Config, kind: LayerKind, rows, T, layout: Layout) -> Attention
     mixer, tp = c.mixer(kind), layout.tp
     if kind.linear:
         keys = mixer.adds * mixer.state / (2 * mixer.heads * mixer.value)
-        return Attention(rows, mixer.heads / tp, keys, keys, mixer.value, layout.cp)
+        passed = 2 * mixer.state / tp / T  # on to the next chip of cp once a sequence, in float32
+        return Attention(rows, mixer.heads / tp, keys, keys, mixer.value, layout.cp, passed)
     if not (scores := mixer.scores(kind.window)):
         return Attention(rows, 0.0, 1.0, 1.0, 1.0)
     first, seen, every, cached = scores[0], 0.0, 0.0, 0.0

@@ -20,6 +20,7 @@ from helpers.plan.__main__ import main
 from helpers.plan.ask import room
 from helpers.plan.train import layout_words, typed
 from tests.helpers.costs.tables import walks
+from tests.helpers.costs.transformers.listed import FILE, INVENTED
 
 ASKED = "train llama-3-70b --chips 64xv5p --tokens 1048576 --length 8192".split()
 
@@ -160,6 +161,22 @@ def test_a_config_is_a_model(capsys, tmp_path):
     path.unlink()
     assert main(words) == 2
     assert "cannot be read (No such file or directory): give the path of a config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", INVENTED)
+def test_a_list_of_layers_is_planned_and_what_it_is_priced_as_is_said(tmp_path, capsys, name):
+    """Training and serving, of each kind of mixer."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(INVENTED[name]))
+    count = next(row["parameters"] for row in FILE if row["name"] == name)
+    for words in (
+        "train --chips 8xH100 --tokens 16384 --length 4096 --top 1",
+        "serve --chips 1xH100 --in 999 --out 99 --speed 9",
+    ):
+        assert main([*words.split(), "--config", str(path)]) == 0
+        second, third = capsys.readouterr().out.splitlines()[1:3]
+        assert second.startswith(f"  The model has {count:,} parameters") and "a cache in bf16 grows by" in second
+        assert third.startswith("  Counted and priced: ")
 
 
 def test_a_layout_is_listed_with_its_policy(capsys):
