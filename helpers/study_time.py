@@ -21,10 +21,10 @@ AFTER = re.compile(r" · after \{ref\}`(?:[^`<]*<)?([\w:.-]+)>?`")
 
 PATHS = {
     "45 minutes": """
-        sec-bounds sec-intensity sec-matmul sec-sampling sec-blocks sec-four-cases sec-price-list
-        sec-all-gather sec-back sec-six-nd sec-kv-cache""",
+        sec-bounds sec-intensity sec-matmul sec-sampling sec-blocks sec-four-cases
+        sec-case-3 sec-price-list sec-all-gather sec-dots sec-back sec-six-nd sec-kv-cache""",
     "training": """
-        1.3 2.1 sec-case-1 sec-case-2 sec-case-3 sec-reduce-scatter sec-all-reduce sec-dots 3.1
+        1.3 2.1 sec-case-1 sec-case-2 sec-reduce-scatter sec-all-reduce 3.1
         sec-two-products 4.3 sec-four-ways sec-dp sec-master-copy 4.1 sec-fsdp 4.2 sec-tp""",
     "inference": """
         1.3 1.10 2.1 3.12 sec-prefill-generate 5.1 sec-replica-batch sec-step-time 5.3 5.4

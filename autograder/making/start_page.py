@@ -49,20 +49,19 @@ def start_page(tree: Tree, texts: dict[Path, str], made: dict[str, list[Exercise
         if topic in chapters:
             minutes = pages(chapters[topic].read_text(encoding="utf-8"))
             read, minutes_read = f"[reading]({topic}/reading.ipynb), {spent(minutes)}", minutes_read + minutes
-            for i, page in enumerate(further(chapters[topic]).values()):
-                minutes = pages(page.read_text(encoding="utf-8"))
-                about = TITLE.search(texts[page])[1].strip().removeprefix(PREFIX)
-                read += f"{'; further down: ' if i == 0 else '; '}[{escaped(about)}]({reading_of(page.stem)}), {spent(minutes)}"
-                minutes_read += minutes
+        below = _further(chapters[topic], texts) if topic in chapters else {}
+        minutes_read += sum(below.values())
         found = made.get(topic, [])
         first = core(found, links)
         do = f"[{len(found)} exercises]({topic}/exercises.ipynb), {_long(found)}" if found else "no exercises"
         do += f"; the {len(first)} core ones {_long(first)}" if first else ""
         lines.append(f"| {number} · {shown} | {read} | {do} |{' – |' * 5}")
-        lists += _listed(topic, f"{number} · {shown}", found, first) if found else []
+        lists += _listed(topic, f"{number} · {shown}", below, found, first) if found or below else []
     every = [ex for found in made.values() for ex in found]
     lines.append(f"| **in all** | {spent(minutes_read)} | {len(every)} exercises, {_long(every)} |{' – |' * 5}")
-    text = "\n".join([*lines, "", MEANING, "", *lists, *_paths(tree, links)]) + HOW
+    text = (
+        "\n".join([*lines, "", MEANING, "", *_paths(tree, links), "", "## All pages and exercises", "", *lists]) + HOW
+    )
     return with_state(text, {})
 
 
@@ -70,9 +69,21 @@ def _long(found: list[Exercise]) -> str:
     return spent(sum(ex.data.minutes for ex in found))
 
 
-def _listed(topic: str, title: str, found: list[Exercise], first: list[Exercise]) -> list[str]:
-    """The exercises of a chapter, to unfold; `first` are the core ones."""
-    lines = [f"<details><summary>{title}: each exercise</summary>", ""]
+def _further(chapter: Path, texts: dict[Path, str]) -> dict[str, float]:
+    """A link to each further page of a chapter, and its minutes."""
+    about = lambda page: escaped(TITLE.search(texts[page])[1].strip().removeprefix(PREFIX))  # noqa: E731
+    return {
+        f"[{about(page)}]({reading_of(page.stem)})": pages(page.read_text(encoding="utf-8"))
+        for page in further(chapter).values()
+    }
+
+
+def _listed(topic: str, title: str, below: dict[str, float], found: list[Exercise], first: list[Exercise]) -> list[str]:
+    """The further pages and the exercises of a chapter, to unfold; `first` are the core ones."""
+    lines = [f"<details><summary>{title}</summary>", ""]
+    lines += [f"Further down: {'; '.join(f'{link}, {spent(minutes)}' for link, minutes in below.items())}.", ""] * bool(
+        below
+    )
     lines += ["| exercise | of | how hard | importance | time | points | state |", "|---|---|---|---|---|---|---|"]
     for ex in found:
         link = f"{topic}/exercises.ipynb#ex-{ex.number.replace('.', '-')}"
@@ -91,7 +102,7 @@ def _paths(tree: Tree, links: Links) -> list[str]:
 
 PATHS = re.compile(r"^\(sec-paths\)=\n(## .*?)(?=^\(|^## |\Z)", re.M | re.S)
 
-FIRST = """Read a chapter, then do its exercises.
+FIRST = """Read a chapter, then do its exercises, or go by [the time that you have](#How-much-time-have-you-got?).
 In a reading press **Run > Run All Cells** first: that draws its pictures.
 In an exercise write your answer into its cell, and press Shift+Enter there and again on the check below it.
 [How it works](#How-it-works) says more."""
