@@ -34,7 +34,7 @@ class Size:
 
     follows  the argument whose value it takes until a reader moves it; where no menu gives that argument, it is not used
     until    controls whose move takes it back there
-    steps    its positions, if they are others
+    steps    its positions, if they are others: then it takes no value between them
 
     >>> Size("N", "N", 14, 8, 32, parts=4).grid
     (8, 10, 12, 14, 16, 20, 24, 28, 32)
@@ -77,12 +77,12 @@ class Size:
 
 @dataclass(frozen=True)
 class Choice:
-    """A menu: each option sets one or more arguments of the figure's function."""
+    """A menu: each option sets arguments of the figure's function, and words of its sentences."""
 
     name: str
     label: str
     value: str
-    options: dict[str, dict[str, float]]
+    options: dict[str, dict[str, float | str]]
 
     @property
     def first(self) -> str:
@@ -99,7 +99,8 @@ def control_data(control: Slider | Size | Choice) -> dict:
         return {"name": control.name}
     if isinstance(control, Size):
         follows = {"follows": control.follows, "until": control.until} if control.follows else {}
-        return {"name": control.name, "grid": control.grid, "value": control.value} | follows
+        exact = {"exact": 1} if control.steps else {}
+        return {"name": control.name, "grid": control.grid, "value": control.value} | follows | exact
     return {"name": control.name, "options": control.options}
 
 

@@ -77,70 +77,95 @@ class Plot:
 
 @dataclass(frozen=True)
 class Follows:
-    """A place or a size that is `factor` times a result, in `unit` (pixels, or "%" of the width)."""
+    """A place or a size that is `start` and `factor` times a result, in `unit` (pixels, or "%" of the width); unseen if that is unknown."""
 
     result: str
     factor: float
     unit: str = ""
+    start: float = 0
+
+
+Place = str | Follows
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle of one kind (`live-weights` in the style sheet); each of the four is a text or follows a result."""
+    """A rectangle of one kind (`live-weights` in the style sheet; `hatch` is hatched); each of the four is a text or follows a result."""
 
     kind: str
-    x: str | Follows
-    y: str | Follows
-    width: str | Follows
-    height: str | Follows
+    x: Place
+    y: Place
+    width: Place
+    height: Place
 
 
 @dataclass(frozen=True)
 class Label:
-    """Words at a place, and behind them the text of a result."""
+    """Words at a place, `dx` pixels further, and behind them the text of a result."""
 
-    x: str
-    y: int
+    x: Place
+    y: Place
     text: str
     result: str = ""
     anchor: str = "start"
     kind: str = ""
+    dx: int = 0
 
 
 @dataclass(frozen=True)
 class Boxes:
     """Boxes and words, `height` pixels high and as wide as there is room: letters keep their size, percents follow the width."""
 
-    height: int
+    height: int | Follows
     shapes: tuple[Box | Label, ...]
 
     def data(self) -> dict:
-        """For each box its [attribute, result, factor, unit] that move."""
-        return {"marks": [], "moves": [_moves(s) for s in self.shapes if isinstance(s, Box)]}
+        """For each shape that moves, the drawing first, its [attribute, result, factor, unit, start]."""
+        every = [_moves({"height": self.height}), *(_moves(_places(s)) for s in self.shapes)]
+        return {"marks": [], "moves": [moves for moves in every if moves]}
 
     def svg(self, key: str, alt: str, values: dict[str, float], said: dict[str, str]) -> str:
         """All shapes in their order; a later one lies over an earlier one."""
-        out = [f'<svg width="100%" height="{self.height}" role="img" aria-labelledby="{key}-alt" class="live-boxes">']
+        size = _written({"height": str(self.height) if isinstance(self.height, int) else self.height}, values)
+        out = [f'<svg width="100%" {size} role="img" aria-labelledby="{key}-alt" class="live-boxes">']
         out.append(f'<title id="{key}-alt">{escape(alt)}</title>')
+        if any(isinstance(s, Box) and s.kind == "hatch" for s in self.shapes):
+            out.append(
+                f'<pattern id="{key}-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+                '<path d="M0 0V5"/></pattern>'
+            )
         for shape in self.shapes:
+            at = _written(_places(shape), values)
             if isinstance(shape, Label):
                 result = shape.result and f' <tspan data-result="{shape.result}">{escape(said[shape.result])}</tspan>'
+                dx = f' dx="{shape.dx}"' if shape.dx else ""
                 out.append(
-                    f'<text x="{shape.x}" y="{shape.y}" text-anchor="{shape.anchor}" class="{shape.kind}">'
-                    f"{escape(shape.text)}{result}</text>"
+                    f'<text {at}{dx} text-anchor="{shape.anchor}" class="{shape.kind}">{escape(shape.text)}{result}</text>'
                 )
-                continue
-            places = {a: getattr(shape, a) for a in ("x", "y", "width", "height")}
-            places |= {a: f"{factor * values[name]:.2f}{unit}" for a, name, factor, unit in _moves(shape)}
-            at = " ".join(f'{a}="{v}"' for a, v in places.items())
-            out.append(f'<rect data-move class="live-{shape.kind}" {at}/>')
+            else:
+                fill = f' fill="url(#{key}-hatch)"' if shape.kind == "hatch" else ""
+                out.append(f'<rect class="live-{shape.kind}" {at}{fill}/>')
         return "".join(out) + "</svg>"
 
 
-def _moves(box: Box) -> list[tuple[str, str, float, str]]:
-    """What of a box moves: (attribute, result, factor, unit) each."""
-    places = ((a, getattr(box, a)) for a in ("x", "y", "width", "height"))
-    return [(a, p.result, p.factor, p.unit) for a, p in places if isinstance(p, Follows)]
+def _places(shape: Box | Label) -> dict[str, Place]:
+    names = ("x", "y") if isinstance(shape, Label) else ("x", "y", "width", "height")
+    return {name: getattr(shape, name) for name in names}
+
+
+def _moves(places: dict[str, Place]) -> list[tuple[str, str, float, str, float]]:
+    """What of a shape moves: (attribute, result, factor, unit, start) each."""
+    return [(name, p.result, p.factor, p.unit, p.start) for name, p in places.items() if isinstance(p, Follows)]
+
+
+def _written(places: dict[str, Place], values: dict[str, float]) -> str:
+    """The attributes of a shape."""
+    moves = _moves(places)
+    fixed = " ".join(f'{name}="{place}"' for name, place in places.items() if not isinstance(place, Follows))
+    if not all(math.isfinite(values[name]) for _, name, *_ in moves):
+        return f'data-move style="display:none" {fixed}'
+    moved = " ".join(f'{a}="{start + factor * values[name]:.2f}{unit}"' for a, name, factor, unit, start in moves)
+    return f"data-move {moved} {fixed}".strip() if moves else fixed
 
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 320, 52, 28, 26, 46

@@ -55,15 +55,20 @@ class LiveFigure:
     def arguments(self) -> tuple[str, ...]:
         """Names of the function's arguments: sizes, and what some option of a menu gives."""
         sizes = [c.name for c in self.controls if isinstance(c, Size)]
-        given = [name for c in self.controls if isinstance(c, Choice) for o in c.options.values() for name in o]
+        options = [o for c in self.controls if isinstance(c, Choice) for o in c.options.values()]
+        given = [name for o in options for name, x in o.items() if not isinstance(x, str)]
         return tuple(dict.fromkeys([*sizes, *given]))
+
+    def _options(self, chosen: Mapping[str, float | str] | None) -> dict[str, float | str]:
+        """What the menus give: numbers and words."""
+        menus = [c for c in self.controls if isinstance(c, Choice)]
+        return {n: x for c in menus for n, x in c.options[(chosen or {}).get(c.name, c.value)].items()}
 
     def settings(self, chosen: Mapping[str, float | str] | None = None) -> dict[str, float]:
         """The arguments of the function; `chosen` are sizes that a reader has moved, and options. Unknown is what no menu gives."""
         at, sizes = dict.fromkeys(self.arguments, nan), [c for c in self.controls if isinstance(c, Size)]
         at |= {c.name: c.value for c in sizes}
-        for c in self.controls:
-            at |= c.options[(chosen or {}).get(c.name, c.value)] if isinstance(c, Choice) else {}
+        at |= {name: x for name, x in self._options(chosen).items() if not isinstance(x, str)}
         moved = {c.name: chosen[c.name] for c in sizes if c.name in (chosen or {})}
         at = {name: float(x) for name, x in (at | moved).items()}
         given = at | (self.preset(**at) if self.preset else {})
@@ -77,7 +82,8 @@ class LiveFigure:
     def said(self, chosen: Mapping[str, float | str] | None = None) -> dict[str, str]:
         """What stands for each control and each result."""
         at, values = self.settings(chosen), self.values(chosen)
-        said = {c.name: f"{at[c.name]:,.0f}" for c in self.controls if isinstance(c, Size)}
+        said = {name: x for name, x in self._options(chosen).items() if isinstance(x, str)}
+        said |= {c.name: f"{at[c.name]:,.0f}" for c in self.controls if isinstance(c, Size)}
         said |= {c.name: (chosen or {}).get(c.name, c.value) for c in self.controls if isinstance(c, Choice)}
         said |= {r.name: r.text(values[r.name]) for r in self.results}
         return {name: filled(text, said) for name, text in said.items()}

@@ -98,7 +98,11 @@
         row.hidden = [...row.querySelectorAll("td :first-child")].every(cell => Number.isNaN(values[cell.dataset.result]));
         row.firstChild.textContent = filled(label, said);
       }
-      moving.forEach((shape, n) => data.moves[n].forEach(([name, of, factor, unit]) => shape.setAttribute(name, `${(factor * values[of]).toFixed(2)}${unit}`)));
+      moving.forEach((shape, n) => {
+        const known = data.moves[n].every(([, of]) => Number.isFinite(values[of]));
+        shape.style.display = known ? "" : "none";
+        if (known) for (const [name, of, factor, unit, start] of data.moves[n]) shape.setAttribute(name, `${(start + factor * values[of]).toFixed(2)}${unit}`);
+      });
       data.marks.forEach(({ points }, n) => {
         const at = points.map(([x, y]) => [px(values[x]), py(values[y])]);
         marks[n].style.display = at.flat().every(Number.isFinite) ? "" : "none";

@@ -22,7 +22,8 @@ window.liveSettings = ({ args, controls }, form, preset, whole) => {
 
   // The same, and what each control is called in a sentence.
   function read() {
-    const at = settings(), said = Object.fromEntries(menus.map(c => [c.name, fields[c.name].value]));
+    const at = settings(), said = {};
+    for (const c of menus) Object.assign(said, c.options[fields[c.name].value], { [c.name]: fields[c.name].value });
     for (const c of sizes) {
       const field = fields[c.name], text = field.disabled ? "not used" : whole(at[c.name]);
       said[c.name] = whole(at[c.name]);
@@ -47,7 +48,8 @@ window.liveSettings = ({ args, controls }, form, preset, whole) => {
       settings();
       for (const c of sizes) {
         const n = Number(asked.get(c.name));
-        if (fields[c.name].disabled || !Number.isInteger(n) || n < c.grid[0] || n > c.grid.at(-1)) continue;
+        const known = c.exact ? c.grid.includes(n) : Number.isInteger(n) && n >= c.grid[0] && n <= c.grid.at(-1);
+        if (fields[c.name].disabled || !known) continue;
         set(c, n);
         own.add(c.name);
       }

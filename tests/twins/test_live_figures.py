@@ -22,7 +22,6 @@ TESTED = dict.fromkeys(
     "layout": "training.test_layout_search",
     "serving": "inference.test_token_price",
     "planner": "inference.test_planner",
-    "cluster": "racks.test_collective_times",
 }
 FEW = {"rows"}  # places of a slider, all of which are drawn
 ALONE = {

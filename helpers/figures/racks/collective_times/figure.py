@@ -1,25 +1,174 @@
 """The live figure of chapter 7: a collective on hosts, racks and slices, tier by tier."""
 
-from helpers.live.controls import Size
+from dataclasses import replace
+from functools import partial
 
-from .page import CollectiveTimer, Steps
-from .times import Machine
+from helpers.costs.racks.tiered_collectives import HOP_DCN
+from helpers.costs.rooflines.chips import CHIPS, chip
+from helpers.live.controls import Choice, Size
+from helpers.live.drawings import Box, Boxes, Follows, Label
+from helpers.live.figure import LiveFigure
+from helpers.live.tables import Columns, Result
+from helpers.live.words import reading
 
-FIGURE = CollectiveTimer(
+from .times import GROUP, KINDS, NAMES, ROW, SLOTS, Machine, collective, sizes, usual
+
+MODELS = ("llama-3-8b", "llama-3-70b", "llama-3.1-405b", "mixtral-8x7b", "qwen-3-235b-a22b", "deepseek-v3")
+MACHINES = {
+    "H100 hosts of 8": Machine("H100", (8,), "host"),
+    "H100 hosts of 8, uplinks 4:1": Machine("H100", (8,), "host", 4.0),
+    "GB200 NVL72 racks": Machine("GB200", (72,), "rack"),
+    "TPU v5p slices of 4×4×8": Machine("v5p", (4, 4, 8), "slice"),
+    "TPU v7 slices of 4×4×8": Machine("v7", (4, 4, 8), "slice"),
+}
+SENT = {  # the collective, what it sends, arithmetic that could hide it, whether there is more of it with more tokens
+    "AllGather of a layer's weights (FSDP)": ("AllGather", "A layer's weights", "the layer's forward pass", 0),
+    "ReduceScatter of a layer's gradients (FSDP)": (
+        "ReduceScatter",
+        "A layer's gradients",
+        "the layer's backward pass",
+        0,
+    ),
+    "AllReduce of a layer's gradients (DP)": ("AllReduce", "A layer's gradients", "the layer's backward pass", 0),
+    "AllReduce of activations (TP)": ("AllReduce", "Activations", "the MLP's forward pass", 1),
+    "AllToAll of tokens to experts (EP)": ("AllToAll", "Tokens", "half of the experts' forward pass", 1),
+}
+*SOME, LAST = (name for name in MODELS if sizes(name)["E"])
+MIXTURES = f"{', '.join(SOME)} or {LAST}"
+COLUMNS = {
+    "in_bytes": "inside, bytes",
+    "in_hops": "inside, hops",
+    "out_bytes": "across, bytes",
+    "out_hops": "across, hops",
+    "lower": "at least",
+}
+GROWS = (
+    "Hiding it takes {need} on each chip at peak: with {b} tokens on each chip {work} has {have}, which is {enough}. "
+)
+WORDS = (
+    Result("wrong", words=(
+        "{what} by {collective} over {n} {unit}s in {count}: {best} at least {lower}. Most of that is {by}, and bytes take longer {tier}; "
+        "{cut} {hide}",
+        "{model} has no experts to send tokens to: choose " + MIXTURES + ", another collective, or a size V of your own.",
+        "The {E} experts of {model} cannot be spread over {n} {unit}s. {most}another model or a size V of your own.",
+    )),
+    Result("what", words=("{sends} of {model}, {size},", "{size} of your own")),
+    Result("count", words=("1 {domain}", "{m} {domain}s")),
+    Result("best", words=("{first} takes", "the fastest is {first}, with", "each algorithm takes")),
+    Result("first", words=tuple(NAMES.values())),
+    Result("by", words=("bytes", "hops")),
+    Result("tier", words=("inside the {domain}", "across {domain}s")),
+    Result("cut", words=(
+        "the cut around {side} allows no less than {bound}{made}.",
+        "the cut around {side} would ask for {bound}{made}, but here the switch adds.",
+    )),
+    Result("side", words=("one {unit}", "one {domain}", f"{GROUP} {{domain}}s", "half a {domain}")),
+    Result("made", words=("", " for a ReduceScatter and an AllGather")),
+    Result("hide", words=(
+        "Hiding it takes {need} on each chip at peak.",
+        "Hiding it takes {need} on each chip at peak: {work} has as many from {tokens} tokens on each chip on, so {b} are {enough}.",
+        GROWS + "Bytes and arithmetic grow with the tokens, hops do not, so it hides from {tokens} tokens on.",
+        GROWS + "Its bytes grow as the arithmetic does and take longer, so more tokens do not hide it.",
+    )),
+    Result("enough", words=("too few", "enough", "too little", "enough")),
+    Result("most", words=("Take at most {fits}, ", "Even one {domain} has more chips than that: take ")),
+    Result("fits", words=("{fit} {domain}", "{fit} {domain}s")),
+    *(Result(name, unit="count") for name in ("n", "E", "fit", "tokens")),
+    *(Result(name, unit="s") for name in ("lower", "bound")),
+    *(Result(name, unit="FLOPs") for name in ("need", "have")),
+    Result("size", unit="B"),
+)  # fmt: skip
+
+
+def _row(k: int) -> tuple[Result, ...]:
+    name = f"row{k}_name"
+    return (
+        Result(name, words=tuple(NAMES.values())),
+        Result(f"row{k}_title", words=(f"{{{name}}}", f"{{{name}}}: fastest")),
+        *(Result(f"row{k}_{what}", unit="s") for what in ROW),
+    )
+
+
+def _machine(n: int, of: Machine) -> dict[str, float | str]:
+    """What a machine sets; the page has GPUs whose switch adds, as all rows of an AllReduce are shown."""
+    c = of.chip
+    if not c.axes and not c.switch_adds:
+        adding = ", ".join(sorted(c.name for c in CHIPS.values() if c.switch_adds))
+        raise ValueError(f"the page has GPUs whose switch adds, {adding}, not {of.chip_name}")
+    rates = {"W": c.link_bandwidth, "card": c.dcn_bandwidth, "up": of.uplink, "hop": c.hop, "C": c.rate()}
+    words = {"domain": of.domain, "unit": c.kind.upper()}
+    return {"machine": n, "torus": int(bool(c.axes)), "g": of.g} | rates | words
+
+
+def _sent(n: int, kind: str, sends: str, work: str, grows: int) -> dict[str, float | str]:
+    place = KINDS.index("AllGather" if kind == "ReduceScatter" else kind)
+    words = {"collective": kind, "sends": sends, "work": work}
+    return {"sent": n, "kind": place, "adds": int(kind == "AllReduce"), "grows": grows} | words
+
+
+HEAD, SLOT, BAR, STEP = 34, 66, 13, 19  # height of the legend, of an algorithm, of a bar, and from one to the next
+LEFT, WIDE = 15, 68  # percent of the width: before the bars, and of the longest one
+
+
+def _bars(k: int) -> tuple[Box | Label, ...]:
+    """Two bars of an algorithm, inside and across, each its bytes and behind them all hops; the cut over both, times over the cut."""
+    top, boxes, labels = HEAD + SLOT * k, [], []
+    for n, (tier, text) in enumerate((("in", "inside"), ("out", "across"))):
+        y, (some, hops, both) = top + 18 + STEP * n, (f"{tier}{k}_{what}" for what in ("bytes", "hops", "all"))
+        boxes += [
+            Box("fill", f"{LEFT}%", str(y), Follows(some, WIDE, "%"), str(BAR)),
+            Box("hatch", Follows(some, WIDE, "%", LEFT), str(y), Follows(hops, WIDE, "%"), str(BAR)),
+        ]
+        labels += [
+            Label(f"{LEFT}%", Follows(both, 0, "", y + 11), text, anchor="end", dx=-6),
+            Label(Follows(both, WIDE, "%", LEFT), str(y + 11), "", f"row{k}_{tier}_all", kind="live-over", dx=3),
+        ]
+    there = Follows(f"row{k}_lower", 0, "", top + 12)  # seen where there is such an algorithm
+    cut = Box("cut", Follows("cut_at", WIDE, "%", LEFT), replace(there, start=top + 15), "2", str(STEP + BAR + 6))
+    return (*boxes, cut, *labels, Label("0", there, "", f"row{k}_title"))
+
+
+LEGEND = (
+    Box("fill", "1", "5", "20", str(BAR)),
+    Label("27", "16", "bytes"),
+    Box("hatch", "83", "5", "20", str(BAR)),
+    Label("109", "16", "hops"),
+    Box("cut", "169", "3", "2", "17"),
+    Label("178", "16", "bottleneck cut"),
+)
+FIGURE = LiveFigure(
     name="cluster",
     title="A collective on a cluster",
-    models=("llama-3-8b", "llama-3-70b", "llama-3.1-405b", "mixtral-8x7b", "qwen-3-235b-a22b", "deepseek-v3"),
-    machines={
-        "H100 hosts of 8": Machine("H100", (8,), "host"),
-        "H100 hosts of 8, uplinks 4:1": Machine("H100", (8,), "host", 4.0),
-        "GB200 NVL72 racks": Machine("GB200", (72,), "rack"),
-        "TPU v5p slices of 4×4×8": Machine("v5p", (4, 4, 8), "slice"),
-        "TPU v7 slices of 4×4×8": Machine("v7", (4, 4, 8), "slice"),
-    },
-    first={"model": "llama-3-70b", "machine": "H100 hosts of 8", "sent": "AllReduce of a layer's gradients (DP)"},
-    sliders=(
-        Steps("m", "Hosts, racks or slices", 16, 1, 128, steps=(1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 96, 128)),
+    function=partial(collective, tuple(MACHINES.values())),
+    preset=usual,
+    controls=(
+        Choice("model", "Model", "llama-3-70b", {name: sizes(name) for name in MODELS}),
+        Choice(
+            "machine",
+            "Machine",
+            "H100 hosts of 8",
+            {text: _machine(n, of) for n, (text, of) in enumerate(MACHINES.items())},
+        ),
+        Choice(
+            "sent", "Collective", list(SENT)[2], {text: _sent(n, *row) for n, (text, row) in enumerate(SENT.items())}
+        ),
+        Size("m", "Hosts, racks or slices", 16, 1, 128, steps=(1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 96, 128)),
         Size("b", "Tokens on each chip", 2048, 16, 32768, parts=2),
-        Size("V", "V, bytes", 2**30, 2**10, 2**40),
+        Size("V", "V, bytes", 2**30, 2**10, 2**40, follows="usual", until=("model", "sent", "b")),
     ),
+    results=(*(r for k in range(SLOTS) for r in _row(k)), *WORDS),
+    drawing=Boxes(Follows("rows", SLOT, "", HEAD), (*LEGEND, *(shape for k in range(SLOTS) for shape in _bars(k)))),
+    table=Columns("algorithm", {f"row{k}": f"{{row{k}_name}}" for k in range(SLOTS)}, COLUMNS),
+    sentence="{wrong}",
+    alt="Two bars for each algorithm, its bytes inside the domains and its bytes across them, each with all of its hops behind them; a "
+    "line at the time that the bottleneck cut allows. The table has the numbers.",
+    hint="Choose a model, a machine and what is sent; they set the size V, which you can move as well.",
+    rules="Bytes are floors: published rates, of one direction of each link, and both tiers busy at once, so the longer bar of an "
+    "algorithm counts. Hops follow each other, so each bar has those of both tiers, and they are estimates. "
+    f"A hop takes {reading(chip('H100').hop, 's')} over NVLink, {reading(chip('v5p').hop, 's')} over ICI and, as an order of "
+    f"magnitude, {reading(HOP_DCN, 's')} over the network; over slices no hops are counted but an AllToAll's. Numbers are bf16. "
+    "A layer is its matrices, of a mixture those of a layer with experts. V is the whole array, for an AllToAll all shards together, in "
+    "which each copy of a token travels alone, and all messages at once, in one hop of each tier; half of the experts' arithmetic hides "
+    "it, and the other half the way back. TP and EP take all chips. A switch (NVLS) adds or copies inside a domain, and two trees add "
+    f"across. Uplinks 4:1 are those of groups of {GROUP} hosts.",
 )

@@ -1,9 +1,9 @@
 """What the live figure of chapter 7 computes: a collective on a cluster under each algorithm, its cut, and what would hide it.
 
-Every number comes from `costs.racks`. `helpers.live.jaxpr_to_javascript` traces the functions below for the page, where
-`collective_times.js` calls them, and tests hold the page against Python, and Python against `cluster_time` and `bottleneck`.
+Every number comes from `costs.racks`; tests hold `collective` against `cluster_time` and `bottleneck`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf, nan
@@ -14,7 +14,6 @@ from helpers.costs.racks.tiered_collectives import (
     ALGORITHMS,
     HOP_DCN,
     SENT_BY,
-    algorithms,
     alpha_beta,
     card_across_groups,
     moves_on_torus,
@@ -24,12 +23,20 @@ from helpers.costs.rooflines.chips import chip
 from helpers.costs.rooflines.hardware import Chip, Slice
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from helpers.live.jaxpr_to_javascript import javascript
-from helpers.numeric import maximum, where
+from helpers.numeric import ceil, choose, maximum, nonzero, where
 
 KINDS = ("AllGather", "AllReduce", "AllToAll")  # a ReduceScatter takes as long as an AllGather
+NAMES = {
+    "ring": "flat ring",
+    "hierarchical": "hierarchical",
+    "tree": "two trees",
+    "nvls": "switch (NVLS)",
+    "direct": "direct",
+    "rails": "along rails",
+}
 ROW = ("in_bytes", "in_hops", "in_all", "out_bytes", "out_hops", "out_all", "lower")
-SIZES = ("P", "A", "M", "X", "D", "k")
+SLOTS = 4  # most algorithms of a kind
+SIDES = ("a chip", "a domain", "a group", "half")
 GROUP = HOSTS  # under one set of leaf switches, where uplinks are thin
 
 
@@ -98,25 +105,36 @@ def priced(moves, W, W_dcn, hop, hop_dcn) -> tuple:
     return (*tiers, maximum(tiers[2], tiers[5]))
 
 
-def switched(V, g, m, W, W_dcn, W_up, hop, hop_dcn) -> tuple:
-    """`priced` for every algorithm of every kind, in sequence, in m domains of g GPUs."""
-    card = card_across_groups(W_dcn, W_up, m, where(m > GROUP, m / GROUP, 1))
-    rows = (
-        priced(SENT_BY[a](kind, V, g, m), W, card if kind == "AllToAll" else W_dcn, hop, hop_dcn)
-        for kind in KINDS
-        for a in ALGORITHMS[kind]
-    )
-    return tuple(x for row in rows for x in row)
+def rows(torus: Slice | None, kind: str, V, m, g, W, card, up, hop) -> dict[str, tuple]:
+    """`priced` for every algorithm of a kind, in m domains of g GPUs, or on m slices of this torus."""
+    if torus:
+        name = "direct" if kind == "AllToAll" else "hierarchical"
+        return {name: priced(moves_on_torus(torus, m, kind, V), W, card, hop, HOP_DCN)}
+    across = card_across_groups(card, up, m, where(m > GROUP, m / GROUP, 1)) if kind == "AllToAll" else card
+    return {a: priced(SENT_BY[a](kind, V, g, m), W, across, hop, HOP_DCN) for a in ALGORITHMS[kind]}
 
 
-def torus(s: Slice, V, m, W, W_dcn, hop, hop_dcn) -> tuple:
-    """The same on m slices."""
-    return tuple(x for kind in KINDS for x in priced(moves_on_torus(s, m, kind, V), W, W_dcn, hop, hop_dcn))
+def slots(*at) -> dict:
+    """The numbers of `rows`, row by row, as row0_lower and so on; row0_name is a place in NAMES. Unknown where there is no algorithm."""
+    out = {f"row{n}_{what}": nan for n in range(SLOTS) for what in ("name", *ROW)}
+    for n, (name, row) in enumerate(rows(*at).items()):
+        out |= {f"row{n}_name": list(NAMES).index(name)} | {f"row{n}_{what}": x for what, x in zip(ROW, row)}
+    return out
 
 
-def cut(V, inside, W, n) -> tuple:
-    """Seconds that a side of a cut needs at least, for every kind: `inside` of n chips, into which W flows."""
-    return tuple(V * (needs(kind, inside, n) / W) for kind in KINDS)
+def tightest(of: Machine, kind: str, V, m) -> dict:
+    """Seconds that the cut which takes longest needs at least; of equals that of fewest chips. `side` is a place in SIDES."""
+
+    def slowest(some: Sequence[tuple[str, int, float]]) -> dict:
+        bound, chips, side = 0.0, 0, 0
+        for name, inside, W in some:
+            seconds = V * (needs(kind, inside, m * of.g) / W)
+            longer = (seconds > bound) | ((seconds == bound) & (inside < chips)) | (chips == 0)
+            bound, chips = where(longer, seconds, bound), where(longer, inside, chips)
+            side = where(longer, SIDES.index(name.split(" of ")[0]), side)
+        return {"bound": bound, "side": side}
+
+    return choose(where(m == 1, 0, where(m > GROUP, 2, 1)), [partial(slowest, some) for some in sides(of)])
 
 
 def load(P, A, M, X, D, k, b, n) -> tuple:
@@ -128,53 +146,20 @@ def load(P, A, M, X, D, k, b, n) -> tuple:
     return 2 * P, 2 * P, 2 * P, 2 * b * n * D, 2 * b * n * k * D, 2 * A * b, 4 * A * b, 4 * A * b, 2 * M * b, X * b
 
 
-def hiding(b, math, in_bytes, in_hops, out_bytes, out_hops, grows):
-    """Tokens on each chip from which an algorithm hides behind arithmetic that takes `math` seconds with b tokens.
+def hiding(b, math, moved, hops, grows):
+    """Tokens on each chip from which bytes and hops hide behind arithmetic that takes `math` seconds with b tokens.
 
-    grows  1 if its bytes grow with the tokens, as the arithmetic does, and only hops stay: then infinite, if bytes alone take longer
+    grows  1 if bytes grow with the tokens, as the arithmetic does, and only hops stay: then infinite, if bytes alone take longer
 
-    >>> hiding(2048, 4.0, 1.0, 1.0, 2.0, 1.0, 0), hiding(2048, 4.0, 1.0, 1.0, 2.0, 1.0, 1), hiding(2048, 4.0, 5.0, 1.0, 2.0, 1.0, 1)
+    >>> hiding(2048, 4.0, 2.0, 2.0, 0), hiding(2048, 4.0, 2.0, 2.0, 1), hiding(2048, 4.0, 5.0, 2.0, 1)
     (2048.0, 2048.0, inf)
     """
-    moved, hops = maximum(in_bytes, out_bytes), in_hops + out_hops
     growing = where(math > moved, hops / where(math > moved, math - moved, 1.0), inf)
-    return b * where(grows > 0, growing, (moved + hops) / math)
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A collective and what it sends.
-
-    kind    one of `tiered_collectives.ALGORITHMS`
-    what    it sends
-    work    arithmetic that could hide it
-    grows   whether V is larger with more tokens
-    """
-
-    kind: str
-    what: str
-    work: str
-    grows: bool = False
-
-    @property
-    def row(self) -> int:
-        """Its number in KINDS."""
-        return KINDS.index("AllGather" if self.kind == "ReduceScatter" else self.kind)
-
-
-SENT = {
-    "AllGather of a layer's weights (FSDP)": Sent("AllGather", "A layer's weights", "the layer's forward pass"),
-    "ReduceScatter of a layer's gradients (FSDP)": Sent(
-        "ReduceScatter", "A layer's gradients", "the layer's backward pass"
-    ),
-    "AllReduce of a layer's gradients (DP)": Sent("AllReduce", "A layer's gradients", "the layer's backward pass"),
-    "AllReduce of activations (TP)": Sent("AllReduce", "Activations", "the MLP's forward pass", True),
-    "AllToAll of tokens to experts (EP)": Sent("AllToAll", "Tokens", "half of the experts' forward pass", True),
-}
+    return b * where(grows > 0, growing, (moved + hops) / nonzero(math))
 
 
 def sizes(name: str) -> dict[str, int]:
-    """SIZES of a layer of a model, of a mixture one with experts; and E, 0 where there are none.
+    """Sizes of a layer of a model as `load` wants them, of a mixture one with experts; and E, 0 where there are none.
 
     >>> sizes("llama-3-70b")
     {'P': 855638016, 'A': 855638016, 'M': 704643072, 'X': 0, 'D': 8192, 'k': 0, 'E': 0}
@@ -191,71 +176,70 @@ def sizes(name: str) -> dict[str, int]:
     return {"P": P, "A": A, "M": M, "X": moe.k * one, "D": c.D, "k": moe.k, "E": moe.E}
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the page shows of one setting.
+def usual(sent, P, A, M, X, D, k, b, m, g, **_) -> dict:
+    """V that a model sets for what is sent, number `sent` on the menu, and FLOPs of a chip beside it."""
+    every = load(P, A, M, X, D, k, b, m * g)
+    half = len(every) // 2
+    V, have = (sum(where(sent == n, x, 0.0) for n, x in enumerate(some)) for some in (every[:half], every[half:]))
+    return {"usual": V, "have": have}
 
-    rows   ROW of each algorithm, `names` in the order of `tiered_collectives.algorithms`
-    side   what the tightest cut goes around, `bound` seconds that it takes at least
-    own    whether V is the reader's and not the model's
-    have   FLOPs of the work beside it on each chip; `need` as many as would hide it
-    tokens  on each chip, from which it hides; not a number where V is the reader's
+
+def collective(
+    machines: Sequence[Machine], machine, torus, kind, adds, grows, E, V, m, b, g, W, card, up, hop, C, **at
+) -> dict:
+    """Every number of the figure, and which of its phrases are true, on machine number `machine` of these.
+
+    torus       1 on slices; kind a place in KINDS; adds 1 for an AllReduce; grows 1 if V is larger with more tokens
+    E           experts; V bytes; m domains of g chips; b tokens on each chip
+    W, card, … what `rows` wants of the machine, and FLOPs/s C
+    at          what `usual` wants
     """
-
-    V: float
-    n: int
-    names: tuple[str, ...]
-    rows: tuple[tuple[float, ...], ...]
-    side: str
-    bound: float
-    own: bool
-    have: float
-    need: float
-    tokens: float
-
-    @property
-    def first(self) -> int:
-        """Which algorithm is fastest; the first one in a tie."""
-        lower = [row[-1] for row in self.rows]
-        return lower.index(min(lower))
-
-    @property
-    def wins(self) -> bool:
-        """Whether some algorithm takes longer than the first."""
-        return len(self.rows) == 1 or any(row[-1] > self.rows[self.first][-1] for row in self.rows)
-
-
-def loaded(name: str, machine: Machine, m: int, b: int) -> tuple:
-    """`load` of a model."""
-    some = sizes(name)
-    return load(*(float(some[x]) for x in SIZES), float(b), float(m * machine.g))
-
-
-def find(name: str, machine: Machine, m: int, sent: str, b: int, V: float | None) -> Found:
-    """All numbers of one setting. `sent` is a name of SENT; V left out: the model's."""
-    of, g, n = machine.chip, machine.g, m * machine.g
-    one, place = SENT[sent], list(SENT).index(sent)
-    each = loaded(name, machine, m, b)
-    own, V = V is not None and V != each[place], each[place] if V is None else float(V)
-    rates = (of.link_bandwidth, of.dcn_bandwidth)
-    if of.axes:
-        every, counts = torus(machine.slice, V, float(m), *rates, of.hop, HOP_DCN), [1] * len(KINDS)
-    else:
-        every = switched(V, float(g), float(m), *rates, machine.uplink, of.hop, HOP_DCN)
-        counts = [len(ALGORITHMS[kind]) for kind in KINDS]
-    begin, width = sum(counts[: one.row]), len(ROW)
-    rows = tuple(tuple(every[width * k : width * (k + 1)]) for k in range(begin, begin + counts[one.row]))
-    some = sides(machine)[0 if m == 1 else 1 if m <= GROUP else 2]
-    cuts = [(cut(V, float(a), W, float(n))[one.row], -a, side) for side, a, W in some]
-    bound, _, side = max(cuts, key=lambda x: x[:2])
-    best, have = min(rows, key=lambda row: row[-1]), each[len(SENT) + place]
-    names = algorithms(machine.cluster(1), one.kind)
-    parts = (best[k] for k in (0, 1, 3, 4))
-    tokens = nan if own else hiding(float(b), have / of.rate(), *parts, float(one.grows))
-    return Found(V, n, names, rows, side, bound, own, have, best[-1] * of.rate(), tokens)
+    n, expected, slices = m * g, usual(b=b, m=m, g=g, **at), next(of.slice for of in machines if of.chip.axes)
+    own, have = where(V == expected["usual"], 0, 1), expected["have"]
+    wrong = where((kind == KINDS.index("AllToAll")) & (own == 0) & (n > E), where(E == 0, 1, 2), 0)
+    each = [partial(slots, on, name, V, m, g, W, card, up, hop) for on in (None, slices) for name in KINDS]
+    found = {name: where(wrong > 0, nan, x) for name, x in choose(len(KINDS) * torus + kind, each).items()}
+    cuts = [partial(tightest, of, name, V, m) for of in machines for name in KINDS]
+    bound, side = choose(len(KINDS) * machine + kind, cuts).values()
+    lowers, known = [found[f"row{k}_lower"] for k in range(SLOTS)], lambda x: x == x
+    lower = least(lowers)
+    first, count = 0 * kind, sum(where(known(x), 1, 0) for x in lowers)
+    for k in reversed(range(SLOTS)):
+        first = where(lowers[k] == lower, k, first)
+    wins = (count == 1) | (sum(where(x > lower, 1, 0) for x in lowers) > 0)
+    best = {what: sum(where(first == k, found[f"row{k}_{what}"], 0.0) for k in range(SLOTS)) for what in ROW}
+    moved, hops = maximum(best["in_bytes"], best["out_bytes"]), best["in_hops"] + best["out_hops"]
+    tokens = hiding(b, have / C, moved, hops, grows)
+    need = lower * C
+    return found | _drawn(found, bound) | {
+        **{f"row{k}_title": where(wins & (count > 1) & (first == k), 1, 0) + 0 * x for k, x in enumerate(lowers)},
+        "wrong": wrong, "bound": bound, "lower": lower, "size": V, "n": n, "E": E, "fit": E // g, "have": have, "need": need,
+        "tokens": where(tokens < inf, ceil(where(tokens < inf, tokens, 0.0)), inf),
+        "first": sum(where(first == k, found[f"row{k}_name"], 0) for k in range(SLOTS)),
+        "rows": where(wrong > 0, 0, count),
+        "what": own, "best": where(count == 1, 0, where(wins, 1, 2)), "by": where(hops > moved, 1, 0),
+        "tier": where(best["in_bytes"] >= best["out_bytes"], 0, 1), "side": side, "cut": where(lower < bound, 1, 0), "made": adds,
+        "hide": where(own > 0, 0, where(grows > 0, where(tokens < inf, 2, 3), 1)),
+        "enough": 2 * grows + where(have >= need, 1, 0),
+        "most": where(g <= E, 0, 1), "fits": where(E // g == 1, 0, 1), "count": where(m == 1, 0, 1),
+    }  # fmt: skip
 
 
-def functions(s: Slice) -> list[str]:
-    """The JavaScript of `switched`, of `torus` on slices of this shape, of `cut`, of `load` and of `hiding`."""
-    some = ((switched, 8), (partial(torus, s), 6), (cut, 4), (load, len(SIZES) + 2), (hiding, 7))
-    return [javascript(f, *[8.0] * n) for f, n in some]
+def least(numbers: Sequence):
+    """The least of the numbers that are known; infinite if none is."""
+    found = inf
+    for x in numbers:
+        found = where(x < found, x, found)
+    return found
+
+
+def _drawn(found: dict, bound) -> dict:
+    """Shares of the longest bar: of each row its bytes, its hops and both, inside and across; and of the cut."""
+    ends = [-found[f"row{k}_{tier}_all"] for k in range(SLOTS) for tier in ("in", "out")]
+    longest = nonzero(-least([-bound, *ends]))
+    out = {"cut_at": bound / longest}
+    for k in range(SLOTS):
+        for tier in ("in", "out"):
+            some, both = (found[f"row{k}_{tier}_{what}"] / longest for what in ("bytes", "all"))
+            out |= {f"{tier}{k}_bytes": some, f"{tier}{k}_hops": both - some, f"{tier}{k}_all": both}
+    return out

@@ -1,4 +1,4 @@
-"""A collective on a cluster: the page against Python, and Python against `cluster_time` and `bottleneck`."""
+"""A collective on a cluster: the figure against `cluster_time` and `bottleneck`, and its bars against its numbers."""
 
 import math
 import random
@@ -9,68 +9,61 @@ from helpers.costs.racks.cut import bottleneck
 from helpers.costs.racks.tiered_collectives import algorithms, cluster_time, fastest
 from helpers.costs.racks.training_over_tiers import data_tokens
 from helpers.costs.rooflines.chips import chip
-from helpers.costs.rooflines.roofline import Time
 from helpers.costs.transformers.parameters_and_flops import parameters
 from helpers.costs.transformers.public_models import model
-from helpers.figures.racks.collective_times.bars import LEFT, scale
-from helpers.figures.racks.collective_times.times import SENT, find, sizes
-from tests.helpers.figures.standalone import SET, check, follow, link, same, shown, status, strays
+from helpers.figures.racks.collective_times.figure import LEFT, MACHINES, MODELS, SENT, WIDE
+from helpers.figures.racks.collective_times.times import NAMES, SIDES, SLOTS, sizes
+from tests.helpers.figures.standalone import SET, follow, link, shown, status, strays
+from tests.helpers.figures.test_as_data import check, draw
 from tests.tiers import repeats
 
 NAME = "cluster"
 FIGURE = f"#live-{NAME}"
 WEIGHTS, SCATTERED, GRADIENTS, TP, EP = SENT
-NUMBERS = """cases => {
-    const [data, functions] = window.liveFigures[0], box = document.getElementById(data.id);
-    const own = window.liveCluster(data, functions, box, { ...window.liveWords, text: (v, unit) => `${v} ${unit}` });
-    const machines = data.controls.find(c => c.name === "machine").options;
-    return cases.map(({ model, machine, sent, ...sizes }) => {
-        const said = { model, machine, sent }, values = own.find({ ...machines[machine], ...sizes }, said);
-        return [values, said.say];
-    });
-}"""
-BARS = """() => [...document.querySelectorAll("[data-slot]")].filter(g => g.style.display !== "none").map(g => [
-    ...[...g.querySelectorAll("rect")].map(r => Number(r.getAttribute("width"))),
-    Number(/M([\\d.]+)/.exec(g.querySelector("path").getAttribute("d"))[1]), g.querySelector("text").textContent])"""
+BARS = """() => [...document.querySelectorAll(".live-fill, [fill]")].slice(2).map(r => r.style.display === "none" ? null
+    : ["x", "width"].map(a => parseFloat(r.getAttribute(a))))"""
+CUTS = """() => [...document.querySelectorAll(".live-cut")].slice(1)
+    .map(r => r.style.display === "none" ? null : parseFloat(r.getAttribute("x")))"""
 
 
-def draw(figure, seed: int) -> dict:
-    """Some setting of all controls; a size of the reader's own in a third of them."""
-    r = random.Random(seed)
-    at = {m.name: r.choice(list(m.options)) for m in figure.menus} | {s.name: r.choice(s.grid) for s in figure.sliders}
-    if r.random() < 0.67:
-        del at["V"]
-    if at["sent"] == EP and r.random() < 0.7:
-        at |= {"m": r.choice((1, 2, 3, 4)), "model": r.choice(("qwen-3-235b-a22b", "deepseek-v3"))}
-    return at
+def names(values: dict) -> tuple[str, ...]:
+    """The algorithms of the rows that there are."""
+    there = [values[f"row{k}_name"] for k in range(SLOTS)]
+    return tuple(list(NAMES)[int(n)] for n in there if n == n)
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.sample(quick=3)
 def test_times_and_cuts_are_those_of_costs(figure, seed):
     r = random.Random(seed)
-    for machine in figure.machines.values():
+    for where, machine in MACHINES.items():
         m, V = r.choice((1, 2, 3, 5, 8, 16, 33 * (machine.g > 8) or 64)), 10 ** r.uniform(3, 12)
         c = machine.cluster(m)
-        for text, sent in SENT.items():
-            found = find("deepseek-v3", machine, m, text, 64, V)
-            assert found.n == c.chips and found.names == algorithms(c, sent.kind) and found.own
-            for name, row in zip(found.names, found.rows, strict=True):
-                t = cluster_time(c, sent.kind, V, name)
-                bare = cluster_time(c, sent.kind, V, name, 0.0, 0.0)
-                assert (row[0], row[3]) == pytest.approx((bare.parts["ici"], bare.parts["dcn"]), rel=1e-12)
-                assert (row[0] + row[1], row[3] + row[4]) == pytest.approx((t.parts["ici"], t.parts["dcn"]), rel=1e-12)
-                assert (row[2] - row[0], row[5] - row[3]) == pytest.approx((row[1] + row[4],) * 2, rel=1e-6, abs=1e-15)
-                assert row[6] == max(row[2], row[5]) == pytest.approx(t.lower, rel=1e-12)
-            assert found.names[found.first] == fastest(c, sent.kind, V)
-            tightest = bottleneck(c, sent.kind) if c.chips <= 512 else None
-            if tightest:
-                assert (found.side, found.bound) == (tightest.name, pytest.approx(V * tightest.seconds))
-            assert found.need == found.rows[found.first][-1] * machine.chip.rate()
+        for sent, (kind, *_) in SENT.items():
+            found = figure.values({"model": "deepseek-v3", "machine": where, "sent": sent, "m": m, "b": 64, "V": V})
+            assert found["n"] == c.chips and found["what"] == 1 and names(found) == algorithms(c, kind)
+            for k, name in enumerate(names(found)):
+                row = {
+                    what: found[f"row{k}_{what}"]
+                    for what in ("in_bytes", "in_hops", "in_all", "out_bytes", "out_hops", "out_all")
+                }
+                t, bare = cluster_time(c, kind, V, name), cluster_time(c, kind, V, name, 0.0, 0.0)
+                for tier, link_ in (("in", "ici"), ("out", "dcn")):
+                    assert row[f"{tier}_bytes"] == pytest.approx(bare.parts[link_], rel=1e-12)
+                    assert row[f"{tier}_bytes"] + row[f"{tier}_hops"] == pytest.approx(t.parts[link_], rel=1e-12)
+                    hops = row["in_hops"] + row["out_hops"]
+                    assert row[f"{tier}_all"] - row[f"{tier}_bytes"] == pytest.approx(hops, rel=1e-6, abs=1e-15)
+                lower = found[f"row{k}_lower"]
+                assert lower == max(row["in_all"], row["out_all"]) == pytest.approx(t.lower, rel=1e-12)
+            assert list(NAMES)[int(found["first"])] == fastest(c, kind, V)
+            if tight := bottleneck(c, kind) if c.chips <= 512 else None:
+                assert SIDES[int(found["side"])] == tight.name.split(" of ")[0]
+                assert found["bound"] == pytest.approx(V * tight.seconds)
+            assert found["need"] == found["lower"] * machine.chip.rate()
 
 
-def test_a_layer_is_a_layer_of_the_model(figure):
-    for name in figure.models:
+def test_a_layer_is_a_layer_of_the_model():
+    for name in MODELS:
         c, some = model(name), sizes(name)
         dense = c.moe.first_dense if c.moe else 0
         p = parameters(c)
@@ -85,11 +78,11 @@ def test_a_layer_is_a_layer_of_the_model(figure):
 def test_tokens_that_hide_are_the_thresholds_of_the_chapter(figure):
     """Without hops: large arrays."""
     for text, g in (("H100 hosts of 8", 8), ("GB200 NVL72 racks", 72)):
-        machine, of = figure.machines[text], chip(figure.machines[text].chip_name)
-        found = find("llama-3.1-405b", machine, 128, WEIGHTS, 1024, None)
-        bare = Time({k: found.rows[1][3 * n] for n, k in enumerate(("ici", "dcn"))}).lower * of.rate()
+        of = chip(MACHINES[text].chip_name)
+        found = figure.values({"model": "llama-3.1-405b", "machine": text, "sent": WEIGHTS, "m": 128, "b": 1024})
+        bare = max(found["row1_in_bytes"], found["row1_out_bytes"]) * of.rate()
         least = data_tokens(of.rate(), g, 128, of.link_bandwidth, of.dcn_bandwidth)
-        assert 1024 * bare / found.have == pytest.approx(least)
+        assert 1024 * bare / found["have"] == pytest.approx(least)
 
 
 def test_from_the_tokens_that_it_says_on_it_hides(figure):
@@ -97,81 +90,46 @@ def test_from_the_tokens_that_it_says_on_it_hides(figure):
     for seed in range(90):
         chosen = draw(figure, seed) | {"sent": (TP, EP, GRADIENTS)[seed % 3], "model": "deepseek-v3"}
         chosen.pop("V", None)
-        if not (found := figure.found(chosen)):
+        found = figure.values(chosen)
+        if found["wrong"]:
             continue
-        hidden[math.isfinite(found.tokens)] += 1
-        machine = figure.machines[chosen["machine"]]
-        for b in (found.tokens * 0.999, found.tokens * 1.001):
-            there = find("deepseek-v3", machine, chosen["m"], chosen["sent"], b, None)
-            row = there.rows[found.first]
-            if math.isfinite(b):
-                assert (there.have / machine.chip.rate() > row[-1]) == (b > found.tokens), chosen
-        if math.isinf(found.tokens):
-            assert found.have < found.need
+        hidden[math.isfinite(found["tokens"])] += 1
+        if math.isinf(found["tokens"]):
+            assert found["have"] < found["need"]
+            continue
+        k = names(found).index(list(NAMES)[int(found["first"])])
+        for b in (found["tokens"] - 1.001, found["tokens"] + 0.001):
+            if b > 0:
+                there = figure.values(chosen | {"b": b})
+                C = MACHINES[chosen["machine"]].chip.rate()
+                assert (there["have"] > there[f"row{k}_lower"] * C) == (b > found["tokens"]), chosen
     assert min(hidden.values()) > 5, hidden
 
 
 def test_only_a_switch_that_adds_goes_below_the_cut(figure):
     for seed in range(200):
-        found = figure.found(draw(figure, seed))
-        if found and found.rows[found.first][-1] < found.bound * (1 - 1e-9):
-            assert found.names[found.first] == "nvls"
+        found = figure.values(draw(figure, seed))
+        if not found["wrong"] and found["lower"] < found["bound"] * (1 - 1e-9):
+            assert list(NAMES)[int(found["first"])] == "nvls"
 
 
-def test_forty_settings_read_as_python_says(page, figure):
-    for seed in range(repeats(10, 40)):
+def test_bars_are_as_long_as_what_they_show(page, figure):
+    for seed in range(repeats(6, 40)):
         chosen = draw(figure, seed)
         page.evaluate(SET, chosen)
-        check(page, figure, chosen)
-        found = figure.found(chosen)
-        bars = page.evaluate(BARS)
-        assert len(bars) == len(found.rows if found else ())
-        if not found:
-            continue
-        px = scale(found.rows, found.bound)
-        for n, (row, (*widths, cut, name)) in enumerate(zip(found.rows, bars, strict=True)):
-            want = [px * row[0], px * (row[2] - row[0]), px * row[3], px * (row[5] - row[3]), LEFT + px * found.bound]
-            assert [*widths, cut] == pytest.approx(want, abs=0.0501), chosen
-            assert name.endswith(": fastest") == (n == found.first and found.wins and len(found.rows) > 1)
-
-
-def test_three_hundred_settings_number_for_number(page, figure):
-    cases = [draw(figure, seed) for seed in range(1000, 1000 + repeats(240, 600))]
-    kinds = {"own": 0, "model's": 0, "none": 0}
-    full = [figure.chosen(c) for c in cases]
-    for chosen, at, (numbers, say) in zip(cases, full, page.evaluate(NUMBERS, full), strict=True):
-        found = figure.found(chosen)
-        want = figure.values(found)
-        if found:
-            want |= {"bound": found.bound, "have": found.have, "need": found.need, "tokens": found.tokens}
-        assert set(want) == set(numbers)
-        for name, x in want.items():
-            assert same(numbers[name], x), (chosen, name)
-        if not found:
-            assert say == figure.sentence(None, chosen)
-        kinds["none" if not found else "own" if found.own else "model's"] += 1
-        assert at["V"] < 2**53
-    assert min(kinds.values()) > 15, kinds
-
-
-def test_the_keyboard_moves_it(page, figure):
-    slider = page.get_by_label("Hosts, racks or slices", exact=True)
-    slider.focus()
-    for m in (24, 32):
-        page.keyboard.press("ArrowRight")
-        assert slider.get_attribute("aria-valuetext") == str(m)
-        check(page, figure, {"m": m})
-    page.get_by_label("Machine", exact=True).focus()
-    page.keyboard.type("GB200")
-    check(page, figure, {"m": 32, "machine": "GB200 NVL72 racks"})
-    V = page.get_by_label("V, bytes", exact=True)
-    V.focus()
-    page.keyboard.press("Home")
-    check(page, figure, {"m": 32, "machine": "GB200 NVL72 racks", "V": 1024})
-    assert status(page).startswith("1.02 kB of your own by AllReduce over 2,304 GPUs in 32 racks: ")
-    assert page.locator("[role=status]").get_attribute("aria-live") == "polite"
-    region = page.locator(".live-forms")
-    assert region.get_attribute("tabindex") == "0" and region.get_attribute("aria-label")
+        values, bars, cuts = figure.values(chosen), iter(page.evaluate(BARS)), page.evaluate(CUTS)
+        ends = [values[f"row{k}_{tier}_all"] for k in range(SLOTS) for tier in ("in", "out")]
+        longest = max([values["bound"], *(x for x in ends if x == x)]) or 1
+        for k in range(SLOTS):
+            for tier in ("in", "out"):
+                some, both = (values[f"row{k}_{tier}_{what}"] / longest for what in ("bytes", "all"))
+                want = (
+                    [[LEFT, WIDE * some], [LEFT + WIDE * some, WIDE * (both - some)]] if both == both else [None, None]
+                )
+                for place in want:
+                    assert next(bars) == (place and pytest.approx(place, abs=0.006)), chosen
+            there = values[f"row{k}_lower"] == values[f"row{k}_lower"]
+            assert cuts[k] == (pytest.approx(LEFT + WIDE * values["bound"] / longest, abs=0.006) if there else None)
 
 
 def test_a_size_of_ones_own_stays_until_what_is_sent_changes(page, figure):
@@ -180,13 +138,14 @@ def test_a_size_of_ones_own_stays_until_what_is_sent_changes(page, figure):
     check(page, figure, {"m": 4, "machine": "TPU v7 slices of 4×4×8", "V": 2**20})
     page.evaluate(SET, {"b": 512})
     check(page, figure, {"m": 4, "machine": "TPU v7 slices of 4×4×8", "b": 512})
+    page.evaluate(SET, {"V": 2**20, "sent": TP})
     page.evaluate(SET, {"sent": TP})
     check(page, figure, {"m": 4, "machine": "TPU v7 slices of 4×4×8", "b": 512, "sent": TP})
 
 
-def test_an_impossible_setting_says_what_would_do(page, figure):
+def test_an_impossible_setting_says_what_would_do(page):
     page.evaluate(SET, {"sent": EP})
-    assert set(shown(page).values()) == {"unknown"} and not page.locator("svg").is_visible()
+    assert set(shown(page).values()) == {"unknown"}
     assert status(page).startswith("llama-3-70b has no experts to send tokens to: choose mixtral-8x7b, ")
     page.evaluate(SET, {"model": "deepseek-v3", "m": 64})
     assert status(page).startswith(
@@ -195,21 +154,13 @@ def test_an_impossible_setting_says_what_would_do(page, figure):
     page.evaluate(SET, {"model": "mixtral-8x7b", "machine": "GB200 NVL72 racks"})
     assert "Even one rack has more chips than that: take another model" in status(page)
     page.evaluate(SET, {"V": 2**30})
-    assert "1.07 GB of your own by AllToAll" in status(page) and page.locator("svg").is_visible()
+    assert "1.07 GB of your own by AllToAll" in status(page)
 
 
-def test_a_setting_can_be_linked_to(page, figure, address):
-    page.get_by_label("Model", exact=True).select_option("deepseek-v3")
-    page.get_by_label("Collective", exact=True).select_option(EP)
+def test_a_link_has_a_size_only_if_it_is_ones_own(page, figure, address):
     page.get_by_label("Hosts, racks or slices", exact=True).press("ArrowLeft")
     page.keyboard.press("Tab")
-    linked, said = link(page), status(page)
-    assert linked.endswith(
-        "#live-cluster?model=deepseek-v3&machine=H100+hosts+of+8&sent=AllToAll+of+tokens+to+experts+%28EP%29&m=12&b=2048"
-    )
-    follow(page, linked)
-    chosen = {"model": "deepseek-v3", "sent": EP, "m": 12}
-    assert status(page) == said == figure.sentence(figure.found(chosen), chosen)
+    assert link(page).endswith("%28DP%29&m=12")
     follow(page, f"{address}{FIGURE}?model=toString&m=7&V=1000000&b=100")
     assert strays(page) == "model = toString, m = 7"
     check(page, figure, {"V": 1000000, "b": 100})
