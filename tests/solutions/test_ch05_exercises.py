@@ -2,20 +2,16 @@
 
 from itertools import product
 
-import jax
 import numpy as np
 import pytest
 
-from helpers import trace
 from helpers.costs.inference.prefill_and_decode_step import Replica
-from helpers.costs.inference.request_loads import mixed_load, static_steps
 from helpers.costs.inference.serving_operations import met as expected_experts
-from helpers.costs.inference.speculative_decoding import acceptance, best_K, residual
+from helpers.costs.inference.speculative_decoding import best_K
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
 from helpers.costs.transformers.public_models import model
 from helpers.kernels import mesh
-from helpers.kernels.inference import paged_kv_cache as kernel
 from tests.solutions import course
 
 mesh.devices(8)  # while tests are collected: another chapter's tests may start JAX with fewer
@@ -29,69 +25,9 @@ def solved():
     return course.solved(TOPIC)
 
 
-def test_e23_fewer_steps_than_static_batching(solved):
-    """On a load of mixed lengths no more than 0.6 of static batching's steps, and every request is served."""
-    answers = [r.output for r in mixed_load(64, outputs=(8, 512))]
-    slots, left, queue, steps, done = [None] * 8, {}, [(i, 1) for i in range(64)], 0, []
-    while queue or left:
-        for slot, request in solved["fill"](list(slots), list(queue), 10**9).items():
-            slots[slot], left[request] = request, answers[request] - 1  # the first token is the prefill's
-            queue = [q for q in queue if q[0] != request]
-        steps += 1
-        for slot, request in enumerate(slots):
-            if request is not None:
-                left[request] -= 1
-                if left[request] <= 0:
-                    slots[slot], _ = None, left.pop(request)
-                    done.append(request)
-    assert sorted(done) == list(range(64))
-    assert steps <= 0.6 * static_steps(answers, 8)
-
-
-@pytest.mark.slow
-def test_e15_ten_thousand_requests_leave_no_page_behind(solved):
-    """After many appends, forks and frees all pages are free again, and no sequence ever has one too many."""
-    rng, state, n = np.random.default_rng(0), {"tables": {}, "lengths": {}, "users": [0] * 30}, 0
-    for i in range(10_000):
-        names = list(state["tables"])
-        name = names[rng.integers(len(names))] if names and rng.random() < 0.9 else f"s{i}"
-        kind = rng.choice(["append", "fork", "free"], p=[0.8, 0.1, 0.1])
-        if kind != "append" and name not in state["tables"]:
-            continue
-        op = ("fork", name, f"s{i}") if kind == "fork" else (str(kind), name)
-        state, _ = solved["pages"](state, 4, [op])
-        n = max(n, sum(u > 0 for u in state["users"]))
-        used = {p for t in state["tables"].values() for p in t}
-        assert {p for p, u in enumerate(state["users"]) if u} == used
-    assert n == 30  # it was full at times
-    for name in list(state["tables"]):
-        state, _ = solved["pages"](state, 4, [("free", name)])
-    assert state["users"] == [0] * 30
-
-
-def test_e28_the_sampler_is_the_formulas(solved):
-    """A refusal's token has the law of costs.inference.speculative_decoding, and acceptance is the sum of the smaller."""
-    p, q = np.array([[1, 5, 2]]) / 8, np.array([[4, 1, 3]]) / 8
-    after, grid = np.array([[1, 0, 0]]), [(i + 0.5) / 840 for i in range(840)]
-    draws = [solved["sampled"]([0], q, np.concatenate([p, after]), np.array([0.9]), u)[0] for u in grid]
-    np.testing.assert_allclose(np.bincount(draws, minlength=3) / 840, residual(list(p[0]), list(q[0])), atol=1e-9)
-    kept = [
-        np.mean([len(solved["sampled"]([x], q, np.concatenate([p, after]), np.array([u]), 0.1)) == 2 for u in grid])
-        for x in range(3)
-    ]
-    assert abs(q[0] @ kept - acceptance(list(p[0]), list(q[0]))) < 2e-3
-
-
 @pytest.mark.parametrize("a, c", [(0.3, 0.05), (0.5, 0.02), (0.8, 0.1), (0.95, 0.05), (0.04, 0.05)])
 def test_best_guess_is_that_of_the_formulas(solved, a, c):
     assert solved["guessing"](a, c, 3, 1, 1e9)["best"] == best_K(a, c)
-
-
-def test_e24_two_thirds_of_cats_are_known(solved):
-    """ "I like cats" after "I like dogs" computes one token of three."""
-    state, known, _ = solved["look_up"]({"clock": 0, "used": {}}, ("I", "like", "dogs"), 4)
-    state, known, gone = solved["look_up"](state, ("I", "like", "cats"), 4)
-    assert known == 2 and not gone and len(state["used"]) == 4
 
 
 def test_the_cheapest_choice_is_the_least_of_all(solved):
@@ -110,37 +46,6 @@ def test_the_cheapest_choice_is_the_least_of_all(solved):
             if r * b / t >= rate
         ]
         assert fewer == []
-
-
-@pytest.mark.parametrize("window", [None, 5, 40])
-@pytest.mark.parametrize("C", [1, 4, 12])
-@pytest.mark.sample(quick=3)
-def test_e13_a_prompt_in_pieces_says_what_one_pass_says(solved, C, window):
-    """The same results and cache, however many tokens a piece has."""
-    rng = np.random.default_rng(C)
-    q, k, v = (rng.standard_normal((12, heads, 8)).astype(np.float32) for heads in (4, 2, 2))
-    near = None if window is None else (window - 1, 0)
-    whole = jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=near)
-    step = jax.jit(lambda *given: solved["chunk"](*given, window))
-    out, cache = [], np.full((2, 15, 2, 8), 7.0, np.float32)
-    for at in range(0, 12, C):
-        o, cache = step(*(x[at : at + C] for x in (q, k, v)), np.int32(at), cache)
-        out.append(o)
-    np.testing.assert_allclose(np.concatenate(out), whole, atol=1e-5)
-    np.testing.assert_array_equal(cache[:, :12], np.stack([k, v]))
-
-
-@pytest.mark.slow
-def test_e14_reads_of_true_lengths_are_those_of_the_kernel(solved):
-    """Results of `kernels.inference.paged_kv_cache`, and as many blocks as it reads."""
-    rng, lengths = np.random.default_rng(14), (3, 48, 0, 17, 16)
-    q, k, v = (rng.standard_normal((5, *rest, 16)).astype(np.float32) for rest in ((4,), (48, 2), (48, 2)))
-    expected, blocks = jax.jit(kernel.attend, static_argnums=4)(q, k, v, np.array(lengths), 8)
-    np.testing.assert_allclose(solved["ragged"](q, k, v, lengths, 8), expected, atol=1e-5)
-    block = 8 * 2 * 16 * 4
-    moved = trace.moved(lambda k, v: solved["ragged"](q, k, v, lengths, 8), k, v, M=2 * block)
-    assert moved.read == 2 * int(blocks) * block
-    assert moved.written == q.nbytes
 
 
 @pytest.mark.parametrize("B, S, T, done", [(16, 4096, 256, 0), (1, 50, 33, 700), (40, 3, 1, 9), (7, 800, 0, 0)])

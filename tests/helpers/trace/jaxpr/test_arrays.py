@@ -11,9 +11,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from helpers.costs.attention import io_complexity as io
-from helpers.costs.attention.flops_and_bytes import Attention, flash as predicted, fused as dense_cost
+from helpers.costs.attention.flops_and_bytes import Attention, flash as predicted
 from helpers.kernels.attention.flash_attention import flash_all_blocks as chapter_3
-from helpers.trace import kernels, made, moved, squares
+from helpers.trace import kernels, moved, squares
 
 T, H, b = 64, 16, 8
 
@@ -198,70 +198,6 @@ def test_what_a_kernel_cannot_be_asked():
     (found,) = kernels(f, jax.ShapeDtypeStruct((1,), "int32"), array(8, 8))
     assert found.unknown == 2 and found.products == 2  # the branch with most FLOPs, and a note
     assert kernels(dense, *[array(8, 8)] * 3) == []
-
-
-@pytest.mark.slow
-def test_memory_of_compiled_programs_as_sequences_grow():
-    """Temporary bytes of the forward and the backward pass: T² where there are scores, T where blocks are made again."""
-    a = Attention(1024, N=2, H=16, x=4)
-
-    def both(f):
-        return lambda *x: (lambda out, pull: (out, pull(out)))(*jax.vjp(f, *x))
-
-    def heads(q, k, v):
-        s = jnp.where(jnp.tril(jnp.ones((q.shape[1], k.shape[1]), bool)), jnp.einsum("btnh,bsnh->bnts", q, k), -jnp.inf)
-        return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(s), v)
-
-    held = {}
-    for name, f in (("naive", heads), ("flash", lambda *x: chapter_3(*x, True, 64, 64))):
-        for n in (1024, 2048):
-            held[name, n] = made(both(f), *[array(1, n, 2, 16)] * 3).memory.temporary
-    assert held["naive", 2048] / held["naive", 1024] == pytest.approx(4, rel=0.05)
-    assert held["flash", 2048] / held["flash", 1024] < 2.2
-    assert (
-        held["naive", 1024] > dense_cost(a).kept + dense_cost(a, True).held
-    )  # P, dP and dS, and what XLA adds to them
-    assert held["naive", 2048] > 50 * held["flash", 2048]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [{}, {"window": 37}, {"window": 37, "keep": 5}, {"causal": False}], ids=str)
-def test_kernels_and_masks_over_a_grid(how):
-    """Blocks, whole and cut, and blocks brought in by a kernel that steps through a list of them."""
-    for T, S, R, C in ((96, 96, 8, 32), (96, 96, 32, 8), (50, 130, 16, 24), (200, 200, 7, 13), (1, 77, 1, 16)):
-        at, key = np.arange(T)[:, None] + S - T, np.arange(S)
-        seen = (key <= at) if how.get("causal", True) else np.full((T, S), True)
-        if "window" in how:
-            seen = seen & ((at - key < how["window"]) | (key < how.get("keep", 0)))
-        found = io.visits(T, S, R, C, **how)
-        blocks = [[seen[i : i + R, j : j + C] for j in range(0, S, C)] for i in range(0, T, R)]
-        assert found.rows == tuple(sum(x.any() for x in row) for row in blocks)
-        assert found.full == sum(x.all() for row in blocks for x in row)
-        steps = [(i, j) for i, row in enumerate(blocks) for j, x in enumerate(row) if x.any()]
-        (run,) = kernels(partial(listed, np.array(steps).T, R, C), array(T, H), array(S, H))
-        fetched = [run_bytes(steps, axis, n, size) for axis, n, size in ((0, T, R), (1, S, C))]
-        assert run.visited == found.all and list(run.fetched) == fetched and run.unknown == 0
-
-
-def listed(steps, R, C, q, k):
-    """A kernel over a list of blocks that is there before it starts."""
-
-    def body(I, J, q, k, o):
-        o[...] = q[...] @ k[...].T
-
-    spec = pltpu.PrefetchScalarGridSpec(
-        num_scalar_prefetch=2, grid=(steps.shape[1],),
-        in_specs=[pl.BlockSpec((R, H), lambda s, I, J: (I[s], 0)), pl.BlockSpec((C, H), lambda s, I, J: (J[s], 0))],
-        out_specs=pl.BlockSpec((R, C), lambda s, I, J: (I[s], J[s])),
-    )  # fmt: skip
-    out = array(len(q), len(k))
-    return pl.pallas_call(body, grid_spec=spec, out_shape=out, interpret=True)(*steps.astype(np.int32), q, k)
-
-
-def run_bytes(steps, axis, n, size):
-    """Bytes of rows brought in along an axis, again where the next step has another block."""
-    at = [s[axis] for s in steps]
-    return sum(4 * H * min(size, n - i * size) for i, before in zip(at, [None, *at]) if i != before)
 
 
 @pytest.mark.parametrize(
