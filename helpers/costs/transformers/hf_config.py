@@ -21,6 +21,7 @@ SIZES = {
     "N": "num_attention_heads",
     "V": "vocab_size",
 }
+TEXTS = "text_config", "llm_config", "language_config"  # the decoder of a model that sees or hears as well
 MHA = (
     "llama", "gpt2", "gpt_neox", "phi", "phi3", "olmo", "olmo2", "cohere", "falcon", "bloom",
     "olmo3", "cohere2", "nemotron", "seed_oss", "deepseek", "deepseek_v2", "deepseek_v3", "kimi_k2", "deepseek_v32",
@@ -57,11 +58,14 @@ def _width(f: Fields) -> int:
 def fields(source: dict | str | PathLike) -> dict:
     """Fields of a `Config`, those of its records as dicts; see `Config.from_hf`."""
     given = source if isinstance(source, dict) else _file(source)
-    if isinstance(text := given.get("text_config"), dict):  # a model that sees or hears as well
+    if text := next((text for name in TEXTS if isinstance(text := given.get(name), dict)), None):
         outer = {name: given[name] for name in ("model_type", "tie_word_embeddings") if name in given}
-        given = (
-            text | outer if outer.get("model_type") == "minimax_m3_vl" else outer | text
-        )  # whose text says minimax_m2
+        given = outer | text
+        kind, known = outer.get("model_type"), (*FAMILIES,)
+        if kind in known and (
+            kind == "minimax_m3_vl" or given["model_type"] not in known
+        ):  # whose text says minimax_m2
+            given["model_type"] = kind
     kind = given.get("model_type")
     if not isinstance(kind, str | None):
         raise ValueError(f"model_type {kind!r} cannot be read: it has to be a word in quotes, such as 'llama'")

@@ -45,6 +45,10 @@ _STEP = family(
     layers.step,
     names={"num_key_value_heads": "num_attention_groups"}, defaults={"head_dim": 128, "sliding_window": 512},
 )  # fmt: skip
+_GLM4_MOE = family(
+    readers.deepseek_experts, readers.norms_of("head"), switches={"attention_bias": ("qkv",)},
+    defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
+)  # fmt: skip
 _M3 = family(layers.block_sparse, defaults={"head_dim": 128, "dense_intermediate_size": 12288})
 _M2 = family(
     readers.experts("num_local_experts", "intermediate_size"), readers.minimax,
@@ -77,7 +81,9 @@ FAMILIES = {
     "ministral3": family(readers.windows()),
     "mixtral": family(readers.windows(), readers.experts("num_local_experts", "intermediate_size")),
     "qwen2": _QWEN2,
+    "qwen2_vl": _QWEN2,
     "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
     "qwen2_5_vl_text": _QWEN2,
     "mimo": _QWEN2,
     "qwen3": family(readers.qwen_windows, **_QWEN3),
@@ -135,10 +141,8 @@ FAMILIES = {
     "kimi_k2": family(readers.latent, readers.deepseek_experts, **_LATENT),
     "deepseek_v32": family(readers.latent, readers.deepseek_experts, readers.indexer, **_LATENT),
     "glm_moe_dsa": family(readers.latent, readers.deepseek_experts, readers.indexer, **_LATENT),
-    "glm4_moe": family(
-        readers.deepseek_experts, readers.norms_of("head"), switches={"attention_bias": ("qkv",)},
-        defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},
-    ),
+    "glm4_moe": _GLM4_MOE,
+    "glm4v_moe_text": _GLM4_MOE,
     "glm4_moe_lite": family(
         readers.latent, readers.deepseek_experts, layers.balanced,
         never=NO_BIAS, defaults={"n_shared_experts": 1, "first_k_dense_replace": 1},

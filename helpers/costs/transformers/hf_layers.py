@@ -220,7 +220,7 @@ def nemotron_h(f: Fields) -> dict:
         f.refuse(field, f"layers {where} are none of {', '.join(letters.values())}")
     sizes = [f[n] for n in ("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")]
     mamba = Mamba2(*sizes, f.flag("use_conv_bias", True), f.flag("use_bias"))
-    heads = Heads(f["num_attention_heads"], f["num_key_value_heads"], f["head_dim"])
+    heads = Heads(f["num_attention_heads"], f["num_key_value_heads"], f.get("attention_head_dim") or f["head_dim"])
     kinds = {
         "mamba": LayerKind(mixer=mamba, F=0),
         "attention": LayerKind(mixer=heads, F=0),

@@ -38,7 +38,8 @@ def test_every_family_has_a_file():
 
 OTHER_NAMES = {
     "qwen3_vl_text": "qwen-3-8b", "qwen3_vl_moe_text": "qwen-3-30b-a3b", "mimo": "qwen-2.5-7b",
-    "qwen2_vl_text": "qwen-2.5-7b", "qwen2_5_vl_text": "qwen-2.5-7b",
+    "qwen2_vl_text": "qwen-2.5-7b", "qwen2_5_vl_text": "qwen-2.5-7b", "glm4v_moe_text": "glm-4.5-air",
+    "qwen2_vl": "qwen-2.5-7b", "qwen2_5_vl": "qwen-2.5-7b",
 }  # fmt: skip
 """The decoder of a model that sees, or that predicts several tokens, under a name of its own."""
 
@@ -49,6 +50,11 @@ def test_decoders_under_other_names(kind):
     assert Config.from_hf(config | {"model_type": kind}) == Config.from_hf(config)
     seeing = {"model_type": kind.removesuffix("_text"), "text_config": config | {"model_type": kind}}
     assert Config.from_hf(seeing) == Config.from_hf(config)
+    assert Config.from_hf({"model_type": kind, "llm_config": config | {"model_type": "unheard"}}) == Config.from_hf(
+        config
+    )
+    m3 = {"model_type": "minimax_m3_vl", "text_config": ALONE["blocks"] | {"model_type": "minimax_m2"}}
+    assert Config.from_hf(m3) == Config.from_hf(ALONE["blocks"])
 
 
 def sizes(D, F, L, N, V, **rest):
