@@ -24,7 +24,7 @@ from helpers.costs.sharding.sharded_array import bytes_each
 from helpers.costs.training import layout as layouts
 from helpers.costs.training.layout import Layout, lies
 from helpers.costs.transformers.config import Config
-from helpers.costs.transformers.layer_products import attention_matrices, attention_widths
+from helpers.costs.transformers.layer_products import USUAL, attention_matrices
 from helpers.numeric import ceil, minimum, plain
 
 from .prefill_and_decode_step import Pass, Point, Replica
@@ -97,12 +97,15 @@ def mixed_works(r: Replica, s: Slice, Y, Z, B, S, T, done, groups=None) -> dict[
     if not plain(T) or T:
         copies = r.kv(done + T) * (1 / minimum(Y, ways_by_heads(c)) - 1 / Y)
         more = more + r.mixed_works(0, 0, T, done)["attention"] * (1 / Y - 1 / n) + Work(bytes=copies, dtype=r.math)
-    widths = attention_widths(c, absorbed=True)
-    *before, queries, results, total = attention_sends(
-        B + T, c.N, c.D, widths.query, widths.result, Y, Z, r.math, widths.short
-    )
+    (score,), short = c.mixer(USUAL).scores(absorbed=True), _short(c)
+    *before, queries, results, total = attention_sends(B + T, c.N, c.D, score.query, score.result, Y, Z, r.math, short)
     sends = _by_role(c, work_by_role, before, (queries, results), (total,))
     return _on_a_chip(r, n, work_by_role, sends, {"attention": more}, groups)
+
+
+def _short(c: Config):
+    """Numbers of the vectors that latent attention's down-projections make, its latent vector among them."""
+    return c.mla.kv_rank + c.mla.rope + (c.mla.q_rank or 0) if c.mla else 0
 
 
 def _caches(r: Replica, Y, Z, B, S):
@@ -163,9 +166,9 @@ def prefill_works(r: Replica, s: Slice, Y, Z, T, B=1) -> dict[str, Work]:
     if c.mla:  # of the vectors that it gathers each chip makes its heads' keys and values
         made = matmul(tokens, *attention_matrices(c)["kv_up"], bytes_each(r.math), 0, bytes_each(r.math), r.math)
         more["projections"] += made * (c.L * (1 / Y - 1 / n))
-    widths, rows = attention_widths(c, absorbed=True), tokens / Z
-    keys = widths.cached / minimum(Y, ways_by_heads(c))
-    short = Collective("AllGather", ("Y",), (rows, widths.short / Y), (rows, widths.short), r.math)
+    (score,), rows = c.mixer(USUAL).scores(absorbed=True), tokens / Z
+    keys = score.cached / minimum(Y, ways_by_heads(c))
+    short = Collective("AllGather", ("Y",), (rows, _short(c) / Y), (rows, _short(c)), r.math)
     ring = Collective("AllGather", ("Z",), (rows, keys), (tokens, keys), r.math)
     block = (
         Collective("AllGather", ("Y",), (rows, c.D / Y), (rows, c.D), r.math),

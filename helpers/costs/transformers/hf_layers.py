@@ -52,10 +52,7 @@ def listed(read: Callable[[Fields], dict]) -> Callable[[Fields], dict]:
 
 def balanced(f: Fields) -> dict:
     """Numbers that balance the load, of each layer that has experts."""
-    return {
-        "beside": (0, sum(_sparse(f, f.get("first_k_dense_replace", 0))) * f["n_routed_experts"]),
-        "said": (BALANCE,),
-    }
+    return {"beside": _experts(f, sum(_sparse(f, f.get("first_k_dense_replace", 0))))["beside"], "said": (BALANCE,)}
 
 
 def _sparse(f: Fields, dense: int = 0) -> list[bool]:
@@ -67,34 +64,38 @@ def _sparse(f: Fields, dense: int = 0) -> list[bool]:
     return [i >= dense for i in range(f["num_hidden_layers"])]
 
 
+def _experts(f: Fields, layers: int, *names: str, balanced: bool = True, **more) -> dict:
+    """Experts in so many layers, by the file's names of E, k and F, with the numbers that balance them."""
+    usual = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    moe = dict(zip(("E", "k", "F"), (f[name] for name in (*names, *usual[len(names) :]))))
+    shared = {} if "shared" in more else {"shared": f.get("n_shared_experts", 0)}
+    out = {"moe": moe | shared | more, "beside": (0, layers * moe["E"] if balanced else 0)}
+    return out | ({"said": (BALANCE,)} if balanced else {})
+
+
+def _latent(f: Fields) -> MLA:
+    names = "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"
+    return MLA(f.get("q_lora_rank"), *(f[name] for name in names))
+
+
 @listed
 def shared_indexers(f: Fields) -> dict:
     """GLM-5.2: every layer has an indexer's weights, and those that are "full" choose keys, for the layers after them too."""
-    mla = MLA(
-        f.get("q_lora_rank"), *(f[n] for n in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-    )
+    mla = _latent(f)
     sizes = [f["index_" + name] for name in ("n_heads", "head_dim", "topk")]
     sparse = _sparse(f, f.get("first_k_dense_replace", 0))
     full = [word == "full" for word in f.layers("indexer_types")]
     N = f["num_attention_heads"]
     layers = [LayerKind(moe=has, mixer=Latent(N, mla, Indexer(*sizes, chooses=own))) for own, has in zip(full, sparse)]
-    moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"]}
-    return {
-        "layers": tuple(layers),
-        "mla": mla,
-        "moe": moe | {"shared": f.get("n_shared_experts", 0)},
-        "beside": (0, sum(sparse) * f["n_routed_experts"]),
-        "said": (BALANCE, "layers that share an indexer keep its weights, and none of its keys"),
-    }
+    said = "layers that share an indexer keep its weights, and none of its keys"
+    return _experts(f, sum(sparse)) | {"layers": tuple(layers), "mla": mla, "said": (BALANCE, said)}
 
 
 @listed
 def kimi_linear(f: Fields) -> dict:
     """Kimi Linear and K3: latent attention in some layers, Kimi Delta Attention in the others, counted from 1."""
     D, L, N = f["hidden_size"], f["num_hidden_layers"], f["num_attention_heads"]
-    mla = MLA(
-        f.get("q_lora_rank"), *(f[n] for n in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-    )
+    mla = _latent(f)
     latent = Latent(N, mla, None, f.flag("mla_use_output_gate"))
     at = "linear_attn_config."
     sizes = f[at + "num_heads"], f[at + "head_dim"], f.get(at + "short_conv_kernel_size", 4)
@@ -107,16 +108,17 @@ def kimi_linear(f: Fields) -> dict:
     E, dense, step = f.get("num_experts"), f.get("first_k_dense_replace", 0), f.get("moe_layer_freq", 1)
     sparse = [E is not None and i >= dense and i % step == 0 for i in range(L)]
     kinds = [LayerKind(moe=has, mixer=latent if i + 1 in full else delta) for i, has in enumerate(sparse)]
-    out: dict = {"layers": tuple(kinds), "mla": mla, "K": N, "H": None, "said": (BALANCE,)}
-    narrow = f.get("routed_expert_hidden_size")
-    once = sum(sparse) * ((E or 0) + (narrow or 0) * f.flag("latent_moe_use_norm"))
+    out: dict = {"beside": (0, 0), "said": ()}
     if E:
-        moe = {"E": E, "k": f["num_experts_per_token"], "F": f["moe_intermediate_size"], "latent": narrow}
-        out["moe"] = moe | {"shared": f.get("num_shared_experts", 0)}
-    if f.get("attn_res_block_size") is None:
-        return out | {"beside": (0, once)}
-    # Attention residuals: of each mixer, each feed-forward and the end a norm, and a vector that scores earlier blocks.
-    return out | {"beside": (4 * D, once + 2 * D), "said": (BALANCE, STREAMS)}
+        narrow, shared = f.get("routed_expert_hidden_size"), f.get("num_shared_experts", 0)
+        out = _experts(f, sum(sparse), "num_experts", "num_experts_per_token", shared=shared, latent=narrow)
+        normed = sum(sparse) * (narrow or 0) * f.flag("latent_moe_use_norm")
+        out["beside"] = (0, out["beside"][1] + normed)
+    if f.get(
+        "attn_res_block_size"
+    ):  # of mixers, feed-forwards and the end a norm, and a vector that scores earlier blocks
+        out |= {"beside": (4 * D, out["beside"][1] + 2 * D), "said": (*out["said"], STREAMS)}
+    return out | {"layers": tuple(kinds), "mla": mla, "K": N, "H": None}
 
 
 @listed
@@ -137,9 +139,7 @@ def two_heads(f: Fields) -> dict:
         LayerKind(f["sliding_window"] if is_near else None, has, mixer=near if is_near else far)
         for is_near, has in zip(local, sparse)
     ]
-    moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"]}
-    moe |= {"shared": f.get("n_shared_experts", 0)}
-    return {"layers": tuple(layers), "moe": moe, "beside": (0, sum(sparse) * moe["E"]), "said": (BALANCE,)}
+    return _experts(f, sum(sparse)) | {"layers": tuple(layers)}
 
 
 @listed
@@ -168,14 +168,9 @@ def step(f: Fields) -> dict:
         else LayerKind(moe=i in experts, mixer=far)
         for i in range(L)
     ]
-    moe = {"E": f["moe_num_experts"], "k": f["moe_top_k"], "F": f["moe_intermediate_size"], "shared": 1}
-    balance = f.flag("use_moe_router_bias") * sum(kind.moe for kind in layers) * moe["E"]
-    return {
-        "layers": tuple(layers),
-        "moe": moe | {"shared_F": f["share_expert_dim"]},
-        "beside": (0, balance),
-        "said": (BALANCE,),
-    }
+    more = dict(balanced=f.flag("use_moe_router_bias"), shared=1, shared_F=f["share_expert_dim"])
+    out = _experts(f, sum(kind.moe for kind in layers), "moe_num_experts", "moe_top_k", **more)
+    return out | {"layers": tuple(layers)}
 
 
 @listed
@@ -197,10 +192,10 @@ def gemma4(f: Fields) -> dict:
         )
         mixer = Heads(N, *sizes, None, "head", "", shares, same and not near)
         kinds.append(LayerKind(f["sliding_window"] if near else None, mixed, mixer=mixer, F=wide if shares else F))
-    out = {"layers": tuple(kinds), "norms": 8 if mixed else 4, "beside": (0, L + (L * E if mixed else 0))}
+    out = {"layers": tuple(kinds), "norms": 8 if mixed else 4, "beside": (0, L)}
     if mixed:  # three norms and the router's scale besides; the dense MLP is there as well, like a shared expert
-        moe = {"E": E, "k": f["top_k_experts"], "F": f["moe_intermediate_size"], "shared": 1, "shared_F": F}
-        out |= {"moe": moe, "said": ("the dense MLP beside experts as a shared expert",)}
+        out |= _experts(f, L, "num_experts", "top_k_experts", balanced=False, shared=1, shared_F=F)
+        out |= {"beside": (0, L + L * E), "said": ("the dense MLP beside experts as a shared expert",)}
     if width := f.get("hidden_size_per_layer_input", 256):
         out["gemma3n"] = {"streams": 1, "laurel": 0, "V": f["vocab_size_per_layer_input"], "width": width}
     return out
@@ -227,11 +222,10 @@ def nemotron_h(f: Fields) -> dict:
         "moe": LayerKind(moe=True, mixer=NoMixer(), F=0),
         "mlp": LayerKind(mixer=NoMixer()),
     }
-    out = {"layers": tuple(kinds[name] for name in names), "L": len(names), "said": ()}
+    out = {"layers": tuple(kinds[name] for name in names), "L": len(names)}
     if mixed := names.count("moe"):
-        moe = {"E": f["n_routed_experts"], "k": f["num_experts_per_tok"], "F": f["moe_intermediate_size"], "shared": 1}
-        moe |= {"shared_F": f["moe_shared_expert_intermediate_size"], "latent": f.get("moe_latent_size")}
-        out |= {"moe": moe, "beside": (0, mixed * moe["E"]), "said": (BALANCE,)}
+        latent, shared = f.get("moe_latent_size"), f["moe_shared_expert_intermediate_size"]
+        out |= _experts(f, mixed, shared=1, shared_F=shared, latent=latent)
     return out
 
 
@@ -248,17 +242,16 @@ def block_sparse(f: Fields) -> dict:
     chosen = [has != 0 for has in f.layers(at + "sparse_attention_freq", int) or [1] * f["num_hidden_layers"]]
     sparse = _sparse(f)
     layers = [LayerKind(moe=has, mixer=near if picks else far) for picks, has in zip(chosen, sparse)]
-    moe = {"E": f["num_local_experts"], "k": f["num_experts_per_tok"], "F": f["intermediate_size"]}
-    moe |= {"shared": f.get("n_shared_experts", 1), "shared_F": f.get("shared_intermediate_size", moe["F"])}
-    balance = f.flag("use_routing_bias", True) * sum(sparse) * moe["E"]
-    out = {"layers": tuple(layers), "moe": moe, "F": f["dense_intermediate_size"], "said": (BALANCE,)}
-    return out | {"beside": (0, balance)}
+    names, F = ("num_local_experts", "num_experts_per_tok", "intermediate_size"), f["intermediate_size"]
+    more = dict(shared=f.get("n_shared_experts", 1), shared_F=f.get("shared_intermediate_size", F))
+    out = _experts(f, sum(sparse), *names, balanced=f.flag("use_routing_bias", True), **more)
+    return out | {"layers": tuple(layers), "F": f["dense_intermediate_size"]}
 
 
 @listed
 def compressed(f: Fields) -> dict:
     """DeepSeek-V4: a window everywhere, and compressed keys, chosen or all, in most layers; residual streams."""
-    D, L, E, n = (f[name] for name in ("hidden_size", "num_hidden_layers", "n_routed_experts", "hc_mult"))
+    D, L, n = (f[name] for name in ("hidden_size", "num_hidden_layers", "hc_mult"))
     rates = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
     ratios = f.get("compress_ratios", None, list)
     if ratios is None:
@@ -272,22 +265,15 @@ def compressed(f: Fields) -> dict:
     index = Indexer(f["index_n_heads"], f["index_head_dim"], f["index_topk"])
     kept = lambda r: Compressed(*sizes, r if r > 1 else None, index if 1 < r < 128 else None)  # noqa: E731
     layers = [LayerKind(f["sliding_window"], True, mixer=kept(r)) for r in ratios[:L]]
-    moe = {
-        "E": E,
-        "k": f["num_experts_per_tok"],
-        "F": f["moe_intermediate_size"],
-        "shared": f.get("n_shared_experts", 1),
-    }
     words = f.layers("mlp_layer_types")
     hashed = words.count("hash_moe") if words else min(L, f.get("num_hash_layers", 3))
     mix = (
         2 + n
     ) * n  # of hyper-connections: how streams are read, written and mixed, twice a layer; at the end read once
     streams, end = 2 * (mix * n * D + mix + 3), n * n * D + n + 1
-    out = {"layers": tuple(layers), "K": 1, "moe": moe, "beside": (streams, end + (L - hashed) * E)}
-    return out | {
-        "said": (BALANCE, STREAMS, "experts of the first layers by routing, though a table of tokens says which")
-    }
+    out = _experts(f, L - hashed, shared=f.get("n_shared_experts", 1))
+    said = (BALANCE, STREAMS, "experts of the first layers by routing, though a table of tokens says which")
+    return out | {"layers": tuple(layers), "K": 1, "beside": (streams, end + out["beside"][1]), "said": said}
 
 
 @listed

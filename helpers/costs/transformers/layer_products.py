@@ -226,39 +226,6 @@ def model_matrices(c: Config, absorbed: bool = False) -> list[Matrices]:
 
 
 @formula
-@dataclass(frozen=True)
-class Widths:
-    """What attention computes with for a token, in numbers.
-
-    query, result  of one head
-    cached         keys and values of all KV heads, or the latent vector that all heads read
-    short          vectors that latent attention's down-projections make, its latent vector among them
-    """
-
-    query: float
-    result: float
-    cached: float
-    short: float = 0
-
-
-@formula
-def attention_widths(c: Config, absorbed: bool = False) -> Widths:
-    """Those of attention with heads of its own; of latent attention out of the latent space, or absorbed, in it.
-
-    >>> from .public_models import model
-    >>> v3 = model("deepseek-v3")
-    >>> attention_widths(model("llama-3-8b")).cached, attention_widths(v3).query, attention_widths(v3, absorbed=True)
-    (2048, 192, Widths(query=576, result=512, cached=576, short=2112))
-    """
-    m = c.mla
-    if m is None:
-        return Widths(c.H, c.H, 2 * c.K * c.H)
-    latent = m.kv_rank + m.rope
-    query, result, cached = (latent, m.kv_rank, latent) if absorbed else (c.qk, m.v, c.N * (c.qk + m.v))
-    return Widths(query, result, cached, latent + (m.q_rank or 0))
-
-
-@formula
 def keys_read(c: Config, B, T, S, absorbed):
     """Numbers of keys and values, or of latent vectors, that all layers read."""
 

@@ -132,7 +132,7 @@ FORMULAS = {name: formula for room in ROOMS.values() for name, formula in room.i
 # Functions of names, texts, graphs, events, records and whole blocks, where arrays make no sense: their tests are in the rooms.
 DISCRETE = set(
     """
-    acceptance adjacent algorithms all_scores along arithmetic at_users attainment attention_collectives attention_sends attention_widths
+    acceptance adjacent algorithms all_scores along arithmetic at_users attainment attention_collectives attention_sends
     backward batched beside best_disaggregated best_K best_length best_mesh best_split between_slices block bottleneck
     bound_by budgeted bursts by_tier bytes_each caches careful_seconds cheapest check check_fits chip choose chrome_trace cluster_of
     collective_seconds collectives completed continuous_steps deployments designs diameter disaggregated disaggregated_plans distance
