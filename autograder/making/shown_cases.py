@@ -57,7 +57,7 @@ class Recorder:
         elif not kwargs:
             self.hidden.append(args)
 
-    def equals(self, reference, n=20, **draws) -> None:
+    def equals(self, reference, n=0, **draws) -> None:
         self.draws.append(draws)
 
     def wrong(self, message, mistake=None, *case, **sent) -> None:
@@ -108,7 +108,14 @@ def recorded(source: str, scope: dict, seed: str) -> list[Recorder]:
     same = {name: getattr(helpers.check, name) for name in ("anew", "choice", "floats", "ints", "moved")}
     silent = dict.fromkeys(("report", "look", "passed", "solution", "ran", "exercise"), nothing)
     stand_in = SimpleNamespace(
-        **same, **silent, Answer=answer, Program=program, hidden=hidden, inputs=inputs, in_full=lambda cell: cell()
+        **same,
+        **silent,
+        Answer=answer,
+        Program=program,
+        hidden=hidden,
+        inputs=inputs,
+        with_edges=lambda *given: inputs(0, *given),
+        in_full=lambda cell: cell(),
     )
     with suppress(Exception):  # a check may need more than these; then what it has stated so far counts
         exec(compile(source.replace(AFRESH, ""), "<check>", "exec"), {**scope, "check": stand_in})
@@ -120,7 +127,7 @@ def drawn(source: str, made: list[Recorder], given: list[str], grade_id: str, sc
     draws = next((d for one in made for d in one.draws if len(d) == len(given)), None)
     if draws:
         found = [tuple(setting.values()) for setting in settings(draws, grade_id)]
-    elif "check.inputs" in source:
+    elif "check.inputs" in source or "check.with_edges" in source:
         fixed = {repr(args) for one in recorded(source, scope, "other") for args in one.hidden}
         found = [args for one in made for args in one.hidden if repr(args) not in fixed and len(args) == len(given)]
         found = list({repr(args): args for args in found}.values())[:DRAWN]

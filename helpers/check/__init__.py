@@ -20,7 +20,8 @@ Messages name the likely mistake and never the expected value.
 
 answer_checks     judges answers and reports             compare            holds values against each other, refuses our formulas
 random_inputs     draws arguments                        likely_mistakes    what leads to a wrong value
-drawn_cases       draws them with what is right          class_values       what is one for a class, worked out once
+edge_cases        draws the edges, one for everybody     class_values       what is one for a class, worked out once
+drawn_cases       draws all with what is right
 how_off           what wrong cases have in common        raised             what an exception in an answer was, and where; ends it
 notebook_cells    which names a check reads, which are   questions          replies to guesses
                   of an old answer
@@ -34,6 +35,7 @@ May import: helpers.trace and what that may. Tests: tests/helpers/check.
 """
 
 from .answer_checks import Answer, hidden, report, run
+from .drawn_cases import with_edges
 from .questions import question
 from .random_inputs import anew, choice, floats, inputs, ints, moved
 from .shown_checks import exercise, in_full, judges
@@ -41,7 +43,7 @@ from .solutions import own, passed, solution
 
 __all__ = [
     "Answer", "Program", "all_ran", "anew", "choice", "exercise", "floats", "hidden", "in_full", "inputs", "ints", "judges",
-    "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution",
+    "look", "moved", "own", "passed", "question", "ran", "report", "run", "solution", "with_edges",
 ]  # fmt: skip
 
 

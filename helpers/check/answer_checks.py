@@ -64,8 +64,8 @@ class Answer:
         case = None if kwargs else args
         self._state(lambda: self._compare(expected, args, kwargs, unseen=unseen), unseen, case)
 
-    def equals(self, reference: Callable, n: int = 20, **draws) -> None:
-        """On n random settings of the draws, and on their edges, the answer equals `reference`.
+    def equals(self, reference: Callable, **draws) -> None:
+        """On random settings of the draws, and on their edges, the answer equals `reference`.
 
         Draws stand in the order of the answer's parameters, whose names are the learner's own affair.
         """
@@ -74,7 +74,7 @@ class Answer:
 
         def settings() -> list[tuple]:
             if not cases:
-                cases.extend(drawn(reference, n, draws, self.draws, statement, self.part, self.mistakes))
+                cases.extend(drawn(reference, draws, self.draws, statement, self.part, self.mistakes))
             return cases
 
         def run():

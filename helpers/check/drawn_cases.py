@@ -1,15 +1,19 @@
 """The drawn cases of a reference: arguments, and what is right for them.
 
-n of them are the submission's own; the edges of what is drawn are one for a class, and so is what is right there.
+Some of them are the submission's own; the edges of what is drawn are one for everybody, and so is what is right there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import is_
 
 from . import compare
 from .class_values import identity, once
+from .edge_cases import edges
 from .likely_mistakes import Mistakes
-from .random_inputs import Draw, edges, inputs, seed
+from .random_inputs import Draw, inputs
+
+OWN = 6
+"""Cases of the submission alone: a table of what others were asked fails in one of them."""
 
 
 class Reference:
@@ -34,19 +38,24 @@ class Reference:
 
 
 def drawn(
-    function: Callable, n: int, draws: dict[str, Draw], name: str, statement: int, parts: bool, mistakes: Mistakes
+    function: Callable, draws: dict[str, Draw], name: str, statement: int, parts: bool, mistakes: Mistakes
 ) -> list[tuple[object, dict]]:
-    """(what is right, arguments by name) of n settings and of their edges.
+    """(what is right, arguments by name) of settings that are the submission's own, and of edges.
 
     name       what they are drawn by
     statement  which statement of an answer this is
-    parts      parts of the answer have points of their own
+    parts      parts of the answer have points of their own, and its settings are near the class's
     """
     reference = Reference(function, mistakes)
     basis = identity(function, draws, mistakes.rtol, mistakes.functions)
     of_class = lambda key, make: once((name, statement, key), basis, make)  # noqa: E731
-    own = inputs(n, name, draws, parts=parts, alike=reference.side, once=of_class)
+    own = inputs(OWN, name, draws, parts=parts, alike=reference.side, once=of_class)
     cases = [(reference(named), named) for named in own]
-    shared = seed().partition("-")[0]
-    at_edges = of_class(shared, lambda: [(function(**compare.copied(named)), named) for named in edges(name, draws)])
+    at_edges = of_class("edges", lambda: [(function(**compare.copied(named)), named) for named in edges(name, draws)])
     return cases + [(expected, compare.copied(named)) for expected, named in at_edges]
+
+
+def with_edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
+    """Settings of the draws for a check that makes cases of them itself: the submission's own, and the edges."""
+    yield from inputs(OWN, name, draws)
+    yield from edges(name, draws)

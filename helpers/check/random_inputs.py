@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 
 Draw = Callable[[random.Random], object]
 NEAR = 0.03
-CONSTANT = 30
 TRIES = 100  # of moved values, until a case has as many on each side of every edge as the class's
 
 
@@ -27,28 +26,6 @@ class Moved(random.Random):
 
     def getrandbits(self, k: int) -> int:
         return super().getrandbits(k) if k <= 24 else self.own.getrandbits(k)
-
-
-class Extreme(random.Random):
-    """The lowest of what may be drawn, or the highest: the first `CONSTANT` numbers; after that any, for a draw may try again."""
-
-    def __init__(self, low: bool, name: str):
-        super().__init__(name)
-        self.low, self.left = low, CONSTANT
-
-    def _constant(self) -> bool:
-        self.left -= 1
-        return self.left >= 0
-
-    def random(self) -> float:
-        # Not quite the end: of round numbers it would be chance on which side of a threshold rounding leaves them.
-        beside = super().random()
-        return (beside if self.low else 1000 - beside) / 1000 if self._constant() else beside
-
-    def _randbelow(self, n: int) -> int:  # what `random.Random` chooses by, and lets subclasses define
-        if self._constant():
-            return 0 if self.low else n - 1
-        return int(super().random() * n)
 
 
 def moved(r: random.Random, x: float, low: float = 0, high: float = math.inf, multiple: int = 0) -> float:
@@ -133,25 +110,6 @@ def inputs(
         else:
             chosen = os.environ.get("COURSE_SEED", "0") if shapes else seed()
             yield {k: d(random.Random(f"{chosen}/{at[k]}")) for k, d in draws.items()}
-
-
-def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
-    """Settings that are one for a class: all draws at their lowest, all at their highest, and each at either beside one of the others.
-
-    A choice has its first and its last value there, so the shortest goes first and the longest last.
-
-    >>> list(edges("0.1", {"n": ints(2, 64, 2), "axes": choice("X", "XY", "XYZ")}))[:2]
-    [{'n': 2, 'axes': 'X'}, {'n': 64, 'axes': 'XYZ'}]
-    """
-    for low in (True, False):
-        yield {k: d(Extreme(low, f"{name}/{k}")) for k, d in draws.items()}
-    for edge in draws if len(draws) > 1 else ():
-        for low in (True, False):  # all are drawn anew, in their order: some are drawn together
-            seeds = {k: f"{_shared()}/{name}/{k}" for k in draws}
-            yield {
-                k: d(Extreme(low, at) if k == edge else random.Random(at))
-                for (k, at), d in zip(seeds.items(), draws.values())
-            }
 
 
 def _beside(draws: dict[str, Draw], names: dict[str, str], alike: Callable | None, once: Callable) -> dict:

@@ -16,6 +16,7 @@ exported program is read. Sizes as large as in life are traced only; `equals` ru
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
@@ -31,10 +32,11 @@ from helpers.kernels import mesh as meshes
 from helpers.trace.jaxpr.equation_costs import short
 
 from .compare import closed, kind
+from .edge_cases import edges
 from .judged_program import once
 from .likely_mistakes import either
 from .raised import called, limited
-from .random_inputs import Extreme, inputs, seed
+from .random_inputs import inputs, seed
 from .sending_rules import SendingRules, kinds_of, statement
 from .traced_program import NOTATION, Reading, Setting, Shrinking, Unclear, own, reading, reading_like, told, unlike
 from .wrong_blocks import Blocks, described, is_narrow, is_whole, place
@@ -101,8 +103,7 @@ class Program(SendingRules):
         """
         fixed = {k: v for k, v in sizes.items() if not callable(v)}
         draws = {k: v for k, v in sizes.items() if callable(v)}
-        smallest = {k: draw(Extreme(True, k)) for k, draw in draws.items()}
-        for i, picked in enumerate([smallest, *inputs(n - 1, self.draws, draws, shapes=True)]):
+        for i, picked in enumerate([next(edges(self.draws, draws)), *inputs(n - 1, self.draws, draws, shapes=True)]):
             avals = self.setting.arrays(self.setting.sizes | fixed | picked, shapes)
             if message := self._compare(avals, *self._drawn(dense, avals, scale, i, prepared)):
                 return message
@@ -278,7 +279,8 @@ class Program(SendingRules):
             return message
         narrow = [c.dtype for c in small.sent if bytes_each(c.dtype) < bytes_each(s.widest)]
         travels = f" Some of it travels as {narrow[0]}, and the arguments are {s.widest}." if narrow else ""
-        return described(blocks) + travels
+        silent = [a for a in s.mesh.axis_names if not any(a in c.axes for c in small.sent)]
+        return described(replace(blocks, silent=silent)) + travels
 
 
 def _random(rng, aval: jax.ShapeDtypeStruct, scale: float, share: float = SHARES[0]) -> np.ndarray:

@@ -32,6 +32,7 @@ class Blocks:
     parts   which part of the whole each device should hold; copies have the same
     starts  of arguments laid out like the result: what each device has of them, by name
     near    which numbers of an array are those of another one, as far as the type tells, or with so many times the slack
+    silent  axes along which nothing was sent
     """
 
     sizes: dict[str, int]
@@ -40,6 +41,7 @@ class Blocks:
     parts: Sequence[str]
     starts: dict[str, Sequence[np.ndarray]]
     near: Callable[..., np.ndarray]
+    silent: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -177,6 +179,8 @@ def _copies_differ(b: Blocks) -> str | None:
     if (orders := [_rearranged(b, i) for i in range(len(b.held))]) and None not in orders:
         return f"each device joins the right blocks in an order of its own{_own_orders(b, orders)}"
     along = " and ".join(axes)
+    if any(a in b.silent for a in axes):
+        return f"nothing is sent along {along}, and each device has its own result: a sum or a gather over {along} is missing."
     if right := [b.place(i) for i, (h, w) in enumerate(zip(b.held, b.wanted)) if b.close(h, w)]:
         return f"devices along {along} should hold copies of a block, and only those at {listed(right)} hold what is asked for."
     return (

@@ -35,7 +35,7 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             _ticks(ax, task, micro, 1 / v)
             ax.set(xlim=(0, span), ylim=(task.shape[1], 0), yticks=np.arange(task.shape[1]) + 0.5)
             ax.set_yticklabels(range(task.shape[1]), fontsize=8)
-            ax.set_title(f"{title}: {np.mean(task == 0):.0%} idle", fontsize=9, loc="left")
+            ax.set_title(f"{title}: {_idle(task)}", fontsize=9, loc="left")
             ax.tick_params(labelsize=8)
             ax.grid(visible=False)
             ax.fill_between([0, len(task) / v], 0, task.shape[1], color="#ddd", linewidth=0, zorder=0)
@@ -45,6 +45,15 @@ def pipelines(panels: dict, alt: str, *, caption: str = "") -> Picture:
             handles=[*shown, Patch(facecolor="#ddd", label="idle")], loc="outside lower center", ncols=4, fontsize=8
         )
     return Picture(figure, alt, caption)
+
+
+def _idle(task: np.ndarray) -> str:
+    """The share of time in which devices wait in a step, and in one of many if that is less: each begins when it has ended the last."""
+    busy = [np.flatnonzero(device) for device in task.T]
+    alone, in_a_row = (
+        1 - sum(map(len, busy)) / len(busy) / ticks for ticks in (len(task), max(b[-1] + 1 - b[0] for b in busy))
+    )
+    return f"{alone:.0%} idle" + (f", {in_a_row:.0%} as one of many steps" if in_a_row < alone else "")
 
 
 def _ticks(ax, task, micro, wide: float) -> None:

@@ -285,7 +285,7 @@ def test_what_checks_asked_comes_back_to_nobody(engine, way, monkeypatch):
     nb.cells.append(notebook({}, before="print('mine', seen)\nseen").cells[-1])
     got = engine.grade(engines.bundle(nb), nb, "class-ada")
     monkeypatch.setenv("COURSE_VALUES", "class-ada")
-    asked = [d["x"] for d in check.inputs(20, "0.1 0", {"x": check.floats(1, 1e6)})]
+    asked = [d["x"] for d in check.with_edges("0.1 0", {"x": check.floats(1, 1e6)})]
     assert got.scores["q2-check"] == 1 and got.scores["q3-check"] == 0
     assert "mine []" in str(got.outputs["own-1"])
     told = str((got.outputs, got.notes)).replace(".", "")

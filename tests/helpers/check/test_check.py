@@ -287,4 +287,4 @@ def test_the_name_of_an_answer_does_not_choose_what_is_drawn():
         a = check.Answer(f, points=1)
         a.equals(lambda x: x, x=check.ints(1, 10**6))
         check.report("0.3", a)
-    assert drawn["block"] == drawn["block286"] and len(drawn["block"]) == 22
+    assert drawn["block"] == drawn["block286"] and len(drawn["block"]) > 8

@@ -30,7 +30,7 @@ def judged(capsys, asked: list, answer=lambda a, b: a * b, parts: int = 1):
     answers = []
     for _ in range(parts):
         a = check.Answer(answer, points=1)
-        a.equals(right, n=3, a=check.ints(2, 50), b=check.floats(1, 9))
+        a.equals(right, a=check.ints(2, 50), b=check.floats(1, 9))
         answers.append(a)
     return told(capsys, *answers)
 
@@ -49,8 +49,8 @@ def test_the_edges_are_asked_once_for_a_class(of_class, capsys):
     judged(capsys, first := [])
     of_class("bob")
     judged(capsys, second := [])
-    assert len(first) > len(second) == 3, "the submission's own"
-    assert not set(first[:3]) & set(second)
+    assert len(first) > len(second) == 6, "the submission's own"
+    assert not set(first[:6]) & set(second)
 
 
 def test_parts_ask_no_case_twice(of_class, capsys):
@@ -77,7 +77,7 @@ def test_what_is_kept_stays_what_it_is_though_a_case_is_changed(of_class, capsys
         of_class(student)
         a = check.Answer(lambda x: x + 1, points=1)
         a.wrong("one too many, in place", changing)
-        a.equals(lambda x: x + 1, n=2, x=lambda r: np.full(3, r.randint(1, 9)))
+        a.equals(lambda x: x + 1, x=lambda r: np.full(3, r.randint(1, 9)))
         assert told(capsys, a)[0] == 1
 
 

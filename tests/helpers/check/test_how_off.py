@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from helpers import check
+from helpers.check.edge_cases import edges
 from helpers.check.how_off import Case, how_off
-from helpers.check.random_inputs import edges
 from tests.helpers.check.told import told
 
 

@@ -32,6 +32,14 @@ def test_the_title_says_the_bubble_and_panels_share_the_time():
         assert ax.get_xlim() == (0, len(made["GPipe"].task)) and ax.get_ylim() == (4, 0)
 
 
+def test_a_step_of_many_may_wait_less():
+    """With ZB-H2 on four devices each works 3 · 8 ticks without a gap, and the next step can begin at once."""
+    made = {name: ticks(pipeline(name, 4, 8)) for name in ("1F1B", "ZB-H1", "ZB-H2")}
+    axes = plot.pipelines({name: (t.task, t.micro, 1) for name, t in made.items()}, SAID).figure.axes
+    *others, last = (ax.get_title(loc="left") for ax in axes)
+    assert last == "ZB-H2: 11% idle, 0% as one of many steps" and not any("many" in title for title in others)
+
+
 def test_thin_stages_have_short_ticks():
     t = ticks(pipeline("interleaved", 4, 8, 2))
     (ax,) = plot.pipelines({"interleaved": (t.task, t.micro, 2)}, SAID).figure.axes

@@ -1,0 +1,121 @@
+"""The edges of what is drawn: settings that are the same for everybody, so that no seed decides what a wrong answer meets.
+
+A draw may be made of others, however deep, so nobody lists what it can give. It is asked often, with numbers that lean towards
+their ends, and what comes is looked at: how long, which of a few, how large, whether two are equal. Few of these settings have
+each such trait several times, beside others.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral, Number
+
+Draw = Callable[[random.Random], object]
+
+PLAIN = 0, 0
+STYLES = (
+    (1, 0),
+    (0, 1),
+    (0.4, 0),
+    (0, 0.4),
+    (0.4, 0.4),
+    PLAIN,
+    PLAIN,
+)  # share of numbers at their low end, at their high one
+CONSTANT = 30  # numbers of a draw that lean; after that any, for a draw may try again until it likes what it has
+MOST = 400  # settings to choose from
+SETTLED = 40  # settings without a new trait, until no more are drawn
+FEW = 8  # numbers up to here are told apart, larger ones by their order of magnitude
+
+
+class Leaning(random.Random):
+    """Numbers of which a share is the lowest that may be drawn, and a share the highest."""
+
+    def __init__(self, style: tuple[float, float], name: str):
+        super().__init__(name)
+        self.style, self.left = style, CONSTANT
+
+    def _end(self) -> int | None:
+        """0 for the low end, 1 for the high one, None for any number."""
+        self.left -= 1
+        at, (low, high) = super().random(), self.style if self.left >= 0 else (0, 0)
+        return 0 if at < low else 1 if at >= 1 - high else None
+
+    def random(self) -> float:
+        # Not quite the end: of round numbers it would be chance on which side of a threshold rounding leaves them.
+        end, beside = self._end(), super().random()
+        return beside if end is None else (1000 * end + (1 - 2 * end) * beside) / 1000
+
+    def _randbelow(self, n: int) -> int:  # what `random.Random` chooses by, and lets subclasses define
+        end = self._end()
+        return int(super().random() * n) if end is None else end * (n - 1)
+
+
+def traits(name: object, value: object) -> Iterator[tuple]:
+    """What a value is like, as far as a mistake may depend on it.
+
+    >>> sorted(t[-2:] for t in traits("cuts", ("XY", "")))
+    [('equal', False), ('length', 0), ('length', 2), ('length', 2), ('text', ''), ('text', 'XY')]
+    """
+    if isinstance(value, Mapping):
+        yield name, "keys", tuple(value)
+        for k, x in value.items():
+            yield from traits((name, k), x)
+    elif isinstance(value, tuple | list):
+        yield name, "length", len(value)
+        yield name, "equal", len(set(map(repr, value))) < len(value)
+        for i, x in enumerate(value[:4]):
+            yield from traits((name, i) if len(value) > 1 else (name, "alone"), x)
+    elif getattr(value, "shape", ()):
+        yield name, "shape", len(value.shape), min(value.shape)
+    elif isinstance(value, str):
+        yield name, "length", len(value)
+        yield "text", value[:3]
+    elif value is None or isinstance(value, bool):
+        yield name, "is", value
+    elif isinstance(value, Number) and (abs(value) == math.inf or abs(value) <= FEW and value * 8 % 1 == 0):
+        yield name, "is", float(value)
+    elif isinstance(value, Integral):
+        yield name, "magnitude", int(value).bit_length() // 3, value % 2
+
+
+def edges(name: str, draws: dict[str, Draw]) -> Iterator[dict]:
+    """All draws at their lowest, all at their highest, each at either beside one of the others, and settings that have every trait
+    which these lack.
+
+    >>> draws = {"n": lambda r: r.randint(2, 64), "axes": lambda r: r.choice(["X", "XY", "XYZ"])}
+    >>> tried = list(edges("0.1", draws))
+    >>> tried[:2], sorted({case["axes"] for case in tried})
+    ([{'n': 2, 'axes': 'X'}, {'n': 64, 'axes': 'XYZ'}], ['X', 'XY', 'XYZ'])
+    """
+    ends = 2 * len(draws) + 2 if len(draws) > 1 else 2
+
+    def setting(i: int) -> tuple[dict, set]:
+        """The i-th, and how the numbers of its draws lean: behind the ends, of every other one they do not."""
+        r = random.Random(f"{name}/{i}")
+        styles = {k: STYLES[i] if i < 2 else PLAIN if i < ends or i % 2 else r.choice(STYLES) for k in draws}
+        if 2 <= i < ends:
+            styles[[*draws][i // 2 - 1]] = STYLES[i % 2]
+        beside = 0 if i < ends else i
+        return {k: draw(Leaning(styles[k], f"{name}/{k}/{beside}")) for k, draw in draws.items()}, {*styles.items()}
+
+    pool: dict[int, set] = {}
+    known, drawn, quiet = set(), set(), 0
+    for i in range(MOST):
+        given, styles = setting(i)
+        numbers = [x for x in given.values() if isinstance(x, Number)]
+        found = styles | {*traits("", given), ("equal", len(set(numbers)) < len(numbers))}
+        # Ends may hide a mistake: on the last place of a mesh all digits are the highest, whatever their order.
+        found = {(trait, i < ends or i % 2 == 0) for trait in found}
+        quiet = quiet + 1 if found <= known else 0
+        if quiet > SETTLED:
+            break
+        known |= found
+        if repr(given) not in drawn:  # what is drawn together leans together
+            pool[i] = found
+        drawn.add(repr(given))
+    first, lacking = [i for i in pool if i < ends], set().union(*pool.values())
+    while first or lacking:
+        i = first.pop(0) if first else max(pool, key=lambda i: len(pool[i] & lacking))
+        lacking -= pool.pop(i)
+        yield setting(i)[0]  # drawn again: a reference may read what the draws of its case have left
