@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 
 from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS, Constants, Engine, unknown
-from helpers.costs.inference.serving_estimate import Server, loaded
+from helpers.costs.inference.serving_estimate import Server, loaded, tokens_per_second
 from helpers.costs.inference.serving_operations import Batch, Deployment
 from helpers.costs.rooflines.chips import chip
 from helpers.costs.transformers.config import Config
@@ -39,6 +39,7 @@ LOOP = ("seen", "first", "queue")  # what only a closed loop shows
 COMPILED = {"launch": 0.7, "moe": 0.7, "links": 0.7}  # an engine without launches may be far from the guess
 GUESS = Engine(5e-4, 1.5e-5, 1.0, 1.0, seen=0.9, first=0.1, queue=0.2)
 OWN = {
+    "trtllm": replace(GUESS, admits=1.0, of_rest=1.0),  # defaults that are documented, and not fitted
     "jax": Engine(1e-4, 1e-6, 0.1, 3.0, 0.7),
     "fastertransformer": replace(GUESS, launch=2.5),
     "sglang": replace(GUESS, seen=0.6),
@@ -90,7 +91,9 @@ def predicted(s: Server, kind: str, prompt, answer, users) -> dict:
     """What a server is estimated to do of what was measured."""
     if kind in ("loop", "throughput"):
         at = loaded(s, prompt, answer, users)
-        return {"first": at.first.mid, "gap": at.gap.mid} if kind == "loop" else {"throughput": at.batch / at.gap.mid}
+        if kind == "throughput":
+            return {kind: tokens_per_second(s, prompt, answer, users)}
+        return {"first": at.first.mid, "gap": at.gap.mid}
     if kind == "prefilled":  # pieces of 8,192 tokens, of which 56.3 % are in caches
         share, piece = 1 - 0.563, 8192
         b = Batch(0.0, 0.0, piece, piece / (share * prompt), (1 - share) * prompt)

@@ -75,6 +75,9 @@ class Engine:
     first   seconds of a request before its first pass
     queue   share of the others' prompts for which a request waits, with `Constants.power`
     budget  tokens of prompts in a pass, at most
+    admits  share of an answer for which caches must have room when its request begins. Pages come as tokens do, and not all requests
+            are near their end; 1 where none is ever paused for want of pages
+    of_rest 1 where the reserve is a share of the memory that weights leave, and 0 where it is one of all
     measured  whether it was: if not, intervals are wider
     """
 
@@ -87,13 +90,18 @@ class Engine:
     first: float = 0.03
     queue: float = 0.3
     budget: float = 8192.0
+    admits: float = 0.75
+    of_rest: float = 0.0
     measured: bool = True
 
 
 CONSTANTS = Constants()
 
 ENGINES = {
-    "trtllm": Engine(0.00123, 1.51e-05, launch=0.634, moe=0.697, seen=0.887, first=0.117, queue=0.0957),
+    # Its scheduler never evicts by default (GUARANTEED_NO_EVICT, nvidia.github.io/TensorRT-LLM, Useful Runtime Options).
+    "trtllm": Engine(
+        0.00123, 1.51e-05, launch=0.634, moe=0.697, seen=0.887, first=0.117, queue=0.0957, admits=1.0, of_rest=1.0
+    ),
     "vllm": Engine(0.000134, 9.93e-06, launch=1.07, moe=0.984, seen=0.772, first=0.0487, queue=0.0805),
     "sglang": Engine(0.000239, 2.25e-05, launch=0.843, moe=1.12, seen=0.556, first=0.238, queue=0.32),
     "fastertransformer": Engine(0.000191, 7.93e-05, launch=2.99),

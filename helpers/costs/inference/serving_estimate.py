@@ -27,7 +27,7 @@ from helpers.costs.transformers.config import Config
 from helpers.costs.transformers.layer_products import Product
 from helpers.costs.transformers.mixers import NoMixer
 from helpers.costs.transformers.parameters_and_flops import caches, parameters
-from helpers.numeric import maximum, minimum, plain, sqrt, where
+from helpers.numeric import floor, maximum, minimum, plain, sqrt, where
 
 from .serving_constants import CONSTANTS, RESERVES, SPREAD, Constants, Engine
 from .serving_operations import BITS, Batch, Deployment, Layer, operations
@@ -36,7 +36,6 @@ RESERVE = RESERVES["vLLM before"].share  # of memory, as engines kept it when th
 PARTS = ("products", "experts", "attention", "others", "links", "host")
 ROWS = {"bf16": 2, "fp8": 1, "fp4": 0.5625}  # bytes of a number that a product reads
 MEASURED = tuple(c.name for c in CHIPS.values() if c.serving)
-FULL = 0.75  # of an answer that caches must have room for: pages come as tokens do, and not all requests are near their end
 SENT, RETURNED = 1, 2  # bytes a number of what goes to experts, in fp8, and comes back, in bf16
 
 
@@ -223,6 +222,11 @@ class Server:
         table = p.embedding / lies.tp + (0 if c.tied else ops.head.weights)
         return (experts + in_layers + 2 * (table + p.positions + p.norms + p.biases + p.sinks + p.added)) / lies.pp
 
+    @property
+    def reserve(self):
+        """Bytes of a chip that the engine keeps for neither weights nor caches."""
+        return RESERVE * (self.chip.hbm_bytes - self.engine.of_rest * self.held)
+
     def cache(self, S):
         """Bytes of a cache of S tokens on one chip of its group: heads beyond K are copied, and a latent vector is not cut."""
         lies = self.deployment
@@ -230,7 +234,7 @@ class Server:
 
     def most(self, S):
         """Sequences of S tokens whose caches fit into what weights and reserve leave, in one replica."""
-        room = self.chip.hbm_bytes * (1 - RESERVE) - self.held
+        room = self.chip.hbm_bytes - self.reserve - self.held
         return maximum(room / self.cache(S), 0.0) * self.deployment.dp
 
 
@@ -270,7 +274,7 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     """
     e, dp = s.engine, s.deployment.dp
     want = maximum(users / (s.deployment.replicas * dp), 1.0)
-    B = minimum(want, maximum(s.most(prompt + FULL * answer) / dp, 1.0))
+    B = minimum(want, maximum(s.most(prompt + e.admits * answer) / dp, 1.0))
     keys = prompt + answer / 2
     parts = s.seconds(Batch(B, keys))
     step = sum(parts.values())
@@ -289,3 +293,24 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     }
     whole = sum(first.values()) + gap * (answer - 1)
     return Loaded(s.within(first, "first"), s.within(parts | {"prompts": others}), whole, B * dp, adds)
+
+
+@formula
+def tokens_per_second(s: Server, prompt, answer, requests):
+    """Tokens/s of answers where so many requests come at once and no others follow, as benchmarks of throughput have it.
+
+    As many as find room run together, and as all are alike, so they end: whole rounds, and a last one of those that are left.
+
+    >>> from helpers.costs.rooflines.chips import chip
+    >>> from helpers.costs.transformers.public_models import model
+    >>> from .serving_constants import ENGINES
+    >>> s = Server(model("llama-3-70b"), chip("H200"), Deployment(tp=2, weights="fp8", cache="fp8"), ENGINES["trtllm"])
+    >>> round(tokens_per_second(s, 1000, 1000, 3000), -2)  # 2 GPUs, of which TensorRT-LLM 1.2 made 2 * 2,587
+    5100.0
+    """
+    whole = loaded(s, prompt, answer, requests)
+    at_once = whole.batch * s.deployment.replicas
+    rounds = floor(requests / at_once)
+    left = requests - rounds * at_once
+    last = loaded(s, prompt, answer, maximum(left, 1.0)).gap.mid
+    return requests / (rounds * whole.gap.mid + where(left >= 1, last, 0.0))

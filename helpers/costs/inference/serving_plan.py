@@ -14,7 +14,7 @@ from helpers.costs.transformers.config import Config
 from helpers.moved import old_field
 
 from .serving_constants import Engine
-from .serving_estimate import RESERVE, Estimate, Loaded, Server, arithmetic, loaded
+from .serving_estimate import Estimate, Loaded, Server, arithmetic, loaded
 from .serving_operations import BITS, Deployment
 
 MOST = 4096  # chips that are tried when as few as needed are asked for
@@ -119,7 +119,7 @@ class Plan:
     def memory(self) -> dict[str, float]:
         """Bytes of a chip, by role; caches are those of full requests."""
         caches = self.load.batch / self.deployment.dp * self.server.cache(self.prompt + self.answer)
-        return {"weights": self.server.held, "caches": caches, "reserve": RESERVE * self.server.chip.hbm_bytes}
+        return {"weights": self.server.held, "caches": caches, "reserve": self.server.reserve}
 
     @property
     def bound(self) -> str:

@@ -17,7 +17,7 @@ from math import prod
 from helpers.arguments import formula
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.rooflines.roofline import Move
-from helpers.numeric import log, maximum, minimum, nonzero, plain, sqrt, where
+from helpers.numeric import maximum, minimum, nonzero, plain, sqrt, where
 
 from .collectives import all_gather, all_reduce, all_to_all, domains_reached, scramble
 from .sharded_array import Axis
@@ -148,10 +148,10 @@ def flat_ring(kind: str, V, g, m=1) -> tuple[Move, ...]:
 
 
 @formula
-def trees_across(kind: str, V, g, m=1) -> tuple[Move, ...]:
-    """The bytes of `flat_ring`, in as many rounds over cards as a tree takes, 2·log2 m: what NCCL takes for short arrays."""
+def short_ring(kind: str, V, g, m=1) -> tuple[Move, ...]:
+    """The bytes of `flat_ring`, over cards in one round each way: short arrays of 16 and of 32 chips waited as long."""
     links, cards = flat_ring(kind, V, g, m)
-    return links, replace(cards, hops=passes(kind) * log(m) / log(2))
+    return links, replace(cards, hops=passes(kind) * where(m > 1, 1, 0))
 
 
 @formula
@@ -257,8 +257,8 @@ IN_ENGINE = Table(
     network=0.874,  # as of a card in nccl-tests (`racks.measured_collectives.REACHED`): no row of the fit has two hosts
     launch=1.25e-5,  # seconds of an AllReduce, `Engine.launch` times
     hop=0.0,  # all in `launch`
-    network_hop=7.63e-5,  # seconds of a round over cards, `latency_dcn` there: a sum over two hosts takes two
-    algorithm=trees_across,
+    network_hop=5e-5,  # seconds of a round over cards: FastTransformer's tp = 16 and 32 over hosts of 8 A100
+    algorithm=short_ring,
 )
 # An AllToAll: all chips send to all at once. Where cards take part, its launch and hop are DeepEP's 28.1 µs of racks.
 IN_ENGINE_TOKENS = replace(IN_ENGINE, launch=8.64e-6, network_hop=1.95e-5)

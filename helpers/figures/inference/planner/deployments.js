@@ -84,7 +84,7 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
 
   // Everything that a setting leads to, or why nothing does.
   function serving(at, sizes, numbers, has, said) {
-    const like = t.models[at.model], chip = t.chips[at.chip], asked = target(numbers), hbm = chip.speeds[2];
+    const like = t.models[at.model], chip = t.chips[at.chip], asked = target(numbers);
     if (!chip.caches.includes(at.cache)) return { problem: fill(s.say.arithmetic, said) };
     const some = every(like, sizes, has, chip, at, numbers), found = search(some, numbers, asked);
     if (!found) return { problem: noRoom(some, numbers, said, at.weights) };
@@ -100,11 +100,11 @@ window.liveDeployments = (t, G, { text, whole, fill }) => {
     }
     function values(r, { price }) {
       const row = r.all(r.batch, true), all = Object.fromEntries(s.names.map((name, k) => [name, row[k]]));
-      const reserve = s.reserve * hbm, { users, rate, speed, throughput } = r;
+      const { users, rate, speed, throughput } = r;
       return Object.assign(all, {
         users, rate, speed, throughput, each: throughput / found.n, most: Math.floor(all.most) * r.replicas,
         gap_low: all.gap / wide[0], gap_high: all.gap * wide[0], first_low: all.first / wide[1], first_high: all.first * wide[1],
-        m_reserve: reserve, memory: all.m_weights + all.m_caches + reserve, cost_in: all.hours_in * price, cost_out: all.hours_out * price,
+        memory: all.m_weights + all.m_caches + all.m_reserve, cost_in: all.hours_in * price, cost_out: all.hours_out * price,
       });
     }
     const longest = (of, names) => Object.keys(of).reduce((a, b) => (names[b] > names[a] ? b : a));

@@ -25,9 +25,21 @@ FIRST = ("own", "others", "no room", "host")
 SOON = ("gap", "first", "request", "most")  # what a ranking looks at
 NAMES = (
     *SOON, *(f"g{n}" for n in range(len(GAP))), *(f"f{n}" for n in range(len(FIRST))),
-    "floor", "m_weights", "m_caches", "kv", "hours_in", "hours_out",
+    "floor", "m_weights", "m_caches", "m_reserve", "kv", "hours_in", "hours_out",
 )  # fmt: skip
-KNOWN = ("host", "sequence", "launch", "moe", "links", "seen", "first", "queue", "budget")  # of an engine
+KNOWN = (
+    "host",
+    "sequence",
+    "launch",
+    "moe",
+    "links",
+    "seen",
+    "first",
+    "queue",
+    "budget",
+    "admits",
+    "of_rest",
+)  # of an engine
 WIDE = ("experts", "shared", "mlp")  # roles that are stored in four bits, too
 
 
@@ -61,7 +73,8 @@ def of(p: Plan) -> dict:
         **{f"g{n}": at.gap.parts[part] for n, part in enumerate(GAP)},
         **{f"f{n}": at.first.parts[part] for n, part in enumerate(FIRST)},
         "floor": floor(s, at.batch, p.prompt + p.answer / 2),
-        "m_weights": s.held, "m_caches": p.memory["caches"], "kv": s.cache(S), "hours_in": into, "hours_out": out,
+        "m_weights": s.held, "m_caches": p.memory["caches"], "m_reserve": s.reserve, "kv": s.cache(S),
+        "hours_in": into, "hours_out": out,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from helpers.costs.inference.serving_constants import ENGINES
-from helpers.costs.inference.serving_estimate import MEASURED, RESERVE, SPREAD as SERVED, arithmetic
+from helpers.costs.inference.serving_estimate import MEASURED, SPREAD as SERVED, arithmetic
 from helpers.costs.inference.serving_operations import BITS, FOUR, Deployment
 from helpers.costs.inference.serving_plan import LARGEST, MOST
 from helpers.costs.racks.training_over_tiers import largest_group
@@ -269,7 +269,7 @@ class Planner:
         return {
             "names": deployments.NAMES, "fields": promises.FIELDS,
             "sizes": serving.SIZES,
-            "largest": LARGEST, "most": MOST, "bits": BITS, "four": FOUR, "reserve": RESERVE, "say": say.SERVING,
+            "largest": LARGEST, "most": MOST, "bits": BITS, "four": FOUR, "say": say.SERVING,
             "engines": {label: [deployments.engine(ENGINES[name]), _wider(ENGINES[name])]
                         for name, label in self.engines.items()},
             "wide": [SERVED["gap"], SERVED["first"]],

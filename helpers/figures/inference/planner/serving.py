@@ -141,11 +141,10 @@ def values(r: Ranked, chips: int, price: float) -> dict[str, float]:
     """All numbers of one deployment; `price` is that of a chip for an hour."""
     p, numbers = r.plan, of(r.plan)
     gap, first = p.load.gap, p.load.first
-    reserve = p.memory["reserve"]
     return numbers | {
         "speed": p.speed, "gap_low": gap.low, "gap_high": gap.high, "first_low": first.low, "first_high": first.high,
         "users": p.users, "rate": p.rate, "throughput": p.throughput, "each": p.throughput / chips,
-        "m_reserve": reserve, "memory": numbers["m_weights"] + numbers["m_caches"] + reserve,
+        "memory": numbers["m_weights"] + numbers["m_caches"] + numbers["m_reserve"],
         "most": math.floor(numbers["most"]) * p.deployment.replicas,
         "cost_in": numbers["hours_in"] * price, "cost_out": numbers["hours_out"] * price,
     }  # fmt: skip

@@ -46,6 +46,12 @@ def _cut(Y, Z, B, S):
     return *(x for p in at for x in (p.seconds, p.time.upper)), on_slice.held(r, SQUARE, Y, Z, B, S)
 
 
+def _at_once(tp, requests, S):
+    at, engine = serving_operations.Deployment(tp=tp), serving_constants.ENGINES["trtllm"]
+    s = serving_estimate.Server(model("llama-3-8b"), chip("H100"), at, engine)
+    return serving_estimate.tokens_per_second(s, S, S / 4 + 1, requests)
+
+
 def _served(tp, dp, B, S):
     """Numbers of a server: passes, what a chip holds, what users see, with experts over all chips and a window."""
     tp, dp, B, S = (1.0 * x for x in (tp, dp, B, S))
@@ -94,6 +100,7 @@ FORMULAS = {
         (engine_simulation.transfer_time, [(6.7e9, 2.5e10)]), (guesses.expected_tokens, [(0.8, 4.0), (1.0, 4.0), (0.0, 3.0)]),
         (guesses.speed_up, [(0.8, 4.0, 0.05, 1.5), (1.0, 4.0, 0.05, 1.0)]), (guesses.flops_ratio, [(0.8, 4.0, 0.05)]),
     ),
+    "tokens_per_second": (_at_once, [(8.0, 100.0, 512.0), (1.0, 3000.0, 100.0), (16.0, 7.0, 16384.0)]),
     "loaded": (_served, [(8.0, 1.0, 4.0, 2048.0), (1.0, 8.0, 64.0, 100.0), (16.0, 4.0, 512.0, 16384.0)]),
     "operations of serving": (_listed, [(1.0, 4.0, 100.0), (8.0, 64.0, 10000.0)]),
     "fullest by chance": (serving_operations.fullest, [(100.0, 1.0), (4.0, 8.0), (400.0, 64.0)]),

@@ -70,8 +70,9 @@ def test_small_arrays_are_latency_and_launches():
     assert tiny(8, PUBLISHED) == pytest.approx(2 * h100.hop) and tiny(16, PUBLISHED) == pytest.approx(6 * h100.hop)
     assert tiny(64, IN_STEP) == pytest.approx(2 * 63 * IN_STEP.hop)
     assert tiny(64, IN_STEP_TENSOR) == pytest.approx(2 * 4 * IN_STEP.hop)
-    in_engine = [tiny(n, IN_ENGINE) - IN_ENGINE.launch for n in (8, 16, 64)]  # up and down a tree of 1, 2 and 8 hosts
-    assert in_engine == pytest.approx([0.0, 2 * REACHED.latency_dcn, 6 * REACHED.latency_dcn])
+    in_engine = [tiny(n, IN_ENGINE) - IN_ENGINE.launch for n in (8, 16, 64)]
+    assert in_engine == pytest.approx([0.0, 2 * IN_ENGINE.network_hop, 2 * IN_ENGINE.network_hop])
+    assert IN_ENGINE.network_hop < REACHED.latency_dcn  # that of nccl-tests, the mean over slower networks, too
     assert IN_ENGINE.network == REACHED.network
     tokens = IN_ENGINE_TOKENS.launch + IN_ENGINE_TOKENS.network_hop
     assert tokens == pytest.approx(REACHED.deepep, rel=0.01)
