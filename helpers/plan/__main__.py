@@ -5,7 +5,7 @@ import sys
 
 from helpers.costs.inference.serving_constants import ENGINES
 
-from .ask import COMMAND, EXAMPLE, MOST, SERVES, amount, number
+from .ask import COMMAND, EXAMPLE, MOST, SERVES, amount, number, share, shares
 from .serve import serve
 from .train import train
 
@@ -64,10 +64,17 @@ def serving(tasks, both) -> None:
     promised.add_argument("--first", type=amount, help="seconds to the first token, at most")
     promised.add_argument("--users", type=amount, help="requests at once, at least; with --layout, as many")
     promised.add_argument("--rate", type=amount, help="requests/s, at least")
+    asked.add_argument(
+        "--turns", type=number, default=1, help="of a session: each prompt holds all before it, and --in new ones"
+    )
+    asked.add_argument("--hits", type=share, default=0.0, help="share of --in that is in caches already, such as 0.6")
     how = task.add_argument_group("how it is served")
     how.add_argument("--layout", default="", help="one layout instead of a search: tp=8, or dp=16,ep=16")
     how.add_argument("--weights", choices=WEIGHTS, help="type of the weights; the checkpoint's own, or bf16")
     how.add_argument("--cache", choices=CACHES, help="type of cached numbers; the checkpoint's own, or bf16")
+    how.add_argument(
+        "--drafts", type=shares, default=(), help="acceptance of drafted tokens by position, such as 0.85,0.7"
+    )
     how.add_argument("--engine", choices=sorted(ENGINES), default="unknown", help="program that serves")
 
 

@@ -139,6 +139,21 @@ def number(text: str) -> int:
     return int(digits)
 
 
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        if 0 <= (x := float(text)) <= 1:
+            return x
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"a share from 0 to 1, such as 0.6, and not {text!r}")
+
+
+def shares(text: str) -> tuple[float, ...]:
+    """Several of them, with commas between."""
+    return tuple(share(part) for part in text.split(","))
+
+
 def amount(text: str) -> float:
     """A number above 0."""
     try:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from helpers import show
 from helpers.costs.inference.disaggregated_plan import Disaggregated, best_disaggregated
+from helpers.costs.inference.request_loads import in_session
 from helpers.costs.inference.serving_constants import ENGINES
 from helpers.costs.inference.serving_estimate import arithmetic
 from helpers.costs.inference.serving_layouts import at_users, completed
 from helpers.costs.inference.serving_operations import FOUR, Deployment
 from helpers.costs.inference.serving_plan import Answer, Plan, Target, deployments, plan
+from helpers.costs.inference.speculative_decoding import tokens_of_a_pass
 from helpers.costs.inference.stored_types import stored_types
 from helpers.costs.rooflines.hardware import Chip
 from helpers.costs.training.step_estimate import Estimate
@@ -53,11 +55,15 @@ LISTED = 8  # plans of the frontier
 def serve(options) -> str:
     """What is printed for a target, or of a layout that is typed."""
     (c, name), (chip, chips) = model_of(options), of_chips(options.chips)
-    if min(options.prompt, options.answer) < 1:
-        raise ValueError("--in and --out are 1 or more")
+    if min(options.prompt, options.answer, options.turns) < 1:
+        raise ValueError("--in and --out are 1 or more, and so is --turns")
+    if options.hits == 1:
+        raise ValueError("--hits is below 1: one token of a prompt at least is new")
     target = Target(options.speed, options.first, options.users, options.rate)
     types, types_said = types_of(options, chip)
-    asked = c, chip, chips, options.prompt, options.answer, target, ENGINES[options.engine], types
+    prompt, hits = in_session(options.prompt, options.answer, options.turns, options.hits)
+    types = replace(types, hits=hits, drafts=options.drafts)
+    asked = c, chip, chips, round(prompt), options.answer, target, ENGINES[options.engine], types
     ways = completed(c, chips, options.layout, types) if options.layout else ()
     answer, apart, best = plan(*asked, ways), None, None
     if options.layout:
@@ -72,7 +78,12 @@ def serve(options) -> str:
         record |= {"disaggregated": apart and of_disaggregated(apart), "best": best and of_plan(best, options.price)}
         return json.dumps(record, indent=1)
     how_many = f"{chips:,} {chip.name}" if chips else f"as few {chip.name} as needed"
-    lengths_said = f"{options.prompt:,} tokens in and {options.answer:,} out"
+    lengths_said = f"{round(prompt):,} tokens in and {options.answer:,} out"
+    if hits:
+        turns = f" (the mean of {options.turns} turns)" if options.turns > 1 else ""
+        lengths_said = f"{round(prompt):,} tokens in{turns}, {hits:.0%} of them in caches, and {options.answer:,} out"
+    if options.drafts:
+        types_said += f", {tokens_of_a_pass(options.drafts):.2f} tokens a step with {len(options.drafts)} drafted"
     head = f"{name} on {how_many}, {lengths_said}, {types_said}, engine {options.engine}.\n{remarks(c, False)}"
     more = disaggregated_words(apart, answer) if apart else compared(answer.best, best) if best else ""
     return f"{head}{account(answer, target, options.price, not options.layout)}\n{more}{table(answer)}"

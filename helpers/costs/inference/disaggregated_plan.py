@@ -109,12 +109,13 @@ def readers(servers: list[Server], prompt: Count, sent, chip: Chip) -> Iterator[
     cards of all its chips.
     """
     for server in servers:
-        most = int(max(server.engine.budget // prompt, 1))
+        hits = server.deployment.hits
+        most = int(max(server.engine.budget // (prompt * (1 - hits)), 1))
         for each in sorted({*SIZES[: bisect_right(SIZES, most)], most}):
             at_once = each * int(server.deployment.dp)
             if at_once > server.most(prompt):
                 break
-            read = server.prefill(prompt, at_once).mid
+            read = server.prefill(prompt * (1 - hits), at_once, prompt * hits).mid
             way = transfer_time(at_once * sent, server.deployment.chips * chip.dcn_bandwidth)
             for busy in BUSY:
                 others = waiting(busy / read, read)

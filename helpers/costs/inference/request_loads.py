@@ -178,6 +178,19 @@ def turns(
 
 
 @formula
+def in_session(message: Count, answer: Count, turns: Count, hits: float = 0.0) -> tuple[float, float]:
+    """Tokens of a prompt in the mean over the turns of a session, in which each prompt holds all before it, and the share in caches.
+
+    hits  share of a message itself that is in caches
+
+    >>> in_session(1000, 500, turns=3), in_session(1000, 500, turns=1, hits=0.25)
+    ((2500.0, 0.6), (1000.0, 0.25))
+    """
+    prompt = message * (turns + 1) / 2 + answer * (turns - 1) / 2
+    return prompt, 1 - message * (1 - hits) / prompt
+
+
+@formula
 def shared_prefixes(messages: Iterable[Turn], system: int, page: Count = 1) -> tuple[Request, ...]:
     """The requests of these turns: each has the `system` prompt, all of its session so far, and the new message.
 

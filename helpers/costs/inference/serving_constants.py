@@ -6,7 +6,7 @@ products, attention, experts and AllReduces on A100, H100, H200 and B200). No co
 its name.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import prod
 
 from helpers.arguments import formula
@@ -93,6 +93,11 @@ class Engine:
     admits: float = 0.75
     of_rest: float = 0.0
     measured: bool = True
+
+    @property
+    def silent(self) -> "Engine":
+        """The same without what its host adds to a step: drafts are made inside one."""
+        return replace(self, host=0.0, sequence=0.0)
 
 
 CONSTANTS = Constants()

@@ -31,6 +31,7 @@ from helpers.numeric import floor, maximum, minimum, plain, sqrt, where
 
 from .serving_constants import CONSTANTS, RESERVES, SPREAD, Constants, Engine
 from .serving_operations import BITS, Batch, Deployment, Layer, operations
+from .speculative_decoding import module, own_parameters, tokens_of_a_pass
 
 RESERVE = RESERVES["vLLM before"].share  # of memory, as engines kept it when they were measured
 PARTS = ("products", "experts", "attention", "others", "links", "host")
@@ -164,11 +165,15 @@ class Server:
         }
 
     def seconds(self, b: Batch) -> dict:
-        """Seconds of a pass by part. One row of each sequence and each piece is unembedded."""
-        halves = 1 + self.deployment.overlap
+        """Seconds of a pass by part: one token of each sequence and its drafts, which are made before, one after the other.
+
+        Every token of a sequence is unembedded, and one of each piece of a prompt.
+        """
+        drafts, halves = self.deployment.drafts, 1 + self.deployment.overlap
         decode = (b.decode > 0) * maximum(b.decode / (self.deployment.pp * halves), 1.0)
         b = replace(b, decode=decode, prefill=b.prefill / halves, prompts=b.prompts / halves)
-        rows = b.decode + b.prompts * (b.prefill > 0)
+        b = replace(b, tokens=1.0 + len(drafts))
+        rows = b.decode * b.tokens + b.prompts * (b.prefill > 0)
         ops = operations(self.config, self.deployment, b, rows)
         seen = b.done + b.prefill / b.prompts
         out = dict.fromkeys(PARTS, 0.0)
@@ -179,7 +184,19 @@ class Server:
         kernels = sum(s for part, s in out.items() if part != "links")
         exposed = where(halves > 1, maximum(out["links"] - kernels, 0.0), out["links"])
         out = {part: halves * s for part, s in out.items()} | {"links": halves * exposed}
-        return out | {"host": self.engine.host + self.engine.sequence * b.decode * halves}
+        out |= {"host": self.engine.host + self.engine.sequence * b.decode * halves}
+        if drafts:
+            c = module(self.config)
+            drafter = replace(self, config=c, deployment=replace(self.deployment, drafts=()), engine=self.engine.silent)
+            alone = Batch(maximum(b.decode, 1.0) * self.deployment.pp * halves, b.keys)
+            draft = drafter.seconds(alone)
+            out = {part: s + len(drafts) * draft[part] * (b.decode > 0) for part, s in out.items()}
+        return out
+
+    @property
+    def tokens(self):
+        """Tokens that a step gives each sequence: 1, or as many as are accepted and one more."""
+        return tokens_of_a_pass(self.deployment.drafts)
 
     def within(self, parts: dict, quantity: str = "gap") -> Estimate:
         """Seconds by part as an estimate with its interval."""
@@ -190,7 +207,7 @@ class Server:
         return Estimate(mid / wide, mid, mid * wide, parts)
 
     def decode(self, B, S) -> Estimate:
-        """A step: one token for each of B sequences, which sees S keys, itself included.
+        """Seconds of a token for each of B sequences, which sees S keys, itself included: a step, or its share of one with drafts.
 
         >>> from helpers.costs.rooflines.chips import chip
         >>> from helpers.costs.transformers.public_models import model
@@ -199,7 +216,9 @@ class Server:
         >>> f"{1e3 * s.decode(1, 4096).mid:.0f} ms {1e3 * s.decode(64, 4096).mid:.0f} ms"
         '9 ms 15 ms'
         """
-        return self.within(self.seconds(Batch(B / self.deployment.dp, S)))
+        return self.within(
+            {part: s / self.tokens for part, s in self.seconds(Batch(B / self.deployment.dp, S)).items()}
+        )
 
     def prefill(self, T, B=1, done=0) -> Estimate:
         """B prompts of T tokens each in one pass, of which `done` more are in the caches; each group has one prompt at least."""
@@ -220,6 +239,8 @@ class Server:
         in_layers = sum(count * x.weights * self.stored(x.role).bits / 8 for count, x in products)
         experts = self.stored("experts").bits / 8 * p.experts / lies.group
         table = p.embedding / lies.tp + (0 if c.tied else ops.head.weights)
+        if lies.drafts:  # a module's layer, most of which are its experts or its MLP
+            in_layers += own_parameters(c) * self.stored("experts" if c.moe else "mlp").bits / 8 / lies.group
         return (experts + in_layers + 2 * (table + p.positions + p.norms + p.biases + p.sinks + p.added)) / lies.pp
 
     @property
@@ -278,13 +299,16 @@ def loaded(s: Server, prompt, answer, users) -> Loaded:
     keys = prompt + answer / 2
     parts = s.seconds(Batch(B, keys))
     step = sum(parts.values())
-    piece = minimum(e.budget, B * prompt)
-    whole = maximum(piece / prompt, 1.0)
-    both = s.seconds(Batch(B, keys, piece, whole, maximum(prompt - piece, 0) / 2))
-    read = (sum(both.values()) - step) * prompt / piece
+    new = prompt * (1 - s.deployment.hits)  # what is in caches already is seen, and not read again
+    piece = minimum(e.budget, B * new)
+    whole = maximum(piece / new, 1.0)
+    both = s.seconds(Batch(B, keys, piece, whole, prompt - new + maximum(new - piece, 0) / 2))
+    read = (sum(both.values()) - step) * new / piece
     adds = read / s.deployment.pp  # the stages work on several prompts at once
     others = e.seen * (B - 1) * adds / answer
-    gap, waits = step + others, (want / B - 1) * (answer * (step + others) + adds)
+    parts = {part: seconds / s.tokens for part, seconds in parts.items()}
+    gap = step / s.tokens + others
+    waits = (want / B - 1) * (answer * gap + adds)
     first = {
         "own": step + read,
         "others": e.queue * adds * (B**s.constants.power - 1),

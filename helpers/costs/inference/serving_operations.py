@@ -44,6 +44,9 @@ class Deployment:
     cache     type of cached numbers
     spread    where tp is more than the KV heads, caches are cut along sequences besides, and not copied
     overlap   a batch is cut in two, and what one half sends hides behind what the other computes
+    hits      share of a prompt that is in caches already
+    drafts    acceptance of each token that is drafted before a pass, if those before it were accepted, as of `tokens_of_a_pass`;
+              a module of one layer drafts them, as of multi-token prediction or EAGLE
 
     >>> d = Deployment(tp=2, dp=4, ep=8, weights="fp8")
     >>> d.group, d.chips, str(d)
@@ -60,6 +63,8 @@ class Deployment:
     cache: str = "bf16"
     spread: bool = False
     overlap: bool = False
+    hits: float = 0.0
+    drafts: tuple[float, ...] = ()
 
     def __post_init__(self):
         for name, known in (("weights", BITS), ("rest", BITS), ("cache", ("bf16", "fp8", "int8", "nvfp4"))):
@@ -69,6 +74,8 @@ class Deployment:
             n = getattr(self, name)
             if plain(n) and (n < 1 or n != int(n)):
                 raise ValueError(f"{name} is a whole number, 1 or more, not {n}")
+        if plain(self.hits) and not 0 <= self.hits < 1:
+            raise ValueError(f"hits is a share of a prompt, from 0 to below 1, not {self.hits}")
         if plain(self.tp, self.dp, self.ep) and self.group % self.ep:
             raise ValueError(f"ep is a part of tp·dp = {self.group} chips, not {self.ep}")
 
@@ -116,10 +123,11 @@ class Deployment:
 class Batch:
     """What a pass works on, in one group of tp chips.
 
-    decode  sequences that get one token
+    decode  sequences that get tokens
     keys    that each of them sees
     prefill tokens of prompts
     prompts pieces that these belong to; each sees `done` tokens of its prompt besides
+    tokens  of each sequence: one, and those that were drafted
     """
 
     decode: float = 0.0
@@ -127,11 +135,12 @@ class Batch:
     prefill: float = 0.0
     prompts: float = 1.0
     done: float = 0.0
+    tokens: float = 1.0
 
     @property
     def rows(self):
         """Tokens."""
-        return self.decode + self.prefill
+        return self.decode * self.tokens + self.prefill
 
 
 @formula
@@ -274,14 +283,14 @@ def reading(c: Config, kind: LayerKind, deployment: Deployment, b: Batch) -> Rea
     mixer = c.mixer(kind)
     if kind.linear:
         state = mixer.state / deployment.tp
-        return Reading(0.0, state * (b.decode + prompts), 2 * mixer.adds * state * (b.decode + b.prefill), 0.0)
+        return Reading(0.0, state * (b.decode + prompts), 2 * mixer.adds * state * b.rows, 0.0)
     cached = decode = prefill = 0.0
     for x, made in zip(mixer.scores(kind.window, absorbed=True), mixer.scores(kind.window)):
         reach = lambda S, x=x: (S if x.most is None else minimum(S, x.most)) / x.every  # noqa: E731
         causal = b.prompts * (pairs(seen, seen, x.most) - pairs(b.done, b.done, x.most)) / x.every
         heads = ceil(x.heads / deployment.tp) if x.result else x.heads  # each device has all of an indexer
         cached = cached + x.cached * deployment.cache_share(x.K) * (b.decode * reach(b.keys) + prompts * reach(seen))
-        decode = decode + 2 * (x.query + x.result) * heads * b.decode * reach(b.keys)
+        decode = decode + 2 * (x.query + x.result) * heads * b.decode * b.tokens * reach(b.keys)
         prefill = prefill + 2 * (made.query + made.result) * heads * causal
     return Reading(cached, 0.0, decode, prefill)
 

@@ -146,6 +146,6 @@ DISCRETE = set(
     requests residual routes rules search send sequence_collectives shapes sharded_flops shardings shared shared_prefixes
     shares sides simulate size_rules sizes_of slices smallest smallest_slice spell splits started state static_steps steps stored_types
     taken thresholds tier_moves tiers tile_fits times timings turns unknown unread visits volumes ways ways_by_heads wiring
-    words work zb_h1 zb_h2 zb_v short_ring
+    words work zb_h1 zb_h2 zb_v short_ring in_session
     """.split()
 )

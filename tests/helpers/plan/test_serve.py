@@ -89,6 +89,8 @@ BAD = [
     ("llama-3-8b --chips H100 --speed 0", "a number above 0"),
     ("llama-3-8b --chips H100 --engine tgi", "invalid choice: 'tgi'"),
     ("llama-3-8b --chips H100 --in 0", "--in and --out are 1 or more"),
+    ("llama-3-8b --chips H100 --hits 1", "--hits is below 1: one token of a prompt at least is new"),
+    ("llama-3-8b --chips H100 --drafts 0.8,2", "a share from 0 to 1, such as 0.6, and not '2'"),
     ("llama-3-8b", "the following arguments are required: --chips: python -m helpers.plan serve"),
     ("llama-3-8b --chips H100 --sequences 8", "there is no --sequences 8 in serve: python -m helpers.plan serve"),
     ("--chips H100", "give a public model or --config with the path of a config.json, one of the two: python -m helpers.plan serve"),
@@ -163,6 +165,18 @@ def test_a_checkpoint_says_its_own_types(capsys, tmp_path):
     )
     words[1] = "1xA100"  # which has no arithmetic in fp8
     assert "weights in nvfp4 as the checkpoint says" in said(capsys, "serve", "--config", str(file), *words)
+
+
+def test_sessions_and_drafts_are_those_of_their_formulas(capsys):
+    """Ten turns of 1,000 tokens and answers of 500 are prompts of 7,750 tokens in the mean, of which 1,000 are new."""
+    words = "serve deepseek-v3 --chips 8xH200 --weights fp8 --in 1000 --out 500 --layout tp=8 --users 8 --engine sglang".split()
+    text = said(capsys, *words, "--turns", "10", "--drafts", "0.85,0.7")
+    assert "7,750 tokens in (the mean of 10 turns), 87% of them in caches" in text.splitlines()[0]
+    assert "2.44 tokens a step with 2 drafted" in text.splitlines()[0]
+    got = json.loads(said(capsys, *words, "--turns", "10", "--drafts", "0.85,0.7", "--json"))["plan"]
+    like = Deployment(tp=8, weights="fp8", rest="fp8", hits=1 - 1000 / 7750, drafts=(0.85, 0.7))
+    seen = loaded(Server(model("deepseek-v3"), chip("H200"), like, ENGINES["sglang"]), 7750, 500, 8)
+    assert got["gap"]["mid"] == seen.gap.mid and got["first"]["mid"] == seen.first.mid
 
 
 def test_prefill_and_decode_disaggregated(capsys):

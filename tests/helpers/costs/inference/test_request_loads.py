@@ -12,6 +12,7 @@ from helpers.costs.inference.request_loads import (
     Turn,
     bursts,
     even,
+    in_session,
     load,
     mixed_load,
     poisson,
@@ -119,3 +120,13 @@ def test_errors_say_what_would_be_right():
         (lambda: shared_prefixes([Turn(0.0, 0, 3, 3)], 5, 0), "page is a whole number of 1 or more"),
         (lambda: percentile([1], 101), "0 to 100, not 101"),
     )
+
+
+@walks([1, 2, 7], [0, 300])
+def test_a_session_in_the_mean_is_that_of_its_turns(turns, answer):
+    """The requests of one session by a prefix cache of whole tokens, whose last token of an answer was never read."""
+    messages = [Turn(n, 0, 1000, answer) for n in range(turns)]
+    requests = shared_prefixes(messages, system=0)
+    prompt, hits = in_session(1000, max(answer, 1), turns)
+    assert prompt == pytest.approx(fmean(r.prompt for r in requests), abs=turns)
+    assert hits == pytest.approx(sum(r.known for r in requests) / sum(r.prompt for r in requests), abs=2e-3)

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from statistics import mean
 
 import numpy as np
@@ -13,6 +14,7 @@ from helpers.costs.inference.prefill_and_decode_step import Replica
 from helpers.costs.inference.serving_constants import CONSTANTS, ENGINES, GRAPHS
 from helpers.costs.inference.serving_estimate import RESERVE, Server, arithmetic, loaded, tokens_per_second
 from helpers.costs.inference.serving_operations import BITS, Batch, Deployment, met
+from helpers.costs.inference.speculative_decoding import module
 from helpers.costs.rooflines.chips import CHIPS, chip
 from helpers.costs.sharding.collective_prices import IN_ENGINE
 from helpers.costs.transformers.parameters_and_flops import kv_cache, parameters
@@ -309,3 +311,45 @@ def test_bad_input_gets_one_sentence():
         (lambda: loaded(Server(LLAMA, chip("H100"), Deployment(), VLLM), -1, 10, 4), "prompt is 0 or more, not -1"),
         (lambda: Batch(decode=-1), "Batch: decode is 0 or more, not -1"),
     )
+
+
+@walks([0.25, 0.5, 0.9], [1, 16])
+def test_what_is_in_caches_is_seen_and_not_read(hits, users):
+    """Reading takes what a pass of the new tokens adds that see the others, so half of a long prompt is about half of the seconds."""
+    like = Deployment(tp=2, weights="fp8")
+    s, free = (Server(LLAMA, chip("H100"), replace(like, hits=h), TIDY) for h in (hits, 0.0))
+    step = Batch(users, 8000 + 50)
+    new = 8000 * (1 - hits)
+    piece = min(8192, users * new)
+    both = replace(step, prefill=piece, prompts=piece / new, done=8000 * hits)
+    adds = (sum(free.seconds(both).values()) - sum(free.seconds(step).values())) * new / piece
+    seen, before = loaded(s, 8000, 100, users), loaded(free, 8000, 100, users)
+    if piece >= new:
+        assert seen.read == pytest.approx(adds)
+    assert (1 - hits) * 0.9 < seen.read / before.read < 1 and seen.batch == before.batch
+    assert seen.gap.mid - seen.gap.parts["prompts"] == pytest.approx(before.gap.mid - before.gap.parts["prompts"])
+
+
+@walks([(0.8,), (0.9, 0.7), (0.85, 0.7, 0.5)], ["llama-3-70b", "deepseek-v3"])
+def test_drafts_gain_what_speculative_decoding_says(drafts, name):
+    """One sequence at a time, where a step of K + 1 tokens takes hardly longer than one of one: 1 + a + ab + ... tokens for a step and
+    K drafts (Leviathan et al. 2022). Experts of more tokens are more, which the gain pays for."""
+    like = Deployment(tp=8, weights="fp8", rest="fp8")
+    s, c = Server(model(name), chip("H200"), like, ENGINES["sglang"]), model(name)
+    step, draft = (Server(x, chip("H200"), like, s.engine).decode(1, 4000).mid for x in (c, module(c)))
+    cost = (draft - s.engine.host - s.engine.sequence) / step
+    tokens = 1 + sum(prod(drafts[: n + 1]) for n in range(len(drafts)))
+    met_more = sum(
+        Server(c, chip("H200"), like, s.engine).decode(len(drafts) + 1, 4000).parts[x] for x in ("experts", "links")
+    )
+    v = 1 + (met_more - sum(s.decode(1, 4000).parts[x] for x in ("experts", "links"))) / step
+    gain = step / Server(c, chip("H200"), replace(like, drafts=drafts), s.engine).decode(1, 4000).mid
+    assert gain == pytest.approx(tokens / (v + len(drafts) * cost), rel=0.04) and gain > 1
+
+
+def test_a_drafting_module_needs_room():
+    like = Deployment(tp=8, weights="fp8", rest="fp8")
+    plain, drafting = (Server(model("deepseek-v3"), chip("H200"), replace(like, drafts=a), VLLM) for a in ((), (0.8,)))
+    assert drafting.held - plain.held == pytest.approx(
+        11.6e9 / 8, rel=0.01
+    )  # as DeepSeek says of its module, and a projection
