@@ -1,10 +1,8 @@
-"""What the tests of every chapter's exercises share: their text in parts, the solved functions, and how numbers agree."""
+"""What the tests of every chapter's exercises share: their text in parts and the solved functions."""
 
 import ast
 import re
 from functools import cache
-
-import numpy as np
 
 from autograder.making import bank, in_process_grading, mistakes
 from autograder.making.data_line import ASSUME
@@ -129,18 +127,3 @@ def hold(checks: list[tuple[str, str, str]], scope: dict, part=lambda check: che
         value, said, fault = in_process_grading.execute(check, f"<{grade_id}>", scope)
         scored = re.match(r"Exercise \S+: \S+ of (\S+) points?\n(?!  )", said)
         assert not fault and scored and value == float(scored[1]), f"{grade_id}: {said}{fault}"
-
-
-def agree(got, expected) -> None:
-    """The same, numbers to a thousandth."""
-    if isinstance(expected, dict):
-        assert got.keys() == expected.keys(), f"{set(got)} for {set(expected)}"
-        got, expected = [got[k] for k in expected], list(expected.values())
-    if isinstance(expected, (list, tuple)):
-        assert len(got) == len(expected), f"{got} for {expected}"
-        for g, e in zip(got, expected):
-            agree(g, e)
-    elif isinstance(expected, str):
-        assert got == expected, f"{got!r} for {expected!r}"
-    else:
-        np.testing.assert_allclose(got, expected, rtol=1e-3)

@@ -164,17 +164,6 @@ def test_workers_killed_at_random():
 
 
 @pytest.mark.slow
-def test_a_worker_that_died_idle_costs_no_job_its_try():
-    with jobs.Local(faked.assignment(), 1, faked.graded) as pool:
-        first = next(pool.run(faked.jobs("a")))
-        for _ in range(3):
-            os.kill(int(first.seconds), signal.SIGKILL)
-            assert not gone([int(first.seconds)])
-            first = next(pool.run(faked.jobs("b")))
-            assert not first.why
-
-
-@pytest.mark.slow
 def test_a_worker_has_no_secret_is_quiet_and_apart(monkeypatch, capfd):
     monkeypatch.setenv("COURSE_SECRET", "hush")
     monkeypatch.setenv("COURSE_DB_URL", "postgresql://ada:hush@localhost/grades")

@@ -306,20 +306,6 @@ def test_overlap_takes_the_longer_part():
     assert in_turn(p, at) == t.math + t.parts["exps"] > t.lower == t.math
 
 
-def test_variants_side_by_side():
-    for T in (1024, 16384, 131072):
-        for M in (2**17, 2**20, 2**27):
-            p = variants(Attention(T, N=8, K=8), M)
-            moved = {name: x.bytes for name, x in p.items()}
-            assert moved["naive"] > moved["fused"] > moved["chunked"] > moved["flash2"]
-            assert moved["flash1"] >= moved["flash2"]
-            assert p["flash2"].held == 0 < p["chunked"].held < p["fused"].held
-    small, large = (variants(Attention(65536), M)["flash2"].bytes for M in (2**18, 2**27))
-    assert small > 20 * large
-    near = variants(Attention(65536), 2**20, window=1024)
-    assert near["window"].bytes < near["flash2"].bytes / 10
-
-
 def test_a_live_figure_of_them(run):  # noqa: F811
     """Traced to JavaScript: the same numbers for any length, heads and on-chip memory."""
 

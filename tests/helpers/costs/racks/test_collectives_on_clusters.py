@@ -101,15 +101,6 @@ def test_seconds_are_hops_and_bytes_of_each_tier():
         )
 
 
-def test_the_share_that_crosses_hosts():
-    """Of two hosts of four: 1/4 of what an AllReduce of whole arrays across hosts would send, and less than a flat ring."""
-    V, c = 1024.0, hosts("H100", 2, chips=4)
-    across = {a: on.moves(c, "AllReduce", V, a)[1].bytes for a in ("ring", "hierarchical", "tree")}
-    whole = 2 * (1 - 1 / 2) * V
-    assert across["hierarchical"] == across["tree"] == whole / 4
-    assert across["ring"] == pytest.approx(whole / 4 * 2 * 7 / 8)
-
-
 def test_errors_say_what_would_be_right():
     two = hosts("H100", 2)
     refused(

@@ -6,12 +6,11 @@ The text is gpus.md of jax-ml/scaling-book at commit 1a55377affc9ee8f10b549f689a
 import pytest
 
 from helpers.costs.racks.cluster import hosts, racks, wiring
-from helpers.costs.racks.cut import bottleneck, max_flow
+from helpers.costs.racks.cut import max_flow
 from helpers.costs.racks.tiered_collectives import (
     alpha_beta,
     bus_factor,
     flat_ring,
-    hierarchical,
     in_network,
     swap_tiers,
 )
@@ -86,22 +85,6 @@ def test_where_we_differ(where):
     theirs, ours, what = DIFFER[where]
     assert ours() == pytest.approx(what, rel=0.001)
     assert abs(theirs / what - 1) > 0.05
-
-
-def test_up_to_four_hosts_nvlink_is_the_slower_tier():
-    """The book names two hosts as the exception to "bytes / 400e9"; three and four are, too."""
-    for m in range(2, 9):
-        parts = alpha_beta(hierarchical("AllGather", 1.0, 8, m), NVLINK, CARD).parts
-        assert (parts["ici"] > parts["dcn"]) is (m <= 4)
-
-
-def test_a_rack_needs_no_fewer_tokens_for_fsdp_alone():
-    """C over a rack's 3.6 TB/s is 694 tokens; every GPU's own 900 GB/s ask for 2,700, unless TP cuts what it gathers."""
-    assert 2.5e15 / racks("GB200", 8).egress() == pytest.approx(694, rel=0.001)
-    assert data_tokens(2.5e15, 72, 1e9, 9e11, 5e10) == pytest.approx(2739, rel=0.001)
-    assert data_tokens(2.5e15, 72, 1e9, 9e11, 5e10, Y=4) == pytest.approx(694, rel=0.001)
-    cut = bottleneck(racks("GB200", 16), "AllGather")
-    assert cut.name == "a chip" and 2.5e15 * cut.seconds > 2600
 
 
 def test_half_of_a_host_sends_what_its_links_carry():

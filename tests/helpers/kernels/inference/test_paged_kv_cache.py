@@ -103,20 +103,6 @@ def test_random_requests():
     assert m.blocks.available == 24
 
 
-def test_a_prefix_is_held_once():
-    b = Blocks(pages=10, size=4)
-    b.allocate("prompt", 8)
-    for i in range(4):
-        b.fork("prompt", i)
-        assert b.append(i, 2) == []  # the prompt fills its pages, so none is copied
-    assert b.available == 10 - 2 - 4 and b._count[b.table("prompt")[0]] == 5
-    b.free("prompt")
-    assert b.available == 4 and b.table(0)[:2] == b.table(3)[:2]
-    b.fork(0, "again", 5)
-    assert b.append("again") == [(b.table(1)[1], b.table("again")[1])]  # its page 1 is shared, so it writes into a copy
-    assert b.append("again") == []
-
-
 def test_too_little_is_said():
     b = Blocks(pages=3, size=4)
     b.allocate("a", 9)

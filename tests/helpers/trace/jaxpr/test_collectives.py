@@ -122,23 +122,6 @@ def test_loops_are_listed_once_with_their_trips():
     assert not s.doubts
 
 
-def test_a_hundred_layers_are_one_line():
-    def f(x, w):
-        def layer(x, w):
-            w = lax.all_gather(w, "X", tiled=True)
-            return lax.psum_scatter(x @ w, "Y", scatter_dimension=1, tiled=True).repeat(2, 1), None
-
-        return lax.scan(layer, x, w)[0]
-
-    args = arr(8, 64), arr(100, 64, 64)
-    program = sm(f, (P(), P(None, "X")), P())
-    assert lines(program, *args) == [
-        "100 x AllGather_X bf16[16, 64] -> [64, 64]",
-        "100 x ReduceScatter_Y bf16[8, 64] -> [8, 32]",
-    ]
-    assert sum(1 for _ in trace.walk(jax.make_jaxpr(program)(*args))) < 60  # not unrolled
-
-
 def test_the_gradient_of_a_gather_is_a_reduce_scatter():
     f = lambda x, w: lax.psum((x @ lax.all_gather(w, "X", tiled=True)).sum(), "X")  # noqa: E731
     loss = sm(f, (P("X"), P("X")), P(), check_vma=True)
@@ -356,11 +339,3 @@ def test_what_explicit_axes_leave_to_the_compiler_is_said(kind):
 )  # fmt: skip
 def test_one_after_the_other_is_one_logical_collective(f, said):
     assert [str(c) for c in trace.merged(trace.sent(sm(f, P(), P()), X16))] == said
-
-
-def test_a_merged_gather_is_the_gather_over_both_axes():
-    one = lambda x: lax.all_gather(x, ("X", "Y"), tiled=True)  # noqa: E731
-    two = lambda x: lax.all_gather(lax.all_gather(x, "Y", tiled=True), "X", tiled=True)  # noqa: E731
-    one, two = (trace.sent(sm(f, P(("X", "Y")), P()), X16) for f in (one, two))
-    assert trace.merged(two) == one != two and trace.merged(two).wire == one.wire == two.wire
-    assert trace.merged(tuple(two)) == one and trace.merged(()) == ()
