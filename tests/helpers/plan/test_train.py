@@ -238,7 +238,7 @@ BAD = [
     ("--oversubscription 2", "slices of v5p hang on one network here: groups and oversubscription are of GPUs"),
     ("--chips 64xH100 --oversubscription 0.5", "oversubscription is 1 (none) or more, not 0.5"),
     ("--chips 64xH100 --group 3", "8 domains do not make whole groups of 3"),
-    ("--what", "unrecognized arguments: --what: python -m helpers.plan train"),
+    ("--what", "there is no --what in train: python -m helpers.plan train"),
     ("--tokens 100", "100 tokens are no whole number of sequences of 8192: the next is 8192"),
 ]
 
